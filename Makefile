@@ -3,12 +3,17 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
 CLANG_PACKAGES = clang-16 clang-format clang-tidy-16 libclang-rt-16-dev
 SOURCES = $(shell git ls-files '*.cc' '*.h')
+# A build that has no folder yet is one without tests, until tests are asked for; what goes elsewhere has all PTX levels.
+FRESH = $(if $(wildcard build/release/CMakeCache.txt),,-DBUILD_TESTING=OFF)
+CONFIGURE = $(FRESH)
+TESTED = -DBUILD_TESTING=ON -DPARTITA_PTX_LEVELS=all
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 demo: packages  ## plan, judge and simulate a fleet, and explain every step
-	@tools/get_onnxruntime >build/onnxruntime.log & $(MAKE) --no-print-directory program; status=$$?; wait; exit $$status
+	@tools/get_onnxruntime >build/onnxruntime.log & $(MAKE) --no-print-directory program \
+	  CONFIGURE='$(FRESH) $(FRESH:%OFF=-DPARTITA_PTX_LEVELS=native)'; status=$$?; wait; exit $$status
 	build/release/partita demo
 	@cat build/onnxruntime.log
 	build/release/partita demo serve || test $$? -eq 1  # 1: too busy a machine for its objectives; it has said so
@@ -17,26 +22,27 @@ demo: packages  ## plan, judge and simulate a fleet, and explain every step
 	build/release/partita remote run -- build/release/remote/programs/hotspot
 	build/release/partita remote run --check -- build/release/remote/programs/faulty race || test $$? -eq 1
 
-test: packages  ## every test
+test: test_packages  ## every test
 	tools/run_tests release
 
-sanitize: packages  ## the tests under address, undefined-behaviour and thread sanitizers
+sanitize: test_packages  ## the tests under address, undefined-behaviour and thread sanitizers
 	tools/run_tests sanitize
 
 program: packages
-	cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
+	cmake --preset release $(CONFIGURE) >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
 	cmake --build --preset release --target partita cudart_shim_12 cudart_shim_13 cuda_shim \
 	  cuda_program_hotspot cuda_program_faulty
 
+build: CONFIGURE = $(FRESH) -DPARTITA_PTX_LEVELS=all
 build: program  ## the program and its libraries, at build/release
 	cmake --build --preset release --target nvidia_ml_sim partita_library
 
-plain: packages  ## every source compiled by itself: does each include what it uses?
+plain: test_packages  ## every source compiled by itself: does each include what it uses?
 	cmake --preset plain
 	cmake --build --preset plain --target all
 
-bench: packages  ## build and run the benchmarks
-	cmake --preset release
+bench: test_packages  ## build and run the benchmarks
+	cmake --preset release $(TESTED)
 	cmake --build --preset release --target benches
 	for program in build/release/bench/*_bench; do $$program || exit 1; done
 
@@ -44,14 +50,14 @@ fuzz:  ## run every fuzz target for FUZZ_SECONDS (20)
 	tools/install_packages $(CLANG_PACKAGES)
 	tools/run_fuzz $(FUZZ_SECONDS)
 
-mutants: packages  ## do the tests notice planted faults? (MODULES="base exec": those alone)
+mutants: test_packages  ## do the tests notice planted faults? (MODULES="base exec": those alone)
 	nice tools/mutants $(MODULES)
 
 format:  ## clang-format every tracked source
 	tools/install_packages $(CLANG_PACKAGES)
 	clang-format -i $(SOURCES)
 
-tidy: packages  ## clang-tidy with the short list of .clang-tidy, where every finding is an error
+tidy: test_packages  ## clang-tidy with the short list of .clang-tidy, where every finding is an error
 	tools/install_packages $(CLANG_PACKAGES)
 	cmake --preset plain
 	run-clang-tidy-16 -quiet -p build/plain '/(src|apps)/.*(?<!_test)\.cc$$'
@@ -69,4 +75,8 @@ packages:
 	@mkdir -p build
 	@tools/install_packages $$(cat packages.txt)
 
-.PHONY: help demo program test sanitize build plain bench fuzz mutants format tidy install deb clean packages
+test_packages:
+	@mkdir -p build
+	@tools/install_packages $$(cat packages.txt packages_tests.txt)
+
+.PHONY: help demo program test sanitize build plain bench fuzz mutants format tidy install deb clean packages test_packages

@@ -15,10 +15,8 @@ namespace partita::ptx {
   Parts parts();            \
   }
 PARTITA_LEVEL(baseline)
-#if defined(PARTITA_PTX_LEVELS)
 PARTITA_LEVEL(v3)
 PARTITA_LEVEL(v4)
-#endif
 
 namespace {
 
@@ -31,8 +29,10 @@ Level level_of(std::string_view name, const Parts& parts) {
 
 std::vector<Level> find_levels() {
   std::vector<Level> levels;
-#if defined(PARTITA_PTX_LEVELS)
+#if defined(PARTITA_PTX_v4)
   if (__builtin_cpu_supports("x86-64-v4") != 0) levels.push_back(level_of("v4", v4::parts()));
+#endif
+#if defined(PARTITA_PTX_v3)
   if (__builtin_cpu_supports("x86-64-v3") != 0) levels.push_back(level_of("v3", v3::parts()));
 #endif
   levels.push_back(level_of("baseline", baseline::parts()));

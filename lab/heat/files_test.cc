@@ -147,6 +147,9 @@ TEST(lcf, layers_by_number) {
             std::string::npos);
   EXPECT_NE(refusal(read_lcf("l", "0\nY\nY\n1.75e6\n0.01\n150\na.flp\n")).find("l:6: thickness"),
             std::string::npos);
+  EXPECT_NE(refusal(read_lcf("l", "0\nY\nN\nsilicon\n1e-4\nchannels.csv\n"))
+                .find("l:6: channels.csv describes microchannels, which are not modelled"),
+            std::string::npos);
   EXPECT_NE(refusal(read_lcf("l", "0\nY\n")).find("the file ends where power is due"),
             std::string::npos);
 }

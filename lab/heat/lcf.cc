@@ -71,8 +71,11 @@ Result<LayerLine> layer_of(Taker& in, int line) {
       in.number({"thickness", 1e-8, 0.1, "metres are wanted, are these millimetres?"});
   if (!thickness) return failed(thickness.error());
   layer.thickness = *thickness;
+  const std::string where = in.where();
   const Result<std::string_view> flp = in.word("a floorplan file");
   if (!flp) return failed(flp.error());
+  if (flp->ends_with(".csv"))
+    return bad_input(where, fmt::format("{} describes microchannels, which are not modelled", *flp));
   layer.flp = *flp;
   return layer;
 }

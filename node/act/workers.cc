@@ -36,12 +36,17 @@ std::string about(const std::string& device, const Error& error) {
   return error.context == device ? to_string(error) : device + ": " + to_string(error);
 }
 
+constexpr std::int64_t kCheckSavedNs = 1'000'000'000;
+
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 }  // namespace
 
 Supervisor::Supervisor(Processes& processes, Files& files, SupervisorOptions options)
-    : processes_(processes), files_(files), options_(std::move(options)) {}
+    : processes_(processes),
+      files_(files),
+      options_(std::move(options)),
+      pulse_(processes_, options_) {}
 
 bool Supervisor::Group::living() const {
   return std::ranges::any_of(workers, &Worker::living) ||
@@ -64,19 +69,37 @@ Result<void> Supervisor::recover(std::int64_t now_ns) {
   if (!options_.log_dir.empty()) {
     if (auto made = files_.make_directories(options_.log_dir); !made) return made;
   }
-  WorkersState state;
-  if (files_.exists(options_.state_file)) {
-    const Result<std::string> text = files_.read(options_.state_file);
-    if (!text) return failed(text.error());
-    Result<WorkersState> parsed = parse_workers(options_.state_file, *text);
-    if (!parsed) return failed(parsed.error());
-    state = *std::move(parsed);
-    saved_ = *text;
-  }
-  adopt_recorded(state, now_ns);
+  const Result<WorkersState> state = recall();
+  if (!state) return failed(state.error());
+  adopt_recorded(*state, now_ns);
   adopt_strays(now_ns);
   save();
   return {};
+}
+
+Result<WorkersState> Supervisor::recorded(const std::string& path) {
+  if (!files_.exists(path)) return WorkersState{};
+  const Result<std::string> text = files_.read(path);
+  if (!text) return failed(text.error());
+  return parse_workers(path, *text);
+}
+
+// What cannot be read is moved aside: the copy says it again, and who is in neither is a stray.
+Result<WorkersState> Supervisor::recall() {
+  Result<WorkersState> state = recorded(options_.state_file);
+  if (state) return state;
+  const Result<std::string> aside = set_aside(files_, options_.state_file);
+  if (!aside)
+    return failed({ErrorCode::environment,
+                   fmt::format("cannot be used ({}) and cannot be moved out of the way ({})",
+                               to_string(state.error()), to_string(aside.error())),
+                   options_.state_file});
+  Result<WorkersState> copy = recorded(copy_path());
+  say(fmt::format("{}; it is now {}; {}", to_string(state.error()), *aside,
+                  copy && !copy->workers.empty()
+                      ? "its copy says which workers run"
+                      : "workers that run are ended and started again"));
+  return copy ? copy : WorkersState{};
 }
 
 void Supervisor::adopt_recorded(const WorkersState& state, std::int64_t now_ns) {
@@ -138,6 +161,7 @@ void Supervisor::follow(const Assignment& assignment) {
 std::int64_t Supervisor::step(std::int64_t now_ns) {
   reap(now_ns);
   watch(now_ns);
+  check_saved(now_ns);
   stop_rest(now_ns);
   if (followed_ && !stopping_) {
     add_missing();
@@ -160,10 +184,10 @@ bool Supervisor::keeps(const Group& group) const {
 
 void Supervisor::reap(std::int64_t now_ns) {
   for (const ProcessExit& exit : processes_.exited()) {
-    if (!probe_is_http() && probe_ended(exit.pid, exit.status == 0, now_ns)) continue;
+    if (!pulse_.http() && probe_ended(exit.pid, exit.status == 0, now_ns)) continue;
     for (auto& [device, group] : groups_) {
-      const auto stray = std::ranges::find(group.strays, exit.pid,
-                                           [](const Worker& w) { return w.record.pid; });
+      const auto stray =
+          std::ranges::find(group.strays, exit.pid, [](const Worker& w) { return w.record.pid; });
       if (stray != group.strays.end()) {
         const int index = stray->record.index;
         group.strays.erase(stray);
@@ -187,7 +211,7 @@ void Supervisor::ended(Group& group, Worker& worker, std::int64_t now_ns, int st
   worker.adopted = worker.proven = false;
   worker.misses = 0;
   worker.silent_ns.reset();
-  drop_probe(worker);
+  pulse_.drop(worker);
   group.prepared = false;
   end_family(group, record.index);
   const bool replaced = std::exchange(worker.hung, false);
@@ -217,8 +241,7 @@ void Supervisor::end_family(const Group& group, int index) {
   const auto there = [&](const Worker& worker) {
     return worker.record.index == index && worker.living();
   };
-  if (std::ranges::any_of(group.workers, there) || std::ranges::any_of(group.strays, there))
-    return;
+  if (std::ranges::any_of(group.workers, there) || std::ranges::any_of(group.strays, there)) return;
   processes_.end_family(kWorkerVariable,
                         worker_tag(options_.state_file, group.segment.device, index));
 }
@@ -431,10 +454,21 @@ WorkersState Supervisor::state() const {
 void Supervisor::save() {
   std::string text = workers_json(state());
   if (text == saved_) return;
-  const auto written = files_.write_atomic(options_.state_file, text);
+  auto written = files_.write_atomic(options_.state_file, text);
+  if (written) written = files_.write_atomic(copy_path(), text);
   if (written) saved_ = std::move(text);
   if (!written && !unsaved_) say("cannot save the state: " + to_string(written.error()));
   unsaved_ = !written;
+}
+
+// Others read the state file, so what happens to it is made good before they wait for long.
+void Supervisor::check_saved(std::int64_t now_ns) {
+  if (now_ns < next_check_ns_ || saved_.empty()) return;
+  next_check_ns_ = now_ns + kCheckSavedNs;
+  const Result<std::string> text = files_.read(options_.state_file);
+  if (text && *text == saved_) return;
+  say(options_.state_file + ": is not as it was written; writing it again");
+  saved_.clear();
 }
 
 }  // namespace partita::actuate

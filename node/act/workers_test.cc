@@ -324,16 +324,57 @@ TEST(Supervisor, never_touches_a_stranger_with_a_recycled_number) {
   EXPECT_THAT(world.running(), ElementsAre("x/s/0"));
 }
 
-TEST(Supervisor, refuses_a_second_one_and_a_damaged_state) {
+TEST(Supervisor, refuses_a_second_one) {
   World world;
   auto first = world.supervisor();
   Supervisor second(
       world.processes, world.files,
       {.command = parse_command("c", "w").value(), .state_file = "/s/workers.json", .log_dir = ""});
   EXPECT_EQ(second.recover(0).error().code, ErrorCode::in_use);
-  first.reset();
-  world.files.kept.content["/s/workers.json"] = "{\"kind\": \"Work";
-  EXPECT_EQ(second.recover(0).error().code, ErrorCode::bad_input);
+}
+
+TEST(Supervisor, a_damaged_state_is_set_aside_and_its_copy_read) {
+  World world;
+  const Assignment wanted = assigned({segment("x", "s", 2)});
+  auto first = world.supervisor();
+  first->follow(wanted);
+  world.run_for(*first, kWorkersSecond);
+  const WorkersState before = first->state();
+  const std::string whole = world.files.kept.content.at("/s/workers.json");
+  for (const bool copied : {true, false}) {
+    world.forget(first);
+    world.log.clear();
+    world.files.kept.content["/s/workers.json"] = "{\"kind\": \"Work";
+    if (!copied) world.files.kept.content["/s/workers.json.copy"] = whole.substr(1);
+    first = world.supervisor();
+    EXPECT_EQ(world.files.kept.content.at(copied ? "/s/workers.json.damaged-1"
+                                                 : "/s/workers.json.damaged-2"),
+              "{\"kind\": \"Work");
+    ASSERT_FALSE(world.log.empty());
+    EXPECT_THAT(world.log.front(), HasSubstr("/s/workers.json"));
+    first->follow(wanted);
+    world.run_for(*first, 30 * kWorkersSecond);
+    EXPECT_THAT(world.running(), ElementsAre("x/s/0", "x/s/1"));
+    // With a copy the workers go on; without, they are ended first: never two in one place.
+    EXPECT_EQ(first->state().workers[0].pid == before.workers[0].pid, copied);
+    EXPECT_EQ(first->state().workers[1].pid == before.workers[1].pid, copied);
+  }
+}
+
+TEST(Supervisor, what_others_do_to_the_state_file_is_made_good) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("x", "s", 1)}));
+  world.run_for(*supervisor, kWorkersSecond);
+  const std::string whole = world.files.kept.content.at("/s/workers.json");
+  for (const char* text : {"", "{"}) {
+    world.files.kept.content["/s/workers.json"] = text;
+    world.run_for(*supervisor, 2 * kWorkersSecond);
+    EXPECT_EQ(world.files.kept.content.at("/s/workers.json"), whole);
+  }
+  world.files.kept.content.erase("/s/workers.json");
+  world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_EQ(world.files.kept.content.at("/s/workers.json"), whole);
 }
 
 // ---- random histories ----

@@ -162,7 +162,7 @@ void describe_snapshot(Form& f, Written& s) {
   f.note("node", s.node, "host name");
   f.word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
   f.boolean("converged", s.converged,
-            "the node is as the plan in force wants it, and no change is needed");
+            "the node and its workers are as the plan in force wants them; no change is needed");
   f.note("doing", s.doing, "a sentence");
   f.optional(s.has(s.state != device::NodeState{}))
       .object("state", s.state, describe_node, "what was read of the node");

@@ -104,14 +104,20 @@ class Judgement {
     for (const actuate::AssignedSegment& one : ground_.assignment.segments) {
       if (one.service != service_.name) continue;
       ++segments_;
+      const auto out = std::ranges::find(ground_.memory.out, one.gpu_uuid, &OutGpu::uuid);
+      const bool is_out = out != ground_.memory.out.end();
       const auto ready = ground_.servers.ready.find(one.device);
-      const int there = ready == ground_.servers.ready.end() ? 0 : ready->second;
+      // Whoever says so on a GPU that fell off the bus does not know yet.
+      const bool gone = ready == ground_.servers.ready.end() || (is_out && out->lost);
+      const int there = gone ? 0 : ready->second;
       const int wanted = std::max(one.processes, 1);
       throughput_known_ = throughput_known_ || one.throughput_rps > 0;
-      can_carry_ += one.throughput_rps * std::min(there, wanted) / wanted;
+      const double carries = one.throughput_rps * std::min(there, wanted) / wanted;
+      can_carry_ += carries;
       ready_ += there;
-      const auto out = std::ranges::find(ground_.memory.out, one.gpu_uuid, &OutGpu::uuid);
-      if (there > 0 && out != ground_.memory.out.end() && !out->by_person) ill_ = out->why;
+      if (there == 0 || !is_out || out->by_person) continue;
+      ill_ = out->why;
+      ill_rps_ += carries;
     }
   }
 
@@ -175,7 +181,8 @@ class Judgement {
     if (promised_ < waiting_rps_ * kExact)
       return fmt::format("{} is to carry {:.4g} req/s, {:.4g} are planned for", service_.name,
                          waiting_rps_, promised_);
-    if (!ill_.empty()) return fmt::format("{} runs on a GPU that is out: {}", service_.name, ill_);
+    if (!ill_.empty() && can_carry_ - ill_rps_ < promised_ * kExact)
+      return fmt::format("{} runs on a GPU that is out: {}", service_.name, ill_);
     if (ground_.servers.supervisor == false)
       return "the supervisor of the workers does not run: who ends is not started again";
     return {};
@@ -192,7 +199,8 @@ class Judgement {
   long waits_ = 0;
   int segments_ = 0, ready_ = 0;
   bool throughput_known_ = false;
-  std::string ill_;
+  std::string ill_;      // why a GPU that it runs on is out
+  double ill_rps_ = 0;  // what it carries there
 };
 
 std::string why_not_heard(const ServersSeen& servers) {

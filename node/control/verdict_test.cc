@@ -170,6 +170,24 @@ TEST(Verdict, WhatWouldBreakNextIsARisk) {
   EXPECT_EQ(word(proposal(150, true)), Standing::serves);
 }
 
+// GPU-1 carries nothing off the bus, whatever its worker says, and what another carries instead is
+// no risk.
+TEST(Verdict, AGpuThatIsOutMattersAsFarAsItIsNeeded) {
+  Given given;
+  given.memory.out = {{.uuid = "GPU-1", .why = "off the bus", .lost = true}};
+  EXPECT_DOUBLE_EQ(given.verdict().can_carry_rps, 60);
+  EXPECT_EQ(given.word(), Standing::at_risk);
+  given.assignment.segments.push_back({"f", "GPU-2", "1g", 0, "s", 4, 1, 60});
+  given.servers.ready["f"] = 1;
+  EXPECT_DOUBLE_EQ(given.verdict().can_carry_rps, 120);
+  EXPECT_EQ(given.word(), Standing::serves);
+  given.memory.out[0].lost = false;  // it still works
+  EXPECT_DOUBLE_EQ(given.verdict().can_carry_rps, 180);
+  EXPECT_EQ(given.word(), Standing::serves);
+  given.servers.ready["f"] = 0;
+  EXPECT_EQ(given.word(), Standing::at_risk);
+}
+
 TEST(Verdict, ItHasBeenSoSinceItBecameSo) {
   Given given;
   given.memory.verdicts = {{"s", Standing::serves, kNoon - 5000}};

@@ -9,6 +9,7 @@
 #include "decide/random_services.h"
 #include "decide/serving.h"
 #include "model/pool.h"
+#include "sim/serving.h"
 
 namespace partita::decide {
 namespace {
@@ -76,6 +77,26 @@ TEST(Found, HoldsAtTheWholeOfThePlannedRateNearSaturation) {
     const auto made = planned(problem);
     ASSERT_TRUE(made.plan) << asked.model;
     EXPECT_LE(late_share(problem, **made.plan, 8'000'000), 0.001) << asked.model;
+  }
+}
+
+// Served by the simulated gateway, which refuses what it takes for late: of 32 requests that come
+// close together many were, and none of them had to be.
+TEST(Found, HoldsBehindTheGatewaysAdmission) {
+  for (const Asked& asked :
+       {Asked{"inceptionv3", 13'305.8, 20.58, 99.9}, Asked{"mobilenetv2", 21'415.9, 6.367, 99.9},
+        Asked{"densenet121", 21'511, 17.673, 99.9}}) {
+    plan::ServingProblem problem = problem_of(asked);
+    const auto made = planned(problem);
+    ASSERT_TRUE(made.plan) << asked.model;
+    const plan::ServingPlan& plan = **made.plan;
+    EXPECT_NEAR(plan.services[0].planned.value, asked.rate, 1e-6 * asked.rate);
+    problem.services[0].rate = plan.services[0].planned;
+    sim::ServingOptions options;
+    options.duration = Seconds{1e6 / asked.rate};
+    const auto report = sim::simulate(problem, plan, options);
+    ASSERT_TRUE(report);
+    EXPECT_GE(report->services[0].slo_attainment, 0.999) << asked.model;
   }
 }
 

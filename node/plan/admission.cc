@@ -71,14 +71,23 @@ double RecentRate::per_nano(Nanos now) const {
   return gaps / static_cast<double>(std::max<Nanos>(1, now - oldest));
 }
 
+void Arrears::arrived(Nanos now, double carried, Nanos slack) {
+  constexpr double kFewest = 32;  // of which the last dozens are no chance
+  constexpr double kMost = 2;     // bounds, so that it ends when less comes
+  bound_ = std::max(kFewest, carried * static_cast<double>(slack));
+  behind_ -= carried * static_cast<double>(now - last_);
+  behind_ = std::min(std::max(0.0, behind_) + 1, kMost * bound_);
+  last_ = now;
+}
+
 int predicted_size(const PredictedBatch& batch, int full, Nanos now, const Pressure& pressure) {
   const double joining =
-      pressure.calm() ? 0 : std::ceil(pressure.comes * static_cast<double>(batch.start - now));
+      pressure.overload ? std::ceil(pressure.comes * static_cast<double>(batch.start - now)) : 0;
   return static_cast<int>(std::min<double>(full, batch.place + joining));
 }
 
 bool in_time(Nanos finish, Nanos deadline, Nanos slo, const Pressure& pressure) {
-  return finish <= deadline - (pressure.calm() ? 0 : usual_margin(slo));
+  return finish <= deadline - (pressure.overload ? usual_margin(slo) : 0);
 }
 
 Admission::Admission(const DispatchPolicy& policy, int queue_limit) : queue_limit_(queue_limit) {
@@ -152,6 +161,7 @@ std::vector<PoolProcess> Admission::processes(Nanos now) const {
 
 bool Admission::admits(Nanos now, int queued) {
   rate_.arrived(now);
+  arrears_.arrived(now, carried_, slo_ - longest_);
   if (queued >= queue_limit_) return false;
   forget_ended(now);
   const long ahead = queued + 1L;
@@ -163,8 +173,8 @@ bool Admission::admits(Nanos now, int queued) {
       first += kinds_[at(busy_[i].member)].batch;
     if (first >= ahead || startable(now, sure) >= ahead) return true;
   }
-  const Pressure pressure{rate_.per_nano(now), carried_};
-  if (!pressure.calm()) {
+  const Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
+  if (pressure.overload) {
     // Whoever starts after that starts in a full batch, and is late in any.
     const auto filled = static_cast<Nanos>(largest_ / pressure.comes) + 1;
     if (startable(now, now + std::max(filled, patience_ - shortest_)) < ahead) return false;

@@ -3,8 +3,9 @@
 // would be done too late. Predicted is that full batches follow one another, each on the process
 // that can take one first, up to the request's own, which holds what waits before it and itself.
 // While no more comes than the pool can do, only what is late even so is refused: nothing else is
-// to be lost. Beyond that what comes until the batch starts is in it too, and it is to end a margin
-// before the deadline, the one that the dispatcher keeps for late wake-ups. Pure: no clock.
+// to be lost, and what the judge promised counts nothing as lost. Under overload what comes until
+// the batch starts is in it too, and it is to end a margin before the deadline, the one that the
+// dispatcher keeps for late wake-ups. Pure: no clock.
 #pragma once
 
 #include <array>
@@ -49,10 +50,25 @@ class RecentRate {
   std::size_t seen_ = 0;
 };
 
-// What comes, and what full batches on all processes carry, per nanosecond.
+// Whether more comes than full batches on all processes do: back to back they would be so far
+// behind what has come, let in or not, that the slack of the longest batch is used up. A plan is
+// made so that this is rarer than a late request may be; the rate of a few dozen requests exceeds
+// capacity all the time.
+class Arrears {
+ public:
+  // `carried`: requests of full batches per nanosecond. `slack`: the SLO without the longest one.
+  void arrived(Nanos now, double carried, Nanos slack);
+  bool lasts() const { return behind_ > bound_; }
+
+ private:
+  double behind_ = 0, bound_ = 0;  // requests
+  Nanos last_ = 0;
+};
+
+// Of requests that come.
 struct Pressure {
-  double comes = 0, carried = 0;
-  bool calm() const { return comes <= carried; }
+  double comes = 0;  // per nanosecond
+  bool overload = false;
 };
 
 // How large that batch is taken to be when it starts: at most `full`.
@@ -95,6 +111,7 @@ class Admission {
   int largest_ = 1;                   // full batch
   double carried_ = 0;                // per nanosecond, in full batches
   RecentRate rate_;
+  Arrears arrears_;
   int queue_limit_;
 };
 

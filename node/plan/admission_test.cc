@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <vector>
 
@@ -54,8 +55,10 @@ RC_GTEST_PROP(Admission, APoolLetsInWhatThePlainRuleLetsIn, ()) {
   std::vector<PoolProcess> processes;
   std::vector<int> member_of;
   double carried = 0;
+  Nanos longest = 0;
   for (const PoolMember& member : policy.members) {
     const auto& full = member.curve.steps.back();
+    longest = std::max(longest, execution_time(full.latency));
     carried += static_cast<double>(full.batch) * member.processes /
                static_cast<double>(execution_time(full.latency));
   }
@@ -67,6 +70,7 @@ RC_GTEST_PROP(Admission, APoolLetsInWhatThePlainRuleLetsIn, ()) {
     }
   Nanos now = 0;
   RecentRate rate;
+  Arrears arrears;
   for (int turn = 0; turn < 300; ++turn) {
     now += draw(rng, 0, busy ? 50'000 : 500'000);
     const std::size_t process = at(draw(rng, 0, static_cast<int>(processes.size()) - 1));
@@ -79,9 +83,10 @@ RC_GTEST_PROP(Admission, APoolLetsInWhatThePlainRuleLetsIn, ()) {
     std::vector<PoolProcess> as_they_stand = processes;
     for (PoolProcess& each : as_they_stand) each.free = std::max(each.free, now);
     rate.arrived(now);
+    arrears.arrived(now, carried, *policy.slo - longest);
     const PredictedBatch batch = one_by_one(as_they_stand, queued + 1L);
     const profile::BatchCurve& curve = policy.members[at(batch.kind)].curve;
-    const Pressure pressure{rate.per_nano(now), carried};
+    const Pressure pressure{rate.per_nano(now), arrears.lasts()};
     const int size = predicted_size(batch, curve.max_batch(), now, pressure);
     const Nanos finish = batch.start + execution_time(curve.latency(size));
     const bool expected =
@@ -100,6 +105,32 @@ TEST(RecentRate, IsThatOfTheLastRequests) {
   EXPECT_LT(rate.per_nano(9'990), 0.005);  // a pause counts
 }
 
+// 100 requests of slack, one a millisecond: how many of 100,000 come under overload at that load.
+int under_overload(Arrears& arrears, double load, Nanos& now, Rng& rng) {
+  int count = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    now += static_cast<Nanos>(-std::log(1 - rng.uniform()) / load * 1e6);
+    arrears.arrived(now, 1e-6, 100'000'000);
+    count += arrears.lasts() ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Arrears, AreOfWhatFullBatchesCouldNotHaveDone) {
+  Arrears arrears;
+  Rng rng(7);
+  Nanos now = 0;
+  EXPECT_EQ(under_overload(arrears, 0.9, now, rng), 0);  // exp(-0.2 x 100)
+  EXPECT_GT(under_overload(arrears, 1.05, now, rng), 95'000);
+  EXPECT_LT(under_overload(arrears, 0.9, now, rng), 3'000);  // as long as it takes to end
+  // 32 that come at once are chance, whatever the slack.
+  Arrears tight;
+  for (int i = 0; i < 32; ++i) tight.arrived(i, 1e-6, 0);
+  EXPECT_FALSE(tight.lasts());
+  tight.arrived(40, 1e-6, 0);
+  EXPECT_TRUE(tight.lasts());
+}
+
 // A process that is busy with one request and soon free: the next will be in a small batch when
 // little comes, and in a full one when more comes than it can do.
 TEST(Admission, WhatComesDecidesHowLargeABatchIsForeseen) {
@@ -109,9 +140,9 @@ TEST(Admission, WhatComesDecidesHowLargeABatchIsForeseen) {
   EXPECT_TRUE(calm.admits(1'000'000'000, 0));
   calm.start(0, 1'000'000'000, 5'000'000);
   EXPECT_TRUE(calm.admits(1'001'000'000, 0));
-  for (int i = 0; i < 32; ++i) crowded.admits(1'000'000'000 + 10'000 * i, 0);
-  crowded.start(0, 1'000'320'000, 5'000'000);
-  EXPECT_FALSE(crowded.admits(1'000'330'000, 0));
+  for (int i = 0; i < 40; ++i) crowded.admits(1'000'000'000 + 10'000 * i, 0);
+  crowded.start(0, 1'000'400'000, 5'000'000);
+  EXPECT_FALSE(crowded.admits(1'000'410'000, 0));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // The JSON form of performance laws: parse_laws and laws_json of law.h.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/append.h"
 #include "base/fields.h"
+#include "base/json_writer.h"
 #include "profile/law.h"
 
 namespace partita::profile {
@@ -21,6 +21,21 @@ PerformanceLaw read_law(Fields fields) {
   for (const Coefficient& c : kCoefficients)
     law.*c.member = fields.number(c.name, {.low = c.min, .high = c.max});
   return law;
+}
+
+std::string quoted(std::string_view text) { return JsonWriter().string(text).take(); }
+
+// Whole coefficients are written as the fractions that they are.
+std::string fraction(double value) {
+  const std::string text = fmt::to_string(value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+std::string law_json(const PerformanceLaw& law) {
+  std::string text = fmt::format("  {{\n   \"model\": {}", quoted(law.model));
+  for (const Coefficient& c : kCoefficients)
+    text += fmt::format(",\n   {}: {}", quoted(c.name), fraction(law.*c.member));
+  return text + "\n  }";
 }
 
 }  // namespace
@@ -48,15 +63,14 @@ Result<PerformanceLaws> parse_laws(const std::string& file, std::string_view tex
 }
 
 std::string laws_json(const PerformanceLaws& laws) {
-  nlohmann::ordered_json root = {
-      {"api_version", kApiVersion}, {"kind", kKind}, {"gpu_model", laws.gpu_model}};
-  if (!laws.source.empty()) root["source"] = laws.source;
-  for (const PerformanceLaw& law : laws.laws) {
-    nlohmann::ordered_json& entry = root["laws"].emplace_back();
-    entry["model"] = law.model;
-    for (const Coefficient& c : kCoefficients) entry[c.name] = law.*c.member;
-  }
-  return root.dump(1) + "\n";
+  std::vector<std::string> rows, entries;
+  for (const PerformanceLaw& law : laws.laws) rows.push_back(law_json(law));
+  entries.push_back(fmt::format(" \"api_version\": {}", quoted(kApiVersion)));
+  entries.push_back(fmt::format(" \"kind\": {}", quoted(kKind)));
+  entries.push_back(fmt::format(" \"gpu_model\": {}", quoted(laws.gpu_model)));
+  if (!laws.source.empty()) entries.push_back(fmt::format(" \"source\": {}", quoted(laws.source)));
+  if (!rows.empty()) entries.push_back(fmt::format(" \"laws\": [\n{}\n ]", joined(rows, ",\n")));
+  return fmt::format("{{\n{}\n}}\n", joined(entries, ",\n"));
 }
 
 }  // namespace partita::profile

@@ -587,7 +587,7 @@ class AgentState(TypedDict):
     node: str
     # how changes come about
     mode: Literal["automatic", "approve", "observe"]
-    # the node is as the plan in force wants it, and no change is needed
+    # the node and its workers are as the plan in force wants them; no change is needed
     converged: bool
     # a sentence
     doing: str

@@ -276,11 +276,25 @@ class SupervisorTest(WorkersTest):
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(message, done.stderr.decode())
         self.write("workers.json", "{\n\"kind\"")
-        for args in (("--command", "x"), ("--show",)):
-            done = self.run_partita("workers", "--state-dir", ".", *args)
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(self.path("workers.json") + ":2", done.stderr.decode())
+        done = self.run_partita("workers", "--state-dir", ".", "--show")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(self.path("workers.json") + ":2", done.stderr.decode())
         os.remove(self.path("workers.json"))
+
+    def test_a_damaged_state_ends_nothing(self):
+        self.assign(segment("MIG-1", "a"))
+        supervisor = self.supervise()
+        self.wait_for(self.pids)
+        pids = self.pids()
+        supervisor.kill()
+        supervisor.wait()
+        self.write("workers.json", "{\n\"kind\"")
+        supervisor = self.supervise()
+        self.wait_to_hear(supervisor, "its copy says which workers run")
+        self.wait_to_hear(supervisor, "assignment 1")
+        self.assertEqual(self.pids(), pids)
+        self.assertEqual(self.read("workers.json.damaged-1"), "{\n\"kind\"")
+        self.finish(supervisor, signal.SIGTERM)
 
 
 class ApplyTest(WorkersTest):

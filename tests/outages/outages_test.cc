@@ -132,7 +132,7 @@ class OutageSeed {
   OutageResult result_;
   std::deque<Event> events_;
   std::vector<std::deque<Truth>> truths_;          // by service, the newest last
-  std::vector<std::vector<std::int64_t>> told_s_;  // notices, by service
+  std::vector<std::int64_t> told_s_;  // when the last bad news of a service came; -1: it is well
   std::vector<std::int64_t> bad_since_s_;          // by service; -1: it is not bad
   std::int64_t agent_since_s_ = 0, lost_until_s_ = -1, end_s_ = 0, unheard_s_ = 0;
   std::vector<double> rates_;
@@ -263,7 +263,7 @@ void OutageSeed::check_count(const Snapshot& now, std::size_t service) {
         fmt::format("{:.1f} req/s of {} are counted, {:.1f} come", is.asked_rps, is.service, rate));
 }
 
-// Who is to be told was told in time.
+// Who is to be told was told in time, and not since then that it is over.
 void OutageSeed::check_notices(std::size_t service) {
   const Words now = allowed(service);
   const bool bad = std::ranges::all_of(
@@ -275,9 +275,7 @@ void OutageSeed::check_notices(std::size_t service) {
   }
   if (since < 0) since = second();
   if (second() != since + 8) return;
-  const bool told = std::ranges::any_of(
-      told_s_[service], [&](std::int64_t at) { return at >= agent_since_s_ && at >= since - 200; });
-  if (!told)
+  if (told_s_[service] < agent_since_s_)
     violation(fmt::format("nobody was told of {}", node().services()[service].wanted.name));
 }
 
@@ -354,7 +352,7 @@ OutageResult OutageSeed::run() {
   weeks_ = *std::move(begun);
   const std::size_t services = node().services().size();
   truths_.resize(services);
-  told_s_.resize(services);
+  told_s_.assign(services, -1);
   rates_.resize(services);
   bad_since_s_.assign(services, -1);
   node().log = [this](const std::string& text) { line(text); };
@@ -362,9 +360,8 @@ OutageResult OutageSeed::run() {
     doors.notify = [this](const LoopNotice& notice) {
       line("notice: " + notice.sentence);
       for (std::size_t s = 0; s < told_s_.size(); ++s)
-        if (notice.kind == NoticeKind::slo_risk &&
-            notice.subject == node().services()[s].wanted.name)
-          told_s_[s].push_back(second());
+        if (notice.subject == node().services()[s].wanted.name)
+          told_s_[s] = notice.kind == NoticeKind::slo_risk ? second() : -1;
     };
     doors.inquiries = [this]() -> std::vector<Inquiry> {
       const Snapshot* now = weeks_->snapshot();

@@ -408,6 +408,35 @@ TEST(ServiceBrain, WhatKillsTwiceIsRefusedAndTheServiceStaysOpen) {
   EXPECT_EQ(world.brain.counters().harmful, 1);
 }
 
+// Not only the request under which a worker died: what its sender has sent or sends besides stays off
+// the last worker, too. Where one is planned it is all there is.
+TEST(ServiceBrain, WhatADoubtedSenderSendsSparesTheLastWorker) {
+  for (const int planned : {2, 1}) {
+    World world({.slo = 1'000 * kMs, .planned_workers = planned});
+    world.join(1, "a", fast());
+    world.join(2, "a", fast());
+    world.enter(1, {.trusted = false});
+    world.enter(20, {});  // from here on they wait
+    world.enter(2, {.trusted = false});
+    world.enter(3, {.trusted = false});
+    ASSERT_EQ(world.brain.queued(), 3);
+    world.brain.doubt(2);
+    world.lose(*world.workers_with(1).begin());
+    world.enter(4, {.trusted = false, .doubted = true});
+    world.enter(5, {.trusted = true, .doubted = true});
+    world.advance(100 * kMs);
+    EXPECT_EQ(world.finishes.contains(1), planned == 1);
+    EXPECT_EQ(world.finishes.contains(2), planned == 1);
+    EXPECT_TRUE(world.finishes.contains(3));
+    EXPECT_EQ(world.finishes.contains(4), planned == 1);
+    EXPECT_TRUE(world.finishes.contains(5));
+    world.join(3, "a", fast());
+    world.advance(200 * kMs);
+    for (const RequestId id : {1, 2, 3, 4, 5, 20})
+      EXPECT_EQ(world.finishes.at(id).second, Outcome::done) << id;
+  }
+}
+
 // Nobody is held for long by a worker that hangs: what it had runs elsewhere, or is told in time.
 TEST(ServiceBrain, WhatAHangingWorkerHeldIsTakenBack) {
   World world({.slo = 100 * kMs});

@@ -641,7 +641,7 @@ void DoorConnection::end_exchange() {
   if (hundreds < desk_.counts.answers.size()) ++desk_.counts.answers[hundreds];
   if (exchange_->submitted_ns > 0) {
     const int status = exchange_->reply.status;
-    peer_.answered = peer_.answered || status == 200;
+    if (status == 200 && peer_.answered_ns == 0) peer_.answered_ns = Loop::now_ns();
     peer_.faulted = peer_.faulted || status == 500 || status == 422;
   }
   exchange_->wake = nullptr;

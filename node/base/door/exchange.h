@@ -42,8 +42,8 @@ struct Peer {
   };
   std::optional<User> user = {};
   std::string certificate = {};  // the common name of a certificate that was checked
-  bool answered = false;         // this connection had an answer of a backend,
-  bool faulted = false;          // or a failure that may be its own
+  std::int64_t answered_ns = 0;  // when this connection had its first answer of a backend; 0: none
+  bool faulted = false;          // it had a failure that may be its own
 };
 
 struct Reply {

@@ -8,9 +8,9 @@
 namespace partita::numeric {
 namespace {
 
-using Columns = Eigen::Map<const Eigen::MatrixXd>;
+using Map = Eigen::Map<const Eigen::MatrixXd>;
 
-Columns columns_of(std::span<const double> values, std::size_t rows) {
+Map columns_of(std::span<const double> values, std::size_t rows) {
   CHECK(rows > 0 && values.size() % rows == 0);
   return {values.data(), static_cast<Eigen::Index>(rows),
           static_cast<Eigen::Index>(values.size() / rows)};
@@ -38,7 +38,7 @@ std::vector<double> solve_symmetric(std::span<const double> matrix, std::span<co
 
 std::vector<double> transposed_product(std::span<const double> a, std::span<const double> b,
                                        std::size_t rows) {
-  const Columns left = columns_of(a, rows), right = columns_of(b, rows);
+  const Map left = columns_of(a, rows), right = columns_of(b, rows);
   std::vector<double> out(static_cast<std::size_t>(left.cols() * right.cols()));
   Eigen::Map<Eigen::MatrixXd>(out.data(), left.cols(), right.cols()).noalias() =
       left.transpose() * right;

@@ -116,7 +116,11 @@ std::string BatchWork::path(const char* name) const {
 }
 
 bool BatchWork::has_begun(const BatchDeed& deed, const BatchDoors& doors) {
-  return doors.doors.files.exists(run_path(doors.state_dir, deed.key, "run.journal"));
+  // The mark stays when the journal is lost: tasks may be running all the same.
+  const auto there = [&](const char* name) {
+    return doors.doors.files.exists(run_path(doors.state_dir, deed.key, name));
+  };
+  return there("run.journal") || there("run.journal.open");
 }
 
 void BatchWork::forget(const std::string& key, Files& files, const std::string& state_dir) {

@@ -116,7 +116,7 @@ Result<std::optional<Mended>> mend_journal(Files& files, const std::string& stat
 }
 
 Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& state_dir,
-                                              long revision) {
+                                              long revision, const std::string& seen) {
   const std::string path = actuate::assignment_path(state_dir);
   if (!files.exists(path)) return std::optional<Mended>{};
   const auto text = files.read(path);
@@ -128,7 +128,8 @@ Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& s
     return std::optional<Mended>{};
   }
   auto known = copied ? actuate::parse_assignment(copy_of(path), *copied) : failed(copied.error());
-  const bool from_copy = known.has_value();
+  if (!known && !seen.empty()) known = actuate::parse_assignment(path, seen);
+  const bool is_known = known.has_value();
   if (!known) known = actuate::Assignment{};
   known->revision = std::max(known->revision, revision) + 1;
   const auto aside = put_aside(files, path, fine.error());
@@ -137,7 +138,7 @@ Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& s
     return failed(written.error());
   return std::optional(
       Mended{path, fmt::format("{}; it is now {}; {}", to_string(fine.error()), *aside,
-                               from_copy ? "the agent goes on with its copy"
+                               is_known ? "the agent goes on with its copy"
                                          : "the agent assigns anew what the plan in force says")});
 }
 

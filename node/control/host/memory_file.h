@@ -42,9 +42,10 @@ Result<std::optional<Mended>> mend_last_change(Files& files, const std::string& 
 // assignment names is Partita's. Nothing: it is fine.
 Result<std::optional<Mended>> mend_journal(Files& files, const std::string& state_dir);
 
-// The assignment, from its copy, or empty, where it is damaged; its revision is above `revision`,
-// which others have followed. Nothing: it is fine, and the copy is as it is.
+// The assignment, from its copy, else as it was `seen`, else empty, where it is damaged; its
+// revision is above `revision`, which others have followed. Nothing: it is fine, and the copy is as
+// it is.
 Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& state_dir,
-                                              long revision);
+                                              long revision, const std::string& seen = "");
 
 }  // namespace partita::control

@@ -191,6 +191,45 @@ TEST(Damage, WithoutAnyMemoryTheNodeStays) {
     EXPECT_GE(world.weeks->node().ready_rps(service), world.weeks->node().rate(service));
 }
 
+// A batch whose journal is gone is neither forgotten nor begun anew: what of it runs is not known.
+TEST(Damage, ABatchWithoutItsJournalWaitsForAPerson) {
+  DamageWorld world(5);
+  world.look(40);
+  SimNode& node = world.weeks->node();
+  std::string journal;
+  for (const auto& [path, text] : node.disk())
+    if (path.ends_with("/run.journal")) journal = path;
+  ASSERT_FALSE(journal.empty());
+  const long created = node.created();
+  world.weeks->drop_agent();
+  node.remove(journal);
+  world.look(40);
+  EXPECT_TRUE(node.disk().contains(journal + ".open"));
+  EXPECT_FALSE(node.disk().contains(journal));
+  EXPECT_EQ(node.created(), created);
+  ASSERT_EQ(world.memory().batch.size(), 1U);
+}
+
+// A copy that is damaged is made good while the assignment is whole, and without one the agent still
+// knows what it saw last: workers are not stopped for a flipped bit.
+TEST(Damage, AnAssignmentIsKnownWithoutItsCopy) {
+  DamageWorld world(5), twin(5);
+  for (DamageWorld* one : {&world, &twin}) one->look(40);
+  SimNode& node = world.weeks->node();
+  const std::string path = "/state/assignment.json", copy = path + ".copy";
+  const std::string whole = node.disk().at(path);
+  node.write(copy, "");
+  for (DamageWorld* one : {&world, &twin}) one->look(2);
+  EXPECT_EQ(node.disk().at(copy), whole);
+  node.write(copy, "[]");
+  node.write(path, "{");
+  for (DamageWorld* one : {&world, &twin}) one->look(1);
+  EXPECT_EQ(node.assignment().segments, twin.weeks->node().assignment().segments);
+  for (DamageWorld* one : {&world, &twin}) one->look(4);
+  expect_nothing_lost(world, twin);
+  EXPECT_EQ(node.disk().at(copy), node.disk().at(path));
+}
+
 // A full disk for half an hour: nothing is done that cannot be written down, and all goes on after.
 TEST(Damage, AFullDiskStopsNothingForGood) {
   DamageWorld world(7);

@@ -103,6 +103,7 @@ class SimNode {
   void let_go(Pid pid);
   // A program of the node writes a file.
   void write(const std::string& path, const std::string& text);
+  void remove(const std::string& path) { disk_.content.erase(path); }
   // All that is on its disk, by path.
   const std::map<std::string, std::string>& disk() const { return disk_.content; }
   // The machine stops and comes back after some minutes without instances.

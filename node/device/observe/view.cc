@@ -136,7 +136,7 @@ std::string View::frame(const ViewOptions& options) const {
     for (const telemetry::InstanceSample& one : gpu.instances)
       put(instance_line(gpu, one, options));
   }
-  if (last_.gpus.empty()) text = "no GPU\n";
+  if (last_.gpus.empty()) text = "no GPU is measured\n";
   if (hidden > 0) text += fit(fmt::format("... {} more lines", hidden), options.width) + "\n";
   return text;
 }

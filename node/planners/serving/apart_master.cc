@@ -14,7 +14,6 @@ namespace {
 constexpr double kBeyondPrice = 1e4;
 // Right-hand sides of cells are moved apart by about that much, against degenerate pivots.
 constexpr double kStagger = 1e-7;
-constexpr int kCountPriceSteps = 24;
 // More instances than that fit on no GPU.
 constexpr int kMostPerGpu = 64;
 
@@ -24,32 +23,6 @@ Counts plus(Counts a, const Counts& b) {
 }
 
 }  // namespace
-
-PricedCover cheapest_within(const Kind& kind, const Prices& prices, int classes) {
-  PricedCover best = cheapest_cover(kind, prices, classes);
-  if (total(best.counts) <= kind.max_count) return best;
-  // A price on every instance; the dearest that is of interest makes the fewest instances cheapest.
-  double high = 1e-3, low = 0;
-  for (std::size_t k = 0; k < at(classes); ++k) high = std::max(high, 64 * prices[k]);
-  std::optional<Counts> within;
-  for (int step = 0; step < kCountPriceSteps; ++step) {
-    const double extra = step == 0 ? high : (low + high) / 2;
-    Prices raised = prices;
-    for (double& price : raised) price += extra;
-    const PricedCover priced = cheapest_cover(kind, raised, classes);
-    best.bound = std::max(best.bound, priced.bound - extra * kind.max_count);
-    if (total(priced.counts) > kind.max_count) {
-      if (step == 0) break;
-      low = extra;
-      continue;
-    }
-    high = extra;
-    if (!within || cost(priced.counts, prices, classes) < cost(*within, prices, classes))
-      within = priced.counts;
-  }
-  if (within) best.counts = *within;
-  return best;
-}
 
 Kind less(Kind kind, const Counts& placed, int classes) {
   const bool done = cover_within(kind, placed, classes).has_value();

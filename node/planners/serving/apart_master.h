@@ -49,10 +49,6 @@ struct ApartSolution {
   int rounds = 0;
 };
 
-// The cheapest cover of at most max_count instances: the unlimited one, or what a price on every
-// instance leads to. `bound` is valid always; counts may be above the limit when none was found.
-PricedCover cheapest_within(const Kind& kind, const Prices& prices, int classes);
-
 // What a service still needs besides instances that it has.
 Kind less(Kind kind, const Counts& placed, int classes);
 

@@ -8,12 +8,10 @@
 
 #include "base/check.h"
 #include "base/index.h"
-#include "planners/serving/apart_tree.h"
+#include "planners/serving/planning.h"
 
 namespace partita::planners::serving {
 namespace {
-
-using GpuCounts = std::vector<int>;  // per model
 
 // Price of a GPU beyond the fixed number while slices are minimised: dearer than any slices it
 // could save.
@@ -23,8 +21,6 @@ constexpr double kSliceTieBreak = 1e-3;
 constexpr std::size_t kMaxTrials = 200;
 constexpr int kDives = 6;          // with other seeds
 constexpr int kDiscrepancies = 3;  // per dive
-
-double up(double bound) { return std::ceil(bound - kBoundSlack * (1 + std::abs(bound) * 1e-3)); }
 
 class ApartPlanner {
  public:
@@ -101,14 +97,14 @@ class ApartPlanner {
     if (single()) node.supply[0].most = Supply{}.most;
     while (true) {
       const ApartSolution solution = master_.solve(node, [this](double bound, double value) {
-        return single() ? up(bound) >= up(value) : value - bound < 1e-7 * (1 + value);
+        return single() ? round_up(bound) >= round_up(value) : value - bound < 1e-7 * (1 + value);
       });
       result_.nodes -= solve_cost() * solution.rounds;
       result_.explanation.push_back(fmt::format(
           "services that keep apart: patterns of whole GPUs need {} {:.6g} (pricing rounds: {})",
           single() ? "at least" : "a price of at least", solution.bound, solution.rounds));
       const double bound =
-          single() ? up(solution.bound) : solution.bound - kBoundSlack * (1 + solution.bound);
+          single() ? round_up(solution.bound) : solution.bound - kBoundSlack * (1 + solution.bound);
       result_.bound = std::max(result_.bound, bound);
       if (!single()) return;
       // A spread service has at most one instance per GPU.
@@ -119,7 +115,7 @@ class ApartPlanner {
     }
   }
 
-  std::optional<ApartPlan> dive(const ApartNode& node, const DiveLimits& limits) {
+  std::optional<ApartPlan> dive(const ApartNode& node, const ApartLimits& limits) {
     ApartDive search(apart_, master_, limits);
     auto plan = search.run(node);
     result_.nodes -= solve_cost() * search.solves();
@@ -223,7 +219,7 @@ class ApartPlanner {
     limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     for (int seed = 0; seed < kDives && result_.nodes > 0; ++seed) {
       const ApartNode node = having(gpus, seed % 2 == 0 ? 1 : 0, kBeyondFixed);
-      const DiveLimits limits{kBeyondFixed - 1, kDiscrepancies, 150,
+      const ApartLimits limits{kBeyondFixed - 1, kDiscrepancies, 150,
                               static_cast<std::uint64_t>(seed)};
       const auto plan = dive(node, limits);
       if (!plan) continue;
@@ -261,9 +257,9 @@ class ApartPlanner {
     limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     const ApartNode node = having(gpus, 1, kBeyondFixed);
     const ApartSolution root =
-        master_.solve(node, [](double bound, double value) { return up(bound) >= up(value); });
+        master_.solve(node, [](double bound, double value) { return round_up(bound) >= round_up(value); });
     result_.nodes -= solve_cost() * root.rounds;
-    result_.gpc_bound = static_cast<int>(up(root.bound));
+    result_.gpc_bound = static_cast<int>(round_up(root.bound));
     for (int seed = 0; seed < kDives; ++seed) {
       while (result_.gpcs > result_.gpc_bound && result_.nodes > 0) {
         const auto plan = dive(

@@ -2,10 +2,21 @@
 // covering problem of one service is a knapsack with a handful of items; the planner asks it many
 // times under different prices. A class is a MIG profile of one GPU model of the fleet; instances
 // of a class are interchangeable.
+//
+// Where watts count (energy.h) a cover has a cost of its own besides its instances' prices: the
+// instances share the service's rate in proportion to their throughputs, and a request costs joules
+// by the class that serves it. Two figures per cover:
+//   watts_of        with the points and shares that a plan would have,
+//   least_watts_of  that no plan with these instances goes below: shares at will, every point
+//                   allowed whose full batches end within the SLO.
+// Bounds are made of the least, plans are chosen by the other. Instances that are on and idle cost
+// nothing here: GPUs do.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <vector>
 
 namespace partita::planners::serving {
@@ -28,6 +39,15 @@ struct Mode {
   auto operator<=>(const Mode&) const = default;
 };
 
+// What requests of a service cost where watts count.
+struct Burn {
+  double rate = 0;             // requests/s that arrive
+  Prices least{};              // joules per request, of the best point of a class
+  Prices most{};               // requests/s that an instance of a class carries by any point
+  std::vector<Prices> joules;  // per mode: joules per request of its points
+  auto operator<=>(const Burn&) const = default;
+};
+
 // What the planner needs to know of a service; services that agree in all of this are one kind with
 // copies. A cover covers it in its own mode or in one of the others.
 struct Kind : Mode {
@@ -35,6 +55,7 @@ struct Kind : Mode {
   int min_count = 1;          // instances at least
   int max_count = INT32_MAX;  // instances at most (a spread service: one per GPU)
   int copies = 1;
+  std::optional<Burn> burn = {};  // none: covers cost nothing of their own
 };
 
 bool covers(const Kind& kind, const Counts& counts, int classes);
@@ -48,20 +69,43 @@ inline int modes(const Kind& kind) { return 1 + static_cast<int>(kind.others.siz
 // Whether an instance of the class can serve it in some mode.
 bool usable(const Kind& kind, std::size_t cls);
 
+// Watts of a service with these instances, and the mode in which they are least; mode -1: none
+// covers it. The kind has a burn.
+inline constexpr double kNoWatts = std::numeric_limits<double>::infinity();
+struct Watted {
+  double watts = kNoWatts;
+  int mode = -1;
+};
+Watted watts_of(const Kind& kind, const Counts& counts, int classes);
+// The least watts; infinite where no mode covers it, 0 for a kind without burn.
+double least_watts_of(const Kind& kind, const Counts& counts, int classes);
+
+// Instances of a class at a price, `most` of them.
+struct Item {
+  double rate, price;
+  int cls;
+  std::int32_t most;
+};
+
 struct PricedCover {
-  double bound =
-      0;  // no cover is cheaper; equals the cost of `counts` unless the search limit was reached
+  double bound = 0;  // no cover is cheaper; the cost of `counts` unless the search limit was reached
   Counts counts{};
 };
 
-// The cheapest cover under prices (max_count is ignored). Exact within kPricingNodes per mode. The
-// kind must have a usable class.
+// The cheapest cover under prices, its own cost included (max_count is ignored). Exact within
+// kPricingNodes per mode. The kind must have a usable class.
 inline constexpr int kPricingNodes = 50'000;
+PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes);
+// The cheapest cover of at most max_count instances: the unlimited one, or what a price on every
+// instance leads to. `bound` is valid always; counts may be above the limit when none was found.
+PricedCover cheapest_within(const Kind& kind, const Prices& prices, int classes);
+// The cheapest cover in the kind's own mode from items, which suffice for one. Exact within `nodes`.
+PricedCover cheapest_of(const Kind& kind, const std::vector<Item>& items, int nodes);
+
 // The mode's demand, less what sums of rates may be off.
 double needed(const Mode& mode);
 // What instances of these counts carry in that mode, requests/s.
 double carried(const Mode& mode, const Counts& counts, int classes);
-PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes);
 
 // Which classes can stand in for which: smaller[k] lists classes j whose instances fit wherever one
 // of class k does and count for no more, in every row of the packing rules.
@@ -72,9 +116,11 @@ struct Enumeration {
   bool complete = true;  // false when the limit was reached
 };
 
-// All covers that cost at most `budget` and cannot be shrunk: no instance can be left out, none can
-// be replaced by a smaller class, in the mode that they cover. Whoever needs a cover of least
-// resources finds one among them. A cover of several modes may be listed once for each.
+// All covers that cost at most `budget`, their own cost included, and that can matter. Without a
+// cost of their own those cannot be shrunk: no instance can be left out, none can be replaced by a
+// smaller class, in the mode that they cover; a cover of several modes may be listed once for each.
+// With one, no other has fewer watts in both figures and no more instances of any class. Whoever
+// needs a cover of least resources finds one among them.
 struct EnumerationLimits {
   double budget = 0;
   std::size_t covers = 0;  // stop after that many

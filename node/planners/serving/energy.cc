@@ -5,37 +5,25 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 
 #include "base/index.h"
-#include "planners/serving/energy_covers.h"
-#include "planners/serving/energy_search.h"
-#include "planners/serving/fleet.h"
-#include "planners/serving/master.h"
-#include "planners/serving/place.h"
+#include "planners/serving/planning.h"
+#include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {
 
-using GpuCounts = std::vector<int>;  // per model
-
 constexpr double kAlike = 1e-9;           // of the watts: so much less is no better
 constexpr double kMasterGap = 1e-6;       // of the watts: where a master stops
-constexpr double kBoundRounding = 1e-9;   // of the watts, taken off every bound
 constexpr std::size_t kMostNumbers = 60;  // numbers of GPUs that are looked at
 constexpr double kMostVectors = 100'000;  // that are listed for it
 
-class EnergyPlanner {
+class EnergyPlanner : Planning {
  public:
   EnergyPlanner(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                 Fleet fleet, const Options& options)
-      : problem_(problem),
-        modes_(modes),
-        fleet_(std::move(fleet)),
-        options_(options),
-        kinds_(make_burning_kinds(problem, modes, fleet_)),
-        nodes_(options.node_budget) {
+      : Planning(problem, modes, std::move(fleet), options, OwnCost::watts) {
     for (const plan::FleetEntry& entry : problem.fleet)
       off_ += entry.count.value_or(0) * entry.power->off.value;
   }
@@ -64,28 +52,8 @@ class EnergyPlanner {
     for (std::size_t m = 0; m < models(); ++m) sum += gpus[m] * idle(m);
     return sum;
   }
-  void say(std::string sentence) {
-    if (options_.progress) options_.progress(sentence);
-    explanation_.push_back(std::move(sentence));
-  }
-
-  MasterProblem master() const {
-    MasterProblem master;
-    master.classes = fleet_.classes;
-    master.kinds = &kinds_.table.kinds;
-    master.rows = &fleet_.rows;
-    master.gpcs = fleet_.gpcs;
-    master.own_cost = [this](std::size_t i, const Counts& counts) {
-      return least_burnt(kinds_.table.kinds[i], kinds_.burns[i], counts, fleet_.classes);
-    };
-    master.cheapest = [this](std::size_t i, const Prices& prices) {
-      return cheapest_burning(kinds_.table.kinds[i], kinds_.burns[i], prices, fleet_.classes);
-    };
-    return master;
-  }
-
   void solve_root() {
-    MasterProblem problem = master();
+    MasterProblem problem = master_problem();
     for (std::size_t m = 0; m < models(); ++m) {
       Supply supply{0, idle(m)};
       if (problem_.fleet[m].count) supply.most = *problem_.fleet[m].count;
@@ -94,28 +62,26 @@ class EnergyPlanner {
     root_ = solve_master(problem, {}, [](double bound, double value) {
       return value - bound < kMasterGap * (1 + value);
     });
-    root_bound_ = off_ + root_.bound - kBoundRounding * (1 + root_.bound);
-    for (std::size_t i = 0; i < kinds_.burns.size(); ++i)
-      busy_ +=
-          kinds_.table.kinds[i].copies *
-          cheapest_burning(kinds_.table.kinds[i], kinds_.burns[i], Prices{}, fleet_.classes).bound;
+    root_bound_ = off_ + root_.bound - kWattsRounding * (1 + root_.bound);
+    for (const Kind& kind : table_.kinds)
+      busy_ += kind.copies * cheapest_cover(kind, Prices{}, fleet_.classes).bound;
     say(
         fmt::format("lower bound: {:.6g} W with GPUs cut at will, {:.6g} W of them burnt by work "
                     "even where GPUs cost nothing ({} kinds of service, {} covers, rounds: {})",
-                    root_bound_, busy_, kinds_.burns.size(), root_.columns.size(), root_.rounds));
+                    root_bound_, busy_, table_.kinds.size(), root_.columns.size(), root_.rounds));
     fraction_ = fraction_of(root_.columns);
-    rounded_ = needed_by(sum_of(round_columns(kinds_.table.kinds, root_.columns)));
+    rounded_ = needed_by(sum_of(round_columns(table_.kinds, root_.columns)));
   }
 
   // GPUs per model that the columns take, cut at will.
   std::vector<double> fraction_of(const std::vector<Column>& columns) const {
-    const auto groups = at(group_count(kinds_.burns.size()));
+    const auto groups = at(group_count(table_.kinds.size()));
     std::vector<double> sum(at(fleet_.classes), 0), gpus(models(), 0);
     for (const Column& column : columns)
       for (std::size_t c = 0; c < column.covers.size(); ++c)
         for (std::size_t k = 0; k < sum.size(); ++k)
           sum[k] += column.weight * column.covers[c][k] *
-                    kinds_.table.kinds[at(column.group) + c * groups].copies;
+                    table_.kinds[at(column.group) + c * groups].copies;
     for (const Row& row : fleet_.rows) {
       double load = 0;
       for (std::size_t k = 0; k < sum.size(); ++k)
@@ -139,7 +105,7 @@ class EnergyPlanner {
   // below, or infinity where it is not less than the best.
   double try_gpus(const GpuCounts& gpus, bool even = false) {
     if (!even && idle(gpus) + busy_ >= watts_) return kNoWatts;
-    MasterProblem problem = master();
+    MasterProblem problem = master_problem();
     const double extra = 1e5 + 100 * std::abs(root_.value);  // of a GPU that is not there
     for (const int count : gpus) problem.supply.push_back({1.0 * count, extra});
     const double on = idle(gpus);
@@ -147,20 +113,22 @@ class EnergyPlanner {
         solve_master(problem, root_.columns, [&](double bound, double value) {
           return on + bound >= watts_ || value - bound < kMasterGap * (1 + value);
         });
-    const double bound = on + solution.bound - kBoundRounding * (1 + solution.bound);
+    const double bound = on + solution.bound - kWattsRounding * (1 + solution.bound);
     if (bound >= watts_ * (1 - kAlike)) return kNoWatts;
-    double paid = 0;
-    for (std::size_t f = 0; f < fleet_.rows.size(); ++f)
-      paid += solution.multipliers[f] * static_cast<double>(fleet_.rows[f].capacity) *
-              gpus[at(fleet_.rows[f].model)];
-    const BurningResult result = search_burning(
-        {&kinds_, &fleet_, gpus, solution.prices, paid, watts_ - on}, solution.columns, nodes_);
-    if (result.choice) {
+    SearchProblem search = rows_on(gpus);
+    search.certificates.push_back({solution.multipliers});
+    search.below = watts_ - on;
+    const auto keep = [&](const SearchResult& result) {
+      if (result.choice.empty()) return;
+      search.below = result.watts;
       watts_ = on + result.watts;
-      choice_ = *result.choice;
+      choice_ = result.choice;
       gpus_ = gpus;
-    }
-    return result.exhausted ? std::max(bound, on + result.bound) : bound;
+    };
+    keep(Search(search, solution.columns, Search::Reach::near).cheapen());
+    const SearchResult all = Search(search, {}, Search::Reach::all).exhaust(nodes_, {});
+    keep(all);
+    return all.verdict == SearchResult::Verdict::none ? std::max(bound, on + all.bound) : bound;
   }
 
   // The least bound of the numbers of GPUs that were looked at; the root's when some were not.
@@ -240,41 +208,12 @@ class EnergyPlanner {
     return sum;
   }
 
-  // ---- the plan ----
-
   std::optional<plan::ServingPlan> finish() {
-    PointTables tables = modes_.front();
-    std::vector<Counts> counts(problem_.services.size(), Counts{});
-    double slices = 0;
-    for (std::size_t i = 0; i < choice_.size(); ++i)
-      for (std::size_t copy = 0; copy < choice_[i].size(); ++copy) {
-        const auto s = at(kinds_.table.services[i][copy]);
-        counts[s] = choice_[i][copy];
-        slices += cost(counts[s], fleet_.gpcs, fleet_.classes);
-        const int m = burnt(kinds_.table.kinds[i], kinds_.burns[i], counts[s], fleet_.classes).mode;
-        for (std::size_t e = 0; e < tables.size() && m > 0; ++e)
-          tables[e].best[s] = modes_[at(m)][e].best[s];
-      }
-    Placement placement = place(problem_, tables, fleet_, counts, gpus_);
+    Placement placement = placed(choice_, gpus_);
     if (!placement.gpus) return std::nullopt;
-    plan::ServingPlan plan;
-    plan.gpus = *std::move(placement.gpus);
-    plan.objective.gpus = static_cast<int>(plan.gpus.size());
-    plan.objective.gpcs = static_cast<int>(std::lround(slices));
-    for (const plan::PlannedGpu& gpu : plan.gpus)
-      for (const plan::FleetEntry& entry : problem_.fleet)
-        if (entry.gpu.name == gpu.model) plan.objective.cost += entry.price;
-    plan.explanation = std::move(explanation_);
-    plan.stats.nodes = options_.node_budget - nodes_;
-    return plan;
+    return plan_of(*std::move(placement.gpus), gpcs_of(choice_));
   }
 
-  const plan::ServingProblem& problem_;
-  const std::vector<PointTables>& modes_;
-  const Fleet fleet_;
-  const Options& options_;
-  const BurningKinds kinds_;
-  long nodes_;
   double off_ = 0;  // of all GPUs that the fleet counts, off
 
   MasterSolution root_;
@@ -285,7 +224,6 @@ class EnergyPlanner {
   GpuCounts gpus_;  // of the best
   Choice choice_;
   double watts_ = kNoWatts;
-  std::vector<std::string> explanation_;
 };
 
 }  // namespace
@@ -295,45 +233,6 @@ EnergyOutcome plan_energy(const plan::ServingProblem& problem,
   auto fleet = make_fleet(problem, modes.front());
   if (!fleet) return {};
   return EnergyPlanner(problem, modes, std::move(*fleet), options).plan();
-}
-
-double expected_watts(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
-  std::map<std::string, double> carried, joules;  // by service: the sum, and weighted with it
-  std::map<std::string, int> used;                // by GPU model
-  for (const plan::PlannedGpu& gpu : plan.gpus) {
-    ++used[gpu.model];
-    const auto entry = std::ranges::find_if(
-        problem.fleet, [&](const plan::FleetEntry& one) { return one.gpu.name == gpu.model; });
-    for (const plan::PlannedInstance& instance : gpu.instances) {
-      const auto service =
-          std::ranges::find(problem.services, instance.service, &plan::Service::name);
-      const int gpcs = entry->gpu.profiles[at(entry->gpu.profile_index(instance.profile))].gpcs;
-      const double each =
-          joules_per_request(*entry, service->model, {gpcs, instance.batch, instance.processes});
-      carried[instance.service] += instance.throughput.value;
-      joules[instance.service] += instance.throughput.value * each;
-    }
-  }
-  double watts = 0;
-  for (const plan::Service& service : problem.services)
-    if (const double sum = carried[service.name]; sum > 0)
-      watts += service.rate.value * joules[service.name] / sum;
-  for (const plan::FleetEntry& entry : problem.fleet) {
-    const int on = used[entry.gpu.name];
-    watts += on * entry.power->idle.value;
-    if (entry.count) watts += (*entry.count - on) * entry.power->off.value;
-  }
-  return watts;
-}
-
-void state_watts(const plan::ServingProblem& problem, double bound, plan::ServingPlan& plan) {
-  plan::Objective& objective = plan.objective;
-  objective.goal = problem.goal;
-  objective.watts = expected_watts(problem, plan);
-  objective.lower_bound_watts = std::min(objective.watts, std::max(0.0, bound));
-  objective.lower_bound_gpus = objective.lower_bound_gpcs = 0;
-  objective.lower_bound_cost = 0;
-  objective.optimal = objective.watts <= objective.lower_bound_watts * (1 + 2 * kBoundRounding);
 }
 
 }  // namespace partita::planners::serving

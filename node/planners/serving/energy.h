@@ -1,11 +1,11 @@
 // The plan of the fewest expected watts: GPUs that are on, and what their instances burn at the
 // services' rates (plan::GpuPower). GPUs that the plan leaves out are off.
 //
-// 1. The linear master (master.h) over covers with their least watts (energy_covers.h): a bound,
+// 1. The linear master (master.h) over covers with their least watts (cover.h): a bound,
 //    and prices of the shapes.
 // 2. For every number of GPUs that the bound leaves open, the same with these GPUs: bounds, covers.
-// 3. With the GPUs fixed, covers that fit onto them: a local search from the rounded master, then,
-//    where they are few, all of them. Least watts, then fewest GPUs.
+// 3. With the GPUs fixed, covers that fit onto them (search.h): a local search, then, where they are
+//    few, all of them. Least watts, then fewest GPUs.
 // The bound holds for every plan whose full batches end within the SLOs, whatever shares it takes.
 // Limits: node budget; services that keep apart and GPUs that may be lost are not known here.
 #pragma once
@@ -25,10 +25,5 @@ struct EnergyOutcome {
 };
 EnergyOutcome plan_energy(const plan::ServingProblem& problem,
                           const std::vector<PointTables>& modes, const Options& options);
-
-// Expected watts of a plan of this problem, its service rows and objective not looked at.
-double expected_watts(const plan::ServingProblem& problem, const plan::ServingPlan& plan);
-// The plan with watts and bound stated; the goal is the problem's.
-void state_watts(const plan::ServingProblem& problem, double bound, plan::ServingPlan& plan);
 
 }  // namespace partita::planners::serving

@@ -12,6 +12,7 @@
 #include "hw/layout.h"
 #include "hw/packing.h"
 #include "planners/serving/exact.h"
+#include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {

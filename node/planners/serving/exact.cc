@@ -12,17 +12,15 @@
 #include "planners/serving/apart_plan.h"
 #include "planners/serving/energy.h"
 #include "planners/serving/finish.h"
-#include "planners/serving/fleet.h"
-#include "planners/serving/place.h"
+#include "planners/serving/planning.h"
 #include "planners/serving/pooled.h"
-#include "planners/serving/search.h"
 #include "planners/serving/survive.h"
+#include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {
 
 using Verdict = SearchResult::Verdict;
-using GpuCounts = std::vector<int>;  // per model
 
 // Price of a GPU beyond the fixed number while slices are minimised: dearer than any slices it
 // could save.
@@ -33,22 +31,14 @@ constexpr int kMaxQuestions = 150;
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-double round_up(double bound) {
-  return std::ceil(bound - kBoundSlack * (1 + std::abs(bound) * 1e-3));
-}
-
-class ExactPlanner {
+class ExactPlanner : Planning {
  public:
   ExactPlanner(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                Fleet fleet, const Options& options)
-      : problem_(problem),
-        modes_(modes),
-        fleet_(std::move(fleet)),
-        options_(options),
-        table_(make_kinds(problem, modes, fleet_)),
-        tied_(std::any_of(problem.services.begin(), problem.services.end(),
-                          [](const plan::Service& s) { return s.spread || !s.avoid.empty(); })),
-        nodes_(options.node_budget) {}
+      : Planning(problem, modes, std::move(fleet), options, OwnCost::none),
+        tied_(std::ranges::any_of(problem.services, [](const plan::Service& s) {
+          return s.spread || !s.avoid.empty();
+        })) {}
 
   Outcome plan() {
     bound_gpus();
@@ -64,29 +54,6 @@ class ExactPlanner {
   }
 
  private:
-  bool single() const { return problem_.fleet.size() == 1; }
-  double price(const GpuCounts& gpus) const {
-    double sum = 0;
-    for (std::size_t m = 0; m < gpus.size(); ++m) sum += gpus[m] * problem_.fleet[m].price;
-    return sum;
-  }
-  int gpcs_of(const Choice& choice) const {
-    return static_cast<int>(std::lround(cost(sum_of(choice), fleet_.gpcs, fleet_.classes)));
-  }
-  void say(std::string sentence) {
-    if (options_.progress) options_.progress(sentence);
-    explanation_.push_back(std::move(sentence));
-  }
-
-  MasterProblem master_problem() const {
-    MasterProblem master;
-    master.classes = fleet_.classes;
-    master.kinds = &table_.kinds;
-    master.rows = &fleet_.rows;
-    master.gpcs = fleet_.gpcs;
-    return master;
-  }
-
   void bound_gpus() {
     MasterProblem master = master_problem();
     for (const plan::FleetEntry& entry : problem_.fleet) {
@@ -178,13 +145,7 @@ class ExactPlanner {
     for (std::size_t i = 0; i < table_.kinds.size(); ++i)
       if (problem_.services[static_cast<std::size_t>(table_.services[i][0])].spread)
         table_.kinds[i].max_count = all;
-    SearchProblem search;
-    search.classes = fleet_.classes;
-    search.kinds = &table_.kinds;
-    search.smaller = &fleet_.smaller;
-    for (const Row& row : fleet_.rows)
-      search.rows.push_back({row.weight, row.capacity * gpus[static_cast<std::size_t>(row.model)]});
-    return search;
+    return rows_on(gpus);
   }
 
   // Searches with growing candidate sets; a choice counts only when it can be placed.
@@ -211,37 +172,12 @@ class ExactPlanner {
     return {Verdict::unknown, {}};
   }
 
-  std::vector<Counts> per_service(const Choice& choice) const {
-    std::vector<Counts> counts(problem_.services.size(), Counts{});
-    for (std::size_t i = 0; i < choice.size(); ++i)
-      for (std::size_t copy = 0; copy < choice[i].size(); ++copy)
-        counts[static_cast<std::size_t>(table_.services[i][copy])] = choice[i][copy];
-    return counts;
-  }
-
-  // Every service's points are those of the mode in which the choice covers it.
-  PointTables tables_of(const Choice& choice) const {
-    PointTables tables = modes_.front();
-    for (std::size_t i = 0; i < choice.size(); ++i) {
-      for (std::size_t copy = 0; copy < choice[i].size(); ++copy) {
-        const int m = mode_of(table_.kinds[i], choice[i][copy], fleet_.classes);
-        if (m <= 0) continue;
-        const auto s = at(table_.services[i][copy]);
-        for (std::size_t entry = 0; entry < tables.size(); ++entry)
-          tables[entry].best[s] = modes_[at(m)][entry].best[s];
-      }
-    }
-    return tables;
-  }
-
   bool placeable(const Choice& choice, const GpuCounts& gpus) {
     return acceptable(choice, gpus) == Acceptance::yes;
   }
   Acceptance acceptable(const Choice& choice, const GpuCounts& gpus) {
     if (tied_ && ++questions_ > kMaxQuestions) return Acceptance::unknown;
-    const bool one = modes_.size() == 1;
-    Placement placement = place(problem_, one ? modes_.front() : tables_of(choice), fleet_,
-                                per_service(choice), gpus);
+    Placement placement = placed(choice, gpus);
     if (!placement.gpus) return placement.proven ? Acceptance::no : Acceptance::unknown;
     placed_ = std::move(*placement.gpus);
     return Acceptance::yes;
@@ -415,12 +351,7 @@ class ExactPlanner {
   }
 
   Outcome finish() {
-    plan::ServingPlan plan;
-    plan.objective.gpus = static_cast<int>(placed_.size());
-    plan.objective.gpcs = best_gpcs_;
-    for (const plan::PlannedGpu& gpu : placed_)
-      for (const plan::FleetEntry& entry : problem_.fleet)
-        if (entry.gpu.name == gpu.model) plan.objective.cost += entry.price;
+    plan::ServingPlan plan = plan_of(std::move(placed_), best_gpcs_);
     plan.objective.lower_bound_gpcs = std::min(gpc_bound_, best_gpcs_);
     if (single()) {
       plan.objective.lower_bound_gpus = std::min(static_cast<int>(bound_), plan.objective.gpus);
@@ -434,19 +365,10 @@ class ExactPlanner {
                    static_cast<int>(round_up(plan.objective.lower_bound_cost / dearest)));
     }
     plan.objective.optimal = gpu_proven_ && best_gpcs_ <= gpc_bound_;
-    plan.gpus = std::move(placed_);
-    plan.explanation = std::move(explanation_);
-    plan.stats.nodes = options_.node_budget - nodes_;
     return {std::move(plan), {}};
   }
 
-  const plan::ServingProblem& problem_;
-  const std::vector<PointTables>& modes_;
-  const Fleet fleet_;
-  const Options& options_;
-  KindTable table_;
   const bool tied_;  // some services must keep apart, so counting is not all
-  long nodes_;
   int questions_ = 0;
 
   MasterSolution gpu_master_;
@@ -458,7 +380,6 @@ class ExactPlanner {
   std::vector<plan::PlannedGpu> placed_;  // of choice_: set whenever a choice is accepted
   int gpc_bound_ = 0;
   int best_gpcs_ = 0;
-  std::vector<std::string> explanation_;
 };
 
 }  // namespace

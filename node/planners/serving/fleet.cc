@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/index.h"
+#include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -138,20 +139,23 @@ Trials fleet_trials(const plan::ServingProblem& problem, double bound,
 }
 
 KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
-                     const Fleet& fleet) {
+                     const Fleet& fleet, OwnCost own) {
   KindTable table;
   const std::set<std::string> apart = named_in_avoid(problem.services);
-  using Key = std::tuple<std::vector<Mode>, int, bool, std::string>;
+  using Key = std::tuple<std::vector<Mode>, int, bool, std::string, std::optional<Burn>>;
   std::map<Key, std::size_t> known;
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
     const plan::Service& service = problem.services[s];
     std::vector<Mode> ways;
     for (const PointTables& tables : modes) ways.push_back(mode_in(problem, tables, fleet, s));
+    std::optional<Burn> burn;
+    if (own == OwnCost::watts) burn = burn_of(problem, modes, fleet, s);
     const Key key{ways, service.min_replicas, service.spread,
-                  apart.contains(service.name) ? service.name : ""};
+                  apart.contains(service.name) ? service.name : "", burn};
     const auto [at, fresh] = known.emplace(key, table.kinds.size());
     if (fresh) {
       Kind kind{ways.front(), {ways.begin() + 1, ways.end()}, service.min_replicas};
+      kind.burn = std::move(burn);
       table.kinds.push_back(std::move(kind));
       table.services.emplace_back();
     } else {

@@ -41,14 +41,16 @@ inline constexpr std::size_t kMaxFleetTrials = 3000;
 Trials fleet_trials(const plan::ServingProblem& problem, double bound,
                     const std::optional<std::vector<int>>& incumbent);
 
-// Services that agree in everything that matters for counting, with the indices of the services.
+// Services that agree in everything that matters for counting, and (where watts count) in what they
+// burn, with the indices of the services.
 struct KindTable {
   std::vector<Kind> kinds;
   std::vector<std::vector<int>> services;  // per kind, one per copy
 };
 // `modes`: tables of the same shapes, at least one; mode i of a kind is what modes[i] says.
+enum class OwnCost { none, watts };
 KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
-                     const Fleet& fleet);
+                     const Fleet& fleet, OwnCost own = OwnCost::none);
 // What a service's instances count for in one table.
 Mode mode_in(const plan::ServingProblem& problem, const PointTables& tables, const Fleet& fleet,
              std::size_t service);

@@ -15,13 +15,12 @@
 #include "planners/serving/incremental_finish.h"
 #include "planners/serving/incremental_repack.h"
 #include "planners/serving/incremental_repair.h"
+#include "planners/serving/planning.h"
 #include "planners/serving/pooled.h"
 #include "planners/serving/survive.h"
 
 namespace partita::planners::serving {
 namespace {
-
-using GpuCounts = std::vector<int>;  // per model
 
 // Prices a GPU's compute slices far below an instance when covers are chosen.
 constexpr double kSlicePrice = 1e-3;

@@ -5,98 +5,14 @@
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/index.h"
 
 namespace partita::planners::serving {
 namespace {
 
-constexpr double kCountTolerance = 5e-10;  // as in cover.cc
-constexpr int kPricingNodes = 3000;
+constexpr int kItemNodes = 3000;
 constexpr std::size_t kMaxCandidates = 24;  // covers per service
 constexpr double kSlack = 1e-6;             // of bounds and of rows
-
-// Kept instances of a class, of which there are `most`, or created ones.
-struct CountItem {
-  std::size_t cls = 0;
-  double rate = 0, price = 0;
-  int most = 0;
-};
-
-// The cheapest cover from items of limited numbers; branch and bound in order of price per rate.
-class ItemPricer {
- public:
-  ItemPricer(const Kind& kind, std::vector<CountItem> items)
-      : kind_(kind), items_(std::move(items)), chosen_(items_.size(), 0) {
-    std::sort(items_.begin(), items_.end(), [](const CountItem& a, const CountItem& b) {
-      const double left = a.price * b.rate, right = b.price * a.rate;
-      if (left != right) return left < right;
-      return a.rate != b.rate ? a.rate > b.rate : a.cls < b.cls;
-    });
-  }
-
-  // A bound that holds also when the search stops early, and the counts of the best cover.
-  std::pair<double, Counts> solve() {
-    const double needed = kind_.demand * (1 - kCountTolerance);
-    visit(0, needed, 0, 0);
-    Counts counts{};
-    for (std::size_t i = 0; i < items_.size(); ++i) counts[items_[i].cls] += best_[i];
-    const double relaxed = fraction(0, needed, 0);
-    return {nodes_ > kPricingNodes ? std::min(relaxed, cost_) : cost_, counts};
-  }
-
- private:
-  double fraction(std::size_t i, double left, double spent) const {
-    for (; i < items_.size() && left > 0; ++i) {
-      const double share = std::min(left / items_[i].rate, static_cast<double>(items_[i].most));
-      spent += share * items_[i].price;
-      left -= share * items_[i].rate;
-    }
-    return spent;
-  }
-
-  void visit(std::size_t i, double left, double spent, int taken) {
-    if (left <= 0) return finish(spent, taken);
-    if (i == items_.size() || (++nodes_ > kPricingNodes && !best_.empty())) return;
-    const CountItem& item = items_[i];
-    const int most =
-        static_cast<int>(std::min(static_cast<double>(item.most), std::ceil(left / item.rate)));
-    for (int n = most; n >= 0; --n) {
-      const double rest = left - n * item.rate, now = spent + n * item.price;
-      if (fraction(i + 1, rest, now) >= cost_ - 1e-12) {
-        if (rest > 0) break;  // fewer of this item only make the rest dearer
-        continue;
-      }
-      chosen_[i] = n;
-      visit(i + 1, rest, now, taken + n);
-    }
-    chosen_[i] = 0;
-  }
-
-  // Adds the cheapest items left when there are fewer instances than wanted.
-  void finish(double spent, int taken) {
-    std::vector<int> counts = chosen_;
-    std::vector<std::size_t> order(items_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return items_[a].price < items_[b].price;
-    });
-    for (const std::size_t i : order) {
-      const int extra = std::clamp(kind_.min_count - taken, 0, items_[i].most - counts[i]);
-      counts[i] += extra;
-      taken += extra;
-      spent += extra * items_[i].price;
-    }
-    if (spent >= cost_) return;
-    cost_ = spent;
-    best_ = std::move(counts);
-  }
-
-  const Kind& kind_;
-  std::vector<CountItem> items_;
-  std::vector<int> chosen_, best_;
-  double cost_ = std::numeric_limits<double>::infinity();
-  int nodes_ = 0;
-};
 
 void add(const std::vector<double>& load, double sign, std::vector<double>& sum) {
   for (std::size_t r = 0; r < sum.size(); ++r) sum[r] += sign * load[r];
@@ -188,11 +104,12 @@ NearestCounts::Candidate NearestCounts::candidate(std::size_t service, const Cou
   return result;
 }
 
-NearestCounts::Priced NearestCounts::cheapest(std::size_t service,
-                                              const std::vector<double>& multipliers) const {
+PricedCover NearestCounts::cheapest(std::size_t service,
+                                    const std::vector<double>& multipliers) const {
   const Kind& kind = site_.kinds[service];
-  std::vector<CountItem> items;
-  for (std::size_t k = 0; k < static_cast<std::size_t>(site_.fleet.classes); ++k) {
+  std::vector<Item> items;  // kept instances of a class, and created ones
+  for (int cls = 0; cls < site_.fleet.classes; ++cls) {
+    const std::size_t k = at(cls);
     if (kind.rate[k] <= 0) continue;
     double price = 0, kept = 0;
     for (std::size_t r = 0; r < rows_.size(); ++r) {
@@ -201,11 +118,10 @@ NearestCounts::Priced NearestCounts::cheapest(std::size_t service,
     }
     // A kept instance may always be counted as a created one instead.
     if (running_[service][k] > 0)
-      items.push_back({k, kind.rate[k], price + std::min(kept, 1.0), running_[service][k]});
-    items.push_back({k, kind.rate[k], price + 1, 1'000'000'000});
+      items.push_back({kind.rate[k], price + std::min(kept, 1.0), cls, running_[service][k]});
+    items.push_back({kind.rate[k], price + 1, cls, INT32_MAX});
   }
-  const auto [bound, counts] = ItemPricer(kind, std::move(items)).solve();
-  return {bound, counts};
+  return cheapest_of(kind, items, kItemNodes);
 }
 
 void NearestCounts::remember(std::size_t service, const Candidate& candidate) {
@@ -222,7 +138,7 @@ void NearestCounts::price(const std::vector<int>& gpus, int target, int steps) {
     Cut cut{multipliers, 0};
     std::vector<double> load_sum(rows_.size(), 0);
     for (std::size_t s = 0; s < running_.size(); ++s) {
-      const Priced priced = cheapest(s, multipliers);
+      const PricedCover priced = cheapest(s, multipliers);
       cut.value += priced.bound;
       const Candidate found = candidate(s, priced.counts);
       add(found.load, 1, load_sum);

@@ -41,10 +41,6 @@ class NearestCounts {
     std::vector<double> multipliers;
     double value = 0;  // summed prices of the cheapest covers
   };
-  struct Priced {
-    double bound = 0;
-    Counts counts{};
-  };
   struct Candidate {
     Counts counts{};
     int created = 0;
@@ -54,7 +50,7 @@ class NearestCounts {
   using Chosen = std::vector<Candidate>;  // per service
   std::vector<double> limits(const std::vector<int>& gpus) const;
   Candidate candidate(std::size_t service, const Counts& counts) const;
-  Priced cheapest(std::size_t service, const std::vector<double>& multipliers) const;
+  PricedCover cheapest(std::size_t service, const std::vector<double>& multipliers) const;
   void remember(std::size_t service, const Candidate& candidate);
   std::optional<Chosen> repaired(Chosen chosen, const std::vector<double>& limit) const;
   void improve(Chosen& chosen, const std::vector<double>& limit) const;

@@ -117,7 +117,7 @@ class Master {
   }
 
   double own_cost(std::size_t kind, const Counts& counts) const {
-    return problem_.own_cost ? problem_.own_cost(kind, counts) : 0;
+    return least_watts_of((*problem_.kinds)[kind], counts, problem_.classes);
   }
 
   // Prices all groups; adds the columns that improve; returns the summed bounds of the covers.
@@ -130,9 +130,7 @@ class Master {
       double group_cost = 0;
       for (std::size_t i = g; i < problem_.kinds->size(); i += groups_) {
         const Kind& kind = (*problem_.kinds)[i];
-        const PricedCover priced = problem_.cheapest
-                                       ? problem_.cheapest(i, prices)
-                                       : cheapest_cover(kind, prices, problem_.classes);
+        const PricedCover priced = cheapest_cover(kind, prices, problem_.classes);
         sum += kind.copies * priced.bound;
         group_cost += kind.copies *
                       (cost(priced.counts, prices, problem_.classes) + own_cost(i, priced.counts));

@@ -2,7 +2,7 @@
 // covers (column generation: cheapest_cover is the pricing problem), the packing of instances onto
 // GPUs is described by facets:
 //
-//   min  sum_m price_m x_m + gpc_price * (compute slices of the chosen covers)
+//   min  sum_m price_m x_m + gpc_price * (compute slices of the chosen covers) + their own cost
 //   s.t. weight_f . N  <=  capacity_f (free_m + x_m)   for every facet f of GPU model m
 //        N = sum of the chosen covers, one convex combination per service; 0 <= x_m <= most_m
 //
@@ -42,10 +42,6 @@ struct MasterProblem {
   std::vector<Supply> supply;  // per model
   double gpc_price = 0;
   Prices gpcs{};  // compute slices per class
-  // Where a cover costs something of its own (energy.h): that, and the cover of a kind that is
-  // cheapest with it. Both or none.
-  std::function<double(std::size_t kind, const Counts&)> own_cost = {};
-  std::function<PricedCover(std::size_t kind, const Prices&)> cheapest = {};
 };
 
 // One cover for every kind of a group; small problems have one kind per group.

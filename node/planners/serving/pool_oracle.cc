@@ -24,6 +24,10 @@ constexpr long kMostQuick = 30'000;
 constexpr double kLateWhenIdle = 25;
 constexpr double kLateElse = 60;
 constexpr double kClusters = 6;      // of late requests, each as long as the queue remembers
+// Tight pools are late for an SLO's worth of requests at once; where few may be late, as near
+// saturation, no run shows enough of those, and a pool keeps its distance.
+constexpr double kRare = 1e-3;
+constexpr double kTightLoad = 0.95;
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
 // may spend there. At 45 % and 30 % none of 5,000 pools failed that held at these.
@@ -90,6 +94,13 @@ long clusters_at(const model::PoolSlo& wanted, double idle) {
   return static_cast<long>(std::min(kMostToSee, kClusters / (2 * wanted.late * idle * idle)));
 }
 
+// For tight pools of which few may be late.
+long rushes_at(const model::PoolSlo& wanted, Rps rate) {
+  constexpr double kMostToSee = 1e6, kRushes = 4;
+  const double rush = rate.value * wanted.slo.value / 1e3;
+  return static_cast<long>(std::min(kMostToSee, kRushes * rush / wanted.late));
+}
+
 // Far from both ways of working being possible.
 bool idle_enough(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
   return rate <= 0.7 * model::fluid(pool) && wanted.slo.value >= 2.5 * shape_of(pool).longest;
@@ -110,7 +121,8 @@ Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
   if (rate > model::kSaturated * fluid &&
       model::saturated_late(pool, wanted.slo, rate) > wanted.late)
     return Guess::no;
-  if (!roomy(shape_of(pool), wanted)) return Guess::unclear;
+  if (!roomy(shape_of(pool), wanted))
+    return wanted.late < kRare && rate > kTightLoad * fluid ? Guess::no : Guess::unclear;
   const Rps closed = model::closed_form_capacity(pool, wanted);
   const double share = closed / fluid;
   const double error = std::min(kClosedFormError, kIdleError * (1 - share));
@@ -231,6 +243,8 @@ PoolOracle::Answer PoolOracle::find_check(const plan::Service& service, const mo
     if (idle > 1 - model::kSaturated)
       test.fewest = std::max(test.fewest, clusters_at(wanted, idle));
     if (!roomy(shape_of(pool), wanted)) test.after_stall = kAfterStall;
+    if (!roomy(shape_of(pool), wanted) && wanted.late < kRare)
+      test.fewest = std::max(test.fewest, rushes_at(wanted, rate));
   }
   test.most = std::max(test.most, 2 * test.fewest);
   test.hurried = true;  // nobody asks how late a pool is that does not hold

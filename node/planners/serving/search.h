@@ -1,6 +1,6 @@
-// Integer search: one cover for every copy of every kind so that all rows hold. First a tabu search
-// from a rounded master solution, then depth-first search that is exhaustive: its "none" is a
-// proof.
+// Integer search: one cover for every copy of every kind so that all rows hold, and (where watts
+// count, cover.h) so that all burn least. First a tabu search from a rounded master solution, then
+// depth-first search that is exhaustive: its "none" is a proof.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct SearchRow {
 };
 
 // Non-negative multipliers of the rows: prices under which a solution may cost at most the summed
-// limits. What a choice costs above the cheapest cover is charged against that slack.
+// limits, and what covers cost of their own at most `below`. What a choice costs above the cheapest
+// cover is charged against that slack.
 struct Certificate {
   std::vector<double> multipliers;  // per row
 };
@@ -29,8 +30,10 @@ struct SearchProblem {
   int classes = 0;
   const std::vector<Kind>* kinds = nullptr;
   std::vector<SearchRow> rows;
-  std::vector<Certificate> certificates;  // the first one guides; every row counts as one more
+  // The first one guides. Without watts every row counts as one more, with them the watts do.
+  std::vector<Certificate> certificates;
   const Smaller* smaller = nullptr;
+  std::optional<double> below = {};  // watts count, of which only so few are of interest
 };
 
 // covers[kind][copy]
@@ -47,7 +50,9 @@ using Accept = std::function<Acceptance(const Choice&)>;
 
 struct SearchResult {
   enum class Verdict { found, none, unknown } verdict = Verdict::unknown;
-  Choice choice;  // when found
+  Choice choice;  // when found; where watts count the best of an exhausted search, if it found one
+  double watts = 0;  // of its covers, where they count
+  double bound = 0;  // with `none`: all that come to less than `below` come to that at least
 };
 
 class Search {
@@ -73,6 +78,8 @@ class Search {
 
   // Tabu search from `start`; a choice that satisfies all rows, or nothing (no proof).
   std::optional<Choice> improve(const Choice& start);
+  // Where watts count: one that comes to few.
+  SearchResult cheapen();
 
   // Exhaustive within `nodes`; counts them down. With `accept`, the first acceptable choice; asking
   // costs kNodesPerQuestion nodes.
@@ -84,6 +91,7 @@ class Search {
     Counts counts{};
     std::vector<std::int64_t> load;  // per row
     std::vector<double> excess;      // per certificate: price above the kind's cheapest cover
+    double watts = 0, least = 0;     // where they count
   };
   struct Unit {
     std::size_t kind;
@@ -95,14 +103,21 @@ class Search {
   struct Point;
   struct Frame;
 
+  bool provable() const;
+  bool watts() const { return problem_.below.has_value(); }
   void make_certificates();
+  void make_units();
   std::vector<std::vector<Counts>> enumerate(Reach reach);
+  void keep_unbeaten(std::vector<Candidate>& list) const;
   void collect(const std::vector<Column>& columns, Reach reach);
   Candidate candidate(std::size_t kind, const Counts& counts) const;
   bool admissible(const Candidate& candidate) const;
   Point point_at(const Choice& start) const;
-  std::optional<Move> best_move(const Point& point, std::size_t step) const;
+  std::optional<Move> best_move(const Point& point, std::size_t step, double weight) const;
+  void apply(Point& point, const Move& move, std::size_t free_at) const;
+  double cheapen_from(Point point, double best, std::vector<std::size_t>& found) const;
   bool accepted(Frame& frame) const;
+  void weigh(Frame& frame) const;
   bool descend(Frame& frame);
   bool enter(Frame& frame, std::size_t c) const;
   double violation(const std::vector<std::int64_t>& load) const;
@@ -112,7 +127,7 @@ class Search {
 
   const SearchProblem& problem_;
   std::vector<Prices> prices_;                      // per certificate
-  std::vector<double> slack_;                       // per certificate
+  std::vector<double> limit_, slack_;               // per certificate; slack: with `below`
   std::vector<std::vector<double>> cheapest_;       // [certificate][kind]
   std::vector<std::vector<Candidate>> candidates_;  // [kind], cheapest excess first
   std::vector<Unit> units_;

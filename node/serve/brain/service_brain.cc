@@ -67,6 +67,18 @@ void ServiceBrain::rebuild() {
     for (const Waiting& waiting : queue_) dispatcher_->arrive(waiting.key);
   }
   dispatcher_->change_members(std::move(members), busy);
+  hold_suspects();
+}
+
+// What suspects have in the queue is not to run on the last worker.
+void ServiceBrain::hold_suspects() {
+  if (!dispatcher_ || !last_is_kept()) return;
+  for (std::size_t i = queue_.size(); i-- > 0;) {
+    if (!requests_.at(queue_[i].item.request).suspect()) continue;
+    insert_single(queue_[i]);
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    dispatcher_->withdraw(i);
+  }
 }
 
 void ServiceBrain::join(WorkerId id, WorkerOffer offer) {
@@ -186,10 +198,22 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items,
   return batch.start + scaled(plan::execution_time(curve.latency(size)), drift_);
 }
 
+void ServiceBrain::note_arrivals(Nanos now, int items) {
+  Nanos longest = 0;
+  for (const auto& [id, worker] : workers_)
+    if (worker.usable())
+      longest = std::max(longest, plan::execution_time(worker.offer.curve.steps.back().latency));
+  const double carried = capacity_rps() / drift_ / 1e9;
+  for (int i = 0; i < items; ++i) {
+    rate_.arrived(now);
+    arrears_.arrived(now, carried, settings_.slo - scaled(longest, drift_));
+  }
+}
+
 Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   if (!wish.again) {
     ++counters_.offered;
-    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) rate_.arrived(now);
+    note_arrivals(now, std::min(wish.items, kMaxItems));
   }
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};
@@ -201,7 +225,7 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
       std::upper_bound(queue_.begin(), queue_.end(), key_of(wish),
                        [](Nanos key, const Waiting& waiting) { return key < waiting.key; });
   const auto position = static_cast<std::size_t>(after - queue_.begin());
-  const plan::Pressure pressure{rate_.per_nano(now), capacity_rps() / drift_ / 1e9};
+  const plan::Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
   const Nanos finish = predicted_finish(now, position, wish.items, pressure);
   const Nanos full = queued() + wish.items > settings_.queue_limit;
   if (full) {
@@ -238,6 +262,14 @@ void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
     const Waiting waiting{key_of(wish), now, {id, static_cast<std::uint32_t>(i)}};
     wish.alone ? insert_single(waiting) : insert(waiting);
   }
+  if (wish.doubted) hold_suspects();
+}
+
+void ServiceBrain::doubt(RequestId id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  found->second.wish.doubted = true;
+  hold_suspects();
 }
 
 // Its items that wait leave the queue.
@@ -414,11 +446,17 @@ Batch ServiceBrain::start(Nanos now, const plan::Dispatcher::Decision& decision)
   return begin_batch(now, worker, decision.duration, std::move(items));
 }
 
+// One is left of several.
+bool ServiceBrain::last_is_kept() const {
+  const bool several = most_workers_ >= 2 && settings_.planned_workers != 1;
+  return several && workers() < 2;
+}
+
 // Whether it may run now. Suspects never run on all workers at a time, unless there is but one.
 bool ServiceBrain::may_run(const Request& request) const {
   if (!request.suspect()) return true;
   const int usable = workers();
-  if (usable < 2) return most_workers_ < 2;
+  if (usable < 2) return !last_is_kept();
   int suspects = 0;
   for (const auto& [id, running] : batches_)
     suspects += requests_.at(running.items.front().item.request).suspect() ? 1 : 0;

@@ -14,7 +14,8 @@
 // Harm stays with who does it. Rows of a batch that failed, or whose worker died or hung, run again
 // alone: one that fails alone has failed by itself, and one that was there when kMostDeaths workers
 // died is refused. While such rows are under suspicion, and their sender is not known to be well,
-// one worker at least is kept from them.
+// one worker at least is kept from them;
+// the last one of several, from all that such a sender sends.
 #pragma once
 
 #include <array>
@@ -47,6 +48,7 @@ using plan::kDefaultQueueLimit;
 struct ServiceSettings {
   Nanos slo = 0;                         // > 0
   int queue_limit = kDefaultQueueLimit;  // items that may wait
+  int planned_workers = 0;               // 0: nobody knows
   bool shed = true;  // refuse at once what is predicted to end after its deadline
   // Batches take about as long as was predicted. Streams of tokens do not: nothing is shed then,
   // and no batch is overdue.
@@ -70,6 +72,7 @@ struct Wish {
   bool again = false;                  // was let in already, with other wishes: not offered anew
   bool trusted = true;                 // its sender is known to be well
   bool alone = false;                  // shares no batch with others
+  bool doubted = false;                // its sender may have ended a worker
   bool operator==(const Wish&) const = default;
 };
 
@@ -159,6 +162,8 @@ class ServiceBrain {
     workers() > 0 ? ++counters_.refused_full : ++counters_.refused_worker;
   }
   void enqueue(Nanos now, RequestId request, const Wish& wish);
+  // Its sender may have ended a worker.
+  void doubt(RequestId request);
   // The client has gone. Items that wait are taken out; those that run are named, so that their
   // worker can be told: (batch, index in the batch). The request is not among Finished.
   std::vector<std::pair<BatchId, std::uint32_t>> cancel(RequestId request);
@@ -204,14 +209,17 @@ class ServiceBrain {
     int deaths = 0;   // of workers, with it in flight
     bool failed = false;
     bool gone = false;  // cancelled
-    bool suspect() const { return !wish.trusted && (deaths > 0 || wish.alone); }
+    bool suspect() const { return !wish.trusted && (deaths > 0 || wish.alone || wish.doubted); }
     bool harmful() const { return deaths >= kMostDeaths; }
   };
 
   Nanos key_of(const Wish& wish) const;
   Nanos predicted_finish(Nanos now, std::size_t position, int items,
                          const plan::Pressure& pressure) const;
+  void note_arrivals(Nanos now, int items);
   void rebuild();
+  bool last_is_kept() const;
+  void hold_suspects();
   void insert(const Waiting& waiting);
   void insert_single(const Waiting& waiting);
   std::vector<Waiting> take_batches(Worker& worker);
@@ -241,6 +249,7 @@ class ServiceBrain {
   BatchId next_batch_ = 1;
   std::size_t most_workers_ = 0;  // that were there at the same time
   plan::RecentRate rate_;         // of items
+  plan::Arrears arrears_;
   double drift_ = 1;              // execution time over what was predicted, smoothed
   Nanos asked_ = plan::kForever;
 };

@@ -31,9 +31,11 @@ struct RequestHead {
   int priority = 0;                             // higher goes first
   bool idempotent = true;
   bool again = false;  // was let in and given back just now: not one more that was offered
-  // Who sends it: its token or address; empty: nobody knows. trusted: its connection had answers.
+  // Who sends it: its token or address; empty: nobody knows. trusted: its connection had answers,
+  // the first of them when.
   std::string_view client = {};
   bool trusted = true;
+  std::int64_t trusted_since = 0;
   // W3C trace context, checked, passed on to the worker; parent empty: none.
   std::string_view trace_parent = {}, trace_state = {};
 };

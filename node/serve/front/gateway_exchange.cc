@@ -170,6 +170,7 @@ std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead
   head.idempotent = facts_.idempotent;
   head.client = facts_.client;
   head.trusted = facts_.trusted;
+  head.trusted_since = facts_.trusted_since;
   head.trace_parent = facts_.trace.parent;
   head.trace_state = facts_.trace.state;
   if (facts_.priority) head.priority = *facts_.priority;

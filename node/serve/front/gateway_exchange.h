@@ -62,6 +62,7 @@ struct RequestFacts : HeadFacts {
   const Token* token = nullptr;  // null: tokens are not asked for
   std::string client = {};       // who sends it: token or address
   bool trusted = true;           // its connection had answers, and no failures
+  std::int64_t trusted_since = 0;
 };
 // bad_input for header values that are none.
 Result<RequestFacts> facts_of(const HttpHead& head);

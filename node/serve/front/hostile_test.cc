@@ -203,12 +203,16 @@ TEST_F(HostileTest, IdleConnectionsMakeRoomAndAnAddressHasAShare) {
 TEST_F(HostileTest, TheBackendLearnsWhoAsksAndWhetherItIsWell) {
   open();
   backend.at_once = true;
+  const std::int64_t begin = Loop::now_ns();
   RawClient one = client();
   one.send(good());
   EXPECT_EQ(one.answer().status, 200);
   std::vector<bool> trusted;
   backend.compute = [&](RequestId id) {
-    trusted.push_back(backend.requests.at(id).head.trusted);
+    const RequestHead& head = backend.requests.at(id).head;
+    trusted.push_back(head.trusted);
+    EXPECT_TRUE(!head.trusted || head.trusted_since >= begin);
+    EXPECT_LE(head.trusted_since, Loop::now_ns());
     EXPECT_EQ(backend.requests.at(id).client, "127.0.0.1");
     compute_pair(backend, id);
   };

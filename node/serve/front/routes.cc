@@ -267,7 +267,8 @@ std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& pe
   }
   RequestFacts facts = std::move(*read);
   facts.client = host_of(peer.address);
-  facts.trusted = peer.answered && !peer.faulted;
+  facts.trusted = peer.answered_ns > 0 && !peer.faulted;
+  facts.trusted_since = peer.answered_ns;
   const auto answer = [&](Reply reply) {
     return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
   };

@@ -15,6 +15,7 @@
 #include "serve/link/slot_memory.h"
 #include "serve/wire/frames.h"
 #include "serve/wire/slot_trace.h"
+#include "serve/gateway/senders.h"
 
 namespace partita::serve {
 namespace {
@@ -394,9 +395,63 @@ TEST_F(CoreTest, MemoryIsBounded) {
   ASSERT_FALSE(asked[3]->let_in);
   EXPECT_EQ(asked[3]->denial->kind, Denial::Kind::overloaded);
   EXPECT_GT(asked[3]->denial->retry_after_ns, 0);
+  EXPECT_LT(asked[3]->denial->retry_after_ns, 1'000 * kMs);
+  EXPECT_EQ(metric("partita_requests_refused_total{service=\"s\",reason=\"queue_full\"}"), 2);
   EXPECT_EQ(ask(0, 4)->denial->kind, Denial::Kind::too_large);
   ASSERT_TRUE(until([&] { return asked[0]->ended && asked[2]->ended; }));
   EXPECT_TRUE(ask(9)->let_in);
+}
+
+TEST_F(CoreTest, WhatWasLetGoIsFreeOnceItsWorkerHasDied) {
+  const auto first = worker(kMs, "d", 0), second = worker(kMs, "e", 0);
+  first->hold = second->hold = true;
+  ASSERT_TRUE(until_ready(2));
+  const auto asked = ask(1);
+  ASSERT_TRUE(until([&] { return first->batches + second->batches == 1; }));
+  core_->release(asked->id);
+  EXPECT_EQ(free_slots(), slots() - 1);
+  (first->batches == 1 ? first : second)->vanish();
+  ASSERT_TRUE(until_ready(1));
+  EXPECT_EQ(free_slots(), slots());
+}
+
+TEST_F(CoreTest, BatchesAreAsLargeAsTheAssignmentSays) {
+  service_.segments = {{"d", 2, 1}};
+  core_->serve({service_});
+  const auto any = worker(5 * kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  std::vector<std::shared_ptr<Asked>> asked;
+  for (int i = 0; i < 9; ++i) asked.push_back(ask(1));
+  ASSERT_TRUE(until([&] { return std::ranges::all_of(asked, [](auto& a) { return a->ended; }); }));
+  EXPECT_EQ(any->items, 9);
+  EXPECT_GE(any->batches, 5);
+}
+
+TEST_F(CoreTest, EveryChangeIsTold) {
+  int told = 0;
+  core_->on_change([&] { ++told; });
+  const auto first = worker(kMs, "d", 0);
+  ASSERT_TRUE(until([&] { return told > 0 && core_->service_views().at(0).ready_workers == 1; }));
+  loop_->run_until(Loop::now_ns() + 5 * kMs);
+  const int before = told;
+  const auto second = worker(kMs, "e", 0);
+  ASSERT_TRUE(until_ready(2));
+  EXPECT_TRUE(until([&] { return told > before; }));
+}
+
+TEST_F(CoreTest, TheLastLossesAreKept) {
+  for (int i = 0; i < static_cast<int>(kMostWorkerLosses) + 3; ++i) {
+    const auto any = worker(kMs, "d", i);
+    any->hold = true;
+    ASSERT_TRUE(until_ready(1));
+    const auto asked = ask(1, 1, {.service = "s", .idempotent = false});
+    ASSERT_TRUE(until([&] { return any->batches == 1; }));
+    any->vanish();
+    ASSERT_TRUE(until_ready(0));
+  }
+  ASSERT_EQ(core_->losses().size(), kMostWorkerLosses);
+  EXPECT_EQ(core_->losses().front().index, 3);
+  EXPECT_EQ(core_->losses().back().index, static_cast<int>(kMostWorkerLosses) + 2);
 }
 
 TEST_F(CoreTest, SlotsAreForRowsThatCome) {
@@ -466,6 +521,7 @@ TEST_F(CoreTest, ABadValueFailsItsRequestAlone) {
   }
   EXPECT_FALSE(once->denial && once->denial->message.find("bad client") != std::string::npos);
   EXPECT_GT(metric("partita_rows_rerun_total{service=\"s\"}"), 0);
+  EXPECT_GT(core_->statistics("s").fail_ns, 0U);
   EXPECT_EQ(free_slots(), slots());
 }
 
@@ -512,6 +568,47 @@ TEST_F(CoreTest, ARequestThatKillsItsWorkersIsRefusedByName) {
   expect_twice(*other, 3);
 }
 
+// Workers may take long to come back: who has ended one asks in vain for the last one's end.
+TEST_F(CoreTest, AKillersNextRequestsSpareTheLastWorker) {
+  service_.slo = Millis{60};
+  open({.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4});
+  const auto first = worker(kMs, "d", 0), second = worker(kMs, "e", 0);
+  first->dies_of = second->dies_of = 666;
+  ASSERT_TRUE(until_ready(2));
+  for (int i = 0; i < 5; ++i) {
+    std::vector<std::shared_ptr<Asked>> killers;  // several at a time
+    for (int n = 0; n < (i == 0 ? 1 : 3); ++n)
+      // Answers on its connection do not make it better.
+      killers.push_back(ask(666, 1, {.service = "s", .client = "bad", .trusted = i % 2 == 0}));
+    const auto good = ask(5, 1, {.service = "s"});
+    ASSERT_TRUE(until([&] {
+      return good->ended && std::ranges::all_of(killers, [](const auto& one) { return one->ended; });
+    }));
+    for (const auto& killer : killers) EXPECT_TRUE(killer->denial);
+    expect_twice(*good, 5);
+    EXPECT_NE(first->ended, second->ended);
+  }
+}
+
+// A connection that began to be well after its sender did harm is no better than its sender.
+TEST_F(CoreTest, WhoDidHarmIsNotTrustedForAnAnswerSince) {
+  const auto here = worker(kMs, "d", 0);
+  here->fails_of = 13;
+  ASSERT_TRUE(until_ready(1));
+  const Nanos before = Loop::now_ns();
+  for (int i = 0; i < kFaultsToWatch; ++i) {
+    const auto bad = ask(13, 1, {.service = "s", .client = "bad", .trusted = false});
+    ASSERT_TRUE(until([&] { return bad->ended; }));
+  }
+  const auto hold = ask(1, 1, {.service = "s", .client = "bad", .trusted = false});
+  const auto since = ask(2, 1, {.service = "s", .client = "bad", .trusted_since = Loop::now_ns()});
+  ASSERT_TRUE(since->denial);
+  EXPECT_EQ(since->denial->kind, Denial::Kind::slowed);
+  const auto of_old = ask(3, 1, {.service = "s", .client = "bad", .trusted_since = before});
+  ASSERT_TRUE(until([&] { return of_old->ended && hold->ended; }));
+  expect_twice(*of_old, 3);
+}
+
 // The worker neither answers nor goes, as one that was stopped: nobody waits for it.
 TEST_F(CoreTest, WhatAHangingWorkerHasIsAnsweredByAnother) {
   service_.slo = Millis{300};
@@ -536,6 +633,7 @@ TEST_F(CoreTest, WhatAHangingWorkerHasIsAnsweredByAnother) {
   const auto left = ask(8), right = ask(9);
   ASSERT_TRUE(until([&] { return left->ended && right->ended; }));
   EXPECT_EQ(left->denial->kind, Denial::Kind::expired);
+  EXPECT_EQ(left->denial->message, "no worker took it in time");
   EXPECT_EQ(right->denial->kind, Denial::Kind::expired);
 }
 

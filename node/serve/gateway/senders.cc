@@ -24,8 +24,10 @@ Senders::Sender& Senders::at(std::string_view name, Nanos now) {
   if (found == senders_.end()) {
     if (senders_.size() >= kMostSenders) {
       senders_.erase(std::min_element(senders_.begin(), senders_.end(), [&](auto& a, auto& b) {
-        const bool b_stays = b.second.watched_until > now;
-        if (b_stays != (a.second.watched_until > now)) return b_stays;
+        const auto stays = [now](const Sender& one) {
+          return std::max(one.watched_until, one.doubted_until) > now;
+        };
+        if (stays(a.second) != stays(b.second)) return stays(b.second);
         return a.second.touched < b.second.touched;
       }));
     }
@@ -37,7 +39,7 @@ Senders::Sender& Senders::at(std::string_view name, Nanos now) {
 
 void Senders::watch(Sender& sender, Nanos now) {
   if (now > sender.watched_until + kWatchedAtMost) sender.offences = 0;  // long ago
-  ++sender.offences;
+  if (sender.offences++ == 0) sender.watched_from = now;
   sender.good = sender.faults = sender.suspicions = 0;
   sender.watched_until = now + doubled(kWatchedFor, sender.offences, kWatchedAtMost);
 }
@@ -63,6 +65,17 @@ void Senders::suspicion(std::string_view sender, Nanos now) {
   if (is.suspicions >= kFaultsToWatch) watch(is, now);
 }
 
+void Senders::doubt(std::string_view sender, Nanos now) {
+  Sender& is = at(sender, now);
+  is.good = 0;
+  is.doubted_until = now + kDoubtedFor;
+}
+
+void Senders::clear(std::string_view sender) {
+  if (const auto found = senders_.find(sender); found != senders_.end())
+    found->second.doubted_until = 0;
+}
+
 void Senders::harm(std::string_view sender, Nanos now) {
   Sender& is = at(sender, now);
   watch(is, now);
@@ -72,6 +85,16 @@ void Senders::harm(std::string_view sender, Nanos now) {
 bool Senders::proven(std::string_view sender) const {
   const Sender* is = find(sender);
   return is != nullptr && is->good >= kGoodToProve;
+}
+
+bool Senders::doubted(std::string_view sender, Nanos now) const {
+  const Sender* is = find(sender);
+  return is != nullptr && is->doubted_until > now;
+}
+
+bool Senders::watched_since_before(std::string_view sender, Nanos since, Nanos now) const {
+  const Sender* is = find(sender);
+  return is != nullptr && is->watched_until > now && is->watched_from < since;
 }
 
 bool Senders::watched(std::string_view sender, Nanos now) const {

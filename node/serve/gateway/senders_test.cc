@@ -67,6 +67,50 @@ TEST(Senders, SuspicionIsNoProof) {
   EXPECT_FALSE(senders.watched("b", 10 * kFaultWindow));
 }
 
+// What is far apart says nothing, whenever it was.
+TEST(Senders, CountWithinAWindow) {
+  Senders senders;
+  const Nanos begin = 1'000 * kSendersSecond;
+  for (int i = 0; i < 50; ++i) senders.suspicion("one death", begin + i);
+  EXPECT_FALSE(senders.watched("one death", begin + 50));
+  for (const int at : {0, 40, 80}) {
+    senders.suspicion("seldom", begin + at * kSendersSecond);
+    EXPECT_FALSE(senders.watched("seldom", begin + at * kSendersSecond)) << at;
+  }
+  for (const int at : {0, 10, 65}) {
+    senders.fault("seldom at fault", begin + at * kSendersSecond);
+    EXPECT_FALSE(senders.watched("seldom at fault", begin + at * kSendersSecond)) << at;
+  }
+}
+
+TEST(Senders, AreDoubtedFromADeathUntilTheRequestHasItsAnswer) {
+  Senders senders;
+  EXPECT_FALSE(senders.doubted("a", 0));
+  senders.doubt("a", kSendersSecond);
+  EXPECT_TRUE(senders.doubted("a", kSendersSecond));
+  EXPECT_FALSE(senders.doubted("b", kSendersSecond));
+  EXPECT_FALSE(senders.watched("a", kSendersSecond));
+  senders.good("a", 2 * kSendersSecond);  // of another request
+  EXPECT_TRUE(senders.doubted("a", kSendersSecond + kDoubtedFor - 1));
+  EXPECT_FALSE(senders.doubted("a", kSendersSecond + kDoubtedFor));
+  senders.clear("a");
+  EXPECT_FALSE(senders.doubted("a", 3 * kSendersSecond));
+  for (std::size_t i = 0; i < 2 * kMostSenders; ++i) senders.good(std::to_string(i), 1);
+  senders.doubt("c", 2);
+  for (std::size_t i = 0; i < 2 * kMostSenders; ++i) senders.good(std::to_string(i), 3);
+  EXPECT_TRUE(senders.doubted("c", 4));
+}
+
+TEST(Senders, AreWatchedFromTheirFirstHarm) {
+  Senders senders;
+  senders.harm("a", 10);
+  senders.harm("a", 20);
+  EXPECT_TRUE(senders.watched_since_before("a", 15, 30));
+  EXPECT_FALSE(senders.watched_since_before("a", 10, 30));
+  EXPECT_FALSE(senders.watched_since_before("b", 15, 30));
+  EXPECT_FALSE(senders.watched_since_before("a", 15, 30 + kWatchedAtMost));
+}
+
 TEST(Senders, AreBoundedAndWhoIsWatchedIsKept) {
   Senders senders;
   senders.harm("bad", 0);

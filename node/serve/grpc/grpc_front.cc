@@ -22,6 +22,7 @@
 #include "base/door/address.h"
 #include "base/door/trace_context.h"
 #include "serve/front/gateway_exchange.h"
+#include "serve/grpc/end_connection.h"
 #include "serve/oip/grpc_messages.h"
 #include "serve/wire/texts.h"
 
@@ -34,6 +35,7 @@ constexpr int kReadChunk = 65'536, kFrameBytes = 1 << 18, kWindowBytes = 1 << 20
 constexpr int kKeptByMalloc = 16 << 20, kMallocStep = 1 << 20;
 constexpr std::size_t kMaxPemBytes = 1u << 20;
 constexpr std::size_t kKeptForOthers = 16;  // one of so many calls no address gets alone
+constexpr std::size_t kRefusedKindly = 64;  // calls of a connection that wait to hear it
 constexpr std::int64_t kMessageGrace = 1'000'000'000;  // before a call makes room for others
 constexpr std::int64_t kLookEvery = 1'000'000'000;
 
@@ -132,9 +134,11 @@ struct Shared {
   AccessLog* const log;
   const std::size_t most_per_connection, most_calls;
   std::atomic<bool> closing = false;
+  std::atomic<int> port = 0;
   struct Connection {
-    std::size_t calls = 0;
-    bool answered = false, faulted = false;
+    std::size_t calls = 0, refused = 0;
+    std::int64_t answered_ns = 0;  // its first answer
+    bool faulted = false;
   };
   // Under the mutex, up to the calls that wait for their message, by their number.
   std::mutex mutex = {};
@@ -161,6 +165,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     peer_ = context_->peer();
     std::optional<grpc::Status> refusal;
     std::shared_ptr<Call> displaced;
+    bool pile = false;
     {
       const std::lock_guard lock(shared_->mutex);
       // Where the door closes nobody would end this call.
@@ -168,11 +173,15 @@ class Call final : public grpc::ServerGenericBidiReactor {
         refusal.emplace(grpc::StatusCode::UNAVAILABLE, "this gateway is shutting down");
       else
         refusal = enter(displaced);
+      refused_ = refusal.has_value();
+      if (refused_) pile = ++shared_->connections[peer_].refused == kRefusedKindly;
     }
     if (displaced) displaced->end_later("others needed its place, and its message had not come");
     if (!refusal) return StartRead(&request_);
     finished_ = true;
     Finish(*refusal);
+    // Refused calls hold their memory until that is sent, which a client can put off.
+    if (pile) end_connection(peer_, shared_->port);
   }
   // Ends it, from any thread, when it still waits for its message.
   void end_later(const char* why) {
@@ -201,6 +210,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     {
       const std::lock_guard lock(shared_->mutex);
       if (shared_->calls.erase(this) > 0) leave();
+      if (refused_) forget(&Shared::Connection::refused);
     }
     self_.reset();  // the end, unless the loop still holds it
   }
@@ -213,6 +223,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   // Both under the mutex.
   std::optional<grpc::Status> enter(std::shared_ptr<Call>& displaced);
   void leave();
+  void forget(std::size_t Shared::Connection::*count);
   void well(bool answered);
   template <class F>
   void on_loop(F&& function) {
@@ -243,7 +254,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::string peer_ = {};
   std::uint64_t number_ = 0;
 
-  bool finished_ = false, received_ = false;
+  bool refused_ = false, finished_ = false, received_ = false;
   std::optional<int> log_status_ = {};
   const Token* token_ = nullptr;
   std::optional<RequestId> admitted_ = {};
@@ -303,11 +314,17 @@ void Call::leave() {
   all.receiving.erase(number_);
   if (const auto host = all.hosts.find(host_of_peer(peer_)); --host->second == 0)
     all.hosts.erase(host);
-  // Whether it was well is remembered while others of it are open, or nobody needs the room.
-  if (const auto found = all.connections.find(peer_); --found->second.calls == 0) {
-    const bool keep = found->second.answered || found->second.faulted;
-    if (!keep || all.connections.size() > all.most_calls) all.connections.erase(found);
-  }
+  forget(&Shared::Connection::calls);
+}
+
+// One less. Whether it was well is remembered while others of it are open, or nobody needs the room.
+void Call::forget(std::size_t Shared::Connection::*count) {
+  auto& connections = shared_->connections;
+  const auto found = connections.find(peer_);
+  --(found->second.*count);
+  if (found->second.calls + found->second.refused > 0) return;
+  const bool keep = found->second.answered_ns > 0 || found->second.faulted;
+  if (!keep || connections.size() > shared_->most_calls) connections.erase(found);
 }
 
 // What became of an inference of this connection.
@@ -315,7 +332,8 @@ void Call::well(bool answered) {
   const std::lock_guard lock(shared_->mutex);
   const auto found = shared_->connections.find(peer_);
   if (found == shared_->connections.end()) return;
-  (answered ? found->second.answered : found->second.faulted) = true;
+  if (!answered) found->second.faulted = true;
+  if (answered && found->second.answered_ns == 0) found->second.answered_ns = Loop::now_ns();
 }
 
 void Call::end(const grpc::Status& status) {
@@ -433,7 +451,8 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   {
     const std::lock_guard lock(shared_->mutex);
     const Shared::Connection& connection = shared_->connections[peer_];
-    head.trusted = connection.answered && !connection.faulted;
+    head.trusted = connection.answered_ns > 0 && !connection.faulted;
+    head.trusted_since = connection.answered_ns;
   }
   head.trace_parent = trace_.parent;
   head.trace_state = trace_.state;
@@ -632,7 +651,8 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunk);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
-  // A client may pretend not to have heard the first of these: calls are counted besides.
+  // A client may pretend not to have heard the first of these: calls are counted besides, and who
+  // goes on opening more is put out.
   const auto number = [](auto value) { return static_cast<int>(value); };
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, number(options.calls_per_connection));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, number(options.idle_ns / 1'000'000));
@@ -640,6 +660,7 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0)
     return failed({ErrorCode::in_use, "gRPC cannot listen here", options.listen});
+  impl->shared->port = impl->port;
   impl->late = std::make_unique<Loop::Timer>(
       loop, [shared = impl->shared, patience = options.message_ns, at = impl.get()](std::int64_t) {
         std::vector<std::shared_ptr<Call>> late;

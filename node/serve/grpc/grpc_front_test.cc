@@ -1,15 +1,20 @@
 #include "serve/grpc/grpc_front.h"
 
+#include <arpa/inet.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/descriptor.h"
 #include "serve/front/fake_backend.h"
 #include "serve/oip/wire_text.h"
 
@@ -403,6 +408,48 @@ TEST_F(GrpcTest, SilentCallsMakeRoomForOthers) {
     return ended == 21;
   }));
   queue.Shutdown();
+}
+
+// A client that never says it has heard how many calls it may open, and opens more and more.
+TEST_F(GrpcTest, WhoOpensCallsBeyondEveryLimitIsPutOut) {
+  open({.calls_per_connection = 8, .calls = 64});
+  const Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(front->port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  std::string fields;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    fields += '\0' + std::string(1, static_cast<char>(name.size())) + name +
+              static_cast<char>(value.size()) + value;
+  };
+  add(":method", "POST");
+  add(":scheme", "http");
+  add(":path", "/inference.GRPCInferenceService/ModelInfer");
+  add(":authority", "h");
+  add("te", "trailers");
+  add("content-type", "application/grpc");
+  const auto frame = [](int kind, int flags, std::uint32_t stream, const std::string& content) {
+    std::string bytes = {0, 0, static_cast<char>(content.size()), static_cast<char>(kind),
+                         static_cast<char>(flags)};
+    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(stream >> shift);
+    return bytes + content;
+  };
+  std::string said = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "");
+  std::uint32_t stream = 1;
+  std::string heard(65536, '\0');
+  const auto ended = [&] {
+    for (int i = 0; i < 20; ++i, stream += 2) said += frame(1, 4, stream, fields);
+    const ssize_t sent = ::send(client.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) said.erase(0, static_cast<std::size_t>(sent));
+    const ssize_t got = ::recv(client.get(), heard.data(), heard.size(), MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN);
+  };
+  EXPECT_TRUE(wait(ended)) << stream / 2 << " calls";
+  EXPECT_LT(stream / 2, 20'000U);
+  const auto [status, bytes] = ask("ModelInfer", pair_request());
+  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 TEST_F(GrpcTest, AMessageThatDoesNotComeIsNotWaitedFor) {
