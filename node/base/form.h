@@ -155,8 +155,10 @@ class Form {
                void (*... describe)(Form&, T&)) {
     const int chosen =
         one_of(key, static_cast<int>(value.index()), {words.begin(), words.size()}, about);
+    const bool demanded = demanded_;
     int index = 0;
     (alternative(value, index++ == chosen, describe), ...);
+    demanded_ = demanded;
   }
 
   // ---- what is written and never read: what follows from the value, or is for people

@@ -128,7 +128,8 @@ void describe_change(Form& f, actuate::Change& change) {
   f.list("move", change.move, describe_move, kRows, "pairs out of destroy and create");
   f.list("temporary", change.temporary, describe_creation, kRows, "stand-ins");
   f.list("steps", change.steps, describe_step, kRows, "in order");
-  f.list("affected_services", change.affected, actuate::describe_affected, kRows, "how far they go down");
+  f.list("affected_services", change.affected, actuate::describe_affected, kRows,
+         "how far they go down");
   f.list("blockers", change.blockers, describe_blocker, kRows, "what is in the way");
   f.object("changes", change.changes, actuate::describe_counts, "counted as planners count");
   f.integer("kept_gpcs", change.kept_gpcs, kIds, "compute slices that stay untouched");
