@@ -297,7 +297,7 @@ void Core::Impl::doubt_senders(const std::vector<Item>& had) {
   }
   if (doubted.empty()) return;
   std::vector<RequestId> theirs;
-  for (const auto& [id, asked] : requests)
+  for (const auto& [id, asked] : requests.by_id)
     if (asked.state == LiveRequest::State::submitted && doubted.contains(asked.client))
       theirs.push_back(id);
   std::ranges::sort(theirs);
