@@ -198,7 +198,8 @@ TEST(Families, Flow) {
   EXPECT_EQ(made.flags, control::kNegated);
   ASSERT_EQ(jump.frame().jumps.size(), 1u);
   EXPECT_EQ(jump.frame().jumps[0].code, 1u);  // behind the last instruction
-  expect_refused(flow::opcodes(), "bra nowhere;", "a label that is not there");
+  expect_refused(flow::opcodes(), "call (%r1), unknown, (%d1);", "which is defined nowhere");
+  expect_refused(flow::opcodes(), "call (%d1), malloc, (%d1, %d2);", "another number of values");
 }
 
 TEST(Families, Exchanges) {
