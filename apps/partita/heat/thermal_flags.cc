@@ -4,7 +4,7 @@
 
 namespace partita::cli {
 
-void add_thermal_flags(CLI::App& command, decide::ThermalNames& names) {
+void add_thermal_flags(CLI::App& command, thermal::ThermalNames& names) {
   command.add_option("--flp", names.flp, "Floorplan: HotSpot's .flp, in metres")->type_name("FILE");
   command
       .add_option("--config", names.config,

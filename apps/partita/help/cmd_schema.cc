@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "actuate/gateway_state.h"
+#include "act/gateway_state.h"
 #include "base/append.h"
 #include "base/nearest.h"
 #include "base/table.h"
@@ -16,10 +16,10 @@
 #include "forms/document_kinds.h"
 #include "history/event.h"
 #include "model/energy/energy_forms.h"
-#include "model/floorplan/session_forms.h"
-#include "notify/notice.h"
+#include "heat/floorplan/session_forms.h"
+#include "control/notify/notice.h"
 #include "serve/load/load_report.h"
-#include "sim/dtm/dtm_forms.h"
+#include "heat/dtm/dtm_forms.h"
 #include "sim/report_forms.h"
 
 namespace partita::cli {

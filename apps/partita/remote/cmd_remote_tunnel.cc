@@ -4,7 +4,7 @@
 
 #include "commands.h"
 #include "remote/remote_commands.h"
-#include "remote/tunnel/tunnel.h"
+#include "wire/tunnel/tunnel.h"
 #include "stop_request.h"
 
 namespace partita::cli {

@@ -1,0 +1,365 @@
+#include "server/session.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "server/graphs.h"
+#include "server/inbound.h"
+
+namespace partita::remote::server {
+namespace {
+
+constexpr int kFramesPerStep = 512;
+constexpr std::size_t kMaxDeferredBytes = std::size_t{64} << 20;
+
+// Whether the operation may come before the device is granted.
+template <class Op>
+constexpr bool kWithoutDevice =
+    std::is_same_v<Op, Hello> || std::is_same_v<Op, Ping> || std::is_same_v<Op, Bye>;
+
+}  // namespace
+
+// What a session has on its device: gone with a reset.
+struct Resources {
+  Resources(std::unique_ptr<DeviceBackend> backend, FrameReader& reader, Images& images,
+            Outbox& out, const SessionLimits& limits)
+      : work(std::move(backend), out, limits),
+        modules(work, allocations, images, limits),
+        captures(work, modules, limits),
+        streams(work, captures, out, limits),
+        memory(work, allocations, captures, streams, out, limits),
+        graphs(work, allocations, modules, captures, streams, memory, out, limits),
+        inbound(reader, work, allocations, streams, images, out, limits) {}
+
+  // The operation's own resource.
+  template <class Op>
+  auto on(const Op& op) {
+    if constexpr (requires { modules.on(op); })
+      return modules.on(op);
+    else if constexpr (requires { streams.on(op); })
+      return streams.on(op);
+    else if constexpr (requires { memory.on(op); })
+      return memory.on(op);
+    else if constexpr (requires { graphs.on(op); })
+      return graphs.on(op);
+    else
+      return inbound.on(op);
+  }
+  Done on(const Launch& op, SessionCounts& counts) {
+    Answered<LaunchWork> launch = modules.checked(op);
+    if (!launch) return tl::unexpected<Refused>(launch.error());
+    ++counts.launches;
+    return streams.submit(op.stream, *std::move(launch));
+  }
+
+  Allocations allocations = {};
+  DeviceWork work;
+  Modules modules;
+  Captures captures;
+  Streams streams;
+  Memory memory;
+  Graphs graphs;
+  Inbound inbound;
+};
+
+// Frames in: checked against the table of operations, handed to the resources, answered.
+class Session::Core {
+ public:
+  Core(Channel& channel, Images& images, std::string token, SessionLimits limits)
+      : images_(images),
+        token_(std::move(token)),
+        limits_(limits),
+        reader_(channel),
+        out_(channel, limits_) {}
+
+  Step step(Nanos patience);
+  int backend_descriptor() { return on_ ? on_->work.backend().descriptor() : -1; }
+  std::optional<Wanted> wanted() { return std::exchange(wanted_, std::nullopt); }
+  void greeted(std::uint32_t request) { greeted_ = true, hello_ = request; }
+  void waiting(std::uint32_t place);
+  void grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen);
+  void deny(Status status, const std::string& reason);
+  Outbox& out() { return out_; }
+
+ private:
+  using Take = void (Core::*)(const Frame&);
+  static constexpr std::size_t kCodes = 128;
+  struct Deferred {
+    FrameHeader header = {};
+    std::vector<std::byte> body = {};
+  };
+
+  static const std::array<Take, kCodes>& table();
+  template <class Op>
+  void take(const Frame& frame);
+  template <class Op>
+  bool may_come(const Frame& frame);
+  bool read_frame(Nanos patience);
+  void accept(const Frame& frame);
+  void dispatch(const Frame& frame);
+  void defer(const Frame& frame);
+  bool may_read() const;
+  bool stalled() const { return on_ && on_->memory.stalled(); }
+  void open(std::unique_ptr<DeviceBackend> backend);
+
+  template <class Op>
+  auto on(const Op& op) {
+    return on_->on(op);
+  }
+  Done on(const Launch& op) { return on_->on(op, out_.counts); }
+  Reply<Hello> on(const Hello& op);
+  Reply<Ping> on(const Ping&) { return NoReply{}; }
+  Done on(const Bye&) { return out_.ended_as("the client left"), Done(); }
+  Reply<Fence> on(const Fence&);
+  Reply<Reset> on(const Reset&);
+
+  Images& images_;
+  const std::string token_;
+  const SessionLimits limits_;
+  FrameReader reader_;
+  Outbox out_;
+  Open reopen_ = {};
+  std::optional<Wanted> wanted_ = {};
+  bool greeted_ = false;     // hello came
+  std::uint32_t hello_ = 0;  // its request
+  std::deque<Deferred> deferred_ = {};
+  std::size_t deferred_bytes_ = 0;
+  std::unique_ptr<Resources> on_ = {};  // the device, once it is granted
+};
+
+Session::Session(Channel& channel, Images& images, std::string token, SessionLimits limits)
+    : core_(std::make_unique<Core>(channel, images, std::move(token), limits)) {}
+Session::~Session() = default;
+Session::Step Session::step(Nanos patience) { return core_->step(patience); }
+int Session::backend_descriptor() const { return core_->backend_descriptor(); }
+void Session::greeted(std::uint32_t request) { core_->greeted(request); }
+std::optional<Wanted> Session::wanted() { return core_->wanted(); }
+void Session::waiting(std::uint32_t place) { core_->waiting(place); }
+void Session::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen) {
+  core_->grant(number, std::move(backend), std::move(reopen));
+}
+void Session::deny(Status status, const std::string& reason) { core_->deny(status, reason); }
+void Session::end(const std::string& reason) { core_->out().end(reason); }
+const std::string& Session::reason() const { return core_->out().reason(); }
+SessionCounts Session::counts() const { return core_->out().counts; }
+
+// ---- dispatch: all of it from the table ----
+
+const std::array<Session::Core::Take, Session::Core::kCodes>& Session::Core::table() {
+  static const std::array<Take, kCodes> made = [] {
+    std::array<Take, kCodes> entries{};
+    for_each(ClientOperations{},
+             [&entries]<class Op>() { entries[Op::kSpec.code] = &Core::take<Op>; });
+    return entries;
+  }();
+  return made;
+}
+
+// Whether such a frame may come now; what may not ends the session.
+template <class Op>
+bool Session::Core::may_come(const Frame& frame) {
+  constexpr Spec spec = Op::kSpec;
+  const std::uint32_t request = frame.header.request;
+  std::string why;
+  if ((spec.completion == Completion::async) != (request == 0))
+    why = fmt::format("{} with request {}", spec.name, request);
+  else if (spec.bulk != Bulk::in && frame.header.bulk_bytes != 0)
+    why = fmt::format("{} with bulk", spec.name);
+  else if (std::is_same_v<Op, Hello> == greeted_)
+    why = fmt::format("{} {} the hello", spec.name, greeted_ ? "after" : "before");
+  else if (!kWithoutDevice<Op> && !on_)
+    why = fmt::format("{} before the hello was answered", spec.name);
+  else if (request != 0 && out_.owes(request))
+    why = fmt::format("request {} is still to be answered", request);
+  if (!why.empty()) out_.end(why);
+  return why.empty();
+}
+
+template <class Op>
+void Session::Core::take(const Frame& frame) {
+  constexpr Spec spec = Op::kSpec;
+  if (!may_come<Op>(frame)) return;
+  const std::optional<Op> op = decode<Op>(frame.body);
+  if (!op) return out_.end(fmt::format("a malformed {}", spec.name));
+  ++out_.counts.operations;
+  out_.request = frame.header.request;
+  if constexpr (spec.bulk == Bulk::in) {
+    out_.counts.bytes_in += frame.header.bulk_bytes;
+    on_->inbound.begin(frame.header.bulk_bytes);
+  }
+  if constexpr (spec.completion == Completion::async) {
+    if (const Done done = on(*op); !done) out_.refused(spec.name, done.error());
+  } else {
+    const Reply<Op> answer = on(*op);
+    if (!answer) return;  // later
+    if (!*answer && !answer->error().reason.empty()) {
+      ++out_.counts.refused;
+      out_.say(kToError, fmt::format("{}: {}", spec.name, answer->error().reason));
+    }
+    out_.reply<Op>(out_.request, *answer ? kSuccess : answer->error().status,
+                   *answer ? **answer : typename Op::Reply{});
+  }
+}
+
+void Session::Core::dispatch(const Frame& frame) {
+  const Take taker = frame.header.code < kCodes ? table()[frame.header.code] : nullptr;
+  if (taker == nullptr) return out_.end(fmt::format("no operation has code {}", frame.header.code));
+  (this->*taker)(frame);
+}
+
+// Whether another frame may be read now.
+bool Session::Core::may_read() const {
+  if (out_.owed() >= limits_.waiting) return false;
+  if (on_ && on_->work.full() && !on_->streams.calls_out()) return false;
+  if (!stalled()) return true;
+  return deferred_.size() < limits_.deferred && deferred_bytes_ < kMaxDeferredBytes &&
+         deferred_.back().header.bulk_bytes == 0;
+}
+
+void Session::Core::defer(const Frame& frame) {
+  deferred_.push_back({frame.header, {frame.body.begin(), frame.body.end()}});
+  deferred_bytes_ += frame.body.size();
+}
+
+// The next frame, from those that were deferred or from the channel; false when there is none now.
+bool Session::Core::read_frame(Nanos patience) {
+  if (!stalled() && !deferred_.empty()) {
+    const Deferred first = std::move(deferred_.front());
+    deferred_.pop_front();
+    deferred_bytes_ -= first.body.size();
+    dispatch({first.header, first.body});
+    if (stalled() && !out_.ended()) {  // again
+      deferred_bytes_ += first.body.size();
+      deferred_.push_front(first);
+    }
+    return true;
+  }
+  if (!may_read()) return false;
+  if (!reader_.has_buffered()) out_.flush();
+  if (out_.ended()) return false;
+  const Result<Frame> frame = reader_.next(patience);
+  if (!frame) {
+    if (frame.error().code != ErrorCode::timeout) out_.broken(frame.error());
+    return false;
+  }
+  accept(*frame);
+  return true;
+}
+
+void Session::Core::accept(const Frame& frame) {
+  // A call that is done may be what all the rest waits for; pings ask whether we live.
+  const unsigned code = frame.header.code;
+  if (stalled() && code != CallDone::kSpec.code && code != Ping::kSpec.code) return defer(frame);
+  const bool before = stalled();
+  dispatch(frame);
+  if (stalled() && !before) defer(frame);
+}
+
+Session::Step Session::Core::step(Nanos patience) {
+  bool progressed = on_ && on_->work.poll();
+  if (on_ && !on_->work.idle()) patience = Nanos(0);
+  int left = kFramesPerStep;
+  while (!out_.ended() && left-- > 0) {
+    if (on_ && on_->inbound.under_way()) {
+      if (!on_->inbound.go_on()) break;
+    } else if (!read_frame(std::exchange(patience, Nanos(0)))) {
+      break;
+    }
+    progressed = true;
+  }
+  out_.flush();
+  return {.ended = out_.ended(),
+          .busy = left < 0,
+          .progressed = progressed,
+          .idle = !on_ || on_->work.idle(),
+          .again = on_ ? on_->work.again() : std::nullopt};
+}
+
+// ---- begin and end ----
+
+std::optional<Refused> refusal_of(const Hello& hello, std::string_view token) {
+  if (hello.version != kWireVersion || hello.table != protocol_hash())
+    return Refused{kNotSupported,
+                   fmt::format("client and server are of different versions (the client's protocol "
+                               "is {}/{:016x}, the server's {}/{:016x})",
+                               hello.version, hello.table, kWireVersion, protocol_hash())};
+  // As much work whatever the token is.
+  unsigned differs = hello.token.size() == token.size() ? 0 : 1;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const char theirs = i < hello.token.size() ? hello.token[i] : '\0';
+    differs |= static_cast<unsigned char>(token[i]) ^ static_cast<unsigned char>(theirs);
+  }
+  if (!token.empty() && differs != 0)
+    return Refused{kNotPermitted, "the token is not the server's"};
+  return std::nullopt;
+}
+
+Reply<Hello> Session::Core::on(const Hello& op) {
+  greeted(out_.request);
+  if (const std::optional<Refused> why = refusal_of(op, token_))
+    deny(why->status, why->reason);
+  else
+    wanted_ = Wanted{std::string(op.shape), std::string(op.program), op.pid, op.flags};
+  return std::nullopt;
+}
+
+void Session::Core::waiting(std::uint32_t place) {
+  out_.put(Waiting{place});
+  out_.flush();
+}
+
+void Session::Core::deny(Status status, const std::string& reason) {
+  out_.say(kToError, reason);
+  out_.reply<Hello>(hello_, status, {});
+  out_.flush();
+  if (!out_.ended()) out_.ended_as(reason);
+}
+
+void Session::Core::open(std::unique_ptr<DeviceBackend> backend) {
+  on_ = std::make_unique<Resources>(std::move(backend), reader_, images_, out_, limits_);
+}
+
+void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend,
+                          Open reopen) {
+  reopen_ = std::move(reopen);
+  open(std::move(backend));
+  const DeviceSnapshot& device = on_->work.backend().device();
+  Hello::Reply answer;
+  answer.session = number;
+  answer.arena = {device.arena};
+  answer.arena_bytes = device.arena_bytes;
+  answer.granule = device.granule;
+  answer.quota = std::min(limits_.memory, device.total_memory);
+  answer.device = device.name;
+  answer.total_memory = device.total_memory;
+  answer.driver_version = device.driver_version;
+  answer.uuid = device.uuid;
+  answer.attributes = std::as_bytes(std::span(device.attributes));
+  answer.backend = device.backend;
+  out_.reply<Hello>(hello_, kSuccess, answer);
+  out_.flush();
+}
+
+Reply<Fence> Session::Core::on(const Fence&) {
+  DeviceWork& work = on_->work;
+  work.fence(
+      [this, &work, request = out_.owe<Fence>()] { out_.settle<Fence>(request, work.dead()); });
+  return std::nullopt;
+}
+
+Reply<Reset> Session::Core::on(const Reset&) {
+  out_.cancel_all();
+  on_.reset();  // ends what runs
+  out_.counts.memory = 0;
+  out_.sticky = 0;
+  Result<std::unique_ptr<DeviceBackend>> fresh = reopen_();
+  if (!fresh) {
+    out_.end(fmt::format("the device cannot be opened again: {}", to_string(fresh.error())));
+    return std::nullopt;
+  }
+  open(*std::move(fresh));
+  return NoReply{};
+}
+
+}  // namespace partita::remote::server
