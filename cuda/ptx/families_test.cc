@@ -13,12 +13,14 @@ namespace {
 class OneSite {
  public:
   explicit OneSite(const std::string& instruction)
-      : module_(*parse(".version 8.0\n.target sm_90\n.address_size 64\n"
+      : module_(parsed(".version 8.0\n.target sm_90\n.address_size 64\n"
+                       ".extern .func unknown();\n"
+                       ".extern .func (.param .b64 to) malloc(.param .b64 bytes);\n"
                        ".visible .entry k(.param .u32 n) {\n"
                        ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %d<9>;\n"
                        ".reg .f32 %f<9>; .reg .f64 %g<9>; .shared .b64 s;\n" +
                        instruction + "\nhere: }")) {
-    const Function& kernel = module_.functions.front();
+    const Function& kernel = module_.functions.back();
     frames_.lay_out(kernel, program_, registers_);
     site_.begin(frames_.all().front(), kernel.code.front(), 0);
   }
@@ -32,7 +34,7 @@ class OneSite {
   std::string left() const { return site_.words.left(); }
   const FunctionFrame& frame() { return *site_.frame; }
   std::uint32_t slot(const std::string& name) {
-    const auto& declared = module_.functions.front().registers;
+    const auto& declared = module_.functions.back().registers;
     for (std::size_t i = 0; i < declared.size(); ++i)
       if (declared[i].name == name) return frame().slots[i];
     ADD_FAILURE() << name;
@@ -40,6 +42,12 @@ class OneSite {
   }
 
  private:
+  static Module parsed(const std::string& text) {
+    Result<Module> module = parse(text);
+    EXPECT_TRUE(module) << text << to_string(module.error());
+    return module ? *std::move(module) : Module{.functions = {{.code = {{}}}}};
+  }
+
   Module module_;
   Addresses addresses_ = {};
   FirstRefusal refusal_{.module = "test"};
@@ -142,7 +150,7 @@ TEST(Families, Moves) {
               {"cvt.rzi.s32.f32 %r1, %f1;", {op("cvt.s32.f32")}},
               {"cvt.rm.f32.f64 %f1, %g1;", {control::rounding, op("cvt.f32.f64")}},
               {"mov.u64 %d1, %clock64;", {control::clock64, op("mov.u64")}}});
-  expect_refused(moves::opcodes(), "mov.u32 %r1, unknown;", "'unknown' is not known");
+  expect_refused(moves::opcodes(), "mov.b64 {%r1, %r2, %r3}, %d1;", "a vector it cannot have");
 }
 
 TEST(Families, Accesses) {
@@ -198,7 +206,7 @@ TEST(Families, Flow) {
   EXPECT_EQ(made.flags, control::kNegated);
   ASSERT_EQ(jump.frame().jumps.size(), 1u);
   EXPECT_EQ(jump.frame().jumps[0].code, 1u);  // behind the last instruction
-  expect_refused(flow::opcodes(), "call (%r1), unknown, (%d1);", "which is defined nowhere");
+  expect_refused(flow::opcodes(), "call unknown;", "which is defined nowhere");
   expect_refused(flow::opcodes(), "call (%d1), malloc, (%d1, %d2);", "another number of values");
 }
 
