@@ -6,11 +6,12 @@
 #include <array>
 #include <optional>
 
-#include "base/http/http_response.h"
 #include "base/http/http_stream.h"
 
 namespace partita::actuate {
 namespace {
+
+constexpr std::size_t kStatusEnd = 12;  // of "HTTP/1.1 200"
 
 // So that no name is looked up while others wait.
 bool is_address(const std::string& host) {
@@ -35,8 +36,7 @@ struct RealHttpProbes::Asking {
   using Moved = serve::HttpStream::Moved;
   Result<serve::HttpDialer> dialer;
   serve::HttpStream stream = {};
-  serve::HttpResponse answer = {};
-  std::string request = {};
+  std::string request = {}, answer = {};
   bool sent = false;
   std::optional<bool> well = {};
 
@@ -60,12 +60,11 @@ struct RealHttpProbes::Asking {
     while (!well) {
       const Moved moved = stream.read(room);
       if (moved.kind == Moved::Kind::blocked) return;
-      answer.take(std::span(room).first(moved.bytes));
-      if (answer.head_done())
-        well = answer.status() / 100 == 2;
-      else if (moved.kind != Moved::Kind::some ||
-               answer.state() != serve::HttpResponse::State::head)
+      answer.append(room.data(), moved.bytes);
+      if (moved.kind != Moved::Kind::some)
         well = false;
+      else if (answer.size() >= kStatusEnd)
+        well = answer.starts_with("HTTP/1.") && answer.compare(8, 2, " 2") == 0;
     }
   }
 };
