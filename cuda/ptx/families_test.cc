@@ -1,5 +1,5 @@
-// Each family apart: which ops an instruction becomes at a site, and what is refused there. What ops
-// compute is tested by integer_ops_test.cc and the others.
+// Each family apart: which ops an instruction becomes at a site, and what is refused there. What
+// ops compute is tested by integer_ops_test.cc and the others.
 #include "ptx/families.h"
 
 #include <gtest/gtest.h>
