@@ -41,6 +41,7 @@ plan::GpuTenancies tenancies_of(const device::GpuState& gpu, const Segments& seg
     tenancy.held = one.busy();
     const bool usable = one.whole() || one.compute.empty();
     if (!usable) tenancy.profile += " in parts";  // nothing that is wanted
+    if (one.lent()) tenancy.profile += " lent";
     const auto found = segments.find(one.uuid());
     if (found == segments.end()) continue;
     tenancy.service = found->second->service;
