@@ -186,7 +186,7 @@ class Taking {
     const Board* const board = board_of(known_, lease.gpu);
     if (board == nullptr || board->gpu.lost || known_.stuck.contains(lease.lease))
       return Error{board != nullptr && board->gpu.lost ? ErrorCode::lost : ErrorCode::environment,
-                   fmt::format("the instance of '{}' cannot be reached now", lease.owner), "--for"};
+                   fmt::format("the instance of '{}' cannot be reached now", lease.owner), "owner"};
     const int profile = profile_of(*board, ask_.profile);
     if (profile < 0 || profile_name(*board, profile) != lease.profile)
       return other_shape(lease, ask_.profile);
@@ -204,7 +204,7 @@ class Taking {
   std::optional<Step> check() const {
     if (boards_.empty() && ask_.gpu)
       return Error{ErrorCode::bad_input, fmt::format("this node has no GPU {}", *ask_.gpu),
-                   "--gpu"};
+                   "gpu"};
     std::vector<std::string> offered;
     for (const Board* board : boards_) {
       if (!board->gpu.mig_enabled || board->gpu.lost) continue;
@@ -215,7 +215,7 @@ class Taking {
           return std::nullopt;
         return Error{ErrorCode::bad_input,
                      fmt::format("{} begins at one of {}", ask_.profile, joined(starts, ", ")),
-                     "--start"};
+                     "start"};
       }
       for (const device::ProfileInfo& one : board->profiles)
         if (const std::string name = profile_name(*board, profile_of(*board, one.name));
@@ -226,7 +226,7 @@ class Taking {
       return Error{ErrorCode::bad_input,
                    fmt::format("'{}' is none of the shapes that these GPUs offer: {}",
                                ask_.profile, joined(offered, ", ")),
-                   "--profile"};
+                   "profile"};
     return std::nullopt;
   }
 
@@ -328,13 +328,13 @@ Step give_back(const Known& known, const Return& ask) {
       return Error{board->gpu.lost ? ErrorCode::lost : ErrorCode::in_use,
                    fmt::format("{} at {} of GPU {} cannot be destroyed now", lease.profile,
                                lease.start, board->gpu.index),
-                   "--for"};
+                   "owner"};
     const Instance* const there = instance_of(board->gpu, lease);
     if (there != nullptr && there->busy())
       return Error{ErrorCode::in_use,
                    fmt::format("{} at {} of GPU {} is used by {}", lease.profile, lease.start,
                                board->gpu.index, to_string(there->holders.front())),
-                   "--for"};
+                   "owner"};
     return Note{with(lease, State::returning)};
   }
   return Granted{};

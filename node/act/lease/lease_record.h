@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxOwner = 200;      // characters
 struct Terms {
   long until_ms = 0;     // since 1970; 0: no such end
   long pid = 0;          // while this process lives; 0: no such end
-  std::string identity;  // what tells that process from a later one of its number
+  std::string identity = {};  // what tells that process from a later one of its number
   bool operator==(const Terms&) const = default;
 };
 

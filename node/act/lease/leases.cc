@@ -43,13 +43,11 @@ std::set<long> ended_of(Processes& processes, const StandingLeases& standing) {
 }
 
 // The node as it is, without what boards offer.
-Result<Known> known_of(const LeaseDoors& doors, const StandingLeases& standing) {
-  Result<device::NodeState> node = device::read_node(doors.driver);
-  if (!node) return failed(node.error());
+Known known_of(const LeaseDoors& doors, const StandingLeases& standing, device::NodeState node) {
   Known known{.boards = {}, .standing = standing, .now_ms = doors.wall_ms()};
   known.closed = doors.closed;
   known.ended = ended_of(doors.processes, standing);
-  for (device::GpuState& gpu : node->gpus) {
+  for (device::GpuState& gpu : node.gpus) {
     hw::GpuModel model = model_of(gpu, {}, &doors.catalogue);
     known.boards.push_back({std::move(gpu), std::move(model), {}});
   }
@@ -101,12 +99,17 @@ std::vector<Lease> leases_of(const Known& known) {
   return all;
 }
 
-Result<std::vector<Lease>> read_leases(const LeaseDoors& doors, const std::string& path) {
+Result<std::vector<Lease>> read_leases(const LeaseDoors& doors, const std::string& path,
+                                       device::NodeState node) {
   const Result<StandingLeases> standing = leases_in(doors.files, path);
   if (!standing) return failed(standing.error());
-  const Result<Known> known = known_of(doors, *standing);
-  if (!known) return failed(known.error());
-  return leases_of(*known);
+  return leases_of(known_of(doors, *standing, std::move(node)));
+}
+
+Result<std::vector<Lease>> read_leases(const LeaseDoors& doors, const std::string& path) {
+  Result<device::NodeState> node = device::read_node(doors.driver);
+  if (!node) return failed(node.error());
+  return read_leases(doors, path, *std::move(node));
 }
 
 Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
@@ -140,15 +143,16 @@ Result<void> Leases::write(const LeaseRecord& record) {
 
 // What boards offer is asked only where an instance may have to be made.
 Result<Known> Leases::look(const Ask& ask) {
-  Result<Known> known = known_of(doors_, standing_);
-  if (!known) return known;
+  Result<device::NodeState> node = device::read_node(doors_.driver);
+  if (!node) return failed(node.error());
+  Known known = known_of(doors_, standing_, *std::move(node));
   const auto* take = std::get_if<Take>(&ask);
   const bool unknown = std::ranges::any_of(
-      known->boards, [&](const Board& one) { return doors_.catalogue.find(one.gpu.model) == nullptr; });
+      known.boards, [&](const Board& one) { return doors_.catalogue.find(one.gpu.model) == nullptr; });
   const LeaseRecord* const has = take == nullptr ? nullptr : standing_.of(take->owner);
   const bool makes = take != nullptr && (has == nullptr || has->state != State::made);
   if (!makes && !unknown) return known;
-  for (Board& board : known->boards)
+  for (Board& board : known.boards)
     if (auto added = add_offers(doors_.driver, doors_.catalogue, board); !added)
       return failed(added.error());
   return known;

@@ -72,5 +72,8 @@ class Leases {
 // The leases that stand, with their instances as they are now; reads only, takes no lock.
 std::vector<Lease> leases_of(const Known& known);
 Result<std::vector<Lease>> read_leases(const LeaseDoors& doors, const std::string& path);
+// The same on a node that was read before.
+Result<std::vector<Lease>> read_leases(const LeaseDoors& doors, const std::string& path,
+                                       device::NodeState node);
 
 }  // namespace partita::lease
