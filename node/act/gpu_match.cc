@@ -34,6 +34,7 @@ plan::GpuTenancies tenancies_of(const WantedGpu& gpu, int number, const hw::GpuM
 plan::GpuTenancies tenancies_of(const device::GpuState& gpu, const Segments& segments,
                                 const hw::GpuModel& model) {
   plan::GpuTenancies result{gpu.index, gpu.mig_enabled, {}};
+  bool lent = false, runs = false;
   for (const device::Instance& one : gpu.instances) {
     plan::Tenancy& tenancy = result.tenants.emplace_back();
     tenancy.profile = profile_name(model, one.profile);
@@ -42,12 +43,16 @@ plan::GpuTenancies tenancies_of(const device::GpuState& gpu, const Segments& seg
     const bool usable = one.whole() || one.compute.empty();
     if (!usable) tenancy.profile += " in parts";  // nothing that is wanted
     if (one.lent()) tenancy.profile += " lent";
+    lent = lent || one.lent();
     const auto found = segments.find(one.uuid());
     if (found == segments.end()) continue;
     tenancy.service = found->second->service;
     tenancy.batch = found->second->batch;
     tenancy.processes = found->second->processes;
+    runs = true;
   }
+  // One that others hold a part of, and nothing of ours runs on, comes last.
+  if (lent && !runs) result.ready = false;
   return result;
 }
 

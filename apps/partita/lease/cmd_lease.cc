@@ -1,11 +1,8 @@
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "commands.h"
 #include "flags.h"
 #include "lease/lease_desk.h"
-#include "server/remote.h"
 
 namespace partita::cli {
 namespace {
@@ -21,44 +18,10 @@ struct LeaseFlags {
   bool sweep = false;
 };
 
-// The flag that a key of what is wanted comes from.
-Error by_flag(Error error) {
-  static constexpr std::pair<const char*, const char*> kFlags[] = {
-      {"owner", "--for"},   {"while", "--while"}, {"ttl", "--ttl"},         {"gpu", "--gpu"},
-      {"start", "--start"}, {"exact", "--exact"}, {"profile", "--profile"}, {"from", "--from"}};
-  for (const auto& [key, flag] : kFlags)
-    if (error.context == key) error.context = flag;
-  return error;
-}
-
 Result<LeaseDesk> open_desk(Context& context, const LeaseFlags& flags) {
   const Result<Seconds> patience = parse_duration("--wait", flags.patience);
   if (!patience) return failed(patience.error());
   return LeaseDesk::open(context, flags.device, *patience);
-}
-
-Result<Exit> show_lease(Context& context, const Output& output, const lease::LeaseDocument& one) {
-  const std::string text = output.format == "json"  ? lease::lease_json(one)
-                           : output.format == "env" ? lease::lease_shell(one)
-                                                    : lease::lease_text(one);
-  if (auto written = deliver(context, output, text); !written) return failed(written.error());
-  return Exit::done;
-}
-
-Result<Exit> show_refusal(Context& context, const Output& output, const lease::Refused& refused) {
-  refusal(context, fmt::format("{}: {}", refused.reason.subject, refused.reason.detail));
-  if (output.format != "json") return Exit::no;
-  if (auto written = deliver(context, {}, lease::refusal_json(refused)); !written)
-    return failed(written.error());
-  return Exit::no;
-}
-
-Result<Exit> show_leases(Context& context, const Output& output, const LeaseAnswer& answer) {
-  const std::string text = output.format == "json"
-                               ? lease::leases_json(answer.leases)
-                               : lease::leases_text(answer.leases, wall_clock_ms());
-  if (auto written = deliver(context, output, text); !written) return failed(written.error());
-  return Exit::done;
 }
 
 Result<lease::Wanted> wanted_of(const LeaseFlags& flags) {
@@ -79,8 +42,7 @@ Result<Exit> run_lease(Context& context, const LeaseFlags& flags) {
   if (!desk) return failed(desk.error());
   const auto answer = desk->take(*wanted);
   if (!answer) return failed(by_flag(answer.error()));
-  if (answer->refused) return show_refusal(context, flags.output, *answer->refused);
-  return show_lease(context, flags.output, answer->leases.leases.front());
+  return show_lease(context, flags.output, *answer);
 }
 
 Result<Exit> run_return(Context& context, const LeaseFlags& flags) {
@@ -88,13 +50,7 @@ Result<Exit> run_return(Context& context, const LeaseFlags& flags) {
   if (!desk) return failed(desk.error());
   const auto answer = desk->give_back(flags.wanted.owner);
   if (!answer) return failed(by_flag(answer.error()));
-  if (flags.output.format == "json") return show_leases(context, flags.output, *answer);
-  std::string text;
-  for (const std::string& owner : answer->leases.returned)
-    text += fmt::format("returned what {} held\n", owner);
-  if (text.empty()) text = fmt::format("{} holds nothing\n", flags.wanted.owner);
-  if (auto written = deliver(context, flags.output, text); !written) return failed(written.error());
-  return Exit::done;
+  return show_returned(context, flags.output, flags.wanted.owner, *answer);
 }
 
 Result<Exit> run_leases(Context& context, const LeaseFlags& flags) {

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "act/loans/loans.h"
-#include "api/client.h"
 #include "node/state_dir.h"
 #include "places.h"
 
@@ -35,6 +34,8 @@ Result<LeaseAnswer> refusal_of(const Error& error) {
   return LeaseAnswer{{}, lease::Refused{{room ? "room" : "owner", "node", 0, 1, error.message}}};
 }
 
+}  // namespace
+
 Result<LeaseAnswer> take_of_agent(const api::Client& agent, const lease::Wanted& wanted) {
   const auto text = agent.call(api::CallId::take_lease, {}, lease::wanted_json(wanted));
   if (!text) return refusal_of(text.error());
@@ -51,8 +52,6 @@ Result<LeaseAnswer> give_back_to_agent(const api::Client& agent, const std::stri
   if (!leases) return failed(leases.error());
   return LeaseAnswer{*std::move(leases), {}};
 }
-
-}  // namespace
 
 std::int64_t wall_clock_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -135,8 +134,21 @@ Result<LeaseAnswer> LeaseDesk::in_time(const Here& here, const There& there) {
 Result<LeaseAnswer> LeaseDesk::take(const lease::Wanted& wanted) {
   const Result<lease::Ask> ask = lease::ask_of(wanted, processes_, wall_clock_ms());
   if (!ask) return failed(ask.error());
-  return in_time([&] { return ask_node(*ask); },
-                 [&](const api::Client& agent) { return take_of_agent(agent, wanted); });
+  Result<LeaseAnswer> answer =
+      in_time([&] { return ask_node(*ask); },
+              [&](const api::Client& agent) { return take_of_agent(agent, wanted); });
+  const bool untold = answer && answer->refused && answer->refused->reason.constraint == "room" &&
+                      answer->refused->free.empty();
+  if (!untold) return answer;  // else the agent said it in words
+  for (const device::GpuState& gpu : node_.gpus) {
+    if (!gpu.mig_enabled || gpu.lost || (wanted.gpu && *wanted.gpu != gpu.index)) continue;
+    const auto now = open_.bare->read(gpu.index);
+    if (!now) continue;
+    for (lease::FreeShape& shape :
+         lease::free_shapes({*now, lease::model_of(*now, {}, open_.catalogue.get())}))
+      answer->refused->free.push_back(std::move(shape));
+  }
+  return answer;
 }
 
 Result<LeaseAnswer> LeaseDesk::give_back(const std::string& owner) {

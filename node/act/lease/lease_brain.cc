@@ -26,9 +26,9 @@ const Board* board_of(const Known& known, const std::string& uuid) {
 }
 
 hw::Room room_of(const Board& board) {
-  hw::Room room{&board.model};
+  hw::Room room{board.model.get(), {}, {}};
   for (const Instance& one : board.gpu.instances) {
-    const int profile = board.model.profile_index(one.profile);
+    const int profile = board.model->profile_index(one.profile);
     if (profile >= 0)
       room.placed.push_back({profile, one.start});
     else
@@ -38,7 +38,7 @@ hw::Room room_of(const Board& board) {
 }
 
 std::string profile_name(const Board& board, int profile) {
-  return board.model.profiles[at(profile)].name;
+  return board.model->profiles[at(profile)].name;
 }
 
 bool usable(const Known& known, const Board& board) {
@@ -114,10 +114,10 @@ class Tidying {
                            const Instance* there) const {
     if (there == nullptr) {
       const bool refused = known_.taken.contains({lease.gpu, lease.start});
-      const int profile = board.model.profile_index(lease.profile);
+      const int profile = board.model->profile_index(lease.profile);
       if (refused || profile < 0 || !is_asked(lease, board)) return Note{with(lease, State::gone)};
       return Create{lease.lease, board.gpu.index,
-                    {board.model.profiles[at(profile)].nvml_enum, lease.start}};
+                    {board.model->profiles[at(profile)].nvml_enum, lease.start}};
     }
     if (there->compute.empty()) return CreateCompute{lease.lease, board.gpu.index, there->gi_id};
     // Nobody was told of a device yet: one that is used is not ours.
@@ -210,7 +210,7 @@ class Taking {
       if (!board->gpu.mig_enabled || board->gpu.lost) continue;
       const int profile = profile_of(*board, ask_.profile);
       if (profile >= 0) {
-        const std::vector<int>& starts = board->model.profiles[at(profile)].starts;
+        const std::vector<int>& starts = board->model->profiles[at(profile)].starts;
         if (!ask_.exact || std::ranges::count(starts, ask_.start.value_or(-1)) > 0)
           return std::nullopt;
         return Error{ErrorCode::bad_input,
@@ -239,12 +239,13 @@ class Taking {
              (ask_.exact && spot.start != ask_.start);
     });
     if (ask_.start)
-      std::ranges::stable_partition(all, [&](const Spot& spot) { return spot.start == ask_.start; });
+      std::ranges::stable_partition(
+          all, [&](const Spot& spot) { return spot.start == ask_.start; });
     return all;
   }
 
   LeaseRecord announced(const Board& board, const Spot& spot) const {
-    const hw::MigProfile& profile = board.model.profiles[at(spot.profile)];
+    const hw::MigProfile& profile = board.model->profiles[at(spot.profile)];
     return {.lease = known_.standing.last + 1,
             .state = State::intended,
             .owner = ask_.owner,
@@ -265,9 +266,13 @@ class Taking {
         closed += fmt::format("{}GPU {} {}", closed.empty() ? "" : ", ", board->gpu.index, why);
         continue;
       }
-      for (const FreeShape& shape : free_shapes(*board)) {
+      for (FreeShape& shape : free_shapes(*board)) {
+        std::erase_if(shape.starts, [&](int start) {
+          return known_.taken.contains({board->gpu.uuid, start});
+        });
+        if (shape.starts.empty()) continue;
         text += fmt::format("{}{} on GPU {}", text.empty() ? "" : ", ", shape.profile, shape.gpu);
-        no.free.push_back(shape);
+        no.free.push_back(std::move(shape));
       }
     }
     const std::string where =
@@ -276,18 +281,6 @@ class Taking {
                                    text.empty() ? "no shapes" : text);
     if (!closed.empty()) no.reason.detail += "; " + closed;
     return no;
-  }
-
-  std::vector<FreeShape> free_shapes(const Board& board) const {
-    std::vector<FreeShape> free;
-    for (const int profile : hw::plain_profiles(board.model)) {
-      FreeShape shape{board.gpu.index, profile_name(board, profile), {}};
-      for (const hw::Spot& spot : hw::best_spots({room_of(board)}, {profile}))
-        if (!known_.taken.contains({board.gpu.uuid, spot.start})) shape.starts.push_back(spot.start);
-      std::ranges::sort(shape.starts);
-      if (!shape.starts.empty()) free.insert(free.begin(), std::move(shape));
-    }
-    return free;
   }
 
   const Known& known_;
@@ -342,10 +335,11 @@ Step give_back(const Known& known, const Return& ask) {
 
 }  // namespace
 
-hw::GpuModel model_of(const GpuState& gpu, const std::vector<device::ProfileInfo>& offered,
-                      const hw::Catalogue* catalogue) {
+std::shared_ptr<const hw::GpuModel> model_of(const GpuState& gpu,
+                                             const std::vector<device::ProfileInfo>& offered,
+                                             const hw::Catalogue* catalogue) {
   if (const hw::GpuModel* known = catalogue == nullptr ? nullptr : catalogue->find(gpu.model))
-    return *known;
+    return {std::shared_ptr<void>(), known};
   hw::GpuModel model;
   model.name = gpu.name;
   for (const device::ProfileInfo& one : offered) {
@@ -361,23 +355,24 @@ hw::GpuModel model_of(const GpuState& gpu, const std::vector<device::ProfileInfo
     for (const int start : one.starts)
       model.memory_slices = std::max(model.memory_slices, start + one.size);
   }
-  return model;
+  return std::make_shared<const hw::GpuModel>(std::move(model));
 }
 
 int profile_of(const Board& board, const std::string& name) {
   const auto offers = [&](int profile) {
     return board.profiles.empty() ||
-           std::ranges::count(board.profiles, board.model.profiles[at(profile)].nvml_enum,
+           std::ranges::count(board.profiles, board.model->profiles[at(profile)].nvml_enum,
                               &device::ProfileInfo::nvml_enum) > 0;
   };
-  if (const int known = board.model.profile_index(name); known >= 0) return offers(known) ? known : -1;
+  if (const int known = board.model->profile_index(name); known >= 0)
+    return offers(known) ? known : -1;
   const auto offered = std::ranges::find(board.profiles, name, &device::ProfileInfo::name);
   if (offered == board.profiles.end()) return -1;
-  const auto found = std::ranges::find(board.model.profiles, offered->nvml_enum,
+  const auto found = std::ranges::find(board.model->profiles, offered->nvml_enum,
                                        &hw::MigProfile::nvml_enum);
-  return found == board.model.profiles.end()
+  return found == board.model->profiles.end()
              ? -1
-             : static_cast<int>(found - board.model.profiles.begin());
+             : static_cast<int>(found - board.model->profiles.begin());
 }
 
 std::vector<Spot> best_spots(const std::vector<Board>& boards, const std::string& profile) {
@@ -394,6 +389,18 @@ std::vector<Spot> best_spots(const std::vector<Board>& boards, const std::string
   for (const hw::Spot& spot : hw::best_spots(rooms, profiles))
     spots.push_back({of[spot.room], profiles[spot.room], spot.start});
   return spots;
+}
+
+std::vector<FreeShape> free_shapes(const Board& board) {
+  std::vector<FreeShape> free;
+  for (const int profile : hw::plain_profiles(*board.model)) {
+    FreeShape shape{board.gpu.index, profile_name(board, profile), {}};
+    for (const hw::Spot& spot : hw::best_spots({room_of(board)}, {profile}))
+      shape.starts.push_back(spot.start);
+    std::ranges::sort(shape.starts);
+    if (!shape.starts.empty()) free.insert(free.begin(), std::move(shape));
+  }
+  return free;
 }
 
 const Instance* instance_of(const GpuState& gpu, const LeaseRecord& lease) {

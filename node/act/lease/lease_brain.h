@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,12 +51,14 @@ using Ask = std::variant<Take, HandOver, Return, Sweep>;
 // A GPU with what its board offers.
 struct Board {
   device::GpuState gpu;
-  hw::GpuModel model;
+  std::shared_ptr<const hw::GpuModel> model;  // never null
   std::vector<device::ProfileInfo> profiles = {};  // empty: not asked yet
 };
-// The catalogue's model, or, of a board that it does not know, what the profiles say.
-hw::GpuModel model_of(const device::GpuState& gpu, const std::vector<device::ProfileInfo>& offered,
-                      const hw::Catalogue* catalogue);
+// The catalogue's model, which must outlive the answer, or, of a board that it does not know, what
+// the profiles say.
+std::shared_ptr<const hw::GpuModel> model_of(const device::GpuState& gpu,
+                                             const std::vector<device::ProfileInfo>& offered,
+                                             const hw::Catalogue* catalogue);
 // The index in the model of a profile that somebody calls so; -1: the board does not offer it.
 int profile_of(const Board& board, const std::string& name);
 
@@ -114,6 +117,8 @@ struct Refused {
   std::vector<FreeShape> free = {};  // of the GPUs that were asked for
   bool operator==(const Refused&) const = default;
 };
+// The plain shapes that could be made there, the largest first.
+std::vector<FreeShape> free_shapes(const Board& board);
 using Step = std::variant<Note, Create, CreateCompute, DestroyCompute, DestroyInstance, Granted,
                           Refused, Error>;
 

@@ -11,7 +11,7 @@ namespace {
 
 using State = LeaseRecord::State;
 
-constexpr std::size_t kLongLog = 1u << 16;  // is written anew with what stands
+constexpr std::size_t kStale = 128;  // records beside those that stand, before it is written anew
 constexpr int kStepsOfLease = 16, kMostTries = 256;
 
 template <class... Each>
@@ -48,7 +48,7 @@ Known known_of(const LeaseDoors& doors, const StandingLeases& standing, device::
   known.closed = doors.closed;
   known.ended = ended_of(doors.processes, standing);
   for (device::GpuState& gpu : node.gpus) {
-    hw::GpuModel model = model_of(gpu, {}, &doors.catalogue);
+    auto model = model_of(gpu, {}, &doors.catalogue);
     known.boards.push_back({std::move(gpu), std::move(model), {}});
   }
   return known;
@@ -93,7 +93,8 @@ std::vector<Lease> leases_of(const Known& known) {
       lease.uuid = record.device;
       lease.gi_id = there->gi_id;
       lease.ci_id = there->compute.front().ci_id;
-      lease.busy = there->busy();
+      lease.busy = std::ranges::any_of(
+          there->holders, [](const device::Holder& one) { return !one.is_lease(); });
     }
   }
   return all;
@@ -121,7 +122,7 @@ Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
   if (!standing) return failed(standing.error());
   leases.log_ = *std::move(log);
   leases.standing_ = *std::move(standing);
-  if (leases.log_->bytes() > kLongLog) {
+  if (leases.log_->found().records.size() > kStale + 2 * leases.standing_.leases.size()) {
     std::vector<std::string> records;
     for (const auto& [number, lease] : leases.standing_.leases)
       records.push_back(lease_record_text(lease));
