@@ -152,7 +152,7 @@ class LiveRun {
         {[this](const api::Backend::LeaseCall& call, const control::Snapshot& now) {
            return leases_.answer(call, closed_gpus(now, node_.file.policy));
          },
-         [this](const device::NodeState& node) { return leases_.list(node); }});
+         [this](const device::NodeState& now) { return leases_.list(now); }});
   }
 
   Result<void> begin();

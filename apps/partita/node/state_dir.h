@@ -37,8 +37,8 @@ Result<FileLock> lock_gpus(Context& context, const OpenDriver& open,
                            std::vector<std::string> uuids);
 // The same of GPUs by index, for who has not read the node.
 Result<FileLock> lock_gpus(Context& context, const OpenDriver& open, const std::vector<int>& gpus);
-// The locks of all GPUs, and that of the node itself: one change of its layout at a time. Leases are
-// in order once it is there: expired ones have ended, none is half made.
+// The locks of all GPUs, and that of the node itself: one change of its layout at a time. Leases
+// are in order once it is there: expired ones have ended, none is half made.
 Result<FileLock> lock_node(Context& context, const OpenDriver& open, const device::NodeState& node);
 
 // The lock of the node alone, for who brings leases in order himself (lease/lease_desk.h).
