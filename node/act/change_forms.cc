@@ -189,8 +189,11 @@ std::string change_text(const Change& change, bool explain) {
   }
   if (!change.affected.empty()) text += "\n" + affected_text(change.affected);
   for (const Blocker& one : change.blockers) {
-    text += fmt::format("blocked by: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
-                        to_string(one.instance.place), one.instance.uuid);
+    const std::string who = one.holder.is_lease()
+                                ? one.holder.name
+                                : fmt::format("pid {} {}", one.holder.pid, one.holder.name);
+    text += fmt::format("blocked by: {} on {} ({})\n", who, to_string(one.instance.place),
+                        one.instance.uuid);
   }
   if (explain && !change.explanation.empty()) text += "\nwhy\n";
   for (const std::string& sentence : change.explanation) {

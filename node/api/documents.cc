@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "act/change_forms.h"
+#include "act/lease/lease_forms.h"
 #include "base/error_code.h"
 #include "base/form.h"
 #include "control/batch_list.h"
@@ -272,6 +273,9 @@ std::vector<Component> components() {
       {"Receipt", schema_form("Receipt", "What a request leads to", describe_receipt)},
       {"Latest", schema_form("Latest", "The newest value of every metric", describe_latest)},
       {"Why", schema_form("Why", "A reason", describe_why)},
+      {"Lease", lease::lease_kind().schema()},
+      {"Leases", lease::leases_kind().schema()},
+      {"LeaseWanted", lease::lease_wanted_kind().schema()},
       {"ModeWanted", schema_form("ModeWanted", "How changes are to come about", describe_mode)}};
   for (const DocumentKind& kind : history::document_kinds())
     all.push_back({kind.name, kind.schema()});

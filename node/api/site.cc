@@ -565,6 +565,13 @@ std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
       return events(asking);
     case CallId::series:
       return series(asking);
+    case CallId::leases: {
+      const auto leases = backend_.leases();
+      if (leases) return json(*leases, asking);
+      serve::Reply reply = json(error_json(api_error(leases.error())), asking);
+      reply.status = status_of(leases.error());
+      return reply;
+    }
     case CallId::latest: {
       const auto values = backend_.latest();
       if (values) return json(latest_json(*values), asking);
