@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 COLUMNS, FUNCTION_LINES, FILE_LINES, README_LINES = 100, 70, 1000, 30
+CLASS_FUNCTIONS = 30
 SKIPPED = re.compile(r"^(build|\.git|\.cache)(/|$)")
 PRODUCTS = ("node", "cuda", "lab")
 CODE = {".cc", ".h", ".cu", ".py"}
@@ -35,6 +36,20 @@ COSTLY = [
     (re.compile(r"#include <Eigen/(?!Core>)"), "node/base/numeric/", "numeric/dense.h decomposes"),
 ]
 COSTLY_ELSEWHERE = re.compile(r"^(node|cuda|lab|apps)/(?!.*(_test\.cc|_fixture\.h)$)")
+# Classes that have more functions than the limit and are not parted yet.
+LARGE_CLASSES = {
+    "partita::Form",
+    "partita::control::SimNode",
+    "partita::exec::BatchExecutor",
+    "partita::ptx::Decoder",
+    "partita::remote::client::Link",
+    "partita::remote::client::Session",
+    "partita::remote::cpu::CpuBackend",
+    "partita::remote::cuda::CudaBackend",
+    "partita::remote::server::Session::Core",
+    "partita::serve::DoorConnection",
+    "partita::serve::ServiceBrain",
+}
 UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")
 
 
@@ -97,30 +112,46 @@ def check_own_header(name, path, lines):
         yield f'{name}: its first #include is to be "{own}", which shows that it compiles alone'
 
 
-def check_functions(root, names):
-    """Functions longer than the limit, as universal-ctags sees them."""
+def ctags(root, names, kinds, *fields):
+    """What universal-ctags sees in these files: a list of fields for each tag."""
     if not shutil.which("ctags"):
         sys.exit("check_tidy needs universal-ctags")
-    command = ["ctags", "-x", "--languages=C++", "--langmap=C++:+.h.cu", "--kinds-C++=f",
-               "--fields=+e", "--_xformat=%n\t%e\t%N\t%F", "-L", "-"]
+    command = ["ctags", "-x", "--languages=C++", "--langmap=C++:+.h.cu", f"--kinds-C++={kinds}",
+               "--fields=+e", "--_xformat=" + "\t".join(fields), "-L", "-"]
     listing = subprocess.run(command, input="\n".join(names), cwd=root, check=True,
                              capture_output=True, text=True)
-    for row in listing.stdout.splitlines():
-        begin, end, function, name = row.split("\t")
+    return [row.split("\t") for row in listing.stdout.splitlines()]
+
+
+def check_functions(root, names):
+    """Functions longer than the limit."""
+    for begin, end, function, name in ctags(root, names, "f", "%n", "%e", "%N", "%F"):
         length = int(end or begin) - int(begin) + 1
         if length > FUNCTION_LINES:
             yield f"{name}:{begin}: {function} has {length} lines; {FUNCTION_LINES} are the limit"
 
 
+def check_classes(root, names):
+    """Classes with more functions than the limit, wherever these are defined."""
+    bodies, members = {}, {}  # by file and full name: lines; how many functions
+    rows = ctags(root, names, "csufp", "%K", "%n", "%e", "%{scope}", "%N", "%F")
+    for kind, begin, end, scope, tag, name in rows:
+        if kind in ("class", "struct", "union"):
+            bodies[name, f"{scope}::{tag}" if scope else tag] = int(begin), int(end or begin)
+    for kind, begin, _, scope, _, name in rows:
+        first, last = bodies.get((name, scope), (1, 0))
+        if kind in ("function", "prototype") and first <= int(begin) <= last:
+            members[name, scope] = members.get((name, scope), 0) + 1
+    for (name, scope), count in sorted(members.items()):
+        if count > CLASS_FUNCTIONS and scope not in LARGE_CLASSES:
+            yield (f"{name}:{bodies[name, scope][0]}: {scope} has {count} functions; "
+                   f"{CLASS_FUNCTIONS} are the limit: part it by what its parts know")
+
+
 def check_types(root, names):
     """Two types of one name in one namespace: the linker takes one's functions for the other's."""
-    command = ["ctags", "-x", "--languages=C++", "--langmap=C++:+.h.cu", "--kinds-C++=csgu",
-               "--_xformat=%{scope}::%N\t%F", "-L", "-"]
-    listing = subprocess.run(command, input="\n".join(names), cwd=root, check=True,
-                             capture_output=True, text=True)
     places = {}
-    for row in listing.stdout.splitlines():
-        type_name, name = row.split("\t")
+    for type_name, name in ctags(root, names, "csgu", "%{scope}::%N", "%F"):
         if "__anon" not in type_name:
             places.setdefault(type_name, set()).add(name)
     for type_name, where in sorted(places.items()):
@@ -147,7 +178,9 @@ def main(root):
         errors += check_lines(name, path, lines)
         errors += check_unordered(name, path, lines)
         errors += check_own_header(name, path, lines)
-    errors += check_functions(root, [name for name in names if pathlib.Path(name).suffix in CPP])
+    code = [name for name in names if pathlib.Path(name).suffix in CPP]
+    errors += check_functions(root, code)
+    errors += check_classes(root, code)
     sources = [name for name in names if re.match(r"(node|cuda|lab|apps)/.*\.(cc|h)$", name)]
     errors += check_types(root, [name for name in sources if not name.endswith("_test.cc")])
     errors += check_readmes(root)

@@ -43,7 +43,10 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 }  // namespace
 
 Supervisor::Supervisor(Processes& processes, Files& files, SupervisorOptions options)
-    : processes_(processes), files_(files), options_(std::move(options)) {}
+    : processes_(processes),
+      files_(files),
+      options_(std::move(options)),
+      pulse_(processes_, options_) {}
 
 bool Supervisor::Group::living() const {
   return std::ranges::any_of(workers, &Worker::living) ||
@@ -181,10 +184,10 @@ bool Supervisor::keeps(const Group& group) const {
 
 void Supervisor::reap(std::int64_t now_ns) {
   for (const ProcessExit& exit : processes_.exited()) {
-    if (!probe_is_http() && probe_ended(exit.pid, exit.status == 0, now_ns)) continue;
+    if (!pulse_.http() && probe_ended(exit.pid, exit.status == 0, now_ns)) continue;
     for (auto& [device, group] : groups_) {
-      const auto stray = std::ranges::find(group.strays, exit.pid,
-                                           [](const Worker& w) { return w.record.pid; });
+      const auto stray =
+          std::ranges::find(group.strays, exit.pid, [](const Worker& w) { return w.record.pid; });
       if (stray != group.strays.end()) {
         const int index = stray->record.index;
         group.strays.erase(stray);
@@ -208,7 +211,7 @@ void Supervisor::ended(Group& group, Worker& worker, std::int64_t now_ns, int st
   worker.adopted = worker.proven = false;
   worker.misses = 0;
   worker.silent_ns.reset();
-  drop_probe(worker);
+  pulse_.drop(worker);
   group.prepared = false;
   end_family(group, record.index);
   const bool replaced = std::exchange(worker.hung, false);
@@ -238,8 +241,7 @@ void Supervisor::end_family(const Group& group, int index) {
   const auto there = [&](const Worker& worker) {
     return worker.record.index == index && worker.living();
   };
-  if (std::ranges::any_of(group.workers, there) || std::ranges::any_of(group.strays, there))
-    return;
+  if (std::ranges::any_of(group.workers, there) || std::ranges::any_of(group.strays, there)) return;
   processes_.end_family(kWorkerVariable,
                         worker_tag(options_.state_file, group.segment.device, index));
 }

@@ -81,6 +81,58 @@ struct SupervisorOptions {
   std::optional<WorkerProbe> probe = {};
 };
 
+// A worker that a supervisor answers for.
+struct SupervisedWorker {
+  WorkerRecord record;
+  std::int64_t started_ns = 0;
+  std::int64_t next_start_ns = 0;
+  std::optional<std::int64_t> kill_ns = {};    // told to terminate; killed at this time
+  bool adopted = false;                        // whether it runs as it would now is not yet known
+  std::optional<std::int64_t> probe = {};      // under way: a process, or a number of HttpProbes
+  std::int64_t probe_ns = 0;                   // then: when it has failed; else: of the next one
+  int misses = 0;                              // probes in a row
+  bool proven = false;                         // one has succeeded
+  std::optional<std::int64_t> silent_ns = {};  // since when the gateway says so
+  bool hung = false;                           // being replaced
+  // Of the process before this one, where it failed quickly; 0: it did not.
+  Pid failed_pid = 0;
+  std::int64_t failed_ns = 0;
+  int failures_before = 0;
+  bool living() const { return record.pid != 0; }
+};
+
+// WorkerPulse: whether workers answer, by probes and by what the gateway says of them; who does not
+// is to be replaced. It knows one worker at a time, and starts and ends none.
+class WorkerPulse {
+ public:
+  // The door must outlive it.
+  WorkerPulse(Processes& processes, const SupervisorOptions& options)
+      : processes_(processes),
+        probe_(options.probe),
+        policy_(options.policy),
+        hooks_(options.hooks) {}
+
+  // A probe that is due begins, one that takes too long has failed; `keeps`: the worker stays.
+  void look(SupervisedWorker& worker, bool keeps, std::int64_t now_ns);
+  void drop(SupervisedWorker& worker);
+  void probed(SupervisedWorker& worker, bool well, std::int64_t now_ns);
+  void hear(SupervisedWorker& worker, const GatewayState& gateway, std::int64_t now_ns);
+  // Of HTTP; else they are processes.
+  HttpProbes* http() const { return probe_ ? probe_->http : nullptr; }
+
+ private:
+  void begin(SupervisedWorker& worker, std::int64_t now_ns);
+  void hear_beat(SupervisedWorker& worker, const GatewayState& gateway, std::int64_t now_ns);
+  void forgive(SupervisedWorker& worker, const GatewayState& gateway);
+  void replace(SupervisedWorker& worker, const std::string& why);
+  void say(const std::string& line) const;
+
+  Processes& processes_;
+  std::optional<WorkerProbe> probe_;
+  WorkerPolicy policy_;
+  WorkerHooks hooks_;
+};
+
 class Supervisor {
  public:
   // Both doors must outlive it.
@@ -108,24 +160,7 @@ class Supervisor {
   WorkersState state() const;
 
  private:
-  struct Worker {
-    WorkerRecord record;
-    std::int64_t started_ns = 0;
-    std::int64_t next_start_ns = 0;
-    std::optional<std::int64_t> kill_ns = {};    // told to terminate; killed at this time
-    bool adopted = false;                        // whether it runs as it would now is not yet known
-    std::optional<std::int64_t> probe = {};      // under way: a process, or a number of HttpProbes
-    std::int64_t probe_ns = 0;                   // then: when it has failed; else: of the next one
-    int misses = 0;                              // probes in a row
-    bool proven = false;                         // one has succeeded
-    std::optional<std::int64_t> silent_ns = {};  // since when the gateway says so
-    bool hung = false;                           // being replaced
-    // Of the process before this one, where it failed quickly; 0: it did not.
-    Pid failed_pid = 0;
-    std::int64_t failed_ns = 0;
-    int failures_before = 0;
-    bool living() const { return record.pid != 0; }
-  };
+  using Worker = SupervisedWorker;
   // The workers on one device.
   struct Group {
     AssignedSegment segment;
@@ -148,15 +183,8 @@ class Supervisor {
   void reap(std::int64_t now_ns);
   void ended(Group& group, Worker& worker, std::int64_t now_ns, int status);
   void end_family(const Group& group, int index);
-  bool probe_is_http() const { return options_.probe && options_.probe->http != nullptr; }
   void watch(std::int64_t now_ns);
-  void hear_gateway(Worker& worker, const GatewayState& gateway, std::int64_t now_ns);
-  void forgive(Worker& worker, const GatewayState& gateway);
-  void begin_probe(Group& group, Worker& worker, std::int64_t now_ns);
-  void drop_probe(Worker& worker);
   bool probe_ended(std::int64_t probe, bool well, std::int64_t now_ns);
-  void probed(Worker& worker, bool well, std::int64_t now_ns);
-  void replace(Worker& worker, const std::string& why);
   void stop(Worker& worker, std::int64_t now_ns);
   void stop_rest(std::int64_t now_ns);
   void add_missing();
@@ -174,6 +202,7 @@ class Supervisor {
   Processes& processes_;
   Files& files_;
   SupervisorOptions options_;
+  WorkerPulse pulse_;
   FileLock lock_;
   bool followed_ = false;
   long revision_ = 0;

@@ -25,32 +25,38 @@ Result<WorkerProbe> parse_probe(const std::string& context, const std::string& t
 }
 
 void Supervisor::watch(std::int64_t now_ns) {
-  if (probe_is_http())
-    for (const ProbeEnd& end : options_.probe->http->ended()) probe_ended(end.id, end.well, now_ns);
+  if (HttpProbes* http = pulse_.http())
+    for (const ProbeEnd& end : http->ended()) probe_ended(end.id, end.well, now_ns);
   const auto gateway =
       options_.hooks.gateway ? options_.hooks.gateway() : std::optional<GatewayState>{};
-  for (auto& [device, group] : groups_) {
+  for (auto& [device, group] : groups_)
     for (Worker& worker : group.workers) {
-      if (gateway && worker.failed_pid != 0) forgive(worker, *gateway);
-      if (gateway && worker.living()) hear_gateway(worker, *gateway, now_ns);
-      if (!options_.probe || now_ns < worker.probe_ns) continue;
-      if (worker.probe) {  // it takes too long
-        drop_probe(worker);
-        if (worker.living() && !worker.hung) probed(worker, false, now_ns);
-      } else if (worker.living() && !worker.hung && !worker.kill_ns && keeps(group)) {
-        begin_probe(group, worker, now_ns);
-      }
+      if (gateway) pulse_.hear(worker, *gateway, now_ns);
+      pulse_.look(worker, keeps(group), now_ns);
     }
+}
+
+void WorkerPulse::say(const std::string& line) const {
+  if (hooks_.say) hooks_.say(line);
+}
+
+void WorkerPulse::look(SupervisedWorker& worker, bool keeps, std::int64_t now_ns) {
+  if (!probe_ || now_ns < worker.probe_ns) return;
+  if (worker.probe) {  // it takes too long
+    drop(worker);
+    if (worker.living() && !worker.hung) probed(worker, false, now_ns);
+  } else if (worker.living() && !worker.hung && !worker.kill_ns && keeps) {
+    begin(worker, now_ns);
   }
 }
 
-void Supervisor::begin_probe(Group& group, Worker& worker, std::int64_t now_ns) {
+void WorkerPulse::begin(SupervisedWorker& worker, std::int64_t now_ns) {
   const WorkerRecord& record = worker.record;
   const std::vector<std::string> words =
-      command_of(options_.probe->command, group.segment, record.index, record.port);
-  worker.probe_ns = now_ns + options_.policy.probe_timeout_ns;
-  if (probe_is_http()) {
-    worker.probe = options_.probe->http->begin(words.front());
+      command_of(probe_->command, record.segment, record.index, record.port);
+  worker.probe_ns = now_ns + policy_.probe_timeout_ns;
+  if (http() != nullptr) {
+    worker.probe = http()->begin(words.front());
     return;
   }
   ProcessSpec spec;
@@ -62,11 +68,11 @@ void Supervisor::begin_probe(Group& group, Worker& worker, std::int64_t now_ns) 
 }
 
 // Whatever it comes to.
-void Supervisor::drop_probe(Worker& worker) {
+void WorkerPulse::drop(SupervisedWorker& worker) {
   const auto probe = std::exchange(worker.probe, std::nullopt);
   if (!probe) return;
-  if (probe_is_http())
-    options_.probe->http->abandon(*probe);
+  if (http() != nullptr)
+    http()->abandon(*probe);
   else
     static_cast<void>(processes_.stop(*probe, StopSignal::kill));
 }
@@ -77,29 +83,34 @@ bool Supervisor::probe_ended(std::int64_t probe, bool well, std::int64_t now_ns)
     for (Worker& worker : group.workers) {
       if (worker.probe != probe) continue;
       worker.probe.reset();
-      if (worker.living() && !worker.hung) probed(worker, well, now_ns);
+      if (worker.living() && !worker.hung) pulse_.probed(worker, well, now_ns);
       return true;
     }
   }
   return false;
 }
 
-void Supervisor::probed(Worker& worker, bool well, std::int64_t now_ns) {
-  const WorkerPolicy& policy = options_.policy;
-  worker.probe_ns = now_ns + policy.probe_period_ns;
+void WorkerPulse::probed(SupervisedWorker& worker, bool well, std::int64_t now_ns) {
+  worker.probe_ns = now_ns + policy_.probe_period_ns;
   worker.misses = well ? 0 : worker.misses + 1;
   if (well) {
     worker.proven = true;
     worker.record.answering = Answering::ready;
     return;
   }
-  const bool starting = !worker.proven && now_ns - worker.started_ns < policy.startup_ns;
+  const bool starting = !worker.proven && now_ns - worker.started_ns < policy_.startup_ns;
   worker.record.answering = starting ? Answering::starting : Answering::silent;
-  if (!starting && worker.misses >= policy.probe_failures)
+  if (!starting && worker.misses >= policy_.probe_failures)
     replace(worker, fmt::format("does not answer, {} probes failed", worker.misses));
 }
 
-void Supervisor::hear_gateway(Worker& worker, const GatewayState& gateway, std::int64_t now_ns) {
+void WorkerPulse::hear(SupervisedWorker& worker, const GatewayState& gateway, std::int64_t now_ns) {
+  if (worker.failed_pid != 0) forgive(worker, gateway);
+  if (worker.living()) hear_beat(worker, gateway, now_ns);
+}
+
+void WorkerPulse::hear_beat(SupervisedWorker& worker, const GatewayState& gateway,
+                            std::int64_t now_ns) {
   const auto told = std::ranges::find_if(gateway.workers, [&](const GatewayWorker& one) {
     return one.device == worker.record.segment.device && one.index == worker.record.index &&
            one.pid == worker.record.pid;
@@ -107,7 +118,7 @@ void Supervisor::hear_gateway(Worker& worker, const GatewayState& gateway, std::
   if (told == gateway.workers.end() || told->state != WorkerReadiness::silent) {
     worker.silent_ns.reset();
     if (told == gateway.workers.end()) {
-      if (!options_.probe) worker.record.answering = Answering::starting;
+      if (!probe_) worker.record.answering = Answering::starting;
     } else {
       const bool ready = told->state == WorkerReadiness::ready;
       worker.record.answering = ready ? Answering::ready : Answering::leaving;
@@ -116,13 +127,13 @@ void Supervisor::hear_gateway(Worker& worker, const GatewayState& gateway, std::
   }
   worker.record.answering = Answering::silent;
   if (!worker.silent_ns) worker.silent_ns = now_ns;
-  if (now_ns - *worker.silent_ns >= options_.policy.silent_ns && !worker.hung && !worker.kill_ns)
+  if (now_ns - *worker.silent_ns >= policy_.silent_ns && !worker.hung && !worker.kill_ns)
     replace(worker, fmt::format("does not answer, the gateway has heard nothing for {:.1f} s",
                                 told->last_beat_s));
 }
 
 // Its last process ended soon after its start, but under requests: that is theirs.
-void Supervisor::forgive(Worker& worker, const GatewayState& gateway) {
+void WorkerPulse::forgive(SupervisedWorker& worker, const GatewayState& gateway) {
   WorkerRecord& record = worker.record;
   const bool at_work = std::ranges::any_of(gateway.lost, [&](const GatewayLoss& loss) {
     return loss.device == record.segment.device && loss.index == record.index &&
@@ -131,16 +142,15 @@ void Supervisor::forgive(Worker& worker, const GatewayState& gateway) {
   if (!at_work) return;
   worker.failed_pid = 0;
   record.quick_failures = worker.failures_before;
-  record.given_up = record.quick_failures >= options_.policy.give_up_after;
+  record.given_up = record.quick_failures >= policy_.give_up_after;
   if (!worker.living())
-    worker.next_start_ns =
-        std::min(worker.next_start_ns, worker.failed_ns + options_.policy.first_wait_ns);
+    worker.next_start_ns = std::min(worker.next_start_ns, worker.failed_ns + policy_.first_wait_ns);
   say(fmt::format("{} {} on {}: ended under requests, which is no failed start",
                   record.segment.service, record.index, record.segment.device));
 }
 
 // It is told to end in this step, and counts as failed.
-void Supervisor::replace(Worker& worker, const std::string& why) {
+void WorkerPulse::replace(SupervisedWorker& worker, const std::string& why) {
   worker.hung = true;
   say(fmt::format("{} {} on {}: {}; replacing it", worker.record.segment.service,
                   worker.record.index, worker.record.segment.device, why));

@@ -4,11 +4,21 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
-#include "act/gateway_state.h"
-#include "base/hash.h"
-#include "base/unicode.h"
-#include "control/loop_work.h"
+#include "control/batches.h"
+#include "control/changes.h"
+#include "control/desired.h"
+#include "control/energy_meter.h"
+#include "control/health.h"
+#include "control/plans.h"
+#include "control/power.h"
+#include "control/rates.h"
+#include "control/replanner.h"
+#include "control/report.h"
+#include "control/sent_plan.h"
+#include "control/service_watch.h"
+#include "control/show.h"
 #include "forms/serving_forms.h"
 
 namespace partita::control {
@@ -16,43 +26,410 @@ namespace {
 
 constexpr std::int64_t kForecastsKeptMs = 10 * kMinuteMs;
 
-std::int64_t ms_of(double seconds) { return static_cast<std::int64_t>(seconds * 1000); }
-
-// Names come from a driver and may hold any byte.
-device::NodeState printable_state(device::NodeState state) {
-  const auto clean = [](std::string& text) { text = utf8(printable(text)); };
-  for (device::GpuState& gpu : state.gpus) {
-    clean(gpu.name);
-    for (device::Holder& one : gpu.holders) clean(one.name);
-    for (device::Instance& instance : gpu.instances)
-      for (device::Holder& one : instance.holders) clean(one.name);
-  }
-  return state;
+// Whose joules the boards take: services by their instances, batches by the GPUs that they have.
+energy::Tenancy tenancy_of(const NodeView& node) {
+  energy::Tenancy tenancy;
+  for (const actuate::AssignedSegment& one : node.assignment.segments)
+    tenancy.tenures.push_back(
+        {.service = one.service, .device = one.device, .gpu_uuid = one.gpu_uuid});
+  for (const device::GpuState& gpu : node.state.gpus)
+    if (node.lent.contains(gpu.uuid))
+      for (const device::Instance& instance : gpu.instances)
+        tenancy.tenures.push_back(
+            {.service = kBatchTenant, .device = instance.uuid(), .gpu_uuid = gpu.uuid});
+  return tenancy;
 }
 
 }  // namespace
 
-const char* to_string(NoticeKind kind) {
-  switch (kind) {
-    case NoticeKind::failed_change:
-      return "failed_change";
-    case NoticeKind::given_up_worker:
-      return "given_up_worker";
-    case NoticeKind::slo_risk:
-      return "slo_risk";
-    case NoticeKind::approval:
-      return "approval";
-    case NoticeKind::health:
-      return "health";
-    case NoticeKind::drift:
-      return "drift";
-    case NoticeKind::damaged_file:
-      return "damaged_file";
-    case NoticeKind::other:
-      return "other";
-  }
-  return "?";
+// Passes values along between the brains, each of which writes its part of the memory only.
+class Loop::Work {
+ public:
+  Work(World world, AgentMemory memory, long changes);
+
+  Deeds step(std::int64_t now_ms, const Seen& seen);
+  bool glance(std::int64_t now_ms, const ServersSeen& servers) const;
+  Result<ChangeNow> preview(const std::string& text) const;
+  void power_is_back() { power_.is_back(); }
+  const Snapshot& snapshot() const { return snapshot_; }
+  const AgentMemory& memory() const { return memory_; }
+  std::shared_ptr<const std::vector<BatchInfo>> batches() const { return batch_list_; }
+
+ private:
+  void begin();
+  void look(const Seen& seen);
+  void hear(const Seen& seen);
+  Reply answer(const Asked& asked);
+  Reply roll_back(const std::string& user);
+  Reply set_mode(Mode mode, const std::string& user);
+  Reply send(const SetPlan& plan, const std::string& user);
+  void begin_services();
+  void decide();
+  bool follow(Progress progress);
+  void lend();
+  void set_power(const Seen& seen);
+  void show_all(const Seen& seen);
+  void keep();
+
+  PlanGround plan_ground() const;
+  ChangeGround change_ground() const;
+  Batches::Ground batch_ground() const;
+  Health::Ground health_ground() const;
+  VerdictGround verdict_ground(const ServersSeen& servers) const;
+  ShowGround show_ground(const Seen& seen) const;
+
+  const World world_;
+  AgentMemory memory_, kept_;
+  std::int64_t now_ = 0, kept_ms_ = 0;
+  bool begun_ = false;
+  NodeView node_;
+  std::vector<RateNow> rates_now_;
+  std::vector<ServiceNeed> needs_;
+  std::optional<std::string> forced_by_;  // a person wants a plan now
+  Deeds deeds_;
+  Snapshot snapshot_;
+  std::shared_ptr<const std::vector<BatchInfo>> batch_list_ =
+      std::make_shared<const std::vector<BatchInfo>>();
+
+  Report report_;
+  PlanMemo memo_;  // never changes what is decided
+  EnergyMeter energy_;
+  Rates rates_;
+  Damping damping_;
+  Desired desired_;
+  Health health_;
+  ServiceWatch watch_;
+  Replanner replanner_;
+  Plans plans_;
+  Changes changes_;
+  Batches batches_;
+  Power power_;
+};
+
+Loop::Work::Work(World world, AgentMemory memory, long changes)
+    : world_(std::move(world)),
+      memory_(std::move(memory)),
+      rates_(world_.settings),
+      damping_(world_.settings.damping, memory_),
+      desired_(world_, memory_, report_),
+      health_(world_, memory_, report_),
+      watch_(report_),
+      replanner_(world_, damping_, memo_, report_),
+      plans_(world_, {memory_, damping_}, memo_, report_),
+      changes_(world_, memory_, report_),
+      batches_(world_, memory_, report_),
+      power_(world_, memory_.power_held, report_) {
+  plans_.count_changes(std::max(memory_.changes, changes));
+  rates_.begin(desired_.now().services, memory_.forecasts);
+  node_.lent = batches_.lent();
 }
+
+// ---- the order of a step
+
+Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
+  deeds_ = {};
+  now_ = std::max(now_, now_ms);
+  report_.begin(now_, now_ + static_cast<std::int64_t>(world_.settings.look_s * 1000));
+  if (!begun_) begin();
+  look(seen);
+  hear(seen);
+  for (const Asked& asked : seen.asked) deeds_.replies.push_back(answer(asked));
+  changes_.watch(seen.apply_steps);
+  decide();
+  lend();
+  set_power(seen);
+  memory_.verdicts = watch_.judge(verdict_ground(seen), now_);
+  show_all(seen);
+  keep();
+  deeds_.record = report_.take_events();
+  deeds_.notify = report_.take_news();
+  deeds_.next_look_ms = report_.next_ms();
+  return std::exchange(deeds_, {});
+}
+
+void Loop::Work::hear(const Seen& seen) {
+  follow(changes_.hear(seen.ended, change_ground()));
+  if (desired_.hear_file(seen.services_file)) begin_services();
+  if (seen.sample && node_.known) energy_.see(*seen.sample, tenancy_of(node_));
+  rates_.see(seen, now_);
+  rates_now_ = rates_.now(desired_.now().services);
+  if (rates_.minute_ended()) deeds_.measure = measured(show_ground(seen));
+  node_.use = health_.watch(health_ground(), seen.health, seen.boot);
+  watch_.hear_workers(seen.workers);
+  batches_.hear(batch_ground(), seen.batches);
+  node_.lent = batches_.lent();
+  power_.hear(seen, now_);
+}
+
+// What must be planned is, then the node becomes so; then what may be planned.
+void Loop::Work::decide() {
+  if (changes_.under() || !node_.known) return;
+  if (desired_.now().services.empty()) {
+    report_.doing = "no services are wanted: send some, or name a services file";
+    return;
+  }
+  needs_ = rates_.needs(desired_.now().services);
+  const PlanGround ground = plan_ground();
+  plans_.look(ground);
+  const std::string must = plans_.must_replan(ground);
+  std::optional<Decision> decision;
+  if (const auto user = std::exchange(forced_by_, std::nullopt)) {
+    plans_.drop("a new plan was asked for");
+    decision = replanner_.forced(ground, *user, plans_.is_stuck());
+  } else if (!must.empty()) {
+    decision = replanner_.must(ground, must, plans_.is_stuck());
+  }
+  if (decision) plans_.settle_on(*std::move(decision), ground);
+  const auto bring_about = [&] {
+    ChangeGround change = change_ground();
+    change.judged = plans_.judged(ground);
+    change.refusal = plans_.refusal();
+    return follow(changes_.bring_about(change)) || follow(changes_.empty(health_.out(), change));
+  };
+  if (bring_about() || !memory_.target || !plans_.must_replan(ground).empty()) return;
+  report_.doing = memory_.proposal
+                      ? fmt::format("change {} waits for approval", memory_.proposal->change)
+                      : "nothing to do";
+  if (memory_.proposal || plans_.is_quiet(now_)) return;
+  decision = replanner_.consider(ground);
+  if (decision && plans_.settle_on(*std::move(decision), ground)) bring_about();
+}
+
+// What a look at changes means for the plans; whether there is something to bring about.
+bool Loop::Work::follow(Progress progress) {
+  if (progress.changes > 0) plans_.count_changes(progress.changes);
+  if (progress.is_there) plans_.is_there(progress.by_repair, now_);
+  if (progress.is_not_there) plans_.is_not_there();
+  if (!progress.cannot_be.empty()) plans_.cannot_be(progress.cannot_be);
+  if (progress.apply) {
+    plans_.forget_proposed();
+    deeds_.apply = std::move(progress.apply);
+  }
+  return progress.busy;
+}
+
+void Loop::Work::lend() {
+  Batches::Ground ground = batch_ground();
+  ground.may_begin = !changes_.under();
+  ground.idles = memory_.target ? memory_.target->done && plans_.must_replan(plan_ground()).empty()
+                                : desired_.now().services.empty();
+  deeds_.batches = batches_.lend(ground);
+  node_.lent = batches_.lent();
+}
+
+void Loop::Work::set_power(const Seen& seen) {
+  const auto& services = desired_.now().services;
+  std::map<std::string, ClockedRate> rates;
+  if (power_.by_rates()) rates = rates_.clocked(services);
+  Power::Deeds deeds = power_.look({now_, desired_.mode(), node_, services, rates, memory_.target,
+                                    changes_.under().has_value(), seen});
+  deeds_.power = std::move(deeds.set);
+  deeds_.power_back = deeds.put_back;
+}
+
+void Loop::Work::show_all(const Seen& seen) {
+  plans_.show_proposal(plan_ground());
+  if (std::vector<BatchInfo> now = batches_.list(node_, now_); now != *batch_list_)
+    batch_list_ = std::make_shared<const std::vector<BatchInfo>>(std::move(now));
+  rates_now_ = rates_.now(desired_.now().services);
+  ShowGround ground = show_ground(seen);
+  const auto draw = energy_.draws().find(kBatchTenant);
+  ground.batch = batches_.brief(
+      *batch_list_, draw == energy_.draws().end() ? std::optional<Draw>() : draw->second);
+  show(snapshot_, ground);
+}
+
+void Loop::Work::keep() {
+  const bool learned = now_ - kept_ms_ >= kForecastsKeptMs;
+  if (learned) memory_.forecasts = rates_.known();
+  if (!learned && memory_ == kept_) return;
+  memory_.forecasts = rates_.known();
+  kept_ = memory_;
+  kept_ms_ = now_;
+  deeds_.remember = memory_;
+}
+
+// ---- what is passed along
+
+PlanGround Loop::Work::plan_ground() const {
+  return {now_, desired_.mode(), desired_.now(), node_, memory_, needs_};
+}
+
+ChangeGround Loop::Work::change_ground() const {
+  return {.now_ms = now_,
+          .mode = desired_.mode(),
+          .node = node_,
+          .target = memory_.target,
+          .changes = memory_.changes};
+}
+
+Batches::Ground Loop::Work::batch_ground() const {
+  return {now_, desired_.mode(), node_, health_.out(), memory_};
+}
+
+Health::Ground Loop::Work::health_ground() const {
+  return {now_, node_, memory_.target && !memory_.target->reduced.empty()};
+}
+
+VerdictGround Loop::Work::verdict_ground(const ServersSeen& servers) const {
+  return {desired_.now().services, memory_, node_.assignment, servers, node_.blind};
+}
+
+ShowGround Loop::Work::show_ground(const Seen& seen) const {
+  return {.now_ms = now_,
+          .world = world_,
+          .memory = memory_,
+          .node = node_,
+          .services = desired_.now().services,
+          .verdicts = watch_.verdicts(),
+          .rates = rates_now_,
+          .draws = energy_.draws(),
+          .sample = seen.sample,
+          .under = changes_.under(),
+          .proposed = plans_.proposed(),
+          .last = changes_.last(),
+          .memo = memo_,
+          .report = report_,
+          .rerated = plans_.is_rerated(),
+          .restarts = watch_.restarts(),
+          .given_up = watch_.given_up(),
+          .changes = changes_.made()};
+}
+
+// ---- what is seen
+
+void Loop::Work::begin() {
+  begun_ = true;
+  kept_ms_ = now_;
+  std::string text = fmt::format("mode {}", to_string(desired_.mode()));
+  if (memory_.target)
+    text += fmt::format(", change {} is in force{}", memory_.target->change,
+                        memory_.target->done ? "" : " and not done");
+  report_.record(history::EventKind::started, {.cause = "the agent begins", .detail = text});
+}
+
+void Loop::Work::look(const Seen& seen) {
+  node_.read(seen, now_);
+  if (node_.known) return report_.untell("read");
+  report_.doing = node_.blind;
+  report_.tell(NoticeKind::health, "read", "", node_.blind);
+}
+
+void Loop::Work::begin_services() {
+  rates_.begin(desired_.now().services);
+  replanner_.forget_tries();
+  changes_.forget_tries();
+}
+
+bool Loop::Work::glance(std::int64_t now_ms, const ServersSeen& servers) const {
+  return watch_.differs(verdict_ground(servers), std::max(now_, now_ms));
+}
+
+// ---- people
+
+Reply Loop::Work::answer(const Asked& asked) {
+  struct Visit {
+    Work& work;
+    const std::string user;
+    Reply operator()(const SetServices& one) const {
+      Reply reply = work.desired_.set(one, user);
+      if (reply) work.begin_services();
+      return reply;
+    }
+    Reply operator()(const SetPlan& one) const { return work.send(one, user); }
+    Reply operator()(const Approve& one) const {
+      return work.plans_.approve(one, user, work.plan_ground());
+    }
+    Reply operator()(const Reject& one) const {
+      const std::optional<ChangeNow> shown = work.plans_.proposed();
+      Reply reply = work.plans_.reject(one, user, work.now_);
+      if (reply && shown) work.changes_.reject(*shown, one.why, work.now_);
+      return reply;
+    }
+    Reply operator()(const Rollback&) const { return work.roll_back(user); }
+    Reply operator()(const Replan&) const {
+      work.forced_by_ = user;
+      return Receipt{0, "the agent looks and plans now"};
+    }
+    Reply operator()(const SetMode& one) const { return work.set_mode(one.mode, user); }
+    Reply operator()(const TakeOut& one) const {
+      return reused(work.health_.take_out(work.health_ground(), one, user), true);
+    }
+    Reply operator()(const GiveBack& one) const {
+      return reused(work.health_.give_back(work.health_ground(), one, user), work.node_.known);
+    }
+    Reply operator()(const SubmitTasks& one) const {
+      return work.batches_.submit(work.batch_ground(), one, user);
+    }
+    Reply operator()(const CancelBatch& one) const {
+      return work.batches_.cancel(work.batch_ground(), one, user);
+    }
+    // Other GPUs may be used now.
+    Reply reused(Reply reply, bool known) const {
+      if (!reply) return reply;
+      if (known)
+        work.node_.use = gpus_for_services(work.world_, work.node_.state, work.health_.out());
+      work.plans_.end_quiet();
+      return reply;
+    }
+  };
+  return std::visit(Visit{*this, asked.user.empty() ? "somebody" : asked.user}, asked.request);
+}
+
+Reply Loop::Work::roll_back(const std::string& user) {
+  Reply reply = plans_.roll_back(user, plan_ground());
+  if (!reply) return reply;
+  desired_.ask_first();
+  if (changes_.stop()) deeds_.stop_apply = true;
+  return reply;
+}
+
+Reply Loop::Work::set_mode(Mode mode, const std::string& user) {
+  desired_.set_mode(mode, user);
+  const auto& under = changes_.under();
+  if (mode != Mode::observe || !under || under->stopping)
+    return Receipt{0, fmt::format("the mode is {}", to_string(mode))};
+  deeds_.stop_apply = true;
+  return Receipt{*changes_.stop(), "the mode is observe; the change under way ends in order"};
+}
+
+Reply Loop::Work::send(const SetPlan& plan, const std::string& user) {
+  if (const auto& under = changes_.under())
+    return failed(
+        {ErrorCode::in_use,
+         fmt::format("change {} is being made; send the plan when it has ended", under->number),
+         ""});
+  return plans_.send(plan, user, plan_ground());
+}
+
+Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
+  const bool sent = is_plan(text);
+  if (!sent)
+    if (const auto parsed = forms::parse_services_file("services", text); !parsed)
+      return failed(parsed.error());
+  if (!node_.known) return failed({ErrorCode::environment, "the node cannot be read now", ""});
+  AgentMemory memory = memory_;
+  if (!sent) memory.services = text;
+  Report unheard;
+  const Desired desired(world_, memory, unheard);
+  const Damping damping(world_.settings.damping, memory);
+  Rates rates = rates_;
+  rates.begin(desired.now().services);
+  const auto needs = rates.needs(desired.now().services);
+  const PlanGround ground{now_, memory.mode, desired.now(), node_, memory, needs};
+  PlanMemo memo;
+  auto planned = sent ? sent_plan(world_, ground, memo, text)
+                      : Replanner(world_, damping, memo, unheard).plan_all(ground);
+  if (!planned) return failed(planned.error());
+  planned->target.cause = "a preview";
+  planned->target.planned_ms = now_;
+  ChangeNow shown = shown_of(world_, planned->target, ground, memo);
+  if (!planned->target.reduced.empty())
+    shown.explanation.insert(shown.explanation.begin(), planned->target.reduced);
+  return shown;
+}
+
+// ---- the interface
 
 Loop::Loop(World world, AgentMemory memory, long changes)
     : work_(std::make_unique<Work>(std::move(world), std::move(memory), changes)) {}
@@ -69,169 +446,5 @@ bool Loop::glance(std::int64_t now_ms, const ServersSeen& servers) const {
 }
 std::shared_ptr<const std::vector<BatchInfo>> Loop::batches() const { return work_->batches(); }
 Result<ChangeNow> Loop::preview(const std::string& text) const { return work_->preview(text); }
-
-Loop::Work::Work(World world, AgentMemory memory, long changes)
-    : world_(std::move(world)), memory_(std::move(memory)) {
-  memory_.changes = std::max(memory_.changes, changes);
-  if (!memory_.mode_set) memory_.mode = world_.settings.mode;
-  load_services();
-  meters_.begin(services_, memory_.forecasts);
-}
-
-Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
-  deeds_ = {};
-  now_ = std::max(now_, now_ms);
-  wake_ms_ = now_ + ms_of(world_.settings.look_s);
-  if (!begun_) begin();
-  look(seen);
-  hear_ends(seen);
-  read_services_file(seen);
-  see_energy(seen);
-  measure(seen);
-  watch_health(seen);
-  watch_workers(seen);
-  hear_batches(seen);
-  hear_power(seen);
-  for (const Asked& asked : seen.asked) deeds_.replies.push_back(answer(asked));
-  watch_apply(seen);
-  decide();
-  lend();
-  set_power(seen);
-  judge_services_now();
-  show(seen);
-  const bool learned = now_ - kept_ms_ >= kForecastsKeptMs;
-  if (learned) memory_.forecasts = meters_.known();
-  if (learned || !(memory_ == kept_)) {
-    memory_.forecasts = meters_.known();
-    kept_ = memory_;
-    kept_ms_ = now_;
-    deeds_.remember = memory_;
-  }
-  deeds_.next_look_ms = wake_ms_;
-  return std::exchange(deeds_, {});
-}
-
-void Loop::Work::begin() {
-  begun_ = true;
-  kept_ms_ = now_;
-  std::string text = fmt::format("mode {}", to_string(mode()));
-  if (memory_.target)
-    text += fmt::format(", change {} is in force{}", memory_.target->change,
-                        memory_.target->done ? "" : " and not done");
-  record(history::EventKind::started, {.cause = "the agent begins", .detail = text});
-}
-
-void Loop::Work::look(const Seen& seen) {
-  node_known_ = seen.state && seen.assignment && seen.journal;
-  gateway_ = seen.gateway;
-  servers_ = seen;
-  if (!node_known_) {
-    const Error& error = !seen.state        ? seen.state.error()
-                         : !seen.assignment ? seen.assignment.error()
-                                            : seen.journal.error();
-    doing_ = "the node cannot be read, so nothing is changed: " + to_string(error);
-    blind_ = doing_;
-    tell(NoticeKind::health, "read", "", doing_);
-    return;
-  }
-  untell("read");
-  blind_.clear();
-  node_read_ms_ = now_;
-  if (!(raw_state_ == *seen.state)) {
-    raw_state_ = *seen.state;
-    state_ = printable_state(*seen.state);
-  }
-  assignment_ = *seen.assignment;
-  journal_ = *seen.journal;
-}
-
-void Loop::Work::read_services_file(const Seen& seen) {
-  if (!seen.services_file || *seen.services_file == memory_.services_file) return;
-  const auto parsed = forms::parse_services_file("services", *seen.services_file);
-  if (!parsed) {
-    tell(NoticeKind::other, "services_file", "",
-         "the services file is not taken: " + to_string(parsed.error()));
-    return;
-  }
-  untell("services_file");
-  memory_.services_file = memory_.services = *seen.services_file;
-  memory_.services_by = "file";
-  load_services();
-  meters_.begin(services_, meters_.known());
-  tried_.clear();
-  record(history::EventKind::desired,
-         {.user = "file",
-          .cause = "the services file was changed",
-          .detail = fmt::format("{} services are wanted", services_.size()),
-          .documents = {{"desired", memory_.services}}});
-}
-
-void Loop::Work::load_services() {
-  services_.clear();
-  survive_ = 0;
-  if (memory_.services.empty()) return;
-  auto parsed = forms::parse_services_file("services", memory_.services);
-  if (!parsed) return;
-  services_ = std::move(parsed->services);
-  std::ranges::sort(services_, {}, &plan::Service::name);
-  survive_ = world_.settings.survive >= 0 ? world_.settings.survive : parsed->survive;
-}
-
-std::string Loop::Work::services_key() const {
-  return fmt::format("{:016x}", text_hash(memory_.services));
-}
-
-void Loop::Work::measure(const Seen& seen) {
-  // What a gateway that hangs said last is no sign that nothing comes any more.
-  if (!seen.gateway || seen.gateway_age_s > actuate::kGatewayFreshS) return meters_.see_nothing();
-  const auto age_ms = static_cast<std::int64_t>(seen.gateway_age_s * 1000);
-  meters_.see(seen.loads, local() - age_ms, world_.settings.forecast);
-  if (!meters_.minute_ended()) return;
-  const auto add = [&](const char* metric, const std::string& subject, double value) {
-    deeds_.measure.push_back({now_, metric, subject, value});
-  };
-  for (const plan::Service& service : services_) {
-    const Meters::Reading reading = meters_.reading(service.name, local());
-    if (reading.rate) add("rate_rps", service.name, *reading.rate);
-    if (reading.p99_ms) add("p99_ms", service.name, *reading.p99_ms);
-    if (reading.attainment) add("attainment", service.name, *reading.attainment);
-    if (const auto rate = promised(service.name)) add("planned_rps", service.name, *rate);
-  }
-  if (seen.sample)
-    for (const telemetry::GpuSample& gpu : seen.sample->gpus)
-      if (gpu.power) add("watts", gpu.uuid, gpu.power->value);
-  for (const auto& [tenant, draw] : energy_.draws()) add("watts", tenant, draw.watts);
-  if (!node_known_) return;
-  int used = 0, instances = 0;
-  for (const device::GpuState& gpu : state_.gpus) {
-    used += gpu.instances.empty() ? 0 : 1;
-    instances += static_cast<int>(gpu.instances.size());
-  }
-  add("gpus", "", used);
-  add("instances", "", instances);
-}
-
-void Loop::Work::record(history::EventKind kind, history::Event event) {
-  event.time_ms = now_;
-  event.kind = kind;
-  if (event.user.empty()) event.user = "agent";
-  deeds_.record.push_back(std::move(event));
-}
-
-void Loop::Work::tell(NoticeKind kind, const std::string& key, const std::string& subject,
-                      const std::string& sentence, long change) {
-  if (!told_.emplace(key, sentence).second) return;
-  constexpr std::size_t kNotices = 20;
-  snapshot_.notices.insert(snapshot_.notices.begin(), sentence);
-  if (snapshot_.notices.size() > kNotices) snapshot_.notices.resize(kNotices);
-  deeds_.notify.push_back({kind, subject, sentence, change});
-}
-
-void Loop::Work::over(const std::string& key) {
-  const auto told = told_.find(key);
-  if (told == told_.end()) return;
-  std::erase(snapshot_.notices, told->second);
-  told_.erase(told);
-}
 
 }  // namespace partita::control

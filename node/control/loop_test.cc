@@ -9,63 +9,18 @@
 #include <set>
 
 #include "base/rng.h"
+#include "control/brain_fixture.h"
 #include "forms/serving_forms.h"
-#include "profile/readers.h"
 
 namespace partita::control {
 namespace {
 
-constexpr std::int64_t kMonday = 1'767'571'200'000;  // 5 January 2026, 00:00 UTC
 constexpr std::int64_t kHourMs = 3'600'000;
-
-profile::ProfileTable measured_profiles() {
-  std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n";
-  for (const int gpcs : {1, 2, 3, 4, 7})
-    for (const int batch : {1, 2, 4, 8}) {
-      const double latency = 5 + 5.0 * batch / gpcs;
-      text += fmt::format("m,{},{},1,{},{},500\n", gpcs, batch, 1000 * batch / latency, latency);
-    }
-  return *profile::parse_native_csv("profiles.csv", text);
-}
-
-World small_world(Settings settings = {}) {
-  static const profile::ProfileTable profiles = measured_profiles();
-  World world;
-  world.node = "node";
-  world.settings = std::move(settings);
-  world.settings.mode = settings.mode;
-  world.catalogue = hw::builtin_catalogue();
-  world.profiles.push_back({**world.catalogue.get("A100-80GB"), profiles, {}, 1});
-  return world;
-}
-
-Settings automatic() {
-  Settings settings;
-  settings.mode = Mode::automatic;
-  settings.node_budget = 20'000;
-  return settings;
-}
-
-std::string services_text(const std::map<std::string, double>& rates,
-                          const std::string& more = {}) {
-  std::string text = more + "services:\n";
-  for (const auto& [name, rate] : rates)
-    text += fmt::format("  - {{name: {}, model: m, rate_rps: {}, slo_ms: 150}}\n", name, rate);
-  return text;
-}
 
 // A node in memory: changes are made at once or fail, a gateway counts what comes.
 class NodeInMemory {
  public:
-  explicit NodeInMemory(int gpus) {
-    for (int g = 0; g < gpus; ++g) {
-      device::GpuState& gpu = state.gpus.emplace_back();
-      gpu.index = g;
-      gpu.uuid = fmt::format("GPU-{}", g);
-      gpu.model = "A100-80GB";
-      gpu.mig_capable = gpu.mig_enabled = gpu.mig_pending = true;
-    }
-  }
+  explicit NodeInMemory(int gpus) : state(empty_gpus(gpus)) {}
 
   device::NodeState state;
   actuate::Assignment assignment;

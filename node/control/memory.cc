@@ -148,10 +148,38 @@ void describe_memory(Form& f, AgentMemory& m) {
 
 }  // namespace
 
+const GpuNamed* Target::named(int index) const {
+  const auto found = std::ranges::find(gpus, index, &GpuNamed::index);
+  return found == gpus.end() ? nullptr : &*found;
+}
+
+const plan::PlannedGpu* Target::on(const std::string& uuid) const {
+  const auto named = std::ranges::find(gpus, uuid, &GpuNamed::uuid);
+  if (named == gpus.end()) return nullptr;
+  const auto found = std::ranges::find(plan.gpus, named->index, &plan::PlannedGpu::index);
+  return found == plan.gpus.end() ? nullptr : &*found;
+}
+
+bool Target::uses(const std::string& uuid) const {
+  const plan::PlannedGpu* gpu = on(uuid);
+  return gpu != nullptr && !gpu->instances.empty();
+}
+
+const PlannedFor* Target::rate_of(const std::string& service) const {
+  const auto found = std::ranges::find(rates, service, &PlannedFor::service);
+  return found == rates.end() ? nullptr : &*found;
+}
+
 std::string memory_json(const AgentMemory& memory) { return write_form(memory, describe_memory); }
 
 Result<AgentMemory> parse_memory(const std::string& file, std::string_view text) {
-  return read_form<AgentMemory>(file, text, describe_memory);
+  auto memory = read_form<AgentMemory>(file, text, describe_memory);
+  if (!memory) return memory;
+  const auto services = forms::parse_services_file("services", memory->services);
+  if (!services) return memory;
+  for (std::optional<Target>* one : {&memory->target, &memory->before, &memory->proposal})
+    if (*one) (*one)->plan = plan::with_terms(std::move((*one)->plan), services->services);
+  return memory;
 }
 
 DocumentKind memory_kind() {

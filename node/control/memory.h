@@ -45,6 +45,15 @@ struct Target {
   bool done = false;           // the node has been as this wants it
   bool gain = false;           // it only saves something: nothing is at risk without it
   std::string reduced;         // what was left out because there is not enough; empty: nothing
+
+  // Null: no GPU of the node has this index in the plan.
+  const GpuNamed* named(int index) const;
+  // What is planned on a GPU of the node; null: the plan does not know it.
+  const plan::PlannedGpu* on(const std::string& uuid) const;
+  // Whether an instance is.
+  bool uses(const std::string& uuid) const;
+  // Null: the service is not among those that it was made for.
+  const PlannedFor* rate_of(const std::string& service) const;
   bool operator==(const Target&) const = default;
 };
 
@@ -88,33 +97,60 @@ struct VerdictKept {
   bool operator==(const VerdictKept&) const = default;
 };
 
-struct AgentMemory {
-  long changes = 0;           // numbers used so far
+// Parts of the memory; each brain of the loop (loop.cc) writes its own.
+
+struct DesiredKept {
   std::string services;       // text of the services file that is wanted
   std::string services_file;  // text of the file when it was read last
   std::string services_by;    // who wanted it: "file", or a user
   Mode mode = Mode::automatic;
-  bool mode_set = false;                 // by somebody; else the settings' holds
+  bool mode_set = false;  // by somebody; else the settings' holds
+  bool operator==(const DesiredKept&) const = default;
+};
+
+struct PlansKept {
+  long changes = 0;                      // numbers used so far
   std::optional<Target> target, before;  // in force; what `rollback` goes back to
   std::optional<Target> proposal;        // waits for a person
-  std::vector<OutGpu> out;               // by UUID
-  std::string boot;                      // the boot of the node that they were seen in
+  bool operator==(const PlansKept&) const = default;
+};
+
+struct DampingKept {
   std::vector<Touched> services_touched, gpus_touched;
-  std::vector<MovesAt> moves;              // of the last hour
-  std::vector<MadeAt> made;                // within the cooldown
-  std::vector<ServiceForecast> forecasts;  // by service
-  std::vector<VerdictKept> verdicts;       // by service
+  std::vector<MovesAt> moves;  // of the last hour
+  std::vector<MadeAt> made;    // within the cooldown
+  bool operator==(const DampingKept&) const = default;
+};
+
+struct ChangesKept {
   long drifts = 0, failed_changes = 0;
+  bool operator==(const ChangesKept&) const = default;
+};
+
+struct HealthKept {
+  std::vector<OutGpu> out;  // by UUID
+  std::string boot;         // the boot of the node that they were seen in
+  bool operator==(const HealthKept&) const = default;
+};
+
+struct BatchesKept {
   long batches = 0;                                            // numbers used so far
   long tasks_done = 0, tasks_failed = 0, tasks_cancelled = 0;  // of batches that are over
   std::vector<BatchKept> batch;                                // that are not over, by number
   std::vector<BatchTask> past_tasks;    // of batches that are over, newest last
   std::vector<BatchPast> past_batches;  // newest last
+  bool operator==(const BatchesKept&) const = default;
+};
+
+struct AgentMemory : DesiredKept, PlansKept, DampingKept, ChangesKept, HealthKept, BatchesKept {
+  std::vector<ServiceForecast> forecasts;  // by service
+  std::vector<VerdictKept> verdicts;       // by service
   bool power_held = false;  // boards may be set otherwise than before the agent set them
   bool operator==(const AgentMemory&) const = default;
 };
 
-// parse_memory(memory_json(m)) == m. Refused with FILE:LINE.
+// parse_memory(memory_json(m)) == m, where the rows of its plans say their terms; those that an
+// older version wrote get them from the services. Refused with FILE:LINE.
 std::string memory_json(const AgentMemory& memory);
 Result<AgentMemory> parse_memory(const std::string& file, std::string_view text);
 DocumentKind memory_kind();

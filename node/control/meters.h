@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "control/forecast.h"
-#include "control/loop.h"
+#include "control/verdict.h"
 
 namespace partita::control {
 

@@ -18,32 +18,6 @@ constexpr int kShareSteps = 5;  // of the bisection of a share that can be serve
 constexpr double kLeastShare = 0.05;
 constexpr int kMostNamed = 3;  // services, in a reason
 
-const plan::FleetEntry* entry_of(const World& world, const std::string& model) {
-  for (const plan::FleetEntry& entry : world.profiles)
-    if (entry.gpu.name == model) return &entry;
-  return nullptr;
-}
-
-// Why a GPU cannot serve; empty when it can.
-std::string fault_of(const World& world, const device::GpuState& gpu) {
-  if (gpu.lost) return fmt::format("gpu {} fell off the bus", gpu.index);
-  if (gpu.model.empty())
-    return fmt::format("gpu {} is a {}, which the catalogue does not know", gpu.index, gpu.name);
-  if (entry_of(world, gpu.model) == nullptr)
-    return fmt::format("gpu {} is a {}, for which there are no profiles", gpu.index, gpu.model);
-  if (!gpu.mig_capable) return fmt::format("gpu {} cannot be cut into instances", gpu.index);
-  // A mode that was stored and is not in force was set where nobody could reset the GPU.
-  if (!gpu.mig_enabled && gpu.mig_pending)
-    return fmt::format("gpu {} needs a reset before MIG is on (nvidia-smi --gpu-reset -i {})",
-                       gpu.index, gpu.index);
-  if (!world.settings.allow_reset && actuate::needs_reset(gpu, world.catalogue))
-    return fmt::format(
-        "gpu {} needs a reset before MIG is on (nvidia-smi -i {} -mig 1, nvidia-smi --gpu-reset -i "
-        "{}, or policy.allow_reset)",
-        gpu.index, gpu.index, gpu.index);
-  return {};
-}
-
 ProblemKey key_of(const GpuUse& use, const Want& want, bool relaxed) {
   ProblemKey key{want.services, {}, want.survive, relaxed};
   for (const GpuUse::Gpu& gpu : use.usable) key.models.push_back(gpu.model);
@@ -220,8 +194,8 @@ using PlacedAt = std::tuple<std::string, int, std::string, std::string, int, int
 std::set<PlacedAt> places_of(const Target& target) {
   std::set<PlacedAt> places;
   for (const plan::PlannedGpu& gpu : target.plan.gpus) {
-    const auto named = std::ranges::find(target.gpus, gpu.index, &GpuNamed::index);
-    const std::string uuid = named == target.gpus.end() ? std::string{} : named->uuid;
+    const GpuNamed* named = target.named(gpu.index);
+    const std::string uuid = named == nullptr ? std::string{} : named->uuid;
     for (const plan::PlannedInstance& one : gpu.instances)
       places.emplace(uuid, one.start, one.profile, one.service, one.batch, one.processes);
   }
@@ -229,30 +203,6 @@ std::set<PlacedAt> places_of(const Target& target) {
 }
 
 }  // namespace
-
-bool GpuUse::is_usable(const std::string& uuid) const {
-  return std::ranges::count(usable, uuid, &Gpu::uuid) > 0;
-}
-
-GpuUse gpus_for_services(const World& world, const device::NodeState& state,
-                         const std::vector<OutGpu>& out) {
-  GpuUse use;
-  for (const device::GpuState& gpu : state.gpus) {
-    const GpuUse::Gpu one{gpu.index, gpu.uuid, gpu.model};
-    if (std::ranges::count(world.settings.batch.gpus, gpu.index) > 0) {
-      if (!gpu.lost) use.batch.push_back(one);
-      continue;
-    }
-    std::string fault = fault_of(world, gpu);
-    const auto found = std::ranges::find(out, gpu.uuid, &OutGpu::uuid);
-    if (fault.empty() && found != out.end()) fault = found->why;
-    if (fault.empty())
-      use.usable.push_back(one);
-    else
-      use.not_used[gpu.uuid.empty() ? fmt::format("gpu {}", gpu.index) : gpu.uuid] = fault;
-  }
-  return use;
-}
 
 plan::ServingProblem problem_of(const World& world, const GpuUse& use, const Want& want,
                                 bool relaxed) {
@@ -271,7 +221,7 @@ plan::ServingProblem problem_of(const World& world, const GpuUse& use, const Wan
   std::map<std::string, int> counts;
   for (const GpuUse::Gpu& gpu : use.usable) ++counts[gpu.model];
   for (const auto& [model, count] : counts) {
-    plan::FleetEntry entry = *entry_of(world, model);
+    plan::FleetEntry entry = *world.entry_of(model);
     entry.count = count;
     entry.price = 1;
     problem.fleet.push_back(std::move(entry));
@@ -298,10 +248,7 @@ plan::ServingPlan current_plan(const GpuUse& use, const std::optional<Target>& t
   for (const GpuUse::Gpu& gpu : use.usable) {
     plan::PlannedGpu& one = plan.gpus.emplace_back(plan::PlannedGpu{gpu.index, gpu.model, {}});
     if (target) {
-      const auto named = std::ranges::find(target->gpus, gpu.uuid, &GpuNamed::uuid);
-      if (named == target->gpus.end()) continue;
-      for (const plan::PlannedGpu& there : target->plan.gpus)
-        if (there.index == named->index) one.instances = there.instances;
+      if (const plan::PlannedGpu* there = target->on(gpu.uuid)) one.instances = there->instances;
       continue;
     }
     for (const actuate::AssignedSegment& there : assignment.segments)
@@ -342,26 +289,36 @@ verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse
   JudgeQuestion question{key_of(use, want, relaxed), ask.target.plan};
   if (const auto* known = memo.verdicts.find(question)) return *known;
   const plan::ServingProblem problem = problem_of(world, use, want, relaxed);
-  auto verdict = verify::judge(problem, &memo.judges_pools,
-                               plan::with_terms(ask.target.plan, problem.services));
+  auto verdict = verify::judge(problem, &memo.judges_pools, ask.target.plan);
   memo.count("target", verdict.has_value());
   return memo.verdicts.keep(std::move(question), std::move(verdict));
 }
 
-actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
-                                 const Target& target) {
-  const actuate::Wanted planned = actuate::wanted_of(plan);
-  actuate::Wanted wanted;
-  wanted.services = planned.services;
-  for (const GpuUse::Gpu& gpu : use.usable) {
+actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::ServingPlan>& plan,
+                          const Target& target) {
+  actuate::Wanted planned = actuate::wanted_of(plan);
+  actuate::Wanted wanted{{}, std::move(planned.services)};
+  for (const GpuUse::Gpu& gpu : node.use.usable) {
+    const plan::PlannedGpu* there = target.on(gpu.uuid);
+    if (node.lent.contains(gpu.uuid) && (there == nullptr || there->instances.empty())) continue;
     actuate::WantedGpu& one =
         wanted.gpus.emplace_back(actuate::WantedGpu{gpu.model, gpu.uuid, {}, gpu.index});
-    const auto named = std::ranges::find(target.gpus, gpu.uuid, &GpuNamed::uuid);
-    if (named == target.gpus.end()) continue;
-    for (const actuate::WantedGpu& there : planned.gpus)
-      if (there.index == named->index) one.instances = there.instances;
+    for (actuate::WantedGpu& its : planned.gpus)
+      if (there != nullptr && its.index == there->index) one.instances = std::move(its.instances);
   }
   return wanted;
+}
+
+std::optional<int> lent_of(const NodeView& node, const actuate::Wanted& wanted) {
+  for (const actuate::WantedGpu& gpu : wanted.gpus)
+    if (!gpu.instances.empty() && node.lent.contains(gpu.uuid)) return gpu.index;
+  return {};
+}
+
+Result<actuate::Change> change_to(const World& world, const NodeView& node,
+                                  const actuate::Wanted& wanted) {
+  return actuate::planned_change({node.state, node.assignment, node.journal}, wanted,
+                                 apply_options(world.settings), {}, world.catalogue);
 }
 
 actuate::ApplyOptions apply_options(const Settings& settings) {
@@ -420,19 +377,11 @@ bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Targ
   });
 }
 
-bool target_uses(const Target& target, const std::string& uuid) {
-  const auto named = std::ranges::find(target.gpus, uuid, &GpuNamed::uuid);
-  return named != target.gpus.end() &&
-         std::ranges::any_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
-           return gpu.index == named->index && !gpu.instances.empty();
-         });
-}
-
 bool same_gpus_usable(const Target& target, const GpuUse& use) {
   return std::ranges::all_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
     if (gpu.instances.empty()) return true;
-    const auto named = std::ranges::find(target.gpus, gpu.index, &GpuNamed::index);
-    return named != target.gpus.end() && use.is_usable(named->uuid);
+    const GpuNamed* named = target.named(gpu.index);
+    return named != nullptr && use.is_usable(named->uuid);
   });
 }
 

@@ -8,30 +8,28 @@
 #include <vector>
 
 #include "act/apply.h"
-#include "control/loop.h"
+#include "control/damping.h"
+#include "control/desired.h"
 #include "control/memory.h"
+#include "control/node_view.h"
 #include "control/plan_memo.h"
+#include "control/rates.h"
+#include "control/world.h"
 #include "plan/changes.h"
 #include "plan/judged.h"
 #include "verify/judge.h"
 
 namespace partita::control {
 
-// The GPUs of a node, by what they may be used for.
-struct GpuUse {
-  struct Gpu {
-    int index = 0;
-    std::string uuid, model;
-    bool operator==(const Gpu&) const = default;
-  };
-  std::vector<Gpu> usable;                      // for services
-  std::map<std::string, std::string> not_used;  // by UUID (or index, without one), and why
-  std::vector<Gpu> batch;                       // reserved for batches
-  bool is_usable(const std::string& uuid) const;
-  bool operator==(const GpuUse&) const = default;
+// What plans are made from in a step.
+struct PlanGround {
+  std::int64_t now_ms = 0;
+  Mode mode = Mode::automatic;
+  const DesiredNow& desired;
+  const NodeView& node;
+  const PlansKept& plans;
+  const std::vector<ServiceNeed>& needs;  // of the desired services, in their order
 };
-GpuUse gpus_for_services(const World& world, const device::NodeState& state,
-                         const std::vector<OutGpu>& out);
 
 // The services that are wanted, at the rates to plan for.
 struct Want {
@@ -76,17 +74,17 @@ struct JudgeAsk {
 verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse& use,
                                                 const JudgeAsk& ask, PlanMemo& memo);
 
-// On exactly these GPUs, those that the target does not use being empty.
-actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
-                                 const Target& target);
+// What apply is told: exactly these GPUs, those that the target does not use being empty. A GPU
+// that is lent to batches, and stays so, is left out.
+actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::ServingPlan>& plan,
+                          const Target& target);
+// A GPU that this is wanted of, while batches have it; nothing: none.
+std::optional<int> lent_of(const NodeView& node, const actuate::Wanted& wanted);
+Result<actuate::Change> change_to(const World& world, const NodeView& node,
+                                  const actuate::Wanted& wanted);
 
 actuate::ApplyOptions apply_options(const Settings& settings);
 
-// What differs between two targets: instances made, and subjects touched.
-struct Difference {
-  std::vector<MadeAt> made;                 // without their time
-  std::vector<std::string> services, gpus;  // sorted; GPUs by UUID
-};
 Difference difference(const std::optional<Target>& from, const Target& to);
 
 // Compute slices of a MIG profile by its name.
@@ -101,8 +99,5 @@ int gpus_in_use(const plan::ServingPlan& plan);
 
 // Whether all GPUs that a target has instances on may be used.
 bool same_gpus_usable(const Target& target, const GpuUse& use);
-
-// Whether a target has an instance on this GPU.
-bool target_uses(const Target& target, const std::string& uuid);
 
 }  // namespace partita::control

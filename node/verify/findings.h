@@ -11,7 +11,7 @@
 namespace partita::verify {
 
 class Findings {
- protected:
+ public:
   void report(std::string constraint, std::string subject, double have, double need,
               std::string detail) {
     if (said_.emplace(constraint, subject).second)

@@ -125,6 +125,260 @@ QueueAnswer answer(const QueueQuestion& asked, UnitArrivals& units) {
   return result;
 }
 
+bool is_mig(const PlannedInstance& planned) { return planned.share_percent == 0; }
+
+int whole_gpcs(const hw::GpuModel& gpu) {
+  int most = 0;
+  for (const hw::MigProfile& profile : gpu.profiles) most = std::max(most, profile.gpcs);
+  return most;
+}
+
+bool avoids(const Service& service, std::string_view other) {
+  return std::ranges::count(service.avoid, other) > 0;
+}
+
+std::string size_of(const Placed& placed) {
+  const double share = placed.planned->share_percent;
+  if (share == 0) return fmt::format("{} GPCs", placed.shape->gpcs);
+  return fmt::format("sizes around {:g} % of {} GPCs", share, placed.shape->gpcs);
+}
+
+// "2 x 1g.10gb b8 x3, 3g.40gb b32 x2".
+std::string pool_text(const std::vector<Placed>& placed) {
+  std::map<std::string, int> counts;
+  for (const Placed& one : placed)
+    ++counts[fmt::format("{} b{} x{}", one.planned->profile, one.planned->batch,
+                         one.planned->processes)];
+  std::string text;
+  for (const auto& [point, count] : counts)
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ",
+                        count == 1 ? "" : fmt::format("{} x ", count), point);
+  return text;
+}
+
+// Above idle, of an instance that is always busy.
+double busy_watts(const Placed& placed) {
+  const plan::GpuPower& power = *placed.entry->power;
+  const bool mig = is_mig(*placed.planned);
+  const double share = mig ? 1.0 * placed.shape->gpcs / placed.entry->gpu.compute_slices
+                           : placed.planned->share_percent / 100;
+  if (mig)
+    if (const auto model = power.measured.find(placed.service->model);
+        model != power.measured.end())
+      if (const auto size = model->second.find(placed.shape->gpcs); size != model->second.end())
+        return size->second.value;
+  return (power.busy.value - power.idle.value) * share;
+}
+
+// How queues and pools of a service do, each asked once.
+class Queues {
+ public:
+  explicit Queues(PoolMemo* memo) : memo_(memo) {}
+
+  const QueueAnswer& ask(const QueueQuestion& question) {
+    auto found = answers_.find(question);
+    if (found == answers_.end()) found = answers_.emplace(question, answer(question, units_)).first;
+    return found->second;
+  }
+
+  // Instances as one pool under the service's rate; null where something about them is unknown.
+  const DrivenVerdict* pool(const Service& service, const std::vector<Placed>& placed) {
+    const double rate = plan::planning_rate(service).value, slo = service.slo.value;
+    std::vector<plan::PoolMember> members;
+    PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
+    const plan::Arrivals& arrivals = service.traffic.arrivals;
+    if (!plan::is_poisson(arrivals)) asked.arrivals = &arrivals;
+    for (const Placed& one : placed) {
+      if (!one.point) return nullptr;
+      asked.workload = one.workload;
+      asked.parts.push_back(one.point);
+      members.push_back({profile::batch_curve(*one.workload, one.shape->gpcs,
+                                              one.planned->processes, one.planned->batch),
+                         one.planned->processes});
+    }
+    if (placed.empty() || !(rate > 0) || !(slo > 0)) return nullptr;
+    std::sort(asked.parts.begin(), asked.parts.end());
+    auto known = pools_.find(asked);
+    if (known == pools_.end()) {
+      const auto limit = static_cast<plan::Nanos>(std::llround(slo * 1e6));
+      known = pools_
+                  .emplace(asked, driven({plan::pooled_policy(std::move(members), limit), Rps{rate},
+                                          service.slo, service.percentile, arrivals}))
+                  .first;
+    }
+    return &known->second;
+  }
+
+ private:
+  // A policy of the pooled rule.
+  DrivenVerdict driven(const DrivenQueue& queue) {
+    if (memo_ == nullptr || !plan::is_poisson(queue.arrivals)) return drive(queue, units_);
+    const PoolMemo::Key key = PoolMemo::key_of(queue);
+    const DrivenVerdict* const found = memo_->driven.find(key);
+    return found ? *found : memo_->driven.keep(key, drive(queue, units_));
+  }
+
+  std::map<QueueQuestion, QueueAnswer> answers_;
+  std::map<PoolQuestion, DrivenVerdict> pools_;
+  UnitArrivals units_;
+  PoolMemo* const memo_;
+};
+
+// What the words of a plan refer to.
+class Places {
+ public:
+  explicit Places(const plan::ServingProblem& problem) : problem_(problem) {
+    for (std::size_t s = 0; s < problem.services.size(); ++s)
+      service_index_.emplace(problem.services[s].name, s);
+  }
+
+  const plan::FleetEntry* fleet_entry(const std::string& model) const {
+    const auto found = std::ranges::find_if(
+        problem_.fleet, [&](const plan::FleetEntry& entry) { return entry.gpu.name == model; });
+    return found == problem_.fleet.end() ? nullptr : &*found;
+  }
+  // Null: the problem has no such service.
+  const Service* service(std::string_view name) const {
+    const auto found = service_index_.find(name);
+    return found == service_index_.end() ? nullptr : &problem_.services[found->second];
+  }
+
+  Placed resolve(const plan::ServingPlan& plan, std::size_t g, std::size_t i) {
+    const PlannedInstance& planned = plan.gpus[g].instances[i];
+    Placed placed{.planned = &planned, .gpu = g, .instance = i};
+    placed.entry = fleet_entry(plan.gpus[g].model);
+    if (placed.entry) {
+      const int profile = placed.entry->gpu.profile_index(planned.profile);
+      if (profile >= 0)
+        placed.shape = &placed.entry->gpu.profiles[static_cast<std::size_t>(profile)];
+    }
+    placed.service = service(planned.service);
+    if (!placed.shape || !placed.service) return placed;
+    const auto workload = placed.entry->profiles.find(placed.service->model);
+    if (workload == placed.entry->profiles.end()) return placed;
+    placed.workload = planned.share_percent == 0
+                          ? &workload->second
+                          : shared(workload->second, placed.shape->gpcs, planned.share_percent);
+    placed.point =
+        profile::find_point(*placed.workload, placed.shape->gpcs, planned.batch, planned.processes);
+    return placed;
+  }
+
+ private:
+  const profile::WorkloadProfile* shared(const profile::WorkloadProfile& measured, int gpcs,
+                                         double percent) {
+    if (!std::isfinite(percent)) percent = 0;  // check_shares says so
+    const auto [at, fresh] = shared_.try_emplace({&measured, gpcs, percent});
+    if (fresh) at->second = shared_workload(measured, gpcs, percent);
+    return &at->second;
+  }
+
+  const plan::ServingProblem& problem_;
+  std::map<std::string_view, std::size_t> service_index_;
+  // What was measured, read for shares of a GPU of so many GPCs.
+  std::map<std::tuple<const profile::WorkloadProfile*, int, double>, profile::WorkloadProfile>
+      shared_;
+};
+
+// What a plan says of its GPUs, slices, price and watts, counted again.
+class ObjectiveJudge {
+ public:
+  ObjectiveJudge(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
+                 const Places& places, Findings& findings)
+      : problem_(problem), plan_(plan), places_(places), findings_(findings) {}
+
+  // `placed` by service of the problem; `measured`: profiles and prices are known.
+  void check(const std::vector<std::vector<Placed>>& placed, bool measured) {
+    const plan::Objective& stated = plan_.objective;
+    check_sum("gpus", stated.gpus, static_cast<double>(plan_.gpus.size()));
+    double gpcs = 0;
+    double cost = 0;
+    for (const PlannedGpu& gpu : plan_.gpus) {
+      const plan::FleetEntry* entry = places_.fleet_entry(gpu.model);
+      cost += entry ? entry->price : kUnknown;
+      if (entry && !std::ranges::all_of(gpu.instances, is_mig)) {
+        gpcs += whole_gpcs(entry->gpu);  // nobody else can have the rest of it
+        continue;
+      }
+      for (const PlannedInstance& instance : gpu.instances) {
+        const int profile = entry ? entry->gpu.profile_index(instance.profile) : -1;
+        gpcs += profile < 0 ? kUnknown
+                            : 1.0 * entry->gpu.profiles[static_cast<std::size_t>(profile)].gpcs;
+      }
+    }
+    check_sum("gpcs", stated.gpcs, gpcs);
+    if (stated.cost != 0 && measured) check_sum("cost", stated.cost, cost);
+    check_bound("lower_bound_gpus", stated.lower_bound_gpus, stated.gpus);
+    check_bound("lower_bound_gpcs", stated.lower_bound_gpcs, stated.gpcs);
+    if (stated.cost != 0) check_bound("lower_bound_cost", stated.lower_bound_cost, stated.cost);
+    if (problem_.goal == plan::Goal::energy) check_watts(stated, placed);
+    check_optimal(stated);
+  }
+
+ private:
+  // A GPU with instances idles; an instance is busy for its part of its service's rate at what was
+  // measured of it; the others of a counted fleet are off.
+  void check_watts(const plan::Objective& stated,
+                   const std::vector<std::vector<Placed>>& placed_of) {
+    double watts = 0;
+    std::map<const plan::FleetEntry*, int> on;
+    for (const PlannedGpu& gpu : plan_.gpus) {
+      const plan::FleetEntry* entry = places_.fleet_entry(gpu.model);
+      if (!entry || !entry->power) return;  // said elsewhere
+      ++on[entry];
+      watts += entry->power->idle.value;
+    }
+    for (const plan::FleetEntry& entry : problem_.fleet)
+      if (entry.count && entry.power)
+        watts += std::max(0, *entry.count - on[&entry]) * entry.power->off.value;
+    for (std::size_t s = 0; s < placed_of.size(); ++s) {
+      double weights = 0, busy = 0;
+      for (const Placed& placed : placed_of[s]) {
+        if (!placed.point) return;
+        weights += placed.weight();
+        busy += placed.weight() * busy_watts(placed) / placed.point->throughput.value;
+      }
+      if (weights > 0) watts += problem_.services[s].rate.value * busy / weights;
+    }
+    check_sum("watts", stated.watts, watts);
+    check_bound("lower_bound_watts", stated.lower_bound_watts, stated.watts);
+  }
+
+  // Sums over something unknown are NaN and say nothing.
+  void check_sum(const std::string& field, double stated, double right) {
+    if (std::isfinite(stated) && std::isfinite(right) && !close(stated, right))
+      findings_.report("objective", "objective " + field, stated, right, "stated, and counted");
+  }
+  void check_bound(const std::string& field, double bound, double value) {
+    if (std::isfinite(bound) && std::isfinite(value) && above(bound, value))
+      findings_.report("objective", "objective " + field, bound, value,
+                       "a lower bound above the plan's own");
+  }
+  void check_optimal(const plan::Objective& stated) {
+    if (!stated.optimal) return;
+    if (stated.goal == plan::Goal::energy) {
+      if (!close(stated.watts, stated.lower_bound_watts))
+        findings_.report("objective", "objective optimal", stated.watts, stated.lower_bound_watts,
+                         "claims an optimum above its lower bound on watts");
+      return;
+    }
+    const bool fewest = stated.gpus == stated.lower_bound_gpus ||
+                        (stated.cost != 0 && close(stated.cost, stated.lower_bound_cost));
+    const bool smallest = stated.lower_bound_gpcs == 0 || stated.gpcs == stated.lower_bound_gpcs;
+    if (!fewest)
+      findings_.report("objective", "objective optimal", stated.gpus, stated.lower_bound_gpus,
+                       "claims an optimum above its lower bound on GPUs");
+    else if (!smallest)
+      findings_.report("objective", "objective optimal", stated.gpcs, stated.lower_bound_gpcs,
+                       "claims an optimum above its lower bound on GPCs");
+  }
+
+  const plan::ServingProblem& problem_;
+  const plan::ServingPlan& plan_;
+  const Places& places_;
+  Findings& findings_;
+};
+
 class ServingJudge : Findings {
  public:
   // Without profiles only what the plan states itself is looked at.
@@ -134,10 +388,8 @@ class ServingJudge : Findings {
         plan_(plan),
         measured_(measured),
         placed_of_(problem.services.size()),
-        memo_(memo) {
-    for (std::size_t s = 0; s < problem.services.size(); ++s)
-      service_index_.emplace(problem.services[s].name, s);
-  }
+        places_(problem),
+        queues_(memo) {}
 
   std::vector<Reason> verdict() {
     check_numbers();
@@ -146,7 +398,7 @@ class ServingJudge : Findings {
     check_fleet();
     check_rows();
     for (std::size_t s = 0; s < problem_.services.size(); ++s) check_service(s);
-    check_objective();
+    ObjectiveJudge(problem_, plan_, places_, *this).check(placed_of_, measured_);
     return Findings::take();
   }
 
@@ -199,12 +451,6 @@ class ServingJudge : Findings {
 
   // ---- GPUs and instances ----
 
-  const plan::FleetEntry* fleet_entry(const std::string& model) const {
-    const auto found = std::ranges::find_if(
-        problem_.fleet, [&](const plan::FleetEntry& entry) { return entry.gpu.name == model; });
-    return found == problem_.fleet.end() ? nullptr : &*found;
-  }
-
   void check_gpu_indices() {
     std::map<int, int> count;
     for (const PlannedGpu& gpu : plan_.gpus) ++count[gpu.index];
@@ -216,41 +462,12 @@ class ServingJudge : Findings {
     }
   }
 
-  Placed resolve(std::size_t g, std::size_t i) {
-    const PlannedInstance& planned = plan_.gpus[g].instances[i];
-    Placed placed{.planned = &planned, .gpu = g, .instance = i};
-    placed.entry = fleet_entry(plan_.gpus[g].model);
-    if (placed.entry) {
-      const int profile = placed.entry->gpu.profile_index(planned.profile);
-      if (profile >= 0)
-        placed.shape = &placed.entry->gpu.profiles[static_cast<std::size_t>(profile)];
-    }
-    const auto service = service_index_.find(planned.service);
-    if (service != service_index_.end()) placed.service = &problem_.services[service->second];
-    if (!placed.shape || !placed.service) return placed;
-    const auto workload = placed.entry->profiles.find(placed.service->model);
-    if (workload == placed.entry->profiles.end()) return placed;
-    placed.workload = planned.share_percent == 0
-                          ? &workload->second
-                          : shared(workload->second, placed.shape->gpcs, planned.share_percent);
-    placed.point =
-        profile::find_point(*placed.workload, placed.shape->gpcs, planned.batch, planned.processes);
-    return placed;
-  }
-
-  const profile::WorkloadProfile* shared(const profile::WorkloadProfile& measured, int gpcs,
-                                         double percent) {
-    if (!std::isfinite(percent)) percent = 0;  // check_shares says so
-    const auto [at, fresh] = shared_.try_emplace({&measured, gpcs, percent});
-    if (fresh) at->second = shared_workload(measured, gpcs, percent);
-    return &at->second;
-  }
-
   void check_gpu(std::size_t g) {
     const PlannedGpu& gpu = plan_.gpus[g];
     std::vector<Placed> placed;
-    for (std::size_t i = 0; i < gpu.instances.size(); ++i) placed.push_back(resolve(g, i));
-    if (const plan::FleetEntry* entry = fleet_entry(gpu.model)) {
+    for (std::size_t i = 0; i < gpu.instances.size(); ++i)
+      placed.push_back(places_.resolve(plan_, g, i));
+    if (const plan::FleetEntry* entry = places_.fleet_entry(gpu.model)) {
       const bool mig = std::ranges::all_of(gpu.instances, is_mig);
       mig ? check_layout(entry->gpu, placed) : check_shares(entry->gpu, placed);
     } else {
@@ -286,8 +503,6 @@ class ServingJudge : Findings {
              conflict.need, "on " + gpu.name);
   }
 
-  static bool is_mig(const PlannedInstance& planned) { return planned.share_percent == 0; }
-
   // A GPU without MIG: every instance is a share of all of it.
   void check_shares(const hw::GpuModel& gpu, const std::vector<Placed>& placed) {
     const int whole = whole_gpcs(gpu);
@@ -319,12 +534,6 @@ class ServingJudge : Findings {
       report("memory", name_of(placed.front().gpu), there->value, memory,
              "MiB that the GPU has and its segments need");
   }
-  static int whole_gpcs(const hw::GpuModel& gpu) {
-    int most = 0;
-    for (const hw::MigProfile& profile : gpu.profiles) most = std::max(most, profile.gpcs);
-    return most;
-  }
-
   // Conflicts name instances by their place among those of a known profile.
   std::string subject_of(const hw::Conflict& conflict, std::size_t g,
                          const std::vector<const Placed*>& who) const {
@@ -355,12 +564,6 @@ class ServingJudge : Findings {
     } else if (placed.point) {
       check_point(placed);
     }
-  }
-
-  static std::string size_of(const Placed& placed) {
-    const double share = placed.planned->share_percent;
-    if (share == 0) return fmt::format("{} GPCs", placed.shape->gpcs);
-    return fmt::format("sizes around {:g} % of {} GPCs", share, placed.shape->gpcs);
   }
 
   void check_throughput(const Placed& placed) {
@@ -397,24 +600,18 @@ class ServingJudge : Findings {
     for (const Placed& one : placed)
       if (one.service) ++count[one.service->name];
     for (const auto& [name, times] : count) {
-      const Service& service = problem_.services[service_index_.at(name)];
+      const Service& service = *places_.service(name);
       if (service.spread && times > 1)
         report("anti_affinity", fmt::format("service {} on {}", name, name_of(g)), times, 1,
                "its instances must be on different GPUs");
       for (const auto& [other, unused] : count) {
-        if (other <= name || !(avoids(service, other) || avoids(other, name))) continue;
+        if (other <= name || !(avoids(service, other) || avoids(*places_.service(other), name)))
+          continue;
         report("anti_affinity", fmt::format("services {} and {} on {}", name, other, name_of(g)), 2,
                1, "must not share a GPU");
       }
     }
   }
-  static bool avoids(const Service& service, std::string_view other) {
-    return std::ranges::count(service.avoid, other) > 0;
-  }
-  bool avoids(std::string_view service, std::string_view other) const {
-    return avoids(problem_.services[service_index_.at(service)], other);
-  }
-
   void check_fleet() {
     for (const plan::FleetEntry& entry : problem_.fleet) {
       const auto used = std::ranges::count(plan_.gpus, entry.gpu.name, &PlannedGpu::model);
@@ -435,7 +632,7 @@ class ServingJudge : Findings {
       rows_.emplace(row.name, &row);
       if (++count[row.name] == 2)
         report("duplicate_service", "service " + row.name, 2, 1, "several rows");
-      else if (count[row.name] == 1 && !service_index_.contains(row.name))
+      else if (count[row.name] == 1 && places_.service(row.name) == nullptr)
         report("service_row", "service " + row.name, 0, 0, "the problem has no such service");
     }
   }
@@ -521,58 +718,9 @@ class ServingJudge : Findings {
       check_field(service, "predicted_latency_ms", row.predicted_latency.value, slowest);
   }
 
-  // Instances as one pool under the service's rate; null where something about them is unknown.
-  const DrivenVerdict* pool_verdict(const Service& service, const std::vector<Placed>& placed) {
-    const double rate = plan::planning_rate(service).value, slo = service.slo.value;
-    std::vector<plan::PoolMember> members;
-    PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
-    const plan::Arrivals& arrivals = service.traffic.arrivals;
-    if (!plan::is_poisson(arrivals)) asked.arrivals = &arrivals;
-    for (const Placed& one : placed) {
-      if (!one.point) return nullptr;
-      asked.workload = one.workload;
-      asked.parts.push_back(one.point);
-      members.push_back({profile::batch_curve(*one.workload, one.shape->gpcs,
-                                              one.planned->processes, one.planned->batch),
-                         one.planned->processes});
-    }
-    if (placed.empty() || !(rate > 0) || !(slo > 0)) return nullptr;
-    std::sort(asked.parts.begin(), asked.parts.end());
-    auto known = pools_.find(asked);
-    if (known == pools_.end()) {
-      const auto limit = static_cast<plan::Nanos>(std::llround(slo * 1e6));
-      known = pools_
-                  .emplace(asked, driven({plan::pooled_policy(std::move(members), limit), Rps{rate},
-                                          service.slo, service.percentile, arrivals}))
-                  .first;
-    }
-    return &known->second;
-  }
-
-  // A policy of the pooled rule.
-  DrivenVerdict driven(const DrivenQueue& queue) {
-    if (memo_ == nullptr || !plan::is_poisson(queue.arrivals)) return drive(queue, units_);
-    const PoolMemo::Key key = PoolMemo::key_of(queue);
-    const DrivenVerdict* const found = memo_->driven.find(key);
-    return found ? *found : memo_->driven.keep(key, drive(queue, units_));
-  }
-
   // The pooled rule.
-  // "2 x 1g.10gb b8 x3, 3g.40gb b32 x2".
-  static std::string pool_text(const std::vector<Placed>& placed) {
-    std::map<std::string, int> counts;
-    for (const Placed& one : placed)
-      ++counts[fmt::format("{} b{} x{}", one.planned->profile, one.planned->batch,
-                           one.planned->processes)];
-    std::string text;
-    for (const auto& [point, count] : counts)
-      text += fmt::format("{}{}{}", text.empty() ? "" : ", ",
-                          count == 1 ? "" : fmt::format("{} x ", count), point);
-    return text;
-  }
-
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
-    const DrivenVerdict* const found = pool_verdict(service, placed);
+    const DrivenVerdict* const found = queues_.pool(service, placed);
     if (found == nullptr) return;
     const DrivenVerdict& verdict = *found;
     const std::string subject = "service " + service.name;
@@ -609,8 +757,8 @@ class ServingJudge : Findings {
       const double load = service.rate.value * (one.weight() / total);
       if (!one.point || !(load > 0)) continue;
       const QueueAnswer& found =
-          ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,
-               service.slo.value, service.percentile, stated, problem_.rule.dispatch});
+          queues_.ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,
+                       service.slo.value, service.percentile, stated, problem_.rule.dispatch});
       if (!found.stable)
         report("overload", name_of(one), load, found.saturation,
                "req/s that arrive, and that full batches back to back would carry");
@@ -648,7 +796,7 @@ class ServingJudge : Findings {
     if (left.empty()) return report("survive", subject, 0, 1, "no instance is left");
     if (!measured_) return;
     if (problem_.rule.kind == plan::SloRule::Kind::pooled) {
-      const DrivenVerdict* const verdict = pool_verdict(service, left);
+      const DrivenVerdict* const verdict = queues_.pool(service, left);
       if (verdict && !(verdict->stable && verdict->holds))
         report("survive", subject, 100 * (1 - verdict->late), service.percentile,
                fmt::format("percent within {:g} ms in a simulation of what is left, and wanted",
@@ -667,9 +815,9 @@ class ServingJudge : Findings {
       const double load = service.rate.value * (one.weight() / total);
       if (!one.point || !(load > 0)) continue;
       const QueueAnswer& found =
-          ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,
-               service.slo.value, service.percentile, std::numeric_limits<double>::infinity(),
-               problem_.rule.dispatch});
+          queues_.ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,
+                       service.slo.value, service.percentile,
+                       std::numeric_limits<double>::infinity(), problem_.rule.dispatch});
       if (found.stable && found.meets_slo) continue;
       report("survive", subject, found.latency, service.slo.value,
              fmt::format("ms: p{:g} on {} at {:.6g} req/s{}", service.percentile, name_of(one),
@@ -677,123 +825,13 @@ class ServingJudge : Findings {
     }
   }
 
-  const QueueAnswer& ask(const QueueQuestion& question) {
-    auto found = answers_.find(question);
-    if (found == answers_.end()) found = answers_.emplace(question, answer(question, units_)).first;
-    return found->second;
-  }
-
-  // ---- objective ----
-
-  void check_objective() {
-    const plan::Objective& stated = plan_.objective;
-    check_sum("gpus", stated.gpus, static_cast<double>(plan_.gpus.size()));
-    double gpcs = 0;
-    double cost = 0;
-    for (const PlannedGpu& gpu : plan_.gpus) {
-      const plan::FleetEntry* entry = fleet_entry(gpu.model);
-      cost += entry ? entry->price : kUnknown;
-      if (entry && !std::ranges::all_of(gpu.instances, is_mig)) {
-        gpcs += whole_gpcs(entry->gpu);  // nobody else can have the rest of it
-        continue;
-      }
-      for (const PlannedInstance& instance : gpu.instances) {
-        const int profile = entry ? entry->gpu.profile_index(instance.profile) : -1;
-        gpcs += profile < 0 ? kUnknown
-                            : 1.0 * entry->gpu.profiles[static_cast<std::size_t>(profile)].gpcs;
-      }
-    }
-    check_sum("gpcs", stated.gpcs, gpcs);
-    if (stated.cost != 0 && measured_) check_sum("cost", stated.cost, cost);
-    check_bound("lower_bound_gpus", stated.lower_bound_gpus, stated.gpus);
-    check_bound("lower_bound_gpcs", stated.lower_bound_gpcs, stated.gpcs);
-    if (stated.cost != 0) check_bound("lower_bound_cost", stated.lower_bound_cost, stated.cost);
-    if (problem_.goal == plan::Goal::energy) check_watts(stated);
-    check_optimal(stated);
-  }
-
-  // A GPU with instances idles; an instance is busy for its part of its service's rate at what was
-  // measured of it; the others of a counted fleet are off.
-  void check_watts(const plan::Objective& stated) {
-    double watts = 0;
-    std::map<const plan::FleetEntry*, int> on;
-    for (const PlannedGpu& gpu : plan_.gpus) {
-      const plan::FleetEntry* entry = fleet_entry(gpu.model);
-      if (!entry || !entry->power) return;  // said elsewhere
-      ++on[entry];
-      watts += entry->power->idle.value;
-    }
-    for (const plan::FleetEntry& entry : problem_.fleet)
-      if (entry.count && entry.power)
-        watts += std::max(0, *entry.count - on[&entry]) * entry.power->off.value;
-    for (std::size_t s = 0; s < placed_of_.size(); ++s) {
-      double weights = 0, busy = 0;
-      for (const Placed& placed : placed_of_[s]) {
-        if (!placed.point) return;
-        weights += placed.weight();
-        busy += placed.weight() * busy_watts(placed) / placed.point->throughput.value;
-      }
-      if (weights > 0) watts += problem_.services[s].rate.value * busy / weights;
-    }
-    check_sum("watts", stated.watts, watts);
-    check_bound("lower_bound_watts", stated.lower_bound_watts, stated.watts);
-  }
-
-  // Above idle, of an instance that is always busy.
-  static double busy_watts(const Placed& placed) {
-    const plan::GpuPower& power = *placed.entry->power;
-    const bool mig = is_mig(*placed.planned);
-    const double share = mig ? 1.0 * placed.shape->gpcs / placed.entry->gpu.compute_slices
-                             : placed.planned->share_percent / 100;
-    if (mig)
-      if (const auto model = power.measured.find(placed.service->model);
-          model != power.measured.end())
-        if (const auto size = model->second.find(placed.shape->gpcs); size != model->second.end())
-          return size->second.value;
-    return (power.busy.value - power.idle.value) * share;
-  }
-
-  // Sums over something unknown are NaN and say nothing.
-  void check_sum(const std::string& field, double stated, double right) {
-    if (std::isfinite(stated) && std::isfinite(right) && !close(stated, right))
-      report("objective", "objective " + field, stated, right, "stated, and counted");
-  }
-  void check_bound(const std::string& field, double bound, double value) {
-    if (std::isfinite(bound) && std::isfinite(value) && above(bound, value))
-      report("objective", "objective " + field, bound, value, "a lower bound above the plan's own");
-  }
-  void check_optimal(const plan::Objective& stated) {
-    if (!stated.optimal) return;
-    if (stated.goal == plan::Goal::energy) {
-      if (!close(stated.watts, stated.lower_bound_watts))
-        report("objective", "objective optimal", stated.watts, stated.lower_bound_watts,
-               "claims an optimum above its lower bound on watts");
-      return;
-    }
-    const bool fewest = stated.gpus == stated.lower_bound_gpus ||
-                        (stated.cost != 0 && close(stated.cost, stated.lower_bound_cost));
-    const bool smallest = stated.lower_bound_gpcs == 0 || stated.gpcs == stated.lower_bound_gpcs;
-    if (!fewest)
-      report("objective", "objective optimal", stated.gpus, stated.lower_bound_gpus,
-             "claims an optimum above its lower bound on GPUs");
-    else if (!smallest)
-      report("objective", "objective optimal", stated.gpcs, stated.lower_bound_gpcs,
-             "claims an optimum above its lower bound on GPCs");
-  }
-
   const plan::ServingProblem& problem_;
   const plan::ServingPlan& plan_;
   const bool measured_;
-  std::map<std::string_view, std::size_t> service_index_;
   std::map<std::string_view, const PlannedService*> rows_;
   std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
-  // What was measured, read for shares of a GPU of so many GPCs.
-  std::map<std::tuple<const profile::WorkloadProfile*, int, double>, profile::WorkloadProfile>
-      shared_;
-  std::map<QueueQuestion, QueueAnswer> answers_;
-  std::map<PoolQuestion, DrivenVerdict> pools_;
-  UnitArrivals units_;
-  PoolMemo* const memo_;
+  Places places_;
+  Queues queues_;
 };
 
 }  // namespace

@@ -180,6 +180,21 @@ class Tidy(HouseTest):
         text = self.OWN + "int f(A& a) {\n" + "  a.seen[1]++;\n" * 69 + "}\n"
         self.refused_with({"node/hw/a.cc": text}, "node/hw/a.cc:2: f has 71 lines")
 
+    def test_class_of_many_functions(self):
+        def large(functions, inline):
+            text = "struct A;\nclass P::B {\n  int inside() { return x; }\n"
+            text += "".join(f"  int f{n}(int);\n" for n in range(functions - inline - 1))
+            text += "".join(f"  int g{n}() {{ return {n}; }}\n" for n in range(inline))
+            return text + "};\n"
+
+        def bodies(some):
+            return "".join(f"int P::B::f{n}(int i) {{ return i; }}\n" for n in some)
+
+        self.write({"node/hw/b.h": large(30, 5), "node/hw/c.cc": bodies(range(12)),
+                    "node/hw/d.cc": bodies(range(12, 24))})
+        self.refused_with({"node/hw/b.h": large(31, 5)}, "1 complaints",
+                          "node/hw/b.h:2: P::B has 31 functions; 30 are the limit")
+
     def test_two_types_of_one_name(self):
         place = "namespace p::%s {\nstruct B {};\nnamespace {\nstruct C {};\n}\n}\n"
         self.write({"node/hw/b.h": place % "hw", "node/hw/c.h": place % "plan"})

@@ -104,7 +104,8 @@ Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
     : doors_(std::move(doors)),
       catalogue_(world.catalogue),
       sets_power_(world.settings.power.sets()),
-      loop_(std::move(world), std::move(memory), changes) {}
+      loop_(std::move(world), std::move(memory), changes),
+      power_({doors_.files, doors_.driver, doors_.state_dir, doors_.power_marks, doors_.dry_run}) {}
 
 void Agent::say(const std::string& sentence) const {
   if (doors_.say) doors_.say(sentence);
@@ -191,44 +192,9 @@ ServersSeen Agent::look_at_servers() {
   return servers;
 }
 
-void Agent::read_power(Seen& seen) {
-  seen.power_ends = std::exchange(power_ended_, {});
-  for (int gpu = 0; gpu < static_cast<int>(uuids_.size()); ++gpu) {
-    const auto read = doors_.driver.power_settings(gpu);
-    if (!read || !read->now.limit || !read->least_limit) continue;
-    PowerBoard board{.index = gpu, .uuid = uuids_[static_cast<std::size_t>(gpu)]};
-    board.least = read->least_limit->value;
-    board.now = read->now.limit->value;
-    board.state = *read;
-    board.most = read->default_limit.value_or(read->most_limit.value_or(*read->now.limit)).value;
-    seen.power.push_back(std::move(board));
-  }
-}
-
-// What a board had before is in the journal of `partita power restore` first.
-void Agent::set_power(const std::vector<PowerDeed>& deeds) {
-  if (deeds.empty() || doors_.dry_run) return;
-  const std::string path = actuate::power_journal_path(doors_.state_dir);
-  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver, doors_.power_marks);
-  for (const PowerDeed& deed : deeds) {
-    Result<void> outcome =
-        guard ? guard->set(deed.gpu, deed.settings) : Result<void>(failed(guard.error()));
-    const bool done = outcome.has_value();
-    power_ended_.push_back({deed.uuid, std::move(outcome)});
-    if (!done && deed.lowers()) return;  // what it has cannot go to others
-  }
-}
-
-Result<void> Agent::put_power_back() {
-  if (doors_.dry_run) return {};
-  const std::string path = actuate::power_journal_path(doors_.state_dir);
-  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver, doors_.power_marks);
-  return guard ? guard->restore() : failed(guard.error());
-}
-
 Result<void> Agent::end() {
   if (doors_.dry_run || !loop_.memory().power_held) return {};
-  if (auto back = put_power_back(); !back) return back;
+  if (auto back = power_.put_back(); !back) return back;
   loop_.power_is_back();
   if (keep_memory()) return {};
   return environment_error(doors_.state_dir, "the agent's memory cannot be kept");
@@ -257,7 +223,8 @@ Seen Agent::look() {
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
   static_cast<ServersSeen&>(seen) = look_at_servers();
   if (const actuate::WorkersState* workers = workers_now()) seen.workers = workers->workers;
-  if (sets_power_) read_power(seen);
+  seen.power_ends = power_.take_ends();
+  if (sets_power_) seen.power = power_.read(uuids_);
   seen.power_back = std::exchange(power_back_, {});
   if (doors_.health) seen.health = doors_.health();
   seen.boot = doors_.boot;
@@ -332,8 +299,8 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
   if (doors_.notify)
     for (const LoopNotice& notice : deeds.notify) doors_.notify(notice);
   if (doors_.carry_batches && kept) doors_.carry_batches(deeds.batches);
-  if (kept) set_power(deeds.power);
-  if (kept && deeds.power_back) power_back_ = put_power_back();
+  if (kept) power_.set(deeds.power);
+  if (kept && deeds.power_back) power_back_ = power_.put_back();
   if (doors_.dry_run) deeds.apply.reset();
   if (deeds.apply && kept) to_apply_ = std::move(deeds.apply);
   if (deeds.apply && !kept)

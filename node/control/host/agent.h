@@ -16,6 +16,7 @@
 #include "act/apply.h"
 #include "act/gateway_state.h"
 #include "act/hooks.h"
+#include "control/host/agent_power.h"
 #include "control/host/memory_file.h"
 #include "control/loop.h"
 
@@ -115,9 +116,6 @@ class Agent {
   bool is_otherwise(std::int64_t now_ms);
   void read_gateway(ServersSeen& servers);
   const actuate::WorkersState* workers_now();
-  void read_power(Seen& seen);
-  void set_power(const std::vector<PowerDeed>& deeds);
-  Result<void> put_power_back();
   void decide();
   void perform(Deeds deeds, std::vector<Inquiry> asked);
   bool keep_memory();
@@ -130,13 +128,13 @@ class Agent {
   hw::Catalogue catalogue_;
   const bool sets_power_;
   Loop loop_;
+  AgentPower power_;
   std::vector<std::string> uuids_;  // of the GPUs by index, as last read
   Kept<actuate::Assignment> assignment_;
   Kept<actuate::WorkersState> workers_;
   Kept<actuate::JournalState> journal_;
   std::vector<Inquiry> waiting_;  // to be asked at the next look
   std::vector<ApplyEnd> ended_;
-  std::vector<PowerEnd> power_ended_;
   std::optional<Result<void>> power_back_;
   std::optional<ApplyDeed> to_apply_;
   std::optional<Applying> applying_;

@@ -144,19 +144,59 @@ void fill_rows(const plan::ServingProblem& problem, plan::ServingPlan& plan, Poo
   });
 }
 
+bool has_many(const plan::ServingProblem& problem) {
+  return problem.services.size() > kManyServices;
+}
+
+// Services whose misses are too rare to be seen in any run that can be afforded.
+std::vector<plan::Reason> unseen(const plan::ServingProblem& problem) {
+  std::vector<plan::Reason> reasons;
+  for (const plan::Service& one : problem.services)
+    if (one.percentile > highest_percentile())
+      reasons.push_back({"percentile", "service " + one.name, one.percentile, highest_percentile(),
+                         fmt::format("of {} requests, the longest run that is simulated, fewer "
+                                     "than {:g} may be late: nothing can be said of them",
+                                     kLongestRun, kFewestSeen)});
+  return reasons;
+}
+
+PointTables tables_within(const plan::ServingProblem& problem, double cap) {
+  std::vector<Millis> longest;
+  for (const plan::Service& one : problem.services) longest.push_back(cap * one.slo);
+  PointTables tables;
+  for (const plan::FleetEntry& entry : problem.fleet)
+    tables.push_back(points_within(problem, entry, longest));
+  return tables;
+}
+
+void clear(PointTables& tables, std::size_t s) {
+  for (PointTable& table : tables)
+    std::fill(table.best[s].begin(), table.best[s].end(), std::nullopt);
+}
+
+// With many services there are always some that fill what others leave: each is planned by
+// itself, and what is the cheapest pool has to hold for certain.
+bool each_by_itself(const plan::ServingProblem& problem) {
+  const bool tied =
+      std::any_of(problem.services.begin(), problem.services.end(),
+                  [](const plan::Service& one) { return one.spread || !one.avoid.empty(); });
+  return has_many(problem) && !tied && problem.fleet.size() == 1 && problem.survive == 0 &&
+         problem.goal != plan::Goal::energy;
+}
+
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
       : problem_(problem), options_(options), oracle_(problem, options.pools) {}
 
   Outcome plan(const PointPlanner& solve, bool one_mode) {
-    if (auto reasons = unseen(); !reasons.empty()) return refused(reasons);
+    if (auto reasons = unseen(problem_); !reasons.empty()) return refused(reasons);
     make_modes();
     if (auto reasons = unservable(problem_, modes_); !reasons.empty()) return refused(reasons);
     auto fleet = make_fleet(problem_, modes_.front());
     if (!fleet) return refused({{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}});
     fleet_ = std::move(*fleet);
-    alone_ = each_by_itself();
+    alone_ = each_by_itself(problem_);
     missed_.resize(problem_.services.size());
     all_modes_ = modes_;
     calibrate();
@@ -173,32 +213,10 @@ class PoolPlanner {
  private:
   const plan::Service& service(std::size_t s) const { return problem_.services[s]; }
 
-  // Services whose misses are too rare to be seen in any run that can be afforded.
-  std::vector<plan::Reason> unseen() const {
-    std::vector<plan::Reason> reasons;
-    for (const plan::Service& one : problem_.services)
-      if (one.percentile > highest_percentile())
-        reasons.push_back({"percentile", "service " + one.name, one.percentile,
-                           highest_percentile(),
-                           fmt::format("of {} requests, the longest run that is simulated, fewer "
-                                       "than {:g} may be late: nothing can be said of them",
-                                       kLongestRun, kFewestSeen)});
-    return reasons;
-  }
-
-  PointTables tables_within(double cap) const {
-    std::vector<Millis> longest;
-    for (const plan::Service& one : problem_.services) longest.push_back(cap * one.slo);
-    PointTables tables;
-    for (const plan::FleetEntry& entry : problem_.fleet)
-      tables.push_back(points_within(problem_, entry, longest));
-    return tables;
-  }
-
   // A service whose points are the same under two caps has them in the first mode only.
   void make_modes() {
     for (const double cap : kCaps) {
-      PointTables tables = tables_within(cap);
+      PointTables tables = tables_within(problem_, cap);
       for (std::size_t s = 0; s < problem_.services.size(); ++s) {
         const bool known =
             std::any_of(modes_.begin(), modes_.end(), [&](const Modes::value_type& m) {
@@ -212,11 +230,6 @@ class PoolPlanner {
     }
     for (PointTables& tables : modes_)
       tables.front().demand.assign(problem_.services.size(), kNever);
-  }
-
-  static void clear(PointTables& tables, std::size_t s) {
-    for (PointTable& table : tables)
-      std::fill(table.best[s].begin(), table.best[s].end(), std::nullopt);
   }
 
   // ---- demands ----
@@ -287,16 +300,6 @@ class PoolPlanner {
     return ways;
   }
 
-  // With many services there are always some that fill what others leave: each is planned by
-  // itself, and what is the cheapest pool has to hold for certain.
-  bool each_by_itself() const {
-    const bool tied =
-        std::any_of(problem_.services.begin(), problem_.services.end(),
-                    [](const plan::Service& one) { return one.spread || !one.avoid.empty(); });
-    return many() && !tied && problem_.fleet.size() == 1 && problem_.survive == 0 &&
-           problem_.goal != plan::Goal::energy;
-  }
-  bool many() const { return problem_.services.size() > kManyServices; }
   // Thoroughly where nothing corrects a wrong answer, or the quick ones have been wrong before.
   bool settles(std::size_t s, const PoolParts& parts) {
     return alone_ || missed_[s] > 0 ? oracle_.check(service(s), parts).holds
@@ -366,7 +369,7 @@ class PoolPlanner {
       }
       if (options_.progress && s % kTellEvery == 0 && s > 0)
         options_.progress(fmt::format("pools: {} of {} services", s, problem_.services.size()));
-      std::vector<double> demands = settle(s, many() ? 0 : kSpareSlices);
+      std::vector<double> demands = settle(s, has_many(problem_) ? 0 : kSpareSlices);
       take(s, demands);
       known.emplace(key, Known{std::move(demands), settled_[s]});
     }
@@ -388,7 +391,7 @@ class PoolPlanner {
       });
       if (served) continue;
       double fastest = kNever;
-      for (const PointTable& table : tables_within(1))
+      for (const PointTable& table : tables_within(problem_, 1))
         for (const auto& point : table.best[s])
           if (point) fastest = std::min(fastest, point->time.value);
       reasons.push_back(
@@ -557,8 +560,8 @@ class PoolPlanner {
   // the throughputs of a process in batches up to the SLO and in any, and theta <= r1 / r2
   // everywhere, sum r1 >= (p + theta (1 - p)) rate.
   PointTables fluid_tables() const {
-    PointTables tables = tables_within(1);
-    const PointTables any = tables_within(1e9);
+    PointTables tables = tables_within(problem_, 1);
+    const PointTables any = tables_within(problem_, 1e9);
     for (std::size_t s = 0; s < problem_.services.size(); ++s) {
       double theta = 1;
       for (std::size_t e = 0; e < any.size(); ++e) {

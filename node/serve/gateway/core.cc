@@ -183,13 +183,13 @@ void Core::Impl::remove(LiveService& service) {
     if (seat.service.get() == &service) links->send(worker, encode(Drain{}));
   }
   std::vector<RequestId> open;
-  for (auto& [id, request] : requests) {
+  for (auto& [id, request] : requests.by_id) {
     if (request.service.get() == &service && request.state == LiveRequest::State::submitted)
       open.push_back(id);
   }
   std::sort(open.begin(), open.end());
   for (const RequestId id : open) {
-    LiveRequest& asked = request(id);
+    LiveRequest& asked = requests.at(id);
     asked.state = LiveRequest::State::finished;
     asked.service->brain.cancel(id);
     const Completion completion = std::move(asked.completion);
@@ -221,7 +221,8 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
 void Core::Impl::run_batch(LiveService& service, Batch batch) {
   Run run{.batch = batch.id, .deadline = batch.deadline};
   run.slots.reserve(batch.items.size());
-  for (const Item& item : batch.items) run.slots.push_back(request(item.request).slots[item.index]);
+  for (const Item& item : batch.items)
+    run.slots.push_back(requests.at(item.request).slots[item.index]);
   encode_run(run, run_frame);
   links->send(batch.worker, run_frame);
   service.batches.emplace(batch.id, std::move(batch));
@@ -231,8 +232,8 @@ void Core::Impl::run_batch(LiveService& service, Batch batch) {
 }
 
 void Core::Impl::finish(const Finished& finished) {
-  const auto found = requests.find(finished.request);
-  if (found == requests.end()) return;  // released while it was on its way here
+  const auto found = requests.by_id.find(finished.request);
+  if (found == requests.by_id.end()) return;  // released while it was on its way here
   LiveRequest& asked = found->second;
   LiveService& service = *asked.service;
   // The door may release the request from inside the call.
@@ -252,8 +253,8 @@ void Core::Impl::finish(const Finished& finished) {
   Denial denial{.kind = Denial::Kind::failed, .message = asked.message};
   if (finished.outcome == Outcome::expired) {
     denial.kind = Denial::Kind::expired;
-    denial.message = asked.wish.deadline ? "its deadline passed while it waited"
-                                         : "no worker took it in time";
+    denial.message =
+        asked.wish.deadline ? "its deadline passed while it waited" : "no worker took it in time";
   } else if (finished.outcome == Outcome::harmful) {
     ++service.totals.withdrawn;  // what it does is not what the service does
     denial.kind = Denial::Kind::harmful;
@@ -288,7 +289,7 @@ void Core::Impl::doubt_senders(const std::vector<Item>& had) {
   const Nanos now = Loop::now_ns();
   std::set<std::string> doubted;
   for (const Item& item : had) {
-    LiveRequest& asked = request(item.request);
+    LiveRequest& asked = requests.at(item.request);
     asked.suspect = true;
     if (asked.wish.trusted || asked.client.empty()) continue;
     senders.doubt(asked.client, now);
@@ -296,18 +297,18 @@ void Core::Impl::doubt_senders(const std::vector<Item>& had) {
   }
   if (doubted.empty()) return;
   std::vector<RequestId> theirs;
-  for (const auto& [id, asked] : requests)
+  for (const auto& [id, asked] : requests.by_id)
     if (asked.state == LiveRequest::State::submitted && doubted.contains(asked.client))
       theirs.push_back(id);
   std::ranges::sort(theirs);
-  for (const RequestId id : theirs) request(id).service->brain.doubt(id);
+  for (const RequestId id : theirs) requests.at(id).service->brain.doubt(id);
 }
 
 // ---- requests ----
 
-LiveRequest& Core::Impl::request(RequestId id) {
-  const auto found = requests.find(id);
-  CHECK(found != requests.end());
+LiveRequest& LiveRequests::at(RequestId id) {
+  const auto found = by_id.find(id);
+  CHECK(found != by_id.end());
   return found->second;
 }
 
@@ -355,41 +356,39 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     ++service->totals.withdrawn;
     return denied(denial_of(head.service, {.refusal = Refusal::too_many_items}));
   }
-  if (!has_room(*service, head.client, at(head.items))) {
+  if (!service->has_room(head.client, at(head.items))) {
     service->brain.refused_for_memory();
     return denied({.kind = Denial::Kind::overloaded,
                    .message = fmt::format("no memory for another request of '{}'", head.service),
                    .retry_after_ns = std::max<Nanos>(admission.predicted_finish - now, 1)});
   }
-  const RequestId id = next_request++;
+  const RequestId id = requests.next++;
   LiveRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
   asked.client = head.client;
   asked.trace_parent = head.trace_parent;
   asked.trace_state = head.trace_state;
   asked.watched = watched;
   if (watched) senders.begun(head.client);
-  requests.emplace(id, std::move(asked));
+  requests.by_id.emplace(id, std::move(asked));
   return id;
 }
 
-// One client leaves the others a part of what it finds: however many come, each gets something.
-bool Core::Impl::has_room(const LiveService& service, std::string_view client,
-                          std::size_t rows) const {
-  if (!service.slots->has_room(rows)) return false;
+bool LiveService::has_room(std::string_view client, std::size_t rows) const {
+  if (!slots->has_room(rows)) return false;
   if (client.empty()) return true;
-  const auto held = service.held.find(client);
-  const std::size_t has = held == service.held.end() ? 0 : at(held->second);
-  return has + rows <= kClientShare * service.slots->free();
+  const auto known = held.find(client);
+  const std::size_t has = known == held.end() ? 0 : at(known->second);
+  return has + rows <= kClientShare * slots->free();
 }
 
 bool Core::Impl::claim(RequestId id, int rows) {
-  LiveRequest& asked = request(id);
+  LiveRequest& asked = requests.at(id);
   LiveService& service = *asked.service;
   CHECK(asked.state == LiveRequest::State::open && rows <= asked.wish.items);
   const std::size_t had = asked.slots.size();
   if (at(rows) <= had) return true;
   const std::size_t more = at(rows) - had;
-  asked.starved = !has_room(service, asked.client, more);
+  asked.starved = !service.has_room(asked.client, more);
   if (asked.starved) return false;
   asked.slots.reserve(at(asked.wish.items));
   for (std::size_t i = 0; i < more; ++i) {
@@ -402,7 +401,7 @@ bool Core::Impl::claim(RequestId id, int rows) {
 }
 
 void Core::Impl::submit(RequestId id, Completion completion) {
-  LiveRequest& asked = request(id);
+  LiveRequest& asked = requests.at(id);
   CHECK(asked.state == LiveRequest::State::open && asked.slots.size() == at(asked.wish.items));
   asked.completion = std::move(completion);
   asked.state = LiveRequest::State::submitted;
@@ -417,7 +416,7 @@ void Core::Impl::submit(RequestId id, Completion completion) {
   step(service);
 }
 
-void Core::Impl::free_slots(LiveRequest& asked) {
+void LiveRequests::forget(LiveRequest& asked) {
   LiveService& service = *asked.service;
   for (const std::uint32_t slot : asked.slots)
     if (slot != kNoSlot) service.slots->give_back(slot);
@@ -425,11 +424,19 @@ void Core::Impl::free_slots(LiveRequest& asked) {
     held->second -= static_cast<int>(asked.slots.size());
     if (held->second == 0) service.held.erase(held);
   }
-  requests.erase(asked.id);
+  by_id.erase(asked.id);
+}
+
+void LiveRequests::forget_released(const std::vector<Item>& items) {
+  for (const Item& item : items) {
+    const auto found = by_id.find(item.request);
+    if (found == by_id.end() || found->second.state != LiveRequest::State::released) continue;
+    if (!found->second.service->brain.running(item.request)) forget(found->second);
+  }
 }
 
 void Core::Impl::release(RequestId id) {
-  LiveRequest& asked = request(id);
+  LiveRequest& asked = requests.at(id);
   const std::shared_ptr<LiveService> service = asked.service;
   if (asked.watched) {
     const Nanos now = Loop::now_ns();
@@ -458,7 +465,7 @@ void Core::Impl::release(RequestId id) {
     asked.state = LiveRequest::State::released;
     asked.completion = {};
   } else {
-    free_slots(asked);
+    requests.forget(asked);
   }
 }
 
@@ -483,7 +490,7 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
 
 void Core::serve(const std::vector<ServedService>& services) { impl_->serve(services); }
 void Core::close_doors() { impl_->closed = true; }
-bool Core::idle() const { return impl_->requests.empty(); }
+bool Core::idle() const { return impl_->requests.by_id.empty(); }
 void Core::on_change(std::function<void()> function) { impl_->on_change = std::move(function); }
 
 std::vector<ServiceView> Core::service_views() const {
@@ -543,12 +550,12 @@ void Core::turned_away(std::string_view name) {
 }
 
 std::span<char> Core::input(RequestId id, int item, int tensor) {
-  const LiveRequest& asked = impl_->request(id);
+  const LiveRequest& asked = impl_->requests.at(id);
   return asked.service->slots->input(asked.slots[at(item)], tensor);
 }
 
 std::span<const char> Core::output(RequestId id, int item, int tensor) {
-  const LiveRequest& asked = impl_->request(id);
+  const LiveRequest& asked = impl_->requests.at(id);
   return asked.service->slots->output(asked.slots[at(item)], tensor);
 }
 

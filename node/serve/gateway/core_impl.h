@@ -57,6 +57,9 @@ struct LiveService {
   bool stepping = false, step_again = false;
   bool removed = false;
   bool streams() const { return model && model->kind == ModelKind::openai; }
+  // For so many rows more of a client: it leaves the others a part of what it finds, so that each
+  // gets something, however many come.
+  bool has_room(std::string_view client, std::size_t rows) const;
 };
 
 ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
@@ -82,6 +85,18 @@ struct LiveRequest {
   State state = State::open;
   Completion completion = {};
   std::string message = {};  // why a worker failed
+};
+
+// Requests that are not released yet, or whose slots a worker may still write to.
+struct LiveRequests {
+  std::unordered_map<RequestId, LiveRequest> by_id;  // looked up and counted only
+  RequestId next = 1;
+
+  LiveRequest& at(RequestId id);
+  // With its slots.
+  void forget(LiveRequest& request);
+  // Those that were released while they ran, now that they do not run any more.
+  void forget_released(const std::vector<Item>& items);
 };
 
 // A worker that has said HELLO.
@@ -116,11 +131,8 @@ struct Core::Impl {
   void submit(RequestId id, Completion completion);
   void release(RequestId id);
   bool claim(RequestId id, int rows);
-  bool has_room(const LiveService& service, std::string_view client, std::size_t rows) const;
-  void free_slots(LiveRequest& request);
   void judge(const LiveRequest& request, Outcome outcome);
   void doubt_senders(const std::vector<Item>& had);
-  LiveRequest& request(RequestId id);
 
   // ---- workers
   void heard(WorkerId worker, const UnixPeer& peer, Frame frame);
@@ -136,7 +148,6 @@ struct Core::Impl {
   void move_to_fresh_slot(const Item& item, Abandoned& abandoned);
   void look_for_hanging(Nanos due);
   void awake_again(WorkerId worker, Seat& seat);
-  void settle_released(const std::vector<Item>& items);
   void look_after(Nanos now);
   void end(WorkerId worker, Seat& seat, const std::string& why);
   void changed();
@@ -150,8 +161,7 @@ struct Core::Impl {
   std::unique_ptr<WorkerLinks> links;
   std::map<std::string, std::shared_ptr<LiveService>, std::less<>> services;
   std::map<WorkerId, Seat> seats;
-  std::unordered_map<RequestId, LiveRequest> requests;  // looked up and counted only
-  RequestId next_request = 1;
+  LiveRequests requests;
   std::string run_frame;  // reused
   Senders senders;
   std::deque<WorkerLoss> losses;

@@ -197,7 +197,7 @@ void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
   for (std::size_t i = 0; i < batch.items.size(); ++i) {
     failed[i] = frame.status[i] != ItemStatus::ok;
     if (!failed[i]) continue;
-    request(batch.items[i].request).message =
+    requests.at(batch.items[i].request).message =
         shared ? "the batch that it ran in failed, and it must not run again" : frame.message;
   }
   service->totals.execution_ns += frame.nanos;
@@ -206,24 +206,15 @@ void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
   totals.items += static_cast<long>(batch.items.size());
   totals.busy += frame.nanos;
   service->brain.done(Loop::now_ns(), batch.id, {failed.get(), batch.items.size()});
-  settle_released(batch.items);
+  requests.forget_released(batch.items);
   step(service);
-}
-
-// Frees what was released while it ran, now that it does not run any more.
-void Core::Impl::settle_released(const std::vector<Item>& items) {
-  for (const Item& item : items) {
-    const auto found = requests.find(item.request);
-    if (found == requests.end() || found->second.state != LiveRequest::State::released) continue;
-    if (!found->second.service->brain.running(item.request)) free_slots(found->second);
-  }
 }
 
 void Core::Impl::part(Seat& seat, const Part& frame) {
   const auto found = seat.service->batches.find(frame.batch);
   if (found == seat.service->batches.end() || frame.item >= found->second.items.size()) return;
-  const auto asked = requests.find(found->second.items[frame.item].request);
-  if (asked == requests.end() || asked->second.state != LiveRequest::State::submitted) return;
+  const auto asked = requests.by_id.find(found->second.items[frame.item].request);
+  if (asked == requests.by_id.end() || asked->second.state != LiveRequest::State::submitted) return;
   const auto piece = asked->second.completion.piece;  // it may release the request
   if (!piece) return;
   piece({.http_status = static_cast<int>(frame.http_status),
@@ -277,7 +268,7 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
                     had.empty() ? "" : fmt::format("; it had {} rows", had.size())));
   }
   service->brain.lose(Loop::now_ns(), worker);
-  settle_released(had);
+  requests.forget_released(had);
   step(service);
 }
 
@@ -321,13 +312,13 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
   say(fmt::format("{} hangs: the {} rows that it had are taken back", named(seat), had.size()));
   doubt_senders(had);
   service->brain.take_back(Loop::now_ns(), worker);
-  settle_released(had);
+  requests.forget_released(had);
   changed();
   step(service);
 }
 
 void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
-  LiveRequest& asked = request(item.request);
+  LiveRequest& asked = requests.at(item.request);
   SlotPool& slots = *asked.service->slots;
   std::uint32_t& slot = asked.slots[item.index];
   abandoned.slots.push_back(slot);

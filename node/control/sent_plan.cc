@@ -1,11 +1,11 @@
-// Plans that people send, as loop_work.h says.
+#include "control/sent_plan.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
 #include "base/document.h"
-#include "control/loop_work.h"
 #include "forms/serving_forms.h"
 #include "plan/digest.h"
 
@@ -65,54 +65,39 @@ bool is_plan(const std::string& text) {
   return kind != nullptr && kind->text == "ServingPlan";
 }
 
-Result<Planned> Loop::Work::given(const std::string& text) const {
+Result<Planned> sent_plan(const World& world, const PlanGround& ground, PlanMemo& memo,
+                          const std::string& text) {
+  const std::vector<plan::Service>& services = ground.desired.services;
+  const GpuUse& use = ground.node.use;
   auto parsed = forms::parse_plan("plan", text);
   if (!parsed) return failed(parsed.error());
-  if (!node_known_) return failed({ErrorCode::environment, "the node cannot be read now", ""});
-  if (services_.empty())
+  if (!ground.node.known)
+    return failed({ErrorCode::environment, "the node cannot be read now", ""});
+  if (services.empty())
     return failed({ErrorCode::infeasible,
                    "no services are wanted: send those first that the plan is for", ""});
   if (plan::shares_gpus(*parsed))
     return failed({ErrorCode::infeasible, "an agent makes MIG instances, no shares of GPUs", ""});
-  const plan::ServingPlan current = current_plan(use_, memory_.target, assignment_);
-  auto placed = on_these_gpus(use_, *std::move(parsed), current);
+  const plan::ServingPlan current = current_plan(use, ground.plans.target, ground.node.assignment);
+  auto placed = on_these_gpus(use, plan::with_terms(*std::move(parsed), services), current);
   if (!placed) return failed(placed.error());
-  const Want want{services_, survive_, world_.settings.priority};
-  plan::ServingProblem problem = problem_of(world_, use_, want, false);
+  const Want want{services, ground.desired.survive, world.settings.priority};
+  plan::ServingProblem problem = problem_of(world, use, want, false);
   plan::ServingProblem own = problem;  // as the file has them: what the plan was made from
-  own.services = services_;
+  own.services = services;
   own.rule = placed->rule;
   if (placed->problem_digest == plan::digest(own)) placed->problem_digest.clear();
   const auto verdict = verify::judge(problem, *placed);
-  memo_.count("person", verdict.has_value());
+  memo.count("person", verdict.has_value());
   if (!verdict) return failed(refused(verdict.error().violations));
   Planned planned;
   planned.changes = plan::changes_between(current, *placed);
   planned.target.plan = **verdict;
-  planned.target.survive = survive_;
-  for (const plan::Service& one : services_)
+  planned.target.survive = ground.desired.survive;
+  for (const plan::Service& one : services)
     planned.target.rates.push_back({.service = one.name, .rate_rps = one.rate.value});
-  for (const GpuUse::Gpu& gpu : use_.usable) planned.target.gpus.push_back({gpu.index, gpu.uuid});
+  for (const GpuUse::Gpu& gpu : use.usable) planned.target.gpus.push_back({gpu.index, gpu.uuid});
   return planned;
-}
-
-Reply Loop::Work::set_plan(const SetPlan& request, const std::string& user) {
-  if (under_)
-    return failed(
-        {ErrorCode::in_use,
-         fmt::format("change {} is being made; send the plan when it has ended", under_->number),
-         ""});
-  auto planned = given(request.text);
-  if (!planned) return failed(planned.error());
-  drop_proposal(fmt::format("{} sent a plan", user));
-  settle_on(*std::move(planned), fmt::format("{} sent a plan", user), Why::person);
-  const bool waits = memory_.proposal.has_value();
-  const long number = waits ? memory_.proposal->change : memory_.target->change;
-  return Receipt{
-      number, waits ? fmt::format("the judge lets the plan pass; change {} waits for "
-                                  "approval",
-                                  number)
-                    : fmt::format("the judge lets the plan pass; change {} is made now", number)};
 }
 
 }  // namespace partita::control

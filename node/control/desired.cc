@@ -1,0 +1,98 @@
+#include "control/desired.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "base/hash.h"
+#include "forms/serving_forms.h"
+
+namespace partita::control {
+namespace {
+
+// What an agent cannot do with a services file that can be planned for.
+Result<void> check_servable(const World& world, const std::vector<plan::Service>& services) {
+  for (const plan::Service& one : services) {
+    const std::string at = fmt::format("services:{}", one.line);
+    if (std::holds_alternative<plan::TraceArrivals>(one.traffic.arrivals))
+      return bad_input(at, fmt::format("service '{}': an agent reads no traces of arrivals; say "
+                                       "poisson, gamma or burst",
+                                       one.name));
+    const bool known = std::ranges::any_of(world.profiles, [&](const plan::FleetEntry& entry) {
+      return entry.profiles.contains(one.model);
+    });
+    if (!known)
+      return bad_input(
+          at, fmt::format("service '{}': there is no profile of model '{}'", one.name, one.model));
+  }
+  return {};
+}
+
+}  // namespace
+
+Desired::Desired(const World& world, DesiredKept& kept, Report& report)
+    : world_(world), kept_(kept), report_(report) {
+  if (!kept_.mode_set) kept_.mode = world_.settings.mode;
+  load();
+}
+
+bool Desired::hear_file(const std::optional<std::string>& text) {
+  if (!text || *text == kept_.services_file) return false;
+  const auto parsed = forms::parse_services_file("services", *text);
+  if (!parsed) {
+    report_.tell(NoticeKind::other, "services_file", "",
+                 "the services file is not taken: " + to_string(parsed.error()));
+    return false;
+  }
+  report_.untell("services_file");
+  kept_.services_file = kept_.services = *text;
+  kept_.services_by = "file";
+  load();
+  record("file", "the services file was changed");
+  return true;
+}
+
+Reply Desired::set(const SetServices& request, const std::string& user) {
+  const auto parsed = forms::parse_services_file("services", request.text);
+  if (!parsed) return failed(parsed.error());
+  if (auto fine = check_servable(world_, parsed->services); !fine) return failed(fine.error());
+  kept_.services = request.text;
+  kept_.services_by = user;
+  load();
+  record(user, fmt::format("{} sent other services", user));
+  return Receipt{0,
+                 fmt::format("{} services are wanted now; a plan follows", now_.services.size())};
+}
+
+void Desired::set_mode(Mode mode, const std::string& user) {
+  if (kept_.mode != mode)
+    report_.record(history::EventKind::desired,
+                   {.user = user,
+                    .cause = fmt::format("{} set the mode {}", user, to_string(mode)),
+                    .detail = fmt::format("it was {}", to_string(kept_.mode))});
+  kept_.mode = mode;
+  kept_.mode_set = true;
+}
+
+void Desired::load() {
+  now_ = {};
+  now_.key = fmt::format("{:016x}", text_hash(kept_.services));
+  now_.who = kept_.services_by == "file" ? "their file" : kept_.services_by;
+  if (kept_.services.empty()) return;
+  auto parsed = forms::parse_services_file("services", kept_.services);
+  if (!parsed) return;
+  now_.services = std::move(parsed->services);
+  std::ranges::sort(now_.services, {}, &plan::Service::name);
+  now_.survive = world_.settings.survive >= 0 ? world_.settings.survive : parsed->survive;
+}
+
+void Desired::record(const std::string& user, const std::string& cause) {
+  report_.record(history::EventKind::desired,
+                 {.user = user,
+                  .cause = cause,
+                  .detail = fmt::format("{} services are wanted", now_.services.size()),
+                  .documents = {{"desired", kept_.services}}});
+}
+
+}  // namespace partita::control

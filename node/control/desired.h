@@ -1,0 +1,48 @@
+// Desired: which services are wanted, by a file or a person, and how changes come about. The brain
+// of that; it knows no node and no plan. Internal to control.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/report.h"
+#include "control/world.h"
+
+namespace partita::control {
+
+// Of the services file that is wanted now.
+struct DesiredNow {
+  std::vector<plan::Service> services;  // by name
+  int survive = 0;
+  std::string key;  // of its text
+  std::string who;  // "their file", or a user
+};
+
+class Desired {
+ public:
+  // `kept` is written here only, and outlives this.
+  Desired(const World& world, DesiredKept& kept, Report& report);
+
+  // Whether other services are wanted now than before.
+  bool hear_file(const std::optional<std::string>& text);
+  // bad_input with FILE:LINE; then nothing has changed.
+  Reply set(const SetServices& request, const std::string& user);
+  void set_mode(Mode mode, const std::string& user);
+  // Changes wait for a person from now on.
+  void ask_first() { kept_.mode = Mode::approve, kept_.mode_set = true; }
+
+  const DesiredNow& now() const { return now_; }
+  Mode mode() const { return kept_.mode; }
+
+ private:
+  void load();
+  void record(const std::string& user, const std::string& cause);
+
+  const World& world_;
+  DesiredKept& kept_;
+  Report& report_;
+  DesiredNow now_;
+};
+
+}  // namespace partita::control

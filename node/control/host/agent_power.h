@@ -1,0 +1,43 @@
+// AgentPower: limits and clocks of boards, read and set for an agent. What a board had before is in
+// the journal of `partita power restore` first.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "act/power_guard.h"
+#include "control/deeds.h"
+#include "control/seen.h"
+#include "device/node_driver.h"
+
+namespace partita::control {
+
+class AgentPower {
+ public:
+  struct Doors {
+    Files& files;
+    device::NodeDriver& driver;
+    std::string state_dir;
+    std::string marks;     // see actuate::PowerGuard
+    bool dry_run = false;  // nothing is set
+  };
+  // Those behind the doors must outlive it.
+  explicit AgentPower(Doors doors) : doors_(std::move(doors)) {}
+
+  // Of the boards that say it; `uuids` by index.
+  std::vector<PowerBoard> read(const std::vector<std::string>& uuids) const;
+  void set(const std::vector<PowerDeed>& deeds);
+  // What came of that, said once.
+  std::vector<PowerEnd> take_ends() { return std::exchange(ends_, {}); }
+  // What boards had before the first of them.
+  Result<void> put_back();
+
+ private:
+  Result<actuate::PowerGuard> guard();
+
+  Doors doors_;
+  std::vector<PowerEnd> ends_;
+};
+
+}  // namespace partita::control

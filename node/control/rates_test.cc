@@ -1,0 +1,64 @@
+#include "control/rates.h"
+
+#include <gtest/gtest.h>
+
+#include "control/brain_fixture.h"
+
+namespace partita::control {
+namespace {
+
+// A gateway that counts `rate` req/s for a service, seen every 10 s for so many minutes.
+std::int64_t count(Rates& rates, std::int64_t now_ms, double rate, int minutes) {
+  ServersSeen servers;
+  servers.gateway = true;
+  servers.loads.push_back({.service = "a"});
+  for (int look = 0; look <= 6 * minutes; ++look) {
+    servers.loads[0].arrived = servers.loads[0].in_slo =
+        static_cast<std::uint64_t>(rate * 10 * look);
+    rates.see(servers, now_ms + 10'000 * look);
+  }
+  return now_ms + 60'000 * minutes;
+}
+
+TEST(Rates, NeedIsTheFilesWhileNothingIsMeasured) {
+  plan::Service service = wanted_service("a", 100);
+  Rates rates{Settings()};
+  rates.begin({service});
+  rates.see({}, kMonday);
+  EXPECT_EQ(rates.needs({service}).at(0), (ServiceNeed{{}, 100, 100}));
+  // Of the rates over a day, the highest that the time until then has.
+  service.traffic.rates = {{0, Rps{10}}, {40, Rps{70}}, {50, Rps{20}}};
+  EXPECT_EQ(rates.needs({service}).at(0), (ServiceNeed{{}, 10, 70}));
+}
+
+TEST(Rates, NeedFollowsWhatComesOnAGridWithinItsBounds) {
+  const plan::Service service = wanted_service("a", 100);
+  Rates rates{Settings()};
+  rates.begin({service});
+  count(rates, kMonday, 200, 10);
+  const ServiceNeed need = rates.needs({service}).at(0);
+  EXPECT_DOUBLE_EQ(need.now_rps.value(), 200);
+  EXPECT_GE(need.soon_rps, 200);
+  EXPECT_NEAR(std::log(need.soon_rps) / std::log(1.05),
+              std::round(std::log(need.soon_rps) / std::log(1.05)), 1e-9);
+  Rates idle{Settings()};
+  idle.begin({service});
+  count(idle, kMonday, 0, 60);
+  EXPECT_NEAR(idle.needs({service}).at(0).soon_rps, 25, 25 * 0.05);  // floor_share
+}
+
+TEST(Rates, AnAnswerlessGatewayLeavesClocksWithoutRates) {
+  const plan::Service service = wanted_service("a", 100);
+  Rates rates{Settings()};
+  rates.begin({service});
+  const std::int64_t now = count(rates, kMonday, 50, 3);
+  ASSERT_TRUE(rates.clocked({service}).contains("a"));
+  EXPECT_GE(*rates.clocked({service}).at("a").rps, 50);
+  rates.see({}, now + 1000);
+  EXPECT_TRUE(rates.clocked({service}).empty());
+  EXPECT_FALSE(rates.now({service}).at(0).reading.rate);
+  EXPECT_TRUE(rates.now({service}).at(0).forecast);
+}
+
+}  // namespace
+}  // namespace partita::control

@@ -1,0 +1,94 @@
+#include "control/replanner.h"
+
+#include <gtest/gtest.h>
+
+#include "control/brain_fixture.h"
+
+namespace partita::control {
+namespace {
+
+struct ReplannerTest : testing::Test {
+  World world = small_world(automatic());
+  DampingKept damping_kept;
+  Damping damping{world.settings.damping, damping_kept};
+  PlanMemo memo;
+  Report report;
+  Replanner replanner{world, damping, memo, report};
+  NodeView node = empty_node(world, 3);
+  DesiredNow desired{{wanted_service("a", 150), wanted_service("b", 300)}, 0, "key", "ops"};
+  PlansKept plans;
+  std::vector<ServiceNeed> needs{{{}, 150, 150}, {{}, 300, 300}};
+  std::int64_t now = kMonday;
+
+  PlanGround ground() const { return {now, Mode::automatic, desired, node, plans, needs}; }
+  // What is decided is in force, and there.
+  void follow(const Decision& decision) {
+    plans.target = decision.planned.target;
+    plans.target->planned_ms = now;
+    plans.target->done = true;
+  }
+  double planned(const Decision& decision, const std::string& service) const {
+    const PlannedFor* rate = decision.planned.target.rate_of(service);
+    return rate == nullptr ? 0 : rate->rate_rps;
+  }
+};
+
+TEST_F(ReplannerTest, PlansWhatMustBeForWhatIsNeeded) {
+  const auto made = replanner.must(ground(), "no plan is in force", false);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->why, Why::must);
+  EXPECT_GE(planned(*made, "a"), 150);
+  EXPECT_GE(planned(*made, "b"), 300);
+}
+
+TEST_F(ReplannerTest, WhatHasNoPlanIsNotTriedAgainBeforeAPause) {
+  node.use.usable.clear();
+  EXPECT_FALSE(replanner.must(ground(), "no plan is in force", false));
+  EXPECT_EQ(report.take_news().size(), 1u);
+  report.doing.clear();
+  now += 59'000;
+  EXPECT_FALSE(replanner.must(ground(), "no plan is in force", false));
+  EXPECT_TRUE(report.doing.empty());
+  now += 1'000;
+  EXPECT_FALSE(replanner.must(ground(), "no plan is in force", false));
+  EXPECT_FALSE(report.doing.empty());
+}
+
+TEST_F(ReplannerTest, RelievesAServiceThatIsMeasuredToBeShortAtOnce) {
+  follow(*replanner.must(ground(), "", false));
+  EXPECT_FALSE(replanner.consider(ground()));
+  needs[1] = {{}, 500, 500};  // forecast only: not right after another plan
+  EXPECT_FALSE(replanner.consider(ground()));
+  needs[1].now_rps = 480;
+  const auto made = replanner.consider(ground());
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->why, Why::shortage);
+  EXPECT_GE(planned(*made, "b"), 500);
+  EXPECT_GE(planned(*made, "a"), 150);
+}
+
+TEST_F(ReplannerTest, NothingIsConsideredInAFreeze) {
+  follow(*replanner.must(ground(), "", false));
+  needs[1] = {480, 500, 500};
+  world.settings.freezes = {{{}, 0, 24 * 60 - 1}};
+  EXPECT_FALSE(replanner.consider(ground()));
+}
+
+TEST_F(ReplannerTest, TakesFewerGpusOnlyWhereThatPaysAndNothingCools) {
+  needs = {{{}, 900, 900}, {{}, 900, 900}};
+  follow(*replanner.must(ground(), "", false));
+  ASSERT_GE(gpus_in_use(plans.target->plan), 2);
+  needs = {{{}, 100, 100}, {{}, 100, 100}};
+  EXPECT_FALSE(replanner.consider(ground()));  // too soon
+  now += 20 * kMinuteMs;
+  damping.adopt(difference({}, *plans.target), true, now);
+  EXPECT_FALSE(replanner.consider(ground()));
+  now += 60 * kMinuteMs;
+  const auto made = replanner.consider(ground());
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->why, Why::gain);
+  EXPECT_LT(gpus_in_use(made->planned.target.plan), gpus_in_use(plans.target->plan));
+}
+
+}  // namespace
+}  // namespace partita::control

@@ -1,0 +1,55 @@
+#include "control/report.h"
+
+namespace partita::control {
+
+void Report::begin(std::int64_t now_ms, std::int64_t next_ms) {
+  now_ms_ = now_ms;
+  next_ms_ = next_ms;
+}
+
+void Report::record(history::EventKind kind, history::Event event) {
+  event.time_ms = now_ms_;
+  event.kind = kind;
+  if (event.user.empty()) event.user = "agent";
+  events_.push_back(std::move(event));
+}
+
+void Report::tell(NoticeKind kind, const std::string& key, const std::string& subject,
+                  const std::string& sentence, long change) {
+  if (!told_.emplace(key, sentence).second) return;
+  constexpr std::size_t kNotices = 20;
+  notices_.insert(notices_.begin(), sentence);
+  if (notices_.size() > kNotices) notices_.resize(kNotices);
+  news_.push_back({kind, subject, sentence, change});
+}
+
+void Report::over(const std::string& key) {
+  const auto told = told_.find(key);
+  if (told == told_.end()) return;
+  std::erase(notices_, told->second);
+  told_.erase(told);
+}
+
+const char* to_string(NoticeKind kind) {
+  switch (kind) {
+    case NoticeKind::failed_change:
+      return "failed_change";
+    case NoticeKind::given_up_worker:
+      return "given_up_worker";
+    case NoticeKind::slo_risk:
+      return "slo_risk";
+    case NoticeKind::approval:
+      return "approval";
+    case NoticeKind::health:
+      return "health";
+    case NoticeKind::drift:
+      return "drift";
+    case NoticeKind::damaged_file:
+      return "damaged_file";
+    case NoticeKind::other:
+      return "other";
+  }
+  return "?";
+}
+
+}  // namespace partita::control

@@ -1,0 +1,98 @@
+#include "control/show.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "control/brain_fixture.h"
+
+namespace partita::control {
+namespace {
+
+struct ShowTest : testing::Test {
+  World world = small_world(automatic());
+  AgentMemory memory;
+  NodeView node = empty_node(world, 1);
+  std::vector<plan::Service> services{wanted_service("a", 100)};
+  std::vector<ServiceVerdict> verdicts{{.service = "a"}};
+  std::vector<RateNow> rates{{{90, {}, 20, 0, 0, 0, true}, Forecast{95, 80, 110}}};
+  std::map<std::string, Draw> draws{{"a", {200, 5000}}};
+  std::optional<telemetry::Sample> sample;
+  std::optional<Changes::Under> under;
+  std::optional<ChangeNow> proposed, last;
+  PlanMemo memo;
+  Report report;
+  Snapshot snapshot;
+  std::int64_t now = kMonday;
+
+  ShowGround ground() const {
+    return {.now_ms = now,
+            .world = world,
+            .memory = memory,
+            .node = node,
+            .services = services,
+            .verdicts = verdicts,
+            .rates = rates,
+            .draws = draws,
+            .sample = sample,
+            .under = under,
+            .proposed = proposed,
+            .last = last,
+            .memo = memo,
+            .report = report};
+  }
+};
+
+TEST_F(ShowTest, TimesAloneAreNoNewVersion) {
+  show(snapshot, ground());
+  EXPECT_EQ(snapshot.version, 1);
+  EXPECT_EQ(snapshot.services.at(0).forecast_high_rps, 110);
+  EXPECT_EQ(snapshot.services.at(0).watts, 200);
+  now += 1000;
+  verdicts[0].as_of_ms = now;
+  show(snapshot, ground());
+  EXPECT_EQ(snapshot.version, 1);
+  EXPECT_EQ(snapshot.time_ms, now);
+  node.state.gpus[0].lost = true;
+  show(snapshot, ground());
+  EXPECT_EQ(snapshot.node_version, 2);
+  report.doing = "something";
+  show(snapshot, ground());
+  EXPECT_EQ(snapshot.version, 3);
+  EXPECT_EQ(snapshot.node_version, 2);
+}
+
+TEST_F(ShowTest, ANodeIsConvergedWhenItsPlanIsDoneAndNothingElseIsNeeded) {
+  const auto converged = [&] {
+    show(snapshot, ground());
+    return snapshot.converged;
+  };
+  EXPECT_FALSE(converged());
+  memory.target.emplace();
+  EXPECT_FALSE(converged());
+  memory.target->done = true;
+  EXPECT_TRUE(converged());
+  memory.proposal.emplace();
+  EXPECT_FALSE(converged());
+  memory.proposal->gain = true;  // only saves something
+  EXPECT_TRUE(converged());
+  under.emplace();
+  under->shown.change.steps.emplace_back();
+  EXPECT_FALSE(converged());
+}
+
+TEST_F(ShowTest, MeasuresWhatIsKnown) {
+  const auto rows = measured(ground());
+  const auto value = [&](const std::string& metric) {
+    const auto found = std::ranges::find(rows, metric, &history::Measured::metric);
+    return found == rows.end() ? -1 : found->value;
+  };
+  EXPECT_EQ(value("rate_rps"), 90);
+  EXPECT_EQ(value("p99_ms"), 20);
+  EXPECT_EQ(value("attainment"), -1);
+  EXPECT_EQ(value("watts"), 200);
+  EXPECT_EQ(value("gpus"), 0);
+}
+
+}  // namespace
+}  // namespace partita::control
