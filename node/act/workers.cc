@@ -68,9 +68,9 @@ Result<void> Supervisor::recover(std::int64_t now_ns) {
   if (!options_.log_dir.empty()) {
     if (auto made = files_.make_directories(options_.log_dir); !made) return made;
   }
-  const Result<WorkersState> state = file_.recall();
-  if (!state) return failed(state.error());
-  adopt_recorded(*state, now_ns);
+  const Result<WorkersState> before = file_.recall();
+  if (!before) return failed(before.error());
+  adopt_recorded(*before, now_ns);
   adopt_strays(now_ns);
   file_.save(state());
   return {};
