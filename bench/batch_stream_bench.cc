@@ -60,7 +60,7 @@ struct Ran {
 
 Ran run(const std::vector<BatchProblem>& batches, const StreamOptions& options, bool judged) {
   RealClock clock;
-  OnlineScheduler stream = *OnlineScheduler::create(batches[0].models, batches[0].gpus, options);
+  OnlineScheduler stream = *OnlineScheduler::create(batches[0], options);
   BatchProblem whole{{}, batches[0].models, batches[0].gpus};
   std::int64_t spent = 0;
   for (std::size_t b = 0; b < batches.size(); ++b) {

@@ -1,7 +1,8 @@
-# module(NAME hw DEPENDS base [TESTED_WITH ...] [LIBRARIES fmt::fmt] [PARTS folder...]): one folder of a product (node/, cuda/,
+# module(NAME hw DEPENDS base [TESTED_WITH ...] [LIBRARIES fmt::fmt] [FOR_TESTS file...] [PARTS folder...]): one folder of a product (node/, cuda/,
 # lab/), one static library, one row of the layer table. DEPENDS is the only place where an edge is written, and says all of
 # them: nothing is inherited, and what nobody uses is refused. TESTED_WITH are modules that its tests include besides.
-# LIBRARIES are third-party libraries. PARTS are folders inside, each a part() in its own CMakeLists.txt.
+# LIBRARIES are third-party libraries. FOR_TESTS are sources that only tests and benchmarks link: conformance suites, fakes.
+# PARTS are folders inside, each a part() in its own CMakeLists.txt.
 # GLUE is code that reads, writes and waits rather than computes: release compiles it at -Og, in half of the time. BUSY is
 # such code that each request or launch goes through: at -O1. PURE code is a function of its inputs (`purity`).
 add_library(partita_warnings INTERFACE)
@@ -75,18 +76,26 @@ function(tests_of_folder name target libraries)
   else()
     set(threads "")
   endif()
+  foreach(library ${libraries})
+    if(TARGET ${library}_for_tests)
+      list(APPEND libraries ${library}_for_tests)
+    endif()
+  endforeach()
   unit_test(NAME ${target}_test PREFIX ${name} SOURCES ${tests} LIBRARIES ${libraries} ${threads})
 endfunction()
 
 function(module)
-  cmake_parse_arguments(M "GLUE;BUSY;PURE" "NAME" "DEPENDS;TESTED_WITH;LIBRARIES;PARTS" ${ARGN})
+  cmake_parse_arguments(M "GLUE;BUSY;PURE" "NAME" "DEPENDS;TESTED_WITH;LIBRARIES;FOR_TESTS;PARTS" ${ARGN})
   string(REPLACE "/" "_" target ${M_NAME})
   string(REPLACE "/" "_" dependencies "${M_DEPENDS}")
   string(REPLACE "/" "_" tested_with "${M_TESTED_WITH}")
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  set(all_sources ${sources})
+  list(TRANSFORM M_FOR_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(REMOVE_ITEM sources ${M_FOR_TESTS})
   add_library(${target} STATIC ${sources})
-  folder_of_sources(${target} ${sources})
+  folder_of_sources(${target} ${all_sources})
   kind_of_code(${target} ${ARGN})
   target_link_libraries(${target} PUBLIC ${M_LIBRARIES} PRIVATE ${dependencies} partita_warnings)
 
@@ -99,6 +108,11 @@ function(module)
   set_property(GLOBAL PROPERTY LIBRARIES_OF_${target} ${M_LIBRARIES})
   set_property(GLOBAL PROPERTY TESTED_WITH_OF_${target} ${target} ${dependencies} ${tested_with})
   set_property(GLOBAL PROPERTY COMPILED_OF_${target} ${target})
+  if(M_FOR_TESTS)
+    add_library(${target}_for_tests STATIC EXCLUDE_FROM_ALL ${M_FOR_TESTS})
+    target_link_libraries(${target}_for_tests PUBLIC ${target} PRIVATE ${dependencies} partita_warnings)
+    set_property(GLOBAL APPEND PROPERTY FOR_TESTS ${target}_for_tests)
+  endif()
   if(BUILD_TESTING)
     if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)  # once is enough, and cheaper without sanitizers
       links_alone(${target})

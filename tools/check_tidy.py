@@ -41,12 +41,10 @@ LARGE_CLASSES = {
     "partita::Form",
     "partita::control::SimNode",
     "partita::exec::BatchExecutor",
-    "partita::ptx::Decoder",
     "partita::remote::client::Link",
     "partita::remote::client::Session",
     "partita::remote::cpu::CpuBackend",
     "partita::remote::cuda::CudaBackend",
-    "partita::remote::server::Session::Core",
     "partita::serve::DoorConnection",
     "partita::serve::ServiceBrain",
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error_code.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "functions.h"
 #include "given_files.h"
 #include "partita.h"
@@ -14,11 +14,13 @@ namespace partita::library {
 namespace {
 
 std::string error_json(const Error& error) {
-  JsonWriter out;
-  out.raw(R"({"error": {"code": )").string(to_string(error.code));
-  out.raw(R"(, "message": )").string(error.message);
-  out.raw(R"(, "context": )").string(error.context).raw("}}\n");
-  return std::move(out).take();
+  return write_form([&](Form& f) {
+    f.told_object("error", [&](Form& of) {
+      of.told("code", to_string(error.code));
+      of.told("message", error.message);
+      of.told("context", error.context);
+    });
+  });
 }
 
 Result<std::string> asked(const char* function, const char* options, const partita_file* files,

@@ -180,6 +180,8 @@ constexpr Entry kCommands[] = {
     {"apply", add_apply},       {"rollback", add_rollback},
     {"drain", add_drain},       {"history", add_history},
     {"explain", add_explain},   {"diff", add_diff},
+    {"lease", add_lease},       {"return", add_return},
+    {"leases", add_leases},
     {"capture", add_capture},   {"replay", add_replay},
     {"agent", add_agent},       {"workers", add_workers},
     {"worker", add_worker},     {"gateway", add_gateway},

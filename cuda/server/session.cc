@@ -4,11 +4,129 @@
 
 #include <array>
 
-#include "server/session_core.h"
+#include "server/graphs.h"
+#include "server/inbound.h"
 
 namespace partita::remote::server {
+namespace {
 
-// ---- the class that others see ----
+constexpr int kFramesPerStep = 512;
+constexpr std::size_t kMaxDeferredBytes = std::size_t{64} << 20;
+
+// Whether the operation may come before the device is granted.
+template <class Op>
+constexpr bool kWithoutDevice =
+    std::is_same_v<Op, Hello> || std::is_same_v<Op, Ping> || std::is_same_v<Op, Bye>;
+
+}  // namespace
+
+// What a session has on its device: gone with a reset.
+struct Resources {
+  Resources(std::unique_ptr<DeviceBackend> backend, FrameReader& reader, Images& images,
+            Outbox& out, const SessionLimits& limits)
+      : work(std::move(backend), out, limits),
+        modules(work, allocations, images, limits),
+        captures(work, modules, limits),
+        streams(work, captures, out, limits),
+        memory(work, allocations, captures, streams, out, limits),
+        graphs(work, allocations, modules, captures, streams, memory, out, limits),
+        inbound(reader, work, allocations, streams, images, out, limits) {}
+
+  // The operation's own resource.
+  template <class Op>
+  auto on(const Op& op) {
+    if constexpr (requires { modules.on(op); })
+      return modules.on(op);
+    else if constexpr (requires { streams.on(op); })
+      return streams.on(op);
+    else if constexpr (requires { memory.on(op); })
+      return memory.on(op);
+    else if constexpr (requires { graphs.on(op); })
+      return graphs.on(op);
+    else
+      return inbound.on(op);
+  }
+  Done on(const Launch& op, SessionCounts& counts) {
+    Answered<LaunchWork> launch = modules.checked(op);
+    if (!launch) return tl::unexpected<Refused>(launch.error());
+    ++counts.launches;
+    return streams.submit(op.stream, *std::move(launch));
+  }
+
+  Allocations allocations = {};
+  DeviceWork work;
+  Modules modules;
+  Captures captures;
+  Streams streams;
+  Memory memory;
+  Graphs graphs;
+  Inbound inbound;
+};
+
+// Frames in: checked against the table of operations, handed to the resources, answered.
+class Session::Core {
+ public:
+  Core(Channel& channel, Images& images, std::string token, SessionLimits limits)
+      : images_(images),
+        token_(std::move(token)),
+        limits_(limits),
+        reader_(channel),
+        out_(channel, limits_) {}
+
+  Step step(Nanos patience);
+  int backend_descriptor() { return on_ ? on_->work.backend().descriptor() : -1; }
+  std::optional<Wanted> wanted() { return std::exchange(wanted_, std::nullopt); }
+  void greeted(std::uint32_t request) { greeted_ = true, hello_ = request; }
+  void waiting(std::uint32_t place);
+  void grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen);
+  void deny(Status status, const std::string& reason);
+  Outbox& out() { return out_; }
+
+ private:
+  using Take = void (Core::*)(const Frame&);
+  static constexpr std::size_t kCodes = 128;
+  struct Deferred {
+    FrameHeader header = {};
+    std::vector<std::byte> body = {};
+  };
+
+  static const std::array<Take, kCodes>& table();
+  template <class Op>
+  void take(const Frame& frame);
+  template <class Op>
+  bool may_come(const Frame& frame);
+  bool read_frame(Nanos patience);
+  void accept(const Frame& frame);
+  void dispatch(const Frame& frame);
+  void defer(const Frame& frame);
+  bool may_read() const;
+  bool stalled() const { return on_ && on_->memory.stalled(); }
+  void open(std::unique_ptr<DeviceBackend> backend);
+
+  template <class Op>
+  auto on(const Op& op) {
+    return on_->on(op);
+  }
+  Done on(const Launch& op) { return on_->on(op, out_.counts); }
+  Reply<Hello> on(const Hello& op);
+  Reply<Ping> on(const Ping&) { return NoReply{}; }
+  Done on(const Bye&) { return out_.ended_as("the client left"), Done(); }
+  Reply<Fence> on(const Fence&);
+  Reply<Reset> on(const Reset&);
+
+  Images& images_;
+  const std::string token_;
+  const SessionLimits limits_;
+  FrameReader reader_;
+  Outbox out_;
+  Open reopen_ = {};
+  std::optional<Wanted> wanted_ = {};
+  bool greeted_ = false;     // hello came
+  std::uint32_t hello_ = 0;  // its request
+  std::deque<Deferred> deferred_ = {};
+  std::size_t deferred_bytes_ = 0;
+  std::unique_ptr<Resources> on_ = {};  // the device, once it is granted
+};
 
 Session::Session(Channel& channel, Images& images, std::string token, SessionLimits limits)
     : core_(std::make_unique<Core>(channel, images, std::move(token), limits)) {}
@@ -22,36 +140,11 @@ void Session::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend
   core_->grant(number, std::move(backend), std::move(reopen));
 }
 void Session::deny(Status status, const std::string& reason) { core_->deny(status, reason); }
-void Session::end(const std::string& reason) { core_->end(reason); }
-const std::string& Session::reason() const { return core_->reason(); }
-SessionCounts Session::counts() const { return core_->counts(); }
+void Session::end(const std::string& reason) { core_->out().end(reason); }
+const std::string& Session::reason() const { return core_->out().reason(); }
+SessionCounts Session::counts() const { return core_->out().counts; }
 
 // ---- dispatch: all of it from the table ----
-
-namespace {
-
-constexpr int kFramesPerStep = 512;
-constexpr Nanos kThrottle = std::chrono::microseconds(200);
-constexpr std::size_t kMaxSaid = 4000;  // bytes of one notice
-constexpr std::size_t kMaxDeferredBytes = std::size_t{64} << 20;
-
-// Whether the operation may come before the device is granted.
-template <class Op>
-constexpr bool kWithoutDevice =
-    std::is_same_v<Op, Hello> || std::is_same_v<Op, Ping> || std::is_same_v<Op, Bye>;
-
-}  // namespace
-
-Session::Core::Core(Channel& channel, Images& images, std::string token, SessionLimits limits)
-    : channel_(channel),
-      images_(images),
-      token_(std::move(token)),
-      limits_(limits),
-      reader_(channel),
-      writer_(channel, limits.patience) {}
-
-// What waiters hold may want to forget waiters: they go while the map is there.
-Session::Core::~Core() { const auto gone = std::exchange(waiters_, {}); }
 
 const std::array<Session::Core::Take, Session::Core::kCodes>& Session::Core::table() {
   static const std::array<Take, kCodes> made = [] {
@@ -63,53 +156,63 @@ const std::array<Session::Core::Take, Session::Core::kCodes>& Session::Core::tab
   return made;
 }
 
+// Whether such a frame may come now; what may not ends the session.
+template <class Op>
+bool Session::Core::may_come(const Frame& frame) {
+  constexpr Spec spec = Op::kSpec;
+  const std::uint32_t request = frame.header.request;
+  std::string why;
+  if ((spec.completion == Completion::async) != (request == 0))
+    why = fmt::format("{} with request {}", spec.name, request);
+  else if (spec.bulk != Bulk::in && frame.header.bulk_bytes != 0)
+    why = fmt::format("{} with bulk", spec.name);
+  else if (std::is_same_v<Op, Hello> == greeted_)
+    why = fmt::format("{} {} the hello", spec.name, greeted_ ? "after" : "before");
+  else if (!kWithoutDevice<Op> && !on_)
+    why = fmt::format("{} before the hello was answered", spec.name);
+  else if (request != 0 && out_.owes(request))
+    why = fmt::format("request {} is still to be answered", request);
+  if (!why.empty()) out_.end(why);
+  return why.empty();
+}
+
 template <class Op>
 void Session::Core::take(const Frame& frame) {
   constexpr Spec spec = Op::kSpec;
-  constexpr bool async = spec.completion == Completion::async;
-  if (async != (frame.header.request == 0))
-    return end(fmt::format("{} with request {}", spec.name, frame.header.request));
-  if (spec.bulk != Bulk::in && frame.header.bulk_bytes != 0)
-    return end(fmt::format("{} with bulk", spec.name));
+  if (!may_come<Op>(frame)) return;
   const std::optional<Op> op = decode<Op>(frame.body);
-  if (!op) return end(fmt::format("a malformed {}", spec.name));
-  if (std::is_same_v<Op, Hello> == greeted_)
-    return end(fmt::format("{} {} the hello", spec.name, greeted_ ? "after" : "before"));
-  if (!kWithoutDevice<Op> && !backend_)
-    return end(fmt::format("{} before the hello was answered", spec.name));
-  ++counts_.operations;
-  request_ = frame.header.request;
-  if (!async && due_.contains(request_))
-    return end(fmt::format("request {} is still to be answered", request_));
+  if (!op) return out_.end(fmt::format("a malformed {}", spec.name));
+  ++out_.counts.operations;
+  out_.request = frame.header.request;
   if constexpr (spec.bulk == Bulk::in) {
-    counts_.bytes_in += frame.header.bulk_bytes;
-    bulk_ = Arriving{.kind = Arriving::Kind::drop, .left = frame.header.bulk_bytes};
+    out_.counts.bytes_in += frame.header.bulk_bytes;
+    on_->inbound.begin(frame.header.bulk_bytes);
   }
-  if constexpr (async) {
-    if (const Done done = on(*op); !done) refused(spec.name, done.error());
+  if constexpr (spec.completion == Completion::async) {
+    if (const Done done = on(*op); !done) out_.refused(spec.name, done.error());
   } else {
     const Reply<Op> answer = on(*op);
     if (!answer) return;  // later
     if (!*answer && !answer->error().reason.empty()) {
-      ++counts_.refused;
-      say(kToError, fmt::format("{}: {}", spec.name, answer->error().reason));
+      ++out_.counts.refused;
+      out_.say(kToError, fmt::format("{}: {}", spec.name, answer->error().reason));
     }
-    reply<Op>(request_, *answer ? kSuccess : answer->error().status,
-              *answer ? **answer : typename Op::Reply{});
+    out_.reply<Op>(out_.request, *answer ? kSuccess : answer->error().status,
+                   *answer ? **answer : typename Op::Reply{});
   }
 }
 
 void Session::Core::dispatch(const Frame& frame) {
   const Take taker = frame.header.code < kCodes ? table()[frame.header.code] : nullptr;
-  if (taker == nullptr) return end(fmt::format("no operation has code {}", frame.header.code));
+  if (taker == nullptr) return out_.end(fmt::format("no operation has code {}", frame.header.code));
   (this->*taker)(frame);
 }
 
 // Whether another frame may be read now.
 bool Session::Core::may_read() const {
-  if (due_.size() >= limits_.waiting) return false;
-  if (queued_ > limits_.queued && calls_out_ == 0) return false;
-  if (!stalled_) return true;
+  if (out_.owed() >= limits_.waiting) return false;
+  if (on_ && on_->work.full() && !on_->streams.calls_out()) return false;
+  if (!stalled()) return true;
   return deferred_.size() < limits_.deferred && deferred_bytes_ < kMaxDeferredBytes &&
          deferred_.back().header.bulk_bytes == 0;
 }
@@ -121,23 +224,23 @@ void Session::Core::defer(const Frame& frame) {
 
 // The next frame, from those that were deferred or from the channel; false when there is none now.
 bool Session::Core::read_frame(Nanos patience) {
-  if (!stalled_ && !deferred_.empty()) {
+  if (!stalled() && !deferred_.empty()) {
     const Deferred first = std::move(deferred_.front());
     deferred_.pop_front();
     deferred_bytes_ -= first.body.size();
     dispatch({first.header, first.body});
-    if (stalled_ && !ended_) {  // again
+    if (stalled() && !out_.ended()) {  // again
       deferred_bytes_ += first.body.size();
       deferred_.push_front(first);
     }
     return true;
   }
   if (!may_read()) return false;
-  if (!reader_.has_buffered()) flush();
-  if (ended_) return false;
+  if (!reader_.has_buffered()) out_.flush();
+  if (out_.ended()) return false;
   const Result<Frame> frame = reader_.next(patience);
   if (!frame) {
-    if (frame.error().code != ErrorCode::timeout) broken(frame.error());
+    if (frame.error().code != ErrorCode::timeout) out_.broken(frame.error());
     return false;
   }
   accept(*frame);
@@ -147,147 +250,33 @@ bool Session::Core::read_frame(Nanos patience) {
 void Session::Core::accept(const Frame& frame) {
   // A call that is done may be what all the rest waits for; pings ask whether we live.
   const unsigned code = frame.header.code;
-  if (stalled_ && code != CallDone::kSpec.code && code != Ping::kSpec.code) return defer(frame);
-  const bool before = stalled_;
+  if (stalled() && code != CallDone::kSpec.code && code != Ping::kSpec.code) return defer(frame);
+  const bool before = stalled();
   dispatch(frame);
-  if (stalled_ && !before) defer(frame);
+  if (stalled() && !before) defer(frame);
 }
 
 Session::Step Session::Core::step(Nanos patience) {
-  bool progressed = poll();
-  if (!waiters_.empty()) patience = Nanos(0);
+  bool progressed = on_ && on_->work.poll();
+  if (on_ && !on_->work.idle()) patience = Nanos(0);
   int left = kFramesPerStep;
-  while (!ended_ && left-- > 0) {
-    if (bulk_.kind != Arriving::Kind::none) {
-      if (!go_on_with_bulk()) break;
+  while (!out_.ended() && left-- > 0) {
+    if (on_ && on_->inbound.under_way()) {
+      if (!on_->inbound.go_on()) break;
     } else if (!read_frame(std::exchange(patience, Nanos(0)))) {
       break;
     }
     progressed = true;
   }
-  flush();
-  Step step;
-  step.progressed = progressed;
-  step.ended = ended_;
-  step.busy = left < 0;
-  step.idle = waiters_.empty();
-  step.again = again_;
-  return step;
-}
-
-// ---- what goes out ----
-
-void Session::Core::flush() {
-  if (ended_ || writer_.gathered() == 0) return;
-  if (const auto done = writer_.flush(); !done) broken(done.error());
-}
-
-void Session::Core::say(SaidTo where, std::string_view text) {
-  if (text.empty() || said_ > limits_.reasons) return;
-  if (where != kToOutput && ++said_ > limits_.reasons) text = "further reasons are not told";
-  std::string line;
-  if (where != kToOutput && !text.ends_with('\n')) text = line = std::string(text) + "\n";
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, kMaxSaid);
-    put(Said{.to_error = where, .text = std::as_bytes(std::span(part))});
-    text.remove_prefix(part.size());
-  }
-}
-
-void Session::Core::refused(std::string_view operation, const Refused& why) {
-  if (sticky_ == 0) sticky_ = why.status;
-  if (why.reason.empty()) return;  // a device that is dead says so once
-  ++counts_.refused;
-  say(kToError, fmt::format("{}: {}", operation, why.reason));
-}
-
-void Session::Core::broken(const Error& error) {
-  if (ended_) return;
-  if (error.code == ErrorCode::bad_input) return end(to_string(error));  // it still hears us
-  ended_ = true;
-  reason_ = error.code == ErrorCode::lost ? "the client is gone" : to_string(error);
-}
-
-void Session::Core::end(const std::string& reason) {
-  if (ended_) return;
-  say(kToError, fmt::format("the session ends: {}", reason));
-  flush();
-  ended_ = true;
-  reason_ = reason;
-}
-
-// ---- what the backend says ----
-
-std::uint64_t Session::Core::wait_for(std::function<void(Completed&)> run, bool often) {
-  const std::uint64_t tag = next_tag_++;
-  waiters_.emplace(tag, Waiter{std::move(run), often});
-  return tag;
-}
-
-void Session::Core::watch(ObjectKind kind, Id id, std::function<void()> then) {
-  backend_->watch(kind, id, wait_for([then = std::move(then)](Completed&) { then(); }));
-}
-
-// Runs `then` once everything that was enqueued by now has finished.
-void Session::Core::fence(std::function<void()> then) {
-  const auto left = std::make_shared<std::size_t>(1);
-  const auto one = [left, then = std::move(then)] {
-    if (--*left == 0) then();
-  };
-  std::vector<Id> streams(lively_.begin(), lively_.end());
-  streams.push_back(kDefaultStream);
-  for (const Id id : streams) {
-    if (backend_->finished(ObjectKind::stream, id)) continue;
-    ++*left;
-    watch(ObjectKind::stream, id, one);
-  }
-  if (*left == 1) poll();  // what they left behind comes first
-  one();
-}
-
-// Whether something had ended.
-bool Session::Core::poll() {
-  if (!backend_ || ended_) return false;
-  DeviceBackend::Polled polled = backend_->poll();
-  again_ = polled.again;
-  const bool some = !polled.completed.empty();
-  queued_ = polled.queued;
-  if (queued_ > limits_.queued) again_ = std::min(again_.value_or(kThrottle), kThrottle);
-  for (Completed& completed : polled.completed) arrived_.push_back(std::move(completed));
-  while (!arrived_.empty()) {  // what completes may poll again
-    Completed first = std::move(arrived_.front());
-    arrived_.pop_front();
-    complete(first);
-  }
-  return some;
-}
-
-void Session::Core::complete(Completed& completed) {
-  switch (completed.kind) {
-    case Completed::Kind::fault:
-      if (dead_ == 0) dead_ = completed.status;
-      if (sticky_ == 0) sticky_ = completed.status;
-      return say(kFault, completed.text);
-    case Completed::Kind::found:
-      return say(kFault, completed.text);
-    case Completed::Kind::printed:
-      return say(kToOutput, completed.text);
-    default:
-      break;
-  }
-  const auto found = waiters_.find(completed.tag);
-  if (found == waiters_.end()) {
-    if (completed.kind == Completed::Kind::held) backend_->resume(completed.hold);
-    return;
-  }
-  const std::function<void(Completed&)> run = found->second.run;
-  if (!found->second.often) waiters_.erase(found);
-  run(completed);
+  out_.flush();
+  return {.ended = out_.ended(),
+          .busy = left < 0,
+          .progressed = progressed,
+          .idle = !on_ || on_->work.idle(),
+          .again = on_ ? on_->work.again() : std::nullopt};
 }
 
 // ---- begin and end ----
-
-std::optional<Wanted> Session::Core::wanted() { return std::exchange(wanted_, std::nullopt); }
 
 std::optional<Refused> refusal_of(const Hello& hello, std::string_view token) {
   if (hello.version != kWireVersion || hello.table != protocol_hash())
@@ -307,7 +296,7 @@ std::optional<Refused> refusal_of(const Hello& hello, std::string_view token) {
 }
 
 Reply<Hello> Session::Core::on(const Hello& op) {
-  greeted(request_);
+  greeted(out_.request);
   if (const std::optional<Refused> why = refusal_of(op, token_))
     deny(why->status, why->reason);
   else
@@ -316,24 +305,26 @@ Reply<Hello> Session::Core::on(const Hello& op) {
 }
 
 void Session::Core::waiting(std::uint32_t place) {
-  put(Waiting{place});
-  flush();
+  out_.put(Waiting{place});
+  out_.flush();
 }
 
 void Session::Core::deny(Status status, const std::string& reason) {
-  say(kToError, reason);
-  reply<Hello>(hello_, status, {});
-  flush();
-  if (ended_) return;
-  ended_ = true;
-  reason_ = reason;
+  out_.say(kToError, reason);
+  out_.reply<Hello>(hello_, status, {});
+  out_.flush();
+  if (!out_.ended()) out_.ended_as(reason);
+}
+
+void Session::Core::open(std::unique_ptr<DeviceBackend> backend) {
+  on_ = std::make_unique<Resources>(std::move(backend), reader_, images_, out_, limits_);
 }
 
 void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend,
                           Open reopen) {
-  backend_ = std::move(backend);
   reopen_ = std::move(reopen);
-  const DeviceSnapshot& device = backend_->device();
+  open(std::move(backend));
+  const DeviceSnapshot& device = on_->work.backend().device();
   Hello::Reply answer;
   answer.session = number;
   answer.arena = {device.arena};
@@ -346,48 +337,29 @@ void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> b
   answer.uuid = device.uuid;
   answer.attributes = std::as_bytes(std::span(device.attributes));
   answer.backend = device.backend;
-  reply<Hello>(hello_, kSuccess, answer);
-  flush();
-}
-
-Reply<Ping> Session::Core::on(const Ping&) { return NoReply{}; }
-
-Done Session::Core::on(const Bye&) {
-  ended_ = true;
-  reason_ = "the client left";
-  return {};
+  out_.reply<Hello>(hello_, kSuccess, answer);
+  out_.flush();
 }
 
 Reply<Fence> Session::Core::on(const Fence&) {
-  fence([this, request = owe<Fence>()] { settle<Fence>(request, dead_); });
+  DeviceWork& work = on_->work;
+  work.fence(
+      [this, &work, request = out_.owe<Fence>()] { out_.settle<Fence>(request, work.dead()); });
   return std::nullopt;
 }
 
 Reply<Reset> Session::Core::on(const Reset&) {
-  for (const auto& [request, cancel] : std::exchange(due_, {})) (this->*cancel)(request);
-  backend_.reset();  // ends what runs
-  { const auto gone = std::exchange(waiters_, {}); }
-  drop_everything();
+  out_.cancel_all();
+  on_.reset();  // ends what runs
+  out_.counts.memory = 0;
+  out_.sticky = 0;
   Result<std::unique_ptr<DeviceBackend>> fresh = reopen_();
   if (!fresh) {
-    end(fmt::format("the device cannot be opened again: {}", to_string(fresh.error())));
+    out_.end(fmt::format("the device cannot be opened again: {}", to_string(fresh.error())));
     return std::nullopt;
   }
-  backend_ = *std::move(fresh);
+  open(*std::move(fresh));
   return NoReply{};
-}
-
-void Session::Core::drop_everything() {
-  graphs_.clear(), execs_.clear(), captures_.clear();
-  modules_.clear(), living_modules_.clear(), kernels_.clear(), module_of_kernel_.clear();
-  streams_.clear(), lively_.clear(), events_.clear(), calls_.clear();
-  default_stream_ = {};
-  allocations_ = {};
-  staged_.clear(), arrived_.clear();
-  asked_for_room_ = stalled_ = false;
-  graph_nodes_ = 0, graph_bytes_ = 0, staged_bytes_ = 0, calls_out_ = 0;
-  counts_.memory = 0;
-  sticky_ = 0, dead_ = 0;
 }
 
 }  // namespace partita::remote::server

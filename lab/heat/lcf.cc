@@ -75,7 +75,8 @@ Result<LayerLine> layer_of(Taker& in, int line) {
   const Result<std::string_view> flp = in.word("a floorplan file");
   if (!flp) return failed(flp.error());
   if (flp->ends_with(".csv"))
-    return bad_input(where, fmt::format("{} describes microchannels, which are not modelled", *flp));
+    return bad_input(where,
+                     fmt::format("{} describes microchannels, which are not modelled", *flp));
   layer.flp = *flp;
   return layer;
 }

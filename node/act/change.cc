@@ -91,7 +91,8 @@ class Planner {
       const auto same =
           std::find_if(missing.begin(), missing.end(), [&](const WantedInstance* one) {
             return model.profile_index(one->profile) == model.profile_index(instance.profile) &&
-                   one->start == instance.start;
+                   one->start == instance.start &&
+                   !(instance.lent() && !one->segment.service.empty());
           });
       if (same == missing.end() || !(instance.whole() || instance.compute.empty())) {
         others.push_back(&instance);
@@ -177,7 +178,8 @@ class Planner {
     const Present one = present(instance);
     count(one.segment, {});
     capacities_.before(one.segment, instance.gpcs);
-    if (!one.ours && options_.keep_foreign && !in_the_way(instance, missing)) {
+    const bool stays = instance.lent() || (!one.ours && options_.keep_foreign);
+    if (stays && !in_the_way(instance, missing)) {
       if (one.segment.service.empty()) return;
       change_.reassign.push_back({one, {}});  // it stays, without what Partita put on it
       add_unit(Unit::Kind::reassign, {Item::List::reassign, change_.reassign.size() - 1},

@@ -2,81 +2,79 @@
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
-
 namespace partita::actuate {
 namespace {
 
 // Shares are sums of throughputs in some order.
 constexpr double kWhole = 1 - 1e-9;
 
-void write_place(JsonWriter& out, const Place& place) {
-  out.raw(R"("gpu": )").number(long{place.gpu}).raw(R"(, "gpu_uuid": )").string(place.gpu_uuid);
-  out.raw(R"(, "profile": )").string(place.profile);
-  out.raw(R"(, "start": )").number(long{place.start});
+constexpr Range kChangeCounts{.high = 1e9};
+
+// What a person reads; throughput is not shown.
+void describe_segment(Form& f, Segment& segment) {
+  if (!f.given("service", !segment.service.empty())) return;
+  f.name("service", segment.service, "that runs there; missing: none");
+  f.integer("batch", segment.batch, kChangeCounts, "largest batch");
+  f.integer("processes", segment.processes, kChangeCounts, "that share it");
 }
 
-void write_segment(JsonWriter& out, const Segment& segment) {
-  if (segment.service.empty()) return;
-  out.raw(R"(, "service": )").string(segment.service);
-  out.raw(R"(, "batch": )").number(long{segment.batch});
-  out.raw(R"(, "processes": )").number(long{segment.processes});
+void describe_present(Form& f, Present& one) {
+  describe_place(f, one.place);
+  f.integer("gi_id", one.gi_id, kChangeCounts, "of the GPU instance");
+  f.note("uuid", one.uuid, "of its MIG device");
+  describe_segment(f, one.segment);
+  f.told("busy", !one.holders.empty(), "processes hold it");
+  f.boolean("ours", one.ours, "made by Partita");
 }
 
-void write_present(JsonWriter& out, const Present& one) {
-  out.raw("{");
-  write_place(out, one.place);
-  out.raw(R"(, "gi_id": )").number(long{one.gi_id}).raw(R"(, "uuid": )").string(one.uuid);
-  write_segment(out, one.segment);
-  out.raw(R"(, "busy": )").boolean(!one.holders.empty()).raw(R"(, "ours": )").boolean(one.ours);
-  out.raw("}");
+void describe_creation(Form& f, Creation& one) {
+  describe_place(f, one.place);
+  describe_segment(f, one.segment);
 }
 
-void write_creation(JsonWriter& out, const Creation& one) {
-  out.raw("{");
-  write_place(out, one.place);
-  write_segment(out, one.segment);
-  out.raw("}");
+void describe_reassignment(Form& f, Reassignment& one) {
+  describe_place(f, one.from.place);
+  describe_segment(f, one.to);
 }
 
-void write_move(JsonWriter& out, const Move& one) {
-  out.raw("{");
-  write_place(out, one.to.place);
-  write_segment(out, one.to.segment);
-  out.raw(R"(, "from": )");
-  write_present(out, one.from);
-  out.raw("}");
+void describe_move(Form& f, Move& one) {
+  describe_creation(f, one.to);
+  f.object("from", one.from, describe_present, "where it was");
 }
 
-void write_step(JsonWriter& out, const Step& step) {
-  out.raw(R"({"op": )").string(to_string(step.kind)).raw(", ");
-  write_place(out, step.place);
-  write_segment(out, step.segment);
-  if (step.temporary) out.raw(R"(, "temporary": true)");
-  out.raw(R"(, "predicted_s": )").number(step.predicted.value).raw("}");
+void describe_step(Form& f, Step& step) {
+  describe_step_kind(f, step.kind);
+  describe_place(f, step.place);
+  describe_segment(f, step.segment);
+  f.optional(step.temporary).boolean("temporary", step.temporary, "of a stand-in");
+  f.number("predicted_s", step.predicted, kNotNegative, "of driver time");
 }
 
-void write_affected(JsonWriter& out, const Affected& one) {
-  out.raw(R"({"name": )").string(one.service);
-  out.raw(R"(, "unavailable_s": )").number(one.unavailable.value);
-  out.raw(R"(, "below_s": )").number(one.below.value);
-  out.raw(R"(, "least_available": )").number(one.least);
-  if (!one.why_below.empty()) out.raw(R"(, "why": )").string(one.why_below);
-  out.raw("}");
+void describe_blocker(Form& f, Blocker& one) {
+  describe_place(f, one.instance.place);
+  f.note("uuid", one.instance.uuid, "of its MIG device");
+  f.whole("pid", one.holder.pid, kNotNegative, "of the process that holds it");
+  f.note("name", one.holder.name, "of that process");
 }
 
-void write_blocker(JsonWriter& out, const Blocker& one) {
-  out.raw("{");
-  write_place(out, one.instance.place);
-  out.raw(R"(, "uuid": )").string(one.instance.uuid);
-  out.raw(R"(, "pid": )").number(static_cast<long>(one.holder.pid));
-  out.raw(R"(, "name": )").string(one.holder.name).raw("}");
-}
-
-template <class Items, class Write>
-void write_list(JsonWriter& out, const char* key, const Items& items, Write write) {
-  out.raw(",\n \"").raw(key).raw("\": ");
-  out.list(items, "  ", [&](const auto& one) { write(out, one); });
+void describe_change(Form& f, Change& change) {
+  const ListForm rows{.indent = "  "};
+  f.document("Change");
+  f.line(" ").list("keep", change.keep, describe_present, rows, "instances that stay");
+  f.line(" ").list("destroy", change.destroy, describe_present, rows, "that go");
+  f.line(" ").list("create", change.create, describe_creation, rows, "that come");
+  f.line(" ").list("move", change.move, describe_move, rows, "pairs out of destroy and create");
+  f.line(" ").list("reassign", change.reassign, describe_reassignment, rows,
+                   "that stay and run something else");
+  f.line(" ").list("temporary", change.temporary, describe_creation, rows, "stand-ins");
+  f.line(" ").list("steps", change.steps, describe_step, rows, "in order");
+  f.line(" ").list("affected_services", change.affected, describe_affected, rows,
+                   "how far they go down");
+  f.line(" ").list("blockers", change.blockers, describe_blocker, rows, "what is in the way");
+  f.line(" ").notes("explanation", change.explanation, rows, "a sentence for each decision");
+  f.line(" ").object("changes", change.changes, describe_counts, "counted as planners count");
+  f.line(" ").integer("kept_gpcs", change.kept_gpcs, kChangeCounts, "slices left untouched");
+  f.line(" ").number("predicted_s", change.predicted, kNotNegative, "of driver time");
 }
 
 std::string segment_text(const Segment& segment) {
@@ -86,31 +84,43 @@ std::string segment_text(const Segment& segment) {
 
 }  // namespace
 
-std::string change_json(const Change& change) {
-  JsonWriter out;
-  out.raw(R"({"api_version": "partita/v1", "kind": "Change")");
-  write_list(out, "keep", change.keep, write_present);
-  write_list(out, "destroy", change.destroy, write_present);
-  write_list(out, "create", change.create, write_creation);
-  write_list(out, "move", change.move, write_move);
-  write_list(out, "reassign", change.reassign, [](JsonWriter& to, const Reassignment& one) {
-    write_creation(to, {one.from.place, one.to});
-  });
-  write_list(out, "temporary", change.temporary, write_creation);
-  write_list(out, "steps", change.steps, write_step);
-  write_list(out, "affected_services", change.affected, write_affected);
-  write_list(out, "blockers", change.blockers, write_blocker);
-  write_list(out, "explanation", change.explanation,
-             [](JsonWriter& to, const std::string& sentence) { to.string(sentence); });
-  const plan::Changes& counts = change.changes;
-  out.raw(",\n \"changes\": {\"kept\": ").number(long{counts.kept});
-  out.raw(", \"restarted\": ").number(long{counts.restarted});
-  out.raw(", \"moved\": ").number(long{counts.moved});
-  out.raw(", \"created\": ").number(long{counts.created});
-  out.raw(", \"removed\": ").number(long{counts.removed}).raw("}");
-  out.raw(",\n \"kept_gpcs\": ").number(long{change.kept_gpcs});
-  out.raw(",\n \"predicted_s\": ").number(change.predicted.value).raw("}\n");
-  return out.take();
+void describe_place(Form& f, Place& place) {
+  f.integer("gpu", place.gpu, kChangeCounts, "the driver's index");
+  f.note("gpu_uuid", place.gpu_uuid, "of the GPU");
+  f.note("profile", place.profile, "catalogue name");
+  f.integer("start", place.start, kChangeCounts, "first memory slice");
+}
+
+void describe_step_kind(Form& f, Step::Kind& kind) {
+  f.word("op", kind,
+         {"enable_mig", "create_instance", "create_compute", "start", "stop", "drain",
+          "destroy_compute", "destroy_instance"},
+         "what is done");
+}
+
+void describe_affected(Form& f, Affected& one) {
+  f.note("name", one.service, "of the service");
+  f.number("unavailable_s", one.unavailable, kNotNegative, "with nothing running");
+  f.number("below_s", one.below, kNotNegative, "below its minimum");
+  f.number("least_available", one.least, {.high = 1 + 1e-6},
+           "share of its capacity, at any moment");
+  f.optional(!one.why_below.empty()).note("why", one.why_below, "why it goes below");
+}
+
+void describe_counts(Form& f, plan::Changes& counts) {
+  f.integer("kept", counts.kept, kChangeCounts, "instances that stay as they are");
+  f.integer("restarted", counts.restarted, kChangeCounts, "stay, with other processes");
+  f.integer("moved", counts.moved, kChangeCounts, "are created elsewhere");
+  f.integer("created", counts.created, kChangeCounts, "are new");
+  f.integer("removed", counts.removed, kChangeCounts, "go");
+}
+
+std::string change_json(const Change& change) { return write_form(change, describe_change); }
+
+DocumentKind change_kind() {
+  return {"Change", "what has to happen so that a node becomes as wanted", [] {
+            return schema_form<Change>(change_kind().name, change_kind().about, describe_change);
+          }};
 }
 
 std::string step_text(const Step& step) {
@@ -179,8 +189,11 @@ std::string change_text(const Change& change, bool explain) {
   }
   if (!change.affected.empty()) text += "\n" + affected_text(change.affected);
   for (const Blocker& one : change.blockers) {
-    text += fmt::format("blocked by: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
-                        to_string(one.instance.place), one.instance.uuid);
+    const std::string who = one.holder.is_lease()
+                                ? one.holder.name
+                                : fmt::format("pid {} {}", one.holder.pid, one.holder.name);
+    text += fmt::format("blocked by: {} on {} ({})\n", who, to_string(one.instance.place),
+                        one.instance.uuid);
   }
   if (explain && !change.explanation.empty()) text += "\nwhy\n";
   for (const std::string& sentence : change.explanation) {

@@ -4,10 +4,18 @@
 #include <string>
 
 #include "act/change.h"
+#include "base/form.h"
 
 namespace partita::actuate {
 
 std::string change_json(const Change& change);
+DocumentKind change_kind();
+
+// Fields of documents that hold parts of a change.
+void describe_place(Form& f, Place& place);
+void describe_step_kind(Form& f, Step::Kind& kind);
+void describe_affected(Form& f, Affected& one);
+void describe_counts(Form& f, plan::Changes& counts);
 
 // What is kept, destroyed, created and moved.
 std::string change_summary(const Change& change);

@@ -8,6 +8,7 @@
 
 #include "base/append.h"
 #include "base/index.h"
+#include "hw/layout.h"
 #include "plan/changes.h"
 
 namespace partita::actuate {
@@ -34,6 +35,7 @@ plan::GpuTenancies tenancies_of(const WantedGpu& gpu, int number, const hw::GpuM
 plan::GpuTenancies tenancies_of(const device::GpuState& gpu, const Segments& segments,
                                 const hw::GpuModel& model) {
   plan::GpuTenancies result{gpu.index, gpu.mig_enabled, {}};
+  bool lent = false, runs = false;
   for (const device::Instance& one : gpu.instances) {
     plan::Tenancy& tenancy = result.tenants.emplace_back();
     tenancy.profile = profile_name(model, one.profile);
@@ -41,13 +43,30 @@ plan::GpuTenancies tenancies_of(const device::GpuState& gpu, const Segments& seg
     tenancy.held = one.busy();
     const bool usable = one.whole() || one.compute.empty();
     if (!usable) tenancy.profile += " in parts";  // nothing that is wanted
+    if (one.lent()) tenancy.profile += " lent";
+    lent = lent || one.lent();
     const auto found = segments.find(one.uuid());
     if (found == segments.end()) continue;
     tenancy.service = found->second->service;
     tenancy.batch = found->second->batch;
     tenancy.processes = found->second->processes;
+    runs = true;
   }
+  // One that others hold a part of, and nothing of ours runs on, comes last.
+  if (lent && !runs) result.ready = false;
   return result;
+}
+
+// Whether what is wanted fits beside what is lent there.
+bool fits_beside_lent(const device::GpuState& gpu, const WantedGpu& wanted,
+                      const hw::GpuModel& model) {
+  std::vector<hw::PlacedProfile> placed;
+  for (const device::Instance& one : gpu.instances)
+    if (one.lent()) placed.push_back({model.profile_index(one.profile), one.start});
+  if (placed.empty()) return true;
+  for (const WantedInstance& one : wanted.instances)
+    placed.push_back({model.profile_index(one.profile), one.start});
+  return hw::conflicts(model, placed).empty();
 }
 
 std::string models_of(const device::NodeState& state) {
@@ -145,6 +164,10 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
       const device::GpuState& gpu = state.gpus[g];
       if (gpu.model != name || gpu.lost || taken.contains(static_cast<int>(g))) continue;
       offers.push_back(tenancies_of(gpu, segments, **model));
+      const bool fits = std::ranges::any_of(rows, [&](int row) {
+        return fits_beside_lent(gpu, wanted.gpus[at(row)], **model);
+      });
+      if (!fits) offers.back().ready = false;
       positions.push_back(static_cast<int>(g));
     }
     const std::string lost = lost_of(state, name);

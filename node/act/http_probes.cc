@@ -2,44 +2,22 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <array>
-#include <cerrno>
 #include <optional>
 
-#include "base/descriptor.h"
+#include "base/http/http_stream.h"
 
 namespace partita::actuate {
 namespace {
 
 constexpr std::size_t kStatusEnd = 12;  // of "HTTP/1.1 200"
 
-struct ProbeAddress {
-  sockaddr_storage raw{};
-  socklen_t size = 0;
-};
-
-std::optional<ProbeAddress> address_of(const Url& url) {
-  ProbeAddress address;
-  auto* four = reinterpret_cast<sockaddr_in*>(&address.raw);
-  auto* six = reinterpret_cast<sockaddr_in6*>(&address.raw);
-  if (::inet_pton(AF_INET, url.host.c_str(), &four->sin_addr) == 1) {
-    four->sin_family = AF_INET;
-    four->sin_port = htons(static_cast<std::uint16_t>(url.port));
-    address.size = sizeof *four;
-    return address;
-  }
-  if (::inet_pton(AF_INET6, url.host.c_str(), &six->sin6_addr) != 1) return std::nullopt;
-  six->sin6_family = AF_INET6;
-  six->sin6_port = htons(static_cast<std::uint16_t>(url.port));
-  address.size = sizeof *six;
-  return address;
-}
-
-bool later() {
-  return errno == EAGAIN || errno == EINPROGRESS || errno == ENOTCONN || errno == EINTR;
+// So that no name is looked up while others wait.
+bool is_address(const std::string& host) {
+  in6_addr room{};
+  return ::inet_pton(AF_INET, host.c_str(), &room) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &room) == 1;
 }
 
 }  // namespace
@@ -50,37 +28,40 @@ Result<Url> parse_probe_url(const std::string& context, std::string_view text) {
   if (url->host == "localhost") url->host = "127.0.0.1";
   if (url->path.empty()) url->path = "/";
   if (url->tls) return bad_input(context, fmt::format("'{}': probes speak http, not https", text));
-  if (!address_of(*url)) return bad_input(context, fmt::format("'{}' names no address", text));
+  if (!is_address(url->host)) return bad_input(context, fmt::format("'{}' names no address", text));
   return url;
 }
 
 struct RealHttpProbes::Asking {
-  Descriptor fd;
-  std::string request, answer = {};
+  using Moved = serve::HttpStream::Moved;
+  Result<serve::HttpDialer> dialer;
+  serve::HttpStream stream = {};
+  std::string request = {}, answer = {};
   bool sent = false;
   std::optional<bool> well = {};
 
-  Asking(const Url& url, const ProbeAddress& address)
-      : fd(::socket(address.raw.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
-        request(fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-                            url.path)) {
-    const auto* raw = reinterpret_cast<const sockaddr*>(&address.raw);
-    if (fd.get() < 0 || (::connect(fd.get(), raw, address.size) != 0 && !later())) well = false;
+  explicit Asking(const Result<Url>& url)
+      : dialer(url ? serve::HttpDialer::to(*url, {}) : failed(url.error())) {
+    if (dialer) stream = dialer->dial();
+    if (!stream.open()) well = false;
+    if (url)
+      request =
+          fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", url->path);
   }
 
   void go_on() {
     if (!sent && !well) {
-      const ssize_t count = ::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
-      if (count < 0 && later()) return;
-      sent = count == static_cast<ssize_t>(request.size());
+      const Moved moved = stream.write(request);
+      if (moved.kind == Moved::Kind::blocked) return;
+      sent = moved.bytes == request.size();
       if (!sent) well = false;
     }
     std::array<char, 256> room{};
     while (!well) {
-      const ssize_t count = ::recv(fd.get(), room.data(), room.size(), 0);
-      if (count < 0 && later()) return;
-      if (count > 0) answer.append(room.data(), static_cast<std::size_t>(count));
-      if (count <= 0)
+      const Moved moved = stream.read(room);
+      if (moved.kind == Moved::Kind::blocked) return;
+      answer.append(room.data(), moved.bytes);
+      if (moved.kind != Moved::Kind::some)
         well = false;
       else if (answer.size() >= kStatusEnd)
         well = answer.starts_with("HTTP/1.") && answer.compare(8, 2, " 2") == 0;
@@ -92,10 +73,7 @@ RealHttpProbes::RealHttpProbes() = default;
 RealHttpProbes::~RealHttpProbes() = default;
 
 long RealHttpProbes::begin(const std::string& url) {
-  const Result<Url> parsed = parse_probe_url("", url);
-  const auto address = parsed ? address_of(*parsed) : std::nullopt;
-  asked_[next_] =
-      std::make_unique<Asking>(parsed.value_or(Url{}), address.value_or(ProbeAddress{}));
+  asked_[next_] = std::make_unique<Asking>(parse_probe_url("", url));
   return next_++;
 }
 

@@ -4,182 +4,64 @@
 
 #include <algorithm>
 
-#include "base/document.h"
-#include "base/fields.h"
-#include "base/json_writer.h"
+#include "act/change_forms.h"
+#include "base/form.h"
 
 namespace partita::actuate {
 namespace {
 
 constexpr const char* kKind = "changes";
 
-void write_journal_place(JsonWriter& out, const Place& place) {
-  out.raw(R"("gpu": )").number(long{place.gpu}).raw(R"(, "gpu_uuid": )").string(place.gpu_uuid);
-  out.raw(R"(, "profile": )").string(place.profile);
-  out.raw(R"(, "start": )").number(long{place.start});
+constexpr Range kSmall{.high = 1e9};
+
+void describe_instance(Form& f, WantedInstance& one) {
+  f.text("profile", one.profile, "catalogue name");
+  f.integer("start", one.start, kSmall, "first memory slice");
+  Segment& segment = one.segment;
+  if (!f.given("service", !segment.service.empty())) return;
+  f.text("service", segment.service, "that runs there; missing: none");
+  f.integer("batch", segment.batch, kSmall, "largest batch");
+  f.integer("processes", segment.processes, kSmall, "that share it");
+  f.number("throughput_rps", segment.throughput_rps, kNotNegative, "planned to carry at most");
 }
 
-// Items on one line.
-template <class Items, class Write>
-void write_list(JsonWriter& out, const Items& items, Write write) {
-  out.raw("[");
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (i > 0) out.raw(", ");
-    write(items[i]);
-  }
-  out.raw("]");
+void describe_gpu(Form& f, WantedGpu& gpu) {
+  f.text("model", gpu.model, "catalogue name");
+  f.note("uuid", gpu.uuid, "exactly this GPU; empty: any of the model");
+  f.optional(gpu.index >= 0).integer("index", gpu.index, kSmall, "that is meant");
+  f.list("instances", gpu.instances, describe_instance, {}, "that it shall have");
 }
 
-void write_wanted(JsonWriter& out, const Wanted& wanted) {
-  write_list(out, wanted.gpus, [&](const WantedGpu& gpu) {
-    out.raw(R"({"model": )").string(gpu.model).raw(R"(, "uuid": )").string(gpu.uuid);
-    if (gpu.index >= 0) out.raw(R"(, "index": )").number(long{gpu.index});
-    out.raw(R"(, "instances": )");
-    write_list(out, gpu.instances, [&](const WantedInstance& one) {
-      out.raw(R"({"profile": )").string(one.profile).raw(R"(, "start": )").number(long{one.start});
-      if (!one.segment.service.empty()) {
-        out.raw(R"(, "service": )").string(one.segment.service);
-        out.raw(R"(, "batch": )").number(long{one.segment.batch});
-        out.raw(R"(, "processes": )").number(long{one.segment.processes});
-        out.raw(R"(, "throughput_rps": )").number(one.segment.throughput_rps);
-      }
-      out.raw("}");
-    });
-    out.raw("}");
-  });
+void describe_begin(Form& f, BeginRecord& one) {
+  f.whole("transaction", one.transaction, kSmall, "its number");
+  f.boolean("rollback", one.rollback, "it undoes another one");
+  f.notes("gpu_uuids", one.gpu_uuids, {}, "per wanted GPU of the target");
+  f.list("target", one.target.gpus, describe_gpu, {}, "how the node shall be");
+  f.list("source", one.source.gpus, describe_gpu, {}, "how it was");
+  for (const auto& [key, wanted] : {std::pair("target_services", &one.target),
+                                    std::pair("source_services", &one.source)})
+    f.optional(!wanted->services.empty())
+        .list(key, wanted->services, describe_kept_terms, {}, "older journals have none");
 }
 
-// Beside the GPUs; older journals have none.
-void write_services(JsonWriter& out, const char* key, const Wanted& wanted) {
-  if (wanted.services.empty()) return;
-  out.raw(fmt::format(R"(, "{}": )", key));
-  write_list(out, wanted.services, [&](const plan::Terms& one) {
-    std::string text = write_form(one, describe_kept_terms);
-    text.pop_back();  // its line break
-    out.raw(text);
-  });
+void describe_intent(Form& f, IntentRecord& one) { describe_place(f, one.place); }
+
+void describe_made(Form& f, MadeRecord& one) {
+  describe_place(f, one.place);
+  f.note("uuid", one.uuid, "of the MIG device");
 }
 
-struct BodyWriter {
-  JsonWriter& out;
-  void operator()(const BeginRecord& one) const {
-    out.raw(R"({"record": "begin", "transaction": )").number(one.transaction);
-    out.raw(R"(, "rollback": )").boolean(one.rollback);
-    out.raw(R"(, "gpu_uuids": )");
-    write_list(out, one.gpu_uuids, [&](const std::string& uuid) { out.string(uuid); });
-    out.raw(R"(, "target": )");
-    write_wanted(out, one.target);
-    out.raw(R"(, "source": )");
-    write_wanted(out, one.source);
-    write_services(out, "target_services", one.target);
-    write_services(out, "source_services", one.source);
-    out.raw("}");
-  }
-  void operator()(const IntentRecord& one) const {
-    out.raw(R"({"record": "intent", )");
-    write_journal_place(out, one.place);
-    out.raw("}");
-  }
-  void operator()(const MadeRecord& one) const {
-    out.raw(R"({"record": "made", )");
-    write_journal_place(out, one.place);
-    out.raw(R"(, "uuid": )").string(one.uuid).raw("}");
-  }
-  void operator()(const GoneRecord& one) const {
-    out.raw(R"({"record": "gone", "uuid": )").string(one.uuid).raw("}");
-  }
-  void operator()(const EndRecord& one) const {
-    out.raw(R"({"record": "end", "transaction": )").number(one.transaction);
-    out.raw(R"(, "outcome": )").string(one.outcome);
-    out.raw(R"(, "reason": )").string(one.reason).raw("}");
-  }
-};
+void describe_gone(Form& f, GoneRecord& one) { f.text("uuid", one.uuid, "of the MIG device"); }
 
-constexpr Range kSmall{.low = 0, .high = 1e9};
-
-// A string that may be empty.
-std::string any_text(Fields& fields, std::string_view key) {
-  const Node* node = fields.node().find(key);
-  if (node == nullptr || node->kind != Node::Kind::string) {
-    fields.refuse(key, fmt::format("'{}' must be a string", key));
-    return {};
-  }
-  return node->text;
+void describe_end(Form& f, EndRecord& one) {
+  f.whole("transaction", one.transaction, kSmall, "its number");
+  f.text("outcome", one.outcome, "done or failed");
+  f.note("reason", one.reason, "why it failed");
 }
 
-Place read_place(Fields& fields) {
-  Place place;
-  place.gpu = fields.integer("gpu", kSmall);
-  place.gpu_uuid = any_text(fields, "gpu_uuid");
-  place.profile = any_text(fields, "profile");
-  place.start = fields.integer("start", kSmall);
-  return place;
-}
-
-WantedInstance read_instance(Fields& parent, const Node& node) {
-  Fields fields(parent, node);
-  WantedInstance one;
-  one.profile = fields.text("profile");
-  one.start = fields.integer("start", kSmall);
-  if (fields.has("service")) {
-    one.segment.service = fields.text("service");
-    one.segment.batch = fields.integer("batch", kSmall);
-    one.segment.processes = fields.integer("processes", kSmall);
-    one.segment.throughput_rps = fields.number("throughput_rps", kNotNegative);
-  }
-  return one;
-}
-
-Wanted read_wanted(Fields& parent, std::string_view key) {
-  Wanted wanted;
-  for (const Node& node : parent.list(key)) {
-    Fields fields(parent, node);
-    WantedGpu& gpu = wanted.gpus.emplace_back();
-    gpu.model = fields.text("model");
-    gpu.uuid = any_text(fields, "uuid");
-    if (fields.has("index")) gpu.index = fields.integer("index", kSmall);
-    for (const Node& instance : fields.list("instances")) {
-      gpu.instances.push_back(read_instance(fields, instance));
-    }
-  }
-  return wanted;
-}
-
-std::vector<plan::Terms> read_services(Fields& parent, std::string_view key) {
-  std::vector<plan::Terms> services;
-  if (!parent.has(key)) return services;
-  for (const Node& node : parent.list(key)) {
-    Fields fields(parent, node);
-    Form::Item<plan::Terms> item{&services.emplace_back(), nullptr, describe_kept_terms};
-    Form::read(fields, {&item, &Form::Item<plan::Terms>::walk});
-  }
-  return services;
-}
-
-Record read_begin(Fields& fields) {
-  BeginRecord one;
-  one.transaction = fields.integer("transaction", kSmall);
-  one.rollback = fields.boolean("rollback");
-  for (const Node& uuid : fields.list("gpu_uuids")) one.gpu_uuids.push_back(uuid.text);
-  one.target = read_wanted(fields, "target");
-  one.source = read_wanted(fields, "source");
-  one.target.services = read_services(fields, "target_services");
-  one.source.services = read_services(fields, "source_services");
-  return one;
-}
-
-Record read_body(Fields& fields) {
-  const std::string record = fields.text("record");
-  if (record == "begin") return read_begin(fields);
-  if (record == "intent") return IntentRecord{read_place(fields)};
-  if (record == "made") return MadeRecord{read_place(fields), any_text(fields, "uuid")};
-  if (record == "gone") return GoneRecord{fields.text("uuid")};
-  if (record != "end") fields.refuse("record", fmt::format("no record is called '{}'", record));
-  EndRecord end;
-  end.transaction = fields.integer("transaction", kSmall);
-  end.outcome = fields.text("outcome");
-  end.reason = any_text(fields, "reason");
-  return end;
+void describe_record(Form& f, Record& record) {
+  f.variant("record", record, {"begin", "intent", "made", "gone", "end"}, "what it tells",
+            describe_begin, describe_intent, describe_made, describe_gone, describe_end);
 }
 
 Error damaged(Error error) {
@@ -191,19 +73,12 @@ Error damaged(Error error) {
 
 // The record of a line whose checksum is right.
 Result<Record> read_record(const std::string& file, const LogRecord& line) {
-  const Result<Document> document = parse_document(file, line.text);
-  if (!document) return bad_input("", document.error().message);
-  Fields fields(*document);
-  Record record = read_body(fields);
-  if (fields.error()) return bad_input("", fields.error()->message);
+  Result<Record> record = read_form<Record>(file, line.text, describe_record);
+  if (!record) return bad_input("", record.error().message);
   return record;
 }
 
-std::string body_of(const Record& record) {
-  JsonWriter out;
-  std::visit(BodyWriter{out}, record);
-  return out.take();
-}
+std::string body_of(const Record& record) { return line_form(record, describe_record); }
 
 // The fewest records that amount to the same.
 std::vector<std::string> bodies_of(const JournalState& state) {

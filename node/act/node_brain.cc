@@ -30,9 +30,8 @@ bool worth_retrying(ErrorCode code) {
 Error blocked(const std::vector<Blocker>& blockers, bool untouched) {
   std::string text = "processes without a segment hold what must be destroyed or reset:";
   for (const Blocker& one : blockers) {
-    text += fmt::format(" pid {}{} on {} ({});", one.holder.pid,
-                        one.holder.name.empty() ? "" : " (" + one.holder.name + ")",
-                        to_string(one.instance.place), one.instance.uuid);
+    text += fmt::format(" {} on {} ({});", to_string(one.holder), to_string(one.instance.place),
+                        one.instance.uuid);
   }
   return {ErrorCode::in_use, text + (untouched ? " nothing was changed" : " nothing else is done"),
           "node"};

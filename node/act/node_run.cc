@@ -15,8 +15,7 @@ constexpr std::int64_t kLookNs = 20'000'000;
 std::string holders_text(const std::vector<device::Holder>& holders) {
   std::string text;
   for (const device::Holder& holder : holders) {
-    text += fmt::format("{}pid {}{}", text.empty() ? "" : ", ", holder.pid,
-                        holder.name.empty() ? "" : " (" + holder.name + ")");
+    text += (text.empty() ? "" : ", ") + to_string(holder);
   }
   return text;
 }

@@ -36,8 +36,6 @@ std::string about(const std::string& device, const Error& error) {
   return error.context == device ? to_string(error) : device + ": " + to_string(error);
 }
 
-constexpr std::int64_t kCheckSavedNs = 1'000'000'000;
-
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 }  // namespace
@@ -46,6 +44,7 @@ Supervisor::Supervisor(Processes& processes, Files& files, SupervisorOptions opt
     : processes_(processes),
       files_(files),
       options_(std::move(options)),
+      file_(files, options_.state_file, options_.hooks.say),
       pulse_(processes_, options_) {}
 
 bool Supervisor::Group::living() const {
@@ -69,37 +68,12 @@ Result<void> Supervisor::recover(std::int64_t now_ns) {
   if (!options_.log_dir.empty()) {
     if (auto made = files_.make_directories(options_.log_dir); !made) return made;
   }
-  const Result<WorkersState> state = recall();
-  if (!state) return failed(state.error());
-  adopt_recorded(*state, now_ns);
+  const Result<WorkersState> before = file_.recall();
+  if (!before) return failed(before.error());
+  adopt_recorded(*before, now_ns);
   adopt_strays(now_ns);
-  save();
+  file_.save(state());
   return {};
-}
-
-Result<WorkersState> Supervisor::recorded(const std::string& path) {
-  if (!files_.exists(path)) return WorkersState{};
-  const Result<std::string> text = files_.read(path);
-  if (!text) return failed(text.error());
-  return parse_workers(path, *text);
-}
-
-// What cannot be read is moved aside: the copy says it again, and who is in neither is a stray.
-Result<WorkersState> Supervisor::recall() {
-  Result<WorkersState> state = recorded(options_.state_file);
-  if (state) return state;
-  const Result<std::string> aside = set_aside(files_, options_.state_file);
-  if (!aside)
-    return failed({ErrorCode::environment,
-                   fmt::format("cannot be used ({}) and cannot be moved out of the way ({})",
-                               to_string(state.error()), to_string(aside.error())),
-                   options_.state_file});
-  Result<WorkersState> copy = recorded(copy_path());
-  say(fmt::format("{}; it is now {}; {}", to_string(state.error()), *aside,
-                  copy && !copy->workers.empty()
-                      ? "its copy says which workers run"
-                      : "workers that run are ended and started again"));
-  return copy ? copy : WorkersState{};
 }
 
 void Supervisor::adopt_recorded(const WorkersState& state, std::int64_t now_ns) {
@@ -161,18 +135,18 @@ void Supervisor::follow(const Assignment& assignment) {
 std::int64_t Supervisor::step(std::int64_t now_ns) {
   reap(now_ns);
   watch(now_ns);
-  check_saved(now_ns);
+  file_.check(now_ns);
   stop_rest(now_ns);
   if (followed_ && !stopping_) {
     add_missing();
-    save();  // whoever comes after us can then undo what prepare() is about to do
+    file_.save(state());  // whoever comes after us can then undo what prepare() is about to do
     // Making a device ready may block: where it failed comes last, and nobody waits for two.
     prepare_failed_ = false;
     for (const bool failing : {false, true})
       for (auto& [device, group] : groups_)
         if (keeps(group) && (group.failures > 0) == failing) run(group, now_ns);
   }
-  save();
+  file_.save(state());
   return next_time(now_ns);
 }
 
@@ -449,26 +423,6 @@ WorkersState Supervisor::state() const {
   for (const auto& [device, group] : groups_)
     for (const Worker& worker : group.workers) state.workers.push_back(worker.record);
   return state;
-}
-
-void Supervisor::save() {
-  std::string text = workers_json(state());
-  if (text == saved_) return;
-  auto written = files_.write_atomic(options_.state_file, text);
-  if (written) written = files_.write_atomic(copy_path(), text);
-  if (written) saved_ = std::move(text);
-  if (!written && !unsaved_) say("cannot save the state: " + to_string(written.error()));
-  unsaved_ = !written;
-}
-
-// Others read the state file, so what happens to it is made good before they wait for long.
-void Supervisor::check_saved(std::int64_t now_ns) {
-  if (now_ns < next_check_ns_ || saved_.empty()) return;
-  next_check_ns_ = now_ns + kCheckSavedNs;
-  const Result<std::string> text = files_.read(options_.state_file);
-  if (text && *text == saved_) return;
-  say(options_.state_file + ": is not as it was written; writing it again");
-  saved_.clear();
 }
 
 }  // namespace partita::actuate

@@ -26,6 +26,7 @@
 #include "act/gateway_state.h"
 #include "act/http_probes.h"
 #include "act/worker_command.h"
+#include "act/workers_file.h"
 #include "act/workers_state.h"
 #include "base/files.h"
 #include "base/processes.h"
@@ -174,9 +175,6 @@ class Supervisor {
     bool living() const;
   };
 
-  std::string copy_path() const { return options_.state_file + ".copy"; }
-  Result<WorkersState> recorded(const std::string& path);
-  Result<WorkersState> recall();
   void adopt_recorded(const WorkersState& state, std::int64_t now_ns);
   void adopt_strays(std::int64_t now_ns);
   bool keeps(const Group& group) const;
@@ -194,14 +192,13 @@ class Supervisor {
   void failed_quickly(Worker& worker, std::int64_t now_ns);
   std::int64_t wait_after(int failures) const;
   int free_port() const;
-  void save();
-  void check_saved(std::int64_t now_ns);
   std::int64_t next_time(std::int64_t now_ns) const;
   void say(const std::string& line) const;
 
   Processes& processes_;
   Files& files_;
   SupervisorOptions options_;
+  WorkersFile file_;
   WorkerPulse pulse_;
   FileLock lock_;
   bool followed_ = false;
@@ -210,9 +207,6 @@ class Supervisor {
   std::map<std::string, Group> groups_;            // by device
   bool stopping_ = false;
   bool prepare_failed_ = false;  // in this step
-  std::string saved_;            // content of the state file
-  bool unsaved_ = false;
-  std::int64_t next_check_ns_ = 0;
 };
 
 }  // namespace partita::actuate

@@ -8,8 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/fields.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/parse_number.h"
 
 namespace partita::actuate {
@@ -19,92 +18,62 @@ constexpr Range kNumbers{.high = 1e9};
 constexpr Range kPorts{.high = 65535};
 constexpr Range kStatuses{.low = kUnknownStatus, .high = 255};
 
-// Counters that may grow for ever stop growing in the file.
-long bounded(int count) { return std::min(count, 1'000'000'000); }
+constexpr int kMostCounted = 1'000'000'000;  // counters that may grow for ever stop there
 
-void write(JsonWriter& out, const WorkerRecord& worker) {
-  const AssignedSegment& segment = worker.segment;
-  out.raw("{\"device\": ").string(segment.device);
-  out.raw(", \"index\": ").number(long{worker.index});
-  out.raw(", \"gpu_uuid\": ").string(segment.gpu_uuid);
-  out.raw(", \"profile\": ").string(segment.profile);
-  out.raw(", \"start\": ").number(long{segment.start});
-  out.raw(", \"service\": ").string(segment.service);
-  out.raw(", \"batch\": ").number(long{segment.batch});
-  out.raw(", \"processes\": ").number(long{segment.processes});
-  out.raw(",\n     \"pid\": ").number(static_cast<long>(worker.pid));
-  if (!worker.identity.empty()) out.raw(", \"identity\": ").string(worker.identity);
-  if (worker.port > 0) out.raw(", \"port\": ").number(long{worker.port});
-  out.raw(", \"restarts\": ").number(bounded(worker.restarts));
-  out.raw(", \"quick_failures\": ").number(bounded(worker.quick_failures));
-  out.raw(", \"given_up\": ").boolean(worker.given_up);
-  if (worker.answering != Answering::unknown)
-    out.raw(", \"readiness\": ").string(to_string(worker.answering));
-  if (worker.last_status) out.raw(", \"last_status\": ").number(long{*worker.last_status});
-  out.raw(",\n     \"command\": ");
-  out.list(worker.command, "      ", [&](const std::string& word) { out.string(word); });
-  out.raw(",\n     \"environment\": {");
-  const char* separator = "";
-  for (const auto& [name, value] : worker.environment) {
-    out.raw(std::exchange(separator, ", ")).string(name).raw(": ").string(value);
-  }
-  out.raw("}}");
-}
-
-constexpr Answering kAnswers[] = {Answering::starting, Answering::ready, Answering::leaving,
-                                  Answering::silent};
-
-Answering read_answering(Fields& fields) {
-  if (!fields.has("readiness")) return Answering::unknown;
-  const std::string word = fields.text("readiness");
-  for (const Answering one : kAnswers)
-    if (word == to_string(one)) return one;
-  fields.refuse("readiness",
-                fmt::format("'readiness' is '{}', not starting, ready, leaving or silent", word));
-  return Answering::unknown;
-}
-
-SupervisorRecord read_supervisor(Fields fields) {
-  SupervisorRecord supervisor;
-  supervisor.pid = static_cast<Pid>(fields.whole("pid", kNumbers));
-  if (fields.has("identity")) supervisor.identity = fields.name("identity");
-  return supervisor;
-}
-
-Environment read_environment(Fields fields) {
-  Environment environment;
-  for (const auto& [name, value] : fields.node().members) {
-    if (value.kind != Node::Kind::string) fields.refuse(value, "must be text");
-    environment[name] = value.text;
-  }
-  return environment;
-}
-
-WorkerRecord read_worker(Fields fields) {
-  WorkerRecord worker;
+void describe_worker(Form& f, WorkerRecord& worker) {
   AssignedSegment& segment = worker.segment;
-  segment.device = fields.name("device");
-  segment.gpu_uuid = fields.name("gpu_uuid");
-  segment.profile = fields.name("profile");
-  segment.start = fields.integer("start", kNumbers);
-  segment.service = fields.name("service");
-  segment.batch = fields.integer("batch", kNumbers);
-  segment.processes = fields.integer("processes", {.high = kMaxProcessesPerSegment});
-  worker.index = fields.integer("index", {.high = kMaxProcessesPerSegment - 1});
-  worker.pid = static_cast<Pid>(fields.whole("pid", kNumbers));
-  if (fields.has("identity")) worker.identity = fields.name("identity");
-  if (fields.has("port")) worker.port = fields.integer("port", kPorts);
-  worker.restarts = fields.integer("restarts", kNumbers);
-  worker.quick_failures = fields.integer("quick_failures", kNumbers);
-  worker.given_up = fields.boolean("given_up");
-  worker.answering = read_answering(fields);
-  if (fields.has("last_status")) worker.last_status = fields.integer("last_status", kStatuses);
-  for (const Node& item : fields.list("command")) {
-    if (item.kind != Node::Kind::string) fields.refuse(item, "'command' must list texts");
-    worker.command.push_back(item.text);
+  const auto counter = [&](std::string_view key, int& count, std::string_view about) {
+    int kept = std::min(count, kMostCounted);
+    f.integer(key, kept, kNumbers, about);
+    if (f.reading()) count = kept;
+  };
+  f.name("device", segment.device, "UUID of the MIG device");
+  f.integer("index", worker.index, {.high = kMaxProcessesPerSegment - 1}, "which of its processes");
+  f.name("gpu_uuid", segment.gpu_uuid, "of its GPU");
+  f.name("profile", segment.profile, "catalogue name");
+  f.integer("start", segment.start, kNumbers, "first memory slice");
+  f.name("service", segment.service, "that it serves");
+  f.integer("batch", segment.batch, kNumbers, "largest batch");
+  f.integer("processes", segment.processes, {.high = kMaxProcessesPerSegment}, "of the segment");
+  f.line("     ").whole("pid", worker.pid, kNumbers, "0: none runs now");
+  f.optional(!worker.identity.empty()).name("identity", worker.identity, "of the process");
+  f.optional(worker.port > 0).integer("port", worker.port, kPorts, "that it listens on");
+  counter("restarts", worker.restarts, "so far");
+  counter("quick_failures", worker.quick_failures, "in a row");
+  f.boolean("given_up", worker.given_up, "failed so often that it is tried seldom");
+  f.optional(worker.answering != Answering::unknown)
+      .word("readiness", worker.answering, {"", "starting", "ready", "leaving", "silent"},
+            "whether it answers");
+  f.integer("last_status", worker.last_status, kStatuses, "of the process before this one");
+  f.line("     ").notes("command", worker.command, {.indent = "      "}, "that runs");
+  f.line("     ").texts("environment", worker.environment, "of the segment");
+}
+
+void describe_supervisor(Form& f, SupervisorRecord& supervisor) {
+  f.whole("pid", supervisor.pid, kNumbers, "0: not told");
+  f.optional(!supervisor.identity.empty()).name("identity", supervisor.identity, "of the process");
+}
+
+void describe_workers(Form& f, WorkersState& state) {
+  f.lines("  ");
+  f.document("Workers");
+  f.whole("revision", state.revision, kNotNegative, "of the assignment that is followed");
+  f.optional(state.supervisor.pid != 0)
+      .object("supervisor", state.supervisor, describe_supervisor, "which process wrote this");
+  f.list("workers", state.workers, describe_worker, {.indent = "    "}, "by device, index");
+  Fields* const in = f.reading();
+  if (!in || in->error()) return;
+  std::set<std::pair<std::string, int>> places;
+  for (std::size_t i = 0; i < state.workers.size(); ++i) {
+    const WorkerRecord& worker = state.workers[i];
+    if (!places.emplace(worker.segment.device, worker.index).second)
+      in->refuse(in->node().find("workers")->items[i],
+                 fmt::format("worker {} of device '{}' is listed twice", worker.index,
+                             worker.segment.device));
   }
-  worker.environment = read_environment(fields.object("environment"));
-  return worker;
+  std::ranges::sort(state.workers, {}, [](const WorkerRecord& worker) {
+    return std::pair(worker.segment.device, worker.index);
+  });
 }
 
 }  // namespace
@@ -154,43 +123,18 @@ std::string to_string(const WorkerRecord& worker) {
 }
 
 std::string workers_json(const WorkersState& state) {
-  JsonWriter out;
-  out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"Workers\",\n  \"revision\": ");
-  out.number(state.revision);
-  if (state.supervisor.pid != 0) {
-    out.raw(",\n  \"supervisor\": {\"pid\": ").number(static_cast<long>(state.supervisor.pid));
-    if (!state.supervisor.identity.empty())
-      out.raw(", \"identity\": ").string(state.supervisor.identity);
-    out.raw("}");
-  }
-  out.raw(",\n  \"workers\": ");
-  out.list(state.workers, "    ", [&](const WorkerRecord& worker) { write(out, worker); });
-  out.raw("\n}\n");
-  return out.take();
+  return write_form(state, describe_workers);
 }
 
 Result<WorkersState> parse_workers(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
-  fields.exactly("api_version", "partita/v1");
-  fields.exactly("kind", "Workers");
-  WorkersState state;
-  state.revision = fields.whole("revision", kNotNegative);
-  if (fields.has("supervisor")) state.supervisor = read_supervisor(fields.object("supervisor"));
-  std::set<std::pair<std::string, int>> places;
-  for (const Node& item : fields.list("workers")) {
-    const WorkerRecord& worker = state.workers.emplace_back(read_worker({fields, item}));
-    if (!places.emplace(worker.segment.device, worker.index).second)
-      fields.refuse(item, fmt::format("worker {} of device '{}' is listed twice", worker.index,
-                                      worker.segment.device));
-    if (fields.error()) return failed(*fields.error());
-  }
-  if (fields.error()) return failed(*fields.error());
-  std::ranges::sort(state.workers, {}, [](const WorkerRecord& worker) {
-    return std::pair(worker.segment.device, worker.index);
-  });
-  return state;
+  return read_form<WorkersState>(file, text, describe_workers);
+}
+
+DocumentKind workers_kind() {
+  return {"Workers", "which worker of which segment is which process", [] {
+            return schema_form<WorkersState>(workers_kind().name, workers_kind().about,
+                                             describe_workers);
+          }};
 }
 
 }  // namespace partita::actuate

@@ -76,5 +76,6 @@ std::string to_string(const WorkerRecord& worker);
 // The document `kind: Workers`; parse_workers(workers_json(s)) == s. Refused with FILE:LINE.
 std::string workers_json(const WorkersState& state);
 Result<WorkersState> parse_workers(const std::string& file, std::string_view text);
+DocumentKind workers_kind();
 
 }  // namespace partita::actuate

@@ -29,6 +29,14 @@ class Backend {
   // Plan and Change.
   virtual void preview(std::string services_text,
                        std::function<void(Result<control::ChangeNow>)> answer) = 0;
+  // Lends an instance to who wants it (a body LeaseWanted) or, where that is empty, takes back what
+  // `owner` has; the document Lease or Leases. `answer` is called once, from any thread.
+  struct LeaseCall {
+    std::string wanted = {}, owner = {}, user = {};
+  };
+  virtual void lease(LeaseCall call, std::function<void(Result<std::string>)> answer) = 0;
+  // The document Leases.
+  virtual Result<std::string> leases() = 0;
   // `changed` is called, from any thread, whenever there is a newer snapshot.
   virtual void watch(std::function<void()> changed) = 0;
   // History; a reader of its own, so that a slow query does not hold up the loop.

@@ -99,6 +99,13 @@ const std::vector<Call>& table() {
        "AgentBatch"},
       {cancel_batch, post, "/v1/batch/{number}/cancel", kOperator, "cancel_batch",
        "Stops what runs of a batch; the rest of it never begins", "Why", "Receipt", 202},
+      {leases, get, "/v1/leases", kViewer, "leases", "The instances that are lent, and to whom", "",
+       "Leases"},
+      {take_lease, post, "/v1/leases", kOperator, "take_lease",
+       "Lends an instance; who asks again gets the same", "LeaseWanted", "Lease"},
+      {return_lease, delete_, "/v1/leases", kOperator, "return_lease",
+       "Takes back what is lent to an owner; nothing is no error", "", "Leases", 200,
+       {{.name = "owner", .about = "whose leases", .required = true}}},
       {history, get, "/v1/history", kViewer, "history", "What happened, newest first", "",
        "History", 200, history_query()},
       {history_event, get, "/v1/history/{id}", kViewer, "history_event", "One event", "",
@@ -137,7 +144,7 @@ const char* to_string(Role role) {
 }
 
 const char* to_string(Verb verb) {
-  constexpr std::array kWords = {"GET", "PUT", "POST"};
+  constexpr std::array kWords = {"GET", "PUT", "POST", "DELETE"};
   return kWords.at(static_cast<std::size_t>(verb));
 }
 

@@ -15,7 +15,7 @@ namespace partita::api {
 enum class Role : std::uint8_t { open, viewer, operator_, admin };
 const char* to_string(Role role);
 
-enum class Verb : std::uint8_t { get, put, post };
+enum class Verb : std::uint8_t { get, put, post, delete_ };
 const char* to_string(Verb verb);  // "GET"
 
 enum class CallId : std::uint8_t {
@@ -47,6 +47,9 @@ enum class CallId : std::uint8_t {
   batches,
   batch,
   cancel_batch,
+  leases,
+  take_lease,
+  return_lease,
   events,
 };
 

@@ -44,7 +44,17 @@ Step CallExchange::on_growth(std::size_t bytes) {
   return Step::text;
 }
 
-Step CallExchange::on_text() { return asking_.call->id == CallId::preview ? preview() : ask(); }
+Step CallExchange::on_text() {
+  switch (asking_.call->id) {
+    case CallId::preview:
+      return preview();
+    case CallId::take_lease:
+    case CallId::return_lease:
+      return lease();
+    default:
+      return ask();
+  }
+}
 
 void CallExchange::wait() {
   submitted_ns = serve::Loop::now_ns();
@@ -97,6 +107,31 @@ Step CallExchange::preview() {
       serve::Reply answer = site->json(
           change ? agent_change_json(*change) : error_json(api_error(change.error())), asking);
       if (!change) answer.status = status_of(change.error());
+      exchange->answered(std::move(answer));
+    });
+  });
+  return Step::backend;
+}
+
+Step CallExchange::lease() {
+  Backend::LeaseCall call{.user = asking_.caller.user};
+  if (asking_.call->id == CallId::take_lease)
+    call.wanted = text.empty() ? " " : std::move(text);
+  else
+    call.owner = asking_.query.find("owner")->second;
+  wait();
+  const auto self = std::weak_ptr(std::static_pointer_cast<CallExchange>(shared_from_this()));
+  ApiSite* site = &site_;
+  site_.backend_.lease(std::move(call), [self, site, asking = asking_,
+                                         box = site_.postbox_](Result<std::string> given) {
+    box->post([self, site, asking, given] {
+      site->keep(asking, given ? history::Outcome::succeeded : history::Outcome::refused,
+                 given ? "a lease" : to_string(given.error()));
+      const auto exchange = self.lock();
+      if (exchange == nullptr) return;
+      serve::Reply answer =
+          site->json(given ? *given : error_json(api_error(given.error())), asking);
+      if (!given) answer.status = status_of(given.error());
       exchange->answered(std::move(answer));
     });
   });

@@ -28,6 +28,7 @@ class CallExchange final : public serve::Exchange {
  private:
   serve::Step ask();
   serve::Step preview();
+  serve::Step lease();
   void wait();
 
   ApiSite& site_;

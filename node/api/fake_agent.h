@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "act/lease/lease_forms.h"
 #include "api/backend.h"
 
 namespace partita::api::test {
@@ -78,6 +79,15 @@ inline std::vector<control::BatchInfo> fake_batches() {
   return all;
 }
 
+inline lease::LeaseDocument fake_lease(const std::string& owner) {
+  lease::Lease one;
+  one.owner = owner;
+  one.uuid = "MIG-1";
+  one.gpu_uuid = "GPU-1";
+  one.profile = "1g.10gb";
+  return lease::document_of(one, "");
+}
+
 class FakeAgent final : public Backend {
  public:
   std::shared_ptr<const control::Snapshot> snapshot() override {
@@ -104,6 +114,18 @@ class FakeAgent final : public Backend {
     if (text.find("services") == std::string::npos)
       return answer(bad_input("services:1", "a list of services is wanted"));
     answer(fake_change(0));
+  }
+  void lease(LeaseCall call, std::function<void(Result<std::string>)> answer) override {
+    if (call.wanted.empty())
+      return answer(lease::leases_json({.leases = {}, .returned = {call.owner}}));
+    const auto wanted = lease::parse_wanted("body", call.wanted);
+    if (!wanted) return answer(failed(wanted.error()));
+    if (wanted->profile == "7g.80gb")
+      return answer(failed({ErrorCode::no_room, "node: no room for 7g.80gb", "owner"}));
+    answer(lease::lease_json(fake_lease(wanted->owner)));
+  }
+  Result<std::string> leases() override {
+    return lease::leases_json({.leases = {fake_lease("slurm:42")}, .returned = {}});
   }
   void watch(std::function<void()> changed) override { changed_ = std::move(changed); }
   Result<std::vector<history::Event>> events(const history::EventQuery& query) override {

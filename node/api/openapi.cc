@@ -5,7 +5,7 @@
 
 #include "api/calls.h"
 #include "api/documents.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 
 namespace partita::api {
 
@@ -26,76 +26,105 @@ std::vector<int> refusals_of(const Call& call) {
 
 bool is_media_type(std::string_view name) { return name.find('/') != std::string_view::npos; }
 
-void content(JsonWriter& out, std::string_view name) {
-  out.raw("\"content\": {");
-  if (is_media_type(name)) {
-    out.string(name).raw(": {\"schema\": {\"type\": ");
-    out.raw(name == "application/json" ? "\"object\"" : "\"string\"").raw("}}}");
-    return;
-  }
-  out.raw("\"application/json\": {\"schema\": {\"$ref\": ")
-      .string("#/components/schemas/" + std::string(name))
-      .raw("}}}");
+void content(Form& f, std::string_view name) {
+  f.told_object("content", [&](Form& types) {
+    const bool file = is_media_type(name);
+    types.told_object(file ? name : "application/json", [&](Form& type) {
+      type.told_object("schema", [&](Form& schema) {
+        if (file) schema.told("type", name == "application/json" ? "object" : "string");
+        if (!file) schema.told("$ref", "#/components/schemas/" + std::string(name));
+      });
+    });
+  });
 }
 
-void parameter(JsonWriter& out, std::string_view name, std::string_view in, std::string_view about,
-               bool required) {
-  out.raw("{\"name\": ").string(name).raw(", \"in\": ").string(in).raw(", \"required\": ");
-  out.boolean(required).raw(", \"description\": ").string(about).raw(", \"schema\": ");
-}
+struct Input {
+  std::string_view name, in, about;
+  bool required = true;
+  std::optional<long> least = {};  // of a whole number
+  std::vector<std::string_view> words = {};
+};
 
-void parameters(JsonWriter& out, const Call& call) {
-  out.raw("\"parameters\": [");
-  bool first = true;
-  const auto next = [&] {
-    if (!first) out.raw(", ");
-    first = false;
-  };
+std::vector<Input> inputs_of(const Call& call) {
+  std::vector<Input> all;
   if (const std::size_t open = call.path.find('{'); open != std::string_view::npos) {
     const std::string_view name = call.path.substr(open + 1, call.path.find('}') - open - 1);
-    next();
-    parameter(out, name, "path", name == "uuid" ? "of a GPU" : "counts from 1", true);
-    out.raw(name == "uuid" ? "{\"type\": \"string\", \"minLength\": 1}}"
-                           : "{\"type\": \"integer\", \"minimum\": 1}}");
+    if (name == "uuid") all.push_back({name, "path", "of a GPU"});
+    if (name != "uuid") all.push_back({name, "path", "counts from 1", true, 1});
   }
-  for (const Parameter& one : call.query) {
-    next();
-    parameter(out, one.name, "query", one.about, one.required);
-    if (one.kind == Parameter::Kind::whole) out.raw("{\"type\": \"integer\", \"minimum\": 0}}");
-    if (one.kind == Parameter::Kind::text) out.raw("{\"type\": \"string\", \"minLength\": 1}}");
-    if (one.kind != Parameter::Kind::words) continue;
-    out.raw("{\"enum\": [");
-    for (std::size_t i = 0; i < one.words.size(); ++i)
-      out.raw(i == 0 ? "" : ", ").string(one.words[i]);
-    out.raw("]}}");
-  }
-  out.raw("]");
+  for (const Parameter& one : call.query)
+    all.push_back({one.name, "query", one.about, one.required,
+                   one.kind == Parameter::Kind::whole ? std::optional(0L) : std::nullopt,
+                   one.words});
+  return all;
 }
 
-void operation(JsonWriter& out, const Call& call) {
-  std::string verb = to_string(call.verb);
-  for (char& c : verb) c = static_cast<char>(c | 0x20);
-  out.string(verb).raw(": {\"operationId\": ").string(call.name);
-  out.raw(", \"summary\": ").string(call.about);
-  out.raw(", \"x-role\": ").string(to_string(call.role)).raw(",\n      ");
-  parameters(out, call);
-  out.raw(",\n      \"security\": ")
-      .raw(call.role == Role::open ? "[]" : "[{\"token\": []}, {\"certificate\": []}, {}]");
-  if (!call.request.empty()) {
-    out.raw(",\n      \"requestBody\": {\"required\": ").boolean(call.request != "Why").raw(", ");
-    content(out, call.request);
-    out.raw("}");
-  }
-  out.raw(",\n      \"responses\": {\"").number(static_cast<long>(call.status));
-  out.raw("\": {\"description\": ").string(call.about).raw(", ");
-  content(out, call.answer);
-  out.raw("}");
-  if (call.id == CallId::state) out.raw(", \"304\": {\"description\": \"as you know it\"}");
-  for (const int status : refusals_of(call)) {
-    out.raw(",\n        \"").number(static_cast<long>(status));
-    out.raw("\": {\"$ref\": \"#/components/responses/Refused\"}");
-  }
-  out.raw("}}");
+void parameter(Form& f, const Input& one) {
+  f.told("name", one.name);
+  f.told("in", one.in);
+  f.told("required", one.required);
+  f.told("description", one.about);
+  f.told_object("schema", [&](Form& schema) {
+    if (!one.words.empty()) return schema.told("enum", one.words);
+    schema.told("type", one.least ? "integer" : "string");
+    schema.told(one.least ? "minimum" : "minLength", one.least.value_or(1));
+  });
+}
+
+void responses(Form& f, const Call& call) {
+  f.told_object(std::to_string(call.status), [&](Form& answer) {
+    answer.told("description", call.about);
+    content(answer, call.answer);
+  });
+  if (call.id == CallId::state)
+    f.told_object("304", [](Form& same) { same.told("description", "as you know it"); });
+  for (const int status : refusals_of(call))
+    f.line("        ").told_object(std::to_string(status), [](Form& refused) {
+      refused.told("$ref", "#/components/responses/Refused");
+    });
+}
+
+void operation(Form& f, const Call& call) {
+  const std::vector<Input> inputs = inputs_of(call);
+  f.told("operationId", call.name);
+  f.told("summary", call.about);
+  f.told("x-role", to_string(call.role));
+  f.line("      ").rows(
+      "parameters", inputs.size(), [&](Form& row, std::size_t i) { parameter(row, inputs[i]); },
+      {});
+  const std::string_view ways[] = {"token", "certificate", ""};
+  f.line("      ").rows(
+      "security", call.role == Role::open ? 0 : std::size(ways),
+      [&](Form& way, std::size_t i) {
+        if (!ways[i].empty()) way.told(ways[i], std::vector<std::string>());
+      },
+      {});
+  if (!call.request.empty())
+    f.line("      ").told_object("requestBody", [&](Form& body) {
+      body.told("required", call.request != "Why");
+      content(body, call.request);
+    });
+  f.line("      ").told_object("responses", [&](Form& all) { responses(all, call); });
+}
+
+void shared_parts(Form& f) {
+  f.told_object("securitySchemes", [](Form& schemes) {
+    schemes.told_object("token", [](Form& token) {
+      token.told("type", "http");
+      token.told("scheme", "bearer");
+    });
+    schemes.told_object("certificate", [](Form& tls) { tls.told("type", "mutualTLS"); });
+  });
+  f.line("").told_object("responses", [](Form& all) {
+    all.told_object("Refused", [](Form& refused) {
+      refused.told("description", "why not");
+      content(refused, "ApiError");
+    });
+  });
+  f.line("").told_object("schemas", [](Form& schemas) {
+    for (const Component& component : components())
+      schemas.line("").embedded(component.name, component.schema);
+  });
 }
 
 }  // namespace
@@ -103,34 +132,26 @@ void operation(JsonWriter& out, const Call& call) {
 std::string openapi_json(const std::string& version) {
   std::map<std::string_view, std::vector<const Call*>> paths;
   for (const Call& call : calls()) paths[call.path].push_back(&call);
-  JsonWriter out;
-  out.raw("{\"openapi\": \"3.1.0\",\n\"info\": {\"title\": \"Partita agent\", \"version\": ")
-      .string(version.empty() ? "partita" : version);
-  out.raw(", \"description\": \"The agent of a node with split GPUs\"},\n\"paths\": {");
-  bool first_path = true;
-  for (const auto& [path, all] : paths) {
-    out.raw(first_path ? "\n  " : ",\n  ").string(path).raw(": {");
-    first_path = false;
+  const auto path = [](Form& f, const std::vector<const Call*>& all) {
     for (const Call* call : all) {
-      if (call != all.front()) out.raw(",");
-      out.raw("\n    ");
-      operation(out, *call);
+      std::string verb = to_string(call->verb);
+      for (char& c : verb) c = static_cast<char>(c | 0x20);
+      f.line("    ").told_object(verb, [&](Form& one) { operation(one, *call); });
     }
-    out.raw("}");
-  }
-  out.raw("},\n\"components\": {\"securitySchemes\": {\"token\": {\"type\": \"http\", ");
-  out.raw(
-      "\"scheme\": \"bearer\"}, \"certificate\": {\"type\": \"mutualTLS\"}},\n\"responses\": "
-      "{\"Refused\": {\"description\": ");
-  out.raw("\"why not\", ");
-  content(out, "ApiError");
-  out.raw("}},\n\"schemas\": {");
-  bool first = true;
-  for (const Component& component : components()) {
-    out.raw(first ? "\n" : ",\n").string(component.name).raw(": ").raw(component.schema);
-    first = false;
-  }
-  return out.raw("}}}\n").take();
+  };
+  return write_form([&](Form& f) {
+    f.told("openapi", "3.1.0");
+    f.line("").told_object("info", [&](Form& info) {
+      info.told("title", "Partita agent");
+      info.told("version", version.empty() ? "partita" : version);
+      info.told("description", "The agent of a node with split GPUs");
+    });
+    f.line("").told_object("paths", [&](Form& all) {
+      for (const auto& [name, verbs] : paths)
+        all.line("  ").told_object(name, [&](Form& one) { path(one, verbs); });
+    });
+    f.line("").told_object("components", shared_parts);
+  });
 }
 
 }  // namespace partita::api

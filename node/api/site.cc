@@ -540,10 +540,11 @@ std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
         occupants[one.device] = {one.service, one.batch, one.processes};
       std::vector<control::ServiceVerdict> verdicts;
       for (const control::ServiceNow& one : now->services) verdicts.push_back(one.is);
-      return json(device::state_json(now->state, occupants, {},
-                                     control::age_members(now->node_read_ms, now->node_fault) +
-                                         control::verdict_members(verdicts)),
-                  asking);
+      const auto more = [&](Form& f) {
+        control::tell_age(f, now->node_read_ms, now->node_fault);
+        control::describe_verdicts(f, verdicts);
+      };
+      return json(device::state_json(now->state, occupants, {}, more), asking);
     }
     case CallId::plan:
       return now->plan ? json(forms::plan_json(*now->plan), asking)
@@ -564,6 +565,13 @@ std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
       return events(asking);
     case CallId::series:
       return series(asking);
+    case CallId::leases: {
+      const auto leases = backend_.leases();
+      if (leases) return json(*leases, asking);
+      serve::Reply reply = json(error_json(api_error(leases.error())), asking);
+      reply.status = status_of(leases.error());
+      return reply;
+    }
     case CallId::latest: {
       const auto values = backend_.latest();
       if (values) return json(latest_json(*values), asking);

@@ -31,105 +31,46 @@ bool same(const Node& a, const Node& b) {
   return false;
 }
 
-class Patch {
- public:
-  std::optional<std::string> of(const Node& before, const Node& after) {
-    change(before, after);
-    if (null_) return {};
-    return out_.take();
-  }
+bool has_null(const Node& node) {
+  return node.kind == NodeKind::null || std::ranges::any_of(node.items, has_null) ||
+         std::ranges::any_of(node.members, has_null, &Node::Member::value);
+}
 
- private:
-  void key(std::string_view name, bool& first) {
-    if (!first) out_.raw(",");
-    first = false;
-    out_.string(name).raw(":");
-  }
-
-  void whole(const Node& node) {
-    switch (node.kind) {
-      case NodeKind::null:
-        null_ = true;
-        return;
-      case NodeKind::boolean:
-        out_.boolean(node.boolean);
-        return;
-      case NodeKind::number:
-        out_.number(node.number);
-        return;
-      case NodeKind::string:
-        out_.string(node.text);
-        return;
-      case NodeKind::list:
-        out_.raw("[");
-        for (bool first = true; const Node& item : node.items) {
-          if (!first) out_.raw(",");
-          first = false;
-          whole(item);
-        }
-        out_.raw("]");
-        return;
-      case NodeKind::object:
-        out_.raw("{");
-        for (bool first = true; const Node::Member& member : node.members) {
-          key(member.key, first);
-          whole(member.value);
-        }
-        out_.raw("}");
-        return;
-    }
-  }
-
-  void change(const Node& before, const Node& after) {
-    if (before.kind == NodeKind::list && after.kind == NodeKind::object)
-      null_ = true;  // reads as a patch
-    if (before.kind != after.kind) return whole(after);
-    if (after.kind == NodeKind::object) return change_members(before, after);
-    if (after.kind == NodeKind::list) return change_items(before, after);
-    whole(after);
-  }
-
-  void change_members(const Node& before, const Node& after) {
-    bool first = true;
-    out_.raw("{");
-    for (const Node::Member& member : after.members) {
-      const Node* was = before.find(member.key);
-      if (was != nullptr && same(*was, member.value)) continue;
-      key(member.key, first);
-      was == nullptr ? whole(member.value) : change(*was, member.value);
-    }
-    for (const Node::Member& member : before.members) {
-      if (after.find(member.key) != nullptr) continue;
-      key(member.key, first);
-      out_.raw("null");
-    }
-    out_.raw("}");
-  }
-
-  void change_items(const Node& before, const Node& after) {
-    bool first = true;
-    out_.raw("{");
-    for (std::size_t i = 0; i < after.items.size(); ++i) {
-      const bool is_new = i >= before.items.size();
-      if (!is_new && same(before.items[i], after.items[i])) continue;
-      key(std::to_string(i), first);
-      is_new ? whole(after.items[i]) : change(before.items[i], after.items[i]);
-    }
-    if (before.items.size() != after.items.size()) {
-      key("length", first);
-      out_.number(static_cast<long>(after.items.size()));
-    }
-    out_.raw("}");
-  }
-
-  JsonWriter out_;
-  bool null_ = false;
-};
+// None where a patch cannot say it.
+std::optional<Node> patch_of(const Node& before, const Node& after) {
+  if (before.kind == NodeKind::list && after.kind == NodeKind::object) return {};  // reads as one
+  const bool list = after.kind == NodeKind::list;
+  if (before.kind != after.kind || (!list && after.kind != NodeKind::object))
+    return has_null(after) ? std::nullopt : std::optional(after);
+  Node patch;
+  patch.kind = NodeKind::object;
+  const auto add = [&](std::string key, const Node* was, const Node& is) {
+    if (was != nullptr && same(*was, is)) return true;
+    std::optional<Node> change = patch_of(was != nullptr ? *was : Node(), is);
+    if (change) patch.members.push_back({std::move(key), *std::move(change)});
+    return change.has_value();
+  };
+  for (const Node::Member& member : after.members)
+    if (!add(member.key, before.find(member.key), member.value)) return {};
+  for (const Node::Member& member : before.members)
+    if (after.find(member.key) == nullptr) patch.members.push_back({member.key, Node()});
+  for (std::size_t i = 0; i < after.items.size(); ++i)
+    if (!add(std::to_string(i), i < before.items.size() ? &before.items[i] : nullptr,
+             after.items[i]))
+      return {};
+  if (before.items.size() == after.items.size()) return patch;
+  Node length;
+  length.kind = NodeKind::number;
+  length.number = static_cast<double>(after.items.size());
+  patch.members.push_back({"length", length});
+  return patch;
+}
 
 }  // namespace
 
 std::optional<std::string> changes_between(const Node& before, const Node& after) {
-  return Patch().of(before, after);
+  const std::optional<Node> patch = patch_of(before, after);
+  return patch ? std::optional(JsonWriter().value(*patch).take()) : std::nullopt;
 }
 
 }  // namespace partita::api

@@ -8,6 +8,7 @@
 
 #include "base/append.h"
 #include "base/json_writer.h"
+#include "base/unicode.h"
 
 namespace partita {
 namespace {
@@ -44,6 +45,18 @@ void Form::lines(std::string_view indent) {
   lines_indent_ = indent;
 }
 
+void Form::one_line() { lines_ = false; }
+
+bool Form::when(bool holds) {
+  if (mode_ == Mode::write || mode_ == Mode::read) return holds;
+  demanded_ = false;
+  return true;
+}
+
+bool Form::given(std::string_view key, bool write) {
+  return when(mode_ == Mode::read ? in_->has(key) : write);
+}
+
 void Form::closed() { closed_ = true; }
 
 void Form::document(std::string_view kind) {
@@ -59,7 +72,8 @@ void Form::break_line(int depth) { out_->raw("\n").raw(blanks(depth)); }
 
 void Form::separate() {
   if (!first_) out_->raw(",");
-  if (style_ == Style::indented) {
+  if (style_ == Style::compact) {
+  } else if (style_ == Style::indented) {
     break_line(depth_ + 1);
   } else if (field_.line || lines_) {
     out_->raw("\n").raw(field_.line ? field_.indent : lines_indent_);
@@ -77,11 +91,14 @@ bool Form::open(std::string_view key, std::string_view about) {
     case Mode::write:
       if (!field_.write) return false;
       separate();
-      out_->string(key).raw(": ");
+      out_->string(key).raw(style_ == Style::compact ? ":" : ": ");
       return true;
     case Mode::schema: break;
   }
-  if (!field_.optional) required_.push_back(key);
+  const bool seen = std::ranges::find(keys_, key) != keys_.end();  // of another kind of object
+  if (seen) return false;
+  keys_.push_back(key);
+  if (!field_.optional && demanded_) required_.push_back(key);
   separate();
   out_->string(key).raw(": {");
   if (!about.empty()) out_->raw("\"description\": ").string(about).raw(", ");
@@ -90,6 +107,15 @@ bool Form::open(std::string_view key, std::string_view about) {
 
 void Form::close() {
   if (mode_ == Mode::schema) out_->raw("}");
+}
+
+bool Form::skipped() {
+  if (mode_ == Mode::read) next_ = {};
+  return mode_ == Mode::read;
+}
+
+bool Form::open_told(std::string_view key, std::string_view about) {
+  return !skipped() && open(key, about);
 }
 
 void Form::type(std::string_view word, const Range* range) {
@@ -117,6 +143,26 @@ void Form::write_number(double value) {
   constexpr double kWritten = 1e16;  // larger ones have an exponent
   const bool whole = std::abs(value) < kWritten && value == std::floor(value);
   if (style_ == Style::indented && whole) out_->raw(".0");
+}
+
+void Form::put(double value) {
+  mode_ == Mode::write ? write_number(value) : type("number");
+}
+
+void Form::put(long value) {
+  mode_ == Mode::write ? void(out_->number(value)) : type("integer");
+}
+
+void Form::put(std::uint64_t value) {
+  mode_ == Mode::write ? void(out_->raw(fmt::to_string(value))) : type("integer");
+}
+
+void Form::put(bool value) {
+  mode_ == Mode::write ? void(out_->boolean(value)) : type("boolean");
+}
+
+void Form::put(std::string_view value) {
+  mode_ == Mode::write ? void(out_->string(value)) : type("string");
 }
 
 void Form::number(std::string_view key, double& value, Range range, std::string_view about) {
@@ -213,6 +259,28 @@ void Form::note(std::string_view key, std::string& value, std::string_view about
   string_field(key, value, about, &Fields::note);
 }
 
+void Form::quote(std::string_view key, std::string& value, std::string_view about) {
+  if (mode_ == Mode::write && value.empty()) return told(key, std::optional<bool>(), about);
+  or_null().next_.optional = true;
+  if (!open(key, about)) return;
+  if (mode_ == Mode::write) out_->string(utf8(printable(value)));
+  if (mode_ == Mode::schema) type("string");
+  if (mode_ == Mode::read && in_->known(key)) {
+    value = in_->text(key);
+    if (utf8(printable(value)) != value)
+      in_->refuse(key, fmt::format("'{}' holds characters that cannot be printed", key));
+  }
+  close();
+}
+
+void Form::embedded(std::string_view key, std::string_view json, std::string_view schema) {
+  if (!open_told(key, {})) return;
+  if (mode_ == Mode::write) out_->raw(json.substr(0, json.find_last_not_of('\n') + 1));
+  if (mode_ == Mode::schema && schema.empty()) type("object");
+  if (mode_ == Mode::schema && !schema.empty()) out_->raw("\"$ref\": ").string(schema);
+  close();
+}
+
 int Form::one_of(std::string_view key, int value, std::span<const char* const> words,
                  std::string_view about) {
   if (!open(key, about)) return value;
@@ -239,19 +307,20 @@ int Form::one_of(std::string_view key, int value, std::span<const char* const> w
 
 // ---- lists
 
-template <class Write>
-void Form::write_list(std::size_t count, const ListForm& how, Write put) {
+void Form::write_list(std::size_t count, const ListForm& how,
+                      const std::function<void(std::size_t)>& write) {
+  if (mode_ == Mode::schema) return type("array");
   out_->raw("[");
   for (std::size_t i = 0; i < count; ++i) {
     if (style_ == Style::indented) {
       out_->raw(i == 0 ? "" : ",");
       break_line(depth_ + 2);
-    } else if (!how.indent.empty()) {
+    } else if (style_ == Style::by_hand && !how.indent.empty()) {
       out_->raw(i == 0 ? "\n" : ",\n").raw(how.indent);
     } else if (i > 0) {
-      out_->raw(how.between);
+      out_->raw(style_ == Style::compact ? "," : how.between);
     }
-    put(i);
+    write(i);
   }
   if (style_ == Style::indented && count > 0) break_line(depth_ + 1);
   out_->raw("]");
@@ -321,6 +390,29 @@ void Form::notes(std::string_view key, std::vector<std::string>& all, const List
       });
 }
 
+void Form::texts(std::string_view key, std::map<std::string, std::string>& values,
+                 std::string_view about) {
+  if (!open(key, about)) return;
+  if (mode_ == Mode::write) {
+    Form object(Mode::write, out_, nullptr, style_, depth_ + 1);
+    out_->raw("{");
+    for (const auto& [name, text] : values) object.told(name, text);
+    out_->raw("}");
+  }
+  if (mode_ == Mode::schema) {
+    type("object");
+    out_->raw(", \"properties\": {}, \"additionalProperties\": {\"type\": \"string\"}");
+  }
+  if (mode_ == Mode::read) {
+    values.clear();
+    for (const auto& [name, text] : in_->object(key).node().members) {
+      if (text.kind != Node::Kind::string) in_->refuse(text, "must be text");
+      values[name] = text.text;
+    }
+  }
+  close();
+}
+
 // ---- objects
 
 // Of an object that may be null: whether it is, and that is all there is to do.
@@ -350,6 +442,11 @@ void Form::nested(std::string_view key, std::string_view about, Walker walker) {
 void Form::each(std::string_view key, std::size_t count, const ListForm& how,
                 std::string_view about, Walker walker) {
   if (!open(key, about)) return;
+  const bool none = mode_ == Mode::read ? !in_->known(key) : count == 0;
+  if (field_.or_null && none) {
+    if (mode_ == Mode::write) out_->raw("null");
+    if (mode_ != Mode::schema) return;
+  }
   if (mode_ == Mode::write)
     write_list(count, how, [&](std::size_t i) {
       Form item(Mode::write, out_, nullptr, style_, depth_ + 1);
@@ -405,7 +502,8 @@ std::string Form::write(Walker walker, Style style) {
   JsonWriter out;
   Form root(Mode::write, &out, nullptr, style, -1);
   root.write_object(walker, 0);
-  return out.raw("\n").take();
+  if (style != Style::compact) out.raw("\n");
+  return out.take();
 }
 
 void Form::read(Fields& fields, Walker walker, std::size_t index) {

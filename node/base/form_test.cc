@@ -249,5 +249,115 @@ TEST(Form, TheSchemaKnowsEveryKindOfField) {
   EXPECT_EQ(properties["corner"]["required"], nlohmann::json::parse(R"(["x"])"));
 }
 
+// ---- kinds of one object, what is there together, what is told
+
+struct Opened {
+  std::string who;
+  std::optional<Watts> limit;
+  bool operator==(const Opened&) const = default;
+};
+struct Closed {
+  int status = 0;
+  bool operator==(const Closed&) const = default;
+};
+
+struct Event {
+  std::variant<Opened, Closed> what;
+  std::map<std::string, std::string> labels;
+  std::string said;
+  std::string service;
+  int batch = 0;
+  std::vector<Corner> path;
+  bool operator==(const Event&) const = default;
+};
+
+void describe_opened(Form& f, Opened& one) {
+  f.name("who", one.who, "opened it");
+  f.number("limit_w", one.limit, kPositive, "of power");
+}
+void describe_closed(Form& f, Closed& one) { f.integer("status", one.status, {.high = 9}, "exit"); }
+
+void describe(Form& f, Event& event) {
+  f.closed();
+  f.variant("what", event.what, {"opened", "closed"}, "happened", describe_opened,
+            describe_closed);
+  f.texts("labels", event.labels, "by name");
+  f.quote("said", event.said, "by a driver");
+  f.told("loud", event.said.size() > 3, "said much");
+  const auto inside = [&](Form& item, Corner& corner) {
+    describe(item, corner);
+    if (item.reading() && event.path.size() > 2)
+      item.reading()->refuse(item.reading()->node(), "too many");
+  };
+  f.or_null().list("path", event.path, inside, {}, "null: it did not move");
+  if (!f.given("service", !event.service.empty())) return;
+  f.name("service", event.service, "that ran");
+  f.integer("batch", event.batch, kNotNegative, "its batch");
+}
+
+const Event kOpened{.what = Opened{"a", Watts{300}}, .labels = {{"k", "v"}}, .said = "x\ny",
+                    .service = "s", .batch = 4, .path = {{1, true}}};
+
+TEST(Form, KindsAndPartsAreWrittenAndReadBack) {
+  EXPECT_EQ(line_form(kOpened, describe),
+            R"({"what": "opened", "who": "a", "limit_w": 300, "labels": {"k": "v"}, )"
+            "\"said\": \"x\uFFFDy\", \"loud\": false, "
+            R"("path": [{"x": 1, "round": true}], "service": "s", "batch": 4})");
+  EXPECT_EQ(line_form(Event{.what = Closed{3}, .labels = {}, .said = {}, .service = {}, .path = {}},
+                      describe),
+            R"({"what": "closed", "status": 3, "labels": {}, "said": null, "loud": false, )"
+            R"("path": null})");
+  Event again = kOpened;
+  again.said = "x\uFFFDy";
+  for (const Event& event : {again, Event{.what = Closed{3}, .labels = {}, .said = {},
+                                          .service = {}, .path = {}}})
+    EXPECT_EQ(read_form<Event>("e", write_form(event, describe), describe).value(), event);
+}
+
+TEST(Form, KindsAndPartsAreRefusedWhereTheyDoNotFit) {
+  const auto fault = [](std::string_view piece, std::string_view other) {
+    std::string text = line_form(kOpened, describe);
+    text.replace(text.find(piece), piece.size(), other);
+    const auto event = read_form<Event>("e", text, describe);
+    return event ? "accepted" : event.error().message;
+  };
+  EXPECT_EQ(fault("opened", "broken"), "'what' is 'broken', must be 'opened' or 'closed'");
+  EXPECT_EQ(fault("opened", "closed"), "'status' is missing");
+  EXPECT_EQ(fault("\"v\"", "7"), "must be text");
+  EXPECT_EQ(fault("\"service\"", "\"servic\""), "unknown key 'servic'; did you mean 'service'?");
+  EXPECT_EQ(fault(", \"batch\": 4", ""), "'batch' is missing");
+  EXPECT_EQ(fault("[{", "[{\"x\": 2}, {\"x\": 2}, {"), "too many");
+  EXPECT_EQ(fault("\"loud\": false", "\"loud\": 7"), "accepted");  // told alone
+}
+
+TEST(Form, TheSchemaDemandsNothingThatOnlyOneKindHas) {
+  const auto schema = nlohmann::json::parse(schema_form<Event>("Event", "one", describe));
+  EXPECT_EQ(schema["required"], nlohmann::json::parse(R"(["what", "labels", "path"])"));
+  for (const char* key : {"who", "limit_w", "status", "labels", "said", "loud", "path", "batch"})
+    EXPECT_TRUE(schema["properties"].contains(key)) << key;
+  EXPECT_EQ(schema["properties"]["path"]["type"], nlohmann::json::parse(R"(["array", "null"])"));
+  EXPECT_EQ(schema["properties"]["loud"]["type"], "boolean");
+}
+
+TEST(Form, WhatIsToldAloneIsWrittenInEveryStyle) {
+  const std::vector<double> sizes{1, 2.5};
+  const auto tell = [&](Form& f) {
+    f.told("seed", std::uint64_t{18446744073709551615u});
+    f.told("none", std::optional<int>());
+    f.line(" ").told("rows", std::vector<std::vector<double>>{sizes, {}});
+    f.rows("items", sizes, [](Form& row, double size) { row.told("mm", size); }, {.indent = "  "});
+    f.told_object("inner", [](Form& of) { of.told("yes", true); });
+    f.embedded("plan", "{\"a\": 1}\n");
+  };
+  EXPECT_EQ(write_form(tell), R"({"seed": 18446744073709551615, "none": null,
+ "rows": [[1, 2.5], []], "items": [
+  {"mm": 1},
+  {"mm": 2.5}], "inner": {"yes": true}, "plan": {"a": 1}}
+)");
+  EXPECT_EQ(write_form(tell, Form::Style::compact),
+            R"({"seed":18446744073709551615,"none":null,"rows":[[1,2.5],[]],)"
+            R"("items":[{"mm":1},{"mm":2.5}],"inner":{"yes":true},"plan":{"a": 1}})");
+}
+
 }  // namespace
 }  // namespace partita

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/document.h"
 #include "base/unicode.h"
 
 namespace partita {
@@ -31,5 +32,25 @@ JsonWriter& JsonWriter::number(double value) {
 }
 
 JsonWriter& JsonWriter::number(long value) { return raw(fmt::to_string(value)); }
+
+JsonWriter& JsonWriter::value(const Node& node) {
+  const char* between = "";
+  switch (node.kind) {
+    case Node::Kind::null: return raw("null");
+    case Node::Kind::boolean: return boolean(node.boolean);
+    case Node::Kind::number: return number(node.number);
+    case Node::Kind::string: return string(node.text);
+    case Node::Kind::list:
+      raw("[");
+      for (const Node& item : node.items) raw(std::exchange(between, ",")).value(item);
+      return raw("]");
+    case Node::Kind::object:
+      raw("{");
+      for (const Node::Member& member : node.members)
+        raw(std::exchange(between, ",")).string(member.key).raw(":").value(member.value);
+      return raw("}");
+  }
+  return *this;
+}
 
 }  // namespace partita

@@ -1,5 +1,5 @@
-// Writes JSON piece by piece, in the order and line breaks of its caller. Used by the forms of
-// every module. Limit: punctuation is the caller's; nothing checks that the result is JSON.
+// Writes JSON piece by piece, in the order and line breaks of its caller, which is base/form.h.
+// Limit: punctuation is the caller's; nothing checks that the result is JSON.
 #pragma once
 
 #include <string>
@@ -7,6 +7,8 @@
 #include <utility>
 
 namespace partita {
+
+class Node;
 
 class JsonWriter {
  public:
@@ -20,19 +22,8 @@ class JsonWriter {
   JsonWriter& number(double value);
   JsonWriter& number(long value);
   JsonWriter& boolean(bool value) { return raw(value ? "true" : "false"); }
-  // Items one to a line, separated by commas.
-  template <class Items, class Write>
-  JsonWriter& list(const Items& items, std::string_view indent, Write write) {
-    text_ += '[';
-    bool first = true;
-    for (const auto& item : items) {
-      raw(first ? "\n" : ",\n").raw(indent);
-      write(item);
-      first = false;
-    }
-    text_ += ']';
-    return *this;
-  }
+  // The value without blanks.
+  JsonWriter& value(const Node& node);
   std::string take() { return std::move(text_); }
 
  private:

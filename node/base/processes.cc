@@ -16,11 +16,10 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/child.h"
 #include "base/descriptor.h"
 #include "base/hash.h"
 #include "base/parse_number.h"
-
-extern char** environ;
 
 namespace partita {
 namespace {
@@ -63,24 +62,6 @@ int file_of(const std::string& text) {
     return -1;
   }
   return fd;
-}
-
-// Our environment with `added` over it, as "NAME=value".
-std::vector<std::string> environment_with(const std::map<std::string, std::string>& added) {
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (!added.contains(text.substr(0, text.find('=')))) all.push_back(text);
-  }
-  for (const auto& [name, value] : added) all.push_back(name + "=" + value);
-  return all;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  for (std::string& text : texts) all.push_back(text.data());
-  all.push_back(nullptr);
-  return all;
 }
 
 // A session of its own, so that neither the terminal's signals nor its end reach the process;
@@ -201,7 +182,7 @@ std::optional<int> RealProcesses::end_of(Pid pid, const Process& process) {
   if (!process.daemon) ::kill(-id, SIGKILL);
   int status = 0;
   if (::waitpid(id, &status, 0) != id) return kUnknownStatus;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return exit_status(status);
 }
 
 std::vector<ProcessExit> RealProcesses::exited() {

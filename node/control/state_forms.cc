@@ -3,6 +3,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "act/change_forms.h"
+
 namespace partita::control {
 namespace {
 
@@ -10,7 +12,6 @@ constexpr Range kIds{.high = 1e9};
 constexpr Range kPids{.high = 4294967295.0};
 constexpr Range kSlices{.high = 1023};
 constexpr Range kCounts{.high = 1e6};
-constexpr Range kShares{.high = 1 + 1e-6};
 constexpr std::size_t kMostInstances = 64;
 constexpr std::size_t kMostGpus = 1'000'000;
 
@@ -56,13 +57,6 @@ void describe_gpu_state(Form& f, device::GpuState& gpu) {
 
 // ---- a change ----
 
-void place_fields(Form& f, actuate::Place& place) {
-  f.integer("gpu", place.gpu, kIds, "the driver's index");
-  f.note("gpu_uuid", place.gpu_uuid, "of the GPU");
-  f.note("profile", place.profile, "catalogue name");
-  f.integer("start", place.start, kSlices, "first memory slice");
-}
-
 void segment_fields(Form& f, actuate::Segment& segment) {
   const bool runs = segment != actuate::Segment{};
   f.optional(runs).note("service", segment.service, "that runs there; missing: none");
@@ -73,7 +67,7 @@ void segment_fields(Form& f, actuate::Segment& segment) {
 }
 
 void describe_present(Form& f, actuate::Present& one) {
-  place_fields(f, one.place);
+  actuate::describe_place(f, one.place);
   f.integer("gi_id", one.gi_id, kIds, "of the GPU instance");
   f.note("uuid", one.uuid, "of its MIG device");
   segment_fields(f, one.segment);
@@ -82,7 +76,7 @@ void describe_present(Form& f, actuate::Present& one) {
 }
 
 void describe_creation(Form& f, actuate::Creation& one) {
-  place_fields(f, one.place);
+  actuate::describe_place(f, one.place);
   segment_fields(f, one.segment);
 }
 
@@ -94,41 +88,22 @@ void describe_reassignment(Form& f, actuate::Reassignment& one) {
 }
 
 void describe_move(Form& f, actuate::Move& one) {
-  place_fields(f, one.to.place);
+  actuate::describe_place(f, one.to.place);
   segment_fields(f, one.to.segment);
   f.object("from", one.from, describe_present, "where it was");
 }
 
 void describe_step(Form& f, actuate::Step& step) {
-  f.word("op", step.kind,
-         {"enable_mig", "create_instance", "create_compute", "start", "stop", "drain",
-          "destroy_compute", "destroy_instance"},
-         "what is done");
-  place_fields(f, step.place);
+  actuate::describe_step_kind(f, step.kind);
+  actuate::describe_place(f, step.place);
   segment_fields(f, step.segment);
   f.optional(step.temporary).boolean("temporary", step.temporary, "of a stand-in");
   f.number("predicted_s", step.predicted.value, kNotNegative, "of driver time");
 }
 
-void describe_affected(Form& f, actuate::Affected& one) {
-  f.note("name", one.service, "of the service");
-  f.number("unavailable_s", one.unavailable.value, kNotNegative, "with nothing running");
-  f.number("below_s", one.below.value, kNotNegative, "below its minimum");
-  f.number("least_available", one.least, kShares, "share of its capacity, at any moment");
-  f.optional(!one.why_below.empty()).note("why", one.why_below, "why it goes below");
-}
-
 void describe_blocker(Form& f, actuate::Blocker& one) {
   f.object("instance", one.instance, describe_present, "that must be destroyed");
   f.object("holder", one.holder, describe_holder, "process that Partita does not run");
-}
-
-void describe_counts(Form& f, plan::Changes& counts) {
-  f.integer("kept", counts.kept, kIds, "instances that stay as they are");
-  f.integer("restarted", counts.restarted, kIds, "stay, with other processes");
-  f.integer("moved", counts.moved, kIds, "are created elsewhere");
-  f.integer("created", counts.created, kIds, "are new");
-  f.integer("removed", counts.removed, kIds, "go");
 }
 
 constexpr ListForm kRows{.indent = "        "};
@@ -153,9 +128,10 @@ void describe_change(Form& f, actuate::Change& change) {
   f.list("move", change.move, describe_move, kRows, "pairs out of destroy and create");
   f.list("temporary", change.temporary, describe_creation, kRows, "stand-ins");
   f.list("steps", change.steps, describe_step, kRows, "in order");
-  f.list("affected_services", change.affected, describe_affected, kRows, "how far they go down");
+  f.list("affected_services", change.affected, actuate::describe_affected, kRows,
+         "how far they go down");
   f.list("blockers", change.blockers, describe_blocker, kRows, "what is in the way");
-  f.object("changes", change.changes, describe_counts, "counted as planners count");
+  f.object("changes", change.changes, actuate::describe_counts, "counted as planners count");
   f.integer("kept_gpcs", change.kept_gpcs, kIds, "compute slices that stay untouched");
   f.number("predicted_s", change.predicted.value, kNotNegative, "of driver time");
   f.notes("explanation", change.explanation, kRows, "a sentence for each decision");

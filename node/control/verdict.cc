@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json_writer.h"
 
 namespace partita::control {
 namespace {
@@ -247,25 +246,17 @@ void describe_verdict(Form& f, ServiceVerdict& verdict) {
   f.number("can_carry_rps", verdict.can_carry_rps, kNotNegative, "by the workers that are ready");
 }
 
-std::string verdict_members(const std::vector<ServiceVerdict>& verdicts) {
-  JsonWriter out;
-  out.raw(",\n  \"services\": ");
-  out.list(verdicts, "    ", [&](const ServiceVerdict& one) {
-    std::string text = write_form(one, [](Form& f, ServiceVerdict& verdict) {
-      f.note("name", verdict.service, "of the service");
-      describe_verdict(f, verdict);
-    });
-    while (text.ends_with('\n')) text.pop_back();
-    out.raw(text);
-  });
-  return out.take();
+void describe_verdicts(Form& f, std::vector<ServiceVerdict>& verdicts) {
+  const auto named = [](Form& form, ServiceVerdict& verdict) {
+    form.note("name", verdict.service, "of the service");
+    describe_verdict(form, verdict);
+  };
+  f.list("services", verdicts, named, {.indent = "    "}, "whether each is served");
 }
 
-std::string age_members(std::int64_t read_ms, const std::string& fault) {
-  JsonWriter out;
-  out.raw(",\n  \"as_of\": ").string(utc_text(read_ms));
-  if (!fault.empty()) out.raw(",\n  \"fault\": ").string(fault);
-  return out.take();
+void tell_age(Form& f, std::int64_t read_ms, const std::string& fault) {
+  f.told("as_of", utc_text(read_ms));
+  f.optional(!fault.empty()).told("fault", fault);
 }
 
 std::vector<plan::Service> services_of(const actuate::Assignment& assignment) {

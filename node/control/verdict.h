@@ -76,8 +76,8 @@ std::vector<ServiceVerdict> judge_services(const VerdictGround& ground, std::int
 void describe_verdict(Form& f, ServiceVerdict& verdict);
 // Fields of the document NodeState beside those of the node: `services`, and where what was read of
 // the node is old (device::state_json takes them over).
-std::string verdict_members(const std::vector<ServiceVerdict>& verdicts);
-std::string age_members(std::int64_t read_ms, const std::string& fault);
+void describe_verdicts(Form& f, std::vector<ServiceVerdict>& verdicts);
+void tell_age(Form& f, std::int64_t read_ms, const std::string& fault);
 
 // The services that an assignment tells of, where nobody has said what is wanted.
 std::vector<plan::Service> services_of(const actuate::Assignment& assignment);

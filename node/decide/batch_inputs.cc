@@ -63,10 +63,22 @@ Result<void> add_gpus(GpuList& list, const hw::GpuModel& model, int count) {
   return {};
 }
 
+Result<plan::Reconfigurer> reconfigurer_of(const std::string& name, int gpus_per_node) {
+  using Of = plan::Reconfigurer::Of;
+  if (name != "node" && name != "gpu") {
+    return bad_input("--reconfigurer", fmt::format("'{}' is neither node nor gpu", name));
+  }
+  if (gpus_per_node < 1 || gpus_per_node > plan::kMaxBatchGpus) {
+    return bad_input("--gpus-per-node",
+                     fmt::format("{} is not from 1 to {}", gpus_per_node, plan::kMaxBatchGpus));
+  }
+  return plan::Reconfigurer{name == "node" ? Of::node : Of::gpu, gpus_per_node};
+}
+
 // The GPUs of a schedule; its model names become the catalogue's.
 Result<GpuList> gpus_of(plan::BatchSchedule& schedule, const hw::Catalogue& catalogue,
                         const std::string& file) {
-  GpuList list;
+  GpuList list{.models = {}, .gpus = {}, .reconfigurer = schedule.reconfigurer};
   for (std::string& name : schedule.gpu_models) {
     const Result<const hw::GpuModel*> model = catalogue.get(name);
     if (!model) return bad_input(file, model.error().message);
@@ -85,7 +97,9 @@ Result<GpuList> load_gpus(Files& files, const GpuNames& names) {
   if (!entries) return failed(entries.error());
   const Result<hw::Catalogue> catalogue = load_catalogue(files, names.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  GpuList list;
+  const auto reconfigurer = reconfigurer_of(names.reconfigurer, names.gpus_per_node);
+  if (!reconfigurer) return failed(reconfigurer.error());
+  GpuList list{.models = {}, .gpus = {}, .reconfigurer = *reconfigurer};
   for (const GpuEntry& entry : *entries) {
     const Result<const hw::GpuModel*> model = catalogue->get(entry.name);
     if (!model) return bad_input("--gpu", model.error().message);
@@ -97,7 +111,10 @@ Result<GpuList> load_gpus(Files& files, const GpuNames& names) {
 Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks, const GpuList& gpus) {
   const Result<std::string> text = read_input(files, "--tasks", tasks);
   if (!text) return failed(text.error());
-  return forms::parse_tasks(tasks, *text, gpus.models, gpus.gpus);
+  Result<plan::BatchProblem> problem =
+      forms::parse_tasks(tasks, *text, gpus.models, gpus.gpus);
+  if (problem) problem->reconfigurer = gpus.reconfigurer;
+  return problem;
 }
 
 Result<JudgedSchedule> load_schedule(Files& files, const ScheduleFiles& inputs) {
@@ -107,8 +124,13 @@ Result<JudgedSchedule> load_schedule(Files& files, const ScheduleFiles& inputs) 
   if (!schedule) return failed(schedule.error());
   const Result<hw::Catalogue> catalogue = load_catalogue(files, inputs.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  const Result<GpuList> gpus = gpus_of(*schedule, *catalogue, inputs.schedule);
+  Result<GpuList> gpus = gpus_of(*schedule, *catalogue, inputs.schedule);
   if (!gpus) return failed(gpus.error());
+  if (!inputs.reconfigurer.empty()) {
+    const auto asked = reconfigurer_of(inputs.reconfigurer, gpus->reconfigurer.gpus_per_node);
+    if (!asked) return failed(asked.error());
+    gpus->reconfigurer = *asked;
+  }
   Result<plan::BatchProblem> problem = load_batch(files, inputs.tasks, *gpus);
   if (!problem) return failed(problem.error());
   auto verdict = verify::judge(*problem, *std::move(schedule));

@@ -17,12 +17,15 @@ struct GpuNames {
   std::string gpu;  // "A30-24GB", or "A100-80GB:2,A30-24GB:4"
   int gpus = 1;     // of a single model
   std::string catalogue;
+  std::string reconfigurer = "node";  // or "gpu"
+  int gpus_per_node = plan::kGpusPerNode;
 };
 
 // GPU models, each once, and per GPU the index of its model, in the order of the list.
 struct GpuList {
   std::vector<hw::GpuModel> models;
   std::vector<int> gpus;
+  plan::Reconfigurer reconfigurer = {};
 };
 
 Result<GpuList> load_gpus(Files& files, const GpuNames& names);
@@ -32,6 +35,7 @@ Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks, co
 
 struct ScheduleFiles {
   std::string schedule, tasks, catalogue;  // paths
+  std::string reconfigurer = {};           // "node", "gpu"; empty: as the schedule says
 };
 
 // A schedule, GPU models by their catalogue names, with the problem that it claims to solve.

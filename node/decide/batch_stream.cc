@@ -48,7 +48,7 @@ std::vector<Submission> by_release(std::vector<plan::Task> tasks) {
 Result<Stream> stream_of(std::vector<plan::BatchProblem> batches, const GpuList& gpus,
                          bool online) {
   make_names_unique(batches);
-  Stream stream{{{}, gpus.models, gpus.gpus}, {}, !online};
+  Stream stream{{{}, gpus.models, gpus.gpus, gpus.reconfigurer}, {}, !online};
   std::vector<plan::Task>& all = stream.problem.tasks;
   for (plan::BatchProblem& batch : batches) {
     if (!online) stream.submissions.push_back({batch.tasks, 0});
@@ -63,7 +63,7 @@ Result<Stream> stream_of(std::vector<plan::BatchProblem> batches, const GpuList&
 Result<Streamed> play(const Stream& stream, const planners::batch::StreamOptions& options,
                       const std::function<double()>& cpu_ms) {
   const plan::BatchProblem& problem = stream.problem;
-  auto scheduler = OnlineScheduler::create(problem.models, problem.gpus, options);
+  auto scheduler = OnlineScheduler::create(problem, options);
   if (!scheduler) return bad_input("--gpu", scheduler.error().message);
   const double before = cpu_ms ? cpu_ms() : 0;
   for (const Submission& submission : stream.submissions) {

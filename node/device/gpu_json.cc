@@ -16,85 +16,21 @@ constexpr Range kIds{.high = 1e9};
 constexpr Range kPids{.high = 4294967295.0};
 constexpr Range kSlices{.high = 1023};
 constexpr Range kSizes{.low = 1, .high = 1023};
+constexpr Range kProcesses{.high = 1e6};
+constexpr int kNoId = -1;  // none was given
 
-// ---- writing ----
-
-// Items on one line.
-template <class Items, class Write>
-void write_row(JsonWriter& out, const Items& items, Write write) {
-  out.raw("[");
-  bool first = true;
-  for (const auto& item : items) {
-    if (!first) out.raw(", ");
-    write(item);
-    first = false;
-  }
-  out.raw("]");
+void describe_holder(Form& f, Holder& holder) {
+  f.whole("pid", holder.pid, kPids, "of a process");
+  f.quote("name", holder.name, "null where the driver does not tell");
 }
 
-void write_holders(JsonWriter& out, const std::vector<Holder>& holders) {
-  write_row(out, holders, [&](const Holder& holder) {
-    out.raw("{\"pid\": ").number(static_cast<long>(holder.pid)).raw(", \"name\": ");
-    write_text(out, holder.name);
-    out.raw("}");
-  });
-}
-
-void write_compute(JsonWriter& out, const ComputeInstance& compute) {
-  out.raw("{\"ci_id\": ").number(long{compute.ci_id});
-  out.raw(", \"gpcs\": ").number(long{compute.gpcs});
-  out.raw(", \"uuid\": ");
-  write_text(out, compute.uuid);
-  out.raw("}");
-}
-
-void write_instance(JsonWriter& out, const Instance& instance, const Occupants& occupants) {
-  out.raw("{\"profile\": ").string(instance.profile);
-  out.raw(", \"start\": ").number(long{instance.start});
-  out.raw(", \"size\": ").number(long{instance.size});
-  out.raw(", \"gpcs\": ").number(long{instance.gpcs});
-  out.raw(", \"profile_id\": ").number(long{instance.profile_id});
-  out.raw(", \"gi_id\": ").number(long{instance.gi_id});
-  out.raw(", \"uuid\": ");
-  write_text(out, instance.uuid());
-  out.raw(", \"busy\": ").boolean(instance.busy());
-  out.raw(", \"compute\": ");
-  write_row(out, instance.compute, [&](const ComputeInstance& c) { write_compute(out, c); });
-  out.raw(", \"holders\": ");
-  write_holders(out, instance.holders);
-  const auto occupant = occupants.find(instance.uuid());
-  if (!instance.uuid().empty() && occupant != occupants.end()) {
-    out.raw(", \"service\": ").string(occupant->second.service);
-    out.raw(", \"batch\": ").number(long{occupant->second.batch});
-    out.raw(", \"processes\": ").number(long{occupant->second.processes});
-  }
-  out.raw("}");
-}
-
-// ---- reading ----
-
-// Missing is `otherwise`.
-int read_integer(Fields& in, std::string_view key, Range range, int otherwise) {
-  return in.has(key) ? in.integer(key, range) : otherwise;
-}
-bool read_boolean(Fields& in, std::string_view key, bool otherwise) {
-  return in.has(key) ? in.boolean(key) : otherwise;
-}
-
-std::vector<Holder> read_holders(Fields& in) {
-  std::vector<Holder> holders;
-  if (in.has("holders")) {
-    for (const Node& item : in.list("holders", kMaxHolders)) {
-      Fields holder(in, item);
-      const auto pid = static_cast<std::int64_t>(holder.number("pid", kPids));
-      holders.push_back({.pid = pid, .name = read_text(holder, "name")});
-      if (in.error()) break;
-    }
-  } else if (in.has("busy") && in.boolean("busy")) {
-    holders.push_back({});
-  }
+// `busy` without holders is a holder of pid 0.
+void describe_holders(Form& f, std::vector<Holder>& holders) {
+  f.optional().list("holders", holders, describe_holder, {.most = kMaxHolders}, "by pid");
+  Fields* const in = f.reading();
+  if (!in) return;
+  if (!in->has("holders") && in->has("busy") && in->boolean("busy")) holders.push_back({});
   std::ranges::stable_sort(holders, {}, &Holder::pid);
-  return holders;
 }
 
 // What the catalogue says about the instance's profile, where the document does not.
@@ -107,59 +43,67 @@ void complete(Fields& in, const hw::GpuModel* model, Instance& instance) {
                 fmt::format("'{}' is missing, and the catalogue does not know the profile '{}' "
                             "of this GPU",
                             key, utf8(printable(instance.profile))));
-  instance.size = read_integer(in, "size", kSizes, known ? known->size : 1);
-  instance.gpcs = read_integer(in, "gpcs", kSlices, known ? known->gpcs : 0);
-  instance.profile_id = read_integer(in, "profile_id", kIds, known ? known->profile_id : 0);
+  instance.gi_id = kNoId;
+  if (!known) return;
+  instance.size = known->size;
+  instance.gpcs = known->gpcs;
+  instance.profile_id = known->profile_id;
 }
 
-std::vector<ComputeInstance> read_compute(Fields& in, const Instance& instance,
-                                          const std::string& made_up) {
-  if (!in.has("compute"))
-    return {{.ci_id = 0,
-             .gpcs = instance.gpcs,
-             .uuid = in.known("uuid") ? read_text(in, "uuid") : made_up}};
-  std::vector<ComputeInstance> compute;
-  for (const Node& item : in.list("compute", kMaxInstances)) {
-    Fields one(in, item);
-    compute.push_back({.ci_id = one.integer("ci_id", kIds),
-                       .gpcs = one.integer("gpcs", kSlices),
-                       .uuid = read_text(one, "uuid")});
-  }
-  std::ranges::stable_sort(compute, {}, &ComputeInstance::ci_id);
-  return compute;
-}
-
-void read_occupant(Fields& in, const Instance& instance, Occupants& occupants) {
-  constexpr Range kCounts{.high = 1e6};
-  if (!in.known("service")) return;
-  const Occupant occupant{.service = in.name("service"),
-                          .batch = read_integer(in, "batch", kCounts, 0),
-                          .processes = read_integer(in, "processes", kCounts, 0)};
+void describe_occupant(Form& f, const Instance& instance, Occupants& occupants) {
+  Fields* const in = f.reading();
+  const auto found = occupants.find(instance.uuid());
+  const bool runs = found != occupants.end() && !instance.uuid().empty();
+  if (!f.when(in ? in->known("service") : runs)) return;
+  Occupant occupant = in || !runs ? Occupant{} : found->second;
+  f.name("service", occupant.service, "that runs there");
+  f.optional().integer("batch", occupant.batch, kProcesses, "largest batch");
+  f.optional().integer("processes", occupant.processes, kProcesses, "that share it");
+  if (!in) return;
   if (instance.uuid().empty()) {
-    in.refuse("service", "a service is on an instance that has no compute instance with a uuid");
+    in->refuse("service", "a service is on an instance that has no compute instance with a uuid");
   } else if (!occupants.emplace(instance.uuid(), occupant).second) {
-    in.refuse("service", fmt::format("the device '{}' is listed twice", instance.uuid()));
+    in->refuse("service", fmt::format("the device '{}' is listed twice", instance.uuid()));
   }
 }
 
-constexpr int kNoId = -1;  // none was given
+struct InstanceForm {
+  const GpuState& gpu;
+  const hw::GpuModel* model;
+  Occupants& occupants;
 
-Instance read_instance(Fields in, GpuDocument& document, const hw::GpuModel* model) {
-  Instance instance;
-  instance.profile = in.name("profile");
-  instance.start = in.integer("start", kSlices);
-  complete(in, model, instance);
-  instance.gi_id = read_integer(in, "gi_id", kIds, kNoId);
-  instance.compute = read_compute(
-      in, instance, fmt::format("MIG-gpu{}-start{}", document.gpu.index, instance.start));
-  instance.holders = read_holders(in);
-  read_occupant(in, instance, document.occupants);
-  return instance;
-}
+  void operator()(Form& f, Instance& one) const {
+    Fields* const in = f.reading();
+    f.name("profile", one.profile, "catalogue name");
+    f.integer("start", one.start, kSlices, "first memory slice");
+    if (in) complete(*in, model, one);
+    f.optional().integer("size", one.size, kSizes, "memory slices");
+    f.optional().integer("gpcs", one.gpcs, kSlices, "compute slices");
+    f.optional().integer("profile_id", one.profile_id, kIds, "the driver's");
+    f.optional().integer("gi_id", one.gi_id, kIds, "of the GPU instance");
+    std::string uuid = one.uuid();
+    f.quote("uuid", uuid, "of its MIG device");
+    f.told("busy", one.busy(), "processes hold it");
+    f.optional().list("compute", one.compute, describe_compute, {.most = kMaxInstances},
+                      "by ci_id");
+    if (in && !in->has("compute")) {
+      if (uuid.empty()) uuid = fmt::format("MIG-gpu{}-start{}", gpu.index, one.start);
+      one.compute = {{.ci_id = 0, .gpcs = one.gpcs, .uuid = uuid}};
+    }
+    if (in) std::ranges::stable_sort(one.compute, {}, &ComputeInstance::ci_id);
+    describe_holders(f, one.holders);
+    describe_occupant(f, one, occupants);
+    const auto same = std::ranges::count(gpu.instances, one.gi_id, &Instance::gi_id);
+    if (in && one.gi_id != kNoId && same > 1)
+      in->refuse(in->node(), fmt::format("two instances of this GPU have the gi_id {}", one.gi_id));
+  }
+};
 
 // Who was given no number gets the start, or, where another instance has that, the lowest that is
 // free.
-void number_the_rest(std::vector<Instance>& instances, std::set<int> taken) {
+void number_the_rest(std::vector<Instance>& instances) {
+  std::set<int> taken;
+  for (const Instance& instance : instances) taken.insert(instance.gi_id);
   for (Instance& instance : instances) {
     if (instance.gi_id != kNoId) continue;
     instance.gi_id = instance.start;
@@ -167,81 +111,40 @@ void number_the_rest(std::vector<Instance>& instances, std::set<int> taken) {
   }
 }
 
-void read_instances(Fields& in, GpuDocument& document, const hw::GpuModel* model) {
-  std::set<int> ids;
-  for (const Node& item : in.list("instances", kMaxInstances)) {
-    document.gpu.instances.push_back(read_instance({in, item}, document, model));
-    const int gi_id = document.gpu.instances.back().gi_id;
-    if (gi_id != kNoId && !ids.insert(gi_id).second)
-      in.refuse(item, fmt::format("two instances of this GPU have the gi_id {}", gi_id));
-    if (in.error()) return;
-  }
-  number_the_rest(document.gpu.instances, std::move(ids));
-  std::ranges::sort(document.gpu.instances, [](const Instance& a, const Instance& b) {
-    return std::pair(a.start, a.gi_id) < std::pair(b.start, b.gi_id);
-  });
-}
-
 }  // namespace
 
-void write_text(JsonWriter& out, std::string_view text) {
-  if (text.empty()) {
-    out.raw("null");
-  } else {
-    out.string(utf8(printable(text)));
-  }
+void describe_compute(Form& f, ComputeInstance& compute) {
+  f.integer("ci_id", compute.ci_id, kIds, "of the compute instance");
+  f.integer("gpcs", compute.gpcs, kSlices, "compute slices");
+  f.quote("uuid", compute.uuid, "of the MIG device");
 }
 
-std::string read_text(Fields& in, std::string_view key) {
-  if (!in.known(key)) return {};
-  std::string text = in.text(key);
-  if (utf8(printable(text)) != text)
-    in.refuse(key, fmt::format("'{}' holds characters that cannot be printed", key));
-  return text;
-}
-
-void write_gpu(JsonWriter& out, const GpuState& gpu, const Occupants& occupants) {
-  out.raw("{\"index\": ").number(long{gpu.index}).raw(", \"uuid\": ");
-  write_text(out, gpu.uuid);
-  out.raw(", \"name\": ");
-  write_text(out, gpu.name);
-  out.raw(", \"model\": ");
-  write_text(out, gpu.model);
-  out.raw(", \"pci_device_id\": ");
-  write_text(out, gpu.pci_device_id);
-  out.raw(", \"memory_mib\": ").number(gpu.memory.value);
-  out.raw(",\n     \"mig_capable\": ").boolean(gpu.mig_capable);
-  out.raw(", \"mig_enabled\": ").boolean(gpu.mig_enabled);
-  out.raw(", \"mig_pending\": ").boolean(gpu.mig_pending);
-  out.raw(", \"lost\": ").boolean(gpu.lost).raw(", \"holders\": ");
-  write_holders(out, gpu.holders);
-  out.raw(",\n     \"instances\": ");
-  out.list(gpu.instances, "       ", [&](const Instance& i) { write_instance(out, i, occupants); });
-  out.raw("}");
-}
-
-GpuDocument read_gpu(Fields in, const hw::Catalogue& catalogue) {
-  GpuDocument document;
-  GpuState& gpu = document.gpu;
-  gpu.index = in.integer("index", kIds);
-  if (!in.has("model")) in.refuse("model", "'model' is missing");
-  gpu.model = read_text(in, "model");
+void GpuForm::operator()(Form& f, GpuState& gpu) const {
+  Fields* const in = f.reading();
+  if (in && !in->has("model")) in->refuse("model", "'model' is missing");
+  f.integer("index", gpu.index, kIds, "the driver's");
+  f.quote("uuid", gpu.uuid, "of the GPU");
+  f.quote("name", gpu.name, "the driver's product name");
+  f.quote("model", gpu.model, "catalogue name; null: unknown");
+  f.quote("pci_device_id", gpu.pci_device_id, "as the driver says");
   const hw::GpuModel* model = gpu.model.empty() ? nullptr : catalogue.find(gpu.model);
-  gpu.uuid = read_text(in, "uuid");
-  gpu.name = read_text(in, "name");
-  gpu.pci_device_id = read_text(in, "pci_device_id");
-  if (in.has("memory_mib")) {
-    gpu.memory = Mib{in.number("memory_mib", kNotNegative)};
-  } else if (model) {
-    gpu.memory = model->total_memory.value_or(Mib{});
-  }
-  gpu.mig_capable = read_boolean(in, "mig_capable", true);
-  gpu.mig_enabled = read_boolean(in, "mig_enabled", gpu.mig_capable);
-  gpu.mig_pending = read_boolean(in, "mig_pending", gpu.mig_enabled);
-  gpu.lost = read_boolean(in, "lost", false);
-  gpu.holders = read_holders(in);
-  read_instances(in, document, model);
-  return document;
+  if (in && model) gpu.memory = model->total_memory.value_or(Mib{});
+  f.optional().number("memory_mib", gpu.memory, kNotNegative, "in all");
+  if (in) gpu.mig_capable = true;
+  f.line("     ").optional().boolean("mig_capable", gpu.mig_capable, "can be cut");
+  if (in) gpu.mig_enabled = gpu.mig_capable;
+  f.optional().boolean("mig_enabled", gpu.mig_enabled, "is in MIG mode");
+  if (in) gpu.mig_pending = gpu.mig_enabled;
+  f.optional().boolean("mig_pending", gpu.mig_pending, "the mode after the next reset");
+  f.optional().boolean("lost", gpu.lost, "fell off the bus");
+  describe_holders(f, gpu.holders);
+  f.line("     ").list("instances", gpu.instances, InstanceForm{gpu, model, occupants},
+                       {.most = kMaxInstances, .indent = "       "}, "by start");
+  if (!in || in->error()) return;
+  number_the_rest(gpu.instances);
+  std::ranges::sort(gpu.instances, [](const Instance& a, const Instance& b) {
+    return std::pair(a.start, a.gi_id) < std::pair(b.start, b.gi_id);
+  });
 }
 
 }  // namespace partita::device

@@ -1,5 +1,7 @@
 #include "device/node_driver.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace partita::device {
@@ -7,6 +9,11 @@ namespace partita::device {
 const GpuState* NodeState::find(const std::string& uuid) const {
   const auto found = std::ranges::find(gpus, uuid, &GpuState::uuid);
   return found == gpus.end() ? nullptr : &*found;
+}
+
+std::string to_string(const Holder& holder) {
+  if (holder.is_lease()) return holder.name;
+  return fmt::format("pid {}{}", holder.pid, holder.name.empty() ? "" : " (" + holder.name + ")");
 }
 
 Result<NodeState> read_node(NodeDriver& driver) {

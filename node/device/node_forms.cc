@@ -35,25 +35,50 @@ class Unique {
   std::set<std::string> uuids_;
 };
 
+void tell_unfinished(Form& f, const Unfinished& change) {
+  std::string reason = change.reason.empty() ? "cut short, or under way" : change.reason;
+  f.told("transaction", change.transaction);
+  f.told("kind", change.rollback ? "rollback" : "apply");
+  f.quote("reason", reason, "why it ended");
+}
+
+struct StateForm {
+  const hw::Catalogue& catalogue;
+  const std::optional<Unfinished>& unfinished;
+  const std::function<void(Form&)>& more;
+
+  void operator()(Form& f, StateDocument& document) const {
+    NodeState& state = document.state;
+    f.lines("  ");
+    f.document("NodeState");
+    f.quote("driver", state.driver, "that tells");
+    f.quote("driver_version", state.driver_version, "as the driver says");
+    f.list("gpus", state.gpus, GpuForm{catalogue, document.occupants},
+           {.most = kMaxNodeGpus, .indent = "    "}, "by index");
+    if (unfinished)
+      f.told_object("unfinished", [&](Form& of) { tell_unfinished(of, *unfinished); });
+    if (more) more(f);
+    Fields* const in = f.reading();
+    if (!in || in->error()) return;
+    Unique unique(*in);
+    for (std::size_t i = 0; i < state.gpus.size(); ++i)
+      unique.check(in->node().find("gpus")->items[i], state.gpus[i]);
+    std::ranges::sort(state.gpus, {}, &GpuState::index);
+  }
+};
+
 }  // namespace
 
 std::string state_json(const NodeState& state, const Occupants& occupants,
-                       const std::optional<Unfinished>& unfinished, const std::string& more) {
-  JsonWriter out;
-  out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"NodeState\",\n  \"driver\": ");
-  write_text(out, state.driver);
-  out.raw(",\n  \"driver_version\": ");
-  write_text(out, state.driver_version);
-  out.raw(",\n  \"gpus\": ");
-  out.list(state.gpus, "    ", [&](const GpuState& gpu) { write_gpu(out, gpu, occupants); });
-  if (unfinished) {
-    out.raw(",\n  \"unfinished\": {\"transaction\": ").number(unfinished->transaction);
-    out.raw(", \"kind\": ").string(unfinished->rollback ? "rollback" : "apply");
-    out.raw(", \"reason\": ");
-    write_text(out, unfinished->reason.empty() ? "cut short, or under way" : unfinished->reason);
-    out.raw("}");
-  }
-  return out.raw(more).raw("\n}\n").take();
+                       const std::optional<Unfinished>& unfinished,
+                       const std::function<void(Form&)>& more) {
+  const StateDocument document{state, occupants};
+  return write_form(document, StateForm{hw::builtin_catalogue(), unfinished, more});
+}
+
+std::string state_schema(const std::function<void(Form&)>& more) {
+  return schema_form<StateDocument>("NodeState", "what a driver reads back of a node",
+                                    StateForm{hw::builtin_catalogue(), {}, more});
 }
 
 Result<StateDocument> parse_state(const std::string& file, std::string_view text,
@@ -64,23 +89,7 @@ Result<StateDocument> parse_state(const std::string& file, std::string_view text
 }
 
 Result<StateDocument> read_state(const Document& document, const hw::Catalogue& catalogue) {
-  Fields fields(document);
-  fields.exactly("api_version", "partita/v1");
-  fields.exactly("kind", "NodeState");
-  StateDocument result;
-  result.state.driver = read_text(fields, "driver");
-  result.state.driver_version = read_text(fields, "driver_version");
-  Unique unique(fields);
-  for (const Node& item : fields.list("gpus", kMaxNodeGpus)) {
-    GpuDocument gpu = read_gpu({fields, item}, catalogue);
-    unique.check(item, gpu.gpu);
-    if (fields.error()) break;
-    result.state.gpus.push_back(std::move(gpu.gpu));
-    result.occupants.merge(gpu.occupants);
-  }
-  if (fields.error()) return failed(*fields.error());
-  std::ranges::sort(result.state.gpus, {}, &GpuState::index);
-  return result;
+  return read_form<StateDocument>(document, StateForm{catalogue, {}, {}});
 }
 
 }  // namespace partita::device

@@ -3,6 +3,7 @@
 // shown.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/document.h"
+#include "base/form.h"
 #include "base/result.h"
 #include "device/node_driver.h"
 #include "device/node_state.h"
@@ -38,10 +40,13 @@ struct Unfinished {
 // The document. Per instance: profile, start, size, gpcs, gi_id, uuid, busy, compute, holders, and
 // of its occupant service, batch, processes. parse_state(state_json(s, o)) gives s and o again, but
 // for occupants of devices that are not there and for what in a driver's names cannot be printed.
-// `unfinished` is told and not read, nor is `more`: fields of others, each as `,\n  "key": value`.
+// `unfinished` is told and not read, nor is `more`: fields of others.
 std::string state_json(const NodeState& state, const Occupants& occupants = {},
                        const std::optional<Unfinished>& unfinished = {},
-                       const std::string& more = {});
+                       const std::function<void(Form&)>& more = {});
+
+// Its JSON Schema, with that of `more`.
+std::string state_schema(const std::function<void(Form&)>& more = {});
 
 struct StateDocument {
   NodeState state;

@@ -11,12 +11,17 @@
 
 namespace partita::device {
 
-// A process that uses a GPU or an instance.
+// A process that uses a GPU or an instance; or, with pid 0 and a name, whom the instance is lent to
+// (act/lease).
 struct Holder {
   std::int64_t pid = 0;
   std::string name;  // empty where the driver does not tell
   bool operator==(const Holder&) const = default;
+
+  bool is_lease() const { return pid == 0 && !name.empty(); }
 };
+// "pid 1234 (python)", "lease slurm:42".
+std::string to_string(const Holder& holder);
 
 struct ComputeInstance {
   int ci_id = 0;
@@ -41,6 +46,7 @@ struct Instance {
   // UUID of the first MIG device; empty when there is none.
   std::string uuid() const { return compute.empty() ? std::string{} : compute.front().uuid; }
   bool busy() const { return !holders.empty(); }
+  bool lent() const { return !holders.empty() && holders.front().is_lease(); }
 };
 
 struct GpuState {

@@ -24,7 +24,7 @@ std::string holders_text(const std::vector<Holder>& holders) {
   for (const Holder& holder : holders) {
     if (!text.empty()) text += ", ";
     if (holder.pid == 0) {
-      text += "a process";
+      text += holder.name.empty() ? "a process" : safe(holder.name);
     } else if (holder.name.empty()) {
       text += fmt::format("{}", holder.pid);
     } else {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/append.h"
 #include "base/error_code.h"
 #include "base/nearest.h"
 #include "device/gpu_json.h"
@@ -18,42 +17,32 @@ constexpr Range kArguments{.low = -1e9, .high = 1e9};  // a caller may ask for a
 constexpr std::size_t kMaxProfiles = 1024;
 constexpr std::string_view kFlag = "enabled";  // the one argument that is no number
 
-// ---- writing ----
-
-void write_profile(JsonWriter& out, const ProfileInfo& profile) {
-  out.raw("{\"nvml_enum\": ").number(long{profile.nvml_enum});
-  out.raw(", \"profile_id\": ").number(long{profile.profile_id}).raw(", \"name\": ");
-  write_text(out, profile.name);
-  out.raw(", \"gpcs\": ").number(long{profile.gpcs});
-  out.raw(", \"size\": ").number(long{profile.size});
-  out.raw(", \"sms\": ").number(long{profile.sms});
-  out.raw(", \"memory_mib\": ").number(profile.memory.value);
-  out.raw(", \"max_instances\": ").number(long{profile.max_instances});
-  out.raw(", \"remaining\": ").number(long{profile.remaining});
-  out.raw(fmt::format(", \"starts\": [{}]}}", joined(profile.starts, ", ")));
+void describe_profile(Form& f, ProfileInfo& profile) {
+  f.integer("nvml_enum", profile.nvml_enum, kNumbers, "index in the driver's enumeration");
+  f.integer("profile_id", profile.profile_id, kNumbers, "the driver's");
+  f.quote("name", profile.name, "the driver's");
+  f.integer("gpcs", profile.gpcs, kNumbers, "compute slices");
+  f.integer("size", profile.size, kNumbers, "memory slices");
+  f.integer("sms", profile.sms, kNumbers, "multiprocessors");
+  f.number("memory_mib", profile.memory, kNotNegative, "of an instance");
+  f.integer("max_instances", profile.max_instances, kNumbers, "on one GPU");
+  f.integer("remaining", profile.remaining, kNumbers, "how many more fit now");
+  f.integers("starts", profile.starts, {.high = 1e6}, {.most = kMaxProfiles}, "memory slices");
 }
 
-void describe(Form& f, ClockRange& range) {
+void describe_clocks(Form& f, ClockRange& range) {
   constexpr Range kClocks{.high = 1e6};
-  f.number("low_mhz", range.low.value, kClocks, "");
-  f.number("high_mhz", range.high.value, kClocks, "");
+  f.number("low_mhz", range.low, kClocks, "");
+  f.number("high_mhz", range.high, kClocks, "");
 }
 
-template <class Unit>
-void quantity(Form& f, std::string_view key, std::optional<Unit>& value) {
-  std::optional<double> number;
-  if (value) number = value->value;
-  f.number(key, number, kNumbers, "");
-  if (f.reading() != nullptr && number) value = Unit{*number};
-}
-
-void describe(Form& f, PowerState& state) {
-  quantity(f, "limit_w", state.now.limit);
-  f.object("locked_clocks", state.now.clocks, describe, "");
+void describe_power(Form& f, PowerState& state) {
+  f.number("limit_w", state.now.limit, kNumbers, "");
+  f.object("locked_clocks", state.now.clocks, describe_clocks, "");
   f.boolean("clocks_told", state.clocks_told, "");
-  quantity(f, "default_limit_w", state.default_limit);
-  quantity(f, "least_limit_w", state.least_limit);
-  quantity(f, "most_limit_w", state.most_limit);
+  f.number("default_limit_w", state.default_limit, kNumbers, "");
+  f.number("least_limit_w", state.least_limit, kNumbers, "");
+  f.number("most_limit_w", state.most_limit, kNumbers, "");
   std::vector<int> clocks;
   for (const Mhz clock : state.clocks) clocks.push_back(static_cast<int>(clock.value));
   f.integers("clocks_mhz", clocks, {.high = 1e6}, {.most = kMaxProfiles}, "");
@@ -62,205 +51,115 @@ void describe(Form& f, PowerState& state) {
   for (const int clock : clocks) state.clocks.push_back(Mhz{static_cast<double>(clock)});
 }
 
-// As one line.
-template <class T>
-std::string line_of(const T& value, void (*how)(Form&, T&)) {
-  std::string text = write_form(value, how);
-  text.pop_back();
-  return text;
-}
-
-template <class T>
-T read_object(Fields in, void (*how)(Form&, T&)) {
-  T value;
-  Form::Item<T> item{&value, nullptr, how};
-  if (!in.error()) Form::read(in, {&item, &Form::Item<T>::walk});
-  return value;
-}
-
-struct AnswerWriter {
-  JsonWriter& out;
-
-  void operator()(const Error& error) const {
-    out.raw("{\"code\": ").string(to_string(error.code)).raw(", \"message\": ");
-    write_text(out, error.message);
-    out.raw(", \"context\": ");
-    write_text(out, error.context);
-    out.raw("}");
-  }
-  void operator()(std::monostate) const { out.raw("null"); }
-  void operator()(const DriverInfo& info) const {
-    out.raw("{\"name\": ");
-    write_text(out, info.name);
-    out.raw(", \"version\": ");
-    write_text(out, info.version);
-    out.raw(", \"gpus\": ").number(long{info.gpus}).raw("}");
-  }
-  void operator()(const GpuState& gpu) const { write_gpu(out, gpu, {}); }
-  void operator()(const std::vector<ProfileInfo>& profiles) const {
-    out.list(profiles, "      ", [&](const ProfileInfo& profile) { write_profile(out, profile); });
-  }
-  void operator()(ModeChange change) const {
-    out.string(change == ModeChange::done ? "done" : "pending_reset");
-  }
-  void operator()(const telemetry::GpuSample& sample) const {
-    out.raw(line_of(sample, telemetry::describe_gpu));
-  }
-  void operator()(const PowerState& state) const { out.raw(line_of<PowerState>(state, describe)); }
-  void operator()(int gi_id) const { out.number(long{gi_id}); }
-  void operator()(const ComputeInstance& compute) const {
-    out.raw("{\"ci_id\": ").number(long{compute.ci_id});
-    out.raw(", \"gpcs\": ").number(long{compute.gpcs}).raw(", \"uuid\": ");
-    write_text(out, compute.uuid);
-    out.raw("}");
-  }
-};
-
-void write_call(JsonWriter& out, const RecordedCall& recorded) {
-  const Call& call = recorded.call;
-  out.raw("{\"call\": ").string(name_of(call.method));
-  const std::vector<std::string_view> names = argument_names(call.method);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    out.raw(", ").string(names[i]).raw(": ");
-    if (names[i] == kFlag) {
-      out.boolean(call.arguments[i] != 0);
-    } else {
-      out.number(long{call.arguments[i]});
-    }
-  }
-  out.raw(std::holds_alternative<Error>(recorded.answer) ? ", \"error\": " : ", \"answer\": ");
-  std::visit(AnswerWriter{out}, recorded.answer);
-  out.raw("}");
-}
-
-// ---- reading ----
-
-Error read_error(Fields in) {
-  Error error;
-  const std::string word = in.text("code");
+void describe_error(Form& f, Error& error) {
+  std::string word = to_string(error.code);
+  f.text("code", word, "as errors are called");
+  f.quote("message", error.message, "a sentence");
+  f.quote("context", error.context, "where");
+  Fields* const in = f.reading();
   const auto code = parse_error_code(word);
-  if (!code)
-    in.refuse("code", fmt::format("unknown error code '{}'{}", word,
-                                  did_you_mean(word, error_code_words())));
+  if (in && !code)
+    in->refuse("code", fmt::format("unknown error code '{}'{}", word,
+                                   did_you_mean(word, error_code_words())));
   error.code = code.value_or(ErrorCode::environment);
-  error.message = read_text(in, "message");
-  error.context = read_text(in, "context");
-  return error;
 }
 
-DriverInfo read_info(Fields in) {
-  return {.name = read_text(in, "name"),
-          .version = read_text(in, "version"),
-          .gpus = in.integer("gpus", {.high = static_cast<double>(kMaxNodeGpus)})};
+void describe_info(Form& f, DriverInfo& info) {
+  f.quote("name", info.name, "of the driver");
+  f.quote("version", info.version, "as it says");
+  f.integer("gpus", info.gpus, {.high = static_cast<double>(kMaxNodeGpus)}, "that it has");
 }
 
-ProfileInfo read_profile(Fields in) {
-  ProfileInfo profile{.nvml_enum = in.integer("nvml_enum", kNumbers),
-                      .profile_id = in.integer("profile_id", kNumbers),
-                      .name = read_text(in, "name"),
-                      .gpcs = in.integer("gpcs", kNumbers),
-                      .size = in.integer("size", kNumbers),
-                      .sms = in.integer("sms", kNumbers),
-                      .memory = Mib{in.number("memory_mib", kNotNegative)},
-                      .max_instances = in.integer("max_instances", kNumbers),
-                      .remaining = in.integer("remaining", kNumbers),
-                      .starts = {}};
-  for (const Node& item : in.list("starts", kMaxProfiles)) {
-    const double start = std::clamp(item.number, 0.0, 1e6);
-    profile.starts.push_back(static_cast<int>(start));
-    if (item.kind != Node::Kind::number || profile.starts.back() != item.number)
-      in.refuse(item, "'starts' must list memory slices");
-  }
-  return profile;
+void describe_gpu(Form& f, GpuState& gpu) {
+  Occupants unknown;
+  GpuForm{hw::builtin_catalogue(), unknown}(f, gpu);
 }
 
-std::vector<ProfileInfo> read_profiles(Fields& in) {
-  std::vector<ProfileInfo> profiles;
-  for (const Node& item : in.list("answer", kMaxProfiles))
-    profiles.push_back(read_profile({in, item}));
-  return profiles;
+// What the answer holds; a reader makes it one of this type first.
+template <class T>
+T& as(Form& f, Answer& answer) {
+  if (f.reading()) answer = T{};
+  return std::get<T>(answer);
 }
 
-ModeChange read_change(Fields& in) {
-  const std::string word = in.text("answer");
-  if (word != "done" && word != "pending_reset")
-    in.refuse("answer", fmt::format("'{}' is neither done nor pending_reset", word));
-  return word == "done" ? ModeChange::done : ModeChange::pending_reset;
-}
+constexpr std::string_view kAnswer = "answer";
 
-ComputeInstance read_compute(Fields in) {
-  return {.ci_id = in.integer("ci_id", kNumbers),
-          .gpcs = in.integer("gpcs", kNumbers),
-          .uuid = read_text(in, "uuid")};
-}
-
-Answer read_answer(Fields& in, Method method) {
-  if (in.has("error")) return read_error(in.object("error"));
-  if (!in.has("answer")) in.refuse("answer", "there is neither an 'answer' nor an 'error'");
+void describe_answer(Form& f, Method method, Answer& answer) {
+  const auto object = [&]<class T>(T& value, void (*describe)(Form&, T&)) {
+    f.object(kAnswer, value, describe, "");
+  };
   switch (method) {
     case Method::info:
-      return read_info(in.object("answer"));
+      return object(as<DriverInfo>(f, answer), describe_info);
     case Method::read:
-      return read_gpu(in.object("answer"), hw::builtin_catalogue()).gpu;
+      return object(as<GpuState>(f, answer), describe_gpu);
     case Method::profiles:
-      return read_profiles(in);
+      return f.list(kAnswer, as<std::vector<ProfileInfo>>(f, answer), describe_profile,
+                    {.most = kMaxProfiles, .indent = "      "}, "");
     case Method::set_mig_mode:
-      return read_change(in);
+      return f.word(kAnswer, as<ModeChange>(f, answer), {"done", "pending_reset"}, "");
     case Method::create_instance:
-      return in.integer("answer", kNumbers);
+      return f.integer(kAnswer, as<int>(f, answer), kNumbers, "");
     case Method::create_compute:
-      return read_compute(in.object("answer"));
+      return object(as<ComputeInstance>(f, answer), describe_compute);
     case Method::telemetry:
-      return read_object<telemetry::GpuSample>(in.object("answer"), telemetry::describe_gpu);
+      return object(as<telemetry::GpuSample>(f, answer), telemetry::describe_gpu);
     case Method::power_settings:
-      return read_object<PowerState>(in.object("answer"), describe);
+      return object(as<PowerState>(f, answer), describe_power);
     case Method::destroy_instance:
     case Method::destroy_compute:
     case Method::set_power_settings:
-      if (in.known("answer")) in.refuse("answer", "this call answers nothing");
+      f.told(kAnswer, std::optional<bool>());
+      if (f.reading() && f.reading()->known(kAnswer))
+        f.reading()->refuse(kAnswer, "this call answers nothing");
+      as<std::monostate>(f, answer);
   }
-  return std::monostate{};
 }
 
-RecordedCall read_call(Fields in) {
-  const std::string word = in.text("call");
+void describe_call(Form& f, RecordedCall& recorded) {
+  std::string word(name_of(recorded.call.method));
+  f.text("call", word, "of the door");
+  Fields* const in = f.reading();
   const auto method = std::ranges::find(kMethods, word, name_of);
   if (method == kMethods.end()) {
     std::vector<std::string> names;
     for (const Method known : kMethods) names.emplace_back(name_of(known));
-    in.refuse("call", fmt::format("unknown call '{}'{}", word, did_you_mean(word, names)));
-    return {};
+    return in->refuse("call",
+                      fmt::format("unknown call '{}'{}", word, did_you_mean(word, names)));
   }
-  RecordedCall recorded{.call = {*method}, .answer = {}};
-  for (const std::string_view name : argument_names(*method))
-    recorded.call.arguments.push_back(name == kFlag ? in.boolean(name)
-                                                    : in.integer(name, kArguments));
-  recorded.answer = read_answer(in, *method);
-  return recorded;
+  recorded.call.method = *method;
+  const std::vector<std::string_view> names = argument_names(*method);
+  recorded.call.arguments.resize(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    int& argument = recorded.call.arguments[i];
+    bool flag = argument != 0;
+    if (names[i] != kFlag) f.integer(names[i], argument, kArguments, "");
+    if (names[i] == kFlag) f.boolean(names[i], flag, "");
+    if (in && names[i] == kFlag) argument = flag;
+  }
+  if (f.given("error", std::holds_alternative<Error>(recorded.answer)))
+    return f.object("error", as<Error>(f, recorded.answer), describe_error, "");
+  if (in && !in->has(kAnswer))
+    in->refuse(kAnswer, "there is neither an 'answer' nor an 'error'");
+  describe_answer(f, *method, recorded.answer);
+}
+
+using Calls = std::vector<RecordedCall>;
+
+void describe_recording(Form& f, Calls& calls) {
+  f.lines("  ");
+  f.document("Recording");
+  f.list("calls", calls, describe_call, {.most = kMaxRecordedCalls, .indent = "    "}, "in order");
 }
 
 }  // namespace
 
 std::string recording_json(const std::vector<RecordedCall>& calls) {
-  JsonWriter out;
-  out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"Recording\",\n  \"calls\": ");
-  out.list(calls, "    ", [&](const RecordedCall& call) { write_call(out, call); });
-  return out.raw("\n}\n").take();
+  return write_form(calls, describe_recording);
 }
 
 Result<std::vector<RecordedCall>> parse_recording(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
-  fields.exactly("api_version", "partita/v1");
-  fields.exactly("kind", "Recording");
-  std::vector<RecordedCall> calls;
-  for (const Node& item : fields.list("calls", kMaxRecordedCalls)) {
-    calls.push_back(read_call({fields, item}));
-    if (fields.error()) break;
-  }
-  if (fields.error()) return failed(*fields.error());
-  return calls;
+  return read_form<Calls>(file, text, describe_recording);
 }
 
 }  // namespace partita::device

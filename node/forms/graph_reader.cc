@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/fields.h"
-#include "base/json_writer.h"
 #include "base/nearest.h"
 #include "base/unicode.h"
 #include "forms/graph_forms.h"
@@ -178,33 +177,21 @@ class GraphReader {
   std::size_t edges_ = 0;
 };
 
-void write_task(JsonWriter& out, const GraphProblem& problem, const GraphTask& task) {
-  out.raw("{\"name\": ").string(task.name).raw(", \"kind\": ").string(to_string(task.kind));
-  if (task.kind == GraphTaskKind::copy) {
-    out.raw(", \"bytes\": ").number(task.bytes);
-  } else {
-    out.raw(", \"work_us\": ").number(task.work_us);
-  }
-  if (task.kind == GraphTaskKind::lane) {
-    out.raw(", \"groups\": ").number(long{task.groups});
-    if (task.units > 0) {
-      out.raw(", \"units\": ").number(long{task.units});
-    } else {
-      out.raw(", \"share\": ").number(task.share);
-    }
-    if (!task.policy.empty()) out.raw(", \"policy\": ").string(task.policy);
-    if (task.overlap_limit) out.raw(", \"overlap_limit\": ").number(long{*task.overlap_limit});
-  }
-  if (!task.after.empty()) {
-    out.raw(", \"after\": [");
-    const char* between = "";
-    for (const int before : task.after) {
-      out.raw(between).string(problem.tasks[static_cast<std::size_t>(before)].name);
-      between = ", ";
-    }
-    out.raw("]");
-  }
-  out.raw("}");
+void tell_task(Form& f, const GraphProblem& problem, const GraphTask& task) {
+  const bool copies = task.kind == GraphTaskKind::copy, lane = task.kind == GraphTaskKind::lane;
+  std::vector<std::string> after;
+  for (const int before : task.after)
+    after.push_back(problem.tasks[static_cast<std::size_t>(before)].name);
+  f.told("name", task.name);
+  f.told("kind", to_string(task.kind));
+  f.optional(copies).told("bytes", task.bytes);
+  f.optional(!copies).told("work_us", task.work_us);
+  f.optional(lane).told("groups", task.groups);
+  f.optional(lane && task.units > 0).told("units", task.units);
+  f.optional(lane && task.units <= 0).told("share", task.share);
+  f.optional(lane && !task.policy.empty()).told("policy", task.policy);
+  f.optional(lane && task.overlap_limit).told("overlap_limit", task.overlap_limit);
+  f.optional(!after.empty()).told("after", after);
 }
 
 }  // namespace
@@ -217,13 +204,15 @@ Result<GraphProblem> parse_graph(const std::string& file, std::string_view text,
 }
 
 std::string graph_json(const GraphProblem& problem) {
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"TaskGraph\",\n  ");
-  if (!problem.name.empty()) out.raw("\"name\": ").string(problem.name).raw(", ");
-  out.raw("\"policy\": ").string(problem.policy);
-  out.raw(", \"overlap_limit\": ").number(long{problem.overlap_limit}).raw(",\n  \"tasks\": ");
-  out.list(problem.tasks, "    ", [&](const GraphTask& task) { write_task(out, problem, task); });
-  return out.raw("}\n").take();
+  const auto task = [&](Form& f, std::size_t i) { tell_task(f, problem, problem.tasks[i]); };
+  return write_form([&](Form& f) {
+    f.document("TaskGraph");
+    f.line("  ").optional(!problem.name.empty()).told("name", problem.name);
+    if (problem.name.empty()) f.line("  ");
+    f.told("policy", problem.policy);
+    f.told("overlap_limit", problem.overlap_limit);
+    f.line("  ").rows("tasks", problem.tasks.size(), task, {.indent = "    "});
+  });
 }
 
 }  // namespace partita::forms

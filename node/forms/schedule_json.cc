@@ -81,6 +81,21 @@ void describe_gpus(Form& f, std::vector<std::string>& models) {
                fmt::format("the first of 'gpu_models' must be the 'gpu_model', '{}'", first));
 }
 
+// Stated where there are several GPUs. A schedule of several that does not say so is one in which
+// every GPU reconfigures by itself.
+void describe_reconfigurer(Form& f, const std::vector<std::string>& models,
+                           plan::Reconfigurer& who) {
+  using Of = plan::Reconfigurer::Of;
+  const bool several = models.size() > 1;
+  f.optional(several).word("reconfigurer", who.of, {"node", "gpu"},
+                           "who creates and destroys instances, one at a time");
+  f.optional(several && who.of == Of::node)
+      .integer("gpus_per_node", who.gpus_per_node, {.low = 1, .high = kMaxBatchGpus},
+               "neighbouring GPUs that share a reconfigurer");
+  Fields* const in = f.reading();
+  if (in && !in->error() && models.size() > 1 && !in->has("reconfigurer")) who.of = Of::gpu;
+}
+
 struct ScheduleDocument {
   BatchSchedule schedule;
   std::vector<LateTask> late;
@@ -92,6 +107,7 @@ void describe(Form& f, ScheduleDocument& document) {
   f.lines("  ");
   f.document("BatchSchedule");
   describe_gpus(f, schedule.gpu_models);
+  describe_reconfigurer(f, schedule.gpu_models, schedule.reconfigurer);
   f.optional(!schedule.scheduler.empty())
       .name("scheduler", schedule.scheduler, "the planner that made it");
   f.optional(!schedule.problem_digest.empty())

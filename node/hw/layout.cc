@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <functional>
+#include <iterator>
+#include <optional>
 
 #include "base/check.h"
 
@@ -160,6 +163,59 @@ struct Occupancy {
   }
 };
 
+// What is taken of a room.
+Occupancy occupancy_of(const Room& room) {
+  Occupancy taken(*room.gpu);
+  for (const PlacedProfile& one : room.placed)
+    if (known(*room.gpu, one)) taken.change(one, +1);
+  for (const Taken& one : room.others) {
+    for (int slice = one.start; slice < one.start + one.size; ++slice)
+      if (slice >= 0 && slice < kMaxSlices) taken.memory.set(static_cast<std::size_t>(slice));
+    taken.gpcs_left -= one.gpcs;
+  }
+  return taken;
+}
+
+// The largest shapes beside what is taken, of these profiles, the largest first.
+struct LargestShapes {
+  Occupancy taken;
+  std::vector<int> profiles;
+
+  explicit LargestShapes(Occupancy beside) : taken(std::move(beside)) {
+    profiles = plain_profiles(taken.gpu);
+    std::ranges::stable_sort(profiles, std::greater{}, [&](int k) { return shape_of(k); });
+  }
+  Shape shape_of(int k) const {
+    const MigProfile& profile = taken.gpu.profiles[static_cast<std::size_t>(k)];
+    return {profile.gpcs, profile.size};
+  }
+  // Of the profiles from `at` on, the first of them not before `least`: each set once.
+  std::vector<Shape> search(std::size_t at, int least) {
+    for (; at < profiles.size(); ++at, least = 0) {
+      std::optional<std::vector<Shape>> best;
+      const int k = profiles[at];
+      for (const int start : taken.gpu.profiles[static_cast<std::size_t>(k)].starts) {
+        if (start < least || !taken.fits({k, start})) continue;
+        taken.change({k, start}, +1);
+        std::vector<Shape> beside = search(at, start + 1);
+        taken.change({k, start}, -1);
+        if (!best || beside > *best) best = std::move(beside);
+      }
+      if (!best) continue;
+      best->insert(best->begin(), shape_of(k));
+      return *std::move(best);
+    }
+    return {};
+  }
+};
+
+// Of two rooms.
+std::vector<Shape> together(const std::vector<Shape>& a, const std::vector<Shape>& b) {
+  std::vector<Shape> all;
+  std::ranges::merge(a, b, std::back_inserter(all), std::greater{});
+  return all;
+}
+
 struct Enumeration {
   std::vector<PlacedProfile> candidates;  // by start, then profile
   Occupancy occupancy;
@@ -209,6 +265,38 @@ std::vector<Layout> maximal_layouts(const GpuModel& gpu, const std::vector<int>&
   all.candidates.erase(repeated.begin(), repeated.end());
   all.visit(0);
   return std::move(all.maximal);
+}
+
+std::vector<Shape> largest_shapes(const Room& room) {
+  return LargestShapes(occupancy_of(room)).search(0, 0);
+}
+
+std::vector<Spot> best_spots(const std::vector<Room>& rooms, const std::vector<int>& profile) {
+  struct Candidate {
+    Spot spot;
+    std::vector<Shape> after;
+  };
+  std::vector<std::vector<Shape>> before;
+  std::vector<Candidate> all;
+  for (std::size_t r = 0; r < rooms.size(); ++r) {
+    before.push_back(largest_shapes(rooms[r]));
+    if (profile[r] < 0) continue;
+    const Occupancy taken = occupancy_of(rooms[r]);
+    for (const int start : rooms[r].gpu->profiles[static_cast<std::size_t>(profile[r])].starts) {
+      if (!taken.fits({profile[r], start})) continue;
+      Occupancy with = taken;
+      with.change({profile[r], start}, +1);
+      all.push_back({{r, start}, LargestShapes(std::move(with)).search(0, 0)});
+    }
+  }
+  // What the other rooms offer is the same on both sides.
+  std::ranges::stable_sort(all, [&](const Candidate& a, const Candidate& b) {
+    if (a.spot.room == b.spot.room) return a.after > b.after;
+    return together(a.after, before[b.spot.room]) > together(b.after, before[a.spot.room]);
+  });
+  std::vector<Spot> spots;
+  for (const Candidate& one : all) spots.push_back(one.spot);
+  return spots;
 }
 
 std::vector<int> plain_profiles(const GpuModel& gpu) {

@@ -50,4 +50,37 @@ std::vector<Layout> maximal_layouts(const GpuModel& gpu, const std::vector<int>&
 // Indices of the plain profiles, ascending gpcs.
 std::vector<int> plain_profiles(const GpuModel& gpu);
 
+// ---- where to put one more instance
+
+// What an instance of a profile that the model does not know takes.
+struct Taken {
+  int start = 0, size = 0, gpcs = 0;
+  bool operator==(const Taken&) const = default;
+};
+// A GPU with what is on it.
+struct Room {
+  const GpuModel* gpu = nullptr;
+  std::vector<PlacedProfile> placed = {};
+  std::vector<Taken> others = {};
+};
+
+// An instance that could still be made, by what it is worth.
+struct Shape {
+  int gpcs = 0, size = 0;
+  auto operator<=>(const Shape&) const = default;
+};
+// The largest plain shapes that can still be made beside each other, descending: of all sets that
+// fit the one whose largest shape is largest, then its second ...; a set goes before its part.
+std::vector<Shape> largest_shapes(const Room& room);
+
+struct Spot {
+  std::size_t room = 0;  // index
+  int start = 0;
+  bool operator==(const Spot&) const = default;
+};
+// Every legal place of an instance in rooms, `profile` of each being its index there (-1: not
+// offered), the best first: the one after which the largest shapes of all rooms together are
+// largest, compared as largest_shapes() does; then the lower room, then the lower start.
+std::vector<Spot> best_spots(const std::vector<Room>& rooms, const std::vector<int>& profile);
+
 }  // namespace partita::hw

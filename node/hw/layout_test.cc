@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "hw/catalogue.h"
@@ -204,6 +205,95 @@ RC_GTEST_PROP(Conflicts, PilingUpKeepsTheListLinear, (const std::vector<unsigned
   for (const unsigned draw : draws)
     pile.push_back({static_cast<int>(draw % 9) - 1, static_cast<int>(draw / 9 % 11) - 1});
   RC_ASSERT(conflicts(gpu, pile).size() <= 8 * pile.size());
+}
+
+// ---- where one more instance goes
+
+std::vector<Shape> shapes_of(const GpuModel& gpu, const std::vector<PlacedProfile>& more) {
+  std::vector<Shape> shapes;
+  for (const PlacedProfile& one : more) {
+    const MigProfile& profile = gpu.profiles[static_cast<std::size_t>(one.profile)];
+    shapes.push_back({profile.gpcs, profile.size});
+  }
+  std::ranges::sort(shapes, std::greater{});
+  return shapes;
+}
+
+// By trying every set: the greatest that conflicts() lets pass beside what is there.
+void try_all(const Room& room, std::size_t from, std::vector<PlacedProfile>& more,
+             std::vector<Shape>& best) {
+  best = std::max(best, shapes_of(*room.gpu, more));
+  const auto candidates = all_placements(*room.gpu, plain_profiles(*room.gpu));
+  for (std::size_t i = from; i < candidates.size(); ++i) {
+    std::vector<PlacedProfile> all = room.placed;
+    more.push_back(candidates[i]);
+    all.insert(all.end(), more.begin(), more.end());
+    if (conflicts(*room.gpu, all).empty()) try_all(room, i + 1, more, best);
+    more.pop_back();
+  }
+}
+std::vector<Shape> by_trying(const Room& room) {
+  std::vector<Shape> best;
+  std::vector<PlacedProfile> more;
+  try_all(room, 0, more, best);
+  return best;
+}
+
+TEST(BestSpots, SmallOnesLeaveRoomForLargeOnes) {
+  const GpuModel& gpu = model("A100-80GB");
+  const auto first = [&](const std::vector<PlacedProfile>& placed, const char* profile) {
+    const auto spots = best_spots({{&gpu, placed}}, {gpu.profile_index(profile)});
+    return spots.empty() ? -1 : spots.front().start;
+  };
+  EXPECT_EQ(first({}, "1g.10gb"), 6);
+  EXPECT_EQ(first({}, "2g.20gb"), 4);
+  EXPECT_EQ(first({}, "3g.40gb"), 4);
+  EXPECT_EQ(first({at(gpu, "3g.40gb", 4)}, "1g.10gb"), 0);  // 2g and 1g stay, wherever it is
+  EXPECT_EQ(first({at(gpu, "2g.20gb", 4)}, "1g.10gb"), 6);
+  EXPECT_EQ(first({at(gpu, "7g.80gb", 0)}, "1g.10gb"), -1);
+  EXPECT_EQ(largest_shapes({&gpu, {}}), (std::vector<Shape>{{7, 8}}));
+  // A slice that something unknown holds.
+  EXPECT_EQ(largest_shapes({&gpu, {}, {{5, 1, 1}}}), (std::vector<Shape>{{4, 4}, {1, 1}, {1, 1}}));
+}
+
+// The rule, by brute force, on random nodes of several models.
+RC_GTEST_PROP(BestSpots, AreTheBestOfAllLegalOnes, (const std::vector<unsigned>& draws)) {
+  const std::vector<std::string> names = {"A100-80GB", "A30-24GB", "RTX-PRO-6000-96GB"};
+  std::vector<Room> rooms;
+  std::vector<int> profile;
+  const unsigned wanted = draws.empty() ? 0 : draws[0];
+  for (unsigned r = 0; r < 2; ++r) {
+    const GpuModel& gpu = model(names[(wanted / (r == 0 ? 1 : 3)) % names.size()]);
+    Room room{&gpu};
+    const auto candidates = all_placements(gpu, plain_profiles(gpu));
+    for (std::size_t i = r; i < draws.size() && i < 12; i += 2) {
+      room.placed.push_back(candidates[draws[i] % candidates.size()]);
+      if (!conflicts(gpu, room.placed).empty()) room.placed.pop_back();
+    }
+    const auto plain = plain_profiles(gpu);
+    profile.push_back(plain[wanted % plain.size()]);
+    RC_ASSERT(largest_shapes(room) == by_trying(room));
+    rooms.push_back(std::move(room));
+  }
+  // What all rooms offer together after each legal place.
+  std::vector<std::pair<std::vector<Shape>, Spot>> all;
+  for (std::size_t r = 0; r < rooms.size(); ++r) {
+    const auto& starts = rooms[r].gpu->profiles[static_cast<std::size_t>(profile[r])].starts;
+    for (const int start : starts) {
+      std::vector<Room> after = rooms;
+      after[r].placed.push_back({profile[r], start});
+      if (!conflicts(*after[r].gpu, after[r].placed).empty()) continue;
+      std::vector<Shape> left = by_trying(after[0]);
+      const auto more = by_trying(after[1]);
+      left.insert(left.end(), more.begin(), more.end());
+      std::ranges::sort(left, std::greater{});
+      all.push_back({left, {r, start}});
+    }
+  }
+  std::ranges::stable_sort(all, std::greater{}, [](const auto& one) { return one.first; });
+  std::vector<Spot> spots;
+  for (const auto& one : all) spots.push_back(one.second);
+  RC_ASSERT(best_spots(rooms, profile) == spots);
 }
 
 }  // namespace

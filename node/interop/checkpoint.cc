@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
-#include "base/fields.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 
 namespace partita::interop {
 namespace {
@@ -32,85 +30,79 @@ std::optional<int> compute_enum(int slices) {
   return found->nvml_enum;
 }
 
-// ---- writing ----
+// ---- what a checkpoint states, in NVML's numbers ----
 
-void write(JsonWriter& out, const hw::MigProfile& profile, const Slot& slot) {
-  out.raw("{\"ProfileID\": ").number(long{profile.nvml_enum});
-  out.raw(", \"Placement\": {\"Start\": ").number(long{*slot.start});
-  out.raw(", \"Size\": ").number(long{profile.size});
-  out.raw("}, \"ComputeInstances\": [{\"ProfileID\": ").number(long{*compute_enum(profile.gpcs)});
-  out.raw(", \"EngProfileID\": 0}]}");
+struct StatedCompute {
+  int profile = 0, engine = 0;
+  bool operator==(const StatedCompute&) const = default;
+};
+
+struct StatedSlot {
+  int profile = 0, start = 0, size = 0;
+  std::vector<StatedCompute> compute;
+};
+
+struct StatedGpu {
+  std::string uuid;
+  int mode = 0;
+  std::vector<StatedSlot> slots;
+};
+
+void describe_stated(Form& f, StatedCompute& one) {
+  f.closed();
+  f.integer("ProfileID", one.profile, kEnums, "of the compute instance");
+  f.integer("EngProfileID", one.engine, kEnums, "of its engines");
 }
 
-void write(JsonWriter& out, const GpuGeometry& gpu) {
-  out.raw("{\"UUID\": ").string(gpu.board.uuid);
-  out.raw(", \"MigMode\": ").raw(gpu.mig_enabled ? "1" : "0");
-  out.raw(", \"GpuInstances\": ");
-  if (gpu.slots.empty()) {  // as an absent list of Go reads
-    out.raw("null}");
-    return;
+void describe_stated(Form& f, StatedSlot& one) {
+  f.closed();
+  f.integer("ProfileID", one.profile, kEnums, "of the GPU instance");
+  const auto placement = [](Form& place, StatedSlot& slot) {
+    place.closed();
+    place.integer("Start", slot.start, {.high = hw::kMaxSlices}, "first memory slice");
+    place.integer("Size", slot.size, {.high = hw::kMaxSlices}, "memory slices");
+  };
+  f.object("Placement", one, placement, "where it is");
+  f.list("ComputeInstances", one.compute, describe_stated, {.most = kMaxInstances}, "in it");
+}
+
+StatedGpu stated_of(const GpuGeometry& gpu) {
+  StatedGpu stated{.uuid = gpu.board.uuid, .mode = gpu.mig_enabled, .slots = {}};
+  for (const Slot& slot : gpu.slots) {
+    const hw::MigProfile& profile = gpu.profile_of(slot);
+    stated.slots.push_back(
+        {profile.nvml_enum, *slot.start, profile.size, {{*compute_enum(profile.gpcs), 0}}});
   }
-  std::vector<Slot> slots = gpu.slots;  // in the order in which mig-parted reads a GPU back
-  std::ranges::sort(slots, {}, [&](const Slot& slot) {
-    return std::pair(gpu.profile_of(slot).nvml_enum, slot.start);
-  });
-  out.list(slots, "        ", [&](const Slot& s) { write(out, gpu.profile_of(s), s); }).raw("}");
+  const auto order = [](const StatedSlot& slot) { return std::pair(slot.profile, slot.start); };
+  std::ranges::sort(stated.slots, {}, order);  // in which mig-parted reads a GPU back
+  return stated;
 }
 
-// ---- reading ----
+// ---- what is accepted ----
 
-void read_compute(Fields fields, const hw::MigProfile& profile) {
-  fields.only({"ProfileID", "EngProfileID"});
-  const int compute = fields.integer("ProfileID", kEnums);
-  const int engine = fields.integer("EngProfileID", kEnums);
-  if (compute != compute_enum(profile.gpcs) || engine != 0)
-    fields.refuse(fields.node(), fmt::format("{} needs one compute instance of all its {} slices",
-                                             profile.name, profile.gpcs));
-}
-
-Slot read_instance(Fields fields, const hw::GpuModel& model) {
-  fields.only({"ProfileID", "Placement", "ComputeInstances"});
-  const int id = fields.integer("ProfileID", kEnums);
-  const auto profile = std::ranges::find(model.profiles, id, &hw::MigProfile::nvml_enum);
-  if (profile == model.profiles.end()) {
-    fields.refuse("ProfileID", fmt::format("{} has no profile with the id {}", model.name, id));
-    return {};
+// Adds the slot to the GPU.
+void accept(Fields& in, GpuGeometry& gpu, const StatedSlot& one) {
+  const hw::GpuModel& model = *gpu.board.model;
+  const auto profile = std::ranges::find(model.profiles, one.profile, &hw::MigProfile::nvml_enum);
+  if (profile == model.profiles.end())
+    return in.refuse("ProfileID",
+                     fmt::format("{} has no profile with the id {}", model.name, one.profile));
+  if (one.size != profile->size)
+    in.refuse("Placement", fmt::format("{} fills {} memory slices", profile->name, profile->size));
+  const std::string whole = fmt::format("{} needs one compute instance of all its {} slices",
+                                        profile->name, profile->gpcs);
+  if (one.compute.size() != 1) {
+    in.refuse("ComputeInstances", fmt::format("{}, {} are given", whole, one.compute.size()));
+  } else if (one.compute.front().profile != compute_enum(profile->gpcs) ||
+             one.compute.front().engine != 0) {
+    in.refuse("ComputeInstances", whole);
   }
-  Fields place = fields.object("Placement");
-  place.only({"Start", "Size"});
-  Slot slot{.profile = static_cast<int>(profile - model.profiles.begin()),
-            .start = place.integer("Start", {.high = hw::kMaxSlices})};
-  if (place.integer("Size", {.high = hw::kMaxSlices}) != profile->size)
-    place.refuse("Size", fmt::format("{} fills {} memory slices", profile->name, profile->size));
-  const std::vector<Node>& compute = fields.list("ComputeInstances", kMaxInstances);
-  if (compute.size() != 1)
-    fields.refuse("ComputeInstances", fmt::format("{} needs one compute instance of all its {} "
-                                                  "slices, {} are given",
-                                                  profile->name, profile->gpcs, compute.size()));
-  for (const Node& item : compute) read_compute({fields, item}, *profile);
-  return slot;
-}
-
-void read_instances(Fields& fields, GpuGeometry& gpu) {
+  gpu.slots.push_back({.profile = static_cast<int>(profile - model.profiles.begin()),
+                       .start = one.start});
   std::vector<hw::PlacedProfile> places;
-  for (const Node& item : fields.list("GpuInstances", kMaxInstances)) {
-    gpu.slots.push_back(read_instance({fields, item}, *gpu.board.model));
-    if (fields.error()) return;
-    places.push_back({gpu.slots.back().profile, *gpu.slots.back().start});
-    const std::string fault = layout_fault(*gpu.board.model, places);
-    if (!fault.empty()) return fields.refuse(item, fault);
-  }
-  std::ranges::sort(gpu.slots, {}, [](const Slot& s) { return std::pair(s.start, s.profile); });
-}
-
-GpuGeometry read_gpu(Fields fields, const Board& board) {
-  fields.only({"UUID", "MigMode", "GpuInstances"});
-  GpuGeometry gpu{board, fields.integer("MigMode", {.high = 1}) == 1, {}};
-  gpu.board.uuid = fields.name("UUID");
-  if (fields.known("GpuInstances")) read_instances(fields, gpu);
-  if (!gpu.mig_enabled && !gpu.slots.empty())
-    fields.refuse("GpuInstances", "'GpuInstances' are given while 'MigMode' is 0");
-  return gpu;
+  for (const Slot& slot : gpu.slots) places.push_back({slot.profile, *slot.start});
+  const std::string fault = layout_fault(model, places);
+  if (!fault.empty()) in.refuse(in.node(), fault);
 }
 
 // The board that a device of the checkpoint is; the `position`-th one where boards have no UUIDs.
@@ -128,6 +120,58 @@ const Board* board_of(Fields& fields, const std::vector<Board>& boards, std::siz
   return nullptr;
 }
 
+struct GpuCheckpoint {
+  const std::vector<Board>& boards;
+  const std::vector<GpuGeometry>& all;
+
+  void operator()(Form& f, GpuGeometry& gpu) const {
+    Fields* const in = f.reading();
+    if (in) {
+      const Board* board = board_of(*in, boards, all.size() - 1);
+      if (!board) return;
+      gpu.board = *board;
+    }
+    StatedGpu stated = in || !gpu.board.model ? StatedGpu{} : stated_of(gpu);
+    const auto slot = [&](Form& item, StatedSlot& one) {
+      describe_stated(item, one);
+      if (item.reading() && !item.reading()->error()) accept(*item.reading(), gpu, one);
+    };
+    f.closed();
+    f.name("UUID", stated.uuid, "of the GPU");
+    f.integer("MigMode", stated.mode, {.high = 1}, "1: on");
+    f.optional().or_null().list("GpuInstances", stated.slots, slot,
+                                {.most = kMaxInstances, .indent = "        "}, "on it");
+    if (!in || in->error()) return;
+    gpu.board.uuid = stated.uuid;
+    gpu.mig_enabled = stated.mode == 1;
+    std::ranges::sort(gpu.slots, {}, [](const Slot& s) { return std::pair(s.start, s.profile); });
+    if (!gpu.mig_enabled && !gpu.slots.empty())
+      in->refuse("GpuInstances", "'GpuInstances' are given while 'MigMode' is 0");
+    for (const GpuGeometry& other : all)
+      if (&other != &gpu && other.board.uuid == stated.uuid)
+        in->refuse("UUID", fmt::format("GPU '{}' is listed twice", stated.uuid));
+  }
+};
+
+struct CheckpointForm {
+  const std::vector<Board>& boards;
+
+  void operator()(Form& f, Geometry& geometry) const {
+    f.closed();
+    f.lines("  ");
+    f.constant("Version", "v1");
+    const auto state = [&](Form& inner, Geometry& of) {
+      inner.closed();
+      inner.lines("    ");
+      inner.list("Devices", of.gpus, GpuCheckpoint{boards, of.gpus},
+                 {.most = kMaxBoards, .indent = "      "}, "GPUs that can do MIG");
+    };
+    f.object("MigState", geometry, state, "of the node");
+    if (!f.reading()) return;
+    std::ranges::sort(geometry.gpus, {}, [](const GpuGeometry& g) { return g.board.index; });
+  }
+};
+
 }  // namespace
 
 Result<std::string> checkpoint_json(const Geometry& geometry) {
@@ -143,36 +187,12 @@ Result<std::string> checkpoint_json(const Geometry& geometry) {
                                          gpu.profile_of(slot).gpcs));
     }
   }
-  JsonWriter out;
-  out.raw("{\n  \"Version\": \"v1\",\n  \"MigState\": {\n    \"Devices\": ");
-  out.list(geometry.gpus, "      ", [&](const GpuGeometry& gpu) { write(out, gpu); });
-  return out.raw("\n  }\n}\n").take();
+  return write_form(geometry, CheckpointForm{{}});
 }
 
 Result<Geometry> parse_checkpoint(const std::string& file, std::string_view text,
                                   const std::vector<Board>& boards) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
-  fields.only({"Version", "MigState"});
-  fields.exactly("Version", "v1");
-  Fields state = fields.object("MigState");
-  state.only({"Devices"});
-  Geometry geometry;
-  std::set<std::string> seen;
-  for (const Node& item : state.list("Devices", kMaxBoards)) {
-    Fields device(state, item);
-    const Board* board = board_of(device, boards, geometry.gpus.size());
-    if (!board) break;
-    geometry.gpus.push_back(read_gpu({state, item}, *board));
-    if (fields.error()) break;
-    if (!seen.insert(geometry.gpus.back().board.uuid).second)
-      device.refuse("UUID",
-                    fmt::format("GPU '{}' is listed twice", geometry.gpus.back().board.uuid));
-  }
-  if (fields.error()) return failed(*fields.error());
-  std::ranges::sort(geometry.gpus, {}, [](const GpuGeometry& g) { return g.board.index; });
-  return geometry;
+  return read_form<Geometry>(file, text, CheckpointForm{boards});
 }
 
 }  // namespace partita::interop

@@ -7,8 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "base/fields.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "interop/profile_name.h"
 #include "interop/yaml_text.h"
 
@@ -186,6 +185,23 @@ std::string services_of(const SharedResource& resource) {
   return text;
 }
 
+void describe_resource(Form& f, SharedResource& resource) {
+  f.name("name", resource.name, "as the plugin offers it");
+  f.integer("replicas", resource.replicas, kReplicas, "containers that may hold one device");
+}
+
+void describe_config(Form& f, PluginConfig& config) {
+  f.lines("  ");
+  f.document("SharingConfig");
+  f.word("method", config.method, {"time-slicing", "mps"}, "how containers share");
+  f.text("mig_strategy", config.mig_strategy, "none, single or mixed");
+  f.boolean("fail_requests_greater_than_one", config.fail_requests_greater_than_one,
+            "as the plugin calls it");
+  f.boolean("rename_by_default", config.rename_by_default, "as the plugin calls it");
+  f.list("resources", config.resources, describe_resource, {.indent = "    "}, "by name");
+  f.notes("ignored", config.ignored, {.indent = "    "}, "what the plugin leaves alone");
+}
+
 }  // namespace
 
 std::string plugin_yaml(const PluginConfig& config) {
@@ -232,21 +248,7 @@ Result<PluginConfig> parse_plugin_config(const std::string& file, std::string_vi
 }
 
 std::string plugin_json(const PluginConfig& config) {
-  JsonWriter out;
-  out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"SharingConfig\"");
-  out.raw(",\n  \"method\": ").string(to_string(config.method));
-  out.raw(",\n  \"mig_strategy\": ").string(config.mig_strategy);
-  out.raw(",\n  \"fail_requests_greater_than_one\": ");
-  out.boolean(config.fail_requests_greater_than_one);
-  out.raw(",\n  \"rename_by_default\": ").boolean(config.rename_by_default);
-  out.raw(",\n  \"resources\": ");
-  out.list(config.resources, "    ", [&](const SharedResource& resource) {
-    out.raw("{\"name\": ").string(resource.name);
-    out.raw(", \"replicas\": ").number(long{resource.replicas}).raw("}");
-  });
-  out.raw(",\n  \"ignored\": ");
-  out.list(config.ignored, "    ", [&](const std::string& note) { out.string(note); });
-  return out.raw("\n}\n").take();
+  return write_form(config, describe_config);
 }
 
 std::string plugin_text(const PluginConfig& config) {

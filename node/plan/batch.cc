@@ -23,6 +23,10 @@ bool timed(const BatchProblem& problem) {
   });
 }
 
+const char* to_string(Reconfigurer::Of of) {
+  return of == Reconfigurer::Of::node ? "node" : "gpu";
+}
+
 const char* to_string(Reconfiguration::Op op) {
   return op == Reconfiguration::Op::create ? "create" : "destroy";
 }

@@ -18,6 +18,7 @@ namespace partita::plan {
 
 inline constexpr int kMaxTasks = 100'000;
 inline constexpr int kMaxBatchGpus = 1'000;
+inline constexpr int kGpusPerNode = 8;
 inline constexpr Nanos kNanosInSecond = 1'000'000'000;
 inline constexpr Nanos kMaxTaskTime = 10'000'000 * kNanosInSecond;    // 116 days
 inline constexpr Nanos kMaxBatchTime = 500'000'000 * kNanosInSecond;  // 16 years
@@ -46,10 +47,23 @@ struct Task {
   bool operator==(const Task& other) const;
 };
 
+// Who creates and destroys instances, one at a time: every node for its GPUs, as NVIDIA's driver
+// does, or every GPU by itself.
+struct Reconfigurer {
+  enum class Of { node, gpu };
+  Of of = Of::node;
+  int gpus_per_node = kGpusPerNode;  // neighbours in the list of GPUs; 1 to kMaxBatchGpus
+  int number(int gpu) const { return of == Of::gpu ? gpu : gpu / gpus_per_node; }
+  int count(int gpus) const { return gpus == 0 ? 0 : number(gpus - 1) + 1; }
+  bool operator==(const Reconfigurer&) const = default;
+};
+const char* to_string(Reconfigurer::Of of);  // "node", "gpu"
+
 struct BatchProblem {
   std::vector<Task> tasks;
   std::vector<hw::GpuModel> models;  // at least one, no name twice
   std::vector<int> gpus;             // per GPU its index into models; at least one
+  Reconfigurer reconfigurer = {};
 };
 
 // Whether some task has a release time, a deadline or predecessors, so that more than the
@@ -84,6 +98,7 @@ struct BatchStats {
 struct BatchSchedule {
   std::string scheduler;
   std::vector<std::string> gpu_models;  // per GPU the catalogue name of its model
+  Reconfigurer reconfigurer = {};       // of the problem that it answers
   Nanos makespan = 0;                   // the last task's end
   Nanos lower_bound = 0;                // no schedule at all is shorter
   bool optimal = false;                 // proven: makespan == lower_bound, or searched to the end

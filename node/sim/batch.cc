@@ -59,11 +59,11 @@ class Player {
   Player(const Steps& steps, const BatchOptions& options) : steps_(steps) {
     for (std::size_t s = 0; s < steps.steps.size(); ++s) {
       const Step& step = steps.steps[s];
-      const double spread = step.gpu < 0 ? options.spread : options.reconfiguration_spread;
+      const double spread = step.reconfigurer < 0 ? options.spread : options.reconfiguration_spread;
       stretches_.emplace_back(component_rng(options.seed, step.stream), spread);
     }
     ends_.resize(steps.steps.size());
-    gpus_.resize(steps.first_op.size() - 1);
+    queues_.resize(steps.first_op.size() - 1);
   }
 
   // Returns the makespan; end() tells the rest.
@@ -91,7 +91,7 @@ class Player {
   enum Kind : std::uint32_t { kStepEnds, kTaskBegins, kServe };
 
   using Ranks = std::priority_queue<int, std::vector<int>, std::greater<>>;
-  struct Gpu {
+  struct Queue {  // of a reconfigurer
     Ranks ready;  // ranks of reconfigurations that could begin
     std::vector<bool> begun;
     int first = 0;  // the first rank that has not begun
@@ -103,9 +103,9 @@ class Player {
     queue_.clear();
     waits_.clear();
     for (const Step& step : steps_.steps) waits_.push_back(step.waits);
-    for (std::size_t g = 0; g < gpus_.size(); ++g) {
-      gpus_[g] = {};
-      gpus_[g].begun.resize(at(steps_.first_op[g + 1] - steps_.first_op[g]) + 1);
+    for (std::size_t r = 0; r < queues_.size(); ++r) {
+      queues_[r] = {};
+      queues_[r].begun.resize(at(steps_.first_op[r + 1] - steps_.first_op[r]) + 1);
     }
     left_ = waits_.size();
     for (std::size_t s = 0; s < waits_.size(); ++s) {
@@ -124,9 +124,9 @@ class Player {
   // All that the step waits for has ended.
   void released(int index, Nanos now) {
     const Step& step = steps_.steps[at(index)];
-    if (step.gpu >= 0) {
-      gpus_[at(step.gpu)].ready.push(step.rank);
-      ask(step.gpu, now);
+    if (step.reconfigurer >= 0) {
+      queues_[at(step.reconfigurer)].ready.push(step.rank);
+      ask(step.reconfigurer, now);
     } else if (step.earliest > now) {
       push(step.earliest, kTaskBegins, index);
     } else {
@@ -145,9 +145,9 @@ class Player {
     --left_;
     ++events_;
     log_.record(now, kStepEnds, static_cast<std::uint32_t>(index), 0);
-    if (step.gpu >= 0) {
-      gpus_[at(step.gpu)].busy = false;
-      ask(step.gpu, now);
+    if (step.reconfigurer >= 0) {
+      queues_[at(step.reconfigurer)].busy = false;
+      ask(step.reconfigurer, now);
     }
     for (const int next : step.next) {
       if (--waits_[at(next)] == 0) released(next, now);
@@ -155,29 +155,29 @@ class Player {
   }
 
   // Lets the reconfigurer choose once everything before it at that time has happened.
-  void ask(int gpu, Nanos time) {
-    Gpu& g = gpus_[at(gpu)];
-    if (g.served == time) return;
-    g.served = time;
-    push(time, kServe, gpu);
+  void ask(int reconfigurer, Nanos time) {
+    Queue& queue = queues_[at(reconfigurer)];
+    if (queue.served == time) return;
+    queue.served = time;
+    push(time, kServe, reconfigurer);
   }
 
-  void serve(int gpu, Nanos now) {
-    Gpu& g = gpus_[at(gpu)];
-    if (g.served == now) g.served = -1;
-    if (g.busy || g.ready.empty()) return;
-    const int rank = g.ready.top();
-    const int index = steps_.first_op[at(gpu)] + rank;
+  void serve(int reconfigurer, Nanos now) {
+    Queue& queue = queues_[at(reconfigurer)];
+    if (queue.served == now) queue.served = -1;
+    if (queue.busy || queue.ready.empty()) return;
+    const int rank = queue.ready.top();
+    const int index = steps_.first_op[at(reconfigurer)] + rank;
     // A nanosecond late: without differences, those planned earlier have begun by then.
     const Nanos may_overtake = steps_.steps[at(index)].planned + 1;
-    if (rank != g.first && may_overtake > now) {
-      ask(gpu, may_overtake);
+    if (rank != queue.first && may_overtake > now) {
+      ask(reconfigurer, may_overtake);
       return;
     }
-    g.ready.pop();
-    g.begun[at(rank)] = true;
-    while (g.begun[at(g.first)]) ++g.first;
-    g.busy = true;
+    queue.ready.pop();
+    queue.begun[at(rank)] = true;
+    while (queue.begun[at(queue.first)]) ++queue.first;
+    queue.busy = true;
     begin(index, now);
   }
 
@@ -187,7 +187,7 @@ class Player {
   EventLog log_;
   std::vector<int> waits_;
   std::vector<Nanos> ends_;
-  std::vector<Gpu> gpus_;
+  std::vector<Queue> queues_;
   std::size_t left_ = 0;
   long events_ = 0;
 };

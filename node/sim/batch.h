@@ -1,6 +1,6 @@
 // A batch schedule carried out with task times that differ from the planned ones. What an executor
 // would keep of the schedule: which instances live one after the other, which tasks each runs in
-// which order, and the order of a GPU's reconfigurations. A reconfiguration overtakes one planned
+// which order, and the order of a reconfigurer's operations. One of them overtakes another planned
 // before it only when its own planned time has passed and the other one cannot begin; so without
 // differences nothing ever happens later than planned. Deterministic in the seed: every task has
 // its own random stream by its name, so that schedules of one problem meet the same times.

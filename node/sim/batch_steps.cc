@@ -100,33 +100,38 @@ class Compiler {
   Result<void> add_reconfigurations() {
     std::vector<const Reconfiguration*> order;
     for (const Reconfiguration& op : schedule_.reconfigurations) order.push_back(&op);
-    std::ranges::sort(order, {}, [](const Reconfiguration* op) {
-      return std::tuple(op->gpu, op->begin, op->end, op->start, op->op,
+    const plan::Reconfigurer& who = problem_.reconfigurer;
+    const int gpus = static_cast<int>(problem_.gpus.size());
+    const auto number = [&](const Reconfiguration* op) {
+      return op->gpu < 0 || op->gpu >= gpus ? -1 : who.number(op->gpu);
+    };
+    std::ranges::sort(order, {}, [&](const Reconfiguration* op) {
+      return std::tuple(number(op), op->begin, op->end, op->gpu, op->start, op->op,
                         std::string_view(op->profile));
     });
     std::map<std::string, int> repeated;
-    result_.first_op.assign(problem_.gpus.size() + 1, result_.tasks);
+    result_.first_op.assign(at(who.count(gpus)) + 1, result_.tasks);
     for (const Reconfiguration* op : order) {
       std::string name = fmt::format("gpu {} {} {} at {}", op->gpu, plan::to_string(op->op),
                                      op->profile, op->start);
       Result<Place> place = place_of(name, op->gpu, op->profile, op->start);
       if (!place) return failed(place.error());
       ops_.push_back({*place, op});
-      int& end = result_.first_op[at(op->gpu) + 1];
+      int& end = result_.first_op[at(number(op)) + 1];
       name += fmt::format(" #{}", ++repeated[name]);
       result_.steps.push_back({.length = reconfiguration_time(*place, op->op),
                                .planned = op->begin,
-                               .gpu = op->gpu,
+                               .reconfigurer = number(op),
                                .rank = 0,
                                .stream = std::move(name)});
       end = static_cast<int>(result_.steps.size());
     }
-    for (std::size_t g = 1; g < result_.first_op.size(); ++g) {
-      result_.first_op[g] = std::max(result_.first_op[g], result_.first_op[g - 1]);
+    for (std::size_t r = 1; r < result_.first_op.size(); ++r) {
+      result_.first_op[r] = std::max(result_.first_op[r], result_.first_op[r - 1]);
     }
     for (int s = result_.tasks; s < static_cast<int>(result_.steps.size()); ++s) {
       Step& step = result_.steps[at(s)];
-      step.rank = s - result_.first_op[at(step.gpu)];
+      step.rank = s - result_.first_op[at(step.reconfigurer)];
     }
     return {};
   }
@@ -141,7 +146,7 @@ class Compiler {
     return conflicts_[key] = !hw::conflicts(model_of(std::get<0>(a)), both).empty();
   }
 
-  // Lives in the order of their GPU's reconfigurations; a creation waits for the latest life of
+  // Lives in the order of their reconfigurer's operations; a creation waits for the latest life of
   // every place that is in its way.
   Result<void> add_lives() {
     for (std::size_t i = 0; i < ops_.size(); ++i) {

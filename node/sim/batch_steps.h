@@ -16,17 +16,17 @@ struct Step {
   plan::Nanos planned = 0;     // its begin in the schedule
   plan::Nanos earliest = 0;    // release
   int waits = 0;               // steps that must have ended
-  int gpu = -1;                // of a reconfiguration; -1: a task
-  int rank = 0;                // of a reconfiguration: its place in its GPU's order
+  int reconfigurer = -1;       // -1: a task
+  int rank = 0;                // of a reconfiguration: its place in its reconfigurer's order
   std::string stream = {};     // name of its random stream
   std::vector<int> next = {};  // steps that wait for it
 };
 
-// Tasks come first, by their number in the problem; then reconfigurations, by GPU and rank.
+// Tasks come first, by their number in the problem; then reconfigurations, by reconfigurer and rank.
 struct Steps {
   std::vector<Step> steps;
   int tasks = 0;
-  std::vector<int> first_op;  // per GPU its first reconfiguration's number, and one past the last
+  std::vector<int> first_op;  // per reconfigurer the number of its first one, and one past the last
 };
 
 Result<Steps> steps_of(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule);

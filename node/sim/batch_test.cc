@@ -95,6 +95,8 @@ class RandomScene {
       : rng_(static_cast<std::uint64_t>(seed)), slack_(slack) {
     scene_.problem = empty_problem(gpu, gpus);
     scene_.schedule.scheduler = std::string("random");
+    using Of = plan::Reconfigurer::Of;
+    scene_.problem.reconfigurer = {seed % 4 == 0 ? Of::gpu : Of::node, 1 + seed % 5 % 2 * 2};
     free_.resize(static_cast<std::size_t>(gpus));
     alive_.resize(static_cast<std::size_t>(gpus));
   }
@@ -116,7 +118,7 @@ class RandomScene {
 
   Nanos reconfigure(int gpu, Op op, const hw::PlacedProfile& place, Nanos ready) {
     const hw::MigProfile& profile = model().profiles[static_cast<std::size_t>(place.profile)];
-    Nanos& free = free_[static_cast<std::size_t>(gpu)];
+    Nanos& free = free_[static_cast<std::size_t>(scene_.problem.reconfigurer.number(gpu))];
     const Nanos begin = std::max(free, ready) + slack();
     for (const hw::ReconfigurationTime& time : model().reconfiguration) {
       if (time.gpcs != profile.gpcs) continue;
@@ -158,7 +160,7 @@ class RandomScene {
     const int profile = profiles[rng_.below(profiles.size())];
     const hw::MigProfile& mig = model().profiles[static_cast<std::size_t>(profile)];
     const int start = mig.starts[rng_.below(mig.starts.size())];
-    const int gpu = static_cast<int>(rng_.below(free_.size()));
+    const int gpu = static_cast<int>(rng_.below(alive_.size()));
     Alive& instance = instance_at(gpu, {profile, start});
     const Nanos begin = std::max(instance.free, ready) + slack();
     instance.free = begin + task.times[0][mig.gpcs];
@@ -168,7 +170,7 @@ class RandomScene {
   Rng rng_;
   double slack_;
   Scene scene_;
-  std::vector<Nanos> free_;  // per GPU its reconfigurer
+  std::vector<Nanos> free_;  // per reconfigurer, of which there are at most as many as GPUs
   std::vector<std::vector<Alive>> alive_;
 };
 

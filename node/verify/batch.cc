@@ -81,6 +81,7 @@ class BatchJudge : Findings {
     for (const ScheduledTask& task : schedule_.tasks) take(task);
     for (const Reconfiguration& operation : schedule_.reconfigurations) take(operation);
     for (std::size_t t = 0; t < scheduled_.size(); ++t) check_scheduled(t);
+    check_sequences();
     for (int g = 0; at(g) < gpus_.size(); ++g) check_gpu(g);
     check_makespan();
     check_bound();
@@ -223,7 +224,6 @@ class BatchJudge : Findings {
 
   void check_gpu(int g) {
     Gpu& gpu = gpus_[at(g)];
-    check_sequence(g);
     for (auto& [placed, instance] : gpu.instances) {
       by_time(instance.operations);
       find_lives(name_of(g, placed), placed, instance);
@@ -237,14 +237,33 @@ class BatchJudge : Findings {
     std::ranges::stable_sort(list, {}, [](const Timed* t) { return std::pair(t->begin, t->end); });
   }
 
-  // One reconfiguration at a time.
-  void check_sequence(int g) {
-    std::vector<const Reconfiguration*>& operations = gpus_[at(g)].operations;
+  // Every reconfigurer does one thing at a time.
+  void check_sequences() {
+    const int last = static_cast<int>(gpus_.size());
+    if (problem_.reconfigurer.of == plan::Reconfigurer::Of::gpu) {
+      for (int g = 0; g < last; ++g) check_sequence(fmt::format("gpu {}", g), g, g + 1);
+      return;
+    }
+    const int per_node = problem_.reconfigurer.gpus_per_node;
+    CHECK(per_node > 0);
+    for (int g = 0; g < last; g += per_node) {
+      const int end = std::min(last, g + per_node);
+      const auto one = fmt::format("gpu {}", g), all = fmt::format("gpus {} to {}", g, end - 1);
+      check_sequence(end - g == 1 ? one : all, g, end);
+    }
+  }
+
+  void check_sequence(const std::string& subject, int first, int end) {
+    std::vector<const Reconfiguration*> operations;
+    for (int g = first; g < end; ++g) {
+      operations.insert(operations.end(), gpus_[at(g)].operations.begin(),
+                        gpus_[at(g)].operations.end());
+    }
     by_time(operations);
     const Reconfiguration* longest = nullptr;  // of those so far the one that ends last
     for (const Reconfiguration* next : operations) {
       if (longest && later(longest->end, next->begin) && later(next->end, next->begin))
-        report("reconfiguration_overlap", fmt::format("gpu {}", g), in_seconds(next->begin),
+        report("reconfiguration_overlap", subject, in_seconds(next->begin),
                in_seconds(longest->end),
                fmt::format("{} begins before the end of {}", name_of(*next), name_of(*longest)));
       if (!longest || next->end > longest->end) longest = next;

@@ -36,6 +36,7 @@ BatchProblem two_a30() {
   BatchProblem problem;
   problem.models = {*hw::builtin_catalogue().find("A30-24GB")};
   problem.gpus = {0, 0};
+  problem.reconfigurer.of = plan::Reconfigurer::Of::gpu;
   const plan::SizeTimes scales = times({{1, 8 * kSecond}, {2, 5 * kSecond}});
   problem.tasks = {{.name = "a", .times = {scales}},
                    {.name = "b", .times = {scales}},
@@ -223,6 +224,23 @@ TEST(BatchJudge, ReconfigurationsTakeTheirTimeInTurns) {
   // Those of another GPU are nobody's business.
   EXPECT_EQ(after([](BatchSchedule& s) {
               s.reconfigurations.push_back({1, Op::create, "1g.6gb", 0, 0, 110 * kMs});
+            }),
+            Words{});
+}
+
+TEST(BatchJudge, GpusOfANodeShareItsReconfigurer) {
+  const auto meanwhile = [](Nanos begin) {
+    return [begin](BatchProblem& p, BatchSchedule& s) {
+      p.reconfigurer = {};
+      s.reconfigurations.push_back({1, Op::create, "1g.6gb", 0, begin, begin + 110 * kMs});
+    };
+  };
+  EXPECT_EQ(after(meanwhile(20 * kMs)), (Words{{"reconfiguration_overlap", "gpus 0 to 1"}}));
+  EXPECT_EQ(after(meanwhile(130 * kMs)), Words{});
+  // In nodes of one GPU each they do not wait for each other.
+  EXPECT_EQ(after([&](BatchProblem& p, BatchSchedule& s) {
+              meanwhile(20 * kMs)(p, s);
+              p.reconfigurer.gpus_per_node = 1;
             }),
             Words{});
 }

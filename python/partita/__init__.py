@@ -23,13 +23,14 @@ from partita._functions import (gpus, plan, schedule, schema, simulate, verify, 
 from partita._library import BadInput, Infeasible, PartitaError, version
 from partita._reading import read, write
 from partita.agent_documents import (AgentBatch, AgentBatches, AgentChange, AgentState, Health,
-                                     History, Latest, NodeState, Receipt, Series, Version)
+                                     History, Latest, Lease, Leases, NodeState, Receipt, Series,
+                                     Version)
 from partita.documents import (BatchSchedule, Refusal, ServingPlan, ServingReport, Verdict)
 
 __all__ = [
     "AgentBatch", "AgentBatches", "AgentChange", "AgentState", "ApiError", "BadInput",
     "BatchSchedule", "Client", "Health", "History", "Infeasible", "Latest", "NoAnswer",
-    "NodeState", "PartitaError", "Receipt", "Refusal", "Series", "ServingPlan", "ServingReport",
-    "Verdict", "Version", "gpus", "plan", "read", "schedule", "schema", "simulate", "verify",
+    "Lease", "Leases", "NodeState", "PartitaError", "Receipt", "Refusal", "Series", "ServingPlan",
+    "ServingReport", "Verdict", "Version", "gpus", "plan", "read", "schedule", "schema", "simulate", "verify",
     "verify_schedule", "version", "write",
 ]

@@ -14,7 +14,8 @@ from typing import Any, Literal, cast
 from partita._library import PartitaError
 from partita._reading import Input
 from partita.agent_documents import (AgentBatch, AgentBatches, AgentChange, AgentState, Health,
-                                     History, Latest, NodeState, Receipt, Series, Version)
+                                     History, Latest, Lease, Leases, NodeState, Receipt, Series,
+                                     Version)
 from partita.documents import ServingPlan
 
 Mode = Literal["automatic", "approve", "observe"]
@@ -232,6 +233,28 @@ class Client:
     def cancel_batch(self, number: int, why: str = "") -> Receipt:
         """Stops what runs of a batch; the rest of it never begins. Again: nothing more."""
         return self._ask("POST", f"/v1/batch/{int(number)}/cancel", _why(why))
+
+    # ---- leases ----
+
+    def lease(self, owner: str, profile: str = "", *, gpu: int | None = None,
+              start: int | None = None, exact: bool = False, ttl_s: float | None = None,
+              while_pid: int | None = None, take_over: str = "") -> Lease:
+        """An instance for `owner`; once more: the same. With `take_over` that of another owner, as
+        it is. ApiError 409: no room, or the owner holds another shape: `partita lease`."""
+        wanted = {"owner": owner, "profile": profile or None, "gpu": gpu, "start": start,
+                  "exact": exact or None, "ttl_s": ttl_s, "while_pid": while_pid,
+                  "from": take_over or None}
+        body = {key: value for key, value in wanted.items() if value is not None}
+        return cast(Lease, json.loads(self._call("POST", "/v1/leases", json.dumps(body).encode())))
+
+    def return_lease(self, owner: str) -> Leases:
+        """Gives back what `owner` and its parts hold; nothing is no error. ApiError 409: in use."""
+        return cast(Leases, json.loads(self._call(
+            "DELETE", "/v1/leases?" + urllib.parse.urlencode({"owner": owner}))))
+
+    def leases(self) -> Leases:
+        """What is lent, and to whom."""
+        return cast(Leases, self._json("GET", "/v1/leases"))
 
     # ---- changes ----
 

@@ -137,7 +137,7 @@ class Scribbler {
 
   Nanos reconfigure(int p, Op op, Nanos ready) {
     const Place& place = world_.places[at(p)];
-    Nanos& reconfigurer = reconfigurer_[at(place.gpu)];
+    Nanos& reconfigurer = reconfigurer_[at(problem_.reconfigurer.number(place.gpu))];
     const Nanos begin = std::max(ready, reconfigurer) + idle();
     reconfigurer = begin + (op == Op::create ? place.create : place.destroy);
     schedule_.reconfigurations.push_back(
@@ -208,11 +208,12 @@ class Assignments {
 
 // ---- the optimum by trying all schedules ----
 
-// A schedule that cannot be shortened without changing an order is given by the order of each GPU's
-// reconfigurations and the set of tasks of each life: everything then begins as soon as it can.
+// A schedule that cannot be shortened without changing an order is given by the order of each reconfigurer's
+// operations and the set of tasks of each life: everything then begins as soon as it can.
 class Schedules {
  public:
-  explicit Schedules(const BatchProblem& problem) : world_(world_of(problem, false)) {
+  explicit Schedules(const BatchProblem& problem)
+      : problem_(problem), world_(world_of(problem, false)) {
     State start;
     start.left = (1U << problem.tasks.size()) - 1;
     start.slice.resize(at(world_.slices));
@@ -248,7 +249,7 @@ class Schedules {
   State without(State state, std::size_t i) const {
     const auto [p, idle] = state.alive[i];
     const Place& place = world_.places[at(p)];
-    Nanos& reconfigurer = state.reconfigurer[at(place.gpu)];
+    Nanos& reconfigurer = state.reconfigurer[at(problem_.reconfigurer.number(place.gpu))];
     reconfigurer = std::max(reconfigurer, idle) + place.destroy;
     std::fill_n(state.slice.begin() + place.first_slice, place.slices, reconfigurer);
     state.alive.erase(state.alive.begin() + static_cast<std::ptrdiff_t>(i));
@@ -268,10 +269,10 @@ class Schedules {
       }
       if (!fits) continue;
       State state = before;
-      Nanos begin = state.reconfigurer[at(place.gpu)];
+      Nanos begin = state.reconfigurer[at(problem_.reconfigurer.number(place.gpu))];
       for (int s = 0; s < place.slices; ++s)
         begin = std::max(begin, state.slice[at(place.first_slice + s)]);
-      state.reconfigurer[at(place.gpu)] = begin + place.create;
+      state.reconfigurer[at(problem_.reconfigurer.number(place.gpu))] = begin + place.create;
       state.alive.emplace_back(p, begin + place.create + load);
       state.makespan = std::max(state.makespan, begin + place.create + load);
       state.left &= ~set;
@@ -279,6 +280,7 @@ class Schedules {
     }
   }
 
+  const BatchProblem& problem_;
   World world_;
   Nanos best_ = plan::kForever;
 };

@@ -1,5 +1,5 @@
 // Random batches for tests and benchmarks, meaner than any generator of workloads: GPUs of several
-// models at once, tasks that do not fit small sizes or whole models, times that grow with the size,
+// models at once that share reconfigurers or do not, tasks that do not fit small sizes or whole models, times that grow with the size,
 // ties, microseconds beside days; on request releases, deadlines, priorities and predecessors.
 #pragma once
 
@@ -32,6 +32,8 @@ class RandomBatch {
 
   plan::BatchProblem make() {
     choose_gpus();
+    if (chance(3)) problem_.reconfigurer.of = plan::Reconfigurer::Of::gpu;
+    problem_.reconfigurer.gpus_per_node = 1 + below(shape_.most_gpus);
     const int count = chance(50) ? 0 : 1 + below(shape_.most_tasks);
     least_ = chance(2) ? 90 : 1;
     scale_ = shape_.extreme && chance(10) ? std::pow(10, -6 + below(11)) : 1;

@@ -27,7 +27,7 @@ constexpr StreamMethod kMethods[] = {StreamMethod::trivial, StreamMethod::revers
                                      StreamMethod::overlap, StreamMethod::best};
 
 OnlineScheduler stream_on(const plan::BatchProblem& problem, const StreamOptions& options) {
-  return *OnlineScheduler::create(problem.models, problem.gpus, options);
+  return *OnlineScheduler::create(problem, options);
 }
 
 // What of a schedule begins up to `now`.

@@ -137,6 +137,13 @@ class SchemaTest(harness.CliTest):
                                    {"mode": "automatic", "priorities":
                                     [{"service": "a", "priority": 2}], "batch": {"gpus": [1]}}}]}
 
+    def lease_documents(self):
+        self.write("lent.yaml", "gpus: [{model: A100-80GB, mig: true}]\nstate: lent\nspeed: 0\n")
+        sim = ("--driver", "sim", "--machine", "lent.yaml")
+        wanted = ("--for", "a", "--profile", "1g.10gb", "--ttl", "1h")
+        return {"Lease": [self.json("lease", *wanted, *sim)],
+                "Leases": [self.json("leases", *sim), self.json("return", "--for", "a", *sim)]}
+
     def documents(self):
         """A few documents of each kind, as the commands write them."""
         self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
@@ -176,6 +183,7 @@ class SchemaTest(harness.CliTest):
         documents.update(self.heat_documents())
         documents.update(self.power_documents())
         documents.update(self.agent_documents())
+        documents.update(self.lease_documents())
         with serving() as (url, _):
             load = ("load", "--url", url, "--duration", "300ms")
             documents["LoadReport"] = [

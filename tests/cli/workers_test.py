@@ -286,6 +286,7 @@ class SupervisorTest(WorkersTest):
         supervisor = self.supervise()
         self.wait_for(self.pids)
         pids = self.pids()
+        self.wait_for(lambda: self.read("workers.json.copy") == self.read("workers.json"))
         supervisor.kill()
         supervisor.wait()
         self.write("workers.json", "{\n\"kind\"")

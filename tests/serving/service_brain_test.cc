@@ -408,8 +408,8 @@ TEST(ServiceBrain, WhatKillsTwiceIsRefusedAndTheServiceStaysOpen) {
   EXPECT_EQ(world.brain.counters().harmful, 1);
 }
 
-// Not only the request under which a worker died: what its sender has sent or sends besides stays off
-// the last worker, too. Where one is planned it is all there is.
+// Not only the request under which a worker died: what its sender has sent or sends besides stays
+// off the last worker, too. Where one is planned it is all there is.
 TEST(ServiceBrain, WhatADoubtedSenderSendsSparesTheLastWorker) {
   for (const int planned : {2, 1}) {
     World world({.slo = 1'000 * kMs, .planned_workers = planned});

@@ -75,6 +75,27 @@ void AgentDesk::preview(std::string services_text,
   wake_();
 }
 
+// A change that is being made goes before: the node is not as it was read until it has ended.
+void AgentDesk::lease(LeaseCall call, std::function<void(Result<std::string>)> answer) {
+  if (!lender_.answer)
+    return answer(failed({ErrorCode::not_supported, "this agent lends no instances", ""}));
+  {
+    const std::lock_guard held(lock_);
+    errands_.emplace_back([this, call = std::move(call),
+                           answer = std::move(answer)](control::Agent& agent) {
+      if (agent.applying()) return lease(call, answer);
+      answer(lender_.answer(call, agent.snapshot()));
+    });
+  }
+  wake_();
+}
+
+Result<std::string> AgentDesk::leases() {
+  if (!lender_.list)
+    return failed({ErrorCode::not_supported, "this agent lends no instances", ""});
+  return lender_.list(snapshot()->state);
+}
+
 void AgentDesk::watch(std::function<void()> changed) {
   const std::lock_guard held(lock_);
   changed_ = std::move(changed);

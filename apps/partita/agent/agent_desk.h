@@ -23,6 +23,13 @@ class AgentDesk final : public api::Backend {
             std::function<std::int64_t()> wall_ms = [] { return std::int64_t{0}; })
       : history_(std::move(history)), wake_(std::move(wake)), wall_ms_(std::move(wall_ms)) {}
 
+  // Who lends instances (AgentLeases), to be set before the server runs; else nobody does.
+  struct Lender {
+    std::function<Result<std::string>(const LeaseCall&, const control::Snapshot&)> answer = {};
+    std::function<Result<std::string>(const device::NodeState&)> list = {};
+  };
+  void set_lender(Lender lender) { lender_ = std::move(lender); }
+
   // ---- the agent's side
   std::vector<control::Inquiry> take_inquiries();
   std::vector<std::function<void(control::Agent&)>> take_errands();
@@ -38,6 +45,8 @@ class AgentDesk final : public api::Backend {
   void ask(control::Asked asked, std::function<void(control::Reply)> answer) override;
   void preview(std::string services_text,
                std::function<void(Result<control::ChangeNow>)> answer) override;
+  void lease(LeaseCall call, std::function<void(Result<std::string>)> answer) override;
+  Result<std::string> leases() override;
   void watch(std::function<void()> changed) override;
   Result<std::vector<history::Event>> events(const history::EventQuery& query) override;
   Result<std::vector<history::Bucket>> series(const history::SeriesQuery& query) override;
@@ -51,6 +60,7 @@ class AgentDesk final : public api::Backend {
   const std::string history_;
   const std::function<void()> wake_;
   const std::function<std::int64_t()> wall_ms_;
+  Lender lender_;
   std::mutex lock_;
   std::shared_ptr<const control::Snapshot> snapshot_ = std::make_shared<control::Snapshot>();
   std::int64_t looked_ms_ = 0;

@@ -12,6 +12,7 @@
 
 #include "act/change_forms.h"
 #include "agent/agent_desk.h"
+#include "agent/agent_leases.h"
 #include "agent/agent_notices.h"
 #include "agent/agent_signals.h"
 #include "agent/agent_world.h"
@@ -144,7 +145,15 @@ class LiveRun {
         node_(std::move(node)),
         desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_ms),
         hooks_(context, node_.state_dir,
-               [this](history::Event event) { keep_hook(std::move(event)); }) {}
+               [this](history::Event event) { keep_hook(std::move(event)); }),
+        leases_(context, node_.open, lease_log(node_.open, node_.state)) {
+    if (flags.once || flags.dry_run) return;
+    desk_.set_lender(
+        {[this](const api::Backend::LeaseCall& call, const control::Snapshot& now) {
+           return leases_.answer(call, closed_gpus(now, node_.file.policy));
+         },
+         [this](const device::NodeState& now) { return leases_.list(now); }});
+  }
 
   Result<void> begin();
   Result<Exit> run();
@@ -173,6 +182,7 @@ class LiveRun {
   AgentDesk desk_;
   RealProcesses processes_;
   NodeHooks hooks_;
+  AgentLeases leases_;
   std::optional<history::LastingStore> store_;
   std::vector<std::string> history_news_;  // what became of its file, and nobody was told yet
   long highest_change_ = 0;
@@ -421,6 +431,7 @@ Result<Exit> LiveRun::run() {
     if (anew) reread();
     const std::int64_t next = woken || anew ? agent_->step() : agent_->glance();
     desk_.looked(wall_ms());
+    leases_.sweep();
     keep_events();
     if (signals_.ending()) break;
     woken = signals_.wait(std::min(next - wall_ms(), control::kGlanceMs) * kMilli);

@@ -32,6 +32,20 @@ void add_gpu_count_flag(CLI::App& command, decide::GpuNames& flags) {
       ->default_str(fmt::format("{}", flags.gpus));
 }
 
+void add_reconfigurer_flags(CLI::App& command, decide::GpuNames& flags) {
+  command
+      .add_option("--reconfigurer", flags.reconfigurer,
+                  "Who creates and destroys instances, one at a time: the driver of each node, or "
+                  "each GPU by itself")
+      ->type_name("node|gpu")
+      ->capture_default_str();
+  within(command.add_option("--gpus-per-node", flags.gpus_per_node,
+                            "Neighbouring GPUs of the list that are in one node"),
+         1, plan::kMaxBatchGpus)
+      ->type_name("N")
+      ->capture_default_str();
+}
+
 void add_tasks_flag(CLI::App& command, std::string& tasks) {
   command.add_option("--tasks", tasks, kTasksHelp)->type_name("FILE")->required();
 }

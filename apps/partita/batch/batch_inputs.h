@@ -13,6 +13,8 @@ namespace partita::cli {
 void add_gpu_list_flags(CLI::App& command, decide::GpuNames& flags);
 // --gpus, for commands to which it matters how many there are.
 void add_gpu_count_flag(CLI::App& command, decide::GpuNames& flags);
+// --reconfigurer and --gpus-per-node.
+void add_reconfigurer_flags(CLI::App& command, decide::GpuNames& flags);
 // --tasks.
 void add_tasks_flag(CLI::App& command, std::string& tasks);
 // --seed and --budget.

@@ -66,6 +66,7 @@ Command add_batch_compare(CLI::App& batch) {
   add_tasks_flag(*command, flags->tasks);
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
+  add_reconfigurer_flags(*command, flags->gpus);
   command
       ->add_option("--schedulers", flags->schedulers,
                    "The schedulers, separated by commas; by default best, far, miso and "

@@ -128,7 +128,8 @@ Result<Decided> make_schedule_for(Context& context, const BatchRunFlags& flags,
   if (!chosen) return failed(chosen.error());
   auto devices = named.empty() ? carry::usable_gpus(node) : Result<std::vector<int>>(named);
   if (!devices) return failed(devices.error());
-  decide::GpuNames gpus{"", 1, flags.device.catalogue};
+  decide::GpuNames gpus{.gpu = "", .gpus = 1, .catalogue = flags.device.catalogue};
+  gpus.gpus_per_node = std::max(1, static_cast<int>(devices->size()));  // of this node, all
   for (const int index : *devices)
     gpus.gpu += (gpus.gpu.empty() ? "" : ",") + node.gpus[at(index)].model;
   const auto list = decide::load_gpus(context.files, gpus);

@@ -102,6 +102,7 @@ Command add_batch_schedule(CLI::App& batch) {
   add_tasks_flag(*command, flags->tasks);
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
+  add_reconfigurer_flags(*command, flags->gpus);
   command
       ->add_option("--scheduler", flags->scheduler,
                    "The scheduler; `partita batch schedulers` lists them")

@@ -99,6 +99,7 @@ Command add_batch_stream(CLI::App& batch) {
       ->required();
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
+  add_reconfigurer_flags(*command, flags->gpus);
   one_of(command->add_option("--method", flags->method,
                              "trivial: FAR's schedules one after the other; reverse: every second "
                              "one reversed; overlap: also moves and swaps where two meet; best: "

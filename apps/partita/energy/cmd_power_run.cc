@@ -134,7 +134,12 @@ Result<Exit> run_loop(Context& context, const FollowFlags& flags, const actuate:
     const auto may = may_set(*opened, driver, flags.gpu);
     if (!may) return failed(may.error());
     if (*may) {
-      keeper.emplace(flags.device, flags.state_directory);
+      auto started = PowerKeeper::start(flags.device, flags.state_directory);
+      if (!started) {
+        static_cast<void>(opened->restore());
+        return failed(started.error());
+      }
+      keeper.emplace(*std::move(started));
       guard.emplace(*std::move(opened));
     } else {
       complain(context, "no rights to set clocks and limits: a dry run");

@@ -156,7 +156,11 @@ Result<Exit> run_set(Context& context, const SetFlags& flags) {
   auto guard =
       actuate::PowerGuard::open(context.files, *journal, *opened->driver, gpu_prefix(*opened));
   if (!guard) return failed(guard.error());
-  if (hold) keeper.emplace(flags.device, flags.state_directory);
+  if (hold) {
+    auto started = PowerKeeper::start(flags.device, flags.state_directory);
+    if (!started) return failed(started.error());
+    keeper.emplace(*std::move(started));
+  }
   const auto set = set_all(*guard, *wanted);
   if (!set && set.error().code == ErrorCode::denied) {
     complain(context, to_string(set.error()) + "; nothing was changed");
@@ -178,7 +182,10 @@ Result<Exit> run_set(Context& context, const SetFlags& flags) {
 Result<Exit> run_restore(Context& context, const RestoreFlags& flags) {
   const auto journal = journal_of(context, flags.device, flags.state_directory);
   if (!journal) return failed(journal.error());
-  if (flags.after_stdin) wait_for_end_of_input();
+  if (flags.after_stdin) {
+    say_ready();
+    wait_for_end_of_input();
+  }
   if (flags.dry_run) {
     const auto changed = actuate::read_power_journal(context.files, *journal);
     if (!changed) return failed(changed.error());

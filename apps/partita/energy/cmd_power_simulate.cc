@@ -4,7 +4,7 @@
 #include <cmath>
 #include <memory>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/split.h"
 #include "base/table.h"
 #include "energy/power_commands.h"
@@ -167,43 +167,44 @@ std::string simulate_text(const PowerSimulateFlags& flags, const std::vector<Pow
   return text;
 }
 
-void write_outcome(JsonWriter& out, const PowerCase& one, const PowerOutcome& outcome) {
-  out.raw("{\"case\": ").string(one.name).raw(", \"policy\": ").string(outcome.policy);
-  out.raw(", \"gating\": ").string(to_string(outcome.gating));
-  out.raw(", \"energy_j\": ").number(outcome.run.energy.value);
-  out.raw(", \"mean_w\": ").number(outcome.run.mean_power().value);
-  out.raw(", \"of_first\": ").number(outcome.run.energy / one.outcomes.front().run.energy);
+void tell_service(Form& f, const sim::PowerRunService& service) {
+  f.told("name", service.name);
+  f.told("requests", service.requests);
+  f.told("late", service.late);
+  f.told("latency_ms", service.latency);
+  f.told("slo_ms", service.slo);
+  f.told("percentile", service.percentile);
+  f.told("held", service.held());
+}
+
+void tell_outcome(Form& f, const PowerCase& one, const PowerOutcome& outcome) {
+  f.told("case", one.name);
+  f.told("policy", outcome.policy);
+  f.told("gating", to_string(outcome.gating));
+  f.told("energy_j", outcome.run.energy);
+  f.told("mean_w", outcome.run.mean_power());
+  f.told("of_first", outcome.run.energy / one.outcomes.front().run.energy);
   if (outcome.known) {
-    out.raw(", \"known_j\": ").number(outcome.known->energy.value);
-    if (outcome.known->bound.value > 0)
-      out.raw(", \"known_bound_j\": ").number(outcome.known->bound.value);
+    f.told("known_j", outcome.known->energy);
+    f.optional(outcome.known->bound.value > 0).told("known_bound_j", outcome.known->bound);
   }
-  out.raw(", \"clock_changes\": ").number(long{outcome.run.clock_changes});
-  out.raw(", \"unit_changes\": ").number(long{outcome.run.unit_changes});
-  out.raw(",\n     \"services\": ");
-  out.list(outcome.run.services, "      ", [&](const sim::PowerRunService& service) {
-    out.raw("{\"name\": ").string(service.name);
-    out.raw(", \"requests\": ").number(service.requests);
-    out.raw(", \"late\": ").number(service.late);
-    out.raw(", \"latency_ms\": ").number(service.latency.value);
-    out.raw(", \"slo_ms\": ").number(service.slo.value);
-    out.raw(", \"percentile\": ").number(service.percentile);
-    out.raw(", \"held\": ").boolean(service.held()).raw("}");
-  });
-  out.raw("}");
+  f.told("clock_changes", outcome.run.clock_changes);
+  f.told("unit_changes", outcome.run.unit_changes);
+  f.line("     ").rows("services", outcome.run.services, tell_service, {.indent = "      "});
 }
 
 std::string simulate_json(const PowerSimulateFlags& flags, const std::vector<PowerCase>& cases) {
   std::vector<std::pair<const PowerCase*, const PowerOutcome*>> all;
   for (const PowerCase& one : cases)
     for (const PowerOutcome& outcome : one.outcomes) all.emplace_back(&one, &outcome);
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"PowerSimulation\",\n  \"seed\": ");
-  out.number(static_cast<double>(flags.seed)).raw(", \"promise\": ").string(flags.power.promise);
-  out.raw(", \"table_modelled\": ").boolean(cases.front().problem.table.modelled);
-  out.raw(",\n  \"runs\": ");
-  out.list(all, "    ", [&](const auto& one) { write_outcome(out, *one.first, *one.second); });
-  return out.raw("}\n").take();
+  const auto run = [&](Form& f, std::size_t i) { tell_outcome(f, *all[i].first, *all[i].second); };
+  return write_form([&](Form& f) {
+    f.document("PowerSimulation");
+    f.line("  ").told("seed", static_cast<double>(flags.seed));
+    f.told("promise", flags.power.promise);
+    f.told("table_modelled", cases.front().problem.table.modelled);
+    f.line("  ").rows("runs", all.size(), run, {.indent = "    "});
+  });
 }
 
 std::string simulate_svg(const PowerSimulateFlags& flags, const PowerCase& one) {

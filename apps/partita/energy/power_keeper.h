@@ -5,21 +5,21 @@
 
 #include <string>
 
+#include "base/child.h"
+#include "base/descriptor.h"
 #include "node/devices.h"
 
 namespace partita::cli {
 
 class PowerKeeper {
  public:
-  // Starts it. Where that fails the settings are still in the journal for 'power restore'.
-  PowerKeeper(const DeviceFlags& device, const std::string& state_directory);
-  ~PowerKeeper();
-  PowerKeeper(const PowerKeeper&) = delete;
-  PowerKeeper& operator=(const PowerKeeper&) = delete;
+  // Waits until it watches. Where that fails nothing is to be set: nobody would put it back.
+  static Result<PowerKeeper> start(const DeviceFlags& device, const std::string& state_directory);
 
  private:
-  int write_end_ = -1;
-  int pid_ = -1;
+  PowerKeeper(Descriptor ours, Child child) : ours_(std::move(ours)), child_(std::move(child)) {}
+  Descriptor ours_;  // its input ends with us
+  Child child_;
 };
 
 // Reads standard input to its end.

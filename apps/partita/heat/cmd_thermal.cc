@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/index.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/table.h"
 #include "commands.h"
 #include "flags.h"
@@ -79,30 +79,33 @@ std::string steady_text(const SteadyAnswer& answer) {
 
 std::string steady_json(const SteadyAnswer& answer, bool hotspot) {
   const thermal::Network& network = answer.chip.network;
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"ThermalSteady\",\n");
-  out.raw(fmt::format("  \"grid\": {{\"rows\": {}, \"cols\": {}, \"layers\": {}}}, ",
-                      network.rows(), network.cols(), network.layers()));
-  out.raw("\"hotspot_compat\": ").boolean(hotspot);
-  out.raw(", \"ambient_k\": ").number(network.ambient());
-  out.raw(",\n  \"power_w\": ").number(answer.state.power);
-  out.raw(", \"removed_w\": ").number(answer.state.removed);
-  out.raw(", \"sink_w\": ").number(answer.state.primary);
-  out.raw(", \"hottest_k\": ").number(std::ranges::max(answer.state.solution.kelvin));
-  out.raw(",\n  \"blocks\": ");
-  std::size_t i = 0;
-  out.list(answer.kelvin, "    ", [&](double kelvin) {
-    out.raw("{\"name\": ").string(network.block_names()[i]);
-    out.raw(", \"power_w\": ").number(answer.watts[i++]);
-    out.raw(", \"temperature_k\": ").number(kelvin).raw("}");
+  const auto grid = [&](Form& f) {
+    f.told("rows", network.rows());
+    f.told("cols", network.cols());
+    f.told("layers", network.layers());
+  };
+  const auto block = [&](Form& f, std::size_t i) {
+    f.told("name", network.block_names()[i]);
+    f.told("power_w", answer.watts[i]);
+    f.told("temperature_k", answer.kelvin[i]);
+  };
+  const auto node = [](Form& f, const thermal::NamedKelvin& line) {
+    f.told("name", line.name);
+    f.told("temperature_k", line.kelvin);
+  };
+  return write_form([&](Form& f) {
+    f.document("ThermalSteady");
+    f.line("  ").told_object("grid", grid);
+    f.told("hotspot_compat", hotspot);
+    f.told("ambient_k", network.ambient());
+    f.line("  ").told("power_w", answer.state.power);
+    f.told("removed_w", answer.state.removed);
+    f.told("sink_w", answer.state.primary);
+    f.told("hottest_k", std::ranges::max(answer.state.solution.kelvin));
+    f.line("  ").rows("blocks", answer.kelvin.size(), block, {.indent = "    "});
+    f.line("  ").rows("nodes", thermal::steady_lines(network, answer.state.solution), node,
+                      {.indent = "    "});
   });
-  out.raw(",\n  \"nodes\": ");
-  out.list(thermal::steady_lines(network, answer.state.solution), "    ",
-           [&](const thermal::NamedKelvin& line) {
-             out.raw("{\"name\": ").string(line.name);
-             out.raw(", \"temperature_k\": ").number(line.kelvin).raw("}");
-           });
-  return out.raw("}\n").take();
 }
 
 // The layer that --layer names, or the first that dissipates.

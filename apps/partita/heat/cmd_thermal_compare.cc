@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/parse_number.h"
 #include "base/table.h"
 #include "decide/input.h"
@@ -205,42 +205,39 @@ std::string comparison_text(const ComparisonFlags& flags, const ComparisonAnswer
   return text;
 }
 
-void put_values(JsonWriter& out, const thermal::ValueAgreement& v) {
-  const auto put = [&](const char* key, double value) {
-    out.raw(", \"").raw(key).raw("\": ").number(value);
-  };
-  out.raw(", \"values\": ").number(long{v.values});
-  put("worst_k", v.worst_k);
-  put("rms_k", v.rms_k);
-  put("mean_k", v.mean_k);
-  put("slope", v.slope);
-  put("intercept_k", v.intercept);
-  put("pearson", v.pearson);
-  put("spearman", v.spearman);
-  if (v.rise_error_geomean) put("rise_error_geomean_percent", *v.rise_error_geomean);
-  if (v.rise_error_p95) put("rise_error_p95_percent", *v.rise_error_p95);
+void tell_part(Form& f, const Part& part) {
+  const thermal::ValueAgreement& v = part.values;
+  f.told("name", part.name);
+  f.told("values", v.values);
+  f.told("worst_k", v.worst_k);
+  f.told("rms_k", v.rms_k);
+  f.told("mean_k", v.mean_k);
+  f.told("slope", v.slope);
+  f.told("intercept_k", v.intercept);
+  f.told("pearson", v.pearson);
+  f.told("spearman", v.spearman);
+  f.optional(v.rise_error_geomean.has_value())
+      .told("rise_error_geomean_percent", v.rise_error_geomean);
+  f.optional(v.rise_error_p95.has_value()).told("rise_error_p95_percent", v.rise_error_p95);
 }
 
 std::string comparison_json(const ComparisonAnswer& answer) {
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"ThermalComparison\", \"unmatched\": ");
-  out.number(long{answer.unmatched}).raw(",\n  \"parts\": ");
-  out.list(answer.parts, "    ", [&](const Part& part) {
-    out.raw("{\"name\": ").string(part.name);
-    put_values(out, part.values);
-    out.raw("}");
+  const auto map = [&](Form& f, std::size_t layer) {
+    const thermal::MapAgreement& m = answer.maps[layer];
+    f.told("layer", layer);
+    f.told("normalised_rmse", m.normalised_rmse);
+    f.told("ssim", m.similarity);
+    f.told("peak_k", m.peak_k);
+    f.told("peak_distance", m.peak_distance);
+    f.told("histogram_overlap", m.histogram_overlap);
+    f.told("wasserstein_k", m.wasserstein_k);
+  };
+  return write_form([&](Form& f) {
+    f.document("ThermalComparison");
+    f.told("unmatched", answer.unmatched);
+    f.line("  ").rows("parts", answer.parts, tell_part, {.indent = "    "});
+    f.line("  ").rows("maps", answer.maps.size(), map, {.indent = "    "});
   });
-  out.raw(",\n  \"maps\": ");
-  long layer = 0;
-  out.list(answer.maps, "    ", [&](const thermal::MapAgreement& m) {
-    out.raw("{\"layer\": ").number(layer++);
-    out.raw(", \"normalised_rmse\": ").number(m.normalised_rmse);
-    out.raw(", \"ssim\": ").number(m.similarity).raw(", \"peak_k\": ").number(m.peak_k);
-    out.raw(", \"peak_distance\": ").number(m.peak_distance);
-    out.raw(", \"histogram_overlap\": ").number(m.histogram_overlap);
-    out.raw(", \"wasserstein_k\": ").number(m.wasserstein_k).raw("}");
-  });
-  return out.raw("}\n").take();
 }
 
 Result<Exit> run_comparison(Context& context, const ComparisonFlags& flags) {

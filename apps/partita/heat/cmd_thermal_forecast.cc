@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "decide/input.h"
@@ -108,24 +108,25 @@ std::string forecast_text(const ForecastAnswer& a) {
 
 std::string forecast_json(const ForecastAnswer& a) {
   const thermal::GpuThermalModel& m = a.model;
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"ThermalForecast\",\n  \"now_c\": ");
-  out.number(a.points.back().temperature.value).raw(", \"power_w\": ").number(a.power.value);
-  out.raw(", \"settled_c\": ").number(thermal::settled_temperature(m, a.power).value);
-  out.raw(", \"limit_c\": ").number(a.limit.value).raw(", \"time_to_limit_s\": ");
-  a.reached ? out.number(a.reached->value) : out.raw("null");
-  out.raw(", \"sustainable_w\": ").number(thermal::sustainable(m, a.limit).value);
-  out.raw(",\n  \"ambient_c\": ").number(m.ambient.value);
-  out.raw(", \"rms_k\": ").number(m.rms_k).raw(", \"held_out_rms_k\": ").number(m.held_out_rms_k);
-  out.raw(",\n  \"stages\": ");
-  out.list(m.stages, "    ", [&](const thermal::ThermalStage& stage) {
-    out.raw("{\"resistance_k_per_w\": ").number(stage.resistance);
-    out.raw(", \"time_constant_s\": ").number(stage.time.value);
-    out.raw(", \"rise_k\": ").number(stage.rise).raw("}");
+  const auto stage = [](Form& f, const thermal::ThermalStage& one) {
+    f.told("resistance_k_per_w", one.resistance);
+    f.told("time_constant_s", one.time);
+    f.told("rise_k", one.rise);
+  };
+  return write_form([&](Form& f) {
+    f.document("ThermalForecast");
+    f.line("  ").told("now_c", a.points.back().temperature);
+    f.told("power_w", a.power);
+    f.told("settled_c", thermal::settled_temperature(m, a.power));
+    f.told("limit_c", a.limit);
+    f.told("time_to_limit_s", a.reached);
+    f.told("sustainable_w", thermal::sustainable(m, a.limit));
+    f.line("  ").told("ambient_c", m.ambient);
+    f.told("rms_k", m.rms_k);
+    f.told("held_out_rms_k", m.held_out_rms_k);
+    f.line("  ").rows("stages", m.stages, stage, {.indent = "    "});
+    f.line("  ").told_list("cannot_know", cannot_know(a), {.indent = "    "});
   });
-  out.raw(",\n  \"cannot_know\": ");
-  out.list(cannot_know(a), "    ", [&](const std::string& text) { out.string(text); });
-  return out.raw("}\n").take();
 }
 
 // What was, and what comes for as long again or until it has settled.

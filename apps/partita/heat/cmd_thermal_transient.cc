@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/table.h"
 #include "flags.h"
 #include "forms/time_plot.h"
@@ -124,21 +124,16 @@ std::string transient_text(const TransientAnswer& answer, const thermal::Thermal
 
 std::string transient_json(const TransientAnswer& answer, const thermal::ThermalChip& chip,
                            bool hotspot) {
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"ThermalTransient\", \"method\": ");
-  out.string(answer.method).raw(", \"states\": ").number(long{answer.states});
-  out.raw(", \"hotspot_compat\": ").boolean(hotspot);
-  out.raw(", \"interval_s\": ").number(answer.interval);
-  out.raw(", \"ambient_k\": ").number(chip.network.ambient());
-  out.raw(",\n  \"blocks\": ");
-  out.list(answer.names, "    ", [&](const std::string& name) { out.string(name); });
-  out.raw(",\n  \"temperature_k\": ");
-  out.list(answer.rows, "    ", [&](const std::vector<double>& row) {
-    out.raw("[");
-    for (std::size_t i = 0; i < row.size(); ++i) out.raw(i == 0 ? "" : ", ").number(row[i]);
-    out.raw("]");
+  return write_form([&](Form& f) {
+    f.document("ThermalTransient");
+    f.told("method", answer.method);
+    f.told("states", answer.states);
+    f.told("hotspot_compat", hotspot);
+    f.told("interval_s", answer.interval);
+    f.told("ambient_k", chip.network.ambient());
+    f.line("  ").told_list("blocks", answer.names, {.indent = "    "});
+    f.line("  ").told_list("temperature_k", answer.rows, {.indent = "    "});
   });
-  return out.raw("}\n").take();
 }
 
 std::string transient_svg(const TransientAnswer& answer, const thermal::ThermalChip& chip) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "act/gateway_state.h"
+#include "act/lease/lease_forms.h"
 #include "base/append.h"
 #include "base/nearest.h"
 #include "base/table.h"
@@ -37,6 +38,8 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(dtm::dtm_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());
+  kinds.push_back(lease::lease_kind());
+  kinds.push_back(lease::leases_kind());
   kinds.push_back(control::snapshot_kind());
   kinds.push_back(control::batches_kind());
   kinds.push_back(control::batch_kind());

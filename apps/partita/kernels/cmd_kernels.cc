@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/append.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/median.h"
 #include "base/table.h"
 #include "commands.h"
@@ -71,25 +71,24 @@ std::string kernel_profile_text(const KernelProfileFlags& flags, const Loaded& i
 }
 
 std::string kernel_profile_json(const KernelProfileFlags& flags, const Loaded& in) {
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelProfiles\", \"gpu\": ");
-  out.string(in.topology.name).raw(", \"atom\": ").number(long{in.atom});
-  out.raw(", \"tolerance\": ").number(flags.tolerance);
-  out.raw(",\n  \"models\": ");
-  out.list(in.models, "    ", [&](const ModelKernels& model) {
-    out.raw("{\"name\": ").string(model.model);
-    out.raw(", \"time_us\": ").number(model.time_us(in.topology.units()));
-    out.raw(", \"knee\": ");
-    out.number(long{planners::mask::knee(model, flags.tolerance, in.sizes)});
-    out.raw(",\n     \"kernels\": ");
-    out.list(model.kernels, "      ", [&](const profile::KernelProfile& kernel) {
-      out.raw("{\"name\": ").string(kernel.name).raw(", \"least_units\": ");
-      out.number(long{planners::mask::least_units(kernel, flags.tolerance, in.sizes)});
-      out.raw(", \"time_us\": ").number(kernel.on(in.topology.units())).raw("}");
-    });
-    out.raw("}");
+  const auto kernel = [&](Form& f, const profile::KernelProfile& one) {
+    f.told("name", one.name);
+    f.told("least_units", planners::mask::least_units(one, flags.tolerance, in.sizes));
+    f.told("time_us", one.on(in.topology.units()));
+  };
+  const auto model = [&](Form& f, const ModelKernels& one) {
+    f.told("name", one.model);
+    f.told("time_us", one.time_us(in.topology.units()));
+    f.told("knee", planners::mask::knee(one, flags.tolerance, in.sizes));
+    f.line("     ").rows("kernels", one.kernels, kernel, {.indent = "      "});
+  };
+  return write_form([&](Form& f) {
+    f.document("KernelProfiles");
+    f.told("gpu", in.topology.name);
+    f.told("atom", in.atom);
+    f.told("tolerance", flags.tolerance);
+    f.line("  ").rows("models", in.models, model, {.indent = "    "});
   });
-  return out.raw("}\n").take();
 }
 
 forms::UnitsPicture picture_of(const Loaded& in, const std::string& title, double tolerance) {
@@ -174,19 +173,21 @@ std::string sizes_text(const SizeFlags& flags, const Loaded& in,
 
 std::string sizes_json(const SizeFlags& flags, const Loaded& in,
                        const std::vector<planners::mask::RightSize>& sizes) {
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"RightSizes\", \"gpu\": ");
-  out.string(in.topology.name).raw(", \"atom\": ").number(long{in.atom});
-  out.raw(", \"method\": ").string(flags.method);
-  out.raw(", \"tolerance\": ").number(flags.tolerance).raw(",\n  \"models\": ");
-  std::size_t m = 0;
-  out.list(sizes, "    ", [&](const planners::mask::RightSize& size) {
-    out.raw("{\"name\": ").string(in.models[m++].model);
-    out.raw(", \"time_us\": ").number(size.time_us);
-    out.raw(", \"unit_us\": ").number(size.unit_us).raw(", \"optimal\": ").boolean(size.optimal);
-    out.raw(fmt::format(",\n     \"units\": [{}]}}", joined(size.units, ",")));
+  const auto size = [&](Form& f, std::size_t m) {
+    f.told("name", in.models[m].model);
+    f.told("time_us", sizes[m].time_us);
+    f.told("unit_us", sizes[m].unit_us);
+    f.told("optimal", sizes[m].optimal);
+    f.line("     ").told_list("units", sizes[m].units, {.between = ","});
+  };
+  return write_form([&](Form& f) {
+    f.document("RightSizes");
+    f.told("gpu", in.topology.name);
+    f.told("atom", in.atom);
+    f.told("method", flags.method);
+    f.told("tolerance", flags.tolerance);
+    f.line("  ").rows("models", sizes.size(), size, {.indent = "    "});
   });
-  return out.raw("}\n").take();
 }
 
 std::string sizes_svg(const SizeFlags& flags, const Loaded& in,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "lanes/lane_runs.h"
@@ -86,24 +86,28 @@ std::string text_of(const std::vector<LaneOutcome>& outcomes, const decide::Poli
 
 std::string json_of(const std::vector<LaneOutcome>& outcomes, const decide::PolicyInputs& inputs,
                     const LaneRunFlags& flags, const device::LaneDriverInfo& info) {
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelRun\", \"driver\": ");
-  out.string(info.name).raw(", \"gpu\": ").string(info.topology.name);
-  out.raw(fmt::format(",\n  \"requests\": {}, \"repeats\": {}, \"scale\": ", flags.requests,
-                      flags.repeats));
-  out.number(flags.scale).raw(",\n  \"policies\": ");
-  out.list(outcomes, "    ", [&](const LaneOutcome& one) {
-    out.raw("{\"policy\": ").string(one.policy).raw(", \"rps\": ").number(one.total());
-    out.raw(fmt::format(", \"lanes\": {}, \"switches\": ", one.lanes)).number(one.switches);
-    out.raw(", \"waited\": ").number(one.waits).raw(",\n     \"workers\": [");
-    for (std::size_t w = 0; w < one.rps.size(); ++w) {
-      out.raw(w > 0 ? ", {\"name\": " : "{\"name\": ").string(inputs.workers[w].model);
-      out.raw(", \"rps\": ").number(one.rps[w]).raw(", \"p95_ms\": ").number(one.p95_ms[w]);
-      out.raw("}");
-    }
-    out.raw("]}");
+  const auto outcome = [&](Form& f, const LaneOutcome& one) {
+    const auto worker = [&](Form& row, std::size_t w) {
+      row.told("name", inputs.workers[w].model);
+      row.told("rps", one.rps[w]);
+      row.told("p95_ms", one.p95_ms[w]);
+    };
+    f.told("policy", one.policy);
+    f.told("rps", one.total());
+    f.told("lanes", one.lanes);
+    f.told("switches", one.switches);
+    f.told("waited", one.waits);
+    f.line("     ").rows("workers", one.rps.size(), worker, {});
+  };
+  return write_form([&](Form& f) {
+    f.document("KernelRun");
+    f.told("driver", info.name);
+    f.told("gpu", info.topology.name);
+    f.line("  ").told("requests", flags.requests);
+    f.told("repeats", flags.repeats);
+    f.told("scale", flags.scale);
+    f.line("  ").rows("policies", outcomes, outcome, {.indent = "    "});
   });
-  return out.raw("}\n").take();
 }
 
 // Live policies choose a mask when a kernel starts; lanes are made before.

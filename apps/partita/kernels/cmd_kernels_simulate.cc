@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/table.h"
 #include "decide/input.h"
 #include "decide/kernel_planning.h"
@@ -94,57 +94,60 @@ std::string sweep_text(const Sweep& sweep, const KernelSimulateFlags& flags) {
   return text + fmt::format("Apart from {}: {}", sweep.parameter, parameters_text(flags));
 }
 
-void write_outcome(JsonWriter& out, const PolicyOutcome& one) {
+void tell_outcome(Form& f, const PolicyOutcome& one) {
   const ColocationReport& report = one.report;
-  out.raw("{\"policy\": ").string(one.policy).raw(", \"rps\": ").number(report.rps);
-  out.raw(", \"normalised\": ").number(one.normalised);
-  out.raw(", \"p95_ratio\": ").number(one.p95_ratio);
-  out.raw(", \"energy_ratio\": ").number(one.energy_ratio);
-  out.raw(",\n     \"energy_j\": ").number(report.energy_j);
-  out.raw(", \"joules_each\": ").number(report.joules_each);
-  out.raw(", \"busy_units\": ").number(report.busy_units);
-  out.raw(", \"waits\": ").number(report.waits).raw(", \"log_hash\": ");
-  out.string(fmt::format("{:016x}", report.log_hash)).raw(",\n     \"workers\": ");
-  out.list(report.workers, "      ", [&](const sim::WorkerReport& worker) {
-    out.raw("{\"name\": ").string(worker.name).raw(", \"requests\": ").number(worker.requests);
-    out.raw(", \"rps\": ").number(worker.rps).raw(", \"mean_ms\": ").number(worker.mean_ms);
-    out.raw(", \"p95_ms\": ").number(worker.p95_ms);
-    out.raw(", \"switches\": ").number(worker.switches).raw("}");
-  });
-  out.raw("}");
+  const auto worker = [](Form& row, const sim::WorkerReport& of) {
+    row.told("name", of.name);
+    row.told("requests", of.requests);
+    row.told("rps", of.rps);
+    row.told("mean_ms", of.mean_ms);
+    row.told("p95_ms", of.p95_ms);
+    row.told("switches", of.switches);
+  };
+  f.told("policy", one.policy);
+  f.told("rps", report.rps);
+  f.told("normalised", one.normalised);
+  f.told("p95_ratio", one.p95_ratio);
+  f.told("energy_ratio", one.energy_ratio);
+  f.line("     ").told("energy_j", report.energy_j);
+  f.told("joules_each", report.joules_each);
+  f.told("busy_units", report.busy_units);
+  f.told("waits", report.waits);
+  f.told("log_hash", fmt::format("{:016x}", report.log_hash));
+  f.line("     ").rows("workers", report.workers, worker, {.indent = "      "});
 }
 
-std::string parameters_json(const KernelSimulateFlags& flags, const hw::Topology& topology) {
+void tell_parameters(Form& f, const KernelSimulateFlags& flags, const hw::Topology& topology) {
   const sim::ColocationOptions& o = flags.options;
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelSimulation\", \"gpu\": ");
-  out.string(topology.name).raw(", \"atom\": ").number(long{flags.kernels.atom});
-  out.raw(", \"switches\": ").number(long{flags.switches});
-  out.raw(", \"duration_s\": ").number(o.duration_s);
-  out.raw(", \"gamma\": ").number(o.gamma).raw(", \"launch_us\": ").number(o.launch_us);
-  out.raw(", \"switch_us\": ").number(o.switch_us).raw(", \"mask_us\": ").number(o.mask_us);
-  out.raw(", \"streams\": ").number(long{o.streams}).raw(", \"spread\": ").number(o.spread);
-  out.raw(", \"static_w\": ").number(o.static_w).raw(", \"unit_w\": ").number(o.unit_w);
-  return out.raw(fmt::format(", \"seed\": {}", o.seed)).take();
+  f.document("KernelSimulation");
+  f.told("gpu", topology.name);
+  f.told("atom", flags.kernels.atom);
+  f.told("switches", flags.switches);
+  f.told("duration_s", o.duration_s);
+  f.told("gamma", o.gamma);
+  f.told("launch_us", o.launch_us);
+  f.told("switch_us", o.switch_us);
+  f.told("mask_us", o.mask_us);
+  f.told("streams", o.streams);
+  f.told("spread", o.spread);
+  f.told("static_w", o.static_w);
+  f.told("unit_w", o.unit_w);
+  f.told("seed", o.seed);
 }
 
-std::string outcomes_json(const std::vector<PolicyOutcome>& outcomes) {
-  JsonWriter out;
-  out.raw(",\n  \"policies\": ");
-  out.list(outcomes, "    ", [&](const PolicyOutcome& one) { write_outcome(out, one); });
-  return out.raw("}\n").take();
+void tell_outcomes(Form& f, const std::vector<PolicyOutcome>& outcomes) {
+  f.line("  ").rows("policies", outcomes, tell_outcome, {.indent = "    "});
 }
 
-std::string sweep_json(const Sweep& sweep) {
-  JsonWriter out;
-  out.raw(",\n  \"sweep\": {\"parameter\": ").string(sweep.parameter).raw(", \"points\": [");
-  for (std::size_t i = 0; i < sweep.values.size(); ++i) {
-    out.raw(i == 0 ? "\n   " : ",\n   ").raw("{\"value\": ").number(sweep.values[i]);
-    out.raw(", \"policies\": ");
-    out.list(sweep.outcomes[i], "    ", [&](const PolicyOutcome& one) { write_outcome(out, one); });
-    out.raw("}");
-  }
-  return out.raw("]}}\n").take();
+void tell_sweep(Form& f, const Sweep& sweep) {
+  const auto point = [&](Form& row, std::size_t i) {
+    row.told("value", sweep.values[i]);
+    row.rows("policies", sweep.outcomes[i], tell_outcome, {.indent = "    "});
+  };
+  f.line("  ").told_object("sweep", [&](Form& of) {
+    of.told("parameter", sweep.parameter);
+    of.rows("points", sweep.values.size(), point, {.indent = "   "});
+  });
 }
 
 // ----------------------------------------------------------------------------------------- run
@@ -230,15 +233,21 @@ Result<Exit> run_kernel_simulate(Context& context, KernelSimulateFlags flags) {
       flags.tolerance,    in->plan.units,
       in->configs,        flags.switches};
   const bool json = flags.output.format == "json";
-  std::string content = json ? parameters_json(flags, in->topology) : "";
+  const auto json_of = [&](const auto& tell, const auto& what) {
+    return write_form([&](Form& f) {
+      tell_parameters(f, flags, in->topology);
+      tell(f, what);
+    });
+  };
+  std::string content;
   if (in->sweep) {
     const auto sweep = decide::run_sweep(*in->sweep, inputs, in->policies, flags.options);
     if (!sweep) return failed(sweep.error());
-    content += json ? sweep_json(*sweep) : sweep_text(*sweep, flags);
+    content = json ? json_of(tell_sweep, *sweep) : sweep_text(*sweep, flags);
   } else {
     const auto outcomes = decide::compare_policies(inputs, in->policies, flags.options);
     if (!outcomes) return failed(outcomes.error());
-    content += json ? outcomes_json(*outcomes) : outcomes_text(*outcomes, flags);
+    content = json ? json_of(tell_outcomes, *outcomes) : outcomes_text(*outcomes, flags);
   }
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());

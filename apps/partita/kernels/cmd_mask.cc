@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "base/append.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "commands.h"
 #include "flags.h"
 #include "forms/kernel_picture.h"
@@ -39,26 +39,24 @@ Answer answer_of(const MaskFlags& flags, const hw::Topology& topology, Busy busy
 }
 
 std::string json_of(const MaskFlags& flags, const Answer& answer) {
-  JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"Mask\",\n  \"gpu\": ");
-  out.string(answer.topology.name).raw(", \"policy\": ").string(flags.policy);
-  out.raw(", \"atom\": ").number(long{answer.atom});
-  out.raw(",\n  \"requested\": ").number(long{answer.wanted});
-  out.raw(", \"granted\": ").number(long{answer.granted});
-  out.raw(", \"overlapped\": ").number(long{answer.overlapped});
-  out.raw(", \"effective\": ");
-  out.number(long{planners::mask::effective_units(answer.topology, answer.mask)});
-  const auto shares = hw::units_per_cluster(answer.topology, answer.mask);
-  out.raw(fmt::format(",\n  \"units_per_cluster\": [{}], \"clusters\": \"{}\"",
-                      joined(shares, ", "), answer.topology.assumed ? "assumed" : "known"));
-  out.raw(fmt::format(",\n  \"units_per_die\": [{}]",
-                      joined(hw::units_per_die(answer.topology, answer.mask), ", ")));
-  out.raw(",\n  \"mask_hex\": ").string(hw::mask_hex(answer.mask));
   std::vector<std::size_t> units;
   for (std::size_t unit = 0; unit < hw::kMaxUnits; ++unit)
     if (answer.mask[unit]) units.push_back(unit);
-  out.raw(fmt::format(",\n  \"unit_indices\": [{}]}}\n", joined(units, ", ")));
-  return out.take();
+  return write_form([&](Form& f) {
+    f.document("Mask");
+    f.line("  ").told("gpu", answer.topology.name);
+    f.told("policy", flags.policy);
+    f.told("atom", answer.atom);
+    f.line("  ").told("requested", answer.wanted);
+    f.told("granted", answer.granted);
+    f.told("overlapped", answer.overlapped);
+    f.told("effective", planners::mask::effective_units(answer.topology, answer.mask));
+    f.line("  ").told("units_per_cluster", hw::units_per_cluster(answer.topology, answer.mask));
+    f.told("clusters", answer.topology.assumed ? "assumed" : "known");
+    f.line("  ").told("units_per_die", hw::units_per_die(answer.topology, answer.mask));
+    f.line("  ").told("mask_hex", hw::mask_hex(answer.mask));
+    f.line("  ").told("unit_indices", units);
+  });
 }
 
 // What the reader must know to understand the numbers; empty or a sentence after "; ".

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/append.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/rng.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -81,62 +81,55 @@ exec::LaneProbeSettings settings_of(const ProbeFlags& flags, const device::LaneD
 
 // --------------------------------------------------------------------------------------- output
 
+void tell_time(Form& f, const char* name, const MedianTime& value) {
+  f.told_object(name, [&](Form& time) {
+    time.told("median_us", value.median_us);
+    time.told("most_us", value.most_us);
+  });
+}
+
 std::string json_of(const ProbeFlags& flags, const LaneProbe& probe) {
-  JsonWriter out;
-  const auto time = [&](const char* name, const MedianTime& value) {
-    out.raw(fmt::format("\"{}\": {{\"median_us\": ", name)).number(value.median_us);
-    out.raw(", \"most_us\": ").number(value.most_us).raw("}");
-  };
-  const auto optional = [&](const char* name, std::optional<double> value) {
-    out.raw(fmt::format(",\n  \"{}\": ", name));
-    value ? out.number(*value) : out.raw("null");
-  };
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"LaneProbe\", \"driver\": ");
-  out.string(probe.info.name).raw(", \"gpu\": ").string(probe.info.topology.name);
-  out.raw(fmt::format(",\n  \"units\": {}, \"clusters\": {}, \"atom\": {}, \"rounds\": {}",
-                      probe.info.topology.units(), probe.info.topology.clusters(), probe.info.atom,
-                      flags.rounds));
   const hw::Topology& topology = probe.info.topology;
-  out.raw(fmt::format(", \"units_per_die\": [{}]",
-                      joined(hw::units_per_die(topology, hw::all_units(topology)), ", ")));
-  for (const auto& [name, value] :
-       {std::pair("create_new", &probe.create_new), std::pair("create_again", &probe.create_again),
-        std::pair("destroy", &probe.destroy), std::pair("launch", &probe.launch),
-        std::pair("round_trip", &probe.round_trip)}) {
-    out.raw(",\n  ");
-    time(name, *value);
-  }
-  out.raw(fmt::format(",\n  \"lanes\": {}", probe.lanes));
-  optional("bytes_per_lane", probe.bytes_per_lane);
-  optional("queued_us", probe.queued_us);
-  optional("event_switch_us", probe.event_switch_us);
-  optional("host_switch_us", probe.host_switch_us);
-  optional("graph_us", probe.graph_us);
-  optional("graph_switch_us", probe.graph_switch_us);
-  out.raw(fmt::format(",\n  \"groups\": {}, \"groups_outside\": {}", probe.groups,
-                      probe.groups_outside));
-  out.raw(",\n  \"scaling\": ");
-  out.list(probe.scaling, "    ", [&](const exec::ScalingPoint& point) {
-    out.raw("{\"masks\": ").string(point.family);
-    const std::vector<int> shares(static_cast<std::size_t>(topology.dies),
-                                  point.units / topology.dies);
-    out.raw(fmt::format(", \"units\": {}, \"units_per_die\": [{}], \"us\": ", point.units,
-                        joined(shares, ", ")));
-    out.number(point.us).raw("}");
+  const auto point = [&](Form& f, const exec::ScalingPoint& one) {
+    f.told("masks", one.family);
+    f.told("units", one.units);
+    f.told("units_per_die", std::vector<int>(static_cast<std::size_t>(topology.dies),
+                                             one.units / topology.dies));
+    f.told("us", one.us);
+  };
+  const auto disturbance = [](Form& f, const exec::Disturbance& found) {
+    f.told("other", found.other);
+    tell_time(f, "alone", found.alone);
+    tell_time(f, "alone_on_half", found.alone_on_half);
+    tell_time(f, "sharing_all", found.sharing_all);
+    tell_time(f, "on_halves", found.on_halves);
+  };
+  return write_form([&](Form& f) {
+    f.document("LaneProbe");
+    f.told("driver", probe.info.name);
+    f.told("gpu", topology.name);
+    f.line("  ").told("units", topology.units());
+    f.told("clusters", topology.clusters());
+    f.told("atom", probe.info.atom);
+    f.told("rounds", flags.rounds);
+    f.told("units_per_die", hw::units_per_die(topology, hw::all_units(topology)));
+    tell_time(f.line("  "), "create_new", probe.create_new);
+    tell_time(f.line("  "), "create_again", probe.create_again);
+    tell_time(f.line("  "), "destroy", probe.destroy);
+    tell_time(f.line("  "), "launch", probe.launch);
+    tell_time(f.line("  "), "round_trip", probe.round_trip);
+    f.line("  ").told("lanes", probe.lanes);
+    f.line("  ").told("bytes_per_lane", probe.bytes_per_lane);
+    f.line("  ").told("queued_us", probe.queued_us);
+    f.line("  ").told("event_switch_us", probe.event_switch_us);
+    f.line("  ").told("host_switch_us", probe.host_switch_us);
+    f.line("  ").told("graph_us", probe.graph_us);
+    f.line("  ").told("graph_switch_us", probe.graph_switch_us);
+    f.line("  ").told("groups", probe.groups);
+    f.told("groups_outside", probe.groups_outside);
+    f.line("  ").rows("scaling", probe.scaling, point, {.indent = "    "});
+    f.line("  ").rows("disturbances", probe.disturbances, disturbance, {.indent = "    "});
   });
-  out.raw(",\n  \"disturbances\": ");
-  out.list(probe.disturbances, "    ", [&](const exec::Disturbance& found) {
-    out.raw("{\"other\": ").string(found.other).raw(", ");
-    time("alone", found.alone);
-    out.raw(", ");
-    time("alone_on_half", found.alone_on_half);
-    out.raw(", ");
-    time("sharing_all", found.sharing_all);
-    out.raw(", ");
-    time("on_halves", found.on_halves);
-    out.raw("}");
-  });
-  return out.raw("}\n").take();
 }
 
 std::string us(double value) { return fmt::format("{:.2f}", value); }

@@ -43,8 +43,10 @@ Result<Seen> look(Context& context, const StatusFlags& flags, const OpenDriver& 
 std::string content_of(const Context& context, const StatusFlags& flags, const Seen& seen,
                        const hw::Catalogue& catalogue) {
   if (flags.output.format == "json")
-    return device::state_json(seen.state, seen.occupants, seen.unfinished,
-                              control::verdict_members(seen.verdicts));
+    return device::state_json(seen.state, seen.occupants, seen.unfinished, [&](Form& f) {
+      auto verdicts = seen.verdicts;
+      control::describe_verdicts(f, verdicts);
+    });
   if (flags.output.format == "svg") return node_svg(seen.state, seen.occupants, catalogue);
   return device::state_text(seen.state, seen.occupants, catalogue,
                             {.colour = context.colour && flags.output.file.empty(),

@@ -4,6 +4,7 @@
 
 #include "act/apply.h"
 #include "act/assignment.h"
+#include "act/lease/leased_driver.h"
 #include "decide/input.h"
 #include "drivers/amd_smi/amd_smi_driver.h"
 #include "drivers/nvml_mig/nvml_driver.h"
@@ -11,6 +12,7 @@
 #include "drivers/sim/sim_driver.h"
 #include "drivers/sim/sim_health.h"
 #include "flags.h"
+#include "node/state_dir.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -53,6 +55,24 @@ Result<OpenDriver> real(const DeviceFlags& flags, OpenDriver opened) {
   return opened;
 }
 
+OpenDriver with_leases(Context& context, OpenDriver opened, bool can_lend) {
+  opened.bare = opened.driver.get();
+  if (!can_lend) return opened;
+  std::function<Result<std::string>()> log;
+  if (opened.machine != nullptr) {
+    log = [path = lease_log_of_machine(opened)] { return Result<std::string>(path); };
+  } else {
+    log = [bare = opened.bare]() -> Result<std::string> {
+      const Result<device::NodeState> node = device::read_node(*bare);
+      if (!node) return failed(node.error());
+      return lease_log_of_node(*node);
+    };
+  }
+  opened.driver = std::make_unique<lease::LeasedDriver>(std::move(opened.driver), context.files,
+                                                        std::move(log));
+  return opened;
+}
+
 }  // namespace
 
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
@@ -74,8 +94,10 @@ Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags) {
   if (!catalogue) return failed(catalogue.error());
   OpenDriver opened;
   opened.catalogue = std::make_unique<hw::Catalogue>(*std::move(catalogue));
-  return flags.driver == "sim" ? simulated(context, flags, std::move(opened))
-                               : real(flags, std::move(opened));
+  Result<OpenDriver> open = flags.driver == "sim" ? simulated(context, flags, std::move(opened))
+                                                  : real(flags, std::move(opened));
+  if (!open) return open;
+  return with_leases(context, *std::move(open), flags.driver != "amd");
 }
 
 std::function<Result<void>(int gpu)> gpu_reset(const OpenDriver& driver) {

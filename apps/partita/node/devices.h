@@ -28,7 +28,9 @@ void add_device_flags(CLI::App& command, DeviceFlags& flags);
 struct OpenDriver {
   std::unique_ptr<hw::Catalogue> catalogue;
   std::unique_ptr<drivers::sim::SharedMachine> machine;  // of driver sim
-  std::unique_ptr<device::NodeDriver> driver;
+  std::unique_ptr<device::NodeDriver> driver;  // shows what is lent as held (act/lease)
+  // The same without leases, for act/lease alone; part of `driver`.
+  device::NodeDriver* bare = nullptr;
 };
 
 // Opens the driver that the flags name. no_driver where NVIDIA's is missing, with what to do about

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "lease/lease_desk.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -102,6 +103,13 @@ Result<FileLock> lock_gpus(Context& context, const OpenDriver& open, const std::
 
 Result<FileLock> lock_node(Context& context, const OpenDriver& open,
                            const device::NodeState& node) {
+  Result<FileLock> lock = lock_node_only(context, open, node);
+  if (lock) settle_leases(context, open, lease_log(open, node));
+  return lock;
+}
+
+Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
+                                const device::NodeState& node) {
   const std::string base = beside_node(open, node);
   if (base.empty()) return FileLock();
   if (open.machine == nullptr)
@@ -122,6 +130,17 @@ Result<FileLock> lock_node(Context& context, const OpenDriver& open,
   if (!gpus) return gpus;
   return FileLock(
       std::make_shared<std::pair<FileLock, FileLock>>(*std::move(lock), *std::move(gpus)));
+}
+
+std::string lease_log_of_machine(const OpenDriver& open) {
+  const std::string& file = open.machine->shared_file();
+  return file.empty() ? file : file + ".node.leases";
+}
+
+std::string lease_log_of_node(const device::NodeState& node) { return node_path(node) + ".leases"; }
+
+std::string lease_log(const OpenDriver& open, const device::NodeState& node) {
+  return open.machine != nullptr ? lease_log_of_machine(open) : lease_log_of_node(node);
 }
 
 std::string loan_log(const OpenDriver& open, const device::NodeState& node) {

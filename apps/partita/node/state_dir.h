@@ -37,8 +37,19 @@ Result<FileLock> lock_gpus(Context& context, const OpenDriver& open,
                            std::vector<std::string> uuids);
 // The same of GPUs by index, for who has not read the node.
 Result<FileLock> lock_gpus(Context& context, const OpenDriver& open, const std::vector<int>& gpus);
-// The locks of all GPUs, and that of the node itself: one change of its layout at a time.
+// The locks of all GPUs, and that of the node itself: one change of its layout at a time. Leases
+// are in order once it is there: expired ones have ended, none is half made.
 Result<FileLock> lock_node(Context& context, const OpenDriver& open, const device::NodeState& node);
+
+// The lock of the node alone, for who brings leases in order himself (lease/lease_desk.h).
+Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
+                                const device::NodeState& node);
+
+// The log of leases (act/lease): of a simulated machine, of the real one; beside the node's lock.
+// Empty where the node needs none.
+std::string lease_log_of_machine(const OpenDriver& open);
+std::string lease_log_of_node(const device::NodeState& node);
+std::string lease_log(const OpenDriver& open, const device::NodeState& node);
 
 // The log of instances that are lent on this node (act/loans), beside that lock; empty where the
 // node needs none.

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/append.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "flags.h"
 #include "remote/launch_program.h"
 #include "remote/remote_commands.h"
@@ -101,23 +101,19 @@ std::string as_text(const Diagnosis& diagnosis) {
 }
 
 std::string as_json(const Diagnosis& diagnosis) {
-  JsonWriter json;
-  const auto texts = [&](const std::vector<std::string>& list) {
-    json.list(list, "    ", [&](const std::string& text) { json.string(text); });
-  };
-  json.raw("{\n  \"kind\": \"RemoteDoctor\",\n  \"program\": ").string(diagnosis.program);
-  json.raw(",\n  \"can_run\": ").boolean(diagnosis.can_run);
-  json.raw(",\n  \"runtime\": ").string(diagnosis.runtime);
-  json.raw(",\n  \"has_ptx\": ").boolean(diagnosis.ptx);
-  json.raw(",\n  \"targets\": ");
-  texts(diagnosis.targets);
-  json.raw(",\n  \"unsupported\": ");
-  texts(diagnosis.unsupported);
-  json.raw(",\n  \"problems\": ");
-  texts(diagnosis.problems);
-  json.raw(",\n  \"remarks\": ");
-  texts(diagnosis.remarks);
-  return json.raw("\n}\n").take();
+  const ListForm rows{.indent = "    "};
+  return write_form([&](Form& f) {
+    f.lines("  ");
+    f.told("kind", "RemoteDoctor");
+    f.told("program", diagnosis.program);
+    f.told("can_run", diagnosis.can_run);
+    f.told("runtime", diagnosis.runtime);
+    f.told("has_ptx", diagnosis.ptx);
+    f.told_list("targets", diagnosis.targets, rows);
+    f.told_list("unsupported", diagnosis.unsupported, rows);
+    f.told_list("problems", diagnosis.problems, rows);
+    f.told_list("remarks", diagnosis.remarks, rows);
+  });
 }
 
 struct DoctorFlags {

@@ -40,13 +40,13 @@ Result<Exit> run_remote(const RunFlags& flags) {
 
   const Result<PrivateFolder> folder = PrivateFolder::make();
   if (!folder) return failed(folder.error());
-  std::optional<PrivateServer> own;
+  std::optional<Child> own;
   std::string server = flags.server;
   if (server.empty()) {
-    Result<PrivateServer> started = PrivateServer::start(folder->path());
+    Result<Child> started = start_private_server(folder->path());
     if (!started) return failed(started.error());
     own.emplace(*std::move(started));
-    server = own->address();
+    server = private_address(folder->path());
   }
   std::unique_ptr<remote::RecordingProxy> proxy;
   if (!flags.record.empty()) {

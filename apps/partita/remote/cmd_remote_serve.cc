@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/child.h"
 #include "base/descriptor.h"
 #include "base/secret_file.h"
 #include "flags.h"
@@ -144,6 +145,7 @@ Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
   auto broker = Broker::open(flags.listen, *std::move(options), context.files);
   if (!broker) return failed(broker.error());
   say(context, fmt::format("listening on {}\n", (*broker)->address()));
+  say_ready();
   if (auto served = (*broker)->run(stop.get()); !served) return failed(served.error());
   return Exit::done;
 }

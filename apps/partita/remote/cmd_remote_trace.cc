@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/secret_file.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -69,33 +69,27 @@ Result<Exit> run_trace_show(Context& context, const TraceFlags& flags) {
 // ---- stats
 
 std::string stats_json(const remote::TraceStats& stats) {
-  JsonWriter json;
-  auto number = [&](std::string_view name, std::uint64_t value) {
-    json.raw(",\n  ").string(name).raw(": ").number(static_cast<long>(value));
+  const auto counts = [](const std::map<std::string, std::uint64_t>& map) {
+    return [&map](Form& f) {
+      for (const auto& [key, value] : map) f.told(key, value);
+    };
   };
-  auto counts = [&](std::string_view name, const std::map<std::string, std::uint64_t>& map) {
-    json.raw(",\n  ").string(name).raw(": {");
-    bool first = true;
-    for (const auto& [key, value] : map) {
-      json.raw(first ? "" : ", ").string(key).raw(": ").number(static_cast<long>(value));
-      first = false;
-    }
-    json.raw("}");
-  };
-  json.raw("{\n  \"kind\": \"RemoteStats\"");
-  number("calls", stats.all_calls());
-  number("blocking_round_trips", stats.blocking_round_trips());
-  counts("blocking_by_cause", stats.blocking);
-  number("bytes_up", stats.bytes_up);
-  number("bytes_down", stats.bytes_down);
-  number("kernels", stats.launches);
-  number("different_kernels", stats.kernels);
-  counts("calls_by_operation", stats.calls);
-  counts("notices", stats.notices);
-  number("failures", stats.failures);
-  number("unanswered", stats.unanswered);
-  json.raw(",\n  \"seconds\": ").number(static_cast<double>(stats.nanoseconds) * kNanos);
-  return json.raw("\n}\n").take();
+  return write_form([&](Form& f) {
+    f.lines("  ");
+    f.told("kind", "RemoteStats");
+    f.told("calls", stats.all_calls());
+    f.told("blocking_round_trips", stats.blocking_round_trips());
+    f.told_object("blocking_by_cause", counts(stats.blocking));
+    f.told("bytes_up", stats.bytes_up);
+    f.told("bytes_down", stats.bytes_down);
+    f.told("kernels", stats.launches);
+    f.told("different_kernels", stats.kernels);
+    f.told_object("calls_by_operation", counts(stats.calls));
+    f.told_object("notices", counts(stats.notices));
+    f.told("failures", stats.failures);
+    f.told("unanswered", stats.unanswered);
+    f.told("seconds", static_cast<double>(stats.nanoseconds) * kNanos);
+  });
 }
 
 std::string stats_text(const remote::TraceStats& stats) {

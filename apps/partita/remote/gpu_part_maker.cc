@@ -57,16 +57,8 @@ class GpuPartMaker final : public remote::server::PartMaker {
     const auto desk = desk_in_time();
     if (!desk) return failed(desk.error());
     static_cast<void>(pay_back((*desk)->loans()));
-    Error none{ErrorCode::no_room, "no GPU has instances " + shape, ""};
-    for (std::size_t at = 0; at < gpus_.size(); ++at) {
-      const auto found = std::ranges::find(profiles_[at], shape, &ProfileInfo::name);
-      if (found == profiles_[at].end()) continue;
-      Result<exec::Loan> loan = (*desk)->loans().make(gpus_[at], {*found});
-      if (loan) return loan->device;
-      none = loan.error();
-      if (none.code != ErrorCode::no_room) break;
-    }
-    return failed(none);
+    const Result<exec::Loan> loan = (*desk)->loans().make(gpus_, shape);
+    return loan ? Result<std::string>(loan->device) : failed(loan.error());
   }
 
   Result<void> unmake(const std::string& name) override {

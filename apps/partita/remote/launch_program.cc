@@ -1,22 +1,15 @@
 #include "remote/launch_program.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include "places.h"
 #include "wire/net/channel.h"
@@ -27,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kServerStarts = std::chrono::seconds(20), kServerEnds = std::chrono::seconds(2);
-constexpr auto kTick = std::chrono::milliseconds(5);
-constexpr int kSignalled = 128;
 constexpr std::uintmax_t kMaxProgram = std::uintmax_t{4} << 30;
 
 std::string own_program() {
@@ -57,14 +48,6 @@ bool has_gpu_elsewhere() {
   int status = 1;
   return pid > 0 && ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
          WEXITSTATUS(status) == 0;
-}
-
-// Becomes `words`; only returns when that fails.
-void become(const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execv(argv[0], argv.data());
 }
 
 pid_t program_pid = 0;  // for the handler below
@@ -148,84 +131,29 @@ Environment library_environment(const std::string& libraries,
   return added;
 }
 
-Result<PrivateServer> PrivateServer::start(const std::string& folder) {
-  const std::string address = "unix:" + folder + "/server.sock";
-  const std::string backend = has_gpu_elsewhere() ? "cuda" : "cpu";
-  const std::vector<std::string> words = {own_program(), "remote",       "serve", "--listen",
-                                          address,       "--backend",    backend, "--state-dir",
-                                          folder,        "--with-parent"};
-  const pid_t parent = ::getpid();
-  const std::string log = folder + "/server.log";
-  const pid_t pid = ::fork();
-  if (pid < 0) return environment_error("", "the system refused a process");
-  if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != parent) ::_exit(1);
-    ::setpgid(0, 0);  // a terminal's signals are for the program
-    const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    if (out >= 0) ::dup2(out, STDOUT_FILENO), ::dup2(out, STDERR_FILENO);
-    become(words);
-    ::_exit(127);
-  }
-  PrivateServer server(pid, address);
-  const auto until = std::chrono::steady_clock::now() + kServerStarts;
-  while (std::chrono::steady_clock::now() < until) {
-    const Result<std::string> so_far = read_program_file(log);
-    if (so_far && so_far->find("listening on") != so_far->npos) return server;
-    int status = 0;
-    if (::waitpid(pid, &status, WNOHANG) == pid) {
-      server.pid_ = -1;
-      const Result<std::string> said = read_program_file(log);
-      return environment_error("the private server", said && !said->empty() ? *said : "ended");
-    }
-    std::this_thread::sleep_for(kTick);
-  }
-  return environment_error("the private server", "does not take connections");
+std::string private_address(const std::string& folder) {
+  return "unix:" + folder + "/server.sock";
 }
 
-PrivateServer::~PrivateServer() {
-  if (pid_ <= 0) return;
-  ::kill(pid_, SIGTERM);
-  const auto until = std::chrono::steady_clock::now() + kServerEnds;
-  int status = 0;
-  while (::waitpid(pid_, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > until) {
-      ::kill(pid_, SIGKILL);
-      ::waitpid(pid_, &status, 0);
-      break;
-    }
-    std::this_thread::sleep_for(kTick);
-  }
+Result<Child> start_private_server(const std::string& folder) {
+  return Child::start(
+      {.argv = {own_program(), "remote", "serve", "--listen", private_address(folder), "--backend",
+                has_gpu_elsewhere() ? "cuda" : "cpu", "--state-dir", folder, "--with-parent"},
+       .called = "the private server",
+       .output = folder + "/server.log",
+       .group = ChildSpec::Group::own_group,  // a terminal's signals are for the program
+       .ready_within = kServerStarts,
+       .ends_within = kServerEnds});
 }
 
 Result<int> run_program(const std::vector<std::string>& words, const Environment& added) {
-  std::vector<std::string> texts;
-  for (char** one = environ; *one != nullptr; ++one) {
-    const std::string_view text(*one);
-    if (!added.contains(std::string(text.substr(0, text.find('='))))) texts.emplace_back(text);
-  }
-  for (const auto& [name, value] : added) texts.push_back(name + "=" + value);
-  std::vector<char*> argv, environment;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  for (const std::string& text : texts) environment.push_back(const_cast<char*>(text.c_str()));
-  argv.push_back(nullptr);
-  environment.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  sigset_t defaults;
-  sigemptyset(&defaults);
-  for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&defaults, signal);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   const SignalsPassed passed;
-  const int error =
-      ::posix_spawnp(&program_pid, argv[0], nullptr, &attributes, argv.data(), environment.data());
-  ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) return environment_error(words.front(), std::strerror(error));
-  int status = 0;
-  while (::waitpid(program_pid, &status, 0) < 0 && errno == EINTR) continue;
+  auto child = Child::start({.argv = words, .environment = added, .outlives = true});
+  if (!child) return failed(child.error());
+  program_pid = child->pid();
+  const int status = child->wait();
   program_pid = 0;
-  return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
+  return status;
 }
 
 }  // namespace partita::cli

@@ -2,13 +2,12 @@
 // a private server beside it. POSIX; one program per process.
 #pragma once
 
-#include <sys/types.h>
-
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/child.h"
 #include "base/result.h"
 #include "image/program.h"
 
@@ -28,24 +27,10 @@ Result<std::string> read_program_file(const std::string& path);
 Environment library_environment(const std::string& libraries,
                                 const std::optional<remote::image::Program>& program);
 
-// A server of ours: ends with this object, and with this process however it ends.
-class PrivateServer {
- public:
-  // Waits until it takes connections.
-  static Result<PrivateServer> start(const std::string& folder);
-  explicit PrivateServer(pid_t pid, std::string address)
-      : pid_(pid), address_(std::move(address)) {}
-  ~PrivateServer();
-  PrivateServer(PrivateServer&& other) noexcept
-      : pid_(other.pid_), address_(std::move(other.address_)) {
-    other.pid_ = -1;
-  }
-  const std::string& address() const { return address_; }
-
- private:
-  pid_t pid_;
-  std::string address_;
-};
+// A server of ours at `unix:FOLDER/server.sock`: ends with this object, and with this process
+// however it ends. Takes connections when this returns.
+Result<Child> start_private_server(const std::string& folder);
+std::string private_address(const std::string& folder);
 
 // Runs it to its end in our place of the terminal, and hands it the signals that come for us. Its
 // exit status, or 128 + the signal that ended it.

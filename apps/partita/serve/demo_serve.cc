@@ -1,7 +1,6 @@
 #include "serve/demo_serve.h"
 
 #include <fmt/format.h>
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,10 +10,10 @@
 
 #include "act/gateway_state.h"
 #include "base/append.h"
+#include "base/child.h"
 #include "base/terminal.h"
 #include "flags.h"
 #include "profile/readers.h"
-#include "serve/demo_child.h"
 #include "serve/worker/cpu_list.h"
 #include "serve/worker/ort_library.h"
 
@@ -74,12 +73,18 @@ class ServeDemo {
     say(context_, fmt::format("\n{}\n\n", painter.bold(fmt::format("{}. {}", ++step_, text))));
   }
 
+  // This program again: what the demo shows is what people would type.
+  static Result<Child> launch(const Words& words, const std::string& output) {
+    ChildSpec spec{.program = kOwnProgram, .argv = {"partita"}, .output = output};
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    return Child::start(spec);
+  }
   // Shows a command as one would type it, and starts it.
-  Result<DemoChild> begin(const Words& words, const std::string& output = {}) {
+  Result<Child> begin(const Words& words, const std::string& output = {}) {
     const Painter painter(context_.colour);
     say(context_,
         painter.dim(fmt::format("$ partita {}", joined(shortened(words), " "))) + "\n");
-    return DemoChild::start(words, output);
+    return launch(words, output);
   }
   // ... and waits for its end.
   Result<int> command(const Words& words, const std::string& output = {}) {
@@ -196,14 +201,14 @@ class ServeDemo {
   Result<void> serve() {
     headline("Gateway, workers, and the plan applied");
     const std::string address = fmt::format("127.0.0.1:{}", flags_.port);
-    auto gateway = DemoChild::start({"gateway", "--http", address}, in("gateway.log"));
+    auto gateway = launch({"gateway", "--http", address}, in("gateway.log"));
     if (!gateway) return failed(gateway.error());
     gateway_.emplace(*std::move(gateway));
     const std::string worker = real_ ? "--model " + in("models") + "/{service}.onnx"
                                      : std::string("--null --batch-us 500 --item-us 200");
     const std::string program =
         "'" + std::filesystem::read_symlink("/proc/self/exe").string() + "'";
-    auto workers = DemoChild::start({"workers", "--command",
+    auto workers = launch({"workers", "--command",
                                      program + " worker " + worker +
                                          " --service {service} --batch {batch} "
                                          "--units {profile}@{start}"},
@@ -271,7 +276,7 @@ class ServeDemo {
     if (start != moved.npos) moved.replace(start, 10, "\"start\": 1");
     if (auto written = context_.files.write_atomic(in("moved.json"), moved); !written)
       return failed(written.error());
-    auto apply = DemoChild::start({"apply", in("moved.json"), "--driver", "sim"}, in("apply.log"));
+    auto apply = launch({"apply", in("moved.json"), "--driver", "sim"}, in("apply.log"));
     if (!apply) return failed(apply.error());
     const int applied = apply->wait();
     const int status = load->wait();
@@ -300,7 +305,7 @@ class ServeDemo {
   bool real_ = false;
   std::map<std::string, double> rates_;
   std::string url_;
-  std::optional<DemoChild> gateway_, workers_;
+  std::optional<Child> gateway_, workers_;
 };
 
 }  // namespace

@@ -91,6 +91,10 @@ Result<Exit> remote_batch_run(const Remote& remote);
 Result<Exit> remote_batch_list(const Remote& remote);
 Result<Exit> remote_batch_show(const Remote& remote);
 Result<Exit> remote_batch_cancel(const Remote& remote);
+// Leases: lease/remote_lease.cc.
+Result<Exit> remote_lease(const Remote& remote);
+Result<Exit> remote_return(const Remote& remote);
+Result<Exit> remote_leases(const Remote& remote);
 // What was: server_past.cc.
 Result<Exit> remote_history(const Remote& remote);
 Result<Exit> remote_explain(const Remote& remote);

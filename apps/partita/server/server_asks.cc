@@ -5,7 +5,7 @@
 #include "api/documents.h"
 #include "base/document.h"
 #include "base/fields.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "device/node_forms.h"
 #include "forms/reason_forms.h"
 #include "forms/serving_forms.h"
@@ -127,7 +127,7 @@ Result<std::string> gpu_of(const Remote& remote, const char* flag, const std::st
 }  // namespace
 
 std::string why_json(const std::string& why) {
-  return why.empty() ? std::string() : JsonWriter().raw(R"({"why": )").string(why).raw("}").take();
+  return why.empty() ? std::string() : line_form([&](Form& f) { f.told("why", why); });
 }
 
 // The one thing that the agent is told.

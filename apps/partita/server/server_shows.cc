@@ -74,9 +74,11 @@ std::string status_of(const Remote& remote, const control::Snapshot& now) {
   const device::NodeState& state = now.state;
   const device::Occupants occupants = occupants_of(now);
   if (output.format == "json")
-    return device::state_json(state, occupants, {},
-                              control::age_members(now.node_read_ms, now.node_fault) +
-                                  control::verdict_members(verdicts_of(now)));
+    return device::state_json(state, occupants, {}, [&](Form& f) {
+      auto verdicts = verdicts_of(now);
+      control::tell_age(f, now.node_read_ms, now.node_fault);
+      control::describe_verdicts(f, verdicts);
+    });
   if (output.format == "svg") return node_svg(state, occupants, hw::builtin_catalogue());
   return age_text(now) +
          device::state_text(state, occupants, hw::builtin_catalogue(),

@@ -19,9 +19,11 @@ ChangeOrder::ChangeOrder(const Script& script)
     for (std::size_t r = 0; r < changes.size(); ++r) {
       std::vector<ChangeId>& ids = changes[r].create ? create_ : destroy_;
       ids.at(partita::at(changes[r].visit)) = {static_cast<int>(g), static_cast<int>(r)};
-      planned_left_ += changes[r].planned ? 1 : 0;
+      if (changes[r].planned) planned_.push_back({static_cast<int>(g), static_cast<int>(r)});
     }
   }
+  planned_left_ = static_cast<int>(planned_.size());
+  std::ranges::sort(planned_, {}, [&](ChangeId id) { return std::pair(at(id).planned->begin, id); });
 }
 
 ChangeId ChangeOrder::id(int visit, bool create) const {
@@ -45,7 +47,7 @@ void ChangeOrder::done(ChangeId id) {
   gpu.done[partita::at(id.rank)] = true;
   gpu.ready.erase(id.rank);
   planned_left_ -= at(id).planned ? 1 : 0;
-  while (partita::at(gpu.first) < gpu.done.size() && gpu.done[partita::at(gpu.first)]) ++gpu.first;
+  while (first_ < planned_.size() && is_done(planned_[first_])) ++first_;
 }
 
 bool ChangeOrder::is_done(ChangeId id) const {
@@ -56,7 +58,7 @@ Nanos ChangeOrder::may_begin(int gpu, int rank, Nanos not_before) const {
   if (gpus_[partita::at(gpu)].hurried) return not_before;
   const std::optional<Planned>& planned = at({gpu, rank}).planned;
   if (!planned) return planned_left_ == 0 ? not_before : kForever;
-  if (rank == gpus_[partita::at(gpu)].first) return not_before;
+  if (planned_[first_] == ChangeId{gpu, rank}) return not_before;
   // A nanosecond late: without differences, those planned earlier have begun by then.
   return std::max(not_before, planned->begin + 1);
 }

@@ -1,8 +1,8 @@
-// ChangeOrder: which reconfiguration goes next. The driver does one at a time per node. Of one GPU
-// they go in the script's order; one overtakes another only once its own planned time has passed
-// and the other cannot begin, so without differences nothing happens later than planned. Between
-// GPUs the one planned first goes first. What the schedule does not plan (destroying at the end)
-// goes last, but on a GPU that has to be left in a hurry. Keeps a reference to the script.
+// ChangeOrder: which reconfiguration goes next. The driver does one at a time per node. They go in the
+// order in which they are planned; one overtakes another only once its own planned time has passed
+// and the other cannot begin, so without differences nothing happens later than planned (as in
+// sim/batch). What the schedule does not plan (destroying at the end) goes last, but on a GPU that
+// has to be left in a hurry. Keeps a reference to the script.
 #pragma once
 
 #include <map>
@@ -44,7 +44,6 @@ class ChangeOrder {
   struct Gpu {
     std::map<int, Nanos> ready;  // rank to the time from which it may begin
     std::vector<bool> done;      // per rank
-    int first = 0;               // the first rank that is not done
     bool hurried = false;
   };
   // From when on it may begin as things are; kForever: not before others are done.
@@ -53,7 +52,9 @@ class ChangeOrder {
   const Script& script_;
   std::vector<Gpu> gpus_;
   std::vector<ChangeId> create_, destroy_;  // per visit
-  int planned_left_ = 0;                    // planned changes that are not done
+  std::vector<ChangeId> planned_;           // by time
+  std::size_t first_ = 0;                   // of them the first that is not done
+  int planned_left_ = 0;                    // of them those that are not done
 };
 
 }  // namespace partita::exec

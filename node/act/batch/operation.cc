@@ -14,8 +14,10 @@ using device::Instance;
 std::string holders_text(const Instance& instance) {
   std::string text;
   for (const device::Holder& holder : instance.holders) {
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", holder.pid,
-                   holder.name.empty() ? "" : " ", holder.name);
+    text += text.empty() ? "" : ", ";
+    text += holder.is_lease() ? holder.name
+                              : fmt::format("{}{}{}", holder.pid, holder.name.empty() ? "" : " ",
+                                            holder.name);
   }
   return text;
 }

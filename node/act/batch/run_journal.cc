@@ -2,113 +2,58 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cmath>
-#include <optional>
+#include <algorithm>
 
-#include "base/fields.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 
 namespace partita::exec {
 namespace {
 
 using Kind = Record::Kind;
 
-constexpr std::array<std::string_view, 9> kWords = {
-    "run", "create", "created", "stale", "destroyed", "start", "stop", "end", "done"};
-constexpr double kMaxNanos = 9e15;  // 104 days; a double holds them exactly
+constexpr Range kNanos{.high = 9e15};  // 104 days; a double holds them exactly
+constexpr Range kAny{.high = 2147483647};
 
-std::string record_json(const Record& record) {
-  JsonWriter json;
-  json.raw("{\"record\": ").string(kWords[static_cast<std::size_t>(record.kind)]);
-  json.raw(", \"t_ns\": ").number(static_cast<long>(record.time));
-  switch (record.kind) {
-    case Kind::run:
-      json.raw(", \"run\": ").string(record.run).raw(", \"script\": ").string(record.script);
-      json.raw(", \"origin_ns\": ").number(static_cast<long>(record.origin));
-      break;
-    case Kind::created:
-    case Kind::stale:
-      json.raw(", \"gi_id\": ").number(static_cast<long>(record.made.gi_id));
-      if (record.kind == Kind::created) json.raw(", \"uuid\": ").string(record.made.uuid);
-      [[fallthrough]];
-    case Kind::create:
-    case Kind::destroyed:
-      json.raw(", \"visit\": ").number(static_cast<long>(record.visit));
-      break;
-    case Kind::start:
-    case Kind::stop:
-    case Kind::end:
-      json.raw(", \"task\": ").string(record.task);
-      json.raw(", \"attempt\": ").number(static_cast<long>(record.attempt));
-      if (record.kind != Kind::end) break;
-      json.raw(", \"status\": ").number(static_cast<long>(record.status));
-      json.raw(", \"in_time\": ").boolean(record.in_time);
-      break;
-    case Kind::done:
-      break;
+void describe_record(Form& f, Record& record) {
+  f.word("record", record.kind,
+         {"run", "create", "created", "stale", "destroyed", "start", "stop", "end", "done"},
+         "what it tells");
+  f.whole("t_ns", record.time, kNanos, "since the start of the run");
+  const auto is = [&](std::initializer_list<Kind> kinds) {
+    return f.when(std::ranges::find(kinds, record.kind) != kinds.end());
+  };
+  if (is({Kind::run})) {
+    f.name("run", record.run, "its name");
+    f.name("script", record.script, "fingerprint of what it does");
+    f.whole("origin_ns", record.origin, kNanos, "the clock at its start");
   }
-  return json.raw("}").take();
-}
-
-std::optional<Kind> kind_of(std::string_view word) {
-  for (std::size_t i = 0; i < kWords.size(); ++i)
-    if (kWords[i] == word) return static_cast<Kind>(i);
-  return std::nullopt;
-}
-
-Result<Record> read_record(const Document& document) {
-  Fields fields(document);
-  Record record;
-  const std::string word = fields.text("record");
-  const std::optional<Kind> kind = kind_of(word);
-  if (!kind) return bad_input("", "no such record: " + word);
-  record.kind = *kind;
-  const Range nanos{.high = kMaxNanos};
-  const auto number = [&](std::string_view key) { return std::llround(fields.number(key, nanos)); };
-  record.time = number("t_ns");
-  switch (record.kind) {
-    case Kind::run:
-      record.run = fields.name("run");
-      record.script = fields.name("script");
-      record.origin = number("origin_ns");
-      break;
-    case Kind::created:
-      record.made.uuid = fields.name("uuid");
-      [[fallthrough]];
-    case Kind::stale:
-      record.made.gi_id = fields.integer("gi_id", {.low = 0});
-      [[fallthrough]];
-    case Kind::create:
-    case Kind::destroyed:
-      record.visit = fields.integer("visit", {.low = 0});
-      break;
-    case Kind::end:
-      record.status = fields.integer("status", {.low = -1});
-      record.in_time = fields.boolean("in_time");
-      [[fallthrough]];
-    case Kind::start:
-    case Kind::stop:
-      record.task = fields.name("task");
-      record.attempt = fields.integer("attempt", {.low = 1});
-      break;
-    case Kind::done:
-      break;
+  if (is({Kind::created, Kind::stale}))
+    f.integer("gi_id", record.made.gi_id, kAny, "of the GPU instance");
+  if (is({Kind::created})) f.name("uuid", record.made.uuid, "of the MIG device");
+  if (is({Kind::create, Kind::created, Kind::stale, Kind::destroyed}))
+    f.integer("visit", record.visit, kAny, "whose instance it is");
+  if (is({Kind::start, Kind::stop, Kind::end})) {
+    f.name("task", record.task, "its name");
+    f.integer("attempt", record.attempt, {.low = 1, .high = kAny.high}, "from 1");
   }
-  if (fields.error()) return bad_input("", fields.error()->message);
-  return record;
+  if (is({Kind::end})) {
+    f.integer("status", record.status, {.low = -1, .high = kAny.high}, "of its exit");
+    f.boolean("in_time", record.in_time, "not stopped for taking too long, or for the run's end");
+  }
 }
 
 Result<Record> parse_record(std::string_view json) {
-  const Result<Document> document = parse_document("journal.json", json);
-  if (!document) return bad_input("", document.error().message);
-  return read_record(*document);
+  Result<Record> record = read_form<Record>("journal.json", json, describe_record);
+  if (!record) return bad_input("", record.error().message);
+  return record;
 }
 
 }  // namespace
 
-std::string record_text(const Record& record) { return record_json(record); }
-std::string record_line(const Record& record) { return log_line(record_json(record)); }
+std::string record_text(const Record& record) {
+  return line_form(record, describe_record);
+}
+std::string record_line(const Record& record) { return log_line(record_text(record)); }
 
 Result<std::vector<Record>> records_of(const std::string& file, const ParsedLog& log) {
   std::vector<Record> records;

@@ -2,70 +2,94 @@
 
 #include <algorithm>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 
 namespace partita::exec {
 namespace {
 
 double seconds(Nanos time) { return static_cast<double>(time) / kSecond; }
 
-// The reason only where there is one.
-void write_end(JsonWriter& json, const std::string& reason) {
-  if (!reason.empty()) json.raw(", \"reason\": ").string(reason);
-  json.raw("}");
-}
+// What a report tells, with the script that it is about.
+struct ReportForm {
+  const Script& script;
+  const RunReport& report;
+  const RunNames& names;
 
-void write_planned(JsonWriter& json, const Planned& planned) {
-  json.raw(", \"planned_begin_s\": ").number(seconds(planned.begin));
-  json.raw(", \"planned_end_s\": ").number(seconds(planned.end));
-}
-
-void write_task(JsonWriter& json, const Script& script, const ScriptTask& task,
-                const TaskRun& run) {
-  const Visit& visit = script.visits[static_cast<std::size_t>(task.visit)];
-  const ScriptGpu& gpu = script.gpus[static_cast<std::size_t>(visit.gpu)];
-  json.raw("{\"task\": ").string(task.name).raw(", \"status\": ").string(to_string(run.status));
-  json.raw(", \"attempts\": ").number(static_cast<long>(run.attempts));
-  json.raw(", \"gpu\": ").number(static_cast<long>(gpu.device));
-  json.raw(", \"profile\": ").string(visit.profile);
-  json.raw(", \"start\": ").number(static_cast<long>(visit.start));
-  write_planned(json, task.planned);
-  if (ran(run.status)) {
-    json.raw(", \"begin_s\": ").number(seconds(run.begin));
-    json.raw(", \"end_s\": ").number(seconds(run.end));
+  void place(Form& f, int at) const {
+    const Visit& visit = script.visits[static_cast<std::size_t>(at)];
+    f.told("profile", visit.profile);
+    f.told("start", visit.start);
   }
-  if (run.status == TaskStatus::finished) {
-    json.raw(", \"deviation_percent\": ").number(deviation_percent(task.planned.end, run.end));
-  }
-  write_end(json, run.reason);
-}
 
-void write_change(JsonWriter& json, const Script& script, const Change& change,
-                  const ChangeRun& run) {
-  const Visit& visit = script.visits[static_cast<std::size_t>(change.visit)];
-  const ScriptGpu& gpu = script.gpus[static_cast<std::size_t>(visit.gpu)];
-  json.raw("{\"gpu\": ").number(static_cast<long>(gpu.device));
-  json.raw(", \"op\": ").string(change.create ? "create" : "destroy");
-  json.raw(", \"profile\": ").string(visit.profile);
-  json.raw(", \"start\": ").number(static_cast<long>(visit.start));
-  json.raw(", \"status\": ").string(to_string(run.status));
-  json.raw(", \"tries\": ").number(static_cast<long>(run.tries));
-  if (change.planned) write_planned(json, *change.planned);
-  if (run.status == ChangeStatus::done) {
-    json.raw(", \"begin_s\": ").number(seconds(run.begin));
-    json.raw(", \"end_s\": ").number(seconds(run.end));
-    if (change.planned) {
-      const double deviation = deviation_percent(change.planned->end, run.end);
-      json.raw(", \"deviation_percent\": ").number(deviation);
-    }
+  int device(int at) const {
+    const Visit& visit = script.visits[static_cast<std::size_t>(at)];
+    return script.gpus[static_cast<std::size_t>(visit.gpu)].device;
   }
-  write_end(json, run.reason);
-}
 
-void write_texts(JsonWriter& json, const char* key, const std::vector<std::string>& texts) {
-  json.raw(",\n \"").raw(key).raw("\": ").list(texts, "  ",
-                                               [&](const std::string& text) { json.string(text); });
-}
+  static void planned(Form& f, const Planned& planned) {
+    f.told("planned_begin_s", seconds(planned.begin));
+    f.told("planned_end_s", seconds(planned.end));
+  }
+
+  void task(Form& f, std::size_t index) const {
+    const ScriptTask& task = script.tasks[index];
+    const TaskRun& run = report.tasks[index];
+    f.told("task", task.name);
+    f.told("status", to_string(run.status));
+    f.told("attempts", run.attempts);
+    f.told("gpu", device(task.visit));
+    place(f, task.visit);
+    planned(f, task.planned);
+    f.optional(ran(run.status)).told("begin_s", seconds(run.begin));
+    f.optional(ran(run.status)).told("end_s", seconds(run.end));
+    f.optional(run.status == TaskStatus::finished)
+        .told("deviation_percent", deviation_percent(task.planned.end, run.end));
+    f.optional(!run.reason.empty()).told("reason", run.reason);
+  }
+
+  void step(Form& f, const Change& change, const ChangeRun& run) const {
+    f.told("gpu", device(change.visit));
+    f.told("op", change.create ? "create" : "destroy");
+    place(f, change.visit);
+    f.told("status", to_string(run.status));
+    f.told("tries", run.tries);
+    if (change.planned) planned(f, *change.planned);
+    const bool done = run.status == ChangeStatus::done;
+    f.optional(done).told("begin_s", seconds(run.begin));
+    f.optional(done).told("end_s", seconds(run.end));
+    if (done && change.planned)
+      f.told("deviation_percent", deviation_percent(change.planned->end, run.end));
+    f.optional(!run.reason.empty()).told("reason", run.reason);
+  }
+
+  void operator()(Form& f) const {
+    const ListForm rows{.indent = "  "};
+    f.lines(" ");
+    f.document("BatchRun");
+    f.told("driver", names.driver);
+    f.told("scheduler", names.scheduler);
+    f.told("run", names.run);
+    f.told("simulated_clock", names.simulated_clock);
+    f.told("planned_makespan_s", seconds(script.planned_makespan));
+    f.told("makespan_s", seconds(report.makespan()));
+    f.optional(report.all_finished())
+        .told("deviation_percent",
+              deviation_percent(script.planned_makespan, report.makespan()));
+    f.told("interrupted", report.interrupted);
+    f.told("finished_earlier", report.resumed);
+    f.rows("tasks", script.tasks.size(), [&](Form& row, std::size_t i) { task(row, i); }, rows);
+    std::vector<std::pair<const Change*, const ChangeRun*>> changes;
+    for (std::size_t g = 0; g < script.gpus.size(); ++g)
+      for (std::size_t r = 0; r < script.gpus[g].changes.size(); ++r)
+        changes.emplace_back(&script.gpus[g].changes[r], &report.changes[g][r]);
+    const auto step_at = [&](Form& row, std::size_t i) {
+      step(row, *changes[i].first, *changes[i].second);
+    };
+    f.rows("reconfigurations", changes.size(), step_at, rows);
+    f.told_list("refusals", report.refusals, rows);
+    f.told_list("left", report.left, rows);
+  }
+};
 
 }  // namespace
 
@@ -133,37 +157,7 @@ double deviation_percent(Nanos planned, Nanos real) {
 }
 
 std::string report_json(const Script& script, const RunReport& report, const RunNames& names) {
-  JsonWriter json;
-  json.raw("{\n \"api_version\": \"partita/v1\",\n \"kind\": \"BatchRun\",\n \"driver\": ");
-  json.string(names.driver).raw(",\n \"scheduler\": ").string(names.scheduler);
-  json.raw(",\n \"run\": ").string(names.run);
-  json.raw(",\n \"simulated_clock\": ").boolean(names.simulated_clock);
-  json.raw(",\n \"planned_makespan_s\": ").number(seconds(script.planned_makespan));
-  json.raw(",\n \"makespan_s\": ").number(seconds(report.makespan()));
-  if (report.all_finished()) {
-    json.raw(",\n \"deviation_percent\": ")
-        .number(deviation_percent(script.planned_makespan, report.makespan()));
-  }
-  json.raw(",\n \"interrupted\": ").boolean(report.interrupted);
-  json.raw(",\n \"finished_earlier\": ").number(static_cast<long>(report.resumed));
-  json.raw(",\n \"tasks\": [");
-  for (std::size_t t = 0; t < script.tasks.size(); ++t) {
-    json.raw(t == 0 ? "\n  " : ",\n  ");
-    write_task(json, script, script.tasks[t], report.tasks[t]);
-  }
-  json.raw("],\n \"reconfigurations\": [");
-  bool first = true;
-  for (std::size_t g = 0; g < script.gpus.size(); ++g) {
-    for (std::size_t r = 0; r < script.gpus[g].changes.size(); ++r) {
-      json.raw(first ? "\n  " : ",\n  ");
-      write_change(json, script, script.gpus[g].changes[r], report.changes[g][r]);
-      first = false;
-    }
-  }
-  json.raw("]");
-  write_texts(json, "refusals", report.refusals);
-  write_texts(json, "left", report.left);
-  return json.raw("\n}\n").take();
+  return write_form(ReportForm{script, report, names});
 }
 
 }  // namespace partita::exec

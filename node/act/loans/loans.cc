@@ -119,22 +119,52 @@ Result<void> Loans::destroy_patiently(const LoanRecord& loan) {
   }
 }
 
-Result<Loan> Loans::make(int gpu, const std::vector<ProfileInfo>& profiles) {
-  const Result<GpuState> state = doors_.driver.read(gpu);
-  if (!state) return failed(state.error());
-  for (const ProfileInfo& profile : profiles) {
-    // From the end: the largest profiles begin at 0.
-    for (const int start : std::views::reverse(profile.starts)) {
-      Result<std::optional<Loan>> loan = make_at(gpu, state->uuid, profile, start);
-      if (!loan) return failed(loan.error());
-      if (*loan) return **std::move(loan);
-    }
+Result<std::vector<lease::Board>> Loans::boards(const std::vector<int>& gpus) {
+  std::vector<lease::Board> boards;
+  for (const int gpu : gpus) {
+    Result<GpuState> state = doors_.driver.read(gpu);
+    if (!state) return failed(state.error());
+    Result<std::vector<ProfileInfo>> offered = doors_.driver.profiles(gpu);
+    if (!offered) return failed(offered.error());
+    lease::Board& board = boards.emplace_back();
+    board.model = lease::model_of(*state, *offered, nullptr);
+    board.gpu = *std::move(state);
+    board.profiles = *std::move(offered);
   }
-  return failed(
-      {ErrorCode::no_room,
-       fmt::format("GPU {} has no room for {} beside the {} instances that are there", gpu,
-                   profiles.empty() ? "it" : profiles.front().name, state->instances.size()),
-       ""});
+  return boards;
+}
+
+Result<Loan> Loans::make(const std::vector<int>& gpus, const std::string& profile) {
+  const auto found = boards(gpus);
+  if (!found) return failed(found.error());
+  for (const lease::Spot& spot : lease::best_spots(*found, profile)) {
+    const lease::Board& board = (*found)[spot.board];
+    const auto info = std::ranges::find(board.profiles, profile, &ProfileInfo::name);
+    if (info == board.profiles.end()) continue;
+    Result<std::optional<Loan>> loan =
+        make_at(board.gpu.index, board.gpu.uuid, *info, spot.start);
+    if (!loan) return failed(loan.error());
+    if (*loan) return **std::move(loan);
+  }
+  std::size_t there = 0;
+  for (const lease::Board& board : *found) there += board.gpu.instances.size();
+  const std::string where = gpus.size() == 1 ? fmt::format("GPU {} has", gpus.front())
+                                             : fmt::format("{} GPUs have", gpus.size());
+  return failed({ErrorCode::no_room,
+                 fmt::format("{} no room for {} beside the {} instances that are there", where,
+                             profile.empty() ? "it" : profile, there),
+                 ""});
+}
+
+Result<Loan> Loans::make(int gpu, const std::vector<ProfileInfo>& profiles) {
+  std::optional<Error> none;
+  for (const ProfileInfo& profile : profiles) {
+    Result<Loan> loan = make({gpu}, profile.name);
+    if (loan || loan.error().code != ErrorCode::no_room) return loan;
+    if (!none) none = loan.error();
+  }
+  if (none) return failed(*none);
+  return make({gpu}, "");
 }
 
 // Nothing where there is no room.

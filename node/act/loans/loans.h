@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "act/lease/lease_brain.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/processes.h"
@@ -41,9 +42,12 @@ class Loans {
   // has it. Destroys what dead owners left; what of it is still used is left, see left().
   static Result<Loans> open(LoanDoors doors, const std::string& path, Pid owner);
 
-  // Makes an instance of the first of these profiles that has room. no_room when none has; what
-  // was made half by then is gone again, if the driver lets it.
+  // Makes an instance of the first of these profiles that has room, where the largest shapes stay
+  // (lease::best_spots). no_room when none has; what was made half by then is gone again, if the
+  // driver lets it.
   Result<Loan> make(int gpu, const std::vector<device::ProfileInfo>& profiles);
+  // The same of one profile by its name, at the best place of these GPUs.
+  Result<Loan> make(const std::vector<int>& gpus, const std::string& profile);
   // Destroys it, waiting up to 10 s for processes that end: in_use after that, and the loan stands.
   // One that is not there, or no loan, is no error.
   Result<void> give_back(const std::string& device);
@@ -53,6 +57,7 @@ class Loans {
  private:
   Loans(LoanDoors doors, Pid owner) : doors_(doors), owner_(owner) {}
   Result<void> take_back_lost();
+  Result<std::vector<lease::Board>> boards(const std::vector<int>& gpus);
   Result<std::optional<Loan>> make_at(int gpu, const std::string& gpu_uuid,
                                       const device::ProfileInfo& profile, int start);
   Result<void> destroy(const LoanRecord& loan);

@@ -54,6 +54,7 @@ Result<plan::BatchProblem> problem_of_run(const BatchDeed& deed, const hw::Catal
   if (!gpus) return failed(gpus.error());
   auto problem = forms::parse_tasks("tasks", deed.tasks, gpus->models, gpus->gpus);
   if (!problem) return problem;
+  problem->reconfigurer.gpus_per_node = std::max(1, static_cast<int>(problem->gpus.size()));
   const std::set<std::string> over(deed.over.begin(), deed.over.end());
   const Nanos waited = std::max<std::int64_t>(deed.waited_ms, 0) * kNanosInMs;
   std::erase_if(problem->tasks, [&](const plan::Task& task) { return over.contains(task.name); });
@@ -182,10 +183,11 @@ Result<exec::Script> BatchWork::read_script() const {
   if (!tasks) return failed(tasks.error());
   const auto text = doors_.doors.files.read(path("schedule.json"));
   if (!text) return failed(text.error());
-  const auto problem = forms::parse_tasks(path("tasks.csv"), *tasks, gpus->models, gpus->gpus);
+  auto problem = forms::parse_tasks(path("tasks.csv"), *tasks, gpus->models, gpus->gpus);
   if (!problem) return failed(problem.error());
   auto schedule = forms::parse_schedule(path("schedule.json"), *text);
   if (!schedule) return failed(schedule.error());
+  problem->reconfigurer = schedule->reconfigurer;
   const auto verdict = verify::judge(*problem, *std::move(schedule));
   if (!verdict)
     return failed({ErrorCode::infeasible,

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/append.h"
-#include "base/json_writer.h"
 
 namespace partita::notify {
 namespace {
@@ -133,9 +132,7 @@ DocumentKind notice_kind() {
 
 std::string chat_json(const Notice& notice) {
   const std::string where = notice.node.empty() ? "" : notice.node + ": ";
-  JsonWriter out;
-  out.raw("{\"text\": ").string(where + notice.text).raw("}\n");
-  return out.take();
+  return write_form([&](Form& f) { f.told("text", where + notice.text); });
 }
 
 Result<std::vector<Receiver>> parse_receivers(const std::string& file, std::string_view text) {

@@ -210,8 +210,8 @@ TEST(Damage, ABatchWithoutItsJournalWaitsForAPerson) {
   ASSERT_EQ(world.memory().batch.size(), 1U);
 }
 
-// A copy that is damaged is made good while the assignment is whole, and without one the agent still
-// knows what it saw last: workers are not stopped for a flipped bit.
+// A copy that is damaged is made good while the assignment is whole, and without one the agent
+// still knows what it saw last: workers are not stopped for a flipped bit.
 TEST(Damage, AnAssignmentIsKnownWithoutItsCopy) {
   DamageWorld world(5), twin(5);
   for (DamageWorld* one : {&world, &twin}) one->look(40);

@@ -179,7 +179,6 @@ class Machine {
   bool operator==(const Machine&) const = default;
 
  private:
-  friend struct MachineReader;
   Machine() = default;
   Result<SimGpu*> usable(int gpu);
   Result<SimGpu*> mig_gpu(int gpu);  // usable, with MIG on

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "base/append.h"
-#include "base/fields.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "base/parse_number.h"
 #include "drivers/sim/machine.h"
 
@@ -13,182 +11,165 @@ namespace partita::drivers::sim {
 namespace {
 
 constexpr int kMaxGpus = 4096;
-constexpr int kMaxStoredProcesses = 100'000;
+constexpr std::size_t kMaxStoredProcesses = 100'000;
 constexpr Range kStoredCounts{.high = 2e9};  // room to count on
 constexpr Range kStoredPids{.low = 1, .high = 2'147'483'647};
 
-void write(JsonWriter& out, const SimComputeInstance& compute) {
-  out.raw(fmt::format(R"({{"ci_id": {}, "gpcs": {}, "start": {}, "uuid": )", compute.ci_id,
-                      compute.gpcs, compute.start));
-  out.string(compute.uuid).raw("}");
+constexpr Range kInstanceIds{.low = -1, .high = 4.0 * hw::kMaxSlices};
+
+// What does not fit the rest of the machine is refused where it stands.
+void refuse_if(Fields* in, bool wrong, std::string_view key, const std::string& why) {
+  if (in && wrong) in->refuse(key, why);
 }
 
-void write(JsonWriter& out, const SimGpu& gpu, const SimInstance& instance) {
-  const hw::MigProfile& shape = gpu.model->profiles[static_cast<std::size_t>(instance.profile)];
-  out.raw(fmt::format(R"({{"gi_id": {}, "profile": )", instance.gi_id)).string(shape.name);
-  out.raw(fmt::format(R"(, "start": {}, "compute": )", instance.start));
-  out.list(instance.compute, "          ", [&](const auto& compute) { write(out, compute); });
-  out.raw("}");
+bool broken(Form& f) { return f.reading() && f.reading()->error(); }
+
+void describe_seed(Form& f, std::uint64_t& seed) {
+  std::string text = fmt::format("{:016x}", seed);
+  f.text("seed", text, "16 hexadecimal digits");
+  if (!f.reading()) return;
+  const auto given = parse_number<std::uint64_t>(text, 16);
+  refuse_if(f.reading(), !given || text.size() != 16, "seed",
+            "'seed' must be 16 hexadecimal digits");
+  seed = given.value_or(0);
 }
 
-void write(JsonWriter& out, const SimProcess& process) {
-  out.raw(fmt::format(R"({{"pid": {}, "gi_id": {}, "ci_id": {})", process.pid, process.gi_id,
-                      process.ci_id));
-  if (!process.name.empty()) out.raw(R"(, "name": )").string(process.name);
-  if (process.activity) out.raw(R"(, "activity": )").number(*process.activity);
-  out.raw("}");
+void describe_load(Form& f, SimLoad& load) {
+  f.closed();
+  f.integer("gi_id", load.gi_id, kInstanceIds, "-1: outside any instance");
+  describe_seed(f, load.seed);
+  f.number("share", load.share, {.high = 1}, "of the board's compute slices");
+  f.number("level", load.level, {.high = 1}, "mean activity");
+  f.number("busy_s", load.busy_s, kNotNegative, "integral of the activity");
 }
 
-void write(JsonWriter& out, const SimLoad& load) {
-  out.raw(fmt::format(R"({{"gi_id": {}, "seed": "{:016x}", "share": )", load.gi_id, load.seed));
-  out.number(load.share).raw(R"(, "level": )").number(load.level);
-  out.raw(R"(, "busy_s": )").number(load.busy_s).raw("}");
+void describe_xid(Form& f, SimXid& one) {
+  f.closed();
+  f.whole("number", one.number, {.low = 1, .high = kStoredCounts.high}, "of all that it reported");
+  f.integer("xid", one.xid, {.low = 1, .high = 1e6}, "NVIDIA's number");
+  f.integer("gi_id", one.gi_id, kInstanceIds, "-1: the whole GPU");
+  f.integer("ci_id", one.ci_id, {.low = -1, .high = hw::kMaxSlices}, "-1: the whole GPU");
 }
 
-void write(JsonWriter& out, const SimPower& power) {
-  out.raw(R"({"ambient_c": )").number(power.ambient_c);
-  if (power.settings.limit) out.raw(R"(, "limit_w": )").number(power.settings.limit->value);
-  if (power.settings.clocks) {
-    out.raw(R"(, "low_mhz": )").number(power.settings.clocks->low.value);
-    out.raw(R"(, "high_mhz": )").number(power.settings.clocks->high.value);
+void describe_health(Form& f, SimHealth& health) {
+  f.closed();
+  f.whole("reported", health.reported, kStoredCounts, "XIDs ever");
+  f.whole("uncorrected_errors", health.uncorrected_errors, kStoredCounts, "until a reset");
+  f.boolean("rows_pending", health.rows_pending, "wait to be remapped");
+  f.boolean("rows_failed", health.rows_failed, "could not be remapped");
+  f.integer("recovery", health.recovery, {.high = 1000}, "what the driver recommends");
+  f.list("xids", health.xids, describe_xid, {.most = kMaxSimXids, .indent = "       "},
+         "the newest");
+  long last = 0;
+  for (const SimXid& one : health.xids) {
+    refuse_if(f.reading(), one.number <= last || one.number > health.reported, "xids",
+              "XIDs must ascend, up to those that were reported");
+    last = one.number;
   }
-  if (power.at_ns >= 0) {
-    out.raw(fmt::format(R"(, "at_ns": "{}", "energy_j": )", power.at_ns)).number(power.energy_j);
-    out.raw(R"(, "average_w": )").number(power.average_w);
-    out.raw(R"(, "chip_c": )").number(power.chip_c);
-    out.raw(R"(, "memory_c": )").number(power.memory_c).raw(R"(, "loads": )");
-    out.list(power.loads, "       ", [&](const SimLoad& load) { write(out, load); });
-  }
-  out.raw("}");
 }
 
-void write(JsonWriter& out, const SimHealth& health) {
-  out.raw(fmt::format(R"({{"reported": {}, "uncorrected_errors": {}, "rows_pending": {}, )"
-                      R"("rows_failed": {}, "recovery": {}, "xids": )",
-                      health.reported, health.uncorrected_errors, health.rows_pending,
-                      health.rows_failed, health.recovery));
-  out.list(health.xids, "       ", [&](const SimXid& one) {
-    out.raw(fmt::format(R"({{"number": {}, "xid": {}, "gi_id": {}, "ci_id": {}}})", one.number,
-                        one.xid, one.gi_id, one.ci_id));
-  });
-  out.raw("}");
-}
-
-void write(JsonWriter& out, const SimGpu& gpu) {
-  std::vector<SimProcess> attached;
-  std::ranges::remove_copy_if(gpu.processes, std::back_inserter(attached),
-                              [](const SimProcess& process) { return process.observed; });
-  out.raw(R"({"model": )").string(gpu.model->name).raw(R"(, "uuid": )").string(gpu.uuid);
-  out.raw(R"(, "serial": )").string(gpu.serial).raw(R"(, "pci_bus_id": )").string(gpu.pci_bus_id);
-  out.raw(fmt::format(",\n     \"mig\": {}, \"mig_pending\": {}, \"lost\": {}, ", gpu.mig,
-                      gpu.mig_pending, gpu.lost));
-  out.raw(fmt::format("\"free_gi_ids\": [{}],\n     \"instances\": ",
-                      joined(gpu.free_gi_ids, ", ")));
-  out.list(gpu.instances, "       ", [&](const auto& instance) { write(out, gpu, instance); });
-  out.raw(",\n     \"processes\": ");
-  out.list(attached, "       ", [&](const auto& process) { write(out, process); });
-  if (gpu.power != SimPower{}) {
-    out.raw(",\n     \"power\": ");
-    write(out, gpu.power);
-  }
-  if (gpu.health != SimHealth{}) {
-    out.raw(",\n     \"health\": ");
-    write(out, gpu.health);
-  }
-  out.raw("}");
-}
-
-}  // namespace
-
-std::string Machine::text() const {
-  JsonWriter out;
-  out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"SimulatedMachine\",\n");
-  out.raw(fmt::format("  \"seed\": \"{:016x}\", \"created\": {}, \"all_calls\": {},\n", seed_,
-                      created_, all_calls_));
-  out.raw("  \"calls\": ");
-  out.list(calls_, "    ", [&](const auto& call) {
-    out.raw(R"({"method": )").string(call.first);
-    out.raw(fmt::format(R"(, "count": {}}})", call.second));
-  });
-  out.raw(",\n  \"gpus\": ");
-  out.list(gpus_, "    ", [&](const SimGpu& gpu) { write(out, gpu); });
-  out.raw("\n}\n");
-  return out.take();
-}
-
-// Reads a Machine; whatever text() cannot have written is refused.
-struct MachineReader {
-  Fields& in;
+struct GpuText {
   const hw::Catalogue& catalogue;
 
-  static SimComputeInstance compute(Fields fields, const SimInstance& instance, int slices) {
-    fields.only({"ci_id", "gpcs", "start", "uuid"});
-    SimComputeInstance compute;
-    const int last = instance.compute.empty() ? -1 : instance.compute.back().ci_id;
-    compute.ci_id = fields.integer("ci_id", {.low = last + 1.0, .high = hw::kMaxSlices});
-    compute.gpcs = fields.integer("gpcs", {.low = 1, .high = 1.0 * slices});
-    compute.start = fields.integer("start", {.high = 1.0 * slices - compute.gpcs});
-    compute.uuid = fields.name("uuid");
-    for (const SimComputeInstance& other : instance.compute)
-      if (compute.start < other.start + other.gpcs && other.start < compute.start + compute.gpcs)
-        fields.refuse("start", "two compute instances share slices");
-    return compute;
-  }
-
-  static SimInstance instance(Fields fields, const SimGpu& gpu) {
-    fields.only({"gi_id", "profile", "start", "compute"});
-    SimInstance instance;
-    const int last = gpu.instances.empty() ? -1 : gpu.instances.back().gi_id;
-    instance.gi_id = fields.integer("gi_id", {.low = last + 1.0, .high = 4.0 * hw::kMaxSlices});
-    instance.profile = gpu.model->profile_index(fields.text("profile"));
-    if (instance.profile < 0) fields.refuse("profile", "the GPU model has no such profile");
-    instance.start = fields.integer("start", {.high = hw::kMaxSlices});
-    if (fields.error()) return instance;
-    const int slices = gpu.model->profiles[static_cast<std::size_t>(instance.profile)].gpcs;
-    for (const Node& node : fields.list("compute", hw::kMaxSlices)) {
-      instance.compute.push_back(compute({fields, node}, instance, slices));
-      if (fields.error()) break;
+  static void compute(Form& f, const SimInstance& on, int slices, SimComputeInstance& one) {
+    f.closed();
+    f.integer("ci_id", one.ci_id, {.high = hw::kMaxSlices}, "of the compute instance");
+    f.integer("gpcs", one.gpcs, {.low = 1, .high = 1.0 * slices}, "compute slices");
+    f.integer("start", one.start, {.high = 1.0 * slices - one.gpcs}, "first of them");
+    f.name("uuid", one.uuid, "of the MIG device");
+    for (const SimComputeInstance& other : on.compute) {
+      if (&other == &one) break;
+      refuse_if(f.reading(), other.ci_id >= one.ci_id, "ci_id", "'ci_id' must ascend");
+      refuse_if(f.reading(),
+                one.start < other.start + other.gpcs && other.start < one.start + one.gpcs,
+                "start", "two compute instances share slices");
     }
-    return instance;
   }
 
-  static SimProcess process(Fields fields, const SimGpu& gpu) {
-    fields.only({"pid", "name", "gi_id", "ci_id", "activity"});
-    SimProcess process;
-    process.pid = fields.integer("pid", kStoredPids);
-    if (fields.has("name")) process.name = fields.name("name");
-    if (fields.has("activity")) process.activity = fields.number("activity", {.high = 1});
-    process.gi_id = fields.integer("gi_id", {.low = -1});
-    process.ci_id = fields.integer("ci_id", {.low = -1});
-    const SimInstance* on = gpu.find(process.gi_id);
-    const bool outside = process.gi_id == -1 && process.ci_id == -1;
-    if (!outside && (!on || std::ranges::find(on->compute, process.ci_id,
-                                              &SimComputeInstance::ci_id) == on->compute.end()))
-      fields.refuse("ci_id", "the process holds a compute instance that is not there");
+  static void instance(Form& f, const SimGpu& gpu, SimInstance& one) {
+    Fields* const in = f.reading();
+    f.closed();
+    f.integer("gi_id", one.gi_id, {.high = kInstanceIds.high}, "of the GPU instance");
+    const std::size_t at = gpu.instances.size() - 1;
+    refuse_if(in, at > 0 && gpu.instances[at - 1].gi_id >= one.gi_id, "gi_id",
+              "'gi_id' must ascend");
+    const std::vector<hw::MigProfile>& known = gpu.model->profiles;
+    const auto shape = [&] {
+      const auto index = static_cast<std::size_t>(one.profile);
+      return index < known.size() ? known[index] : hw::MigProfile{};
+    };
+    std::string profile = shape().name;
+    f.text("profile", profile, "catalogue name");
+    if (in) one.profile = gpu.model->profile_index(profile);
+    refuse_if(in, one.profile < 0, "profile", "the GPU model has no such profile");
+    f.integer("start", one.start, {.high = hw::kMaxSlices}, "first memory slice");
+    if (broken(f)) return;
+    const int slices = shape().gpcs;
+    f.list(
+        "compute", one.compute,
+        [&](Form& item, SimComputeInstance& of) { compute(item, one, slices, of); },
+        {.most = hw::kMaxSlices, .indent = "          "}, "by ci_id");
+  }
+
+  static void process(Form& f, const SimGpu& gpu, const std::vector<SimProcess>& all,
+                      SimProcess& one) {
+    Fields* const in = f.reading();
+    f.closed();
+    f.whole("pid", one.pid, kStoredPids, "of the process");
+    f.integer("gi_id", one.gi_id, {.low = -1}, "-1: outside any instance");
+    f.integer("ci_id", one.ci_id, {.low = -1}, "-1: outside any instance");
+    f.optional(!one.name.empty()).name("name", one.name, "of the process");
+    f.number("activity", one.activity, {.high = 1}, "how busy it keeps its instance");
+    if (!in || in->error()) return;
+    const SimInstance* on = gpu.find(one.gi_id);
+    const bool outside = one.gi_id == -1 && one.ci_id == -1;
+    const bool there =
+        on && std::ranges::count(on->compute, one.ci_id, &SimComputeInstance::ci_id) > 0;
+    refuse_if(in, !outside && !there, "ci_id",
+              "the process holds a compute instance that is not there");
     const auto key = [](const SimProcess& p) { return std::tuple(p.pid, p.gi_id, p.ci_id); };
-    if (!gpu.processes.empty() && key(gpu.processes.back()) >= key(process))
-      fields.refuse("pid", "processes must ascend");
-    return process;
+    refuse_if(in, all.size() > 1 && key(all[all.size() - 2]) >= key(one), "pid",
+              "processes must ascend");
   }
 
-  // The ids that no instance has, in some order.
-  static std::vector<int> free_ids(Fields& fields, const SimGpu& gpu) {
-    std::vector<int> ids;
-    for (const Node& node : fields.list("free_gi_ids", 4 * hw::kMaxSlices))
-      ids.push_back(node.kind == Node::Kind::number && node.number <= 4 * hw::kMaxSlices
-                        ? static_cast<int>(std::max(node.number, -1.0))
-                        : -1);
-    std::vector<int> all = ids;
+  static void power(Form& f, const SimGpu& gpu, SimPower& power) {
+    constexpr Range kDegrees{.low = -100, .high = 200};
+    constexpr Range kSet{.high = 1e5};
+    constexpr std::size_t kMaxLoads = hw::kMaxSlices + 1;
+    f.closed();
+    f.number("ambient_c", power.ambient_c, kDegrees, "air");
+    f.number("limit_w", power.settings.limit, kSet, "set");
+    if (f.given("low_mhz", power.settings.clocks.has_value())) {
+      auto clocks = power.settings.clocks.value_or(device::ClockRange{});
+      f.number("low_mhz", clocks.low, kSet, "locked");
+      f.number("high_mhz", clocks.high, kSet, "locked");
+      if (f.reading()) power.settings.clocks = clocks;
+    }
+    if (broken(f)) return;
+    const std::string fault = settings_fault(power.settings, figures_of(*gpu.model));
+    refuse_if(f.reading(), !fault.empty(), "ambient_c", fault);
+    if (!f.given("at_ns", power.at_ns >= 0)) return;
+    std::string text = fmt::to_string(power.at_ns);
+    f.text("at_ns", text, "nanoseconds");
+    const auto at = parse_number<long>(text);
+    refuse_if(f.reading(), !at || *at < 0, "at_ns", "'at_ns' must be nanoseconds");
+    power.at_ns = at.value_or(0);
+    f.number("energy_j", power.energy_j, kNotNegative, "since somebody looked first");
+    f.number("average_w", power.average_w, kSet, "at that time");
+    f.number("chip_c", power.chip_c, kDegrees, "at that time");
+    f.number("memory_c", power.memory_c, kDegrees, "at that time");
+    f.list("loads", power.loads, describe_load, {.most = kMaxLoads, .indent = "       "},
+           "in force since");
+  }
+
+  static void judge(Fields& fields, const SimGpu& gpu) {
+    std::vector<int> all = gpu.free_gi_ids;
     for (const SimInstance& instance : gpu.instances) all.push_back(instance.gi_id);
     std::vector<int> expected = fresh_gi_ids(*gpu.model);
     std::ranges::sort(all);
     std::ranges::sort(expected);
     if (all != expected)
       fields.refuse("free_gi_ids", "used and free gi_ids together must be each id once");
-    return ids;
-  }
-
-  void judge(Fields& fields, const SimGpu& gpu) const {
     if (gpu.lost && !(gpu.instances.empty() && gpu.processes.empty()))
       fields.refuse("lost", "a lost GPU has neither instances nor processes");
     if (!gpu.mig && !gpu.instances.empty())
@@ -201,138 +182,97 @@ struct MachineReader {
                                              conflicts.front().constraint));
   }
 
-  SimGpu gpu(Fields fields) const {
-    fields.only({"model", "uuid", "serial", "pci_bus_id", "mig", "mig_pending", "lost",
-                 "free_gi_ids", "instances", "processes", "power", "health"});
-    SimGpu gpu;
-    const std::string model = fields.text("model");
-    gpu.model = catalogue.find(model);
-    if (!gpu.model || gpu.model->name != model)
-      fields.refuse("model", "the catalogue has no GPU model of this name");
-    gpu.uuid = fields.name("uuid");
-    gpu.serial = fields.name("serial");
-    gpu.pci_bus_id = fields.name("pci_bus_id");
-    gpu.mig = fields.boolean("mig");
-    gpu.mig_pending = fields.boolean("mig_pending");
-    gpu.lost = fields.boolean("lost");
-    if (fields.error()) return gpu;
-    for (const Node& node : fields.list("instances", hw::kMaxSlices)) {
-      gpu.instances.push_back(instance({fields, node}, gpu));
-      if (fields.error()) return gpu;
-    }
-    gpu.free_gi_ids = free_ids(fields, gpu);
-    for (const Node& node : fields.list("processes", kMaxStoredProcesses)) {
-      gpu.processes.push_back(process({fields, node}, gpu));
-      if (fields.error()) return gpu;
-    }
-    if (fields.has("power")) gpu.power = power(fields.object("power"), gpu);
-    if (fields.has("health")) gpu.health = health(fields.object("health"));
-    judge(fields, gpu);
-    return gpu;
-  }
-
-  static SimHealth health(Fields fields) {
-    fields.only(
-        {"reported", "uncorrected_errors", "rows_pending", "rows_failed", "recovery", "xids"});
-    SimHealth health;
-    health.reported = fields.integer("reported", kStoredCounts);
-    health.uncorrected_errors = fields.integer("uncorrected_errors", kStoredCounts);
-    health.rows_pending = fields.boolean("rows_pending");
-    health.rows_failed = fields.boolean("rows_failed");
-    health.recovery = fields.integer("recovery", {.high = 1000});
-    for (const Node& node : fields.list("xids", kMaxSimXids)) {
-      if (fields.error()) break;
-      Fields in(fields, node);
-      in.only({"number", "xid", "gi_id", "ci_id"});
-      const double last = health.xids.empty() ? 0 : static_cast<double>(health.xids.back().number);
-      SimXid one;
-      one.number =
-          in.integer("number", {.low = last + 1, .high = static_cast<double>(health.reported)});
-      one.xid = in.integer("xid", {.low = 1, .high = 1e6});
-      one.gi_id = in.integer("gi_id", {.low = -1, .high = 4.0 * hw::kMaxSlices});
-      one.ci_id = in.integer("ci_id", {.low = -1, .high = hw::kMaxSlices});
-      health.xids.push_back(one);
-    }
-    return health;
-  }
-
-  static SimLoad load(Fields fields) {
-    fields.only({"gi_id", "seed", "share", "level", "busy_s"});
-    SimLoad load;
-    load.gi_id = fields.integer("gi_id", {.low = -1, .high = 4.0 * hw::kMaxSlices});
-    load.seed = seed(fields);
-    load.share = fields.number("share", {.high = 1});
-    load.level = fields.number("level", {.high = 1});
-    load.busy_s = fields.number("busy_s", kNotNegative);
-    return load;
-  }
-
-  static SimPower power(Fields fields, const SimGpu& gpu) {
-    constexpr Range kDegrees{.low = -100, .high = 200};
-    constexpr Range kSet{.high = 1e5};
-    constexpr std::size_t kMaxLoads = hw::kMaxSlices + 1;
-    fields.only({"ambient_c", "limit_w", "low_mhz", "high_mhz", "at_ns", "energy_j", "average_w",
-                 "chip_c", "memory_c", "loads"});
-    SimPower power;
-    power.ambient_c = fields.number("ambient_c", kDegrees);
-    if (fields.has("limit_w")) power.settings.limit = Watts{fields.number("limit_w", kSet)};
-    if (fields.has("low_mhz"))
-      power.settings.clocks = {Mhz{fields.number("low_mhz", kSet)},
-                               Mhz{fields.number("high_mhz", kSet)}};
-    if (fields.error()) return power;
-    if (const std::string fault = settings_fault(power.settings, figures_of(*gpu.model));
-        !fault.empty())
-      fields.refuse("ambient_c", fault);
-    if (!fields.has("at_ns")) return power;
-    const auto at = parse_number<long>(fields.text("at_ns"));
-    if (!at || *at < 0) fields.refuse("at_ns", "'at_ns' must be nanoseconds");
-    power.at_ns = at.value_or(0);
-    power.energy_j = fields.number("energy_j", kNotNegative);
-    power.average_w = fields.number("average_w", kSet);
-    power.chip_c = fields.number("chip_c", kDegrees);
-    power.memory_c = fields.number("memory_c", kDegrees);
-    for (const Node& node : fields.list("loads", kMaxLoads)) {
-      if (fields.error()) break;
-      power.loads.push_back(load({fields, node}));
-    }
-    return power;
-  }
-
-  static std::uint64_t seed(Fields& fields) {
-    const std::string text = fields.text("seed");
-    const auto seed = parse_number<std::uint64_t>(text, 16);
-    if (!seed || text.size() != 16) fields.refuse("seed", "'seed' must be 16 hexadecimal digits");
-    return seed.value_or(0);
-  }
-
-  Machine read() {
-    in.only({"api_version", "kind", "seed", "created", "all_calls", "calls", "gpus"});
-    in.exactly("api_version", "partita/v1");
-    in.exactly("kind", "SimulatedMachine");
-    Machine machine;
-    machine.seed_ = seed(in);
-    machine.created_ = in.integer("created", kStoredCounts);
-    machine.all_calls_ = in.integer("all_calls", kStoredCounts);
-    for (const Node& node : in.list("calls", 64)) {
-      Fields call(in, node);
-      call.only({"method", "count"});
-      machine.calls_[call.name("method")] = call.integer("count", kStoredCounts);
-    }
-    for (const Node& node : in.list("gpus", kMaxGpus)) {
-      if (in.error()) break;
-      machine.gpus_.push_back(gpu({in, node}));
-    }
-    return machine;
+  void operator()(Form& f, SimGpu& gpu) const {
+    Fields* const in = f.reading();
+    f.closed();
+    std::string model = gpu.model ? gpu.model->name : "";
+    f.text("model", model, "catalogue name");
+    if (in) gpu.model = catalogue.find(model);
+    refuse_if(in, !gpu.model || gpu.model->name != model, "model",
+              "the catalogue has no GPU model of this name");
+    f.name("uuid", gpu.uuid, "of the GPU");
+    f.name("serial", gpu.serial, "of the board");
+    f.name("pci_bus_id", gpu.pci_bus_id, "of the board");
+    f.line("     ").boolean("mig", gpu.mig, "in MIG mode");
+    f.boolean("mig_pending", gpu.mig_pending, "the mode after the next reset");
+    f.boolean("lost", gpu.lost, "fell off the bus");
+    f.integers("free_gi_ids", gpu.free_gi_ids, {.high = kInstanceIds.high},
+               {.most = 4 * hw::kMaxSlices}, "that no instance has, in order of use");
+    f.line("     ").list(
+        "instances", gpu.instances,
+        [&](Form& item, SimInstance& one) { instance(item, gpu, one); },
+        {.most = hw::kMaxSlices, .indent = "       "}, "by gi_id");
+    std::vector<SimProcess> attached;
+    std::ranges::remove_copy_if(gpu.processes, std::back_inserter(attached), &SimProcess::observed);
+    f.line("     ").list(
+        "processes", attached,
+        [&](Form& item, SimProcess& one) { process(item, gpu, attached, one); },
+        {.most = kMaxStoredProcesses, .indent = "       "}, "by pid, gi_id, ci_id");
+    f.line("     ").optional(gpu.power != SimPower{}).object(
+        "power", gpu.power, [&](Form& of, SimPower& one) { power(of, gpu, one); }, "drawn");
+    f.line("     ").optional(gpu.health != SimHealth{}).object("health", gpu.health,
+                                                               describe_health, "errors");
+    if (!in || in->error()) return;
+    gpu.processes = std::move(attached);
+    judge(*in, gpu);
   }
 };
 
+struct StoredCall {
+  std::string method;
+  int count = 0;
+};
+
+void describe_call(Form& f, StoredCall& call) {
+  f.closed();
+  f.name("method", call.method, "of the door");
+  f.integer("count", call.count, kStoredCounts, "how often");
+}
+
+// The members of a Machine.
+struct StoredMachine {
+  std::uint64_t seed = 0;
+  int created = 0, all_calls = 0;
+  std::vector<StoredCall> calls;
+  std::vector<SimGpu> gpus;
+};
+
+struct MachineText {
+  const hw::Catalogue& catalogue;
+  void operator()(Form& f, StoredMachine& machine) const {
+    f.closed();
+    f.lines("  ");
+    f.document("SimulatedMachine");
+    describe_seed(f, machine.seed);
+    f.one_line();
+    f.integer("created", machine.created, kStoredCounts, "compute instances, ever");
+    f.integer("all_calls", machine.all_calls, kStoredCounts, "that changed something");
+    f.lines("  ");
+    f.list("calls", machine.calls, describe_call, {.most = 64, .indent = "    "}, "by method");
+    f.list("gpus", machine.gpus, GpuText{catalogue}, {.most = kMaxGpus, .indent = "    "},
+           "by index");
+  }
+};
+
+}  // namespace
+
+std::string Machine::text() const {
+  StoredMachine stored{.seed = seed_, .created = created_, .all_calls = all_calls_, .calls = {},
+                       .gpus = gpus_};
+  for (const auto& [method, count] : calls_) stored.calls.push_back({method, count});
+  return write_form(stored, MachineText{hw::builtin_catalogue()});
+}
+
 Result<Machine> Machine::from_text(const std::string& file, std::string_view text,
                                    const hw::Catalogue& catalogue) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
-  Machine machine = MachineReader{fields, catalogue}.read();
-  if (fields.error()) return failed(*fields.error());
+  auto stored = read_form<StoredMachine>(file, text, MachineText{catalogue});
+  if (!stored) return failed(stored.error());
+  Machine machine;
+  machine.seed_ = stored->seed;
+  machine.created_ = stored->created;
+  machine.all_calls_ = stored->all_calls;
+  for (const StoredCall& call : stored->calls) machine.calls_[call.method] = call.count;
+  machine.gpus_ = std::move(stored->gpus);
   return machine;
 }
 

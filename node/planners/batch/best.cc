@@ -10,6 +10,7 @@
 #include "planners/batch/branch.h"
 #include "planners/batch/far.h"
 #include "planners/batch/fifo.h"
+#include "planners/batch/fixed.h"
 #include "planners/batch/opened.h"
 #include "planners/batch/played.h"
 #include "planners/batch/runs.h"
@@ -70,13 +71,22 @@ class Finish {
     best_.steps += found.steps;
     for (const std::vector<int>& assignment : found.pool) consider(Played(forest_, assignment));
     if (complete && gap() > 0) settled_ = settle(effort.settle_steps);
-    const std::size_t finishes = std::min(kFinishes, found.pool.size());
-    for (std::size_t i = 0; i < finishes && !done(); ++i) {
+    std::vector<std::vector<int>> finishes(
+        found.pool.begin(), found.pool.begin() + static_cast<std::ptrdiff_t>(
+                                                     std::min(kFinishes, found.pool.size())));
+    // Where GPUs wait for each other, columns tell little of what is short.
+    if (shared()) finishes.push_back(best_.physical.node);
+    for (std::size_t i = 0; i < finishes.size() && !done(); ++i) {
       if (gap() <= kFinishEnough * static_cast<double>(best_.bound)) break;
-      const AnnealOptions cooling{.seed = at(restart) * kFinishes + i + 1,
+      const AnnealOptions cooling{.seed = at(restart) * (kFinishes + 1) + i + 1,
                                   .steps = effort.heuristic_steps / (4 * kFinishCost)};
-      consider(Played(forest_, anneal_played(forest_, found.pool[i], cooling)));
+      consider(Played(forest_, anneal_played(forest_, finishes[i], cooling)));
     }
+  }
+
+  // Another schedule to start from.
+  void offer(const Physical& physical) {
+    if (physical.makespan < best_.physical.makespan) best_.physical = physical;
   }
 
   const Best& best() const { return best_; }
@@ -89,8 +99,10 @@ class Finish {
   void consider(const Played& played) {
     if (played.longest() >= best_.physical.makespan) return;
     const Visits visits = played.visits(smith_order(forest_, problem_, played.assignment()));
-    best_.physical = *realise(forest_, visits, Service::longest_tail);
+    offer(*realise(forest_, visits, Service::longest_tail));
   }
+
+  bool shared() const { return forest_.reconfigurers() < forest_.gpus; }
 
   // Every assignment whose columns are shorter than the best schedule, on real times: a shorter
   // schedule, or a higher bound, or both. Whether the budget of search nodes sufficed.
@@ -133,6 +145,12 @@ Best find(const Forest& forest, const plan::BatchProblem& problem, const Options
   }
   starts.push_back(greedy(forest));
   Finish finish(forest, problem, far);
+  if (forest.gpus > 1) {
+    if (const auto fixed = shortest_fixed(problem, forest)) {
+      starts.push_back(fixed->node);
+      finish.offer(*fixed);
+    }
+  }
   Runs runs(exact ? kFullProof : usual_steps(forest), options);
   while (!finish.done()) {
     const std::optional<Run> run = runs.next();
@@ -162,8 +180,9 @@ std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best
                               above(best.far, schedule.makespan)));
   Nanos reconfiguring = 0;
   for (const plan::Reconfiguration& r : schedule.reconfigurations) reconfiguring += r.end - r.begin;
-  lines.push_back(fmt::format("{} creates and destroys take {}, one at a time per GPU.",
-                              schedule.reconfigurations.size(), seconds_text(reconfiguring)));
+  lines.push_back(fmt::format("{} creates and destroys take {}, one at a time per {}.",
+                              schedule.reconfigurations.size(), seconds_text(reconfiguring),
+                              plan::to_string(schedule.reconfigurer.of)));
   if (schedule.optimal) {
     lines.push_back(
         fmt::format("No schedule is shorter than {}: proven.", seconds_text(schedule.lower_bound)));

@@ -136,7 +136,7 @@ Start after_all(const Forest& forest, const Start& start) {
   const std::vector<Nanos> ends = column_ends(forest, start);
   const Nanos end = ends.empty() ? 0 : *std::ranges::max_element(ends);
   later.column.assign(ends.size(), end);
-  later.reconfigurer.resize(at(forest.gpus), 0);
+  later.reconfigurer.resize(at(forest.reconfigurers()), 0);
   for (Nanos& free : later.reconfigurer) free = std::max(free, end);
   return later;
 }

@@ -90,15 +90,18 @@ struct Instance {
   Nanos free = 0;
 };
 
-// All instances, with the end of their creation.
+// All instances, with the end of their creation: every GPU's first one, then every GPU's second one.
 std::vector<Instance> instances_of(const Setting& setting, const std::vector<hw::Layout>& layouts) {
   std::vector<Instance> instances;
-  for (int gpu = 0; gpu < setting.forest.gpus; ++gpu) {
-    Nanos created = 0;
-    for (const hw::PlacedProfile& placed : layouts[at(setting.problem.gpus[at(gpu)])]) {
-      const int node = setting.node.at({gpu, placed.profile, placed.start});
-      created += setting.forest.nodes[at(node)].create;
-      instances.push_back({node, created});
+  std::vector<Nanos> created(at(setting.forest.reconfigurers()), 0);
+  for (std::size_t i = 0; i < at(hw::kMaxSlices); ++i) {
+    for (int gpu = 0; gpu < setting.forest.gpus; ++gpu) {
+      const hw::Layout& layout = layouts[at(setting.problem.gpus[at(gpu)])];
+      if (i >= layout.size()) continue;
+      const int node = setting.node.at({gpu, layout[i].profile, layout[i].start});
+      Nanos& free = created[at(setting.forest.reconfigurer_of(node))];
+      free += setting.forest.nodes[at(node)].create;
+      instances.push_back({node, free});
     }
   }
   return instances;
@@ -246,10 +249,15 @@ Outcome fixed(const plan::BatchProblem& problem, const Options& options) {
   return finish(setting, layouts, try_layouts(setting, layouts));
 }
 
-Outcome fixed_best(const plan::BatchProblem& problem, const Options&) {
-  Opened opened = open_problem(problem);
-  if (!opened.forest) return std::move(opened.refusal);
-  const Setting setting = setting_of(problem, *opened.forest);
+namespace {
+
+struct Shortest {
+  std::vector<hw::Layout> layouts;  // per model
+  Tried tried;
+};
+
+Shortest shortest_layouts(const Setting& setting) {
+  const plan::BatchProblem& problem = setting.problem;
   const std::set<int> used(problem.gpus.begin(), problem.gpus.end());
   std::vector<std::vector<hw::Layout>> choices(problem.models.size());
   std::vector<hw::Layout> best(problem.models.size());
@@ -272,7 +280,23 @@ Outcome fixed_best(const plan::BatchProblem& problem, const Options&) {
       }
     }
   }
-  return finish(setting, best, least);
+  return {std::move(best), std::move(least)};
+}
+
+}  // namespace
+
+std::optional<Physical> shortest_fixed(const plan::BatchProblem& problem, const Forest& forest) {
+  Shortest shortest = shortest_layouts(setting_of(problem, forest));
+  if (shortest.tried.homeless > 0) return std::nullopt;
+  return std::move(shortest.tried.physical);
+}
+
+Outcome fixed_best(const plan::BatchProblem& problem, const Options&) {
+  Opened opened = open_problem(problem);
+  if (!opened.forest) return std::move(opened.refusal);
+  const Setting setting = setting_of(problem, *opened.forest);
+  const Shortest shortest = shortest_layouts(setting);
+  return finish(setting, shortest.layouts, shortest.tried);
 }
 
 }  // namespace partita::planners::batch

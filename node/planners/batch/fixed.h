@@ -6,10 +6,12 @@
 // predecessors come first. Several GPUs: the layout on each of them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hw/layout.h"
+#include "planners/batch/physical.h"
 #include "planners/batch/scheduler.h"
 
 namespace partita::planners::batch {
@@ -31,5 +33,7 @@ Outcome fixed(const plan::BatchProblem& problem, const Options& options);
 // With several GPU models one model's layout after the other is changed until nothing improves, so
 // the result may not be the best combination.
 Outcome fixed_best(const plan::BatchProblem& problem, const Options& options);
+// The same as times; nothing where some task has a place in no layout.
+std::optional<Physical> shortest_fixed(const plan::BatchProblem& problem, const Forest& forest);
 
 }  // namespace partita::planners::batch

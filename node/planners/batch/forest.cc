@@ -187,6 +187,7 @@ Result<Forest> make_forest(const plan::BatchProblem& problem) {
   Forest forest;
   const std::vector<std::map<int, int>> class_of = fill_times(forest, problem);
   forest.gpus = static_cast<int>(problem.gpus.size());
+  forest.reconfigurer = problem.reconfigurer;
   forest.first_node.push_back(0);
   forest.first_column.push_back(0);
   for (std::size_t gpu = 0; gpu < problem.gpus.size(); ++gpu) {
@@ -226,6 +227,39 @@ Nanos least_area(const Forest& forest, int task) {
   return least;
 }
 
+namespace {
+
+// How many creates must have been begun before a GPU's own first one, at least: 0 for the first
+// GPU of each reconfigurer, 1 for the second and so on, in rising order over all GPUs.
+std::vector<int> creates_before(const Forest& forest) {
+  std::vector<int> before, used(at(forest.reconfigurers()), 0);
+  for (int gpu = 0; gpu < forest.gpus; ++gpu) {
+    before.push_back(used[at(forest.reconfigurer.number(gpu))]++);
+  }
+  std::ranges::sort(before);
+  return before;
+}
+
+// The mean column when so much area is spread over k GPUs at best, whatever k is. A GPU with j others
+// before it in its reconfigurer's queue is idle for j + 1 creates. Takes all GPUs for as wide as the
+// widest, those with the shortest queues first, which no k GPUs surpass.
+Nanos queued_area_bound(const Forest& forest, __int128 area, Nanos create) {
+  __int128 widest = 0, idle = 0, columns = 0;
+  for (int gpu = 0; gpu < forest.gpus; ++gpu) {
+    const int width = forest.first_column[at(gpu + 1)] - forest.first_column[at(gpu)];
+    widest = std::max<__int128>(widest, width);
+  }
+  __int128 least = kNever;
+  for (const int before : creates_before(forest)) {
+    idle += widest * (before + 1) * create;
+    columns += widest;
+    least = std::min(least, (area + idle + columns - 1) / columns);
+  }
+  return static_cast<Nanos>(least);
+}
+
+}  // namespace
+
 Nanos area_bound(const Forest& forest) {
   __int128 area = 0;
   Nanos longest = 0;
@@ -242,7 +276,8 @@ Nanos area_bound(const Forest& forest) {
   Nanos create = kNever;
   for (const Node& node : forest.nodes) create = std::min(create, node.create);
   const int columns = forest.columns();
-  return std::max(longest, create + static_cast<Nanos>((area + columns - 1) / columns));
+  const Nanos mean = create + static_cast<Nanos>((area + columns - 1) / columns);
+  return std::max({longest, mean, queued_area_bound(forest, area, create)});
 }
 
 }  // namespace partita::planners::batch

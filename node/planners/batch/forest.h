@@ -36,6 +36,7 @@ struct Forest {
   std::vector<int> first_node;             // per GPU, and one past the last
   std::vector<int> first_column;           // per GPU, and one past the last
   int gpus = 0;
+  plan::Reconfigurer reconfigurer;  // whose numbers Start::reconfigurer goes by
   int tasks = 0;
   int classes = 0;
   std::vector<int> class_columns;  // per class the fewest columns that a node of it covers
@@ -46,6 +47,8 @@ struct Forest {
   }
   int columns() const { return first_column.back(); }
   bool conflict(int a, int b) const;  // a column in common
+  int reconfigurers() const { return reconfigurer.count(gpus); }
+  int reconfigurer_of(int node) const { return reconfigurer.number(nodes[at(node)].gpu); }
 };
 
 // The forest of a problem. Unsupported when instances of a GPU model overlap without one containing
@@ -57,7 +60,8 @@ Nanos least_area(const Forest& forest, int task);
 
 // A time that no schedule undercuts, by areas and long tasks alone: the larger of the mean column
 // (least areas over all columns, and the shortest create: a column that is used needs one, one that
-// is not leaves more to the others) and, for each task, its shortest time with its create.
+// is not leaves more to the others; of GPUs that share a reconfigurer each waits for the creates of
+// those before it) and, for each task, its shortest time with its create.
 Nanos area_bound(const Forest& forest);
 
 }  // namespace partita::planners::batch

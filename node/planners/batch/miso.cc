@@ -211,7 +211,8 @@ class Barriers {
         decision_(decision),
         before_(precedence(problem.tasks).before),
         alive_(at(forest.gpus)),
-        ends_(at(forest.gpus)) {
+        ends_(at(forest.gpus)),
+        reconfigured_(at(forest.reconfigurers())) {
     result_.node = decision.assignment;
     result_.begin.resize(problem.tasks.size());
     result_.end.resize(problem.tasks.size());
@@ -244,7 +245,9 @@ class Barriers {
   void play(std::span<const int> tasks) {
     const auto gpu = at(forest_.nodes[at(node_of(tasks.front()))].gpu);
     const Nanos barrier = ends_[gpu];
-    Nanos reconfigured = barrier;
+    const std::size_t done = result_.ops.size();
+    Nanos& free = reconfigured_[at(forest_.reconfigurer.number(static_cast<int>(gpu)))];
+    Nanos reconfigured = std::max(barrier, free);
     std::vector<int>& alive = alive_[gpu];
     const auto in_the_way = [&](int node) {
       return std::ranges::any_of(tasks, [&](int task) {
@@ -269,6 +272,7 @@ class Barriers {
       result_.end[at(task)] = begin + forest_.time(task, node);
       ends_[gpu] = std::max(ends_[gpu], result_.end[at(task)]);
     }
+    for (const Op& op : std::span(result_.ops).subspan(done)) free = std::max(free, op.end);
     result_.makespan = std::max(result_.makespan, ends_[gpu]);
   }
 
@@ -278,6 +282,7 @@ class Barriers {
   std::vector<std::vector<int>> before_;
   std::vector<std::vector<int>> alive_;  // per GPU the nodes that exist
   std::vector<Nanos> ends_;              // per GPU, of its last task so far
+  std::vector<Nanos> reconfigured_;      // per reconfigurer, the end of its latest operation
   Physical result_;
 };
 

@@ -38,7 +38,7 @@ struct Happening {
   enum Kind { op_ended, task_ended, wake, reconfigurer };
   Nanos time = 0;
   Kind kind = wake;
-  int subject = 0;  // a life; the GPU of a reconfigurer
+  int subject = 0;  // a life, or a reconfigurer
   auto order() const { return std::tuple(time, static_cast<int>(kind), subject); }
   bool operator>(const Happening& other) const { return order() > other.order(); }
 };
@@ -52,7 +52,7 @@ class Replay {
     result_.node.assign(at(forest.tasks), -1);
     result_.begin.assign(at(forest.tasks), 0);
     result_.end.assign(at(forest.tasks), 0);
-    pending_.resize(at(forest.gpus));
+    pending_.resize(at(forest.reconfigurers()));
   }
 
   std::optional<Physical> run(const Visits& visits, const Start& start) {
@@ -60,8 +60,10 @@ class Replay {
     find_tails();
     if (problem_ != nullptr) find_predecessors();
     free_ = start.reconfigurer;
-    free_.resize(at(forest_.gpus), 0);
-    for (int g = 0; g < forest_.gpus; ++g) queue_.push({free_[at(g)], Happening::reconfigurer, g});
+    free_.resize(at(forest_.reconfigurers()), 0);
+    for (int r = 0; r < forest_.reconfigurers(); ++r) {
+      queue_.push({free_[at(r)], Happening::reconfigurer, r});
+    }
     for (std::size_t i = 0; i < lives_.size(); ++i) {
       if (lives_[i].waits == 0) wake(static_cast<int>(i), lives_[i].ready);
     }
@@ -72,7 +74,7 @@ class Replay {
         queue_.pop();
         take(happening);
       }
-      for (const int gpu : touched_) serve(gpu, now);
+      for (const int reconfigurer : touched_) serve(reconfigurer, now);
       touched_.clear();
     }
     if (left_ > 0) return std::nullopt;
@@ -159,7 +161,7 @@ class Replay {
     }
     Life& life = lives_[at(happening.subject)];
     if (happening.kind == Happening::op_ended) {
-      touched_.push_back(forest_.nodes[at(life.node)].gpu);
+      touched_.push_back(forest_.reconfigurer_of(life.node));
       if (life.created) {
         destruction_ended(life, now);
         return;
@@ -226,15 +228,15 @@ class Replay {
   }
 
   void request(int life, bool create, Nanos now) {
-    const int gpu = forest_.nodes[at(lives_[at(life)].node)].gpu;
-    pending_[at(gpu)].push_back({now, life, create});
-    touched_.push_back(gpu);
+    const int reconfigurer = forest_.reconfigurer_of(lives_[at(life)].node);
+    pending_[at(reconfigurer)].push_back({now, life, create});
+    touched_.push_back(reconfigurer);
   }
 
   // Gives an idle reconfigurer its next operation.
-  void serve(int gpu, Nanos now) {
-    std::vector<Request>& waiting = pending_[at(gpu)];
-    if (waiting.empty() || free_[at(gpu)] > now) return;
+  void serve(int reconfigurer, Nanos now) {
+    std::vector<Request>& waiting = pending_[at(reconfigurer)];
+    if (waiting.empty() || free_[at(reconfigurer)] > now) return;
     const auto first = std::ranges::min_element(waiting, {}, [&](const Request& request) {
       const Life& life = lives_[at(request.life)];
       const Nanos tail = request.create ? life.tail : life.tail_destroy;
@@ -245,7 +247,7 @@ class Replay {
     const int index = lives_[at(chosen.life)].node;
     const Node& node = forest_.nodes[at(index)];
     const Nanos end = now + (chosen.create ? node.create : node.destroy);
-    free_[at(gpu)] = end;
+    free_[at(reconfigurer)] = end;
     using Kind = plan::Reconfiguration::Op;
     result_.ops.push_back({chosen.create ? Kind::create : Kind::destroy, index, now, end});
     queue_.push({end, Happening::op_ended, chosen.life});
@@ -275,9 +277,9 @@ class Replay {
   std::vector<std::vector<int>> before_;       // per task its predecessors in these visits
   std::vector<std::vector<int>> blocked_;      // per task the lives that wait for its end
   std::vector<bool> finished_;                 // per task
-  std::vector<std::vector<Request>> pending_;  // per GPU
-  std::vector<Nanos> free_;                    // per GPU
-  std::vector<int> touched_;                   // GPUs whose reconfigurer may have something to do
+  std::vector<std::vector<Request>> pending_;  // per reconfigurer
+  std::vector<Nanos> free_;                    // per reconfigurer
+  std::vector<int> touched_;                   // reconfigurers that may have something to do
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> queue_;
   std::size_t left_ = 0;
   Physical result_;
@@ -325,6 +327,7 @@ std::vector<int> smith_order(const Forest& forest, const plan::BatchProblem& pro
 plan::BatchSchedule to_schedule(const Forest& forest, const plan::BatchProblem& problem,
                                 const Physical& physical) {
   plan::BatchSchedule schedule;
+  schedule.reconfigurer = problem.reconfigurer;
   for (const int model : problem.gpus) {
     schedule.gpu_models.push_back(problem.models[at(model)].name);
   }

@@ -1,7 +1,8 @@
 // From decisions to a schedule. A decision is a list of visits: a visit is the life of an instance
 // (created, runs tasks one after the other, destroyed when something else needs its slices). Of two
-// visits that conflict the earlier one in the list lives first. Creates and destroys of a GPU run
-// one at a time, each as soon as it can; among those ready the Service rule chooses.
+// visits that conflict the earlier one in the list lives first. Creates and destroys of a
+// reconfigurer (a GPU's, or its node's) run one at a time, each as soon as it can; among those ready
+// the Service rule chooses.
 #pragma once
 
 #include <optional>
@@ -17,8 +18,8 @@ struct Visit {
 };
 using Visits = std::vector<Visit>;
 
-// What a batch finds when it starts: instances that exist, when each is free, and when the GPU can
-// reconfigure next. Empty: nothing exists, everything is free at 0.
+// What a batch finds when it starts: instances that exist, when each is free, and when GPUs can be
+// reconfigured next. Empty: nothing exists, everything is free at 0.
 struct Start {
   struct Alive {
     int node = 0;
@@ -27,7 +28,7 @@ struct Start {
   };
   std::vector<Alive> alive;         // pairwise without conflict
   std::vector<Nanos> column;        // per column: free from then on; empty = all 0
-  std::vector<Nanos> reconfigurer;  // per GPU: free from then on; empty = all 0
+  std::vector<Nanos> reconfigurer;  // each is free from then on; empty = all 0
 };
 
 enum class Service {

@@ -54,7 +54,7 @@ Seam::Seam(const Forest& forest, const Start& start, double level)
       free_(start_free_.size()),
       destroy_(start_free_.size()),
       alive_(start_free_.size()) {
-  start_reconfigurer_.resize(at(forest.gpus), 0);
+  start_reconfigurer_.resize(at(forest.reconfigurers()), 0);
   for (const Start::Alive& alive : start.alive) {
     const Node& node = forest.nodes[at(alive.node)];
     std::fill_n(start_alive_.begin() + node.first_column, node.columns, alive.node);
@@ -166,7 +166,7 @@ Nanos Seam::begin(const Life& life) const {
     ready = std::max(ready, free_[at(c)] + (same ? 0 : destroy_[at(c)]));
   }
   if (continues) return ready;
-  return std::max(ready, start_reconfigurer_[at(life.gpu)]) + life.create;
+  return std::max(ready, start_reconfigurer_[at(forest_.reconfigurer.number(life.gpu))]) + life.create;
 }
 
 void Seam::update(int gpu) {

@@ -84,7 +84,7 @@ class Seam {
 
   const Forest& forest_;
   double level_;
-  std::vector<Nanos> start_free_, start_reconfigurer_;  // per column, per GPU
+  std::vector<Nanos> start_free_, start_reconfigurer_;  // per column, per reconfigurer
   std::vector<int> start_alive_;                        // per column its node, or -1
   std::vector<Nanos> start_destroy_;                    // per column, of that node
   std::vector<Spot> spots_;

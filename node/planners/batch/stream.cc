@@ -49,7 +49,7 @@ std::vector<Nanos> earliest(const Forest& forest, const std::vector<plan::Task>&
 // Nothing begins before `now`.
 Start from(const Forest& forest, Start start, Nanos now) {
   start.column.resize(at(forest.columns()), 0);
-  start.reconfigurer.resize(at(forest.gpus), 0);
+  start.reconfigurer.resize(at(forest.reconfigurers()), 0);
   for (Nanos& free : start.column) free = std::max(free, now);
   for (Nanos& free : start.reconfigurer) free = std::max(free, now);
   return start;
@@ -78,10 +78,9 @@ const char* to_string(StreamMethod method) {
   return "best";
 }
 
-Result<OnlineScheduler> OnlineScheduler::create(std::vector<hw::GpuModel> models,
-                                                std::vector<int> gpus,
+Result<OnlineScheduler> OnlineScheduler::create(plan::BatchProblem problem,
                                                 const StreamOptions& options) {
-  plan::BatchProblem problem{{}, std::move(models), std::move(gpus)};
+  problem.tasks.clear();
   CHECK(!problem.gpus.empty());
   Result<Forest> forest = make_forest(problem);
   if (!forest) return failed(forest.error());
@@ -171,7 +170,7 @@ void OnlineScheduler::settle(Nanos cut) {
   for (const Op& op : plan_.ops) {
     if (op.begin >= cut) continue;
     done.ops.push_back(op);
-    Nanos& free = base_.reconfigurer[at(forest_.nodes[at(op.node)].gpu)];
+    Nanos& free = base_.reconfigurer[at(forest_.reconfigurer_of(op.node))];
     free = std::max(free, op.end);
     if (op.op == plan::Reconfiguration::Op::destroy) {
       alive.erase(op.node);

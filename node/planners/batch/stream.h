@@ -38,9 +38,8 @@ struct StreamOptions {
 
 class OnlineScheduler {
  public:
-  // bad_input as make_forest(). At least one GPU.
-  static Result<OnlineScheduler> create(std::vector<hw::GpuModel> models, std::vector<int> gpus,
-                                        const StreamOptions& options);
+  // On the GPUs of the problem, at least one; its tasks do not matter. bad_input as make_forest().
+  static Result<OnlineScheduler> create(plan::BatchProblem problem, const StreamOptions& options);
 
   // Plans tasks that arrive at `now`; Task::times as in a BatchProblem of these models.
   // Outlook::last says that nothing follows, so that the end alone matters. bad_input, and nothing

@@ -117,7 +117,7 @@ inline std::string schedule_error(const plan::BatchProblem& problem,
                                   const plan::BatchSchedule& schedule) {
   using test_batches::Life;
   std::map<test_batches::Place, std::vector<Life>> lives;
-  std::map<int, plan::Nanos> busy;  // per GPU its reconfigurer
+  std::map<int, plan::Nanos> busy;  // per reconfigurer
   for (const plan::Reconfiguration& op : schedule.reconfigurations) {
     const hw::GpuModel& model =
         problem.models[static_cast<std::size_t>(problem.gpus[static_cast<std::size_t>(op.gpu)])];
@@ -125,8 +125,9 @@ inline std::string schedule_error(const plan::BatchProblem& problem,
     if (index < 0) return "profile";
     const hw::MigProfile& profile = model.profiles[static_cast<std::size_t>(index)];
     if (std::ranges::count(profile.starts, op.start) == 0) return "start";
-    if (op.begin < busy[op.gpu]) return "reconfigurations overlap";
-    busy[op.gpu] = op.end;
+    plan::Nanos& until = busy[problem.reconfigurer.number(op.gpu)];
+    if (op.begin < until) return "reconfigurations overlap";
+    until = op.end;
     const bool create = op.op == plan::Reconfiguration::Op::create;
     plan::Nanos takes = -1;
     for (const hw::ReconfigurationTime& time : model.reconfiguration) {

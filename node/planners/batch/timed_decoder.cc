@@ -46,10 +46,10 @@ double Energy::of(const Worth& worth) const {
 TimedDecoder::TimedDecoder(const TimedBatch& batch) : batch_(batch) {
   for (const Node& node : batch.forest.nodes) {
     nodes_.push_back(
-        {node.gpu, node.first_column, node.columns, node.size_class, node.create, node.destroy});
+        {batch.forest.reconfigurer.number(node.gpu), node.first_column, node.columns, node.size_class, node.create, node.destroy});
   }
   end_.resize(at(batch.forest.tasks));
-  busy_.resize(at(batch.forest.gpus));
+  busy_.resize(at(batch.forest.reconfigurers()));
   last_.resize(at(batch.forest.columns()));
   clear();
 }
@@ -102,7 +102,7 @@ void TimedDecoder::find_in_the_way(const Lean& node) {
 Nanos TimedDecoder::available(int node_index) {
   if (const int life = alive(node_index); life >= 0) return lives_[at(life)].end;
   const Lean& node = nodes_[at(node_index)];
-  const std::vector<Span>& busy = busy_[at(node.gpu)];
+  const std::vector<Span>& busy = busy_[at(node.reconfigurer)];
   find_in_the_way(node);
   Nanos free = 0;
   for (const int index : in_the_way_) {
@@ -121,7 +121,7 @@ void TimedDecoder::record(plan::Reconfiguration::Op op, int node, Nanos begin, N
 int TimedDecoder::open(int node_index) {
   using Kind = plan::Reconfiguration::Op;
   const Lean& node = nodes_[at(node_index)];
-  std::vector<Span>& busy = busy_[at(node.gpu)];
+  std::vector<Span>& busy = busy_[at(node.reconfigurer)];
   const auto reserve = [&](Nanos ready, Nanos length) {
     const Gap found = gap(busy, ready, length);
     busy.insert(busy.begin() + static_cast<std::ptrdiff_t>(found.position),

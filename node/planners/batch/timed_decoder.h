@@ -1,9 +1,9 @@
 // From an order of tasks and a node for each to times, fast enough to be called hundreds of
 // thousands of times a second. Each task is appended to the instance on its node; where that
 // instance does not exist, the instances in its way are destroyed after their last tasks and it is
-// created, each reconfiguration in the earliest gap that its GPU's other ones leave. Predecessors
+// created, each reconfiguration in the earliest gap that the others of its reconfigurer leave. Predecessors
 // come earlier in the order, so nothing waits in a circle. Same rules as realise(), which differs
-// only in how concurrent reconfigurations of one GPU take turns.
+// only in how concurrent reconfigurations take turns.
 #pragma once
 
 #include <compare>
@@ -86,7 +86,7 @@ class TimedDecoder {
     Nanos gone = -1;  // end of its destruction; -1: exists
   };
   struct Lean {  // of a Node, what appending reads
-    int gpu = 0, first_column = 0, columns = 0, size_class = 0;
+    int reconfigurer = 0, first_column = 0, columns = 0, size_class = 0;
     Nanos create = 0, destroy = 0;
   };
   struct Span {
@@ -107,7 +107,7 @@ class TimedDecoder {
   std::vector<Lean> nodes_;
   std::vector<Life> lives_;
   std::vector<int> last_;                // per column its latest life, or -1
-  std::vector<std::vector<Span>> busy_;  // per GPU its reconfigurations, ascending
+  std::vector<std::vector<Span>> busy_;  // per reconfigurer what it does, ascending
   std::vector<Nanos> end_;               // per task
   std::vector<int> in_the_way_;          // lives, by end
   Nanos gone_ = 0;                       // when the latest destroyed one in the way is gone

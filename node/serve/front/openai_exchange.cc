@@ -75,7 +75,7 @@ Step OpenaiExchange::read_model() {
     if (key == "model")
       service = scan.string();
     else
-      scan.raw();
+      scan.skip();
   });
   scan.end();
   if (!scan.ok()) return refuse(400, "request JSON: " + scan.error());

@@ -134,7 +134,7 @@ Result<RegisterRequest> parse_register(std::string_view json) {
       request.bytes = size();
       sized = true;
     } else {
-      scan.raw();
+      scan.skip();
     }
   });
   scan.end();

@@ -582,7 +582,8 @@ TEST_F(CoreTest, AKillersNextRequestsSpareTheLastWorker) {
       killers.push_back(ask(666, 1, {.service = "s", .client = "bad", .trusted = i % 2 == 0}));
     const auto good = ask(5, 1, {.service = "s"});
     ASSERT_TRUE(until([&] {
-      return good->ended && std::ranges::all_of(killers, [](const auto& one) { return one->ended; });
+      return good->ended &&
+             std::ranges::all_of(killers, [](const auto& one) { return one->ended; });
     }));
     for (const auto& killer : killers) EXPECT_TRUE(killer->denial);
     expect_twice(*good, 5);

@@ -2,7 +2,8 @@
 // requests failed by themselves, or when workers died with them in flight: what it sends then runs
 // alone, one request at a time, later and later. One is doubted from the first death on until that
 // request has an answer: what it sends stays off the last worker. Who has had many good answers is
-// proven, and gets the benefit of the doubt. Times are the caller's; bounded: at most kMostSenders are remembered.
+// proven, and gets the benefit of the doubt. Times are the caller's; bounded: at most kMostSenders
+// are remembered.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// What gRPC 1.51 has no call for: ending a connection that its library holds. The socket is found by
-// what its two ends are called, among the descriptors of this process, and shut down; gRPC sees that
-// its client has gone. Any thread; costs a look at every descriptor.
+// What gRPC 1.51 has no call for: ending a connection that its library holds. The socket is found
+// by what its two ends are called, among the descriptors of this process, and shut down; gRPC sees
+// that its client has gone. Any thread; costs a look at every descriptor.
 #pragma once
 
 #include <string>

@@ -317,7 +317,8 @@ void Call::leave() {
   forget(&Shared::Connection::calls);
 }
 
-// One less. Whether it was well is remembered while others of it are open, or nobody needs the room.
+// One less. Whether it was well is remembered while others of it are open, or nobody needs the
+// room.
 void Call::forget(std::size_t Shared::Connection::*count) {
   auto& connections = shared_->connections;
   const auto found = connections.find(peer_);

@@ -441,7 +441,8 @@ TEST_F(GrpcTest, WhoOpensCallsBeyondEveryLimitIsPutOut) {
   std::string heard(65536, '\0');
   const auto ended = [&] {
     for (int i = 0; i < 20; ++i, stream += 2) said += frame(1, 4, stream, fields);
-    const ssize_t sent = ::send(client.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    constexpr int kNow = MSG_NOSIGNAL | MSG_DONTWAIT;
+    const ssize_t sent = ::send(client.get(), said.data(), said.size(), kNow);
     if (sent > 0) said.erase(0, static_cast<std::size_t>(sent));
     const ssize_t got = ::recv(client.get(), heard.data(), heard.size(), MSG_DONTWAIT);
     return got == 0 || (got < 0 && errno != EAGAIN);

@@ -8,7 +8,7 @@
 #include "base/append.h"
 #include "base/check.h"
 #include "base/fields.h"
-#include "base/json_writer.h"
+#include "base/form.h"
 
 namespace partita::serve {
 namespace {
@@ -125,20 +125,20 @@ std::string infer_request(const RequestTarget& target, const std::vector<TensorS
                           Rng rng) {
   static_assert(std::endian::native == std::endian::little);
   std::string tensors;
-  JsonWriter json;
-  json.raw("{\"inputs\": [");
-  const char* separator = "";
-  for (const TensorSpec& input : inputs) {
+  const auto describe_input = [&](Form& f, std::size_t index) {
+    const TensorSpec& input = inputs[index];
     const std::size_t before = tensors.size();
     for (std::int64_t i = elements_of(input); i > 0; --i) put_value(tensors, input.type, rng);
-    json.raw(separator).raw("{\"name\": ").string(input.name);
-    json.raw(", \"datatype\": ").string(std::string(name_of(input.type)));
-    json.raw(fmt::format(", \"shape\": [{}], \"parameters\": {{\"binary_data_size\": {}}}}}",
-                         joined(input.shape, ", "), tensors.size() - before));
-    separator = ", ";
-  }
-  json.raw("], \"parameters\": {\"binary_data_output\": true}}");
-  const std::string text = json.take();
+    f.told("name", input.name);
+    f.told("datatype", name_of(input.type));
+    f.told("shape", input.shape);
+    f.told_object("parameters",
+                  [&](Form& of) { of.told("binary_data_size", tensors.size() - before); });
+  };
+  const std::string text = line_form([&](Form& f) {
+    f.rows("inputs", inputs.size(), describe_input, {});
+    f.told_object("parameters", [](Form& of) { of.told("binary_data_output", true); });
+  });
   const std::string line =
       fmt::format("POST {}/v2/models/{}/infer", target.url.path, path_word(target.model));
   return head(line, target) +

@@ -45,7 +45,7 @@ void read_parameters(JsonScan& scan, RequestParameters& into) {
       into.classification = scan.integer();
     } else {
       into.sequence |= key == "sequence_id";
-      scan.raw();
+      scan.skip();
     }
   });
 }
@@ -85,11 +85,11 @@ InferInput read_input(JsonScan& scan, std::uint64_t& binary_offset) {
       typed = true;
     } else if (key == "data") {
       if (scan.peek() != '[') scan.fail("data is to be an array");
-      input.json = scan.raw();
+      input.json = scan.skip();
     } else if (key == "parameters") {
       read_parameters(scan, parameters);
     } else {
-      scan.raw();
+      scan.skip();
     }
   });
   if (!named || !shaped || !typed) scan.fail("an input has a name, a shape and a datatype");
@@ -122,7 +122,7 @@ InferOutput read_output(JsonScan& scan) {
     } else if (key == "parameters") {
       read_parameters(scan, parameters);
     } else {
-      scan.raw();
+      scan.skip();
     }
   });
   if (output.name.empty()) scan.fail("an output has a name");
@@ -182,7 +182,7 @@ Result<InferRequest> parse_infer_json(std::string_view text) {
         request.outputs.push_back(read_output(scan));
       });
     } else {
-      scan.raw();
+      scan.skip();
     }
   });
   scan.end();
@@ -196,10 +196,10 @@ std::optional<std::int64_t> probe_items(std::string_view beginning) {
   std::optional<std::int64_t> found;
   const auto stop = [&] { scan.fail("enough is known"); };
   scan.object([&](const std::string& key) {
-    if (key != "inputs") return void(scan.raw());
+    if (key != "inputs") return void(scan.skip());
     scan.array([&] {
       scan.object([&](const std::string& member) {
-        if (member != "shape") return void(scan.raw());
+        if (member != "shape") return void(scan.skip());
         scan.array([&] {
           const std::int64_t items = scan.integer();
           // A number at the very end may go on in what has not come yet.

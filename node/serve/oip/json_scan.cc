@@ -255,7 +255,7 @@ void JsonScan::skip_nested() {
   fail("a bracket without end");
 }
 
-std::string_view JsonScan::raw() {
+std::string_view JsonScan::skip() {
   const char c = peek();
   const std::size_t begin = at_;
   if (c == '"') {

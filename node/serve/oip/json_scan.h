@@ -34,7 +34,7 @@ class JsonScan {
   std::int64_t integer();  // also "3.0" is refused
   double number();
   bool boolean();
-  std::string_view raw();  // any value, skipped: its text
+  std::string_view skip();  // any value, skipped: its text
   // Only white space may follow.
   void end();
 

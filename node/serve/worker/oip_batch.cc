@@ -7,7 +7,8 @@
 #include <cmath>
 
 #include "base/document.h"
-#include "base/json_writer.h"
+#include "base/append.h"
+#include "base/form.h"
 
 namespace partita::serve {
 namespace {
@@ -51,10 +52,10 @@ Result<std::vector<TensorSpec>> tensors_of_metadata(const Document& document, st
 }
 
 // The shape of a whole batch, as text between brackets.
-std::string batch_shape(const TensorSpec& tensor, std::size_t items) {
-  std::string text = fmt::format("{}", items);
-  for (const std::int64_t size : tensor.shape) text += fmt::format(",{}", size);
-  return text;
+std::vector<std::int64_t> batch_shape(const TensorSpec& tensor, std::size_t items) {
+  std::vector<std::int64_t> shape = {static_cast<std::int64_t>(items)};
+  shape.insert(shape.end(), tensor.shape.begin(), tensor.shape.end());
+  return shape;
 }
 
 // Bytes of this output in the binary part; bad_input when it is not what was asked for.
@@ -64,12 +65,11 @@ Result<std::size_t> output_bytes(const Document& document, const Node& node,
   if (!type) return failed(type.error());
   const Result<std::vector<std::int64_t>> shape = shape_of(document, node);
   if (!shape) return failed(shape.error());
-  std::vector<std::int64_t> whole = {static_cast<std::int64_t>(items)};
-  whole.insert(whole.end(), wanted.shape.begin(), wanted.shape.end());
+  const std::vector<std::int64_t> whole = batch_shape(wanted, items);
   if (*type != name_of(wanted.type) || *shape != whole) {
     return bad_input(document.at(node),
                      fmt::format("output '{}' is not {} [{}]", wanted.name, name_of(wanted.type),
-                                 batch_shape(wanted, items)));
+                                 joined(whole, ",")));
   }
   const Node* parameters = node.find("parameters");
   const Node* bytes = parameters == nullptr ? nullptr : parameters->find("binary_data_size");
@@ -111,22 +111,21 @@ Result<ModelSpec> parse_oip_metadata(std::string_view json, int max_batch,
 
 std::string oip_request_json(const ModelSpec& model, std::size_t items,
                              std::span<const std::size_t> bytes) {
-  JsonWriter json;
-  json.raw("{\"inputs\":[");
-  for (std::size_t i = 0; i < model.inputs.size(); ++i) {
-    const TensorSpec& input = model.inputs[i];
-    json.raw(i == 0 ? "{\"name\":" : ",{\"name\":").string(input.name);
-    json.raw(
-        fmt::format(",\"datatype\":\"{}\",\"shape\":[{}],\"parameters\":{{"
-                    "\"binary_data_size\":{}}}}}",
-                    name_of(input.type), batch_shape(input, items), bytes[i]));
-  }
-  json.raw("],\"outputs\":[");
-  for (std::size_t i = 0; i < model.outputs.size(); ++i) {
-    json.raw(i == 0 ? "{\"name\":" : ",{\"name\":").string(model.outputs[i].name);
-    json.raw(",\"parameters\":{\"binary_data\":true}}");
-  }
-  return json.raw("]}").take();
+  const auto input = [&](Form& f, std::size_t i) {
+    f.told("name", model.inputs[i].name);
+    f.told("datatype", name_of(model.inputs[i].type));
+    f.told("shape", batch_shape(model.inputs[i], items));
+    f.told_object("parameters", [&](Form& of) { of.told("binary_data_size", bytes[i]); });
+  };
+  const auto output = [&](Form& f, std::size_t i) {
+    f.told("name", model.outputs[i].name);
+    f.told_object("parameters", [](Form& of) { of.told("binary_data", true); });
+  };
+  const auto request = [&](Form& f) {
+    f.rows("inputs", model.inputs.size(), input, {});
+    f.rows("outputs", model.outputs.size(), output, {});
+  };
+  return write_form(request, Form::Style::compact);
 }
 
 std::string trace_headers(const SlotTrace& trace) {

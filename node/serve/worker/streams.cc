@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "base/json_writer.h"
+#include "base/form.h"
 #include "serve/worker/oip_batch.h"
 #include "serve/worker/warm_up.h"
 
@@ -19,9 +19,11 @@ constexpr std::uint32_t kBadGateway = 502;
 
 // An answer of ours where the server gives none, in the form that clients of such servers expect.
 std::string error_json(const std::string& message) {
-  JsonWriter json;
-  json.raw("{\"error\":{\"type\":\"server_error\",\"message\":").string(message).raw("}}\n");
-  return json.take();
+  const auto error = [&](Form& f) {
+    f.told("type", "server_error");
+    f.told("message", message);
+  };
+  return write_form([&](Form& f) { f.told_object("error", error); }, Form::Style::compact) + "\n";
 }
 
 std::string printable_ascii(std::string_view text) {

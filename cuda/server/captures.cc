@@ -1,0 +1,131 @@
+#include "server/captures.h"
+
+#include <algorithm>
+
+namespace partita::remote::server {
+namespace {
+
+void note_touches(const StreamWork& work, std::vector<Touch>& touches) {
+  if (const auto* in = std::get_if<CopyInWork>(&work)) {
+    touches.push_back({in->to, in->bytes->size(), 0, 1});
+  } else if (const auto* out = std::get_if<CopyOutWork>(&work)) {
+    touches.push_back({out->from, out->bytes, 0, 1});
+  } else if (const auto* copy = std::get_if<CopyWork>(&work)) {
+    touches.push_back({copy->to, copy->width, copy->to_pitch, copy->rows});
+    touches.push_back({copy->from, copy->width, copy->from_pitch, copy->rows});
+  } else if (const auto* set = std::get_if<SetWork>(&work)) {
+    touches.push_back({set->to, set->count * set->element, set->pitch, set->rows});
+  }
+}
+
+}  // namespace
+
+Captures::Capture* Captures::find(std::uint64_t number) {
+  const auto found = captures_.find(number);
+  return found == captures_.end() ? nullptr : &found->second;
+}
+
+Done Captures::count(std::size_t nodes) {
+  if (nodes > limits_.graph_nodes - nodes_)
+    return refuse(kOutOfMemory, fmt::format("{} nodes are the limit", limits_.graph_nodes));
+  nodes_ += nodes;
+  return {};
+}
+
+Done Captures::add_node(Graph& graph, GraphSpec::Node node) {
+  std::uint64_t bytes = 0;
+  if (const auto* copy = std::get_if<CopyInWork>(&node.work); copy != nullptr && !node.empty)
+    bytes = copy->bytes->size();
+  if (bytes > limits_.staging_at_most - bytes_)
+    return refuse(kOutOfMemory, "copies into the device in graphs are too large");
+  if (Done counted = count(1); !counted) return counted;
+  graph.bytes += bytes;
+  bytes_ += bytes;
+  if (!node.empty) {
+    note_touches(node.work, graph.touches);
+    if (const auto* launch = std::get_if<LaunchWork>(&node.work))
+      graph.modules.insert(modules_.module_of(launch->kernel));
+  }
+  graph.spec.nodes.push_back(std::move(node));
+  return {};
+}
+
+void Captures::forget(std::size_t nodes, std::uint64_t bytes) {
+  nodes_ -= nodes;
+  bytes_ -= bytes;
+}
+
+void Captures::begin(Captured& stream, std::uint64_t origin) {
+  captures_.emplace(next_, Capture{.origin = origin, .graph = new_graph()});
+  stream.capture = next_++;
+  stream.frontier.clear();
+}
+
+Done Captures::refuse_in(const Captured& stream) {
+  if (stream.capture == 0) return {};
+  if (Capture* const capture = find(stream.capture)) capture->invalid = true;
+  return refuse(kCaptureUnsupported, "the stream is being captured");
+}
+
+Done Captures::record(Captured& stream, StreamWork work) {
+  Capture* const capture = find(stream.capture);
+  if (capture == nullptr || capture->invalid)
+    return refuse(kCaptureInvalidated, "the capture is spoilt");
+  if (std::holds_alternative<GraphWork>(work)) {
+    capture->invalid = true;
+    return refuse(kNotSupported, "a graph inside a graph");
+  }
+  const Id node = static_cast<Id>(capture->graph.spec.nodes.size());
+  Done done = add_node(capture->graph, {std::move(work), false, stream.frontier});
+  if (done)
+    stream.frontier = {node};
+  else
+    capture->invalid = true;
+  return done;
+}
+
+Done Captures::join(Captured& stream, const Captured& event) {
+  Capture* const capture = find(event.capture);
+  if (capture == nullptr)
+    return refuse(kCaptureInvalidated, "the event was recorded in a capture that has ended");
+  if (stream.capture != 0 && stream.capture != event.capture) {
+    capture->invalid = true;
+    static_cast<void>(refuse_in(stream));
+    return refuse(kCaptureMerge, "two captures would become one");
+  }
+  if (stream.capture == 0) stream.frontier.clear();
+  stream.capture = event.capture;
+  for (const Id node : event.frontier) {
+    if (std::ranges::find(stream.frontier, node) == stream.frontier.end())
+      stream.frontier.push_back(node);
+  }
+  return {};
+}
+
+void Captures::keep(const Captured& stream, std::uint64_t tag) {
+  if (Capture* const capture = find(stream.capture)) capture->graph.tags->tags.push_back(tag);
+}
+
+void Captures::leave(const Captured& stream, std::uint64_t handle) {
+  Capture* const capture = find(stream.capture);
+  if (capture == nullptr) return;
+  capture->invalid = true;
+  if (capture->origin == handle) captures_.erase(stream.capture);
+}
+
+Answered<Captures::Taken> Captures::take(Captured& stream, std::uint64_t handle) {
+  Capture* const capture = find(stream.capture);
+  if (capture == nullptr) {
+    stream.capture = 0;
+    return refuse(kCaptureInvalidated, "the stream is not being captured");
+  }
+  if (capture->origin != handle) {
+    capture->invalid = true;
+    return refuse(kCaptureUnmatched, "the capture began on another stream");
+  }
+  Taken taken{stream.capture, std::move(capture->graph), capture->invalid};
+  captures_.erase(stream.capture);
+  return taken;
+}
+
+}  // namespace partita::remote::server

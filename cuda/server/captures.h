@@ -1,0 +1,79 @@
+// Captures: graphs in the making. Work on a captured stream is recorded instead of done; what all
+// graphs hold together is counted here. A node only depends on nodes that are there already, so no
+// graph has a cycle.
+#pragma once
+
+#include "server/modules.h"
+
+namespace partita::remote::server {
+
+struct Touch {  // memory that a node copies or sets; freed since, it may be, when it is launched
+  std::uint64_t address = 0, width = 0, pitch = 0, rows = 1;
+};
+
+struct Graph {
+  GraphSpec spec = {};
+  std::vector<Touch> touches = {};
+  std::map<std::uint64_t, Id> nodes = {};  // by the client's handle
+  std::set<std::uint64_t> modules = {};    // serials of what it launches
+  std::shared_ptr<Tags> tags = {};
+  std::uint64_t bytes = 0;  // of copies in
+};
+
+// A stream or an event, as far as captures know it.
+struct Captured {
+  Id id = 0;
+  std::uint64_t capture = 0;  // number of the capture: it is in, or was last recorded inside
+  std::vector<Id> frontier = {};
+};
+
+class Captures {
+ public:
+  Captures(DeviceWork& work, const Modules& modules, const SessionLimits& limits)
+      : work_(work), modules_(modules), limits_(limits) {}
+
+  Graph new_graph() { return {.tags = std::make_shared<Tags>(work_)}; }
+  // A node behind the others, if limits allow; what it launches is noted.
+  Done add_node(Graph& graph, GraphSpec::Node node);
+  // Gives back what graphs counted for.
+  void forget(std::size_t nodes, std::uint64_t bytes);
+  // Counts nodes of a copy of a graph.
+  Done count(std::size_t nodes);
+
+  void begin(Captured& stream, std::uint64_t origin);
+  Done record(Captured& stream, StreamWork work);
+  // A stream waits for an event that was recorded in a capture: it joins the capture.
+  Done join(Captured& stream, const Captured& event);
+  // What waits or asks cannot be recorded: refused, and it spoils the capture.
+  Done refuse_in(const Captured& stream);
+  // The waiter with this tag belongs to the capture that a stream is in.
+  void keep(const Captured& stream, std::uint64_t tag);
+  // A stream ends, and with it the capture that began on it.
+  void leave(const Captured& stream, std::uint64_t handle);
+
+  struct Taken {
+    std::uint64_t number = 0;
+    Graph graph = {};
+    bool invalid = false;
+  };
+  // Ends the capture that began on this stream.
+  Answered<Taken> take(Captured& stream, std::uint64_t handle);
+
+ private:
+  struct Capture {
+    std::uint64_t origin = 0;  // stream
+    bool invalid = false;
+    Graph graph = {};
+  };
+  Capture* find(std::uint64_t number);
+
+  DeviceWork& work_;
+  const Modules& modules_;
+  const SessionLimits& limits_;
+  std::uint64_t next_ = 1;
+  std::map<std::uint64_t, Capture> captures_ = {};
+  std::size_t nodes_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace partita::remote::server

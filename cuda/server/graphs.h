@@ -1,0 +1,48 @@
+// Graphs: a session's graphs, captured or built node by node, and their launches.
+#pragma once
+
+#include "server/memory.h"
+
+namespace partita::remote::server {
+
+class Graphs {
+ public:
+  Graphs(DeviceWork& work, const Allocations& allocations, const Modules& modules,
+         Captures& captures, Streams& streams, const Memory& memory, Outbox& out,
+         const SessionLimits& limits);
+
+  Done on(const CaptureBegin& op);
+  Reply<CaptureEnd> on(const CaptureEnd& op);
+  Done on(const GraphCreate& op);
+  Done on(const GraphAdd& op);
+  Done on(const GraphDestroy& op);
+  Reply<GraphInstantiate> on(const GraphInstantiate& op);
+  Done on(const GraphLaunch& op);
+  Done on(const GraphExecDestroy& op);
+
+ private:
+  struct Exec {
+    Id id = 0;
+    std::vector<Touch> touches = {};
+    std::set<std::uint64_t> modules = {};
+    std::shared_ptr<Tags> tags = {};
+    std::size_t nodes = 0;
+  };
+  template <class Op>
+  std::optional<Answered<StreamWork>> work_if(const FrameHeader& header, Bytes body,
+                                              const Graph& graph);
+  Answered<StreamWork> work_of(Bytes frame, const Graph& graph);
+
+  DeviceWork& work_;
+  const Allocations& allocations_;
+  const Modules& modules_;
+  Captures& captures_;
+  Streams& streams_;
+  const Memory& memory_;
+  Outbox& out_;
+  const SessionLimits& limits_;
+  Handles<Graph> graphs_;
+  Handles<Exec> execs_;
+};
+
+}  // namespace partita::remote::server

@@ -1,0 +1,51 @@
+// Modules: a session's modules, their kernels and globals.
+#pragma once
+
+#include <set>
+
+#include "server/allocations.h"
+#include "server/device_work.h"
+#include "server/handles.h"
+
+namespace partita::remote::server {
+
+class Modules {
+ public:
+  Modules(DeviceWork& work, Allocations& allocations, Images& images, const SessionLimits& limits);
+
+  Reply<ModuleHave> on(const ModuleHave& op);
+  Done on(const ModuleLoad& op);
+  Done on(const ModuleUnload& op);
+  Done on(const KernelOpen& op);
+  Reply<KernelAttributes> on(const KernelAttributes& op);
+  Done on(const KernelSetAttribute& op);
+  Reply<GlobalAddress> on(const GlobalAddress& op);
+
+  Answered<LaunchWork> checked(const Launch& op) const;
+  // The module of a kernel of the backend, by a number that is never given again.
+  std::uint64_t module_of(Id kernel) const { return module_of_kernel_.at(kernel); }
+  // Refused where one of these modules has been unloaded.
+  Done are_loaded(const std::set<std::uint64_t>& modules) const;
+
+ private:
+  struct Module {
+    Id id = 0;
+    std::uint64_t serial = 0;
+  };
+  struct Kernel {
+    KernelFacts facts = {};
+    std::uint64_t module = 0;  // serial
+    std::uint32_t dynamic_shared = 0;
+  };
+
+  DeviceWork& work_;
+  Allocations& allocations_;
+  Images& images_;
+  std::uint64_t next_serial_ = 1;
+  Handles<Module> modules_;
+  Handles<Kernel> kernels_;
+  std::set<std::uint64_t> living_ = {};  // serials
+  std::unordered_map<Id, std::uint64_t> module_of_kernel_ = {};
+};
+
+}  // namespace partita::remote::server

@@ -1,0 +1,109 @@
+#include "base/child.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace partita {
+namespace {
+
+using std::chrono::milliseconds;
+
+class ChildTest : public ::testing::Test {
+ protected:
+  ChildTest()
+      : folder_(std::filesystem::temp_directory_path() / ("child" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~ChildTest() override { std::filesystem::remove_all(folder_); }
+  ChildSpec shell(const std::string& script) const {
+    return {.argv = {"sh", "-c", script}, .called = "the script", .output = log()};
+  }
+  std::string log() const { return folder_ / "log"; }
+  std::string printed() const {
+    std::ifstream file(log());
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(ChildTest, TellsTheStatus) {
+  EXPECT_EQ(Child::start(shell("echo out; echo err >&2; exit 3"))->wait(), 3);
+  EXPECT_EQ(printed(), "out\nerr\n");
+  EXPECT_EQ(Child::start(shell("kill -9 $$"))->wait(), 128 + SIGKILL);
+}
+
+TEST_F(ChildTest, AProgramThatIsNotThereIsRefused) {
+  const auto started = Child::start({.argv = {"no-such-program-anywhere"}});
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().context, "no-such-program-anywhere");
+  EXPECT_EQ(started.error().message, "No such file or directory");
+}
+
+TEST_F(ChildTest, IsReadyWhenItSaysSo) {
+  ChildSpec spec =
+      shell("echo before; eval \"printf x >&$PARTITA_READY_FD\"; read line; echo $line");
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  spec.input = ends[0];
+  spec.ready_within = milliseconds(20'000);
+  auto child = Child::start(spec);
+  ASSERT_TRUE(child) << to_string(child.error());
+  EXPECT_EQ(printed(), "before\n");
+  EXPECT_TRUE(child->runs());
+  ASSERT_EQ(::write(ends[1], "after\n", 6), 6);
+  EXPECT_EQ(child->wait(), 0);
+  EXPECT_EQ(printed(), "before\nafter\n");
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_F(ChildTest, FailureIsToldInItsOwnWords) {
+  std::ofstream(log()) << "of an earlier one\n";
+  ChildSpec spec = shell("echo 'port 80: taken' >&2; exit 2");
+  spec.ready_within = milliseconds(20'000);
+  auto refused = Child::start(spec);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "port 80: taken");
+  EXPECT_EQ(refused.error().context, "the script");
+  spec.argv[2] = "exit 2";
+  EXPECT_EQ(Child::start(spec).error().message, "ended with 2");
+  spec.argv[2] = "sleep 100";
+  spec.ready_within = milliseconds(50);
+  EXPECT_EQ(Child::start(spec).error().message, "was not ready within 50 ms");
+}
+
+TEST_F(ChildTest, EndsWithItsOwner) {
+  ChildSpec spec = shell("trap '' TERM; echo up; while :; do sleep 0.01; done");
+  spec.ends_within = milliseconds(50);
+  pid_t pid = 0;
+  {
+    auto child = Child::start(spec);
+    ASSERT_TRUE(child);
+    pid = child->pid();
+    while (printed() != "up\n") ::usleep(1000);
+  }
+  EXPECT_EQ(::kill(pid, 0), -1);
+}
+
+TEST_F(ChildTest, OutlivesItsOwnerWhereItIsTold) {
+  ChildSpec spec = shell("read line; echo gone");
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  spec.input = ends[0];
+  spec.outlives = true;
+  spec.group = ChildSpec::Group::own_session;
+  { ASSERT_TRUE(Child::start(spec)); }
+  EXPECT_EQ(printed(), "");
+  ::close(ends[1]);
+  while (printed() != "gone\n") ::usleep(1000);
+  ::close(ends[0]);
+}
+
+}  // namespace
+}  // namespace partita
