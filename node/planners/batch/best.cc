@@ -28,6 +28,7 @@ constexpr long kFullSettling = 2'000'000;
 constexpr long kQuickSettling = 20'000;  // search nodes on real times, once columns are proven
 constexpr std::size_t kFinishes = 2;     // assignments that are finished on real times
 constexpr long kFinishCost = 8;          // annealing moves that one on real times costs
+constexpr double kHotWhereNearlyDone = 0.02;
 constexpr double kFinishEnough = 1e-4;   // a finish is left out when so little is to be gained
 
 // What one run may spend.
@@ -57,12 +58,20 @@ struct Best {
   Nanos far = 0;    // FAR's makespan
 };
 
+Forest with_own_reconfigurers(Forest forest) {
+  forest.reconfigurer.of = plan::Reconfigurer::Of::gpu;
+  return forest;
+}
+
 // From assignments to the shortest schedule on real times, FAR's to begin with. Keeps the best of
 // all runs.
 class Finish {
  public:
   Finish(const Forest& forest, const plan::BatchProblem& problem, const FarResult& far)
-      : forest_(forest), problem_(problem), best_{.physical = far.physical, .far = far.makespan} {}
+      : forest_(forest),
+        problem_(problem),
+        alone_(with_own_reconfigurers(forest)),
+        best_{.physical = far.physical, .far = far.makespan} {}
 
   void run(const Found& found, const Effort& effort, int restart) {
     const bool complete = found.lower_bound == found.length;
@@ -71,16 +80,17 @@ class Finish {
     best_.steps += found.steps;
     for (const std::vector<int>& assignment : found.pool) consider(Played(forest_, assignment));
     if (complete && gap() > 0) settled_ = settle(effort.settle_steps);
-    std::vector<std::vector<int>> finishes(
-        found.pool.begin(), found.pool.begin() + static_cast<std::ptrdiff_t>(
-                                                     std::min(kFinishes, found.pool.size())));
-    // Where GPUs wait for each other, columns tell little of what is short.
-    if (shared()) finishes.push_back(best_.physical.node);
-    for (std::size_t i = 0; i < finishes.size() && !done(); ++i) {
-      if (gap() <= kFinishEnough * static_cast<double>(best_.bound)) break;
-      const AnnealOptions cooling{.seed = at(restart) * (kFinishes + 1) + i + 1,
+    const std::size_t finishes = std::min(kFinishes, found.pool.size());
+    for (std::size_t i = 0; i < finishes && !near(); ++i) {
+      const AnnealOptions cooling{.seed = at(restart) * kFinishes + i + 1,
                                   .steps = effort.heuristic_steps / (4 * kFinishCost)};
-      consider(Played(forest_, anneal_played(forest_, finishes[i], cooling)));
+      const std::vector<int> short_alone = anneal_played(alone_, found.pool[i], cooling);
+      consider(Played(forest_, short_alone));
+      if (shared()) wait_for_each_other(short_alone, cooling);
+    }
+    if (shared() && !near()) {
+      wait_for_each_other(best_.physical.node, {.seed = at(restart) + 1,
+                                                .steps = effort.heuristic_steps / kFinishCost});
     }
   }
 
@@ -94,6 +104,16 @@ class Finish {
   bool done() const { return settled_ || gap() <= 0; }
 
  private:
+  // From what is short when no GPU waits for another one to what is short when they do.
+  void wait_for_each_other(const std::vector<int>& assignment, AnnealOptions cooling) {
+    if (near()) return;
+    cooling.hot = kHotWhereNearlyDone;
+    consider(Played(forest_, anneal_played(forest_, assignment, cooling)));
+  }
+
+  bool near() const {
+    return done() || gap() <= kFinishEnough * static_cast<double>(best_.bound);
+  }
   double gap() const { return static_cast<double>(best_.physical.makespan - best_.bound); }
 
   void consider(const Played& played) {
@@ -132,6 +152,7 @@ class Finish {
 
   const Forest& forest_;
   const plan::BatchProblem& problem_;
+  const Forest alone_;  // the same, where every GPU has a reconfigurer of its own
   Best best_;
   bool settled_ = false;  // no assignment is shorter on real times
 };
