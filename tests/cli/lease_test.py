@@ -106,8 +106,8 @@ class LeaseTest(harness.CliTest):
         self.assertEqual((over["owner"], over["uuid"]), ("slurm:2", one["uuid"]))
         with subprocess.Popen(["sleep", "60"]) as job:
             self.lease("job", "1g.10gb", "--while", str(job.pid))
-            self.lease("timed", "1g.10gb", "--ttl", "200ms")
             self.lease("long", "1g.10gb", "--ttl", "2h")
+            self.lease("timed", "1g.10gb", "--ttl", "200ms")  # nobody changes the node from now on
             job.kill()
         time.sleep(0.25)
         self.assertEqual(set(self.leases()), {"slurm:2", "job", "timed", "long"})

@@ -84,7 +84,7 @@ void AgentDesk::lease(LeaseCall call, std::function<void(Result<std::string>)> a
     errands_.emplace_back([this, call = std::move(call),
                            answer = std::move(answer)](control::Agent& agent) {
       if (agent.applying()) return lease(call, answer);
-      answer(lender_.answer(call, agent.snapshot()));
+      answer(lender_.answer(call, agent));
     });
   }
   wake_();

@@ -25,7 +25,7 @@ class AgentDesk final : public api::Backend {
 
   // Who lends instances (AgentLeases), to be set before the server runs; else nobody does.
   struct Lender {
-    std::function<Result<std::string>(const LeaseCall&, const control::Snapshot&)> answer = {};
+    std::function<Result<std::string>(const LeaseCall&, const control::Agent&)> answer = {};
     std::function<Result<std::string>(const device::NodeState&)> list = {};
   };
   void set_lender(Lender lender) { lender_ = std::move(lender); }

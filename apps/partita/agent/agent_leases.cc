@@ -58,15 +58,17 @@ Result<std::string> AgentLeases::list(const device::NodeState& node) {
   return lease::leases_json(document);
 }
 
-std::map<std::string, std::string> closed_gpus(const control::Snapshot& now,
+std::map<std::string, std::string> closed_gpus(const control::Agent& agent,
                                                const control::Settings& policy) {
   std::map<std::string, std::string> closed;
+  const control::Snapshot& now = agent.snapshot();
   for (const control::GpuNow& gpu : now.gpus) {
     const bool batch = std::ranges::count(policy.batch.gpus, gpu.index) > 0 ||
                        std::ranges::count(now.batch.gpus, gpu.uuid) > 0;
     if (batch) closed[gpu.uuid] = "is for batches";
-    if (gpu.out) closed[gpu.uuid] = "is taken out (" + gpu.why + ")";
   }
+  for (const control::OutGpu& one : agent.memory().out)
+    closed[one.uuid] = "is taken out (" + one.why + ")";
   return closed;
 }
 

@@ -6,8 +6,8 @@
 
 #include "api/backend.h"
 #include "context.h"
+#include "control/host/agent.h"
 #include "control/settings.h"
-#include "control/snapshot.h"
 #include "node/devices.h"
 
 namespace partita::cli {
@@ -33,7 +33,7 @@ class AgentLeases {
 };
 
 // GPUs that are out, or are for batches: nothing is lent of them, and why.
-std::map<std::string, std::string> closed_gpus(const control::Snapshot& now,
+std::map<std::string, std::string> closed_gpus(const control::Agent& agent,
                                                const control::Settings& policy);
 
 }  // namespace partita::cli

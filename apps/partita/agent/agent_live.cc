@@ -149,8 +149,8 @@ class LiveRun {
         leases_(context, node_.open, lease_log(node_.open, node_.state)) {
     if (flags.once || flags.dry_run) return;
     desk_.set_lender(
-        {[this](const api::Backend::LeaseCall& call, const control::Snapshot& now) {
-           return leases_.answer(call, closed_gpus(now, node_.file.policy));
+        {[this](const api::Backend::LeaseCall& call, const control::Agent& agent) {
+           return leases_.answer(call, closed_gpus(agent, node_.file.policy));
          },
          [this](const device::NodeState& now) { return leases_.list(now); }});
   }
