@@ -123,12 +123,14 @@ class Judgement {
 
   std::string why_down() const {
     const std::string asked = fmt::format("{:.4g} req/s are asked for", asked_);
-    if (segments_ == 0) {
+    // Whoever could never read the node does not know what is assigned.
+    const bool assigned_known = ground_.blind.empty() || !ground_.assignment.segments.empty();
+    if (segments_ == 0 && assigned_known) {
       const std::optional<Target>& target = ground_.memory.target;
       const std::string reason = target && !target->reduced.empty() ? ": " + target->reduced : "";
       return fmt::format("nothing is planned for {}{}; {}", service_.name, reason, asked);
     }
-    if (ready_ == 0 && (load_ == nullptr || load_->ready_workers == 0))
+    if (segments_ > 0 && ready_ == 0 && (load_ == nullptr || load_->ready_workers == 0))
       return fmt::format("no worker of {} is ready; {}", service_.name, asked);
     if (load_ == nullptr || !load_->recent) return {};
     const actuate::RequestStretch& recent = *load_->recent;

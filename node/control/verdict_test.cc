@@ -188,6 +188,17 @@ TEST(Verdict, AGpuThatIsOutMattersAsFarAsItIsNeeded) {
   EXPECT_EQ(given.word(), Standing::at_risk);
 }
 
+// An agent that began while the driver did not answer.
+TEST(Verdict, AnAssignmentThatWasNeverReadIsNotNothing) {
+  Given given;
+  given.assignment.segments.clear();
+  EXPECT_EQ(given.word(), Standing::down);
+  given.blind = "the driver does not answer";
+  EXPECT_EQ(given.word(), Standing::unknown);
+  given.requests(100, 0, 0);  // that is known
+  EXPECT_EQ(given.word(), Standing::down);
+}
+
 TEST(Verdict, ItHasBeenSoSinceItBecameSo) {
   Given given;
   given.memory.verdicts = {{"s", Standing::serves, kNoon - 5000}};

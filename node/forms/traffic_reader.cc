@@ -14,15 +14,17 @@ constexpr Range kCv{.high = plan::kMaxCv, .above = true};
 constexpr Range kPeaks{.low = 1, .high = kMaxPeak};
 constexpr Range kBurstSeconds{.low = kMinBurstSeconds, .high = kMaxBurstSeconds};
 
-// "20%" as 0.2; nothing for what is no percentage.
+// "20%" as 0.2, and "34.74%" as the double next to 0.3474, which a division misses; nothing for
+// what is no percentage.
 std::optional<double> percentage(const Node& node) {
   if (node.kind != Node::Kind::string || !node.text.ends_with('%')) return {};
   std::string_view digits = node.text;
   digits.remove_suffix(1);
   while (digits.ends_with(' ')) digits.remove_suffix(1);
   const auto value = parse_number<double>(digits);
+  const auto share = parse_number<double>(std::string(digits) + "e-2");
   if (!value) return {};
-  return *value / 100;
+  return share ? *share : *value / 100;  // written with an exponent
 }
 
 std::optional<double> read_headroom(Fields& fields) {
