@@ -139,7 +139,13 @@ class OpenApiTest : public test::ServerFixture {
     if (type == "text/csv") return "task,time_s_1g\na,1\n";
     if (type != "application/json") return "services: []\n";
     if (one.path == "/v1/plan") return R"({"kind": "ServingPlan"})";
+    if (one.path == "/v1/leases") return R"({"owner": "claim:1", "profile": "1g.10gb"})";
     return one.path == "/v1/mode" ? R"({"mode": "approve"})" : R"({"why": "because"})";
+  }
+  // The parameters that it cannot do without.
+  static std::string needed(const Operation& one) {
+    if (one.path == "/v1/series") return "?metric=watts";
+    return one.path == "/v1/leases" && one.verb == "DELETE" ? "?owner=claim:1" : "";
   }
   // The request's target with parameters as `value` says; those of the path, too.
   template <class Value>
@@ -208,7 +214,7 @@ TEST_F(OpenApiTest, ValidRequestsGetWhatTheDocumentPromises) {
       const std::string where =
           everything ? target(one, fitting)
                      : target(one, fitting).substr(0, target(one, fitting).find('?')) +
-                           (one.path == "/v1/series" ? "?metric=watts" : "");
+                           needed(one);
       if (one.path == "/v1/history/{id}" && where.find("/3") != std::string::npos)
         agent.keep({.kind = history::EventKind::started, .user = "agent"});
       const auto answer = make(one, where, "admin", body_of(one));

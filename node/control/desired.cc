@@ -15,10 +15,6 @@ namespace {
 Result<void> check_servable(const World& world, const std::vector<plan::Service>& services) {
   for (const plan::Service& one : services) {
     const std::string at = fmt::format("services:{}", one.line);
-    if (std::holds_alternative<plan::TraceArrivals>(one.traffic.arrivals))
-      return bad_input(at, fmt::format("service '{}': an agent reads no traces of arrivals; say "
-                                       "poisson, gamma or burst",
-                                       one.name));
     const bool known = std::ranges::any_of(world.profiles, [&](const plan::FleetEntry& entry) {
       return entry.profiles.contains(one.model);
     });
@@ -31,6 +27,20 @@ Result<void> check_servable(const World& world, const std::vector<plan::Service>
 
 }  // namespace
 
+Result<forms::ServicesFile> wanted_services(const std::string& text) {
+  auto parsed = forms::parse_services_file("services", text);
+  if (!parsed) return parsed;
+  for (const plan::Service& one : parsed->services) {
+    const auto* trace = std::get_if<plan::TraceArrivals>(&one.traffic.arrivals);
+    if (trace == nullptr) continue;
+    return bad_input(fmt::format("services:{}", trace->line),
+                     fmt::format("service {} has a trace, which an agent does not read; say what "
+                                 "it is like by 'arrivals', such as {{cv: 2}}",
+                                 one.name));
+  }
+  return parsed;
+}
+
 Desired::Desired(const World& world, DesiredKept& kept, Report& report)
     : world_(world), kept_(kept), report_(report) {
   if (!kept_.mode_set) kept_.mode = world_.settings.mode;
@@ -39,7 +49,7 @@ Desired::Desired(const World& world, DesiredKept& kept, Report& report)
 
 bool Desired::hear_file(const std::optional<std::string>& text) {
   if (!text || *text == kept_.services_file) return false;
-  const auto parsed = forms::parse_services_file("services", *text);
+  const auto parsed = wanted_services(*text);
   if (!parsed) {
     report_.tell(NoticeKind::other, "services_file", "",
                  "the services file is not taken: " + to_string(parsed.error()));
@@ -54,7 +64,7 @@ bool Desired::hear_file(const std::optional<std::string>& text) {
 }
 
 Reply Desired::set(const SetServices& request, const std::string& user) {
-  const auto parsed = forms::parse_services_file("services", request.text);
+  const auto parsed = wanted_services(request.text);
   if (!parsed) return failed(parsed.error());
   if (auto fine = check_servable(world_, parsed->services); !fine) return failed(fine.error());
   kept_.services = request.text;
@@ -80,7 +90,7 @@ void Desired::load() {
   now_.key = fmt::format("{:016x}", text_hash(kept_.services));
   now_.who = kept_.services_by == "file" ? "their file" : kept_.services_by;
   if (kept_.services.empty()) return;
-  auto parsed = forms::parse_services_file("services", kept_.services);
+  auto parsed = wanted_services(kept_.services);
   if (!parsed) return;
   now_.services = std::move(parsed->services);
   std::ranges::sort(now_.services, {}, &plan::Service::name);

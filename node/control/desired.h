@@ -8,8 +8,12 @@
 
 #include "control/report.h"
 #include "control/world.h"
+#include "forms/serving_forms.h"
 
 namespace partita::control {
+
+// A services file that an agent can follow: traces are files of their own, which it has not.
+Result<forms::ServicesFile> wanted_services(const std::string& text);
 
 // Of the services file that is wanted now.
 struct DesiredNow {

@@ -446,6 +446,22 @@ TEST(Loop, ALostGpuWhoseRepairWaitsForAPersonIsNotWell) {
   EXPECT_TRUE(next.snapshot().converged) << next.snapshot().doing;
 }
 
+// It has no such file; planning for one that was not read was a bug that ended it.
+TEST(Loop, TracesAreRefusedWithTheirLine) {
+  NodeInMemory node(1);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  std::string text = services_text({{"a", 100}});
+  node.step(loop, now, with_services(text));
+  text += "  - {name: b, model: m, rate_rps: 10, slo_ms: 150, trace: t.csv}\n";
+  node.step(loop, now += 1000, with_services(text));
+  ASSERT_EQ(loop.snapshot().services.size(), 1U);
+  const auto tells = [](const LoopNotice& told) {
+    return told.sentence.find("service b has a trace") != std::string::npos;
+  };
+  EXPECT_EQ(std::ranges::count_if(node.notices, tells), 1);
+}
+
 TEST(Loop, WithoutItsWorkersANodeIsNotAsPlanned) {
   NodeInMemory node(1);
   Loop loop(small_world(automatic()), {}, 0);

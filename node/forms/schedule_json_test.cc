@@ -33,7 +33,7 @@ TEST(ScheduleJson, HoldsTheAgreedKeys) {
       nlohmann::json::parse(schedule_json(small_schedule(), {{"lavaMD", 5, 21'817'000'000}}));
   EXPECT_EQ(json, nlohmann::json::parse(R"({
     "api_version": "partita/v1", "kind": "BatchSchedule", "gpu_model": "A30-24GB", "gpus": 2,
-    "scheduler": "exact", "makespan_s": 21.817, "lower_bound_s": 21.817, "optimal": true,
+    "reconfigurer": "node", "gpus_per_node": 8, "scheduler": "exact", "makespan_s": 21.817, "lower_bound_s": 21.817, "optimal": true,
     "tasks": [
       {"task": "a\"b\\c", "gpu": 1, "profile": "1g.6gb", "start": 3, "begin_s": 0.110000001,
        "end_s": 9},

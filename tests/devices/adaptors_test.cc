@@ -369,7 +369,7 @@ TEST(Replay, RefusesBadRecordingsWithTheLine) {
            {"\n{\"call\": \"destroy_instance\", \"gpu\": 0, \"gi_id\": 0, \"answer\": 1}",
             "r.json:2: this call answers nothing"},
            {"\n{\"call\": \"set_mig_mode\", \"gpu\": 0, \"enabled\": true, \"answer\": \"on\"}",
-            "r.json:2: 'on' is neither done nor pending_reset"},
+            "r.json:2: 'answer' is 'on', must be 'done' or 'pending_reset'"},
            {"\n{\"call\": \"info\", \"error\": {\"code\": \"buzy\"}}",
             "r.json:2: unknown error code 'buzy'"}})
     EXPECT_NE(refusal(calls).find(part), std::string::npos) << refusal(calls) << "\nnot: " << part;
