@@ -257,7 +257,9 @@ class ApartPlanner {
     limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     const ApartNode node = having(gpus, 1, kBeyondFixed);
     const ApartSolution root =
-        master_.solve(node, [](double bound, double value) { return round_up(bound) >= round_up(value); });
+        master_.solve(node, [](double bound, double value) {
+          return round_up(bound) >= round_up(value);
+        });
     result_.nodes -= solve_cost() * root.rounds;
     result_.gpc_bound = static_cast<int>(round_up(root.bound));
     for (int seed = 0; seed < kDives; ++seed) {

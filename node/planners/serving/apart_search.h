@@ -3,8 +3,8 @@
 // ApartDive goes down: it places the patterns that the relaxation uses whole, then rounds one up,
 // then fixes covers; a few other choices are tried where a dive ends above the cutoff.
 // ApartTree tries all: of what is not yet decided it takes a cover for one service (slices), or a
-// pattern that is placed or not used any more (GPUs, and slices once all covers are fixed). Only for
-// problems in which every service is a group of its own; its "none" is a proof.
+// pattern that is placed or not used any more (GPUs, and slices once all covers are fixed). Only
+// for problems in which every service is a group of its own; its "none" is a proof.
 #pragma once
 
 #include <optional>

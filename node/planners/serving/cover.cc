@@ -211,7 +211,8 @@ class Pricer {
     while (extra > 0) {
       std::size_t least = count_;
       for (std::size_t i = 0; i < count_; ++i)
-        if (numbers[i] < items_[i].most && (least == count_ || items_[i].price < items_[least].price))
+        if (numbers[i] < items_[i].most &&
+            (least == count_ || items_[i].price < items_[least].price))
           least = i;
       if (least == count_) return kInfinity;
       const int some = std::min(extra, items_[least].most - numbers[least]);

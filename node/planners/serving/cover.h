@@ -88,7 +88,7 @@ struct Item {
 };
 
 struct PricedCover {
-  double bound = 0;  // no cover is cheaper; the cost of `counts` unless the search limit was reached
+  double bound = 0;  // no cover is cheaper; that of `counts` unless the search limit was reached
   Counts counts{};
 };
 
@@ -99,7 +99,7 @@ PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes);
 // The cheapest cover of at most max_count instances: the unlimited one, or what a price on every
 // instance leads to. `bound` is valid always; counts may be above the limit when none was found.
 PricedCover cheapest_within(const Kind& kind, const Prices& prices, int classes);
-// The cheapest cover in the kind's own mode from items, which suffice for one. Exact within `nodes`.
+// The cheapest cover in the kind's own mode from items that suffice for one. Exact within `nodes`.
 PricedCover cheapest_of(const Kind& kind, const std::vector<Item>& items, int nodes);
 
 // The mode's demand, less what sums of rates may be off.

@@ -4,8 +4,8 @@
 // 1. The linear master (master.h) over covers with their least watts (cover.h): a bound,
 //    and prices of the shapes.
 // 2. For every number of GPUs that the bound leaves open, the same with these GPUs: bounds, covers.
-// 3. With the GPUs fixed, covers that fit onto them (search.h): a local search, then, where they are
-//    few, all of them. Least watts, then fewest GPUs.
+// 3. With the GPUs fixed, covers that fit onto them (search.h): a local search, then, where they
+//    are few, all of them. Least watts, then fewest GPUs.
 // The bound holds for every plan whose full batches end within the SLOs, whatever shares it takes.
 // Limits: node budget; services that keep apart and GPUs that may be lost are not known here.
 #pragma once

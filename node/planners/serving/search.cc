@@ -313,8 +313,8 @@ Search::Point Search::point_at(const Choice& start) const {
 }
 
 // The change of one unit that leaves the least violation, or the first one that leaves none; on
-// ties the cheaper cover. Where watts count: the least of what it adds to them, and of the violation
-// at a weight.
+// ties the cheaper cover. Where watts count: the least of what it adds to them and, at a weight, to
+// the violation.
 std::optional<Search::Move> Search::best_move(const Point& point, std::size_t step,
                                               double weight) const {
   const bool watted = watts();
