@@ -1,6 +1,8 @@
 #include "api/calls.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "base/door/http_head.h"
 
@@ -46,11 +48,29 @@ std::vector<Parameter> yes_or_no(std::string_view name, std::string_view about) 
   return {{.name = name, .about = about, .kind = Kind::words, .words = {"true", "false"}}};
 }
 
-const std::vector<Call>& table() {
+// What happened, and what does now.
+std::vector<Call> told() {
+  using enum CallId;
+  using enum Verb;
+  constexpr Role kViewer = Role::viewer;
+  return {{history, get, "/v1/history", kViewer, "history", "What happened, newest first", "",
+       "History", 200, history_query()},
+      {history_event, get, "/v1/history/{id}", kViewer, "history_event", "One event", "",
+       "History"},
+      {series, get, "/v1/series", kViewer, "series", "One metric over time", "", "Series", 200,
+       series_query()},
+      {latest, get, "/v1/latest", kViewer, "latest", "The newest value of every metric", "",
+       "Latest"},
+      {events, get, "/v1/events", kViewer, "events",
+       "The state whenever it has changed, as server-sent events", "", "text/event-stream", 200,
+       yes_or_no("changes", "true: behind the first state, what has changed in it")}};
+}
+
+std::vector<Call> known_and_asked() {
   using enum CallId;
   using enum Verb;
   constexpr Role kOpen = Role::open, kViewer = Role::viewer, kOperator = Role::operator_;
-  static const std::vector<Call> all = {
+  return {
       {health, get, "/v1/health", kOpen, "health", "Whether the agent answers", "", "Health"},
       {version, get, "/v1/version", kOpen, "version", "Which program this is", "", "Version"},
       {openapi, get, "/v1/openapi.json", kOpen, "openapi", "This document", "", "application/json"},
@@ -105,18 +125,15 @@ const std::vector<Call>& table() {
        "Lends an instance; who asks again gets the same", "LeaseWanted", "Lease"},
       {return_lease, delete_, "/v1/leases", kOperator, "return_lease",
        "Takes back what is lent to an owner; nothing is no error", "", "Leases", 200,
-       {{.name = "owner", .about = "whose leases", .required = true}}},
-      {history, get, "/v1/history", kViewer, "history", "What happened, newest first", "",
-       "History", 200, history_query()},
-      {history_event, get, "/v1/history/{id}", kViewer, "history_event", "One event", "",
-       "History"},
-      {series, get, "/v1/series", kViewer, "series", "One metric over time", "", "Series", 200,
-       series_query()},
-      {latest, get, "/v1/latest", kViewer, "latest", "The newest value of every metric", "",
-       "Latest"},
-      {events, get, "/v1/events", kViewer, "events",
-       "The state whenever it has changed, as server-sent events", "", "text/event-stream", 200,
-       yes_or_no("changes", "true: behind the first state, what has changed in it")}};
+       {{.name = "owner", .about = "whose leases", .required = true}}}};
+}
+
+const std::vector<Call>& table() {
+  static const std::vector<Call> all = [] {
+    std::vector<Call> calls = known_and_asked();
+    std::ranges::move(told(), std::back_inserter(calls));
+    return calls;
+  }();
   return all;
 }
 

@@ -33,7 +33,8 @@ TEST(ScheduleJson, HoldsTheAgreedKeys) {
       nlohmann::json::parse(schedule_json(small_schedule(), {{"lavaMD", 5, 21'817'000'000}}));
   EXPECT_EQ(json, nlohmann::json::parse(R"({
     "api_version": "partita/v1", "kind": "BatchSchedule", "gpu_model": "A30-24GB", "gpus": 2,
-    "reconfigurer": "node", "gpus_per_node": 8, "scheduler": "exact", "makespan_s": 21.817, "lower_bound_s": 21.817, "optimal": true,
+    "reconfigurer": "node", "gpus_per_node": 8,
+    "scheduler": "exact", "makespan_s": 21.817, "lower_bound_s": 21.817, "optimal": true,
     "tasks": [
       {"task": "a\"b\\c", "gpu": 1, "profile": "1g.6gb", "start": 3, "begin_s": 0.110000001,
        "end_s": 9},
@@ -84,14 +85,12 @@ BatchSchedule any_schedule() {
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
     s.gpu_models.push_back(*rc::gen::arbitrary<bool>() ? model : any_schedule_name());
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i)
-    s.tasks.push_back({any_schedule_name(), *rc::gen::inRange(0, 3),
-                       any_schedule_name(), *rc::gen::inRange(0, 8),
-                       any_schedule_time(), any_schedule_time()});
+    s.tasks.push_back({any_schedule_name(), *rc::gen::inRange(0, 3), any_schedule_name(),
+                       *rc::gen::inRange(0, 8), any_schedule_time(), any_schedule_time()});
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i)
-    s.reconfigurations.push_back({*rc::gen::inRange(0, 3),
-                                  *rc::gen::element(Op::create, Op::destroy), any_schedule_name(),
-                                  *rc::gen::inRange(0, 8), any_schedule_time(),
-                                  any_schedule_time()});
+    s.reconfigurations.push_back(
+        {*rc::gen::inRange(0, 3), *rc::gen::element(Op::create, Op::destroy), any_schedule_name(),
+         *rc::gen::inRange(0, 8), any_schedule_time(), any_schedule_time()});
   put_in_order(s);
   s.makespan = any_schedule_time();
   s.lower_bound = any_schedule_time();

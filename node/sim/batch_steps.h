@@ -22,7 +22,8 @@ struct Step {
   std::vector<int> next = {};  // steps that wait for it
 };
 
-// Tasks come first, by their number in the problem; then reconfigurations, by reconfigurer and rank.
+// Tasks come first, by their number in the problem; then reconfigurations, by reconfigurer and
+// rank.
 struct Steps {
   std::vector<Step> steps;
   int tasks = 0;

@@ -31,6 +31,6 @@ __all__ = [
     "AgentBatch", "AgentBatches", "AgentChange", "AgentState", "ApiError", "BadInput",
     "BatchSchedule", "Client", "Health", "History", "Infeasible", "Latest", "NoAnswer",
     "Lease", "Leases", "NodeState", "PartitaError", "Receipt", "Refusal", "Series", "ServingPlan",
-    "ServingReport", "Verdict", "Version", "gpus", "plan", "read", "schedule", "schema", "simulate", "verify",
-    "verify_schedule", "version", "write",
+    "ServingReport", "Verdict", "Version", "gpus", "plan", "read", "schedule", "schema", "simulate",
+    "verify", "verify_schedule", "version", "write",
 ]

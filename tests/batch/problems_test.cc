@@ -1,5 +1,5 @@
-#include "base/index.h"
 #include "problems.h"
+#include "base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -208,8 +208,9 @@ class Assignments {
 
 // ---- the optimum by trying all schedules ----
 
-// A schedule that cannot be shortened without changing an order is given by the order of each reconfigurer's
-// operations and the set of tasks of each life: everything then begins as soon as it can.
+// A schedule that cannot be shortened without changing an order is given by the order of each
+// reconfigurer's operations and the set of tasks of each life: everything then begins as soon as it
+// can.
 class Schedules {
  public:
   explicit Schedules(const BatchProblem& problem)

@@ -1,6 +1,7 @@
 // Random batches for tests and benchmarks, meaner than any generator of workloads: GPUs of several
-// models at once that share reconfigurers or do not, tasks that do not fit small sizes or whole models, times that grow with the size,
-// ties, microseconds beside days; on request releases, deadlines, priorities and predecessors.
+// models at once that share reconfigurers or do not, tasks that do not fit small sizes or whole
+// models, times that grow with the size, ties, microseconds beside days; on request releases,
+// deadlines, priorities and predecessors.
 #pragma once
 
 #include <cmath>

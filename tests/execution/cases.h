@@ -20,6 +20,8 @@ inline Case random_case(Rng& rng, batch_test::Shape shape, const std::string& sc
   const auto chosen = batch_test::named_scheduler(scheduler);
   while (true) {
     Case made{batch_test::RandomBatch(rng, shape).make(), {}};
+    made.problem.reconfigurer = {};  // all of one node, as the executor has them
+    made.problem.reconfigurer.gpus_per_node = static_cast<int>(made.problem.gpus.size());
     auto outcome = chosen.run(made.problem, 200);
     if (!outcome.schedule) continue;
     made.schedule = *std::move(outcome.schedule);

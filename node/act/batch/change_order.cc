@@ -23,7 +23,8 @@ ChangeOrder::ChangeOrder(const Script& script)
     }
   }
   planned_left_ = static_cast<int>(planned_.size());
-  std::ranges::sort(planned_, {}, [&](ChangeId id) { return std::pair(at(id).planned->begin, id); });
+  std::ranges::sort(planned_, {},
+                    [&](ChangeId id) { return std::pair(at(id).planned->begin, id); });
 }
 
 ChangeId ChangeOrder::id(int visit, bool create) const {

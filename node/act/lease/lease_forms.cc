@@ -91,8 +91,7 @@ int minor_of(std::string_view table, const std::string& name) {
   for (std::size_t at = 0; at < table.size();) {
     const std::size_t end = std::min(table.find('\n', at), table.size());
     const std::string_view line = table.substr(at, end - at);
-    if (line.starts_with(wanted))
-      return parse_number<int>(line.substr(wanted.size())).value_or(-1);
+    if (line.starts_with(wanted)) return parse_number<int>(line.substr(wanted.size())).value_or(-1);
     at = end + 1;
   }
   return -1;
@@ -113,8 +112,7 @@ Result<Ask> ask_of(const Wanted& wanted, Processes& processes, std::int64_t now_
     return bad_input("from", fmt::format("'{}': {}", wanted.from, fault));
   if (wanted.profile.empty() && wanted.from.empty())
     return bad_input("profile", "which shape? As in 3g.40gb");
-  if (wanted.exact && !wanted.start)
-    return bad_input("exact", "where exactly? `start` says it");
+  if (wanted.exact && !wanted.start) return bad_input("exact", "where exactly? `start` says it");
   if (wanted.ttl_s && wanted.while_pid > 0)
     return bad_input("ttl", "a time or a process ends a lease, not both");
   if (!wanted.from.empty() && (wanted.gpu || wanted.start))
@@ -216,12 +214,13 @@ std::string leases_text(const LeasesDocument& leases, std::int64_t now_ms) {
     std::string until = "returned";
     if (terms.pid > 0) until = fmt::format("process {} ends", terms.pid);
     if (terms.until_ms > 0)
-      until = fmt::format("{} s", (std::max<std::int64_t>(terms.until_ms - now_ms, 0) + 999) / 1000);
+      until =
+          fmt::format("{} s", (std::max<std::int64_t>(terms.until_ms - now_ms, 0) + 999) / 1000);
     if (lease.expired) until = "now: it has expired";
     table.rows.push_back({lease.owner, lease.gpu < 0 ? lease.gpu_uuid : std::to_string(lease.gpu),
                           lease.profile, std::to_string(lease.start),
-                          lease.uuid.empty() ? "(not there)" : lease.uuid,
-                          lease.busy ? "yes" : "-", until});
+                          lease.uuid.empty() ? "(not there)" : lease.uuid, lease.busy ? "yes" : "-",
+                          until});
   }
   return text + to_string(table);
 }

@@ -25,13 +25,14 @@ struct Touch {
   int gpu = 0;
 };
 std::optional<Touch> touch_of(const Step& step) {
-  return std::visit(
-      Cases{[](const Note&) { return std::optional<Touch>(); },
-            [](const Granted&) { return std::optional<Touch>(); },
-            [](const Refused&) { return std::optional<Touch>(); },
-            [](const Error&) { return std::optional<Touch>(); },
-            [](const auto& one) { return std::optional(Touch{one.lease, one.gpu}); }},
-      step);
+  return std::visit(Cases{[](const Note&) { return std::optional<Touch>(); },
+                          [](const Granted&) { return std::optional<Touch>(); },
+                          [](const Refused&) { return std::optional<Touch>(); },
+                          [](const Error&) { return std::optional<Touch>(); },
+                          [](const auto& one) {
+                            return std::optional(Touch{one.lease, one.gpu});
+                          }},
+                    step);
 }
 
 std::set<long> ended_of(Processes& processes, const StandingLeases& standing) {
@@ -93,8 +94,8 @@ std::vector<Lease> leases_of(const Known& known) {
       lease.uuid = record.device;
       lease.gi_id = there->gi_id;
       lease.ci_id = there->compute.front().ci_id;
-      lease.busy = std::ranges::any_of(
-          there->holders, [](const device::Holder& one) { return !one.is_lease(); });
+      lease.busy = std::ranges::any_of(there->holders,
+                                       [](const device::Holder& one) { return !one.is_lease(); });
     }
   }
   return all;
@@ -148,8 +149,9 @@ Result<Known> Leases::look(const Ask& ask) {
   if (!node) return failed(node.error());
   Known known = known_of(doors_, standing_, *std::move(node));
   const auto* take = std::get_if<Take>(&ask);
-  const bool unknown = std::ranges::any_of(
-      known.boards, [&](const Board& one) { return doors_.catalogue.find(one.gpu.model) == nullptr; });
+  const bool unknown = std::ranges::any_of(known.boards, [&](const Board& one) {
+    return doors_.catalogue.find(one.gpu.model) == nullptr;
+  });
   const LeaseRecord* const has = take == nullptr ? nullptr : standing_.of(take->owner);
   const bool makes = take != nullptr && (has == nullptr || has->state != State::made);
   if (!makes && !unknown) return known;
@@ -165,14 +167,17 @@ Result<void> Leases::perform(const Step& step, Known& known) {
     return result ? Result<void>{} : failed(result.error());
   };
   const Result<void> done = std::visit(
-      Cases{[&](const Note& one) { return write(one.record); },
-            [&](const Create& one) { return plain(driver.create_instance(one.gpu, one.placement)); },
-            [&](const CreateCompute& one) { return plain(driver.create_compute(one.gpu, one.gi_id)); },
-            [&](const DestroyCompute& one) {
-              return driver.destroy_compute(one.gpu, one.gi_id, one.ci_id);
-            },
-            [&](const DestroyInstance& one) { return driver.destroy_instance(one.gpu, one.gi_id); },
-            [](const auto&) { return Result<void>{}; }},
+      Cases{
+          [&](const Note& one) { return write(one.record); },
+          [&](const Create& one) { return plain(driver.create_instance(one.gpu, one.placement)); },
+          [&](const CreateCompute& one) {
+            return plain(driver.create_compute(one.gpu, one.gi_id));
+          },
+          [&](const DestroyCompute& one) {
+            return driver.destroy_compute(one.gpu, one.gi_id, one.ci_id);
+          },
+          [&](const DestroyInstance& one) { return driver.destroy_instance(one.gpu, one.gi_id); },
+          [](const auto&) { return Result<void>{}; }},
       step);
   known.standing = standing_;
   const std::optional<Touch> touched = touch_of(step);

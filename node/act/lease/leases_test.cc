@@ -51,9 +51,7 @@ class TestDriver final : public device::NodeDriver {
       if (busy.contains(one.uuid())) one.holders.push_back({.pid = 99, .name = "python"});
     return state;
   }
-  Result<std::vector<device::ProfileInfo>> profiles(int gpu) override {
-    return sim_.profiles(gpu);
-  }
+  Result<std::vector<device::ProfileInfo>> profiles(int gpu) override { return sim_.profiles(gpu); }
   Result<device::ModeChange> set_mig_mode(int gpu, bool on) override {
     return sim_.set_mig_mode(gpu, on);
   }
@@ -128,9 +126,9 @@ class LeasesTest : public testing::Test {
     driver = std::make_unique<TestDriver>(*machine, fuse);
   }
   Result<Outcome> ask(const Ask& what) {
-    auto leases = Leases::open({*driver, files, processes, hw::builtin_catalogue(),
-                                [this] { return now_ms; }, closed},
-                               kLog);
+    auto leases = Leases::open(
+        {*driver, files, processes, hw::builtin_catalogue(), [this] { return now_ms; }, closed},
+        kLog);
     if (!leases) return failed(leases.error());
     return leases->ask(what);
   }
@@ -198,9 +196,9 @@ TEST_F(LeasesTest, ARefusalSaysWhatIsFree) {
   const auto no = ask(Take{.owner = "c", .profile = "4g.40gb"});
   ASSERT_TRUE(no && no->refused);
   EXPECT_EQ(no->refused->reason.constraint, "room");
-  EXPECT_EQ(no->refused->free, (std::vector<FreeShape>{{0, "3g.40gb", {4}},
-                                                       {0, "2g.20gb", {4}},
-                                                       {0, "1g.10gb", {4, 5, 6}}}));
+  EXPECT_EQ(no->refused->free,
+            (std::vector<FreeShape>{
+                {0, "3g.40gb", {4}}, {0, "2g.20gb", {4}}, {0, "1g.10gb", {4, 5, 6}}}));
   EXPECT_EQ(ask(Take{.owner = "c", .profile = "9g"}).error().code, ErrorCode::bad_input);
   EXPECT_EQ(ask(Take{.owner = "c", .profile = "1g.10gb", .gpu = 2}).error().code,
             ErrorCode::bad_input);
@@ -258,8 +256,9 @@ TEST_F(LeasesTest, EndWithTheirTimeOrProcessUnlessTheyAreUsed) {
   EXPECT_EQ(ask(Return{"a"}).error().code, ErrorCode::in_use);
   driver->busy.clear();
   // Who asks with new terms in time keeps it.
-  EXPECT_EQ(taken({.owner = "a", .profile = "1g.10gb", .terms = Terms{.until_ms = now_ms + 5}}).uuid,
-            timed.uuid);
+  EXPECT_EQ(
+      taken({.owner = "a", .profile = "1g.10gb", .terms = Terms{.until_ms = now_ms + 5}}).uuid,
+      timed.uuid);
   now_ms += 5;
   EXPECT_EQ(ask(Take{.owner = "d", .profile = "1g.10gb"})->returned, std::vector<std::string>{"a"});
   EXPECT_EQ(devices().size(), 2U);
@@ -317,8 +316,9 @@ TEST_F(LeasesTest, NobodyElseDestroysThemOrPutsSomethingOnThem) {
 class KilledLeasesTest : public LeasesTest {
  protected:
   KilledLeasesTest()
-      : LeasesTest("[{model: A100-80GB, count: 3, mig: true}, "
-                   "{model: H100-80GB-SXM5, count: 1, mig: true}, {model: A30-24GB, mig: true}]") {}
+      : LeasesTest(
+            "[{model: A100-80GB, count: 3, mig: true}, "
+            "{model: H100-80GB-SXM5, count: 1, mig: true}, {model: A30-24GB, mig: true}]") {}
 
   // What is there belongs to exactly one lease, or is the stranger's.
   void check() {
@@ -346,28 +346,37 @@ class KilledLeasesTest : public LeasesTest {
   std::string strange;                // made by somebody else
 };
 
+// What somebody asks for, and with what.
+struct Asking {
+  Ask what;
+  std::string shape, to;
+};
+
+Asking some_ask(Rng& rng, const std::string& owner, const std::string* has) {
+  static const std::vector<std::string> shapes = {"1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb",
+                                                  "7g.80gb", "1g.6gb",  "2g.12gb", "1g.20gb"};
+  const auto dice = rng.below(10);
+  if (dice < 6) {
+    const bool again = has != nullptr && rng.below(4) > 0;
+    const std::string shape = again ? *has : shapes[rng.below(shapes.size())];
+    return {Take{.owner = owner, .profile = shape}, shape, ""};
+  }
+  if (dice > 6) return {Return{owner}, "", ""};
+  const std::string to = "job:" + std::to_string(rng.below(24));
+  return {HandOver{owner, to, "", {}}, "", to};
+}
+
 TEST_F(KilledLeasesTest, NothingIsLostOrTwiceInTenThousandAsks) {
   const int gi = *driver->create_instance(0, {driver->profiles(0)->front().nvml_enum, 3});
   strange = driver->create_compute(0, gi)->uuid;
   Rng rng(20261125);
-  const std::vector<std::string> shapes = {"1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb",
-                                           "7g.80gb", "1g.6gb",  "2g.12gb", "1g.20gb"};
   int asks = 0, kills = 0, granted = 0, refused = 0, same = 0, handed = 0;
   while (asks < 10'000 || kills < 1'000) {
     ++asks;
     const std::string owner = "job:" + std::to_string(rng.below(24));
     const auto has = known.find(owner);
-    Ask what = Return{owner};
-    std::string shape, to;
-    const auto dice = rng.below(10);
-    if (dice < 6) {
-      shape = has != known.end() && rng.below(4) > 0 ? has->second.profile
-                                                     : shapes[rng.below(shapes.size())];
-      what = Take{.owner = owner, .profile = shape};
-    } else if (dice == 6) {
-      to = "job:" + std::to_string(rng.below(24));
-      what = HandOver{owner, to, "", {}};
-    }
+    const auto [what, shape, to] =
+        some_ask(rng, owner, has == known.end() ? nullptr : &has->second.profile);
     const auto before = devices();
     fuse.seen = 0;
     fuse.at = rng.below(4) == 0 ? 1 + static_cast<long>(rng.below(16)) : -1;

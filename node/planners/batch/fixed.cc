@@ -90,7 +90,7 @@ struct Instance {
   Nanos free = 0;
 };
 
-// All instances, with the end of their creation: every GPU's first one, then every GPU's second one.
+// All instances, with the end of their creation: every GPU's first one, then every GPU's second.
 std::vector<Instance> instances_of(const Setting& setting, const std::vector<hw::Layout>& layouts) {
   std::vector<Instance> instances;
   std::vector<Nanos> created(at(setting.forest.reconfigurers()), 0);

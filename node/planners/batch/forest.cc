@@ -240,9 +240,9 @@ std::vector<int> creates_before(const Forest& forest) {
   return before;
 }
 
-// The mean column when so much area is spread over k GPUs at best, whatever k is. A GPU with j others
-// before it in its reconfigurer's queue is idle for j + 1 creates. Takes all GPUs for as wide as the
-// widest, those with the shortest queues first, which no k GPUs surpass.
+// The mean column when so much area is spread over k GPUs at best, whatever k is. A GPU with j
+// others before it in its reconfigurer's queue is idle for j + 1 creates. Takes all GPUs for as
+// wide as the widest, those with the shortest queues first, which no k GPUs surpass.
 Nanos queued_area_bound(const Forest& forest, __int128 area, Nanos create) {
   __int128 widest = 0, idle = 0, columns = 0;
   for (int gpu = 0; gpu < forest.gpus; ++gpu) {

@@ -1,8 +1,8 @@
 // From decisions to a schedule. A decision is a list of visits: a visit is the life of an instance
 // (created, runs tasks one after the other, destroyed when something else needs its slices). Of two
 // visits that conflict the earlier one in the list lives first. Creates and destroys of a
-// reconfigurer (a GPU's, or its node's) run one at a time, each as soon as it can; among those ready
-// the Service rule chooses.
+// reconfigurer (a GPU's, or its node's) run one at a time, each as soon as it can; among those
+// ready the Service rule chooses.
 #pragma once
 
 #include <optional>

@@ -175,7 +175,8 @@ Played::Request Played::serve(Nanos& now) {
     const Request& request = waiting_[i];
     if (request.ready > now) continue;
     const Nanos tail = (request.create ? create_tail_ : destroy_tail_)[at(request.node)];
-    if (tail < longest || (tail == longest && before(waiting_[chosen].node, request.node))) continue;
+    if (tail < longest || (tail == longest && before(waiting_[chosen].node, request.node)))
+      continue;
     longest = tail;
     chosen = i;
   }

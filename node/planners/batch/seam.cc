@@ -166,7 +166,8 @@ Nanos Seam::begin(const Life& life) const {
     ready = std::max(ready, free_[at(c)] + (same ? 0 : destroy_[at(c)]));
   }
   if (continues) return ready;
-  return std::max(ready, start_reconfigurer_[at(forest_.reconfigurer.number(life.gpu))]) + life.create;
+  return std::max(ready, start_reconfigurer_[at(forest_.reconfigurer.number(life.gpu))]) +
+         life.create;
 }
 
 void Seam::update(int gpu) {

@@ -45,8 +45,8 @@ double Energy::of(const Worth& worth) const {
 
 TimedDecoder::TimedDecoder(const TimedBatch& batch) : batch_(batch) {
   for (const Node& node : batch.forest.nodes) {
-    nodes_.push_back(
-        {batch.forest.reconfigurer.number(node.gpu), node.first_column, node.columns, node.size_class, node.create, node.destroy});
+    nodes_.push_back({batch.forest.reconfigurer.number(node.gpu), node.first_column, node.columns,
+                      node.size_class, node.create, node.destroy});
   }
   end_.resize(at(batch.forest.tasks));
   busy_.resize(at(batch.forest.reconfigurers()));

@@ -1,9 +1,9 @@
 // From an order of tasks and a node for each to times, fast enough to be called hundreds of
 // thousands of times a second. Each task is appended to the instance on its node; where that
 // instance does not exist, the instances in its way are destroyed after their last tasks and it is
-// created, each reconfiguration in the earliest gap that the others of its reconfigurer leave. Predecessors
-// come earlier in the order, so nothing waits in a circle. Same rules as realise(), which differs
-// only in how concurrent reconfigurations take turns.
+// created, each reconfiguration in the earliest gap that the others of its reconfigurer leave.
+// Predecessors come earlier in the order, so nothing waits in a circle. Same rules as realise(),
+// which differs only in how concurrent reconfigurations take turns.
 #pragma once
 
 #include <compare>
