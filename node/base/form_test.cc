@@ -332,7 +332,7 @@ TEST(Form, KindsAndPartsAreRefusedWhereTheyDoNotFit) {
 
 TEST(Form, TheSchemaDemandsNothingThatOnlyOneKindHas) {
   const auto schema = nlohmann::json::parse(schema_form<Event>("Event", "one", describe));
-  EXPECT_EQ(schema["required"], nlohmann::json::parse(R"(["what", "labels", "path"])"));
+  EXPECT_EQ(schema["required"], nlohmann::json::parse(R"(["what", "labels", "loud", "path"])"));
   for (const char* key : {"who", "limit_w", "status", "labels", "said", "loud", "path", "batch"})
     EXPECT_TRUE(schema["properties"].contains(key)) << key;
   EXPECT_EQ(schema["properties"]["path"]["type"], nlohmann::json::parse(R"(["array", "null"])"));

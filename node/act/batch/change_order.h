@@ -1,8 +1,8 @@
 // ChangeOrder: which reconfiguration goes next. The driver does one at a time per node. They go in
-// the order in which they are planned; one overtakes another only once its own planned time has passed
-// and the other cannot begin, so without differences nothing happens later than planned (as in
-// sim/batch). What the schedule does not plan (destroying at the end) goes last, but on a GPU that
-// has to be left in a hurry. Keeps a reference to the script.
+// the order in which they are planned; one overtakes another only once its own planned time has
+// passed and the other cannot begin, so without differences nothing happens later than planned (as
+// in sim/batch). What the schedule does not plan (destroying at the end) goes last, but on a GPU
+// that has to be left in a hurry. Keeps a reference to the script.
 #pragma once
 
 #include <map>

@@ -134,15 +134,27 @@ Result<std::vector<lease::Board>> Loans::boards(const std::vector<int>& gpus) {
   return boards;
 }
 
-Result<Loan> Loans::make(const std::vector<int>& gpus, const std::string& profile) {
-  const auto found = boards(gpus);
-  if (!found) return failed(found.error());
-  for (const lease::Spot& spot : lease::best_spots(*found, profile)) {
-    const lease::Board& board = (*found)[spot.board];
+Result<std::optional<Loan>> Loans::make_somewhere(const std::vector<lease::Board>& boards,
+                                                  const std::string& profile) {
+  for (const lease::Spot& spot : lease::best_spots(boards, profile)) {
+    const lease::Board& board = boards[spot.board];
     const auto info = std::ranges::find(board.profiles, profile, &ProfileInfo::name);
     if (info == board.profiles.end()) continue;
-    Result<std::optional<Loan>> loan =
-        make_at(board.gpu.index, board.gpu.uuid, *info, spot.start);
+    Result<std::optional<Loan>> loan = make_at(board.gpu.index, board.gpu.uuid, *info, spot.start);
+    if (!loan || *loan) return loan;
+  }
+  return std::optional<Loan>();
+}
+
+Result<Loan> Loans::make(const std::vector<int>& gpus, const std::string& profile) {
+  return make(gpus, std::vector<std::string>{profile});
+}
+
+Result<Loan> Loans::make(const std::vector<int>& gpus, const std::vector<std::string>& profiles) {
+  const auto found = boards(gpus);
+  if (!found) return failed(found.error());
+  for (const std::string& profile : profiles) {
+    Result<std::optional<Loan>> loan = make_somewhere(*found, profile);
     if (!loan) return failed(loan.error());
     if (*loan) return **std::move(loan);
   }
@@ -152,19 +164,14 @@ Result<Loan> Loans::make(const std::vector<int>& gpus, const std::string& profil
                                              : fmt::format("{} GPUs have", gpus.size());
   return failed({ErrorCode::no_room,
                  fmt::format("{} no room for {} beside the {} instances that are there", where,
-                             profile.empty() ? "it" : profile, there),
+                             profiles.empty() ? "it" : profiles.front(), there),
                  ""});
 }
 
 Result<Loan> Loans::make(int gpu, const std::vector<ProfileInfo>& profiles) {
-  std::optional<Error> none;
-  for (const ProfileInfo& profile : profiles) {
-    Result<Loan> loan = make({gpu}, profile.name);
-    if (loan || loan.error().code != ErrorCode::no_room) return loan;
-    if (!none) none = loan.error();
-  }
-  if (none) return failed(*none);
-  return make({gpu}, "");
+  std::vector<std::string> names;
+  for (const ProfileInfo& profile : profiles) names.push_back(profile.name);
+  return make({gpu}, names);
 }
 
 // Nothing where there is no room.

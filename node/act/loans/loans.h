@@ -58,6 +58,9 @@ class Loans {
   Loans(LoanDoors doors, Pid owner) : doors_(doors), owner_(owner) {}
   Result<void> take_back_lost();
   Result<std::vector<lease::Board>> boards(const std::vector<int>& gpus);
+  Result<Loan> make(const std::vector<int>& gpus, const std::vector<std::string>& profiles);
+  Result<std::optional<Loan>> make_somewhere(const std::vector<lease::Board>& boards,
+                                             const std::string& profile);
   Result<std::optional<Loan>> make_at(int gpu, const std::string& gpu_uuid,
                                       const device::ProfileInfo& profile, int start);
   Result<void> destroy(const LoanRecord& loan);
