@@ -236,9 +236,9 @@ class Client:
 
     # ---- leases ----
 
-    def lease(self, owner: str, profile: str = "", *, gpu: int | None = None,
-              start: int | None = None, exact: bool = False, ttl_s: float | None = None,
-              while_pid: int | None = None, take_over: str = "") -> Lease:
+    def take_lease(self, owner: str, profile: str = "", *, gpu: int | None = None,
+                   start: int | None = None, exact: bool = False, ttl_s: float | None = None,
+                   while_pid: int | None = None, take_over: str = "") -> Lease:
         """An instance for `owner`; once more: the same. With `take_over` that of another owner, as
         it is. ApiError 409: no room, or the owner holds another shape: `partita lease`."""
         wanted = {"owner": owner, "profile": profile or None, "gpu": gpu, "start": start,

@@ -631,77 +631,244 @@ class AgentState(TypedDict):
     failed_changes: int
 
 
-class NodeStateGpusInstances(TypedDict):
-    profile: str
-    start: int
-    size: NotRequired[int]
-    gpcs: NotRequired[int]
-    profile_id: NotRequired[int]
-    gi_id: NotRequired[int]
+class NodeStateGpusHolders(TypedDict):
+    # of a process
+    pid: int
+    # null where the driver does not tell
+    name: NotRequired[str | None]
+
+
+class NodeStateGpusInstancesCompute(TypedDict):
+    # of the compute instance
+    ci_id: int
+    # compute slices
+    gpcs: int
+    # of the MIG device
     uuid: NotRequired[str | None]
-    busy: NotRequired[bool]
-    compute: NotRequired[list[dict[str, Any]]]
-    holders: NotRequired[list[dict[str, Any]]]
+
+
+class NodeStateGpusInstances(TypedDict):
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # memory slices
+    size: NotRequired[int]
+    # compute slices
+    gpcs: NotRequired[int]
+    # the driver's
+    profile_id: NotRequired[int]
+    # of the GPU instance
+    gi_id: NotRequired[int]
+    # of its MIG device
+    uuid: NotRequired[str | None]
+    # processes hold it
+    busy: bool
+    # by ci_id
+    compute: NotRequired[list[NodeStateGpusInstancesCompute]]
+    # by pid
+    holders: NotRequired[list[NodeStateGpusHolders]]
+    # that runs there
     service: NotRequired[str]
+    # largest batch
     batch: NotRequired[int]
+    # that share it
     processes: NotRequired[int]
 
 
 class NodeStateGpus(TypedDict):
+    # the driver's
     index: int
-    uuid: str | None
+    # of the GPU
+    uuid: NotRequired[str | None]
+    # the driver's product name
     name: NotRequired[str | None]
-    model: str | None
+    # catalogue name; null: unknown
+    model: NotRequired[str | None]
+    # as the driver says
     pci_device_id: NotRequired[str | None]
+    # in all
     memory_mib: NotRequired[float]
+    # can be cut
     mig_capable: NotRequired[bool]
-    mig_enabled: bool
+    # is in MIG mode
+    mig_enabled: NotRequired[bool]
+    # the mode after the next reset
     mig_pending: NotRequired[bool]
+    # fell off the bus
     lost: NotRequired[bool]
-    holders: NotRequired[list[dict[str, Any]]]
+    # by pid
+    holders: NotRequired[list[NodeStateGpusHolders]]
+    # by start
     instances: list[NodeStateGpusInstances]
 
 
 class NodeStateServices(TypedDict):
+    # of the service
     name: str
+    # whether it is served
     verdict: Literal["serves", "degraded", "at_risk", "down", "unknown"]
+    # it has been so, UTC
     since: str
-    as_of: NotRequired[str]
+    # when that was measured; empty: never
+    as_of: str
+    # a sentence; empty: it is served
     why: str
+    # answered or not, in the last seconds
     asked_rps: float
+    # in time, in the last seconds
     answered_rps: float
+    # by the workers that are ready
     can_carry_rps: float
 
 
 class NodeState(TypedDict):
     api_version: Literal["partita/v1"]
     kind: Literal["NodeState"]
-    driver: str | None
-    driver_version: str | None
+    # that tells
+    driver: NotRequired[str | None]
+    # as the driver says
+    driver_version: NotRequired[str | None]
+    # by index
     gpus: list[NodeStateGpus]
-    # when this was read, UTC
-    as_of: NotRequired[str]
-    # why it cannot be read now
+    as_of: str
     fault: NotRequired[str]
-    services: NotRequired[list[NodeStateServices]]
-    unfinished: NotRequired[dict[str, Any]]
+    # whether each is served
+    services: list[NodeStateServices]
+
+
+class ChangeKeep(TypedDict):
+    # the driver's index
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # of the GPU instance
+    gi_id: int
+    # of its MIG device
+    uuid: str
+    # that runs there; missing: none
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
+    # processes hold it
+    busy: NotRequired[bool]
+    # made by Partita
+    ours: NotRequired[bool]
+
+
+class ChangeCreate(TypedDict):
+    # the driver's index
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # that runs there; missing: none
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
+
+
+ChangeMove = TypedDict("ChangeMove", {
+    # the driver's index
+    "gpu": int,
+    # of the GPU
+    "gpu_uuid": str,
+    # catalogue name
+    "profile": str,
+    # first memory slice
+    "start": int,
+    # that runs there; missing: none
+    "service": NotRequired[str],
+    # largest batch
+    "batch": NotRequired[int],
+    # that share it
+    "processes": NotRequired[int],
+    # where it was
+    "from": NotRequired[ChangeKeep],
+})
+
+
+class ChangeSteps(TypedDict):
+    # what is done
+    op: Literal[
+        "enable_mig", "create_instance", "create_compute", "start", "stop", "drain",
+        "destroy_compute", "destroy_instance"]
+    # the driver's index
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # that runs there; missing: none
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
+    # of a stand-in
+    temporary: NotRequired[bool]
+    # of driver time
+    predicted_s: NotRequired[float]
+
+
+class ChangeBlockers(TypedDict):
+    # the driver's index
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # of its MIG device
+    uuid: str
+    # of the process that holds it
+    pid: int
+    # of that process
+    name: str
 
 
 class Change(TypedDict):
     api_version: Literal["partita/v1"]
     kind: Literal["Change"]
-    keep: list[dict[str, Any]]
-    destroy: list[dict[str, Any]]
-    create: list[dict[str, Any]]
-    move: list[dict[str, Any]]
-    reassign: NotRequired[list[dict[str, Any]]]
-    temporary: NotRequired[list[dict[str, Any]]]
-    blockers: NotRequired[list[dict[str, Any]]]
-    explanation: NotRequired[list[str]]
-    changes: NotRequired[dict[str, Any]]
-    kept_gpcs: NotRequired[int]
-    steps: list[dict[str, Any]]
-    affected_services: list[dict[str, Any]]
+    # instances that stay
+    keep: list[ChangeKeep]
+    # that go
+    destroy: list[ChangeKeep]
+    # that come
+    create: list[ChangeCreate]
+    # pairs out of destroy and create
+    move: list[ChangeMove]
+    # that stay and run something else
+    reassign: list[ChangeCreate]
+    # stand-ins
+    temporary: list[ChangeCreate]
+    # in order
+    steps: list[ChangeSteps]
+    # how far they go down
+    affected_services: list[AgentStateCurrentChangeAffectedServices]
+    # what is in the way
+    blockers: list[ChangeBlockers]
+    # a sentence for each decision
+    explanation: list[str]
+    # counted as planners count
+    changes: AgentStateCurrentChangeChanges
+    # slices left untouched
+    kept_gpcs: int
+    # of driver time
     predicted_s: float
 
 
@@ -781,13 +948,19 @@ class AgentChange(TypedDict):
     kind: Literal["AgentChange"]
     # 0: a preview
     number: int
+    # how far it is
     state: Literal["proposed", "approved", "applying", "succeeded", "failed", "rejected"]
+    # why
     cause: str
+    # since 1970
     planned_ms: int
-    # 0: not yet
+    # since 1970; 0: not yet
     ended_ms: int
+    # so far
     steps_done: int
+    # why it failed
     error: str
+    # sentences
     explanation: list[str]
     plan: NotRequired[ServingPlan]
     change: NotRequired[Change]
@@ -854,6 +1027,112 @@ class Latest(TypedDict):
 class Why(TypedDict):
     # for the history
     why: NotRequired[str]
+
+
+class LeaseMinors(TypedDict):
+    # of /dev/nvidiaN
+    gpu: int
+    # of /dev/nvidia-caps
+    gpu_instance: int
+    # of /dev/nvidia-caps
+    compute_instance: int
+
+
+class Lease(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Lease"]
+    # whose it is
+    owner: str
+    # of the MIG device; empty: it is not there
+    uuid: str
+    # the driver's index; -1: it is not there
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # its shape
+    profile: str
+    # first memory slice
+    start: int
+    # of the GPU instance
+    gi_id: int
+    # of the compute instance
+    ci_id: int
+    # what a container or a cgroup needs
+    device_nodes: list[str]
+    # of these nodes
+    minors: LeaseMinors
+    # since 1970
+    since_ms: int
+    # its end
+    until_ms: NotRequired[int]
+    # it ends with this process
+    while_pid: NotRequired[int]
+    # a process uses it
+    busy: bool
+    # it goes once nobody uses it
+    expired: bool
+
+
+class LeasesLeases(TypedDict):
+    # whose it is
+    owner: str
+    # of the MIG device; empty: it is not there
+    uuid: str
+    # the driver's index; -1: it is not there
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # its shape
+    profile: str
+    # first memory slice
+    start: int
+    # of the GPU instance
+    gi_id: int
+    # of the compute instance
+    ci_id: int
+    # what a container or a cgroup needs
+    device_nodes: list[str]
+    # of these nodes
+    minors: LeaseMinors
+    # since 1970
+    since_ms: int
+    # its end
+    until_ms: NotRequired[int]
+    # it ends with this process
+    while_pid: NotRequired[int]
+    # a process uses it
+    busy: bool
+    # it goes once nobody uses it
+    expired: bool
+
+
+class Leases(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Leases"]
+    # that stand, the oldest first
+    leases: list[LeasesLeases]
+    # owners whose leases have ended now
+    returned: NotRequired[list[str]]
+
+
+LeaseWanted = TypedDict("LeaseWanted", {
+    # whose it will be
+    "owner": str,
+    # its shape
+    "profile": NotRequired[str],
+    # this one alone
+    "gpu": NotRequired[int],
+    # there first
+    "start": NotRequired[int],
+    # there or nowhere
+    "exact": NotRequired[bool],
+    # how long it stands
+    "ttl_s": NotRequired[float],
+    # a process of the node that ends it
+    "while_pid": NotRequired[int],
+    # whose lease is handed over
+    "from": NotRequired[str],
+})
 
 
 class ModeWanted(TypedDict):

@@ -123,6 +123,10 @@ class BatchSchedule(TypedDict):
     gpus: int
     # one name per GPU, where they differ
     gpu_models: NotRequired[list[str]]
+    # who creates and destroys instances, one at a time
+    reconfigurer: NotRequired[Literal["node", "gpu"]]
+    # neighbouring GPUs that share a reconfigurer
+    gpus_per_node: NotRequired[int]
     # the planner that made it
     scheduler: NotRequired[str]
     # of the problem that it solves

@@ -258,7 +258,16 @@ void expect_metrics(const std::string& text, const std::vector<Terms>& services)
   }
 }
 
-void expect_agent(const Agent& agent, const std::vector<Terms>& services) {
+// It follows no traces, which are files of their own: the whole file is refused.
+void expect_agent(const Agent& agent, std::vector<Terms> services) {
+  const auto traced = [](const Terms& one) {
+    return std::holds_alternative<plan::TraceArrivals>(one.traffic.arrivals);
+  };
+  if (std::ranges::any_of(services, traced)) {
+    EXPECT_TRUE(agent.show(services_file(services)).first.services.empty());
+    for (Terms& one : services)
+      if (traced(one)) one.traffic.arrivals = plan::PoissonArrivals{};
+  }
   const auto [shown, metrics] = agent.show(services_file(services));
   EXPECT_EQ(difference_of(terms_of(shown.services), services), "");
   for (const Terms& one : services) {

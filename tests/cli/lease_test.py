@@ -156,7 +156,7 @@ class LeaseTest(harness.CliTest):
             time.sleep(dice.uniform(0, 0.08))
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            there = set(self.instances()) - {""}
+            there = {uuid for uuid in self.instances() if uuid}  # none: half made
             others = set(self.leases().values())
             mine = self.lease(owner, "2g.20gb")["uuid"]
             if there - others:  # it was made, and nobody was told
