@@ -37,6 +37,8 @@ function(folder_of_sources target)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX  # a module may be headers only
                                              UNITY_BUILD_BATCH_SIZE 0)  # one unit per folder
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/${product} FILES ${headers})
+  # Headers include those of node/, whoever may; which of them is what the check `layers` says.
+  target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR}/node)
   # A source includes its own header first (tools/check_tidy.py), so only headers without one are to be tried alone.
   foreach(source ${ARGN})
     string(REGEX REPLACE "cc$" "h" header ${source})
