@@ -10,7 +10,7 @@ namespace {
 
 namespace exec = partita::exec;
 
-void check(const std::string& content) {
+void check_loans(const std::string& content) {
   const auto log = partita::parse_log("loans", exec::kLoanLogKind, content);
   if (!log) return;
   const auto standing = exec::standing_loans("loans", *log);
@@ -29,8 +29,8 @@ void check(const std::string& content) {
 
 FUZZ_TARGET(loans) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  check(text);
-  check(partita::log_header(exec::kLoanLogKind) +
+  check_loans(text);
+  check_loans(partita::log_header(exec::kLoanLogKind) +
         partita::log_line(text.substr(0, text.find('\n'))));
   return 0;
 }
