@@ -164,11 +164,11 @@ Exit run(Context& context, const std::vector<Command>& commands, const Settings&
 
 struct Entry {
   std::string_view name;
-  Command (*add)(CLI::App& app);
+  std::function<Command(CLI::App& app)> add;
 };
 
 // In the order in which help lists them.
-constexpr Entry kCommands[] = {
+const Entry kCommands[] = {
     {"demo", add_demo},         {"init", add_init},
     {"gpus", add_gpus},         {"layouts", add_layouts},
     {"planners", add_planners}, {"plan", add_plan},
@@ -193,15 +193,26 @@ constexpr Entry kCommands[] = {
     {"man", add_man},
 };
 
+// Those, and operations of an agent that are a command of their own.
+std::vector<Entry> all_entries() {
+  std::vector<Entry> all(std::begin(kCommands), std::end(kCommands));
+  for (const api::Operation& one : api::operations())
+    if (!one.command.words.empty() && one.command.words.find(' ') == std::string_view::npos)
+      all.push_back(
+          {one.command.words, [&one](CLI::App& app) { return add_operation(app, one); }});
+  return all;
+}
+
 // The command that the first word names, where nothing asks for the others: a settings file does,
 // which is checked against all of them, and so do the commands about the program itself. Describing
 // one instead of all of them is a quarter of the time that the program takes to start.
-const Entry* alone(const Settings& settings, std::span<char*> words) {
+const Entry* alone(const Settings& settings, std::span<char*> words,
+                   const std::vector<Entry>& entries) {
   if (words.size() < 2 || settings.may_come_from_file(words)) return nullptr;
   for (const std::string_view whole : {"help", "completion", "man"})
     if (words[1] == whole) return nullptr;
-  const Entry* found = std::ranges::find(kCommands, std::string_view(words[1]), &Entry::name);
-  return found == std::end(kCommands) ? nullptr : found;
+  const auto found = std::ranges::find(entries, std::string_view(words[1]), &Entry::name);
+  return found == entries.end() ? nullptr : &*found;
 }
 
 // "batch run" of what was chosen.
@@ -228,7 +239,8 @@ int run_main(int argc, char** argv, const EarlySignals& signals) {
   app.set_help_flag("-h,--help", "Explain this command");
   app.set_version_flag("--version", "partita " + version(), "Print the version");
   app.require_subcommand(1);
-  const Entry* entry = alone(settings, {argv, static_cast<std::size_t>(argc)});
+  const std::vector<Entry> entries = all_entries();
+  const Entry* entry = alone(settings, {argv, static_cast<std::size_t>(argc)}, entries);
   const std::vector<Command> commands =
       entry == nullptr ? add_commands(app) : with_server(app, {entry->add(app)});
   settings.add_to(app);
@@ -246,7 +258,7 @@ int run_main(int argc, char** argv, const EarlySignals& signals) {
 
 std::vector<Command> add_commands(CLI::App& app) {
   std::vector<Command> commands;
-  for (const Entry& entry : kCommands) {
+  for (const Entry& entry : all_entries()) {
     commands.push_back(entry.add(app));
     const auto named = [&](const CLI::App* child) { return child->get_name() == entry.name; };
     CHECK(std::ranges::any_of(app.get_subcommands({}), named));

@@ -17,7 +17,7 @@ CallExchange::~CallExchange() {
 
 Step CallExchange::begin() {
   if (asking_.call->verb == Verb::get) {
-    reply = site_.answer_now(asking_).value();
+    reply = site_.answer_now(asking_);
     return Step::answer;
   }
   const std::size_t limit = site_.options_.limits.body_bytes;
@@ -44,7 +44,7 @@ Step CallExchange::on_growth(std::size_t bytes) {
   return Step::text;
 }
 
-Step CallExchange::on_text() { return asking_.call->id == CallId::preview ? preview() : ask(); }
+Step CallExchange::on_text() { return asking_.call->name == "preview" ? preview() : ask(); }
 
 void CallExchange::wait() {
   submitted_ns = serve::Loop::now_ns();

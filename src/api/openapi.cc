@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "api/calls.h"
+#include "api/operations.h"
 #include "api/documents.h"
 #include "base/json_writer.h"
 
@@ -12,11 +12,11 @@ namespace partita::api {
 namespace {
 
 // What a call may be refused with, besides what all may.
-std::vector<int> refusals_of(const Call& call) {
+std::vector<int> refusals_of(const Operation& call) {
   std::vector<int> all = {400, 403, 429};
   if (call.role != Role::open) all.insert(all.begin() + 1, 401);
-  const bool named = call.path.find('{') != std::string_view::npos;
-  if (named || call.id == CallId::plan || call.id == CallId::current_change) all.push_back(404);
+  if (call.path_field() != nullptr || call.name == "plan" || call.name == "current_change")
+    all.push_back(404);
   if (!call.request.empty()) all.push_back(413);
   if (call.verb != Verb::get) all.insert(all.end(), {409, 500, 504});
   if (call.verb == Verb::get && call.role != Role::open) all.push_back(500);
@@ -44,26 +44,20 @@ void parameter(JsonWriter& out, std::string_view name, std::string_view in, std:
   out.boolean(required).raw(", \"description\": ").string(about).raw(", \"schema\": ");
 }
 
-void parameters(JsonWriter& out, const Call& call) {
+void parameters(JsonWriter& out, const Operation& call) {
   out.raw("\"parameters\": [");
   bool first = true;
   const auto next = [&] {
     if (!first) out.raw(", ");
     first = false;
   };
-  if (const std::size_t open = call.path.find('{'); open != std::string_view::npos) {
-    const std::string_view name = call.path.substr(open + 1, call.path.find('}') - open - 1);
+  for (const Field& one : call.inputs) {
     next();
-    parameter(out, name, "path", name == "uuid" ? "of a GPU" : "counts from 1", true);
-    out.raw(name == "uuid" ? "{\"type\": \"string\", \"minLength\": 1}}"
-                           : "{\"type\": \"integer\", \"minimum\": 1}}");
-  }
-  for (const Parameter& one : call.query) {
-    next();
-    parameter(out, one.name, "query", one.about, one.required);
-    if (one.kind == Parameter::Kind::whole) out.raw("{\"type\": \"integer\", \"minimum\": 0}}");
-    if (one.kind == Parameter::Kind::text) out.raw("{\"type\": \"string\", \"minLength\": 1}}");
-    if (one.kind != Parameter::Kind::words) continue;
+    parameter(out, one.name, one.of_path ? "path" : "query", one.about, one.required);
+    if (one.kind == Field::Kind::whole)
+      out.raw("{\"type\": \"integer\", \"minimum\": ").number(one.least).raw("}}");
+    if (one.kind == Field::Kind::text) out.raw("{\"type\": \"string\", \"minLength\": 1}}");
+    if (one.kind != Field::Kind::words) continue;
     out.raw("{\"enum\": [");
     for (std::size_t i = 0; i < one.words.size(); ++i)
       out.raw(i == 0 ? "" : ", ").string(one.words[i]);
@@ -72,7 +66,7 @@ void parameters(JsonWriter& out, const Call& call) {
   out.raw("]");
 }
 
-void operation(JsonWriter& out, const Call& call) {
+void describe(JsonWriter& out, const Operation& call) {
   std::string verb = to_string(call.verb);
   for (char& c : verb) c = static_cast<char>(c | 0x20);
   out.string(verb).raw(": {\"operationId\": ").string(call.name);
@@ -90,7 +84,7 @@ void operation(JsonWriter& out, const Call& call) {
   out.raw("\": {\"description\": ").string(call.about).raw(", ");
   content(out, call.answer);
   out.raw("}");
-  if (call.id == CallId::state) out.raw(", \"304\": {\"description\": \"as you know it\"}");
+  if (call.name == "state") out.raw(", \"304\": {\"description\": \"as you know it\"}");
   for (const int status : refusals_of(call)) {
     out.raw(",\n        \"").number(static_cast<long>(status));
     out.raw("\": {\"$ref\": \"#/components/responses/Refused\"}");
@@ -101,8 +95,8 @@ void operation(JsonWriter& out, const Call& call) {
 }  // namespace
 
 std::string openapi_json(const std::string& version) {
-  std::map<std::string_view, std::vector<const Call*>> paths;
-  for (const Call& call : calls()) paths[call.path].push_back(&call);
+  std::map<std::string_view, std::vector<const Operation*>> paths;
+  for (const Operation& call : operations()) paths[call.path].push_back(&call);
   JsonWriter out;
   out.raw("{\"openapi\": \"3.1.0\",\n\"info\": {\"title\": \"Partita agent\", \"version\": ")
       .string(version.empty() ? "partita" : version);
@@ -111,10 +105,10 @@ std::string openapi_json(const std::string& version) {
   for (const auto& [path, all] : paths) {
     out.raw(first_path ? "\n  " : ",\n  ").string(path).raw(": {");
     first_path = false;
-    for (const Call* call : all) {
+    for (const Operation* call : all) {
       if (call != all.front()) out.raw(",");
       out.raw("\n    ");
-      operation(out, *call);
+      describe(out, *call);
     }
     out.raw("}");
   }

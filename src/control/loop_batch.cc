@@ -46,7 +46,7 @@ Result<std::vector<plan::Task>> Loop::Work::tasks_of(const std::string& text) co
   return std::move(problem->tasks);
 }
 
-Reply Loop::Work::submit(const SubmitTasks& request, const std::string& user) {
+Reply Loop::Work::of_batches(const SubmitTasks& request, const std::string& user) {
   const BatchSettings& policy = world_.settings.batch;
   if (policy.gpus.empty() && !policy.idle)
     return refused_now("no GPU is for batches: name some under policy.batch.gpus, or set idle");
@@ -112,7 +112,7 @@ const std::vector<BatchNames>& Loop::Work::names_of(const BatchKept& batch) {
 
 // ---- calling back ----
 
-Reply Loop::Work::cancel(const CancelBatch& request, const std::string& user) {
+Reply Loop::Work::of_batches(const CancelBatch& request, const std::string& user) {
   const auto found = std::ranges::find(memory_.batch, request.batch, &BatchKept::number);
   if (found == memory_.batch.end()) {
     if (request.batch < 1 || request.batch > memory_.batches)

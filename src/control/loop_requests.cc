@@ -52,10 +52,16 @@ Reply Loop::Work::answer(const Asked& asked) {
     Reply operator()(const SetMode& one) const { return work.set_mode(one.mode, user); }
     Reply operator()(const TakeOut& one) const { return work.take_gpu_out(one, user); }
     Reply operator()(const GiveBack& one) const { return work.give_gpu_back(one, user); }
-    Reply operator()(const SubmitTasks& one) const { return work.submit(one, user); }
-    Reply operator()(const CancelBatch& one) const { return work.cancel(one, user); }
   };
-  return std::visit(Visit{*this, user}, asked.request);
+  const Visit visit{*this, user};
+  return std::visit(
+      [&](const auto& one) -> Reply {
+        if constexpr (requires { visit(one); })
+          return visit(one);
+        else
+          return of_batches(one, user);
+      },
+      asked.request);
 }
 
 Reply Loop::Work::set_services(const SetServices& request, const std::string& user) {

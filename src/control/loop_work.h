@@ -68,8 +68,8 @@ class Loop::Work {
   Reply take_gpu_out(const TakeOut& request, const std::string& user);
   Reply give_gpu_back(const GiveBack& request, const std::string& user);
   // ---- batches (loop_batch.cc)
-  Reply submit(const SubmitTasks& request, const std::string& user);
-  Reply cancel(const CancelBatch& request, const std::string& user);
+  Reply of_batches(const SubmitTasks& request, const std::string& user);
+  Reply of_batches(const CancelBatch& request, const std::string& user);
   Result<std::vector<plan::Task>> tasks_of(const std::string& text) const;
   const std::vector<BatchNames>& names_of(const BatchKept& batch);
   void hear_batches(const Seen& seen);

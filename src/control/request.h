@@ -52,6 +52,12 @@ struct CancelBatch {  // what runs of it is stopped, the rest never begins, its 
 using Request = std::variant<SetServices, Approve, Reject, Rollback, Replan, SetMode, TakeOut,
                              GiveBack, SubmitTasks, SetPlan, CancelBatch>;
 
+// One of batches: it is on disk before it is answered.
+inline bool is_of_batches(const Request& request) {
+  return std::holds_alternative<SubmitTasks>(request) ||
+         std::holds_alternative<CancelBatch>(request);
+}
+
 struct Asked {
   Request request;
   std::string user;  // who: "root", "token ops", "certificate cn=ops"

@@ -49,10 +49,7 @@ constexpr RemoteCommand kRemote[] = {{"status", remote_status},
                                      {"explain", remote_explain},
                                      {"diff", remote_diff},
                                      {"agent", remote_agent},
-                                     {"batch run", remote_batch_run},
-                                     {"batch list", remote_batch_list},
-                                     {"batch show", remote_batch_show},
-                                     {"batch cancel", remote_batch_cancel}};
+                                     {"batch run", remote_batch_run}};
 
 // What an agent is told by the command that shows it.
 struct AgentTold {
@@ -93,9 +90,12 @@ Result<std::string> token_of(Context& context, const ServerFlags& flags) {
 Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI::App& command) {
   const auto& [called_command, name] = called(command);
   const auto* const found = std::ranges::find(kRemote, name, &RemoteCommand::name);
-  if (found == std::end(kRemote)) {
+  const api::Operation* alone = operation_of(name);
+  if (found == std::end(kRemote) && alone == nullptr) {
     std::vector<std::string_view> names;
     for (const RemoteCommand& one : kRemote) names.push_back(one.name);
+    for (const api::Operation& one : api::operations())
+      if (!one.command.words.empty()) names.push_back(one.command.words);
     return bad_input("--server", fmt::format("'{}' is done on this machine; with a server go {}",
                                              name, joined(names, ", ")));
   }
@@ -110,7 +110,8 @@ Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI:
                                        .key = flags.key},
                                       context.clock);
   if (!client) return failed(client.error());
-  return found->run({context, *client, Said(*called_command)});
+  const Remote remote{context, *client, Said(*called_command)};
+  return alone != nullptr ? remote_operation(remote, *alone) : found->run(remote);
 }
 
 }  // namespace

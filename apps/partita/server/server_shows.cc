@@ -19,8 +19,6 @@
 
 namespace partita::cli {
 
-using api::CallId;
-
 namespace {
 
 device::Occupants occupants_of(const control::Snapshot& state) {
@@ -51,7 +49,7 @@ class NodeParts {
   Result<control::Snapshot> completed(Result<control::Snapshot> state) {
     if (!state || state->left_out.empty()) return state;
     if (!node_ || version_ != state->node_version) {
-      const auto answer = remote_.client.call(CallId::node);
+      const auto answer = remote_.client.call("node");
       if (!answer) return failed(answer.error());
       auto read = device::parse_state("the server's answer", *answer);
       if (!read) return failed(read.error());
@@ -151,7 +149,7 @@ Result<Exit> remote_status(const Remote& remote) {
         },
         parse_number<long>(remote.said.text("--count")).value_or(0));
   const bool whole = remote.said.output().format == "json";
-  const auto answer = remote.client.call(whole ? CallId::node : CallId::state);
+  const auto answer = remote.client.call(whole ? "node" : "state");
   if (!answer) return failed(answer.error());
   std::string shown = *answer;
   if (!whole) {
@@ -195,7 +193,7 @@ Result<Exit> remote_plan(const Remote& remote) {
     if (!services) return failed(services.error());
     return remote_preview(remote, *services);
   }
-  const auto answer = remote.client.call(CallId::plan);
+  const auto answer = remote.client.call("plan");
   if (!answer) return failed(answer.error());
   const auto plan = forms::parse_plan("the server's answer", *answer);
   if (!plan) return failed(plan.error());
@@ -209,7 +207,7 @@ Result<Exit> remote_agent(const Remote& remote) {
   for (const char* flag :
        {"--approve", "--reject", "--replan", "--set-mode", "--give-back", "--why"})
     if (remote.said.given(flag)) return remote_told(remote);
-  const auto answer = remote.client.call(CallId::state);
+  const auto answer = remote.client.call("state");
   if (!answer) return failed(answer.error());
   const auto state = control::parse_snapshot("the server's answer", *answer);
   if (!state) return failed(state.error());
