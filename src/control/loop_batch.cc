@@ -113,12 +113,11 @@ const std::vector<BatchNames>& Loop::Work::names_of(const BatchKept& batch) {
 // ---- calling back ----
 
 Reply Loop::Work::of_batches(const CancelBatch& request, const std::string& user) {
-  const auto found = std::ranges::find(memory_.batch, request.batch, &BatchKept::number);
-  if (found == memory_.batch.end()) {
-    if (request.batch < 1 || request.batch > memory_.batches)
-      return failed({ErrorCode::not_found, fmt::format("there is no batch {}", request.batch), ""});
+  const auto batch = unfinished_batch(request.batch);
+  if (!batch) return failed(batch.error());
+  BatchKept* found = *batch;
+  if (found == nullptr)
     return Receipt{0, fmt::format("batch {} is over, nothing of it runs", request.batch)};
-  }
   if (!found->cancelled_by.empty())
     return Receipt{0, fmt::format("batch {} is being stopped already: {} cancelled it",
                                   request.batch, found->cancelled_by)};
@@ -134,6 +133,46 @@ Reply Loop::Work::of_batches(const CancelBatch& request, const std::string& user
   return Receipt{0, fmt::format("batch {} is cancelled; {}", request.batch,
                                 runs ? "what runs of it is stopped, then its GPUs are free"
                                      : "it had no GPU")};
+}
+
+// ---- a break ----
+
+Result<BatchKept*> Loop::Work::unfinished_batch(long number) {
+  const auto found = std::ranges::find(memory_.batch, number, &BatchKept::number);
+  if (found != memory_.batch.end()) return &*found;
+  if (number >= 1 && number <= memory_.batches) return nullptr;
+  return failed({ErrorCode::not_found, fmt::format("there is no batch {}", number), ""});
+}
+
+Reply Loop::Work::of_batches(const PauseBatch& request, const std::string& user) {
+  const auto batch = unfinished_batch(request.batch);
+  if (!batch) return failed(batch.error());
+  if (*batch == nullptr || !(*batch)->cancelled_by.empty())
+    return refused_now(fmt::format("batch {} is over or being stopped", request.batch));
+  if (!(*batch)->paused_by.empty())
+    return Receipt{0, fmt::format("batch {} is paused already, by {}", request.batch,
+                                  (*batch)->paused_by)};
+  (*batch)->paused_by = user;
+  record(history::EventKind::desired,
+         {.user = user,
+          .cause = fmt::format("{} paused batch {}", user, request.batch),
+          .detail = request.why});
+  return Receipt{0, fmt::format("batch {} is paused; what runs goes on, nothing new begins",
+                                request.batch)};
+}
+
+Reply Loop::Work::of_batches(const ResumeBatch& request, const std::string& user) {
+  const auto batch = unfinished_batch(request.batch);
+  if (!batch) return failed(batch.error());
+  if (*batch == nullptr) return refused_now(fmt::format("batch {} is over", request.batch));
+  if ((*batch)->paused_by.empty())
+    return Receipt{0, fmt::format("batch {} is not paused", request.batch)};
+  (*batch)->paused_by.clear();
+  record(history::EventKind::desired,
+         {.user = user,
+          .cause = fmt::format("{} resumed batch {}", user, request.batch),
+          .detail = request.why});
+  return Receipt{0, fmt::format("batch {} goes on", request.batch)};
 }
 
 // What has not come to its end never will. `run`: its tasks in the run that is over, if any.
@@ -204,7 +243,7 @@ void Loop::Work::end_run(BatchKept& batch, const BatchRunNow& run) {
   for (const std::string& left : run.left)
     tell(NoticeKind::other, "left:" + left, "", "a batch could not clear up: " + left);
   const bool given_back =
-      !batch.returned.empty() || std::ranges::any_of(batch.gpus, [&](const std::string& uuid) {
+      !batch.returned.empty() || !batch.paused_by.empty() || std::ranges::any_of(batch.gpus, [&](const std::string& uuid) {
         return wanted_back_since_.contains(uuid);
       });
   for (const std::string& uuid : batch.gpus) wanted_back_since_.erase(uuid);
@@ -323,7 +362,7 @@ void Loop::Work::lend() {
   const bool may_begin = node_known_ && carries_batches_ && !under_ && mode() != Mode::observe;
   for (BatchKept& batch : memory_.batch) {
     if (!may_begin || !batch.gpus.empty() || now_ < batch.not_before_ms) continue;
-    if (!batch.cancelled_by.empty()) continue;
+    if (!batch.cancelled_by.empty() || !batch.paused_by.empty()) continue;
     const std::size_t tasks = names_of(batch).size();
     if (tasks <= batch.over.size()) continue;
     std::vector<std::string> free;
@@ -364,6 +403,8 @@ void Loop::Work::tell_runs() {
       one.leave = node_known_ ? wanted_back(uuid) : wanted_back_since_.contains(uuid);
       if (!one.leave) {
         wanted_back_since_.erase(uuid);
+        // Paused: as if it were wanted back, but without an end to what runs.
+        one.leave = !batch.paused_by.empty();
         continue;
       }
       const std::int64_t since = wanted_back_since_.try_emplace(uuid, now_).first->second;
@@ -380,9 +421,11 @@ void Loop::Work::tell_runs() {
 BatchInfo Loop::Work::info_of(const BatchKept& batch) {
   BatchInfo info{.number = batch.number, .user = batch.user, .received_ms = batch.received_ms};
   info.state = !batch.cancelled_by.empty() ? BatchState::cancelling
+               : !batch.paused_by.empty()  ? BatchState::paused
                : batch.gpus.empty()        ? BatchState::waiting
                                            : BatchState::running;
   info.cancelled_by = batch.cancelled_by;
+  info.paused_by = batch.paused_by;
   info.gpus = batch.gpus;
   std::erase_if(info.gpus, [&](const std::string& uuid) { return has(batch.returned, uuid); });
   std::map<std::string, const BatchTask*> known;

@@ -70,6 +70,9 @@ class Loop::Work {
   // ---- batches (loop_batch.cc)
   Reply of_batches(const SubmitTasks& request, const std::string& user);
   Reply of_batches(const CancelBatch& request, const std::string& user);
+  Reply of_batches(const PauseBatch& request, const std::string& user);
+  Reply of_batches(const ResumeBatch& request, const std::string& user);
+  Result<BatchKept*> unfinished_batch(long number);  // null: it is over
   Result<std::vector<plan::Task>> tasks_of(const std::string& text) const;
   const std::vector<BatchNames>& names_of(const BatchKept& batch);
   void hear_batches(const Seen& seen);

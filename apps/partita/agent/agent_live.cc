@@ -129,9 +129,7 @@ Result<Exit> look_once(Context& context, const LiveFlags& flags, control::Agent&
   const control::Snapshot& now = agent.snapshot();
   const std::string content =
       flags.output.format == "json" ? control::snapshot_json(now) : look_text(now);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 // ---- the long run ----

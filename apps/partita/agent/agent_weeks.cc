@@ -171,9 +171,7 @@ Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags) {
   const std::string content = format == "json"  ? control::weeks_json(*report)
                               : format == "svg" ? control::weeks_svg(*report)
                                                 : control::weeks_text(*report);
-  if (auto written = deliver(context, flags.live.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.live.output, content);
 }
 
 }  // namespace partita::cli

@@ -7,7 +7,6 @@ namespace partita::cli {
 Command add_batch(CLI::App& app) {
   CLI::App* batch = app.add_subcommand(
       "batch", "Schedule a queue of GPU jobs on MIG instances, so that the last one ends early");
-  batch->require_subcommand(1);
   std::vector<Command> commands = {
       add_batch_schedule(*batch),   add_batch_stream(*batch),   add_batch_verify(*batch),
       add_batch_compare(*batch),    add_batch_simulate(*batch), add_batch_run(*batch),
@@ -16,12 +15,7 @@ Command add_batch(CLI::App& app) {
   batch->footer(
       "partita batch generate --count 12 --scaling mixed --gpu A30 --seed 1 -o tasks.csv\n"
       "partita batch schedule --tasks tasks.csv --gpu A30");
-  return {batch, [commands](Context& context) -> Result<Exit> {
-            for (const Command& command : commands) {
-              if (command.app->parsed()) return command.run(context);
-            }
-            return bad_input("", "batch needs a subcommand");
-          }};
+  return group_of(batch, commands);
 }
 
 }  // namespace partita::cli

@@ -51,10 +51,7 @@ Result<Exit> run_batch_compare(Context& context, const BatchCompareFlags& flags)
   }
   const Result<std::string> content = render(context, flags, *problem, *comparison);
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written) {
-    return failed(written.error());
-  }
-  return any ? Exit::done : Exit::no;
+  return finish(context, flags.output, *content, any ? Exit::done : Exit::no);
 }
 
 }  // namespace

@@ -23,10 +23,7 @@ Result<Exit> run_batch_generate(Context& context, const BatchGenerateFlags& flag
   if (!gpus) return failed(gpus.error());
   const auto problem = decide::generate_batch(flags.words, *gpus);
   if (!problem) return failed(problem.error());
-  if (auto written = deliver(context, flags.output, forms::tasks_csv(*problem)); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return finish(context, flags.output, forms::tasks_csv(*problem));
 }
 
 CLI::Option* add_share(CLI::App& command, const char* name, double& value, const char* help) {

@@ -35,10 +35,7 @@ Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flag
       flags.output.format == "json"
           ? sim::report_json(timed->report, flags.options, timed->events_per_second)
           : sim::report_text(timed->report, flags.options);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 CLI::Option* add_spread(CLI::App& command, const char* name, double& value, const char* help) {

@@ -7,7 +7,8 @@
 #include "base/named_list.h"
 #include "decide/energy.h"
 #include "decide/energy_picture.h"
-#include "energy/energy_commands.h"
+#include "commands.h"
+#include "elsewhere.h"
 #include "energy/live_log.h"
 #include "flags.h"
 
@@ -85,9 +86,7 @@ Result<Exit> run_energy_attribute(Context& context, const AttributionFlags& flag
                               : flags.output.format == "prometheus" ? report_prometheus(*report)
                               : flags.output.format == "svg"        ? decide::energy_svg(*report)
                                                                     : report_text(*report);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 void add_inputs(CLI::App& command, AttributionFlags& flags) {
@@ -173,6 +172,15 @@ Command add_energy_attribute(CLI::App& energy) {
       "partita energy attribute --telemetry log.jsonl --compare --format svg -o joules.svg\n"
       "partita energy attribute --telemetry live --duration 5m --plan state/assignment.json");
   return {command, [flags](Context& context) { return run_energy_attribute(context, *flags); }};
+}
+
+Command add_energy(CLI::App& app) {
+  CLI::App* energy = app.add_subcommand(
+      "energy", "Tell joules apart: what accesses cost, and what each tenant of a GPU took");
+  energy->footer("partita energy attribute --telemetry log.jsonl --plan plan.json --compare");
+  std::vector<Command> commands = add_elsewhere(*energy, "energy");
+  commands.push_back(add_energy_attribute(*energy));
+  return group_of(energy, std::move(commands));
 }
 
 }  // namespace partita::cli

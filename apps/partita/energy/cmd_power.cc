@@ -53,10 +53,7 @@ Result<Exit> run_table(Context& context, const TableFlags& flags) {
   model.unit_busy = {flags.unit_busy};
   const plan::ResponseTable table =
       power::modelled_table(topology->name, topology->units_in, *models, model);
-  if (auto written = deliver(context, {flags.output, "csv"}, forms::power_table_csv(table));
-      !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, {flags.output, "csv"}, forms::power_table_csv(table));
 }
 
 CLI::Option* add_watts(CLI::App& command, const char* flag, double& value, const char* help) {

@@ -78,9 +78,7 @@ Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
   const std::string content = flags.output.format == "json"
                                   ? forms::power_plan_json(**made->plan)
                                   : power_plan_text(*problem, **made->plan);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 struct PowerVerifyFlags {

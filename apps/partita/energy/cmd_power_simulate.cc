@@ -242,9 +242,7 @@ Result<Exit> run_power_simulate(Context& context, const PowerSimulateFlags& flag
   const std::string content = flags.output.format == "json"  ? simulate_json(flags, *cases)
                               : flags.output.format == "svg" ? simulate_svg(flags, cases->front())
                                                              : simulate_text(flags, *cases);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return flags.require && !held ? Exit::no : Exit::done;
+  return finish(context, flags.output, content, flags.require && !held ? Exit::no : Exit::done);
 }
 
 void add_trace_flags(CLI::App& command, PowerSimulateFlags& flags) {

@@ -111,10 +111,7 @@ Result<Exit> run_layouts(Context& context, const LayoutsFlags& flags) {
     content = fmt::format("{}: {} maximal partitions\n", (*gpu)->name, layouts.size());
     for (const hw::Layout& layout : layouts) content += layout_text(**gpu, layout);
   }
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 }  // namespace

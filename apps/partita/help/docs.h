@@ -5,7 +5,10 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/result.h"
 
 namespace CLI {
 class App;
@@ -29,7 +32,21 @@ struct CommandDoc {
   std::vector<FlagDoc> positionals, flags;
   std::vector<std::string> examples;
   std::vector<CommandDoc> children;  // hidden commands are left out
+  bool elsewhere = false;            // a name for a command of another program
 };
+
+// A kind of document that a program knows.
+struct KindDoc {
+  std::string name, about;
+};
+
+// All that a program says of itself: the document `kind: CommandDocs`.
+struct CommandDocs {
+  CommandDoc root;
+  std::vector<KindDoc> kinds;
+};
+std::string docs_json(const CommandDocs& docs);
+Result<CommandDocs> parse_docs(const std::string& file, std::string_view text);
 
 CommandDoc describe(const CLI::App& app);
 

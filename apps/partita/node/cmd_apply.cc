@@ -135,10 +135,7 @@ Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& nod
                                   ? change_svg(change, node.state, *node.open.catalogue)
                               : flags.dry_run ? actuate::change_text(change, flags.explain)
                                               : actuate::change_summary(change);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 // The plan that is applied, as a history keeps it; nothing where it is none.

@@ -129,9 +129,7 @@ Result<Exit> run_export(Context& context, const ExportFlags& flags) {
   if (!source) return failed(source.error());
   const Result<std::string> content = about(flags.file, form(context, flags, *source));
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, *content);
 }
 
 void add_particular(CLI::App& command, ExportFlags& flags) {

@@ -41,9 +41,7 @@ Result<Exit> run_import(Context& context, const ImportFlags& flags) {
     content = layout_form(context, flags, std::get<interop::Geometry>(*read), *catalogue);
   }
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, *content);
 }
 
 }  // namespace

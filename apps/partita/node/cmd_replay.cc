@@ -113,9 +113,7 @@ Result<Exit> run_replay(Context& context, const ReplayFlags& flags) {
   if (!catalogue) return failed(catalogue.error());
   const Result<std::string> content = content_of(context, flags, *catalogue);
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, *content);
 }
 
 }  // namespace

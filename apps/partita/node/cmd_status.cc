@@ -83,9 +83,7 @@ Result<Exit> run_status(Context& context, const StatusFlags& flags) {
   const Result<Seen> seen = look(context, flags, *opened);
   if (!seen) return failed(seen.error());
   const std::string content = content_of(context, flags, *seen, *opened->catalogue);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 }  // namespace

@@ -118,9 +118,7 @@ Result<Exit> show(Context& context, const WorkersFlags& flags, const Paths& path
   }
   const std::string content =
       flags.output.format == "json" ? actuate::workers_json(state) : workers_text(state);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 // ---- the supervisor ----

@@ -104,9 +104,7 @@ Result<Exit> run_history(Context& context, const HistoryFlags& flags) {
   const std::string content = flags.output.format == "json"
                                   ? history::history_json(*events)
                                   : history::events_text(*events, local_time);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 }  // namespace

@@ -158,9 +158,7 @@ Result<Exit> remote_status(const Remote& remote) {
     if (!state) return failed(state.error());
     shown = status_of(remote, *state);
   }
-  if (auto written = deliver(remote.context, remote.said.output(), shown); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(remote.context, remote.said.output(), shown);
 }
 
 // The agent's own picture of its node; on no terminal one of them, as at the node.

@@ -64,9 +64,7 @@ Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingPro
       : run.output.format == "svg"
           ? forms::day_svg(day)
           : forms::day_text(day, run.output.file.empty() ? context.width : 100);
-  if (auto written = deliver(context, run.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, run.output, content);
 }
 
 }  // namespace partita::cli

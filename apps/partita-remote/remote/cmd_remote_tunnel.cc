@@ -1,0 +1,82 @@
+// partita remote tunnel: sessions carried to another host under TLS.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "remote/remote_commands.h"
+#include "remote/tunnel/tunnel.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::int64_t kLookNs = 200'000'000;  // at trouble to tell
+
+struct TunnelFlags {
+  std::string listen, server, sessions;
+  remote::ClientTls client;
+  remote::ServerTls host;
+};
+
+Result<std::unique_ptr<remote::Forwarder>> open_tunnel(const TunnelFlags& flags) {
+  if (flags.server.empty() == flags.sessions.empty()) {
+    return bad_input("--server", "the client's end needs --server, the server's end --sessions");
+  }
+  remote::Net& net = remote::system_net();
+  if (!flags.server.empty()) {
+    if (flags.client.ca_file.empty()) return bad_input("--ca", "is needed with --server");
+    return remote::client_tunnel(net, flags.listen, flags.server, flags.client);
+  }
+  if (flags.host.certificate_file.empty() || flags.host.key_file.empty()) {
+    return bad_input("--tls-cert", "is needed with --sessions, and so is --tls-key");
+  }
+  return remote::server_tunnel(net, flags.listen, flags.sessions, flags.host);
+}
+
+Result<Exit> run_tunnel(Context& context, const TunnelFlags& flags) {
+  StopRequest stop;
+  const auto tunnel = open_tunnel(flags);
+  if (!tunnel) return failed(tunnel.error());
+  say(context, "carrying sessions from " + (*tunnel)->address() + " to " +
+                   (flags.server.empty() ? flags.sessions : flags.server) + "\n");
+  for (std::string told; !stop.within(kLookNs);) {
+    std::string trouble = (*tunnel)->trouble();
+    if (trouble != told) complain(context, trouble);
+    told = std::move(trouble);
+  }
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_remote_tunnel(CLI::App& remote) {
+  CLI::App* command = remote.add_subcommand(
+      "tunnel", "Carry sessions to another host under TLS; one end runs on each host");
+  auto flags = std::make_shared<TunnelFlags>();
+  command
+      ->add_option("--listen", flags->listen,
+                   "Where sessions come from: unix:PATH at the client, HOST:PORT at the server")
+      ->type_name("ADDR")
+      ->required();
+  command->add_option("--server", flags->server, "Client's end: HOST:PORT of the server's end")
+      ->type_name("ADDR");
+  command->add_option("--ca", flags->client.ca_file, "Client's end: certificates that are trusted")
+      ->type_name("FILE");
+  command
+      ->add_option("--name", flags->client.name,
+                   "Client's end: whom the server's certificate is for; its host if not given")
+      ->type_name("NAME");
+  command->add_option("--sessions", flags->sessions, "Server's end: unix:PATH of `remote serve`")
+      ->type_name("ADDR");
+  command->add_option("--tls-cert", flags->host.certificate_file, "Server's end: its certificate")
+      ->type_name("FILE");
+  command->add_option("--tls-key", flags->host.key_file, "Server's end: the certificate's key")
+      ->type_name("FILE");
+  command->footer(
+      "partita remote tunnel --listen 0.0.0.0:7443 --sessions unix:/run/partita.sock "
+      "--tls-cert gpu.pem --tls-key gpu.key\n"
+      "partita remote tunnel --listen unix:/tmp/gpu.sock --server gpu.example:7443 --ca ca.pem\n"
+      "partita remote run --server unix:/tmp/gpu.sock -- ./program");
+  return {command, [flags](Context& context) { return run_tunnel(context, *flags); }};
+}
+
+}  // namespace partita::cli
