@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "base/table.h"
-#include "lab_commands.h"
 #include "decide/energy.h"
 #include "flags.h"
+#include "lab_commands.h"
 
 namespace partita::cli {
 namespace {
@@ -28,32 +28,14 @@ void add_regression(CLI::App& command, RegressionFlags& flags) {
                   "CSV: a row per run, columns of accesses, and what was measured: energy_j, or "
                   "power_w with time_s, or power_w beside rates")
       ->type_name("FILE");
-  command
-      .add_option("--components", flags.counters.components,
-                  "YAML: which columns make up a component, NAME: [column, ...]; else each is one")
-      ->type_name("FILE");
-  command
-      .add_option("--measured", flags.counters.measured,
-                  "The column that was measured, its name ending in _j or _w")
-      ->type_name("COLUMN");
-  within(command.add_option("--idle-w", flags.counters.idle_w,
-                            "Watts that the board draws without work, to be taken off"),
-         0, energy::kMaxBoardWatts)
-      ->type_name("W");
-  one_of(command.add_option("--loss", flags.loss, "How rows that do not fit count"),
-         {"bisquare", "huber", "squares"})
+  flag(command, "--components", flags.counters.components);
+  flag(command, "--measured", flags.counters.measured);
+  within(flag(command, "--idle-w", flags.counters.idle_w), 0, energy::kMaxBoardWatts);
+  one_of(flag(command, "--loss", flags.loss), {"bisquare", "huber", "squares"})
       ->default_str(flags.loss);
-  command.add_flag("--absolute", flags.absolute,
-                   "Residuals in joules instead of relative to what was measured");
-  command
-      .add_option("--prior", flags.fit.prior,
-                  "What is believed before: a model, or a number for all components")
-      ->type_name("MODEL");
-  within(command.add_option("--deviation", flags.fit.options.deviation,
-                            "How far coefficients may be from the prior, as a share of it"),
-         1e-6, 1e6)
-      ->type_name("SHARE")
-      ->default_str("2");
+  flag(command, "--absolute", flags.absolute);
+  flag(command, "--prior", flags.fit.prior);
+  within(flag(command, "--deviation", flags.fit.options.deviation), 1e-6, 1e6)->default_str("2");
 }
 
 void set_options(RegressionFlags& flags) {
@@ -103,13 +85,8 @@ Command add_energy_fit(CLI::App& energy) {
       "fit", "Find out what an access of each component costs, from runs that were measured");
   auto flags = std::make_shared<RegressionFlags>();
   add_regression(*command, *flags);
-  command
-      ->add_option("--telemetry", flags->counters.telemetry,
-                   "Instead of COUNTERS a telemetry log: board power against what instances did")
-      ->type_name("FILE");
-  command->add_option("--window", flags->window, "Of the log: how long a row is")
-      ->type_name("TIME")
-      ->default_str(flags->window);
+  flag(*command, "--telemetry", flags->counters.telemetry);
+  flag(*command, "--window", flags->window)->default_str(flags->window);
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita energy fit counters.csv --format json -o model.json");
   return {command, [flags](Context& context) { return run_energy_fit(context, *flags); }};
@@ -151,10 +128,7 @@ Command add_energy_validate(CLI::App& energy) {
   auto flags = std::make_shared<ValidationFlags>();
   add_regression(*command, *flags);
   command->get_option("COUNTERS")->required();
-  command
-      ->add_option("--model", flags->model,
-                   "A model that has not seen these rows, to be judged on them instead")
-      ->type_name("FILE");
+  flag(*command, "--model", flags->model);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita energy validate volta-sass.csv --components components.yaml --measured board_w "
@@ -215,8 +189,8 @@ Command add_energy_predict(CLI::App& energy) {
 
 Command add_energy_models(CLI::App& app) {
   CLI::App* energy = app.add_subcommand("energy", "Models of energy: what each access costs");
-  return group_of(energy, {add_energy_fit(*energy), add_energy_predict(*energy),
-                        add_energy_validate(*energy)});
+  return group_of(
+      energy, {add_energy_fit(*energy), add_energy_predict(*energy), add_energy_validate(*energy)});
 }
 
 }  // namespace partita::cli

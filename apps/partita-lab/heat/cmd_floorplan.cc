@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "base/table.h"
-#include "lab_commands.h"
 #include "decide/infrared.h"
 #include "decide/input.h"
 #include "flags.h"
 #include "heat/thermal_flags.h"
+#include "lab_commands.h"
 #include "model/floorplan/simulate.h"
 #include "model/thermal/flp.h"
 #include "raster/heat_map.h"
@@ -137,32 +137,12 @@ Command add_recover(CLI::App& floorplan) {
   CLI::App* command = floorplan.add_subcommand(
       "recover", "Find the blocks of a chip in infrared pictures of it at work");
   auto flags = std::make_shared<RecoverFlags>();
-  command
-      ->add_option("--session", flags->session,
-                   "What was recorded (kind InfraredSession, JSON or YAML): pixel size, pictures, "
-                   "watts per component, calibration")
-      ->required()
-      ->type_name("FILE");
-  command
-      ->add_option("--truth", flags->truth,
-                   "The true blocks (.flp), to say how good every method is")
-      ->type_name("FILE");
-  command->add_option("--flp", flags->flp, "Write the blocks as HotSpot's .flp")->type_name("FILE");
-  command
-      ->add_option("--pictures", flags->pictures,
-                   "Write pictures before and after, per method and component, here")
-      ->type_name("DIR");
-  within(command->add_option("--variation", flags->variation,
-                             "Times the weight that the noise asks for, of even power inside "
-                             "blocks (method tv)"),
-         0.01, 100)
-      ->type_name("FACTOR")
-      ->default_str("1");
-  within(command->add_option("--counter-error", flags->counter_error,
-                             "How wrong the watts may be, per cent"),
-         0, 50)
-      ->type_name("PERCENT")
-      ->default_str("5");
+  flag(*command, "--session", flags->session)->required();
+  flag(*command, "--truth", flags->truth);
+  flag(*command, "--blocks-file", flags->flp);
+  flag(*command, "--pictures", flags->pictures);
+  within(flag(*command, "--variation", flags->variation), 0.01, 100)->default_str("1");
+  within(flag(*command, "--counter-error", flags->counter_error), 0, 50)->default_str("5");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita floorplan simulate --dir ir --frames 60\n"
@@ -198,49 +178,23 @@ Result<Exit> run_simulate_infrared(Context& context, SimulateFlags flags) {
 }
 
 void add_camera_flags(CLI::App& command, SimulateFlags& flags) {
-  within(
-      command.add_option("--frames", flags.set_up.frames, "Frames that a picture is the mean of"),
-      1, 1e6)
-      ->type_name("N")
-      ->default_str("600");
-  within(command.add_option("--pixel-um", flags.pixel_um, "Of the camera, on the chip"), 40, 500)
-      ->type_name("UM")
-      ->default_str("50");
-  within(command.add_option("--noise-mk", flags.noise_mk, "Of one frame, millikelvin"), 0.1, 1000)
-      ->type_name("MK")
-      ->default_str("50");
-  command.add_flag("--no-etching", flags.clean, "A chip without text on it");
+  within(flag(command, "--frames", flags.set_up.frames), 1, 1e6)->default_str("600");
+  within(flag(command, "--pixel-um", flags.pixel_um), 40, 500)->default_str("50");
+  within(flag(command, "--noise-mk", flags.noise_mk), 0.1, 1000)->default_str("50");
+  flag(command, "--no-etching", flags.clean);
 }
 
 Command add_simulate_infrared(CLI::App& floorplan) {
   CLI::App* command = floorplan.add_subcommand(
       "simulate", "Make an infrared session of a chip that is known, to try recovery on");
   auto flags = std::make_shared<SimulateFlags>();
-  command->add_option("--dir", flags->directory, "Where session, pictures and truth.flp go")
-      ->required()
-      ->type_name("DIR");
-  within(command->add_option("--sm", flags->set_up.sm, "The SM that the programs run on"), 0, 5)
-      ->type_name("N")
-      ->default_str("1");
+  flag(*command, "--dir", flags->directory)->required();
+  within(flag(*command, "--sm", flags->set_up.sm), 0, 5)->default_str("1");
   add_camera_flags(*command, *flags);
-  within(command->add_option("--power", flags->set_up.power,
-                             "Times the programs' most power, 1.6 to 2.4 W: at 0.15 the pictures "
-                             "differ by 0.5 K, about as much as on a GTX 1050"),
-         1e-4, 10)
-      ->type_name("FACTOR")
-      ->default_str("0.15");
-  within(command->add_option("--silicon-um", flags->silicon_um, "Thickness of the die"), 50, 1000)
-      ->type_name("UM")
-      ->default_str("700");
-  within(command->add_option("--counter-error", flags->counter_error,
-                             "How wrong counters are, per cent"),
-         0, 30)
-      ->type_name("PERCENT")
-      ->default_str("5");
-  within(command->add_option("--layout", flags->layout, "Another one of the chip's SMs; 0: ours"),
-         0, 1e9)
-      ->type_name("SEED")
-      ->default_str("0");
+  within(flag(*command, "--power-factor", flags->set_up.power), 1e-4, 10)->default_str("0.15");
+  within(flag(*command, "--silicon-um", flags->silicon_um), 50, 1000)->default_str("700");
+  within(flag(*command, "--counter-error", flags->counter_error), 0, 30)->default_str("5");
+  within(flag(*command, "--layout", flags->layout), 0, 1e9)->default_str("0");
   add_seed(*command, flags->set_up.seed);
   command->footer("partita floorplan simulate --dir ir --sm 0 --frames 60 --seed 2");
   return {command, [flags](Context& context) { return run_simulate_infrared(context, *flags); }};

@@ -6,9 +6,9 @@
 #include "base/index.h"
 #include "base/json_writer.h"
 #include "base/table.h"
-#include "lab_commands.h"
 #include "flags.h"
 #include "heat/thermal_flags.h"
+#include "lab_commands.h"
 #include "model/thermal/steady.h"
 #include "raster/read.h"
 
@@ -162,11 +162,7 @@ Result<Exit> run_steady(Context& context, const SteadyFlags& flags) {
 }
 
 void add_layer_flag(CLI::App& command, int& layer) {
-  within(command.add_option("--layer", layer,
-                            "The layer that is drawn, 0 next to the board (default: the first "
-                            "that dissipates)"),
-         0, 1000)
-      ->type_name("N");
+  within(flag(command, "--layer", layer), 0, 1000);
 }
 
 Command add_thermal_steady(CLI::App& thermal) {
@@ -174,14 +170,8 @@ Command add_thermal_steady(CLI::App& thermal) {
       "steady", "Temperatures once the mean of the powers has lasted for long");
   auto flags = std::make_shared<SteadyFlags>();
   add_thermal_flags(*command, flags->names);
-  command
-      ->add_option("--steady-file", flags->steady_file,
-                   "Also write blocks and package nodes in HotSpot's form (.steady, .init)")
-      ->type_name("FILE");
-  command
-      ->add_option("--grid-steady-file", flags->grid_steady_file,
-                   "Also write every cell in HotSpot's form")
-      ->type_name("FILE");
+  flag(*command, "--steady-file", flags->steady_file);
+  flag(*command, "--grid-steady-file", flags->grid_steady_file);
   add_layer_flag(*command, flags->layer);
   add_output(*command, flags->output, {"text", "json", "svg", "png"});
   command->footer(

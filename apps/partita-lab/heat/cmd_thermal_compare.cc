@@ -272,19 +272,10 @@ Command add_thermal_compare(CLI::App& thermal) {
   auto flags = std::make_shared<ComparisonFlags>();
   command->add_option("RESULT", flags->result, "The result that is judged")->required();
   command->add_option("REFERENCE", flags->reference, "What it is held against")->required();
-  within(command->add_option("--ambient", flags->ambient,
-                             "Kelvin; errors in per cent are of the rise above it"),
-         0, 1000)
-      ->type_name("KELVIN")
-      ->default_str("318.15");
-  command->add_option("--flp", flags->flp, "Floorplan, for distances in micrometres")
-      ->type_name("FILE");
-  command->add_option("--grid", flags->grid, "Cells of grid files that are not square")
-      ->type_name("ROWS,COLS");
-  within(command->add_option("--require", flags->require,
-                             "Exit status 1 when some value is off by more"),
-         0, 1e6)
-      ->type_name("KELVIN");
+  within(flag(*command, "--ambient", flags->ambient), 0, 1000)->default_str("318.15");
+  flag(*command, "--flp", flags->flp);
+  flag(*command, "--grid", flags->grid);
+  within(flag(*command, "--require-within", flags->require), 0, 1e6);
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita thermal compare ours.steady reference.steady --require 0.001");
   return {command, [flags](Context& context) { return run_comparison(context, *flags); }};

@@ -121,81 +121,27 @@ Result<Exit> run_thermal_dtm(Context& context, DtmFlags flags) {
 }
 
 void add_workload_flags(CLI::App& command, DtmFlags& flags) {
-  command
-      .add_option("--workload", flags.names.workload,
-                  "One of the example's workloads; with --flp a name for the trace")
-      ->type_name("NAME");
-  within(command.add_option("--row-s", flags.names.row_s, "What a row of --power lasts"), 1e-6, 1e4)
-      ->type_name("SECONDS")
-      ->default_str("0.01");
-  within(command.add_option("--work-s", flags.names.work_s,
-                            "Work in seconds at the highest clock; rows repeat (default: one pass, "
-                            "4 s in the example)"),
-         1e-3, 1e5)
-      ->type_name("SECONDS");
-  within(command.add_option("--memory", flags.memory,
-                            "Per cent of the time that no clock shortens (with --flp)"),
-         0, 100)
-      ->type_name("PERCENT")
-      ->default_str("10");
-  within(command.add_option("--idle-watts", flags.names.idle_watts,
-                            "Spread over the chip's area, on top of --power"),
-         0, 2000)
-      ->type_name("WATTS")
-      ->default_str("17.4");
-  within(command.add_option("--idle-clocked", flags.idle_share,
-                            "Per cent of the idle power that falls with clock and voltage"),
-         0, 100)
-      ->type_name("PERCENT")
-      ->default_str("40");
-  command
-      .add_option("--tenant", flags.names.tenants,
-                  "NAME=PREFIX,PREFIX: who owns the blocks whose names begin so; may be repeated")
-      ->type_name("NAME=PREFIX");
+  flag(command, "--workload", flags.names.workload);
+  within(flag(command, "--row-s", flags.names.row_s), 1e-6, 1e4)->default_str("0.01");
+  within(flag(command, "--work-s", flags.names.work_s), 1e-3, 1e5);
+  within(flag(command, "--memory-part", flags.memory), 0, 100)->default_str("10");
+  within(flag(command, "--idle-watts", flags.names.idle_watts), 0, 2000)->default_str("17.4");
+  within(flag(command, "--idle-clocked", flags.idle_share), 0, 100)->default_str("40");
+  flag(command, "--tenant", flags.names.tenants);
 }
 
 void add_governor_flags(CLI::App& command, DtmFlags& flags) {
-  one_of(command.add_option("--governor", flags.names.governor,
-                            "step: down above the cap, up below (the dissertation's); pid; "
-                            "predictive: the highest clock that the thermal model allows; all"),
-         {"step", "pid", "predictive", "all"})
+  one_of(flag(command, "--governor", flags.names.governor), {"step", "pid", "predictive", "all"})
       ->default_str("step");
-  command.add_option("--caps", flags.names.caps, "Per cent below the workload's own maximum")
-      ->type_name("LIST")
-      ->default_str("10,20,30,40,50");
-  one_of(
-      command.add_option("--caps-of", flags.caps_of,
-                         "What they are per cent of: the rise above the surroundings, or degrees "
-                         "Celsius as in the dissertation"),
-      {"rise", "celsius"})
-      ->default_str("rise");
-  within(command.add_option("--epoch-ms", flags.names.epoch_ms, "How often the clock is set"),
-         0.001, 1e4)
-      ->type_name("MS")
-      ->default_str("1");
-  command
-      .add_option("--clocks", flags.names.clocks,
-                  "MHz, ascending (default: 131, 200, 300 ... 1700)")
-      ->type_name("LIST");
-  command
-      .add_option("--volts", flags.names.volts,
-                  "At the lowest and the highest clock, even in between (default: 0.65,1.06)")
-      ->type_name("LOW,HIGH");
-  within(command.add_option("--hysteresis", flags.names.hysteresis_k,
-                            "Kelvin below the cap at which step goes up, and at which pid aims"),
-         0, 50)
-      ->type_name("K")
-      ->default_str("0.5");
-  within(command.add_option("--sensor", flags.names.sensor_k, "What sensors round down to, kelvin"),
-         0, 10)
-      ->type_name("K")
-      ->default_str("0");
-  within(command.add_option("--power-error", flags.power_error,
-                            "By how many per cent predictive takes powers wrongly"),
-         -90, 500)
-      ->type_name("PERCENT")
-      ->default_str("0");
-  command.add_flag("--histogram", flags.histogram, "Also the time at every clock");
+  flag(command, "--caps", flags.names.caps)->default_str("10,20,30,40,50");
+  one_of(flag(command, "--caps-of", flags.caps_of), {"rise", "celsius"})->default_str("rise");
+  within(flag(command, "--epoch-ms", flags.names.epoch_ms), 0.001, 1e4)->default_str("1");
+  flag(command, "--clocks", flags.names.clocks);
+  flag(command, "--volts", flags.names.volts);
+  within(flag(command, "--hysteresis", flags.names.hysteresis_k), 0, 50)->default_str("0.5");
+  within(flag(command, "--sensor", flags.names.sensor_k), 0, 10)->default_str("0");
+  within(flag(command, "--power-error", flags.power_error), -90, 500)->default_str("0");
+  flag(command, "--histogram", flags.histogram);
 }
 
 }  // namespace

@@ -179,25 +179,13 @@ Command add_thermal_forecast(CLI::App& thermal) {
   CLI::App* command = thermal.add_subcommand(
       "forecast", "When a board gets too hot, and which power it can keep, from its telemetry");
   auto flags = std::make_shared<ForecastFlags>();
-  command->add_option("--telemetry", flags->telemetry, "A log of `partita observe --record`")
-      ->type_name("FILE")
-      ->required();
-  within(command->add_option("--gpu", flags->gpu, "Index of the GPU"), 0, 4096)
-      ->type_name("INDEX")
-      ->default_str("0");
-  one_of(command->add_option("--sensor", flags->sensor, "Which temperature"), {"gpu", "memory"})
+  flag(*command, "--telemetry", flags->telemetry)->required();
+  within(flag(*command, "--gpu-index", flags->gpu), 0, 4096)->default_str("0");
+  one_of(flag(*command, "--sensor-of", flags->sensor), {"gpu", "memory"})
       ->default_str(flags->sensor);
-  within(command->add_option("--limit", flags->limit, "Where the board throttles"), 0, 150)
-      ->type_name("CELSIUS")
-      ->default_str("83");
-  within(command->add_option("--power", flags->power,
-                             "Watts from now on (default: the mean of the last minute)"),
-         0, 1e5)
-      ->type_name("WATTS");
-  within(command->add_option("--ambient", flags->ambient,
-                             "The air's temperature, where it is known (default: fitted)"),
-         -40, 100)
-      ->type_name("CELSIUS");
+  within(flag(*command, "--limit", flags->limit), 0, 150)->default_str("83");
+  within(flag(*command, "--watts", flags->power), 0, 1e5);
+  within(flag(*command, "--air", flags->ambient), -40, 100);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer("partita thermal forecast --telemetry gpu.jsonl --limit 83 --power 350");
   return {command, [flags](Context& context) { return run_forecast(context, *flags); }};

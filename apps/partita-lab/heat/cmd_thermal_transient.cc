@@ -186,30 +186,15 @@ Command add_thermal_transient(CLI::App& thermal) {
       "transient", "Temperatures over time, a sample per line of the power trace");
   auto flags = std::make_shared<TransientFlags>();
   add_thermal_flags(*command, flags->names);
-  command
-      ->add_option("--ttrace", flags->ttrace,
-                   "Also write the blocks' temperatures (K) in HotSpot's form (.ttrace)")
-      ->type_name("FILE");
-  one_of(command->add_option("--method", flags->method,
-                             "rom: a reduced model, microseconds per sample; integrate: all nodes, "
-                             "to check the other"),
+  flag(*command, "--ttrace", flags->ttrace);
+  one_of(flag(*command, "--method", flags->method,
+              "rom: a reduced model, microseconds per sample; integrate: all nodes, to check the "
+              "other"),
          {"rom", "integrate"})
       ->default_str(flags->method);
-  within(command->add_option("--interval", flags->interval,
-                             "Seconds per line of the power trace (default: the configuration's "
-                             "sampling_intvl)"),
-         1e-9, 1e4)
-      ->type_name("SECONDS");
-  within(command->add_option("--tolerance", flags->tolerance,
-                             "rom: how much of a watt's rise may stay unseen; smaller is more "
-                             "accurate and slower"),
-         1e-9, 1)
-      ->type_name("K/W");
-  within(command->add_option("--steps", flags->steps,
-                             "integrate: steps per doubling of the time since a sample began"),
-         1, 1000)
-      ->type_name("N")
-      ->default_str("4");
+  within(flag(*command, "--sample-interval", flags->interval), 1e-9, 1e4);
+  within(flag(*command, "--rom-tolerance", flags->tolerance), 1e-9, 1);
+  within(flag(*command, "--steps", flags->steps), 1, 1000)->default_str("4");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita thermal transient --flp data/thermal/gp107.flp --config data/thermal/gp107.config "

@@ -5,13 +5,13 @@
 #include <thread>
 
 #include "carry/graph_work.h"
-#include "lab_commands.h"
 #include "decide/graph.h"
 #include "examples/strassen.h"
 #include "flags.h"
 #include "forms/graph_forms.h"
 #include "kernels/graph_work.h"
 #include "kernels/kernel_inputs.h"
+#include "lab_commands.h"
 
 namespace partita::cli {
 namespace {
@@ -28,14 +28,9 @@ int cores() {
 // ----------------------------------------------------------------------------------------- example
 
 void add_example_flags(CLI::App& command, StrassenFlags& flags) {
-  within(command.add_option("--size", flags.size, "Rows and columns of the example's matrices"), 1,
-         kMaxExampleSize)
-      ->type_name("N")
+  within(flag(command, "--size", flags.size), 1, kMaxExampleSize)
       ->default_str(fmt::format("{}", flags.size));
-  within(command.add_option("--levels", flags.levels,
-                            "Levels of the example's recursion: 7 products of quarters each"),
-         0, examples::kMaxLevels)
-      ->type_name("N")
+  within(flag(command, "--levels", flags.levels), 0, examples::kMaxLevels)
       ->default_str(fmt::format("{}", flags.levels));
 }
 
@@ -59,9 +54,7 @@ Command add_graph_example(CLI::App& graph) {
          {"strassen"})
       ->required();
   add_example_flags(*command, flags->strassen);
-  within(command->add_option("--units", flags->units, "Units that each kernel asks for"), 1,
-         hw::kMaxUnits)
-      ->type_name("N")
+  within(flag(*command, "--units", flags->units), 1, hw::kMaxUnits)
       ->default_str(fmt::format("{}", flags->units));
   add_output(*command, flags->output, {"json"});
   command->footer("partita graph example strassen --size 2048 --units 8 -o strassen.json");
@@ -157,43 +150,18 @@ Result<Exit> run_graph(Context& context, const RunFlags& flags) {
 }
 
 void add_run_flags(CLI::App& command, RunFlags& flags) {
-  one_of(command.add_option("--driver", flags.driver,
-                            "cpu_mask: on lanes of threads of this machine, a thread per unit; "
-                            "sim: in virtual time, the same on every machine"),
-         {"cpu_mask", "sim"})
+  one_of(flag(command, "--lane-driver", flags.driver), {"cpu_mask", "sim"})
       ->default_str(flags.driver);
-  command
-      .add_option("--gpu", flags.gpu,
-                  "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS "
-                  "(default: one cluster with a unit per core; of sim: MI50)")
-      ->type_name("TOPOLOGY");
-  one_of(command.add_option(
-             "--policy", flags.policy,
-             "How kernels get their units, overriding the graph; see partita help mask"),
+  flag(command, "--topology", flags.gpu);
+  one_of(flag(command, "--policy", flags.policy,
+              "How kernels get their units, overriding the graph; see partita help mask"),
          decide::mask_policy_words());
-  within(
-      command.add_option("--overlap-limit", flags.overlap_limit,
-                         "How many units of a kernel may already run others, overriding the graph"),
-      0, hw::kMaxUnits)
-      ->type_name("N");
-  within(command.add_option("--threads", flags.threads,
-                            "Threads for tasks of the CPU and copies (default: one per core; of "
-                            "sim: 2)"),
-         1, kMaxThreads)
-      ->type_name("N");
-  one_of(command.add_option("--waits", flags.waits,
-                            "device: queue a kernel behind one it waits for when it takes over the "
-                            "same units; host: always wait until that one has ended"),
-         {"device", "host"})
-      ->default_str(flags.waits);
-  within(command.add_option("--copy-gbps", flags.copy_gbps, "Rate of the simulator's copies"), 1e-3,
-         1e6)
-      ->type_name("GBPS")
-      ->default_str("10");
-  command.add_flag("--sequential", flags.sequential, "One task after another, on one thread");
-  command.add_flag("--compare", flags.compare,
-                   "Also run one task after another, to show the speed-up (with cpu_mask first, so "
-                   "that all memory has been touched)");
+  within(flag(command, "--overlap-limit", flags.overlap_limit), 0, hw::kMaxUnits);
+  within(flag(command, "--threads", flags.threads), 1, kMaxThreads);
+  one_of(flag(command, "--waits", flags.waits), {"device", "host"})->default_str(flags.waits);
+  within(flag(command, "--copy-gbps", flags.copy_gbps), 1e-3, 1e6)->default_str("10");
+  flag(command, "--sequential", flags.sequential);
+  flag(command, "--compare", flags.compare);
 }
 
 Command add_graph_run(CLI::App& graph) {
@@ -201,14 +169,9 @@ Command add_graph_run(CLI::App& graph) {
       "run", "Run a task graph on lanes of threads, or in virtual time, and draw it");
   auto flags = std::make_shared<RunFlags>();
   command->add_option("FILE", flags->file, "The task graph (YAML or JSON)")->type_name("FILE");
-  one_of(command->add_option("--example", flags->example,
-                             "Instead of FILE. strassen: real matrices, Winograd's variant of "
-                             "Strassen's multiplication, checked against Eigen's product"),
-         {"strassen"});
+  one_of(flag(*command, "--example", flags->example), {"strassen"});
   add_example_flags(*command, flags->strassen);
-  within(command->add_option("--units", flags->units, "Units that the example's kernels ask for"),
-         1, hw::kMaxUnits)
-      ->type_name("N")
+  within(flag(*command, "--units", flags->units), 1, hw::kMaxUnits)
       ->default_str(fmt::format("{}", flags->units));
   add_seed(*command, flags->strassen.seed);
   add_run_flags(*command, *flags);
@@ -251,8 +214,7 @@ Command add_graph_check(CLI::App& graph) {
   command->add_option("FILE", flags->file, "The task graph (YAML or JSON)")
       ->required()
       ->type_name("FILE");
-  command->add_option("--gpu", flags->gpu, "The GPU that must have the units the kernels ask for")
-      ->type_name("TOPOLOGY");
+  flag(*command, "--topology", flags->gpu);
   command->footer("partita graph check graph.yaml --gpu MI50");
   return {command, [flags](Context& context) { return run_check(context, *flags); }};
 }

@@ -7,13 +7,13 @@
 #include "base/json_writer.h"
 #include "base/median.h"
 #include "base/table.h"
-#include "lab_commands.h"
 #include "decide/kernel_planning.h"
 #include "flags.h"
 #include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/kernel_report.h"
+#include "lab_commands.h"
 #include "planners/mask/right_size.h"
 
 namespace partita::cli {
@@ -132,11 +132,7 @@ Command add_kernels_profile(CLI::App& kernels) {
       "profile", "Show what the kernels of models take, and how many SMs or CUs they need");
   auto flags = std::make_shared<KernelProfileFlags>();
   add_kernel_flags(*command, flags->kernels);
-  within(command->add_option("--tolerance", flags->tolerance,
-                             "Share by which a kernel may take longer than on the whole GPU"),
-         0, 10)
-      ->type_name("SHARE")
-      ->default_str("0.05");
+  within(flag(*command, "--tolerance", flags->tolerance), 0, 10)->default_str("0.05");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer("partita kernels profile --workers resnet,bert --profiles kernels/ --gpu MI50");
   return {command, [flags](Context& context) { return run_kernel_profile(context, *flags); }};
@@ -224,19 +220,13 @@ Command add_kernels_rightsize(CLI::App& kernels) {
       kernels.add_subcommand("rightsize", "Choose how many SMs or CUs each kernel gets");
   auto flags = std::make_shared<SizeFlags>();
   add_kernel_flags(*command, flags->kernels);
-  one_of(command->add_option("--method", flags->method,
-                             "kernel: the fewest units per kernel within the tolerance (KRISP); "
-                             "model: the same number for all kernels; critical: the least units x "
-                             "time with the whole model within the tolerance, exactly; "
-                             "critical-greedy: Chow's Algorithm 2"),
+  one_of(flag(*command, "--method", flags->method,
+              "kernel: the fewest units per kernel within the tolerance (KRISP); model: the same "
+              "number for all kernels; critical: the least units x time with the whole model "
+              "within the tolerance, exactly; critical-greedy: Chow's Algorithm 2"),
          {"kernel", "model", "critical", "critical-greedy"})
       ->default_str(flags->method);
-  within(command->add_option("--tolerance", flags->tolerance,
-                             "Share by which a kernel or the model may take longer than on the "
-                             "whole GPU"),
-         0, 10)
-      ->type_name("SHARE")
-      ->default_str("0.05");
+  within(flag(*command, "--tolerance", flags->tolerance), 0, 10)->default_str("0.05");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita kernels rightsize --workers resnet --profiles kernels/ --method critical");

@@ -134,25 +134,11 @@ Command add_kernels_plan(CLI::App& kernels) {
   add_kernel_flags(*command, flags->kernels);
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
-  within(
-      command->add_option("--switch-cost", flags->switch_cost, "Time of a change, in microseconds"),
-      0, 1e9)
-      ->type_name("US")
-      ->default_str("0");
-  one_of(
-      command->add_option("--overlap", flags->overlap,
-                          "What slows a worker down. others: the mean units of the others, so "
-                          "that two workers on all units take twice as long; literal: its own as "
-                          "well, as ECLIP prints it"),
-      {"others", "literal"})
+  within(flag(*command, "--switch-cost", flags->switch_cost), 0, 1e9)->default_str("0");
+  one_of(flag(*command, "--overlap", flags->overlap), {"others", "literal"})
       ->default_str(flags->overlap);
-  command->add_flag("--curve", flags->curve, "Also the best for every smaller number of switches");
-  within(command->add_option("--tolerance", flags->tolerance,
-                             "Share by which a kernel may take longer on the fewest units, which "
-                             "the picture shows beside the planned ones"),
-         0, 10)
-      ->type_name("SHARE")
-      ->default_str("0.05");
+  flag(*command, "--curve", flags->curve);
+  within(flag(*command, "--tolerance", flags->tolerance), 0, 10)->default_str("0.05");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50 --switches 14\n"

@@ -156,32 +156,16 @@ Command add_kernels_run(CLI::App& kernels) {
   auto flags = std::make_shared<LaneRunFlags>();
   add_kernel_flags(*command, flags->kernels);
   add_lane_driver_flags(*command, flags->driver);
-  command
-      ->add_option("--policies", flags->policies,
-                   "The policies, separated by commas: mps, static, model, eclip, eclip:N; RPS are "
-                   "compared with the first")
-      ->type_name("NAMES")
+  flag(*command, "--policies", flags->policies,
+       "The policies, separated by commas: mps, static, model, eclip, eclip:N; RPS are compared "
+       "with the first")
       ->default_str(flags->policies);
-  within(command->add_option("--requests", flags->requests, "Requests per worker and run"), 1,
-         1'000'000)
-      ->default_str("20")
-      ->type_name("N");
-  within(command->add_option("--repeats", flags->repeats, "Runs of each policy, alternating"), 1,
-         1000)
-      ->default_str("3")
-      ->type_name("N");
+  within(flag(*command, "--requests", flags->requests), 1, 1'000'000)->default_str("20");
+  within(flag(*command, "--repeats", flags->repeats), 1, 1000)->default_str("3");
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
-  within(command->add_option("--scale", flags->scale, "Factor for the times of the kernels"), 1e-3,
-         1e6)
-      ->default_str("1")
-      ->type_name("X");
-  within(command->add_option("--tolerance", flags->tolerance,
-                             "Share by which a kernel may take longer than on the whole GPU when "
-                             "it is sized"),
-         0, 10)
-      ->type_name("SHARE")
-      ->default_str("0.05");
+  within(flag(*command, "--scale", flags->scale), 1e-3, 1e6)->default_str("1");
+  within(flag(*command, "--tolerance", flags->tolerance), 0, 10)->default_str("0.05");
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita kernels run --workers vgg,resnet --profiles kernels/ --gpu 4x15 --driver cpu_mask");

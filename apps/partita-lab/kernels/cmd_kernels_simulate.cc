@@ -256,42 +256,25 @@ Command add_kernels_simulate(CLI::App& kernels) {
       ->type_name("FILE");
   add_kernel_flags(*command, flags->kernels);
   command->get_option("--workers")->required(false);
-  command
-      ->add_option("--policies", flags->policies,
-                   "Which, between commas: default-stream (one kernel at a time on all units, "
-                   "first come first served), mps, static, model, krisp-o, krisp-i, isolated, "
-                   "critical, eclip, eclip:N (with at most N changes)")
-      ->type_name("NAMES")
+  flag(*command, "--policies", flags->policies,
+       "Which, between commas: default-stream (one kernel at a time on all units, first come first "
+       "served), mps, static, model, krisp-o, krisp-i, isolated, critical, eclip, eclip:N (with at "
+       "most N changes)")
       ->default_str(flags->policies);
-  command->add_option("--duration", flags->duration, "Simulated time, for instance 2s or 500ms")
-      ->type_name("DURATION")
-      ->default_str(flags->duration);
+  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
-  command
-      ->add_option("--sweep", flags->sweep,
-                   "Run the policies once per value of a parameter: switches, streams, gamma, "
-                   "launch-us, switch-us, mask-us, spread, static-w or unit-w")
-      ->type_name("NAME=V,V,...")
-      ->check([](const std::string& text) {
-        return text.empty() ? std::string("give NAME=V,V,...") : std::string{};
-      });
-  within(command->add_option("--tolerance", flags->tolerance,
-                             "Share by which a kernel or model may take longer than on the whole "
-                             "GPU when it is sized"),
-         0, 10)
-      ->type_name("SHARE")
-      ->default_str("0.05");
+  flag(*command, "--sweep", flags->sweep)->check([](const std::string& text) {
+    return text.empty() ? std::string("give NAME=V,V,...") : std::string{};
+  });
+  within(flag(*command, "--tolerance", flags->tolerance), 0, 10)->default_str("0.05");
   for (const decide::KernelParameter& one : decide::kernel_parameters()) {
     double& value = flags->options.*one.value;
     within(command->add_option(std::string("--") + one.name, value, one.meaning), 0, one.most)
         ->type_name(one.unit)
         ->default_str(fmt::format("{:g}", value));
   }
-  within(command->add_option("--streams", flags->options.streams,
-                             "Masks that a worker keeps streams for"),
-         1, decide::kMaxStreams)
-      ->type_name("N")
+  within(flag(*command, "--streams", flags->options.streams), 1, decide::kMaxStreams)
       ->default_str(fmt::format("{}", flags->options.streams));
   add_seed(*command, flags->options.seed);
   add_output(*command, flags->output, {"text", "json"});

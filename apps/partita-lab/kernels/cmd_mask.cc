@@ -4,10 +4,10 @@
 
 #include "base/append.h"
 #include "base/json_writer.h"
-#include "lab_commands.h"
 #include "flags.h"
 #include "forms/kernel_picture.h"
 #include "kernels/kernel_inputs.h"
+#include "lab_commands.h"
 #include "planners/mask/lanes.h"
 
 namespace partita::cli {
@@ -143,30 +143,17 @@ Command add_mask(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("mask", "Choose the SMs or CUs of one kernel on a GPU where others run");
   auto flags = std::make_shared<MaskFlags>();
-  command->add_option("--gpu", flags->gpu, kTopologyHelp)
-      ->type_name("TOPOLOGY")
-      ->default_str(flags->gpu);
-  within(command->add_option("--units", flags->units, "Number of SMs or CUs the kernel asks for"),
-         1, hw::kMaxUnits)
-      ->required()
-      ->type_name("N");
-  one_of(command->add_option("--policy", flags->policy,
-                             "packed: cluster after cluster; distributed: all clusters equally; "
-                             "conserved: the fewest clusters, equally; fair: as many clusters as "
-                             "give the most effective units, refuses no idle one; balanced: never "
-                             "more units than help; krisp: KRISP's algorithm as printed. On a GPU "
-                             "of several dies all of them share equally"),
+  flag(*command, "--topology", flags->gpu)->default_str(flags->gpu);
+  within(flag(*command, "--units", flags->units), 1, hw::kMaxUnits)->required();
+  one_of(flag(*command, "--policy", flags->policy,
+              "packed: cluster after cluster; distributed: all clusters equally; conserved: the "
+              "fewest clusters, equally; fair: as many clusters as give the most effective units, "
+              "refuses no idle one; balanced: never more units than help; krisp: KRISP's algorithm "
+              "as printed. On a GPU of several dies all of them share equally"),
          decide::mask_policy_words())
       ->default_str(flags->policy);
-  command
-      ->add_option("--busy", flags->busy,
-                   "How many kernels run on each unit: a JSON or YAML list of numbers, or one list "
-                   "per cluster (default: none)")
-      ->type_name("FILE");
-  within(command->add_option("--overlap-limit", flags->overlap_limit,
-                             "How many of the units may already run other kernels"),
-         0, hw::kMaxUnits)
-      ->type_name("N")
+  flag(*command, "--busy", flags->busy);
+  within(flag(*command, "--overlap-limit", flags->overlap_limit), 0, hw::kMaxUnits)
       ->default_str("0");
   add_atom_flag(*command, flags->atom);
   add_output(*command, flags->output, {"text", "json", "svg"});

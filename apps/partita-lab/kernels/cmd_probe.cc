@@ -8,11 +8,11 @@
 #include "base/rng.h"
 #include "base/table.h"
 #include "base/terminal.h"
-#include "lab_commands.h"
 #include "exec/lanes/lane_probe.h"
 #include "flags.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/lane_drivers.h"
+#include "lab_commands.h"
 #include "planners/mask/lanes.h"
 #include "progress.h"
 
@@ -244,21 +244,10 @@ Command add_probe(CLI::App& app) {
       "Measure the cost of lanes, whether work stays on its mask, scaling and interference");
   auto flags = std::make_shared<ProbeFlags>();
   add_lane_driver_flags(*command, flags->driver);
-  command
-      ->add_option("--gpu", flags->driver.gpu,
-                   "What cpu_mask imitates: MI50, H200, ..., or CLUSTERSxUNITS; default: one unit "
-                   "per core")
-      ->type_name("TOPOLOGY");
+  flag(*command, "--topology", flags->driver.gpu);
   add_atom_flag(*command, flags->driver.atom);
-  within(command->add_option("--rounds", flags->rounds, "Repetitions of each measurement"), 1,
-         10'000)
-      ->default_str("30")
-      ->type_name("N");
-  within(command->add_option("--lanes", flags->lanes,
-                             "Number of different masks to use at the same time"),
-         1, 1'000)
-      ->default_str("16")
-      ->type_name("N");
+  within(flag(*command, "--rounds", flags->rounds), 1, 10'000)->default_str("30");
+  within(flag(*command, "--lanes", flags->lanes), 1, 1'000)->default_str("16");
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita probe lanes\n"

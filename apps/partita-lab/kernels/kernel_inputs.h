@@ -11,9 +11,6 @@ class App;
 
 namespace partita::cli {
 
-inline constexpr char kTopologyHelp[] =
-    "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS";
-
 // Adds --atom: units that can only be masked together.
 void add_atom_flag(CLI::App& command, int& atom);
 // Adds --profiles.

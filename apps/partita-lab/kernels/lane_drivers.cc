@@ -76,21 +76,9 @@ constexpr Named kDrivers[] = {
 void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
   std::vector<std::string> words{"auto"};
   for (const Named& driver : kDrivers) words.emplace_back(driver.name);
-  one_of(command.add_option("--driver", flags.driver,
-                            "What lanes are made on. green_ctx: green contexts of an NVIDIA GPU; "
-                            "hip_mask: CU masks of an AMD GPU; cpu_mask: threads of this machine; "
-                            "auto: a GPU if there is one, else cpu_mask; name the GPU's driver to "
-                            "see why it cannot be used"),
-         words)
-      ->default_str(flags.driver);
-  command.add_option("--device", flags.device, "Which GPU: its number from 0, or NVIDIA's UUID")
-      ->type_name("DEVICE")
-      ->default_str(flags.device);
-  command
-      .add_option("--library", flags.vendor_library,
-                  "CUDA's or HIP's library, where it is not the installed libcuda.so.1 or "
-                  "libamdhip64.so")
-      ->type_name("FILE");
+  one_of(flag(command, "--lane-driver", flags.driver), words)->default_str(flags.driver);
+  flag(command, "--device", flags.device)->default_str(flags.device);
+  flag(command, "--library", flags.vendor_library);
 }
 
 Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags) {

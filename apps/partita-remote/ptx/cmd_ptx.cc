@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/parse_number.h"
-#include "remote/remote_commands.h"
 #include "flags.h"
 #include "ptx/machine.h"
+#include "remote/remote_commands.h"
 
 namespace partita::cli {
 namespace {
@@ -279,42 +279,17 @@ Command add_ptx_run(CLI::App& ptx) {
       ptx.add_subcommand("run", "Run one kernel on this machine's cores; every access is checked");
   auto flags = std::make_shared<PtxFlags>();
   command->add_option("file", flags->file, "PTX text")->required()->type_name("FILE");
-  command->add_option("--kernel", flags->kernel, "Name of the kernel")
-      ->required()
-      ->type_name("NAME");
-  command->add_option("--grid", flags->grid, "Blocks: x, x,y or x,y,z")
-      ->type_name("EXTENT")
-      ->default_str("1");
-  command->add_option("--block", flags->block, "Threads of a block: x, x,y or x,y,z")
-      ->type_name("EXTENT")
-      ->default_str("1");
-  command->add_option("--shared", flags->shared, "Bytes of dynamic shared memory")
-      ->type_name("BYTES")
-      ->default_str("0");
-  command
-      ->add_option("--arg", flags->arguments,
-                   "An argument, in order: TYPE:VALUE, or buffer:TYPE:COUNT[:FILL] with FILL none "
-                   "(uninitialised), zero, ramp, a number, or @FILE of raw bytes")
-      ->type_name("ARGUMENT");
-  command
-      ->add_option("--check", flags->checks,
-                   "Further checks: memory (reads of what nobody wrote), races (on shared memory), "
-                   "barriers (that threads leave out), all; bounds, alignment, freed memory and "
-                   "barriers that never open are always checked")
-      ->type_name("CHECKS");
+  flag(*command, "--kernel", flags->kernel)->required();
+  flag(*command, "--blocks", flags->grid)->default_str("1");
+  flag(*command, "--block", flags->block)->default_str("1");
+  flag(*command, "--shared", flags->shared)->default_str("0");
+  flag(*command, "--arg", flags->arguments);
+  flag(*command, "--check", flags->checks);
   add_fault_exit(*command, flags->fault_exit);
-  within(command->add_option("--units", flags->units, "Threads that execute blocks"), 1, kMaxUnits)
-      ->type_name("N")
-      ->default_str("1");
-  within(command->add_option("--memory", flags->memory_mib, "MiB of device memory"), 1, 1 << 20)
-      ->type_name("MIB")
-      ->default_str("1024");
-  command->add_flag("--cooperative", flags->cooperative, "The grid may synchronise");
-  command
-      ->add_option("--dump", flags->dumps,
-                   "Print a buffer afterwards: its number among the buffers, from 0, and how many "
-                   "elements (0:16)")
-      ->type_name("BUFFER");
+  within(flag(*command, "--units", flags->units), 1, kMaxUnits)->default_str("1");
+  within(flag(*command, "--memory", flags->memory_mib), 1, 1 << 20)->default_str("1024");
+  flag(*command, "--cooperative", flags->cooperative);
+  flag(*command, "--dump", flags->dumps);
   command->footer(
       "partita ptx run vadd.ptx --kernel vadd --grid 4 --block 256 --arg buffer:f32:1000:ramp "
       "--arg buffer:f32:1000:1 --arg buffer:f32:1000 --arg u32:1000 --check all --dump 2:8");
@@ -325,9 +300,7 @@ Command add_ptx_run(CLI::App& ptx) {
 
 Command add_ptx(CLI::App& app) {
   CLI::App* ptx = app.add_subcommand("ptx", "Run GPU kernels without a GPU, and check them");
-  ptx->require_subcommand(1);
-  const Command run = add_ptx_run(*ptx);
-  return {ptx, run.run};
+  return group_of(ptx, {add_ptx_run(*ptx)});
 }
 
 }  // namespace partita::cli

@@ -81,28 +81,12 @@ Command add_remote_run(CLI::App& remote) {
   CLI::App* command = remote.add_subcommand(
       "run", "Run a CUDA program on a server's device; its exit status is passed on");
   auto flags = std::make_shared<RunFlags>();
-  command
-      ->add_option("--server", flags->server,
-                   "Where the server listens: unix:PATH, tcp:HOST:PORT; default: a private one on "
-                   "this machine, on its GPU or, without one, on its CPU cores")
-      ->type_name("ADDRESS");
-  command
-      ->add_option("--profile", flags->profile,
-                   "Ask for a device of this shape: 2g.20gb, gpu, CPU-4; default: what is free")
-      ->type_name("SHAPE");
-  CLI::Option* const check = command->add_flag(
-      "--check", flags->check,
-      "Report uninitialised reads, races on shared memory and barriers that threads "
-      "leave out, and end with 1 when kernels did something wrong (CPU servers)");
+  flag(*command, "--server-address", flags->server);
+  flag(*command, "--profile", flags->profile);
+  CLI::Option* const check = flag(*command, "--check-kernels", flags->check);
   add_fault_exit(*command, flags->fault_exit)->needs(check);
-  command
-      ->add_option("--record", flags->record,
-                   "Record what passes between program and server into FILE")
-      ->type_name("FILE");
-  command
-      ->add_option("--stats", flags->stats,
-                   "Write the program's calls and round trips to FILE as JSON at its end")
-      ->type_name("FILE");
+  flag(*command, "--record", flags->record);
+  flag(*command, "--stats", flags->stats);
   command->add_option("command", flags->words, "The program and, behind --, its arguments")
       ->required()
       ->type_name("PROGRAM");

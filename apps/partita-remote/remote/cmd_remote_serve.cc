@@ -149,52 +149,22 @@ Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
 }
 
 void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
-  one_of(command.add_option("--backend", flags.parts.backend,
-                            "What runs kernels: this machine's cores, or CUDA's driver"),
-         {"cpu", "cuda"})
-      ->type_name("cpu|cuda")
-      ->default_str("cpu");
-  command
-      .add_option("--library", flags.parts.vendor_library,
-                  "With --backend cuda: the driver's library")
-      ->type_name("FILE")
-      ->default_str("libcuda.so.1");
-  within(command.add_option("--units", flags.parts.units,
-                            "Units (threads) of the CPU for a session; as many as there are cores"),
-         1, hw::kMaxUnits)
-      ->type_name("N");
-  command
-      .add_option("--shape", flags.parts.shapes,
-                  "A part for one session, as in CPU-4; give it as often as there are parts")
-      ->type_name("SHAPE");
-  within(
-      command.add_option("--gpu", flags.gpus,
-                         "With --backend cuda: makes MIG instances of this GPU for sessions that "
-                         "ask for one, and destroys them afterwards; may be repeated"),
-      0, kMostGpus)
-      ->type_name("INDEX");
+  one_of(flag(command, "--backend", flags.parts.backend), {"cpu", "cuda"})->default_str("cpu");
+  flag(command, "--library", flags.parts.vendor_library)->default_str("libcuda.so.1");
+  within(flag(command, "--units", flags.parts.units), 1, hw::kMaxUnits);
+  flag(command, "--shape", flags.parts.shapes);
+  within(flag(command, "--gpu-index", flags.gpus), 0, kMostGpus);
   add_device_flags(command, flags.device);
-  within(command.add_option("--sessions", flags.parts.sessions,
-                            "Sessions at the same time, where no --shape is given"),
-         1, kMaxSessions)
-      ->type_name("N")
-      ->default_str("8");
-  within(command.add_option("--memory", flags.memory_mib,
-                            "What a session may allocate, in MiB: 4096 on the CPU, all of a GPU"),
-         1, 256 * 1024)
-      ->type_name("MIB");
+  within(flag(command, "--sessions", flags.parts.sessions), 1, kMaxSessions)->default_str("8");
+  within(flag(command, "--memory", flags.memory_mib), 1, 256 * 1024);
 }
 
 void add_guard_flags(CLI::App& command, RemoteServeFlags& flags) {
-  command.add_option("--token-file", flags.token_file, "What clients must know to be served")
-      ->type_name("FILE");
-  command.add_option("--idle-limit", flags.idle, "Ends sessions that ask for nothing so long")
-      ->type_name("TIME");
-  command.add_option("--wall-limit", flags.wall, "Ends sessions after so long")->type_name("TIME");
-  command.add_option("--user", flags.user, "Where root: who the processes of sessions are")
-      ->type_name("NAME");
-  command.add_flag("--no-sandbox", flags.open_sandbox,
-                   "Processes of sessions may do whatever ours may; to look for faults");
+  flag(command, "--token-file", flags.token_file);
+  flag(command, "--idle-limit", flags.idle);
+  flag(command, "--wall-limit", flags.wall);
+  flag(command, "--run-as", flags.user);
+  flag(command, "--no-sandbox", flags.open_sandbox);
 }
 
 }  // namespace
@@ -203,29 +173,15 @@ Command add_remote_serve(CLI::App& remote) {
   auto flags = std::make_shared<RemoteServeFlags>();
   CLI::App* command = remote.add_subcommand(
       "serve", "Give parts of this machine to programs that were started with `remote run`");
-  command
-      ->add_option("--listen", flags->listen,
-                   "Where: unix:PATH (fastest), tcp:HOST:PORT; a socket in /run/partita or "
-                   "$XDG_RUNTIME_DIR")
-      ->type_name("ADDRESS");
+  flag(*command, "--listen", flags->listen);
   add_part_flags(*command, *flags);
-  within(command->add_option("--warm", flags->warm, "Workers that are kept ready for who comes"), 0,
-         kMaxSessions)
-      ->type_name("N")
-      ->default_str("1");
-  within(command->add_option("--queue", flags->queue, "Clients that may wait for a free part"), 0,
-         kMaxSessions)
-      ->type_name("N")
-      ->default_str("64");
+  within(flag(*command, "--warm", flags->warm), 0, kMaxSessions)->default_str("1");
+  within(flag(*command, "--queue", flags->queue), 0, kMaxSessions)->default_str("64");
   add_guard_flags(*command, *flags);
-  command->add_option("--images", flags->images, "Keeps programs' images here between sessions")
-      ->type_name("DIR");
-  command->add_option("--metrics", flags->metrics, "Writes metrics here, as Prometheus reads them")
-      ->type_name("FILE");
-  command->add_option("--state-dir", flags->state_directory, "Where `remote sessions` looks")
-      ->type_name("DIR");
-  command->add_flag("--with-parent", flags->with_parent,
-                    "Ends when the process that started it ends");
+  flag(*command, "--images", flags->images);
+  flag(*command, "--metrics", flags->metrics);
+  flag(*command, "--state-dir", flags->state_directory);
+  flag(*command, "--with-parent", flags->with_parent);
   command->footer(
       "partita remote serve --listen unix:/tmp/partita.sock --shape CPU-2 --shape CPU-2");
   return {command, [flags](Context& context) { return run_remote_serve(context, *flags); }};

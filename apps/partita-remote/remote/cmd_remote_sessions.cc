@@ -73,7 +73,7 @@ Result<Exit> stop_session(Context& context, const std::string& directory, const 
 }
 
 void add_state_directory(CLI::App& command, std::string& directory) {
-  command.add_option("--state-dir", directory, "That of `remote serve`")->type_name("DIR");
+  flag(command, "--state-dir", directory);
 }
 
 }  // namespace

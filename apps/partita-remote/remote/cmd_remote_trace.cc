@@ -159,9 +159,7 @@ Command add_trace_show(CLI::App& trace) {
   CLI::App* command = trace.add_subcommand("show", "Show every frame with its fields");
   auto flags = std::make_shared<TraceFlags>();
   command->add_option("FILE", flags->file, "The recording")->type_name("FILE")->required();
-  within(command->add_option("--most", flags->most, "Show no more frames than this; 0: all"), 0,
-         1e15)
-      ->type_name("FRAMES");
+  within(flag(*command, "--most", flags->most), 0, 1e15);
   add_output_file(*command, flags->output.file);
   command->footer("partita remote trace show run.trace --most 100");
   return {command, [flags](Context& context) { return run_trace_show(context, *flags); }};
@@ -182,25 +180,12 @@ Command add_trace_replay(CLI::App& trace) {
       "replay", "Send the client's frames to a server again and compare the answers' status");
   auto flags = std::make_shared<TraceFlags>();
   command->add_option("FILE", flags->file, "The recording")->type_name("FILE")->required();
-  command->add_option("--server", flags->server, "unix:PATH, socket:PATH or HOST:PORT")
-      ->type_name("ADDR")
-      ->required();
-  command->add_option("--profile", flags->shape, "Shape of the GPU to ask for, as in remote run")
-      ->type_name("SHAPE");
-  command->add_option("--token-file", flags->token_file, "File with the server's token")
-      ->type_name("FILE");
-  one_of(command->add_option("--pace", flags->pace, "As fast as the server lets it, or as recorded")
-             ->default_str("fast"),
-         {"fast", "recorded"});
+  flag(*command, "--server-address", flags->server)->required();
+  flag(*command, "--profile", flags->shape);
+  flag(*command, "--token-file", flags->token_file);
+  one_of(flag(*command, "--speed", flags->pace)->default_str("fast"), {"fast", "recorded"});
   command->footer("partita remote trace replay run.trace --server unix:/run/partita.sock");
   return {command, [flags](Context& context) { return run_trace_replay(context, *flags); }};
-}
-
-Result<Exit> run_first(const std::vector<Command>& commands, Context& context) {
-  for (const Command& command : commands) {
-    if (command.app->parsed()) return command.run(context);
-  }
-  return bad_input("", "remote trace needs a subcommand");
 }
 
 }  // namespace
@@ -208,10 +193,8 @@ Result<Exit> run_first(const std::vector<Command>& commands, Context& context) {
 Command add_remote_trace(CLI::App& remote) {
   CLI::App* trace = remote.add_subcommand(
       "trace", "Look at a connection that was recorded by `partita remote run --record`");
-  trace->require_subcommand(1);
-  const std::vector<Command> commands{add_trace_show(*trace), add_trace_stats(*trace),
-                                      add_trace_replay(*trace)};
-  return {trace, [commands](Context& context) { return run_first(commands, context); }};
+  return group_of(trace,
+                  {add_trace_show(*trace), add_trace_stats(*trace), add_trace_replay(*trace)});
 }
 
 Command add_remote_operations(CLI::App& remote) {

@@ -52,25 +52,13 @@ Command add_remote_tunnel(CLI::App& remote) {
   CLI::App* command = remote.add_subcommand(
       "tunnel", "Carry sessions to another host under TLS; one end runs on each host");
   auto flags = std::make_shared<TunnelFlags>();
-  command
-      ->add_option("--listen", flags->listen,
-                   "Where sessions come from: unix:PATH at the client, HOST:PORT at the server")
-      ->type_name("ADDR")
-      ->required();
-  command->add_option("--server", flags->server, "Client's end: HOST:PORT of the server's end")
-      ->type_name("ADDR");
-  command->add_option("--ca", flags->client.ca_file, "Client's end: certificates that are trusted")
-      ->type_name("FILE");
-  command
-      ->add_option("--name", flags->client.name,
-                   "Client's end: whom the server's certificate is for; its host if not given")
-      ->type_name("NAME");
-  command->add_option("--sessions", flags->sessions, "Server's end: unix:PATH of `remote serve`")
-      ->type_name("ADDR");
-  command->add_option("--tls-cert", flags->host.certificate_file, "Server's end: its certificate")
-      ->type_name("FILE");
-  command->add_option("--tls-key", flags->host.key_file, "Server's end: the certificate's key")
-      ->type_name("FILE");
+  flag(*command, "--listen", flags->listen)->required();
+  flag(*command, "--server-address", flags->server);
+  flag(*command, "--ca", flags->client.ca_file);
+  flag(*command, "--name", flags->client.name);
+  flag(*command, "--sessions-at", flags->sessions);
+  flag(*command, "--tls-cert", flags->host.certificate_file);
+  flag(*command, "--tls-key", flags->host.key_file);
   command->footer(
       "partita remote tunnel --listen 0.0.0.0:7443 --sessions unix:/run/partita.sock "
       "--tls-cert gpu.pem --tls-key gpu.key\n"

@@ -10,49 +10,31 @@
 namespace partita::cli {
 namespace {
 
-constexpr char kTasksHelp[] =
-    "The tasks: a CSV of task, time_s_1g, time_s_2g, ... (seconds on an instance of that size; "
-    "empty where it does not fit) and optional command, release_s, deadline_s, priority, after";
-constexpr char kGpuHelp[] =
-    "The GPU model (`partita gpus` lists the names; A30 is enough for A30-24GB), or several with "
-    "their numbers: A100-80GB:2,A30-24GB:4";
 constexpr std::size_t kLateNamed = 20;
 
 }  // namespace
 
 void add_gpu_list_flags(CLI::App& command, decide::GpuNames& flags) {
-  command.add_option("--gpu", flags.gpu, kGpuHelp)->type_name("GPU")->required();
+  flag(command, "--gpu", flags.gpu)->required();
   add_catalogue(command, flags.catalogue);
 }
 
 void add_gpu_count_flag(CLI::App& command, decide::GpuNames& flags) {
-  within(command.add_option("--gpus", flags.gpus, "Number of GPUs of this model"), 1,
-         plan::kMaxBatchGpus)
-      ->type_name("N")
+  within(flag(command, "--gpus", flags.gpus), 1, plan::kMaxBatchGpus)
       ->default_str(fmt::format("{}", flags.gpus));
 }
 
 void add_tasks_flag(CLI::App& command, std::string& tasks) {
-  command.add_option("--tasks", tasks, kTasksHelp)->type_name("FILE")->required();
+  flag(command, "--tasks", tasks)->required();
 }
 
 void add_search_flags(CLI::App& command, decide::SearchOptions& flags) {
   add_seed(command, flags.seed);
-  within(command.add_option("--budget", flags.budget,
-                            "Search steps that a scheduler may spend instead of its own default; "
-                            "steps, not seconds, so that every machine finds the same. More "
-                            "never gives a worse schedule"),
-         1, decide::kMostBudget)
-      ->type_name("N");
+  within(flag(command, "--budget", flags.budget), 1, decide::kMostBudget);
 }
 
 void add_time_flag(CLI::App& command, decide::SearchOptions& flags) {
-  within(command.add_option("--time", flags.time.value,
-                            "Search for about so long, and not beyond --budget where that is "
-                            "given. What is found depends on the machine; the --budget that finds "
-                            "it again is printed"),
-         1e-3, 1e6)
-      ->type_name("SECONDS");
+  within(flag(command, "--time", flags.time.value), 1e-3, 1e6);
 }
 
 void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags) {

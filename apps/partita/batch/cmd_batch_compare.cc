@@ -63,14 +63,9 @@ Command add_batch_compare(CLI::App& batch) {
   add_tasks_flag(*command, flags->tasks);
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
-  command
-      ->add_option("--schedulers", flags->schedulers,
-                   "The schedulers, separated by commas; by default best, far, miso and "
-                   "fixed-best, and exact for at most 12 tasks")
-      ->type_name("SCHEDULERS")
-      ->check([](const std::string& text) {
-        return text.empty() ? std::string("give a scheduler") : std::string{};
-      });
+  flag(*command, "--schedulers", flags->schedulers)->check([](const std::string& text) {
+    return text.empty() ? std::string("give a scheduler") : std::string{};
+  });
   add_search_flags(*command, flags->search);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(

@@ -102,22 +102,13 @@ Command add_batch_schedule(CLI::App& batch) {
   add_tasks_flag(*command, flags->tasks);
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
-  command
-      ->add_option("--scheduler", flags->scheduler,
-                   "The scheduler; `partita batch schedulers` lists them")
-      ->type_name("SCHEDULER")
-      ->default_str(flags->scheduler);
+  flag(*command, "--scheduler", flags->scheduler)->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
   add_time_flag(*command, flags->search);
-  within(command->add_option(
-             "--spread", flags->spread,
-             "Make several schedules and choose the one that ends first on average when task times "
-             "vary by this standard deviation (a share of the planned time)"),
-         0, sim::kMaxSpread)
-      ->excludes(command->get_option("--time"))
-      ->type_name("SHARE");
-  command->add_flag("--require", flags->require, "Exit 1 when a task misses its deadline");
-  command->add_flag("--explain", flags->explain, "Explain the schedule (text)");
+  within(flag(*command, "--spread", flags->spread), 0, sim::kMaxSpread)
+      ->excludes(command->get_option("--time"));
+  flag(*command, "--strict", flags->require);
+  flag(*command, "--explain", flags->explain);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita batch schedule --tasks data/batches/rodinia-a30.csv --gpu A30\n"

@@ -55,8 +55,7 @@ Command add_batch_simulate(CLI::App& batch) {
              "Standard deviation of a task's time, as a share of its planned time");
   add_spread(*command, "--reconfiguration-spread", flags->options.reconfiguration_spread,
              "The same for the time of creates and destroys");
-  within(command->add_option("--runs", flags->options.runs, "How many runs"), 1, sim::kMaxRuns)
-      ->type_name("N")
+  within(flag(*command, "--runs", flags->options.runs), 1, sim::kMaxRuns)
       ->default_str(fmt::format("{}", flags->options.runs));
   add_seed(*command, flags->options.seed);
   add_output(*command, flags->output, {"text", "json"});

@@ -197,11 +197,7 @@ Command add_demo(CLI::App& app) {
                                          "Show it all on an example: plan, proof, check, traffic, "
                                          "a queue of jobs, a change of a node, joules");
   auto flags = std::make_shared<DemoFlags>();
-  command
-      ->add_option("-o,--output", flags->picture,
-                   "Where the picture goes; build/demo-plan.svg when there is a build/, else "
-                   "demo-plan.svg")
-      ->type_name("FILE");
+  flag(*command, "-o,--output", flags->picture);
   add_seed(*command, flags->seed);
   const Command models = add_demo_models(*command), serve = add_demo_serve(*command);
   return {command, [flags, models, serve](Context& context) {

@@ -149,25 +149,12 @@ Command add_observe(CLI::App& app) {
       "observe", "Watch power, heat, clocks and activity of this node's GPUs and their instances");
   auto flags = std::make_shared<ObserveFlags>();
   add_device_flags(*command, flags->device);
-  command->add_flag("--watch", flags->watch,
-                    "Again every --interval, until a signal; on a terminal a picture");
-  command
-      ->add_option("--record", flags->record,
-                   "Add every sample to this new file as a line of JSON, until a signal or --count")
-      ->type_name("FILE");
-  command
-      ->add_option("--replay", flags->replay,
-                   "Show what --record wrote instead of GPUs; with --watch at its own pace")
-      ->type_name("FILE");
-  command->add_option("--interval", flags->interval, "Time between samples, 10ms or more")
-      ->type_name("TIME")
-      ->default_str(flags->interval);
-  within(command->add_option("--count", flags->count, "End after so many samples"), 1, 1e9)
-      ->type_name("N");
-  one_of(command->add_option("--format", flags->format,
-                             "text: tables or a picture; json: a line per sample, as --record; "
-                             "prometheus: metrics"),
-         {"text", "json", "prometheus"})
+  flag(*command, "--watch", flags->watch);
+  flag(*command, "--record", flags->record);
+  flag(*command, "--replay", flags->replay);
+  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
+  within(flag(*command, "--count", flags->count), 1, 1e9);
+  one_of(flag(*command, "--format@observe", flags->format), {"text", "json", "prometheus"})
       ->default_str(flags->format);
   command->footer(
       "partita observe\n"

@@ -123,11 +123,7 @@ Command add_layouts(CLI::App& app) {
   command->add_option("NAME", flags->name, "A GPU model of the catalogue")
       ->type_name("GPU")
       ->required();
-  command
-      ->add_option("--with", flags->with,
-                   "Profiles besides the plain ones, separated by commas: double-memory, me "
-                   "(media engines), or names of profiles")
-      ->type_name("double-memory|me|double-memory,me");
+  flag(*command, "--with", flags->with);
   add_catalogue(*command, flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita layouts A100-80GB\npartita layouts H200-141GB --with double-memory,me");

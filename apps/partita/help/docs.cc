@@ -17,7 +17,8 @@ constexpr std::size_t kWidth = 80;
 FlagDoc flag_doc(const CLI::Option& option) {
   FlagDoc flag;
   for (const std::string& name : option.get_snames()) flag.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) flag.names.push_back("--" + name);
+  // Those behind the first are older, and only understood.
+  if (!option.get_lnames().empty()) flag.names.push_back("--" + option.get_lnames().front());
   if (option.get_positional()) flag.names = {option.get_name(true)};
   if (option.get_items_expected_max() > 0) flag.value = option.get_type_name();
   flag.text = option.get_description();

@@ -42,8 +42,7 @@ std::string flag_roff(const FlagDoc& flag) {
 
 std::string command_roff(const CommandDoc& command) {
   std::string text =
-      fmt::format(".SS {}\n{}.\n", roff(joined(command.path, " ")),
-                  roff(command.summary));
+      fmt::format(".SS {}\n{}.\n", roff(joined(command.path, " ")), roff(command.summary));
   text += fmt::format(".PP\n.B {}\n", roff(usage(command)));
   for (const FlagDoc& flag : command.positionals) text += flag_roff(flag);
   for (const FlagDoc& flag : command.flags) {
@@ -100,9 +99,7 @@ std::string man_page(const CommandDoc& root) {
   return text + ending(root);
 }
 
-std::string page_name(const CommandDoc& command) {
-  return joined(command.path, "-");
-}
+std::string page_name(const CommandDoc& command) { return joined(command.path, "-"); }
 
 // A line per command below this one.
 std::string commands_roff(const CommandDoc& command) {
@@ -152,10 +149,8 @@ Result<Exit> run_man(Context& context, const CommandDoc& root, const std::string
 Command add_man(CLI::App& app, const Program& program) {
   CLI::App* command = app.add_subcommand("man", "Print the man page (roff)")->group("");
   auto folder = std::make_shared<std::string>();
-  command->add_option("--pages", *folder, "Write it to this folder, and one page per command")
-      ->type_name("DIR");
-  return {command,
-          [&app, &program, folder](Context& context) {
+  flag(*command, "--pages", *folder);
+  return {command, [&app, &program, folder](Context& context) {
             return run_man(context, docs_of(app, program).root, *folder);
           }};
 }

@@ -94,12 +94,9 @@ Command add_status(CLI::App& app) {
   auto flags = std::make_shared<StatusFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
-  command->add_flag("--watch", flags->watch, "Again every --interval, until a signal");
-  command->add_option("--interval", flags->interval, "Time between two looks")
-      ->type_name("TIME")
-      ->default_str(flags->interval);
-  within(command->add_option("--count", flags->count, "End --watch after so many looks"), 1, 1e9)
-      ->type_name("N");
+  flag(*command, "--watch", flags->watch);
+  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
+  within(flag(*command, "--count", flags->count), 1, 1e9);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita status\n"

@@ -11,10 +11,7 @@
 namespace partita::cli {
 
 void add_past(CLI::App& command, PastFlags& flags) {
-  command
-      .add_option("--file", flags.file,
-                  "A history file, instead of history.db in the state directory")
-      ->type_name("FILE");
+  flag(command, "--file", flags.file);
   add_state_dir(command, flags.state_dir);
   add_device_flags(command, flags.device);
 }

@@ -13,7 +13,8 @@
 
 namespace partita::cli {
 
-Result<Exit> Remote::ask(std::string_view operation, const std::string& part, const std::string& body) const {
+Result<Exit> Remote::ask(std::string_view operation, const std::string& part,
+                         const std::string& body) const {
   const auto answer = client.call(operation, part, body);
   if (!answer) return failed(answer.error());
   const auto receipt = api::parse_receipt("the server's answer", *answer);
@@ -132,7 +133,7 @@ std::string why_json(const std::string& why) {
 Result<Exit> remote_told(const Remote& remote) {
   const Said& said = remote.said;
   std::vector<const char*> given;
-  for (const char* flag : {"--approve", "--reject", "--replan", "--set-mode", "--give-back"})
+  for (const char* flag : {"--approve", "--reject", "--replan-now", "--set-mode", "--give-back"})
     if (said.given(flag)) given.push_back(flag);
   if (given.size() != 1) return bad_input("agent", "one thing at a time is told to an agent");
   const std::string_view flag = given.front();
@@ -142,10 +143,9 @@ Result<Exit> remote_told(const Remote& remote) {
     return remote.ask("approve", said.text("--approve"), why_json(said.text("--why")));
   if (flag == "--reject")
     return remote.ask("reject", said.text("--reject"), why_json(said.text("--why")));
-  if (flag == "--replan") return remote.ask("replan");
+  if (flag == "--replan-now") return remote.ask("replan");
   if (flag == "--set-mode")
-    return remote.ask("set_mode", "",
-                      fmt::format(R"({{"mode": "{}"}})", said.text("--set-mode")));
+    return remote.ask("set_mode", "", fmt::format(R"({{"mode": "{}"}})", said.text("--set-mode")));
   const auto uuid = gpu_of(remote, "--give-back", said.text("--give-back"));
   return uuid ? remote.ask("give_back", *uuid) : failed(uuid.error());
 }

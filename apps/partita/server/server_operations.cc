@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/parse_number.h"
+#include "flags.h"
 #include "server/remote.h"
 
 namespace partita::cli {
@@ -54,16 +55,15 @@ Result<Exit> remote_operation(const Remote& remote, const api::Operation& operat
 
 Command add_operation(CLI::App& parent, const api::Operation& operation) {
   const std::string words(operation.command.words);
-  CLI::App* command = parent.add_subcommand(words.substr(words.rfind(' ') + 1),
-                                            std::string(operation.about));
+  CLI::App* command =
+      parent.add_subcommand(words.substr(words.rfind(' ') + 1), std::string(operation.about));
   auto flags = std::make_shared<OperationFlags>();
   if (const api::Field* field = operation.path_field())
     command
         ->add_option(std::string(operation.command.positional), flags->part,
                      std::string(field->about))
         ->required();
-  if (operation.request == "Why")
-    command->add_option("--why", flags->why, "The reason, for the history")->type_name("TEXT");
+  if (operation.request == "Why") flag(*command, "--why", flags->why);
   add_output(*command, flags->output, {"text", "json"});
   const std::string line =
       fmt::format("partita --server unix:/run/partita/api.sock {}", operation.command.example);

@@ -203,7 +203,7 @@ Result<Exit> remote_plan(const Remote& remote) {
 
 Result<Exit> remote_agent(const Remote& remote) {
   for (const char* flag :
-       {"--approve", "--reject", "--replan", "--set-mode", "--give-back", "--why"})
+       {"--approve", "--reject", "--replan-now", "--set-mode", "--give-back", "--why"})
     if (remote.said.given(flag)) return remote_told(remote);
   const auto answer = remote.client.call("state");
   if (!answer) return failed(answer.error());
