@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "actuate/apply.h"
-#include "actuate/change.h"
+#include "act/apply.h"
+#include "act/change.h"
 #include "base/check.h"
 #include "base/rng.h"
 #include "drivers/sim/shared_machine.h"

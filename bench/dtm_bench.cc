@@ -3,9 +3,9 @@
 #include <benchmark/benchmark.h>
 
 #include "base/check.h"
-#include "model/thermal/network.h"
-#include "model/thermal/rom.h"
-#include "sim/dtm/dtm_example.h"
+#include "heat/network.h"
+#include "heat/rom.h"
+#include "heat/dtm/dtm_example.h"
 
 namespace {
 

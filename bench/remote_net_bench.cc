@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "base/descriptor.h"
-#include "remote/net/frames.h"
+#include "wire/net/frames.h"
 
 namespace partita::remote {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/check.h"
-#include "remote/server/broker.h"
-#include "remote/server/test_client.h"
+#include "server/broker.h"
+#include "server/test_client.h"
 
 namespace partita::remote::server {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/source_text.h"
-#include "remote/shapes/call_shape.h"
-#include "remote/shapes/timed_server.h"
+#include "shapes/call_shape.h"
+#include "shapes/timed_server.h"
 
 namespace partita::remote::shapes {
 namespace {

@@ -7,10 +7,10 @@
 #include <span>
 
 #include "base/source_text.h"
-#include "model/thermal/flp.h"
-#include "model/thermal/ptrace.h"
-#include "model/thermal/rom.h"
-#include "model/thermal/steady.h"
+#include "heat/flp.h"
+#include "heat/ptrace.h"
+#include "heat/rom.h"
+#include "heat/steady.h"
 
 namespace partita::thermal {
 namespace {

@@ -1,8 +1,9 @@
-# module(NAME hw DEPENDS base [LIBRARIES fmt::fmt]): one folder under src/, one static library, one line in the
-# layer table. DEPENDS is the only place where an edge of the layer graph is written. A nested folder is named
-# with a slash: planners/serving. LIBRARIES are third-party libraries. GLUE is a module that reads, writes and waits
-# rather than computes: release compiles it at -Og, in half of the time. BUSY is such a one that each request or launch goes
-# through: at -O1.
+# module(NAME hw DEPENDS base [TESTED_WITH ...] [LIBRARIES fmt::fmt] [PARTS folder...]): one folder of a product (node/, cuda/,
+# lab/), one static library, one row of the layer table. DEPENDS is the only place where an edge is written, and says all of
+# them: nothing is inherited, and what nobody uses is refused. TESTED_WITH are modules that its tests include besides.
+# LIBRARIES are third-party libraries. PARTS are folders inside, each a part() in its own CMakeLists.txt.
+# GLUE is code that reads, writes and waits rather than computes: release compiles it at -Og, in half of the time. BUSY is
+# such code that each request or launch goes through: at -O1. PURE code is a function of its inputs (`purity`).
 add_library(partita_warnings INTERFACE)
 target_compile_options(partita_warnings INTERFACE -Wall -Wextra -Wconversion -Wshadow
                                                   $<$<CXX_COMPILER_ID:GNU>:-Werror>)
@@ -26,54 +27,121 @@ endif()
 # Checks of pointers, which ASan makes too, are a quarter of what glue takes to compile under sanitizers.
 list(APPEND glue_options $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Debug>>:-fno-sanitize=vptr,object-size,pointer-overflow>)
 
-function(module)
-  cmake_parse_arguments(M "GLUE;BUSY" "NAME" "DEPENDS;LIBRARIES" ${ARGN})
-  string(REPLACE "/" "_" target ${M_NAME})
-  string(REPLACE "/" "_" dependencies "${M_DEPENDS}")
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+# A folder of sources as one library: `target` takes the sources beside the caller's CMakeLists.txt, with their headers.
+function(folder_of_sources target)
+  get_filename_component(product ${CMAKE_CURRENT_SOURCE_DIR} ABSOLUTE)
+  cmake_path(RELATIVE_PATH product BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+  string(REGEX REPLACE "/.*" "" product ${product})
   file(GLOB headers CONFIGURE_DEPENDS *.h)
-  file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
-  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
-  add_library(${target} STATIC ${sources})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX  # a module may be headers only
-                                             UNITY_BUILD_BATCH_SIZE 0)  # one unit per module
-  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
+                                             UNITY_BUILD_BATCH_SIZE 0)  # one unit per folder
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/${product} FILES ${headers})
   # A source includes its own header first (tools/check_tidy.py), so only headers without one are to be tried alone.
-  foreach(source ${sources})
+  foreach(source ${ARGN})
     string(REGEX REPLACE "cc$" "h" header ${source})
     list(REMOVE_ITEM headers ${header})
   endforeach()
   if(headers)
-    target_sources(${target} PUBLIC FILE_SET alone TYPE HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
+    target_sources(${target} PUBLIC FILE_SET alone TYPE HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/${product} FILES ${headers})
     set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY alone)
   else()
     set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS OFF)
   endif()
-  if(M_GLUE)
+endfunction()
+
+# How fast the code of a folder has to be, and whether it is a pure function of its inputs.
+function(kind_of_code target)
+  cmake_parse_arguments(K "GLUE;BUSY;PURE" "" "" ${ARGN})
+  if(K_GLUE)
     target_compile_options(${target} PRIVATE ${glue_options})
-  elseif(M_BUSY)
+  elseif(K_BUSY)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
-  target_link_libraries(${target} PUBLIC ${dependencies} ${M_LIBRARIES} PRIVATE partita_warnings)
+  if(K_PURE)
+    set_property(GLOBAL APPEND PROPERTY PURE_TARGETS ${target})
+  endif()
+endfunction()
 
-  list(JOIN M_DEPENDS " " line)
-  set_property(GLOBAL APPEND_STRING PROPERTY LAYERS "${M_NAME}: ${line}\n")
-  set_property(GLOBAL APPEND PROPERTY MODULE_NAMES ${M_NAME})
-  set_property(GLOBAL APPEND PROPERTY MODULE_TARGETS ${target})
-  if(NOT BUILD_TESTING)
-    return()
-  endif()
-  if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)  # once is enough, and cheaper without sanitizers
-    links_alone(${target})
-  endif()
+# The unit tests of a folder, and whether they are worth a run under the thread sanitizer.
+function(tests_of_folder name target libraries)
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  file(GLOB headers CONFIGURE_DEPENDS *.h)
+  file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   starts_threads(threads ${sources} ${headers})
   if(threads)
-    set_property(GLOBAL APPEND PROPERTY THREADED_MODULES ${M_NAME})
+    set_property(GLOBAL APPEND PROPERTY THREADED_MODULES ${name})
     set(threads THREADS)
   else()
     set(threads "")
   endif()
-  unit_test(NAME ${target}_test PREFIX ${M_NAME} SOURCES ${tests} LIBRARIES ${target} ${threads})
+  unit_test(NAME ${target}_test PREFIX ${name} SOURCES ${tests} LIBRARIES ${libraries} ${threads})
+endfunction()
+
+function(module)
+  cmake_parse_arguments(M "GLUE;BUSY;PURE" "NAME" "DEPENDS;TESTED_WITH;LIBRARIES;PARTS" ${ARGN})
+  string(REPLACE "/" "_" target ${M_NAME})
+  string(REPLACE "/" "_" dependencies "${M_DEPENDS}")
+  string(REPLACE "/" "_" tested_with "${M_TESTED_WITH}")
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  add_library(${target} STATIC ${sources})
+  folder_of_sources(${target} ${sources})
+  kind_of_code(${target} ${ARGN})
+  target_link_libraries(${target} PUBLIC ${M_LIBRARIES} PRIVATE ${dependencies} partita_warnings)
+
+  list(JOIN M_DEPENDS " " line)
+  list(JOIN M_TESTED_WITH " " tests_line)
+  set_property(GLOBAL APPEND_STRING PROPERTY LAYERS "${M_NAME}: ${line} | ${tests_line}\n")
+  set_property(GLOBAL APPEND PROPERTY MODULE_TARGETS ${target})
+  set_property(GLOBAL PROPERTY MODULE_OF_${target} ${M_NAME})
+  set_property(GLOBAL PROPERTY DEPENDS_OF_${target} ${dependencies})
+  set_property(GLOBAL PROPERTY LIBRARIES_OF_${target} ${M_LIBRARIES})
+  set_property(GLOBAL PROPERTY TESTED_WITH_OF_${target} ${target} ${dependencies} ${tested_with})
+  set_property(GLOBAL PROPERTY COMPILED_OF_${target} ${target})
+  if(BUILD_TESTING)
+    if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)  # once is enough, and cheaper without sanitizers
+      links_alone(${target})
+    endif()
+    tests_of_folder(${M_NAME} ${target} "${target};${dependencies};${tested_with}")
+  endif()
+  foreach(part ${M_PARTS})
+    add_subdirectory(${part})
+  endforeach()
+endfunction()
+
+# part(NAME serve/gateway [GLUE|BUSY] [PURE] [LIBRARIES ...]): a folder of the module `serve`: a unit and a test program of its
+# own in the same library, with the module's edges.
+function(part)
+  cmake_parse_arguments(P "GLUE;BUSY;PURE" "NAME" "LIBRARIES" ${ARGN})
+  string(REPLACE "/" "_" target ${P_NAME})
+  string(REGEX REPLACE "/.*" "" module ${P_NAME})
+  get_property(dependencies GLOBAL PROPERTY DEPENDS_OF_${module})
+  get_property(libraries GLOBAL PROPERTY LIBRARIES_OF_${module})
+  get_property(tested_with GLOBAL PROPERTY TESTED_WITH_OF_${module})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  add_library(${target} OBJECT ${sources})
+  folder_of_sources(${target} ${sources})
+  kind_of_code(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE ${dependencies} ${libraries} ${P_LIBRARIES} partita_warnings)
+  target_sources(${module} PRIVATE $<TARGET_OBJECTS:${target}>)
+  target_link_libraries(${module} PUBLIC ${P_LIBRARIES})
+  set_property(GLOBAL APPEND PROPERTY COMPILED_OF_${module} ${target})
+  if(BUILD_TESTING)
+    tests_of_folder(${P_NAME} ${target} "${tested_with};${P_LIBRARIES}")
+  endif()
+endfunction()
+
+# Modules that shared libraries are made of, with their parts.
+function(position_independent)
+  foreach(module ${ARGN})
+    get_property(compiled GLOBAL PROPERTY COMPILED_OF_${module})
+    set_target_properties(${compiled} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    foreach(target ${compiled})
+      target_compile_options(${target} PRIVATE -fno-semantic-interposition)
+    endforeach()
+  endforeach()
 endfunction()
 
 # Links every object of the module against its declared dependencies only: an undeclared use, which the include

@@ -12,8 +12,8 @@
 #include "api/fake_agent.h"
 #include "api/site.h"
 #include "base/check.h"
-#include "serve/door/door_connection.h"
-#include "serve/door/test_turn.h"
+#include "base/door/door_connection.h"
+#include "base/door/test_turn.h"
 #include "target.h"
 
 namespace {

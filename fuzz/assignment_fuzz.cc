@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "actuate/assignment.h"
+#include "act/assignment.h"
 #include "base/check.h"
 #include "target.h"
 

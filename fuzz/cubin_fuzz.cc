@@ -1,6 +1,6 @@
 // Cubins: sections and parameter layouts.
-#include "remote/image/fatbin.h"
-#include "remote/image/layout.h"
+#include "image/fatbin.h"
+#include "image/layout.h"
 #include "target.h"
 
 FUZZ_TARGET(cubin) {

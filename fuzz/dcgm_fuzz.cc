@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "target.h"
-#include "telemetry/dcgm.h"
-#include "telemetry/physics.h"
+#include "hw/telemetry/dcgm.h"
+#include "hw/telemetry/physics.h"
 
 FUZZ_TARGET(dcgm) {
   std::string_view text(reinterpret_cast<const char*>(data), size);

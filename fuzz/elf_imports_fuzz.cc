@@ -1,5 +1,5 @@
 // Executables: what they import and carry.
-#include "remote/image/program.h"
+#include "image/program.h"
 #include "target.h"
 
 FUZZ_TARGET(elf_imports) {

@@ -1,6 +1,6 @@
 // Fat binaries and images as programs carry them: members, their decompression, PTX layouts.
-#include "remote/image/fatbin.h"
-#include "remote/image/layout.h"
+#include "image/fatbin.h"
+#include "image/layout.h"
 #include "target.h"
 
 FUZZ_TARGET(fatbin) {

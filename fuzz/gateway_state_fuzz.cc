@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "actuate/gateway_state.h"
+#include "act/gateway_state.h"
 #include "base/check.h"
 #include "target.h"
 

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "serve/door/door_connection.h"
-#include "serve/door/test_turn.h"
+#include "base/door/door_connection.h"
+#include "base/door/test_turn.h"
 #include "serve/front/fake_backend.h"
 #include "serve/front/routes.h"
 #include "target.h"

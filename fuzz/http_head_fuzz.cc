@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "serve/door/http_head.h"
+#include "base/door/http_head.h"
 #include "serve/front/gateway_exchange.h"
 #include "target.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/url.h"
-#include "serve/http/http_response.h"
+#include "base/http/http_response.h"
 #include "serve/load/model_inputs.h"
 #include "target.h"
 

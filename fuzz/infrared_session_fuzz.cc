@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/floorplan/session_forms.h"
+#include "heat/floorplan/session_forms.h"
 #include "target.h"
 
 FUZZ_TARGET(infrared_session) {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actuate/journal.h"
+#include "act/journal.h"
 #include "base/check.h"
 #include "target.h"
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "exec/loans/loan_record.h"
+#include "act/loans/loan_record.h"
 #include "target.h"
 
 namespace {

@@ -2,7 +2,7 @@
 // survives writing.
 #include <string_view>
 
-#include "actuate/power_guard.h"
+#include "act/power_guard.h"
 #include "base/check.h"
 #include "base/files.h"
 #include "target.h"

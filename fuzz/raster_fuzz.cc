@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "raster/read.h"
+#include "heat/raster/read.h"
 #include "target.h"
 
 FUZZ_TARGET(raster) {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "notify/notice.h"
+#include "control/notify/notice.h"
 #include "target.h"
 
 FUZZ_TARGET(receivers) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "remote/net/frames.h"
-#include "remote/trace/describe.h"
+#include "wire/net/frames.h"
+#include "wire/trace/describe.h"
 #include "target.h"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "remote/trace/format.h"
-#include "remote/trace/trace_stats.h"
+#include "wire/trace/format.h"
+#include "wire/trace/trace_stats.h"
 #include "target.h"
 
 FUZZ_TARGET(remote_trace) {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "exec/batch/run_journal.h"
+#include "act/batch/run_journal.h"
 #include "target.h"
 
 namespace {

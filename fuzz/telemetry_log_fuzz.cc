@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "target.h"
-#include "telemetry/log.h"
-#include "telemetry/physics.h"
+#include "hw/telemetry/log.h"
+#include "hw/telemetry/physics.h"
 
 FUZZ_TARGET(telemetry_log) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

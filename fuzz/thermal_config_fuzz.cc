@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/thermal/config.h"
+#include "heat/config.h"
 #include "target.h"
 
 FUZZ_TARGET(thermal_config) {

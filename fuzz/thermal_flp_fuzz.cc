@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/thermal/flp.h"
-#include "model/thermal/steady.h"
+#include "heat/flp.h"
+#include "heat/steady.h"
 #include "target.h"
 
 FUZZ_TARGET(thermal_flp) {

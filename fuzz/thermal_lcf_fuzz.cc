@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/thermal/lcf.h"
+#include "heat/lcf.h"
 #include "target.h"
 
 FUZZ_TARGET(thermal_lcf) {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/thermal/ptrace.h"
+#include "heat/ptrace.h"
 #include "target.h"
 
 FUZZ_TARGET(thermal_ptrace) {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/thermal/outputs.h"
+#include "heat/outputs.h"
 #include "target.h"
 
 FUZZ_TARGET(thermal_results) {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "actuate/worker_command.h"
-#include "actuate/workers_state.h"
+#include "act/worker_command.h"
+#include "act/workers_state.h"
 #include "base/check.h"
 #include "node/mps_workers.h"
 #include "target.h"

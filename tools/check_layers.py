@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Fails when a source file includes a module that its own module does not declare, when the layer
-graph has a cycle, or when a source file belongs to no module.
+"""Fails when a source file includes a module that its own module does not declare (nothing is
+inherited), when a declared edge is used by nobody, when the layer graph has a cycle or leaves its
+product, or when a source file belongs to no module.
 
-usage: check_layers.py SRC LAYERS_FILE
-LAYERS_FILE: lines "module: dependency dependency", written by CMake.
+usage: check_layers.py ROOT LAYERS_FILE
+LAYERS_FILE: lines "module: dependency ... | dependency of its tests ...", written by CMake.
 """
 import pathlib
 import re
@@ -11,23 +12,46 @@ import sys
 
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+/[^">]+)[">]')
 SOURCES = (".h", ".cc", ".cu")
+PRODUCTS = ("node", "cuda", "lab")
+# What stands in a module's folder for its tests alone.
+FOR_TESTS = re.compile(r"_test\.cc$|/test_[^/]*$|/fake[^/]*/|"
+                       r"(_fixture|/random_\w+|/reference_\w+)\.h$")
 
 
 def read_layers(path):
-    lines = [line.split(":") for line in open(path) if line.strip()]
-    return {name: dependencies.split() for name, dependencies in lines}
+    """{module: [dependencies]}."""
+    return {name: edges for name, (edges, _) in read_all_layers(path).items()}
 
 
-def reachable(layers, name, trail=()):
-    """Every module that `name` may use: its dependencies and what those may use."""
-    if name in trail:
-        sys.exit(f"cycle: {' -> '.join([*trail, name])}")
-    found = set(layers[name])
-    for dependency in layers[name]:
-        if dependency not in layers:
-            sys.exit(f"{name} depends on {dependency}, which is no module")
-        found |= reachable(layers, dependency, (*trail, name))
-    return found
+def read_all_layers(path):
+    """{module: ([dependencies], [further ones of its tests])}."""
+    rows = [line.split(":") for line in open(path) if line.strip()]
+    return {name: tuple(part.split() for part in (edges + "|").split("|")[:2])
+            for name, edges in rows}
+
+
+def product_of(root, name):
+    found = [product for product in PRODUCTS if (root / product / name).is_dir()]
+    return found[0] if len(found) == 1 else sys.exit(f"{name}: a folder in {found or 'no product'}")
+
+
+def graph_errors(root, layers):
+    """Cycles, edges to what is no module, and edges of node/ into the other products."""
+    products = {name: product_of(root, name) for name in layers}
+
+    def walk(name, trail):
+        if name in trail:
+            sys.exit(f"cycle: {' -> '.join([*trail, name])}")
+        for dependency in layers[name][0]:
+            if dependency not in layers:
+                sys.exit(f"{name} depends on {dependency}, which is no module")
+            walk(dependency, (*trail, name))
+
+    for name, (edges, of_tests) in sorted(layers.items()):
+        walk(name, ())
+        for other in edges + of_tests:
+            if products[other] not in ("node", products[name]):
+                yield f"{name}: {products[name]}/ may not look into {products[other]}/ ({other})"
 
 
 def module_of(path, layers):
@@ -37,35 +61,48 @@ def module_of(path, layers):
     return next((name for name in names if name in layers), None)
 
 
-def check(src, layers):
+def check(root, layers):
     """(number of includes between modules, list of complaints)."""
-    allowed = {name: reachable(layers, name) | {name} for name in layers}
     folders = {name.split("/")[0] for name in layers}
-    errors, count = [], 0
-    for path in sorted(pathlib.Path(src).rglob("*")):
+    errors, count = list(graph_errors(root, layers)), 0
+    used = {name: (set(), set()) for name in layers}
+    paths = [path for product in PRODUCTS for path in sorted((root / product).rglob("*"))]
+    for path in paths:
         if path.suffix not in SOURCES:
             continue
-        owner = module_of(str(path.relative_to(src)), layers)
+        owner = module_of(str(path.relative_to(root).relative_to(path.relative_to(root).parts[0])),
+                          layers)
         if owner is None:
             errors.append(f"{path}: in no module; add its folder to CMakeLists.txt")
             continue
-        for number, line in enumerate(open(path), 1):
+        edges, of_tests = layers[owner]
+        tested = bool(FOR_TESTS.search(str(path)))
+        for number, line in enumerate(open(path, encoding="utf-8"), 1):
             match = INCLUDE.match(line)
             if not match or match[1].split("/")[0] not in folders:
                 continue
             target = module_of(match[1], layers)
             count += 1
-            if target not in allowed[owner]:
+            if target == owner:
+                continue
+            if target not in edges + (of_tests if tested else []):
                 errors.append(f"{path}:{number}: {owner} may not include {target or match[1]}")
+            used[owner][tested].add(target)
+    for name, (edges, of_tests) in sorted(layers.items()):
+        errors += [f"{name}: declares {edge}, which it does not include"
+                   for edge in edges if edge not in used[name][False]]
+        errors += [f"{name}: its tests declare {edge}, which they do not include"
+                   for edge in of_tests if edge not in used[name][True] or edge in edges]
     return count, errors
 
 
-def main(src, layers_file):
-    layers = read_layers(layers_file)
-    count, errors = check(src, layers)
+def main(root, layers_file):
+    layers = read_all_layers(layers_file)
+    count, errors = check(pathlib.Path(root), layers)
     for error in errors:
         print(error)
-    print(f"{len(layers)} modules, {count} includes checked, {len(errors)} wrong")
+    edges = sum(len(edges) for edges, _ in layers.values())
+    print(f"{len(layers)} modules, {edges} edges, {count} includes checked, {len(errors)} wrong")
     return bool(errors)
 
 

@@ -7,7 +7,8 @@ TESTS_FILE: one registered source per line, written by CMake.
 import pathlib
 import sys
 
-PATTERNS = ("src/**/*_test.cc", "apps/**/*_test.cc", "tests/**/*_test.cc", "tests/**/*_test.py",
+PATTERNS = (*(f"{folder}/**/*_test.cc" for folder in ("node", "cuda", "lab", "apps")),
+            "tests/**/*_test.cc", "tests/**/*_test.py",
             "bench/**/*.cc", "fuzz/**/*_fuzz.cc")
 
 

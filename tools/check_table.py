@@ -2,8 +2,7 @@
 """Fails when the module table of ARCHITECTURE.md differs from the one CMake wrote.
 
 A row is "| module[, module] | may include | ...". Rows stand between <!-- modules --> and
-<!-- /modules -->; modules that do not exist yet stand between <!-- planned --> and
-<!-- /planned --> and move up when their first code lands.
+<!-- /modules -->.
 
 usage: check_table.py ARCHITECTURE_MD LAYERS_FILE
 """
@@ -24,14 +23,12 @@ def read_table(text, name):
             for module in modules.split(",")}
 
 
-def differences(written, planned, declared):
+def differences(written, declared):
     for name in sorted(written.keys() | declared.keys()):
         if name not in written:
             yield f"{name}: a module without a row in the table"
         elif name not in declared:
             yield f"{name}: a row in the table without a module"
-        elif name in planned:
-            yield f"{name}: exists, so it is no longer planned"
         elif sorted(written[name]) != sorted(declared[name]):
             yield f"{name}: the table says {written[name]}, CMake says {declared[name]}"
 
@@ -39,7 +36,7 @@ def differences(written, planned, declared):
 def main(document, layers_file):
     text = open(document).read()
     written, declared = read_table(text, "modules"), read_layers(layers_file)
-    errors = list(differences(written, read_table(text, "planned"), declared))
+    errors = list(differences(written, declared))
     for error in errors:
         print(error)
     print(f"{len(written)} rows, {len(declared)} modules, {len(errors)} differences")

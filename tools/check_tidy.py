@@ -11,11 +11,12 @@ import sys
 
 COLUMNS, FUNCTION_LINES, FILE_LINES, README_LINES = 100, 70, 1000, 30
 SKIPPED = re.compile(r"^(build|\.git|\.cache)(/|$)")
+PRODUCTS = ("node", "cuda", "lab")
 CODE = {".cc", ".h", ".cu", ".py"}
 CPP = {".cc", ".h", ".cu"}
 TEXT = CODE | {".md", ".cmake", ".txt", ".json", ".yaml", ".yml", ".sh", ".csv", ""}
-DECISION_MODULES = re.compile(r"^src/(hw|profile|model|plan|planners|verify|sim)/")
-VENDOR_FOLDERS = re.compile(r"^(src/(drivers|remote)|tests/remote)/")
+DECISION_MODULES = re.compile(r"^node/(hw|profile|model|plan|planners|verify|sim)/")
+VENDOR_FOLDERS = re.compile(r"^(node/drivers|cuda|tests/remote)/")
 
 # (pattern, where it applies, what to do instead). Split words are not found in this file itself.
 BANNED = [
@@ -29,11 +30,11 @@ VENDOR = re.compile(r'#\s*include\s*[<"](nvml|cuda\w*|hip/.*|cupti|rocm_smi/.*)(
 # What compiles a library's templates anew in every source (docs/decisions/0011-builds.md), where it
 # may stand nevertheless, and what to write instead.
 COSTLY = [
-    (re.compile(r"\bfmt::join\(|\bformat_to\(std"), "src/base/append.",
+    (re.compile(r"\bfmt::join\(|\bformat_to\(std"), "node/base/append.",
      "base/append.h has joined and append"),
-    (re.compile(r"#include <Eigen/(?!Core>)"), "src/numeric/", "numeric/dense.h decomposes"),
+    (re.compile(r"#include <Eigen/(?!Core>)"), "node/base/numeric/", "numeric/dense.h decomposes"),
 ]
-COSTLY_ELSEWHERE = re.compile(r"^(src|apps)/(?!.*(_test\.cc|_fixture\.h)$)")
+COSTLY_ELSEWHERE = re.compile(r"^(node|cuda|lab|apps)/(?!.*(_test\.cc|_fixture\.h)$)")
 UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")
 
 
@@ -87,9 +88,10 @@ def check_unordered(name, path, lines):
 def check_own_header(name, path, lines):
     """A source includes its header first: so compiling it shows that the header compiles alone."""
     header = path.with_suffix(".h")
-    if path.suffix != ".cc" or not name.startswith("src/") or not header.exists():
+    product, _, within = name.partition("/")
+    if path.suffix != ".cc" or product not in PRODUCTS or not header.exists():
         return
-    own = str(pathlib.PurePath(name).relative_to("src").with_suffix(".h"))
+    own = str(pathlib.PurePath(within).with_suffix(".h"))
     first = next((line for line in lines if line.startswith("#include")), "")
     if first != f'#include "{own}"':
         yield f'{name}: its first #include is to be "{own}", which shows that it compiles alone'
@@ -127,7 +129,8 @@ def check_types(root, names):
 
 
 def check_readmes(root):
-    for cmake in sorted(pathlib.Path(root, "src").rglob("CMakeLists.txt")):
+    folders = [pathlib.Path(root, product) for product in PRODUCTS]
+    for cmake in sorted(path for folder in folders for path in folder.rglob("CMakeLists.txt")):
         readme = cmake.with_name("README.md")
         name = readme.relative_to(root)
         if not readme.exists():
@@ -145,7 +148,7 @@ def main(root):
         errors += check_unordered(name, path, lines)
         errors += check_own_header(name, path, lines)
     errors += check_functions(root, [name for name in names if pathlib.Path(name).suffix in CPP])
-    sources = [name for name in names if re.match(r"(src|apps)/.*\.(cc|h)$", name)]
+    sources = [name for name in names if re.match(r"(node|cuda|lab|apps)/.*\.(cc|h)$", name)]
     errors += check_types(root, [name for name in sources if not name.endswith("_test.cc")])
     errors += check_readmes(root)
     for error in errors:

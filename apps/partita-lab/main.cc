@@ -1,9 +1,9 @@
 // partita-lab: the research tools, which no node needs. `partita lab ...` and the names of its
 // commands lead here.
 #include "lab_commands.h"
-#include "model/floorplan/session_forms.h"
+#include "heat/floorplan/session_forms.h"
 #include "program.h"
-#include "sim/dtm/dtm_forms.h"
+#include "heat/dtm/dtm_forms.h"
 
 namespace partita::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "actuate/gateway_state.h"
+#include "act/gateway_state.h"
 #include "commands.h"
 #include "control/memory.h"
 #include "control/settings.h"
@@ -16,7 +16,7 @@
 #include "forms/document_kinds.h"
 #include "history/event.h"
 #include "model/energy/energy_forms.h"
-#include "notify/notice.h"
+#include "control/notify/notice.h"
 #include "program.h"
 #include "serve/load/load_report.h"
 #include "server/server.h"

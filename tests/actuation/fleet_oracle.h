@@ -1,5 +1,5 @@
 // The safety rules of actuation, kept by a witness that sees every call at the doors of the program
-// under test and shares nothing with src/actuate but the forms of its files:
+// under test and shares nothing with node/act but the forms of its files:
 // - what the plan keeps, what the plan has nothing to do with and what others made and nobody asked
 //   to remove is never destroyed; nor is what a process held when the program last looked;
 // - nothing is created or destroyed outside a transaction of the journal; whatever the program made
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "actuate/change.h"
+#include "act/change.h"
 #include "drivers/sim/machine.h"
 
 namespace partita::actuation_tests {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "actuate/apply.h"
-#include "actuate/workers.h"
+#include "act/apply.h"
+#include "act/workers.h"
 #include "base/check.h"
 #include "base/rng.h"
 #include "drivers/sim/shared_machine.h"

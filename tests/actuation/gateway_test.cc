@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "actuate/gateway_state.h"
+#include "act/gateway_state.h"
 #include "base/processes.h"
 #include "base/test_rounds.h"
 #include "world.h"

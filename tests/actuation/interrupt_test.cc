@@ -3,7 +3,7 @@
 // gone on with or rolled back. And the runner on a simulated clock against the one on the doors'.
 #include <gtest/gtest.h>
 
-#include "actuate/node_run.h"
+#include "act/node_run.h"
 #include "world.h"
 
 namespace partita::actuation_tests {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "actuate/apply.h"
+#include "act/apply.h"
 #include "base/rng.h"
 #include "drivers/sim/shared_machine.h"
 #include "drivers/sim/sim_driver.h"

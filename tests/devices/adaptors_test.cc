@@ -1,4 +1,4 @@
-// The adaptors of src/device around the simulated driver.
+// The adaptors of node/device around the simulated driver.
 #include "device/adaptors.h"
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include "base/error_code.h"
 #include "device/node_forms.h"
 #include "drivers/sim/sim_driver.h"
-#include "telemetry/log.h"
+#include "hw/telemetry/log.h"
 
 namespace partita::device {
 namespace {

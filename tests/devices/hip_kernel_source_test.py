@@ -36,7 +36,7 @@ ARCHITECTURES = {
 
 
 def source():
-    text = (ROOT / "src/drivers/hip_mask/hip_kernel_source.h").read_text()
+    text = (ROOT / "node/drivers/hip_mask/hip_kernel_source.h").read_text()
     return text[text.index('R"(') + 3:text.index(')";')]
 
 

@@ -3,7 +3,7 @@
 
 #include "device/adaptors.h"
 #include "drivers/sim/sim_driver.h"
-#include "exec/loans/loans.h"
+#include "act/loans/loans.h"
 
 namespace partita::exec {
 namespace {

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <thread>
 
-#include "actuate/power_guard.h"
+#include "act/power_guard.h"
 #include "base/rng.h"
 #include "device/adaptors.h"
 #include "device/conformance.h"

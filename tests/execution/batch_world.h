@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "carry/batch_script.h"
+#include "act/carry/batch_script.h"
 #include "device/adaptors.h"
 #include "drivers/sim/sim_driver.h"
-#include "exec/batch/session.h"
+#include "act/batch/session.h"
 
 namespace partita::execution_tests {
 

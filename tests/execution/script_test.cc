@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "carry/batch_script.h"
+#include "act/carry/batch_script.h"
 #include "hw/catalogue.h"
 #include "verify/judge.h"
 

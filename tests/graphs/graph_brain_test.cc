@@ -1,5 +1,5 @@
 // What GraphBrain decides, kernel by kernel.
-#include "exec/lanes/graph_brain.h"
+#include "lanes/graph_brain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

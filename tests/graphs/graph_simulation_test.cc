@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "exec/lanes/graph_run.h"
+#include "lanes/graph_run.h"
 #include "planners/mask/masks.h"
 #include "sim/graph.h"
 

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
-#include "exec/lanes/graph_run.h"
+#include "lanes/graph_run.h"
 #include "planners/mask/masks.h"
 
 namespace partita::exec {

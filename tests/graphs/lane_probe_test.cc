@@ -1,5 +1,5 @@
 // The probe of lanes: against a device whose times are known, and on threads.
-#include "exec/lanes/lane_probe.h"
+#include "lanes/lane_probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

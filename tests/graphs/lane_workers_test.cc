@@ -1,5 +1,5 @@
 // Workers on lanes: kernels of each in order and on their masks, whatever the others do.
-#include "exec/lanes/lane_workers.h"
+#include "lanes/lane_workers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

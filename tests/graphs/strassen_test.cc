@@ -3,8 +3,8 @@
 
 #include "base/test_rounds.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
-#include "examples/strassen.h"
-#include "exec/lanes/graph_run.h"
+#include "lanes/examples/strassen.h"
+#include "lanes/graph_run.h"
 #include "planners/mask/masks.h"
 
 namespace partita {

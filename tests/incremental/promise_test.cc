@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "actuate/change.h"
+#include "act/change.h"
 #include "base/test_rounds.h"
 #include "oracle.h"
 #include "planners/serving/exact.h"

@@ -1,6 +1,6 @@
 """The alert rules of the package: Prometheus' own checker takes them, and its simulator of series
 says that they fire when they should and not otherwise. That they name metrics which the agent has
-and sections which the runbook has is looked at in src/api/metrics_test.cc."""
+and sections which the runbook has is looked at in node/api/metrics_test.cc."""
 
 import pathlib
 import shutil

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "remote/image/layout.h"
-#include "remote/net/channel.h"
-#include "remote/server/fake_backend.h"
-#include "remote/server/session.h"
+#include "image/layout.h"
+#include "wire/net/channel.h"
+#include "server/fake_backend.h"
+#include "server/session.h"
 
 namespace partita::remote::test {
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/source_text.h"
-#include "remote/cpu/cpu_backend.h"
+#include "server/cpu/cpu_backend.h"
 #include "tests/remote/shim_harness.h"
 
 namespace partita::remote::test {

@@ -175,7 +175,7 @@ class Serve(unittest.TestCase):
         self.assertEqual(program.wait(PATIENCE), 0, program.stderr.read())
 
     def test_the_back_end_on_a_driver(self):
-        driver = pathlib.Path(PARTITA).parent / "src/remote/cuda/libremote_cuda_sim.so"
+        driver = pathlib.Path(PARTITA).parent / "cuda/server/cuda/libremote_cuda_sim.so"
         if not driver.exists():
             self.skipTest("the simulated libcuda is not built here")
         self.start("--backend", "cuda", "--library", str(driver))

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "remote/image/fatbin_writer.h"
+#include "image/fatbin_writer.h"
 #include "tests/remote/host_backend.h"
 
 namespace partita::remote::test {

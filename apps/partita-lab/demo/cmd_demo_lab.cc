@@ -14,8 +14,8 @@
 #include "heat/thermal_flags.h"
 #include "kernels/kernel_report.h"
 #include "lab_commands.h"
-#include "model/thermal/steady.h"
-#include "raster/heat_map.h"
+#include "heat/steady.h"
+#include "heat/raster/heat_map.h"
 
 namespace partita::cli {
 namespace {

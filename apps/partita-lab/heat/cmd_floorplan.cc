@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "base/table.h"
-#include "decide/infrared.h"
+#include "heat/floorplan/infrared.h"
 #include "decide/input.h"
 #include "flags.h"
 #include "heat/thermal_flags.h"
 #include "lab_commands.h"
-#include "model/floorplan/simulate.h"
-#include "model/thermal/flp.h"
-#include "raster/heat_map.h"
+#include "heat/floorplan/simulate.h"
+#include "heat/flp.h"
+#include "heat/raster/heat_map.h"
 
 namespace partita::cli {
 namespace {

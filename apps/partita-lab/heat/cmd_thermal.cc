@@ -9,8 +9,8 @@
 #include "flags.h"
 #include "heat/thermal_flags.h"
 #include "lab_commands.h"
-#include "model/thermal/steady.h"
-#include "raster/read.h"
+#include "heat/steady.h"
+#include "heat/raster/read.h"
 
 namespace partita::cli {
 namespace {

@@ -11,9 +11,9 @@
 #include "decide/input.h"
 #include "flags.h"
 #include "heat/thermal_flags.h"
-#include "model/thermal/compare.h"
-#include "model/thermal/flp.h"
-#include "model/thermal/text_lines.h"
+#include "heat/compare.h"
+#include "heat/flp.h"
+#include "heat/text_lines.h"
 
 namespace partita::cli {
 namespace {
@@ -112,12 +112,12 @@ Result<ComparisonAnswer> compare_traces(const ComparisonFlags& flags, const std:
 }
 
 // Of --grid, else a square.
-Result<decide::GridSize> size_of_maps(const ComparisonFlags& flags, std::size_t cells) {
-  decide::GridSize size;
+Result<thermal::GridSize> size_of_maps(const ComparisonFlags& flags, std::size_t cells) {
+  thermal::GridSize size;
   if (flags.grid.empty()) {
     size.rows = size.cols = static_cast<int>(std::lround(std::sqrt(static_cast<double>(cells))));
   } else {
-    const Result<decide::GridSize> given = decide::parse_grid_size("--grid", flags.grid);
+    const Result<thermal::GridSize> given = thermal::parse_grid_size("--grid", flags.grid);
     if (!given) return failed(given.error());
     size = *given;
   }
@@ -127,9 +127,9 @@ Result<decide::GridSize> size_of_maps(const ComparisonFlags& flags, std::size_t 
 }
 
 Result<thermal::CellSize> cell_size(Context& context, const ComparisonFlags& flags,
-                                    const decide::GridSize& size) {
+                                    const thermal::GridSize& size) {
   if (flags.flp.empty()) return thermal::CellSize{};
-  const auto text = decide::read_input(context.files, "--flp", flags.flp);
+  const auto text = read_input(context.files, "--flp", flags.flp);
   if (!text) return failed(text.error());
   const auto plan = thermal::read_flp(flags.flp, *text);
   if (!plan) return failed(plan.error());
@@ -148,7 +148,7 @@ Result<ComparisonAnswer> compare_grids(Context& context, const ComparisonFlags& 
         flags.result,
         fmt::format("{} layers of {} cells; {} has {} of {}", ours->layers.size(), cells,
                     flags.reference, theirs->layers.size(), theirs->layers.front().size()));
-  const Result<decide::GridSize> size = size_of_maps(flags, cells);
+  const Result<thermal::GridSize> size = size_of_maps(flags, cells);
   if (!size) return failed(size.error());
   const Result<thermal::CellSize> cell = cell_size(context, flags, *size);
   if (!cell) return failed(cell.error());
@@ -244,9 +244,9 @@ std::string comparison_json(const ComparisonAnswer& answer) {
 }
 
 Result<Exit> run_comparison(Context& context, const ComparisonFlags& flags) {
-  const auto result = decide::read_input(context.files, "RESULT", flags.result);
+  const auto result = read_input(context.files, "RESULT", flags.result);
   if (!result) return failed(result.error());
-  const auto reference = decide::read_input(context.files, "REFERENCE", flags.reference);
+  const auto reference = read_input(context.files, "REFERENCE", flags.reference);
   if (!reference) return failed(reference.error());
   const Result<ResultKind> kind = kind_of(flags.result, *result);
   if (!kind) return failed(kind.error());

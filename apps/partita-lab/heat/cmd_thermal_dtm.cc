@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/table.h"
-#include "decide/dtm_study.h"
+#include "heat/dtm/dtm_study.h"
 #include "flags.h"
 #include "heat/thermal_flags.h"
 
@@ -12,7 +12,7 @@ namespace partita::cli {
 namespace {
 
 struct DtmFlags {
-  decide::DtmNames names;
+  dtm::DtmNames names;
   std::string caps_of = "rise";
   double idle_share = 40, memory = 10, power_error = 0;
   bool histogram = false;
@@ -107,13 +107,13 @@ Result<Exit> run_thermal_dtm(Context& context, DtmFlags flags) {
   flags.names.memory_share = flags.memory / 100;
   flags.names.power_error = flags.power_error / 100;
   if (flags.output.format == "svg") {
-    const auto picture = decide::dtm_picture(context.files, flags.names);
+    const auto picture = dtm::dtm_picture(context.files, flags.names);
     if (!picture) return failed(picture.error());
     if (auto written = deliver(context, flags.output, *picture); !written)
       return failed(written.error());
     return Exit::done;
   }
-  const auto study = decide::dtm_study(context.files, flags.names);
+  const auto study = dtm::dtm_study(context.files, flags.names);
   if (!study) return failed(study.error());
   const std::string content =
       flags.output.format == "json" ? dtm::dtm_json(*study) : dtm_text(*study, flags.histogram);

@@ -11,8 +11,8 @@
 #include "flags.h"
 #include "forms/time_plot.h"
 #include "heat/thermal_flags.h"
-#include "model/thermal/forecast.h"
-#include "telemetry/log.h"
+#include "heat/forecast.h"
+#include "hw/telemetry/log.h"
 
 namespace partita::cli {
 namespace {
@@ -154,7 +154,7 @@ std::string forecast_svg(const ForecastAnswer& a) {
 }
 
 Result<Exit> run_forecast(Context& context, const ForecastFlags& flags) {
-  const auto text = decide::read_input(context.files, "--telemetry", flags.telemetry);
+  const auto text = read_input(context.files, "--telemetry", flags.telemetry);
   if (!text) return failed(text.error());
   const Result<telemetry::Log> log = telemetry::read_log(*text, flags.telemetry);
   if (!log) return failed(log.error());

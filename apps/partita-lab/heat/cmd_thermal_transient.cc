@@ -9,8 +9,8 @@
 #include "flags.h"
 #include "forms/time_plot.h"
 #include "heat/thermal_flags.h"
-#include "model/thermal/rom.h"
-#include "model/thermal/transient.h"
+#include "heat/rom.h"
+#include "heat/transient.h"
 
 namespace partita::cli {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 constexpr double kMostStepNodes = 2e11;  // of an integration: hours, not days
 
 struct TransientFlags {
-  decide::ThermalNames names;
+  thermal::ThermalNames names;
   std::string method = "rom", ttrace;
   double interval = 0, tolerance = 0;
   int steps = 4;
@@ -34,8 +34,8 @@ struct TransientAnswer {
   std::vector<std::vector<double>> rows;  // kelvin
 };
 
-Result<TransientAnswer> by_rom(const TransientFlags& flags, const decide::ThermalChip& chip,
-                               const decide::ThermalPower& power, TransientAnswer answer,
+Result<TransientAnswer> by_rom(const TransientFlags& flags, const thermal::ThermalChip& chip,
+                               const thermal::ThermalPower& power, TransientAnswer answer,
                                const std::vector<double>& start) {
   thermal::ReduceOptions options;
   options.initial = start;
@@ -52,8 +52,9 @@ Result<TransientAnswer> by_rom(const TransientFlags& flags, const decide::Therma
   return answer;
 }
 
-Result<TransientAnswer> by_integration(const TransientFlags& flags, const decide::ThermalChip& chip,
-                                       const decide::ThermalPower& power, TransientAnswer answer,
+Result<TransientAnswer> by_integration(const TransientFlags& flags,
+                                       const thermal::ThermalChip& chip,
+                                       const thermal::ThermalPower& power, TransientAnswer answer,
                                        const std::vector<double>& start) {
   const thermal::IntegratorOptions options{10, flags.steps};
   const double work = static_cast<double>(power.trace.rows.size()) * (options.doublings + 1) *
@@ -73,7 +74,8 @@ Result<TransientAnswer> by_integration(const TransientFlags& flags, const decide
 }
 
 // In the order of the power trace, as HotSpot writes it.
-thermal::TemperatureTrace traced(const TransientAnswer& answer, const decide::ThermalPower& power) {
+thermal::TemperatureTrace traced(const TransientAnswer& answer,
+                                 const thermal::ThermalPower& power) {
   thermal::TemperatureTrace trace;
   trace.names = power.trace.names;
   for (const std::vector<double>& row : answer.rows) {
@@ -102,14 +104,14 @@ BlockSummary summary_of(const TransientAnswer& answer, std::size_t block) {
   return summary;
 }
 
-std::string headline(const TransientAnswer& answer, const decide::ThermalChip& chip) {
+std::string headline(const TransientAnswer& answer, const thermal::ThermalChip& chip) {
   const std::string how = answer.states > 0 ? fmt::format(" of {} states", answer.states) : "";
   return fmt::format("{} samples of {:g} s, {} blocks, {} nodes; {}{}", answer.rows.size(),
                      answer.interval, answer.names.size(), chip.network.nodes(), answer.method,
                      how);
 }
 
-std::string transient_text(const TransientAnswer& answer, const decide::ThermalChip& chip) {
+std::string transient_text(const TransientAnswer& answer, const thermal::ThermalChip& chip) {
   Table table{{"BLOCK", "FIRST K", "LAST K", "MEAN K", "HIGHEST K", "AT s"}, {}};
   for (std::size_t i = 0; i < answer.names.size(); ++i) {
     const BlockSummary s = summary_of(answer, i);
@@ -120,7 +122,7 @@ std::string transient_text(const TransientAnswer& answer, const decide::ThermalC
   return headline(answer, chip) + "\n\n" + to_string(table);
 }
 
-std::string transient_json(const TransientAnswer& answer, const decide::ThermalChip& chip,
+std::string transient_json(const TransientAnswer& answer, const thermal::ThermalChip& chip,
                            bool hotspot) {
   JsonWriter out;
   out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"ThermalTransient\", \"method\": ");
@@ -139,7 +141,7 @@ std::string transient_json(const TransientAnswer& answer, const decide::ThermalC
   return out.raw("}\n").take();
 }
 
-std::string transient_svg(const TransientAnswer& answer, const decide::ThermalChip& chip) {
+std::string transient_svg(const TransientAnswer& answer, const thermal::ThermalChip& chip) {
   forms::TimePlot plot{"Temperatures of blocks", headline(answer, chip), "K", {}, {}, {}};
   for (std::size_t i = 0; i < answer.rows.size(); ++i)
     plot.seconds.push_back(static_cast<double>(i + 1) * answer.interval);
@@ -152,11 +154,11 @@ std::string transient_svg(const TransientAnswer& answer, const decide::ThermalCh
 }
 
 Result<Exit> run_transient(Context& context, const TransientFlags& flags) {
-  const Result<decide::ThermalChip> chip = decide::load_thermal_chip(context.files, flags.names);
+  const Result<thermal::ThermalChip> chip = thermal::load_thermal_chip(context.files, flags.names);
   if (!chip) return failed(chip.error());
-  const auto power = decide::load_thermal_power(context.files, flags.names, chip->chip);
+  const auto power = thermal::load_thermal_power(context.files, flags.names, chip->chip);
   if (!power) return failed(power.error());
-  const auto start = decide::load_thermal_start(context.files, flags.names, *chip);
+  const auto start = thermal::load_thermal_start(context.files, flags.names, *chip);
   if (!start) return failed(start.error());
   note_thermal(context, chip->notes);
   TransientAnswer begun;

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "context.h"
-#include "decide/thermal_inputs.h"
-#include "raster/heat_map.h"
+#include "heat/thermal_inputs.h"
+#include "heat/raster/heat_map.h"
 
 namespace partita::cli {
 
 // --flp, --lcf, --config, --materials, --grid, --set, --hotspot-compat; --power too.
-void add_thermal_flags(CLI::App& command, decide::ThermalNames& names);
+void add_thermal_flags(CLI::App& command, thermal::ThermalNames& names);
 
 // Says what the chip's owner may not have meant.
 void note_thermal(Context& context, const std::vector<std::string>& notes);

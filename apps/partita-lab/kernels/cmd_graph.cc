@@ -4,9 +4,9 @@
 #include <memory>
 #include <thread>
 
-#include "carry/graph_work.h"
+#include "lanes/graph_work.h"
 #include "decide/graph.h"
-#include "examples/strassen.h"
+#include "lanes/examples/strassen.h"
 #include "flags.h"
 #include "forms/graph_forms.h"
 #include "kernels/graph_work.h"

@@ -6,7 +6,7 @@
 #include "base/json_writer.h"
 #include "base/table.h"
 #include "base/terminal.h"
-#include "carry/lane_runs.h"
+#include "lanes/lane_runs.h"
 #include "decide/kernel_policies.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"

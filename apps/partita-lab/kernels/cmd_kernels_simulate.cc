@@ -152,7 +152,7 @@ std::string sweep_json(const Sweep& sweep) {
 // The plan of PLAN, if one is given: it says --workers, --gpu and --atom where the flags do not.
 Result<decide::PlannedUnits> load_planned_units(Context& context, KernelSimulateFlags& flags) {
   if (flags.plan.empty()) return decide::PlannedUnits{};
-  const Result<std::string> text = decide::read_input(context.files, "PLAN", flags.plan);
+  const Result<std::string> text = read_input(context.files, "PLAN", flags.plan);
   if (!text) return failed(text.error());
   const auto stated = forms::parse_kernel_plan(flags.plan, *text);
   if (!stated) return failed(stated.error());

@@ -20,7 +20,7 @@ struct KernelsVerifyFlags {
 };
 
 Result<Exit> run_kernels_verify(Context& context, KernelsVerifyFlags flags) {
-  const Result<std::string> text = decide::read_input(context.files, "PLAN", flags.plan);
+  const Result<std::string> text = read_input(context.files, "PLAN", flags.plan);
   if (!text) return failed(text.error());
   const auto stated = forms::parse_kernel_plan(flags.plan, *text);
   if (!stated) return failed(stated.error());

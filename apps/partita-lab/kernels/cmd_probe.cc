@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "base/table.h"
 #include "base/terminal.h"
-#include "exec/lanes/lane_probe.h"
+#include "lanes/lane_probe.h"
 #include "flags.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/lane_drivers.h"

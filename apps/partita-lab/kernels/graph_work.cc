@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/terminal.h"
-#include "carry/graph_work.h"
+#include "lanes/graph_work.h"
 #include "decide/graph.h"
-#include "examples/strassen.h"
+#include "lanes/examples/strassen.h"
 #include "kernels/lane_drivers.h"
 #include "sim/graph.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "context.h"
-#include "exec/lanes/graph_run.h"
+#include "lanes/graph_run.h"
 #include "hw/topology.h"
 #include "plan/graph.h"
 

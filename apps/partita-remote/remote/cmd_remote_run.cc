@@ -7,9 +7,9 @@
 #include "flags.h"
 #include "places.h"
 #include "remote/launch_program.h"
-#include "remote/net/channel.h"
+#include "wire/net/channel.h"
 #include "remote/remote_commands.h"
-#include "remote/trace/recording_proxy.h"
+#include "wire/trace/recording_proxy.h"
 
 namespace partita::cli {
 namespace {

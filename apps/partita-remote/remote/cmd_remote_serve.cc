@@ -15,9 +15,9 @@
 #include "flags.h"
 #include "hw/topology.h"
 #include "remote/gpu_part_maker.h"
-#include "remote/net/system_net.h"
+#include "wire/net/system_net.h"
 #include "remote/remote_commands.h"
-#include "remote/server/broker.h"
+#include "server/broker.h"
 #include "remote/server_places.h"
 #include "remote/serving_parts.h"
 

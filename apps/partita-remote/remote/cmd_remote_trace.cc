@@ -11,12 +11,12 @@
 #include "base/terminal.h"
 #include "decide/input.h"
 #include "flags.h"
-#include "remote/net/channel.h"
+#include "wire/net/channel.h"
 #include "remote/remote_commands.h"
-#include "remote/trace/describe.h"
-#include "remote/trace/format.h"
-#include "remote/trace/replay.h"
-#include "remote/trace/trace_stats.h"
+#include "wire/trace/describe.h"
+#include "wire/trace/format.h"
+#include "wire/trace/replay.h"
+#include "wire/trace/trace_stats.h"
 
 namespace partita::cli {
 namespace {
@@ -39,7 +39,7 @@ struct LoadedTrace {
 };
 
 Result<std::unique_ptr<LoadedTrace>> load_trace(Context& context, const std::string& file) {
-  auto text = decide::read_input(context.files, "FILE", file);
+  auto text = read_input(context.files, "FILE", file);
   if (!text) return failed(text.error());
   auto loaded = std::make_unique<LoadedTrace>();
   loaded->text = *std::move(text);
@@ -135,7 +135,7 @@ Result<Exit> run_trace_replay(Context& context, const TraceFlags& flags) {
       .token = {}, .shape = flags.shape, .at_recorded_times = flags.pace == "recorded"};
   if (!flags.token_file.empty()) {
     if (auto secret = check_secret_file(flags.token_file); !secret) return failed(secret.error());
-    auto token = decide::read_input(context.files, "--token-file", flags.token_file);
+    auto token = read_input(context.files, "--token-file", flags.token_file);
     if (!token) return failed(token.error());
     options.token = token->substr(0, token->find('\n'));
   }

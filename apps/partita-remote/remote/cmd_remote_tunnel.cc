@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "remote/remote_commands.h"
-#include "remote/tunnel/tunnel.h"
+#include "wire/tunnel/tunnel.h"
 #include "stop_request.h"
 
 namespace partita::cli {

@@ -1,4 +1,4 @@
-// MIG instances for sessions of `remote serve --gpu`: made on loan (exec/loans), of the first of
+// MIG instances for sessions of `remote serve --gpu`: made on loan (act/loans), of the first of
 // these GPUs that has room.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 #include "context.h"
 #include "node/devices.h"
-#include "remote/server/part_maker.h"
+#include "server/part_maker.h"
 
 namespace partita::cli {
 

@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "places.h"
-#include "remote/net/channel.h"
+#include "wire/net/channel.h"
 #include "remote/server_places.h"
 
 namespace partita::cli {

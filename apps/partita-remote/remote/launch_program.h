@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "remote/image/program.h"
+#include "image/program.h"
 
 namespace partita::cli {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/files.h"
-#include "remote/server/server_state.h"
+#include "server/server_state.h"
 
 namespace partita::cli {
 

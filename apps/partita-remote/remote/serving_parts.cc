@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "hw/cpu_units.h"
-#include "remote/cpu/cpu_backend.h"
-#include "remote/cuda/cuda_backend.h"
-#include "remote/server/messages.h"
+#include "server/cpu/cpu_backend.h"
+#include "server/cuda/cuda_backend.h"
+#include "server/messages.h"
 
 namespace partita::cli {
 namespace {

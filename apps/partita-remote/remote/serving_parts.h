@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "remote/mps_shares.h"
-#include "remote/server/worker.h"
+#include "server/worker.h"
 
 namespace partita::cli {
 

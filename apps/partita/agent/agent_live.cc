@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "actuate/change_forms.h"
+#include "act/change_forms.h"
 #include "agent/agent_desk.h"
 #include "agent/agent_notices.h"
 #include "agent/agent_signals.h"

@@ -35,7 +35,7 @@ std::optional<notify::Alarm> alarm_of(control::NoticeKind kind) {
 }  // namespace
 
 Result<std::unique_ptr<AgentNotices>> AgentNotices::read(Files& files, const std::string& path) {
-  const Result<std::string> text = decide::read_input(files, "--config", path);
+  const Result<std::string> text = read_input(files, "--config", path);
   if (!text) return failed(text.error());
   auto receivers = notify::parse_receivers(path, *text);
   if (!receivers) return failed(receivers.error());

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "control/loop.h"
 #include "history/event.h"
-#include "notify/notifier.h"
+#include "control/notify/notifier.h"
 
 namespace partita::cli {
 

@@ -59,7 +59,7 @@ Result<control::WeeksOptions> weeks_options(Context& context, const WeeksFlags& 
                            : !flags.live.device.machine.empty() ? flags.live.device.machine
                                                                 : file->node.machine;
   const Result<std::string> described =
-      node.empty() ? "" : decide::read_input(context.files, "--node", node);
+      node.empty() ? "" : read_input(context.files, "--node", node);
   if (!described) return failed(described.error());
   const auto first = weeks_machine(node, *described, *catalogue);
   if (!first) return failed(first.error());
@@ -67,10 +67,10 @@ Result<control::WeeksOptions> weeks_options(Context& context, const WeeksFlags& 
   if (!world) return failed(world.error());
   auto machine = weeks_machine(node, *described, world->catalogue);  // which stays where it is
   if (!machine) return failed(machine.error());
-  const auto services = decide::read_input(context.files, "--services", file->services);
+  const auto services = read_input(context.files, "--services", file->services);
   if (!services) return failed(services.error());
   const Result<std::string> tasks =
-      flags.tasks.empty() ? "" : decide::read_input(context.files, "--tasks", flags.tasks);
+      flags.tasks.empty() ? "" : read_input(context.files, "--tasks", flags.tasks);
   if (!tasks) return failed(tasks.error());
   return control::WeeksOptions{
       .world = *std::move(world),

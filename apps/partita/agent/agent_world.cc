@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kConfigFlag = "--config";
 
 void beside_it(const std::string& file, std::string& path) {
-  if (!path.empty()) path = decide::beside(file, path);
+  if (!path.empty()) path = beside(file, path);
 }
 
 std::string host_name() {
@@ -27,7 +27,7 @@ std::string host_name() {
 
 Result<control::AgentFile> load_agent_file(Context& context, const std::string& path) {
   if (path.empty()) return control::AgentFile{};
-  const Result<std::string> text = decide::read_input(context.files, kConfigFlag, path);
+  const Result<std::string> text = read_input(context.files, kConfigFlag, path);
   if (!text) return failed(text.error());
   Result<control::AgentFile> file = control::parse_agent_file(path, *text);
   if (!file) return file;

@@ -7,12 +7,12 @@
 #include <optional>
 #include <set>
 
-#include "actuate/apply.h"
-#include "actuate/assignment.h"
-#include "actuate/change_forms.h"
+#include "act/apply.h"
+#include "act/assignment.h"
+#include "act/change_forms.h"
 #include "decide/energy.h"
 #include "decide/serving.h"
-#include "observe/sampler.h"
+#include "device/observe/sampler.h"
 #include "progress.h"
 
 namespace partita::cli {

@@ -7,13 +7,13 @@
 #include "commands.h"
 #include "flags.h"
 #include "node/devices.h"
-#include "observe/sample_text.h"
-#include "observe/sampler.h"
-#include "observe/view.h"
+#include "device/observe/sample_text.h"
+#include "device/observe/sampler.h"
+#include "device/observe/view.h"
 #include "screen.h"
 #include "stop_request.h"
-#include "telemetry/joules.h"
-#include "telemetry/log.h"
+#include "hw/telemetry/joules.h"
+#include "hw/telemetry/log.h"
 
 namespace partita::cli {
 namespace {

@@ -86,7 +86,7 @@ struct PowerVerifyFlags {
 Result<Exit> run_power_verify(Context& context, const PowerVerifyFlags& flags) {
   auto problem = load_power(context, flags.power);
   if (!problem) return failed(problem.error());
-  const auto text = decide::read_input(context.files, "PLAN", flags.plan);
+  const auto text = read_input(context.files, "PLAN", flags.plan);
   if (!text) return failed(text.error());
   const auto plan = forms::parse_power_plan(flags.plan, *text);
   if (!plan) return failed(plan.error());

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "actuate/power_loop.h"
+#include "act/power_loop.h"
 #include "base/append.h"
 #include "base/terminal.h"
 #include "decide/power.h"

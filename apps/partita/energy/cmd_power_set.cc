@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "actuate/power_guard.h"
+#include "act/power_guard.h"
 #include "base/parse_number.h"
 #include "base/split.h"
 #include "energy/power_control.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "actuate/gateway_state.h"
+#include "act/gateway_state.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "commands.h"
@@ -16,7 +16,7 @@
 #include "node/devices.h"
 #include "node/local_verdicts.h"
 #include "node/state_dir.h"
-#include "observe/sampler.h"
+#include "device/observe/sampler.h"
 #include "screen.h"
 #include "stop_request.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "observe/sampler.h"
+#include "device/observe/sampler.h"
 #include "stop_request.h"
 
 namespace partita::cli {

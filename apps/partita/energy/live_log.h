@@ -3,7 +3,7 @@
 
 #include "context.h"
 #include "node/devices.h"
-#include "telemetry/log.h"
+#include "hw/telemetry/log.h"
 
 namespace partita::cli {
 

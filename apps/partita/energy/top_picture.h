@@ -7,8 +7,8 @@
 
 #include "context.h"
 #include "device/node_forms.h"
-#include "observe/view.h"
-#include "telemetry/sample.h"
+#include "device/observe/view.h"
+#include "hw/telemetry/sample.h"
 
 namespace partita::cli {
 

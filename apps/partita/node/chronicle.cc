@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-#include "actuate/change_forms.h"
+#include "act/change_forms.h"
 #include "base/append.h"
 #include "control/host/change_numbers.h"
 #include "control/host/memory_file.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actuate/apply.h"
+#include "act/apply.h"
 #include "context.h"
 #include "history/store/store.h"
 

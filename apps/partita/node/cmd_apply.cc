@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "actuate/apply.h"
-#include "actuate/change_forms.h"
+#include "act/apply.h"
+#include "act/change_forms.h"
 #include "commands.h"
 #include "decide/layout_file.h"
 #include "decide/reasons.h"

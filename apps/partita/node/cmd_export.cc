@@ -47,7 +47,7 @@ Result<interop::Geometry> load_geometry(Context& context, const std::string& pat
 
 Result<interop::Geometry> load_node(Context& context, const std::string& path,
                                     const hw::Catalogue& catalogue) {
-  const auto document = decide::read_document(context.files, "--node", path);
+  const auto document = read_document(context.files, "--node", path);
   if (!document) return failed(document.error());
   const Node* kind = document->root.find("kind");
   if (!kind || kind->text != "NodeState")
@@ -102,7 +102,7 @@ Result<std::string> slurm(Context& context, const ExportFlags& flags, const Sour
   options.part = kParts.at(flags.part);
   if (!flags.minors.empty()) {
     const Result<std::string> text =
-        decide::read_input(context.files, "--mig-minors", flags.minors);
+        read_input(context.files, "--mig-minors", flags.minors);
     if (!text) return failed(text.error());
     Result<interop::MigMinors> minors = interop::parse_mig_minors(flags.minors, *text);
     if (!minors) return failed(minors.error());

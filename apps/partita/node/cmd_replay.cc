@@ -91,7 +91,7 @@ Result<std::string> draft(const device::NodeState& state, const std::vector<Boar
 
 Result<std::string> content_of(Context& context, const ReplayFlags& flags,
                                const hw::Catalogue& catalogue) {
-  const Result<std::string> text = decide::read_input(context.files, "FILE", flags.file);
+  const Result<std::string> text = read_input(context.files, "FILE", flags.file);
   if (!text) return failed(text.error());
   const auto recorded = device::replay(flags.file, *text);
   if (!recorded) return failed(recorded.error());

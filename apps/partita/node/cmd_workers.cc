@@ -8,9 +8,9 @@
 #include <set>
 #include <tuple>
 
-#include "actuate/apply.h"
-#include "actuate/gateway_state.h"
-#include "actuate/workers.h"
+#include "act/apply.h"
+#include "act/gateway_state.h"
+#include "act/workers.h"
 #include "base/table.h"
 #include "commands.h"
 #include "decide/input.h"
@@ -298,7 +298,7 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
   Result<std::vector<ShareRule>> rules = share_rules(flags.mps);
   if (!rules) return failed(rules.error());
   if (flags.once) {  // nobody would wait for what is wrong with it
-    const auto text = decide::read_input(context.files, "--assignment", paths.assignment);
+    const auto text = read_input(context.files, "--assignment", paths.assignment);
     if (!text) return failed(text.error());
     const auto assignment = actuate::parse_assignment(paths.assignment, *text);
     if (!assignment) return failed(assignment.error());

@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "actuate/apply.h"
-#include "actuate/assignment.h"
+#include "act/apply.h"
+#include "act/assignment.h"
 #include "decide/input.h"
 #include "drivers/amd_smi/amd_smi_driver.h"
 #include "drivers/nvml_mig/nvml_driver.h"
@@ -29,7 +29,7 @@ Description description_of(const DeviceFlags& flags) {
 Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
   const auto& [path, named_by] = description_of(flags);
   const Result<std::string> text =
-      path.empty() ? "" : decide::read_input(context.files, named_by, path);
+      path.empty() ? "" : read_input(context.files, named_by, path);
   if (!text) return failed(text.error());
   auto machine =
       path.empty() ? drivers::sim::open_machine(path, context.clock, *opened.catalogue)

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/processes.h"
-#include "exec/loans/loans.h"
+#include "act/loans/loans.h"
 #include "node/devices.h"
 
 namespace partita::cli {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actuate/workers.h"
+#include "act/workers.h"
 #include "context.h"
 #include "drivers/mps/daemon.h"
 

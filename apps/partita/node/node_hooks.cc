@@ -15,7 +15,7 @@ void add_hooks(CLI::App& command, std::string& file) { flag(command, "--hooks", 
 
 Result<HookSettings> read_hooks(Context& context, const std::string& file) {
   if (file.empty()) return HookSettings{};
-  const Result<std::string> text = decide::read_input(context.files, "--hooks", file);
+  const Result<std::string> text = read_input(context.files, "--hooks", file);
   if (!text) return failed(text.error());
   auto settings = control::parse_agent_file(file, *text);
   if (!settings) return failed(settings.error());

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actuate/hooks.h"
+#include "act/hooks.h"
 #include "context.h"
 #include "history/event.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "actuate/change.h"
+#include "act/change.h"
 #include "device/node_forms.h"
 #include "hw/catalogue.h"
 

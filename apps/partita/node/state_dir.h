@@ -40,7 +40,7 @@ Result<FileLock> lock_gpus(Context& context, const OpenDriver& open, const std::
 // The locks of all GPUs, and that of the node itself: one change of its layout at a time.
 Result<FileLock> lock_node(Context& context, const OpenDriver& open, const device::NodeState& node);
 
-// The log of instances that are lent on this node (exec/loans), beside that lock; empty where the
+// The log of instances that are lent on this node (act/loans), beside that lock; empty where the
 // node needs none.
 std::string loan_log(const OpenDriver& open, const device::NodeState& node);
 

@@ -55,7 +55,7 @@ Result<decide::Compared> side_of(Context& context, const DiffFlags& flags, const
   const auto number = parse_number<long>(word);
   if (number && *number > 0 && !context.files.exists(word))
     return side_of_change(context, flags, *number, *catalogue);
-  const auto text = decide::read_input(context.files, flag, word);
+  const auto text = read_input(context.files, flag, word);
   if (!text) return failed(text.error());
   return decide::read_side(word, *text, *catalogue);
 }

@@ -12,7 +12,7 @@
 #include "flags.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
-#include "serve/door/listener.h"
+#include "base/door/listener.h"
 #include "serve/front/front.h"
 #include "serve/front/tokens.h"
 #include "serve/grpc/grpc_front.h"
@@ -42,7 +42,7 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
   options.access_log.file = flags.access_log;
   if (flags.tokens.empty()) return options;
   if (auto secret = check_secret_file(flags.tokens); !secret) return failed(secret.error());
-  const Result<std::string> text = decide::read_input(context.files, "--tokens", flags.tokens);
+  const Result<std::string> text = read_input(context.files, "--tokens", flags.tokens);
   if (!text) return failed(text.error());
   Result<std::vector<serve::Token>> tokens = serve::parse_tokens(flags.tokens, *text);
   if (!tokens) return failed(tokens.error());

@@ -49,7 +49,7 @@ struct LoadFlags {
 // The services with the traffic that is played, as `simulate` takes it.
 Result<decide::PlayedTraffic> played_services(Context& context, const LoadFlags& flags,
                                               const sim::ServingOptions& options) {
-  const auto text = decide::read_input(context.files, "--services", flags.services);
+  const auto text = read_input(context.files, "--services", flags.services);
   if (!text) return failed(text.error());
   auto services = forms::parse_services(flags.services, *text);
   if (!services) return failed(services.error());
@@ -92,7 +92,7 @@ std::vector<serve::LoadService> load_services(const decide::PlayedTraffic& playe
 Result<std::string> token_of(Context& context, const std::string& file) {
   if (file.empty()) return std::string();
   if (auto secret = check_secret_file(file); !secret) return failed(secret.error());
-  const auto text = decide::read_input(context.files, "--token-file", file);
+  const auto text = read_input(context.files, "--token-file", file);
   if (!text) return failed(text.error());
   std::string token = text->substr(0, text->find_first_of("\r\n"));
   const bool fine =

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "actuate/gateway_state.h"
+#include "act/gateway_state.h"
 #include "base/append.h"
 #include "base/terminal.h"
 #include "flags.h"

@@ -33,7 +33,7 @@ Result<decide::Compared> side_there(const Remote& remote, const std::string& wor
   }
   const auto number = parse_number<long>(word);
   if (!number || *number < 1 || remote.context.files.exists(word)) {
-    const auto text = decide::read_input(remote.context.files, flag, word);
+    const auto text = read_input(remote.context.files, flag, word);
     if (!text) return failed(text.error());
     return decide::read_side(word, *text, catalogue);
   }

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <new>
 
-#include "remote/client/session.h"
+#include "client/session.h"
 
 #ifndef PARTITA_CUDART
 #define PARTITA_CUDART 13

@@ -1,0 +1,190 @@
+#include "client/modules.h"
+
+#include <cstring>
+
+namespace partita::remote::client {
+namespace {
+
+struct Wrapper {
+  std::uint32_t magic = 0, version = 0;
+  const void* data = nullptr;
+  const void* file = nullptr;
+};
+
+// How much of the program's memory an image without a length may take at most.
+constexpr std::uint64_t kMaxMemory = image::kMaxImage;
+
+// The container that begins at `at`, its length taken from its header.
+std::optional<image::Blob> container_at(const void* at) {
+  const image::Blob head(static_cast<const std::byte*>(at), image::kContainerHeader);
+  const auto size = image::container_bytes(head);
+  if (!size || *size > kMaxMemory) return std::nullopt;
+  return image::Blob(static_cast<const std::byte*>(at), *size);
+}
+
+// Behind the last table or section of the ELF file in memory at `at`.
+std::uint64_t elf_length(const std::byte* at) {
+  const image::Blob head(at, 64);
+  const std::uint64_t sections = *image::read_at<std::uint64_t>(head, 40);
+  const std::uint64_t programs = *image::read_at<std::uint64_t>(head, 32);
+  const std::uint64_t many = *image::read_at<std::uint16_t>(head, 60);
+  const std::uint64_t each = *image::read_at<std::uint16_t>(head, 58);
+  const std::uint64_t segments = *image::read_at<std::uint16_t>(head, 56);
+  const std::uint64_t segment = *image::read_at<std::uint16_t>(head, 54);
+  if (sections > kMaxMemory || programs > kMaxMemory) return 0;
+  std::uint64_t end = std::max(sections + many * each, programs + segments * segment);
+  for (std::uint64_t i = 0; i < many; ++i) {
+    const image::Blob section(at + sections + i * each, 64);
+    constexpr std::uint32_t kNoBits = 8;
+    if (*image::read_at<std::uint32_t>(section, 4) == kNoBits) continue;
+    const std::uint64_t offset = *image::read_at<std::uint64_t>(section, 24);
+    const std::uint64_t size = *image::read_at<std::uint64_t>(section, 32);
+    if (offset > kMaxMemory || size > kMaxMemory) return 0;
+    end = std::max(end, offset + size);
+  }
+  return end;
+}
+
+std::vector<std::byte> copy_of(image::Blob blob) { return {blob.begin(), blob.end()}; }
+
+// The bytes of an image in the program's memory, which says itself how long it is.
+std::vector<std::byte> image_in_memory(const void* at) {
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, at, sizeof magic);
+  if (magic == image::kWrapperMagic) {
+    Wrapper wrapper;
+    std::memcpy(&wrapper, at, sizeof wrapper);
+    return wrapper.data == nullptr ? std::vector<std::byte>{} : image_in_memory(wrapper.data);
+  }
+  if (magic == image::kContainerMagic) {
+    const auto container = container_at(at);
+    return container ? copy_of(*container) : std::vector<std::byte>{};
+  }
+  const auto* bytes = static_cast<const std::byte*>(at);
+  constexpr std::uint32_t kElf = 0x464c457f;
+  if (magic == kElf) return copy_of({bytes, elf_length(bytes)});
+  return copy_of({bytes, ::strnlen(static_cast<const char*>(at), kMaxMemory)});
+}
+
+void take_members(Module& module, Result<std::vector<image::Member>> members) {
+  if (members) {
+    module.members = *std::move(members);
+  } else {
+    module.problem = to_string(members.error());
+  }
+}
+
+}  // namespace
+
+void read_members(Module& module) {
+  if (module.is_read) return;
+  module.is_read = true;
+  if (module.source != nullptr) {
+    Wrapper wrapper;
+    std::memcpy(&wrapper, module.source, sizeof wrapper);
+    const auto container = wrapper.magic == image::kWrapperMagic && wrapper.data != nullptr
+                               ? container_at(wrapper.data)
+                               : std::nullopt;
+    if (container) return take_members(module, image::members_of(*container));
+    module.problem = "the program's fat binary is of an unknown form";
+    return;
+  }
+  const image::Blob blob(module.copy);
+  if (image::container_bytes(blob)) return take_members(module, image::members_of(blob));
+  Result<image::Member> bare = image::bare_member(blob);
+  if (bare) {
+    module.members.push_back(*bare);
+  } else {
+    module.problem = to_string(bare.error());
+  }
+}
+
+Status read_layouts(Module& module) {
+  if (module.has_layouts) return kOk;
+  if (module.chosen == nullptr) return kInvalidImage;
+  const Result<std::vector<std::byte>> raw = image::unpacked(*module.chosen);
+  if (!raw) {
+    module.problem = to_string(raw.error());
+    return kInvalidImage;
+  }
+  Result<image::Layouts> layouts =
+      module.chosen->kind == image::MemberKind::elf
+          ? image::cubin_layouts(*raw)
+          : image::ptx_layouts({reinterpret_cast<const char*>(raw->data()), raw->size()});
+  if (!layouts) {
+    module.problem = to_string(layouts.error());
+    return kInvalidImage;
+  }
+  module.layouts = *std::move(layouts);
+  module.has_layouts = true;
+  return kOk;
+}
+
+Module* Modules::add_registered(const void* wrapper) {
+  const std::lock_guard lock(mutex_);
+  modules_.push_back({.source = wrapper, .copy = {}});
+  return &modules_.back();
+}
+
+Module* Modules::add_loaded(const void* source) {
+  std::vector<std::byte> copy = image_in_memory(source);
+  const std::lock_guard lock(mutex_);
+  modules_.push_back({.source = nullptr, .copy = std::move(copy)});
+  return &modules_.back();
+}
+
+Kernel* Modules::add_kernel(Module& module, const void* host, std::string name) {
+  const std::lock_guard lock(mutex_);
+  Kernel*& kernel = module.kernels[name];
+  if (kernel == nullptr) {
+    kernels_.push_back({.module = &module, .name = std::move(name)});
+    kernel = &kernels_.back();
+    known_[kernel] = kernel;
+  }
+  if (host != nullptr) by_host_[host] = kernel;
+  return kernel;
+}
+
+void Modules::add_variable(Module& module, const void* host, const char* name,
+                           std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  variables_[host] = {&module, name, bytes};
+}
+
+void Modules::forget(Module& module) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(by_host_, [&](const auto& entry) { return entry.second->module == &module; });
+  std::erase_if(variables_, [&](const auto& entry) { return entry.second.module == &module; });
+}
+
+Kernel* Modules::kernel_of(const void* host) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_host_.find(host);
+  if (found != by_host_.end()) return found->second;
+  const auto known = known_.find(host);
+  return known == known_.end() ? nullptr : known->second;
+}
+
+std::optional<Variable> Modules::variable_of(const void* host) {
+  const std::lock_guard lock(mutex_);
+  const auto found = variables_.find(host);
+  if (found == variables_.end()) return std::nullopt;
+  return found->second;
+}
+
+Kernel* Modules::kernel_named(Module& module, std::string_view name) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = module.kernels.find(name);
+    if (found != module.kernels.end()) return found->second;
+  }
+  if (module.layouts.find(name) == module.layouts.end()) return nullptr;
+  return add_kernel(module, nullptr, std::string(name));
+}
+
+bool Modules::is_kernel(const void* handle) {
+  const std::lock_guard lock(mutex_);
+  return known_.contains(handle);
+}
+
+}  // namespace partita::remote::client

@@ -1,0 +1,283 @@
+// Modules, kernels and launches of the session. Images are sent when something of them is used
+// first; a launch needs no answer.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "client/session.h"
+#include "image/sha256.h"
+
+namespace partita::remote::client {
+namespace {
+
+// An image smaller than this is sent without asking whether the server has it.
+constexpr std::size_t kSmallImage = 64 * 1024;
+constexpr std::size_t kSmallBlock = 4096;  // of parameters
+constexpr std::int64_t kUsualShared = 48 * 1024;
+
+// Parameters one behind the other as the kernel expects them.
+void pack(const image::Layout& layout, void** parameters, std::byte* block) {
+  std::uint32_t end = 0;
+  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+    const image::Place place = layout.parameters[i];
+    if (place.offset > end) std::memset(block + end, 0, place.offset - end);
+    std::memcpy(block + place.offset, parameters[i], place.size);
+    end = place.offset + place.size;
+  }
+}
+
+Digest digest_of(Bytes bytes) {
+  Digest digest;
+  const auto sum = image::sha256(bytes);
+  std::copy(sum.begin(), sum.end(), digest.bytes);
+  return digest;
+}
+
+}  // namespace
+
+Status Session::send_image(Lock& lock, const Module& module) {
+  const image::Member& member = *module.chosen;
+  const Digest digest = digest_of(member.stored);
+  bool have = false;
+  if (member.stored.size() >= kSmallImage) {
+    const Answer answer = link_->call_held(lock, ModuleHave{.digest = digest}, Cause::module);
+    if (answer.status != kOk) return answer.status;
+    const auto reply = decode<ModuleHave::Reply>(answer.reply);
+    have = reply && reply->have != 0;
+  }
+  if (!have) {
+    const ModulePut put{.digest = digest,
+                        .compression = static_cast<std::uint32_t>(member.compression),
+                        .raw_bytes = member.raw_bytes};
+    if (const Status status = link_->post(lock, put, member.stored); status != kOk) return status;
+  }
+  return link_->post(lock, ModuleLoad{.module = module.handle, .digest = digest});
+}
+
+Status Session::load_locked(Lock& lock, Module& module) {
+  if (module.generation == generation_) return module.status;
+  read_members(module);
+  const bool ptx_only = device_.backend == "cpu";
+  module.chosen = image::choose(module.members, device_.sm(), ptx_only);
+  module.generation = generation_;
+  module.handle = {++next_handle_};
+  module.symbols.clear();
+  if (module.chosen == nullptr) {
+    const std::string what =
+        module.problem.empty()
+            ? "the program has device code for " + image::targets_text(module.members) + " only"
+            : module.problem;
+    const std::string want = ptx_only
+                                 ? "PTX (compile with -gencode arch=compute_XX,code=compute_XX)"
+                                 : "code for compute capability " + std::to_string(device_.sm());
+    std::fprintf(stderr, "partita remote: %s; the server needs %s\n", what.c_str(), want.c_str());
+    return module.status = kNoImageForDevice;
+  }
+  return module.status = send_image(lock, module);
+}
+
+Status Session::load(Module& module) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return status;
+  if (const Status status = load_locked(lock, module); status != kOk) return status;
+  const Status status = read_layouts(module);
+  if (status != kOk) std::fprintf(stderr, "partita remote: %s\n", module.problem.c_str());
+  return status;
+}
+
+Status Session::unload(Module& module) {
+  modules_.forget(module);
+  Lock lock(mutex_);
+  if (link_ == nullptr || left_ || module.generation != generation_ || module.status != kOk)
+    return kOk;
+  module.generation = 0;
+  if (link_->is_lost()) return kLost;
+  return link_->post(lock, ModuleUnload{.module = module.handle});
+}
+
+// The kernel is known at the server, under a handle of this generation.
+Status Session::open_locked(Lock& lock, Kernel& kernel) {
+  Module& module = *kernel.module;
+  if (kernel.generation == generation_ && module.generation == generation_) return kOk;
+  if (const Status status = load_locked(lock, module); status != kOk) return status;
+  if (const Status status = read_layouts(module); status != kOk) {
+    std::fprintf(stderr, "partita remote: %s\n", module.problem.c_str());
+    return status;
+  }
+  const auto found = module.layouts.find(kernel.name);
+  if (found == module.layouts.end()) return kInvalidFunction;
+  kernel.layout = &found->second;
+  kernel.handle = {++next_handle_};
+  kernel.attributes.reset();
+  static_assert(sizeof(image::Place) == 8);
+  const auto* places = reinterpret_cast<const std::byte*>(kernel.layout->parameters.data());
+  const KernelOpen open{.kernel = kernel.handle,
+                        .module = module.handle,
+                        .name = kernel.name,
+                        .layout = {places, kernel.layout->parameters.size() * 8}};
+  const Status status = link_->post(lock, open);
+  if (status == kOk) kernel.generation = generation_;
+  return status;
+}
+
+Got<const image::Layout*> Session::layout_of(Kernel& kernel) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return refused(status);
+  if (const Status status = open_locked(lock, kernel); status != kOk) return refused(status);
+  return kernel.layout;
+}
+
+Got<KernelAttributes::Reply> Session::attributes_of(Kernel& kernel) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return refused(status);
+  if (const Status status = open_locked(lock, kernel); status != kOk) return refused(status);
+  if (!kernel.attributes) {
+    const Answer answer =
+        link_->call_held(lock, KernelAttributes{.kernel = kernel.handle}, Cause::attributes);
+    if (answer.status != kOk) return refused(answer.status);
+    kernel.attributes = decode<KernelAttributes::Reply>(answer.reply);
+    if (!kernel.attributes) return refused(kUnknown);
+  }
+  KernelAttributes::Reply known = *kernel.attributes;
+  if (kernel.dynamic_limit > 0) known.max_dynamic_shared = kernel.dynamic_limit;
+  return known;
+}
+
+Status Session::set_attribute(Kernel& kernel, std::uint32_t attribute, std::int32_t value) {
+  constexpr std::uint32_t kMaxDynamic = 8;
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return status;
+  if (const Status status = open_locked(lock, kernel); status != kOk) return status;
+  if (attribute == kMaxDynamic) {
+    const std::int64_t most = device_.limit(Attribute::shared_per_block_optin, kUsualShared);
+    if (value < 0 || value > most) return kInvalidValue;
+    kernel.dynamic_limit = static_cast<std::uint32_t>(value);
+  }
+  return link_->post(
+      lock, KernelSetAttribute{.kernel = kernel.handle, .attribute = attribute, .value = value});
+}
+
+Got<Block> Session::symbol(Module& module, const std::string& name) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return refused(status);
+  if (const Status status = load_locked(lock, module); status != kOk) return refused(status);
+  const auto found = module.symbols.find(name);
+  if (found != module.symbols.end()) return found->second;
+  const GlobalAddress asked{.module = module.handle, .name = name};
+  const Answer answer = link_->call_held(lock, asked, Cause::symbol);
+  if (answer.status != kOk) return refused(answer.status);
+  const auto reply = decode<GlobalAddress::Reply>(answer.reply);
+  if (!reply) return refused(kUnknown);
+  globals_[reply->address.value] = reply->bytes;
+  return module.symbols[name] = {reply->address.value, reply->bytes};
+}
+
+Got<int> Session::blocks_per_unit(Kernel& kernel, int threads, std::uint64_t dynamic_shared) {
+  const auto attributes = attributes_of(kernel);
+  if (!attributes) return refused(attributes.error());
+  return resident_blocks(device_, *attributes, threads, dynamic_shared);
+}
+
+// What the device could never run is refused at once, as CUDA does.
+Status Session::check_shape(const Kernel& kernel, const LaunchShape& shape) const {
+  const auto within = [&](std::uint64_t value, Attribute limit, std::int64_t usual) {
+    return value > 0 && value <= static_cast<std::uint64_t>(device_.limit(limit, usual));
+  };
+  const auto& [grid, block] = std::pair(shape.grid, shape.block);
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  if (!within(grid.x, Attribute::max_grid_x, 0x7fffffff) ||
+      !within(grid.y, Attribute::max_grid_y, 65535) ||
+      !within(grid.z, Attribute::max_grid_z, 65535) ||
+      !within(block.x, Attribute::max_block_x, 1024) ||
+      !within(block.y, Attribute::max_block_y, 1024) ||
+      !within(block.z, Attribute::max_block_z, 64) ||
+      !within(threads, Attribute::max_threads_per_block, 1024))
+    return kInvalidConfiguration;
+  const std::uint64_t limit = std::max<std::uint64_t>(
+      kernel.dynamic_limit,
+      static_cast<std::uint64_t>(device_.limit(Attribute::shared_per_block, kUsualShared)));
+  if (shape.shared_bytes > limit) return kInvalidValue;
+  if (kernel.attributes && threads > kernel.attributes->max_threads) return kOutOfResources;
+  return kOk;
+}
+
+// A launch without its parameters, everything checked.
+Got<Launch> Session::prepared(Lock& lock, Kernel& kernel, const LaunchShape& shape) {
+  const auto real = resolved(lock, shape.stream);
+  if (!real) return refused(real.error());
+  if (const Status status = open_locked(lock, kernel); status != kOk) return refused(status);
+  if (const Status status = check_shape(kernel, shape); status != kOk) return refused(status);
+  return Launch{.stream = {*real},
+                .kernel = kernel.handle,
+                .grid = shape.grid,
+                .block = shape.block,
+                .shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes),
+                .flags = shape.cooperative ? kCooperative : 0U};
+}
+
+Status Session::launch(Kernel& kernel, const LaunchShape& shape, void** parameters, Bytes block) {
+  if (shape.cooperative) {
+    const auto blocks =
+        blocks_per_unit(kernel, static_cast<int>(shape.block.x * shape.block.y * shape.block.z),
+                        shape.shared_bytes);
+    if (!blocks) return blocks.error();
+    const std::uint64_t wanted = std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
+    if (wanted > static_cast<std::uint64_t>(*blocks) *
+                     static_cast<std::uint64_t>(device_.limit(Attribute::units, 1)))
+      return kCooperativeTooLarge;
+  }
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return status;
+  Got<Launch> launch = prepared(lock, kernel, shape);
+  if (!launch) return launch.error();
+  std::byte small[kSmallBlock];
+  std::vector<std::byte> large;
+  const image::Layout& layout = *kernel.layout;
+  if (block.empty() && layout.bytes > 0) {
+    if (parameters == nullptr) return kInvalidValue;
+    std::byte* place = small;
+    if (layout.bytes > kSmallBlock) {
+      large.resize(layout.bytes);
+      place = large.data();
+    }
+    pack(layout, parameters, place);
+    block = {place, layout.bytes};
+  }
+  launch->parameters = block;
+  if (capture_at(launch->stream.value) == nullptr) note_work(launch->stream.value);
+  stats_.kernels.fetch_add(1, std::memory_order_relaxed);
+  return link_->post(lock, *launch);
+}
+
+Status Session::call_host(std::uint64_t stream, Callback callback) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return status;
+  const auto real = resolved(lock, stream);
+  if (!real) return real.error();
+  callback.again = capture_at(*real) != nullptr;
+  if (!callback.again) note_work(*real);
+  const std::uint64_t token = add_callback(callback);
+  return link_->post(lock, HostCall{.stream = {*real}, .token = {token}});
+}
+
+Got<std::uint64_t> Session::add_launch(std::uint64_t graph, Nodes after, Kernel& kernel,
+                                       const LaunchShape& shape, void** parameters) {
+  std::vector<std::byte> block;
+  Launch node;
+  {
+    Lock lock(mutex_);
+    if (const Status status = connected(lock); status != kOk) return refused(status);
+    LaunchShape anywhere = shape;
+    anywhere.stream = 0;
+    const Got<Launch> launch = prepared(lock, kernel, anywhere);
+    if (!launch) return refused(launch.error());
+    block.resize(kernel.layout->bytes);
+    if (!block.empty() && parameters == nullptr) return refused(kInvalidValue);
+    pack(*kernel.layout, parameters, block.data());
+    node = *launch;
+    node.parameters = block;
+  }
+  return add_operation(graph, after, node);
+}
+
+}  // namespace partita::remote::client

@@ -1,0 +1,318 @@
+#include "lanes/graph_run.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+
+#include "base/check.h"
+#include "base/index.h"
+
+namespace partita::exec {
+namespace {
+
+tl::unexpected<Error> no_units() {
+  return bad_input("masks", "a kernel is given no units though nothing runs");
+}
+
+// A kernel that is queued or runs.
+struct Progress {
+  std::atomic<std::int64_t> left;  // work-groups
+  std::atomic<bool> begun = false;
+};
+
+// One run. The calling thread launches on lanes; kernels tell their end from their last work-group;
+// threads of the CPU take tasks. All share one lock, which is open while the driver is called.
+class Run {
+ public:
+  Run(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
+      const GraphSettings& settings, const device::LaneDriverInfo& info)
+      : tasks_(graph.tasks()),
+        driver_(driver),
+        clock_(clock),
+        settings_(settings),
+        brain_(graph, settings.mask, {info.topology.units(), info.max_lanes, settings.ahead}) {
+    run_.tasks.resize(tasks_.size());
+  }
+
+  Result<GraphRun> go() {
+    std::vector<std::jthread> threads;
+    try {
+      for (int i = 0; i < settings_.cpu_threads; ++i) threads.emplace_back([this, i] { work(i); });
+    } catch (const std::system_error& error) {
+      const std::lock_guard lock(mutex_);
+      error_ = Error{ErrorCode::environment,
+                     fmt::format("the system gives no more threads: {}", error.what()),
+                     fmt::format("thread {} of {}", threads.size() + 1, settings_.cpu_threads)};
+      changed();
+    }
+    launch_all();
+    threads.clear();
+    for (const int lane : lanes_) static_cast<void>(driver_.synchronise(lane));
+    for (const int lane : lanes_) static_cast<void>(driver_.destroy_lane(lane));
+    if (error_) return failed(*error_);
+    run_.dependencies = brain_.dependencies();
+    run_.lanes = brain_.lanes();
+    return std::move(run_);
+  }
+
+ private:
+  bool over() const { return brain_.done() || (error_ && active_.empty()); }
+
+  void changed() {
+    ++version_;
+    launcher_.notify_one();
+    if (brain_.cpu_ready() || over()) workers_.notify_all();
+  }
+
+  void ended(int task) {
+    run_.tasks[at(task)].end_ns = clock_.now_ns();
+    active_.erase(task);
+    brain_.ended(task);
+    changed();
+  }
+
+  void work(int thread) {
+    std::unique_lock lock(mutex_);
+    while (!over()) {
+      const std::optional<int> task = error_ ? std::nullopt : brain_.next_cpu();
+      if (!task) {
+        wait(workers_, lock);
+        continue;
+      }
+      active_.insert(*task);
+      GraphTaskRun& mine = run_.tasks[at(*task)];
+      mine.thread = thread;
+      mine.begin_ns = clock_.now_ns();
+      lock.unlock();
+      std::get<CpuWork>(tasks_[at(*task)].work).run();
+      lock.lock();
+      ended(*task);
+    }
+  }
+
+  void launch_all() {
+    std::unique_lock lock(mutex_);
+    while (!over()) {
+      const std::optional<Enqueued> next = error_ ? std::nullopt : brain_.next_kernel();
+      if (!next && !error_ && brain_.stuck()) {
+        error_ = no_units().value();
+        changed();
+      } else if (!next) {
+        wait(launcher_, lock);
+      } else if (const auto launched = launch(lock, *next); !launched) {
+        error_ = launched.error();
+        error_->context = tasks_[at(next->task)].name + ": " + error_->context;
+        active_.erase(next->task);  // it may have run all the same, and have ended
+        changed();
+      }
+    }
+  }
+
+  // Until something has ended, or gone wrong.
+  void wait(std::condition_variable& signal, std::unique_lock<std::mutex>& lock) {
+    signal.wait(lock, [this, seen = version_] { return version_ != seen; });
+  }
+
+  Result<void> launch(std::unique_lock<std::mutex>& lock, const Enqueued& next) {
+    active_.insert(next.task);
+    GraphTaskRun& mine = run_.tasks[at(next.task)];
+    mine.mask = next.mask;
+    mine.lane = next.lane;
+    lock.unlock();
+    const Result<bool> over = queue(next);
+    lock.lock();
+    if (!over) return failed(over.error());
+    if (*over) brain_.skipped_wait();
+    return {};
+  }
+
+  // Makes the lane, lets it wait and launches the kernel; whether the wait was for what is over.
+  Result<bool> queue(const Enqueued& next) {
+    if (next.fresh) {
+      if (auto made = make_lane(next); !made) return failed(made.error());
+    }
+    const int lane = lanes_[at(next.lane)];
+    bool over = false;
+    if (next.waits) {
+      const Result<int> event = driver_.record_event(lanes_[at(*next.waits)]);
+      if (!event) return failed(event.error());
+      const Result<bool> waits = driver_.wait_event(lane, *event);
+      static_cast<void>(driver_.destroy_event(*event));
+      if (!waits) return failed(waits.error());
+      over = !*waits;
+    }
+    const auto& work = std::get<LaneWork>(tasks_[at(next.task)].work);
+    const auto progress = std::make_shared<Progress>();
+    progress->left = work.groups;
+    const auto group = [this, task = next.task, progress, &work](std::int64_t number) {
+      if (!progress->begun.exchange(true, std::memory_order_relaxed))
+        run_.tasks[at(task)].begin_ns = clock_.now_ns();
+      work.run(number);
+      if (progress->left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+      const std::lock_guard lock(mutex_);
+      ended(task);
+    };
+    if (auto launched = driver_.launch(lane, {work.groups, device::HostKernel{group}}); !launched)
+      return failed(launched.error());
+    return over;
+  }
+
+  Result<void> make_lane(const Enqueued& next) {
+    const bool old = at(next.lane) < lanes_.size();
+    if (old) {
+      // Its last kernel has told its end, the driver may not have noticed yet.
+      if (auto idle = driver_.synchronise(lanes_[at(next.lane)]); !idle) return idle;
+      if (auto gone = driver_.destroy_lane(lanes_[at(next.lane)]); !gone) return gone;
+    }
+    const Result<int> lane = driver_.create_lane(next.mask);
+    if (!lane) {
+      if (old) lanes_.erase(lanes_.begin() + next.lane);
+      return failed(lane.error());
+    }
+    if (!old) lanes_.push_back(*lane);
+    lanes_[at(next.lane)] = *lane;
+    return {};
+  }
+
+  const std::vector<GraphTask>& tasks_;
+  device::LaneDriver& driver_;
+  Clock& clock_;
+  const GraphSettings& settings_;
+  std::vector<int> lanes_;  // the driver's, by the brain's; the launching thread's alone
+  std::mutex mutex_;        // of everything below; work-groups note their begin without it
+  std::condition_variable launcher_, workers_;
+  GraphBrain brain_;
+  std::set<int> active_;      // tasks that will end
+  std::int64_t version_ = 0;  // how often something has changed
+  std::optional<Error> error_;
+  GraphRun run_;
+};
+
+// The order of a graph whose tasks all have something to run.
+Result<std::vector<int>> runnable(const TaskGraph& graph) {
+  for (const GraphTask& task : graph.tasks()) {
+    const auto* lane = std::get_if<LaneWork>(&task.work);
+    const bool callable = lane ? lane->run != nullptr && lane->groups >= 1
+                               : std::get<CpuWork>(task.work).run != nullptr;
+    if (!callable) return bad_input(task.name, "has nothing to run");
+  }
+  return graph.order();
+}
+
+// One run in virtual time.
+class VirtualRun {
+ public:
+  VirtualRun(const TaskGraph& graph, const VirtualTime& machine, const GraphSettings& settings)
+      : machine_(machine),
+        brain_(graph, settings.mask, {machine.units, kVirtualLanes, settings.ahead}) {
+    run_.tasks.resize(graph.tasks().size());
+    for (int i = 0; i < settings.cpu_threads; ++i) threads_.insert(i);
+  }
+
+  Result<GraphRun> go() {
+    while (true) {
+      begin_all();
+      if (brain_.done()) break;
+      if (brain_.active() == 0) return no_units();
+      const Ends ends = machine_.next();
+      now_ = ends.time_ns;
+      for (const int task : ends.tasks) end(task);
+    }
+    run_.dependencies = brain_.dependencies();
+    run_.lanes = brain_.lanes();
+    return std::move(run_);
+  }
+
+ private:
+  void begin_all() {
+    for (auto task = queued_.begin(); task != queued_.end();) {
+      if (!brain_.may_begin(*task)) {
+        ++task;
+        continue;
+      }
+      begin(*task);
+      task = queued_.erase(task);
+    }
+    while (!threads_.empty()) {
+      const std::optional<int> task = brain_.next_cpu();
+      if (!task) break;
+      run_.tasks[at(*task)].thread = *threads_.begin();
+      threads_.erase(threads_.begin());
+      begin(*task);
+    }
+    while (const auto next = brain_.next_kernel()) {
+      run_.tasks[at(next->task)].mask = next->mask;
+      run_.tasks[at(next->task)].lane = next->lane;
+      if (brain_.may_begin(next->task)) {
+        begin(next->task);
+      } else {
+        queued_.push_back(next->task);
+      }
+    }
+  }
+
+  void begin(int task) {
+    run_.tasks[at(task)].begin_ns = now_;
+    machine_.begin(task, run_.tasks[at(task)].mask);
+  }
+
+  void end(int task) {
+    run_.tasks[at(task)].end_ns = now_;
+    if (const int thread = run_.tasks[at(task)].thread; thread >= 0) threads_.insert(thread);
+    brain_.ended(task);
+  }
+
+  const VirtualTime& machine_;
+  GraphBrain brain_;
+  std::set<int> threads_;    // idle
+  std::vector<int> queued_;  // kernels that wait on the device
+  std::int64_t now_ = 0;
+  GraphRun run_;
+};
+
+}  // namespace
+
+Result<GraphRun> run_graph(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
+                           const GraphSettings& settings) {
+  CHECK(settings.cpu_threads >= 1 && settings.mask != nullptr);
+  if (const auto order = runnable(graph); !order) return failed(order.error());
+  const Result<device::LaneDriverInfo> info = driver.info();
+  if (!info) return failed(info.error());
+  return Run(graph, driver, clock, settings, *info).go();
+}
+
+Result<GraphRun> run_sequentially(const TaskGraph& graph, Clock& clock) {
+  const Result<std::vector<int>> order = runnable(graph);
+  if (!order) return failed(order.error());
+  GraphRun run;
+  run.tasks.resize(graph.tasks().size());
+  for (const int task : *order) {
+    const Work& work = graph.tasks()[at(task)].work;
+    GraphTaskRun& mine = run.tasks[at(task)];
+    mine.thread = 0;
+    mine.begin_ns = clock.now_ns();
+    if (const auto* kernel = std::get_if<LaneWork>(&work)) {
+      for (std::int64_t group = 0; group < kernel->groups; ++group) kernel->run(group);
+    } else {
+      std::get<CpuWork>(work).run();
+    }
+    mine.end_ns = clock.now_ns();
+  }
+  return run;
+}
+
+Result<GraphRun> simulate_graph(const TaskGraph& graph, const VirtualTime& machine,
+                                const GraphSettings& settings) {
+  CHECK(settings.cpu_threads >= 1 && settings.mask != nullptr);
+  if (const auto order = graph.order(); !order) return failed(order.error());
+  return VirtualRun(graph, machine, settings).go();
+}
+
+}  // namespace partita::exec

@@ -1,0 +1,23 @@
+// From the task graph of a file to work of that size that can be run, and from what ran back to the
+// vocabulary, so that the pictures serve for it.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "lanes/graph_run.h"
+#include "hw/topology.h"
+#include "plan/graph.h"
+
+namespace partita::carry {
+
+// The graph of a problem whose tasks, with `clock`, compute as long as they say on a core alone,
+// and copy as many bytes; without, there is nothing to run. Kernels ask for units of `topology`.
+exec::TaskGraph graph_of(const plan::GraphProblem& problem, const hw::Topology& topology,
+                         Clock* clock);
+
+// What ran, on `threads` threads and the units of `topology`.
+plan::GraphRun told(const exec::GraphRun& run, std::string driver, const hw::Topology& topology,
+                    int threads);
+
+}  // namespace partita::carry

@@ -1,0 +1,337 @@
+// A whole server: broker, zygote, workers and sessions on fake devices, with real processes and
+// sockets.
+#include "server/broker.h"
+
+#include <gmock/gmock.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "base/check.h"
+#include "server/test_client.h"
+
+namespace partita::remote::server {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using SteadyClock = std::chrono::steady_clock;
+
+double ms_since(SteadyClock::time_point begun) {
+  return std::chrono::duration<double, std::milli>(SteadyClock::now() - begun).count();
+}
+
+// A client with its connection.
+struct Guest {
+  explicit Guest(const std::string& address) {
+    auto connected = system_net().connect(address, seconds(10));
+    if (!connected) return;
+    channel = *std::move(connected);
+    client = std::make_unique<TestClient>(*channel, seconds(20));
+  }
+  TestClient::Answer<Hello> hello(std::string_view shape = {}, std::string_view token = {}) {
+    return client->ask(
+        Hello{.table = protocol_hash(), .token = token, .shape = shape, .program = "guest"});
+  }
+  std::unique_ptr<Channel> channel;
+  std::unique_ptr<TestClient> client;
+};
+
+class BrokerTest : public ::testing::Test {
+ protected:
+  BrokerTest() {
+    folder = std::filesystem::temp_directory_path() /
+             ("partita-broker-" + std::to_string(::getpid()) + "-" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder);
+    options.worker.open = [](const Part& part, int,
+                             std::uint32_t) -> Result<std::unique_ptr<DeviceBackend>> {
+      if (part.shape == "broken") return environment_error("", "the device is on fire");
+      return std::make_unique<FakeBackend>();
+    };
+    options.parts = {{"a", "CPU-1", 1}, {"b", "CPU-2", 2}};
+    options.state_file = folder / "server-1.json";
+    options.metrics_file = folder / "metrics";
+    options.hello_patience = milliseconds(300);
+  }
+  ~BrokerTest() override {
+    finish();
+    std::filesystem::remove_all(folder);
+  }
+  void start(const std::string& scheme = "unix:") {
+    start_at(scheme + (folder / "sock").string());
+  }
+  void start_at(const std::string& where) {
+    stop = std::make_unique<Descriptor>(::eventfd(0, EFD_CLOEXEC));
+    auto opened = Broker::open(where, options, files);
+    CHECK(opened.has_value());
+    broker = *std::move(opened);
+    address = broker->address();
+    thread = std::thread([this] { EXPECT_TRUE(broker->run(stop->get())); });
+  }
+  void finish() {
+    if (!broker) return;
+    ::eventfd_write(stop->get(), 1);
+    thread.join();
+    broker.reset();
+  }
+  ServerState state() {
+    const auto text = files.read(options.state_file);
+    if (!text) return {};
+    return parse_server_state("state", *text).value_or(ServerState{});
+  }
+  template <class Condition>
+  bool soon(Condition condition, SteadyClock::duration patience = seconds(20)) {
+    for (const auto end = SteadyClock::now() + patience; SteadyClock::now() < end;) {
+      if (condition(state())) return true;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return false;
+  }
+
+  RealFiles files;
+  std::filesystem::path folder;
+  BrokerOptions options;
+  std::unique_ptr<Descriptor> stop;
+  std::unique_ptr<Broker> broker;
+  std::string address;
+  std::thread thread;
+};
+
+TEST_F(BrokerTest, AWarmWorkerServes) {
+  start();
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.ready == 1; }));
+  const auto begun = SteadyClock::now();
+  Guest guest(address);
+  const auto hello = guest.hello();
+  RecordProperty("session_ms", std::to_string(ms_since(begun)));
+  ASSERT_TRUE(hello.came) << guest.client->error;
+  EXPECT_EQ(hello.outcome.status, 0) << guest.client->said;
+  EXPECT_EQ(hello.reply.session, 1u);
+  guest.client->send(Alloc{{kFakeArena}, 256});
+  guest.client->send(CopyIn{{}, {kFakeArena}}, bytes_of("abcd"));
+  const auto out = guest.client->ask(CopyOut{{}, {kFakeArena}, 4});
+  EXPECT_EQ(out.bulk, std::vector<std::byte>(bytes_of("abcd").begin(), bytes_of("abcd").end()));
+  ASSERT_TRUE(soon([](const ServerState& s) {
+    return s.sessions.size() == 1 && s.sessions[0].program == "guest" &&
+           s.sessions[0].bytes_in == 4 && s.sessions[0].memory == 256;
+  }));
+  EXPECT_THAT(files.read(options.metrics_file).value_or(""),
+              HasSubstr("partita_remote_sessions 1\n"));
+  guest.client->send(Bye{});
+  EXPECT_TRUE(guest.client->flush());
+  EXPECT_TRUE(soon([](const ServerState& s) { return s.sessions.empty(); }));
+  finish();
+  EXPECT_FALSE(std::filesystem::exists(options.state_file));
+}
+
+TEST_F(BrokerTest, WhoSaysNothingKeepsNobodyOut) {
+  options.greeting = 8;
+  options.limits.queue = 2;
+  options.token = "the right token";
+  options.hello_patience = seconds(600);
+  start_at("tcp:127.0.0.1:0");
+  std::vector<std::unique_ptr<Channel>> silent;
+  for (int i = 0; i < 60; ++i) {
+    auto connected = system_net().connect(address, seconds(10));
+    ASSERT_TRUE(connected);
+    silent.push_back(*std::move(connected));
+  }
+  Guest guest(address);
+  const auto hello = guest.hello({}, "the right token");
+  ASSERT_TRUE(hello.came) << guest.client->error;
+  EXPECT_EQ(hello.outcome.status, 0) << guest.client->said;
+  Guest wrong(address);
+  EXPECT_NE(wrong.hello({}, "a wrong token").outcome.status, 0);
+}
+
+TEST_F(BrokerTest, ClientsWaitWithTheirPlace) {
+  start("socket:");
+  Guest first(address), second(address), third(address), fourth(address);
+  ASSERT_TRUE(first.hello().came);
+  ASSERT_TRUE(second.hello().came);
+  third.client->ask_later(Hello{.table = protocol_hash()});
+  ASSERT_TRUE(third.client->read());
+  ASSERT_EQ(third.client->notices.size(), 1u);
+  EXPECT_EQ(decode<Waiting>(third.client->notices[0].body)->place, 1u);
+  fourth.client->ask_later(Hello{.table = protocol_hash()});
+  ASSERT_TRUE(fourth.client->read());
+  EXPECT_EQ(decode<Waiting>(fourth.client->notices[0].body)->place, 2u);
+  EXPECT_TRUE(fourth.client->ask(Ping{}).came);  // who waits may ask whether we live
+  const auto begun = SteadyClock::now();
+  first.channel->shut();  // as a killed client's
+  while (third.client->answers.empty()) ASSERT_TRUE(third.client->read());
+  EXPECT_EQ(third.client->answer_of<Hello>(1).outcome.status, 0);
+  EXPECT_LT(ms_since(begun), 10'000);  // about 2 here
+  third.channel.reset();
+  third.client.reset();
+  while (!fourth.client->answers.contains(1)) ASSERT_TRUE(fourth.client->read());
+  EXPECT_EQ(fourth.client->answer_of<Hello>(1).outcome.status, 0);
+}
+
+// Makes parts of shape "2g"; there is room for one, and each takes a while.
+class SlowMaker final : public PartMaker {
+ public:
+  explicit SlowMaker(std::atomic<int>& there) : there_(there) {}
+  ~SlowMaker() override { EXPECT_EQ(there_, 0); }
+  std::vector<std::string> shapes() override { return {"2g"}; }
+  Result<std::string> make(const std::string&) override {
+    std::this_thread::sleep_for(milliseconds(200));
+    if (there_ == 1) return failed({ErrorCode::no_room, "the GPU is full", ""});
+    ++there_;
+    return "MIG-" + std::to_string(++made_);
+  }
+  Result<void> unmake(const std::string& name) override {
+    EXPECT_EQ(name, "MIG-" + std::to_string(made_));
+    --there_;
+    return {};
+  }
+
+ private:
+  std::atomic<int>& there_;
+  int made_ = 0;
+};
+
+TEST_F(BrokerTest, PartsAreMadeForSessionsAndNobodyElseWaits) {
+  std::atomic<int> there = 0;
+  options.open_maker = [&]() -> Result<std::unique_ptr<PartMaker>> {
+    return std::make_unique<SlowMaker>(there);
+  };
+  start();
+  Guest first(address), other(address);
+  first.client->ask_later(Hello{.table = protocol_hash(), .shape = "2g"});
+  const auto begun = SteadyClock::now();
+  EXPECT_EQ(other.hello().outcome.status, 0);  // on what is there, while that is made
+  RecordProperty("beside_ms", std::to_string(ms_since(begun)));
+  while (first.client->answers.empty()) ASSERT_TRUE(first.client->read());
+  EXPECT_EQ(first.client->answer_of<Hello>(1).outcome.status, 0);
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.sessions.size() == 2 && s.parts == 3; }));
+  EXPECT_EQ(there, 1);
+  // The second waits until the first has gone.
+  Guest second(address);
+  second.client->ask_later(Hello{.table = protocol_hash(), .shape = "2g"});
+  ASSERT_TRUE(second.client->read());
+  ASSERT_FALSE(second.client->notices.empty());
+  EXPECT_EQ(decode<Waiting>(second.client->notices[0].body)->place, 1u);
+  first.channel->shut();
+  while (second.client->answers.empty()) ASSERT_TRUE(second.client->read());
+  EXPECT_EQ(second.client->answer_of<Hello>(1).outcome.status, 0);
+  ASSERT_TRUE(soon([](const ServerState& s) {
+    return std::ranges::any_of(s.sessions, [](const SessionEntry& e) { return e.part == "MIG-1"; });
+  }));
+  second.channel->shut();
+  ASSERT_TRUE(soon([&](const ServerState& s) { return s.parts == 2 && there == 0; }));
+  // A server that goes down gives back what is lent then.
+  Guest last(address);
+  EXPECT_EQ(last.hello("2g").outcome.status, 0);
+  EXPECT_EQ(there, 1);
+  finish();
+  EXPECT_EQ(there, 0);
+}
+
+TEST_F(BrokerTest, ShapesTokensAndGarbage) {
+  options.token = "open sesame";
+  options.parts.push_back({"c", "broken", 0});
+  options.limits.warm = 0;
+  start("socket:");
+  Guest wrong(address), unknown(address), narrow(address), silent(address), garbage(address);
+  EXPECT_NE(wrong.hello("", "sesame").outcome.status, 0);
+  EXPECT_THAT(wrong.client->said, HasSubstr("the token is not the server's"));
+  EXPECT_NE(unknown.hello("1g.5gb", "open sesame").outcome.status, 0);
+  EXPECT_THAT(unknown.client->said, HasSubstr("no part of shape 1g.5gb"));
+  EXPECT_EQ(narrow.hello("CPU-2", "open sesame").outcome.status, 0);
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.sessions.size() == 1; }));
+  EXPECT_EQ(state().sessions[0].part, "b");
+  std::vector<std::byte> noise(100'000, std::byte{0x5a});
+  const std::span<const std::byte> part(noise);
+  static_cast<void>(garbage.channel->write({&part, 1}, milliseconds(200)));
+  EXPECT_FALSE(garbage.client->read());
+  EXPECT_FALSE(silent.client->read());  // no hello in time
+  Guest burning(address);
+  EXPECT_NE(burning.hello("broken", "open sesame").outcome.status, 0);
+  EXPECT_THAT(burning.client->said, HasSubstr("the device is on fire"));
+  EXPECT_TRUE(narrow.client->ask(Ping{}).came);
+}
+
+TEST_F(BrokerTest, WorkersThatDieAndSessionsThatAreStopped) {
+  start();
+  Guest killed(address), stopped(address);
+  ASSERT_TRUE(killed.hello().came);
+  ASSERT_TRUE(stopped.hello().came);
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.sessions.size() == 2; }));
+  for (const SessionEntry& session : state().sessions)
+    ::kill(static_cast<pid_t>(session.worker_pid), session.session == 1 ? SIGKILL : SIGTERM);
+  EXPECT_FALSE(killed.client->ask(Fence{}).came);
+  EXPECT_FALSE(stopped.client->ask(Fence{}).came && stopped.client->ask(Fence{}).came);
+  EXPECT_THAT(stopped.client->said, HasSubstr("it was stopped"));
+  Guest next(address), another(address);
+  EXPECT_EQ(next.hello().outcome.status, 0);
+  EXPECT_EQ(another.hello().outcome.status, 0);
+}
+
+TEST_F(BrokerTest, LimitsOfTime) {
+  options.worker.idle_limit = milliseconds(300);
+  start();
+  Guest idle(address);
+  ASSERT_TRUE(idle.hello().came);
+  EXPECT_FALSE(idle.client->read() && idle.client->read());
+  EXPECT_THAT(idle.client->said, HasSubstr("nothing was asked for too long"));
+}
+
+// Workers are confined: a program cannot be started from one, and neither can a socket be opened.
+TEST_F(BrokerTest, WorkersAreConfined) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!confine({.confinement = Confinement::strict})) ::_exit(3);
+    if (::socket(AF_INET, SOCK_STREAM, 0) >= 0) ::_exit(4);
+    if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) ::_exit(5);
+    ::execl("/bin/true", "true", static_cast<char*>(nullptr));
+    ::_exit(6);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) << status;
+}
+
+// The server is killed: its workers end with it, and another takes over its address.
+TEST_F(BrokerTest, AKilledServerLeavesNothing) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    start("socket:");
+    thread.join();
+    ::_exit(0);
+  }
+  address = "socket:" + (folder / "sock").string();
+  std::unique_ptr<Guest> guest;
+  for (int tries = 0; tries < 2000 && (guest == nullptr || guest->channel == nullptr); ++tries) {
+    std::this_thread::sleep_for(milliseconds(5));
+    guest = std::make_unique<Guest>(address);
+  }
+  ASSERT_TRUE(guest->channel);
+  ASSERT_TRUE(guest->hello().came);
+  ASSERT_TRUE(soon(
+      [](const ServerState& s) { return s.sessions.size() == 1 && s.sessions[0].worker_pid > 0; }));
+  const long worker = state().sessions[0].worker_pid;
+  const auto begun = SteadyClock::now();
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(guest->client->ask(Fence{}).came);
+  EXPECT_LT(ms_since(begun), 10'000);
+  for (int tries = 0; tries < 2000 && ::kill(static_cast<pid_t>(worker), 0) == 0; ++tries)
+    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_NE(::kill(static_cast<pid_t>(worker), 0), 0);
+  start("socket:");
+  Guest next(address);
+  EXPECT_EQ(next.hello().outcome.status, 0);
+}
+
+}  // namespace
+}  // namespace partita::remote::server

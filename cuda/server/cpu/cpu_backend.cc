@@ -1,0 +1,543 @@
+#include "server/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/descriptor.h"
+#include "server/cpu/device_facts.h"
+#include "wire/operations.h"
+
+namespace partita::remote::cpu {
+
+using server::Answered;
+using server::Completed;
+using server::Id;
+using server::kDefaultStream;
+using server::ObjectKind;
+using server::refuse;
+using server::Refused;
+
+// Both sides of the threads: what completed, and whether anything may still run.
+struct CpuBackend::Shared {
+  Shared() : wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  void notify(Completed what) {
+    const std::lock_guard lock(mutex);
+    completed.push_back(std::move(what));
+    if (completed.size() == 1) wake_up();
+  }
+  void wake_up() const { ::eventfd_write(wake.get(), 1); }
+  bool skips() const { return dead || ending; }
+
+  std::mutex mutex;
+  std::vector<Completed> completed;
+  std::set<std::shared_ptr<ptx::Run>> running;  // to be stopped at the end
+  Descriptor wake;
+  std::atomic<bool> dead = false, ending = false, starving = false;
+};
+
+struct CpuBackend::Recorded {
+  std::atomic<bool> finished = false;
+  std::atomic<std::uint64_t> nanoseconds = 0;
+  std::vector<std::uint64_t> watched = {};  // under Shared::mutex
+  bool pushed = false;                      // these two: the session's thread only
+  int lane_event = 0;                       // of the driver; 0: none
+};
+
+namespace {
+
+constexpr std::size_t kSweep = 1024;  // records before finished ones are given back
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+Refused refusal_of(const Error& error) {
+  const server::Status status = error.code == ErrorCode::no_room         ? server::kOutOfMemory
+                                : error.code == ErrorCode::not_supported ? server::kInvalidPtx
+                                : error.code == ErrorCode::bad_input     ? server::kInvalidPtx
+                                : error.code == ErrorCode::limit         ? server::kInvalidPtx
+                                : error.code == ErrorCode::not_found     ? server::kNotFound
+                                                                         : server::kInvalidValue;
+  return {status, to_string(error)};
+}
+
+tl::unexpected<Refused> refused(const Error& error) {
+  return tl::unexpected<Refused>(refusal_of(error));
+}
+
+ptx::Extent extent(const Extent3& of) { return {of.x, of.y, of.z}; }
+
+void fill(std::span<std::byte> row, std::uint32_t value, std::uint32_t element) {
+  if (element == 1)
+    return void(std::memset(row.data(), static_cast<int>(value & 0xff), row.size()));
+  for (std::size_t at = 0; at < row.size(); at += element)
+    std::memcpy(row.data() + at, &value, element);
+}
+
+}  // namespace
+
+// ---- begin and end ----
+
+CpuBackend::CpuBackend(CpuOptions options)
+    : options_(options),
+      device_(describe_device({options.units, options.memory})),
+      shared_(std::make_shared<Shared>()) {}
+
+Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) {
+  if (options.units < 1 || options.units > hw::kMaxUnits)
+    return bad_input("units", fmt::format("{}; 1 to {} can be", options.units, hw::kMaxUnits));
+  std::unique_ptr<CpuBackend> backend(new CpuBackend(options));
+  auto machine = ptx::Machine::open(
+      std::min(kGlobalsBytes + backend->device_.arena_bytes, ptx::kMaxArenaBytes));
+  if (!machine) return failed(machine.error());
+  backend->machine_ = *std::move(machine);
+  auto driver = drivers::cpu_mask::CpuMaskDriver::open(hw::generic_topology(1, options.units));
+  if (!driver) return failed(driver.error());
+  backend->driver_ = *std::move(driver);
+  const auto lane =
+      backend->driver_->create_lane(hw::all_units(backend->driver_->info()->topology));
+  if (!lane) return failed(lane.error());
+  backend->streams_.emplace(kDefaultStream, Stream{.lane = *lane});
+  return backend;
+}
+
+CpuBackend::~CpuBackend() {
+  shared_->ending = true;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    for (const auto& run : shared_->running) run->request_stop();
+  }
+  driver_.reset();  // runs out what is queued, which does nothing any more
+}
+
+int CpuBackend::descriptor() const { return shared_->wake.get(); }
+
+server::DeviceBackend::Polled CpuBackend::poll() {
+  Polled polled;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    polled.completed = std::exchange(shared_->completed, {});
+  }
+  if (!polled.completed.empty() || shared_->starving) {
+    eventfd_t ignored = 0;
+    ::eventfd_read(shared_->wake.get(), &ignored);
+  }
+  if (shared_->starving.exchange(false)) pump();
+  for (const auto& [id, stream] : streams_)
+    polled.queued += static_cast<std::size_t>(stream.counters->unfinished.load());
+  return polled;
+}
+
+// ---- memory ----
+
+Answered<void> CpuBackend::allocate(std::uint64_t address, std::uint64_t bytes) {
+  if (auto done = machine_->allocate_at(address, bytes); !done) return refused(done.error());
+  return {};
+}
+
+void CpuBackend::release(std::uint64_t address) { static_cast<void>(machine_->release(address)); }
+
+std::span<std::byte> CpuBackend::mapped(std::uint64_t address, std::uint64_t bytes, bool write) {
+  if (write) return machine_->writable(address, bytes).value_or(std::span<std::byte>());
+  const auto bytes_there = machine_->readable(address, bytes);
+  if (!bytes_there) return {};
+  return {const_cast<std::byte*>(bytes_there->data()), bytes_there->size()};
+}
+
+// ---- objects ----
+
+Answered<Id> CpuBackend::create(const server::ObjectSpec& spec) {
+  if (const auto* module = std::get_if<server::ModuleSpec>(&spec)) {
+    if (module->image.starts_with("\x7f"
+                                  "ELF"))
+      return refuse(kNoBinary, "this is machine code of a GPU; the processor needs its PTX");
+    const auto loaded = machine_->load(module->image, "ptx");
+    if (!loaded) return refused(loaded.error());
+    modules_.emplace(next_, *loaded);
+  } else if (const auto* stream = std::get_if<server::StreamSpec>(&spec)) {
+    const auto lane = driver_->create_lane(hw::all_units(driver_->info()->topology));
+    if (!lane) return refuse(server::kOutOfMemory, to_string(lane.error()));
+    streams_.emplace(next_, Stream{.lane = *lane, .blocking = stream->blocking});
+  } else if (std::holds_alternative<server::EventSpec>(spec)) {
+    events_.emplace(next_, Event{});
+  } else {
+    graphs_.emplace(next_, std::get<server::GraphSpec>(spec));
+  }
+  return next_++;
+}
+
+void CpuBackend::destroy(ObjectKind kind, Id id) {
+  if (kind == ObjectKind::event) {
+    events_.erase(id);
+  } else if (kind == ObjectKind::graph) {
+    graphs_.erase(id);
+  } else if (kind == ObjectKind::stream) {
+    const auto found = streams_.find(id);
+    CHECK(found != streams_.end() && id != kDefaultStream);
+    // Its last piece may have to return from the unit that ran it.
+    static_cast<void>(driver_->synchronise(found->second.lane));
+    static_cast<void>(driver_->destroy_lane(found->second.lane));
+    streams_.erase(found);
+  } else {
+    const auto found = modules_.find(id);
+    CHECK(found != modules_.end());
+    static_cast<void>(machine_->unload(found->second));
+    modules_.erase(found);
+    std::erase_if(found_, [id](const auto& kernel) { return kernel.first.first == id; });
+  }
+}
+
+Answered<server::KernelFacts> CpuBackend::find_kernel(Id module, const std::string& name) {
+  if (const auto known = found_.find({module, name}); known != found_.end()) return known->second;
+  const ptx::ModuleId in = modules_.at(module);
+  const auto kernel = machine_->find_kernel(in, name);
+  if (!kernel) return refused(kernel.error());
+  const auto all = machine_->kernels(in);
+  if (!all) return refused(all.error());
+  const ptx::KernelInfo& info = all->at(kernel->index);
+  server::KernelFacts facts;
+  facts.id = static_cast<Id>(kernels_.size());
+  for (const ptx::ParameterLayout& parameter : info.parameters)
+    facts.parameters.push_back({parameter.offset, parameter.size});
+  facts.parameter_bytes = info.parameter_bytes;
+  facts.max_threads = info.max_threads;
+  facts.shared_bytes = info.shared_bytes;
+  facts.const_bytes = info.const_bytes;
+  facts.local_bytes = info.local_bytes;
+  facts.registers = std::min(info.registers, kMostRegisters);
+  facts.ptx_version = info.target;
+  facts.binary_version = kComputeVersion;
+  kernels_.push_back(*kernel);
+  return found_.emplace(std::pair(module, name), std::move(facts)).first->second;
+}
+
+Answered<server::GlobalPlace> CpuBackend::find_global(Id module, const std::string& name) {
+  const auto global = machine_->find_global(modules_.at(module), name);
+  if (!global) return refused(global.error());
+  return server::GlobalPlace{global->address, global->bytes};
+}
+
+// ---- what work is ----
+
+Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
+  ptx::Launch launch;
+  launch.kernel = kernels_.at(work.kernel);
+  launch.grid = extent(work.grid);
+  launch.block = extent(work.block);
+  launch.dynamic_shared = work.shared_bytes;
+  launch.parameters = std::move(work.parameters);
+  launch.cooperative = work.cooperative;
+  launch.checks.uninitialised = (options_.flags & kCheckMemory) != 0;
+  launch.checks.races = (options_.flags & kCheckRaces) != 0;
+  launch.checks.barriers = (options_.flags & kCheckBarriers) != 0;
+  auto prepared = machine_->prepare(std::move(launch));
+  if (!prepared) return refused(prepared.error());
+  const std::shared_ptr<ptx::Run> run = *std::move(prepared);
+  const std::int64_t groups = run->groups();
+  if (groups < 1) return Item(Task{});
+  struct Progress {
+    std::atomic<std::int64_t> left;
+    std::atomic<bool> begun = false;
+  };
+  const auto progress = std::make_shared<Progress>(groups);
+  return Item(Task{[shared = shared_, run, progress](std::int64_t group) {
+                     if (!progress->begun.exchange(true)) {
+                       const std::lock_guard lock(shared->mutex);
+                       if (!shared->ending) shared->running.insert(run);
+                     }
+                     if (!shared->skips()) run->execute(group);
+                     if (--progress->left > 0) return;
+                     tell_outcome(*shared, *run);
+                     const std::lock_guard lock(shared->mutex);
+                     shared->running.erase(run);
+                   },
+                   groups});
+}
+
+// What a launch left: what it printed, what checks found, why the device is dead.
+void CpuBackend::tell_outcome(Shared& shared, const ptx::Run& run) {
+  if (std::string printed = run.printed(); !printed.empty())
+    shared.notify({.kind = Completed::Kind::printed, .text = std::move(printed)});
+  if (shared.ending) return;
+  std::vector<ptx::Fault> found;  // what does not end the launch
+  std::optional<ptx::Fault> fatal;
+  for (const ptx::Fault& fault : run.faults()) {
+    if (status_of(fault.kind) == server::kSuccess)
+      found.push_back(fault);
+    else if (!fatal)
+      fatal = fault;
+  }
+  if (!found.empty()) shared.notify({.kind = Completed::Kind::found, .text = ptx::to_text(found)});
+  if (fatal && !shared.dead.exchange(true))
+    shared.notify({.kind = Completed::Kind::fault,
+                   .status = status_of(fatal->kind),
+                   .text = ptx::to_text(*fatal)});
+}
+
+Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
+  const auto task = [this](auto what) {
+    return Item(Task{[shared = shared_, what = std::move(what)](std::int64_t) {
+      if (!shared->skips()) what();
+    }});
+  };
+  if (auto* launch = std::get_if<server::LaunchWork>(&work)) return item_of(std::move(*launch));
+  if (auto* in = std::get_if<server::CopyInWork>(&work)) {
+    const auto to = machine_->writable(in->to, in->bytes->size());
+    if (!to) return refused(to.error());
+    return task([to = *to, bytes = in->bytes] { std::ranges::copy(*bytes, to.begin()); });
+  }
+  if (auto* out = std::get_if<server::CopyOutWork>(&work)) {
+    const auto from = machine_->readable(out->from, out->bytes);
+    if (!from) return refused(from.error());
+    const auto copied =
+        std::make_shared<Completed>(Completed{.kind = Completed::Kind::copied, .tag = out->tag});
+    return Item(Task{.run =
+                         [shared = shared_, from = *from, copied](std::int64_t) {
+                           if (!shared->skips()) copied->bytes.assign(from.begin(), from.end());
+                         },
+                     .then = [shared = shared_, copied] { shared->notify(std::move(*copied)); }});
+  }
+  if (auto* copy = std::get_if<server::CopyWork>(&work)) {
+    if (copy->rows == 0 || copy->width == 0) return task([] {});
+    const auto to = machine_->writable(copy->to, (copy->rows - 1) * copy->to_pitch + copy->width);
+    const auto from =
+        machine_->readable(copy->from, (copy->rows - 1) * copy->from_pitch + copy->width);
+    if (!to || !from) return refused(to ? from.error() : to.error());
+    return task([to = to->data(), from = from->data(), plan = *copy] {
+      for (std::uint64_t row = 0; row < plan.rows; ++row)
+        std::memmove(to + row * plan.to_pitch, from + row * plan.from_pitch, plan.width);
+    });
+  }
+  if (auto* set = std::get_if<server::SetWork>(&work)) {
+    const std::uint64_t width = set->count * set->element;
+    if (set->rows == 0 || width == 0) return task([] {});
+    const auto to = machine_->writable(set->to, (set->rows - 1) * set->pitch + width);
+    if (!to) return refused(to.error());
+    return task([to = *to, width, plan = *set] {
+      for (std::uint64_t row = 0; row < plan.rows; ++row)
+        fill(to.subspan(row * plan.pitch, width), plan.value, plan.element);
+    });
+  }
+  if (auto* record = std::get_if<server::RecordWork>(&work)) {
+    events_.at(record->event).last = std::make_shared<Recorded>();
+    return Item(Record{events_.at(record->event).last});
+  }
+  if (auto* wait = std::get_if<server::WaitWork>(&work))
+    return Item(Wait{events_.at(wait->event).last});
+  return Item(Hold{std::get<server::HoldWork>(work).tag});
+}
+
+Answered<std::vector<CpuBackend::Item>> CpuBackend::items_of_graph(Id graph) {
+  std::vector<Item> items;
+  for (const server::GraphSpec::Node& node : graphs_.at(graph).nodes) {
+    if (node.empty) continue;
+    Answered<Item> item = item_of(node.work);
+    if (!item) return tl::unexpected<Refused>(item.error());
+    items.push_back(*std::move(item));
+  }
+  return items;
+}
+
+// ---- order ----
+
+Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
+  CHECK(streams_.contains(id));
+  std::vector<Item> items;
+  if (const auto* graph = std::get_if<server::GraphWork>(&work)) {
+    // Nodes stand in an order that suits their dependencies.
+    auto all = items_of_graph(graph->graph);
+    if (!all) return tl::unexpected<Refused>(all.error());
+    items = *std::move(all);
+  } else {
+    Answered<Item> item = item_of(std::move(work));
+    if (!item) return tl::unexpected<Refused>(item.error());
+    items.push_back(*std::move(item));
+  }
+  for (Item& item : items) push(id, std::move(item));
+  return {};
+}
+
+void CpuBackend::push(Id id, Item item) {
+  Stream& stream = streams_.at(id);
+  order_against_default(id, stream);
+  ++stream.counters->unfinished;
+  ++stream.enqueued;
+  stream.pending.push_back(std::move(item));
+  if (stream.pending.size() == 1) pump();
+}
+
+// The default stream waits for all blocking ones, and they for it.
+void CpuBackend::order_against_default(Id id, Stream& stream) {
+  if (!stream.blocking) return;
+  Stream& first = streams_.at(kDefaultStream);
+  if (id != kDefaultStream) {
+    if (first.enqueued != stream.seen_default && first.counters->unfinished > 0)
+      wait_here(stream, first);
+    stream.seen_default = first.enqueued;
+    return;
+  }
+  for (auto& [other_id, other] : streams_) {
+    if (other_id == kDefaultStream || !other.blocking) continue;
+    std::int64_t& seen = stream.seen[other_id];
+    if (other.enqueued != seen && other.counters->unfinished > 0) wait_here(stream, other);
+    seen = other.enqueued;
+  }
+}
+
+// `stream` goes on once `other` got to where it is now.
+void CpuBackend::wait_here(Stream& stream, Stream& other) {
+  const auto here = std::make_shared<Recorded>();
+  ++other.counters->unfinished;
+  other.pending.push_back(Record{here});
+  ++stream.counters->unfinished;
+  stream.pending.push_back(Wait{here});
+  pump();
+}
+
+void CpuBackend::pump() {
+  for (bool more = true; more;) {
+    more = false;
+    for (auto& [id, stream] : streams_) more = pump(stream) || more;
+  }
+}
+
+// Runs on the stream's lane, then counts as finished.
+void CpuBackend::launch(Stream& stream, Task task) {
+  const std::int64_t groups = task.groups;
+  const auto left = std::make_shared<std::atomic<std::int64_t>>(groups);
+  auto counted = [shared = shared_, counters = stream.counters, left,
+                  task = std::move(task)](std::int64_t group) {
+    if (task.run) task.run(group);
+    if (--*left > 0) return;
+    --counters->unfinished;
+    if (task.then) task.then();
+    if (--counters->pushed == kMaxPushed / 2 && shared->starving) shared->wake_up();
+  };
+  ++stream.counters->pushed;
+  const auto launched =
+      driver_->launch(stream.lane, {groups, device::HostKernel{std::move(counted)}});
+  CHECK(launched.has_value());
+}
+
+// Pushes what may begin of a stream; whether it pushed anything.
+bool CpuBackend::pump(Stream& stream) {
+  bool any = false;
+  while (!stream.pending.empty() && stream.held == 0) {
+    if (stream.counters->pushed >= kMaxPushed) {
+      shared_->starving = true;
+      return any;
+    }
+    Item& item = stream.pending.front();
+    if (auto* task = std::get_if<Task>(&item)) {
+      launch(stream, std::move(*task));
+    } else if (auto* wait = std::get_if<Wait>(&item)) {
+      if (wait->on != nullptr && !wait->on->finished) {
+        if (!wait->on->pushed) return any;
+        CHECK(driver_->wait_event(stream.lane, wait->on->lane_event).has_value());
+      }
+      launch(stream, {});
+    } else if (auto* record = std::get_if<Record>(&item)) {
+      push_record(stream, record->here);
+    } else {
+      stream.held = next_hold_++;
+      ++stream.counters->unfinished;  // until resume()
+      launch(stream,
+             {.then = [shared = shared_, tag = std::get<Hold>(item).tag, hold = stream.held] {
+               shared->notify({.kind = Completed::Kind::held, .tag = tag, .hold = hold});
+             }});
+    }
+    stream.pending.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+void CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
+  launch(stream, {.then = [shared = shared_, here] {
+           here->nanoseconds = now_ns();
+           std::vector<std::uint64_t> watched;
+           {
+             const std::lock_guard lock(shared->mutex);
+             here->finished = true;
+             watched = std::exchange(here->watched, {});
+           }
+           for (const std::uint64_t tag : watched)
+             shared->notify({.kind = Completed::Kind::reached, .tag = tag});
+         }});
+  sweep();
+  const auto event = driver_->record_event(stream.lane);
+  CHECK(event.has_value());
+  here->lane_event = *event;
+  here->pushed = true;
+  recorded_.push_back(here);
+}
+
+// Gives back the driver's events of records that are finished.
+void CpuBackend::sweep() {
+  if (recorded_.size() < kSweep) return;
+  std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
+    if (!record->finished) return false;
+    static_cast<void>(driver_->destroy_event(record->lane_event));
+    return true;
+  });
+}
+
+void CpuBackend::resume(std::uint64_t hold) {
+  for (auto& [id, stream] : streams_) {
+    if (stream.held != hold) continue;
+    stream.held = 0;
+    --stream.counters->unfinished;
+    return pump();
+  }
+  CHECK(false);  // no such hold
+}
+
+void CpuBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
+  if (kind == ObjectKind::stream) {
+    push(id, Task{.then = [shared = shared_, tag] {
+           shared->notify({.kind = Completed::Kind::reached, .tag = tag});
+         }});
+    return;
+  }
+  const std::shared_ptr<Recorded>& last = events_.at(id).last;
+  if (last != nullptr) {
+    const std::lock_guard lock(shared_->mutex);
+    if (!last->finished) return last->watched.push_back(tag);
+  }
+  shared_->notify({.kind = Completed::Kind::reached, .tag = tag});
+}
+
+bool CpuBackend::finished(ObjectKind kind, Id id) {
+  if (kind == ObjectKind::event) {
+    const Event& event = events_.at(id);
+    return event.last == nullptr || event.last->finished;
+  }
+  const Stream& stream = streams_.at(id);
+  if (stream.counters->unfinished > 0) return false;
+  if (id != kDefaultStream)
+    return !stream.blocking || streams_.at(kDefaultStream).counters->unfinished == 0;
+  return std::ranges::all_of(streams_, [](const auto& entry) {
+    return !entry.second.blocking || entry.second.counters->unfinished == 0;
+  });
+}
+
+Answered<std::uint64_t> CpuBackend::elapsed(Id from, Id to) {
+  const auto& begin = events_.at(from).last;
+  const auto& end = events_.at(to).last;
+  if (begin == nullptr || end == nullptr)
+    return refuse(server::kInvalidHandle, "the event was not recorded");
+  if (!begin->finished || !end->finished) return refuse(server::kNotReady, {});
+  return end->nanoseconds.load() - begin->nanoseconds.load();
+}
+
+}  // namespace partita::remote::cpu

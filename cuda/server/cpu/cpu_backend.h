@@ -1,0 +1,124 @@
+// CpuBackend: the device is this machine's processor. Kernels are PTX that ptx::Machine executes,
+// work-groups run on the units (threads) of the part, each stream is a lane of all of them. What a
+// lane may begin is pushed at once; what waits for a function of the client, or for something that
+// does, stays here until then. Limits: kMaxPushed pieces of work of a stream in its lane, lanes and
+// events as drivers/cpu_mask has them.
+// Thread rule: one thread; units run what was pushed meanwhile.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "drivers/cpu_mask/cpu_mask_driver.h"
+#include "ptx/machine.h"
+#include "server/backend.h"
+
+namespace partita::remote::cpu {
+
+inline constexpr std::int64_t kMaxPushed = 8192;
+// Globals of modules lie below what clients hand out themselves.
+inline constexpr std::uint64_t kGlobalsBytes = std::uint64_t{1} << 30;
+
+struct CpuOptions {
+  int units = 1;
+  std::uint64_t memory = std::uint64_t{4} << 30;  // that a session may allocate
+  std::uint32_t flags = 0;                        // HelloFlags
+};
+
+class CpuBackend final : public server::DeviceBackend {
+ public:
+  static Result<std::unique_ptr<CpuBackend>> open(const CpuOptions& options);
+  // Ends what runs.
+  ~CpuBackend() override;
+  CpuBackend(const CpuBackend&) = delete;
+  CpuBackend& operator=(const CpuBackend&) = delete;
+
+  const server::DeviceSnapshot& device() const override { return device_; }
+  int descriptor() const override;
+  Polled poll() override;
+  server::Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) override;
+  void release(std::uint64_t address) override;
+  std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) override;
+  server::Answered<server::Id> create(const server::ObjectSpec& spec) override;
+  void destroy(server::ObjectKind kind, server::Id id) override;
+  server::Answered<server::KernelFacts> find_kernel(server::Id module,
+                                                    const std::string& name) override;
+  server::Answered<server::GlobalPlace> find_global(server::Id module,
+                                                    const std::string& name) override;
+  server::Answered<void> enqueue(server::Id stream, server::StreamWork work) override;
+  void watch(server::ObjectKind kind, server::Id id, std::uint64_t tag) override;
+  bool finished(server::ObjectKind kind, server::Id id) override;
+  server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to) override;
+  void resume(std::uint64_t hold) override;
+
+ private:
+  struct Shared;    // with the threads of the units
+  struct Recorded;  // a record of an event, or a place in a stream
+  struct Task {     // runs on the units
+    std::function<void(std::int64_t)> run = {};
+    std::int64_t groups = 1;
+    std::function<void()> then = {};  // says so, once the stream knows that it is finished
+  };
+  struct Wait {
+    std::shared_ptr<Recorded> on;
+  };
+  struct Record {
+    std::shared_ptr<Recorded> here;
+  };
+  struct Hold {
+    std::uint64_t tag = 0;
+  };
+  using Item = std::variant<Task, Wait, Record, Hold>;
+  struct Counters {
+    std::atomic<std::int64_t> unfinished = 0;  // all items
+    std::atomic<std::int64_t> pushed = 0;      // those in the lane
+  };
+  struct Stream {
+    int lane = 0;
+    bool blocking = true;
+    std::shared_ptr<Counters> counters = std::make_shared<Counters>();
+    std::int64_t enqueued = 0;
+    std::deque<Item> pending = {};  // not pushed yet
+    std::uint64_t held = 0;         // hold that it waits for
+    std::int64_t seen_default = 0;  // items of the default stream that it waits for already
+    std::map<server::Id, std::int64_t> seen = {};  // of the default stream: of the others
+  };
+  struct Event {
+    std::shared_ptr<Recorded> last = {};
+  };
+  explicit CpuBackend(CpuOptions options);
+  static void tell_outcome(Shared& shared, const ptx::Run& run);
+  void push(server::Id id, Item item);
+  void order_against_default(server::Id id, Stream& stream);
+  void wait_here(Stream& stream, Stream& other);
+  void pump();
+  bool pump(Stream& stream);
+  void launch(Stream& stream, Task task);
+  void push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
+  void sweep();
+  server::Answered<Item> item_of(server::StreamWork work);
+  server::Answered<Item> item_of(server::LaunchWork work);
+  server::Answered<std::vector<Item>> items_of_graph(server::Id graph);
+
+  const CpuOptions options_;
+  server::DeviceSnapshot device_;
+  std::shared_ptr<Shared> shared_;
+  std::unique_ptr<ptx::Machine> machine_;
+  std::unique_ptr<drivers::cpu_mask::CpuMaskDriver> driver_;
+  std::map<server::Id, Stream> streams_;
+  std::map<server::Id, Event> events_;
+  std::map<server::Id, server::GraphSpec> graphs_;
+  std::map<server::Id, ptx::ModuleId> modules_;
+  std::vector<ptx::KernelId> kernels_;
+  std::map<std::pair<server::Id, std::string>, server::KernelFacts> found_;
+  std::deque<std::shared_ptr<Recorded>> recorded_;  // with events of the driver
+  server::Id next_ = 1;
+  std::uint64_t next_hold_ = 1;
+};
+
+}  // namespace partita::remote::cpu

@@ -1,0 +1,148 @@
+// CudaBackend: the device is a GPU of NVIDIA's behind libcuda. Memory is mapped at the addresses
+// that the client chose, inside one reserved range; copies go through pinned buffers of ours, so
+// that no call of the library waits for a stream; a stream that is held waits for a word in pinned
+// memory. Nothing calls us back: poll() asks events, often while something is young, more rarely
+// later. A graph becomes one of CUDA's by capturing its nodes in their order (one after another);
+// one with copies to the client or calls of its functions is enqueued node by node instead.
+// Limits: kMaxHolds calls of the client's functions at the same time.
+// Thread rule: one thread, which the context is current on.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/cuda/driver_library.h"
+#include "server/backend.h"
+
+namespace partita::remote::cuda {
+
+inline constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;  // a buffer
+inline constexpr std::size_t kMaxHolds = 1024;
+
+struct CudaOptions {
+  std::string vendor_library = "libcuda.so.1";
+  int device = 0;
+  std::uint64_t memory = 0;      // that a session may allocate; 0: what the device has
+  std::size_t pinned_ahead = 8;  // buffers made at the start
+};
+
+class CudaBackend final : public server::DeviceBackend {
+ public:
+  static Result<std::unique_ptr<CudaBackend>> open(const CudaOptions& options);
+  ~CudaBackend() override;
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+
+  const server::DeviceSnapshot& device() const override { return device_; }
+  int descriptor() const override { return -1; }
+  Polled poll() override;
+  server::Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) override;
+  void release(std::uint64_t address) override;
+  std::span<std::byte> mapped(std::uint64_t, std::uint64_t, bool) override { return {}; }
+  server::Answered<server::Id> create(const server::ObjectSpec& spec) override;
+  void destroy(server::ObjectKind kind, server::Id id) override;
+  server::Answered<server::KernelFacts> find_kernel(server::Id module,
+                                                    const std::string& name) override;
+  server::Answered<server::GlobalPlace> find_global(server::Id module,
+                                                    const std::string& name) override;
+  server::Answered<void> enqueue(server::Id stream, server::StreamWork work) override;
+  void watch(server::ObjectKind kind, server::Id id, std::uint64_t tag) override;
+  bool finished(server::ObjectKind kind, server::Id id) override;
+  server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to) override;
+  void resume(std::uint64_t hold) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Pinned {
+    void* host = nullptr;
+  };
+  // What is to happen when a stream got there.
+  struct Mark {
+    abi::Event event = nullptr;
+    std::optional<server::Completed> tell = {};
+    Pinned buffer = {};  // to be given back
+    // Of a copy out: where in `into` its bytes go; the last part tells.
+    std::shared_ptr<std::vector<std::byte>> into = {};
+    std::size_t offset = 0, bytes = 0;
+  };
+  struct Stream {
+    abi::Stream stream = nullptr;
+    bool blocking = true;
+    std::deque<Mark> marks = {};
+  };
+  struct Event {
+    abi::Event event = nullptr;
+    bool recorded = false;
+  };
+  struct Graph {
+    abi::GraphExec exec = nullptr;
+    server::GraphSpec spec = {};  // when it is enqueued by hand, and to keep what it copies
+    std::vector<Pinned> buffers = {};
+  };
+  struct Kernel {
+    abi::Function function = nullptr;
+    std::vector<server::KernelParameter> parameters = {};
+    std::uint32_t dynamic_shared = 0;  // that was asked for so far
+  };
+  struct Memory {
+    std::uint64_t bytes = 0;
+    abi::AllocationHandle handle = 0;
+  };
+  struct Watched {
+    server::Id event = 0;
+    std::uint64_t tag = 0;
+  };
+  explicit CudaBackend(std::shared_ptr<const DriverLibrary> library);
+  Result<void> start(const CudaOptions& options);
+  Result<void> look_at_device(const CudaOptions& options);
+  Result<void> reserve(const CudaOptions& options);
+  abi::AllocationProperties properties() const;
+  tl::unexpected<server::Refused> refused(const char* call, abi::Return code);
+  server::Answered<void> done(const char* call, abi::Return code);
+  void die(abi::Return code, const std::string& text);
+
+  server::Answered<Pinned> take_pinned();
+  server::Answered<void> mark(Stream& stream, Mark mark);
+  void deliver(Mark& mark);
+  server::Answered<void> copy_in(Stream& stream, const server::CopyInWork& work);
+  server::Answered<void> copy_out(Stream& stream, const server::CopyOutWork& work);
+  server::Answered<void> copy(Stream& stream, const server::CopyWork& work);
+  server::Answered<void> set(Stream& stream, const server::SetWork& work);
+  server::Answered<void> launch(Stream& stream, const server::LaunchWork& work);
+  server::Answered<void> hold(Stream& stream, const server::HoldWork& work);
+  server::Answered<void> record(Stream& stream, server::Id event);
+  server::Answered<void> launch_graph(server::Id stream, Graph& graph);
+  server::Answered<void> capture(Graph& graph);
+  server::Answered<server::Id> load(std::string_view image);
+
+  const std::shared_ptr<const DriverLibrary> library_;
+  const DriverApi& api_;
+  server::DeviceSnapshot device_;
+  abi::Device number_ = 0;
+  int ordinal_ = 0;
+  abi::Context context_ = nullptr;
+  std::map<server::Id, Stream> streams_;
+  std::map<server::Id, Event> events_;
+  std::map<server::Id, Graph> graphs_;
+  std::map<server::Id, abi::Module> modules_;
+  std::map<std::pair<server::Id, std::string>, server::KernelFacts> found_;
+  std::vector<Kernel> kernels_;
+  std::map<std::uint64_t, Memory> memory_;
+  std::vector<Pinned> pinned_;     // free ones
+  std::vector<void*> pinned_all_;  // to be freed at the end
+  std::vector<abi::Event> spare_;  // events without use
+  std::vector<Watched> watched_;
+  std::uint32_t* holds_ = nullptr;  // a word per hold, seen by the device
+  abi::DevicePointer holds_on_device_ = 0;
+  std::vector<std::uint32_t> free_holds_;
+  std::vector<server::Completed> told_;
+  Clock::time_point busy_since_ = {};
+  server::Id next_ = 1;
+  bool dead_ = false;
+  Graph* capturing_ = nullptr;  // whose nodes are being captured: buffers stay with it
+};
+
+}  // namespace partita::remote::cuda

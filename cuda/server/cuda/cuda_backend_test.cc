@@ -1,0 +1,89 @@
+#include "server/cuda/cuda_backend.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include "server/conformance.h"
+
+namespace partita::remote::cuda {
+namespace {
+
+using server::Completed;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The same library, for what only the tests ask it.
+class CudaBackendTest : public ::testing::Test {
+ protected:
+  CudaBackendTest() : library(::dlopen(PARTITA_CUDA_SIM, RTLD_NOW)) { call("sim_reset"); }
+  ~CudaBackendTest() override { ::dlclose(library); }
+  void call(const char* name) { reinterpret_cast<void (*)()>(::dlsym(library, name))(); }
+  int objects() { return reinterpret_cast<int (*)()>(::dlsym(library, "sim_objects"))(); }
+  std::string violations() {
+    const char* last = "";
+    const int count =
+        reinterpret_cast<int (*)(const char**)>(::dlsym(library, "sim_violations"))(&last);
+    return count == 0 ? "" : last;
+  }
+  static std::unique_ptr<CudaBackend> open() {
+    auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .pinned_ahead = 2});
+    EXPECT_TRUE(backend) << to_string(backend.error());
+    return *std::move(backend);
+  }
+  void* library;
+};
+
+TEST_F(CudaBackendTest, PassesTheSuiteOnAStrictLibrary) {
+  {
+    const auto backend = open();
+    EXPECT_EQ(backend->device().name, "Simulated GPU");
+    EXPECT_EQ(backend->device().granule, 2u << 20);
+    EXPECT_THAT(check_backend(*backend, {.image = "sim cuda", .global = "counter"}), IsEmpty());
+    EXPECT_EQ(violations(), "");
+  }
+  EXPECT_EQ(objects(), 0);
+  EXPECT_EQ(violations(), "");
+}
+
+TEST_F(CudaBackendTest, SaysWhatTheCompilerSays) {
+  const auto backend = open();
+  const auto bad = backend->create(server::ModuleSpec{"no PTX"});
+  EXPECT_EQ(bad.error().status, server::kInvalidImage);
+  EXPECT_THAT(bad.error().reason, HasSubstr("line 1: nonsense"));
+}
+
+TEST_F(CudaBackendTest, MemoryIsBounded) {
+  const auto backend = open();
+  const std::uint64_t at = backend->device().arena, all = backend->device().total_memory;
+  EXPECT_EQ(backend->allocate(at, all * 2).error().status, server::kOutOfMemory);
+  EXPECT_TRUE(backend->allocate(at, all));
+  backend->release(at);
+  EXPECT_TRUE(backend->allocate(at, all));
+}
+
+TEST_F(CudaBackendTest, LargeCopiesGoThroughPinnedParts) {
+  const auto backend = open();
+  const std::uint64_t at = backend->device().arena;
+  ASSERT_TRUE(backend->allocate(at, 16 << 20));
+  std::vector<std::byte> data((10 << 20) + 12);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 + i / 999);
+  const auto staging = std::make_shared<const std::vector<std::byte>>(data);
+  ASSERT_TRUE(backend->enqueue(0, server::CopyInWork{at + 4, staging}));
+  ASSERT_TRUE(backend->enqueue(0, server::CopyOutWork{at + 4, data.size(), 5}));
+  std::vector<Completed> all;
+  while (all.empty()) all = backend->poll().completed;
+  EXPECT_EQ(all[0].tag, 5u);
+  EXPECT_TRUE(all[0].bytes == data);
+  EXPECT_EQ(violations(), "");
+}
+
+TEST(DriverLibrary, SaysWhatIsMissing) {
+  const auto none = DriverLibrary::open("/nowhere/libcuda.so.1");
+  EXPECT_EQ(none.error().code, ErrorCode::no_driver);
+  EXPECT_THAT(to_string(none.error()), HasSubstr("/nowhere/libcuda.so.1"));
+  const auto other = DriverLibrary::open("libc.so.6");
+  EXPECT_THAT(to_string(other.error()), HasSubstr("has no cuGetErrorString"));
+}
+
+}  // namespace
+}  // namespace partita::remote::cuda

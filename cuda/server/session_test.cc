@@ -1,0 +1,403 @@
+#include "server/session.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "server/test_client.h"
+
+namespace partita::remote::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SessionTest : public ::testing::Test {
+ protected:
+  void start(FakeBackend::Options backend = {}, SessionLimits limits = {}, SimOptions net = {}) {
+    server = std::make_unique<TestServer>(net, backend, limits);
+    channel = *server->net.connect("sim", std::chrono::seconds(1));
+    client = std::make_unique<TestClient>(*channel);
+    const auto hello = client->ask(Hello{.table = protocol_hash()});
+    ASSERT_TRUE(hello.came) << client->error;
+    ASSERT_EQ(hello.outcome.status, 0);
+    EXPECT_EQ(hello.reply.arena.value, kFakeArena);
+  }
+  TestServer::Seat& seat() { return *server->seats.front(); }
+  Status fence() {
+    const auto answer = client->ask(Fence{});
+    return answer.came
+               ? (answer.outcome.status != 0 ? answer.outcome.status : answer.outcome.sticky)
+               : -1;
+  }
+  void load() {
+    const Digest digest = digest_of(bytes_of("fake"));
+    EXPECT_TRUE(client->send(ModulePut{digest, 0, 4}, bytes_of("fake")));
+    EXPECT_TRUE(client->send(ModuleLoad{{1}, digest}));
+    const std::uint32_t layout[] = {0, 8, 8, 4, 12, 4};
+    EXPECT_TRUE(client->send(KernelOpen{{1}, {1}, "add", std::as_bytes(std::span(layout))}));
+  }
+  static std::vector<std::byte> arguments(std::uint64_t to, std::uint32_t count,
+                                          std::uint32_t more) {
+    std::vector<std::byte> block(16);
+    std::memcpy(block.data(), &to, 8);
+    std::memcpy(block.data() + 8, &count, 4);
+    std::memcpy(block.data() + 12, &more, 4);
+    return block;
+  }
+  static std::vector<std::uint32_t> words(const std::vector<std::byte>& bytes) {
+    std::vector<std::uint32_t> out(bytes.size() / 4);
+    if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * 4);
+    return out;
+  }
+
+  std::unique_ptr<TestServer> server;
+  std::unique_ptr<Channel> channel;
+  std::unique_ptr<TestClient> client;
+};
+
+TEST_F(SessionTest, MemoryAndKernels) {
+  start();
+  load();
+  const std::uint32_t before[] = {1, 2, 3, 4};
+  EXPECT_TRUE(client->send(Alloc{{kFakeArena}, 256}));
+  EXPECT_TRUE(client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(before))));
+  const auto block = arguments(kFakeArena, 4, 10);
+  EXPECT_TRUE(client->send(Launch{.kernel = {1}, .parameters = block}));
+  const auto out = client->ask(CopyOut{{}, {kFakeArena}, 16});
+  ASSERT_TRUE(out.came) << client->said;
+  EXPECT_EQ(out.outcome, Outcome{});
+  EXPECT_EQ(words(out.bulk), (std::vector<std::uint32_t>{11, 12, 13, 14}));
+  EXPECT_EQ(client->said, "");
+  EXPECT_TRUE(client->send(Free{{kFakeArena}}));
+  EXPECT_EQ(fence(), 0);
+  EXPECT_EQ(seat().device->memory_used(), 0u);
+}
+
+TEST_F(SessionTest, CopiesThroughStagingAreTheSame) {
+  SimOptions net;
+  net.down.room = 64 << 20;
+  start({.mapped = false}, {.staging = 1 << 20}, net);
+  std::vector<std::uint32_t> data(3'000'000);
+  std::iota(data.begin(), data.end(), 7);
+  const std::uint64_t bytes = 12'000'256 / 256 * 256 + 256;
+  EXPECT_TRUE(client->send(Alloc{{kFakeArena}, bytes}));
+  EXPECT_TRUE(client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(data))));
+  const auto out = client->ask(CopyOut{{}, {kFakeArena}, data.size() * 4});
+  ASSERT_TRUE(out.came) << client->said;
+  EXPECT_EQ(words(out.bulk), data);
+}
+
+// Every use of what is not there is refused by number and reason, and harms nothing.
+TEST_F(SessionTest, HandlesAreChecked) {
+  start();
+  load();
+  const auto block = arguments(kFakeArena, 4, 10);
+  const auto refused = [this](const std::string& why) {
+    EXPECT_NE(fence(), 0);
+    EXPECT_THAT(client->said, HasSubstr(why));
+    client->said.clear();
+    EXPECT_EQ(client->ask(Reset{}).outcome, Outcome{});  // errors stay until here
+    EXPECT_EQ(fence(), 0);
+    load();
+  };
+  client->send(Launch{.kernel = {9}, .parameters = block});
+  refused("launch: there is no kernel 9");
+  client->send(Launch{.stream = {3}, .kernel = {1}, .parameters = block});
+  refused("launch: there is no stream 3");
+  client->send(Launch{.kernel = {1}, .parameters = Bytes(block).first(15)});
+  refused("15 bytes of parameters; the kernel has 16");
+  client->send(Launch{.kernel = {1}, .block = {1025, 1, 1}, .parameters = block});
+  refused("1024 threads are the most");
+  client->send(Launch{.kernel = {1}, .shared_bytes = 48 * 1024 + 1, .parameters = block});
+  refused("49152 may be used");
+  client->send(StreamCreate{{5}}), client->send(StreamCreate{{5}});
+  refused("stream 5 is there already");
+  client->send(EventCreate{{5}}), client->send(EventDestroy{{5}}), client->send(EventDestroy{{5}});
+  refused("event_destroy: there is no event 5");
+  client->send(Alloc{{kFakeArena + 1}, 256});
+  refused("not multiples of 256");
+  client->send(Alloc{{kFakeArena - 256}, 256});
+  refused("outside the arena");
+  client->send(Alloc{{kFakeArena}, 512}), client->send(Alloc{{kFakeArena + 256}, 256});
+  refused("something is allocated there");
+  client->send(Free{{kFakeArena}});
+  refused("nothing is allocated");
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(CopyIn{{}, {kFakeArena + 250}}, bytes_of("12345678"));
+  refused("no allocation holds them");
+  client->send(Alloc{{kFakeArena}, 256}), client->send(Alloc{{kFakeArena + 256}, 256});
+  client->send(CopyDevice{{}, {kFakeArena}, {kFakeArena + 256}, 128, 128, 64, 4});
+  refused("copying to 64 bytes");
+  client->send(Alloc{{kFakeArena}, std::uint64_t{1} << 39});
+  refused("are the session's limit");
+  client->send(CallDone{{77}});
+  refused("no call 0x4d is under way");
+  client->send(ModuleLoad{{2}, Digest{}});
+  refused("there is no image 0000");
+  client->send(ModulePut{Digest{}, 0, 4}, bytes_of("fake"));
+  refused("another digest");
+  client->send(GraphLaunch{{1}, {}});
+  refused("there is no executable graph 1");
+}
+
+// The limit is of all that is allocated at the same time, to the byte; what is freed is free.
+TEST_F(SessionTest, AllocationsTogetherKeepTheSessionsLimit) {
+  start({}, {.memory = 1024});
+  const auto said_of_alloc = [this](std::uint64_t at, std::uint64_t bytes) {
+    client->said.clear();
+    client->send(Alloc{{kFakeArena + at}, bytes});
+    const Status status = fence();
+    const std::string said = client->said;
+    if (status != 0) {
+      EXPECT_EQ(status, kOutOfMemory);
+      EXPECT_THAT(said, HasSubstr("1024 are the session's limit"));
+    }
+    return status == 0 ? "taken" : "refused";
+  };
+  EXPECT_STREQ(said_of_alloc(0, 512), "taken");
+  EXPECT_STREQ(said_of_alloc(512, 256), "taken");
+  EXPECT_STREQ(said_of_alloc(1024, 256), "taken");
+  EXPECT_EQ(seat().device->memory_used(), 1024u);
+  EXPECT_STREQ(said_of_alloc(4096, 256), "refused");
+  EXPECT_EQ(seat().device->memory_used(), 1024u);
+}
+
+TEST_F(SessionTest, WhatIsFreedMayBeAllocatedAgain) {
+  start({}, {.memory = 512});
+  for (int again = 0; again < 5; ++again) {
+    client->send(Alloc{{kFakeArena}, 512});
+    client->send(Free{{kFakeArena}});
+    EXPECT_EQ(fence(), 0) << client->said;
+  }
+}
+
+// An allocation ends where the arena does, and not a byte later.
+TEST_F(SessionTest, TheArenaHasAnEnd) {
+  start();
+  const std::uint64_t end = kFakeArena + (std::uint64_t{1} << 40);
+  client->send(Alloc{{end - 256}, 256});
+  EXPECT_EQ(fence(), 0) << client->said;
+  client->send(Alloc{{end - 512}, 256});
+  EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_EQ(seat().device->memory_used(), 512u);
+  client->send(Alloc{{end - 1024}, 512});
+  client->send(Alloc{{end}, 256});
+  EXPECT_NE(fence(), 0);
+  EXPECT_THAT(client->said, HasSubstr("outside the arena"));
+  EXPECT_EQ(client->ask(Reset{}).outcome, Outcome{});
+  client->said.clear();
+  client->send(Alloc{{end - 256}, 512});
+  EXPECT_NE(fence(), 0);
+  EXPECT_THAT(client->said, HasSubstr("512 bytes at"));
+  EXPECT_THAT(client->said, HasSubstr("outside the arena"));
+}
+
+TEST_F(SessionTest, WhatIsNoFrameEndsTheSession) {
+  start();
+  EXPECT_FALSE(client->ask(Hello{.table = protocol_hash()}).came);
+  EXPECT_THAT(client->said, HasSubstr("hello after the hello"));
+  EXPECT_TRUE(seat().ended);
+}
+
+TEST_F(SessionTest, OtherVersionsAndWrongTokensAreTurnedAway) {
+  server = std::make_unique<TestServer>();
+  server->token = "secret";
+  for (const auto& [hello, why] :
+       {std::pair{Hello{.table = 1, .token = "secret"}, "different versions"},
+        std::pair{Hello{.table = protocol_hash(), .token = "secreT"}, "the token is not"},
+        std::pair{Hello{.table = protocol_hash(), .token = "secret1"}, "the token is not"},
+        std::pair{Hello{.table = protocol_hash()}, "the token is not"}}) {
+    channel = *server->net.connect("sim", std::chrono::seconds(1));
+    client = std::make_unique<TestClient>(*channel);
+    const auto answer = client->ask(hello);
+    EXPECT_TRUE(answer.came);
+    EXPECT_NE(answer.outcome.status, 0);
+    EXPECT_THAT(client->said, HasSubstr(why));
+  }
+  channel = *server->net.connect("sim", std::chrono::seconds(1));
+  client = std::make_unique<TestClient>(*channel);
+  EXPECT_EQ(client->ask(Hello{.table = protocol_hash(), .token = "secret"}).outcome, Outcome{});
+}
+
+TEST_F(SessionTest, AnswersOvertakeAndCallsHoldTheirStream) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(Set{.to = {kFakeArena}, .element = 4, .count = 64});
+  client->send(StreamCreate{{1}, kNonBlocking}), client->send(StreamCreate{{2}, kNonBlocking});
+  const auto block = arguments(kFakeArena, 1, 5);
+  client->send(HostCall{{1}, {42}});
+  client->send(Launch{.stream = {1}, .kernel = {1}, .parameters = block});
+  const std::uint32_t waits = client->ask_later(StreamSync{{1}});
+  EXPECT_EQ(client->ask(StreamQuery{{1}}).outcome.status, kNotReady);
+  EXPECT_EQ(client->ask(StreamSync{{2}}).outcome, Outcome{});
+  EXPECT_EQ(words(client->ask(CopyOut{{2}, {kFakeArena}, 4}).bulk)[0], 0u);
+  EXPECT_FALSE(client->answers.contains(waits));
+  ASSERT_EQ(client->notices.size(), 1u);
+  EXPECT_EQ(decode<Call>(client->notices[0].body)->token.value, 42u);
+  client->send(CallDone{{42}});
+  EXPECT_EQ(fence(), 0);
+  EXPECT_TRUE(client->answer_of<StreamSync>(waits).came);
+  EXPECT_EQ(words(client->ask(CopyOut{{1}, {kFakeArena}, 4}).bulk)[0], 5u);
+}
+
+// Freed memory goes once what was enqueued has finished; its addresses can be had again after.
+TEST_F(SessionTest, FreeWaitsForWork) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(StreamCreate{{1}});
+  client->send(HostCall{{1}, {1}});
+  const auto block = arguments(kFakeArena, 1, 5);
+  client->send(Launch{.stream = {1}, .kernel = {1}, .parameters = block});
+  client->send(Free{{kFakeArena}});
+  client->send(Alloc{{kFakeArena}, 512});  // waits, and all behind it
+  client->send(Set{.stream = {1}, .to = {kFakeArena}, .value = 9, .element = 4, .count = 1});
+  const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena}, 4});
+  EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  EXPECT_EQ(seat().device->memory_used(), 256u);
+  EXPECT_FALSE(client->answers.contains(copy));
+  client->send(CallDone{{1}});
+  EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk)[0], 9u);
+  EXPECT_EQ(seat().device->memory_used(), 512u);
+}
+
+TEST_F(SessionTest, AFaultStaysUntilReset) {
+  start();
+  load();
+  client->send(KernelOpen{{2}, {1}, "crash", {}});
+  client->send(Launch{.kernel = {2}});
+  EXPECT_EQ(fence(), kIllegalAddress);
+  EXPECT_THAT(client->said, HasSubstr("it crashed"));
+  client->send(Alloc{{kFakeArena}, 256});
+  EXPECT_EQ(client->ask(CopyOut{{}, {kFakeArena}, 4}).outcome,
+            (Outcome{kIllegalAddress, kIllegalAddress}));
+  EXPECT_EQ(client->ask(StreamSync{}).outcome.status, kIllegalAddress);
+  EXPECT_EQ(client->ask(Reset{}).outcome, Outcome{});
+  EXPECT_EQ(fence(), 0);
+  EXPECT_EQ(seat().device->objects(), 0u);
+}
+
+TEST_F(SessionTest, EventsOrderStreams) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(StreamCreate{{1}, kNonBlocking}), client->send(StreamCreate{{2}, kNonBlocking});
+  client->send(EventCreate{{1}}), client->send(EventCreate{{2}});
+  client->send(HostCall{{1}, {1}});
+  client->send(Set{.stream = {1}, .to = {kFakeArena}, .value = 3, .element = 4, .count = 1});
+  client->send(EventRecord{{1}, {1}});
+  client->send(StreamWaitEvent{{2}, {1}});
+  const auto block = arguments(kFakeArena, 1, 4);
+  client->send(Launch{.stream = {2}, .kernel = {1}, .parameters = block});
+  client->send(EventRecord{{2}, {2}});
+  EXPECT_EQ(client->ask(EventQuery{{2}}).outcome.status, kNotReady);
+  EXPECT_EQ(client->ask(EventElapsed{{1}, {2}}).outcome.status, kNotReady);
+  const std::uint32_t sync = client->ask_later(EventSync{{2}});
+  client->send(CallDone{{1}});
+  EXPECT_EQ(fence(), 0);
+  EXPECT_TRUE(client->answer_of<EventSync>(sync).came);
+  EXPECT_EQ(words(client->ask(CopyOut{{2}, {kFakeArena}, 4}).bulk)[0], 7u);
+  EXPECT_EQ(client->ask(EventElapsed{{1}, {2}}).reply.nanoseconds, 1u);
+}
+
+TEST_F(SessionTest, CapturedForkAndJoin) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(Set{.to = {kFakeArena}, .element = 4, .count = 64});
+  client->send(StreamCreate{{1}}), client->send(StreamCreate{{2}});
+  client->send(EventCreate{{1}}), client->send(EventCreate{{2}});
+  const auto one = arguments(kFakeArena, 4, 1);
+  client->send(CaptureBegin{{1}, 0});
+  client->send(Launch{.stream = {1}, .kernel = {1}, .parameters = one});
+  client->send(EventRecord{{1}, {1}}), client->send(StreamWaitEvent{{2}, {1}});
+  client->send(Launch{.stream = {2}, .kernel = {1}, .parameters = one});
+  client->send(CopyOutLater{{2}, {kFakeArena}, 4, {8}});
+  client->send(HostCall{{2}, {5}});
+  client->send(EventRecord{{2}, {2}}), client->send(StreamWaitEvent{{1}, {2}});
+  client->send(Launch{.stream = {1}, .kernel = {1}, .parameters = one});
+  const auto end = client->ask(CaptureEnd{{1}, {7}});
+  EXPECT_EQ(end.outcome, Outcome{}) << client->said;
+  EXPECT_EQ(end.reply.nodes, 5u);
+  EXPECT_EQ(words(client->ask(CopyOut{{1}, {kFakeArena}, 4}).bulk)[0], 0u);  // nothing ran
+  EXPECT_EQ(client->ask(GraphInstantiate{{7}, {9}}).outcome, Outcome{});
+  client->send(GraphDestroy{{7}});
+  for (std::uint32_t round = 1; round <= 3; ++round) {
+    client->send(GraphLaunch{{9}, {1}});
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+    ASSERT_EQ(client->notices.size(), 2u) << client->said;
+    EXPECT_EQ(client->notices[0].header.code, CopiedOut::kSpec.code);
+    EXPECT_EQ(words(client->notices[0].bulk)[0], round * 3 - 1);
+    EXPECT_EQ(decode<Call>(client->notices[1].body)->token.value, 5u);
+    client->notices.clear();
+    client->send(CallDone{{5}});
+    EXPECT_EQ(words(client->ask(CopyOut{{1}, {kFakeArena}, 4}).bulk)[0], round * 3);
+  }
+  client->send(GraphExecDestroy{{9}});
+  EXPECT_EQ(fence(), 0) << client->said;
+}
+
+TEST_F(SessionTest, CapturesThatCannotBe) {
+  start();
+  load();
+  client->send(StreamCreate{{1}}), client->send(StreamCreate{{2}});
+  client->send(EventCreate{{1}});
+  // A fork that nobody joins.
+  client->send(CaptureBegin{{1}, 0});
+  client->send(EventRecord{{1}, {1}}), client->send(StreamWaitEvent{{2}, {1}});
+  client->send(HostCall{{2}, {1}});
+  EXPECT_EQ(client->ask(CaptureEnd{{1}, {7}}).outcome.status, kCaptureUnjoined);
+  EXPECT_EQ(client->ask(StreamSync{{2}}).outcome.status, 0);  // no longer captured
+  // A wait spoils it; the end must be on the stream where it began.
+  client->send(CaptureBegin{{1}, 0});
+  EXPECT_EQ(client->ask(StreamSync{{1}}).outcome.status, kCaptureUnsupported);
+  EXPECT_EQ(client->ask(CaptureEnd{{2}, {7}}).outcome.status, kCaptureInvalidated);
+  EXPECT_EQ(client->ask(CaptureEnd{{1}, {7}}).outcome.status, kCaptureInvalidated);
+  EXPECT_EQ(client->ask(GraphInstantiate{{7}, {9}}).outcome.status, kInvalidHandle);
+  EXPECT_EQ(fence(), 0) << client->said;
+}
+
+template <class Op>
+std::vector<std::byte> frame_of(const Op& op) {
+  FrameHeader header{.body_bytes = static_cast<std::uint32_t>(encoded_size(op)),
+                     .code = Op::kSpec.code};
+  std::vector<std::byte> frame(sizeof(header) + header.body_bytes);
+  std::memcpy(frame.data(), &header, sizeof(header));
+  encode(op, frame.data() + sizeof(header));
+  return frame;
+}
+
+TEST_F(SessionTest, GraphsNodeByNode) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(GraphCreate{{1}});
+  const auto set = frame_of(Set{.to = {kFakeArena}, .value = 4, .element = 4, .count = 4});
+  const auto block = arguments(kFakeArena, 4, 2);
+  const auto add = frame_of(Launch{.kernel = {1}, .parameters = block});
+  const std::uint64_t first = 11, unknown = 99;
+  client->send(GraphAdd{{1}, {11}, {}, set});
+  client->send(GraphAdd{{1}, {12}, std::as_bytes(std::span(&first, 1)), add});
+  client->send(GraphAdd{{1}, {13}, std::as_bytes(std::span(&first, 1)), {}});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  client->send(GraphLaunch{{1}, {}}), client->send(GraphLaunch{{1}, {}});
+  EXPECT_EQ(words(client->ask(CopyOut{{}, {kFakeArena}, 16}).bulk),
+            (std::vector<std::uint32_t>{6, 6, 6, 6}));
+  client->send(GraphAdd{{1}, {14}, std::as_bytes(std::span(&unknown, 1)), add});
+  EXPECT_EQ(fence(), kInvalidHandle);
+  EXPECT_THAT(client->said, HasSubstr("there is no node 99 to come after"));
+  client->send(GraphAdd{{1}, {15}, {}, Bytes(add).first(add.size() - 1)});
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("half a frame"));
+  // Its kernel goes: so do its launches.
+  client->send(ModuleUnload{{1}});
+  client->send(GraphLaunch{{1}, {}});
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("a kernel of the graph has been unloaded"));
+}
+
+}  // namespace
+}  // namespace partita::remote::server

@@ -1,0 +1,56 @@
+#include "shapes/timed_server.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "server/session.h"
+#include "server/worker.h"
+#include "shapes/timed_backend.h"
+
+namespace partita::remote::shapes {
+namespace {
+
+constexpr Nanos kUntilConnected = std::chrono::seconds(60);
+
+[[noreturn]] void serve_one(Listener& listener) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  auto accepted = listener.accept(kUntilConnected);
+  if (!accepted) ::_exit(1);
+  server::MemoryImages images;
+  server::SessionLimits limits;
+  limits.memory = std::uint64_t{40} << 30;
+  server::Session session(*accepted->channel, images, "", limits);
+  const auto open = []() -> Result<std::unique_ptr<server::DeviceBackend>> {
+    return std::make_unique<TimedBackend>();
+  };
+  while (!session.wanted()) {
+    if (session.step(std::chrono::milliseconds(10)).ended) ::_exit(1);
+  }
+  session.grant(1, *open(), open);
+  server::serve_session(*accepted->channel, session, {}, {-1, -1},
+                        [](const server::SessionCounts&) {});
+  ::_exit(0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TimedServer>> TimedServer::start(const std::string& address) {
+  auto listener = system_net().listen(address);
+  if (!listener) return failed(listener.error());
+  const pid_t child = ::fork();
+  if (child < 0) return environment_error("fork", std::strerror(errno));
+  if (child == 0) serve_one(**listener);
+  return std::unique_ptr<TimedServer>(new TimedServer(std::move(*listener), child));
+}
+
+TimedServer::~TimedServer() {
+  ::kill(child_, SIGKILL);
+  ::waitpid(child_, nullptr, 0);
+}
+
+}  // namespace partita::remote::shapes

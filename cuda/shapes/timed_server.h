@@ -1,0 +1,27 @@
+// A server with one session on a TimedBackend, in a process of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "wire/net/channel.h"
+
+namespace partita::remote::shapes {
+
+class TimedServer {
+ public:
+  // Listens at `address`, for one client. Call it while the process has one thread.
+  static Result<std::unique_ptr<TimedServer>> start(const std::string& address);
+  ~TimedServer();
+  TimedServer(const TimedServer&) = delete;
+  TimedServer& operator=(const TimedServer&) = delete;
+  std::string address() const { return listener_->address(); }
+
+ private:
+  TimedServer(std::unique_ptr<Listener> listener, int child)
+      : listener_(std::move(listener)), child_(child) {}
+  std::unique_ptr<Listener> listener_;  // it removes the socket when it goes
+  int child_;
+};
+
+}  // namespace partita::remote::shapes

@@ -1,0 +1,47 @@
+// Schedules become scripts in tests/execution/script_test.cc: it takes the judge to get one.
+#include "act/carry/batch_script.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace partita::carry {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Realised, IsWhatTookPlace) {
+  exec::Script script;
+  script.gpus = {{.device = 5, .model = "A30-24GB"}};
+  script.visits = {{.profile = "2g.12gb", .start = 0, .size = 2, .tasks = {0, 1}},
+                   {.profile = "2g.12gb", .start = 2, .size = 2}};
+  script.gpus[0].changes = {{.visit = 1, .create = true},
+                            {.visit = 0, .create = true},
+                            {.visit = 0, .create = false},
+                            {.visit = 1, .create = false}};
+  script.tasks = {{.name = "a"}, {.name = "b"}};
+  exec::RunReport report;
+  report.tasks = {{.status = exec::TaskStatus::failed, .begin = 20, .end = 30},
+                  {.status = exec::TaskStatus::skipped, .begin = 99, .end = 99}};
+  report.changes = {{{.status = exec::ChangeStatus::done, .begin = 10, .end = 15},
+                     {.status = exec::ChangeStatus::done, .begin = 0, .end = 10},
+                     {.status = exec::ChangeStatus::done, .begin = 30, .end = 33},
+                     {.status = exec::ChangeStatus::kept}}};
+  plan::BatchSchedule planned;
+  planned.scheduler = "far";
+  planned.gpu_models = {"A30-24GB"};
+  planned.lower_bound = 7;
+
+  const plan::BatchSchedule real = realised(script, report, planned);
+  EXPECT_EQ(real.scheduler, "far");
+  EXPECT_EQ(real.makespan, 30);
+  EXPECT_EQ(real.lower_bound, 0);  // what is proven of plans says nothing of what happened
+  EXPECT_THAT(real.tasks, ElementsAre(plan::ScheduledTask{"a", 0, "2g.12gb", 0, 20, 30}));
+  using Op = plan::Reconfiguration::Op;
+  EXPECT_THAT(real.reconfigurations,
+              ElementsAre(plan::Reconfiguration{0, Op::create, "2g.12gb", 0, 0, 10},
+                          plan::Reconfiguration{0, Op::create, "2g.12gb", 2, 10, 15},
+                          plan::Reconfiguration{0, Op::destroy, "2g.12gb", 0, 30, 33}));
+}
+
+}  // namespace
+}  // namespace partita::carry

@@ -1,0 +1,140 @@
+#include "act/gateway_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "act/assignment.h"
+
+namespace partita::actuate {
+namespace {
+
+constexpr Range kPids{.low = 1, .high = 1e9};
+constexpr Range kPlaces{.high = kMaxProcessesPerSegment - 1};
+constexpr Range kSeconds{.high = 1e12};
+
+constexpr Range kRequests{.high = 1e15};
+
+void describe(Form& f, RequestStretch& stretch) {
+  f.number("seconds", stretch.seconds, kSeconds, "so long it is");
+  f.number("asked", stretch.asked, kRequests, "requests that came in it");
+  f.number("due", stretch.due, kRequests, "that were to be answered in it, or were refused");
+  f.number("in_slo", stretch.in_slo, kRequests, "of them answered in time");
+}
+
+void describe(Form& f, GatewayRequests& requests) {
+  f.whole("arrived", requests.arrived, kRequests, "since the gateway has the service");
+  f.whole("in_slo", requests.in_slo, kRequests, "of them answered in time");
+  f.whole("missed", requests.missed, kRequests, "answered late, failed, expired or given up late");
+  f.whole("shed", requests.shed, kRequests, "refused at once");
+  f.optional(requests.p99_ms.has_value());
+  f.number("p99_ms", requests.p99_ms, kNotNegative, "of the last half minute");
+  f.object("recent", requests.recent, describe, "of the last seconds");
+  f.object("lately", requests.lately, describe, "of the last quarter of a minute");
+  f.object("minute", requests.minute, describe, "of the last minute");
+  Fields* const in = f.reading();
+  if (in && requests.in_slo + requests.missed + requests.shed > requests.arrived)
+    in->refuse("arrived", "more requests have ended than arrived");
+}
+
+void describe(Form& f, GatewayService& service) {
+  f.name("name", service.name, "of the service");
+  f.number("capacity_rps", service.capacity_rps, kNotNegative,
+           "of full batches on the workers that are ready");
+  f.number("rate_rps", service.rate_rps, kNotNegative, "planned for");
+  f.object("requests", service.requests, describe, "what became of its requests");
+}
+
+void describe_process(Form& f, Pid& pid) {
+  long number = static_cast<long>(pid);
+  f.whole("pid", number, kPids, "of the process");
+  if (f.reading()) pid = number;
+}
+
+void describe(Form& f, GatewayWorker& worker) {
+  f.name("device", worker.device, "UUID of the MIG device");
+  f.integer("index", worker.index, kPlaces, "which of its processes");
+  f.name("service", worker.service, "that it serves");
+  describe_process(f, worker.pid);
+  f.word("state", worker.state, {"ready", "leaving", "silent"}, "whether it gets batches");
+  f.number("last_beat_s", worker.last_beat_s, kSeconds, "since its last sign of life");
+}
+
+void describe(Form& f, GatewayLoss& loss) {
+  f.name("device", loss.device, "UUID of the MIG device");
+  f.integer("index", loss.index, kPlaces, "which of its processes");
+  describe_process(f, loss.pid);
+}
+
+void describe(Form& f, GatewayState& state) {
+  f.lines("  ");
+  f.document("GatewayState");
+  f.whole("revision", state.revision, kNotNegative, "of the assignment that it follows");
+  describe_process(f, state.pid);
+  f.text("identity", state.identity, "distinguishes it from a later process of this number");
+  f.number("written_s", state.written_s, kSeconds, "when, on CLOCK_MONOTONIC");
+  f.list("services", state.services, describe, {.indent = "    "}, "what their workers carry");
+  f.list("workers", state.workers, describe, {.indent = "    "}, "that are connected and warm");
+  f.optional(!state.lost.empty());
+  f.list("lost", state.lost, describe, {.indent = "    "}, "workers that ended under requests");
+  Fields* const in = f.reading();
+  if (!in || in->error()) return;
+  std::set<std::string> names;
+  for (const GatewayService& one : state.services)
+    if (!names.insert(one.name).second)
+      in->refuse("services", fmt::format("service '{}' is listed twice", one.name));
+  std::set<std::pair<std::string, int>> places;
+  for (const GatewayWorker& one : state.workers)
+    if (!places.emplace(one.device, one.index).second)
+      in->refuse("workers",
+                 fmt::format("worker {} of device '{}' is listed twice", one.index, one.device));
+  std::ranges::sort(state.services, {}, &GatewayService::name);
+  std::ranges::sort(state.workers, {},
+                    [](const GatewayWorker& one) { return std::pair(one.device, one.index); });
+}
+
+}  // namespace
+
+const char* to_string(WorkerReadiness readiness) {
+  switch (readiness) {
+    case WorkerReadiness::ready:
+      return "ready";
+    case WorkerReadiness::leaving:
+      return "leaving";
+    case WorkerReadiness::silent:
+      return "silent";
+  }
+  return "";
+}
+
+std::string gateway_path(const std::string& state_dir) { return state_dir + "/gateway.json"; }
+
+std::string gateway_json(const GatewayState& state) { return write_form(state, describe); }
+
+Result<GatewayState> parse_gateway(const std::string& file, std::string_view text) {
+  return read_form<GatewayState>(file, text, describe);
+}
+
+DocumentKind gateway_kind() {
+  return {"GatewayState", "which workers of a gateway are ready, and what they carry", [] {
+            return schema_form<GatewayState>(gateway_kind().name, gateway_kind().about, describe);
+          }};
+}
+
+Result<std::optional<GatewayState>> read_gateway(const GatewayDoors& doors, std::int64_t now_ns) {
+  using Found = std::optional<GatewayState>;
+  const std::string path = gateway_path(doors.state_dir);
+  if (!doors.files.exists(path)) return Found{};
+  const Result<std::string> text = doors.files.read(path);
+  if (!text) return failed(text.error());
+  Result<GatewayState> state = parse_gateway(path, *text);
+  if (!state) return failed(state.error());
+  if (doors.processes.identity(state->pid) != state->identity) return Found{};
+  const double age = static_cast<double>(now_ns) * 1e-9 - state->written_s;
+  if (age > static_cast<double>(kGatewayStaleNs) * 1e-9) return Found{};
+  return Found{*std::move(state)};
+}
+
+}  // namespace partita::actuate

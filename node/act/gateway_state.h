@@ -1,0 +1,102 @@
+// What the gateway says of itself and of the workers that are connected to it: `gateway.json` in
+// the state directory, written whole and atomically when something changes and at least every
+// kGatewayWriteNs. The supervisor of the workers takes readiness and heartbeats from it, apply what
+// is ready and how much that carries. Pure, but for gateway_path() and read_gateway().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "act/recent_requests.h"
+#include "base/files.h"
+#include "base/form.h"
+#include "base/processes.h"
+#include "base/result.h"
+
+namespace partita::actuate {
+
+inline constexpr std::int64_t kGatewayWriteNs = 500'000'000;
+// What is older says nothing any more: the gateway itself hangs.
+inline constexpr std::int64_t kGatewayStaleNs = 5'000'000'000;
+// What is older is no ground to say that a service is served: that has to be told within 5 s.
+inline constexpr double kGatewayFreshS = 3;
+
+// ready: it gets batches. leaving: it has asked to be drained, or is being drained. silent: no beat
+// for too long, so it gets no more batches.
+enum class WorkerReadiness : std::uint8_t { ready, leaving, silent };
+const char* to_string(WorkerReadiness readiness);
+
+struct GatewayWorker {
+  std::string device;  // with index its place, as in the assignment and the workers' state
+  int index = 0;
+  std::string service;
+  Pid pid = 0;
+  WorkerReadiness state = WorkerReadiness::ready;
+  double last_beat_s = 0;  // so long ago when this was written
+  bool operator==(const GatewayWorker&) const = default;
+};
+
+// Requests of a service since the gateway was started, or took the service up. Those under way, and
+// those that their clients cancelled, are in none of the last three.
+struct GatewayRequests {
+  long arrived = 0;
+  long in_slo = 0;                    // answered in time
+  long missed = 0;                    // answered late, failed, expired, or given up once late
+  long shed = 0;                      // refused at once
+  std::optional<double> p99_ms = {};  // of the answers of the last half minute; none: no answer
+  // Of the last kShortStretch, kMiddleStretch and kLongStretch; a gateway of an older version does
+  // not say.
+  std::optional<RequestStretch> recent = {}, lately = {}, minute = {};
+  bool operator==(const GatewayRequests&) const = default;
+};
+
+struct GatewayService {
+  std::string name;
+  double capacity_rps = 0;  // of full batches on the workers that are ready
+  double rate_rps = 0;      // planned for, as the assignment says
+  std::optional<GatewayRequests> requests = {};  // a gateway of an older version does not count
+  bool operator==(const GatewayService&) const = default;
+};
+
+// A worker that ended with requests in flight: it had started well, whatever became of it then.
+struct GatewayLoss {
+  std::string device;
+  int index = 0;
+  Pid pid = 0;
+  bool operator==(const GatewayLoss&) const = default;
+};
+inline constexpr std::size_t kMostLosses = 64;  // the last ones
+
+struct GatewayState {
+  long revision = 0;  // of the assignment that it follows
+  Pid pid = 0;
+  std::string identity;                  // of that process, see Processes::identity
+  double written_s = 0;                  // on CLOCK_MONOTONIC
+  std::vector<GatewayService> services;  // by name
+  std::vector<GatewayWorker> workers;    // by device, index
+  std::vector<GatewayLoss> lost = {};    // the newest last
+  bool operator==(const GatewayState&) const = default;
+};
+
+std::string gateway_path(const std::string& state_dir);
+
+// The document `kind: GatewayState`; parse_gateway(gateway_json(s)) == s. Refused with FILE:LINE: a
+// place or a service twice, empty names, numbers out of range.
+std::string gateway_json(const GatewayState& state);
+Result<GatewayState> parse_gateway(const std::string& file, std::string_view text);
+DocumentKind gateway_kind();
+
+// What a gateway that lives says in `state_dir`; nothing when none runs there (no file, or its
+// process is gone), or when what it said is stale. `now_ns` is on CLOCK_MONOTONIC. A damaged file
+// is refused.
+struct GatewayDoors {
+  Processes& processes;
+  Files& files;
+  std::string state_dir;
+};
+Result<std::optional<GatewayState>> read_gateway(const GatewayDoors& doors, std::int64_t now_ns);
+
+}  // namespace partita::actuate

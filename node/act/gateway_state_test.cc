@@ -1,0 +1,100 @@
+#include "act/gateway_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/source_text.h"
+
+namespace partita::actuate {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kGatewayStateSecond = 1'000'000'000;
+
+GatewayState some_state() {
+  return {.revision = 7,
+          .pid = 4000,
+          .identity = "25@boot",
+          .written_s = 100,
+          .services = {{"chat", 120, 100, GatewayRequests{1000, 900, 50, 20, 31.5}},
+                       {"search", 0, 30.5}},
+          .workers = {{"MIG-1", 0, "chat", 4711, WorkerReadiness::ready, 0.25},
+                      {"MIG-1", 1, "chat", 4712, WorkerReadiness::silent, 12},
+                      {"MIG-2", 0, "search", 4713, WorkerReadiness::leaving, 0}},
+          .lost = {{"MIG-2", 0, 4700}, {"MIG-1", 1, 4699}}};
+}
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string text = gateway_json(some_state());
+  const auto at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(GatewayState, IsReadBackAndSorted) {
+  GatewayState shuffled = some_state();
+  std::ranges::reverse(shuffled.workers);
+  std::ranges::reverse(shuffled.services);
+  const auto again = parse_gateway("g.json", gateway_json(shuffled));
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(*again, some_state());
+}
+
+TEST(GatewayState, RefusesWithTheLine) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {with("\"search\"", "\"chat\""), "service 'chat' is listed twice"},
+      {with("\"index\": 1", "\"index\": 0"), "worker 0 of device 'MIG-1' is listed twice"},
+      {with("\"silent\"", "\"quiet\""), "'state'"},
+      {with("\"pid\": 4711", "\"pid\": 0"), "'pid' is 0"},
+      {with("\"capacity_rps\": 120", "\"capacity_rps\": -1"), "'capacity_rps' is -1"},
+      {with("GatewayState", "Workers"), "'kind'"},
+      {with("\"arrived\": 1000", "\"arrived\": 969"), "more requests have ended than arrived"},
+      {with("\"shed\": 20", "\"shed\": -1"), "'shed' is -1"},
+      {with("\"revision\": 7", "\"revision\": -7"), "'revision' is -7"}};
+  for (const auto& [text, message] : cases) {
+    const auto state = parse_gateway("g.json", text);
+    ASSERT_FALSE(state) << text;
+    EXPECT_THAT(to_string(state.error()), HasSubstr(message));
+    EXPECT_THAT(to_string(state.error()), HasSubstr("g.json:"));
+  }
+}
+
+TEST(GatewayState, SpeaksOnlyForAGatewayThatLivesAndWrites) {
+  MemoryFiles files;
+  ManualClock clock;
+  SimProcesses processes(clock, [](const ProcessSpec&) { return SimBehaviour{}; });
+  const GatewayDoors doors{processes, files, "/state"};
+  const auto found = [&](std::int64_t now) {
+    const auto read = read_gateway(doors, now);
+    return read.has_value() && read->has_value();
+  };
+  EXPECT_FALSE(found(0));
+  GatewayState state = some_state();
+  state.pid = *processes.start({.argv = {"gateway"}});
+  state.identity = processes.identity(state.pid);
+  ASSERT_TRUE(files.make_directories("/state"));
+  ASSERT_TRUE(files.write_atomic(gateway_path("/state"), gateway_json(state)));
+  EXPECT_TRUE(found(101 * kGatewayStateSecond));
+  EXPECT_FALSE(found(106 * kGatewayStateSecond));  // it hangs
+  processes.crash(state.pid, 1);
+  EXPECT_FALSE(found(101 * kGatewayStateSecond));
+  ASSERT_TRUE(files.write_atomic(gateway_path("/state"), "{"));
+  EXPECT_FALSE(read_gateway(doors, 0));
+}
+
+TEST(FormatsDoc, GatewayStateExampleIsReadAndWrittenAsItStands) {
+  const std::string text = source_text("docs/formats.md");
+  const std::string open = "```json\n";
+  const auto begin = text.find(open, text.find("\n## Gateway state\n")) + open.size();
+  const std::string example = text.substr(begin, text.find("```\n", begin) - begin);
+  const auto state = parse_gateway("formats.md", example);
+  ASSERT_TRUE(state) << to_string(state.error());
+  EXPECT_EQ(gateway_json(*state), example);
+  EXPECT_EQ(state->workers.size(), 2U);
+}
+
+}  // namespace
+}  // namespace partita::actuate

@@ -1,0 +1,178 @@
+#include "act/gpu_match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/append.h"
+#include "base/index.h"
+#include "plan/changes.h"
+
+namespace partita::actuate {
+namespace {
+
+using Segments = std::map<std::string, const AssignedSegment*>;  // by MIG device
+
+// The catalogue's name of a profile; one that it does not know stays as it is.
+std::string profile_name(const hw::GpuModel& model, const std::string& profile) {
+  const int number = model.profile_index(profile);
+  return number < 0 ? profile : model.profiles[at(number)].name;
+}
+
+plan::GpuTenancies tenancies_of(const WantedGpu& gpu, int number, const hw::GpuModel& model) {
+  plan::GpuTenancies result{gpu.index < 0 ? number : gpu.index, true, {}};
+  for (const WantedInstance& one : gpu.instances) {
+    const Segment& segment = one.segment;
+    result.tenants.push_back({profile_name(model, one.profile), one.start, segment.service,
+                              segment.batch, segment.processes});
+  }
+  return result;
+}
+
+plan::GpuTenancies tenancies_of(const device::GpuState& gpu, const Segments& segments,
+                                const hw::GpuModel& model) {
+  plan::GpuTenancies result{gpu.index, gpu.mig_enabled, {}};
+  for (const device::Instance& one : gpu.instances) {
+    plan::Tenancy& tenancy = result.tenants.emplace_back();
+    tenancy.profile = profile_name(model, one.profile);
+    tenancy.start = one.start;
+    tenancy.held = one.busy();
+    const bool usable = one.whole() || one.compute.empty();
+    if (!usable) tenancy.profile += " in parts";  // nothing that is wanted
+    const auto found = segments.find(one.uuid());
+    if (found == segments.end()) continue;
+    tenancy.service = found->second->service;
+    tenancy.batch = found->second->batch;
+    tenancy.processes = found->second->processes;
+  }
+  return result;
+}
+
+std::string models_of(const device::NodeState& state) {
+  std::set<std::string> names;
+  for (const device::GpuState& gpu : state.gpus) {
+    names.insert(gpu.model.empty() ? fmt::format("'{}' (not in the catalogue)", gpu.name)
+                                   : gpu.model);
+  }
+  return names.empty() ? "no GPU" : joined(names, ", ");
+}
+
+// "; gpu 2 is lost" for each GPU of the model that fell off the bus.
+std::string lost_of(const device::NodeState& state, const std::string& model) {
+  std::string text;
+  for (const device::GpuState& gpu : state.gpus) {
+    if (gpu.lost && gpu.model == model) text += fmt::format("; gpu {} is lost", gpu.index);
+  }
+  return text;
+}
+
+// Positions of the wanted GPUs that name a GPU; -1 for those that do not.
+Result<std::vector<int>> named(const device::NodeState& state, const Wanted& wanted,
+                               const ChangeOptions& options) {
+  std::map<std::string, int> position;
+  for (std::size_t g = 0; g < state.gpus.size(); ++g) {
+    position[state.gpus[g].uuid] = static_cast<int>(g);
+  }
+  std::vector<int> gpu_of(wanted.gpus.size(), -1);
+  std::set<int> taken;
+  for (std::size_t w = 0; w < wanted.gpus.size(); ++w) {
+    const WantedGpu& gpu = wanted.gpus[w];
+    const bool decided = gpu.uuid.empty() && w < options.gpu_uuids.size();
+    const std::string& uuid = decided ? options.gpu_uuids[w] : gpu.uuid;
+    if (uuid.empty()) continue;
+    const auto found = position.find(uuid);
+    const bool there = found != position.end() && !state.gpus[at(found->second)].lost &&
+                       taken.insert(found->second).second;
+    if (there) {
+      gpu_of[w] = found->second;
+    } else if (!decided) {
+      return bad_input(
+          fmt::format("gpu {}", w),
+          found == position.end()
+              ? fmt::format("this node has no GPU {}; it has {}", uuid, models_of(state))
+              : fmt::format("GPU {} (gpu {}) is lost, or wanted twice", uuid,
+                            state.gpus[at(found->second)].index));
+    }
+  }
+  return gpu_of;
+}
+
+Result<void> usable(const device::GpuState& gpu, const WantedGpu& wanted,
+                    const hw::Catalogue& catalogue, const ChangeOptions& options) {
+  const std::string name = fmt::format("gpu {}", gpu.index);
+  if (wanted.instances.empty() || gpu.mig_enabled) return {};
+  if (!gpu.mig_capable) {
+    return failed({ErrorCode::not_supported, gpu.name + " cannot be cut into instances", name});
+  }
+  if (gpu.mig_pending && !(options.allow_reset && options.can_reset))
+    return failed({ErrorCode::reset_required,
+                   "MIG mode is on but not in force: reset the GPU (nvidia-smi --gpu-reset -i " +
+                       std::to_string(gpu.index) + ") or reboot, then apply again",
+                   name});
+  if (options.allow_reset || !needs_reset(gpu, catalogue)) return {};
+  return failed(
+      {ErrorCode::reset_required,
+       fmt::format("MIG is turned on only by a reset of the GPU, which ends whatever runs "
+                   "on it, and that was not allowed (--no-reset, policy.allow_reset of the agent): "
+                   "run nvidia-smi -i {} -mig 1 and nvidia-smi --gpu-reset -i {}",
+                   gpu.index, gpu.index),
+       name});
+}
+
+}  // namespace
+
+Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assignment& assignment,
+                                    const Wanted& wanted, const hw::Catalogue& catalogue,
+                                    const ChangeOptions& options) {
+  Result<std::vector<int>> gpu_of = named(state, wanted, options);
+  if (!gpu_of) return gpu_of;
+  std::set<int> taken(gpu_of->begin(), gpu_of->end());
+  std::map<std::string, std::vector<int>> free;  // wanted GPUs without a GPU yet, by model
+  for (std::size_t w = 0; w < wanted.gpus.size(); ++w) {
+    if ((*gpu_of)[w] < 0) free[wanted.gpus[w].model].push_back(static_cast<int>(w));
+  }
+  Segments segments;
+  for (const AssignedSegment& one : assignment.segments) segments[one.device] = &one;
+  for (const auto& [name, rows] : free) {
+    const Result<const hw::GpuModel*> model = catalogue.get(name);
+    if (!model) return failed(model.error());
+    std::vector<plan::GpuTenancies> needs, offers;
+    for (const int row : rows) needs.push_back(tenancies_of(wanted.gpus[at(row)], row, **model));
+    std::vector<int> positions;
+    for (std::size_t g = 0; g < state.gpus.size(); ++g) {
+      const device::GpuState& gpu = state.gpus[g];
+      if (gpu.model != name || gpu.lost || taken.contains(static_cast<int>(g))) continue;
+      offers.push_back(tenancies_of(gpu, segments, **model));
+      positions.push_back(static_cast<int>(g));
+    }
+    const std::string lost = lost_of(state, name);
+    if (offers.empty() && lost.empty()) {
+      return bad_input("node",
+                       fmt::format("the plan is for {}, this node has {}", name, models_of(state)));
+    }
+    if (needs.size() > offers.size()) {
+      return failed({ErrorCode::infeasible,
+                     fmt::format("the plan needs {} GPUs of model {}, {} can be used{}",
+                                 needs.size(), name, offers.size(), lost),
+                     "node"});
+    }
+    const std::vector<int> matched = plan::match_gpus(needs, offers);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      (*gpu_of)[at(rows[i])] = positions[at(matched[i])];
+  }
+  for (std::size_t w = 0; w < wanted.gpus.size(); ++w) {
+    const device::GpuState& gpu = state.gpus[at((*gpu_of)[w])];
+    if (gpu.model != wanted.gpus[w].model) {
+      return bad_input(
+          fmt::format("gpu {}", w),
+          fmt::format("{} is wanted, {} is a {}", wanted.gpus[w].model, gpu.uuid, gpu.model));
+    }
+    if (auto fine = usable(gpu, wanted.gpus[w], catalogue, options); !fine)
+      return failed(fine.error());
+  }
+  return gpu_of;
+}
+
+}  // namespace partita::actuate

@@ -1,0 +1,59 @@
+// Wanted: the layout that a node shall have, whoever decided it -- a serving plan, or a state that
+// was read earlier (restore, rollback). Plain data; instances keep the starts that their source
+// names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "act/assignment.h"
+#include "base/result.h"
+#include "device/node_forms.h"
+#include "device/node_state.h"
+#include "plan/judged.h"
+#include "plan/serving.h"
+
+namespace partita::actuate {
+
+// What runs on an instance; an empty service: nothing that Partita knows of.
+struct Segment {
+  std::string service;
+  int batch = 0, processes = 0;
+  double throughput_rps = 0;  // what it is planned to carry; 0: unknown
+  bool operator==(const Segment&) const = default;
+};
+
+struct WantedInstance {
+  std::string profile;  // catalogue name on its GPU's model
+  int start = 0;        // memory slices
+  Segment segment;
+  bool operator==(const WantedInstance&) const = default;
+};
+
+struct WantedGpu {
+  std::string model;  // catalogue name
+  std::string uuid;   // exactly this GPU; empty: any GPU of the model
+  std::vector<WantedInstance> instances;
+  int index = -1;  // the node's GPU that is meant, unless another one does better; -1: none
+  bool operator==(const WantedGpu&) const = default;
+};
+
+struct Wanted {
+  std::vector<WantedGpu> gpus;
+  std::vector<plan::Terms> services = {};  // by name; what is known of them
+  bool operator==(const Wanted&) const = default;
+};
+
+Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan);
+// Exactly this state on exactly these GPUs, of its whole instances: a GPU without any, or with MIG
+// off, is wanted empty. Lost GPUs are not wanted. A GPU without UUID may be any of its model.
+Wanted wanted_of(const device::NodeState& state, const Assignment& assignment);
+// The same for a document that people hand in, with the occupants it names.
+Wanted wanted_of(const device::StateDocument& document);
+
+// Refuses what no GPU of the catalogue can be: unknown models and profiles, illegal layouts.
+Result<void> check_wanted(const Wanted& wanted, const hw::Catalogue& catalogue);
+// The same of a plan, before anybody judges it.
+Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue);
+
+}  // namespace partita::actuate

@@ -1,0 +1,83 @@
+#include "act/worker_command.h"
+
+#include <gmock/gmock.h>
+#include <rapidcheck/gtest.h>
+
+namespace partita::actuate {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const AssignedSegment kSegment{.device = "MIG-1",
+                               .gpu_uuid = "GPU-a",
+                               .profile = "3g.40gb",
+                               .start = 4,
+                               .service = "res net",
+                               .batch = 16,
+                               .processes = 2};
+
+std::vector<std::string> command(std::string_view text) {
+  const Result<CommandTemplate> parsed = parse_command("--command", text);
+  EXPECT_TRUE(parsed) << to_string(parsed.error());
+  return command_of(parsed.value(), kSegment, 1, 8003);
+}
+
+TEST(WorkerCommand, fills_every_placeholder) {
+  EXPECT_THAT(command("serve {service} {batch} {processes} {index} {device} {gpu} {profile} "
+                      "--at={start}:{port} {{{index}}}"),
+              ElementsAre("serve", "res net", "16", "2", "1", "MIG-1", "GPU-a", "3g.40gb",
+                          "--at=4:8003", "{1}"));
+  EXPECT_FALSE(parse_command("c", "a {{port}} {index}")->ports);
+  EXPECT_TRUE(parse_command("c", "a --port={port}")->ports);
+}
+
+TEST(WorkerCommand, splits_like_a_shell) {
+  EXPECT_THAT(command("a  'b c'\td\"e 'f'\"\\ g '' \"\\\"\\\\\\n\" 'x\\y' $HOME;|"),
+              ElementsAre("a", "b c", "de 'f' g", "", "\"\\\\n", "x\\y", "$HOME;|"));
+}
+
+TEST(WorkerCommand, refuses_what_it_cannot_mean) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"", "empty"},
+      {" \n ", "empty"},
+      {"'' a", "empty"},
+      {"a 'b", "quote is not closed"},
+      {"a \"b", "quote is not closed"},
+      {"a {serivce}", "unknown placeholder '{serivce}'; did you mean 'service'?"},
+      {"a {", "'{' without '}'"},
+      {"a {index}}", "a single '}'"},
+      {std::string("a \0b", 4), ""},
+      {"a \xff", ""}};
+  for (const auto& [text, message] : cases) {
+    const Result<CommandTemplate> parsed = parse_command("--command", text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_THAT(parsed.error().message, HasSubstr(message));
+    EXPECT_EQ(parsed.error().context, "--command");
+  }
+}
+
+// Whatever words there are: quoted one way or the other, they come back.
+RC_GTEST_PROP(WorkerCommand, quoting_keeps_words, ()) {
+  const auto words = *rc::gen::container<std::vector<std::string>>(rc::gen::nonEmpty(
+      rc::gen::container<std::string>(rc::gen::elementOf(std::string("ab '\"\\{}$")))));
+  RC_PRE(!words.empty());
+  std::string text;
+  for (const std::string& word : words) {
+    const bool single = *rc::gen::arbitrary<bool>();
+    text += single ? " '" : " \"";
+    for (const char c : word) {
+      if (c == '{' || c == '}') text += c;
+      if (single && c == '\'') text += "'\\'";
+      if (!single && (c == '"' || c == '\\')) text += '\\';
+      text += c;
+    }
+    text += single ? '\'' : '"';
+  }
+  const Result<CommandTemplate> parsed = parse_command("c", text);
+  RC_ASSERT(parsed.has_value());
+  RC_ASSERT(command_of(*parsed, kSegment, 0, 0) == words);
+}
+
+}  // namespace
+}  // namespace partita::actuate

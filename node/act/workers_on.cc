@@ -1,0 +1,54 @@
+#include "act/workers_on.h"
+
+#include <fmt/format.h>
+
+#include "base/append.h"
+
+namespace partita::actuate {
+namespace {
+
+std::string list(const std::vector<std::string>& names) {
+  return joined(names, "; ");
+}
+
+Result<WorkersState> read_state(const WorkersDoors& doors) {
+  if (!doors.files.exists(doors.state_file)) return WorkersState{};
+  const Result<std::string> text = doors.files.read(doors.state_file);
+  if (!text) return failed(text.error());
+  return parse_workers(doors.state_file, *text);
+}
+
+}  // namespace
+
+Result<std::string> workers_on(const WorkersDoors& doors, const std::string& device,
+                               long revision) {
+  const Result<WorkersState> state = read_state(doors);
+  if (!state) return failed(state.error());
+  const auto runs = [&](Pid pid, const std::string& identity) {
+    return pid != 0 && !identity.empty() && doors.processes.identity(pid) == identity;
+  };
+  const SupervisorRecord& supervisor = state->supervisor;
+  const bool supervised = runs(supervisor.pid, supervisor.identity);
+  if (supervised && state->revision < revision) {
+    return fmt::format(
+        "the supervisor of the workers, process {}, which has not yet followed "
+        "assignment {}",
+        supervisor.pid, revision);
+  }
+  const char* nobody = supervised ? "" : " (no supervisor runs: partita workers)";
+  std::vector<std::string> left;
+  for (const WorkerRecord& worker : state->workers) {
+    if (worker.segment.device == device && (supervised || runs(worker.pid, worker.identity)))
+      left.push_back(to_string(worker));
+  }
+  if (!left.empty()) return list(left) + nobody;
+  // Those that no state file knows, because the supervisor was killed while it started them.
+  for (const auto& [pid, tag] : doors.processes.find(kWorkerVariable)) {
+    const auto place = worker_place(tag, doors.state_file);
+    if (place && place->first == device)
+      left.push_back(fmt::format("worker {}, process {}", place->second, pid));
+  }
+  return left.empty() ? std::string{} : list(left) + nobody;
+}
+
+}  // namespace partita::actuate

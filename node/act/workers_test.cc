@@ -1,0 +1,536 @@
+// The supervisor on simulated processes, clock and files: single rules by hand, and random
+// histories (crashes of workers, changes of the assignment, killed supervisors) with invariants.
+#include "act/workers.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "base/test_rounds.h"
+
+namespace partita::actuate {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kWorkersSecond = 1'000'000'000;
+
+AssignedSegment segment(const std::string& device, const std::string& service, int processes) {
+  return {.device = device,
+          .gpu_uuid = "GPU-a",
+          .profile = "1g.10gb",
+          .start = 0,
+          .service = service,
+          .batch = 4,
+          .processes = processes};
+}
+
+Assignment assigned(std::vector<AssignedSegment> segments) {
+  Assignment assignment;
+  assignment.segments = std::move(segments);
+  return assignment;
+}
+
+// Dies in the middle of things: thrown out of the files door.
+struct WorkersKilled {};
+
+class DeadlyFiles final : public Files {
+ public:
+  // Asked before and after each write of the state: true kills.
+  std::function<bool()> dies = [] { return false; };
+  MemoryFiles kept;
+
+  Result<void> write_atomic(const std::string& path, std::string_view text) override {
+    if (dies()) throw WorkersKilled{};
+    Result<void> written = kept.write_atomic(path, text);
+    if (dies()) throw WorkersKilled{};
+    return written;
+  }
+  Result<std::string> read(const std::string& path) override { return kept.read(path); }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    return kept.list(path);
+  }
+  bool is_directory(const std::string& path) override { return kept.is_directory(path); }
+  bool exists(const std::string& path) override { return kept.exists(path); }
+  Result<void> append(const std::string& path, std::string_view text) override {
+    return kept.append(path, text);
+  }
+  Result<void> remove(const std::string& path) override { return kept.remove(path); }
+  Result<void> make_directories(const std::string& path) override {
+    return kept.make_directories(path);
+  }
+  Result<FileLock> lock(const std::string& path) override { return kept.lock(path); }
+};
+
+struct World {
+  ManualClock clock;
+  DeadlyFiles files;
+  std::function<SimBehaviour(const ProcessSpec&)> script = [](const ProcessSpec&) {
+    return SimBehaviour{};
+  };
+  SimProcesses processes{clock, [this](const ProcessSpec& spec) { return script(spec); }};
+  std::vector<std::string> log;
+  std::vector<std::string> released;
+  int prepare_calls = 0;
+  bool prepares = true, killed_in_prepare = false;
+  std::string command = "worker {service} {batch} {index} {port} {processes}";
+  std::string share = "50";
+  std::int64_t poll_ns = WorkerPolicy{}.poll_ns;
+
+  std::unique_ptr<Supervisor> supervisor() {
+    SupervisorOptions options{.command = parse_command("c", command).value(),
+                              .state_file = "/s/workers.json",
+                              .log_dir = "/s/log",
+                              .first_port = 8000};
+    options.policy.poll_ns = options.policy.quick_poll_ns = poll_ns;
+    options.hooks.prepare = [this](const AssignedSegment& s) -> Result<std::vector<Environment>> {
+      ++prepare_calls;
+      if (killed_in_prepare) throw WorkersKilled{};
+      if (!prepares) return environment_error("mps", "no daemon");
+      return std::vector<Environment>(static_cast<std::size_t>(s.processes), {{"SHARE", share}});
+    };
+    options.hooks.release = [this](const AssignedSegment& s) -> Result<void> {
+      released.push_back(s.device);
+      return {};
+    };
+    options.hooks.say = [this](const std::string& line) { log.push_back(line); };
+    auto made = std::make_unique<Supervisor>(processes, files, std::move(options));
+    const Result<void> recovered = made->recover(clock.now);
+    EXPECT_TRUE(recovered) << to_string(recovered.error());
+    return made;
+  }
+  // As after kill -9 of the supervisor.
+  void forget(std::unique_ptr<Supervisor>& supervisor) {
+    supervisor.reset();
+    processes.orphan_all();
+  }
+  void run_for(Supervisor& supervisor, std::int64_t ns) {
+    for (const std::int64_t until = clock.now + ns; clock.now <= until;)
+      clock.now = supervisor.step(clock.now);
+  }
+  // "DEVICE/SERVICE/INDEX" of what runs, sorted.
+  std::vector<std::string> running() {
+    std::vector<std::string> all;
+    for (const auto& [pid, process] : processes.running()) {
+      all.push_back(process.spec.environment.at("CUDA_VISIBLE_DEVICES") + "/" +
+                    process.spec.argv[1] + "/" + process.spec.argv[3]);
+    }
+    std::ranges::sort(all);
+    return all;
+  }
+  std::set<Pid> pids() {
+    std::set<Pid> all;
+    for (const auto& [pid, process] : processes.running()) all.insert(pid);
+    return all;
+  }
+};
+
+TEST(Supervisor, starts_what_is_assigned_with_its_environment) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b/c", 1)}));
+  EXPECT_FALSE(supervisor->settled());
+  EXPECT_LE(supervisor->step(0), kWorkersSecond);
+  EXPECT_TRUE(supervisor->settled());
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1", "MIG-2/b/c/0"));
+  const ProcessSpec spec = world.processes.running().at(1002).spec;
+  EXPECT_THAT(spec.argv, ElementsAre("worker", "b/c", "4", "0", "8002", "1"));
+  EXPECT_EQ(spec.environment, (Environment{{"CUDA_VISIBLE_DEVICES", "MIG-2"},
+                                           {"SHARE", "50"},
+                                           {"PARTITA_WORKER", "/s/workers.json:MIG-2:0"}}));
+  EXPECT_EQ(spec.log_file, "/s/log/b_c.MIG-2.0.log");
+  const WorkersState state =
+      parse_workers("w", world.files.kept.content["/s/workers.json"]).value();
+  EXPECT_EQ(state, supervisor->state());
+  EXPECT_EQ(state.workers.at(2).pid, 1002);
+}
+
+TEST(Supervisor, leaves_alone_what_stays_and_replaces_what_changed) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1), segment("MIG-2", "b", 1)}));
+  world.run_for(*supervisor, kWorkersSecond);
+  AssignedSegment kept = segment("MIG-1", "a", 1);
+  kept.throughput_rps = 99;  // is no reason
+  supervisor->follow(assigned({kept, segment("MIG-2", "c", 1), segment("MIG-3", "b", 1)}));
+  world.run_for(*supervisor, kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-2/c/0", "MIG-3/b/0"));
+  EXPECT_TRUE(world.pids().contains(1000));
+  EXPECT_FALSE(world.pids().contains(1001));
+  EXPECT_THAT(world.released, ElementsAre("MIG-2"));
+}
+
+TEST(Supervisor, kills_after_the_grace_and_only_then_gives_the_device_away) {
+  World world;
+  world.script = [](const ProcessSpec& spec) {
+    return SimBehaviour{.heeds_terminate = spec.argv[1] != "deaf"};
+  };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "deaf", 1), segment("MIG-2", "b", 1)}));
+  world.run_for(*supervisor, 0);
+  supervisor->follow(assigned({segment("MIG-1", "next", 1)}));
+  world.run_for(*supervisor, 9 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/deaf/0"));
+  EXPECT_THAT(world.released, ElementsAre("MIG-2"));
+  world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/next/0"));
+
+  supervisor->stop_all();
+  EXPECT_FALSE(supervisor->stopped());
+  world.run_for(*supervisor, kWorkersSecond);
+  EXPECT_TRUE(supervisor->stopped());
+  EXPECT_THAT(world.running(), IsEmpty());
+  EXPECT_THAT(world.released, ElementsAre("MIG-2", "MIG-1", "MIG-1"));
+  EXPECT_THAT(parse_workers("w", world.files.kept.content["/s/workers.json"])->workers, IsEmpty());
+}
+
+TEST(Supervisor, does_not_keep_what_it_has_told_to_end) {
+  World world;
+  world.script = [](const ProcessSpec&) { return SimBehaviour{.heeds_terminate = false}; };
+  auto supervisor = world.supervisor();
+  const Assignment assignment = assigned({segment("MIG-1", "a", 1)});
+  supervisor->follow(assignment);
+  world.run_for(*supervisor, 0);
+  supervisor->follow({});
+  world.run_for(*supervisor, kWorkersSecond);
+  supervisor->follow(assignment);
+  world.run_for(*supervisor, 11 * kWorkersSecond);
+  EXPECT_THAT(world.pids(), ElementsAre(1001));
+}
+
+// First wait 1 s, doubled to at most 60 s, five quick failures, then every 300 s.
+TEST(Supervisor, restarts_after_longer_and_longer_waits) {
+  World world;
+  std::vector<std::int64_t> starts;
+  world.script = [&](const ProcessSpec&) {
+    starts.push_back(world.clock.now / kWorkersSecond);
+    return SimBehaviour{.run_ns = 0, .status = 3};
+  };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  world.run_for(*supervisor, 20 * kWorkersSecond);
+  EXPECT_THAT(starts, ElementsAre(0, 1, 3, 7, 15));
+  EXPECT_TRUE(supervisor->troubled());
+  EXPECT_TRUE(supervisor->state().workers.at(0).given_up);
+  EXPECT_EQ(supervisor->state().workers.at(0).last_status, 3);
+  world.script = [](const ProcessSpec&) { return SimBehaviour{.run_ns = 20 * kWorkersSecond}; };
+  world.run_for(*supervisor, 330 * kWorkersSecond);
+  EXPECT_FALSE(supervisor->troubled());
+  EXPECT_EQ(supervisor->state().workers.at(0).quick_failures, 0);
+}
+
+TEST(Supervisor, waits_for_a_device_that_cannot_be_made_ready) {
+  World world;
+  world.prepares = false;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
+  world.run_for(*supervisor, 5 * kWorkersSecond);
+  EXPECT_THAT(world.running(), IsEmpty());
+  EXPECT_THAT(world.log.back(), HasSubstr("MIG-1: mps: no daemon; tried again in"));
+  world.prepares = true;
+  world.run_for(*supervisor, 5 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
+}
+
+TEST(Supervisor, waits_for_one_device_at_a_time) {
+  World world;
+  world.prepares = false;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b", 2)}));
+  for (int workers_step = 1; workers_step <= 2; ++workers_step) {
+    EXPECT_LE(supervisor->step(0), kWorkersSecond);
+    EXPECT_EQ(world.prepare_calls, workers_step);
+  }
+  EXPECT_THAT(world.log, ElementsAre(HasSubstr("MIG-1"), HasSubstr("MIG-2")));
+}
+
+TEST(Supervisor, adopts_what_a_killed_one_left) {
+  World world;
+  auto supervisor = world.supervisor();
+  const Assignment assignment = assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b", 1)});
+  supervisor->follow(assignment);
+  world.run_for(*supervisor, kWorkersSecond);
+  const std::set<Pid> before = world.pids();
+  world.forget(supervisor);
+  world.processes.crash(1001, 139);
+  supervisor = world.supervisor();
+  world.run_for(*supervisor, 3 * kWorkersSecond);  // also before it knows the assignment
+  supervisor->follow(assignment);
+  world.run_for(*supervisor, 3 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1", "MIG-2/b/0"));
+  EXPECT_TRUE(world.pids().contains(1000) && world.pids().contains(1002));
+  EXPECT_TRUE(supervisor->settled());
+  world.processes.crash(1000, 1);
+  world.run_for(*supervisor, 3 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1", "MIG-2/b/0"));
+}
+
+TEST(Supervisor, starts_anew_what_would_now_run_otherwise) {
+  for (const bool other_command : {true, false}) {
+    World world;
+    auto supervisor = world.supervisor();
+    supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
+    world.run_for(*supervisor, kWorkersSecond);
+    world.forget(supervisor);
+    if (other_command)
+      world.command = "other {service} {batch} {index}";
+    else
+      world.share = "30";
+    supervisor = world.supervisor();
+    supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
+    world.run_for(*supervisor, kWorkersSecond);
+    EXPECT_THAT(world.pids(), ElementsAre(1002, 1003));
+    EXPECT_TRUE(supervisor->settled());
+  }
+}
+
+TEST(Supervisor, releases_what_a_killed_one_was_making_ready) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
+  world.killed_in_prepare = true;
+  EXPECT_THROW(supervisor->step(0), WorkersKilled);
+  world.forget(supervisor);
+  world.killed_in_prepare = false;
+  supervisor = world.supervisor();
+  supervisor->follow({});
+  world.run_for(*supervisor, kWorkersSecond);
+  EXPECT_THAT(world.released, ElementsAre("MIG-1"));
+}
+
+TEST(Supervisor, never_touches_a_stranger_with_a_recycled_number) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  world.run_for(*supervisor, kWorkersSecond);
+  world.forget(supervisor);
+  std::string& text = world.files.kept.content["/s/workers.json"];
+  world.processes.crash(1000, 1);
+  const Pid stranger = world.processes
+                           .start({.argv = {"stranger", "s", "", "0"},
+                                   .environment = {{"CUDA_VISIBLE_DEVICES", "x"}}})
+                           .value();
+  text.replace(text.find("1000"), 4, std::to_string(stranger));
+  supervisor = world.supervisor();
+  supervisor->follow(assigned({}));
+  world.run_for(*supervisor, 30 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("x/s/0"));
+}
+
+TEST(Supervisor, refuses_a_second_one_and_a_damaged_state) {
+  World world;
+  auto first = world.supervisor();
+  Supervisor second(
+      world.processes, world.files,
+      {.command = parse_command("c", "w").value(), .state_file = "/s/workers.json", .log_dir = ""});
+  EXPECT_EQ(second.recover(0).error().code, ErrorCode::in_use);
+  first.reset();
+  world.files.kept.content["/s/workers.json"] = "{\"kind\": \"Work";
+  EXPECT_EQ(second.recover(0).error().code, ErrorCode::bad_input);
+}
+
+// ---- random histories ----
+
+// A world in which things happen, and what must be true of it at every moment.
+class History {
+ public:
+  explicit History(std::uint64_t seed) : rng_(seed) {
+    world_.poll_ns = kWorkersSecond / 2;
+    world_.script = [this](const ProcessSpec&) { return workers_behaviour(); };
+    world_.files.dies = [this] { return troubled_ && chance(0.02); };
+    workers_begin();
+  }
+
+  void trouble(std::int64_t ns) {
+    for (const std::int64_t until = world_.clock.now + ns; world_.clock.now < until;) {
+      if (chance(0.05)) assign();
+      if (chance(0.05)) crash_one();
+      if (chance(0.02)) world_.prepares = !world_.prepares;
+      if (chance(0.02)) restart();
+      workers_step();
+    }
+  }
+  // Nothing goes wrong any more: the slowest retry, a grace, and a second.
+  void calm() {
+    troubled_ = false;
+    world_.prepares = true;
+    world_.run_for(*supervisor_, 312 * kWorkersSecond);
+    std::vector<std::string> expected;
+    for (const AssignedSegment& s : assignment_.segments)
+      for (int i = 0; i < s.processes; ++i)
+        expected.push_back(s.device + "/" + s.service + "/" + std::to_string(i));
+    std::ranges::sort(expected);
+    EXPECT_EQ(world_.running(), expected);
+    EXPECT_TRUE(supervisor_->settled());
+  }
+  const std::vector<std::string>& log() const { return world_.log; }
+  int deaths() const { return deaths_; }
+
+ private:
+  bool chance(double p) { return rng_.uniform() < p; }
+
+  SimBehaviour workers_behaviour() {
+    SimBehaviour workers_behaviour;
+    if (!troubled_) return workers_behaviour;
+    if (chance(0.05))
+      workers_behaviour.refused = Error{ErrorCode::environment, "no such program", "w"};
+    if (chance(0.3))
+      workers_behaviour.run_ns = static_cast<std::int64_t>(rng_.below(30 * kWorkersSecond));
+    workers_behaviour.status = static_cast<int>(rng_.below(3));
+    workers_behaviour.heeds_terminate = chance(0.8);
+    workers_behaviour.stop_ns = static_cast<std::int64_t>(rng_.below(3 * kWorkersSecond));
+    return workers_behaviour;
+  }
+
+  void workers_begin() {
+    while (!supervisor_) {
+      try {
+        supervisor_ = world_.supervisor();
+      } catch (const WorkersKilled&) {
+        ++deaths_;
+      }
+    }
+    std::set<Pid> recorded;
+    for (const WorkerRecord& worker : supervisor_->state().workers) recorded.insert(worker.pid);
+    for (const Pid pid : world_.pids())
+      if (!recorded.contains(pid)) doomed_.insert(pid);
+    supervisor_->follow(assignment_);
+    came_ns_ = world_.clock.now;
+  }
+  void restart() {
+    ++deaths_;
+    world_.forget(supervisor_);
+    world_.clock.now += static_cast<std::int64_t>(rng_.below(5 * kWorkersSecond));
+    workers_begin();
+  }
+
+  void assign() {
+    assignment_ = {};
+    for (const char* device : {"MIG-1", "MIG-2", "MIG-3"}) {
+      if (!chance(0.7)) continue;
+      const std::string service(1, static_cast<char>('a' + rng_.below(2)));
+      assignment_.segments.push_back(segment(device, service, static_cast<int>(rng_.below(3))));
+    }
+    for (const std::string& slot : slots_)
+      if (!assigned_slot(slot)) gone_ns_.try_emplace(slot, world_.clock.now);
+    supervisor_->follow(assignment_);
+  }
+  void crash_one() {
+    const std::set<Pid> pids = world_.pids();
+    if (pids.empty()) return;
+    world_.processes.crash(*std::next(pids.begin(), static_cast<long>(rng_.below(pids.size()))),
+                           139);
+  }
+
+  void workers_step() {
+    try {
+      note_doomed();
+      const std::set<Pid> told_before = told(), before = world_.pids();
+      const std::int64_t next = supervisor_->step(world_.clock.now);
+      for (const Pid pid : before)
+        EXPECT_TRUE(world_.pids().contains(pid) || doomed_.contains(pid)) << pid << " was killed";
+      for (const Pid pid : told())
+        EXPECT_TRUE(told_before.contains(pid) || doomed_.contains(pid)) << pid << " was stopped";
+      world_.clock.now = next;
+      check();
+    } catch (const WorkersKilled&) {
+      restart();
+    }
+  }
+  void note_doomed() {
+    for (const auto& [pid, process] : world_.processes.running())
+      if (!assigned_slot(slot_of(process))) doomed_.insert(pid);
+  }
+
+  // What has been asked to end and has not yet.
+  std::set<Pid> told() {
+    std::set<Pid> all;
+    for (const auto& [pid, process] : world_.processes.running())
+      if (process.ends_ns && process.status >= 128 && process.status != 139) all.insert(pid);
+    return all;
+  }
+
+  static std::string slot_of(const SimProcesses::Process& process) {
+    const ProcessSpec& spec = process.spec;
+    return spec.environment.at("CUDA_VISIBLE_DEVICES") + "/" + spec.argv[1] + "/" + spec.argv[3] +
+           "/" + spec.argv[5];
+  }
+  static std::string slot_of(const AssignedSegment& s, int index) {
+    return s.device + "/" + s.service + "/" + std::to_string(index) + "/" +
+           std::to_string(s.processes);
+  }
+  bool assigned_slot(const std::string& slot) const {
+    return std::ranges::any_of(assignment_.segments, [&](const AssignedSegment& s) {
+      for (int i = 0; i < s.processes; ++i)
+        if (slot == slot_of(s, i)) return true;
+      return false;
+    });
+  }
+
+  void check() {
+    std::set<std::string> places;
+    slots_.clear();
+    for (const auto& [pid, process] : world_.processes.running()) {
+      EXPECT_TRUE(places.insert(process.spec.environment.at(kWorkerVariable)).second)
+          << "two workers in one place";
+      const std::string slot = slot_of(process);
+      slots_.insert(slot);
+      if (assigned_slot(slot))
+        gone_ns_.erase(slot);
+      else
+        check_leaving(slot);
+    }
+    std::erase_if(gone_ns_, [&](const auto& entry) { return !slots_.contains(entry.first); });
+  }
+  // No longer than the grace, counted from when the supervisor could know; polls come on top.
+  void check_leaving(const std::string& slot) {
+    const std::int64_t since =
+        std::max(gone_ns_.try_emplace(slot, world_.clock.now).first->second, came_ns_);
+    EXPECT_LE(world_.clock.now - since, 11 * kWorkersSecond) << slot;
+  }
+
+  Rng rng_;
+  World world_;
+  std::unique_ptr<Supervisor> supervisor_;
+  Assignment assignment_;
+  bool troubled_ = true;
+  std::int64_t came_ns_ = 0;                     // when this supervisor came
+  std::set<std::string> slots_;                  // occupied after the last workers_step
+  std::map<std::string, std::int64_t> gone_ns_;  // since when they should not be
+  std::set<Pid> doomed_;  // may be stopped: once unassigned, or unknown to the state file
+  int deaths_ = 0;
+};
+
+TEST(SupervisorHistories, keep_the_rules_and_end_as_assigned) {
+  int deaths = 0;
+  const auto rounds = static_cast<std::uint64_t>(test_rounds(200));
+  for (std::uint64_t seed = 0; seed < rounds; ++seed) {
+    History history(seed);
+    history.trouble(120 * kWorkersSecond);
+    history.calm();
+    deaths += history.deaths();
+    if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
+  }
+  EXPECT_GT(deaths, static_cast<int>(rounds));
+}
+
+TEST(SupervisorHistories, are_the_same_for_the_same_seed) {
+  const auto log = [](std::uint64_t seed) {
+    History history(seed);
+    history.trouble(60 * kWorkersSecond);
+    history.calm();
+    return history.log();
+  };
+  EXPECT_EQ(log(7), log(7));
+  EXPECT_NE(log(7), log(8));
+}
+
+}  // namespace
+}  // namespace partita::actuate

@@ -1,0 +1,149 @@
+// The part of the supervisor that asks whether workers answer (workers.h).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "act/workers.h"
+
+namespace partita::actuate {
+
+Result<WorkerProbe> parse_probe(const std::string& context, const std::string& text,
+                                HttpProbes& http) {
+  Result<CommandTemplate> command = parse_command(context, text);
+  if (!command) return failed(command.error());
+  WorkerProbe probe{*std::move(command)};
+  if (!text.starts_with("http://")) return probe;
+  probe.http = &http;
+  if (probe.command.words.size() != 1) return bad_input(context, "a URL has no blanks");
+  // With any words in its places.
+  AssignedSegment some;
+  some.device = some.gpu_uuid = some.profile = some.service = "x";
+  const auto fits = parse_probe_url(context, command_of(probe.command, some, 0, 1).front());
+  if (!fits) return failed(fits.error());
+  return probe;
+}
+
+void Supervisor::watch(std::int64_t now_ns) {
+  if (probe_is_http())
+    for (const ProbeEnd& end : options_.probe->http->ended()) probe_ended(end.id, end.well, now_ns);
+  const auto gateway =
+      options_.hooks.gateway ? options_.hooks.gateway() : std::optional<GatewayState>{};
+  for (auto& [device, group] : groups_) {
+    for (Worker& worker : group.workers) {
+      if (gateway && worker.failed_pid != 0) forgive(worker, *gateway);
+      if (gateway && worker.living()) hear_gateway(worker, *gateway, now_ns);
+      if (!options_.probe || now_ns < worker.probe_ns) continue;
+      if (worker.probe) {  // it takes too long
+        drop_probe(worker);
+        if (worker.living() && !worker.hung) probed(worker, false, now_ns);
+      } else if (worker.living() && !worker.hung && !worker.kill_ns && keeps(group)) {
+        begin_probe(group, worker, now_ns);
+      }
+    }
+  }
+}
+
+void Supervisor::begin_probe(Group& group, Worker& worker, std::int64_t now_ns) {
+  const WorkerRecord& record = worker.record;
+  const std::vector<std::string> words =
+      command_of(options_.probe->command, group.segment, record.index, record.port);
+  worker.probe_ns = now_ns + options_.policy.probe_timeout_ns;
+  if (probe_is_http()) {
+    worker.probe = options_.probe->http->begin(words.front());
+    return;
+  }
+  ProcessSpec spec;
+  spec.argv = words;
+  spec.environment = record.environment;
+  const Result<Pid> pid = processes_.start(spec);
+  if (pid) worker.probe = *pid;
+  if (!pid) probed(worker, false, now_ns);
+}
+
+// Whatever it comes to.
+void Supervisor::drop_probe(Worker& worker) {
+  const auto probe = std::exchange(worker.probe, std::nullopt);
+  if (!probe) return;
+  if (probe_is_http())
+    options_.probe->http->abandon(*probe);
+  else
+    static_cast<void>(processes_.stop(*probe, StopSignal::kill));
+}
+
+// False when nobody has begun it.
+bool Supervisor::probe_ended(std::int64_t probe, bool well, std::int64_t now_ns) {
+  for (auto& [device, group] : groups_) {
+    for (Worker& worker : group.workers) {
+      if (worker.probe != probe) continue;
+      worker.probe.reset();
+      if (worker.living() && !worker.hung) probed(worker, well, now_ns);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Supervisor::probed(Worker& worker, bool well, std::int64_t now_ns) {
+  const WorkerPolicy& policy = options_.policy;
+  worker.probe_ns = now_ns + policy.probe_period_ns;
+  worker.misses = well ? 0 : worker.misses + 1;
+  if (well) {
+    worker.proven = true;
+    worker.record.answering = Answering::ready;
+    return;
+  }
+  const bool starting = !worker.proven && now_ns - worker.started_ns < policy.startup_ns;
+  worker.record.answering = starting ? Answering::starting : Answering::silent;
+  if (!starting && worker.misses >= policy.probe_failures)
+    replace(worker, fmt::format("does not answer, {} probes failed", worker.misses));
+}
+
+void Supervisor::hear_gateway(Worker& worker, const GatewayState& gateway, std::int64_t now_ns) {
+  const auto told = std::ranges::find_if(gateway.workers, [&](const GatewayWorker& one) {
+    return one.device == worker.record.segment.device && one.index == worker.record.index &&
+           one.pid == worker.record.pid;
+  });
+  if (told == gateway.workers.end() || told->state != WorkerReadiness::silent) {
+    worker.silent_ns.reset();
+    if (told == gateway.workers.end()) {
+      if (!options_.probe) worker.record.answering = Answering::starting;
+    } else {
+      const bool ready = told->state == WorkerReadiness::ready;
+      worker.record.answering = ready ? Answering::ready : Answering::leaving;
+    }
+    return;
+  }
+  worker.record.answering = Answering::silent;
+  if (!worker.silent_ns) worker.silent_ns = now_ns;
+  if (now_ns - *worker.silent_ns >= options_.policy.silent_ns && !worker.hung && !worker.kill_ns)
+    replace(worker, fmt::format("does not answer, the gateway has heard nothing for {:.1f} s",
+                                told->last_beat_s));
+}
+
+// Its last process ended soon after its start, but under requests: that is theirs.
+void Supervisor::forgive(Worker& worker, const GatewayState& gateway) {
+  WorkerRecord& record = worker.record;
+  const bool at_work = std::ranges::any_of(gateway.lost, [&](const GatewayLoss& loss) {
+    return loss.device == record.segment.device && loss.index == record.index &&
+           loss.pid == worker.failed_pid;
+  });
+  if (!at_work) return;
+  worker.failed_pid = 0;
+  record.quick_failures = worker.failures_before;
+  record.given_up = record.quick_failures >= options_.policy.give_up_after;
+  if (!worker.living())
+    worker.next_start_ns =
+        std::min(worker.next_start_ns, worker.failed_ns + options_.policy.first_wait_ns);
+  say(fmt::format("{} {} on {}: ended under requests, which is no failed start",
+                  record.segment.service, record.index, record.segment.device));
+}
+
+// It is told to end in this step, and counts as failed.
+void Supervisor::replace(Worker& worker, const std::string& why) {
+  worker.hung = true;
+  say(fmt::format("{} {} on {}: {}; replacing it", worker.record.segment.service,
+                  worker.record.index, worker.record.segment.device, why));
+}
+
+}  // namespace partita::actuate

@@ -1,0 +1,24 @@
+#include "base/input.h"
+
+#include <fmt/format.h>
+
+namespace partita {
+
+Result<std::string> read_input(Files& files, const std::string& flag, const std::string& path) {
+  Result<std::string> text = files.read(path);
+  if (text) return text;
+  return bad_input(fmt::format("{} {}", flag, path), text.error().message);
+}
+
+std::string beside(const std::string& file, const std::string& path) {
+  const std::size_t slash = file.rfind('/');
+  return path.starts_with('/') || slash == file.npos ? path : file.substr(0, slash + 1) + path;
+}
+
+Result<Document> read_document(Files& files, const std::string& flag, const std::string& path) {
+  const Result<std::string> text = read_input(files, flag, path);
+  if (!text) return failed(text.error());
+  return parse_document(path, *text);
+}
+
+}  // namespace partita

@@ -1,0 +1,21 @@
+// Reading the files behind flags. What cannot be read is bad input whose context names flag and
+// path.
+#pragma once
+
+#include <string>
+
+#include "base/document.h"
+#include "base/files.h"
+#include "base/result.h"
+
+namespace partita {
+
+// The input file that `flag` names.
+Result<std::string> read_input(Files& files, const std::string& flag, const std::string& path);
+// The same, as a JSON or YAML document.
+Result<Document> read_document(Files& files, const std::string& flag, const std::string& path);
+
+// A path that a file names, relative to the file.
+std::string beside(const std::string& file, const std::string& path);
+
+}  // namespace partita

@@ -1,0 +1,444 @@
+#include "control/planning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "act/change.h"
+#include "base/check.h"
+#include "decide/serving.h"
+#include "verify/judge.h"
+
+namespace partita::control {
+namespace {
+
+constexpr int kShareSteps = 5;  // of the bisection of a share that can be served
+constexpr double kLeastShare = 0.05;
+constexpr int kMostNamed = 3;  // services, in a reason
+
+const plan::FleetEntry* entry_of(const World& world, const std::string& model) {
+  for (const plan::FleetEntry& entry : world.profiles)
+    if (entry.gpu.name == model) return &entry;
+  return nullptr;
+}
+
+// Why a GPU cannot serve; empty when it can.
+std::string fault_of(const World& world, const device::GpuState& gpu) {
+  if (gpu.lost) return fmt::format("gpu {} fell off the bus", gpu.index);
+  if (gpu.model.empty())
+    return fmt::format("gpu {} is a {}, which the catalogue does not know", gpu.index, gpu.name);
+  if (entry_of(world, gpu.model) == nullptr)
+    return fmt::format("gpu {} is a {}, for which there are no profiles", gpu.index, gpu.model);
+  if (!gpu.mig_capable) return fmt::format("gpu {} cannot be cut into instances", gpu.index);
+  // A mode that was stored and is not in force was set where nobody could reset the GPU.
+  if (!gpu.mig_enabled && gpu.mig_pending)
+    return fmt::format("gpu {} needs a reset before MIG is on (nvidia-smi --gpu-reset -i {})",
+                       gpu.index, gpu.index);
+  if (!world.settings.allow_reset && actuate::needs_reset(gpu, world.catalogue))
+    return fmt::format(
+        "gpu {} needs a reset before MIG is on (nvidia-smi -i {} -mig 1, nvidia-smi --gpu-reset -i "
+        "{}, or policy.allow_reset)",
+        gpu.index, gpu.index, gpu.index);
+  return {};
+}
+
+ProblemKey key_of(const GpuUse& use, const Want& want, bool relaxed) {
+  ProblemKey key{want.services, {}, want.survive, relaxed};
+  for (const GpuUse::Gpu& gpu : use.usable) key.models.push_back(gpu.model);
+  std::ranges::sort(key.models);
+  return key;
+}
+
+// A plan as far as a plan that follows depends on it.
+plan::ServingPlan places_only(plan::ServingPlan plan) {
+  for (plan::PlannedGpu& gpu : plan.gpus)
+    for (plan::PlannedInstance& one : gpu.instances) one.throughput = Rps{0};
+  return plan;
+}
+
+// Tries to plan.
+class Attempts {
+ public:
+  Attempts(const World& world, const GpuUse& use, const PlanAsk& ask, PlanMemo& memo)
+      : world_(world), use_(use), ask_(ask), current_(places_only(ask.current)), memo_(memo) {}
+
+  bool fits(const Want& want, bool relaxed) {
+    if (want.services.empty() || use_.usable.empty()) return false;
+    const PlanAnswer& made = answer_to({key_of(use_, want, relaxed), current_, ask_.max_moves});
+    if (!made.plan) {
+      if (why_.empty()) why_ = made.why;
+      return false;
+    }
+    Planned planned;
+    planned.changes = made.changes;
+    planned.target.plan = **made.plan;
+    planned.target.survive = want.survive;
+    for (const plan::Service& one : want.services)
+      planned.target.rates.push_back({.service = one.name, .rate_rps = one.rate.value});
+    for (const GpuUse::Gpu& gpu : use_.usable) planned.target.gpus.push_back({gpu.index, gpu.uuid});
+    best_ = std::move(planned);
+    return true;
+  }
+
+  // Class by class, from the highest priority on, as much as there is room for.
+  bool part() {
+    std::map<int, std::vector<plan::Service>, std::greater<>> classes;
+    for (const plan::Service& one : ask_.want.services) classes[priority(one.name)].push_back(one);
+    Want settled;
+    for (auto& [level, members] : classes) settle_class(settled, std::move(members));
+    if (!best_ || settled.services.empty()) return false;
+    describe(settled);
+    return true;
+  }
+
+  std::optional<Planned> best_;
+  std::string why_;
+
+ private:
+  const PlanAnswer& answer_to(PlanQuestion question) {
+    if (const PlanAnswer* known = memo_.plans.find(question)) return *known;
+    const ProblemKey& key = question.problem;
+    plan::ServingProblem problem =
+        problem_of(world_, use_, {key.services, key.survive, {}}, key.relaxed);
+    if (key.endless)
+      for (plan::FleetEntry& entry : problem.fleet) entry.count.reset();
+    auto made = decide::make_plan_again(problem, question.current, question.max_moves,
+                                        {.node_budget = world_.settings.node_budget,
+                                         .planners_pools = &memo_.planners_pools,
+                                         .judges_pools = &memo_.judges_pools});
+    PlanAnswer answer;
+    if (!made) {
+      answer.why = to_string(made.error());
+      if (decide::is_refused_by_judge(made.error())) memo_.count("planner", false);
+    } else if (!made->made.plan) {
+      if (!made->made.refusals.empty()) answer.why = to_string(made->made.refusals.front());
+    } else {
+      answer = {std::move(made->made.plan), made->changes, {}};
+      if (!key.endless) memo_.verdicts.keep({key, **answer.plan}, *answer.plan);
+      memo_.count("planner", true);
+    }
+    return memo_.plans.keep(std::move(question), std::move(answer));
+  }
+
+  int priority(const std::string& service) const {
+    const auto found = ask_.want.priority.find(service);
+    return found == ask_.want.priority.end() ? 0 : found->second;
+  }
+
+  bool at_share(const Want& settled, const std::vector<plan::Service>& members, double share) {
+    Want want = settled;
+    for (plan::Service one : members) {
+      one.rate = one.rate * share;
+      want.services.push_back(std::move(one));
+    }
+    if (!fits(want, true)) return false;
+    last_ = std::move(want);
+    return true;
+  }
+
+  // Adds as much of a class as fits: all members at one share; members with the lowest rates go
+  // while not even the least share of all fits.
+  void settle_class(Want& settled, std::vector<plan::Service> members) {
+    while (!members.empty()) {
+      if (at_share(settled, members, 1)) break;
+      if (!at_share(settled, members, kLeastShare)) {
+        members.erase(std::ranges::min_element(members, {}, [](const plan::Service& one) {
+          return std::tuple(one.rate.value, one.name);
+        }));
+        continue;
+      }
+      double low = kLeastShare, high = 1;
+      for (int step = 0; step < kShareSteps; ++step) {
+        const double middle = (low + high) / 2;
+        (at_share(settled, members, middle) ? low : high) = middle;
+      }
+      break;
+    }
+    if (!members.empty()) settled = last_;
+  }
+
+  // What all that is asked for would take, had the node GPUs enough.
+  std::string all_of_it() {
+    ProblemKey key = key_of(use_, ask_.want, false);
+    key.endless = true;
+    const PlanAnswer& made = answer_to({std::move(key), current_, {}});
+    if (!made.plan) return "all that is asked for has no plan on more GPUs either: " + made.why;
+    const plan::Objective& objective = (*made.plan)->objective;
+    const std::string least =
+        objective.lower_bound_gpus > 0
+            ? fmt::format(" (no plan has fewer than {})", objective.lower_bound_gpus)
+            : "";
+    return fmt::format("all that is asked for would take {} GPUs{}; {} can be used", objective.gpus,
+                       least, use_.usable.size());
+  }
+
+  // Says of a plan for a part what is left out, and of its reasons that they are those of the part.
+  void describe(const Want& settled) {
+    std::string text;
+    plan::ServingPlan& plan = best_->target.plan;
+    int short_of = 0;
+    for (const plan::Service& one : ask_.want.services) {
+      double rate = 0;
+      for (const plan::Service& got : settled.services)
+        if (got.name == one.name) rate = got.rate.value;
+      if (rate >= one.rate.value * (1 - 1e-9)) continue;
+      const auto row = std::ranges::find(plan.services, one.name, &plan::PlannedService::name);
+      if (row != plan.services.end()) row->wanted = one.rate;
+      if (++short_of > kMostNamed) continue;
+      if (!text.empty()) text += ", ";
+      text += fmt::format("{} {:.4g} of {:.4g} req/s ({:.0f} %)", one.name, rate, one.rate.value,
+                          100 * rate / one.rate.value);
+    }
+    if (short_of > kMostNamed) text += fmt::format(" and {} more", short_of - kMostNamed);
+    if (!text.empty()) {
+      for (std::string& reason : plan.explanation) reason = "of this part: " + reason;
+      plan.explanation.insert(plan.explanation.begin(),
+                              {"only a part is served: " + text, all_of_it()});
+      text = "not enough GPUs: " + text;
+    }
+    for (PlannedFor& made : best_->target.rates)
+      for (const plan::Service& one : ask_.want.services)
+        if (one.name == made.service && made.rate_rps < one.rate.value * (1 - 1e-9))
+          made.needed_rps = one.rate.value;
+    if (ask_.want.survive > 0)
+      text += (text.empty() ? "" : "; ") + std::string("no GPU may be lost now");
+    best_->target.reduced = text;
+  }
+
+  const World& world_;
+  const GpuUse& use_;
+  const PlanAsk& ask_;
+  const plan::ServingPlan current_;
+  PlanMemo& memo_;
+  Want last_;
+};
+
+using PlacedAt = std::tuple<std::string, int, std::string, std::string, int, int>;
+
+std::set<PlacedAt> places_of(const Target& target) {
+  std::set<PlacedAt> places;
+  for (const plan::PlannedGpu& gpu : target.plan.gpus) {
+    const auto named = std::ranges::find(target.gpus, gpu.index, &GpuNamed::index);
+    const std::string uuid = named == target.gpus.end() ? std::string{} : named->uuid;
+    for (const plan::PlannedInstance& one : gpu.instances)
+      places.emplace(uuid, one.start, one.profile, one.service, one.batch, one.processes);
+  }
+  return places;
+}
+
+}  // namespace
+
+bool GpuUse::is_usable(const std::string& uuid) const {
+  return std::ranges::count(usable, uuid, &Gpu::uuid) > 0;
+}
+
+GpuUse gpus_for_services(const World& world, const device::NodeState& state,
+                         const std::vector<OutGpu>& out) {
+  GpuUse use;
+  for (const device::GpuState& gpu : state.gpus) {
+    const GpuUse::Gpu one{gpu.index, gpu.uuid, gpu.model};
+    if (std::ranges::count(world.settings.batch.gpus, gpu.index) > 0) {
+      if (!gpu.lost) use.batch.push_back(one);
+      continue;
+    }
+    std::string fault = fault_of(world, gpu);
+    const auto found = std::ranges::find(out, gpu.uuid, &OutGpu::uuid);
+    if (fault.empty() && found != out.end()) fault = found->why;
+    if (fault.empty())
+      use.usable.push_back(one);
+    else
+      use.not_used[gpu.uuid.empty() ? fmt::format("gpu {}", gpu.index) : gpu.uuid] = fault;
+  }
+  return use;
+}
+
+plan::ServingProblem problem_of(const World& world, const GpuUse& use, const Want& want,
+                                bool relaxed) {
+  plan::ServingProblem problem;
+  problem.services = want.services;
+  for (plan::Service& one : problem.services) {
+    one.traffic.rates.clear();  // the rate is that of the moment
+    if (relaxed) one.min_replicas = 1;
+    std::erase_if(one.avoid, [&](const std::string& name) {
+      return std::ranges::count(want.services, name, &plan::Service::name) == 0;
+    });
+  }
+  problem.rule = world.rule;
+  problem.max_processes = world.max_processes;
+  problem.survive = want.survive;
+  std::map<std::string, int> counts;
+  for (const GpuUse::Gpu& gpu : use.usable) ++counts[gpu.model];
+  for (const auto& [model, count] : counts) {
+    plan::FleetEntry entry = *entry_of(world, model);
+    entry.count = count;
+    entry.price = 1;
+    problem.fleet.push_back(std::move(entry));
+  }
+  return problem;
+}
+
+Want want_of(const Target& target, const std::vector<plan::Service>& services) {
+  Want want;
+  want.survive = target.survive;
+  for (const PlannedFor& rate : target.rates) {
+    const auto found = std::ranges::find(services, rate.service, &plan::Service::name);
+    if (found == services.end()) continue;
+    want.services.push_back(*found);
+    want.services.back().rate = Rps{rate.rate_rps};
+  }
+  return want;
+}
+
+plan::ServingPlan current_plan(const GpuUse& use, const std::optional<Target>& target,
+                               const actuate::Assignment& assignment) {
+  plan::ServingPlan plan;
+  if (!use.usable.empty()) plan.gpu_model = use.usable.front().model;
+  for (const GpuUse::Gpu& gpu : use.usable) {
+    plan::PlannedGpu& one = plan.gpus.emplace_back(plan::PlannedGpu{gpu.index, gpu.model, {}});
+    if (target) {
+      const auto named = std::ranges::find(target->gpus, gpu.uuid, &GpuNamed::uuid);
+      if (named == target->gpus.end()) continue;
+      for (const plan::PlannedGpu& there : target->plan.gpus)
+        if (there.index == named->index) one.instances = there.instances;
+      continue;
+    }
+    for (const actuate::AssignedSegment& there : assignment.segments)
+      if (there.gpu_uuid == gpu.uuid)
+        one.instances.push_back({.profile = there.profile,
+                                 .start = there.start,
+                                 .service = there.service,
+                                 .batch = there.batch,
+                                 .processes = there.processes,
+                                 .throughput = Rps{there.throughput_rps},
+                                 .latency = {}});
+    std::ranges::stable_sort(one.instances, {}, &plan::PlannedInstance::start);
+  }
+  return plan;
+}
+
+Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask,
+                            PlanMemo& memo) {
+  Attempts attempts(world, use, ask, memo);
+  if (attempts.fits(ask.want, false)) return *std::move(attempts.best_);
+  if (ask.partial && ask.want.survive > 0) {
+    Want bare = ask.want;
+    bare.survive = 0;
+    if (attempts.fits(bare, true)) {
+      attempts.best_->target.reduced = "no GPU may be lost now: there are too few for that";
+      return *std::move(attempts.best_);
+    }
+  }
+  if (ask.partial && attempts.part()) return *std::move(attempts.best_);
+  return failed(
+      {ErrorCode::infeasible, attempts.why_.empty() ? "no GPU can be used" : attempts.why_, ""});
+}
+
+verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse& use,
+                                                const JudgeAsk& ask, PlanMemo& memo) {
+  const Want want = want_of(ask.target, ask.services);
+  const bool relaxed = !ask.target.reduced.empty();
+  JudgeQuestion question{key_of(use, want, relaxed), ask.target.plan};
+  if (const auto* known = memo.verdicts.find(question)) return *known;
+  const plan::ServingProblem problem = problem_of(world, use, want, relaxed);
+  auto verdict = verify::judge(problem, &memo.judges_pools,
+                               plan::with_terms(ask.target.plan, problem.services));
+  memo.count("target", verdict.has_value());
+  return memo.verdicts.keep(std::move(question), std::move(verdict));
+}
+
+actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
+                                 const Target& target) {
+  const actuate::Wanted planned = actuate::wanted_of(plan);
+  actuate::Wanted wanted;
+  wanted.services = planned.services;
+  for (const GpuUse::Gpu& gpu : use.usable) {
+    actuate::WantedGpu& one =
+        wanted.gpus.emplace_back(actuate::WantedGpu{gpu.model, gpu.uuid, {}, gpu.index});
+    const auto named = std::ranges::find(target.gpus, gpu.uuid, &GpuNamed::uuid);
+    if (named == target.gpus.end()) continue;
+    for (const actuate::WantedGpu& there : planned.gpus)
+      if (there.index == named->index) one.instances = there.instances;
+  }
+  return wanted;
+}
+
+actuate::ApplyOptions apply_options(const Settings& settings) {
+  return {.min_available = settings.min_available,
+          .keep_foreign = settings.keep_foreign,
+          .drain_timeout = Seconds{settings.drain_timeout_s},
+          .rollback = false,
+          .ready_timeout = Seconds{settings.ready_timeout_s},
+          .allow_reset = settings.allow_reset};
+}
+
+Difference difference(const std::optional<Target>& from, const Target& to) {
+  const std::set<PlacedAt> before = from ? places_of(*from) : std::set<PlacedAt>{};
+  const std::set<PlacedAt> after = places_of(to);
+  Difference result;
+  std::set<std::string> services, gpus;
+  const auto touch = [&](const PlacedAt& one) {
+    gpus.insert(std::get<0>(one));
+    services.insert(std::get<3>(one));
+  };
+  for (const PlacedAt& one : after) {
+    if (before.contains(one)) continue;
+    result.made.push_back(
+        {std::get<0>(one), std::get<2>(one), std::get<3>(one), std::get<1>(one), 0});
+    touch(one);
+  }
+  for (const PlacedAt& one : before)
+    if (!after.contains(one)) touch(one);
+  result.services.assign(services.begin(), services.end());
+  result.gpus.assign(gpus.begin(), gpus.end());
+  return result;
+}
+
+int gpcs_of_profile(const std::string& profile) {
+  return profile.empty() || profile[0] < '1' || profile[0] > '9' ? 0 : profile[0] - '0';
+}
+
+bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Target& to,
+                const std::vector<MadeAt>& made) {
+  const std::set<PlacedAt> before = from ? places_of(*from) : std::set<PlacedAt>{};
+  const std::set<PlacedAt> after = places_of(to);
+  const auto slices = [&](const std::set<PlacedAt>& places, const std::string& service) {
+    int sum = 0;
+    for (const PlacedAt& one : places)
+      if (std::get<3>(one) == service && use.is_usable(std::get<0>(one)))
+        sum += gpcs_of_profile(std::get<2>(one));
+    return sum;
+  };
+  return std::ranges::any_of(made, [&](const MadeAt& one) {
+    if (!use.is_usable(one.gpu_uuid)) return false;
+    const bool stays = std::ranges::any_of(after, [&](const PlacedAt& there) {
+      return std::get<0>(there) == one.gpu_uuid && std::get<1>(there) == one.start &&
+             std::get<2>(there) == one.profile && std::get<3>(there) == one.service;
+    });
+    return !stays || slices(after, one.service) < slices(before, one.service);
+  });
+}
+
+bool target_uses(const Target& target, const std::string& uuid) {
+  const auto named = std::ranges::find(target.gpus, uuid, &GpuNamed::uuid);
+  return named != target.gpus.end() &&
+         std::ranges::any_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
+           return gpu.index == named->index && !gpu.instances.empty();
+         });
+}
+
+bool same_gpus_usable(const Target& target, const GpuUse& use) {
+  return std::ranges::all_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
+    if (gpu.instances.empty()) return true;
+    const auto named = std::ranges::find(target.gpus, gpu.index, &GpuNamed::index);
+    return named != target.gpus.end() && use.is_usable(named->uuid);
+  });
+}
+
+int gpus_in_use(const plan::ServingPlan& plan) {
+  return static_cast<int>(std::ranges::count_if(
+      plan.gpus, [](const plan::PlannedGpu& gpu) { return !gpu.instances.empty(); }));
+}
+
+}  // namespace partita::control

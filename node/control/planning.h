@@ -1,0 +1,108 @@
+// From what is wanted and the GPUs that may be used to a judged plan for this node, and from that
+// to what apply is told. Pure functions of the loop. Internal to control.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "act/apply.h"
+#include "control/loop.h"
+#include "control/memory.h"
+#include "control/plan_memo.h"
+#include "plan/changes.h"
+#include "plan/judged.h"
+#include "verify/judge.h"
+
+namespace partita::control {
+
+// The GPUs of a node, by what they may be used for.
+struct GpuUse {
+  struct Gpu {
+    int index = 0;
+    std::string uuid, model;
+    bool operator==(const Gpu&) const = default;
+  };
+  std::vector<Gpu> usable;                      // for services
+  std::map<std::string, std::string> not_used;  // by UUID (or index, without one), and why
+  std::vector<Gpu> batch;                       // reserved for batches
+  bool is_usable(const std::string& uuid) const;
+  bool operator==(const GpuUse&) const = default;
+};
+GpuUse gpus_for_services(const World& world, const device::NodeState& state,
+                         const std::vector<OutGpu>& out);
+
+// The services that are wanted, at the rates to plan for.
+struct Want {
+  std::vector<plan::Service> services;
+  int survive = 0;
+  std::map<std::string, int> priority;
+};
+
+// The problem that a target answers: `relaxed` where there is not enough for all.
+plan::ServingProblem problem_of(const World& world, const GpuUse& use, const Want& want,
+                                bool relaxed);
+
+// What a target is judged against, of the services as they are wanted now.
+Want want_of(const Target& target, const std::vector<plan::Service>& services);
+
+// What is to be kept: the target's plan, or without one what the assignment says.
+plan::ServingPlan current_plan(const GpuUse& use, const std::optional<Target>& target,
+                               const actuate::Assignment& assignment);
+
+// A plan with its rates, GPUs and `reduced`; number, cause and time are left open.
+struct Planned {
+  Target target;
+  plan::Changes changes;
+};
+// Infeasible: not even a part can be served, or not with so few moves. Without enough GPUs for all
+// (and `partial`): first the margin for a lost GPU goes, then services get less, the lowest
+// priority first.
+struct PlanAsk {
+  Want want;
+  plan::ServingPlan current;
+  std::optional<int> max_moves = {};
+  bool partial = true;
+};
+Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask,
+                            PlanMemo& memo);
+
+// The judge's word on a target now.
+struct JudgeAsk {
+  const std::vector<plan::Service>& services;
+  const Target& target;
+};
+verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse& use,
+                                                const JudgeAsk& ask, PlanMemo& memo);
+
+// On exactly these GPUs, those that the target does not use being empty.
+actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
+                                 const Target& target);
+
+actuate::ApplyOptions apply_options(const Settings& settings);
+
+// What differs between two targets: instances made, and subjects touched.
+struct Difference {
+  std::vector<MadeAt> made;                 // without their time
+  std::vector<std::string> services, gpus;  // sorted; GPUs by UUID
+};
+Difference difference(const std::optional<Target>& from, const Target& to);
+
+// Compute slices of a MIG profile by its name.
+int gpcs_of_profile(const std::string& profile);
+
+// Whether a target takes back what was made on usable GPUs: one of the instances goes, or its
+// service has fewer compute slices than before.
+bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Target& to,
+                const std::vector<MadeAt>& made);
+
+int gpus_in_use(const plan::ServingPlan& plan);
+
+// Whether all GPUs that a target has instances on may be used.
+bool same_gpus_usable(const Target& target, const GpuUse& use);
+
+// Whether a target has an instance on this GPU.
+bool target_uses(const Target& target, const std::string& uuid);
+
+}  // namespace partita::control

@@ -1,0 +1,49 @@
+#include "hw/telemetry/log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hw/telemetry/forms.h"
+#include "hw/telemetry/physics.h"
+
+namespace partita::telemetry {
+namespace {
+
+// One line that is not blank.
+Result<Sample> read_line(std::string_view line, const std::string& at) {
+  if (!line.starts_with('{')) return bad_input(at, "a line must be a JSON object");
+  auto sample = read_form<Sample>("line", line, describe_sample);
+  if (!sample) return bad_input(at, sample.error().message);
+  return sample;
+}
+
+}  // namespace
+
+std::string write_line(const Sample& sample) {
+  std::string line = write_form(sample, describe_sample);
+  std::erase(line, '\n');
+  return line + '\n';
+}
+
+Result<Log> read_log(std::string_view text, const std::string& name) {
+  Log log;
+  Continuity continuity;
+  for (int line = 1; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view one = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (one.ends_with('\r')) one.remove_suffix(1);
+    if (one.find_first_not_of(" \t") == std::string_view::npos) continue;
+    const std::string at = fmt::format("{}:{}", name, line);
+    auto sample = read_line(one, at);
+    if (!sample) return failed(sample.error());
+    const std::string fault = continuity.fault_of(*sample);
+    if (!fault.empty()) return bad_input(at, fault);
+    log.push_back(std::move(*sample));
+  }
+  if (log.empty()) return bad_input(name, "no sample");
+  return log;
+}
+
+}  // namespace partita::telemetry

@@ -1,0 +1,71 @@
+#include "serve/front/front.h"
+
+#include <utility>
+
+#include "base/door/access_log.h"
+#include "base/door/address.h"
+#include "base/door/listener.h"
+#include "serve/front/routes.h"
+
+namespace partita::serve {
+
+struct Front::Impl final : Site {
+  Impl(Backend& backend, FrontOptions given)
+      : options(std::move(given)), door{.backend = backend, .options = options} {}
+
+  std::shared_ptr<Exchange> route(const HttpHead& head, const Peer& peer) override {
+    return serve::route(door, head, peer);
+  }
+  Reply refusal(int status, std::string_view message) override {
+    return error_reply(status, message);
+  }
+
+  const FrontOptions options;
+  Door door;
+  Desk desk{.site = *this, .limits = options.limits, .counts = door.counts};
+  std::unique_ptr<AccessLog> log = {};
+  std::unique_ptr<DoorListener> listener = {};  // ends before what it uses
+};
+
+Front::Front(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Front::~Front() = default;
+
+Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOptions options) {
+  const auto address = parse_listen_address(options.listen);
+  if (!address) return failed(address.error());
+  const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
+  const std::string listen = options.listen;
+  if (auto safe = check_exposure(listen, *address, secure, !options.tokens.empty()); !safe)
+    return failed(safe.error());
+  std::shared_ptr<TlsServer> tls;
+  if (secure) {
+    auto made = TlsServer::make(options.tls_certificate, options.tls_key);
+    if (!made) return failed(made.error());
+    tls = std::move(*made);
+  }
+  std::unique_ptr<AccessLog> log;
+  if (!options.access_log.file.empty()) {
+    auto opened = AccessLog::open(options.access_log);
+    if (!opened) return failed(opened.error());
+    log = std::move(*opened);
+  }
+  const auto listener = listen_on(listen, *address);
+  if (!listener) return failed(listener.error());
+  auto impl = std::make_unique<Impl>(backend, std::move(options));
+  Impl& front = *impl;
+  front.log = std::move(log);
+  front.desk.log = front.log.get();
+  front.door.shared_memory_on = front.options.shared_memory.value_or(address->loopback);
+  front.listener = DoorListener::open(loop, front.desk, *listener, std::move(tls));
+  return std::unique_ptr<Front>(new Front(std::move(impl)));
+}
+
+int Front::port() const { return impl_->listener->port(); }
+
+std::size_t Front::connections() const { return impl_->door.counts.connections; }
+
+AccessLog* Front::access_log() { return impl_->log.get(); }
+
+void Front::drain() { impl_->listener->drain(); }
+
+}  // namespace partita::serve

@@ -1,0 +1,220 @@
+#include "serve/front/gateway_exchange.h"
+
+#include <charconv>
+#include <utility>
+
+#include "base/check.h"
+#include "base/door/loop.h"
+#include "serve/oip/answer.h"
+
+namespace partita::serve {
+
+namespace {
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::shared_ptr<const ModelSpec> Door::model(std::string_view service) {
+  const ModelSpec* now = backend.model(service);
+  if (now == nullptr) return nullptr;
+  const auto found = models.find(service);
+  if (found != models.end() && *found->second == *now) return found->second;
+  auto copy = std::make_shared<const ModelSpec>(*now);
+  models.insert_or_assign(std::string(service), copy);
+  return copy;
+}
+
+bool Door::evict(std::string_view service, const Filling* except) {
+  Filling* worst = nullptr;
+  const std::int64_t since = Loop::now_ns() - kFillGrace;
+  for (Filling* one : filling) {
+    if (one == except || one->filling_since > since || !one->fills(service)) continue;
+    if (worst == nullptr || one->rows_held() > worst->rows_held()) worst = one;
+  }
+  if (worst != nullptr) worst->evict();
+  return worst != nullptr;
+}
+
+int status_of(Denial::Kind kind) {
+  switch (kind) {
+    case Denial::Kind::unknown_model:
+      return 404;
+    case Denial::Kind::bad_request:
+      return 400;
+    case Denial::Kind::too_large:
+      return 413;
+    case Denial::Kind::not_ready:
+    case Denial::Kind::overloaded:
+    case Denial::Kind::would_be_late:
+      return 503;
+    case Denial::Kind::expired:
+      return 504;
+    case Denial::Kind::harmful:
+      return 422;
+    case Denial::Kind::slowed:
+      return 429;
+    case Denial::Kind::failed:
+      return 500;
+  }
+  return 500;
+}
+
+Reply error_reply(int status, std::string_view message) {
+  return {.status = status, .text = error_answer(message)};
+}
+
+Reply denial_reply(const Denial& denial) {
+  Reply reply = error_reply(status_of(denial.kind), denial.message);
+  if (denial.retry_after_ns > 0) {
+    constexpr std::int64_t kMilli = 1'000'000, kSecond = 1'000'000'000;
+    const auto up = [&](std::int64_t unit) { return (denial.retry_after_ns - 1) / unit + 1; };
+    reply.headers = "Retry-After: " + std::to_string(up(kSecond)) +
+                    "\r\nRetry-After-Ms: " + std::to_string(up(kMilli)) + "\r\n";
+  }
+  return reply;
+}
+
+Result<RequestFacts> facts_of(const HttpHead& head) {
+  RequestFacts facts;
+  facts.method = head.method;
+  facts.method_name = head.method_name;
+  facts.path = head.target.substr(0, head.target.find('?'));
+  facts.content_length = head.content_length.value_or(0);
+  facts.chunked = head.chunked;
+  facts.json_bytes = head.json_bytes;
+  facts.trace = trace_context(head.trace_parent, head.trace_state);
+  if (head.json_bytes && *head.json_bytes > facts.content_length && !head.chunked)
+    return bad_input("Inference-Header-Content-Length", "more than Content-Length");
+  if (head.timeout_ms) {
+    const auto value = whole_number(*head.timeout_ms);
+    if (!value || *value > 86'400'000) return bad_input("Partita-Timeout-Ms", "1 to a day's");
+    const auto timeout = timeout_from_us("Partita-Timeout-Ms", *value * 1000);
+    if (!timeout) return failed(timeout.error());
+    facts.timeout_ns = *timeout;
+  }
+  if (head.priority) {
+    const auto value = priority_from("Partita-Priority", whole_number(*head.priority).value_or(99));
+    if (!value) return failed(value.error());
+    facts.priority = *value;
+  }
+  if (head.idempotent) {
+    if (*head.idempotent != "true" && *head.idempotent != "false")
+      return bad_input("Partita-Idempotent", "true or false is wanted");
+    facts.idempotent = *head.idempotent == "true";
+  }
+  return facts;
+}
+
+GatewayExchange::~GatewayExchange() {
+  give_back();
+  door_.json_in_flight -= budget_;
+}
+
+Step GatewayExchange::refuse(int status, std::string_view message) {
+  give_back();
+  reply = error_reply(status, message);
+  return Step::answer;
+}
+
+Step GatewayExchange::deny(const Denial& denial) {
+  give_back();
+  reply = denial_reply(denial);
+  return Step::answer;
+}
+
+bool GatewayExchange::permitted() {
+  if (facts_.token == nullptr || allows(*facts_.token, service)) return true;
+  refuse(403, "this token is not for service '" + service + "'");
+  return false;
+}
+
+bool GatewayExchange::may_share() const {
+  return door_.shared_memory_on && (facts_.token == nullptr || facts_.token->all);
+}
+
+bool GatewayExchange::text_allowed(std::size_t limit) {
+  if (text_wanted <= limit) return true;
+  refuse(413, facts_.chunked ? "more than " + std::to_string(limit) + " bytes of JSON"
+                             : std::to_string(text_wanted) + " bytes of JSON where " +
+                                   std::to_string(limit) + " are the limit");
+  return false;
+}
+
+Step GatewayExchange::on_growth(std::size_t bytes) {
+  if (bytes > budget_ + (door_.options.limits.json_bytes_in_flight - door_.json_in_flight)) {
+    if (!request_) door_.backend.turned_away(service);
+    return deny({.kind = Denial::Kind::overloaded,
+                 .message = "too much JSON in flight; try again, or send tensors in binary form",
+                 .retry_after_ns = 1'000'000'000});
+  }
+  door_.json_in_flight += bytes - budget_;
+  budget_ = bytes;
+  return Step::text;
+}
+
+void GatewayExchange::trace() {
+  if (door_.options.new_traces && facts_.trace.parent.empty())
+    facts_.trace.parent = new_trace_parent();
+}
+
+std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead& extra) {
+  RequestHead head = extra;
+  head.service = service;
+  head.items = wanted_items;
+  head.idempotent = facts_.idempotent;
+  head.client = facts_.client;
+  head.trusted = facts_.trusted;
+  head.trace_parent = facts_.trace.parent;
+  head.trace_state = facts_.trace.state;
+  if (facts_.priority) head.priority = *facts_.priority;
+  if (facts_.timeout_ns)
+    head.timeout_ns = std::min(*facts_.timeout_ns, head.timeout_ns.value_or(*facts_.timeout_ns));
+  auto request = door_.backend.admit(head);
+  if (!request) return std::move(request.error());
+  request_ = *request;
+  admitted_items_ = items = wanted_items;
+  return std::nullopt;
+}
+
+void GatewayExchange::give_back() {
+  if (request_) door_.backend.release(*std::exchange(request_, std::nullopt));
+}
+
+Step GatewayExchange::submit(bool streaming) {
+  CHECK(request_);
+  submitted_ns = Loop::now_ns();
+  Completion completion;
+  // Who locks the exchange may have this one.
+  completion.ended = [self = weak_from_this(), this](std::optional<Denial> why) {
+    if (const auto exchange = self.lock()) on_end(std::move(why));
+  };
+  if (streaming) {
+    completion.piece = [self = weak_from_this(), this](StreamPiece piece) {
+      const auto exchange = self.lock();
+      if (exchange == nullptr) return;
+      on_piece(std::move(piece));
+      if (wake) wake();
+    };
+  }
+  door_.backend.submit(*request_, std::move(completion));
+  return streaming ? Step::stream : Step::backend;
+}
+
+void GatewayExchange::on_end(std::optional<Denial> denial) {
+  if (ended()) return;
+  denial_ = std::move(denial);
+  end();
+}
+
+PlainExchange::PlainExchange(Door& door, RequestFacts facts, Reply answer)
+    : GatewayExchange(door, std::move(facts)) {
+  reply = std::move(answer);
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,112 @@
+// GatewayExchange: what the exchanges of the gateway's front door share: the request's facts, the
+// budget of JSON in flight, the request that the backend holds. Destroying it early (the client has
+// gone) gives everything back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/door/exchange.h"
+#include "serve/front/backend.h"
+#include "serve/front/options.h"
+#include "serve/front/shared_memory.h"
+
+namespace partita::serve {
+
+// A request whose body is on its way into its slots. When others need them, who has taken long
+// gives them back.
+class Filling {
+ public:
+  virtual ~Filling() = default;
+  virtual bool fills(std::string_view service) const = 0;
+  virtual int rows_held() const = 0;
+  virtual void evict() = 0;
+  std::int64_t filling_since = 0;
+};
+inline constexpr std::int64_t kFillGrace = 1'000'000'000;
+
+// What all exchanges of a front door share. Loop thread only.
+struct Door {
+  Backend& backend;
+  const FrontOptions& options;
+  bool shared_memory_on = false;
+  SharedMemory shared_memory = {};
+  std::size_t json_in_flight = 0;
+  DoorCounts counts = {};
+  std::map<std::string, std::shared_ptr<const ModelSpec>, std::less<>> models = {};
+  std::set<Filling*> filling = {};  // requests whose bodies are on their way into slots
+
+  // Takes the slots of the request that holds most of this service's and has been filling them for
+  // longer than kFillGrace; false: there is none but `except`.
+  bool evict(std::string_view service, const Filling* except);
+
+  // The service's model, kept alive while somebody uses it; null as Backend::model().
+  std::shared_ptr<const ModelSpec> model(std::string_view service);
+};
+
+Reply error_reply(int status, std::string_view message);
+Reply denial_reply(const Denial& denial);
+int status_of(Denial::Kind kind);
+
+// The head, in values of its own.
+struct RequestFacts : HeadFacts {
+  std::optional<std::uint64_t> json_bytes = {};
+  std::optional<std::int64_t> timeout_ns = {};
+  std::optional<int> priority = {};
+  bool idempotent = true;
+  const Token* token = nullptr;  // null: tokens are not asked for
+  std::string client = {};       // who sends it: token or address
+  bool trusted = true;           // its connection had answers, and no failures
+};
+// bad_input for header values that are none.
+Result<RequestFacts> facts_of(const HttpHead& head);
+
+class GatewayExchange : public Exchange {
+ public:
+  GatewayExchange(Door& door, RequestFacts facts) : door_(door), facts_(std::move(facts)) {}
+  ~GatewayExchange() override;
+
+  const RequestFacts& facts() const override { return facts_; }
+  Step on_growth(std::size_t bytes) override;
+  void on_length(std::uint64_t bytes) override { facts_.content_length = bytes; }
+  void give_back() override;
+
+ protected:
+  Step refuse(int status, std::string_view message);
+  Step deny(const Denial& denial);
+  // Whether the facts' token may use the service; else replies 403.
+  bool permitted();
+  bool may_share() const;  // name regions of shared memory
+  // Whether so much text may come, or replies. The budget of JSON in flight is taken as it comes.
+  bool text_allowed(std::size_t limit);
+  std::optional<Denial> admit(int wanted_items, const RequestHead& extra);
+  void trace();  // an inference without a trace context gets one, where the options say so
+  Step submit(bool streaming);
+
+  Door& door_;
+  RequestFacts facts_;
+  std::optional<RequestId> request_ = {};
+  int admitted_items_ = 0;
+  std::optional<Denial> denial_ = {};
+
+ private:
+  virtual void on_piece(StreamPiece&&) {}
+  void on_end(std::optional<Denial> denial);
+  std::size_t budget_ = 0;
+};
+
+// A reply that needs no body.
+class PlainExchange final : public GatewayExchange {
+ public:
+  PlainExchange(Door& door, RequestFacts facts, Reply answer);
+};
+
+std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service);
+std::shared_ptr<Exchange> make_openai_exchange(Door& door, RequestFacts facts);
+
+}  // namespace partita::serve

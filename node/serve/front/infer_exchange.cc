@@ -1,0 +1,347 @@
+// An inference request of the Open Inference Protocol over HTTP: in JSON or binary form, or with
+// tensors in shared memory.
+#include <algorithm>
+#include <utility>
+
+#include "base/index.h"
+#include "base/door/loop.h"
+#include "serve/front/gateway_exchange.h"
+#include "serve/oip/answer.h"
+#include "serve/oip/bind.h"
+#include "serve/oip/infer_request.h"
+#include "serve/oip/tensor_json.h"
+#include "serve/wire/texts.h"
+
+namespace partita::serve {
+
+namespace {
+
+constexpr std::size_t kMaxBinaryJson = 1u << 20;  // the JSON before binary tensors
+// Of rows whose slots are claimed before they come.
+constexpr std::size_t kClaimBytes = 1u << 16, kClaimRows = 64;
+
+class InferExchange final : public GatewayExchange, private Filling {
+ public:
+  InferExchange(Door& door, RequestFacts facts, std::string name)
+      : GatewayExchange(door, std::move(facts)) {
+    service = std::move(name);
+  }
+  ~InferExchange() override { door_.filling.erase(this); }
+
+  Step begin() override;
+  Step on_part(std::string_view beginning) override;
+  Step on_text() override;
+  Step on_filled() override;
+  void finish() override;
+
+ private:
+  RequestHead wishes(bool again) const {
+    RequestHead head;
+    head.again = again;
+    head.timeout_ns = wanted_.timeout_ns;
+    head.priority = wanted_.priority;
+    return head;
+  }
+  // Whether the slots are still for the model that the request was checked against.
+  bool same_tensors() const {
+    const ModelSpec* now = door_.backend.model(service);
+    return now != nullptr && now->inputs == model_->inputs && now->outputs == model_->outputs;
+  }
+  bool fills(std::string_view wanted) const override { return service == wanted; }
+  int rows_held() const override { return claimed_; }
+  void evict() override;
+  bool claim(int rows);
+  Step no_memory();
+  Step next_rows();
+  Step all_here();
+  std::vector<std::span<char>> rows_of(int tensor);
+  Result<void> spread(std::size_t input, std::string_view bytes);
+  Result<void> place(std::size_t input);
+  Result<void> gather();
+  Result<void> share_outputs();
+  void answer();
+
+  std::shared_ptr<const ModelSpec> model_;
+  InferRequest wanted_;
+  BoundRequest bound_;
+  struct Coming {  // a tensor in binary form, that follows the JSON
+    std::size_t input = 0;
+    int next_row = 0;
+  };
+  std::vector<Coming> coming_ = {};
+  std::size_t coming_at_ = 0;
+  int claimed_ = 0;                      // rows that have slots
+  std::vector<std::string> texts_ = {};  // by input: BYTES in binary form, before they are spread
+  std::vector<std::shared_ptr<SharedRegion>> output_regions_ = {};  // by output; held until the end
+  std::vector<std::vector<std::span<const char>>> answered_ = {};   // by output, by item
+};
+
+Step InferExchange::begin() {
+  trace();
+  if (facts_.method != Method::post) {
+    reply = error_reply(405, "inference is a POST");
+    reply.headers = "Allow: POST\r\n";
+    return Step::answer;
+  }
+  if (!permitted()) return Step::answer;
+  if (!door_.backend.known(service)) return refuse(404, "there is no model '" + service + "'");
+  model_ = door_.model(service);
+  if (model_ == nullptr) {
+    door_.backend.turned_away(service);
+    return deny({.kind = Denial::Kind::not_ready,
+                 .message = "no worker of model '" + service + "' is ready",
+                 .retry_after_ns = 1'000'000'000});
+  }
+  if (model_->kind != ModelKind::tensors)
+    return refuse(400, "model '" + service + "' speaks /v1/chat/completions");
+  const FrontLimits& limits = door_.options.limits;
+  if (facts_.content_length > limits.body_bytes)
+    return refuse(413, "a body of " + std::to_string(facts_.content_length) + " bytes; " +
+                           std::to_string(limits.body_bytes) + " are the limit");
+  const std::uint64_t all = facts_.chunked ? limits.json_bytes : facts_.content_length;
+  text_wanted = facts_.json_bytes.value_or(all);
+  text_open = facts_.chunked && !facts_.json_bytes;
+  const bool binary = text_wanted < all;
+  return text_allowed(binary ? kMaxBinaryJson : limits.json_bytes) ? Step::text : Step::answer;
+}
+
+// Lets the request in, or not, before the rest of its numbers is read.
+Step InferExchange::on_part(std::string_view beginning) {
+  const auto rows = probe_items(beginning);
+  if (!rows || *rows < 1 || *rows > kMaxRequestItems) return Step::text;  // on_text() says why not
+  const auto denial = admit(static_cast<int>(*rows), {});
+  return denial ? deny(*denial) : Step::text;
+}
+
+std::vector<std::span<char>> InferExchange::rows_of(int tensor) {
+  std::vector<std::span<char>> rows;
+  rows.reserve(static_cast<std::size_t>(bound_.items));
+  for (int item = 0; item < bound_.items; ++item)
+    rows.push_back(door_.backend.input(*request_, item, tensor));
+  return rows;
+}
+
+// Slots for its first rows, if need be those of somebody who sends too slowly.
+bool InferExchange::claim(int rows) {
+  const auto taken = [&] { return door_.backend.claim(*request_, rows); };
+  if (!taken() && !(door_.evict(service, this) && taken())) return false;
+  claimed_ = std::max(claimed_, rows);
+  return true;
+}
+
+Step InferExchange::no_memory() {
+  return deny({.kind = Denial::Kind::overloaded,
+               .message = "no memory for more rows of '" + service + "'",
+               .retry_after_ns = 1'000'000'000});
+}
+
+void InferExchange::evict() {
+  const auto kept = weak_from_this().lock();  // its connection drops it when it has ended
+  scatter.clear();
+  door_.filling.erase(this);
+  deny({.kind = Denial::Kind::overloaded,
+        .message = "its body came slowly, and others needed the memory",
+        .retry_after_ns = 1'000'000'000});
+  end();
+}
+
+// Fills one input of the request, or notes that its bytes come. Of the former the rows are there.
+Result<void> InferExchange::place(std::size_t input) {
+  const InferInput& from = wanted_.inputs[input];
+  const int tensor = bound_.inputs[input];
+  const bool is_text = model_->inputs[static_cast<std::size_t>(tensor)].type == DataType::bytes;
+  if (from.carrier == Carrier::binary) {
+    if (is_text) texts_[input].resize(from.bytes);
+    coming_.push_back({.input = input});
+    return {};
+  }
+  const auto rows = rows_of(tensor);
+  if (from.carrier == Carrier::json) {
+    auto decoded =
+        decode_json_tensor(from.json, model_->inputs[static_cast<std::size_t>(tensor)], rows);
+    if (!decoded) decoded.error().context = "input '" + from.name + "', " + decoded.error().context;
+    return decoded;
+  }
+  if (!may_share()) return bad_input("", "shared memory is not offered here");
+  const auto region = door_.shared_memory.find(from.place.region);
+  if (!region) return failed(region.error());
+  std::uint64_t offset = from.place.offset;
+  if (is_text) {
+    std::string bytes(from.place.bytes, '\0');  // bind_request() has bounded it
+    if (auto read = (*region)->read(offset, bytes); !read) return read;
+    return spread(input, bytes);
+  }
+  for (const std::span<char> row : rows) {
+    if (auto read = (*region)->read(offset, row); !read) return read;
+    offset += row.size();
+  }
+  return {};
+}
+
+// Where the next bytes go. Slots are claimed for few rows at a time, so that who sends little holds
+// little.
+Step InferExchange::next_rows() {
+  scatter.clear();
+  while (coming_at_ < coming_.size()) {
+    Coming& coming = coming_[coming_at_];
+    const int tensor = bound_.inputs[coming.input];
+    const TensorSpec& spec = model_->inputs[static_cast<std::size_t>(tensor)];
+    if (spec.type == DataType::bytes) {
+      std::string& text_of = texts_[coming.input];
+      ++coming_at_;
+      if (text_of.empty()) continue;
+      scatter.push_back({text_of.data(), text_of.size()});
+      return Step::tensors;
+    }
+    if (coming.next_row == bound_.items) {
+      ++coming_at_;
+      continue;
+    }
+    const std::size_t fit = std::clamp<std::size_t>(kClaimBytes / bytes_of(spec), 1, kClaimRows);
+    const int last = static_cast<int>(
+        std::min(static_cast<std::size_t>(coming.next_row) + fit, at(bound_.items)));
+    if (!claim(last)) return no_memory();
+    for (; coming.next_row < last; ++coming.next_row) {
+      const std::span<char> row = door_.backend.input(*request_, coming.next_row, tensor);
+      scatter.push_back({row.data(), row.size()});
+    }
+    return Step::tensors;
+  }
+  return all_here();
+}
+
+Step InferExchange::all_here() {
+  door_.filling.erase(this);
+  if (!claim(bound_.items)) return no_memory();
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    if (texts_[i].empty()) continue;
+    if (const auto done = spread(i, texts_[i]); !done) return refuse(400, to_string(done.error()));
+  }
+  texts_.clear();
+  return submit(false);
+}
+
+// Text that came in binary form into its rows.
+Result<void> InferExchange::spread(std::size_t input, std::string_view bytes) {
+  const auto tensor = static_cast<std::size_t>(bound_.inputs[input]);
+  auto done = spread_texts(bytes, model_->inputs[tensor], rows_of(bound_.inputs[input]));
+  if (!done) done.error().context = "input '" + wanted_.inputs[input].name + "'";
+  return done;
+}
+
+Step InferExchange::on_filled() { return next_rows(); }
+
+Step InferExchange::on_text() {
+  auto parsed = parse_infer_json(text);
+  if (!parsed) return refuse(400, to_string(parsed.error()));
+  wanted_ = std::move(*parsed);
+  auto bound = bind_request(wanted_, *model_, Protocol::http);
+  if (!bound) return refuse(400, to_string(bound.error()));
+  bound_ = std::move(*bound);
+  const bool open_end = facts_.chunked && facts_.json_bytes;
+  const std::uint64_t behind =
+      open_end ? bound_.binary_bytes : facts_.content_length - text_wanted;
+  if (bound_.binary_bytes != behind)
+    return refuse(400, std::to_string(behind) + " bytes follow the JSON; its inputs say " +
+                           std::to_string(bound_.binary_bytes));
+  for (const BoundOutput& output : bound_.outputs) {
+    output_regions_.emplace_back();
+    if (output.carrier != Carrier::shared) continue;
+    if (!may_share()) return refuse(400, "shared memory is not offered here");
+    auto region = door_.shared_memory.find(output.place.region);
+    if (!region) return refuse(400, to_string(region.error()));
+    output_regions_.back() = std::move(*region);
+  }
+  const bool early = request_.has_value();
+  if (request_ && (admitted_items_ != bound_.items || wanted_.timeout_ns || wanted_.priority != 0))
+    give_back();  // what was let in early is not what came
+  if (!request_)
+    if (const auto denial = admit(bound_.items, wishes(early))) return deny(*denial);
+  if (!same_tensors())
+    return deny(
+        {.kind = Denial::Kind::not_ready,
+         .message = "model '" + service + "' has just been replaced by one of other tensors",
+         .retry_after_ns = 1'000'000'000});
+  texts_.resize(wanted_.inputs.size());
+  const bool all_come =
+      std::ranges::all_of(wanted_.inputs, [](const InferInput& input) {
+        return input.carrier == Carrier::binary;
+      });
+  if (!all_come && !claim(bound_.items)) return no_memory();
+  for (std::size_t i = 0; i < wanted_.inputs.size(); ++i)
+    if (const auto placed = place(i); !placed) return refuse(400, to_string(placed.error()));
+  text = {};
+  for (InferInput& input : wanted_.inputs) input.json = {};
+  filling_since = Loop::now_ns();
+  if (!coming_.empty()) door_.filling.insert(this);
+  return next_rows();
+}
+
+// Looks once at what the worker wrote: where it is text, at how much.
+Result<void> InferExchange::gather() {
+  answered_.resize(model_->outputs.size());
+  for (const BoundOutput& output : bound_.outputs) {
+    const auto tensor = static_cast<std::size_t>(output.tensor);
+    answered_[tensor].reserve(static_cast<std::size_t>(bound_.items));
+    for (int item = 0; item < bound_.items; ++item) {
+      const auto row = door_.backend.output(*request_, item, output.tensor);
+      const auto used = used_part(model_->outputs[tensor], row);
+      if (!used) return bad_input(model_->outputs[tensor].name, "the worker gave no valid text");
+      answered_[tensor].push_back(*used);
+    }
+  }
+  return {};
+}
+
+Result<void> InferExchange::share_outputs() {
+  for (std::size_t i = 0; i < bound_.outputs.size(); ++i) {
+    if (output_regions_[i] == nullptr) continue;
+    std::uint64_t offset = bound_.outputs[i].place.offset;
+    std::size_t total = 0;
+    const auto& rows = answered_[static_cast<std::size_t>(bound_.outputs[i].tensor)];
+    for (const std::span<const char> row : rows) total += row.size();
+    if (total > bound_.outputs[i].place.bytes)
+      return bad_input("", "a shared place of " + std::to_string(bound_.outputs[i].place.bytes) +
+                               " bytes for " + std::to_string(total));
+    for (const std::span<const char> row : rows) {
+      if (auto written = output_regions_[i]->write(offset, row); !written) return written;
+      offset += row.size();
+    }
+  }
+  return {};
+}
+
+void InferExchange::finish() {
+  if (denial_) {
+    deny(*denial_);
+  } else if (const auto gathered = gather(); !gathered) {
+    refuse(500, to_string(gathered.error()));
+  } else if (const auto shared = share_outputs(); !shared) {
+    refuse(400, to_string(shared.error()));
+  } else {
+    answer();
+  }
+}
+
+void InferExchange::answer() {
+  const auto row = [&](int item, int tensor) {
+    return answered_[static_cast<std::size_t>(tensor)][static_cast<std::size_t>(item)];
+  };
+  reply.text = infer_answer(*model_, wanted_.id, bound_, row);
+  if (!has_binary(bound_)) return;
+  reply.content_type = "application/octet-stream";
+  reply.headers = "Inference-Header-Content-Length: " + std::to_string(reply.text.size()) + "\r\n";
+  for (const BoundOutput& output : bound_.outputs) {
+    if (output.carrier != Carrier::binary) continue;
+    for (const std::span<const char> part : answered_[static_cast<std::size_t>(output.tensor)])
+      reply.spans.push_back({const_cast<char*>(part.data()), part.size()});
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service) {
+  return std::make_shared<InferExchange>(door, std::move(facts), std::move(service));
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,293 @@
+#include "serve/front/routes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/door/address.h"
+#include "serve/oip/answer.h"
+#include "serve/oip/json_scan.h"
+
+namespace partita::serve {
+
+namespace {
+
+constexpr std::size_t kMaxRegisterBytes = 65'536;
+
+using Parts = std::vector<std::string>;
+
+// "/v2/models/a%20b/infer" -> v2, models, "a b", infer; nothing when an escape is broken.
+std::optional<Parts> parts_of(std::string_view path) {
+  Parts parts;
+  while (!path.empty()) {
+    if (path[0] != '/') return std::nullopt;
+    path.remove_prefix(1);
+    const std::size_t length = std::min(path.find('/'), path.size());
+    auto part = percent_decoded(path.substr(0, length));
+    if (!part || part->size() > kMaxNameBytes) return std::nullopt;
+    parts.push_back(std::move(*part));
+    path.remove_prefix(length);
+  }
+  if (!parts.empty() && parts.back().empty()) parts.pop_back();  // a slash at the end
+  return parts;
+}
+
+Reply bare(int status) { return {.status = status, .text = ""}; }
+
+Reply not_allowed(std::string_view method) {
+  Reply reply = error_reply(405, "this is a " + std::string(method));
+  reply.headers = "Allow: " + std::string(method) + "\r\n";
+  return reply;
+}
+
+bool may_see(const RequestFacts& facts, std::string_view service) {
+  return facts.token == nullptr || allows(*facts.token, service);
+}
+bool may_all(const RequestFacts& facts) { return facts.token == nullptr || facts.token->all; }
+
+void append_count(std::string& out, std::string_view name, std::uint64_t count, std::uint64_t ns) {
+  if (out.back() != '{') out.push_back(',');
+  out += "\"" + std::string(name) + "\":{\"count\":" + std::to_string(count) +
+         ",\"ns\":" + std::to_string(ns) + "}";
+}
+
+// As Triton's statistics extension has it. Inputs and outputs are not copied: their times are 0.
+void append_statistics(std::string& out, std::string_view service, const ServiceStatistics& is) {
+  out += "{\"name\":";
+  append_json_string(out, service);
+  out += ",\"version\":\"" + std::string(kModelVersion) +
+         "\",\"last_inference\":" + std::to_string(is.last_inference_ms) +
+         ",\"inference_count\":" + std::to_string(is.inference_count) +
+         ",\"execution_count\":" + std::to_string(is.execution_count) + ",\"inference_stats\":{";
+  append_count(out, "success", is.success_count, is.success_ns);
+  append_count(out, "fail", is.fail_count, is.fail_ns);
+  append_count(out, "queue", is.queue_count, is.queue_ns);
+  append_count(out, "compute_input", is.compute_count, 0);
+  append_count(out, "compute_infer", is.compute_count, is.compute_ns);
+  append_count(out, "compute_output", is.compute_count, 0);
+  out += "},\"batch_stats\":[]}";
+}
+
+Reply statistics(const Door& door, const RequestFacts& facts, std::string_view only) {
+  Reply reply{.text = "{\"model_stats\":["};
+  for (const std::string& service : door.backend.services()) {
+    if (!may_see(facts, service) || (!only.empty() && service != only)) continue;
+    if (reply.text.back() != '[') reply.text.push_back(',');
+    append_statistics(reply.text, service, door.backend.statistics(service));
+  }
+  reply.text += "]}";
+  return reply;
+}
+
+Reply repository_index(const Door& door, const RequestFacts& facts) {
+  Reply reply{.text = "["};
+  for (const std::string& service : door.backend.services()) {
+    if (!may_see(facts, service)) continue;
+    const bool ready = door.backend.ready(service);
+    if (reply.text.back() != '[') reply.text.push_back(',');
+    reply.text += "{\"name\":";
+    append_json_string(reply.text, service);
+    reply.text += ",\"version\":\"" + std::string(kModelVersion) + "\",\"state\":\"" +
+                  (ready ? "READY" : "UNAVAILABLE") + "\",\"reason\":\"" +
+                  (ready ? "" : "no worker is ready") + "\"}";
+  }
+  reply.text += "]";
+  return reply;
+}
+
+Reply openai_models(Door& door, const RequestFacts& facts) {
+  Reply reply{.text = "{\"object\":\"list\",\"data\":["};
+  for (const std::string& service : door.backend.services()) {
+    const auto model = door.model(service);
+    const bool speaks = model != nullptr && model->kind == ModelKind::openai;
+    if (!speaks || !may_see(facts, service)) continue;
+    if (reply.text.back() != '[') reply.text.push_back(',');
+    reply.text += "{\"id\":";
+    append_json_string(reply.text, service);
+    reply.text += ",\"object\":\"model\",\"created\":0,\"owned_by\":\"partita\"}";
+  }
+  reply.text += "]}";
+  return reply;
+}
+
+Reply metrics(const Door& door) {
+  Reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  reply.text = door.backend.metrics();
+  reply.text +=
+      "# HELP partita_http_connections Connections of the HTTP front door.\n"
+      "# TYPE partita_http_connections gauge\npartita_http_connections " +
+      std::to_string(door.counts.connections) +
+      "\n# HELP partita_http_answers_total Answers of the HTTP front door.\n"
+      "# TYPE partita_http_answers_total counter\n";
+  for (std::size_t i = 2; i < door.counts.answers.size(); ++i)
+    reply.text += "partita_http_answers_total{status=\"" + std::to_string(i) + "xx\"} " +
+                  std::to_string(door.counts.answers[i]) + "\n";
+  reply.text +=
+      "# HELP partita_http_abandoned_total Requests whose client left before the answer.\n"
+      "# TYPE partita_http_abandoned_total counter\npartita_http_abandoned_total " +
+      std::to_string(door.counts.abandoned) + "\n";
+  return reply;
+}
+
+// Registers a region: the one route besides inference that reads a body.
+class RegisterExchange final : public GatewayExchange {
+ public:
+  RegisterExchange(Door& door, RequestFacts facts, std::string region)
+      : GatewayExchange(door, std::move(facts)), region_(std::move(region)) {}
+  Step begin() override {
+    text_open = facts_.chunked;
+    text_wanted = text_open ? kMaxRegisterBytes : facts_.content_length;
+    return text_allowed(kMaxRegisterBytes) ? Step::text : Step::answer;
+  }
+  Step on_text() override {
+    const auto wanted = parse_register(text);
+    if (!wanted) return refuse(400, to_string(wanted.error()));
+    const auto added = door_.shared_memory.add(region_, wanted->key, wanted->offset, wanted->bytes);
+    if (!added) return refuse(400, to_string(added.error()));
+    reply = bare(200);
+    return Step::answer;
+  }
+
+ private:
+  std::string region_;
+};
+
+// /v2/systemsharedmemory[/region/NAME]/register|unregister|status
+std::shared_ptr<Exchange> shared_memory_route(Door& door, RequestFacts facts, const Parts& parts) {
+  const auto answer = [&](Reply reply) {
+    return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
+  };
+  const bool named = parts.size() == 5 && parts[2] == "region";
+  if (!named && parts.size() != 3) return answer(error_reply(404, "no such route"));
+  const std::string name = named ? parts[3] : "";
+  const std::string& verb = parts.back();
+  if (!door.shared_memory_on) return answer(error_reply(404, "shared memory is not offered here"));
+  if (!may_all(facts)) return answer(error_reply(403, "this token is not for all services"));
+  const bool post = facts.method == Method::post;
+  if (verb == "status") {
+    if (post) return answer(not_allowed("GET"));
+    if (named && !door.shared_memory.find(name))
+      return answer(error_reply(400, "region '" + name + "' is not registered"));
+    return answer({.text = door.shared_memory.status(name)});
+  }
+  if (!post) return answer(not_allowed("POST"));
+  if (verb == "register" && named)
+    return std::make_shared<RegisterExchange>(door, std::move(facts), name);
+  if (verb != "unregister") return answer(error_reply(404, "no such route"));
+  if (named)
+    door.shared_memory.remove(name);
+  else
+    door.shared_memory.remove_all();
+  return answer(bare(200));
+}
+
+// /v2/models/NAME[/versions/V][/ready|/infer|/stats]
+std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts parts) {
+  const auto answer = [&](Reply reply) {
+    return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
+  };
+  const std::string name = parts[2];
+  if (parts.size() >= 5 && parts[3] == "versions") {
+    if (parts[4] != kModelVersion)
+      return answer(error_reply(404, "model '" + name + "' has version 1 only"));
+    parts.erase(parts.begin() + 3, parts.begin() + 5);
+  }
+  const std::string verb = parts.size() == 4 ? parts[3] : "";
+  if (parts.size() > 4) return answer(error_reply(404, "no such route"));
+  if (verb == "infer") return make_infer_exchange(door, std::move(facts), name);
+  if (facts.method == Method::post) return answer(not_allowed("GET"));
+  if (!may_see(facts, name))
+    return answer(error_reply(403, "this token is not for service '" + name + "'"));
+  if (!door.backend.known(name))
+    return answer(error_reply(404, "there is no model '" + name + "'"));
+  if (verb == "stats") return answer(statistics(door, facts, name));
+  const bool ready = door.backend.ready(name);
+  if (verb == "ready")
+    return answer(ready ? bare(200)
+                        : error_reply(503, "no worker of model '" + name + "' is ready"));
+  if (!verb.empty()) return answer(error_reply(404, "no such route"));
+  const auto model = door.model(name);
+  if (model == nullptr)
+    return answer(error_reply(503, "no worker of model '" + name + "' has said what it takes"));
+  return answer({.text = model_metadata(*model)});
+}
+
+std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& parts) {
+  const auto answer = [&](Reply reply) {
+    return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
+  };
+  const bool post = facts.method == Method::post;
+  if (parts.size() == 1)
+    return answer(post ? not_allowed("GET") : Reply{.text = server_metadata()});
+  if (parts[1] == "health" && parts.size() == 3) {
+    if (post) return answer(not_allowed("GET"));
+    if (parts[2] == "live") return answer(bare(200));
+    if (parts[2] == "ready")
+      return answer(door.backend.ready() ? bare(200)
+                                         : error_reply(503, "not all services are ready"));
+  }
+  if (parts[1] == "repository" && parts.size() == 3 && parts[2] == "index")
+    return answer(post ? repository_index(door, facts) : not_allowed("POST"));
+  if (parts[1] == "systemsharedmemory") return shared_memory_route(door, std::move(facts), parts);
+  if (parts[1] == "models" && parts.size() == 3 && parts[2] == "stats")
+    return answer(post ? not_allowed("GET") : statistics(door, facts, ""));
+  if (parts[1] == "models" && parts.size() >= 3) return model_route(door, std::move(facts), parts);
+  return answer(error_reply(404, "no such route"));
+}
+
+bool is_open(std::string_view path) {
+  return path == "/v2/health/live" || path == "/v2/health/ready";
+}
+
+// The refusals that need no more than the head; nothing when there is none.
+std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFacts& facts) {
+  if (head.transfer_encoding && !head.chunked)
+    return error_reply(501, "of Transfer-Encoding, chunked alone is taken");
+  if (!head.content_encoding.empty() && head.content_encoding != "identity")
+    return error_reply(415, "send the body without Content-Encoding");
+  if (head.method == Method::other || head.method == Method::put)
+    return error_reply(501, "GET, HEAD and POST are taken");
+  if (door.options.tokens.empty() || is_open(facts.path)) return std::nullopt;
+  facts.token = find_token(door.options.tokens, head.authorization);
+  if (facts.token != nullptr) return std::nullopt;
+  Reply reply = error_reply(401, "a bearer token is wanted (Authorization: Bearer ...)");
+  reply.headers = "WWW-Authenticate: Bearer\r\n";
+  return reply;
+}
+
+}  // namespace
+
+std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& peer) {
+  auto read = facts_of(head);
+  if (!read) {
+    RequestFacts facts;
+    facts.method = head.method;
+    facts.content_length = head.content_length.value_or(0);
+    return std::make_shared<PlainExchange>(door, std::move(facts),
+                                           error_reply(400, to_string(read.error())));
+  }
+  RequestFacts facts = std::move(*read);
+  facts.client = host_of(peer.address);
+  facts.trusted = peer.answered && !peer.faulted;
+  const auto answer = [&](Reply reply) {
+    return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
+  };
+  if (auto no = refusal(door, head, facts)) return answer(std::move(*no));
+  if (facts.token != nullptr)
+    facts.client = "token " + std::to_string(facts.token - door.options.tokens.data() + 1);
+  const auto parts = parts_of(facts.path);
+  if (!parts || parts->empty()) return answer(error_reply(404, "no such route"));
+  const bool post = facts.method == Method::post;
+  if (parts->front() == "v2") return v2_route(door, std::move(facts), *parts);
+  if (facts.path == "/metrics") {
+    if (post) return answer(not_allowed("GET"));
+    if (!may_all(facts)) return answer(error_reply(403, "this token is not for all services"));
+    return answer(metrics(door));
+  }
+  if (facts.path == "/v1/models")
+    return answer(post ? not_allowed("GET") : openai_models(door, facts));
+  if (facts.path == "/v1/chat/completions" || facts.path == "/v1/completions")
+    return make_openai_exchange(door, std::move(facts));
+  return answer(error_reply(404, "no such route"));
+}
+
+}  // namespace partita::serve

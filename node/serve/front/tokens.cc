@@ -1,0 +1,76 @@
+#include "serve/front/tokens.h"
+
+#include <algorithm>
+
+#include "base/door/constant_time.h"
+
+namespace partita::serve {
+
+namespace {
+
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  line = line.substr(0, line.find('#'));
+  while (true) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos) return words;
+    line.remove_prefix(begin);
+    const std::size_t length = std::min(line.find_first_of(" \t\r"), line.size());
+    words.emplace_back(line.substr(0, length));
+    line.remove_prefix(length);
+  }
+}
+
+std::string token_fault(const std::vector<std::string>& words) {
+  const std::string& secret = words[0];
+  if (secret.size() < kMinTokenBytes || secret.size() > kMaxTokenBytes)
+    return "a token has 16 to 512 characters";
+  if (!std::all_of(secret.begin(), secret.end(), [](char c) { return c > ' ' && c < 127; }))
+    return "a token is made of visible ASCII characters";
+  if (words.size() < 2) return "after the token come its services, or '*' for all";
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_view text) {
+  std::vector<Token> tokens;
+  int number = 0;
+  while (!text.empty()) {
+    const std::size_t length = std::min(text.find('\n'), text.size());
+    const std::vector<std::string> words = words_of(text.substr(0, length));
+    text.remove_prefix(std::min(length + 1, text.size()));
+    const std::string context = file + ":" + std::to_string(++number);
+    if (words.empty()) continue;
+    if (const std::string fault = token_fault(words); !fault.empty())
+      return bad_input(context, fault);
+    if (tokens.size() == kMaxTokens) return bad_input(context, "more than 10000 tokens");
+    Token token{.secret = words[0]};
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      token.all |= words[i] == "*";
+      if (words[i] != "*") token.services.push_back(words[i]);
+    }
+    std::sort(token.services.begin(), token.services.end());
+    for (const Token& before : tokens)
+      if (before.secret == token.secret) return bad_input(context, "this token was said before");
+    tokens.push_back(std::move(token));
+  }
+  if (tokens.empty()) return bad_input(file, "there is no token in it");
+  return tokens;
+}
+
+const Token* find_token(const std::vector<Token>& tokens, std::string_view authorization) {
+  const std::string_view candidate = bearer_of(authorization);
+  if (candidate.data() == nullptr) return nullptr;
+  const Token* found = nullptr;
+  for (const Token& token : tokens)  // all of them, whichever it is
+    if (equal_in_constant_time(token.secret, candidate)) found = &token;
+  return found;
+}
+
+bool allows(const Token& token, std::string_view service) {
+  return token.all ||
+         std::binary_search(token.services.begin(), token.services.end(), service, std::less<>());
+}
+
+}  // namespace partita::serve

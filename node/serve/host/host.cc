@@ -1,0 +1,174 @@
+#include "serve/host/host.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "act/apply.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr Nanos kSecond = 1'000'000'000;
+
+}  // namespace
+
+std::vector<ServedService> served_by(const actuate::Assignment& assignment) {
+  std::map<std::string, ServedService> services;
+  for (const actuate::AssignedSegment& segment : assignment.segments) {
+    ServedService& service = services[segment.service];
+    service.name = segment.service;
+    service.percentile = 0;
+    service.segments.push_back({segment.device, segment.batch, segment.processes});
+  }
+  for (const plan::Terms& known : assignment.services)
+    static_cast<plan::Terms&>(services[known.name]) = known;
+  std::vector<ServedService> list;
+  for (auto& [name, service] : services) list.push_back(std::move(service));
+  return list;
+}
+
+void note_requests(Recents& recents, const std::vector<ServiceView>& services, double now_s) {
+  std::set<std::string> there;
+  for (const ServiceView& service : services) {
+    const actuate::GatewayRequests now = requests_of(service, {});
+    const auto count = [](long requests) { return static_cast<double>(requests); };
+    there.insert(service.name);
+    recents[service.name].note(now_s, {.asked = count(now.arrived),
+                                       .in_slo = count(now.in_slo),
+                                       .missed = count(now.missed + now.shed),
+                                       .withdrawn = count(service.withdrawn)});
+  }
+  std::erase_if(recents, [&](const auto& one) { return !there.contains(one.first); });
+}
+
+actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& recents) {
+  const ServiceCounters& counted = service.counters;
+  const long late = counted.completed - counted.in_slo;
+  actuate::GatewayRequests requests{
+      .arrived = counted.offered,
+      .in_slo = counted.in_slo,
+      .missed = late + counted.failed + counted.expired + service.given_up,
+      .shed = counted.refused_full + counted.refused_miss + counted.refused_worker};
+  if (service.p99 > 0) requests.p99_ms = static_cast<double>(service.p99) * 1e-6;
+  const auto found = recents.find(service.name);
+  if (found == recents.end()) return requests;
+  const double slo_s = static_cast<double>(service.slo) * 1e-9;
+  requests.recent = found->second.last(actuate::kShortStretch, slo_s);
+  requests.lately = found->second.last(actuate::kMiddleStretch, slo_s);
+  requests.minute = found->second.last(actuate::kLongStretch, slo_s);
+  return requests;
+}
+
+actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment,
+                               const Recents& recents) {
+  actuate::GatewayState state;
+  state.revision = assignment.revision;
+  for (const ServiceView& service : core.service_views())
+    state.services.push_back(
+        {service.name, service.capacity_rps, service.planned_rps, requests_of(service, recents)});
+  std::map<std::pair<std::string, int>, actuate::GatewayWorker> workers;
+  for (const WorkerView& view : core.worker_views()) {
+    if (view.state == "warming") continue;
+    const auto readiness = view.state == "ready"     ? actuate::WorkerReadiness::ready
+                           : view.state == "leaving" ? actuate::WorkerReadiness::leaving
+                                                     : actuate::WorkerReadiness::silent;
+    actuate::GatewayWorker worker{view.device,  view.index,
+                                  view.service, view.pid,
+                                  readiness,    static_cast<double>(view.heard_ago) / 1e9};
+    // One that leaves may overlap with its successor, which is the one that counts.
+    const auto [place, fresh] = workers.emplace(std::pair{view.device, view.index}, worker);
+    if (!fresh && readiness == actuate::WorkerReadiness::ready) place->second = worker;
+  }
+  for (auto& [place, worker] : workers) state.workers.push_back(std::move(worker));
+  for (const WorkerLoss& loss : core.losses())
+    state.lost.push_back({loss.device, loss.index, loss.pid});
+  return state;
+}
+
+Host::Host(HostDoors doors)
+    : doors_(std::move(doors)),
+      looking_(doors_.loop,
+               [this](std::int64_t due) {
+                 look();
+                 looking_.at(std::max(due + kSecond / kLooksPerSecond, Loop::now_ns()));
+               }),
+      writing_(doors_.loop, [this](std::int64_t due) {
+        write();
+        writing_.at(std::max(due + actuate::kGatewayWriteNs, Loop::now_ns()));
+      }) {
+  identity_ = doors_.processes.identity(::getpid());
+  writer_ = std::jthread([this](const std::stop_token& stop) { write_what_comes(stop); });
+  doors_.core.on_change([this] { write(); });
+  look();
+  write();
+  looking_.at(Loop::now_ns() + kSecond / kLooksPerSecond);
+  writing_.at(Loop::now_ns() + actuate::kGatewayWriteNs);
+}
+
+Host::~Host() {
+  doors_.core.on_change({});
+  writer_.request_stop();
+  writer_.join();
+  // Who finds none takes it that no gateway runs, which will be true in a moment.
+  static_cast<void>(doors_.files.remove(actuate::gateway_path(doors_.state_dir)).has_value());
+}
+
+// The same complaint is made once.
+void Host::once(const std::string& complaint) {
+  if (complaint != said_) doors_.say(complaint);
+  said_ = complaint;
+}
+
+void Host::look() {
+  const std::string path = actuate::assignment_path(doors_.state_dir);
+  if (!doors_.files.exists(path)) return once("waiting for " + path);
+  const Result<std::string> text = doors_.files.read(path);
+  if (!text) return once(to_string(text.error()));
+  if (*text == followed_) return;
+  Result<actuate::Assignment> assignment = actuate::parse_assignment(path, *text);
+  if (!assignment) return once(to_string(assignment.error()));
+  followed_ = *text;
+  said_.clear();
+  assignment_ = *std::move(assignment);
+  const std::vector<ServedService> services = served_by(assignment_);
+  doors_.say(fmt::format("assignment {}: {} services on {} instances", assignment_.revision,
+                         services.size(), assignment_.segments.size()));
+  doors_.core.serve(services);
+  write();
+}
+
+void Host::write() {
+  const double now_s = static_cast<double>(Loop::now_ns()) / 1e9;
+  note_requests(recents_, doors_.core.service_views(), now_s);
+  actuate::GatewayState state = state_of(doors_.core, assignment_, recents_);
+  state.pid = ::getpid();
+  state.identity = identity_;
+  state.written_s = now_s;
+  const std::lock_guard held(lock_);
+  to_write_ = actuate::gateway_json(state);
+  changed_.notify_one();
+}
+
+// The newest state, as soon as the one before it is written.
+void Host::write_what_comes(const std::stop_token& stop) {
+  const std::string path = actuate::gateway_path(doors_.state_dir);
+  bool failing = false;
+  while (true) {
+    std::string text;
+    {
+      std::unique_lock held(lock_);
+      if (!changed_.wait(held, stop, [&] { return to_write_.has_value(); })) return;
+      text = *std::exchange(to_write_, std::nullopt);
+    }
+    const Result<void> written = doors_.files.write_atomic(path, text);
+    if (!written && !failing)
+      doors_.loop.post([say = doors_.say, why = to_string(written.error())] { say(why); });
+    failing = !written;
+  }
+}
+
+}  // namespace partita::serve

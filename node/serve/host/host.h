@@ -1,0 +1,80 @@
+// Host: keeps a gateway's core in step with a state directory. Follows assignment.json, which apply
+// replaces, and writes gateway.json, which apply and the workers' supervisor read. Lives on the
+// loop's thread, reads the assignment kLooksPerSecond times a second, and writes on a thread of its
+// own: a disk that is slow to write must not hold up requests.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "act/assignment.h"
+#include "act/gateway_state.h"
+#include "base/files.h"
+#include "base/processes.h"
+#include "serve/gateway/core.h"
+
+namespace partita::serve {
+
+inline constexpr int kLooksPerSecond = 20;
+
+// What the gateway serves by that assignment, by name. One that is wanted and has no segments is
+// among them: what is asked of it is refused, and counted.
+std::vector<ServedService> served_by(const actuate::Assignment& assignment);
+
+// What became of the requests of each service of late, by name.
+using Recents = std::map<std::string, actuate::RecentRequests>;
+void note_requests(Recents& recents, const std::vector<ServiceView>& services, double now_s);
+
+// What became of a service's requests, as gateway.json says it.
+actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& recents);
+
+// What it says of itself. `self` and `written_s` are filled in by the caller.
+actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment,
+                               const Recents& recents);
+
+struct HostDoors {
+  Loop& loop;
+  Core& core;
+  Files& files;
+  Processes& processes;
+  std::string state_dir;
+  std::function<void(const std::string&)> say;  // a line each
+};
+
+class Host {
+ public:
+  // Begins to follow; everything in `doors` must outlive it.
+  explicit Host(HostDoors doors);
+  // Says no more, and removes gateway.json: the gateway ends.
+  ~Host();
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  const actuate::Assignment& assignment() const { return assignment_; }
+
+ private:
+  void look();
+  void write();
+  void write_what_comes(const std::stop_token& stop);
+  void once(const std::string& complaint);
+
+  HostDoors doors_;
+  Loop::Timer looking_, writing_;
+  actuate::Assignment assignment_;
+  std::string followed_, said_, identity_;
+  Recents recents_;
+  // Of the writing thread, under the lock.
+  std::mutex lock_;
+  std::condition_variable_any changed_;
+  std::optional<std::string> to_write_;
+  std::jthread writer_;
+};
+
+}  // namespace partita::serve

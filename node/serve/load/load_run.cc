@@ -1,0 +1,386 @@
+#include "serve/load/load_run.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "base/descriptor.h"
+#include "base/http/http_response.h"
+#include "serve/load/model_inputs.h"
+
+namespace partita::serve {
+namespace {
+
+using sim::Nanos;
+
+constexpr Nanos kLoadSecond = 1'000'000'000;
+constexpr Nanos kLead = 20'000'000;  // from the start to time 0
+constexpr Nanos kLongestWait = 100'000'000;
+constexpr std::size_t kBodiesBytes = 8u << 20;  // of a service's different requests
+constexpr std::size_t kMostBodies = 16;
+constexpr int kMostAtOnce = 64;  // requests, before answers are looked at
+constexpr std::size_t kReadBytes = 65'536;
+constexpr std::uint32_t kTimer = 0xffffffff;
+
+struct Stream {  // of the requests of one service
+  LoadService service;
+  std::vector<std::string> requests;  // as they are sent, in turn
+  std::size_t next_request = 0;
+  Nanos next = 0;  // arrival, from time 0
+};
+
+struct Due {
+  std::size_t service = 0;
+  Nanos at = 0;  // on the clock
+};
+
+// A connection and the request on it.
+struct Lane {
+  HttpStream stream;
+  HttpResponse answer;
+  std::optional<Due> due = {};  // none: nothing is under way, or its end is already counted
+  const std::string* request = nullptr;
+  std::size_t sent = 0;
+  bool busy() const { return request != nullptr; }
+};
+
+// The answer to a request for metadata, as an error or as inputs.
+Result<std::vector<TensorSpec>> inputs_of(const HttpDialer& dialer, const RequestTarget& target,
+                                          Clock& clock) {
+  const std::string what =
+      fmt::format("{}{}/v2/models/{}", authority_of(target.url), target.url.path, target.model);
+  const auto answer = fetch(dialer, metadata_request(target), clock, 10 * kLoadSecond);
+  if (!answer) return environment_error(what, answer.error().message);
+  if (answer->status != 200)
+    return environment_error(
+        what, fmt::format("status {} {}", answer->status, answer->body.substr(0, 200)));
+  return parse_model_inputs(what, "\n" + answer->body);
+}
+
+// A thread that goes before all ordinary ones while this lives, where the system lets it.
+class FirstInLine {
+ public:
+  explicit FirstInLine(bool wanted) {
+    const sched_param first{.sched_priority = 1};
+    granted_ = wanted && ::sched_getparam(0, &before_) == 0 &&
+               ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0;
+  }
+  ~FirstInLine() {
+    if (granted_) ::sched_setscheduler(0, SCHED_OTHER, &before_);
+  }
+  FirstInLine(const FirstInLine&) = delete;
+  FirstInLine& operator=(const FirstInLine&) = delete;
+  bool granted() const { return granted_; }
+
+ private:
+  sched_param before_{};
+  bool granted_ = false;
+};
+
+class LoadEngine {
+ public:
+  LoadEngine(const LoadOptions& options, const HttpDialer& dialer, std::vector<Stream> streams,
+             Clock& clock)
+      : options_(options),
+        dialer_(dialer),
+        clock_(clock),
+        streams_(std::move(streams)),
+        epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+        timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+        lanes_(static_cast<std::size_t>(options.connections)) {
+    for (std::size_t i = lanes_.size(); i > 0; --i) closed_.push_back(i - 1);
+    for (const Stream& stream : streams_) outcome_.services.emplace_back(stream.service.slo);
+  }
+
+  Result<LoadOutcome> run() {
+    if (!watch(timer_.get(), kTimer, EPOLLIN))
+      return environment_error("epoll", std::strerror(errno));
+    zero_ = clock_.now_ns() + kLead;
+    next_look_ = zero_ + kLoadSecond;
+    for (Stream& stream : streams_) stream.next = stream.service.arrivals.next();
+    set_timer(std::max<Nanos>(earliest().next, 0) + kLead);
+    while (!over()) {
+      wait();
+      const Nanos now = clock_.now_ns();
+      send_due(now);
+      look(now);
+    }
+    give_up_rest();
+    return std::move(outcome_);
+  }
+
+ private:
+  bool watch(int fd, std::uint32_t tag, std::uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u32 = tag;
+    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  }
+
+  // ---- arrivals
+
+  Stream& earliest() {
+    return *std::ranges::min_element(streams_, {}, [](const Stream& s) { return s.next; });
+  }
+
+  bool arrivals_over(Nanos next) const {
+    if (outcome_.stopped || next == sim::kForever) return true;
+    return next >= options_.duration && offered_ >= options_.min_requests;
+  }
+
+  bool over() {
+    if (!ended_ && arrivals_over(earliest().next)) end_arrivals();
+    return ended_ && (open_ == 0 || clock_.now_ns() >= *ended_ + options_.patience);
+  }
+
+  void end_arrivals() {
+    ended_ = clock_.now_ns();
+    const Nanos took = std::max<Nanos>(*ended_ - zero_, 0);
+    const Nanos whole = outcome_.stopped ? took : std::max(last_, options_.duration);
+    outcome_.seconds = static_cast<double>(whole) / 1e9;
+  }
+
+  void send_due(Nanos now) {
+    for (int sent = 0; !ended_; ++sent) {
+      Stream& stream = earliest();
+      if (arrivals_over(stream.next)) return end_arrivals();
+      const Nanos at = zero_ + stream.next;
+      // Answers are to be read between requests, also when the next ones are due already.
+      if (at > now || sent == kMostAtOnce) return set_timer(std::max<Nanos>(at - now, 1));
+      const auto service = static_cast<std::size_t>(&stream - streams_.data());
+      outcome_.services[service].offer(now - at);
+      last_ = stream.next;
+      ++offered_;
+      ++open_;
+      send({service, at});
+      stream.next = stream.service.arrivals.next();
+      now = clock_.now_ns();
+    }
+  }
+
+  void set_timer(Nanos left) {
+    const itimerspec time{.it_interval = {}, .it_value = {left / kLoadSecond, left % kLoadSecond}};
+    ::timerfd_settime(timer_.get(), 0, &time, nullptr);
+  }
+
+  // ---- connections
+
+  void send(Due due) {
+    if (waiting_.empty() && !(idle_.empty() && closed_.empty())) return place(due);
+    ++outcome_.waited;
+    if (waiting_.size() >= kMaxWaiting) return finish(due, LoadFate::failed);
+    waiting_.push_back(due);
+  }
+
+  // On a connection that is idle, or on a new one.
+  void place(Due due) {
+    if (!idle_.empty()) {
+      const std::size_t lane = idle_.back();
+      idle_.pop_back();
+      return begin(lane, due);
+    }
+    const std::size_t lane = closed_.back();
+    closed_.pop_back();
+    if (dial(lane)) return begin(lane, due);
+    closed_.push_back(lane);
+    finish(due, LoadFate::reset);
+  }
+
+  bool dial(std::size_t index) {
+    Lane& lane = lanes_[index];
+    lane.stream = dialer_.dial();
+    if (!lane.stream.open()) return false;
+    if (!watch(lane.stream.descriptor(), static_cast<std::uint32_t>(index),
+               EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
+      lane.stream = {};
+      return false;
+    }
+    const auto open = static_cast<int>(lanes_.size() - closed_.size());
+    outcome_.connections = std::max(outcome_.connections, open);
+    return true;
+  }
+
+  void begin(std::size_t index, Due due) {
+    Lane& lane = lanes_[index];
+    Stream& stream = streams_[due.service];
+    lane.due = due;
+    lane.request = &stream.requests[stream.next_request++ % stream.requests.size()];
+    lane.sent = 0;
+    lane.answer.restart();
+    write(lane);
+  }
+
+  void write(Lane& lane) {
+    while (lane.busy() && lane.sent < lane.request->size()) {
+      const auto moved = lane.stream.write(std::span(*lane.request).subspan(lane.sent));
+      if (moved.kind == HttpStream::Moved::Kind::blocked) break;
+      // Whoever answers early may close before it has read everything: the answer counts.
+      if (moved.kind != HttpStream::Moved::Kind::some) break;
+      lane.sent += moved.bytes;
+    }
+  }
+
+  // Writes and reads until the system has nothing more; the connection may be closed or free then.
+  void pump(std::size_t index) {
+    Lane& lane = lanes_[index];
+    write(lane);
+    while (true) {
+      const auto moved = lane.stream.read(room_);
+      if (moved.kind == HttpStream::Moved::Kind::blocked) break;
+      if (moved.kind != HttpStream::Moved::Kind::some) {
+        lane.answer.end();
+        if (lane.due && lane.answer.state() == HttpResponse::State::done) count_answer(lane);
+        return close(index, LoadFate::reset);
+      }
+      if (!lane.busy() || !take(lane, moved.bytes)) return close(index, LoadFate::failed);
+      if (moved.emptied) break;
+    }
+    settle(index);
+  }
+
+  // False when what came cannot be.
+  bool take(Lane& lane, std::size_t bytes) {
+    const std::size_t used = lane.answer.take(std::span<const char>(room_).first(bytes));
+    if (lane.answer.state() == HttpResponse::State::broken || used < bytes) return false;
+    if (lane.due && lane.answer.state() == HttpResponse::State::done) count_answer(lane);
+    return true;
+  }
+
+  void count_answer(Lane& lane) {
+    const int status = lane.answer.status();
+    const bool refused = status == 503 || status == 429;
+    const Due due = *std::exchange(lane.due, std::nullopt);
+    finish(due,
+           status == 200 ? LoadFate::completed : (refused ? LoadFate::refused : LoadFate::failed));
+  }
+
+  void finish(Due due, LoadFate fate) {
+    const Nanos now = clock_.now_ns();
+    outcome_.services[due.service].end(fate, std::max<Nanos>(now - due.at, 0));
+    outcome_.answered_s = static_cast<double>(now - zero_) / 1e9;
+    --open_;
+  }
+
+  // A lane whose answer is there and whose request has left may take the next one.
+  void settle(std::size_t index) {
+    Lane& lane = lanes_[index];
+    if (!lane.busy() || lane.answer.state() != HttpResponse::State::done) return;
+    if (!lane.answer.keeps_alive()) return close(index, LoadFate::reset);
+    if (lane.sent < lane.request->size()) return;
+    lane.request = nullptr;
+    idle_.push_back(index);
+  }
+
+  // What was under way there comes to this.
+  void close(std::size_t index, LoadFate fate) {
+    Lane& lane = lanes_[index];
+    const bool idle = !lane.busy();
+    const std::optional<Due> lost = std::exchange(lane.due, std::nullopt);
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, lane.stream.descriptor(), nullptr);
+    lane.stream = {};
+    lane.request = nullptr;
+    if (lost) finish(*lost, fate);
+    if (idle) std::erase(idle_, index);
+    closed_.push_back(index);
+  }
+
+  // Whoever waits longest gets what is free.
+
+  void serve_waiting() {
+    while (!waiting_.empty() && !(idle_.empty() && closed_.empty())) {
+      const Due due = waiting_.front();
+      waiting_.pop_front();
+      place(due);
+    }
+  }
+
+  // ---- the loop
+
+  void wait() {
+    serve_waiting();
+    std::array<epoll_event, 256> events{};
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                   static_cast<int>(kLongestWait / 1'000'000));
+    for (int i = 0; i < count; ++i) {
+      const std::uint32_t tag = events[static_cast<std::size_t>(i)].data.u32;
+      if (tag == kTimer) {
+        std::uint64_t rings = 0;
+        static_cast<void>(::read(timer_.get(), &rings, sizeof rings));
+        continue;
+      }
+      if (lanes_[tag].stream.open()) pump(tag);
+      serve_waiting();
+      if (!ended_) send_due(clock_.now_ns());
+    }
+  }
+
+  void look(Nanos now) {
+    if (now >= next_stop_) {
+      next_stop_ = now + kLongestWait;
+      if (!outcome_.stopped && options_.stop && options_.stop()) outcome_.stopped = true;
+    }
+    if (now < next_look_) return;
+    next_look_ += kLoadSecond * ((now - next_look_) / kLoadSecond + 1);
+    if (options_.watch) options_.watch({static_cast<double>(now - zero_) / 1e9, outcome_.services});
+  }
+
+  // What has no answer yet gets none.
+  void give_up_rest() {
+    for (const Due& due : std::exchange(waiting_, {})) finish(due, LoadFate::failed);
+    for (Lane& lane : lanes_)
+      if (const auto due = std::exchange(lane.due, std::nullopt)) finish(*due, LoadFate::failed);
+  }
+
+  const LoadOptions& options_;
+  const HttpDialer& dialer_;
+  Clock& clock_;
+  std::vector<Stream> streams_;
+  Descriptor epoll_, timer_;
+  std::vector<Lane> lanes_;
+  std::vector<std::size_t> idle_, closed_;
+  std::deque<Due> waiting_;
+  std::vector<char> room_ = std::vector<char>(kReadBytes);
+  LoadOutcome outcome_;
+  Nanos last_ = 0;  // arrival, from time 0
+  Nanos zero_ = 0, next_look_ = 0, next_stop_ = 0;
+  std::optional<Nanos> ended_;
+  long offered_ = 0, open_ = 0;
+};
+
+}  // namespace
+
+Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService> services,
+                             Clock& clock) {
+  if (services.empty()) return bad_input("", "there is no service to send requests to");
+  if (options.connections < 1 || options.connections > kMaxLoadConnections)
+    return bad_input("connections", fmt::format("must be 1 to {}", kMaxLoadConnections));
+  const Result<HttpDialer> dialer = HttpDialer::to(options.url, options.tls);
+  if (!dialer) return failed(dialer.error());
+  std::vector<Stream> streams;
+  for (LoadService& service : services) {
+    const RequestTarget target{options.url, service.name, options.token};
+    const auto inputs = inputs_of(*dialer, target, clock);
+    if (!inputs) return failed(inputs.error());
+    Stream& stream = streams.emplace_back(Stream{std::move(service), {}});
+    const Rng rng = sim::component_rng(options.seed, stream.service.name).split(2);
+    do {
+      stream.requests.push_back(infer_request(target, *inputs, rng.split(stream.requests.size())));
+    } while (stream.requests.size() < kMostBodies &&
+             stream.requests.size() * stream.requests.front().size() < kBodiesBytes);
+  }
+  const FirstInLine first(options.first_in_line);
+  Result<LoadOutcome> outcome = LoadEngine(options, *dialer, std::move(streams), clock).run();
+  if (outcome) outcome->first_in_line = first.granted();
+  return outcome;
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,65 @@
+// The load generator: sends the requests of several services when they are due, whatever became of
+// those before them, over at most `connections` connections. A request that finds none free waits
+// for one; its latency counts from when it was due all the same. One thread: an epoll set and a
+// timerfd. Limits: kMaxLoadConnections, kMaxWaiting requests that wait (more are failed).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/http/http_stream.h"
+#include "serve/load/load_tally.h"
+#include "base/url.h"
+#include "sim/arrivals.h"
+
+namespace partita::serve {
+
+inline constexpr int kMaxLoadConnections = 20'000;
+inline constexpr std::size_t kMaxWaiting = 1'000'000;
+
+struct LoadService {
+  std::string name;  // of the model that is asked
+  sim::Nanos slo = 0;
+  sim::ArrivalSource arrivals;
+};
+
+// Every so often, for people.
+struct LoadMoment {
+  double seconds = 0;  // since the first request could be due
+  std::vector<LoadTally>& services;
+};
+
+struct LoadOptions {
+  Url url;
+  TlsWishes tls = {};
+  std::string token = {};                // bearer; empty: none
+  int connections = 128;                 // at most
+  sim::Nanos duration = 0;               // arrivals stop there...
+  long min_requests = 0;                 // ...but not before there were so many
+  sim::Nanos patience = 10'000'000'000;  // how long answers are waited for after the last arrival
+  std::uint64_t seed = 1;                // of the tensors
+  bool first_in_line = false;       // real-time priority (SCHED_FIFO), where the system grants it
+  std::function<bool()> stop = {};  // asked often: should arrivals end now?
+  std::function<void(const LoadMoment&)> watch = {};  // about once a second
+};
+
+struct LoadOutcome {
+  std::vector<LoadTally> services;  // as given
+  double seconds = 0;               // from the first possible arrival to the last
+  double answered_s = 0;            // to the last answer
+  long waited = 0;                  // requests that found no connection free
+  int connections = 0;              // most that were open
+  bool stopped = false;             // by `stop`
+  bool first_in_line = false;       // the priority was granted
+};
+
+// Asks the server what the models take, then runs. Refused: a server that cannot be reached or does
+// not know a model, metadata that cannot be read, certificates. `clock` is CLOCK_MONOTONIC's.
+Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService> services,
+                             Clock& clock);
+
+}  // namespace partita::serve
