@@ -11,11 +11,11 @@
 #include "base/terminal.h"
 #include "decide/kernel_inputs.h"
 #include "decide/kernel_planning.h"
-#include "heat/thermal_flags.h"
-#include "kernels/kernel_report.h"
-#include "lab_commands.h"
-#include "heat/steady.h"
+#include "decide/kernel_report.h"
 #include "heat/raster/heat_map.h"
+#include "heat/steady.h"
+#include "heat/thermal_flags.h"
+#include "lab_commands.h"
 
 namespace partita::cli {
 namespace {
@@ -73,7 +73,7 @@ Result<Exit> show_kernels(Context& context) {
   if (!problem) return failed(problem.error());
   const auto planned = decide::plan_kernels(*problem, *topology, 1);
   if (!planned) return failed(planned.error());
-  say(context, kernel_plan_text(*problem, **planned, *topology, context.width));
+  say(context, decide::kernel_plan_text(*problem, **planned, *topology, context.width));
   return Exit::done;
 }
 
@@ -114,10 +114,10 @@ Result<Exit> run_demo_lab(Context& context, const std::string& picture) {
   const Painter painter(context.colour);
   say(context, painter.bold("1. Two models on one MI50, their kernels on masks of CUs") + "\n\n");
   if (auto shown = show_kernels(context); !shown) return shown;
-  say(context, "\n" + painter.bold("2. Where the heat goes: a chip whose SMs work in turns") +
-                   "\n\n");
-  const std::string beside = context.files.is_directory("build") ? "build/demo-heat.svg"
-                                                                 : "demo-heat.svg";
+  say(context,
+      "\n" + painter.bold("2. Where the heat goes: a chip whose SMs work in turns") + "\n\n");
+  const std::string beside =
+      context.files.is_directory("build") ? "build/demo-heat.svg" : "demo-heat.svg";
   if (auto shown = show_heat(context, picture.empty() ? beside : picture); !shown)
     return failed(shown.error());
   if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");

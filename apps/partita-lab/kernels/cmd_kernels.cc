@@ -8,11 +8,11 @@
 #include "base/median.h"
 #include "base/table.h"
 #include "decide/kernel_planning.h"
+#include "decide/kernel_report.h"
 #include "flags.h"
 #include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
-#include "kernels/kernel_report.h"
 #include "lab_commands.h"
 #include "planners/mask/right_size.h"
 
@@ -63,7 +63,8 @@ std::string kernel_profile_text(const KernelProfileFlags& flags, const Loaded& i
     row.push_back(fmt::format("{}", median(least)));
     row.push_back(fmt::format("{}", planners::mask::knee(model, flags.tolerance, in.sizes)));
     table.rows.push_back(std::move(row));
-    strips += fmt::format("\n{}\n{}\n", model.model, strip(least, in.topology.units(), width));
+    strips +=
+        fmt::format("\n{}\n{}\n", model.model, decide::strip(least, in.topology.units(), width));
   }
   return to_string(table) +
          fmt::format("\nLeast {}s within {:g} % of the time on all {}, kernel by kernel:\n{}",
@@ -95,7 +96,7 @@ std::string kernel_profile_json(const KernelProfileFlags& flags, const Loaded& i
 forms::UnitsPicture picture_of(const Loaded& in, const std::string& title, double tolerance) {
   forms::UnitsPicture picture;
   picture.title = title;
-  picture.subtitle = gpu_facts(in.topology, in.atom);
+  picture.subtitle = decide::gpu_facts(in.topology, in.atom);
   picture.least = fmt::format("fewest within {:g} % of the time on all {}", 100 * tolerance,
                               in.topology.units());
   picture.ticks = in.ticks;
@@ -108,7 +109,7 @@ std::string profile_svg(const KernelProfileFlags& flags, const Loaded& in) {
                  flags.tolerance);
   picture.everywhere = "fewest for all kernels at once (knee)";
   for (const ModelKernels& model : in.models) {
-    forms::UnitCurve curve{model.model, model_facts(model, in.topology), {}, {}, 0};
+    forms::UnitCurve curve{model.model, decide::model_facts(model, in.topology), {}, {}, 0};
     curve.least = planners::mask::least_units(model, flags.tolerance, in.sizes);
     curve.everywhere = planners::mask::knee(model, flags.tolerance, in.sizes);
     curve.facts += fmt::format("; median {}, knee {}", median(curve.least), curve.everywhere);
@@ -160,7 +161,8 @@ std::string sizes_text(const SizeFlags& flags, const Loaded& in,
                           fmt::format("{:.1f}", size.unit_us / size.time_us),
                           fmt::format("{:.1f} %", 100 * size.unit_us / (whole * units)),
                           size.optimal ? "yes" : "-"});
-    strips += fmt::format("\n{}\n{}\n", in.models[m].model, strip(size.units, units, width));
+    strips +=
+        fmt::format("\n{}\n{}\n", in.models[m].model, decide::strip(size.units, units, width));
   }
   return to_string(table) +
          "\nSPENT: units x time, compared with the whole GPU. Units of each kernel:\n" + strips;
@@ -194,7 +196,7 @@ std::string sizes_svg(const SizeFlags& flags, const Loaded& in,
     const double slower = sizes[m].time_us / model.time_us(in.topology.units()) - 1;
     picture.curves.push_back(
         {model.model,
-         fmt::format("{}; {:.2f} % slower, median {}", model_facts(model, in.topology),
+         fmt::format("{}; {:.2f} % slower, median {}", decide::model_facts(model, in.topology),
                      100 * slower, median(sizes[m].units)),
          planners::mask::least_units(model, flags.tolerance, in.sizes),
          flags.method == "kernel" ? std::vector<int>{} : sizes[m].units, 0});

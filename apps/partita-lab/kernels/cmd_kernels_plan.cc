@@ -5,12 +5,12 @@
 #include "base/table.h"
 #include "base/terminal.h"
 #include "decide/kernel_planning.h"
+#include "decide/kernel_report.h"
 #include "flags.h"
 #include "forms/kernel_forms.h"
 #include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
-#include "kernels/kernel_report.h"
 #include "planners/mask/joint_plan.h"
 #include "planners/mask/right_size.h"
 
@@ -66,9 +66,9 @@ std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
                   plan.workers.size() == 1 ? std::string("a worker")
                                            : fmt::format("{} workers", plan.workers.size()),
                   it.topology.name);
-  picture.subtitle =
-      fmt::format("{}; at most {} changes per worker and request; {}",
-                  gpu_facts(it.topology, it.atom), it.problem.switches, objective_text(plan));
+  picture.subtitle = fmt::format("{}; at most {} changes per worker and request; {}",
+                                 decide::gpu_facts(it.topology, it.atom), it.problem.switches,
+                                 decide::objective_text(plan));
   picture.least = fmt::format("fewest within {:g} % of the time on all {}", 100 * flags.tolerance,
                               it.topology.units());
   picture.given = "planned";
@@ -81,7 +81,7 @@ std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
     picture.curves.push_back(
         {it.problem.workers[w].name,
          fmt::format("{}; {} alone, {} predicted beside the others; {} changes",
-                     model_facts(it.models[w], it.topology), duration_text(one.time * 1e-6),
+                     decide::model_facts(it.models[w], it.topology), duration_text(one.time * 1e-6),
                      duration_text(plan::predicted_time(it.problem, plan, w) * 1e-6), one.switches),
          planners::mask::least_units(it.models[w], flags.tolerance, sizes), units[w], 0});
   }
@@ -118,8 +118,8 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
   } else if (flags.output.format == "json") {
     content = json_of(*planned);
   } else {
-    content =
-        kernel_plan_text(planned->problem, *planned->result, planned->topology, context.width);
+    content = decide::kernel_plan_text(planned->problem, *planned->result, planned->topology,
+                                       context.width);
     if (flags.curve) content += curve_text(planned->curve);
   }
   return finish(context, flags.output, content);

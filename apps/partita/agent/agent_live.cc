@@ -11,10 +11,10 @@
 #include <optional>
 
 #include "act/change_forms.h"
-#include "agent/agent_desk.h"
 #include "agent/agent_notices.h"
 #include "agent/agent_signals.h"
 #include "agent/agent_world.h"
+#include "api/agent_desk.h"
 #include "api/server.h"
 #include "base/table.h"
 #include "control/host/batch_runner.h"
@@ -140,7 +140,8 @@ class LiveRun {
       : context_(context),
         flags_(flags),
         node_(std::move(node)),
-        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_ms),
+        desk_(
+            history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_ms),
         hooks_(context, node_.state_dir,
                [this](history::Event event) { keep_hook(std::move(event)); }) {}
 
@@ -168,7 +169,7 @@ class LiveRun {
   const LiveFlags& flags_;
   LiveNode node_;
   AgentSignals signals_;
-  AgentDesk desk_;
+  api::AgentDesk desk_;
   RealProcesses processes_;
   NodeHooks hooks_;
   std::optional<history::LastingStore> store_;

@@ -1,19 +1,13 @@
 #include "batch/batch_inputs.h"
 
 #include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
-#include "base/terminal.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
 
 namespace partita::cli {
-namespace {
-
-constexpr std::size_t kLateNamed = 20;
-
-}  // namespace
-
 void add_gpu_list_flags(CLI::App& command, decide::GpuNames& flags) {
   flag(command, "--gpu", flags.gpu)->required();
   add_catalogue(command, flags.catalogue);
@@ -51,31 +45,6 @@ void warn_about(Context& context, const std::string& tasks, const plan::BatchPro
   for (const std::string& warning : forms::task_warnings(problem)) {
     complain(context, fmt::format("warning: {}: {}", tasks, warning));
   }
-}
-
-std::string size_text(const plan::BatchProblem& problem) {
-  return count_text(std::ssize(problem.tasks), "task") + " on " +
-         count_text(std::ssize(problem.gpus), "GPU");
-}
-
-std::string seconds_text(plan::Nanos time) {
-  return fmt::format("{:.3f}", plan::seconds(time).value);
-}
-
-std::string late_text(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
-  const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
-  if (late.empty()) return {};
-  std::string text = fmt::format("{} of {} tasks {} deadline:", late.size(), problem.tasks.size(),
-                                 late.size() == 1 ? "misses its" : "miss their");
-  for (const plan::LateTask& task : late) {
-    if (&task - late.data() == static_cast<std::ptrdiff_t>(kLateNamed)) {
-      return text + fmt::format("\n  and {} more", late.size() - kLateNamed);
-    }
-    text +=
-        fmt::format("\n  task {}: ends at {:.3f} s, {:.3f} s after its deadline", task.task,
-                    plan::seconds(task.end).value, plan::seconds(task.end - task.deadline).value);
-  }
-  return text;
 }
 
 }  // namespace partita::cli

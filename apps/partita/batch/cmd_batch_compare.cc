@@ -1,9 +1,9 @@
 #include <memory>
 
 #include "batch/batch_commands.h"
-#include "batch/batch_comparison.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/batch_report.h"
 #include "decide/input.h"
 #include "forms/batch_forms.h"
 #include "progress.h"
@@ -22,12 +22,12 @@ struct BatchCompareFlags {
 Result<std::string> render(Context& context, const BatchCompareFlags& flags,
                            const plan::BatchProblem& problem,
                            const decide::BatchComparison& comparison) {
-  if (flags.output.format == "json") return batch_comparison_json(problem, comparison);
-  if (flags.output.format == "text") return batch_comparison_text(problem, comparison);
+  if (flags.output.format == "json") return decide::batch_comparison_json(problem, comparison);
+  if (flags.output.format == "text") return decide::batch_comparison_text(problem, comparison);
   const Result<hw::Catalogue> catalogue =
       decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  return forms::schedules_svg(schedules_of(comparison), *catalogue);
+  return forms::schedules_svg(decide::schedules_of(comparison), *catalogue);
 }
 
 Result<Exit> run_batch_compare(Context& context, const BatchCompareFlags& flags) {

@@ -8,19 +8,20 @@
 #include <memory>
 
 #include "act/apply.h"
-#include "base/append.h"
-#include "base/index.h"
-#include "batch/batch_commands.h"
-#include "batch/batch_inputs.h"
+#include "act/batch/session.h"
 #include "act/carry/batch_script.h"
 #include "act/carry/occupancy.h"
 #include "act/carry/run_text.h"
 #include "act/carry/task_command.h"
+#include "base/append.h"
+#include "base/index.h"
+#include "batch/batch_commands.h"
+#include "batch/batch_inputs.h"
 #include "commands.h"
 #include "decide/batch.h"
+#include "decide/batch_report.h"
 #include "drivers/sim/machine_copy.h"
 #include "drivers/sim/sim_driver.h"
-#include "act/batch/session.h"
 #include "flags.h"
 #include "node/chronicle.h"
 #include "node/devices.h"
@@ -222,7 +223,8 @@ Result<Exit> finish(Context& context, const BatchRunFlags& flags, const Prepared
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   const auto& [problem, schedule, devices] = *prepared.decided;
-  const std::string late = late_text(problem, carry::realised(prepared.script, report, *schedule));
+  const std::string late =
+      decide::late_text(problem, carry::realised(prepared.script, report, *schedule));
   if (!late.empty()) complain(context, late);
   const int finished = report.count(exec::TaskStatus::finished);
   if (report.left.empty() && finished == static_cast<int>(prepared.script.tasks.size()))

@@ -5,6 +5,7 @@
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/batch_report.h"
 #include "decide/batch_robust.h"
 #include "decide/input.h"
 #include "flags.h"
@@ -87,7 +88,7 @@ Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flag
   if (flags.search.time.value > 0 && made.budget > 0) {
     complain(context, fmt::format("--budget {} makes this schedule on any machine", made.budget));
   }
-  const std::string late = late_text(*problem, **made.plan);
+  const std::string late = decide::late_text(*problem, **made.plan);
   if (!late.empty()) complain(context, late);
   return flags.require && !late.empty() ? Exit::no : Exit::done;
 }

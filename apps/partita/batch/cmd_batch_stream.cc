@@ -5,6 +5,7 @@
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/batch_report.h"
 #include "decide/batch_stream.h"
 #include "decide/input.h"
 #include "flags.h"
@@ -34,7 +35,7 @@ std::string summary(const plan::BatchProblem& problem, const decide::Streamed& s
   if (streamed.area_bound <= 0) return "";
   return fmt::format(
       "{} in {} submissions: {:.2f} % above the bound by areas; {:.3f} ms of CPU per submission\n",
-      size_text(problem), streamed.submissions,
+      decide::size_text(problem), streamed.submissions,
       100 * (static_cast<double>(schedule.makespan) / streamed.area_bound - 1),
       schedule.stats.scheduling_ms / static_cast<double>(streamed.submissions));
 }
@@ -80,7 +81,7 @@ Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
   if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
-  const std::string late = late_text(problem, *streamed->schedule);
+  const std::string late = decide::late_text(problem, *streamed->schedule);
   if (!late.empty()) complain(context, late);
   return Exit::done;
 }

@@ -5,8 +5,10 @@
 #include "base/input_output.h"
 #include "base/table.h"
 #include "base/terminal.h"
-#include "batch/batch_comparison.h"
 #include "commands.h"
+#include "decide/batch_report.h"
+#include "decide/comparison_report.h"
+#include "decide/serving_report.h"
 #include "decide/simulate.h"
 #include "demo/demo_node.h"
 #include "flags.h"
@@ -16,8 +18,6 @@
 #include "progress.h"
 #include "serve/demo_models.h"
 #include "serve/demo_serve.h"
-#include "serving/comparison.h"
-#include "serving/report.h"
 
 namespace partita::cli {
 namespace {
@@ -117,7 +117,7 @@ Result<Exit> show_traffic(Context& context, const DemoFlags& flags,
   options.seed = flags.seed;
   const auto timed = decide::simulate(problem, plan, options);
   if (!timed) return failed(timed.error());
-  say(context, report_text(problem, timed->report, options));
+  say(context, decide::report_text(problem, timed->report, options));
   return Exit::done;
 }
 
@@ -130,7 +130,7 @@ Result<Exit> show_comparison(Context& context, const DemoFlags& flags,
   options.seed = flags.seed;
   const auto standings = decide::compare(problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
-  say(context, comparison_text(*standings, options));
+  say(context, decide::comparison_text(*standings, options));
   return Exit::done;
 }
 
@@ -147,12 +147,12 @@ Result<Exit> show_batch(Context& context, const DemoFlags& flags) {
   forms::GanttOptions gantt;
   gantt.colour = context.colour;
   gantt.width = context.width;
-  const std::vector<plan::BatchSchedule> schedules = schedules_of(*comparison);
+  const std::vector<plan::BatchSchedule> schedules = decide::schedules_of(*comparison);
   if (!schedules.empty()) {
     say(context,
         forms::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
   }
-  say(context, batch_comparison_text(*problem, *comparison));
+  say(context, decide::batch_comparison_text(*problem, *comparison));
   return Exit::done;
 }
 

@@ -5,15 +5,15 @@
 #include <optional>
 
 #include "commands.h"
-#include "flags.h"
-#include "node/devices.h"
 #include "device/observe/sample_text.h"
 #include "device/observe/sampler.h"
 #include "device/observe/view.h"
-#include "screen.h"
-#include "stop_request.h"
+#include "flags.h"
 #include "hw/telemetry/joules.h"
 #include "hw/telemetry/log.h"
+#include "node/devices.h"
+#include "screen.h"
+#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
@@ -154,7 +154,10 @@ Command add_observe(CLI::App& app) {
   flag(*command, "--replay", flags->replay);
   flag(*command, "--interval", flags->interval)->default_str(flags->interval);
   within(flag(*command, "--count", flags->count), 1, 1e9);
-  one_of(flag(*command, "--format@observe", flags->format), {"text", "json", "prometheus"})
+  one_of(command->add_option("--format", flags->format,
+                             "Form of the result: tables or a picture, a line of JSON per sample, "
+                             "or metrics for Prometheus"),
+         {"text", "json", "prometheus"})
       ->default_str(flags->format);
   command->footer(
       "partita observe\n"

@@ -5,6 +5,7 @@
 
 #include "act/apply.h"
 #include "act/change_forms.h"
+#include "act/node_picture.h"
 #include "commands.h"
 #include "decide/layout_file.h"
 #include "decide/reasons.h"
@@ -14,7 +15,6 @@
 #include "node/chronicle.h"
 #include "node/devices.h"
 #include "node/node_hooks.h"
-#include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "stop_request.h"
 
@@ -132,7 +132,7 @@ Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& nod
                   const actuate::Change& change) {
   const std::string content = flags.output.format == "json" ? actuate::change_json(change)
                               : flags.output.format == "svg"
-                                  ? change_svg(change, node.state, *node.open.catalogue)
+                                  ? actuate::change_svg(change, node.state, *node.open.catalogue)
                               : flags.dry_run ? actuate::change_text(change, flags.explain)
                                               : actuate::change_summary(change);
   return finish(context, flags.output, content);

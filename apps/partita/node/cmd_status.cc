@@ -4,11 +4,11 @@
 #include <optional>
 #include <vector>
 
+#include "act/node_picture.h"
 #include "commands.h"
 #include "flags.h"
 #include "node/devices.h"
 #include "node/local_verdicts.h"
-#include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "screen.h"
 #include "stop_request.h"
@@ -45,7 +45,7 @@ std::string content_of(const Context& context, const StatusFlags& flags, const S
   if (flags.output.format == "json")
     return device::state_json(seen.state, seen.occupants, seen.unfinished,
                               control::verdict_members(seen.verdicts));
-  if (flags.output.format == "svg") return node_svg(seen.state, seen.occupants, catalogue);
+  if (flags.output.format == "svg") return actuate::node_svg(seen.state, seen.occupants, catalogue);
   return device::state_text(seen.state, seen.occupants, catalogue,
                             {.colour = context.colour && flags.output.file.empty(),
                              .width = context.width,

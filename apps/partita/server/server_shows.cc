@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "act/node_picture.h"
 #include "base/parse_number.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -11,7 +12,6 @@
 #include "energy/top_picture.h"
 #include "forms/serving_forms.h"
 #include "node/local_verdicts.h"
-#include "node/node_picture.h"
 #include "past/past.h"
 #include "screen.h"
 #include "server/remote.h"
@@ -75,7 +75,7 @@ std::string status_of(const Remote& remote, const control::Snapshot& now) {
     return device::state_json(state, occupants, {},
                               control::age_members(now.node_read_ms, now.node_fault) +
                                   control::verdict_members(verdicts_of(now)));
-  if (output.format == "svg") return node_svg(state, occupants, hw::builtin_catalogue());
+  if (output.format == "svg") return actuate::node_svg(state, occupants, hw::builtin_catalogue());
   return age_text(now) +
          device::state_text(state, occupants, hw::builtin_catalogue(),
                             {.colour = remote.context.colour && output.file.empty(),

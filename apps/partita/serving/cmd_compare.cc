@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "commands.h"
+#include "decide/comparison_report.h"
 #include "flags.h"
 #include "progress.h"
-#include "serving/comparison.h"
 #include "serving/inputs.h"
 
 namespace partita::cli {
@@ -33,8 +33,9 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   const auto standings =
       decide::compare(*problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
-  const std::string content = flags.output.format == "json" ? comparison_json(*standings, options)
-                                                            : comparison_text(*standings, options);
+  const std::string content = flags.output.format == "json"
+                                  ? decide::comparison_json(*standings, options)
+                                  : decide::comparison_text(*standings, options);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }

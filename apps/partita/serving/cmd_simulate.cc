@@ -6,11 +6,11 @@
 #include "commands.h"
 #include "decide/other_traffic.h"
 #include "decide/reasons.h"
+#include "decide/serving_report.h"
 #include "decide/simulate.h"
 #include "flags.h"
 #include "progress.h"
 #include "serving/inputs.h"
-#include "serving/report.h"
 
 namespace partita::cli {
 namespace {
@@ -85,8 +85,9 @@ Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
   const std::string content =
       flags.output.format == "json"
           ? sim::report_json(timed->report, options->seed, timed->events_per_second)
-      : flags.output.format == "svg" ? report_svg(played->problem, timed->report, *options)
-                                     : report_text(played->problem, timed->report, *options);
+      : flags.output.format == "svg"
+          ? decide::report_svg(played->problem, timed->report, *options)
+          : decide::report_text(played->problem, timed->report, *options);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }

@@ -8,7 +8,7 @@
 #include "plan/kernels.h"
 #include "profile/kernel_profile.h"
 
-namespace partita::cli {
+namespace partita::decide {
 
 // A row of blocks, one per kernel or several kernels, as high as their mean share of `most` units.
 std::string strip(const std::vector<int>& units, int most, int columns);
@@ -27,4 +27,4 @@ std::string kernel_plan_text(const plan::KernelProblem& problem,
                              const plan::PlannedKernels& planned, const hw::Topology& topology,
                              int width);
 
-}  // namespace partita::cli
+}  // namespace partita::decide

@@ -1,4 +1,4 @@
-#include "serving/report.h"
+#include "decide/serving_report.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/terminal.h"
 #include "forms/latency_svg.h"
 
-namespace partita::cli {
+namespace partita::decide {
 
 std::string percent(double share) {
   return fmt::format("{:.2f} %", std::floor(share * 1e4 + 1e-9) / 100);
@@ -64,4 +64,4 @@ std::string report_svg(const plan::ServingProblem& problem, const sim::ServingRe
   return forms::latency_svg(title, subtitle, std::move(rows));
 }
 
-}  // namespace partita::cli
+}  // namespace partita::decide

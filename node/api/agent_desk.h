@@ -13,14 +13,15 @@
 #include "api/backend.h"
 #include "control/host/agent.h"
 
-namespace partita::cli {
+namespace partita::api {
 
-class AgentDesk final : public api::Backend {
+class AgentDesk final : public Backend {
  public:
   // `history`: the store's file. `wake` ends the agent's wait, from any thread. `wall_ms` is the
   // clock of looked(); without it what was published never grows old.
-  AgentDesk(std::string history, std::function<void()> wake,
-            std::function<std::int64_t()> wall_ms = [] { return std::int64_t{0}; })
+  AgentDesk(
+      std::string history, std::function<void()> wake,
+      std::function<std::int64_t()> wall_ms = [] { return std::int64_t{0}; })
       : history_(std::move(history)), wake_(std::move(wake)), wall_ms_(std::move(wall_ms)) {}
 
   // ---- the agent's side
@@ -65,4 +66,4 @@ class AgentDesk final : public api::Backend {
   std::optional<history::Store> store_;  // for reading; opened when it is first asked
 };
 
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -1,8 +1,8 @@
-#include "agent/agent_desk.h"
+#include "api/agent_desk.h"
 
 #include <utility>
 
-namespace partita::cli {
+namespace partita::api {
 
 std::vector<control::Inquiry> AgentDesk::take_inquiries() {
   const std::lock_guard held(lock_);
@@ -43,8 +43,7 @@ std::shared_ptr<const control::Snapshot> AgentDesk::snapshot() {
   const std::lock_guard held(lock_);
   const std::int64_t now = wall_ms_();
   if (looked_ms_ == 0 || now - looked_ms_ <= control::kOldWordMs) return snapshot_;
-  return std::make_shared<const control::Snapshot>(
-      control::aged(*snapshot_, looked_ms_, now));
+  return std::make_shared<const control::Snapshot>(control::aged(*snapshot_, looked_ms_, now));
 }
 
 std::string AgentDesk::services() {
@@ -113,4 +112,4 @@ void AgentDesk::keep(history::Event event) {
   wake_();
 }
 
-}  // namespace partita::cli
+}  // namespace partita::api

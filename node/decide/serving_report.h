@@ -5,7 +5,7 @@
 
 #include "sim/serving.h"
 
-namespace partita::cli {
+namespace partita::decide {
 
 // A table of the services, then the slack of the GPUs, the seed and the log's hash.
 std::string report_text(const plan::ServingProblem& problem, const sim::ServingReport& report,
@@ -18,4 +18,4 @@ std::string report_svg(const plan::ServingProblem& problem, const sim::ServingRe
 // A share as a percentage that is rounded down, so that only a full share reads 100 %: "99.99 %".
 std::string percent(double share);
 
-}  // namespace partita::cli
+}  // namespace partita::decide

@@ -1,4 +1,4 @@
-#include "node/node_picture.h"
+#include "act/node_picture.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "base/terminal.h"
 #include "forms/layout_svg.h"
 
-namespace partita::cli {
+namespace partita::actuate {
 namespace {
 
 using forms::BoxFate;
@@ -41,8 +41,7 @@ std::string holders_text(const std::vector<device::Holder>& holders) {
 }
 
 // How many memory slices an instance of this profile has.
-int size_of(const actuate::Place& place, const device::GpuState& gpu,
-            const hw::Catalogue& catalogue) {
+int size_of(const Place& place, const device::GpuState& gpu, const hw::Catalogue& catalogue) {
   const hw::GpuModel* model = catalogue.find(gpu.model);
   const int at = model ? model->profile_index(place.profile) : -1;
   return at < 0 ? 1 : model->profiles[static_cast<std::size_t>(at)].size;
@@ -54,8 +53,7 @@ class ChangeRows {
   ChangeRows(const device::NodeState& state, const hw::Catalogue& catalogue)
       : state_(state), catalogue_(catalogue) {}
 
-  void put(const actuate::Place& place, const actuate::Segment& segment, BoxFate fate,
-           const std::string& facts) {
+  void put(const Place& place, const Segment& segment, BoxFate fate, const std::string& facts) {
     const device::GpuState* gpu = state_.find(place.gpu_uuid);
     if (gpu == nullptr) return;
     auto row = std::ranges::find(rows_, gpu->index, &Row::index);
@@ -65,7 +63,7 @@ class ChangeRows {
                   size_of(place, *gpu, catalogue_),
                   segment.service,
                   point(place.profile, segment.batch, segment.processes),
-                  actuate::to_string(place) + "\n" + facts,
+                  to_string(place) + "\n" + facts,
                   false,
                   fate};
     (fate == BoxFate::comes ? row->after : row->now.boxes).push_back(std::move(box));
@@ -128,14 +126,13 @@ std::string node_svg(const device::NodeState& state, const device::Occupants& oc
   return forms::layout_svg(picture);
 }
 
-std::string change_svg(const actuate::Change& change, const device::NodeState& state,
+std::string change_svg(const Change& change, const device::NodeState& state,
                        const hw::Catalogue& catalogue) {
   ChangeRows rows(state, catalogue);
-  for (const actuate::Present& one : change.keep)
-    rows.put(one.place, one.segment, BoxFate::stays, "stays");
-  for (const actuate::Present& one : change.destroy)
+  for (const Present& one : change.keep) rows.put(one.place, one.segment, BoxFate::stays, "stays");
+  for (const Present& one : change.destroy)
     rows.put(one.place, one.segment, BoxFate::goes, "is destroyed" + holders_text(one.holders));
-  for (const actuate::Creation& one : change.create)
+  for (const Creation& one : change.create)
     rows.put(one.place, one.segment, BoxFate::comes, "is created");
   LayoutPicture picture;
   picture.change = true;
@@ -148,4 +145,4 @@ std::string change_svg(const actuate::Change& change, const device::NodeState& s
   return forms::layout_svg(picture);
 }
 
-}  // namespace partita::cli
+}  // namespace partita::actuate

@@ -1,4 +1,4 @@
-#include "serving/comparison.h"
+#include "decide/comparison_report.h"
 
 #include <fmt/format.h>
 
@@ -6,16 +6,13 @@
 
 #include "base/table.h"
 #include "decide/reasons.h"
+#include "decide/serving_report.h"
 #include "decide/simulate.h"
 #include "forms/comparison_forms.h"
-#include "serving/report.h"
 
-namespace partita::cli {
+namespace partita::decide {
 namespace {
 
-using decide::CompareOptions;
-using decide::Standing;
-using decide::Unfillable;
 using StatedWorst = forms::StatedStanding::Worst;
 
 std::string bound(const plan::Objective& objective) {
@@ -23,7 +20,7 @@ std::string bound(const plan::Objective& objective) {
 }
 
 std::string attainment(const sim::ServingReport& report) {
-  const sim::ServiceReport* worst = decide::worst_service(report);
+  const sim::ServiceReport* worst = worst_service(report);
   if (worst == nullptr) return "-";
   if (worst->slo_attainment == 1) return percent(1);
   return fmt::format("{} {}", percent(worst->slo_attainment), worst->name);
@@ -56,7 +53,7 @@ std::string unfillable_text(const Unfillable& item) {
 }
 
 std::optional<StatedWorst> stated_worst(const sim::ServingReport& report) {
-  const sim::ServiceReport* worst = decide::worst_service(report);
+  const sim::ServiceReport* worst = worst_service(report);
   if (worst == nullptr) return std::nullopt;
   return StatedWorst{worst->name, worst->slo_attainment};
 }
@@ -108,8 +105,7 @@ std::string comparison_text(const std::vector<Standing>& standings, const Compar
     const std::string name = fmt::format("{} ({})", standing.contestant.planner->name,
                                          plan::to_string(standing.contestant.rule));
     if (!standing.made.plan) {
-      text += fmt::format("\n{}\n",
-                          decide::reasons_text(name + " has no plan:", standing.made.refusals));
+      text += fmt::format("\n{}\n", reasons_text(name + " has no plan:", standing.made.refusals));
     }
     if (standing.unfillable.empty()) continue;
     text += fmt::format("\n{} plans batches that take longer to fill than the SLO allows:\n", name);
@@ -124,4 +120,4 @@ std::string comparison_json(const std::vector<Standing>& standings, const Compar
   return forms::comparison_json(comparison);
 }
 
-}  // namespace partita::cli
+}  // namespace partita::decide

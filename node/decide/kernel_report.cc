@@ -1,4 +1,4 @@
-#include "kernels/kernel_report.h"
+#include "decide/kernel_report.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "decide/kernel_planning.h"
 #include "forms/kernel_picture.h"
 
-namespace partita::cli {
+namespace partita::decide {
 
 std::string strip(const std::vector<int>& units, int most, int columns) {
   static constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -49,7 +49,7 @@ std::string kernel_plan_text(const plan::KernelProblem& problem,
   Table table{{"WORKER", "KERNELS", "SWITCHES", "MEAN UNITS", "ALONE us", "PREDICTED us"}, {}};
   std::string strips;
   std::vector<std::string> names;
-  const auto units = decide::units_of_kernels(problem, plan);
+  const auto units = units_of_kernels(problem, plan);
   for (std::size_t w = 0; w < plan.workers.size(); ++w) {
     const plan::Grouping& one = plan.workers[w];
     names.push_back(problem.workers[w].name);
@@ -63,4 +63,4 @@ std::string kernel_plan_text(const plan::KernelProblem& problem,
          forms::lanes_text(names, planned.lanes, topology, width);
 }
 
-}  // namespace partita::cli
+}  // namespace partita::decide

@@ -1,4 +1,4 @@
-#include "batch/batch_comparison.h"
+#include "decide/batch_report.h"
 
 #include <fmt/format.h>
 
@@ -6,15 +6,14 @@
 #include <limits>
 
 #include "base/table.h"
-#include "batch/batch_inputs.h"
+#include "base/terminal.h"
 #include "decide/reasons.h"
 #include "forms/comparison_forms.h"
 
-namespace partita::cli {
+namespace partita::decide {
 namespace {
 
-using decide::BatchComparison;
-using decide::BatchStanding;
+constexpr std::size_t kLateNamed = 20;
 
 // a / b, or a dash where b is unknown.
 std::string ratio(plan::Nanos a, plan::Nanos b) {
@@ -36,7 +35,7 @@ std::vector<std::string> row_of(const plan::BatchProblem& problem, const BatchSt
     return row;
   }
   const plan::BatchSchedule& schedule = **standing.made.plan;
-  const decide::BatchFigures figures = decide::figures_of(problem, *standing.made.plan);
+  const BatchFigures figures = figures_of(problem, *standing.made.plan);
   return {standing.name,
           seconds_text(schedule.makespan),
           ratio(schedule.makespan, comparison.lower_bound),
@@ -58,7 +57,7 @@ forms::StatedBatchStanding stated(const plan::BatchProblem& problem, const Batch
                                  .reasons = standing.made.refusals};
   if (!standing.made.plan) return row;
   const plan::BatchSchedule& schedule = **standing.made.plan;
-  const decide::BatchFigures figures = decide::figures_of(problem, *standing.made.plan);
+  const BatchFigures figures = figures_of(problem, *standing.made.plan);
   row.makespan_s = plan::seconds(schedule.makespan).value;
   row.lower_bound_s = plan::seconds(schedule.lower_bound).value;
   row.optimal = schedule.optimal;
@@ -100,8 +99,8 @@ std::string batch_comparison_text(const plan::BatchProblem& problem,
                                      : "none of them proves a lower bound\n";
   for (const BatchStanding& standing : comparison.standings) {
     if (standing.made.plan) continue;
-    text += fmt::format("\n{}\n", decide::reasons_text(standing.name + " has no schedule:",
-                                                       standing.made.refusals));
+    text += fmt::format("\n{}\n",
+                        reasons_text(standing.name + " has no schedule:", standing.made.refusals));
   }
   return text;
 }
@@ -117,4 +116,29 @@ std::string batch_comparison_json(const plan::BatchProblem& problem,
   return forms::batch_comparison_json(stated_all);
 }
 
-}  // namespace partita::cli
+std::string size_text(const plan::BatchProblem& problem) {
+  return count_text(std::ssize(problem.tasks), "task") + " on " +
+         count_text(std::ssize(problem.gpus), "GPU");
+}
+
+std::string seconds_text(plan::Nanos time) {
+  return fmt::format("{:.3f}", plan::seconds(time).value);
+}
+
+std::string late_text(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
+  const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
+  if (late.empty()) return {};
+  std::string text = fmt::format("{} of {} tasks {} deadline:", late.size(), problem.tasks.size(),
+                                 late.size() == 1 ? "misses its" : "miss their");
+  for (const plan::LateTask& task : late) {
+    if (&task - late.data() == static_cast<std::ptrdiff_t>(kLateNamed)) {
+      return text + fmt::format("\n  and {} more", late.size() - kLateNamed);
+    }
+    text +=
+        fmt::format("\n  task {}: ends at {:.3f} s, {:.3f} s after its deadline", task.task,
+                    plan::seconds(task.end).value, plan::seconds(task.end - task.deadline).value);
+  }
+  return text;
+}
+
+}  // namespace partita::decide
