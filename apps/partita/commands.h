@@ -16,6 +16,8 @@ Command add_plan(CLI::App& app);
 Command add_verify(CLI::App& app);
 Command add_simulate(CLI::App& app);
 Command add_compare(CLI::App& app);
+Command add_show(CLI::App& app);
+Command add_watch(CLI::App& app);
 Command add_profile(CLI::App& app);
 Command add_batch(CLI::App& app);
 Command add_energy(CLI::App& app);

@@ -390,6 +390,7 @@ constexpr FlagWords kWords[] = {
      "--tolerance"},
     {"--rounds", "N", "Repetitions of each measurement"},
     {"--row-s", "SECONDS", "Seconds that a row of --power lasts"},
+    {"--rows", "KEY", "The list to print as CSV (default: the first one)"},
     {"--rule", "",
      "How power above idle is split: by a model, by compute slices x activity, by slices, by "
      "GR_ENGINE_ACTIVE, or equally; auto: by a model if there is one, else by activity"},

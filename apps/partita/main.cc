@@ -51,7 +51,7 @@ std::vector<Entry> node_commands() {
   std::vector<Entry> all = {
       {"demo", add_demo},         {"init", add_init},       {"gpus", add_gpus},
       {"layouts", add_layouts},   {"planners", add_planners}, {"plan", add_plan},
-      {"verify", add_verify},     {"simulate", add_simulate}, {"compare", add_compare},
+      {"verify", add_verify},     {"simulate", add_simulate}, {"compare", add_compare},   {"show", add_show},       {"watch", add_watch},
       {"batch", add_batch},       {"status", add_status},   {"top", add_top},
       {"apply", add_apply},       {"rollback", add_rollback}, {"drain", add_drain},
       {"history", add_history},   {"explain", add_explain}, {"diff", add_diff},

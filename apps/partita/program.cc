@@ -26,6 +26,7 @@
 #include "help/help_commands.h"
 #include "places.h"
 #include "settings.h"
+#include "verbs.h"
 #include "version.h"
 
 namespace partita::cli {
@@ -202,16 +203,21 @@ int run_program(int argc, char** argv, const Program& program) {
     if (settings.verbose()) std::fputs(("partita: " + shown(what) + "\n").c_str(), stderr);
   });
   Context context = real_context(files, clock);
-  context.words = {argv, static_cast<std::size_t>(argc)};
+  std::vector<std::string> said =
+      program.whole ? with_verb(disk, {argv, static_cast<std::size_t>(argc)})
+                    : std::vector<std::string>(argv, argv + argc);
+  std::vector<char*> words;
+  for (std::string& word : said) words.push_back(word.data());
+  context.words = words;
   CLI::App app(program.summary, "partita");
   app.formatter(help_formatter());
   app.set_help_flag("-h,--help", "Explain this command");
   app.set_version_flag("--version", "partita " + version(), "Print the version");
   app.require_subcommand(1);
-  const Entry* only = alone(settings, {argv, static_cast<std::size_t>(argc)}, program.commands);
+  const Entry* only = alone(settings, words, program.commands);
   const std::vector<Command> commands = describe_all(app, program, only);
   settings.add_to(app);
-  const std::optional<Exit> refused = parse(context, app, argc, argv);
+  const std::optional<Exit> refused = parse(context, app, static_cast<int>(words.size()), words.data());
   signals.hand_over(path_of(app));
   const Exit exit = refused ? *refused : run(context, commands, settings);
   if (!context.last) return static_cast<int>(exit);

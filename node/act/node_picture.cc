@@ -33,7 +33,7 @@ std::string point(const std::string& profile, int batch, int processes) {
   return batch > 0 ? fmt::format("{} · b{}×{}", profile, batch, processes) : profile;
 }
 
-std::string holders_text(const std::vector<device::Holder>& holders) {
+std::string pictured_holders(const std::vector<device::Holder>& holders) {
   std::string text;
   for (const device::Holder& holder : holders)
     text += fmt::format("\nprocess {} {}", holder.pid, holder.name);
@@ -115,7 +115,7 @@ std::string node_svg(const device::NodeState& state, const device::Occupants& oc
       row.boxes.push_back({one.start, one.size, runs.service,
                            point(one.profile, runs.batch, runs.processes),
                            fmt::format("{} at slice {}\n{}{}", one.profile, one.start, one.uuid(),
-                                       holders_text(one.holders)),
+                                       pictured_holders(one.holders)),
                            one.busy()});
     }
     picture.rows.push_back(std::move(row));
@@ -131,7 +131,7 @@ std::string change_svg(const Change& change, const device::NodeState& state,
   ChangeRows rows(state, catalogue);
   for (const Present& one : change.keep) rows.put(one.place, one.segment, BoxFate::stays, "stays");
   for (const Present& one : change.destroy)
-    rows.put(one.place, one.segment, BoxFate::goes, "is destroyed" + holders_text(one.holders));
+    rows.put(one.place, one.segment, BoxFate::goes, "is destroyed" + pictured_holders(one.holders));
   for (const Creation& one : change.create)
     rows.put(one.place, one.segment, BoxFate::comes, "is created");
   LayoutPicture picture;

@@ -7,7 +7,7 @@
 #include "api/documents.h"
 #include "base/check.h"
 #include "base/parse_number.h"
-#include "base/http/http_head.h"
+#include "base/door/http_head.h"
 
 namespace partita::api {
 

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "device/node_forms.h"
 #include "forms/serving_forms.h"
-#include "base/http/address.h"
+#include "base/door/address.h"
 
 namespace partita::api {
 

@@ -47,7 +47,7 @@ Result<void> store(MemoryFiles& files) {
   return files.write_atomic(kPowersFile, kPowers);
 }
 
-std::string map_of(const decide::ThermalChip& chip, const thermal::Solution& solution) {
+std::string map_of(const thermal::ThermalChip& chip, const thermal::Solution& solution) {
   const int layer = thermal::power_layers(chip.network).front();
   return raster::heat_map_svg(thermal::layer_map(chip.network, solution, layer),
                               {.title = "A chip of six SMs, some at work",
@@ -80,13 +80,13 @@ Result<Exit> show_kernels(Context& context) {
 Result<void> show_heat(Context& context, const std::string& picture) {
   MemoryFiles files;
   if (auto stored = store(files); !stored) return stored;
-  decide::ThermalNames names;
+  thermal::ThermalNames names;
   names.flp = kFloorplanFile;
   names.config = kPackageFile;
   names.power = kPowersFile;
-  const auto chip = decide::load_thermal_chip(files, names);
+  const auto chip = thermal::load_thermal_chip(files, names);
   if (!chip) return failed(chip.error());
-  const auto power = decide::load_thermal_power(files, names, chip->chip);
+  const auto power = thermal::load_thermal_power(files, names, chip->chip);
   if (!power) return failed(power.error());
   std::vector<double> watts;
   for (const int column : power->columns)

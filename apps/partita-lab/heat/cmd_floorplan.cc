@@ -104,7 +104,7 @@ Result<std::vector<floorplan::MethodScore>> scores_of(Context& context, const Re
                                                       const floorplan::Session& session,
                                                       const floorplan::Recovery& recovery) {
   if (flags.truth.empty()) return std::vector<floorplan::MethodScore>{};
-  const auto text = decide::read_input(context.files, "--truth", flags.truth);
+  const auto text = read_input(context.files, "--truth", flags.truth);
   if (!text) return failed(text.error());
   const auto truth = thermal::read_flp(flags.truth, *text);
   if (!truth) return failed(truth.error());
@@ -112,7 +112,7 @@ Result<std::vector<floorplan::MethodScore>> scores_of(Context& context, const Re
 }
 
 Result<Exit> run_recover(Context& context, const RecoverFlags& flags) {
-  const auto session = decide::load_session(context.files, flags.session);
+  const auto session = floorplan::load_session(context.files, flags.session);
   if (!session) return failed(session.error());
   const auto recovery = floorplan::recover(
       *session, {flags.variation, flags.counter_error / 100, true}, flags.session);
@@ -168,7 +168,7 @@ Result<Exit> run_simulate_infrared(Context& context, SimulateFlags flags) {
   flags.set_up.etched = !flags.clean;
   const floorplan::ExampleChip chip = floorplan::example_chip(flags.layout);
   const floorplan::Session session = floorplan::simulated_session(chip, flags.set_up);
-  if (auto saved = decide::save_session(context.files, flags.directory, session, chip.plan); !saved)
+  if (auto saved = floorplan::save_session(context.files, flags.directory, session, chip.plan); !saved)
     return failed(saved.error());
   say(context, fmt::format("{0}/session.json: {1} pictures of {2} x {3} pixels and {4} for "
                            "calibration; {0}/truth.flp: the blocks\n",

@@ -16,7 +16,7 @@ namespace partita::cli {
 namespace {
 
 struct SteadyFlags {
-  decide::ThermalNames names;
+  thermal::ThermalNames names;
   std::string steady_file, grid_steady_file;
   int layer = -1;
   Output output;
@@ -24,14 +24,14 @@ struct SteadyFlags {
 
 // Everything that is written about one steady state.
 struct SteadyAnswer {
-  const decide::ThermalChip& chip;
+  const thermal::ThermalChip& chip;
   std::vector<double> watts, kelvin;  // per block of the network
   thermal::SteadyState state;
 };
 
-Result<SteadyAnswer> answer_of(Context& context, const decide::ThermalNames& names,
-                               const decide::ThermalChip& chip) {
-  const auto power = decide::load_thermal_power(context.files, names, chip.chip);
+Result<SteadyAnswer> answer_of(Context& context, const thermal::ThermalNames& names,
+                               const thermal::ThermalChip& chip) {
+  const auto power = thermal::load_thermal_power(context.files, names, chip.chip);
   if (!power) return failed(power.error());
   SteadyAnswer answer{chip, thermal::mean_watts(power->trace, power->columns), {}, {}};
   answer.state = thermal::steady_state(chip.network, answer.watts);
@@ -113,7 +113,7 @@ Result<int> chosen_layer(const thermal::Network& network, int layer) {
 }
 
 // The floorplan whose blocks are drawn on a layer.
-const thermal::Floorplan& plan_on(const decide::ThermalChip& chip, int layer) {
+const thermal::Floorplan& plan_on(const thermal::ThermalChip& chip, int layer) {
   const int below = chip.network.layers() - static_cast<int>(chip.chip.layers.size()) - 2;
   const int last = static_cast<int>(chip.chip.layers.size()) - 1;
   return chip.chip.layers[at(std::clamp(layer - below, 0, last))].plan;
@@ -133,7 +133,7 @@ Result<std::string> picture_of(const SteadyAnswer& answer, const SteadyFlags& fl
 }
 
 Result<Exit> run_steady(Context& context, const SteadyFlags& flags) {
-  const Result<decide::ThermalChip> chip = decide::load_thermal_chip(context.files, flags.names);
+  const Result<thermal::ThermalChip> chip = thermal::load_thermal_chip(context.files, flags.names);
   if (!chip) return failed(chip.error());
   const Result<SteadyAnswer> answer = answer_of(context, flags.names, *chip);
   if (!answer) return failed(answer.error());

@@ -1,10 +1,12 @@
 #include "heat/thermal_flags.h"
 
+#include "flags.h"
+
 #include <fmt/format.h>
 
 namespace partita::cli {
 
-void add_thermal_flags(CLI::App& command, decide::ThermalNames& names) {
+void add_thermal_flags(CLI::App& command, thermal::ThermalNames& names) {
   flag(command, "--flp", names.flp);
   flag(command, "--package", names.config);
   flag(command, "--power", names.power)->required();

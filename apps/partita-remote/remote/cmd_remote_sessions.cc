@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/processes.h"
+#include "flags.h"
 #include "remote/remote_commands.h"
 #include "remote/server_places.h"
 

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "flags.h"
 #include "remote/remote_commands.h"
 #include "wire/tunnel/tunnel.h"
 #include "stop_request.h"

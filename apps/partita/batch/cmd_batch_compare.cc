@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "decide/batch_report.h"
 #include "decide/input.h"
+#include "flags.h"
 #include "forms/batch_forms.h"
 #include "progress.h"
 

@@ -126,11 +126,7 @@ void describe_docs(Form& f, CommandDocs& docs) {
 class HelpFormatter final : public CLI::FormatterBase {
  public:
   std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
-    std::vector<std::string> parents;
-    for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent()) {
-      parents.insert(parents.begin(), up->get_name());
-    }
-    return help_text(describe_below(*app, parents));
+    return help_of(*app);
   }
 };
 
@@ -172,6 +168,8 @@ std::string usage(const CommandDoc& command) {
   return line + " [options]";
 }
 
+namespace {
+
 std::string help_text(const CommandDoc& command) {
   std::string text = wrapped(command.summary, 0);
   text += "\n" + wrapped("Usage: " + usage(command), {0, 10});
@@ -197,6 +195,15 @@ std::string help_text(const CommandDoc& command) {
   text += "\nExit status:\n";
   for (const std::string& status : kExitStatuses) text += wrapped(status, {2, 5});
   return text;
+}
+
+}  // namespace
+
+std::string help_of(const CLI::App& command) {
+  std::vector<std::string> parents;
+  for (const CLI::App* up = command.get_parent(); up != nullptr; up = up->get_parent())
+    parents.insert(parents.begin(), up->get_name());
+  return help_text(describe_below(command, parents));
 }
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }

@@ -57,7 +57,7 @@ std::vector<const CommandDoc*> flatten(const CommandDoc& root);
 std::string usage(const CommandDoc& command);
 
 // What --help prints.
-std::string help_text(const CommandDoc& command);
+std::string help_of(const CLI::App& command);
 
 // Gives help_text to CLI11's --help. Set on the root before commands are added: they inherit it.
 std::shared_ptr<CLI::FormatterBase> help_formatter();

@@ -13,22 +13,22 @@ namespace {
 Result<Exit> run_help(Context& context, const CLI::App& root,
                       const std::vector<std::string>& path) {
   if (const Elsewhere* other = elsewhere_of(joined(path, " "))) return become(context, *other);
-  CommandDoc command = describe(root);
+  const CLI::App* command = &root;
   for (const std::string& name : path) {
     std::vector<std::string> names;
-    const CommandDoc* found = nullptr;
-    for (const CommandDoc& child : command.children) {
-      names.push_back(child.path.back());
-      if (names.back() == name) found = &child;
+    const CLI::App* found = nullptr;
+    for (const CLI::App* child : command->get_subcommands({})) {
+      if (!child->get_group().empty()) names.push_back(child->get_name());
+      if (child->get_name() == name) found = child;
     }
     if (found == nullptr) {
       return bad_input("", names.empty() ? fmt::format("'{}': unexpected argument", name)
                                          : fmt::format("unknown command '{}'{}", name,
                                                        did_you_mean(name, names)));
     }
-    command = CommandDoc(*found);
+    command = found;
   }
-  return finish(context, {}, help_text(command));
+  return finish(context, {}, help_of(*command));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "base/append.h"
 #include "control/host/change_numbers.h"
 #include "control/host/memory_file.h"
+#include "flags.h"
 #include "places.h"
 
 namespace partita::cli {

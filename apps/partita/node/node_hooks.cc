@@ -8,6 +8,7 @@
 
 #include "control/host/agent_file.h"
 #include "decide/input.h"
+#include "flags.h"
 
 namespace partita::cli {
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "flags.h"
 #include "places.h"
 
 namespace partita::cli {

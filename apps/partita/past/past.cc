@@ -6,6 +6,7 @@
 #include <array>
 #include <ctime>
 
+#include "flags.h"
 #include "node/state_dir.h"
 
 namespace partita::cli {

@@ -349,12 +349,10 @@ CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
                 profile::kMaxProcesses);
 }
 
-constexpr char kLawsGpu[] = "Apply laws to this GPU model instead of the one they were fitted on";
-
 CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command = add_reader(parent, flags, "show", "Show profiles, or all points of one");
   flag(*command, "--model", flags.model);
-  add_gpu(*command, flags, kLawsGpu);
+  flag(*command, "--gpu", flags.gpu);
   add_output(*command, flags.output, {"text", "json"});
   command->footer("partita profile show data/profiles/a100-80gb.json --model resnet50");
   return command;
@@ -368,7 +366,7 @@ CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
   within(flag(*command, "--batch", flags.batch), 1, profile::kMaxBatch);
   add_processes(*command, flags);
   flag(*command, "--model", flags.model);
-  add_gpu(*command, flags, kLawsGpu);
+  flag(*command, "--gpu", flags.gpu);
   add_output(*command, flags.output, {"csv"});
   command->footer("partita profile import prof_data -o profiles.csv");
   return command;
@@ -404,7 +402,7 @@ CLI::App* add_plot(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "plot", "Plot throughput and latency against the batch size");
   flag(*command, "--model", flags.model)->required();
-  add_gpu(*command, flags, kLawsGpu);
+  flag(*command, "--gpu", flags.gpu);
   add_processes(*command, flags);
   add_output(*command, flags.output, {"text", "svg"});
   command->footer(
