@@ -29,7 +29,8 @@ CLI::Option* flag(CLI::App& command, std::string_view name, Value& value,
                   const std::string& details = {}) {
   const FlagWords& words = words_of(name);
   std::string names(words.name), text(words.text);
-  if (!words.was.empty()) names += "," + std::string(words.was);
+  for (const std::string& was : split(words.was, ','))  // unless the command has another such
+    if (!was.empty() && command.get_option_no_throw(was) == nullptr) names += "," + was;
   if (!details.empty()) text += ". " + details;
   if constexpr (std::is_same_v<Value, bool>)
     return command.add_flag(names, value, text);
