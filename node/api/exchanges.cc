@@ -17,7 +17,7 @@ CallExchange::~CallExchange() {
 
 Step CallExchange::begin() {
   if (asking_.call->verb == Verb::get) {
-    reply = site_.answer_now(asking_).value();
+    reply = site_.answer_now(asking_);
     return Step::answer;
   }
   const std::size_t limit = site_.options_.limits.body_bytes;
@@ -45,15 +45,9 @@ Step CallExchange::on_growth(std::size_t bytes) {
 }
 
 Step CallExchange::on_text() {
-  switch (asking_.call->id) {
-    case CallId::preview:
-      return preview();
-    case CallId::take_lease:
-    case CallId::return_lease:
-      return lease();
-    default:
-      return ask();
-  }
+  const std::string_view name = asking_.call->name;
+  if (name == "preview") return preview();
+  return name == "take_lease" || name == "return_lease" ? lease() : ask();
 }
 
 void CallExchange::wait() {
@@ -115,7 +109,7 @@ Step CallExchange::preview() {
 
 Step CallExchange::lease() {
   Backend::LeaseCall call{.user = asking_.caller.user};
-  if (asking_.call->id == CallId::take_lease)
+  if (asking_.call->name == "take_lease")
     call.wanted = text.empty() ? " " : std::move(text);
   else
     call.owner = asking_.query.find("owner")->second;
