@@ -74,6 +74,8 @@ constexpr FlagWords kWords[] = {
      "Check kernels as `ptx run --check all` does, and end with 1 when one did something wrong "
      "(CPU servers)",
      "--check"},
+    {"--claims", "", "Write claims of single instances on their GPUs rather than templates (dra)",
+     "--exact"},
     {"--client-certificate", "FILE", "Certificate to present to --server"},
     {"--client-key", "FILE", "Private key of --client-certificate"},
     {"--clock-cost", "J", "Energy of changing the clock once"},
@@ -125,8 +127,9 @@ constexpr FlagWords kWords[] = {
      "Print a buffer afterwards: its number among the buffers, from 0, and how many elements "
      "(0:16)"},
     {"--duration", "TIME", "How long it lasts: 60s, 5m, 2h, 500ms, or seconds"},
+    {"--end-expired", "", "First end leases that have expired and are not used", "--sweep"},
     {"--epoch-ms", "MS", "Time between two settings of the clock"},
-    {"--exact", "", "Write claims of single instances on their GPUs rather than templates (dra)"},
+    {"--exact", "", "At --start or nowhere"},
     {"--example", "",
      "Instead of FILE. strassen: real matrices, Winograd's variant of Strassen's multiplication, "
      "checked against Eigen's product"},
@@ -141,6 +144,9 @@ constexpr FlagWords kWords[] = {
     {"--flp", "FILE", "Floorplan: HotSpot's .flp, in metres"},
     {"--folder", "DIR", "Folder for models, profiles, plans and logs"},
     {"--follow", "", "Also print what happens from now on, one line each"},
+    {"--for", "OWNER",
+     "Who holds it, as in slurm:42; OWNER/2 is a second one of the same owner. Asking again gives "
+     "the same instance"},
     {"--form", "perf-analyzer|model-analyzer|vllm",
      "PATH is what another profiler wrote: perf_analyzer -f, Model Analyzer's "
      "metrics-model-inference.csv; runs of vLLM (vllm bench serve --save-result) are refused: "
@@ -352,7 +358,8 @@ constexpr FlagWords kWords[] = {
      "Number of MPS processes that share an instance; of `profile measure` several, separated by "
      "commas"},
     {"--profile", "SHAPE",
-     "Shape of the device to ask for: 2g.20gb, gpu, CPU-4 (default: what is free)"},
+     "Shape to ask for: 2g.20gb; of a remote session also gpu or CPU-4 (default there: what is "
+     "free)"},
     {"--profiles", "PATH",
      "Profiles of the models: a native CSV, a directory of ParvaGPU CSVs (one per model), or "
      "performance laws (JSON)"},
@@ -470,6 +477,7 @@ constexpr FlagWords kWords[] = {
      "Make several schedules and choose the one that ends first on average when task times vary by "
      "this standard deviation (a share of the planned time)"},
     {"--stale", "TIME", "Age at which --seen no longer counts; then the full clock is set"},
+    {"--start", "SLICE", "At this memory slice, if it is free; else at the best place"},
     {"--startup", "DURATION", "Longest time until a new worker answers"},
     {"--state", "FILE", "State of the node as `partita status --format json` writes it"},
     {"--state-dir", "DIR",
@@ -490,6 +498,8 @@ constexpr FlagWords kWords[] = {
     {"--switch-cost", "US", "Microseconds that a change takes"},
     {"--switches", "N", "How often the number of units may change within a request of a worker"},
     {"--table", "FILE", "Response table: model,clock_mhz,units,batch,p95_ms,max_rps,power_w"},
+    {"--take-from", "OWNER", "Take over what this owner holds, as it is, instead of making one",
+     "--from"},
     {"--target-qps", "RATE", "Requests per second"},
     {"--tasks", "FILE",
      "The tasks: a CSV of task, time_s_1g, time_s_2g, ... (seconds on an instance of that size; "
@@ -521,6 +531,7 @@ constexpr FlagWords kWords[] = {
      "--gpu"},
     {"--trace", "FILE", "Recorded arrivals, squeezed into --duration"},
     {"--truth", "FILE", "The true blocks (.flp), to rate every method"},
+    {"--ttl", "TIME", "It ends after this time"},
     {"--ttrace", "FILE", "Also write the blocks' temperatures (K) in HotSpot's form (.ttrace)"},
     {"--unit-cost", "J", "Energy of changing the units once"},
     {"--unit-step", "N", "Numbers of units: 1, 1 + N, 1 + 2 N ... and all"},
@@ -541,6 +552,7 @@ constexpr FlagWords kWords[] = {
     {"--watts", "WATTS", "Watts from now on (default: the mean of the last minute)", "--power"},
     {"--what-if", "SERVICE=RATE",
      "Play a service at another rate, in requests per second; may be given again"},
+    {"--while", "PID", "It ends with this process"},
     {"--why", "TEXT", "The reason, for the history"},
     {"--window", "TIME", "Length of a row of the log"},
     {"--with", "double-memory|me|double-memory,me",

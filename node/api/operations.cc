@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "api/documents.h"
@@ -85,11 +86,13 @@ std::vector<Field> yes_or_no(std::string_view name, std::string_view about) {
   return {{.name = name, .about = about, .kind = Kind::words, .words = {"true", "false"}}};
 }
 
-const std::vector<Operation>& table() {
+constexpr Role kOpen = Role::open, kViewer = Role::viewer, kOperator = Role::operator_;
+
+// What is known, and what is wanted.
+std::vector<Operation> of_the_node() {
   using enum Verb;
   using namespace control;
-  constexpr Role kOpen = Role::open, kViewer = Role::viewer, kOperator = Role::operator_;
-  static const std::vector<Operation> all = {
+  return {
       {"health", get, "/v1/health", kOpen,
        "Whether the agent answers, and whether the node is as planned", "", "Health"},
       {"version", get, "/v1/version", kOpen, "Which program this is", "", "Version"},
@@ -112,7 +115,14 @@ const std::vector<Operation>& table() {
        "ServingPlan", "Receipt", 202, {}, with_body<SetPlan>},
       {"preview", post, "/v1/preview", kOperator,
        "The change that these services, or this plan, would lead to; nothing is changed",
-       "application/yaml", "AgentChange"},
+       "application/yaml", "AgentChange"}};
+}
+
+// Changes, and who lets them happen.
+std::vector<Operation> of_changes() {
+  using enum Verb;
+  using namespace control;
+  return {
       {"current_change", get, "/v1/changes/current", kViewer,
        "The change that is proposed or under way; 404: none", "", "AgentChange"},
       {"change", get, "/v1/changes/{number}", kViewer, "A change, however old", "", "AgentChange",
@@ -136,7 +146,14 @@ const std::vector<Operation>& table() {
        {uuid_of_gpu()}, with_why<TakeOut>},
       {"give_back", post, "/v1/gpus/{uuid}/give-back", kOperator,
        "Uses a GPU again that was taken out", "", "Receipt", 202, {uuid_of_gpu()},
-       [](Given given) -> Ask { return GiveBack{std::move(given.part)}; }},
+       [](Given given) -> Ask { return GiveBack{std::move(given.part)}; }}};
+}
+
+// Batches of tasks.
+std::vector<Operation> of_batches() {
+  using enum Verb;
+  using namespace control;
+  return {
       {"submit_tasks", post, "/v1/batch/tasks", kOperator,
        "A batch of tasks for the GPUs that are the batch's", "text/csv", "Receipt", 202, {},
        with_body<SubmitTasks>},
@@ -156,14 +173,26 @@ const std::vector<Operation>& table() {
        {"batch pause", "BATCH", "batch pause 3 --why 'the data is late'"}},
       {"resume_batch", post, "/v1/batch/{number}/resume", kOperator,
        "Goes on with a batch that was paused", "Why", "Receipt", 202, {number_of("number")},
-       with_why<ResumeBatch>, {"batch resume", "BATCH", "batch resume 3"}},
+       with_why<ResumeBatch>, {"batch resume", "BATCH", "batch resume 3"}}};
+}
+
+// Instances that are lent.
+std::vector<Operation> of_leases() {
+  using enum Verb;
+  return {
       {"leases", get, "/v1/leases", kViewer, "The instances that are lent, and to whom", "",
        "Leases"},
       {"take_lease", post, "/v1/leases", kOperator, "Lends an instance; who asks again gets the same",
        "LeaseWanted", "Lease"},
       {"return_lease", delete_, "/v1/leases", kOperator,
        "Takes back what is lent to an owner; nothing is no error", "", "Leases", 200,
-       {{.name = "owner", .about = "whose leases", .required = true}}},
+       {{.name = "owner", .about = "whose leases", .required = true}}}};
+}
+
+// What happened, and what does now.
+std::vector<Operation> of_the_past() {
+  using enum Verb;
+  return {
       {"history", get, "/v1/history", kViewer,
        "What happened, newest first; with `change` the story of one", "", "History", 200,
        history_query()},
@@ -175,6 +204,15 @@ const std::vector<Operation>& table() {
       {"events", get, "/v1/events", kViewer,
        "The state whenever it has changed, as server-sent events", "", "text/event-stream", 200,
        yes_or_no("changes", "true: behind the first state, what has changed in it")}};
+}
+
+const std::vector<Operation>& table() {
+  static const std::vector<Operation> all = [] {
+    std::vector<Operation> operations = of_the_node();
+    for (const auto part : {of_changes, of_batches, of_leases, of_the_past})
+      std::ranges::move(part(), std::back_inserter(operations));
+    return operations;
+  }();
   return all;
 }
 

@@ -143,7 +143,7 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   only(
       flag(command, "--namespace", flags.dra.kube_namespace)->default_str(flags.dra.kube_namespace),
       "dra");
-  only(flag(command, "--exact", flags.dra.exact), "dra");
+  only(flag(command, "--claims", flags.dra.exact), "dra");
   only(flag(command, "--node-name", flags.slurm.node_name)->default_str(flags.slurm.node_name),
        "slurm");
   only(flag(command, "--mig-minors", flags.minors), "slurm");

@@ -1,7 +1,6 @@
-// What leases need of a node, and looking after them whenever a command has the node.
-#include <chrono>
+#include "node/lease_doors.h"
 
-#include "lease/lease_desk.h"
+#include <chrono>
 
 namespace partita::cli {
 

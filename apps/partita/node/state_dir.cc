@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "flags.h"
-#include "lease/lease_desk.h"
+#include "node/lease_doors.h"
 #include "places.h"
 
 namespace partita::cli {
