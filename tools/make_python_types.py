@@ -33,6 +33,10 @@ from partita.documents import ServingPlan
 '''
 OPERATIONS = '''
 
+def _quoted(part: str) -> str:
+    return urllib.parse.quote(part, safe="")
+
+
 class Operations:
     """A method per operation; how they are sent is for `Client` to say."""
 
@@ -41,7 +45,7 @@ class Operations:
         raise NotImplementedError
 '''
 BODIES = {"application/yaml": "services", "text/csv": "tasks", "ServingPlan": "plan"}
-BY_HAND = ("events",)  # a stream
+BY_HAND = ("events", "take_lease")  # a stream; a body of many words
 REFERENCE = "#/components/schemas/"
 WORDS = {"number": "float", "integer": "int", "string": "str", "boolean": "bool",
          "null": "None"}
@@ -186,7 +190,7 @@ def method(verb, path, operation):
     for one in operation["parameters"]:
         if one["in"] == "path":
             whole = one["schema"]["type"] == "integer"
-            part = f"int({one['name']})" if whole else f"urllib.parse.quote({one['name']}, safe='')"
+            part = f"int({one['name']})" if whole else f"_quoted({one['name']})"
             where = where.replace("{" + one["name"] + "}", "{" + part + "}")
     words = [f'"{verb.upper()}"', ("f" if where != path else "") + f'"{where}"']
     _, body, media = body_of(operation)

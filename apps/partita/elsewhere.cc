@@ -25,7 +25,8 @@ constexpr Elsewhere kElsewhere[] = {
     {"floorplan", kLabProgram, "Where the blocks of a chip are, from infrared images"},
     {"energy fit", kLabProgram, "Find what an access of each component costs, from measured runs"},
     {"energy predict", kLabProgram, "Predict what programs take, from their counters"},
-    {"energy validate", kLabProgram, "Leave out every row in turn: how well do the others predict it?"},
+    {"energy validate", kLabProgram,
+     "Leave out every row in turn: how well do the others predict it?"},
     {"remote", kRemoteProgram, "Run CUDA programs on a GPU that is elsewhere, or on no GPU at all"},
     {"ptx", kRemoteProgram, "Show, check and run PTX on the CPU"},
 };
@@ -45,9 +46,8 @@ std::string_view last_word(std::string_view words) { return words.substr(words.r
 // Commands of `from` that `into` has only by name, or not at all.
 void merge(CommandDoc& into, const CommandDoc& from) {
   for (const CommandDoc& child : from.children) {
-    const auto known = std::ranges::find_if(into.children, [&](const CommandDoc& one) {
-      return one.path.back() == child.path.back();
-    });
+    const auto known = std::ranges::find_if(
+        into.children, [&](const CommandDoc& one) { return one.path.back() == child.path.back(); });
     if (known == into.children.end()) continue;  // help of its own
     if (known->elsewhere)
       *known = child;
@@ -70,8 +70,8 @@ bool is_elsewhere(const CLI::App& command) { return command.get_prefix_command()
 std::span<const Elsewhere> elsewhere() { return kElsewhere; }
 
 Command add_elsewhere(CLI::App& parent, const Elsewhere& command) {
-  CLI::App* app = parent.add_subcommand(std::string(last_word(command.words)),
-                                        std::string(command.summary));
+  CLI::App* app =
+      parent.add_subcommand(std::string(last_word(command.words)), std::string(command.summary));
   app->prefix_command()->set_help_flag();
   return {app, [&command](Context& context) { return become(context, command); }};
 }
@@ -93,9 +93,8 @@ Result<Exit> become(const Context& context, const Elsewhere& command) {
                                                   command.words));
   std::vector<char*> words(context.words.begin(), context.words.end());
   if (command.words == "lab")
-    words.erase(std::ranges::find_if(words, [](const char* word) {
-      return std::string_view(word) == "lab";
-    }));
+    words.erase(std::ranges::find_if(
+        words, [](const char* word) { return std::string_view(word) == "lab"; }));
   words.push_back(nullptr);
   std::fflush(nullptr);
   ::execv(place.c_str(), words.data());

@@ -49,6 +49,7 @@ constexpr FlagWords kWords[] = {
     {"--block", "EXTENT", "Threads of a block: x, x,y or x,y,z"},
     {"--blocks", "EXTENT", "Blocks: x, x,y or x,y,z", "--grid"},
     {"--blocks-file", "OUT.flp", "Write the blocks as HotSpot's .flp", "--flp"},
+    {"--board-idle", "W", "Power of the board at rest", "--idle"},
     {"--budget", "N",
      "Search steps that a scheduler may spend instead of its own default; steps, not seconds, so "
      "that every machine finds the same. More never gives a worse schedule"},
@@ -220,6 +221,7 @@ constexpr FlagWords kWords[] = {
      "Directory with NAME.csv (kernel,units,time_us and optional index), or REEF's NAME.json and "
      "NAME.profile.json, per worker",
      "--profiles"},
+    {"--kernel-spread", "SHARE", "Share by which kernels take more or less, uniformly", "--spread"},
     {"--kind", "KINDS",
      "Only these kinds, with commas: applying, applied, step, proposed, repair, ..."},
     {"--label", "LABEL", "Name of the configuration (mig-parted)"},
@@ -311,7 +313,7 @@ constexpr FlagWords kWords[] = {
     {"--once", "", "Do it once, then end"},
     {"--online", "", "Learn of a task only at its release_s; never change what has begun"},
     {"--openai", "", "The server of --forward speaks OpenAI's protocol; answers may be streams"},
-    {"--output", "TENSOR", "Of --null: an output tensor, NAME:TYPE:SIZES"},
+    {"--output-tensor", "TENSOR", "Of --null: an output tensor, NAME:TYPE:SIZES", "--output"},
     {"--overlap", "",
      "What slows a worker down. others: the mean units of the others, so that two workers on all "
      "units take twice as long; literal: its own as well, as ECLIP prints it"},
@@ -371,10 +373,12 @@ constexpr FlagWords kWords[] = {
     {"--ready-timeout", "SECONDS",
      "Seconds to wait for a started segment before the one that it replaces is stopped; 0: do not "
      "wait (with a gateway: 300)"},
-    {"--record", "FILE", "Record into this file"},
+    {"--reconfiguration-spread", "SHARE",
+     "Standard deviation of the time of creates and destroys, as a share"},
     {"--reconfigurer", "node|gpu",
      "Who creates and destroys instances, one at a time: the driver of each node, or each GPU by "
      "itself"},
+    {"--record", "FILE", "Record into this file"},
     {"--rehearse", "", "Rehearse on a copy of the node in memory, in simulated time", "--simulate"},
     {"--reject", "CHANGE", "With --server: reject this proposed change"},
     {"--releases", "SECONDS", "Release the tasks one by one over this many seconds"},
@@ -473,9 +477,7 @@ constexpr FlagWords kWords[] = {
     {"--speed", "", "fast: as fast as the server allows; recorded: at the recorded times",
      "--pace"},
     {"--spin", "", "Spin instead of sleeping (dedicated CPUs only)"},
-    {"--spread", "SHARE",
-     "Make several schedules and choose the one that ends first on average when task times vary by "
-     "this standard deviation (a share of the planned time)"},
+    {"--spread", "SHARE", "Standard deviation of a task's time, as a share of its planned time"},
     {"--stale", "TIME", "Age at which --seen no longer counts; then the full clock is set"},
     {"--start", "SLICE", "At this memory slice, if it is free; else at the best place"},
     {"--startup", "DURATION", "Longest time until a new worker answers"},
@@ -570,11 +572,12 @@ constexpr FlagWords kWords[] = {
     {"-o,--output", "FILE", "Write the result to FILE (atomically: never a partly written file)"},
 };
 
+static_assert(std::ranges::is_sorted(kWords, {}, &FlagWords::name));
+
 }  // namespace
 
 const FlagWords& words_of(std::string_view name) {
-  const auto found =
-      std::ranges::lower_bound(kWords, name, {}, [](const FlagWords& one) { return one.name; });
+  const auto found = std::ranges::lower_bound(kWords, name, {}, &FlagWords::name);
   CHECK(found != std::end(kWords) && found->name == name);
   return *found;
 }

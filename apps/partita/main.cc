@@ -52,18 +52,18 @@ std::vector<DocumentKind> all_kinds() {
 // those of other programs.
 std::vector<Entry> node_commands() {
   std::vector<Entry> all = {
-      {"demo", add_demo},         {"init", add_init},       {"gpus", add_gpus},
-      {"layouts", add_layouts},   {"planners", add_planners}, {"plan", add_plan},
-      {"verify", add_verify},     {"simulate", add_simulate}, {"compare", add_compare},   {"show", add_show},       {"watch", add_watch},
-      {"batch", add_batch},       {"status", add_status},   {"top", add_top},
-      {"apply", add_apply},       {"rollback", add_rollback}, {"drain", add_drain},
-      {"history", add_history},   {"explain", add_explain}, {"diff", add_diff},
-      {"lease", add_lease},       {"return", add_return},   {"leases", add_leases},
-      {"capture", add_capture},   {"replay", add_replay},   {"agent", add_agent},
-      {"workers", add_workers},   {"worker", add_worker},   {"gateway", add_gateway},
-      {"load", add_load},         {"observe", add_observe}, {"energy", add_energy},
-      {"export", add_export},     {"import", add_import},   {"profile", add_profile},
-      {"power", add_power}};
+      {"demo", add_demo}, {"init", add_init}, {"gpus", add_gpus},
+      {"layouts", add_layouts}, {"planners", add_planners}, {"plan", add_plan},
+      {"verify", add_verify}, {"simulate", add_simulate}, {"compare", add_compare},
+      {"show", add_show}, {"watch", add_watch}, {"batch", add_batch},
+      {"status", add_status}, {"top", add_top}, {"apply", add_apply},
+      {"rollback", add_rollback}, {"drain", add_drain}, {"history", add_history},
+      {"explain", add_explain}, {"diff", add_diff}, {"lease", add_lease},
+      {"return", add_return}, {"leases", add_leases}, {"capture", add_capture},
+      {"replay", add_replay}, {"agent", add_agent}, {"workers", add_workers},
+      {"worker", add_worker}, {"gateway", add_gateway}, {"load", add_load},
+      {"observe", add_observe}, {"energy", add_energy}, {"export", add_export},
+      {"import", add_import}, {"profile", add_profile}, {"power", add_power}};
   for (const api::Operation& one : api::operations())
     if (!one.command.words.empty() && one.command.words.find(' ') == std::string_view::npos)
       all.push_back(
@@ -74,17 +74,19 @@ std::vector<Entry> node_commands() {
   return all;
 }
 
+Program node_program() {
+  return {.summary = "Splits GPUs into parts and keeps the parts busy: plans, checks, simulates, "
+          "applies",
+          .commands = node_commands(),
+          .kinds = all_kinds,
+          .whole = true,
+          .dress = with_server};
+}
+
 }  // namespace
 }  // namespace partita::cli
 
 int main(int argc, char** argv) {
-  using namespace partita::cli;
-  return run_program(
-      argc, argv,
-      {.summary = "Splits GPUs into parts and keeps the parts busy: plans, checks, simulates, "
-                  "applies",
-       .commands = node_commands(),
-       .kinds = all_kinds,
-       .whole = true,
-       .dress = with_server});
+  using partita::cli::node_program, partita::cli::run_program;
+  return run_program(argc, argv, node_program());
 }

@@ -22,8 +22,8 @@
 #include "base/terminal.h"
 #include "early_signals.h"
 #include "help/docs.h"
-#include "loud_files.h"
 #include "help/help_commands.h"
+#include "loud_files.h"
 #include "places.h"
 #include "settings.h"
 #include "verbs.h"
@@ -203,9 +203,9 @@ int run_program(int argc, char** argv, const Program& program) {
     if (settings.verbose()) std::fputs(("partita: " + shown(what) + "\n").c_str(), stderr);
   });
   Context context = real_context(files, clock);
-  std::vector<std::string> said =
-      program.whole ? with_verb(disk, {argv, static_cast<std::size_t>(argc)})
-                    : std::vector<std::string>(argv, argv + argc);
+  std::vector<std::string> said = program.whole
+                                      ? with_verb(disk, {argv, static_cast<std::size_t>(argc)})
+                                      : std::vector<std::string>(argv, argv + argc);
   std::vector<char*> words;
   for (std::string& word : said) words.push_back(word.data());
   context.words = words;
@@ -217,7 +217,8 @@ int run_program(int argc, char** argv, const Program& program) {
   const Entry* only = alone(settings, words, program.commands);
   const std::vector<Command> commands = describe_all(app, program, only);
   settings.add_to(app);
-  const std::optional<Exit> refused = parse(context, app, static_cast<int>(words.size()), words.data());
+  const std::optional<Exit> refused =
+      parse(context, app, static_cast<int>(words.size()), words.data());
   signals.hand_over(path_of(app));
   const Exit exit = refused ? *refused : run(context, commands, settings);
   if (!context.last) return static_cast<int>(exit);

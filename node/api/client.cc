@@ -5,8 +5,8 @@
 
 #include "api/documents.h"
 #include "base/error_code.h"
-#include "base/url.h"
 #include "base/http/http_stream.h"
+#include "base/url.h"
 
 namespace partita::api {
 
@@ -105,8 +105,8 @@ std::string Client::head_of(const Operation& call, const std::string& path) cons
   return head;
 }
 
-Result<std::string> Client::call(std::string_view name, const std::string& part, const std::string& body,
-                                 const std::string& query) const {
+Result<std::string> Client::call(std::string_view name, const std::string& part,
+                                 const std::string& body, const std::string& query) const {
   const Operation& call = operation(name);
   std::string path(call.path);
   if (const std::size_t open = path.find('{'); open != std::string::npos)

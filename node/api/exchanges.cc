@@ -161,12 +161,12 @@ Step EventStream::begin() {
   reply.content_type = "text/event-stream";
   reply.headers = "X-Content-Type-Options: nosniff\r\nX-Accel-Buffering: no\r\n";
   pieces = "retry: 2000\n\n";
-  const ApiSite::Shown& now = site_.shown();
+  const ShownState::Shown& now = site_.shown_.show(site_.backend_.snapshot());
   if (asking_.last_event_id == now.id)
     sent_ = now.id;
   else
     offer(now.id, event_text("state", now.id, now.json));
-  if (changes_) site_.begin_changes(now);
+  if (changes_) site_.shown_.begin_changes();
   return Step::stream;
 }
 
@@ -185,7 +185,7 @@ void EventStream::beat(std::int64_t time_ms) {
 }
 
 void EventStream::on_fetched() {
-  if (sent_ != site_.shown().id) site_.news();
+  if (sent_ != site_.shown_.show(site_.backend_.snapshot()).id) site_.news();
 }
 
 std::string event_text(std::string_view name, std::string_view id, std::string_view data) {

@@ -91,7 +91,6 @@ constexpr Role kOpen = Role::open, kViewer = Role::viewer, kOperator = Role::ope
 // What is known, and what is wanted.
 std::vector<Operation> of_the_node() {
   using enum Verb;
-  using namespace control;
   return {
       {"health", get, "/v1/health", kOpen,
        "Whether the agent answers, and whether the node is as planned", "", "Health"},
@@ -109,10 +108,10 @@ std::vector<Operation> of_the_node() {
       {"services", get, "/v1/services", kViewer, "The services file that is wanted, as text", "",
        "application/yaml"},
       {"set_services", put, "/v1/services", kOperator, "Replaces the services that are wanted",
-       "application/yaml", "Receipt", 202, {}, with_body<SetServices>},
+       "application/yaml", "Receipt", 202, {}, with_body<control::SetServices>},
       {"set_plan", put, "/v1/plan", kOperator,
        "Makes this plan, once the judge lets it pass for the services that are wanted (else 409)",
-       "ServingPlan", "Receipt", 202, {}, with_body<SetPlan>},
+       "ServingPlan", "Receipt", 202, {}, with_body<control::SetPlan>},
       {"preview", post, "/v1/preview", kOperator,
        "The change that these services, or this plan, would lead to; nothing is changed",
        "application/yaml", "AgentChange"}};
@@ -121,7 +120,6 @@ std::vector<Operation> of_the_node() {
 // Changes, and who lets them happen.
 std::vector<Operation> of_changes() {
   using enum Verb;
-  using namespace control;
   return {
       {"current_change", get, "/v1/changes/current", kViewer,
        "The change that is proposed or under way; 404: none", "", "AgentChange"},
@@ -129,34 +127,33 @@ std::vector<Operation> of_changes() {
        200, {number_of("number")}},
       {"approve", post, "/v1/changes/{number}/approve", kOperator,
        "Lets a proposed change happen", "Why", "Receipt", 202, {number_of("number")},
-       with_why<Approve>, {"approve", "CHANGE", "approve 7 --why 'looked at it'"}},
+       with_why<control::Approve>, {"approve", "CHANGE", "approve 7 --why 'looked at it'"}},
       {"reject", post, "/v1/changes/{number}/reject", kOperator,
        "Keeps a proposed change from happening", "Why", "Receipt", 202, {number_of("number")},
-       with_why<Reject>, {"reject", "CHANGE", "reject 7 --why 'not tonight'"}},
+       with_why<control::Reject>, {"reject", "CHANGE", "reject 7 --why 'not tonight'"}},
       {"rollback", post, "/v1/rollback", kOperator,
        "Back to what was before the last change; from then on changes wait for approval", "",
-       "Receipt", 202, {}, alone<Rollback>},
+       "Receipt", 202, {}, alone<control::Rollback>},
       {"replan", post, "/v1/replan", kOperator, "Looks and plans now", "", "Receipt", 202, {},
-       alone<Replan>},
+       alone<control::Replan>},
       {"set_mode", put, "/v1/mode", Role::admin,
        "How changes come about: automatic, approve or observe", "ModeWanted", "Receipt", 202, {},
        mode_wanted},
       {"take_out", post, "/v1/gpus/{uuid}/take-out", kOperator,
        "Moves the services of a GPU elsewhere and leaves it empty", "Why", "Receipt", 202,
-       {uuid_of_gpu()}, with_why<TakeOut>},
+       {uuid_of_gpu()}, with_why<control::TakeOut>},
       {"give_back", post, "/v1/gpus/{uuid}/give-back", kOperator,
        "Uses a GPU again that was taken out", "", "Receipt", 202, {uuid_of_gpu()},
-       [](Given given) -> Ask { return GiveBack{std::move(given.part)}; }}};
+       [](Given given) -> Ask { return control::GiveBack{std::move(given.part)}; }}};
 }
 
 // Batches of tasks.
 std::vector<Operation> of_batches() {
   using enum Verb;
-  using namespace control;
   return {
       {"submit_tasks", post, "/v1/batch/tasks", kOperator,
        "A batch of tasks for the GPUs that are the batch's", "text/csv", "Receipt", 202, {},
-       with_body<SubmitTasks>},
+       with_body<control::SubmitTasks>},
       {"batches", get, "/v1/batch", kViewer,
        "The batches that are not over, and the newest others, with at most 500 tasks", "",
        "AgentBatches", 200, {}, nullptr, {"batch list", "", "batch list"}},
@@ -165,15 +162,15 @@ std::vector<Operation> of_batches() {
        {number_of("number")}, nullptr, {"batch show", "BATCH", "batch show 3"}},
       {"cancel_batch", post, "/v1/batch/{number}/cancel", kOperator,
        "Stops what runs of a batch; the rest of it never begins", "Why", "Receipt", 202,
-       {number_of("number")}, with_why<CancelBatch>,
+       {number_of("number")}, with_why<control::CancelBatch>,
        {"batch cancel", "BATCH", "batch cancel 3 --why 'wrong data'"}},
       {"pause_batch", post, "/v1/batch/{number}/pause", kOperator,
        "Begins no further task of a batch; what runs goes on", "Why", "Receipt", 202,
-       {number_of("number")}, with_why<PauseBatch>,
+       {number_of("number")}, with_why<control::PauseBatch>,
        {"batch pause", "BATCH", "batch pause 3 --why 'the data is late'"}},
       {"resume_batch", post, "/v1/batch/{number}/resume", kOperator,
        "Goes on with a batch that was paused", "Why", "Receipt", 202, {number_of("number")},
-       with_why<ResumeBatch>, {"batch resume", "BATCH", "batch resume 3"}}};
+       with_why<control::ResumeBatch>, {"batch resume", "BATCH", "batch resume 3"}}};
 }
 
 // Instances that are lent.
@@ -182,8 +179,8 @@ std::vector<Operation> of_leases() {
   return {
       {"leases", get, "/v1/leases", kViewer, "The instances that are lent, and to whom", "",
        "Leases"},
-      {"take_lease", post, "/v1/leases", kOperator, "Lends an instance; who asks again gets the same",
-       "LeaseWanted", "Lease"},
+      {"take_lease", post, "/v1/leases", kOperator,
+       "Lends an instance; who asks again gets the same", "LeaseWanted", "Lease"},
       {"return_lease", delete_, "/v1/leases", kOperator,
        "Takes back what is lent to an owner; nothing is no error", "", "Leases", 200,
        {{.name = "owner", .about = "whose leases", .required = true}}}};

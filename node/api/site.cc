@@ -1,7 +1,5 @@
 #include "api/site.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <charconv>
 #include <ctime>
@@ -11,7 +9,6 @@
 #include "api/exchanges.h"
 #include "api/openapi.h"
 #include "api/page.h"
-#include "api/state_changes.h"
 #include "base/check.h"
 #include "device/node_forms.h"
 #include "forms/serving_forms.h"
@@ -33,22 +30,6 @@ std::int64_t unix_ms() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-}
-
-std::string gzipped(std::string_view text) {
-  z_stream stream{};
-  constexpr int kGzip = 15 + 16;
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    return {};
-  std::string out(deflateBound(&stream, static_cast<uLong>(text.size())), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const bool done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-  out.resize(done ? stream.total_out : 0);
-  deflateEnd(&stream);
-  return out;
 }
 
 // "gzip" among the words of Accept-Encoding, and not with q=0.
@@ -150,7 +131,7 @@ ApiSite::ApiSite(serve::Loop& loop, Backend& backend, const ServerOptions& optio
       options_(options),
       postbox_(std::make_shared<Postbox>(loop)),
       rate_limit_(options.limits.calls_per_second, options.limits.burst),
-      boot_(std::to_string(unix_ms())),
+      shown_(std::to_string(unix_ms())),
       pace_(loop, [this](std::int64_t) { broadcast(); }),
       late_(loop, [this](std::int64_t due) { look_for_late(due); }) {
   door_limits.connections = options.limits.connections;
@@ -368,38 +349,23 @@ serve::Reply ApiSite::json(std::string text, const Asking& asking, std::string h
   return reply;
 }
 
-const ApiSite::Shown& ApiSite::shown() {
-  auto now = backend_.snapshot();
-  if (shown_.of != nullptr && shown_.of->version == now->version &&
-      shown_.of->time_ms == now->time_ms)
-    return shown_;
-  shown_ = {.of = std::move(now), .json = {}, .gzip = {}, .etag = {}, .id = {}};
-  shown_.json = control::is_large(*shown_.of)
-                    ? control::snapshot_json(control::brief_of(*shown_.of))
-                    : control::snapshot_json(*shown_.of);
-  shown_.id = boot_ + "-" + std::to_string(shown_.of->version);
-  shown_.etag = "\"" + shown_.id + "\"";
-  return shown_;
-}
-
 serve::Reply ApiSite::state(const Asking& asking) {
   if (text_of(asking.query, "whole") == "true")
     return json(control::snapshot_json(*backend_.snapshot()), asking);
-  shown();
+  const ShownState::Shown& now = shown_.show(backend_.snapshot());
   serve::Reply reply{.headers =
                          "X-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n"
                          "Vary: Accept-Encoding\r\nETag: " +
-                         shown_.etag + "\r\n"};
-  if (asking.if_none_match == "*" || asking.if_none_match.find(shown_.etag) != std::string::npos) {
+                         now.etag + "\r\n"};
+  if (asking.if_none_match == "*" || asking.if_none_match.find(now.etag) != std::string::npos) {
     reply.status = 304;
     return reply;
   }
-  if (asking.gzip && shown_.json.size() >= kWorthGzip) {
-    if (shown_.gzip.empty()) shown_.gzip = gzipped(shown_.json);
+  if (asking.gzip && now.json.size() >= kWorthGzip) {
     reply.headers += "Content-Encoding: gzip\r\n";
-    reply.text = shown_.gzip;
+    reply.text = shown_.gzip();
   } else {
-    reply.text = shown_.json;
+    reply.text = now.json;
   }
   return reply;
 }
@@ -561,40 +527,17 @@ void ApiSite::news() {
 
 void ApiSite::broadcast() {
   sent_ns_ = serve::Loop::now_ns();
-  const Shown& now = shown();
+  const ShownState::Shown& now = shown_.show(backend_.snapshot());
   const std::string event = event_text("state", now.id, now.json);
-  const std::string before = told_id_, changes = changes_to(now);
+  const auto wants = [](const EventStream* stream) { return stream->wants_changes(); };
+  const std::string before = shown_.told_id();
+  const std::string changes = shown_.changes(std::ranges::any_of(streams_, wants));
   const std::set<EventStream*> all = streams_;  // one may end while it is served
   for (EventStream* stream : all) {
     if (!streams_.contains(stream)) continue;
     const bool knows = !changes.empty() && stream->wants_changes() && stream->knows(before);
     stream->offer(now.id, knows ? changes : event);
   }
-}
-
-// A stream that wants changes has been told this state; unless others were told one before.
-void ApiSite::begin_changes(const Shown& now) {
-  if (told_) return;
-  if (auto parsed = parse_document("state.json", now.json)) told_ = *std::move(parsed);
-  told_id_ = now.id;
-}
-
-// The event that leads from the state that streams were told last to this one; empty: none does, or
-// it is not worth it. From now on this one is the last.
-std::string ApiSite::changes_to(const Shown& now) {
-  if (told_ && told_id_ == now.id) return {};
-  const auto wants = [](const EventStream* stream) { return stream->wants_changes(); };
-  std::optional<Document> next;
-  if (std::ranges::any_of(streams_, wants))
-    if (auto parsed = parse_document("state.json", now.json)) next = *std::move(parsed);
-  std::string event;
-  if (told_ && next)
-    if (const auto patch = changes_between(told_->root, next->root);
-        patch && patch->size() < now.json.size() / 2)
-      event = event_text("changes", now.id, *patch);
-  told_ = std::move(next);
-  told_id_ = now.id;
-  return event;
 }
 
 void ApiSite::look_for_late(std::int64_t due_ns) {

@@ -16,6 +16,7 @@
 #include "api/access.h"
 #include "api/backend.h"
 #include "api/operations.h"
+#include "api/shown_state.h"
 #include "api/documents.h"
 #include "api/metrics.h"
 #include "api/server.h"
@@ -82,15 +83,6 @@ class ApiSite final : public serve::Site {
   friend class CallExchange;
   friend class EventStream;
 
-  // The state as text, made once a look; `id` is that of its version.
-  struct Shown {
-    std::shared_ptr<const control::Snapshot> of;
-    std::string json, gzip, etag, id;
-  };
-  const Shown& shown();
-  void begin_changes(const Shown& now);
-  std::string changes_to(const Shown& now);
-
   std::shared_ptr<serve::Exchange> refuse(const Asking& asking, int status, const ApiError& error);
   std::shared_ptr<serve::Exchange> page(const Asking& asking);
   std::shared_ptr<serve::Exchange> admit(const serve::HttpHead& head, Asking asking);
@@ -123,10 +115,7 @@ class ApiSite final : public serve::Site {
   RateLimit rate_limit_;
   RateLimit refusals_{1, 20};  // that are kept as events
   std::uint64_t unkept_ = 0;
-  std::string boot_;  // tells versions of this run from those of others
-  Shown shown_ = {};
-  std::string told_id_ = {};           // of the state that streams were told last
-  std::optional<Document> told_ = {};  // that state, while a stream wants changes
+  ShownState shown_;
   std::string openapi_ = {};
   ServerCounts seen_ = {};
   std::size_t bodies_ = 0;  // bytes of bodies that are read or waited for

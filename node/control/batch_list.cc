@@ -11,7 +11,8 @@ constexpr Range kListCounts{.high = 1e9};
 
 void describe_info(Form& f, BatchInfo& b) {
   f.whole("number", b.number, kListNumbers, "of the batch");
-  f.word("state", b.state, {"waiting", "running", "paused", "cancelling", "done", "failed", "cancelled"},
+  f.word("state", b.state,
+         {"waiting", "running", "paused", "cancelling", "done", "failed", "cancelled"},
          "how far it is");
   f.note("user", b.user, "who handed it in");
   f.whole("received_ms", b.received_ms, kListTimes, "since 1970");

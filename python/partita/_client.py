@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from partita._library import PartitaError
 from partita._reading import Input
-from partita.agent_documents import AgentChange, AgentState, Lease, Leases, Operations
+from partita.agent_documents import AgentChange, AgentState, Lease, Operations
 
 MOST_ANSWER = 256 << 20  # bytes, of an answer and of a line of the stream
 SILENCE_S = 45.0         # the stream says something every 15 s
@@ -128,16 +128,7 @@ class Client(Operations):
                   "exact": exact or None, "ttl_s": ttl_s, "while_pid": while_pid,
                   "from": take_over or None}
         body = {key: value for key, value in wanted.items() if value is not None}
-        return cast(Lease, json.loads(self._call("POST", "/v1/leases", json.dumps(body).encode())))
-
-    def return_lease(self, owner: str) -> Leases:
-        """Gives back what `owner` and its parts hold; nothing is no error. ApiError 409: in use."""
-        return cast(Leases, json.loads(self._call(
-            "DELETE", "/v1/leases?" + urllib.parse.urlencode({"owner": owner}))))
-
-    def leases(self) -> Leases:
-        """What is lent, and to whom."""
-        return cast(Leases, self._json("GET", "/v1/leases"))
+        return cast(Lease, json.loads(self._send("POST", "/v1/leases", body)))
 
     # ---- changes ----
 

@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "base/table.h"
-#include "heat/floorplan/infrared.h"
 #include "decide/input.h"
 #include "flags.h"
-#include "heat/thermal_flags.h"
-#include "lab_commands.h"
+#include "heat/floorplan/infrared.h"
 #include "heat/floorplan/simulate.h"
 #include "heat/flp.h"
 #include "heat/raster/heat_map.h"
+#include "heat/thermal_flags.h"
+#include "lab_commands.h"
 
 namespace partita::cli {
 namespace {
@@ -168,7 +168,8 @@ Result<Exit> run_simulate_infrared(Context& context, SimulateFlags flags) {
   flags.set_up.etched = !flags.clean;
   const floorplan::ExampleChip chip = floorplan::example_chip(flags.layout);
   const floorplan::Session session = floorplan::simulated_session(chip, flags.set_up);
-  if (auto saved = floorplan::save_session(context.files, flags.directory, session, chip.plan); !saved)
+  if (auto saved = floorplan::save_session(context.files, flags.directory, session, chip.plan);
+      !saved)
     return failed(saved.error());
   say(context, fmt::format("{0}/session.json: {1} pictures of {2} x {3} pixels and {4} for "
                            "calibration; {0}/truth.flp: the blocks\n",

@@ -279,7 +279,11 @@ Command add_kernels_simulate(CLI::App& kernels) {
   within(flag(*command, "--tolerance", flags->tolerance), 0, 10)->default_str("0.05");
   for (const decide::KernelParameter& one : decide::kernel_parameters()) {
     double& value = flags->options.*one.value;
-    within(command->add_option(std::string("--") + one.name, value, one.meaning), 0, one.most)
+    CLI::Option* option =
+        one.name == std::string_view("spread")  // of task times elsewhere
+            ? flag(*command, "--kernel-spread", value)
+            : command->add_option(std::string("--") + one.name, value, one.meaning);
+    within(option, 0, one.most)
         ->type_name(one.unit)
         ->default_str(fmt::format("{:g}", value));
   }

@@ -55,7 +55,7 @@ Command add_agent(CLI::App& app) {
   add_seed(*command, flags->weeks.seed);
   add_output(*command, flags->live.output, {"text", "json", "svg"});
   command->footer(
-      "partita agent --config /etc/partita/agent.yaml\n"
+      "partita agent --settings /etc/partita/agent.yaml\n"
       "partita agent --once --services services.yaml --profiles profiles.csv\n"
       "partita agent --simulate 7 --services services.yaml --profiles profiles.csv\n"
       "partita agent --simulate 7 --services s.yaml --profiles p.csv --pace 60 --listen "

@@ -107,7 +107,9 @@ Command add_batch_schedule(CLI::App& batch) {
   flag(*command, "--scheduler", flags->scheduler)->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
   add_time_flag(*command, flags->search);
-  within(flag(*command, "--spread", flags->spread), 0, sim::kMaxSpread)
+  within(flag(*command, "--spread", flags->spread,
+              "Of several schedules the one that ends first on average is chosen"),
+         0, sim::kMaxSpread)
       ->excludes(command->get_option("--time"));
   flag(*command, "--strict", flags->require);
   flag(*command, "--explain", flags->explain);

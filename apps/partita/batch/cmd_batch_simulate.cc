@@ -38,9 +38,8 @@ Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flag
   return finish(context, flags.output, content);
 }
 
-CLI::Option* add_spread(CLI::App& command, const char* name, double& value, const char* help) {
-  return within(command.add_option(name, value, help), 0, sim::kMaxSpread)
-      ->type_name("SHARE")
+CLI::Option* add_spread(CLI::App& command, const char* name, double& value) {
+  return within(flag(command, name, value), 0, sim::kMaxSpread)
       ->default_str(fmt::format("{}", value));
 }
 
@@ -51,10 +50,8 @@ Command add_batch_simulate(CLI::App& batch) {
       "simulate", "Run a schedule many times with task times that differ from the planned ones");
   auto flags = std::make_shared<BatchSimulateFlags>();
   add_schedule_flags(*command, flags->schedule);
-  add_spread(*command, "--spread", flags->options.spread,
-             "Standard deviation of a task's time, as a share of its planned time");
-  add_spread(*command, "--reconfiguration-spread", flags->options.reconfiguration_spread,
-             "The same for the time of creates and destroys");
+  add_spread(*command, "--spread", flags->options.spread);
+  add_spread(*command, "--reconfiguration-spread", flags->options.reconfiguration_spread);
   within(flag(*command, "--runs", flags->options.runs), 1, sim::kMaxRuns)
       ->default_str(fmt::format("{}", flags->options.runs));
   add_seed(*command, flags->options.seed);

@@ -74,7 +74,8 @@ Command add_power_table(CLI::App& power) {
   flag(*command, "--topology", flags->kernels.gpu)->default_str(flags->kernels.gpu);
   flag(*command, "--clocks", flags->clocks);
   within(flag(*command, "--memory-share", flags->model.memory_share), 0, 1)->default_str("0.2");
-  add_watts(*command, "--idle", flags->idle, "The board at rest");
+  within(flag(*command, "--board-idle", flags->idle), 0, 5'000)
+      ->default_str(fmt::format("{:g}", flags->idle));
   add_watts(*command, "--unit-idle", flags->unit_idle,
             "A unit that is clocked and has no work, highest clock");
   add_watts(*command, "--unit-busy", flags->unit_busy, "What a busy unit takes more");

@@ -57,7 +57,7 @@ Result<decide::PowerComparison> comparison_of(const PowerSimulateFlags& flags) {
   how.control.guard = flags.guard;
   how.control.rescue = flags.guard > 0;
   how.control.hysteresis = flags.hysteresis;
-  how.run.even = flags.arrivals == "even";
+  how.run.even = flags.arrivals == "uniform";
   how.run.seed = flags.seed;
   how.run.delay = *delay;
   how.run.cost = {Joules{flags.clock_cost}, Joules{flags.unit_cost}};
@@ -250,8 +250,9 @@ void add_trace_flags(CLI::App& command, PowerSimulateFlags& flags) {
   flag(command, "--trace", flags.trace);
   flag(command, "--bin", flags.bin)->default_str(flags.bin);
   flag(command, "--duration", flags.duration)->default_str(flags.duration);
-  one_of(flag(command, "--arrivals", flags.arrivals), {"poisson", "even"})
-      ->default_str(flags.arrivals);
+  one_of(flag(command, "--arrivals", flags.arrivals), {"poisson", "uniform"})
+      ->default_str(flags.arrivals)
+      ->transform([](const std::string& word) { return word == "even" ? "uniform" : word; });
   flag(command, "--alone", flags.alone);
   flag(command, "--at-most", flags.at_most);
   add_seed(command, flags.seed);

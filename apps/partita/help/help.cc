@@ -10,9 +10,10 @@
 namespace partita::cli {
 namespace {
 
-Result<Exit> run_help(Context& context, const CLI::App& root,
+Result<Exit> run_help(Context& context, const CLI::App& root, bool whole,
                       const std::vector<std::string>& path) {
-  if (const Elsewhere* other = elsewhere_of(joined(path, " "))) return become(context, *other);
+  const Elsewhere* other = whole ? elsewhere_of(joined(path, " ")) : nullptr;
+  if (other != nullptr) return become(context, *other);
   const CLI::App* command = &root;
   for (const std::string& name : path) {
     std::vector<std::string> names;
@@ -33,13 +34,15 @@ Result<Exit> run_help(Context& context, const CLI::App& root,
 
 }  // namespace
 
-Command add_help(CLI::App& app) {
+Command add_help(CLI::App& app, const Program& program) {
   CLI::App* command = app.add_subcommand("help", "Explain a command");
   auto path = std::make_shared<std::vector<std::string>>();
   command->add_option("COMMAND", *path, "The command, with its subcommand where there is one")
       ->type_name("COMMAND");
   command->footer("partita help plan");
-  return {command, [&app, path](Context& context) { return run_help(context, app, *path); }};
+  return {command, [&app, whole = program.whole, path](Context& context) {
+            return run_help(context, app, whole, *path);
+          }};
 }
 
 }  // namespace partita::cli

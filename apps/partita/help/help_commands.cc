@@ -15,16 +15,17 @@ CommandDocs docs_of(const CLI::App& app, const Program& program) {
 
 Command add_docs(CLI::App& app, const Program& program) {
   CLI::App* command =
-      app.add_subcommand("docs", "Print the commands, their flags and documents as JSON")->group("");
+      app.add_subcommand("docs", "Print the commands, their flags and documents as JSON")
+          ->group("");
   return {command, [&app, &program](Context& context) -> Result<Exit> {
-            auto written = deliver(context, {.file = {}, .format = "json"},
-                                   docs_json(docs_of(app, program)));
+            auto written =
+                deliver(context, {.file = {}, .format = "json"}, docs_json(docs_of(app, program)));
             return written ? Result<Exit>(Exit::done) : failed(written.error());
           }};
 }
 
 std::vector<Command> add_help_commands(CLI::App& app, const Program& program) {
-  std::vector<Command> all = {add_schema(app, program), add_help(app)};
+  std::vector<Command> all = {add_schema(app, program), add_help(app, program)};
   if (program.whole) {
     all.push_back(add_completion(app, program));
     all.push_back(add_man(app, program));

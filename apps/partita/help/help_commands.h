@@ -7,7 +7,7 @@
 
 namespace partita::cli {
 
-Command add_help(CLI::App& app);
+Command add_help(CLI::App& app, const Program& program);
 Command add_schema(CLI::App& app, const Program& program);
 Command add_docs(CLI::App& app, const Program& program);
 Command add_completion(CLI::App& app, const Program& program);

@@ -85,6 +85,15 @@ constexpr std::string_view kResults =
     "messages and progress go to standard error. Where a file is asked for, \\- is standard input "
     "or output.\n";
 
+// What it takes, but for what all take.
+std::string options_roff(const CommandDoc& command) {
+  std::string options;
+  for (const FlagDoc& flag : command.positionals) options += flag_roff(flag);
+  for (const FlagDoc& flag : command.flags)
+    if (!flag.everywhere && flag.names.back() != "--help") options += flag_roff(flag);
+  return options.empty() ? options : ".SH OPTIONS\n" + options;
+}
+
 std::string man_page(const CommandDoc& root) {
   std::string text = title("PARTITA");
   text += fmt::format(".SH NAME\npartita \\- spatial GPU partitioning\n.SH SYNOPSIS\n.B {}\n",
@@ -96,7 +105,7 @@ std::string man_page(const CommandDoc& root) {
   for (const CommandDoc* command : flatten(root)) {
     if (command != &root) text += command_roff(*command);
   }
-  return text + ending(root);
+  return text + options_roff(root) + ending(root);
 }
 
 std::string page_name(const CommandDoc& command) { return joined(command.path, "-"); }
@@ -114,12 +123,7 @@ std::string command_page(const CommandDoc& command, const CommandDoc& root) {
   text += fmt::format(".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n.SH DESCRIPTION\n{}.\n.PP\n{}",
                       roff(page_name(command)), roff(command.summary), roff(usage(command)),
                       roff(command.summary), kResults);
-  text += commands_roff(command);
-  std::string options;
-  for (const FlagDoc& flag : command.positionals) options += flag_roff(flag);
-  for (const FlagDoc& flag : command.flags)
-    if (!flag.everywhere && flag.names.back() != "--help") options += flag_roff(flag);
-  if (!options.empty()) text += ".SH OPTIONS\n" + options;
+  text += commands_roff(command) + options_roff(command);
   if (!command.examples.empty()) {
     text += ".SH EXAMPLES\n.nf\n";
     for (const std::string& example : command.examples) text += "    " + roff(example) + "\n";

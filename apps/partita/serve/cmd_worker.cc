@@ -62,7 +62,8 @@ Result<serve::EnginePointer> null_engine_of(const WorkerFlags& flags, const std:
     return {};
   };
   if (auto done = read("--input", flags.inputs, spec.inputs); !done) return failed(done.error());
-  if (auto done = read("--output", flags.outputs, spec.outputs); !done) return failed(done.error());
+  if (auto done = read("--output-tensor", flags.outputs, spec.outputs); !done)
+    return failed(done.error());
   serve::give_text_room(spec, static_cast<std::size_t>(flags.text_bytes));
   if (auto good = serve::check_model("--null", spec); !good) return failed(good.error());
   return serve::null_engine(std::move(spec),
@@ -179,7 +180,7 @@ void add_null_flags(CLI::App& command, WorkerFlags& flags) {
   flags.inputs = {"x:FP32:256"};
   flags.outputs = {"y:FP32:256"};
   flag(command, "--input", flags.inputs)->default_str("x:FP32:256");
-  flag(command, "--output", flags.outputs)->default_str("y:FP32:256");
+  flag(command, "--output-tensor", flags.outputs)->default_str("y:FP32:256");
   within(flag(command, "--batch-us", flags.batch_us), 0, 1e9);
   within(flag(command, "--item-us", flags.item_us), 0, 1e9);
 }
@@ -196,6 +197,7 @@ Command add_worker(CLI::App& app) {
   auto flags = std::make_shared<WorkerFlags>();
   CLI::App* command = app.add_subcommand(
       "worker", "Run one model for the gateway: ONNX Runtime, or another server behind it");
+  command->group("");  // `partita workers` runs it
   flag(*command, "--model", flags->model);
   add_forward_flags(*command, *flags);
   add_null_flags(*command, *flags);

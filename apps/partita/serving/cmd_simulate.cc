@@ -115,7 +115,8 @@ Command add_simulate(CLI::App& app) {
       "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"
       "partita simulate plan.json ... --format svg -o latencies.svg\n"
       "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300\n"
-      "partita simulate plan.json ... --dispatch per-process --lateness 0.3");
+      "partita simulate plan.json ... --dispatch per-process --lateness 0.3\n"
+      "partita simulate schedule.json --tasks tasks.csv --spread 0.1    # as batch simulate");
   return {command, [flags](Context& context) { return run_simulate(context, *flags); }};
 }
 
