@@ -20,8 +20,8 @@ tools/make_python_types.py, and compared with the library by a test."""
 from typing import Any, Literal, NotRequired, TypedDict
 
 '''
-API_HEAD = '''"""The documents and operations of an agent's API, as its OpenAPI document says. Written by
-tools/make_python_types.py, and compared with an agent by a test."""
+API_HEAD = '''"""The documents and operations of an agent's API, as its OpenAPI document says.
+Written by tools/make_python_types.py, and compared with an agent by a test."""
 
 import json
 import urllib.parse

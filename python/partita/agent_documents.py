@@ -1,5 +1,5 @@
-"""The documents and operations of an agent's API, as its OpenAPI document says. Written by
-tools/make_python_types.py, and compared with an agent by a test."""
+"""The documents and operations of an agent's API, as its OpenAPI document says.
+Written by tools/make_python_types.py, and compared with an agent by a test."""
 
 import json
 import urllib.parse

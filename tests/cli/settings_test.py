@@ -184,7 +184,8 @@ class SettingsTest(harness.CliTest):
     def test_every_command_explains_what_all_have(self):
         for path in self.commands:
             said = self.run_with(*path, "--help").stdout
-            for flag in ("--quiet", "--verbose", *([] if has_own_config(path) else ["--config FILE"])):
+            own = [] if has_own_config(path) else ["--config FILE"]
+            for flag in ("--quiet", "--verbose", *own):
                 self.assertIn(f"  {flag}\n", said, path)
             self.assertIn(variable(*path, "option"), said.replace("\n", " "))
 
