@@ -256,7 +256,7 @@ kill $pid; wait $pid
         if "agent" not in self.inside("partita --help").split():
             return  # a build without the agent
         self.inside("""export PARTITA_DRIVER=sim PARTITA_SIM=/tmp/node.yaml
-partita agent --config /etc/partita/agent.yaml >/tmp/agent.log 2>&1 & pid=$!
+partita agent --settings /etc/partita/agent.yaml >/tmp/agent.log 2>&1 & pid=$!
 for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sleep 0.1; done
 [ -S /run/partita/api.sock ]; kill $pid; wait $pid""")
 
