@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <limits>
-
 #include "act/gateway_state.h"
 #include "base/processes.h"
 #include "drivers/sim/shared_machine.h"
@@ -20,10 +18,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::int64_t kApplyMs = 1'000'000, kApplySecond = 1000 * kApplyMs;
-constexpr int kOften = std::numeric_limits<int>::max();
 
 // One A30 that takes no time of its own, so that all time is waited.
-struct ApplyNode final : Clock {
+struct ApplyNode : Clock {
   explicit ApplyNode(std::vector<device::Fault> faults = {}, bool mig = true) {
     const hw::GpuModel& model = **hw::builtin_catalogue().get("A30-24GB");
     machine = drivers::sim::own_machine(Machine({{&model, 1, mig}}, "apply"), *this, 0,
@@ -92,7 +89,7 @@ TEST(Apply, WhatGoesWrongIsTriedAgainEightTimes) {
   EXPECT_EQ(applied->reconciles, 8);
   EXPECT_EQ(applied->driver_calls, 10) << "nine creations and the compute instance";
   EXPECT_EQ(well.retries.size(), 8u);
-  EXPECT_THAT(well.retries.front(), HasSubstr("a fault of the script"));
+  EXPECT_THAT(well.retries.front(), HasSubstr("a fault of the machine's script"));
   EXPECT_EQ(well.now, (50 + 100 + 200 + 400 + 800 + 1600 + 3200 + 6400) * kApplyMs);
   EXPECT_DOUBLE_EQ(applied->took.value, 12.75);
   EXPECT_EQ(well.journal().end.value().outcome, "done");
@@ -100,10 +97,10 @@ TEST(Apply, WhatGoesWrongIsTriedAgainEightTimes) {
   ApplyNode ill(first_calls("create_instance", kMaxReconciles + 1));
   const auto refused = ill.to({plain_at(0)});
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("a fault of the script"));
+  EXPECT_THAT(refused.error().message, HasSubstr("a fault of the machine's script"));
   EXPECT_EQ(ill.now, well.now) << "the last failure is waited for no more";
   EXPECT_EQ(ill.journal().end.value().outcome, "failed");
-  EXPECT_THAT(ill.journal().end.value().reason, HasSubstr("a fault of the script"));
+  EXPECT_THAT(ill.journal().end.value().reason, HasSubstr("a fault of the machine's script"));
   EXPECT_THAT(ill.instances(), IsEmpty());
 }
 
@@ -356,6 +353,7 @@ TEST(ApplyServed, WhatIsNotReadyIsNamedAndWaitedForInVainOnce) {
     node.last_ready = 1;
     node.tell();
     const std::int64_t begun = node.now;
+    node.waits.clear();
     const auto applied = node.to({chat_at(1), chat_at(2)}, {.ready_timeout = {timeout}});
     ASSERT_FALSE(applied);
     const double waited = timeout > 0 ? timeout : kGatewayReadyTimeout.value;

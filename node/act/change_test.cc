@@ -62,6 +62,23 @@ Wanted on_one(std::vector<WantedInstance> instances, const std::string& uuid = "
 }
 const Segment kTen{"chat", 4, 1, 10}, kOther{"other", 2, 1, 10};
 
+ChangeOptions least(double share) {
+  ChangeOptions options;
+  options.min_available = share;
+  return options;
+}
+ChangeOptions decided(const std::string& uuid) {
+  ChangeOptions options;
+  options.gpu_uuids = {uuid};
+  return options;
+}
+ChangeOptions resets(bool allowed, bool possible) {
+  ChangeOptions options;
+  options.allow_reset = allowed;
+  options.can_reset = possible;
+  return options;
+}
+
 std::vector<std::string> steps_of(const Change& change) {
   std::vector<std::string> lines;
   for (const Step& step : change.steps)
@@ -114,7 +131,7 @@ TEST(ChangeByHand, EachKindOfNewSegmentIsSaid) {
   node.add(0, 1, 3, {"going", 1, 1, 5});
   const Wanted wanted = on_one({wanted_1g(0, {"chat", 8, 2, 10}), wanted_1g(1, kOther),
                                 wanted_1g(2, {"fresh", 1, 1, 3}), wanted_1g(3)});
-  const Change change = node.to(wanted, {.min_available = 0}).value();
+  const Change change = node.to(wanted, least(0)).value();
   EXPECT_THAT(
       change.explanation,
       ElementsAre("gpu 0 1g.6gb at 0 keeps its instance; chat restarts with batch 8 x 2 processes",
@@ -144,7 +161,7 @@ TEST(ChangeByHand, WithoutRoomTheLossIsTold) {
   EXPECT_EQ(chat.why_below,
             "gpu 0 4g.24gb at 0 has to stop before its successor can start: no room for it, nor "
             "for a stand-in");
-  EXPECT_EQ(node.to(on_one({wanted_1g(0, kTen)}), {.min_available = 0}).value().affected[0].below,
+  EXPECT_EQ(node.to(on_one({wanted_1g(0, kTen)}), least(0)).value().affected[0].below,
             Seconds{0})
       << "nothing was to stay up";
 }
@@ -156,11 +173,11 @@ TEST(ChangeByHand, TheFloorItselfIsEnough) {
   node.add(0, 2, 2, {"chat", 4, 1, 20});
   const Wanted halves = on_one({wanted_1g(0, kTen), wanted_1g(1, kTen), wanted_1g(2, kTen),
                                 wanted_1g(3, kTen)});
-  const Change half = node.to(halves, {.min_available = 0.5}).value();
+  const Change half = node.to(halves, least(0.5)).value();
   EXPECT_EQ(half.affected[0].least, 0.5);
   EXPECT_EQ(half.affected[0].below, Seconds{0});
   EXPECT_EQ(half.affected[0].why_below, "");
-  const Change more = node.to(halves, {.min_available = 0.51}).value();
+  const Change more = node.to(halves, least(0.51)).value();
   EXPECT_GT(more.affected[0].below, Seconds{0});
   EXPECT_THAT(more.affected[0].why_below, HasSubstr("has to stop before its successor"));
 }
@@ -196,7 +213,9 @@ TEST(ChangeByHand, WhatOthersMadeStaysUnlessItIsInTheWay) {
   node.add(0, 1, 0);
   node.add(0, 1, 1, kTen);
   node.add(0, 2, 2).compute[0].uuid = "MIG-ours";
-  const ChangeOptions keep{.keep_foreign = true, .owned = {"MIG-ours"}};
+  ChangeOptions keep;
+  keep.keep_foreign = true;
+  keep.owned = {"MIG-ours"};
   const Change apart = node.to(on_one({}), keep).value();
   ASSERT_EQ(apart.destroy.size(), 1u);
   EXPECT_EQ(apart.destroy[0].uuid, "MIG-ours");
@@ -211,8 +230,9 @@ TEST(ChangeByHand, WhatOthersMadeStaysUnlessItIsInTheWay) {
   EXPECT_THAT(all.explanation,
               ElementsAre("gpu 0 1g.6gb at 0 is not wanted; Partita did not make it",
                           "gpu 0 2g.12gb at 2 is not wanted; Partita did not make it"));
-  const Change begun =
-      node.to(on_one({}), {.keep_foreign = true, .intended = {{0, "GPU-0", "1g.6gb", 0}}}).value();
+  keep.owned = {};
+  keep.intended = {{0, "GPU-0", "1g.6gb", 0}};
+  const Change begun = node.to(on_one({}), keep).value();
   ASSERT_EQ(begun.destroy.size(), 1u) << "what we were making is ours";
   EXPECT_EQ(begun.destroy[0].place.start, 0);
 }
@@ -314,9 +334,9 @@ TEST(ChangeByHand, AMatchingOfBeforeIsKept) {
   node.add(0, 1, 0, kTen);
   const Wanted any = on_one({wanted_1g(0, kTen)}, "");
   EXPECT_THAT(node.to(any).value().gpu_of, ElementsAre(0));
-  EXPECT_THAT(node.to(any, {.gpu_uuids = {"GPU-1"}}).value().gpu_of, ElementsAre(1));
-  EXPECT_THAT(node.to(any, {.gpu_uuids = {"GPU-7"}}).value().gpu_of, ElementsAre(0));
-  EXPECT_THAT(node.to(on_one({}), {.gpu_uuids = {"GPU-1"}}).value().gpu_of, ElementsAre(0))
+  EXPECT_THAT(node.to(any, decided("GPU-1")).value().gpu_of, ElementsAre(1));
+  EXPECT_THAT(node.to(any, decided("GPU-7")).value().gpu_of, ElementsAre(0));
+  EXPECT_THAT(node.to(on_one({}), decided("GPU-1")).value().gpu_of, ElementsAre(0))
       << "whoever names a GPU means it";
 }
 
@@ -340,7 +360,7 @@ TEST(ChangeByHand, MigModeThatNeedsAReset) {
   device::GpuState& gpu = node.state.gpus[0];
   gpu.mig_enabled = gpu.mig_pending = false;
   const Wanted wanted = on_one({wanted_1g(0)});
-  const ChangeOptions never{.allow_reset = false}, no_hand{}, able{.can_reset = true};
+  const ChangeOptions never = resets(false, false), able = resets(true, true);
   EXPECT_EQ(node.refusal(wanted), "planned");
   EXPECT_THAT(node.refusal(wanted, never),
               HasSubstr("gpu 0: MIG is turned on only by a reset of the GPU"));
@@ -348,10 +368,10 @@ TEST(ChangeByHand, MigModeThatNeedsAReset) {
   EXPECT_EQ(node.refusal(on_one({}), never), "planned") << "nothing is to be turned on";
   gpu.mig_pending = true;
   EXPECT_EQ(node.refusal(wanted, able), "planned");
-  EXPECT_EQ(node.refusal(wanted, no_hand),
+  EXPECT_EQ(node.refusal(wanted),
             "gpu 0: MIG mode is on but not in force: reset the GPU (nvidia-smi --gpu-reset -i 0) "
             "or reboot, then apply again");
-  EXPECT_THAT(node.refusal(wanted, {.allow_reset = false, .can_reset = true}),
+  EXPECT_THAT(node.refusal(wanted, resets(false, true)),
               HasSubstr("not in force"));
   gpu.mig_capable = false;
   EXPECT_EQ(node.refusal(wanted), "gpu 0: NVIDIA A30 cannot be cut into instances");
