@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "act/gateway_state.h"
+#include "act/workers_state.h"
 #include "base/processes.h"
 #include "drivers/sim/shared_machine.h"
 #include "drivers/sim/sim_driver.h"
@@ -84,13 +85,15 @@ std::vector<device::Fault> first_calls(const std::string& method, int count,
 // Each wait is twice the one before, 50 ms at first; the ninth failure is the last.
 TEST(Apply, WhatGoesWrongIsTriedAgainEightTimes) {
   ApplyNode well(first_calls("create_instance", kMaxReconciles));
+  well.now = 7 * kApplySecond;
   const auto applied = well.to({plain_at(0)});
   ASSERT_TRUE(applied) << to_string(applied.error());
   EXPECT_EQ(applied->reconciles, 8);
   EXPECT_EQ(applied->driver_calls, 10) << "nine creations and the compute instance";
   EXPECT_EQ(well.retries.size(), 8u);
   EXPECT_THAT(well.retries.front(), HasSubstr("a fault of the machine's script"));
-  EXPECT_EQ(well.now, (50 + 100 + 200 + 400 + 800 + 1600 + 3200 + 6400) * kApplyMs);
+  const std::int64_t waited = (50 + 100 + 200 + 400 + 800 + 1600 + 3200 + 6400) * kApplyMs;
+  EXPECT_EQ(well.now, 7 * kApplySecond + waited);
   EXPECT_DOUBLE_EQ(applied->took.value, 12.75);
   EXPECT_EQ(well.journal().end.value().outcome, "done");
 
@@ -98,7 +101,7 @@ TEST(Apply, WhatGoesWrongIsTriedAgainEightTimes) {
   const auto refused = ill.to({plain_at(0)});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("a fault of the machine's script"));
-  EXPECT_EQ(ill.now, well.now) << "the last failure is waited for no more";
+  EXPECT_EQ(ill.now, waited) << "the last failure is waited for no more";
   EXPECT_EQ(ill.journal().end.value().outcome, "failed");
   EXPECT_THAT(ill.journal().end.value().reason, HasSubstr("a fault of the machine's script"));
   EXPECT_THAT(ill.instances(), IsEmpty());
@@ -213,6 +216,43 @@ TEST(Apply, ForeignProcessesBlockBeforeAnythingIsTouched) {
   EXPECT_EQ(node.journal().transactions, 1);
 }
 
+// A transaction that was cut short has told a worker to go: it is no stranger where it was.
+TEST(Apply, WhoIsLeavingIsNoStranger) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({plain_at(0)}));
+  const device::Instance there = node.instances().at(0);
+  const device::NodeState state = device::read_node(*node.driver).value();
+  const std::string uuid = state.gpus[0].uuid;
+  node.hold(7, there.gi_id);
+  const auto blockers = [&](const JournalState& journal) {
+    const device::NodeState now = device::read_node(*node.driver).value();
+    return planned_change({now, {}, journal}, {{{"A30-24GB", uuid, {}}}}, {}, {},
+                          hw::builtin_catalogue())
+        .value()
+        .blockers.size();
+  };
+  const auto ran = [&](const std::string& gpu, const WantedInstance& instance) {
+    JournalState journal;
+    BeginRecord begun;
+    begun.transaction = 1;
+    begun.source.gpus = {{"A30-24GB", gpu, {instance}}};
+    journal.last = begun;
+    return journal;
+  };
+  EXPECT_EQ(blockers({}), 1u);
+  EXPECT_EQ(blockers(ran(uuid, chat_at(0))), 0u);
+  EXPECT_EQ(blockers(ran(uuid, plain_at(0))), 1u) << "nothing ran there";
+  EXPECT_EQ(blockers(ran(uuid, chat_at(1))), 1u) << "it ran elsewhere";
+  EXPECT_EQ(blockers(ran("GPU-x", chat_at(0))), 1u);
+  EXPECT_EQ(blockers(ran(uuid, {"2g.12gb", 0, {"chat", 4, 1, 10}})), 1u);
+  JournalState ended = ran(uuid, chat_at(0));
+  ended.end = EndRecord{1, "done", ""};
+  EXPECT_EQ(blockers(ended), 1u) << "it is over";
+  JournalState made = ran(uuid, chat_at(1));
+  made.owned = {there.uuid()};
+  EXPECT_EQ(blockers(made), 0u) << "made in that transaction";
+}
+
 TEST(Apply, AnInterruptionAtOnceChangesNothing) {
   ApplyNode node;
   node.interrupted = [] { return true; };
@@ -315,7 +355,9 @@ struct ServedNode : ApplyNode {
   ServedNode() {
     pid = *processes.start({.argv = {"gateway"}});
     processes_door = &processes;
-    meanwhile = [this] { tell(); };
+    meanwhile = [this] {
+      if (now % kApplySecond == 0) tell();
+    };
   }
   void tell() {
     const Assignment assignment = read_assignment(files, "/s").value();
@@ -327,7 +369,8 @@ struct ServedNode : ApplyNode {
                       .workers = {}};
     for (const AssignedSegment& one : assignment.segments) {
       if (one.start > last_ready) continue;
-      told.services[0].capacity_rps += one.throughput_rps;
+      told.services[0].capacity_rps +=
+          one.throughput_rps > 0 ? one.throughput_rps : 10 * one.processes;
       for (int i = 0; i < one.processes; ++i)
         told.workers.push_back({one.device, i, one.service, 4711 + i, WorkerReadiness::ready, 0});
     }
@@ -404,6 +447,48 @@ TEST(ApplyServed, WhatWouldBeTooLittleIsSaidInNumbers) {
   }
 }
 
+// Where nobody said what a segment carries, its processes count.
+TEST(ApplyServed, UnplannedSegmentsCountByTheirProcesses) {
+  for (const auto& [rate, waits] : {std::pair{20.0, false}, {21.0, true}}) {
+    ServedNode node;
+    node.rate = rate;
+    node.tell();
+    const auto of = [](int start, int processes) {
+      return WantedInstance{"1g.6gb", start, {"chat", 4, processes, 0}};
+    };
+    ASSERT_TRUE(node.to({of(0, 1), of(1, 2), of(2, 3)}));
+    node.last_ready = 1;  // the third one is silent
+    node.tell();
+    const auto applied = node.to({of(1, 2), of(2, 3)}, {.ready_timeout = {5}});
+    ASSERT_EQ(applied.has_value(), !waits) << rate;
+    if (waits) {
+      EXPECT_THAT(to_string(applied.error()), HasSubstr("it would have 20/s"));
+    }
+  }
+}
+
+// A device is free when the supervisor of the workers says so, too.
+TEST(ApplyServed, ASupervisorThatIsBehindIsWaitedFor) {
+  ServedNode node;
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  const Pid pid = *node.processes.start({.argv = {"supervisor"}});
+  const auto followed = [&](long revision) {
+    WorkersState state;
+    state.revision = revision;
+    state.supervisor = {pid, node.processes.identity(pid)};
+    EXPECT_TRUE(node.files.write_atomic("/s/workers.json", workers_json(state)));
+  };
+  followed(0);
+  const auto applied = node.to({}, {.drain_timeout = {2}});
+  ASSERT_FALSE(applied);
+  EXPECT_THAT(to_string(applied.error()),
+              HasSubstr(fmt::format("still held by the supervisor of the workers, process {}, "
+                                    "which has not yet followed assignment",
+                                    pid)));
+  followed(99);
+  EXPECT_TRUE(node.to({}, {.drain_timeout = {2}}));
+}
+
 // Of a gateway that is gone or hangs nothing is expected.
 TEST(ApplyServed, AStaleGatewayHoldsNothingUp) {
   ServedNode node;
@@ -412,8 +497,9 @@ TEST(ApplyServed, AStaleGatewayHoldsNothingUp) {
   node.last_ready = 0;
   node.tell();
   node.meanwhile = [] {};
+  const std::int64_t begun = node.now;
   ASSERT_TRUE(node.to({chat_at(1)}, {.ready_timeout = {20}}));
-  EXPECT_EQ(node.now, kGatewayStaleNs + 20 * kApplyMs) << "the look after it went stale";
+  EXPECT_EQ(node.now - begun, kGatewayStaleNs + 20 * kApplyMs) << "the look after it went stale";
 }
 
 }  // namespace

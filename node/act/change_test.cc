@@ -349,6 +349,7 @@ TEST(ChangeByHand, SoManyGpusAndNoMore) {
     return plan_change(state, {}, empty, hw::builtin_catalogue());
   };
   EXPECT_TRUE(planned(0));
+  EXPECT_NE(planned(kMaxChangeGpus).error().code, ErrorCode::limit);
   EXPECT_EQ(to_string(planned(kMaxChangeGpus + 1).error()), "node: more than 1024 GPUs");
   state.gpus.emplace_back();
   EXPECT_EQ(planned(0).error().code, ErrorCode::limit);
@@ -378,6 +379,46 @@ TEST(ChangeByHand, MigModeThatNeedsAReset) {
   EXPECT_FALSE(needs_reset(gpu, hw::builtin_catalogue()));
 }
 
+// Where nobody said what a segment carries, slices count.
+TEST(ChangeByHand, WithoutRatesSlicesAreTheCapacity) {
+  A30Node node;
+  node.add(0, 1, 0, {"chat", 4, 1, 100});
+  node.add(0, 2, 2, {"chat", 4, 1, 0});
+  const Change change =
+      node.to(on_one({wanted_1g(0, {"chat", 8, 1, 100}), {"2g.12gb", 2, {"chat", 4, 1, 0}}}),
+              least(0.5))
+          .value();
+  ASSERT_EQ(change.affected.size(), 1u);
+  EXPECT_NEAR(change.affected[0].least, 2.0 / 3, 1e-12);
+  EXPECT_EQ(change.affected[0].below, Seconds{0});
+  EXPECT_EQ(change.kept_gpcs, 2);
+}
+
+// A state that people hand in: what it names runs there, what is half made or lost is not wanted.
+TEST(ChangeByHand, AStateIsWantedAsItIsWritten) {
+  A30Node node(4);
+  node.add(0, 1, 0);
+  node.add(0, 1, 1);
+  node.add(0, 1, 2).compute.clear();
+  node.add(0, 1, 3).compute.push_back({1, 1, "MIG-second"});
+  node.state.gpus[1].lost = true;
+  node.state.gpus[2].model = "";
+  device::StateDocument document;
+  document.state = node.state;
+  document.occupants["MIG-0-1"] = {.service = "chat", .batch = 4, .processes = 2};
+  const Wanted wanted = wanted_of(document);
+  EXPECT_EQ(wanted.gpus,
+            (std::vector<WantedGpu>{
+                {"A30-24GB", "GPU-0", {wanted_1g(0), wanted_1g(1, {"chat", 4, 2, 0})}},
+                {"A30-24GB", "GPU-3", {}}}));
+  node.assignment.services = {{.name = "chat", .rate = Rps{3}}};
+  node.assignment.segments = {{"MIG-0-0", "GPU-0", "1g.6gb", 0, "other", 1, 2, 5}};
+  const Wanted now = wanted_of(node.state, node.assignment);
+  EXPECT_EQ(now.gpus[0].instances,
+            (std::vector<WantedInstance>{wanted_1g(0, {"other", 1, 2, 5}), wanted_1g(1)}));
+  EXPECT_EQ(now.services, node.assignment.services);
+}
+
 // Two of a service leave, two come: those of equal profile are said to be one segment that moves.
 TEST(ChangeByHand, MovesPairEqualShapesFirst) {
   A30Node node(2);
@@ -388,9 +429,16 @@ TEST(ChangeByHand, MovesPairEqualShapesFirst) {
       {"A30-24GB", "GPU-1", {wanted_1g(0, kTen), {"2g.12gb", 2, {"chat", 4, 1, 20}}}});
   const Change change = node.to(wanted).value();
   ASSERT_EQ(change.move.size(), 2u);
-  for (const Move& move : change.move)
-    EXPECT_EQ(move.from.place.profile, move.to.place.profile);
+  for (const Move& move : change.move) EXPECT_EQ(move.from.place.profile, move.to.place.profile);
   EXPECT_NE(change.move[0].from.place, change.move[1].from.place);
+  // Of another service's nothing moves, and with one too few one is new.
+  A30Node less(2);
+  less.add(0, 2, 0, {"other", 4, 1, 20});
+  less.add(0, 1, 2, kTen);
+  const Change one = less.to(wanted).value();
+  ASSERT_EQ(one.move.size(), 1u);
+  EXPECT_EQ(one.move[0].from.segment.service, "chat");
+  EXPECT_EQ(one.move[0].to.place.profile, "1g.6gb");
 }
 
 }  // namespace

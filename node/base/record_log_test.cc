@@ -73,13 +73,13 @@ class FailingFiles final : public Files {
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
     const bool failed = fails();
     took_effect = !failed || rng_.below(2) == 0;
-    if (took_effect) EXPECT_TRUE(kept.write_atomic(path, text));
+    EXPECT_TRUE(!took_effect || kept.write_atomic(path, text));
     return failed ? Result<void>(environment_error(path, "cannot write")) : Result<void>();
   }
   Result<void> append(const std::string& path, std::string_view text) override {
     if (!fails()) return kept.append(path, text);
-    if (rng_.below(3) != 0)  // else it was not even opened
-      EXPECT_TRUE(kept.append(path, text.substr(0, rng_.below(text.size() + 1))));
+    const bool opened = rng_.below(3) != 0;
+    EXPECT_TRUE(!opened || kept.append(path, text.substr(0, rng_.below(text.size() + 1))));
     return environment_error(path, "cannot append");
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
