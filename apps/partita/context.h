@@ -64,6 +64,11 @@ struct Output {
 // the default.
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats);
 
+// Whether a document is wanted: as it is, or, for csv, to make rows of.
+inline bool wants_document(const Output& output) {
+  return output.format == "json" || output.format == "csv";
+}
+
 // Adds -o alone; `-` is standard output.
 void add_output_file(CLI::App& command, std::string& file);
 

@@ -1,5 +1,7 @@
 """The command line as its contract says: keys, exit statuses, output, determinism, help."""
 
+import csv
+import io
 import json
 import os
 import pty
@@ -353,6 +355,25 @@ class Output(CliTest):
         self.assertIn(b"\033[", self.on_terminal(NO_COLOR=""))
         self.assertNotRegex(self.on_terminal(NO_COLOR="1").decode(), "\033\\[[0-9;]*m")
         self.assertNotIn("\033", self.ok(*self.plan_args()))
+
+
+class Rows(CliTest):
+    def rows(self, *args):
+        return list(csv.DictReader(io.StringIO(self.ok(*args, "--format", "csv"))))
+
+    def test_result_tables_are_csv_with_the_values_of_the_document(self):
+        inputs = self.plan_args()[1:]
+        said = self.json("compare", *inputs, "--planners", "exact,parvagpu")["planners"]
+        rows = self.rows("compare", *inputs, "--planners", "exact,parvagpu")
+        self.assertEqual([(row["planner"], int(row["gpus"])) for row in rows],
+                         [(one["planner"], one["gpus"]) for one in said])
+        self.assertEqual([float(row["worst_paced.slo_attainment"]) for row in rows],
+                         [one["worst_paced"]["slo_attainment"] for one in said])
+        self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
+        played = ("simulate", "plan.json", *inputs[:4], "--duration", "5")
+        said = self.json(*played)["services"]
+        self.assertEqual([(row["name"], float(row["p99_ms"])) for row in self.rows(*played)],
+                         [(one["name"], one["p99_ms"]) for one in said])
 
 
 class Help(CliTest):

@@ -8,6 +8,7 @@
 #include "flags.h"
 #include "forms/batch_forms.h"
 #include "progress.h"
+#include "show/rows.h"
 
 namespace partita::cli {
 namespace {
@@ -23,7 +24,8 @@ struct BatchCompareFlags {
 Result<std::string> render(Context& context, const BatchCompareFlags& flags,
                            const plan::BatchProblem& problem,
                            const decide::BatchComparison& comparison) {
-  if (flags.output.format == "json") return decide::batch_comparison_json(problem, comparison);
+  if (wants_document(flags.output))
+    return document_as(flags.output, decide::batch_comparison_json(problem, comparison));
   if (flags.output.format == "text") return decide::batch_comparison_text(problem, comparison);
   const Result<hw::Catalogue> catalogue =
       decide::load_catalogue(context.files, flags.gpus.catalogue);
@@ -69,7 +71,7 @@ Command add_batch_compare(CLI::App& batch) {
     return text.empty() ? std::string("give a scheduler") : std::string{};
   });
   add_search_flags(*command, flags->search);
-  add_output(*command, flags->output, {"text", "json", "svg"});
+  add_output(*command, flags->output, {"text", "json", "svg", "csv"});
   command->footer(
       "partita batch compare --tasks data/batches/rodinia-a30.csv --gpu A30\n"
       "partita batch compare --tasks tasks.csv --gpu A100-80GB --schedulers best,fixed:4g+2g+1g");

@@ -9,6 +9,7 @@
 #include "decide/simulate.h"
 #include "flags.h"
 #include "progress.h"
+#include "show/rows.h"
 
 namespace partita::cli {
 namespace {
@@ -31,11 +32,12 @@ Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flag
   const auto timed =
       decide::simulate(problem, *verdict, flags.options, Progress(context).watch().cpu_ms);
   if (!timed) return failed(timed.error());
-  const std::string content =
-      flags.output.format == "json"
-          ? sim::report_json(timed->report, flags.options, timed->events_per_second)
+  const Result<std::string> content =
+      wants_document(flags.output)
+          ? document_as(flags.output, sim::report_json(timed->report, flags.options,
+                                                       timed->events_per_second))
           : sim::report_text(timed->report, flags.options);
-  return finish(context, flags.output, content);
+  return content ? finish(context, flags.output, *content) : failed(content.error());
 }
 
 CLI::Option* add_spread(CLI::App& command, const char* name, double& value) {
@@ -55,7 +57,7 @@ Command add_batch_simulate(CLI::App& batch) {
   within(flag(*command, "--runs", flags->options.runs), 1, sim::kMaxRuns)
       ->default_str(fmt::format("{}", flags->options.runs));
   add_seed(*command, flags->options.seed);
-  add_output(*command, flags->output, {"text", "json"});
+  add_output(*command, flags->output, {"text", "json", "csv"});
   command->footer(
       "partita batch simulate schedule.json --tasks tasks.csv --spread 0.1 --runs 1000");
   return {command, [flags](Context& context) { return run_batch_simulate(context, *flags); }};

@@ -19,6 +19,7 @@
 #include "forms/serving_forms.h"
 #include "plan/traffic.h"
 #include "serve/load/load_judgement.h"
+#include "show/rows.h"
 #include "stop_request.h"
 
 namespace partita::cli {
@@ -262,9 +263,12 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
   if (*predicted) add_prediction(*report, **predicted);
   for (const std::string& doubt : serve::load_doubts(*report))
     complain(context, "warning: " + doubt);
-  const std::string content = flags.output.format == "json" ? serve::load_report_json(*report)
-                                                            : serve::load_report_text(*report);
-  if (auto written = deliver(context, flags.output, content); !written)
+  const auto content =
+      wants_document(flags.output)
+          ? document_as(flags.output, serve::load_report_json(*report))
+          : serve::load_report_text(*report);
+  if (!content) return failed(content.error());
+  if (auto written = deliver(context, flags.output, *content); !written)
     return failed(written.error());
   return held(context, flags, *report);
 }
@@ -309,7 +313,7 @@ Command add_load(CLI::App& app) {
   add_server_scenario(*command, *flags);
   add_seed(*command, flags->seed);
   add_require_share(*command, flags->require);
-  add_output(*command, flags->output, {"text", "json"});
+  add_output(*command, flags->output, {"text", "json", "csv"});
   command->footer(
       "partita load --url http://127.0.0.1:8080 --services services.yaml --require 0.99\n"
       "partita load --url ... --services services.yaml --plan plan.json --profiles profiles.csv\n"

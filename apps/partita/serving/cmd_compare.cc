@@ -7,6 +7,7 @@
 #include "flags.h"
 #include "progress.h"
 #include "serving/inputs.h"
+#include "show/rows.h"
 
 namespace partita::cli {
 namespace {
@@ -33,15 +34,14 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   const auto standings =
       decide::compare(*problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
-  const std::string content = flags.output.format == "json"
-                                  ? decide::comparison_json(*standings, options)
-                                  : decide::comparison_text(*standings, options);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
+  const auto content =
+      wants_document(flags.output)
+          ? document_as(flags.output, decide::comparison_json(*standings, options))
+          : decide::comparison_text(*standings, options);
+  if (!content) return failed(content.error());
   const bool any = std::ranges::any_of(
       *standings, [](const decide::Standing& standing) { return standing.made.plan.has_value(); });
-  return any ? Exit::done : Exit::no;
+  return finish(context, flags.output, *content, any ? Exit::done : Exit::no);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ Command add_compare(CLI::App& app) {
   flag(*command, "--duration", flags->duration)->default_str(flags->duration);
   add_seed(*command, flags->options.seed);
   add_node_budget(*command, flags->options.node_budget);
-  add_output(*command, flags->output, {"text", "json"});
+  add_output(*command, flags->output, {"text", "json", "csv"});
   command->footer(
       "partita compare --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
       "partita compare ... --planners exact@queueing,parvagpu@execution:0.45\n"

@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "progress.h"
 #include "serving/inputs.h"
+#include "show/rows.h"
 
 namespace partita::cli {
 namespace {
@@ -82,13 +83,15 @@ Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
                                 Progress(context).watch().cpu_ms);
   if (!timed) return failed(timed.error());
   timed->report.load = flags.traffic.load;
-  const std::string content =
-      flags.output.format == "json"
-          ? sim::report_json(timed->report, options->seed, timed->events_per_second)
+  const Result<std::string> content =
+      wants_document(flags.output)
+          ? document_as(flags.output, sim::report_json(timed->report, options->seed,
+                                                       timed->events_per_second))
       : flags.output.format == "svg"
           ? decide::report_svg(played->problem, timed->report, *options)
           : decide::report_text(played->problem, timed->report, *options);
-  if (auto written = deliver(context, flags.output, content); !written) {
+  if (!content) return failed(content.error());
+  if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
   return missed(context, timed->report, flags.require);
@@ -110,10 +113,11 @@ Command add_simulate(CLI::App& app) {
   flag(*command, "--no-shed", flags->no_shed);
   add_seed(*command, flags->seed);
   add_require_share(*command, flags->require);
-  add_output(*command, flags->output, {"text", "json", "svg"});
+  add_output(*command, flags->output, {"text", "json", "svg", "csv"});
   command->footer(
       "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"
       "partita simulate plan.json ... --format svg -o latencies.svg\n"
+      "partita simulate plan.json ... --format csv -o services.csv\n"
       "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300\n"
       "partita simulate plan.json ... --dispatch per-process --lateness 0.3\n"
       "partita simulate schedule.json --tasks tasks.csv --spread 0.1    # as batch simulate");

@@ -121,4 +121,8 @@ Result<std::string> document_csv(const std::string& file, std::string_view json,
                                          joined(lists, ", ")));
 }
 
+Result<std::string> document_as(const Output& output, std::string json) {
+  return output.format == "csv" ? document_csv("the result", json) : Result<std::string>(json);
+}
+
 }  // namespace partita::cli

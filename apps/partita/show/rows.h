@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "context.h"
 
 namespace partita::cli {
 
@@ -15,5 +16,8 @@ Result<std::string> document_text(const std::string& file, std::string_view json
 // One list as CSV (RFC 4180); `key` names it, empty: the first one.
 Result<std::string> document_csv(const std::string& file, std::string_view json,
                                  std::string_view key = {});
+
+// What is delivered of a document that a command has made: for csv its first list.
+Result<std::string> document_as(const Output& output, std::string json);
 
 }  // namespace partita::cli
