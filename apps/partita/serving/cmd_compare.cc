@@ -34,10 +34,9 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   const auto standings =
       decide::compare(*problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
-  const auto content =
-      wants_document(flags.output)
-          ? document_as(flags.output, decide::comparison_json(*standings, options))
-          : decide::comparison_text(*standings, options);
+  const auto content = wants_document(flags.output)
+                           ? document_as(flags.output, decide::comparison_json(*standings, options))
+                           : decide::comparison_text(*standings, options);
   if (!content) return failed(content.error());
   const bool any = std::ranges::any_of(
       *standings, [](const decide::Standing& standing) { return standing.made.plan.has_value(); });
