@@ -196,7 +196,7 @@ OrderCase random_order_case(Rng& rng) {
 // Greedy, so not always; each that is lost more is a step back.
 TEST(Order, KeepsFloorsWhereAnyOrderDoesButForAFew) {
   Rng rng(7);
-  int possible = 0, impossible = 0, missed = 0;
+  int possible = 0, impossible = 0, missed = 0, stand_ins = 0;
   for (int round = 0; round < 400; ++round) {
     const OrderCase one = random_order_case(rng);
     if (one.problem.units.size() > 12) continue;
@@ -205,9 +205,13 @@ TEST(Order, KeepsFloorsWhereAnyOrderDoesButForAFew) {
     ++(can ? possible : impossible);
     Walk walk(one.problem);
     bool kept = true;
-    std::map<int, int> seen;
+    std::map<int, int> seen, stood_in;
     const std::vector<Unit> order = one.order();
     for (const Unit& unit : order) {
+      if (unit.temporary) {
+        ++stood_in[unit.id];
+        ++stand_ins;
+      }
       if (unit.kind == Unit::Kind::create) {
         ASSERT_TRUE(walk.layout.fits(unit.slot)) << "round " << round;
       }
@@ -218,8 +222,11 @@ TEST(Order, KeepsFloorsWhereAnyOrderDoesButForAFew) {
     missed += can && !kept ? 1 : 0;
     ASSERT_EQ(seen.size(), one.problem.units.size()) << "each unit is done";
     for (const auto& [id, times] : seen) ASSERT_EQ(times, 1) << id;
+    // It comes and it goes; a stand-in is never stood in for.
+    for (const auto& [id, times] : stood_in) ASSERT_EQ(times, 2) << "round " << round;
   }
   EXPECT_LE(missed, 9);
+  EXPECT_GT(stand_ins, 20);
   EXPECT_GT(possible, 200);
   EXPECT_GT(impossible, 20);
 }

@@ -126,10 +126,6 @@ std::string Core::Impl::admit_model(LiveService& service, const ModelSpec& model
 
 void Core::Impl::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello) {
   if (seats.contains(worker)) return refuse(worker, "it said HELLO twice");
-  if (hello.version != kLinkVersion) {
-    return refuse(worker, fmt::format("it speaks version {} of the link, not {}", hello.version,
-                                      kLinkVersion));
-  }
   const std::shared_ptr<LiveService> service = find(hello.service);
   if (!service)
     return refuse(worker, fmt::format("no service '{}' is assigned here", hello.service));
