@@ -207,7 +207,8 @@ class CoreByHandTest : public testing::Test {
 
 TEST_F(CoreByHandTest, FramesOutOfPlaceAreRefusedInWords) {
   open(patient());
-  EXPECT_EQ(refusal(serve::Run{.batch = 1, .deadline = 0, .slots = {0}}), "it sent what only gateways send");
+  EXPECT_EQ(refusal(serve::Run{.batch = 1, .deadline = 0, .slots = {0}}),
+            "it sent what only gateways send");
   EXPECT_EQ(refusal(Done{.batch = 9, .nanos = 1, .status = {ItemStatus::ok}}),
             "its DONE is of no batch that it has");
   EXPECT_EQ(refusal(Hello{.place = "", .service = "s", .model = one_float()}),
@@ -228,7 +229,8 @@ TEST_F(CoreByHandTest, FramesOutOfPlaceAreRefusedInWords) {
     });
     return why;
   };
-  EXPECT_EQ(greeted({.place = "", .service = "t", .model = one_float()}), "no service 't' is assigned here");
+  EXPECT_EQ(greeted({.place = "", .service = "t", .model = one_float()}),
+            "no service 't' is assigned here");
   ModelSpec other = one_float();
   other.inputs[0].shape = {2};
   EXPECT_EQ(greeted({.place = "", .service = "s", .model = other}),
@@ -239,25 +241,17 @@ TEST_F(CoreByHandTest, FramesOutOfPlaceAreRefusedInWords) {
   ASSERT_TRUE(until([&] { return said_.find("it did not say HELLO first") != said_.npos; }));
 }
 
-ModelSpec talker(int at_once = 2) {
-  return {.kind = ModelKind::openai, .name = "m", .platform = "openai", .max_batch = at_once};
-}
+// Who asked for a stream, and what he has heard of it.
+struct Heard {
+  RequestId id = 0;
+  std::string text, type;
+  int status = 0;
+  bool ended = false;
+};
 
-// Answers of servers of streams come in pieces: to whom they are for, for as long as he is there.
-TEST_F(CoreByHandTest, PiecesGoToTheirRequest) {
-  open(patient());
-  HandWorker worker(*loop_, link_path(directory_), talker());
-  ASSERT_TRUE(until([&] { return worker.region; }));
-  worker.say(Ready{{{1, kInsideMs}}});
-  ASSERT_TRUE(until_ready());
-  struct Heard {
-    RequestId id = 0;
-    std::string text, type;
-    int status = 0;
-    bool ended = false;
-  };
-  std::vector<Heard> heard(3);
-  for (Heard& one : heard) {
+class StreamsByHandTest : public CoreByHandTest {
+ protected:
+  void ask(Heard& one) {
     const auto admitted = core_->admit({.service = "s", .idempotent = true});
     ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
     one.id = *admitted;
@@ -270,6 +264,21 @@ TEST_F(CoreByHandTest, PiecesGoToTheirRequest) {
                                  one.status += piece.http_status;
                                }});
   }
+};
+
+ModelSpec talker(int at_once = 2) {
+  return {.kind = ModelKind::openai, .name = "m", .platform = "openai", .max_batch = at_once};
+}
+
+// Answers of servers of streams come in pieces: to whom they are for, for as long as he is there.
+TEST_F(StreamsByHandTest, PiecesGoToTheirRequest) {
+  open(patient());
+  HandWorker worker(*loop_, link_path(directory_), talker());
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  worker.say(Ready{{{1, kInsideMs}}});
+  ASSERT_TRUE(until_ready());
+  std::vector<Heard> heard(3);
+  for (Heard& one : heard) ask(one);
   ASSERT_TRUE(until([&] { return worker.runs.size() == 2; })) << "so many at once";
   loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
   ASSERT_EQ(worker.runs.size(), 2u);
