@@ -135,6 +135,9 @@ class HandWorker {
   }
   void say(const Frame& frame) { EXPECT_TRUE(connection_.send(encode(frame))); }
   void deaf() { watch_.reset(); }
+  void listen(Loop& loop) {
+    watch_ = loop.watch(connection_.fd(), [this](Readiness) { read(); });
+  }
 
   std::vector<Run> runs;
   bool region = false, drained = false, ended = false;
@@ -325,6 +328,38 @@ TEST_F(StreamsByHandTest, PiecesGoToTheirRequest) {
   ASSERT_TRUE(until([&] { return heard[2].ended && worker.drained; }));
   core_->release(heard[1].id), core_->release(heard[2].id);
   EXPECT_TRUE(core_->idle());
+}
+
+// What a worker does not read for a while waits for it, in order; too much, and it is dropped.
+TEST_F(StreamsByHandTest, ASlowReaderGetsEverythingInOrder) {
+  constexpr int kAtOnce = 1800;
+  for (const int requests : {700, kAtOnce}) {
+    CoreOptions options = patient();
+    options.memory_bytes = std::size_t{3} << 30;  // a page of each slot is used
+    options.queue_limit = kAtOnce;
+    open(options);
+    HandWorker worker(*loop_, link_path(directory_), talker(kAtOnce));
+    ASSERT_TRUE(until([&] { return worker.region; }));
+    worker.say(Ready{{{1, kInsideMs}}});
+    ASSERT_TRUE(until_ready());
+    worker.deaf();
+    std::vector<Heard> heard(static_cast<std::size_t>(requests));
+    for (Heard& one : heard) ask(one);
+    loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
+    const bool dropped = core_->worker_views().empty();
+    EXPECT_EQ(dropped, requests == kAtOnce);
+    if (dropped) {
+      EXPECT_NE(said_.find("it does not read what it is sent"), std::string::npos);
+    } else {
+      worker.listen(*loop_);
+      ASSERT_TRUE(until([&] { return worker.runs.size() == heard.size(); }));
+      loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
+      EXPECT_EQ(worker.runs.size(), heard.size());
+      EXPECT_TRUE(std::ranges::is_sorted(worker.runs, {}, &serve::Run::batch));
+    }
+    for (const Heard& one : heard) core_->release(one.id);
+    core_.reset();
+  }
 }
 
 // With no memory to run them again rows of a worker that hangs are given up, and told so.
