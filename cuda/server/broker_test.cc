@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -13,6 +14,7 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "base/check.h"
@@ -295,19 +297,62 @@ TEST_F(BrokerTest, LimitsOfTime) {
   EXPECT_THAT(idle.client->said, HasSubstr("nothing was asked for too long"));
 }
 
-// Workers are confined: a program cannot be started from one, and neither can a socket be opened.
-TEST_F(BrokerTest, WorkersAreConfined) {
+TEST_F(BrokerTest, WhoAsksIsNotIdleButHasAnEndAllTheSame) {
+  options.worker.idle_limit = milliseconds(400);
+  options.worker.wall_limit = milliseconds(1200);
+  start();
+  Guest busy(address);
+  ASSERT_TRUE(busy.hello().came);
+  const auto begun = SteadyClock::now();
+  while (busy.client->ask(Fence{}).came) std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_THAT(busy.client->said, HasSubstr("the session's time is over"));
+  EXPECT_GE(ms_since(begun), 1000);
+  EXPECT_LT(ms_since(begun), 10'000);
+}
+
+// What a worker is left with: checked in a child that is confined; 0: all as it should be.
+int confined(const SandboxOptions& how, const std::function<int()>& check) {
   const pid_t child = ::fork();
-  if (child == 0) {
-    if (!confine({.confinement = Confinement::strict})) ::_exit(3);
-    if (::socket(AF_INET, SOCK_STREAM, 0) >= 0) ::_exit(4);
-    if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) ::_exit(5);
-    ::execl("/bin/true", "true", static_cast<char*>(nullptr));
-    ::_exit(6);
-  }
+  if (child == 0) ::_exit(confine(how) ? check() : 99);
   int status = 0;
   ::waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) << status;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+int limits_and_rights() {
+  rlimit core{}, open{};
+  // In the strictest even that may not be asked.
+  const bool told =
+      ::getrlimit(RLIMIT_CORE, &core) == 0 && ::getrlimit(RLIMIT_NOFILE, &open) == 0;
+  if (told && (core.rlim_max != 0 || open.rlim_cur != 1024 || open.rlim_max != 1024)) return 3;
+  if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) return 5;
+  if (::prctl(PR_GET_DUMPABLE) != 0) return 6;
+  int deadly = 0;
+  if (::prctl(PR_GET_PDEATHSIG, &deadly) != 0 || deadly != SIGKILL) return 7;
+  return 0;
+}
+
+// Workers are confined: a program cannot be started from one, and neither can a socket be opened.
+TEST_F(BrokerTest, WorkersAreConfined) {
+  const auto socket = [] { return ::socket(AF_INET, SOCK_STREAM, 0) >= 0 ? 4 : 0; };
+  const auto program = [] {
+    ::execl("/bin/true", "true", static_cast<char*>(nullptr));
+    return 8;
+  };
+  for (const Confinement how : {Confinement::none, Confinement::driver, Confinement::strict}) {
+    EXPECT_EQ(confined({.confinement = how}, limits_and_rights), 0);
+    EXPECT_EQ(confined({.confinement = how}, socket), how == Confinement::strict ? 0 : 4);
+    EXPECT_EQ(confined({.confinement = how}, program), how == Confinement::none ? 0 : 256 + SIGSYS);
+  }
+  if (::getuid() != 0) return;
+  const auto nobody = [] {
+    const bool all = ::getuid() == 1234 && ::geteuid() == 1234 && ::getgid() == 4321 &&
+                     ::getegid() == 4321 && ::getgroups(0, nullptr) == 0;
+    return all ? limits_and_rights() : 9;
+  };
+  EXPECT_EQ(confined({.confinement = Confinement::none, .uid = 1234, .gid = 4321}, nobody), 0);
+  const auto same = [] { return ::getgid() == 1234 ? 0 : 10; };
+  EXPECT_EQ(confined({.confinement = Confinement::none, .uid = 1234}, same), 0);
 }
 
 // A part is opened as it is asked for: with so many of its units, and with the client's checks.
