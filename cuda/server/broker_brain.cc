@@ -247,7 +247,6 @@ void BrokerBrain::match(std::vector<Action>& actions) {
     if (seats_[best].state != State::ready) continue;
     actions.push_back(broker::Give{waiting.client, seats_[best].worker});
     seats_[best].state = State::serving;
-    seats_[best].promised = 0;
     waiting.client = 0;
   }
   std::erase_if(queue_, [](const Waiting& waiting) { return waiting.client == 0; });

@@ -5,16 +5,20 @@
 #include <gmock/gmock.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "base/check.h"
+#include "base/processes.h"
 #include "server/test_client.h"
 
 namespace partita::remote::server {
@@ -37,9 +41,14 @@ struct Guest {
     channel = *std::move(connected);
     client = std::make_unique<TestClient>(*channel, seconds(20));
   }
-  TestClient::Answer<Hello> hello(std::string_view shape = {}, std::string_view token = {}) {
-    return client->ask(
-        Hello{.table = protocol_hash(), .token = token, .shape = shape, .program = "guest"});
+  TestClient::Answer<Hello> hello(std::string_view shape = {}, std::string_view token = {},
+                                  std::uint32_t flags = 0) {
+    return client->ask(Hello{.table = protocol_hash(),
+                             .token = token,
+                             .shape = shape,
+                             .program = "guest",
+                             .pid = 4711,
+                             .flags = flags});
   }
   std::unique_ptr<Channel> channel;
   std::unique_ptr<TestClient> client;
@@ -52,10 +61,12 @@ class BrokerTest : public ::testing::Test {
              ("partita-broker-" + std::to_string(::getpid()) + "-" +
               ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder);
-    options.worker.open = [](const Part& part, int,
-                             std::uint32_t) -> Result<std::unique_ptr<DeviceBackend>> {
+    // How it was opened is told by its memory.
+    options.worker.open = [](const Part& part, int units,
+                             std::uint32_t flags) -> Result<std::unique_ptr<DeviceBackend>> {
       if (part.shape == "broken") return environment_error("", "the device is on fire");
-      return std::make_unique<FakeBackend>();
+      return std::make_unique<FakeBackend>(FakeBackend::Options{
+          .memory = (std::uint64_t{64} << 20) + static_cast<std::uint64_t>(units) * 100 + flags});
     };
     options.parts = {{"a", "CPU-1", 1}, {"b", "CPU-2", 2}};
     options.state_file = folder / "server-1.json";
@@ -286,19 +297,180 @@ TEST_F(BrokerTest, LimitsOfTime) {
   EXPECT_THAT(idle.client->said, HasSubstr("nothing was asked for too long"));
 }
 
-// Workers are confined: a program cannot be started from one, and neither can a socket be opened.
-TEST_F(BrokerTest, WorkersAreConfined) {
+TEST_F(BrokerTest, WhoAsksIsNotIdleButHasAnEndAllTheSame) {
+  options.worker.idle_limit = milliseconds(400);
+  options.worker.wall_limit = milliseconds(1200);
+  start();
+  Guest busy(address);
+  ASSERT_TRUE(busy.hello().came);
+  const auto begun = SteadyClock::now();
+  while (busy.client->ask(Fence{}).came) std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_THAT(busy.client->said, HasSubstr("the session's time is over"));
+  EXPECT_GE(ms_since(begun), 1000);
+  EXPECT_LT(ms_since(begun), 10'000);
+}
+
+// What a worker is left with: checked in a child that is confined; 0: all as it should be.
+int confined(const SandboxOptions& how, const std::function<int()>& check) {
   const pid_t child = ::fork();
-  if (child == 0) {
-    if (!confine({.confinement = Confinement::strict})) ::_exit(3);
-    if (::socket(AF_INET, SOCK_STREAM, 0) >= 0) ::_exit(4);
-    if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) ::_exit(5);
-    ::execl("/bin/true", "true", static_cast<char*>(nullptr));
-    ::_exit(6);
-  }
+  if (child == 0) ::_exit(confine(how) ? check() : 99);
   int status = 0;
   ::waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) << status;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+int limits_and_rights() {
+  rlimit core{}, open{};
+  // In the strictest even that may not be asked.
+  const bool told =
+      ::getrlimit(RLIMIT_CORE, &core) == 0 && ::getrlimit(RLIMIT_NOFILE, &open) == 0;
+  if (told && (core.rlim_max != 0 || open.rlim_cur != 1024 || open.rlim_max != 1024)) return 3;
+  if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) return 5;
+  if (::prctl(PR_GET_DUMPABLE) != 0) return 6;
+  int deadly = 0;
+  if (::prctl(PR_GET_PDEATHSIG, &deadly) != 0 || deadly != SIGKILL) return 7;
+  return 0;
+}
+
+// Workers are confined: a program cannot be started from one, and neither can a socket be opened.
+TEST_F(BrokerTest, WorkersAreConfined) {
+  const auto socket = [] { return ::socket(AF_INET, SOCK_STREAM, 0) >= 0 ? 4 : 0; };
+  const auto program = [] {
+    ::execl("/bin/true", "true", static_cast<char*>(nullptr));
+    return 8;
+  };
+  for (const Confinement how : {Confinement::none, Confinement::driver, Confinement::strict}) {
+    EXPECT_EQ(confined({.confinement = how}, limits_and_rights), 0);
+    EXPECT_EQ(confined({.confinement = how}, socket), how == Confinement::strict ? 0 : 4);
+    EXPECT_EQ(confined({.confinement = how}, program), how == Confinement::none ? 0 : 256 + SIGSYS);
+  }
+  if (::getuid() != 0) return;
+  const auto nobody = [] {
+    const bool all = ::getuid() == 1234 && ::geteuid() == 1234 && ::getgid() == 4321 &&
+                     ::getegid() == 4321 && ::getgroups(0, nullptr) == 0;
+    return all ? limits_and_rights() : 9;
+  };
+  EXPECT_EQ(confined({.confinement = Confinement::none, .uid = 1234, .gid = 4321}, nobody), 0);
+  const auto same = [] { return ::getgid() == 1234 ? 0 : 10; };
+  EXPECT_EQ(confined({.confinement = Confinement::none, .uid = 1234}, same), 0);
+}
+
+// A part is opened as it is asked for: with so many of its units, and with the client's checks.
+TEST_F(BrokerTest, PartsAreOpenedAsTheyAreAskedFor) {
+  start();
+  const auto opened = [&](std::string_view shape, std::uint32_t flags) {
+    Guest guest(address);
+    const auto hello = guest.hello(shape, {}, flags);
+    EXPECT_EQ(hello.outcome.status, 0) << guest.client->said;
+    return hello.reply.total_memory - (std::uint64_t{64} << 20);
+  };
+  EXPECT_EQ(opened("CPU-2", 0), 200u);
+  EXPECT_EQ(opened("CPU-2", 3), 203u);
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.sessions.empty(); }));
+  Guest narrow(address);  // takes the smaller part
+  EXPECT_EQ(narrow.hello("CPU-1").reply.total_memory - (std::uint64_t{64} << 20), 100u);
+  EXPECT_EQ(opened("CPU-1", 0), 100u) << "one of the two units of the other";
+}
+
+TEST_F(BrokerTest, TheStateSaysWhoIsThere) {
+  options.backend = "fake";
+  const long begun = static_cast<long>(std::time(nullptr));
+  start();
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.ready == 1 && s.parts == 2; }));
+  Guest guest(address);
+  ASSERT_TRUE(guest.hello("CPU-1").came);
+  guest.client->send(Alloc{{kFakeArena}, 512});
+  guest.client->send(Free{{kFakeArena + 256}});
+  guest.client->ask(Fence{});
+  ASSERT_TRUE(soon([](const ServerState& s) {
+    return s.sessions.size() == 1 && s.sessions[0].refused == 1 && s.sessions[0].memory == 512;
+  }));
+  const ServerState now = state();
+  EXPECT_EQ(now.pid, ::getpid());
+  EXPECT_EQ(now.identity, RealProcesses().identity(::getpid()));
+  EXPECT_EQ(now.address, address);
+  EXPECT_EQ(now.backend, "fake");
+  const SessionEntry& session = now.sessions[0];
+  EXPECT_EQ(session.session, 1u);
+  EXPECT_EQ(session.part, "a");
+  EXPECT_EQ(session.shape, "CPU-1");
+  EXPECT_EQ(session.program, "guest");
+  EXPECT_EQ(session.client_pid, 4711u);
+  EXPECT_NE(session.address, "");
+  EXPECT_NE(session.worker_pid, now.pid);
+  EXPECT_EQ(session.worker_identity, RealProcesses().identity(session.worker_pid));
+  EXPECT_GE(session.begun_s, begun);
+  EXPECT_LE(session.begun_s, begun + 60);
+  guest.channel->shut();
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.sessions.empty(); }));
+  // What it did is not forgotten.
+  ASSERT_TRUE(soon([&](const ServerState&) {
+    const std::string text = files.read(options.metrics_file).value_or("");
+    return text.find("partita_remote_sessions 0\n") != text.npos &&
+           text.find("partita_remote_refused_total 1\n") != text.npos &&
+           text.find("partita_remote_operations_total 3\n") != text.npos;
+  }));
+  const std::string text = files.read(options.metrics_file).value_or("");
+  EXPECT_THAT(text, HasSubstr("partita_remote_sessions_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("partita_remote_memory_bytes 0\n"));
+}
+
+TEST_F(BrokerTest, WhatClientsSayOfThemselvesIsBounded) {
+  start();
+  Guest guest(address);
+  const std::string longest(300, 'x');
+  guest.client->ask(Hello{.table = protocol_hash(), .program = longest});
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.sessions.size() == 1; }));
+  EXPECT_EQ(state().sessions[0].program, std::string(200, 'x'));
+}
+
+// Sessions hear why they end, nobody comes in any more, and who does not end is killed.
+TEST_F(BrokerTest, GoingDownEndsWhatRunsInTime) {
+  options.stop_patience = milliseconds(300);
+  start();
+  Guest running(address), stuck(address), waiting(address);
+  ASSERT_TRUE(running.hello().came);
+  ASSERT_TRUE(stuck.hello().came);
+  waiting.client->ask_later(Hello{.table = protocol_hash()});
+  ASSERT_TRUE(soon([](const ServerState& s) {
+    return s.sessions.size() == 2 && s.waiting == 1 && s.sessions[1].worker_pid > 0;
+  }));
+  const long stopped = state().sessions[1].worker_pid;
+  ::kill(static_cast<pid_t>(stopped), SIGSTOP);
+  const auto begun = SteadyClock::now();
+  ::eventfd_write(stop->get(), 1);
+  while (running.client->ask(Fence{}).came) continue;
+  EXPECT_THAT(running.client->said, HasSubstr("the session ends: it was stopped"));
+  while (waiting.client->answers.empty()) ASSERT_TRUE(waiting.client->read());
+  EXPECT_THAT(waiting.client->said, HasSubstr("the server is going down"));
+  EXPECT_FALSE(Guest(address).channel) << "nobody listens";
+  thread.join();
+  EXPECT_GE(ms_since(begun), 290);
+  EXPECT_LT(ms_since(begun), 10'000);
+  broker.reset();
+  EXPECT_NE(::kill(static_cast<pid_t>(stopped), 0), 0);
+}
+
+// What cannot be begun is said, and nothing of it stays.
+TEST_F(BrokerTest, WhatCannotBeOpenedLeavesNothing) {
+  const auto refusal = [&](const std::string& where) {
+    const auto opened = Broker::open(where, options, files);
+    EXPECT_FALSE(opened);
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was left";
+    return opened ? std::string() : opened.error().message;
+  };
+  const std::string where = "unix:" + (folder / "sock").string();
+  options.begin_beside = []() -> Result<std::shared_ptr<void>> {
+    return environment_error("mps", "no daemon");
+  };
+  EXPECT_EQ(refusal(where), "no daemon");
+  options.begin_beside = {};
+  options.open_maker = []() -> Result<std::unique_ptr<PartMaker>> {
+    return environment_error("mig", "no rights");
+  };
+  EXPECT_EQ(refusal(where), "no rights");
+  options.open_maker = {};
+  EXPECT_NE(refusal("unix:" + (folder / "none/sock").string()), "");
 }
 
 // The server is killed: its workers end with it, and another takes over its address.

@@ -49,6 +49,7 @@ class FakeBackend : public DeviceBackend {
   // Everything that exists: allocations, modules, streams, events, graphs.
   std::size_t objects() const;
   std::uint64_t memory_used() const { return used_; }
+  const std::map<Id, GraphSpec>& graphs() const { return graphs_; }
 
  private:
   struct Watch {

@@ -74,7 +74,7 @@ class FolderImagesTest : public ::testing::Test {
   }
   std::vector<std::string> names() const {
     std::vector<std::string> all;
-    for (const auto& entry : fs::directory_iterator(folder_)) all.push_back(entry.path().filename());
+    for (const auto& one : fs::directory_iterator(folder_)) all.push_back(one.path().filename());
     return all;
   }
   fs::path file_of(const Digest& digest) const { return folder_ / hex_of(digest); }
@@ -84,15 +84,25 @@ class FolderImagesTest : public ::testing::Test {
 TEST_F(FolderImagesTest, OthersFindWhatOnePut) {
   const auto first = open(), second = open();
   const std::string large(3'000'000, 'x');
-  const Digest one = put(*first, "one"), two = put(*second, large);
+  const Digest one = put(*first, "one"), two = put(*second, large), byte = put(*second, "1");
   EXPECT_TRUE(second->has(one) && first->has(two) && open()->has(one));
   const auto found = first->find(two);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->bytes, image_of(large).bytes);
   EXPECT_EQ(found->raw_bytes, large.size());
   EXPECT_EQ(found->compression, 0u);
+  EXPECT_TRUE(first->has(byte)) << "the shortest there is";
   EXPECT_FALSE(first->has(Digest{}));
-  EXPECT_EQ(names().size(), 2u) << "nothing half-written is left";
+  EXPECT_EQ(names().size(), 3u) << "nothing half-written is left";
+  PackedImage packed = image_of("packed");
+  packed.compression = 2;
+  packed.raw_bytes = 77;
+  const Digest digest = digest_of(packed.bytes);
+  first->put(digest, std::make_shared<const PackedImage>(packed));
+  const auto again = second->find(digest);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->compression, 2u);
+  EXPECT_EQ(again->raw_bytes, 77u);
 }
 
 // Whoever wrote into the folder: what is not of its digest is not there.

@@ -186,7 +186,14 @@ TEST_F(LaunchesTest, SharedMemoryFlagsAndParametersAreChecked) {
   EXPECT_EQ(dynamic(8, 227 * 1024), "taken");
   EXPECT_EQ(launch({.kernel = {1}, .shared_bytes = 227 * 1024}), "taken");
   EXPECT_EQ(modules.on(KernelAttributes{{1}}).value()->max_dynamic_shared, 227u * 1024);
-  EXPECT_EQ(modules.on(KernelAttributes{{1}}).value()->max_threads, 1024u);
+  const KernelAttributes::Reply facts = **modules.on(KernelAttributes{{1}});
+  EXPECT_EQ(facts.max_threads, 1024u);
+  EXPECT_EQ(facts.shared_bytes, 0u);
+  EXPECT_EQ(facts.const_bytes, 31u);
+  EXPECT_EQ(facts.local_bytes, 32u);
+  EXPECT_EQ(facts.registers, 33u);
+  EXPECT_EQ(facts.ptx_version, 34u);
+  EXPECT_EQ(facts.binary_version, 35u);
   EXPECT_EQ(dynamic(8, 0), "taken");
   EXPECT_NE(launch({.kernel = {1}, .shared_bytes = 1}), "taken");
   EXPECT_EQ(said(modules.on(KernelSetAttribute{{2}, 8, 0})), "there is no kernel 2");
@@ -260,7 +267,8 @@ TEST_F(LaunchesTest, SetsAndCopiesStayInTheirMemory) {
         CopyDevice{{}, {kFakeArena + to}, {kFakeArena + from}, 64, 32, width, rows}));
   };
   EXPECT_EQ(copy(0, 512, 32, 16), "taken");
-  EXPECT_EQ(copy(0, 512, 32, 17), "copying to 32 bytes at 0x700000000000: no allocation holds them");
+  EXPECT_EQ(copy(0, 512, 32, 17),
+            "copying to 32 bytes at 0x700000000000: no allocation holds them");
   EXPECT_EQ(copy(0, 544, 32, 16),
             "copying from 32 bytes at 0x700000000220: no allocation holds them");
   EXPECT_NE(copy(0, 512, 32, kAll), "taken");
@@ -350,6 +358,37 @@ TEST_F(ResourcesTest, GraphsAreBoundedTogether) {
   EXPECT_EQ(said(graphs.on(GraphExecDestroy{{7}})), "there is no executable graph 7");
   work.poll();
   EXPECT_TRUE(captures.count(2));
+}
+
+// A stream that waits for another of its capture comes after both: after what it did itself, too.
+TEST_F(ResourcesTest, WhoJoinsKeepsWhatHeHadDone) {
+  EXPECT_EQ(said(memory.on(Alloc{{kFakeArena}, 256})), "taken");
+  for (const std::uint64_t handle : {1, 2}) {
+    EXPECT_EQ(said(streams.on(StreamCreate{.stream = {handle}})), "taken");
+    EXPECT_EQ(said(streams.on(EventCreate{.event = {handle}})), "taken");
+  }
+  const auto set = [&](std::uint64_t stream) {
+    return said(memory.on(
+        Set{.stream = {stream}, .to = {kFakeArena}, .element = 1, .count = 16}));
+  };
+  limits.graph_nodes = 10;
+  EXPECT_EQ(said(graphs.on(CaptureBegin{{1}, 0})), "taken");
+  EXPECT_EQ(set(1), "taken");
+  EXPECT_EQ(said(streams.on(EventRecord{{1}, {1}})), "taken");
+  EXPECT_EQ(said(streams.on(StreamWaitEvent{{2}, {1}})), "taken");
+  EXPECT_EQ(set(2), "taken");
+  EXPECT_EQ(said(streams.on(EventRecord{{2}, {2}})), "taken");
+  EXPECT_EQ(set(1), "taken");
+  EXPECT_EQ(said(streams.on(StreamWaitEvent{{1}, {2}})), "taken");
+  EXPECT_EQ(said(streams.on(StreamWaitEvent{{1}, {2}})), "taken");  // again: nothing new
+  EXPECT_EQ(set(1), "taken");
+  EXPECT_EQ(replied<CaptureEnd>(graphs.on(CaptureEnd{{1}, {5}})), "taken");
+  EXPECT_EQ(replied<GraphInstantiate>(graphs.on(GraphInstantiate{{5}, {6}})), "taken");
+  std::vector<std::vector<Id>> after;
+  ASSERT_EQ(fake().graphs().size(), 1u);
+  for (const GraphSpec::Node& node : fake().graphs().begin()->second.nodes)
+    after.push_back(node.after);
+  EXPECT_EQ(after, (std::vector<std::vector<Id>>{{}, {0}, {0}, {2, 1}}));
 }
 
 TEST_F(ResourcesTest, WhatAGraphUsesMustBeThereWhenItRuns) {

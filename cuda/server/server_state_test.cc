@@ -59,14 +59,14 @@ TEST(ServerState, MetricsAddWhatRunsToWhatHasEnded) {
   std::istringstream text(server_metrics(two_sessions(), ended));
   std::vector<std::string> values, types;
   for (std::string line; std::getline(text, line);) {
-    if (!line.starts_with('#')) values.push_back(line.substr(std::string("partita_remote_").size()));
+    if (line.starts_with("partita_remote_")) values.push_back(line.substr(15));
     if (line.starts_with("# TYPE")) types.push_back(line.substr(line.rfind(' ') + 1));
   }
   EXPECT_THAT(values, ElementsAre("sessions 2", "parts 13", "ready_workers 14",
                                   "waiting_clients 15", "memory_bytes 320", "sessions_total 1",
                                   "denied_total 2", "bad_hellos_total 3", "operations_total 1310",
-                                  "launches_total 2312", "refused_total 3314", "bytes_in_total 4316",
-                                  "bytes_out_total 5318"));
+                                  "launches_total 2312", "refused_total 3314",
+                                  "bytes_in_total 4316", "bytes_out_total 5318"));
   EXPECT_THAT(types, ElementsAre("gauge", "gauge", "gauge", "gauge", "gauge", "counter", "counter",
                                  "counter", "counter", "counter", "counter", "counter", "counter"));
 }

@@ -520,6 +520,32 @@ TEST_F(SessionTest, EverythingIsCounted) {
   EXPECT_EQ(seat().session->counts().memory, 0u);
 }
 
+// While a function of the client holds a stream what waits behind it is bounded, and what is more
+// is refused: else the call's end would never be read.
+TEST_F(SessionTest, WhatWaitsForAFunctionOfTheClientIsBounded) {
+  SimOptions net;
+  net.up.room = 64 << 20;
+  start({.mapped = false}, {.staging = 1 << 20, .staging_at_most = 8 << 20, .queued = 20}, net);
+  const std::vector<std::byte> data(12 << 20, std::byte{7});
+  client->send(Alloc{{kFakeArena}, 12 << 20});
+  client->send(StreamCreate{{1}, kNonBlocking});
+  client->send(HostCall{{1}, {5}});
+  EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  client->send(CopyIn{{1}, {kFakeArena}}, data);
+  EXPECT_EQ(client->ask(Ping{}).outcome.sticky, kOutOfMemory);
+  EXPECT_THAT(client->said, HasSubstr("copy_in: too much waits for a function of the client"));
+  client->said.clear();
+  for (int i = 0; i < 30; ++i) {
+    client->send(Set{.stream = {1}, .to = {kFakeArena}, .element = 1, .count = 1});
+    EXPECT_TRUE(client->ask(Ping{}).came);
+  }
+  EXPECT_THAT(client->said, HasSubstr("set: too much waits for a function of the client"));
+  client->send(CallDone{{5}});
+  EXPECT_NE(fence(), 0);
+  EXPECT_EQ(client->ask(Reset{}).outcome, Outcome{});
+  EXPECT_EQ(fence(), 0);
+}
+
 TEST_F(SessionTest, CopiesOutForLaterAreBounded) {
   start({}, {.staging_at_most = 512});
   client->send(Alloc{{kFakeArena}, 1024});

@@ -22,9 +22,9 @@ constexpr std::int64_t kApplyMs = 1'000'000, kApplySecond = 1000 * kApplyMs;
 
 // One A30 that takes no time of its own, so that all time is waited.
 struct ApplyNode : Clock {
-  explicit ApplyNode(std::vector<device::Fault> faults = {}, bool mig = true) {
+  explicit ApplyNode(std::vector<device::Fault> faults = {}, bool mig = true, int gpus = 1) {
     const hw::GpuModel& model = **hw::builtin_catalogue().get("A30-24GB");
-    machine = drivers::sim::own_machine(Machine({{&model, 1, mig}}, "apply"), *this, 0,
+    machine = drivers::sim::own_machine(Machine({{&model, gpus, mig}}, "apply"), *this, 0,
                                         std::move(faults));
     driver = std::make_unique<drivers::sim::SimDriver>(*machine);
   }
@@ -214,6 +214,40 @@ TEST(Apply, ForeignProcessesBlockBeforeAnythingIsTouched) {
                         "pid 7 (worker) on gpu 0 1g.6gb at 0 ({}); nothing was changed",
                         node.instances().at(0).uuid()));
   EXPECT_EQ(node.journal().transactions, 1);
+}
+
+TEST(Apply, AnInterruptionAmidSaysHowToGoOn) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  const auto before = node.segments();
+  node.hold(7, node.instances().at(0).gi_id);
+  node.interrupted = [&] { return node.now >= kApplySecond; };
+  EXPECT_EQ(to_string(node.to({}, {.drain_timeout = {20}}).error()),
+            "interrupted; `partita apply` again goes on, `partita rollback` goes back");
+  EXPECT_EQ(node.now, kApplySecond);
+  EXPECT_EQ(node.segments(), before);
+}
+
+// What ran on a GPU that fell off the bus may come back: it stays assigned.
+TEST(Apply, WhatIsOutOfSightStaysAssigned) {
+  ApplyNode node({}, true, 2);
+  const auto apply_both = [&](std::vector<WantedInstance> first) {
+    const std::vector<device::GpuState> gpus = device::read_node(*node.driver).value().gpus;
+    Wanted wanted{{{"A30-24GB", gpus[0].uuid, std::move(first)}}};
+    if (!gpus[1].lost) wanted.gpus.push_back({"A30-24GB", gpus[1].uuid, {chat_at(3)}});
+    return apply(node.doors(), wanted, {}, [](const ApplyEvent&) {}).has_value();
+  };
+  ASSERT_TRUE(apply_both({chat_at(0)}));
+  ASSERT_EQ(node.segments().size(), 2u);
+  node.use([](Machine& all) { all.lose(1); });
+  ASSERT_TRUE(apply_both({chat_at(1)}));
+  std::vector<int> starts;
+  for (const AssignedSegment& one : node.segments()) starts.push_back(one.start);
+  std::ranges::sort(starts);
+  EXPECT_EQ(starts, (std::vector<int>{1, 3}));
+  node.use([](Machine& all) { all.regain(1); });  // as after a reset: its instances are gone
+  ASSERT_TRUE(apply_both({chat_at(1)}));
+  EXPECT_EQ(node.segments().size(), 2u);
 }
 
 // A transaction that was cut short has told a worker to go: it is no stranger where it was.

@@ -38,6 +38,15 @@ TEST(Assignment, reads_what_people_write_and_sorts_by_device) {
   EXPECT_EQ(assignment->segments[1].device, "MIG-2");
 }
 
+TEST(Assignment, small_rates_are_kept_and_none_is_not_written) {
+  AssignedSegment slow = kFirst;
+  slow.throughput_rps = 0.5;
+  const Assignment before{1, {slow}};
+  EXPECT_EQ(parse_assignment("a.json", assignment_json(before)).value(), before);
+  slow.throughput_rps = 0;
+  EXPECT_EQ(assignment_json({1, {slow}}).find("throughput_rps"), std::string::npos);
+}
+
 TEST(Assignment, refuses_with_the_line) {
   const std::string good =
       R"({"device": "D", "gpu_uuid": "G", "profile": "p", "start": 0, "service": "s", )"

@@ -57,7 +57,8 @@ Change everything() {
 }
 
 TEST(ChangeText, SaysAllThereIs) {
-  EXPECT_EQ(change_text(everything(), true), R"(instances: 1 kept, 2 restarted, 3 moved, 4 created, 5 removed
+  EXPECT_EQ(change_text(everything(), true),
+            R"(instances: 1 kept, 2 restarted, 3 moved, 4 created, 5 removed
   - gpu 0 1g.6gb at 2  (not made by Partita)
   - gpu 0 1g.6gb at 2  chat b4x2
   - gpu 0 1g.6gb at 2

@@ -246,6 +246,20 @@ TEST(ChangeByHand, WhatIsLentIsLeftAlone) {
   EXPECT_THAT(node.to(on_one({wanted_1g(0, kTen)})).value().destroy, testing::SizeIs(1));
 }
 
+// Of equals the GPU is taken that nobody has borrowed from, and the one where somebody is at work.
+TEST(ChangeByHand, OfEqualGpusTheOneThatDisturbsNobodyIsTaken) {
+  A30Node lent(2);
+  lent.add(0, 1, 3).holders = {{0, "slurm:42"}};
+  EXPECT_THAT(lent.to(on_one({wanted_1g(0)}, "")).value().gpu_of, ElementsAre(1));
+  lent.add(0, 1, 0, kTen);  // something of ours runs there
+  EXPECT_THAT(lent.to(on_one({wanted_1g(0, kTen)}, "")).value().gpu_of, ElementsAre(0));
+  A30Node held(2);
+  held.add(0, 1, 0);
+  held.add(1, 1, 0).holders = {{41, "python"}};
+  EXPECT_THAT(held.to(on_one({wanted_1g(0)}, "")).value().gpu_of, ElementsAre(1));
+  EXPECT_THAT(held.to(on_one({wanted_1g(0)}, "")).value().blockers, IsEmpty());
+}
+
 TEST(ChangeByHand, WhatWasCutShortIsCompleted) {
   A30Node node;
   node.add(0, 1, 0).compute.clear();

@@ -289,6 +289,39 @@ TEST(Supervisor, long_runs_are_no_failures) {
   }
 }
 
+// What makes a device ready may have died with the worker: it is asked again before the next.
+TEST(Supervisor, makes_a_device_ready_again_after_an_end) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_EQ(world.prepare_calls, 1);
+  world.processes.crash(1000, 1);
+  world.share = "25";
+  world.run_for(*supervisor, 3 * kWorkersSecond);
+  EXPECT_EQ(world.prepare_calls, 2);
+  EXPECT_EQ(world.processes.running().begin()->second.spec.environment.at("SHARE"), "25");
+}
+
+// Whoever is told to end has the grace to the moment, whenever it begins.
+TEST(Supervisor, kills_when_the_grace_is_over) {
+  World world;
+  world.script = [](const ProcessSpec&) { return SimBehaviour{.heeds_terminate = false}; };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  supervisor->step(0);
+  const std::int64_t told = 70'000'001;
+  world.clock.now = told;
+  supervisor->follow({});
+  while (!world.pids().empty()) {
+    ASSERT_LT(world.clock.now, 20 * kWorkersSecond);
+    const std::int64_t next = supervisor->step(world.clock.now);
+    if (world.pids().empty()) break;
+    world.clock.now = next;
+  }
+  EXPECT_EQ(world.clock.now, told + WorkerPolicy{}.grace_ns);
+}
+
 // Waits double from the first to the longest; what was given up is tried seldom.
 TEST(Supervisor, waits_as_its_policy_says) {
   World world;

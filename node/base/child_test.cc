@@ -38,6 +38,41 @@ TEST_F(ChildTest, TellsTheStatus) {
   EXPECT_EQ(Child::start(shell("kill -9 $$"))->wait(), 128 + SIGKILL);
 }
 
+// Whatever we ignore or block, a program begins as from a shell: each signal ends it.
+TEST_F(ChildTest, BeginsWithSignalsAsTheyAre) {
+  for (const auto& [name, number] :
+       {std::pair{"HUP", SIGHUP}, {"PIPE", SIGPIPE}, {"TERM", SIGTERM}, {"RTMAX", SIGRTMAX}}) {
+    for (const bool blocked : {false, true}) {
+      sigset_t set, before;
+      sigemptyset(&set);
+      sigaddset(&set, number);
+      if (blocked) ::sigprocmask(SIG_BLOCK, &set, &before);
+      const auto handler = blocked ? SIG_ERR : ::signal(number, SIG_IGN);
+      auto child = Child::start(shell(std::string("kill -") + name + " $$; exit 3"));
+      EXPECT_EQ(child->wait(), 128 + number) << name;
+      if (blocked)
+        ::sigprocmask(SIG_SETMASK, &before, nullptr);
+      else
+        ::signal(number, handler);
+    }
+  }
+}
+
+TEST_F(ChildTest, QuietOnesSayOnlyWhatIsWrong) {
+  ChildSpec spec = shell("echo out; echo err >&2");
+  spec.quiet = true;
+  spec.output = "";
+  const int kept = ::dup(STDERR_FILENO);
+  std::ofstream(log()).flush();
+  const int file = ::open(log().c_str(), O_WRONLY);
+  ::dup2(file, STDERR_FILENO);
+  EXPECT_EQ(Child::start(spec)->wait(), 0);
+  ::dup2(kept, STDERR_FILENO);
+  ::close(kept);
+  ::close(file);
+  EXPECT_EQ(printed(), "err\n");
+}
+
 TEST_F(ChildTest, AProgramThatIsNotThereIsRefused) {
   const auto started = Child::start({.argv = {"no-such-program-anywhere"}});
   ASSERT_FALSE(started);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "base/files.h"
@@ -66,6 +67,29 @@ TEST(RealProcesses, tell_of_each_end_once) {
     EXPECT_FALSE(processes.alive(*pid));
     EXPECT_THAT(processes.exited(), IsEmpty());
     EXPECT_TRUE(processes.stop(*pid, StopSignal::kill));
+  }
+}
+
+// Whatever we ignore or block, a program begins in a session of its own, and each signal ends it.
+TEST(RealProcesses, begin_with_signals_as_they_are) {
+  RealProcesses processes;
+  for (const auto& [name, number] : {std::pair{"HUP", SIGHUP}, {"TERM", SIGTERM}}) {
+    for (const bool blocked : {false, true}) {
+      sigset_t set, before;
+      sigemptyset(&set);
+      sigaddset(&set, number);
+      if (blocked) ::sigprocmask(SIG_BLOCK, &set, &before);
+      const auto handler = blocked ? SIG_ERR : ::signal(number, SIG_IGN);
+      const auto pid =
+          processes.start({.argv = {"sh", "-c", std::string("kill -") + name + " $$; exit 3"}});
+      ASSERT_TRUE(pid);
+      EXPECT_EQ(::getsid(static_cast<pid_t>(*pid)), *pid);
+      EXPECT_EQ(status_of(processes, *pid), 128 + number) << name;
+      if (blocked)
+        ::sigprocmask(SIG_SETMASK, &before, nullptr);
+      else
+        ::signal(number, handler);
+    }
   }
 }
 

@@ -442,6 +442,11 @@ TEST_F(CoreTest, EveryChangeIsTold) {
   const auto second = worker(kMs, "e", 0);
   ASSERT_TRUE(until_ready(2));
   EXPECT_TRUE(until([&] { return told > before; }));
+  loop_->run_until(Loop::now_ns() + 5 * kMs);
+  const int then = told;
+  for (int i = 0; i < 3; ++i) core_->serve({service_});
+  loop_->run_until(Loop::now_ns() + 5 * kMs);
+  EXPECT_EQ(told, then + 1) << "once a turn";
 }
 
 TEST_F(CoreTest, TheLastLossesAreKept) {
@@ -594,6 +599,32 @@ TEST_F(CoreTest, AKillersNextRequestsSpareTheLastWorker) {
     expect_twice(*good, 5);
     EXPECT_NE(first->ended, second->ended);
   }
+}
+
+// What its sender had sent before is doubted as well, wherever it waits.
+TEST_F(CoreTest, WhatAKillerHasWaitingSparesTheLastWorker) {
+  service_.slo = Millis{100};
+  service_.segments = {{"d", 1, 1}, {"e", 1, 1}};
+  open({.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4});
+  const auto busy = worker(kMs, "e", 0);
+  busy->dies_of = 666;
+  busy->hold = true;
+  ASSERT_TRUE(until_ready(1));
+  const auto good = ask(5);
+  ASSERT_TRUE(until([&] { return busy->batches == 1; }));
+  const auto first = worker(kMs, "d", 0);
+  first->hold = true;
+  ASSERT_TRUE(until_ready(2));
+  const auto held = ask(666, 1, {.service = "s", .client = "bad", .trusted = false});
+  ASSERT_TRUE(until([&] { return first->batches == 1; }));
+  const auto waits = ask(666, 1, {.service = "s", .client = "bad", .trusted = false});
+  first->vanish();
+  busy->hold = false;
+  busy->let_go();
+  ASSERT_TRUE(until([&] { return good->ended && held->ended && waits->ended; }))
+      << good->ended << held->ended << waits->ended << said_;
+  expect_twice(*good, 5);
+  EXPECT_FALSE(busy->ended) << "the last one went, too";
 }
 
 // A connection that began to be well after its sender did harm is no better than its sender.
@@ -823,6 +854,10 @@ TEST_F(CoreTest, DevicesAreCountedApart) {
   EXPECT_NEAR(metric("nv_inference_compute_infer_duration_us{model=\"s\",version=\"1\"}"),
               3000.0 * (first->batches + second->batches), 1e-3);
   EXPECT_GT(core_->statistics("s").success_ns, 24u * 3 * kMs - 1);
+  EXPECT_LT(core_->statistics("s").success_ns, static_cast<std::uint64_t>(24 * kPatience));
+  EXPECT_GE(core_->service_views().at(0).p50, 3 * kMs * 9 / 10);
+  EXPECT_LT(core_->service_views().at(0).p50, kPatience);
+  EXPECT_GE(core_->service_views().at(0).p99, core_->service_views().at(0).p50);
   EXPECT_GT(core_->statistics("s").last_inference_ms, 1'700'000'000'000u);
   first->leave();
   ASSERT_TRUE(until([&] { return first->drained; }));

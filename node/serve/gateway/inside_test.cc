@@ -135,6 +135,9 @@ class HandWorker {
   }
   void say(const Frame& frame) { EXPECT_TRUE(connection_.send(encode(frame))); }
   void deaf() { watch_.reset(); }
+  void listen(Loop& loop) {
+    watch_ = loop.watch(connection_.fd(), [this](Readiness) { read(); });
+  }
 
   std::vector<Run> runs;
   bool region = false, drained = false, ended = false;
@@ -207,7 +210,8 @@ class CoreByHandTest : public testing::Test {
 
 TEST_F(CoreByHandTest, FramesOutOfPlaceAreRefusedInWords) {
   open(patient());
-  EXPECT_EQ(refusal(serve::Run{.batch = 1, .deadline = 0, .slots = {0}}), "it sent what only gateways send");
+  EXPECT_EQ(refusal(serve::Run{.batch = 1, .deadline = 0, .slots = {0}}),
+            "it sent what only gateways send");
   EXPECT_EQ(refusal(Done{.batch = 9, .nanos = 1, .status = {ItemStatus::ok}}),
             "its DONE is of no batch that it has");
   EXPECT_EQ(refusal(Hello{.place = "", .service = "s", .model = one_float()}),
@@ -228,7 +232,8 @@ TEST_F(CoreByHandTest, FramesOutOfPlaceAreRefusedInWords) {
     });
     return why;
   };
-  EXPECT_EQ(greeted({.place = "", .service = "t", .model = one_float()}), "no service 't' is assigned here");
+  EXPECT_EQ(greeted({.place = "", .service = "t", .model = one_float()}),
+            "no service 't' is assigned here");
   ModelSpec other = one_float();
   other.inputs[0].shape = {2};
   EXPECT_EQ(greeted({.place = "", .service = "s", .model = other}),
@@ -239,25 +244,17 @@ TEST_F(CoreByHandTest, FramesOutOfPlaceAreRefusedInWords) {
   ASSERT_TRUE(until([&] { return said_.find("it did not say HELLO first") != said_.npos; }));
 }
 
-ModelSpec talker(int at_once = 2) {
-  return {.kind = ModelKind::openai, .name = "m", .platform = "openai", .max_batch = at_once};
-}
+// Who asked for a stream, and what he has heard of it.
+struct Heard {
+  RequestId id = 0;
+  std::string text, type;
+  int status = 0;
+  bool ended = false;
+};
 
-// Answers of servers of streams come in pieces: to whom they are for, for as long as he is there.
-TEST_F(CoreByHandTest, PiecesGoToTheirRequest) {
-  open(patient());
-  HandWorker worker(*loop_, link_path(directory_), talker());
-  ASSERT_TRUE(until([&] { return worker.region; }));
-  worker.say(Ready{{{1, kInsideMs}}});
-  ASSERT_TRUE(until_ready());
-  struct Heard {
-    RequestId id = 0;
-    std::string text, type;
-    int status = 0;
-    bool ended = false;
-  };
-  std::vector<Heard> heard(3);
-  for (Heard& one : heard) {
+class StreamsByHandTest : public CoreByHandTest {
+ protected:
+  void ask(Heard& one) {
     const auto admitted = core_->admit({.service = "s", .idempotent = true});
     ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
     one.id = *admitted;
@@ -270,6 +267,21 @@ TEST_F(CoreByHandTest, PiecesGoToTheirRequest) {
                                  one.status += piece.http_status;
                                }});
   }
+};
+
+ModelSpec talker(int at_once = 2) {
+  return {.kind = ModelKind::openai, .name = "m", .platform = "openai", .max_batch = at_once};
+}
+
+// Answers of servers of streams come in pieces: to whom they are for, for as long as he is there.
+TEST_F(StreamsByHandTest, PiecesGoToTheirRequest) {
+  open(patient());
+  HandWorker worker(*loop_, link_path(directory_), talker());
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  worker.say(Ready{{{1, kInsideMs}}});
+  ASSERT_TRUE(until_ready());
+  std::vector<Heard> heard(3);
+  for (Heard& one : heard) ask(one);
   ASSERT_TRUE(until([&] { return worker.runs.size() == 2; })) << "so many at once";
   loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
   ASSERT_EQ(worker.runs.size(), 2u);
@@ -316,6 +328,38 @@ TEST_F(CoreByHandTest, PiecesGoToTheirRequest) {
   ASSERT_TRUE(until([&] { return heard[2].ended && worker.drained; }));
   core_->release(heard[1].id), core_->release(heard[2].id);
   EXPECT_TRUE(core_->idle());
+}
+
+// What a worker does not read for a while waits for it, in order; too much, and it is dropped.
+TEST_F(StreamsByHandTest, ASlowReaderGetsEverythingInOrder) {
+  constexpr int kAtOnce = 1800;
+  for (const int requests : {700, kAtOnce}) {
+    CoreOptions options = patient();
+    options.memory_bytes = std::size_t{3} << 30;  // a page of each slot is used
+    options.queue_limit = kAtOnce;
+    open(options);
+    HandWorker worker(*loop_, link_path(directory_), talker(kAtOnce));
+    ASSERT_TRUE(until([&] { return worker.region; }));
+    worker.say(Ready{{{1, kInsideMs}}});
+    ASSERT_TRUE(until_ready());
+    worker.deaf();
+    std::vector<Heard> heard(static_cast<std::size_t>(requests));
+    for (Heard& one : heard) ask(one);
+    loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
+    const bool dropped = core_->worker_views().empty();
+    EXPECT_EQ(dropped, requests == kAtOnce);
+    if (dropped) {
+      EXPECT_NE(said_.find("it does not read what it is sent"), std::string::npos);
+    } else {
+      worker.listen(*loop_);
+      ASSERT_TRUE(until([&] { return worker.runs.size() == heard.size(); }));
+      loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
+      EXPECT_EQ(worker.runs.size(), heard.size());
+      EXPECT_TRUE(std::ranges::is_sorted(worker.runs, {}, &serve::Run::batch));
+    }
+    for (const Heard& one : heard) core_->release(one.id);
+    core_.reset();
+  }
 }
 
 // With no memory to run them again rows of a worker that hangs are given up, and told so.
