@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-
 namespace partita::control {
 namespace {
 
@@ -13,7 +12,10 @@ constexpr double kExact = 1 - 1e-9;
 // So surprising misses must be, in nats (Chernoff's bound on a Poisson count), before they are more
 // than was allowed for: of three seconds, of which there are many, and of a minute.
 constexpr double kSurpriseOfSeconds = 12, kSurpriseOfMinute = 7;
-constexpr double kSurpriseOfRecovery = 5;
+// So surprising few misses must be in three seconds to be those of after an outage. Where a quarter
+// of a minute has too many, three seconds tell the two apart by this much; more would keep the
+// outage's last moment alive when that is about to leave the quarter.
+constexpr double kSurpriseOfRecovery = 2.5;
 constexpr double kFewestOfNone = 10;  // requests, none of which was in time
 
 // How surprising a count is where `mean` was to be expected.

@@ -114,6 +114,8 @@ TEST(Verdict, SharesInTime) {
   EXPECT_EQ(given.word(), Standing::serves);
   given.requests(100, 100, 100, 95);  // the last of it
   EXPECT_EQ(given.word(), Standing::serves);
+  given.requests(100, 99.1, 96.28, 30);  // the last third of a second of it
+  EXPECT_EQ(given.word(), Standing::serves);
   given.requests(100, 99, 98, 98);  // it goes on
   EXPECT_EQ(given.word(), Standing::degraded);
   given.requests(1, 0.667, 0.98);  // one of three, one of fifty: chance
