@@ -17,6 +17,8 @@ constexpr double kSurpriseOfSeconds = 12, kSurpriseOfMinute = 7;
 // outage's last moment alive when that is about to leave the quarter.
 constexpr double kSurpriseOfRecovery = 2.5;
 constexpr double kFewestOfNone = 10;  // requests, none of which was in time
+// A gateway that has counted for less than that has seen nothing that is good.
+constexpr double kFewestSeconds = actuate::kShortStretch - 0.5;
 
 // How surprising a count is where `mean` was to be expected.
 double surprise(double count, double mean) {
@@ -169,6 +171,9 @@ class Judgement {
     if (load_ == nullptr || !load_->recent)
       return fmt::format("the gateway does not say what becomes of the requests of {}",
                          service_.name);
+    if (load_->recent->seconds < kFewestSeconds)
+      return fmt::format("the gateway has counted the requests of {} for {:.1f} s only",
+                         service_.name, load_->recent->seconds);
     return {};
   }
 
@@ -203,7 +208,7 @@ class Judgement {
   long waits_ = 0;
   int segments_ = 0, ready_ = 0;
   bool throughput_known_ = false;
-  std::string ill_;      // why a GPU that it runs on is out
+  std::string ill_;     // why a GPU that it runs on is out
   double ill_rps_ = 0;  // what it carries there
 };
 

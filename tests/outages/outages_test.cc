@@ -133,9 +133,9 @@ class OutageSeed {
   std::unique_ptr<SimWeeks> weeks_;
   OutageResult result_;
   std::deque<Event> events_;
-  std::vector<std::deque<Truth>> truths_;          // by service, the newest last
+  std::vector<std::deque<Truth>> truths_;  // by service, the newest last
   std::vector<std::int64_t> told_s_;  // when the last bad news of a service came; -1: it is well
-  std::vector<std::int64_t> bad_since_s_;          // by service; -1: it is not bad
+  std::vector<std::int64_t> bad_since_s_;  // by service; -1: it is not bad
   std::int64_t agent_since_s_ = 0, lost_until_s_ = -1, end_s_ = 0, unheard_s_ = 0;
   std::optional<std::int64_t> agent_ends_until_s_;
   std::vector<double> rates_;
@@ -350,14 +350,13 @@ void OutageSeed::look() {
     const bool agent = now != nullptr && second() > agent_since_s_ + static_cast<int>(kWithinS);
     if (agent) check_agent(*now);
     AgentDoors doors = node().doors();
-    const auto status =
-        verdicts_of_node({.files = doors.files,
-                          .processes = *doors.processes,
-                          .state_dir = doors.state_dir,
-                          .now_ns = node().now_ns(),
-                          .wall_ms = node().wall_ms(),
-                          .blind = node().broken(SimOutage::driver) ? "silent" : "",
-                          .before = &before_});
+    const auto status = verdicts_of_node({.files = doors.files,
+                                          .processes = *doors.processes,
+                                          .state_dir = doors.state_dir,
+                                          .now_ns = node().now_ns(),
+                                          .wall_ms = node().wall_ms(),
+                                          .blind = node().broken(SimOutage::driver) ? "silent" : "",
+                                          .before = &before_});
     if (!status) return violation(to_string(status.error()));
     for (std::size_t s = 0; s < status->size(); ++s) check("status", s, (*status)[s]);
   }

@@ -1,5 +1,7 @@
 #include "control/host/servers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -60,8 +62,8 @@ Result<std::vector<plan::Service>> parse_wanted(const std::string& file, const s
 
 void tell_gateway(ServersSeen& servers, const actuate::GatewayState& gateway, std::int64_t now_ns) {
   servers.gateway = true;
-  servers.gateway_age_s =
-      std::max(0.0, static_cast<double>(now_ns) * 1e-9 - gateway.written_s);
+  servers.gateway_age_s = std::max(0.0, static_cast<double>(now_ns) * 1e-9 - gateway.written_s);
+  servers.counted_by = fmt::format("{} {}", gateway.pid, gateway.identity);
   for (const actuate::GatewayService& service : gateway.services)
     if (service.requests) servers.loads.push_back(load_of(service, gateway));
   for (const actuate::GatewayWorker& worker : gateway.workers)
@@ -76,8 +78,7 @@ std::optional<bool> runs(const actuate::SupervisorRecord& supervisor, Processes&
 Result<std::vector<ServiceVerdict>> verdicts_of_node(const NodeFiles& node) {
   NodeFilesBefore none;
   NodeFilesBefore& before = node.before != nullptr ? *node.before : none;
-  const auto memory =
-      read_or_none(node, memory_path(node.state_dir), before.memory, parse_memory);
+  const auto memory = read_or_none(node, memory_path(node.state_dir), before.memory, parse_memory);
   if (!memory) return failed(memory.error());
   const auto assignment = read_or_none(node, actuate::assignment_path(node.state_dir),
                                        before.assignment, actuate::parse_assignment);
@@ -87,8 +88,8 @@ Result<std::vector<ServiceVerdict>> verdicts_of_node(const NodeFiles& node) {
       actuate::read_gateway({node.processes, node.files, node.state_dir}, node.now_ns);
   if (gateway && *gateway) tell_gateway(servers, **gateway, node.now_ns);
   Kept<actuate::WorkersState> fresh;
-  const auto workers = read_or_none(node, actuate::workers_path(node.state_dir), fresh,
-                                    actuate::parse_workers);
+  const auto workers =
+      read_or_none(node, actuate::workers_path(node.state_dir), fresh, actuate::parse_workers);
   if (workers) servers.supervisor = runs(workers->supervisor, node.processes);
   std::vector<plan::Service> services = services_of(*assignment);
   if (!memory->services.empty()) {
