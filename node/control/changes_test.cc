@@ -154,5 +154,28 @@ TEST_F(ChangesTest, EmptiesAGpuThatIsOut) {
   EXPECT_TRUE(changes.under()->emptying);
 }
 
+// A process that nobody ends may hold the GPU for days.
+TEST_F(ChangesTest, TriesSeldomToEmptyAGpuThatDoesNotBecomeEmpty) {
+  world.settings.first_pause_s = 1;
+  make(*changes.bring_about(ground()).apply);
+  end({});
+  changes.bring_about(ground());
+  const std::string used = target->uses("GPU-0") ? "GPU-0" : "GPU-1";
+  target.reset();
+  judged.reset();
+  std::vector<std::int64_t> tried;
+  for (const std::int64_t begun = now; now < begun + 3'600'000; now += 1000) {
+    const ChangeGround bare{now, Mode::automatic, node, target, nullptr, {}, ++numbers};
+    if (!changes.empty({{.uuid = used, .why = "fan"}}, bare).apply) continue;
+    tried.push_back(now);
+    changes.hear({{changes.under()->number, {}, 1}}, bare);  // nothing came of it
+  }
+  ASSERT_GE(tried.size(), 4u);
+  const auto longest = static_cast<std::int64_t>(world.settings.longest_pause_s * 1000);
+  EXPECT_EQ(tried[3] - tried[2], longest);
+  for (std::size_t at = 4; at < tried.size(); ++at)
+    EXPECT_GE(tried[at] - tried[at - 1], 2 * longest);
+}
+
 }  // namespace
 }  // namespace partita::control

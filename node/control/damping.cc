@@ -87,8 +87,10 @@ bool Tries::may(const std::string& kind, const std::string& about, std::int64_t 
 
 void Tries::note(const std::string& kind, const std::string& about, double pause_s,
                  std::int64_t now_ms) {
-  Tried& one = tried_[kind];
-  one.pause_s = one.about == about ? std::min(one.pause_s * 2, kLongestTryPause) : pause_s;
+  const auto [place, first] = tried_.try_emplace(kind);  // what it is about may be nothing
+  Tried& one = place->second;
+  const bool again = !first && one.about == about;
+  one.pause_s = again ? std::min(one.pause_s * 2, kLongestTryPause) : pause_s;
   one.about = about;
   one.until_ms = now_ms + static_cast<std::int64_t>(one.pause_s * 1000);
 }

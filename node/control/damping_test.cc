@@ -51,5 +51,14 @@ TEST(Tries, WaitTwiceAsLongEachTimeForTheSameThing) {
   EXPECT_TRUE(tries.may("gain", "x", 60'000));
 }
 
+TEST(Tries, WaitForWhatIsAboutNothingToo) {
+  Tries tries;
+  tries.note("GPU-0", "", 60, 0);
+  EXPECT_FALSE(tries.may("GPU-0", "", 59'999));
+  EXPECT_TRUE(tries.may("GPU-0", "", 60'000));
+  tries.note("GPU-0", "", 60, 60'000);
+  EXPECT_FALSE(tries.may("GPU-0", "", 179'999));
+}
+
 }  // namespace
 }  // namespace partita::control

@@ -35,10 +35,10 @@ const ServiceForecast* Meters::find(const std::string& service) const {
   return const_cast<Meters*>(this)->find(service);
 }
 
-void Meters::see(const std::vector<ServiceLoad>& loads, std::int64_t local_ms,
+void Meters::see(const ServersSeen& servers, std::int64_t local_ms,
                  const ForecastSettings& settings) {
   minute_ended_ = false;
-  for (const ServiceLoad& load : loads) {
+  for (const ServiceLoad& load : servers.loads) {
     ServiceForecast* known = find(load.service);
     if (known == nullptr) continue;
     Meter& meter = meters_[load.service];
@@ -46,8 +46,10 @@ void Meters::see(const std::vector<ServiceLoad>& loads, std::int64_t local_ms,
     meter.reading.ready_workers = load.ready_workers;
     meter.reading.p99_ms = load.p99_ms;
     meter.reading.seen = true;
-    const bool follows = meter.last && load.arrived >= meter.last->arrived &&
-                         load.in_slo >= meter.last->in_slo && load.shed >= meter.last->shed &&
+    // One that began anew may have counted more by now than the one before it ever did.
+    const bool follows = meter.last && meter.counted_by == servers.counted_by &&
+                         load.arrived >= meter.last->arrived && load.in_slo >= meter.last->in_slo &&
+                         load.shed >= meter.last->shed &&
                          local_ms - meter.last_ms <= kLongestGapMs && local_ms >= meter.last_ms;
     if (!follows) {  // a gateway that has just begun, or a long pause
       meter.bin_ms = local_ms;
@@ -58,6 +60,7 @@ void Meters::see(const std::vector<ServiceLoad>& loads, std::int64_t local_ms,
       meter.shed += static_cast<double>(load.shed - meter.last->shed);
     }
     meter.last = load;
+    meter.counted_by = servers.counted_by;
     meter.last_ms = local_ms;
     if (local_ms - meter.bin_ms >= kMinuteMs) end_minute(meter, *known, local_ms, settings);
   }

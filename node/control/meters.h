@@ -20,9 +20,8 @@ class Meters {
  public:
   // What was learned before, for the services that are wanted now.
   void begin(const std::vector<plan::Service>& services, std::vector<ServiceForecast> known);
-  // Counters as they are now. `local_ms`: local time.
-  void see(const std::vector<ServiceLoad>& loads, std::int64_t local_ms,
-           const ForecastSettings& settings);
+  // Counters of a gateway as they were at `local_ms`, local time.
+  void see(const ServersSeen& servers, std::int64_t local_ms, const ForecastSettings& settings);
 
   void see_nothing() { minute_ended_ = false; }
 
@@ -46,6 +45,7 @@ class Meters {
  private:
   struct Meter {
     std::optional<ServiceLoad> last;
+    std::string counted_by;  // see ServersSeen::counted_by
     std::int64_t last_ms = 0, bin_ms = 0;  // of the last look, since when the minute is counted
     double arrived = 0, in_slo = 0, shed = 0;
     Reading reading;

@@ -35,7 +35,7 @@ void Rates::see(const ServersSeen& servers, std::int64_t now_ms) {
   if (!servers.gateway || servers.gateway_age_s > actuate::kGatewayFreshS)
     return meters_.see_nothing();
   const auto age_ms = static_cast<std::int64_t>(servers.gateway_age_s * 1000);
-  meters_.see(servers.loads, local_ms_ - age_ms, settings_.forecast);
+  meters_.see(servers, local_ms_ - age_ms, settings_.forecast);
 }
 
 Meters::Reading Rates::reading(const std::string& service) const {

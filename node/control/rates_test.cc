@@ -47,6 +47,25 @@ TEST(Rates, NeedFollowsWhatComesOnAGridWithinItsBounds) {
   EXPECT_NEAR(idle.needs({service}).at(0).soon_rps, 25, 25 * 0.05);  // floor_share
 }
 
+// Two restarts in a minute: the second gateway has soon counted more than the first one did.
+TEST(Rates, AnotherGatewayCountsFromNothing) {
+  const plan::Service service = wanted_service("a", 100);
+  Rates rates{Settings()};
+  rates.begin({service});
+  std::int64_t now = count(rates, kMonday, 200, 10);
+  ServersSeen servers{.gateway = true, .loads = {{.service = "a"}}, .counted_by = "first"};
+  const auto counted = [&](std::uint64_t requests, int after_s) {
+    servers.loads[0].arrived = servers.loads[0].in_slo = requests;
+    rates.see(servers, now += 1000 * after_s);
+    return rates.needs({service}).at(0).now_rps.value();
+  };
+  counted(400, 2);
+  servers.counted_by = "second";
+  counted(800, 50);
+  for (std::uint64_t look = 1; look <= 12; ++look)
+    EXPECT_NEAR(counted(800 + 2000 * look, 10), 200, 1e-9) << look;
+}
+
 TEST(Rates, AnAnswerlessGatewayLeavesClocksWithoutRates) {
   const plan::Service service = wanted_service("a", 100);
   Rates rates{Settings()};

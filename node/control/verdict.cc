@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-
 namespace partita::control {
 namespace {
 
@@ -13,8 +12,13 @@ constexpr double kExact = 1 - 1e-9;
 // So surprising misses must be, in nats (Chernoff's bound on a Poisson count), before they are more
 // than was allowed for: of three seconds, of which there are many, and of a minute.
 constexpr double kSurpriseOfSeconds = 12, kSurpriseOfMinute = 7;
-constexpr double kSurpriseOfRecovery = 5;
+// So surprising few misses must be in three seconds to be those of after an outage. Where a quarter
+// of a minute has too many, three seconds tell the two apart by this much; more would keep the
+// outage's last moment alive when that is about to leave the quarter.
+constexpr double kSurpriseOfRecovery = 2.5;
 constexpr double kFewestOfNone = 10;  // requests, none of which was in time
+// A gateway that has counted for less than that has seen nothing that is good.
+constexpr double kFewestSeconds = actuate::kShortStretch - 0.5;
 
 // How surprising a count is where `mean` was to be expected.
 double surprise(double count, double mean) {
@@ -167,6 +171,9 @@ class Judgement {
     if (load_ == nullptr || !load_->recent)
       return fmt::format("the gateway does not say what becomes of the requests of {}",
                          service_.name);
+    if (load_->recent->seconds < kFewestSeconds)
+      return fmt::format("the gateway has counted the requests of {} for {:.1f} s only",
+                         service_.name, load_->recent->seconds);
     return {};
   }
 
@@ -201,7 +208,7 @@ class Judgement {
   long waits_ = 0;
   int segments_ = 0, ready_ = 0;
   bool throughput_known_ = false;
-  std::string ill_;      // why a GPU that it runs on is out
+  std::string ill_;     // why a GPU that it runs on is out
   double ill_rps_ = 0;  // what it carries there
 };
 

@@ -43,6 +43,7 @@ struct ServersSeen {
   std::vector<ServiceLoad> loads = {};
   std::map<std::string, int> ready = {};  // workers that are, by device
   std::optional<bool> supervisor = {};    // of workers: it runs; nothing: there has never been one
+  std::string counted_by = {};  // the gateway's process: another one counts from nothing
   bool operator==(const ServersSeen&) const = default;
 };
 

@@ -100,6 +100,24 @@ TEST(Verdict, WhatNobodyMeasuresIsUnknownAndKeepsItsNumbers) {
   EXPECT_EQ(silent.word(), Standing::unknown);
 }
 
+// One that has just begun anew: what it carries says nothing of what becomes of requests.
+TEST(Verdict, AGatewayThatHasJustBegunKnowsNothingGood) {
+  Given given;
+  const auto counted = [&](double seconds, double in_time) {
+    ServiceLoad& load = given.servers.loads[0];
+    const double due = 100 * seconds;
+    load.recent = load.lately = load.minute = {seconds, due, due, due * in_time};
+    return given.word();
+  };
+  EXPECT_EQ(counted(0, 1), Standing::unknown);
+  EXPECT_EQ(counted(2, 1), Standing::unknown);
+  EXPECT_EQ(counted(2.9, 1), Standing::serves);
+  EXPECT_EQ(counted(1, 0.5), Standing::degraded);  // what is bad is said at once
+  given.servers.ready = {{"d", 1}, {"e", 1}};
+  EXPECT_EQ(counted(1, 1), Standing::unknown);
+  EXPECT_EQ(counted(3, 1), Standing::at_risk);
+}
+
 TEST(Verdict, SharesInTime) {
   Given given;
   given.requests(100, 100, 99.2);
@@ -113,6 +131,8 @@ TEST(Verdict, SharesInTime) {
   given.requests(100, 100, 50);  // it is over
   EXPECT_EQ(given.word(), Standing::serves);
   given.requests(100, 100, 100, 95);  // the last of it
+  EXPECT_EQ(given.word(), Standing::serves);
+  given.requests(100, 99.1, 96.28, 30);  // the last third of a second of it
   EXPECT_EQ(given.word(), Standing::serves);
   given.requests(100, 99, 98, 98);  // it goes on
   EXPECT_EQ(given.word(), Standing::degraded);

@@ -72,6 +72,7 @@ WeeksOptions options_of(std::uint64_t seed) {
 // What was so of a service in a second.
 struct Truth {
   Words words;
+  bool well = false;  // requests are answered as promised, whatever else is known
   double missed = 0, requests = 0;
 };
 
@@ -108,10 +109,11 @@ class OutageSeed {
   }
   void plan_outages();
   void happen();
+  void end_agent();
   void look();
   Truth truth_of(std::size_t service);
   Words allowed(std::size_t service) const;
-  void check(const char* surface, std::size_t service, Standing said);
+  void check(const char* surface, std::size_t service, const ServiceVerdict& said);
   void check_agent(const Snapshot& now);
   void check_count(const Snapshot& now, std::size_t service);
   void check_notices(std::size_t service);
@@ -131,11 +133,13 @@ class OutageSeed {
   std::unique_ptr<SimWeeks> weeks_;
   OutageResult result_;
   std::deque<Event> events_;
-  std::vector<std::deque<Truth>> truths_;          // by service, the newest last
+  std::vector<std::deque<Truth>> truths_;  // by service, the newest last
   std::vector<std::int64_t> told_s_;  // when the last bad news of a service came; -1: it is well
-  std::vector<std::int64_t> bad_since_s_;          // by service; -1: it is not bad
+  std::vector<std::int64_t> bad_since_s_;  // by service; -1: it is not bad
   std::int64_t agent_since_s_ = 0, lost_until_s_ = -1, end_s_ = 0, unheard_s_ = 0;
+  std::optional<std::int64_t> agent_ends_until_s_;
   std::vector<double> rates_;
+  NodeFilesBefore before_;
 };
 
 void OutageSeed::plan_outages() {
@@ -164,16 +168,22 @@ void OutageSeed::plan_outages() {
   events_.assign(all.begin(), all.end());
 }
 
+// Not in the middle of a step of its own.
+void OutageSeed::end_agent() {
+  if (!agent_ends_until_s_) return;
+  agent_since_s_ = std::max(*std::exchange(agent_ends_until_s_, std::nullopt), second());
+  line("agent ends");
+  ++result_.counts["outage-agent"];
+  weeks_->drop_agent(agent_since_s_ * kSecondNs);
+}
+
 void OutageSeed::happen() {
   while (!events_.empty() && events_.front().at_s <= second()) {
     const Event event = events_.front();
     events_.pop_front();
     if (event.outage == kSimOutages) {
       if (!event.begins) continue;
-      line("agent ends");
-      ++result_.counts["outage-agent"];
-      weeks_->drop_agent(event.until_s * kSecondNs);
-      agent_since_s_ = event.until_s;
+      agent_ends_until_s_ = event.until_s;
       continue;
     }
     const auto outage = static_cast<SimOutage>(event.outage);
@@ -191,11 +201,13 @@ Truth OutageSeed::truth_of(std::size_t service) {
   const double rate = node().rate(service), share = node().share_in_time(service);
   const double missed = 1 - share, may_miss = 1 - wanted.percentile / 100;
   Truth truth{.words = {}, .missed = rate * missed, .requests = rate};
+  const double ready = node().ready_rps(service);
   if (!node().gateway_answers()) {
     truth.words = {Standing::unknown};
+    // A gateway that hangs may have said so with its last words.
+    if (ready <= 0) truth.words.insert(Standing::down);
     return truth;
   }
-  const double ready = node().ready_rps(service);
   if (ready <= 0) {
     truth.words = {Standing::down};
     return truth;
@@ -205,6 +217,7 @@ Truth OutageSeed::truth_of(std::size_t service) {
     if (share < 0.01) truth.words = {Standing::down};
     return truth;
   }
+  truth.well = true;
   if (missed > 0.9 * may_miss) truth.words.insert(Standing::degraded);
   if (node().broken(SimOutage::driver)) {
     truth.words.insert(Standing::unknown);
@@ -228,28 +241,32 @@ Truth OutageSeed::truth_of(std::size_t service) {
 // nobody can tell at once that it is over.
 Words OutageSeed::allowed(std::size_t service) const {
   Words words;
+  bool well = false;
   const std::deque<Truth>& past = truths_[service];
   double missed = 0, requests = 0;
   for (std::size_t back = 0; back < past.size(); ++back) {
     const Truth& then = past[past.size() - 1 - back];
-    if (back <= kWithinS) words.insert(then.words.begin(), then.words.end());
+    if (back <= kWithinS) {
+      words.insert(then.words.begin(), then.words.end());
+      well = well || then.well;
+    }
     missed += then.missed;
     requests += then.requests;
   }
   const bool bad = words.contains(Standing::down) || words.contains(Standing::degraded);
-  const bool good = words.contains(Standing::serves) || words.contains(Standing::at_risk);
-  if (bad && good) words.insert(Standing::degraded);  // some of the last seconds' were
+  if (bad && well) words.insert(Standing::degraded);  // some of the last seconds' were
   const double share = requests > 0 ? missed / requests : 0;
   if (share > 0.005 && share < 0.12) words.insert(Standing::degraded);
   return words;
 }
 
-void OutageSeed::check(const char* surface, std::size_t service, Standing said) {
+void OutageSeed::check(const char* surface, std::size_t service, const ServiceVerdict& said) {
   ++result_.checks;
   const Words words = allowed(service);
-  if (!words.contains(said))
-    violation(fmt::format("{} calls {} {}, it is {}", surface,
-                          node().services()[service].wanted.name, to_string(said), text_of(words)));
+  if (!words.contains(said.verdict))
+    violation(fmt::format("{} calls {} {}, it is {} ({})", surface,
+                          node().services()[service].wanted.name, to_string(said.verdict),
+                          text_of(words), said.why));
 }
 
 // All that was asked for is counted, whatever became of it.
@@ -286,8 +303,8 @@ void OutageSeed::check_agent(const Snapshot& now) {
   if (!document) return violation(to_string(document.error()));
   for (std::size_t s = 0; s < now.services.size(); ++s) {
     const ServiceVerdict& is = now.services[s].is;
-    check("the agent", s, is.verdict);
-    check("the API", s, document->services[s].is.verdict);
+    check("the agent", s, is);
+    check("the API", s, document->services[s].is);
     ++result_.said[to_string(is.verdict)];
     if (is.since_ms > node().wall_ms()) violation("a verdict of the future");
     check_count(now, s);
@@ -298,7 +315,7 @@ void OutageSeed::check_agent(const Snapshot& now) {
           "partita_service_verdict{{service=\"{}\",verdict=\"{}\"}} ", is.service, to_string(word));
       const std::size_t at = metrics.find(row);
       if (at == std::string::npos) return violation("no metric " + row);
-      if (metrics[at + row.size()] == '1') check("the metric", s, word);
+      if (metrics[at + row.size()] == '1') check("the metric", s, {.service = {}, .verdict = word});
     }
   }
   const bool good = std::ranges::none_of(now.services, &ServiceNow::at_risk);
@@ -323,22 +340,25 @@ void OutageSeed::look() {
   if (!with_outages_) return;
   if (!node().gateway_answers()) unheard_s_ = second();
   for (std::size_t s = 0; s < truths_.size(); ++s) {
-    truths_[s].push_back(truth_of(s));
+    const Truth now_so = truth_of(s);
+    if (!truths_[s].empty() && truths_[s].back().words != now_so.words)
+      line(fmt::format("{} is {}", node().services()[s].wanted.name, text_of(now_so.words)));
+    truths_[s].push_back(now_so);
     if (truths_[s].size() > 68) truths_[s].pop_front();
   }
   if (second() >= kWarmUpS) {
     const bool agent = now != nullptr && second() > agent_since_s_ + static_cast<int>(kWithinS);
     if (agent) check_agent(*now);
     AgentDoors doors = node().doors();
-    const auto status =
-        verdicts_of_node({.files = doors.files,
-                          .processes = *doors.processes,
-                          .state_dir = doors.state_dir,
-                          .now_ns = node().now_ns(),
-                          .wall_ms = node().wall_ms(),
-                          .blind = node().broken(SimOutage::driver) ? "silent" : ""});
+    const auto status = verdicts_of_node({.files = doors.files,
+                                          .processes = *doors.processes,
+                                          .state_dir = doors.state_dir,
+                                          .now_ns = node().now_ns(),
+                                          .wall_ms = node().wall_ms(),
+                                          .blind = node().broken(SimOutage::driver) ? "silent" : "",
+                                          .before = &before_});
     if (!status) return violation(to_string(status.error()));
-    for (std::size_t s = 0; s < status->size(); ++s) check("status", s, (*status)[s].verdict);
+    for (std::size_t s = 0; s < status->size(); ++s) check("status", s, (*status)[s]);
   }
   for (std::size_t s = 0; s < rates_.size(); ++s) rates_[s] = node().rate(s);
 }
@@ -371,12 +391,14 @@ OutageResult OutageSeed::run() {
       return {{{Approve{now->current->number}, "test"}, {}}};
     };
   };
-  std::int64_t looked = -1;
-  while (second() < end_s_ && weeks_->step()) {
+  const auto at_second = [this] {
     happen();
-    if (second() == looked) continue;
-    looked = second();
     look();
+  };
+  if (with_outages_) node().at_second = at_second;
+  while (second() < end_s_ && weeks_->step()) {
+    end_agent();
+    if (!with_outages_) look();
   }
   for (const auto& [what, times] : node().events()) result_.counts[what] += times;
   return result_;

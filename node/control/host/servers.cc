@@ -1,5 +1,7 @@
 #include "control/host/servers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -27,20 +29,41 @@ ServiceLoad load_of(const actuate::GatewayService& service, const actuate::Gatew
   return load;
 }
 
+template <class T>
+using Kept = NodeFilesBefore::Kept<T>;
+
+// What the text says; parsed only where it is another one than before. An error is not kept.
 template <class T, class Parse>
-Result<T> read_or_none(Files& files, const std::string& path, Parse parse) {
-  if (!files.exists(path)) return T{};
-  const Result<std::string> text = files.read(path);
+Result<T> parsed(Kept<T>& kept, const std::string& file, const std::string& text, Parse parse) {
+  if (!kept.value || kept.text != text) {
+    Result<T> now = parse(file, text);
+    if (!now) return now;
+    kept = {text, *std::move(now)};
+  }
+  return *kept.value;
+}
+
+template <class T, class Parse>
+Result<T> read_or_none(const NodeFiles& node, const std::string& path, Kept<T>& kept, Parse parse) {
+  if (!node.files.exists(path)) return T{};
+  const Result<std::string> text = node.files.read(path);
   if (!text) return failed(text.error());
-  return parse(path, *text);
+  return parsed(kept, path, *text, parse);
+}
+
+Result<std::vector<plan::Service>> parse_wanted(const std::string& file, const std::string& text) {
+  auto wanted = forms::parse_services_file(file, text);
+  if (!wanted) return failed(wanted.error());
+  std::ranges::sort(wanted->services, {}, &plan::Service::name);
+  return std::move(wanted->services);
 }
 
 }  // namespace
 
 void tell_gateway(ServersSeen& servers, const actuate::GatewayState& gateway, std::int64_t now_ns) {
   servers.gateway = true;
-  servers.gateway_age_s =
-      std::max(0.0, static_cast<double>(now_ns) * 1e-9 - gateway.written_s);
+  servers.gateway_age_s = std::max(0.0, static_cast<double>(now_ns) * 1e-9 - gateway.written_s);
+  servers.counted_by = fmt::format("{} {}", gateway.pid, gateway.identity);
   for (const actuate::GatewayService& service : gateway.services)
     if (service.requests) servers.loads.push_back(load_of(service, gateway));
   for (const actuate::GatewayWorker& worker : gateway.workers)
@@ -53,25 +76,26 @@ std::optional<bool> runs(const actuate::SupervisorRecord& supervisor, Processes&
 }
 
 Result<std::vector<ServiceVerdict>> verdicts_of_node(const NodeFiles& node) {
-  const auto memory =
-      read_or_none<AgentMemory>(node.files, memory_path(node.state_dir), parse_memory);
+  NodeFilesBefore none;
+  NodeFilesBefore& before = node.before != nullptr ? *node.before : none;
+  const auto memory = read_or_none(node, memory_path(node.state_dir), before.memory, parse_memory);
   if (!memory) return failed(memory.error());
-  const auto assignment = read_or_none<actuate::Assignment>(
-      node.files, actuate::assignment_path(node.state_dir), actuate::parse_assignment);
+  const auto assignment = read_or_none(node, actuate::assignment_path(node.state_dir),
+                                       before.assignment, actuate::parse_assignment);
   if (!assignment) return failed(assignment.error());
   ServersSeen servers;
   const auto gateway =
       actuate::read_gateway({node.processes, node.files, node.state_dir}, node.now_ns);
   if (gateway && *gateway) tell_gateway(servers, **gateway, node.now_ns);
-  const auto workers = read_or_none<actuate::WorkersState>(
-      node.files, actuate::workers_path(node.state_dir), actuate::parse_workers);
+  Kept<actuate::WorkersState> fresh;
+  const auto workers =
+      read_or_none(node, actuate::workers_path(node.state_dir), fresh, actuate::parse_workers);
   if (workers) servers.supervisor = runs(workers->supervisor, node.processes);
   std::vector<plan::Service> services = services_of(*assignment);
   if (!memory->services.empty()) {
-    auto wanted = forms::parse_services_file("services", memory->services);
+    auto wanted = parsed(before.wanted, "services", memory->services, parse_wanted);
     if (!wanted) return failed(wanted.error());
-    services = std::move(wanted->services);
-    std::ranges::sort(services, {}, &plan::Service::name);
+    services = *std::move(wanted);
   }
   return judge_services({services, *memory, *assignment, servers, node.blind}, node.wall_ms, {});
 }

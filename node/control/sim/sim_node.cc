@@ -323,6 +323,8 @@ device::NodeState SimNode::look() {
 }
 
 actuate::Assignment SimNode::assignment() {
+  const auto text = disk_.content.find(actuate::assignment_path(kDir));
+  if (text != disk_.content.end() && text->second == followed_) return followed_assignment_;
   auto read = actuate::read_assignment(disk_, kDir);
   CHECK(read.has_value());
   return *std::move(read);
@@ -385,7 +387,8 @@ double SimNode::most_rps(const actuate::AssignedSegment& segment) const {
 // ---- time ----
 
 std::int64_t SimNode::next_event() const {
-  std::int64_t next = (now_ / kMinuteNs + 1) * kMinuteNs;
+  const std::int64_t step = at_second ? kNs : kMinuteNs;
+  std::int64_t next = (now_ / step + 1) * step;
   for (const std::int64_t at : next_) next = std::min(next, std::max(at, now_ + 1));
   for (const auto& [device, crew] : crews_) {
     if (crew.leave_ns) next = std::min(next, *crew.leave_ns);
@@ -402,6 +405,9 @@ void SimNode::advance(std::int64_t until_ns) {
   while (now_ < until_ns) {
     account(std::min(until_ns, next_event()));
     happen();
+    if (!at_second || now_ / kNs == told_second_) continue;
+    told_second_ = now_ / kNs;
+    at_second();
   }
   in_advance_ = false;
 }

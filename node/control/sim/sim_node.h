@@ -150,6 +150,8 @@ class SimNode {
   std::function<void(const std::string&)> log = {};
   // Called at every changing call of the agent and while it waits; may throw what ends the agent.
   std::function<void()> at_call = {};
+  // Called at every full second, also while the agent waits; may begin and end outages.
+  std::function<void()> at_second = {};
   // Why the disk refuses to read a file, or to change it; nothing: it does not.
   std::function<std::optional<Error>(const std::string& path, bool change)> disk_refuses = {};
   // MIG devices that are made and destroyed, by whom: "agent" or "others".
@@ -239,6 +241,7 @@ class SimNode {
   double gpu_seconds_ = 0;
   long created_ = 0;
   bool reboot_due_ = false, in_advance_ = false;
+  std::int64_t told_second_ = 0;  // the last one that at_second was called for
 };
 
 }  // namespace partita::control
