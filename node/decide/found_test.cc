@@ -128,6 +128,11 @@ TEST(Found, LessNeverNeedsMore) {
       {{"densenet121", 12'374.4, 13.852, 99.9}, {"densenet121", 12'374.4, 16.62, 99.9}}};
   for (const auto& [tighter, looser] : pairs)
     EXPECT_LE(gpus_of(problem_of(looser)), gpus_of(problem_of(tighter))) << tighter.model;
+  // Between the steps at which tighter wishes are tried; the pools that carry most are the same.
+  for (const int number : {231, 543}) {
+    const plan::ServingProblem tight = random_service(Draw::tight, number);
+    EXPECT_LE(gpus_of(looser(tight, number)), gpus_of(tight)) << number;
+  }
 }
 
 // Nothing ends within less than the fastest batch: that is proven, and giving up is not.

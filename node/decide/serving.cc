@@ -219,6 +219,25 @@ bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective
          found.gpus > found.lower_bound_gpus;
 }
 
+// On ever fewer GPUs as long as the planner knows a plan for them that the judge passes.
+Made<plan::ServingPlan> on_fewer_gpus(const Planner& planner, const plan::ServingProblem& problem,
+                                      const PlanOptions& options, Made<plan::ServingPlan> made) {
+  if (!made.plan || !planner.on_gpus) return made;
+  const auto accept = [&](plan::ServingPlan plan) {
+    const plan::ServingPlan& before = **made.plan;
+    plan.stats = before.stats;
+    plan = bounded(problem, plan::with_predictions(problem, std::move(plan)), before.objective);
+    auto verdict = verify::judge(problem, options.judges_pools, std::move(plan));
+    if (verdict) made.plan = *std::move(verdict);
+    return verdict.has_value();
+  };
+  while (
+      worth_more_plans(problem, (*made.plan)->objective) &&
+      planner.on_gpus(problem, (*made.plan)->objective.gpus - 1, serving_options(options), accept))
+    continue;
+  return made;
+}
+
 // The best of `made` and of the plans for what asks for more.
 Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
                                         const PlanOptions& options, const PlanFor& plan_for,
@@ -271,7 +290,8 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
   auto made = with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
                         planner.plan);
   if (!made) return failed(made.error());
-  return with_candidates(problem, options, planner.plan, *std::move(made));
+  return with_candidates(problem, options, planner.plan,
+                         on_fewer_gpus(planner, problem, options, *std::move(made)));
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,

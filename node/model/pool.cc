@@ -105,6 +105,25 @@ double saturated_late(const Pool& pool, Millis slo, Rps rate) {
   return late;
 }
 
+double most_late(const Pool& pool, Millis slo, Rps rate) {
+  const double full = fluid(pool).value / kMillisPerSecond;
+  double longest = 0, largest = 0, of_all = 0, most_share = 0;
+  for (const PoolClass& one : pool) {
+    const Millis full_batch = one.curve.steps.back().latency;
+    for (const profile::BatchCurve::Step& step : one.curve.steps)
+      if (step.latency > full_batch) return 1;  // smaller ones must not take longer
+    longest = std::max(longest, full_batch.value);
+    largest = std::max(largest, 1.0 * one.curve.max_batch());
+    of_all += 1.0 * one.processes * one.curve.max_batch();
+    most_share = std::max(most_share, full_rate(one) / one.processes * kNanosPerMilli / full);
+  }
+  const double rho = rate.value / kMillisPerSecond / full;
+  // Until one is idle, of the pace, of its own batch; a millisecond for rounding.
+  const double started = full * (slo.value - (2 + most_share) * longest - 1) - of_all;
+  const double above = started - of_all - largest - 1;
+  return rho < 1 && above > 0 ? std::exp(-theta_of(rho) * above) : 1;
+}
+
 PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
     : slo_(nanos(slo)), margin_(std::min(kMostMargin, slo_ / kMarginShare)) {
   CHECK(!pool.empty());
@@ -131,20 +150,10 @@ PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
   }
 }
 
-void UnitPoisson::extend() {
-  auto chunk = std::make_unique_for_overwrite<double[]>(kChunk);
-  Rng rng = rng_;  // in registers, which a member is not beside these writes
-  for (std::size_t i = 0; i < kChunk; ++i) chunk[i] = std::log(1 - rng.uniform());
-  rng_ = rng;
-  for (std::size_t i = 0; i < kChunk; ++i) chunk[i] = clock_ -= chunk[i];
-  chunks_.push_back(std::move(chunk));
-}
-
 std::size_t UnitPoisson::first_from(std::size_t i, double gap, double limit) {
   constexpr std::size_t kStride = 8, kLeap = 64;
   while (true) {
-    at(i);
-    const double* const chunk = chunks_[i / kChunk].get();
+    const double* const chunk = this->chunk(i / kChunk);
     std::size_t n = i % kChunk;
     // Products of ascending numbers ascend, rounded or not.
     while (n + kLeap <= kChunk && chunk[n + kLeap - 1] * gap < limit) n += kLeap;
@@ -265,7 +274,7 @@ void PoolRun::keep_latencies(long requests) {
   std::size_t i = 0;
   while (static_cast<std::size_t>(stride_ - 1 - skipped_) < batch - i) {
     i += static_cast<std::size_t>(stride_ - 1 - skipped_);
-    latencies_.push_back(static_cast<double>(end - arrival(i)) / kNanosPerMilli);
+    latencies_.push_back(end - arrival(i));
     ++i;
     skipped_ = 0;
     if (latencies_.size() < kMostKept) continue;
@@ -323,21 +332,22 @@ Millis PoolRun::percentile(double percent) {
   constexpr double kFurtherDown = 0.02;
   const auto rank =
       static_cast<std::size_t>(percent / 100 * static_cast<double>(latencies_.size() - 1));
-  std::vector<double> some;
+  std::vector<Nanos> some;
   for (std::size_t i = 0; i < latencies_.size(); i += kEvery) some.push_back(latencies_[i]);
   const double share = std::max(0.0, percent / 100 - kFurtherDown);
   const auto low = static_cast<std::size_t>(share * static_cast<double>(some.size() - 1));
-  const auto nth = [](std::vector<double>& values, std::size_t n) {
+  const auto nth = [](std::vector<Nanos>& values, std::size_t n) {
     const auto place = values.begin() + static_cast<std::ptrdiff_t>(n);
     std::nth_element(values.begin(), place, values.end());
     return *place;
   };
-  const double floor = nth(some, low);
-  std::vector<double> above;
-  for (const double latency : latencies_)
+  const Nanos floor = nth(some, low);
+  std::vector<Nanos> above;
+  for (const Nanos latency : latencies_)
     if (latency >= floor) above.push_back(latency);
   const std::size_t below = latencies_.size() - above.size();
-  return Millis{rank >= below ? nth(above, rank - below) : nth(latencies_, rank)};
+  const Nanos found = rank >= below ? nth(above, rank - below) : nth(latencies_, rank);
+  return Millis{static_cast<double>(found) / kNanosPerMilli};
 }
 
 namespace {

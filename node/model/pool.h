@@ -10,11 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "base/rng.h"
+#include "base/draws/poisson_times.h"
 #include "base/units.h"
 #include "profile/workload_profile.h"
 
@@ -53,25 +52,20 @@ Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double ba
 inline constexpr double kSaturated = 0.9;
 double saturated_late(const Pool& pool, Millis slo, Rps rate);
 
-// Poisson arrivals of rate 1, drawn once and scaled to every rate that is asked for: runs under
-// common random numbers, and most of what a run would cost otherwise. Grows as far as it is read.
-class UnitPoisson {
+// No more of the requests than this come late in the long run: proven for any pool below
+// saturation, so far too high where the SLO leaves room for a few batches only.
+//  - Behind Q requests that wait one starts once these and one batch per process have been started
+//    by full batches, a longest batch (until a process is idle) and a pace later.
+//  - While the largest batch waits no process idles, so that more than x above it and a batch per
+//    process wait at no more than exp(-theta x) of the times (Lundberg), which arrivals see.
+double most_late(const Pool& pool, Millis slo, Rps rate);
+
+// Arrivals of rate 1 for all runs that are compared.
+class UnitPoisson : public PoissonTimes {
  public:
-  explicit UnitPoisson(std::uint64_t seed) : rng_(seed) {}
-  double at(std::size_t i) {
-    while (i / kChunk >= chunks_.size()) extend();
-    return chunks_[i / kChunk][i % kChunk];
-  }
+  using PoissonTimes::PoissonTimes;
   // The first of them from the i-th on that, times `gap`, is not below `limit`.
   std::size_t first_from(std::size_t i, double gap, double limit);
-
- private:
-  static constexpr std::size_t kChunk = 4096;
-  void extend();
-
-  Rng rng_;
-  double clock_ = 0;
-  std::vector<std::unique_ptr<double[]>> chunks_;  // a growing array would be copied and copied
 };
 
 // Arrival times in nanoseconds, ascending, one after another.
@@ -140,7 +134,7 @@ class PoolRun {
   std::int64_t now_ = 0, ready_ = INT64_MIN;
   bool keep_ = false;
   long skipped_ = 0, stride_ = 1;  // requests since the last one that was kept
-  std::vector<double> latencies_;  // ms, of every stride_-th request
+  std::vector<std::int64_t> latencies_;  // of every stride_-th request
 };
 
 // Whether at most wanted.late of the requests are late at that rate: a sequential test of one

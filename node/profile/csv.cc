@@ -74,6 +74,7 @@ Result<std::vector<std::string>> csv_cells(std::string_view line) {
     return bad_input("", std::string(reason));
   }
   std::vector<std::string> cells;
+  cells.reserve(1 + static_cast<std::size_t>(std::ranges::count(line, ',')));
   for (;;) {
     Result<std::string> cell = take_cell(line);
     if (!cell) return failed(cell.error());

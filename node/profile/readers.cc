@@ -160,12 +160,13 @@ Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view 
                    csv->column("source"),     {"throughput_rps", "latency_ms", 1.0, false}};
   Models models;
   std::map<std::string, std::string> shapes;
+  const int model_column = csv->column("model"), shape_column = csv->column("shape");
   for (const CsvRow& row : csv->rows) {
-    const Result<std::string> model = parse_model(*csv, row, csv->column("model"));
+    const Result<std::string> model = parse_model(*csv, row, model_column);
     if (!model) return failed(model.error());
     const Result<void> added = models[*model].add(*csv, row, at);
     if (!added) return failed(added.error());
-    const Result<std::string> shape = parse_shape(*csv, row, csv->column("shape"));
+    const Result<std::string> shape = parse_shape(*csv, row, shape_column);
     if (!shape) return failed(shape.error());
     if (const auto [known, fresh] = shapes.emplace(*model, *shape); known->second != *shape)
       return bad_input(csv->at(row), fmt::format("points of two shapes under one model: '{}' and "

@@ -16,6 +16,10 @@ bool earlier(const Event& a, const Event& b) {
 
 }  // namespace
 
+bool EventQueue::before_all(const Event& event) const {
+  return heap_.empty() || earlier(event, heap_.front());
+}
+
 void EventQueue::push(Event event) {
   event.sequence = pushed_++;
   std::size_t hole = heap_.size();

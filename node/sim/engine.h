@@ -35,6 +35,13 @@ class EventQueue {
  public:
   // `event.sequence` is assigned here.
   void push(Event event);
+  // The same in two steps, for what the caller keeps itself: the event as it would be pushed, and
+  // whether it is due before all that are here.
+  Event numbered(Event event) {
+    event.sequence = pushed_++;
+    return event;
+  }
+  bool before_all(const Event& event) const;
   bool empty() const { return heap_.empty(); }
   // The earliest event; the queue must not be empty.
   Event pop();

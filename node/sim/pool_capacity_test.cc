@@ -2,6 +2,7 @@
 // the simulator: 2 % off on average, never more than 5 % too high.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -98,6 +99,43 @@ TEST(PoolCapacity, IsThatOfTheSimulator) {
     }
   }
   EXPECT_LE(sum / count, 0.02);
+}
+
+// The bound that needs no simulation: of requests that find long queues, and of no others.
+TEST(PoolCapacity, NoMoreComeLateThanIsProven) {
+  int near = 0, proven = 0;
+  for (const PoolCase& one : pool_cases()) {
+    model::Pool pool;
+    double longest = 0;
+    for (const plan::PoolMember& member : one.members) {
+      pool.push_back({member.curve, member.processes});
+      longest = std::max(longest, member.curve.steps.back().latency.value);
+    }
+    for (const double load : {0.7, 0.93, 0.98}) {
+      for (const double room : {4.0, 7.0, 12.0, 25.0}) {
+        const Rps rate = model::fluid(pool) * load;
+        const double most = model::most_late(pool, Millis{room * longest}, rate);
+        if (most == 1) continue;
+        model::UnitPoisson units(31);
+        model::PoolRun run(pool, Millis{room * longest});
+        run.poisson(rate, units);
+        const double late = run.run(100'000, 100'000).share();
+        EXPECT_LE(late, 1.2 * most + 1e-4) << load << ' ' << room << ' ' << longest;
+        near += late > 0 ? 1 : 0;
+        proven += most < 1e-3 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GE(near, 5);
+  EXPECT_GE(proven, 20);
+}
+
+// A smaller batch that takes longer than a full one is beyond the proof.
+TEST(PoolCapacity, NothingIsProvenOfCurvesThatFall) {
+  model::Pool pool{{affine(1, 8, 4, 1.5), 2}};
+  EXPECT_LT(model::most_late(pool, Millis{400}, Rps{300}), 1e-3);
+  pool[0].curve.steps.front().latency = Millis{17};
+  EXPECT_EQ(model::most_late(pool, Millis{400}, Rps{300}), 1);
 }
 
 }  // namespace

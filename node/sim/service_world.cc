@@ -15,7 +15,12 @@ enum ServiceEvent : std::uint32_t { kArrival, kDispatch, kCompletion, kWake, kDr
 
 ServiceOutcome ServiceWorld::run(ServiceSpec spec) {
   reset(std::move(spec));
-  while (!events_.empty()) handle(events_.pop());
+  while (arrival_ || !events_.empty()) {
+    if (arrival_ && events_.before_all(*arrival_))
+      handle(Event(*arrival_));
+    else
+      handle(events_.pop());
+  }
   return result();
 }
 
@@ -52,7 +57,8 @@ void ServiceWorld::reset(ServiceSpec spec) {
 
 void ServiceWorld::schedule_arrival() {
   const Nanos next = spec_.arrivals.next();
-  if (next < spec_.end) events_.push({.time = next, .kind = kArrival});
+  arrival_.reset();
+  if (next < spec_.end) arrival_ = events_.numbered({.time = next, .kind = kArrival});
 }
 
 // The completion of a batch names its queue as the subject and keeps the member and the counted

@@ -91,6 +91,7 @@ class ServiceWorld {
 
   ServiceSpec spec_;
   EventQueue events_;
+  std::optional<Event> arrival_;  // the next one: half of all events need no place in the heap
   EventLog log_;
   LatencyHistogram latencies_;
   std::vector<Queue> queues_;

@@ -70,7 +70,14 @@ class Drive {
 
  private:
   void draw() {
-    arrival_ = gap_ > 0 ? static_cast<Nanos>(gap_ * units_.at(drawn_++)) : arrivals_.next();
+    if (gap_ <= 0) {
+      arrival_ = arrivals_.next();
+      return;
+    }
+    const std::size_t place = drawn_ % UnitArrivals::kChunk;
+    if (place == 0) chunk_ = units_.chunk(drawn_ / UnitArrivals::kChunk);
+    ++drawn_;
+    arrival_ = static_cast<Nanos>(gap_ * chunk_[place]);
   }
 
   void step() {
@@ -125,6 +132,7 @@ class Drive {
   const double gap_;  // of Poisson arrivals; 0: others
   UnitArrivals& units_;
   std::size_t drawn_ = 0;
+  const double* chunk_ = nullptr;  // of the units, the one in which the next lies
   plan::ArrivalSource arrivals_;
   Nanos slo_ = 0, now_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
@@ -163,6 +171,29 @@ double lundberg(const DrivenQueue& queue, Rps full) {
   const bool many = processes >= 4 && room >= 1.6, idle = rho <= 0.7 && room >= 2.5;
   if (!(many || idle) || cleared <= 0) return 1;
   return std::exp(-decay(rho) * cleared);
+}
+
+// The same for any pool under the pooled rule, with all that a request may wait for left out. While
+// as many wait as the largest batch takes, all processes run full batches; so of what more waits
+// than that and a batch of each process, Lundberg's inequality holds. What waits before a request
+// is started by full batches, but for one of each process; then it waits for an idle process, for
+// the pace, and for its own batch.
+double surely_late(const DrivenQueue& queue, Rps full) {
+  double longest = 0, largest = 0, of_each = 0, pace = 0;
+  for (const plan::PoolMember& member : queue.policy.members) {
+    const double batch = member.curve.max_batch();
+    const double time = member.curve.steps.back().latency.value;
+    for (const profile::BatchCurve::Step& step : member.curve.steps)
+      if (step.latency.value > time) return 1;  // a smaller batch must not take longer
+    longest = std::max(longest, time);
+    largest = std::max(largest, batch);
+    of_each += member.processes * batch;
+    pace = std::max(pace, 1e3 * batch / time / full.value);
+  }
+  constexpr double kRoundedMs = 1;
+  const double slack = queue.slo.value - (1 + 1 + pace) * longest - kRoundedMs;
+  const double room = full.value / 1e3 * slack - of_each - (of_each + largest + 1);
+  return room > 0 ? std::exp(-decay(queue.load / full) * room) : 1;
 }
 
 // Where nearly all batches are full, late requests are rare and come by the hundred thousand: no
@@ -236,15 +267,6 @@ PoolMemo::Key PoolMemo::key_of(const DrivenQueue& queue) {
   return key;
 }
 
-void UnitArrivals::draw_more() {
-  auto times = std::make_unique_for_overwrite<double[]>(kAtOnce);
-  Rng rng = rng_;
-  for (std::size_t i = 0; i < kAtOnce; ++i) times[i] = std::log(1 - rng.uniform());
-  rng_ = rng;
-  for (std::size_t i = 0; i < kAtOnce; ++i) times[i] = clock_ -= times[i];
-  drawn_.push_back(std::move(times));
-}
-
 DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
   DrivenVerdict verdict;
   const Rps full = full_rate(queue.policy);
@@ -256,7 +278,8 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
   const double allowed = 1 - queue.percentile / 100;
   const bool poisson = plan::is_poisson(queue.arrivals);
   const bool comfortable =
-      poisson && queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
+      poisson && queue.policy.slo &&
+      std::min(lundberg(queue, full), surely_late(queue, full)) < kComfortable * allowed;
   Drive run(queue, units);
   long next = comfortable ? kFewestDriven
                           : std::max({decent(queue, full), telling(queue, full),

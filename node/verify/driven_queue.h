@@ -3,11 +3,9 @@
 // planners' model but the dispatcher's rule itself.
 #pragma once
 
-#include <cstddef>
-#include <memory>
 #include <vector>
 
-#include "base/rng.h"
+#include "base/draws/poisson_times.h"
 #include "base/units.h"
 #include "plan/arrivals.h"
 #include "plan/dispatcher.h"
@@ -30,21 +28,10 @@ struct DrivenVerdict {
   Millis latency{0};        // percentile of those seen
 };
 
-// Poisson arrivals of rate 1, drawn once for all queues that a judge drives.
-class UnitArrivals {
+// Arrivals of rate 1 for all queues that a judge drives.
+class UnitArrivals : public PoissonTimes {
  public:
-  double at(std::size_t i) {
-    while (i / kAtOnce >= drawn_.size()) draw_more();
-    return drawn_[i / kAtOnce][i % kAtOnce];
-  }
-
- private:
-  static constexpr std::size_t kAtOnce = 1024;
-  void draw_more();
-
-  Rng rng_{0x1ead};
-  double clock_ = 0;
-  std::vector<std::unique_ptr<double[]>> drawn_;
+  UnitArrivals() : PoissonTimes(0x1ead) {}
 };
 
 // Requests/s of full batches on all processes.

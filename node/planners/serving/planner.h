@@ -36,6 +36,9 @@ struct Planner {
   Outcome (*plan)(const plan::ServingProblem&, const Options&);
   // The rule that it plans by when none is asked for; none: the standard one.
   std::optional<plan::SloRule> own_rule = {};
+  // Offers other plans on so many GPUs until one is taken (on_gpus.h); null: it has none.
+  bool (*on_gpus)(const plan::ServingProblem&, int gpus, const Options&,
+                  const std::function<bool(plan::ServingPlan)>& accept) = nullptr;
 };
 
 // All planners, in the order in which `partita planners` lists them; the first is the default.

@@ -3,6 +3,7 @@
 #include "planners/serving/gslice.h"
 #include "planners/serving/igniter.h"
 #include "planners/serving/mig_serving.h"
+#include "planners/serving/on_gpus.h"
 #include "planners/serving/paris_elsa.h"
 #include "planners/serving/parvagpu.h"
 #include "planners/serving/planner.h"
@@ -19,7 +20,8 @@ constexpr plan::SloRule execution(double fraction) {
 
 const std::vector<Planner>& planners() {
   static const std::vector<Planner> kPlanners = {
-      {"exact", "fewest GPUs, then fewest compute slices, with a proof", "Partita", plan_exact},
+      {"exact", "fewest GPUs, then fewest compute slices, with a proof", "Partita", plan_exact,
+       std::nullopt, plan_on_gpus},
       {"parvagpu", "segment configurator and allocator with allocation optimisation",
        "ParvaGPU (SC24), Algorithms 1 and 2", plan_parvagpu},
       {"parvagpu-single", "ParvaGPU with one process per instance (no MPS)",

@@ -23,12 +23,14 @@ constexpr long kMostQuick = 30'000;
 // Late requests that the allowance must be worth before a count of them says anything.
 constexpr double kLateWhenIdle = 25;
 constexpr double kLateElse = 60;
-constexpr double kClusters = 6;      // of late requests, each as long as the queue remembers
+constexpr double kClusters = 6;  // of late requests, each as long as the queue remembers
 // Tight pools are late for an SLO's worth of requests at once; where few may be late, as near
 // saturation, no run shows enough of those, and a pool keeps its distance.
 constexpr double kRare = 1e-3;
 constexpr double kTightLoad = 0.95;
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
+// Of the allowance: what is proven to stay below that needs no long run.
+constexpr double kProven = 0.5;
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
 // may spend there. At 45 % and 30 % none of 5,000 pools failed that held at these.
 constexpr double kLoadsBelow[] = {0.9, 0.75, 0.6};
@@ -113,7 +115,7 @@ model::PoolTest telling(const plan::Service& service, Rps rate, model::PoolTest 
   return test;
 }
 
-// What the closed form says: yes, no, or too close to say.
+// What formulas say: yes, no, or too close to say.
 enum class Guess { yes, no, unclear };
 Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
   const Rps fluid = model::fluid(pool);
@@ -121,6 +123,7 @@ Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
   if (rate > model::kSaturated * fluid &&
       model::saturated_late(pool, wanted.slo, rate) > wanted.late)
     return Guess::no;
+  if (model::most_late(pool, wanted.slo, rate) <= kProven * wanted.late) return Guess::yes;
   if (!roomy(shape_of(pool), wanted))
     return wanted.late < kRare && rate > kTightLoad * fluid ? Guess::no : Guess::unclear;
   const Rps closed = model::closed_form_capacity(pool, wanted);
@@ -234,7 +237,9 @@ PoolOracle::Answer PoolOracle::find_check(const plan::Service& service, const mo
   if (guessed == Guess::no) return answer;
   model::PoolTest test = test_of(pool, rate, units_);
   if (guessed == Guess::yes) {
-    test.fewest = kFewestWhenSure;
+    // The percentile is asked for all the same, and a few processes take longer to show it.
+    test.fewest = roomy(shape_of(pool), wanted) ? kFewestWhenSure
+                                                : std::clamp(test.fewest, kFewestElse, kMostQuick);
   } else if (idle_enough(pool, wanted, rate)) {
     test.fewest = worth(kLateWhenIdle, wanted, kFewestWhenSure);
   } else {

@@ -53,6 +53,8 @@ class PoolOracle {
   using Answer = PoolAnswer;
   Answer check(const plan::Service& service, const PoolParts& parts);
 
+  model::Pool pool_of(const plan::Service& service, const PoolParts& parts) const;
+
  private:
   using Key = std::pair<int, PoolParts>;
   // Arrivals that are not Poisson, drawn once for all runs of a service at a rate.
@@ -62,7 +64,6 @@ class PoolOracle {
     plan::ArrivalSource source;
     std::vector<plan::Nanos> times;
   };
-  model::Pool pool_of(const plan::Service& service, const PoolParts& parts) const;
   bool find_carries(const plan::Service& service, const model::Pool& pool);
   Answer find_check(const plan::Service& service, const model::Pool& pool);
 
