@@ -20,6 +20,7 @@
 #include "profile/readers.h"
 #include "serve/measure/imports.h"
 #include "serve/profile_measure.h"
+#include "serving/profile_law.h"
 
 namespace partita::cli {
 namespace {
@@ -433,9 +434,10 @@ Command add_profile(CLI::App& app) {
     sub.flags = std::make_shared<ProfileFlags>();
     sub.app = sub.add(*command, *sub.flags);
   }
-  const Command measure = add_profile_measure(*command);
-  return {command, [subcommands, measure](Context& context) -> Result<Exit> {
-            if (measure.app->parsed()) return measure.run(context);
+  const Command measure = add_profile_measure(*command), law = add_profile_law(*command);
+  return {command, [subcommands, measure, law](Context& context) -> Result<Exit> {
+            for (const Command& one : {measure, law})
+              if (one.app->parsed()) return one.run(context);
             for (const Subcommand& sub : subcommands) {
               if (sub.app->parsed()) return sub.run(context, *sub.flags);
             }
