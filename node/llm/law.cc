@@ -13,8 +13,8 @@ namespace partita::llm {
 namespace {
 
 // Chosen by cross-validation over the published configurations (docs/llm.md).
-constexpr Belief kTpotBelief{.per_octave_in = 0.12,
-                             .per_octave_out = 0.4,
+constexpr Belief kTpotBelief{.per_octave_in = 0.06,
+                             .per_octave_out = 0.1,
                              .over_concurrency = 0.05,
                              .over_both = 0.05,
                              .concurrency_octaves = 2,

@@ -165,8 +165,11 @@ class Profiles(CliTest):
                           "1.5 x in 1 of 40 points", done.stderr.decode())
 
     def test_plot_draws_every_point_once_per_panel(self):
-        self.ok("profile", "plot", "profiles.csv", "--model", "small", "--format", "svg",
+        self.ok("profile", "show", "profiles.csv", "--model", "small", "--format", "svg",
                 "-o", "plot.svg")
+        self.assertEqual(self.ok("profile", "plot", "profiles.csv", "--model", "small"),
+                         self.ok("profile", "show", "profiles.csv", "--model", "small",
+                                 "--format", "plot"))
         root = xml.etree.ElementTree.fromstring(self.read("plot.svg"))
         circles = root.findall("{http://www.w3.org/2000/svg}circle")
         self.assertEqual(len(circles), 2 * 5 * 4)
@@ -204,6 +207,7 @@ class Profiles(CliTest):
                  (["show", "bad.csv"], "bad.csv:2"), (["show", "none.csv"], "none.csv"),
                  (["fit", "laws.json", "--gpu", "A100-80GB"], "laws.json"),
                  (["fit", "profiles.csv", "--gpu", "A1000"], "--gpu"),
+                 (["show", "laws.json", "--format", "plot"], "--model"),
                  (["plot", "laws.json", "--model", "n"], "--model"),
                  (["plot", "laws.json", "--model", "m", "--processes", "9"], "--processes"),
                  (["predict", "laws.json", "--model", "m", "--gpu", "A100-80GB", "--gpcs", "5",
