@@ -222,8 +222,7 @@ constexpr FlagWords kWords[] = {
      "NAME.profile.json, per worker",
      "--profiles"},
     {"--kernel-spread", "SHARE", "Share by which kernels take more or less, uniformly", "--spread"},
-    {"--kind", "KINDS",
-     "Only these kinds, with commas: applying, applied, step, proposed, repair, ..."},
+    {"--kind", "KINDS", "Only what is of these kinds; with commas, where there may be several"},
     {"--label", "LABEL", "Name of the configuration (mig-parted)"},
     {"--lane-driver", "",
      "What lanes are made on. green_ctx: an NVIDIA GPU; hip_mask: an AMD GPU; cpu_mask: threads of "
@@ -236,6 +235,9 @@ constexpr FlagWords kWords[] = {
     {"--layer", "N", "Layer to draw; 0 is next to the board (default: the first that dissipates)"},
     {"--layout", "SEED", "Seed of the layout of the chip's SMs; 0: the standard one"},
     {"--lcf", "FILE", "Layers of a stacked chip: HotSpot's .lcf, in the place of --flp"},
+    {"--leave-out", "concurrency|shape",
+     "Errors of points that the law has not seen: of a whole concurrency, or of a whole shape "
+     "(tokens in and out), at a time"},
     {"--levels", "N", "Levels of the example's recursion: 7 products of quarters each"},
     {"--library", "FILE", "The vendor's library, where it is not the installed one"},
     {"--limit", "CELSIUS", "Where the board throttles"},

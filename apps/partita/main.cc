@@ -18,6 +18,7 @@
 #include "history/event.h"
 #include "model/energy/energy_forms.h"
 #include "control/notify/notice.h"
+#include "llm/law_report.h"
 #include "program.h"
 #include "serve/load/load_report.h"
 #include "server/server.h"
@@ -36,6 +37,7 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(notify::notice_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());
+  kinds.push_back(llm::law_report_kind());
   kinds.push_back(lease::lease_kind());
   kinds.push_back(lease::leases_kind());
   kinds.push_back(control::snapshot_kind());

@@ -165,19 +165,49 @@ class Profiles(CliTest):
                           "1.5 x in 1 of 40 points", done.stderr.decode())
 
     def test_plot_draws_every_point_once_per_panel(self):
-        self.ok("profile", "plot", "profiles.csv", "--model", "small", "--format", "svg",
+        self.ok("profile", "show", "profiles.csv", "--model", "small", "--format", "svg",
                 "-o", "plot.svg")
+        self.assertEqual(self.ok("profile", "plot", "profiles.csv", "--model", "small"),
+                         self.ok("profile", "show", "profiles.csv", "--model", "small",
+                                 "--format", "plot"))
         root = xml.etree.ElementTree.fromstring(self.read("plot.svg"))
         circles = root.findall("{http://www.w3.org/2000/svg}circle")
         self.assertEqual(len(circles), 2 * 5 * 4)
         self.assertIn("1 to 8", self.ok("profile", "plot", "profiles.csv", "--model", "small"))
 
+    def test_law_counts_what_was_left_out(self):
+        self.write("points.csv", source_text("data/published/llm/measured.csv"))
+        law = lambda *args: self.ok("profile", "law", "points.csv", "--kind", "llm", *args)
+        seen = json.loads(law("--format", "json"))
+        unseen = json.loads(law("--leave-out", "concurrency", "--format", "json"))
+        shape = json.loads(law("--leave-out", "shape", "--format", "json"))
+        self.assertEqual([r["left_out"] for r in (seen, unseen, shape)],
+                         ["nothing", "concurrency", "shape"])
+        for report in (seen, unseen, shape):
+            rows = report["by_configuration"]
+            self.assertEqual((report["kind"], report["configurations"]), ("LawReport", len(rows)))
+            for name in ("tpot_error", "ttft_error"):
+                mean = sum(row[name] for row in rows) / len(rows)
+                self.assertAlmostEqual(report[name + "_mean"], mean)
+        for name in ("tpot_error_mean", "ttft_error_mean"):  # the less is known, the worse
+            self.assertLess(seen[name], unseen[name])
+            self.assertLess(unseen[name], shape[name])
+        self.assertIn(f"TPOT {100 * unseen['tpot_error_mean']:.1f} %",
+                      law("--leave-out", "concurrency"))
+
     def test_refusals_name_what_is_wrong(self):
         self.write("bad.csv", "model,gpcs,batch,processes,throughput_rps,latency_ms\n"
                               "m,1,1,1,-5,1\n")
-        cases = [(["show", "bad.csv"], "bad.csv:2"), (["show", "none.csv"], "none.csv"),
+        self.write("few.csv", "system,backend,version,model,precision,isl,osl,concurrency,tp,pp,"
+                              "attention_dp,moe_tp,moe_ep,ttft_ms,tpot_ms\n"
+                              "s,b,,m,,1,1,1,,,,,,1,1\n")
+        cases = [(["law", "bad.csv", "--kind", "llm"], "bad.csv:1"),
+                 (["law", "few.csv", "--kind", "llm"], "few.csv"),
+                 (["law", "few.csv", "--kind", "dnn"], "--kind"),
+                 (["show", "bad.csv"], "bad.csv:2"), (["show", "none.csv"], "none.csv"),
                  (["fit", "laws.json", "--gpu", "A100-80GB"], "laws.json"),
                  (["fit", "profiles.csv", "--gpu", "A1000"], "--gpu"),
+                 (["show", "laws.json", "--format", "plot"], "--model"),
                  (["plot", "laws.json", "--model", "n"], "--model"),
                  (["plot", "laws.json", "--model", "m", "--processes", "9"], "--processes"),
                  (["predict", "laws.json", "--model", "m", "--gpu", "A100-80GB", "--gpcs", "5",

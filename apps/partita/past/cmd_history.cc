@@ -114,7 +114,8 @@ Command add_history(CLI::App& app) {
       "history", "Show what happened on this node, the newest first: who changed what, and why");
   auto flags = std::make_shared<HistoryFlags>();
   flag(*command, "--since", flags->since);
-  flag(*command, "--kind", flags->kinds)->delimiter(',');
+  flag(*command, "--kind", flags->kinds, "applying, applied, step, proposed, repair, ...")
+      ->delimiter(',');
   flag(*command, "--service", flags->service);
   flag(*command, "--user", flags->user);
   within(flag(*command, "--change", flags->change), 1, 9e15);

@@ -20,6 +20,7 @@
 #include "profile/readers.h"
 #include "serve/measure/imports.h"
 #include "serve/profile_measure.h"
+#include "serving/profile_law.h"
 
 namespace partita::cli {
 namespace {
@@ -132,7 +133,26 @@ std::string table_json(const ProfileTable& table) {
   return json.dump(2) + "\n";
 }
 
+Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
+  const Result<ProfileTable> table = decide::load_table(context.files, flags);
+  if (!table) return failed(table.error());
+  const Result<WorkloadProfile> workload = decide::chosen_profile(flags, *table);
+  if (!workload) return failed(workload.error());
+  const std::string plot = flags.output.format == "svg"
+                               ? forms::plot_svg(*workload, flags.processes)
+                               : forms::plot_text(*workload, flags.processes);
+  if (plot.empty()) {
+    return bad_input("--processes", fmt::format("'{}' has no point with {} processes", flags.model,
+                                                flags.processes));
+  }
+  return finish(context, flags.output, plot);
+}
+
 Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
+  if (flags.output.format == "plot" || flags.output.format == "svg") {
+    if (flags.model.empty()) return bad_input("--model", "a plot is of one model; say which");
+    return run_plot(context, flags);
+  }
   Result<ProfileTable> table = decide::load_table(context.files, flags);
   if (!table) return failed(table.error());
   for (const std::string& doubt : profile::doubts(*table)) complain(context, "warning: " + doubt);
@@ -312,23 +332,6 @@ Result<Exit> run_predict(Context& context, const ProfileFlags& given) {
   return Exit::no;
 }
 
-// ---------------------------------------------------------------------------------------- plot
-
-Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
-  const Result<ProfileTable> table = decide::load_table(context.files, flags);
-  if (!table) return failed(table.error());
-  const Result<WorkloadProfile> workload = decide::chosen_profile(flags, *table);
-  if (!workload) return failed(workload.error());
-  const std::string plot = flags.output.format == "svg"
-                               ? forms::plot_svg(*workload, flags.processes)
-                               : forms::plot_text(*workload, flags.processes);
-  if (plot.empty()) {
-    return bad_input("--processes", fmt::format("'{}' has no point with {} processes", flags.model,
-                                                flags.processes));
-  }
-  return finish(context, flags.output, plot);
-}
-
 // --------------------------------------------------------------------------------------- flags
 
 // A subcommand that reads PATH.
@@ -350,11 +353,14 @@ CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
 }
 
 CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
-  CLI::App* command = add_reader(parent, flags, "show", "Show profiles, or all points of one");
+  CLI::App* command = add_reader(parent, flags, "show", "Show profiles, all points of one, or a plot of it");
   flag(*command, "--model", flags.model);
   flag(*command, "--gpu", flags.gpu);
-  add_output(*command, flags.output, {"text", "json"});
-  command->footer("partita profile show data/profiles/a100-80gb.json --model resnet50");
+  add_processes(*command, flags);
+  add_output(*command, flags.output, {"text", "json", "plot", "svg"});
+  command->footer(
+      "partita profile show data/profiles/a100-80gb.json --model resnet50\n"
+      "partita profile show data/profiles/a100-80gb.json --model bert --format svg -o bert.svg");
   return command;
 }
 
@@ -398,15 +404,15 @@ CLI::App* add_predict(CLI::App& parent, ProfileFlags& flags) {
   return command;
 }
 
+// The older name of `show --format plot` and `svg`: understood, not shown.
 CLI::App* add_plot(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "plot", "Plot throughput and latency against the batch size");
+  command->group("");
   flag(*command, "--model", flags.model)->required();
   flag(*command, "--gpu", flags.gpu);
   add_processes(*command, flags);
   add_output(*command, flags.output, {"text", "svg"});
-  command->footer(
-      "partita profile plot data/profiles/a100-80gb.json --model bert --format svg -o bert.svg");
   return command;
 }
 
@@ -433,9 +439,10 @@ Command add_profile(CLI::App& app) {
     sub.flags = std::make_shared<ProfileFlags>();
     sub.app = sub.add(*command, *sub.flags);
   }
-  const Command measure = add_profile_measure(*command);
-  return {command, [subcommands, measure](Context& context) -> Result<Exit> {
-            if (measure.app->parsed()) return measure.run(context);
+  const Command measure = add_profile_measure(*command), law = add_profile_law(*command);
+  return {command, [subcommands, measure, law](Context& context) -> Result<Exit> {
+            for (const Command& one : {measure, law})
+              if (one.app->parsed()) return one.run(context);
             for (const Subcommand& sub : subcommands) {
               if (sub.app->parsed()) return sub.run(context, *sub.flags);
             }

@@ -1,0 +1,65 @@
+#include "serving/profile_law.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+#include "base/input.h"
+#include "flags.h"
+#include "llm/law_report.h"
+
+namespace partita::cli {
+namespace {
+
+struct LawFlags {
+  std::string path, kind, leave_out;
+  Output output;
+};
+
+Result<Exit> run_law(Context& context, const LawFlags& flags) {
+  if (flags.kind != "llm")
+    return bad_input("--kind", "'" + flags.kind +
+                                   "' has no law of its own here; known: llm "
+                                   "(others: `partita profile fit`)");
+  const Result<std::string> text = read_input(context.files, "POINTS", flags.path);
+  if (!text) return failed(text.error());
+  const Result<std::vector<llm::Measured>> points = llm::parse_points(flags.path, *text);
+  if (!points) return failed(points.error());
+  const llm::LeftOut left_out = flags.leave_out.empty()            ? llm::LeftOut::nothing
+                                : flags.leave_out == "concurrency" ? llm::LeftOut::concurrency
+                                                                   : llm::LeftOut::shape;
+  const Result<llm::LawReport> report = llm::law_report(*points, left_out);
+  if (!report) {
+    Error error = report.error();  // of the whole file
+    if (error.context.empty()) error.context = flags.path;
+    return failed(error);
+  }
+  const Result<void> written =
+      deliver(context, flags.output,
+              flags.output.format == "json" ? llm::law_report_json(*report)
+                                            : llm::law_report_text(*report));
+  if (!written) return failed(written.error());
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_profile_law(CLI::App& profile) {
+  auto flags = std::make_shared<LawFlags>();
+  CLI::App* command = profile.add_subcommand(
+      "law", "Learn laws from measured points, and say how well they predict");
+  command
+      ->add_option("POINTS", flags->path,
+                   "Measured points: a CSV with tokens in and out, concurrency, TTFT and TPOT")
+      ->type_name("FILE")
+      ->required();
+  flag(*command, "--kind", flags->kind, "llm: services that answer token by token")->required();
+  one_of(flag(*command, "--leave-out", flags->leave_out), {"concurrency", "shape"});
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita profile law points.csv --kind llm --leave-out concurrency\n"
+      "partita profile law points.csv --kind llm --format json -o report.json");
+  return {command, [flags](Context& context) { return run_law(context, *flags); }};
+}
+
+}  // namespace partita::cli

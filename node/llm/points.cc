@@ -1,0 +1,150 @@
+#include "llm/points.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/append.h"
+#include "base/index.h"
+#include "profile/csv.h"
+
+namespace partita::llm {
+namespace {
+
+// What lies beyond is damage or another unit, not a measurement.
+constexpr profile::NumberRange kTokens{1, 1e8}, kConcurrency{1, 1e7}, kTimes{1e-6, 1e9};
+constexpr profile::NumberRange kGpus{0, 1e6};
+
+using profile::Csv, profile::CsvRow;
+
+constexpr std::array<std::string_view, 15> kColumns = {
+    "system", "backend", "version",      "model",  "precision", "isl",     "osl",    "concurrency",
+    "tp",     "pp",      "attention_dp", "moe_tp", "moe_ep",    "ttft_ms", "tpot_ms"};
+
+// Reads the cells of a row; the first one that is refused is kept, and what follows is 0.
+class Cells {
+ public:
+  Cells(const Csv& csv, const CsvRow& row) : csv_(csv), row_(row) {}
+
+  const std::string& text(std::string_view name) const { return row_.cells[at(csv_.column(name))]; }
+  double number(std::string_view name, profile::NumberRange range) {
+    return kept(profile::csv_number(csv_, row_, csv_.column(name), range));
+  }
+  int whole(std::string_view name, profile::NumberRange range) {
+    return kept(profile::csv_integer(csv_, row_, csv_.column(name), range));
+  }
+  std::optional<int> known(std::string_view name) {
+    if (text(name).empty()) return {};
+    return whole(name, kGpus);
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  template <class T>
+  T kept(const Result<T>& value) {
+    if (value) return *value;
+    if (!error_) error_ = value.error();
+    return T{};
+  }
+
+  const Csv& csv_;
+  const CsvRow& row_;
+  std::optional<Error> error_;
+};
+
+Configuration configuration_of(Cells& cells) {
+  Configuration one;
+  one.system = cells.text("system");
+  one.backend = cells.text("backend");
+  one.version = cells.text("version");
+  one.model = cells.text("model");
+  one.precision = cells.text("precision");
+  one.tensor = cells.known("tp");
+  one.pipeline = cells.known("pp");
+  one.attention_data = cells.known("attention_dp");
+  one.expert_tensor = cells.known("moe_tp");
+  one.experts = cells.known("moe_ep");
+  return one;
+}
+
+Point point_of(Cells& cells) {
+  Point point;
+  point.shape = {cells.whole("isl", kTokens), cells.whole("osl", kTokens)};
+  point.concurrency = cells.number("concurrency", kConcurrency);
+  point.ttft = Millis{cells.number("ttft_ms", kTimes)};
+  point.tpot = Millis{cells.number("tpot_ms", kTimes)};
+  return point;
+}
+
+std::string cell(const std::optional<int>& number) {
+  return number ? fmt::format("{}", *number) : "";
+}
+
+}  // namespace
+
+std::string to_string(const Configuration& c) {
+  std::string text = c.model;
+  const auto add = [&](const std::string& word, const char* before) {
+    if (!word.empty()) text += before + word;
+  };
+  add(c.precision, " ");
+  add(c.system, " on ");
+  add(c.backend, ", ");
+  add(c.version, " ");
+  const std::pair<const char*, const std::optional<int>*> splits[] = {
+      {", tp ", &c.tensor},
+      {", pp ", &c.pipeline},
+      {", dp ", &c.attention_data},
+      {", moe tp ", &c.expert_tensor},
+      {", ep ", &c.experts}};
+  for (const auto& [name, number] : splits) add(cell(*number), name);
+  return text;
+}
+
+int Measured::shapes() const {
+  std::set<Shape> all;
+  for (const Point& point : points) all.insert(point.shape);
+  return static_cast<int>(all.size());
+}
+
+Result<std::vector<Measured>> parse_points(const std::string& file, std::string_view text) {
+  const Result<Csv> csv = profile::parse_csv(file, text);
+  if (!csv) return failed(csv.error());
+  const Result<void> columns = profile::require_columns(*csv, {kColumns.begin(), kColumns.end()});
+  if (!columns) return failed(columns.error());
+  std::vector<Measured> all;
+  std::map<Configuration, std::size_t> places;
+  for (const CsvRow& row : csv->rows) {
+    Cells cells(*csv, row);
+    const Configuration configuration = configuration_of(cells);
+    const Point point = point_of(cells);
+    if (cells.error()) return failed(*cells.error());
+    if (configuration.model.empty()) return bad_input(csv->at(row), "model is empty");
+    const auto [place, added] = places.emplace(configuration, all.size());
+    if (added) all.push_back({configuration, {}});
+    all[place->second].points.push_back(point);
+  }
+  return all;
+}
+
+std::string points_csv(const std::vector<Measured>& all) {
+  std::string text = joined(kColumns, ",") + "\n";
+  for (const auto& [c, points] : all) {
+    std::string front, split;
+    for (const std::string* word : {&c.system, &c.backend, &c.version, &c.model, &c.precision})
+      front += profile::csv_cell(*word) + ",";
+    for (const auto* number :
+         {&c.tensor, &c.pipeline, &c.attention_data, &c.expert_tensor, &c.experts})
+      split += cell(*number) + ",";
+    for (const Point& p : points)
+      text += fmt::format("{}{},{},{},{}{},{}\n", front, p.shape.tokens_in, p.shape.tokens_out,
+                          p.concurrency, split, p.ttft.value, p.tpot.value);
+  }
+  return text;
+}
+
+}  // namespace partita::llm

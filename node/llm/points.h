@@ -1,0 +1,53 @@
+// Measured points of engines that serve language models: time to the first token (TTFT) and time
+// per token after it (TPOT), by tokens in and out and by requests in flight. Read from CSV, one row
+// per point; points of one configuration (the same engine, model, precision and split over GPUs)
+// belong together. Means of a closed loop. Limits: those of Csv, and the ranges in points.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace partita::llm {
+
+// What serves: equal ones are measured together. Numbers that a source does not say are missing.
+struct Configuration {
+  std::string system, backend, version, model, precision;
+  std::optional<int> tensor, pipeline;                        // GPUs that share a layer; stages
+  std::optional<int> attention_data, expert_tensor, experts;  // of mixtures of experts
+  auto operator<=>(const Configuration&) const = default;
+};
+std::string to_string(const Configuration& configuration);
+
+struct Shape {
+  int tokens_in = 0, tokens_out = 0;
+  auto operator<=>(const Shape&) const = default;
+};
+
+struct Point {
+  Shape shape;
+  double concurrency = 0;  // requests in flight, those that wait in the engine included
+  Millis ttft, tpot;       // means
+  bool operator==(const Point&) const = default;
+};
+
+// The points of one configuration, in the order of the file.
+struct Measured {
+  Configuration configuration;
+  std::vector<Point> points;
+  bool operator==(const Measured&) const = default;
+
+  int shapes() const;  // how many different ones
+};
+
+// By configuration, those in the order in which they come first. Refused with FILE:LINE.
+Result<std::vector<Measured>> parse_points(const std::string& file, std::string_view text);
+// The text that parse_points reads back as the same.
+std::string points_csv(const std::vector<Measured>& all);
+
+}  // namespace partita::llm
