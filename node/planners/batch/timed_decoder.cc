@@ -49,15 +49,34 @@ TimedDecoder::TimedDecoder(const TimedBatch& batch) : batch_(batch) {
                       node.size_class, node.create, node.destroy});
   }
   end_.resize(at(batch.forest.tasks));
-  busy_.resize(at(batch.forest.reconfigurers()));
-  last_.resize(at(batch.forest.columns()));
+  found_busy_.resize(at(batch.forest.reconfigurers()));
+  found_last_.resize(at(batch.forest.columns()), -1);
+  find(batch.start);
   clear();
 }
 
+void TimedDecoder::find(const Start& start) {
+  for (std::size_t r = 0; r < start.reconfigurer.size(); ++r) {
+    if (start.reconfigurer[r] > 0) found_busy_[r].push_back({0, start.reconfigurer[r]});
+  }
+  for (const Start::Alive& there : start.alive) {
+    const Lean& node = nodes_[at(there.node)];
+    const int life = static_cast<int>(found_lives_.size());
+    found_lives_.push_back({there.node, there.free, -1});
+    for (int c = node.first_column; c < node.first_column + node.columns; ++c)
+      found_last_[at(c)] = life;
+  }
+  for (std::size_t c = 0; c < start.column.size(); ++c) {
+    if (found_last_[c] >= 0 || start.column[c] <= 0) continue;
+    found_last_[c] = static_cast<int>(found_lives_.size());
+    found_lives_.push_back({-1, start.column[c], start.column[c]});
+  }
+}
+
 void TimedDecoder::clear() {
-  lives_.clear();
-  std::ranges::fill(last_, -1);
-  for (std::vector<Span>& busy : busy_) busy.clear();
+  lives_ = found_lives_;
+  last_ = found_last_;
+  busy_ = found_busy_;
   worth_ = {};
   ops_.clear();
 }

@@ -3,7 +3,8 @@
 // instance does not exist, the instances in its way are destroyed after their last tasks and it is
 // created, each reconfiguration in the earliest gap that the others of its reconfigurer leave.
 // Predecessors come earlier in the order, so nothing waits in a circle. Same rules as realise(),
-// which differs only in how concurrent reconfigurations take turns.
+// which differs only in how concurrent reconfigurations take turns. visits() and realise() of them
+// agree where nothing exists at the start.
 #pragma once
 
 #include <compare>
@@ -27,6 +28,9 @@ struct TimedBatch {
   std::vector<std::vector<int>> behind;  // per task its successors
   std::vector<int> topological;          // predecessors first; ties by number
   double weight_unit = 1;                // priority of weight 1
+  // What it finds; empty: nothing exists, everything is free at 0. A column without an instance
+  // that is never free again is kNever.
+  Start start = {};
 };
 
 // Names in `after` that are no task's are passed over. CHECKs that there is no cycle.
@@ -97,6 +101,7 @@ class TimedDecoder {
     std::size_t position = 0;
   };
 
+  void find(const Start& start);
   Gap gap(const std::vector<Span>& busy, Nanos ready, Nanos length) const;
   int alive(int node) const;
   void find_in_the_way(const Lean& node);
@@ -108,6 +113,9 @@ class TimedDecoder {
   std::vector<Life> lives_;
   std::vector<int> last_;                // per column its latest life, or -1
   std::vector<std::vector<Span>> busy_;  // per reconfigurer what it does, ascending
+  std::vector<Life> found_lives_;        // as the batch finds them
+  std::vector<int> found_last_;
+  std::vector<std::vector<Span>> found_busy_;
   std::vector<Nanos> end_;               // per task
   std::vector<int> in_the_way_;          // lives, by end
   Nanos gone_ = 0;                       // when the latest destroyed one in the way is gone

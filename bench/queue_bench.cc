@@ -1,0 +1,242 @@
+// Planning while running against what a fixed layout would have done with hindsight and against the
+// offline optimum: `queue_bench online|spread|week|plan [SEEDS]`.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/rng.h"
+#include "hw/catalogue.h"
+#include "planners/batch/live_run.h"
+#include "planners/batch/scheduler.h"
+#include "planners/batch/timed_bounds.h"
+#include "sim/batch_generator.h"
+#include "verify/batch.h"
+
+namespace partita {
+namespace {
+
+using namespace planners::batch;  // NOLINT: a program
+
+constexpr double kSecond = 1e9;
+
+struct Measured {
+  double makespan = 0, response = 0;  // seconds
+};
+
+Measured measured(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
+  std::map<std::string, plan::Nanos> release;
+  for (const plan::Task& task : problem.tasks) release[task.name] = task.release;
+  Measured m;
+  for (const plan::ScheduledTask& task : schedule.tasks) {
+    m.response += static_cast<double>(task.end - release[task.task]) / kSecond;
+    m.makespan = std::max(m.makespan, static_cast<double>(task.end) / kSecond);
+  }
+  m.response /= static_cast<double>(std::max<std::size_t>(1, schedule.tasks.size()));
+  return m;
+}
+
+void judge(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
+  for (const plan::Reason& violation : verify::verify(problem, schedule)) {
+    std::printf("VIOLATION %s\n", to_string(violation).c_str());
+    std::exit(1);
+  }
+}
+
+// In order of arrival on a fixed layout: whatever of it is free first takes the next task.
+struct Fixed {
+  Measured best_makespan, best_response;  // of the layouts, each with hindsight
+};
+Fixed fixed(const plan::BatchProblem& actual) {
+  plan::BatchProblem problem = actual;
+  std::ranges::stable_sort(problem.tasks, {}, &plan::Task::release);
+  Forest forest = *make_forest(problem);
+  Fixed best;
+  best.best_makespan.makespan = best.best_response.response = 1e300;
+  for (const std::vector<char>& layout : fixed_layouts(forest)) {
+    std::vector<int> nodes;
+    std::vector<plan::Nanos> free;
+    std::vector<plan::Nanos> reconfigurer(at(forest.reconfigurers()), 0);
+    for (int v = 0; v < static_cast<int>(forest.nodes.size()); ++v) {
+      if (!layout[at(v)]) continue;
+      nodes.push_back(v);
+      free.push_back(reconfigurer[at(forest.reconfigurer_of(v))] += forest.nodes[at(v)].create);
+    }
+    Measured m;
+    bool whole = true;
+    for (int t = 0; t < forest.tasks; ++t) {
+      const plan::Nanos release = problem.tasks[at(t)].release;
+      std::size_t chosen = nodes.size();
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (forest.time(t, nodes[i]) >= kNever) continue;
+        const auto begin = [&](std::size_t k) { return std::max(release, free[k]); };
+        // Of those free at once the larger one.
+        if (chosen == nodes.size() || begin(i) < begin(chosen) ||
+            (begin(i) == begin(chosen) &&
+             forest.time(t, nodes[i]) < forest.time(t, nodes[chosen])))
+          chosen = i;
+      }
+      if (chosen == nodes.size()) {
+        whole = false;
+        break;
+      }
+      free[chosen] = std::max(release, free[chosen]) + forest.time(t, nodes[chosen]);
+      m.makespan = std::max(m.makespan, static_cast<double>(free[chosen]) / kSecond);
+      m.response += static_cast<double>(free[chosen] - release) / kSecond / forest.tasks;
+    }
+    if (!whole) continue;
+    if (m.makespan < best.best_makespan.makespan) best.best_makespan = m;
+    if (m.response < best.best_response.response) best.best_response = m;
+  }
+  return best;
+}
+
+plan::BatchProblem batch(int count, sim::Scaling scaling, sim::TimeRange range, int gpus,
+                         std::uint64_t seed) {
+  const hw::GpuModel& gpu = *hw::builtin_catalogue().find("A100-80GB");
+  sim::BatchRecipe recipe = sim::batch_recipe(gpu, scaling, range);
+  recipe.count = count;
+  return *sim::generate_batch(recipe, {gpu}, std::vector<int>(at(gpus), 0), seed);
+}
+
+// Poisson arrivals at a load: least areas that come per column and second.
+void arrive(plan::BatchProblem& problem, double load, std::uint64_t seed) {
+  const Forest forest = *make_forest(problem);
+  double area = 0;
+  for (int t = 0; t < forest.tasks; ++t) area += static_cast<double>(least_area(forest, t));
+  const double gap = area / forest.columns() / forest.tasks / load;
+  Rng rng = Rng(seed).split(0xa1);
+  double now = 0;
+  for (plan::Task& task : problem.tasks) {
+    task.release = static_cast<plan::Nanos>(now);
+    now += gap * rng.exponential();
+  }
+}
+
+// Lognormal with mean 1.
+double factor(Rng& rng, double cv) {
+  if (cv == 0) return 1;
+  const double s2 = std::log1p(cv * cv);
+  const double u = std::max(1e-12, rng.uniform()), v = rng.uniform();
+  const double normal = std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
+  return std::exp(std::sqrt(s2) * normal - s2 / 2);
+}
+
+plan::BatchProblem off(const plan::BatchProblem& problem, double cv, std::uint64_t seed) {
+  plan::BatchProblem actual = problem;
+  Rng rng = Rng(seed).split(0xcf);
+  for (plan::Task& task : actual.tasks) {
+    const double by = factor(rng, cv);
+    for (plan::SizeTimes& times : task.times) {
+      for (plan::Nanos& time : times.by_gpcs)
+        if (time > 0) time = std::max<plan::Nanos>(1, std::llround(static_cast<double>(time) * by));
+    }
+  }
+  return actual;
+}
+
+constexpr const char* kScalings[] = {"poor", "mixed", "good"};
+
+LiveOptions g_options;
+
+void online(int seeds) {
+  std::printf("load  makespan/offline  makespan/bound  makespan/fixed  response/fixed\n");
+  for (const double load : {0.5, 0.9, 1.5, 4.0}) {
+    double offline = 0, bound = 0, span = 0, response = 0;
+    int runs = 0;
+    for (int scaling = 0; scaling < 3; ++scaling) {
+      double s_off = 0, s_span = 0, s_resp = 0;
+      for (int seed = 1; seed <= seeds; ++seed) {
+        plan::BatchProblem problem =
+            batch(40, static_cast<sim::Scaling>(scaling), sim::TimeRange::wide, 1,
+                  static_cast<std::uint64_t>(seed));
+        arrive(problem, load, static_cast<std::uint64_t>(seed));
+        const LiveRun run = *run_live(problem, problem, g_options);
+        judge(problem, run.schedule);
+        const Measured m = measured(problem, run.schedule);
+        const Fixed f = fixed(problem);
+        const auto best = partita::planners::batch::run(*find_scheduler("best"), problem, Options());
+        const double opt = std::min(m.makespan, static_cast<double>(best.schedule->makespan) / kSecond);
+        s_off += m.makespan / opt;
+        s_span += m.makespan / f.best_makespan.makespan;
+        s_resp += m.response / f.best_response.response;
+        bound += m.makespan * kSecond / static_cast<double>(best.schedule->lower_bound);
+        ++runs;
+      }
+      std::printf("   %4.1f %-5s %.4f   %.4f   %.4f\n", load, kScalings[scaling], s_off / seeds,
+                  s_span / seeds, s_resp / seeds);
+      offline += s_off;
+      span += s_span;
+      response += s_resp;
+    }
+    std::printf("%4.1f  %.4f  %.4f  %.4f  %.4f\n", load, offline / runs, bound / runs, span / runs,
+                response / runs);
+    std::fflush(stdout);
+  }
+}
+
+void spread(int seeds) {
+  std::printf("cv  n  makespan / best fixed layout's, with hindsight (worst)\n");
+  for (const double cv : {0.1, 0.3, 0.6}) {
+    for (const int n : {15, 30}) {
+      double ratio = 0, worst = 0;
+      int runs = 0;
+      for (int scaling = 0; scaling < 3; ++scaling) {
+        for (int seed = 1; seed <= seeds; ++seed) {
+          const auto s = static_cast<std::uint64_t>(seed);
+          const plan::BatchProblem problem =
+              batch(n, static_cast<sim::Scaling>(scaling), sim::TimeRange::wide, 1, s);
+          const plan::BatchProblem actual = off(problem, cv, s);
+          const LiveRun run = *run_live(problem, actual, g_options);
+          judge(actual, run.schedule);
+          const double r = measured(actual, run.schedule).makespan / fixed(actual).best_makespan.makespan;
+          ratio += r;
+          worst = std::max(worst, r);
+          ++runs;
+        }
+      }
+      std::printf("%.1f %d  %.4f (%.3f)\n", cv, n, ratio / runs, worst);
+      std::fflush(stdout);
+    }
+  }
+}
+
+void planning(int waiting, int gpus) {
+  RealClock clock;
+  plan::BatchProblem problem =
+      batch(waiting + 100 , sim::Scaling::mixed, sim::TimeRange::wide, gpus, 1);
+  const LiveRun run = *run_live(problem, problem, g_options,
+                                [&] { return static_cast<double>(clock.cpu_ns()) / 1e6; });
+  std::vector<double> ms;
+  // Those with about that many waiting: the first tenth of the decisions.
+  for (std::size_t i = 0; i < run.planning_ms.size() / 10; ++i) ms.push_back(run.planning_ms[i]);
+  std::ranges::sort(ms);
+  std::printf("%d waiting, %d GPUs: plannings %ld, p50 %.2f p99 %.2f max %.2f ms\n", waiting, gpus,
+              run.plannings, ms[ms.size() / 2], ms[ms.size() * 99 / 100], ms.back());
+}
+
+}  // namespace
+}  // namespace partita
+
+int main(int argc, char** argv) {
+  using namespace partita;
+  const std::string what = argc > 1 ? argv[1] : "online";
+  const int seeds = argc > 2 ? std::atoi(argv[2]) : 5;
+  if (argc > 3) g_options.aim.makespan = std::atof(argv[3]);
+  if (argc > 4) g_options.area_by_load = std::atof(argv[4]);
+  if (argc > 5) g_options.appends = std::atol(argv[5]);
+  if (what == "online") online(seeds);
+  if (what == "spread") spread(seeds);
+  if (what == "plan") {
+    planning(1000, 1);
+    planning(1000, 8);
+    planning(1000, 40);
+  }
+  return 0;
+}
