@@ -22,7 +22,16 @@
 namespace partita {
 namespace {
 
-using namespace planners::batch;  // NOLINT: a program
+using planners::batch::find_scheduler;
+using planners::batch::fixed_layouts;
+using planners::batch::Forest;
+using planners::batch::kNever;
+using planners::batch::least_area;
+using planners::batch::LiveOptions;
+using planners::batch::LiveRun;
+using planners::batch::make_forest;
+using planners::batch::Options;
+using planners::batch::run_live;
 
 constexpr double kSecond = 1e9;
 
@@ -78,8 +87,7 @@ Fixed fixed(const plan::BatchProblem& actual) {
         const auto begin = [&](std::size_t k) { return std::max(release, free[k]); };
         // Of those free at once the larger one.
         if (chosen == nodes.size() || begin(i) < begin(chosen) ||
-            (begin(i) == begin(chosen) &&
-             forest.time(t, nodes[i]) < forest.time(t, nodes[chosen])))
+            (begin(i) == begin(chosen) && forest.time(t, nodes[i]) < forest.time(t, nodes[chosen])))
           chosen = i;
       }
       if (chosen == nodes.size()) {
@@ -143,65 +151,98 @@ plan::BatchProblem off(const plan::BatchProblem& problem, double cv, std::uint64
 
 constexpr const char* kScalings[] = {"poor", "mixed", "good"};
 
-LiveOptions g_options;
+std::vector<LiveOptions> g_variants = {LiveOptions()};
 
-void online(int seeds) {
-  std::printf("load  makespan/offline  makespan/bound  makespan/fixed  response/fixed\n");
+// "makespan,area,load,appends;..." of what is to be tried instead of the defaults.
+void read_variants(const char* text) {
+  g_variants.clear();
+  for (const char* part = text; part != nullptr;) {
+    LiveOptions options;
+    std::sscanf(part, "%lf,%lf,%lf,%ld", &options.aim.makespan, &options.aim.area,
+                &options.area_by_load, &options.appends);
+    g_variants.push_back(options);
+    part = std::strchr(part, ';');
+    if (part != nullptr) ++part;
+  }
+}
+
+struct Sums {
+  double offline = 0, bound = 0, span = 0, response = 0;
+  int runs = 0;
+  void add(const Sums& other) {
+    offline += other.offline, bound += other.bound, span += other.span;
+    response += other.response, runs += other.runs;
+  }
+  std::string text() const {
+    char line[120];
+    std::snprintf(line, sizeof line, "  %.4f %.4f %.4f %.4f", offline / runs, bound / runs,
+                  span / runs, response / runs);
+    return line;
+  }
+};
+
+void online(int seeds, int gpus) {
+  std::printf("load: makespan/offline, /bound, /best fixed; response / best fixed's\n");
   for (const double load : {0.5, 0.9, 1.5, 4.0}) {
-    double offline = 0, bound = 0, span = 0, response = 0;
-    int runs = 0;
+    std::vector<Sums> all(g_variants.size());
     for (int scaling = 0; scaling < 3; ++scaling) {
-      double s_off = 0, s_span = 0, s_resp = 0;
+      std::vector<Sums> sums(g_variants.size());
       for (int seed = 1; seed <= seeds; ++seed) {
         plan::BatchProblem problem =
-            batch(40, static_cast<sim::Scaling>(scaling), sim::TimeRange::wide, 1,
+            batch(40 * gpus, static_cast<sim::Scaling>(scaling), sim::TimeRange::wide, gpus,
                   static_cast<std::uint64_t>(seed));
         arrive(problem, load, static_cast<std::uint64_t>(seed));
-        const LiveRun run = *run_live(problem, problem, g_options);
-        judge(problem, run.schedule);
-        const Measured m = measured(problem, run.schedule);
         const Fixed f = fixed(problem);
-        const auto best = partita::planners::batch::run(*find_scheduler("best"), problem, Options());
-        const double opt = std::min(m.makespan, static_cast<double>(best.schedule->makespan) / kSecond);
-        s_off += m.makespan / opt;
-        s_span += m.makespan / f.best_makespan.makespan;
-        s_resp += m.response / f.best_response.response;
-        bound += m.makespan * kSecond / static_cast<double>(best.schedule->lower_bound);
-        ++runs;
+        const auto best = planners::batch::run(*find_scheduler("best"), problem, Options());
+        std::vector<Measured> measures;
+        double opt = static_cast<double>(best.schedule->makespan) / kSecond;
+        for (const LiveOptions& options : g_variants) {
+          const LiveRun run = *run_live(problem, problem, options);
+          judge(problem, run.schedule);
+          measures.push_back(measured(problem, run.schedule));
+          opt = std::min(opt, measures.back().makespan);
+        }
+        for (std::size_t v = 0; v < g_variants.size(); ++v) {
+          const Measured& m = measures[v];
+          sums[v].add({m.makespan / opt,
+                       m.makespan * kSecond / static_cast<double>(best.schedule->lower_bound),
+                       m.makespan / f.best_makespan.makespan, m.response / f.best_response.response,
+                       1});
+        }
       }
-      std::printf("   %4.1f %-5s %.4f   %.4f   %.4f\n", load, kScalings[scaling], s_off / seeds,
-                  s_span / seeds, s_resp / seeds);
-      offline += s_off;
-      span += s_span;
-      response += s_resp;
+      for (std::size_t v = 0; v < g_variants.size(); ++v) {
+        std::printf("   %4.1f %-5s %zu%s\n", load, kScalings[scaling], v, sums[v].text().c_str());
+        all[v].add(sums[v]);
+      }
     }
-    std::printf("%4.1f  %.4f  %.4f  %.4f  %.4f\n", load, offline / runs, bound / runs, span / runs,
-                response / runs);
+    for (std::size_t v = 0; v < g_variants.size(); ++v)
+      std::printf("%4.1f       %zu%s\n", load, v, all[v].text().c_str());
     std::fflush(stdout);
   }
 }
 
 void spread(int seeds) {
-  std::printf("cv  n  makespan / best fixed layout's, with hindsight (worst)\n");
+  std::printf("cv, n: makespan / best fixed layout's with hindsight (worst)\n");
   for (const double cv : {0.1, 0.3, 0.6}) {
     for (const int n : {15, 30}) {
-      double ratio = 0, worst = 0;
-      int runs = 0;
-      for (int scaling = 0; scaling < 3; ++scaling) {
-        for (int seed = 1; seed <= seeds; ++seed) {
-          const auto s = static_cast<std::uint64_t>(seed);
-          const plan::BatchProblem problem =
-              batch(n, static_cast<sim::Scaling>(scaling), sim::TimeRange::wide, 1, s);
-          const plan::BatchProblem actual = off(problem, cv, s);
-          const LiveRun run = *run_live(problem, actual, g_options);
-          judge(actual, run.schedule);
-          const double r = measured(actual, run.schedule).makespan / fixed(actual).best_makespan.makespan;
-          ratio += r;
-          worst = std::max(worst, r);
-          ++runs;
+      for (std::size_t v = 0; v < g_variants.size(); ++v) {
+        double ratio = 0, worst = 0;
+        for (int scaling = 0; scaling < 3; ++scaling) {
+          for (int seed = 1; seed <= seeds; ++seed) {
+            const auto s = static_cast<std::uint64_t>(seed);
+            const plan::BatchProblem problem =
+                batch(n, static_cast<sim::Scaling>(scaling), sim::TimeRange::wide, 1, s);
+            const plan::BatchProblem actual = off(problem, cv, s);
+            const LiveRun run = *run_live(problem, actual, g_variants[v]);
+            judge(actual, run.schedule);
+            const double r =
+                measured(actual, run.schedule).makespan / fixed(actual).best_makespan.makespan;
+            ratio += r;
+            worst = std::max(worst, r);
+          }
         }
+        std::printf("%.1f %d %zu  %.4f (%.3f)\n", cv, n, v, ratio / (3 * seeds), worst);
       }
-      std::printf("%.1f %d  %.4f (%.3f)\n", cv, n, ratio / runs, worst);
       std::fflush(stdout);
     }
   }
@@ -210,8 +251,8 @@ void spread(int seeds) {
 void planning(int waiting, int gpus) {
   RealClock clock;
   plan::BatchProblem problem =
-      batch(waiting + 100 , sim::Scaling::mixed, sim::TimeRange::wide, gpus, 1);
-  const LiveRun run = *run_live(problem, problem, g_options,
+      batch(waiting + 100, sim::Scaling::mixed, sim::TimeRange::wide, gpus, 1);
+  const LiveRun run = *run_live(problem, problem, g_variants[0],
                                 [&] { return static_cast<double>(clock.cpu_ns()) / 1e6; });
   std::vector<double> ms;
   // Those with about that many waiting: the first tenth of the decisions.
@@ -225,18 +266,14 @@ void planning(int waiting, int gpus) {
 }  // namespace partita
 
 int main(int argc, char** argv) {
-  using namespace partita;
   const std::string what = argc > 1 ? argv[1] : "online";
   const int seeds = argc > 2 ? std::atoi(argv[2]) : 5;
-  if (argc > 3) g_options.aim.makespan = std::atof(argv[3]);
-  if (argc > 4) g_options.area_by_load = std::atof(argv[4]);
-  if (argc > 5) g_options.appends = std::atol(argv[5]);
-  if (what == "online") online(seeds);
-  if (what == "spread") spread(seeds);
+  if (argc > 3) partita::read_variants(argv[3]);
+  if (what == "online") partita::online(seeds, 1);
+  if (what == "online8") partita::online(seeds, 8);
+  if (what == "spread") partita::spread(seeds);
   if (what == "plan") {
-    planning(1000, 1);
-    planning(1000, 8);
-    planning(1000, 40);
+    for (const int gpus : {1, 8, 40}) partita::planning(1000, gpus);
   }
   return 0;
 }

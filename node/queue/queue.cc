@@ -17,6 +17,19 @@ constexpr int kUnknownStatus = -1;
 
 long ms_of(Nanos time) { return time / kMilli; }
 
+std::pair<int, long> turn(const Task& task) { return {-task.spec.priority, task.id}; }
+
+// What it waits for has ended otherwise.
+bool doomed(const Task& task, const std::map<long, Task>& tasks) {
+  return std::ranges::any_of(task.spec.after, [&](const Dependency& one) {
+    const auto before = tasks.find(one.task);
+    if (before == tasks.end() || !is_over(before->second.state)) return false;
+    const bool ok = before->second.state == State::done;
+    return (one.kind == Dependency::Kind::ok && !ok) ||
+           (one.kind == Dependency::Kind::not_ok && ok);
+  });
+}
+
 }  // namespace
 
 // ---- from a store
@@ -26,8 +39,10 @@ Result<Queue> Queue::create(const Config& config, const Loaded& loaded,
   plan::BatchProblem gpus{{}, config.models, config.gpus, config.reconfigurer};
   auto planner = planners::batch::LivePlanner::create(std::move(gpus), config.planning);
   if (!planner) return failed(planner.error());
-  planner->capacity(config.cpus, config.ram_gib);
+  planner->machine().capacity(config.cpus, config.ram_gib);
   Queue queue(config, *std::move(planner));
+  queue.spots_ = spots_of(queue.planner_.machine().forest(),
+                          {{}, config.models, config.gpus, config.reconfigurer}, config.indices);
   queue.now_ = now;
   queue.shares_ = Shares(config.shares);
   queue.restore(loaded, found);
@@ -39,7 +54,7 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
   for (const auto& [key, stats] : loaded.times) times_.restore(key, stats);
   for (const auto& [user, usage] : loaded.usage) shares_.restore(user, usage);
   for (const FoundInstance& one : found) {
-    planner_.found(one.node);
+    planner_.machine().found(one.node);
     devices_[one.node] = one.device;
     idle_since_[one.node] = now_;
   }
@@ -55,31 +70,18 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     under_[task.id] = {.stopped = {}, .unknown = true};
     if (!task.ending.empty()) under_[task.id].stopped = now_;
     for (const Place& place : task.places) {
-      const int node = node_of(place);
-      if (node < 0 || !planner_.idle(node)) continue;
-      planner_.found_running(live(task), node, task.began_ms * kMilli);
+      const int node = node_at(spots_, place);
+      if (node < 0 || !planner_.machine().idle(node)) continue;
+      planner_.machine().began(live(task), node, task.began_ms * kMilli);
       idle_since_.erase(node);
     }
   }
 }
 
-Place Queue::place_of(int node_index) const {
-  const planners::batch::Node& node = planner_.forest().nodes[at(node_index)];
-  const hw::GpuModel& model = config_.models[at(config_.gpus[at(node.gpu)])];
-  const auto device = devices_.find(node_index);
-  return {config_.indices[at(node.gpu)], model.profiles[at(node.profile)].name, node.start,
-          device == devices_.end() ? "" : device->second};
-}
-
-int Queue::node_of(const Place& place) const {
-  const auto& nodes = planner_.forest().nodes;
-  for (std::size_t v = 0; v < nodes.size(); ++v) {
-    const hw::GpuModel& model = config_.models[at(config_.gpus[at(nodes[v].gpu)])];
-    if (config_.indices[at(nodes[v].gpu)] == place.gpu && nodes[v].start == place.start &&
-        model.profiles[at(nodes[v].profile)].name == place.profile)
-      return static_cast<int>(v);
-  }
-  return -1;
+Place Queue::place_of(int node) const {
+  const Spot& spot = spots_[at(node)];
+  const auto device = devices_.find(node);
+  return {spot.gpu, spot.profile, spot.start, device == devices_.end() ? "" : device->second};
 }
 
 // ---- what happens
@@ -107,7 +109,8 @@ void Queue::handle(const Arrived& event) {
     if (task.state == State::waiting) waiting_.insert(turn(task));
   }
   for (const Task& task : event.tasks) {
-    if (doomed(task)) settle(tasks_.at(task.id), State::skipped, "what it waits for ended otherwise");
+    if (doomed(task, tasks_))
+      settle(tasks_.at(task.id), State::skipped, "what it waits for ended otherwise");
   }
 }
 
@@ -180,20 +183,21 @@ void Queue::handle(const Saved& event) {
 void Queue::handle(const Changed& event) {
   const bool done = !event.error;
   const bool create = event.change.op == LiveOp::create;
-  planner_.changed(event.change, done, now_);
+  planner_.machine().changed(event.change, done);
   if (create != done) {
     devices_.erase(event.change.node);
     idle_since_.erase(event.change.node);
-    if (create) planner_.avoid(event.change.node, now_ + 10 * plan::kNanosInSecond);
+    if (create) planner_.machine().avoid(event.change.node, now_ + 10 * plan::kNanosInSecond);
   } else if (create) {
     devices_[event.change.node] = event.device;
     idle_since_[event.change.node] = now_;
   } else {
-    planner_.avoid(event.change.node, now_ + 10 * plan::kNanosInSecond);  // it stays for now
+    planner_.machine().avoid(event.change.node,
+                             now_ + 10 * plan::kNanosInSecond);  // it stays for now
   }
 }
 
-void Queue::handle(const Closed& event) { planner_.close(event.node, event.closed); }
+void Queue::handle(const Closed& event) { planner_.machine().close(event.node, event.closed); }
 
 // ---- ends
 
@@ -205,23 +209,20 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
   task.identity.clear();
   task.ending.clear();
   if (!outcome.empty()) {
-    out_.keep.runs.push_back({task.id, task.attempts, task.began_ms, task.ended_ms, status, outcome,
-                              task.places});
-    account(task);
+    out_.keep.runs.push_back(
+        {task.id, task.attempts, task.began_ms, task.ended_ms, status, outcome, task.places});
   }
-  const bool placed = planner_.node_of(task.id).has_value();
-  if (outcome == "done" && placed) {
-    const int node_index = *planner_.node_of(task.id);
-    const planners::batch::Node& node = planner_.forest().nodes[at(node_index)];
-    const hw::GpuModel& model = config_.models[at(config_.gpus[at(node.gpu)])];
-    const TimeKey key{task.spec.user, name_of(task.spec), model.name,
-                      model.profiles[at(node.profile)].gpcs};
+  if (const std::optional<int> node = planner_.machine().node_of(task.id)) {
+    const Spot& spot = spots_[at(*node)];
+    if (!outcome.empty()) account(task, spot);
     const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
-    if (took > 0) out_.keep.times[key] = times_.learn(key, took);
-  }
-  if (placed) {
-    idle_since_[*planner_.node_of(task.id)] = now_;
-    planner_.ended(task.id, now_);
+    if (outcome == "done" && took > 0) {
+      const TimeKey key{task.spec.user, name_of(task.spec), config_.models[at(spot.model)].name,
+                        spot.gpcs};
+      out_.keep.times[key] = times_.learn(key, took);
+    }
+    idle_since_[*node] = now_;
+    planner_.machine().ended(task.id);
   }
   --running_[task.spec.user];
   under_.erase(task.id);
@@ -233,10 +234,6 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
     return settle(task, State::failed,
                   task.reason.empty() ? fmt::format("ended with status {}", status) : task.reason);
   }
-  wait_again(task);
-}
-
-void Queue::wait_again(Task& task) {
   task.state = State::waiting;
   waiting_.insert(turn(task));
   save(task);
@@ -253,16 +250,6 @@ void Queue::settle(Task& task, State state, const std::string& reason) {
   look_at_followers(task.id);
 }
 
-bool Queue::doomed(const Task& task) const {
-  return std::ranges::any_of(task.spec.after, [&](const Dependency& one) {
-    const auto before = tasks_.find(one.task);
-    if (before == tasks_.end() || !is_over(before->second.state)) return false;
-    const bool ok = before->second.state == State::done;
-    return (one.kind == Dependency::Kind::ok && !ok) ||
-           (one.kind == Dependency::Kind::not_ok && ok);
-  });
-}
-
 void Queue::look_at_followers(long id) {
   const auto found = followers_.find(id);
   if (found == followers_.end()) return;
@@ -270,19 +257,17 @@ void Queue::look_at_followers(long id) {
   followers_.erase(found);
   for (const long follower : followers) {
     Task& task = tasks_.at(follower);
-    if (is_over(task.state) || under_.contains(follower) || !doomed(task)) continue;
-    settle(task, State::skipped, fmt::format("task {}, which it waits for, ended as {}", id,
-                                             to_string(tasks_.at(id).state)));
+    if (is_over(task.state) || under_.contains(follower) || !doomed(task, tasks_)) continue;
+    settle(task, State::skipped,
+           fmt::format("task {}, which it waits for, ended as {}", id,
+                       to_string(tasks_.at(id).state)));
   }
 }
 
-void Queue::account(const Task& task) {
-  const std::optional<int> node = planner_.node_of(task.id);
-  if (!node) return;
-  const int columns = planner_.forest().nodes[at(*node)].columns;
+void Queue::account(const Task& task, const Spot& spot) {
   const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
   out_.keep.usage[task.spec.user] =
-      shares_.add(task.spec.user, columns * std::max(0.0, took), now_);
+      shares_.add(task.spec.user, spot.columns * std::max(0.0, took), now_);
 }
 
 void Queue::ask_to_end(Task& task, const std::string& outcome) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "planners/batch/live.h"
+#include "queue/atlas.h"
 #include "queue/shares.h"
 #include "queue/task.h"
 #include "queue/times.h"
@@ -38,8 +39,8 @@ struct Config {
   std::vector<int> gpus;     // per GPU its model
   std::vector<int> indices;  // per GPU its index on the node
   plan::Reconfigurer reconfigurer = {};
-  int cpus = 0;        // of the node; 0: not counted
-  double ram_gib = 0;  // the same
+  int cpus = 0;                              // of the node; 0: not counted
+  double ram_gib = 0;                        // the same
   std::map<std::string, Quota> quotas = {};  // "": of everybody else
   std::map<std::string, double> shares = {};
   Nanos grace = 10'000'000'000;        // from asking a process to end to killing it
@@ -75,8 +76,8 @@ struct Saved {  // its checkpoint command ended
   long task = 0;
 };
 struct Changed {
-  planners::batch::Decisions::Change change;
-  std::string device;                // UUID, of what was created
+  planners::batch::LiveChange change;
+  std::string device;               // UUID, of what was created
   std::optional<Error> error = {};  // it is as it was before
 };
 // A node that others have, or have no longer.
@@ -142,21 +143,11 @@ class Queue {
 
   // The tasks that a submission means. bad_input whose context is the key; limit: quotas.
   Result<std::vector<Task>> admit(const Spec& spec, Nanos now) const;
-  // Why this cannot be asked of the task; nothing: it can.
-  Result<void> can(const Asked& asked) const;
-
   Outputs step(Nanos now, const std::vector<Event>& events);
 
   const std::map<long, Task>& tasks() const { return tasks_; }
   const planners::batch::LivePlanner& planner() const { return planner_; }
-  // When a waiting task is expected to begin and end, as planned last.
-  std::optional<planners::batch::LivePlanner::Expected> expected(long task) const {
-    return planner_.expected(task);
-  }
   Place place_of(int node) const;
-  int node_of_place(const Place& place) const { return node_of(place); }
-  // Why a waiting task is not planned; empty: it is.
-  std::string why_waiting(const Task& task) const;
 
  private:
   Queue(Config config, planners::batch::LivePlanner planner)
@@ -174,17 +165,12 @@ class Queue {
   void restore(const Loaded& loaded, const std::vector<FoundInstance>& found);
   void end_attempt(Task& task, const std::string& outcome, int status, bool counts);
   void settle(Task& task, State state, const std::string& reason);
-  void wait_again(Task& task);
   void look_at_followers(long task);
-  bool doomed(const Task& task) const;
-  void account(const Task& task);
+  void account(const Task& task, const Spot& spot);
   void ask_to_end(Task& task, const std::string& outcome);
 
   void offer();  // brings what the planner knows in line with what may run
-  bool may_run(const Task& task) const;
   planners::batch::LiveTask live(const Task& task) const;
-  void offer_once();
-  void refresh_weights();
   void decide();
   void start(long id, int node);
   void watch_limits();
@@ -192,24 +178,23 @@ class Queue {
   void return_idle();
   void wake_at(Nanos time);
   void save(const Task& task) { changed_.insert(task.id); }
-  static std::pair<int, long> turn(const Task& task) { return {-task.spec.priority, task.id}; }
-  int node_of(const Place& place) const;
 
   // What else is known of an attempt under way.
   struct Under {
     std::optional<Nanos> stopped;  // when it was asked to end
     bool killed = false;
-    bool saving = false;       // its checkpoint runs
-    bool unknown = false;      // of an earlier process: nobody has said yet what became of it
+    bool saving = false;   // its checkpoint runs
+    bool unknown = false;  // of an earlier process: nobody has said yet what became of it
   };
 
   Config config_;
   planners::batch::LivePlanner planner_;
   std::map<long, Task> tasks_;
-  std::map<long, Under> under_;                 // starting and running
+  std::map<long, Under> under_;                  // starting and running
   std::map<long, std::vector<long>> followers_;  // task -> those after it, not over
-  std::map<std::string, int> open_, running_;   // per user
-  std::map<int, std::string> devices_;          // per node with an instance
+  std::map<std::string, int> open_, running_;    // per user
+  std::vector<Spot> spots_;                      // per node
+  std::map<int, std::string> devices_;           // per node with an instance
   std::map<int, Nanos> idle_since_;
   std::set<std::pair<int, long>> waiting_;  // by falling priority: not over, under way or held
   Times times_;
@@ -219,5 +204,10 @@ class Queue {
   std::set<long> changed_;
   Outputs out_;
 };
+
+// Why this cannot be asked of the task; nothing: it can.
+Result<void> can(const Queue& queue, const Asked& asked);
+// Why a waiting task is not planned; empty: it is.
+std::string why_waiting(const Queue& queue, const Task& task);
 
 }  // namespace partita::queue

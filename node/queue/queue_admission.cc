@@ -69,9 +69,9 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
   return tasks;
 }
 
-Result<void> Queue::can(const Asked& asked) const {
-  const auto found = tasks_.find(asked.task);
-  if (found == tasks_.end())
+Result<void> can(const Queue& queue, const Asked& asked) {
+  const auto found = queue.tasks().find(asked.task);
+  if (found == queue.tasks().end())
     return failed({ErrorCode::not_found, fmt::format("there is no task {}", asked.task), "task"});
   const State state = found->second.state;
   const auto refused = [&](const char* what) {

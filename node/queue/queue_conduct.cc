@@ -17,6 +17,16 @@ constexpr Nanos kWeighedEvery = 60 * plan::kNanosInSecond;
 
 Nanos as_nanos(double time_s) { return std::llround(std::min(time_s, 1e9) * 1e9); }
 
+// All that it waits for runs or is planned.
+bool may_run(const Task& task, const std::map<long, Task>& tasks,
+             const planners::batch::LivePlanner& planner) {
+  return std::ranges::all_of(task.spec.after, [&](const Dependency& one) {
+    const auto before = tasks.find(one.task);
+    if (before == tasks.end() || is_over(before->second.state)) return true;
+    return planner.waits(one.task) || planner.machine().runs(one.task);
+  });
+}
+
 }  // namespace
 
 planners::batch::LiveTask Queue::live(const Task& task) const {
@@ -46,55 +56,42 @@ planners::batch::LiveTask Queue::live(const Task& task) const {
   return live;
 }
 
-// Not held, within quotas, and all that it waits for runs or is planned.
-bool Queue::may_run(const Task& task) const {
-  return std::ranges::all_of(task.spec.after, [&](const Dependency& one) {
-    const auto before = tasks_.find(one.task);
-    if (before == tasks_.end() || is_over(before->second.state)) return true;
-    return planner_.waits(one.task) || planner_.node_of(one.task).has_value();
-  });
-}
-
+// Those of waiting tasks that are within quotas, and whose predecessors run or are planned. Twice:
+// what comes after what was offered just now.
 void Queue::offer() {
-  offer_once();
-  if (!followers_.empty()) offer_once();  // what comes after what was offered just now
-  if (now_ - weighed_ >= kWeighedEvery) refresh_weights();
-}
-
-void Queue::offer_once() {
-  std::map<std::string, int> taken = running_;
-  std::size_t offered = 0;
-  for (const auto& [rank, id] : waiting_) {
-    if (offered >= kOffered) break;
-    const Task& task = tasks_.at(id);
-    auto quota = config_.quotas.find(task.spec.user);
-    if (quota == config_.quotas.end()) quota = config_.quotas.find("");
-    const bool room = quota == config_.quotas.end() ||
-                      taken[task.spec.user] < quota->second.running;
-    const bool fine = room && may_run(task);
-    if (fine) ++taken[task.spec.user];
-    if (fine) ++offered;
-    if (fine && !planner_.waits(id)) planner_.add(live(task));
-    if (!fine && planner_.waits(id)) planner_.remove(id);
+  for (int round = 0; round < (followers_.empty() ? 1 : 2); ++round) {
+    std::map<std::string, int> taken = running_;
+    std::size_t offered = 0;
+    for (const auto& [rank, id] : waiting_) {
+      if (offered >= kOffered) break;
+      const Task& task = tasks_.at(id);
+      auto quota = config_.quotas.find(task.spec.user);
+      if (quota == config_.quotas.end()) quota = config_.quotas.find("");
+      const bool room =
+          quota == config_.quotas.end() || taken[task.spec.user] < quota->second.running;
+      const bool fine = room && may_run(task, tasks_, planner_);
+      if (fine) ++taken[task.spec.user];
+      if (fine) ++offered;
+      if (fine && !planner_.waits(id)) planner_.add(live(task));
+      if (!fine && planner_.waits(id)) planner_.remove(id);
+    }
   }
-}
-
-void Queue::refresh_weights() {
+  if (now_ - weighed_ < kWeighedEvery) return;
   weighed_ = now_;
   for (const auto& [rank, id] : waiting_) {
     if (planner_.waits(id)) planner_.change(live(tasks_.at(id)));
   }
 }
 
-std::string Queue::why_waiting(const Task& task) const {
+std::string why_waiting(const Queue& queue, const Task& task) {
   if (task.state == State::held) return "held";
-  if (task.state != State::waiting || planner_.waits(task.id)) return "";
+  if (task.state != State::waiting || queue.planner().waits(task.id)) return "";
   for (const Dependency& one : task.spec.after) {
-    const auto before = tasks_.find(one.task);
-    if (before != tasks_.end() && !is_over(before->second.state))
+    const auto before = queue.tasks().find(one.task);
+    if (before != queue.tasks().end() && !is_over(before->second.state))
       return fmt::format("waits for task {}", one.task);
   }
-  return "its user has as many tasks running as they may";
+  return "its user has as many tasks running as they may, or many wait before it";
 }
 
 void Queue::decide() {
@@ -113,7 +110,7 @@ void Queue::decide() {
 
 void Queue::start(long id, int node) {
   Task& task = tasks_.at(id);
-  waiting_.erase(turn(task));
+  waiting_.erase({-task.spec.priority, id});
   idle_since_.erase(node);
   ++running_[task.spec.user];
   ++task.attempts;
@@ -174,7 +171,7 @@ void Queue::preempt() {
       if (task.state != State::running || under.unknown || !task.spec.preemptible ||
           task.spec.priority >= urgent.spec.priority)
         continue;
-      const auto node = planner_.node_of(other);
+      const auto node = planner_.machine().node_of(other);
       if (!node || !planner_.fits(id, *node)) continue;
       if (victim == nullptr || task.began_ms > victim->began_ms) victim = &task;
     }
@@ -195,7 +192,7 @@ void Queue::return_idle() {
       wake_at(since + config_.idle_return);
       continue;
     }
-    if (!planner_.retire(node, now_)) continue;
+    if (!planner_.machine().retire(node, now_)) continue;
     idle_since_.erase(node);
     out_.actions.push_back(Destroy{node});
   }

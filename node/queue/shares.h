@@ -12,7 +12,7 @@ namespace partita::queue {
 inline constexpr plan::Nanos kHalfLife = plan::Nanos{7} * 86'400 * plan::kNanosInSecond;
 
 struct Usage {
-  double slice_s = 0;      // as of
+  double slice_s = 0;  // as of
   plan::Nanos at = 0;
   bool operator==(const Usage&) const = default;
 };

@@ -40,7 +40,7 @@ struct Spec {
   std::string directory = {};  // where it runs; empty: where the queue does
   int count = 1;               // an array: so many tasks, $PARTITA_ARRAY_INDEX from 0
   std::vector<Dependency> after = {};
-  int priority = 0;  // each step counts twice as much
+  int priority = 0;                         // each step counts twice as much
   std::optional<double> deadline_s = {};    // from its submission
   std::optional<double> time_limit_s = {};  // of one attempt
   int retries = 0;

@@ -31,8 +31,9 @@ void describe_what(Form& f, Spec& spec) {
   f.optional(spec.count != 1)
       .integer("count", spec.count, {.low = 1, .high = kMaxArray}, "an array of so many tasks");
   f.optional(!spec.after.empty())
-      .list("after", spec.after, [](Form& g, Dependency& d) { describe(g, d); }, {},
-            "what it waits for");
+      .list(
+          "after", spec.after, [](Form& g, Dependency& d) { describe(g, d); }, {},
+          "what it waits for");
   f.optional(spec.priority != 0)
       .integer("priority", spec.priority, {.low = -kMaxPriority, .high = kMaxPriority},
                "each step counts twice as much");
@@ -50,8 +51,9 @@ void describe_needs(Form& f, Spec& spec) {
   f.optional(!spec.profiles.empty())
       .notes("profiles", spec.profiles, {}, "that it may run on: \"3g.40gb\", \"3g\"");
   f.optional(!spec.times.empty())
-      .list("times", spec.times, [](Form& g, KnownTime& t) { describe(g, t); }, {.most = 32},
-            "how long it takes, as far as is known");
+      .list(
+          "times", spec.times, [](Form& g, KnownTime& t) { describe(g, t); }, {.most = 32},
+          "how long it takes, as far as is known");
   f.optional(spec.time_cv != Spec{}.time_cv)
       .number("time_cv", spec.time_cv, {.low = 0, .high = 10}, "spread of these times");
   f.optional(spec.gpus != 1)
@@ -90,9 +92,10 @@ void describe_task(Form& f, Task& task) {
          "what became of it");
   f.optional(task.array != 0).whole("array", task.array, kIds, "the first task of its array");
   f.optional(task.array != 0).integer("index", task.index, {.low = 0, .high = kMaxArray}, "in it");
-  f.object("spec", task.spec,
-           [](Form& g, Spec& spec) { describe_what(g, spec), describe_needs(g, spec); },
-           "as it was submitted");
+  f.object(
+      "spec", task.spec,
+      [](Form& g, Spec& spec) { describe_what(g, spec), describe_needs(g, spec); },
+      "as it was submitted");
   f.whole("submitted_ms", task.submitted_ms, kIds, "since 1970");
   f.integer("attempts", task.attempts, {.low = 0, .high = 1e9}, "begun so far");
   f.integer("failures", task.failures, {.low = 0, .high = 1e9}, "of them");
@@ -101,9 +104,9 @@ void describe_task(Form& f, Task& task) {
   f.integer("status", task.status, kStatus, "exit status; -1: nobody knows");
   f.optional(!task.reason.empty()).note("reason", task.reason, "why it is not done");
   f.optional(!task.places.empty())
-      .list("places", task.places, [](Form& g, Place& p) { describe(g, p); }, {}, "where it runs");
-  f.optional(!task.ending.empty())
-      .note("ending", task.ending, "why its attempt was asked to end");
+      .list(
+          "places", task.places, [](Form& g, Place& p) { describe(g, p); }, {}, "where it runs");
+  f.optional(!task.ending.empty()).note("ending", task.ending, "why its attempt was asked to end");
   f.optional(task.pid != 0).whole("pid", task.pid, kIds, "its process");
   f.optional(!task.identity.empty()).note("identity", task.identity, "of that process");
   f.optional(!task.boot.empty()).note("boot", task.boot, "of the machine");
@@ -116,7 +119,8 @@ void describe(Form& f, Run& run) {
   f.whole("ended_ms", run.ended_ms, kIds, "the same");
   f.integer("status", run.status, kStatus, "exit status; -1: nobody knows");
   f.text("outcome", run.outcome, "done, failed, timed out, preempted, cancelled, lost");
-  f.list("places", run.places, [](Form& g, Place& p) { describe(g, p); }, {}, "where it ran");
+  f.list(
+      "places", run.places, [](Form& g, Place& p) { describe(g, p); }, {}, "where it ran");
 }
 
 void describe(Form& f, Shown& shown) {
@@ -129,8 +133,8 @@ void describe(Form& f, Shown& shown) {
 
 void describe(Form& f, TasksDocument& tasks) {
   f.document("QueueTasks");
-  f.list("tasks", tasks.tasks, [](Form& g, Shown& s) { describe(g, s); }, {.indent = "  "},
-         "by id");
+  f.list(
+      "tasks", tasks.tasks, [](Form& g, Shown& s) { describe(g, s); }, {.indent = "  "}, "by id");
 }
 
 std::string place_text(const Task& task) {
@@ -177,10 +181,13 @@ std::string task_json(const Shown& shown, const std::vector<Run>& runs) {
     f.document("QueueTask");
     Shown copy = shown;
     describe(f, copy);
-    f.rows("runs", runs, [](Form& g, const Run& run) {
-      Run one = run;
-      describe(g, one);
-    }, {.indent = "  "}, "its attempts that ended");
+    f.rows(
+        "runs", runs,
+        [](Form& g, const Run& run) {
+          Run one = run;
+          describe(g, one);
+        },
+        {.indent = "  "}, "its attempts that ended");
   });
 }
 

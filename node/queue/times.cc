@@ -80,8 +80,7 @@ std::vector<int> sizes_for(const Spec& spec, const hw::GpuModel& model) {
              name == std::to_string(profile.gpcs) + "g";
     };
     if (!spec.profiles.empty() && std::ranges::none_of(spec.profiles, named)) continue;
-    if (spec.memory_gib && profile.memory &&
-        profile.memory->value < *spec.memory_gib * kMibInGib)
+    if (spec.memory_gib && profile.memory && profile.memory->value < *spec.memory_gib * kMibInGib)
       continue;
     if (std::ranges::count(sizes, profile.gpcs) == 0) sizes.push_back(profile.gpcs);
   }

@@ -34,8 +34,7 @@ class QueueClient {
   static Result<QueueClient> open(Context& context, const QueueFlags& flags) {
     std::string socket = flags.serve.socket;
     if (socket.empty()) {
-      const auto state =
-          found_state_directory(context, flags.serve.device, flags.serve.state_dir);
+      const auto state = found_state_directory(context, flags.serve.device, flags.serve.state_dir);
       if (!state) return failed(state.error());
       socket = queue_socket(*state);
     }
@@ -48,10 +47,10 @@ class QueueClient {
 
   Result<std::string> call(const std::string& verb, const std::string& path,
                            const std::string& body = "") {
-    const std::string request =
-        fmt::format("{} /v1/queue/tasks{} HTTP/1.1\r\nHost: queue\r\nContent-Length: {}\r\n"
-                    "Connection: close\r\n\r\n{}",
-                    verb, path, body.size(), body);
+    const std::string request = fmt::format(
+        "{} /v1/queue/tasks{} HTTP/1.1\r\nHost: queue\r\nContent-Length: {}\r\n"
+        "Connection: close\r\n\r\n{}",
+        verb, path, body.size(), body);
     const auto answer =
         serve::fetch(dialer_.dialer, request, context_.clock, kPatience, kMostAnswer);
     if (!answer) return failed(answer.error());
@@ -81,15 +80,16 @@ Result<queue::Dependency> dependency_of(const std::string& text) {
   queue::Dependency one;
   std::string_view rest = text;
   using Kind = queue::Dependency::Kind;
-  for (const auto& [word, kind] : {std::pair{"any:", Kind::any}, {"not_ok:", Kind::not_ok},
-                                   {"ok:", Kind::ok}}) {
+  for (const auto& [word, kind] :
+       {std::pair{"any:", Kind::any}, {"not_ok:", Kind::not_ok}, {"ok:", Kind::ok}}) {
     if (!rest.starts_with(word)) continue;
     rest.remove_prefix(std::string_view(word).size());
     one.kind = kind;
     break;
   }
   const auto task = parse_number<long>(rest);
-  if (!task) return bad_input("--after", fmt::format("'{}' is not TASK, any:TASK, not_ok:TASK", text));
+  if (!task)
+    return bad_input("--after", fmt::format("'{}' is not TASK, any:TASK, not_ok:TASK", text));
   one.task = *task;
   return one;
 }
@@ -259,7 +259,8 @@ void add_needs(CLI::App& command, QueueFlags& flags) {
   within(command.add_option("--cpus", spec.cpus, "Of the node"), 0, 1e6);
   within(command.add_option("--ram", spec.ram_gib, "Of the node, GiB"), 0, 1e6)->type_name("GIB");
   command.add_flag("--preemptible", spec.preemptible, "May be ended for one of higher priority");
-  command.add_option("--checkpoint", spec.checkpoint, "Run before that; $PARTITA_PID is its process")
+  command
+      .add_option("--checkpoint", spec.checkpoint, "Run before that; $PARTITA_PID is its process")
       ->type_name("COMMAND");
 }
 
@@ -277,7 +278,8 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
                    "How long an urgent task waits before a preemptible one is ended")
       ->type_name("TIME")
       ->capture_default_str();
-  within(command->add_option("--cpus", flags->serve.cpus, "CPUs for tasks; 0: not counted"), 0, 1e6);
+  within(command->add_option("--cpus", flags->serve.cpus, "CPUs for tasks; 0: not counted"), 0,
+         1e6);
   within(command->add_option("--ram", flags->serve.ram_gib, "GiB for tasks; 0: not counted"), 0,
          1e6);
 }

@@ -25,10 +25,10 @@ namespace {
 
 using queue::Nanos;
 
-constexpr Nanos kLook = 50'000'000;       // between two looks at processes
+constexpr Nanos kLook = 50'000'000;  // between two looks at processes
 constexpr Nanos kLockWait = 30'000'000'000;
 constexpr Nanos kLockRetry = 5'000'000;
-constexpr unsigned kSocketMode = 0600;    // commands run as who serves: nobody else may submit
+constexpr unsigned kSocketMode = 0600;  // commands run as who serves: nobody else may submit
 
 Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& open,
                                 const device::NodeState& node) {
@@ -63,7 +63,10 @@ Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& 
 class Server {
  public:
   Server(queue::Host& host, queue::InstanceDoor& instances, serve::Loop& loop, Nanos wall_origin)
-      : host_(host), instances_(instances), loop_(loop), origin_(wall_origin),
+      : host_(host),
+        instances_(instances),
+        loop_(loop),
+        origin_(wall_origin),
         timer_(loop, [this](std::int64_t) { turn(); }) {}
   ~Server() {
     if (caller_.joinable()) caller_.join();
@@ -158,8 +161,8 @@ Result<Exit> serve_queue(Context& context, const QueueServeFlags& flags) {
   auto store = queue::SqliteStore::open(folders->state + "/queue/queue.db");
   if (!store) return failed(store.error());
   const Nanos origin = wall_clock_ms() * 1'000'000 - serve::Loop::now_ns();
-  auto host = queue::Host::open(*config, {**store, attempts, instances},
-                                origin + serve::Loop::now_ns());
+  auto host =
+      queue::Host::open(*config, {**store, attempts, instances}, origin + serve::Loop::now_ns());
   if (!host) return failed(host.error());
   Server server(**host, instances, **loop, origin);
   queue::QueueSite site({**host, [&] { return server.now(); },

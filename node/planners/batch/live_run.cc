@@ -13,15 +13,14 @@ namespace {
 
 class LiveWorld {
  public:
-  LiveWorld(LivePlanner planner, const plan::BatchProblem& expected, const plan::BatchProblem& actual,
-      const std::function<double()>& cpu_ms)
+  LiveWorld(LivePlanner planner, const plan::BatchProblem& expected,
+            const plan::BatchProblem& actual, const std::function<double()>& cpu_ms)
       : planner_(std::move(planner)), expected_(expected), actual_(actual), cpu_ms_(cpu_ms) {
     for (std::size_t t = 0; t < expected.tasks.size(); ++t)
       number_[expected.tasks[t].name] = static_cast<long>(t);
     arrivals_.resize(expected.tasks.size());
     std::iota(arrivals_.begin(), arrivals_.end(), 0);
-    std::ranges::stable_sort(arrivals_, {},
-                             [&](long t) { return task(t).release; });
+    std::ranges::stable_sort(arrivals_, {}, [&](long t) { return task(t).release; });
     physical_.node.resize(expected.tasks.size(), -1);
     physical_.begin.resize(expected.tasks.size());
     physical_.end.resize(expected.tasks.size());
@@ -37,7 +36,7 @@ class LiveWorld {
     std::ranges::sort(physical_.ops, {}, [](const Op& op) {
       return std::tuple(op.begin, op.end, op.node, static_cast<int>(op.op));
     });
-    run.schedule = to_schedule(planner_.forest(), actual_, physical_);
+    run.schedule = to_schedule(planner_.machine().forest(), actual_, physical_);
     run.schedule.scheduler = "live";
     run.plannings = planner_.plannings();
     run.planning_ms = std::move(times_);
@@ -47,7 +46,7 @@ class LiveWorld {
  private:
   struct Event {
     long task = -1;  // ended; or
-    Decisions::Change change = {};
+    LiveChange change = {};
     bool wake = false;
   };
   const plan::Task& task(long t) const { return expected_.tasks[static_cast<std::size_t>(t)]; }
@@ -66,9 +65,9 @@ class LiveWorld {
       events_.erase(events_.begin());
       if (event.wake) continue;
       if (event.task >= 0) {
-        planner_.ended(event.task, now);
+        planner_.machine().ended(event.task);
       } else {
-        planner_.changed(event.change, true, now);
+        planner_.machine().changed(event.change, true);
       }
     }
     for (; next_ < arrivals_.size() && task(arrivals_[next_]).release == now; ++next_) {
@@ -86,7 +85,7 @@ class LiveWorld {
     const double before = cpu_ms_ ? cpu_ms_() : 0;
     const Decisions decisions = planner_.decide(now_);
     if (cpu_ms_) times_.push_back(cpu_ms_() - before);
-    const Forest& forest = planner_.forest();
+    const Forest& forest = planner_.machine().forest();
     for (const auto& [id, node_index] : decisions.starts) {
       const Node& node = forest.nodes[at(node_index)];
       const auto model = at(actual_.gpus[at(node.gpu)]);
@@ -98,7 +97,7 @@ class LiveWorld {
       physical_.makespan = std::max(physical_.makespan, physical_.end[t]);
       events_.emplace(physical_.end[t], Event{.task = id});
     }
-    for (const Decisions::Change& change : decisions.changes) {
+    for (const LiveChange& change : decisions.changes) {
       const Node& node = forest.nodes[at(change.node)];
       const Nanos end = now_ + (change.op == LiveOp::create ? node.create : node.destroy);
       physical_.ops.push_back({change.op, change.node, now_, end});
@@ -128,7 +127,7 @@ Result<LiveRun> run_live(const plan::BatchProblem& expected, const plan::BatchPr
   if (!planner) return failed(planner.error());
   for (const plan::Task& task : expected.tasks) {
     bool fits = false;
-    for (const Node& node : planner->forest().nodes) {
+    for (const Node& node : planner->machine().forest().nodes) {
       const auto model = at(expected.gpus[at(node.gpu)]);
       fits = fits || task.times[model][expected.models[model].profiles[at(node.profile)].gpcs] > 0;
     }

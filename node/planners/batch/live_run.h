@@ -10,7 +10,7 @@
 namespace partita::planners::batch {
 
 struct LiveRun {
-  plan::BatchSchedule schedule;      // what took place, with the actual times; lower_bound 0
+  plan::BatchSchedule schedule;  // what took place, with the actual times; lower_bound 0
   long plannings = 0;
   std::vector<double> planning_ms;  // per decision, CPU; empty without a clock
 };

@@ -166,8 +166,8 @@ class TailPlanner {
     const TimedBounds bounds = timed_bounds(batch_);
     long left = kListed;
     for (const double waste : {1.0, 0.0, 2.0, 0.5, 4.0}) {
-      for (const Urgency urgency : {Urgency::smith, Urgency::path, Urgency::area,
-                                    Urgency::release, Urgency::slack}) {
+      for (const Urgency urgency :
+           {Urgency::smith, Urgency::path, Urgency::area, Urgency::release, Urgency::slack}) {
         if (left < 0) return;
         left -= n();
         consider(list_schedule(batch_, bounds, {urgency, waste, false}), "a list");
@@ -231,8 +231,8 @@ class TailPlanner {
   };
 
   double area_change(const Choice& now, const Undo& undo) const {
-    double change = aimed_.area(undo.task, now.node[at(undo.task)]) -
-                    aimed_.area(undo.task, undo.node);
+    double change =
+        aimed_.area(undo.task, now.node[at(undo.task)]) - aimed_.area(undo.task, undo.node);
     if (undo.other >= 0) {
       change += aimed_.area(undo.other, now.node[at(undo.other)]) -
                 aimed_.area(undo.other, undo.other_node);

@@ -24,7 +24,7 @@ struct TailAim {
 
 struct TailOptions {
   TailAim aim = {};
-  long appends = 100'000;          // tasks appended by the search; about 50 ns each
+  long appends = 100'000;  // tasks appended by the search; about 50 ns each
   std::uint64_t seed = 1;
   const Choice* before = nullptr;  // the plan before, of the same tasks; may be null
   bool follow = false;             // it is taken as it is, with the times that it has now

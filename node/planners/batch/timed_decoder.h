@@ -116,9 +116,9 @@ class TimedDecoder {
   std::vector<Life> found_lives_;        // as the batch finds them
   std::vector<int> found_last_;
   std::vector<std::vector<Span>> found_busy_;
-  std::vector<Nanos> end_;               // per task
-  std::vector<int> in_the_way_;          // lives, by end
-  Nanos gone_ = 0;                       // when the latest destroyed one in the way is gone
+  std::vector<Nanos> end_;       // per task
+  std::vector<int> in_the_way_;  // lives, by end
+  Nanos gone_ = 0;               // when the latest destroyed one in the way is gone
   Worth worth_;
   bool recording_ = false;
   std::vector<Op> ops_;

@@ -6,7 +6,10 @@
 namespace partita::planners::batch {
 
 TimedPlaces::TimedPlaces(const TimedBatch& batch, std::vector<char> allowed)
-    : batch_(batch), decoder_(batch), allowed_(std::move(allowed)), classes_(at(batch.forest.gpus)) {
+    : batch_(batch),
+      decoder_(batch),
+      allowed_(std::move(allowed)),
+      classes_(at(batch.forest.gpus)) {
   const Forest& forest = batch.forest;
   while (leaves_ < at(forest.gpus)) leaves_ *= 2;
   trees_.assign(at(forest.classes), std::vector<Place>(2 * leaves_));
@@ -66,11 +69,10 @@ int TimedPlaces::put(int task, double waste) {
     if (place.node < 0 || forest.time(task, place.node) >= kNever) continue;
     const Nanos time = forest.time(task, place.node);
     const Node& node = forest.nodes[at(place.node)];
-    const int columns =
-        forest.first_column[at(node.gpu) + 1] - forest.first_column[at(node.gpu)];
+    const int columns = forest.first_column[at(node.gpu) + 1] - forest.first_column[at(node.gpu)];
     const double excess = static_cast<double>(time) * node.columns - least;
-    const double cost = static_cast<double>(std::max(ready, place.available) + time) +
-                        waste * excess / columns;
+    const double cost =
+        static_cast<double>(std::max(ready, place.available) + time) + waste * excess / columns;
     if (chosen < 0 || cost < least_cost) {
       chosen = place.node;
       least_cost = cost;

@@ -37,10 +37,10 @@ class TimedPlaces {
   const TimedBatch& batch_;
   TimedDecoder decoder_;
   std::vector<char> allowed_;
-  std::size_t leaves_ = 1;                  // a power of two, at least the number of GPUs
-  std::vector<std::vector<Place>> trees_;   // per class a tournament of the GPUs
-  std::vector<std::vector<int>> classes_;   // per GPU its classes
-  std::vector<Nanos> least_;                // per task its least area
+  std::size_t leaves_ = 1;                 // a power of two, at least the number of GPUs
+  std::vector<std::vector<Place>> trees_;  // per class a tournament of the GPUs
+  std::vector<std::vector<int>> classes_;  // per GPU its classes
+  std::vector<Nanos> least_;               // per task its least area
 };
 
 }  // namespace partita::planners::batch

@@ -14,8 +14,8 @@ namespace {
 constexpr const char* kVariable = "PARTITA_QUEUE_ATTEMPT";
 constexpr int kClaimed = 75;
 
-// $1 is the command, $2 the claim, $3 the file of the status, $4 what it begins with. The trap keeps
-// the shell alive when its group is asked to end, so that the command has its time to.
+// $1 is the command, $2 the claim, $3 the file of the status, $4 what it begins with. The trap
+// keeps the shell alive when its group is asked to end, so that the command has its time to.
 constexpr const char* kShell =
     "set -C; true 2>/dev/null > \"$2\" || exit 75; set +C; "
     "trap : TERM; /bin/sh -c \"$1\"; status=$?; "
@@ -43,10 +43,9 @@ std::string Attempts::tag(const Task& task) const {
 }
 
 std::map<std::string, std::string> Attempts::environment(const Task& task) const {
-  std::map<std::string, std::string> all = {
-      {"PARTITA_TASK", fmt::format("{}", task.id)},
-      {"PARTITA_ATTEMPT", fmt::format("{}", task.attempts)},
-      {"PARTITA_ARRAY_INDEX", fmt::format("{}", task.index)}};
+  std::map<std::string, std::string> all = {{"PARTITA_TASK", fmt::format("{}", task.id)},
+                                            {"PARTITA_ATTEMPT", fmt::format("{}", task.attempts)},
+                                            {"PARTITA_ARRAY_INDEX", fmt::format("{}", task.index)}};
   std::string devices;
   for (const Place& place : task.places) devices += (devices.empty() ? "" : ",") + place.device;
   all["CUDA_VISIBLE_DEVICES"] = devices;
@@ -56,8 +55,14 @@ std::map<std::string, std::string> Attempts::environment(const Task& task) const
 
 Result<Began> Attempts::start(const Task& task) {
   ProcessSpec spec;
-  spec.argv = {"/bin/sh", "-c", kShell, "partita", task.spec.command,
-               path(task, "claim"), path(task, "status"), tag(task)};
+  spec.argv = {"/bin/sh",
+               "-c",
+               kShell,
+               "partita",
+               task.spec.command,
+               path(task, "claim"),
+               path(task, "status"),
+               tag(task)};
   spec.environment = environment(task);
   spec.environment[kVariable] = tag(task);
   spec.family_variable = kVariable;
@@ -90,8 +95,7 @@ Event Attempts::recover(const Task& task) {
   if (const auto status = noted(task)) return Ended{task.id, *status};
   const Descriptor claim(
       ::open(path(task, "claim").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
-  if (claim.get() >= 0)
-    return NotBegun{task.id, "the queue ended before it was started", false};
+  if (claim.get() >= 0) return NotBegun{task.id, "the queue ended before it was started", false};
   // Claimed: it has ended, perhaps between two looks.
   return Ended{task.id, noted(task)};
 }

@@ -18,19 +18,19 @@ Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& 
   if (!loaded) return failed(loaded.error());
   const auto seen = doors.instances.look();
   if (!seen) return failed(seen.error());
-  // Which node a place is, the brain of no tasks says.
-  const auto empty = Queue::create(config, {}, {}, now);
-  if (!empty) return failed(empty.error());
+  const plan::BatchProblem gpus{{}, config.models, config.gpus, config.reconfigurer};
+  const auto forest = planners::batch::make_forest(gpus);
+  if (!forest) return failed(forest.error());
+  const std::vector<Spot> spots = spots_of(*forest, gpus, config.indices);
   std::vector<FoundInstance> found;
   for (const Place& place : seen->ours) {
-    if (const int node = empty->node_of_place(place); node >= 0)
-      found.push_back({node, place.device});
+    if (const int node = node_at(spots, place); node >= 0) found.push_back({node, place.device});
   }
   auto queue = Queue::create(config, *loaded, found, now);
   if (!queue) return failed(queue.error());
   auto host = std::unique_ptr<Host>(new Host(*std::move(queue), doors));
   for (const Place& place : seen->others) {
-    if (const int node = empty->node_of_place(place); node >= 0)
+    if (const int node = node_at(spots, place); node >= 0)
       host->events_.emplace_back(Closed{node, true});
   }
   for (const Task& task : loaded->tasks) {
@@ -51,8 +51,7 @@ Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
   keep.tasks = *tasks;
   if (auto kept = doors_.store.keep(keep); !kept) {
     return failed({ErrorCode::environment,
-                   "the task is not taken in, since it cannot be kept: " +
-                       to_string(kept.error()),
+                   "the task is not taken in, since it cannot be kept: " + to_string(kept.error()),
                    ""});
   }
   events_.emplace_back(Arrived{*tasks});
@@ -62,23 +61,23 @@ Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
 }
 
 Result<void> Host::ask(const Asked& asked, Nanos now) {
-  if (auto fine = queue_.can(asked); !fine) return fine;
+  if (auto fine = can(queue_, asked); !fine) return fine;
   if (stuck_ && !flush())
     return failed({ErrorCode::environment, "nothing can be changed now: " + trouble_, ""});
   events_.emplace_back(asked);
   turn(now);
   if (!stuck_) return {};
-  return failed({ErrorCode::environment,
-                 "it will be done once it can be kept, and is not if the queue ends before: " +
-                     trouble_,
-                 ""});
+  return failed(
+      {ErrorCode::environment,
+       "it will be done once it can be kept, and is not if the queue ends before: " + trouble_,
+       ""});
 }
 
 Shown Host::shown(const Task& task, Nanos now) const {
   Shown shown{.task = task};
-  shown.why = queue_.why_waiting(task);
+  shown.why = why_waiting(queue_, task);
   if (task.state != State::waiting) return shown;
-  if (const auto expected = queue_.expected(task.id)) {
+  if (const auto expected = queue_.planner().expected(task.id)) {
     shown.begins_in_s = static_cast<double>(expected->begin - now) / kNanosPerSecond;
     shown.ends_in_s = static_cast<double>(expected->end - now) / kNanosPerSecond;
   }

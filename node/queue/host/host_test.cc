@@ -73,8 +73,8 @@ TEST(QueueHost, DependenciesDecideWhoRuns) {
   after(1, Dependency::Kind::not_ok);  // 7 does not
   after(4, Dependency::Kind::any);     // 8 runs: 4 has ended, as skipped
   bench.finish();
-  const State wanted[] = {State::done,    State::failed, State::done,    State::skipped,
-                          State::done,    State::done,   State::skipped, State::done};
+  const State wanted[] = {State::done, State::failed, State::done,    State::skipped,
+                          State::done, State::done,   State::skipped, State::done};
   for (long task = 1; task <= 8; ++task) EXPECT_EQ(bench.state(task), wanted[task - 1]) << task;
   std::map<long, long> began, ended;
   for (const auto& [key, run] : bench.store.all_runs)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/node_driver.h"
+
 namespace partita::queue {
 namespace {
 

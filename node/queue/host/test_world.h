@@ -42,7 +42,8 @@ class World final : public AttemptDoor, public InstanceDoor {
   std::map<std::pair<long, int>, int> started;
   std::map<long, int> completed;  // with status 0
   std::vector<Task> starts;       // in order
-  std::map<std::pair<int, int>, std::pair<std::string, int>> instances;  // (gpu, start): profile, size
+  std::map<std::pair<int, int>, std::pair<std::string, int>>
+      instances;  // (gpu, start): profile, size
   long saves = 0;
 
   void may_crash() {
@@ -234,8 +235,11 @@ class Machine {
                    failed({ErrorCode::environment, "crash", ""}));
   }
   Result<void> ask(Asked::What what, long task) {
-    return guarded([&] { return host_->ask({what, task}, world_.now); },
-                   Result<void>(failed({ErrorCode::environment, "crash", ""})));
+    return guarded(
+        [&] {
+          return host_->ask({what, task}, world_.now);
+        },
+        Result<void>(failed({ErrorCode::environment, "crash", ""})));
   }
 
   // Until that time, or until nothing is open any more: true.

@@ -47,8 +47,8 @@ Result<void> bring_up(const SqlFile& file) {
   Transaction transaction(file);
   if (auto begun = transaction.begin(); !begun) return begun;
   if (auto made = file.run(kTables); !made) return made;
-  const std::string marks = fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
-                                        kApplication, kVersion);
+  const std::string marks =
+      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kVersion);
   if (auto marked = file.run(marks.c_str()); !marked) return marked;
   return transaction.commit();
 }
@@ -69,9 +69,9 @@ Result<void> write(const SqlFile& file, const Keep& changes) {
   Sql time(file, "INSERT OR REPLACE INTO times VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
   for (const auto& [key, stats] : changes.times) {
     const std::int64_t gpcs = key.gpcs, runs = stats.runs;
-    if (auto done = time.with(key.user, key.name, key.model, gpcs, runs, stats.mean_s,
-                              stats.squares)
-                        .done();
+    if (auto done =
+            time.with(key.user, key.name, key.model, gpcs, runs, stats.mean_s, stats.squares)
+                .done();
         !done)
       return done;
   }
@@ -133,8 +133,7 @@ Result<Loaded> SqliteStore::load() {
       "SELECT record FROM (SELECT id, record FROM tasks WHERE over = 1 ORDER BY id DESC LIMIT {}) "
       "ORDER BY id",
       kHeldTasks);
-  for (const char* query :
-       {over.c_str(), "SELECT record FROM tasks WHERE over = 0 ORDER BY id"}) {
+  for (const char* query : {over.c_str(), "SELECT record FROM tasks WHERE over = 0 ORDER BY id"}) {
     if (auto done = load_tasks(file, query, loaded); !done) return failed(done.error());
   }
   if (auto done = load_numbers(file, loaded); !done) return failed(done.error());
