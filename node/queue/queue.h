@@ -146,6 +146,7 @@ class Queue {
   Outputs step(Nanos now, const std::vector<Event>& events);
 
   const std::map<long, Task>& tasks() const { return tasks_; }
+  std::size_t open() const;  // how many have not ended
   const planners::batch::LivePlanner& planner() const { return planner_; }
   Place place_of(int node) const;
 

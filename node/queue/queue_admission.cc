@@ -32,6 +32,12 @@ Result<void> check_numbers(const Spec& spec) {
 
 }  // namespace
 
+std::size_t Queue::open() const {
+  std::size_t open = 0;
+  for (const auto& [user, count] : open_) open += at(count);
+  return open;
+}
+
 Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
   if (auto fine = check_numbers(spec); !fine) return failed(fine.error());
   bool fits = false;
@@ -46,10 +52,8 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
     if (!tasks_.contains(one.task))
       return bad_input("after", fmt::format("there is no task {}", one.task));
   }
-  std::size_t open = 0;
-  for (const auto& [user, count] : open_) open += at(count);
-  if (open + at(spec.count) > kMaxOpenTasks)
-    return over(fmt::format("the queue takes {} tasks, and {} wait or run", kMaxOpenTasks, open));
+  if (open() + at(spec.count) > kMaxOpenTasks)
+    return over(fmt::format("the queue takes {} tasks, and {} wait or run", kMaxOpenTasks, open()));
   auto quota = config_.quotas.find(spec.user);
   if (quota == config_.quotas.end()) quota = config_.quotas.find("");
   const auto own = open_.find(spec.user);

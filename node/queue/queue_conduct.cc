@@ -12,7 +12,6 @@ namespace partita::queue {
 namespace {
 
 constexpr Nanos kMilliNs = 1'000'000;
-constexpr std::size_t kOffered = 2'000;  // tasks that the planner knows of
 constexpr Nanos kWeighedEvery = 60 * plan::kNanosInSecond;
 
 Nanos as_nanos(double time_s) { return std::llround(std::min(time_s, 1e9) * 1e9); }
@@ -63,7 +62,7 @@ void Queue::offer() {
     std::map<std::string, int> taken = running_;
     std::size_t offered = 0;
     for (const auto& [rank, id] : waiting_) {
-      if (offered >= kOffered) break;
+      if (offered >= 2 * at(config_.planning.window)) break;
       const Task& task = tasks_.at(id);
       auto quota = config_.quotas.find(task.spec.user);
       if (quota == config_.quotas.end()) quota = config_.quotas.find("");

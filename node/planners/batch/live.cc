@@ -1,15 +1,19 @@
 #include "planners/batch/live.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "base/rng.h"
+#include "planners/batch/spread.h"
 
 namespace partita::planners::batch {
 namespace {
 
 constexpr double kLiveWeightSteps = 1048576;  // 2^20
-constexpr double kMostLoad = 2;
+constexpr std::size_t kRemembered = 24;
+constexpr double kInexact = 0.02;   // a smaller cv is none
 
 }  // namespace
 
@@ -21,9 +25,17 @@ Result<LivePlanner> LivePlanner::create(plan::BatchProblem problem, const LiveOp
   return LivePlanner(LiveMachine(std::move(problem), std::move(*forest)), options);
 }
 
+LivePlanner::LivePlanner(LiveMachine machine, const LiveOptions& options)
+    : options_(options), machine_(std::move(machine)) {
+  of_class_.resize(at(machine_.forest().classes), 0);
+  for (std::size_t v = 0; v < machine_.forest().nodes.size(); ++v)
+    of_class_[at(machine_.forest().nodes[v].size_class)] = static_cast<int>(v);
+}
+
 void LivePlanner::add(LiveTask task) {
   const long id = task.id;
-  came_.emplace_back(task.since, machine_.least_area(task));
+  came_.push_back(task);
+  if (came_.size() > kRemembered) came_.pop_front();
   order_.emplace(task.rank, id);
   CHECK(waiting_.emplace(id, std::move(task)).second);
   came_something_ = true;
@@ -56,18 +68,11 @@ std::optional<LivePlanner::Expected> LivePlanner::expected(long id) const {
 
 // ---- planning
 
-void LivePlanner::fill_times(Forest& forest) const {
-  forest.tasks = static_cast<int>(planned_.size());
-  forest.times.assign(planned_.size() * at(forest.classes), kNever);
-  std::vector<int> of_class(at(forest.classes), -1);  // a node of each
-  for (std::size_t v = 0; v < forest.nodes.size(); ++v)
-    of_class[at(forest.nodes[v].size_class)] = static_cast<int>(v);
-  for (std::size_t t = 0; t < planned_.size(); ++t) {
-    const LiveTask& task = waiting_.at(planned_[t]);
-    for (std::size_t k = 0; k < of_class.size(); ++k) {
-      const Nanos time = machine_.time(task, of_class[k]);
-      if (time > 0) forest.times[t * at(forest.classes) + k] = time;
-    }
+// Its times per class of the forest, at the end of the list.
+void LivePlanner::add_times(const LiveTask& task, std::vector<Nanos>& times) const {
+  for (const int node : of_class_) {
+    const Nanos time = machine_.time(task, node);
+    times.push_back(time > 0 ? time : kNever);
   }
 }
 
@@ -97,7 +102,9 @@ TimedBatch LivePlanner::tail(Nanos now) {
   choose_window();
   TimedBatch batch;
   batch.forest = machine_.forest();
-  fill_times(batch.forest);
+  batch.forest.times.clear();
+  batch.forest.tasks = static_cast<int>(planned_.size());
+  for (const long id : planned_) add_times(waiting_.at(id), batch.forest.times);
   double most = 0;
   for (const long id : planned_) most = std::max(most, weight(waiting_.at(id), now));
   batch.weight_unit = most / kLiveWeightSteps;
@@ -124,14 +131,80 @@ TimedBatch LivePlanner::tail(Nanos now) {
   return batch;
 }
 
-// How busy what came lately keeps the machine, by least areas.
-double LivePlanner::load(Nanos now) {
-  std::erase_if(came_, [&](const auto& one) { return one.first < now - options_.load_window; });
-  if (came_.size() < 2) return 0;
+// What may yet come, as what came lately and as often: tasks behind all others that are released
+// later, so that room is left for them where that costs little.
+void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
+  const double crowd = options_.crowd * machine_.forest().gpus;
+  if (came_.size() < 3 || static_cast<double>(planned_.size()) > crowd) return;
+  const Nanos span = now - came_.front().since;
+  const Nanos gap = span / static_cast<Nanos>(came_.size() - 1);
   double area = 0;
-  for (const auto& [time, least] : came_) area += least;
-  const auto span = static_cast<double>(std::max<Nanos>(1, now - came_.front().first));
-  return std::min(kMostLoad, area / span / machine_.forest().columns());
+  for (const LiveTask& task : came_) area += machine_.least_area(task);
+  // As long as a task of the usual size would keep a third of the machine.
+  const auto horizon = static_cast<Nanos>(3 * area / static_cast<double>(came_.size()) /
+                                          machine_.forest().columns());
+  std::vector<const LiveTask*> coming;
+  for (int i = 0; i < options_.arrivals && gap * (i + 1) <= horizon; ++i)
+    coming.push_back(&came_[(at(i) * 7 + at(static_cast<int>(plannings_ % 5))) % came_.size()]);
+  std::vector<Nanos> times;
+  for (const LiveTask* task : coming) {
+    if (!machine_.fits_somewhere(*task)) continue;
+    add_times(*task, times);
+    const int number = batch.forest.tasks++;
+    batch.release.push_back(gap * (static_cast<Nanos>(times.size()) / batch.forest.classes));
+    batch.deadline.push_back(kNever);
+    batch.weight.push_back(std::max<std::int64_t>(
+        1, std::min<std::int64_t>(static_cast<std::int64_t>(kLiveWeightSteps),
+                                  static_cast<std::int64_t>(task->weight / batch.weight_unit))));
+    batch.before.emplace_back();
+    batch.behind.emplace_back();
+    batch.topological.push_back(number);
+  }
+  batch.forest.times.insert(batch.forest.times.end(), times.begin(), times.end());
+}
+
+// Every task has a stream of its own, so that a scenario stays what it is from plan to plan, and is
+// once in each part of the range of its times.
+std::vector<TimedBatch> LivePlanner::scenarios(const TimedBatch& batch, Nanos now) const {
+  const auto inexact = [&](long id) { return waiting_.at(id).cv > kInexact; };
+  const int count = options_.scenarios;
+  std::vector<TimedBatch> all;
+  if (count == 0 || std::ranges::none_of(planned_, inexact)) return all;
+  const auto quantile = [&](long id, int scenario) {
+    Rng rng = Rng(options_.seed).split(static_cast<std::uint64_t>(id));
+    const auto turn = static_cast<int>(rng.below(static_cast<std::uint64_t>(count)));
+    // 3 and 5 have no factor in common, so neighbours are not alike in every scenario.
+    const auto mixed = static_cast<int>(rng.below(2)) == 0 ? scenario : count - 1 - scenario;
+    return ((mixed + turn) % count + 0.5) / count;
+  };
+  for (int k = 0; k < count; ++k) {
+    TimedBatch scenario = batch;
+    const auto classes = at(scenario.forest.classes);
+    for (std::size_t t = 0; t < planned_.size(); ++t) {
+      const double by = lognormal_at(quantile(planned_[t], k), waiting_.at(planned_[t]).cv, 0);
+      for (std::size_t c = t * classes; c < (t + 1) * classes; ++c) {
+        Nanos& time = scenario.forest.times[c];
+        if (time < kNever) time = std::max<Nanos>(1, std::llround(static_cast<double>(time) * by));
+      }
+    }
+    scenario.start = machine_.start(now, [&](long id) { return quantile(id, k); });
+    all.push_back(std::move(scenario));
+  }
+  return all;
+}
+
+// Leaves in the plan what waits, with the times that it has without what may yet come.
+void LivePlanner::forget_arrivals(Nanos now) {
+  Choice known = plan_.choice;
+  std::erase_if(known.order, [&](int task) { return at(task) >= planned_.size(); });
+  known.node.resize(planned_.size());
+  TailOptions follow;
+  follow.before = &known;
+  follow.follow = true;
+  const TailPlan searched = std::exchange(plan_, plan_tail(tail(now), follow));
+  plan_.from = searched.from;
+  plan_.in_order = searched.in_order;
+  plan_.plays = searched.plays;
 }
 
 void LivePlanner::replan(Nanos now) {
@@ -142,7 +215,8 @@ void LivePlanner::replan(Nanos now) {
     order_before.push_back(planned_[at(task)]);
     node_before[order_before.back()] = plan_.choice.node[at(task)];
   }
-  const TimedBatch batch = tail(now);
+  TimedBatch batch = tail(now);
+  const bool surprised = came_something_ || machine_.surprises() != surprises_;
   Choice before;
   before.node.resize(planned_.size());
   for (const long id : order_before) {
@@ -152,14 +226,17 @@ void LivePlanner::replan(Nanos now) {
     before.node[at(found->second)] = node_before.at(id);
   }
   const bool whole = before.order.size() == planned_.size();
-  const bool surprised = came_something_ || machine_.surprises() != surprises_;
+  const bool follow = whole && !surprised;
+  if (!follow) add_arrivals(batch, now);
   TailOptions options{.aim = options_.aim, .appends = options_.appends};
-  options.aim.area += options_.area_by_load * load(now);
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
-  options.before = whole ? &before : nullptr;
-  options.follow = !surprised;
-  plannings_ += surprised ? 1 : 0;
+  options.before =
+      follow || (whole && at(batch.forest.tasks) == planned_.size()) ? &before : nullptr;
+  options.follow = follow;
+  if (!follow) options.scenarios = scenarios(batch, now);
+  plannings_ += follow ? 0 : 1;
   plan_ = plan_tail(batch, options);
+  if (at(batch.forest.tasks) > planned_.size()) forget_arrivals(now);
   planned_at_ = now;
   came_something_ = false;
   surprises_ = machine_.surprises();

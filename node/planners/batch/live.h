@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,11 +20,12 @@ namespace partita::planners::batch {
 
 struct LiveOptions {
   TailAim aim = {};
-  // Slices wasted cost what they delay: `aim.area` grows with how busy the machine has been lately.
-  double area_by_load = 1;
-  Nanos load_window = 600 * plan::kNanosInSecond;
+  int scenarios = 5;      // as which times may turn out, where they are not exact; 0: none
+  // So many tasks that may yet come are planned for, while no more than so many wait, per GPU.
+  int arrivals = 8;
+  double crowd = 3;
   long appends = 60'000;  // of the search of one planning
-  int window = 1'000;     // of the waiting tasks the first so many are planned
+  int window = 400;       // of the waiting tasks the first so many are planned
   Nanos ageing = 0;       // a task's weight doubles in this time of waiting; 0: it stays
   std::uint64_t seed = 1;
 };
@@ -66,20 +68,22 @@ class LivePlanner {
   long plannings() const { return plannings_; }  // with a search
 
  private:
-  LivePlanner(LiveMachine machine, const LiveOptions& options)
-      : options_(options), machine_(std::move(machine)) {}
+  LivePlanner(LiveMachine machine, const LiveOptions& options);
 
   void replan(Nanos now);
   TimedBatch tail(Nanos now);
   void choose_window();
-  void fill_times(Forest& forest) const;
+  void add_times(const LiveTask& task, std::vector<Nanos>& times) const;
   double weight(const LiveTask& task, Nanos now) const;
-  double load(Nanos now);
+  void forget_arrivals(Nanos now);
+  void add_arrivals(TimedBatch& batch, Nanos now) const;
+  std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now) const;
   bool ready(const LiveTask& task, Nanos now) const;
   void take_starts(Nanos now, Decisions& decisions);
 
   LiveOptions options_;
   LiveMachine machine_;
+  std::vector<int> of_class_;  // a node of each class
   std::map<long, LiveTask> waiting_;
   std::set<std::pair<long, long>> order_;  // rank and id of what waits
   bool came_something_ = true;             // since the last plan
@@ -89,8 +93,7 @@ class LivePlanner {
   std::map<long, int> number_;  // the other way
   Nanos planned_at_ = 0;
   long plannings_ = 0;
-  // Work that came lately: time, least area in column nanoseconds.
-  std::vector<std::pair<Nanos, double>> came_;
+  std::deque<LiveTask> came_;  // the last of all that came
 };
 
 }  // namespace partita::planners::batch

@@ -1,15 +1,15 @@
 #include "planners/batch/live_machine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "planners/batch/spread.h"
 
 namespace partita::planners::batch {
 namespace {
 
-// What has not ended when it was expected to, is expected to take this share of its time longer.
-constexpr double kOverdue = 0.2;
 constexpr Nanos kLeastLeft = 1'000'000;  // 1 ms
 constexpr Nanos kChangeOverdue = 100'000'000;
 
@@ -106,12 +106,15 @@ std::optional<int> LiveMachine::node_of(long running) const {
   return found->second.node;
 }
 
-Nanos LiveMachine::expected_end(long id, Nanos now) const {
+Nanos LiveMachine::expected_end(long id, Nanos now) const { return end_of(id, now, {}); }
+
+Nanos LiveMachine::end_of(long id, Nanos now, const Quantile& quantile) const {
   const Running& running = running_.at(id);
-  const Nanos end = running.began + running.time;
-  if (end > now) return end;
-  const double more = std::max(kOverdue, running.task.cv) * static_cast<double>(running.time);
-  return now + std::max(kLeastLeft, static_cast<Nanos>(more));
+  const auto time = static_cast<double>(std::max<Nanos>(1, running.time));
+  const double passed = static_cast<double>(std::max<Nanos>(0, now - running.began)) / time;
+  const double takes = quantile ? lognormal_at(quantile(id), running.task.cv, passed)
+                                : lognormal_mean(running.task.cv, passed);
+  return std::max(now + kLeastLeft, running.began + static_cast<Nanos>(std::llround(takes * time)));
 }
 
 bool LiveMachine::fits_somewhere(const LiveTask& task) const {
@@ -166,7 +169,7 @@ std::optional<Nanos> LiveMachine::next_try(Nanos now) const {
 }
 
 // Columns of instances being destroyed are free once they are gone.
-void LiveMachine::add_instances(Start& start, Nanos now) const {
+void LiveMachine::add_instances(Start& start, Nanos now, const Quantile& quantile) const {
   const auto left = [&](Nanos until) { return until > now ? until - now : kChangeOverdue; };
   for (const auto& [index, instance] : instances_) {
     const Node& node = forest_.nodes[at(index)];
@@ -176,7 +179,7 @@ void LiveMachine::add_instances(Start& start, Nanos now) const {
         start.alive.push_back({index, 0});
         break;
       case Instance::State::busy:
-        start.alive.push_back({index, expected_end(instance.task, now) - now});
+        start.alive.push_back({index, end_of(instance.task, now, quantile) - now});
         break;
       case Instance::State::creating:
         reconfigurer = left(instance.until);
@@ -191,11 +194,11 @@ void LiveMachine::add_instances(Start& start, Nanos now) const {
   }
 }
 
-Start LiveMachine::start(Nanos now) const {
+Start LiveMachine::start(Nanos now, const Quantile& quantile) const {
   Start start;
   start.column.resize(at(forest_.columns()), 0);
   start.reconfigurer.resize(at(forest_.reconfigurers()), 0);
-  add_instances(start, now);
+  add_instances(start, now, quantile);
   // Where the driver has refused: later, whatever is there.
   for (const auto& [index, until] : avoided_) {
     if (until <= now) continue;

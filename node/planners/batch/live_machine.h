@@ -3,6 +3,7 @@
 // the caller's clock. Single-threaded, no door.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -63,7 +64,7 @@ class LiveMachine {
   bool idle(int node) const;
   bool runs(long id) const { return running_.contains(id); }
   std::optional<int> node_of(long running) const;
-  Nanos expected_end(long running, Nanos now) const;
+  Nanos expected_end(long running, Nanos now) const;  // on average
   // The task may run on some node whose columns are nobody else's.
   bool fits_somewhere(const LiveTask& task) const;
   Nanos time(const LiveTask& task, int node) const;  // 0: it does not fit
@@ -73,8 +74,12 @@ class LiveMachine {
   bool can_begin(const LiveChange& change) const;
   // When something that was avoided may be tried again.
   std::optional<Nanos> next_try(Nanos now) const;
-  // Relative to now.
-  Start start(Nanos now) const;
+  // Relative to now. `quantile`: per running task at which quantile of its time it ends; empty: as
+  // expected.
+  using Quantile = std::function<double(long task)>;
+  Start start(Nanos now, const Quantile& quantile = {}) const;
+
+  Nanos end_of(long running, Nanos now, const Quantile& quantile) const;
 
  private:
   struct Running {
@@ -87,7 +92,7 @@ class LiveMachine {
     Nanos until = 0;  // expected end of creating or destroying
     long task = 0;    // busy
   };
-  void add_instances(Start& start, Nanos now) const;
+  void add_instances(Start& start, Nanos now, const Quantile& quantile) const;
 
   plan::BatchProblem gpus_;  // without tasks
   Forest forest_;            // without tasks

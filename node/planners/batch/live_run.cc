@@ -14,8 +14,12 @@ namespace {
 class LiveWorld {
  public:
   LiveWorld(LivePlanner planner, const plan::BatchProblem& expected,
-            const plan::BatchProblem& actual, const std::function<double()>& cpu_ms)
-      : planner_(std::move(planner)), expected_(expected), actual_(actual), cpu_ms_(cpu_ms) {
+            const plan::BatchProblem& actual, double cv, const std::function<double()>& cpu_ms)
+      : planner_(std::move(planner)),
+        expected_(expected),
+        actual_(actual),
+        cv_(cv),
+        cpu_ms_(cpu_ms) {
     for (std::size_t t = 0; t < expected.tasks.size(); ++t)
       number_[expected.tasks[t].name] = static_cast<long>(t);
     arrivals_.resize(expected.tasks.size());
@@ -75,6 +79,7 @@ class LiveWorld {
       LiveTask live{.id = t, .times = task(t).times, .weight = task(t).priority};
       live.deadline = task(t).deadline;
       live.since = now;
+      live.cv = cv_;
       live.rank = rank_++;
       for (const std::string& before : task(t).after) live.after.push_back(number_.at(before));
       planner_.add(std::move(live));
@@ -108,6 +113,7 @@ class LiveWorld {
 
   LivePlanner planner_;
   const plan::BatchProblem &expected_, &actual_;
+  double cv_;
   const std::function<double()>& cpu_ms_;
   std::map<std::string, long> number_;
   std::vector<long> arrivals_;
@@ -122,8 +128,8 @@ class LiveWorld {
 }  // namespace
 
 Result<LiveRun> run_live(const plan::BatchProblem& expected, const plan::BatchProblem& actual,
-                         const LiveOptions& options, const std::function<double()>& cpu_ms) {
-  auto planner = LivePlanner::create(expected, options);
+                         const LiveRunOptions& options, const std::function<double()>& cpu_ms) {
+  auto planner = LivePlanner::create(expected, options.planning);
   if (!planner) return failed(planner.error());
   for (const plan::Task& task : expected.tasks) {
     bool fits = false;
@@ -133,7 +139,7 @@ Result<LiveRun> run_live(const plan::BatchProblem& expected, const plan::BatchPr
     }
     if (!fits) return bad_input(task.name, "fits no instance of these GPUs");
   }
-  return LiveWorld(*std::move(planner), expected, actual, cpu_ms).run();
+  return LiveWorld(*std::move(planner), expected, actual, options.cv, cpu_ms).run();
 }
 
 }  // namespace partita::planners::batch

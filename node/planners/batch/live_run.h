@@ -9,6 +9,11 @@
 
 namespace partita::planners::batch {
 
+struct LiveRunOptions {
+  LiveOptions planning = {};
+  double cv = 0;  // how far actual times are thought to be off
+};
+
 struct LiveRun {
   plan::BatchSchedule schedule;  // what took place, with the actual times; lower_bound 0
   long plannings = 0;
@@ -19,6 +24,6 @@ struct LiveRun {
 // no later than what comes after them. bad_input as LivePlanner::create's, and a task that fits
 // nowhere.
 Result<LiveRun> run_live(const plan::BatchProblem& expected, const plan::BatchProblem& actual,
-                         const LiveOptions& options, const std::function<double()>& cpu_ms = {});
+                         const LiveRunOptions& options, const std::function<double()>& cpu_ms = {});
 
 }  // namespace partita::planners::batch

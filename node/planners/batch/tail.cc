@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -19,7 +20,8 @@ namespace {
 
 constexpr double kLatenessPrice = 1000;  // of a second of lateness, in seconds of mean end
 // Work of the list schedules: tasks that all of them together append.
-constexpr long kListed = 30'000;
+constexpr long kListed = 8'000;
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMostLayouts = 64;
 
 // ---- layouts
@@ -86,14 +88,8 @@ class Aimed {
       sum += area(static_cast<int>(t), choice.node[t]);
     return sum;
   }
-  // Later than `most` costs as much as being late does.
-  Energy energy(Nanos most) const {
-    Energy energy{.lateness = kLatenessPrice * mean_,
-                  .makespan = makespan_,
-                  .finishing = finishing_,
-                  .makespan_excess = most < kNever ? kLatenessPrice : 0};
-    energy.makespan_target = static_cast<double>(most);
-    return energy;
+  Energy energy() const {
+    return {.lateness = kLatenessPrice * mean_, .makespan = makespan_, .finishing = finishing_};
   }
 
  private:
@@ -110,7 +106,10 @@ class TailPlanner {
         options_(options),
         aimed_(batch, options.aim),
         decoder_(batch),
-        rng_(Rng(options.seed).split(0x7a11)) {}
+        rng_(Rng(options.seed).split(0x7a11)) {
+    for (const TimedBatch& scenario : options.scenarios)
+      others_.emplace_back(scenario).let_swap(true);
+  }
 
   TailPlan run() {
     if (batch_.forest.tasks == 0) return {};
@@ -119,7 +118,7 @@ class TailPlanner {
       return finish(*options_.before);
     }
     in_queue_order();
-    energy_ = aimed_.energy(plan_.in_order);
+    energy_ = aimed_.energy();
     for (auto& [choice, name] : fixed_) consider(choice, name);
     if (options_.before) consider(*options_.before, "before");
     lists();
@@ -155,9 +154,8 @@ class TailPlanner {
         choice.order.push_back(task);
       }
       if (!whole) continue;
-      ++plan_.plays;
-      const Nanos span = places.worth().makespan;
-      plan_.in_order = std::min(plan_.in_order, span);
+      const Played played = play(choice, kNoLimit);
+      plan_.in_order = std::min(plan_.in_order, static_cast<Nanos>(std::ceil(played.span)));
       fixed_.emplace_back(std::move(choice), "in order on a fixed layout");
     }
   }
@@ -175,10 +173,34 @@ class TailPlanner {
     }
   }
 
-  void consider(const Choice& choice, const char* name) {
+  struct Played {
+    double level = 0, span = 0;  // means over the scenarios
+    bool below = true;           // the limit; else the others are of no use
+  };
+  // Later than the best in order costs as much as being late does.
+  Played play(const Choice& choice, double limit) {
     ++plan_.plays;
-    decoder_.play(choice);
-    const double level = energy_.of(decoder_.worth()) + aimed_.area(choice);
+    const auto count = static_cast<double>(std::max<std::size_t>(1, others_.size()));
+    double sum = 0, span = 0;
+    const auto add = [&](TimedDecoder& decoder) {
+      if (!decoder.play(choice, energy_, limit * count - sum)) return false;
+      sum += energy_.of(decoder.worth());
+      span += static_cast<double>(decoder.worth().makespan);
+      return true;
+    };
+    if (others_.empty() && !add(decoder_)) return {.below = false};
+    for (TimedDecoder& decoder : others_) {
+      if (!add(decoder)) return {.below = false};
+    }
+    span /= count;
+    const double over = std::max(0.0, span - static_cast<double>(plan_.in_order));
+    const double level = sum / count + kLatenessPrice * over;
+    return {level, span, level <= limit};
+  }
+  TimedDecoder& first() { return others_.empty() ? decoder_ : others_.front(); }
+
+  void consider(const Choice& choice, const char* name) {
+    const double level = play(choice, kNoLimit).level + aimed_.area(choice);
     if (best_ && level >= level_) return;
     best_ = choice;
     level_ = level;
@@ -188,7 +210,8 @@ class TailPlanner {
   // ---- changes of single tasks
 
   void search() {
-    const long steps = options_.appends / std::max(1, n());
+    const auto each = n() * std::max(1, static_cast<int>(others_.size()));
+    const long steps = options_.appends / std::max(1, each);
     if (n() == 0 || steps < 1) return;
     for (int t = 0; t < n(); ++t) {
       std::vector<int>& fits = fits_.emplace_back();
@@ -201,22 +224,22 @@ class TailPlanner {
     position_.resize(at(n()));
     for (std::size_t p = 0; p < current.order.size(); ++p)
       position_[at(current.order[p])] = static_cast<int>(p);
-    decoder_.play(current);
+    play(current, kNoLimit);
     find_last();
     const double hot = level * 0.5 / n(), cold = level * 0.002 / n();
     const double cooling = std::log(cold / hot) / static_cast<double>(steps);
     for (long step = 0; step < steps; ++step) {
       const double heat = hot * std::exp(cooling * static_cast<double>(step));
       const Undo undo = propose(current);
-      ++plan_.plays;
       const double changed = area + area_change(current, undo);
       const double limit = level + heat * rng_.exponential();
-      if (!decoder_.play(current, energy_, limit - changed)) {
+      const Played played = play(current, limit - changed);
+      if (!played.below) {
         take_back(current, undo);
         continue;
       }
       area = changed;
-      level = energy_.of(decoder_.worth()) + area;
+      level = played.level + area;
       find_last();
       if (level < level_) {
         level_ = level;
@@ -252,7 +275,7 @@ class TailPlanner {
   void find_last() {
     last_ = 0;
     for (int t = 1; t < n(); ++t) {
-      if (decoder_.end(t) > decoder_.end(last_)) last_ = t;
+      if (first().end(t) > first().end(last_)) last_ = t;
     }
   }
 
@@ -332,6 +355,7 @@ class TailPlanner {
   const TailOptions& options_;
   const Aimed aimed_;
   TimedDecoder decoder_;
+  std::vector<TimedDecoder> others_;  // of the scenarios
   Rng rng_;
   TailPlan plan_;
   Energy energy_;

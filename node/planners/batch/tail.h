@@ -27,16 +27,21 @@ struct TailOptions {
   long appends = 100'000;  // tasks appended by the search; about 50 ns each
   std::uint64_t seed = 1;
   const Choice* before = nullptr;  // the plan before, of the same tasks; may be null
-  bool follow = false;             // it is taken as it is, with the times that it has now
+  // The batch with other times, as they may turn out: a plan is worth what it is worth on average
+  // over them. Empty: the batch's own times are exact.
+  std::vector<TimedBatch> scenarios = {};
+  bool follow = false;  // it is taken as it is, with the times that it has now
 };
 
 struct TailPlan {
   Choice choice;
   Physical physical;
   Worth worth;
-  Nanos in_order = kNever;  // the last end in order on the best fixed layout; kNever: none has room
-  std::string from;         // which candidate it came from
-  long plays = 0;           // schedules tried
+  // The last end in order on the best fixed layout, on average over the scenarios; kNever: no
+  // layout has room for all.
+  Nanos in_order = kNever;
+  std::string from;  // which candidate it came from
+  long plays = 0;    // schedules tried
 };
 
 // Every task must fit a node whose columns are free some time.

@@ -55,7 +55,7 @@ class World final : public AttemptDoor, public InstanceDoor {
     Task task;
     Nanos ends = 0;
     int code = 0;
-    bool told = false, watched = true, killed = false;
+    bool watched = true;
   };
   std::map<Pid, Process> processes;
   std::set<std::pair<long, int>> claimed;
@@ -86,12 +86,16 @@ class World final : public AttemptDoor, public InstanceDoor {
     return Began{task.id, pid, "id", "boot"};
   }
   Event recover(const Task& task) override {
+    const std::pair attempt{task.id, task.attempts};
+    if (const auto known = past_.find(attempt); known != past_.end())
+      return Ended{task.id, known->second};
     for (auto& [pid, process] : processes) {
       if (process.task.id != task.id || process.task.attempts != task.attempts) continue;
-      if (process.killed) return Ended{task.id, {}};  // a reboot
       if (process.ends <= now) {
         complete(process);
-        return Ended{task.id, process.code};
+        const int code = process.code;
+        processes.erase(pid);
+        return Ended{task.id, code};
       }
       process.watched = true;
       return Began{task.id, pid, "id", "boot"};
@@ -102,16 +106,22 @@ class World final : public AttemptDoor, public InstanceDoor {
   }
   std::vector<Event> ended() override {
     std::vector<Event> events;
-    for (auto& [pid, process] : processes) {
-      if (process.told || !process.watched || process.ends > now) continue;
-      complete(process);
-      events.emplace_back(Ended{process.task.id, process.code});
+    for (auto it = processes.begin(); it != processes.end();) {
+      Process& process = it->second;
+      const bool ended = process.watched && process.ends <= now;
+      if (ended) {
+        complete(process);
+        events.emplace_back(Ended{process.task.id, process.code});
+      }
+      it = ended ? processes.erase(it) : std::next(it);
     }
     for (const long task : std::exchange(saved_, {})) events.emplace_back(Saved{task});
     return events;
   }
   void stop(Pid pid, StopSignal signal) override {
-    Process& process = processes.at(pid);
+    const auto found = processes.find(pid);
+    if (found == processes.end()) return;
+    Process& process = found->second;
     if (process.ends <= now || (signal == StopSignal::terminate && !heeds)) return;
     process.ends = now;
     process.code = signal == StopSignal::kill ? 137 : 143;
@@ -161,7 +171,7 @@ class World final : public AttemptDoor, public InstanceDoor {
     if (!saved_.empty()) return now + 1;
     Nanos next = INT64_MAX;
     for (const auto& [pid, process] : processes) {
-      if (!process.told && process.watched && process.ends <= now) return now + 1;
+      if (process.watched && process.ends <= now) return now + 1;
       if (process.ends > now) next = std::min(next, process.ends);
     }
     return next;
@@ -170,18 +180,18 @@ class World final : public AttemptDoor, public InstanceDoor {
     for (auto& [pid, process] : processes) process.watched = false;
   }
   void reboot() {
-    for (auto& [pid, process] : processes) {
-      if (process.ends <= now) continue;
-      process.ends = now;
-      process.killed = process.told = true;
-    }
+    std::erase_if(processes, [&](const auto& one) {
+      const Process& process = one.second;
+      if (process.ends <= now) return false;
+      past_[{process.task.id, process.task.attempts}] = std::nullopt;
+      return true;
+    });
     instances.clear();
   }
 
  private:
   void complete(Process& process) {
-    if (process.told) return;
-    process.told = true;
+    past_[{process.task.id, process.task.attempts}] = process.code;
     if (process.code == 0) ++completed[process.task.id];
   }
   bool overlap(const std::vector<Place>& a, const std::vector<Place>& b) const {
@@ -195,6 +205,7 @@ class World final : public AttemptDoor, public InstanceDoor {
     return false;
   }
 
+  std::map<std::pair<long, int>, std::optional<int>> past_;  // how attempts ended; nothing: so
   Pid next_pid_ = 100;
   std::vector<long> saved_;
 };
@@ -246,9 +257,7 @@ class Machine {
   bool run_until(Nanos end) {
     while (world_.now <= end) {
       const std::optional<Nanos> wake = guarded([&] { return step(); }, std::optional(world_.now));
-      bool open = false;
-      for (const auto& [id, task] : host_->queue().tasks()) open = open || !is_over(task.state);
-      if (!open && !call_) return true;
+      if (host_->queue().open() == 0 && !call_) return true;
       Nanos next = world_.next_end();
       if (wake) next = std::min(next, std::max(*wake, world_.now + 1));
       if (call_) next = std::min(next, call_ends_);
