@@ -12,18 +12,22 @@ constexpr FlagWords kWords[] = {
     {"--absolute", "", "Residuals in joules instead of relative to what was measured"},
     {"--access-log", "FILE",
      "Write one line of JSON per request to this file; rotated at 64 MiB, five files are kept"},
+    {"--after", "TASK",
+     "Begin once TASK is done; any:TASK, however it ended; not_ok:TASK, if it failed"},
     {"--after-input", "",
      "Wait for the end of standard input first (used by `set --hold` and `run`)"},
     {"--again", "",
      "Apply what was applied last once more, for instance after a reboot, which MIG instances do "
      "not survive; a change that was cut short is undone"},
     {"--air", "CELSIUS", "Temperature of the air around the chip (default: fitted)", "--ambient"},
+    {"--all", "", "Also what has ended"},
     {"--alone", "", "Give every service a GPU of its own"},
     {"--ambient", "KELVIN", "Temperature of the air around the chip"},
     {"--approve", "CHANGE", "With --server: approve this proposed change"},
     {"--arg", "ARGUMENT",
      "An argument, in order: TYPE:VALUE, or buffer:TYPE:COUNT[:FILL] with FILL none "
      "(uninitialised), zero, ramp, a number, or @FILE of raw bytes"},
+    {"--array", "N", "So many tasks at once", "--count"},
     {"--arrivals", "poisson|uniform|gamma:CV|FILE",
      "How requests arrive (default: as the services file says, else poisson): poisson, uniform "
      "(evenly spaced), gamma:CV (gaps with that coefficient of variation), a CSV with the header "
@@ -75,6 +79,7 @@ constexpr FlagWords kWords[] = {
      "Check kernels as `ptx run --check all` does, and end with 1 when one did something wrong "
      "(CPU servers)",
      "--check"},
+    {"--checkpoint", "COMMAND", "Run before that; $PARTITA_PID is the task's process"},
     {"--claims", "", "Write claims of single instances on their GPUs rather than templates (dra)",
      "--exact"},
     {"--client-certificate", "FILE", "Certificate to present to --server"},
@@ -99,6 +104,7 @@ constexpr FlagWords kWords[] = {
     {"--copy-gbps", "GBPS", "Rate of the simulator's copies"},
     {"--count", "N", "End after this many"},
     {"--counter-error", "PERCENT", "How wrong the counters may be"},
+    {"--cpu-cores", "N", "CPU cores that a task needs, or that tasks may use", "--cpus"},
     {"--cpus", "LIST", "The CPUs to run on, as in 0,2-3 (default: all)"},
     {"--current", "FILE",
      "What runs now: a plan, or the state of a node as `partita status` writes it (JSON). The new "
@@ -107,12 +113,14 @@ constexpr FlagWords kWords[] = {
     {"--day", "",
      "Plan the day that `rates` of the services describe: a plan per period, and the fewest "
      "changes between them, during which no service falls short"},
+    {"--deadline", "TIME", "When it has to be done, from now"},
     {"--deadlines", "FACTOR",
      "Give every task a deadline: this many times its shortest time, after its release"},
     {"--delay", "DURATION", "Time until a decision takes effect"},
     {"--deviation", "SHARE", "How far coefficients may be from the prior, as a share of it"},
     {"--device", "DEVICE", "Which GPU: its number from 0, or NVIDIA's UUID"},
     {"--dir", "DIR", "Folder for session, pictures and truth.flp"},
+    {"--directory", "DIR", "Where it runs"},
     {"--dispatch", "",
      "The server that the plan is for (default: the plan's own, else pooled). pooled: one queue "
      "per service over all its instances; paced: one per instance, batches at a pace; "
@@ -148,6 +156,7 @@ constexpr FlagWords kWords[] = {
     {"--for", "OWNER",
      "Who holds it, as in slurm:42; OWNER/2 is a second one of the same owner. Asking again gives "
      "the same instance"},
+    {"--for-user", "NAME", "Whose task it is (default: who asks)", "--user"},
     {"--form", "perf-analyzer|model-analyzer|vllm",
      "PATH is what another profiler wrote: perf_analyzer -f, Model Analyzer's "
      "metrics-model-inference.csv; runs of vLLM (vllm bench serve --save-result) are refused: "
@@ -173,6 +182,7 @@ constexpr FlagWords kWords[] = {
     {"--gpu-index", "LIST",
      "Index of a GPU of this node; where several may be named, with commas between, or all",
      "--gpu,--gpus"},
+    {"--gpu-memory", "GIB", "GPU memory that the task needs", "--memory"},
     {"--gpus", "N", "Number of GPUs"},
     {"--gpus-per-node", "N", "Neighbouring GPUs of the list that are in one node"},
     {"--grace", "TIME", "How long what runs may take to end before it is killed"},
@@ -181,6 +191,7 @@ constexpr FlagWords kWords[] = {
     {"--grpc", "HOST:PORT", "Also listen for gRPC on this address"},
     {"--guard", "N",
      "Standard deviations kept above the rates seen; 0: none, and no rescue when requests pile up"},
+    {"--held", "", "It waits until it is released", "--hold"},
     {"--histogram", "", "Also show the time spent at every clock"},
     {"--hold", "TIME",
      "Keep the settings for this long, or until a signal, then put everything back, even if this "
@@ -349,9 +360,11 @@ constexpr FlagWords kWords[] = {
      "it, of the GPU's SMs"},
     {"--precision", "PERCENT",
      "Stop measuring a point once its throughput is known to this many per cent"},
+    {"--preemptible", "", "May be ended for a task of higher priority"},
     {"--price", "MONEY", "Money per kWh"},
     {"--prior", "MODEL",
      "Coefficients expected beforehand: a model, or one number for all components"},
+    {"--priority", "N", "Each step counts twice as much"},
     {"--probe", "TEMPLATE|URL",
      "How a worker is probed: a command that ends with status 0, or http://127.0.0.1:{port}/PATH, "
      "with the placeholders of --command; a worker that fails is replaced"},
@@ -372,6 +385,7 @@ constexpr FlagWords kWords[] = {
      "table's p95 alone, as in CoFRIS"},
     {"--queue", "N", "Number of clients that may wait for a free part"},
     {"--queue-limit", "", "Rows of a service that may wait; more requests are refused"},
+    {"--ram", "GIB", "Memory of the node that a task needs, or that tasks may use"},
     {"--ready-timeout", "SECONDS",
      "Seconds to wait for a started segment before the one that it replaces is stopped; 0: do not "
      "wait (with a gateway: 300)"},
@@ -401,6 +415,7 @@ constexpr FlagWords kWords[] = {
      "Continue the last run although it has ended: retry the tasks that did not finish. (A run "
      "that was interrupted always continues)"},
     {"--retries", "N", "How often to retry a task that failed"},
+    {"--return-after", "TIME", "Return an instance that nobody has waited for so long", "--idle"},
     {"--rollback", "", "Undo the last apply"},
     {"--rom-tolerance", "K/W",
      "How much of a watt's rise may be missed; smaller is more accurate and slower (rom)",
@@ -475,6 +490,7 @@ constexpr FlagWords kWords[] = {
      "instance has its own; execution:F: a batch executes in < F x SLO. Default: the plan's, or "
      "the planner's own, or pooled"},
     {"--sm", "N", "Number of the SM that the programs run on"},
+    {"--socket", "PATH", "Socket of the queue (default: queue.sock in the state directory)"},
     {"--source", "TEXT", "Where the measurements come from, kept in the result"},
     {"--speed", "", "fast: as fast as the server allows; recorded: at the recorded times",
      "--pace"},
@@ -493,6 +509,7 @@ constexpr FlagWords kWords[] = {
     {"--steps", "N", "Steps per doubling of the time since a sample began (integrate)"},
     {"--streams", "N", "Masks that a worker keeps streams for"},
     {"--strict", "", "Exit 1 when a deadline or an SLO is missed", "--require"},
+    {"--submission", "FILE", "A QueueSubmission (JSON or YAML) instead of flags", "--file"},
     {"--survive", "N",
      "GPUs that may be lost, any of them: the others keep every SLO as they are (else what the "
      "services file says)"},
@@ -504,7 +521,9 @@ constexpr FlagWords kWords[] = {
     {"--table", "FILE", "Response table: model,clock_mhz,units,batch,p95_ms,max_rps,power_w"},
     {"--take-from", "OWNER", "Take over what this owner holds, as it is, instead of making one",
      "--from"},
+    {"--takes", "TIME", "How long the task takes, as in 40s, or 3g=40s on three slices", "--time"},
     {"--target-qps", "RATE", "Requests per second"},
+    {"--task-name", "NAME", "Name of the task, under which its times are learned", "--name"},
     {"--tasks", "FILE",
      "The tasks: a CSV of task, time_s_1g, time_s_2g, ... (seconds on an instance of that size; "
      "empty where it does not fit) and optional command, release_s, deadline_s, priority, after"},
@@ -518,6 +537,7 @@ constexpr FlagWords kWords[] = {
     {"--time", "SECONDS",
      "Search for about so long, and not beyond --budget where that is given. What is found depends "
      "on the machine; the --budget that finds it again is printed"},
+    {"--time-limit", "TIME", "Longest time of one attempt", "--limit"},
     {"--time-range", "RANGE",
      "Seconds on one slice, shortest and longest, instead of --times: 90,100"},
     {"--timeout", "TIME",
@@ -542,6 +562,8 @@ constexpr FlagWords kWords[] = {
     {"--units", "N", "Number of SMs, CUs or CPU threads"},
     {"--unused", "W",
      "Watts of a GPU without work (default: the table's board at rest; 0: switched off)"},
+    {"--urgent-after", "TIME", "How long an urgent task waits before a preemptible one is ended",
+     "--patience"},
     {"--url", "URL", "The server: http://HOST:PORT, or https"},
     {"--user", "NAME", "Only what this user did"},
     {"--variation", "FACTOR", "Factor for the smoothing inside blocks (method tv)"},

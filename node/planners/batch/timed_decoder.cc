@@ -49,15 +49,34 @@ TimedDecoder::TimedDecoder(const TimedBatch& batch) : batch_(batch) {
                       node.size_class, node.create, node.destroy});
   }
   end_.resize(at(batch.forest.tasks));
-  busy_.resize(at(batch.forest.reconfigurers()));
-  last_.resize(at(batch.forest.columns()));
+  found_busy_.resize(at(batch.forest.reconfigurers()));
+  found_last_.resize(at(batch.forest.columns()), -1);
+  find(batch.start);
   clear();
 }
 
+void TimedDecoder::find(const Start& start) {
+  for (std::size_t r = 0; r < start.reconfigurer.size(); ++r) {
+    if (start.reconfigurer[r] > 0) found_busy_[r].push_back({0, start.reconfigurer[r]});
+  }
+  for (const Start::Alive& there : start.alive) {
+    const Lean& node = nodes_[at(there.node)];
+    const int life = static_cast<int>(found_lives_.size());
+    found_lives_.push_back({there.node, there.free, -1});
+    for (int c = node.first_column; c < node.first_column + node.columns; ++c)
+      found_last_[at(c)] = life;
+  }
+  for (std::size_t c = 0; c < start.column.size(); ++c) {
+    if (found_last_[c] >= 0 || start.column[c] <= 0) continue;
+    found_last_[c] = static_cast<int>(found_lives_.size());
+    found_lives_.push_back({-1, start.column[c], start.column[c]});
+  }
+}
+
 void TimedDecoder::clear() {
-  lives_.clear();
-  std::ranges::fill(last_, -1);
-  for (std::vector<Span>& busy : busy_) busy.clear();
+  lives_ = found_lives_;
+  last_ = found_last_;
+  busy_ = found_busy_;
   worth_ = {};
   ops_.clear();
 }
@@ -166,11 +185,29 @@ Nanos TimedDecoder::append(int task, int node) {
   return end;
 }
 
+int TimedDecoder::stand_in(int node) const {
+  const int own = alive(node);
+  if (own < 0) return node;
+  const Forest& forest = batch_.forest;
+  const int gpu = forest.nodes[at(node)].gpu, size = nodes_[at(node)].size_class;
+  int best = node;
+  Nanos free = lives_[at(own)].end;
+  for (int v = forest.first_node[at(gpu)]; v < forest.first_node[at(gpu) + 1]; ++v) {
+    if (nodes_[at(v)].size_class != size) continue;
+    const int life = alive(v);
+    if (life < 0 || lives_[at(life)].end >= free) continue;
+    best = v;
+    free = lives_[at(life)].end;
+  }
+  return best;
+}
+
 bool TimedDecoder::play(const Choice& choice, const Energy& energy, double limit) {
   clear();
   int until_look = 4;  // every task would cost more than it saves
   for (const int task : choice.order) {
-    append(task, choice.node[at(task)]);
+    const int node = choice.node[at(task)];
+    append(task, swap_ ? stand_in(node) : node);
     if (--until_look > 0) continue;
     until_look = 4;
     if (energy.of(worth_) > limit) return false;

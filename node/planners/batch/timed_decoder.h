@@ -3,7 +3,8 @@
 // instance does not exist, the instances in its way are destroyed after their last tasks and it is
 // created, each reconfiguration in the earliest gap that the others of its reconfigurer leave.
 // Predecessors come earlier in the order, so nothing waits in a circle. Same rules as realise(),
-// which differs only in how concurrent reconfigurations take turns.
+// which differs only in how concurrent reconfigurations take turns. visits() and realise() of them
+// agree where nothing exists at the start.
 #pragma once
 
 #include <compare>
@@ -27,6 +28,9 @@ struct TimedBatch {
   std::vector<std::vector<int>> behind;  // per task its successors
   std::vector<int> topological;          // predecessors first; ties by number
   double weight_unit = 1;                // priority of weight 1
+  // What it finds; empty: nothing exists, everything is free at 0. A column without an instance
+  // that is never free again is kNever.
+  Start start = {};
 };
 
 // Names in `after` that are no task's are passed over. CHECKs that there is no cycle.
@@ -74,6 +78,9 @@ class TimedDecoder {
   // clear() and append all; stops early as soon as the energy exceeds `limit`, and says so.
   bool play(const Choice& choice, const Energy& energy, double limit);
   Worth play(const Choice& choice);
+  // Whether a task whose instance is there goes to another one of its size on that GPU, where that
+  // is free earlier: as tasks are handed out while times turn out other than expected.
+  void let_swap(bool swap) { swap_ = swap; }
   // The times of everything; `after` is left empty.
   Physical physical(const Choice& choice);
   // The visits that the choice means.
@@ -97,10 +104,12 @@ class TimedDecoder {
     std::size_t position = 0;
   };
 
+  void find(const Start& start);
   Gap gap(const std::vector<Span>& busy, Nanos ready, Nanos length) const;
   int alive(int node) const;
   void find_in_the_way(const Lean& node);
   int open(int node_index);
+  int stand_in(int node) const;
   void record(plan::Reconfiguration::Op op, int node, Nanos begin, Nanos end);
 
   const TimedBatch& batch_;
@@ -108,11 +117,14 @@ class TimedDecoder {
   std::vector<Life> lives_;
   std::vector<int> last_;                // per column its latest life, or -1
   std::vector<std::vector<Span>> busy_;  // per reconfigurer what it does, ascending
-  std::vector<Nanos> end_;               // per task
-  std::vector<int> in_the_way_;          // lives, by end
-  Nanos gone_ = 0;                       // when the latest destroyed one in the way is gone
+  std::vector<Life> found_lives_;        // as the batch finds them
+  std::vector<int> found_last_;
+  std::vector<std::vector<Span>> found_busy_;
+  std::vector<Nanos> end_;       // per task
+  std::vector<int> in_the_way_;  // lives, by end
+  Nanos gone_ = 0;               // when the latest destroyed one in the way is gone
   Worth worth_;
-  bool recording_ = false;
+  bool recording_ = false, swap_ = false;
   std::vector<Op> ops_;
 };
 

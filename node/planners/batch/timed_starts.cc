@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/check.h"
+#include "planners/batch/timed_places.h"
 
 namespace partita::planners::batch {
 namespace {
@@ -57,91 +57,13 @@ std::vector<double> urgencies(const TimedBatch& batch, const TimedBounds& bounds
   return keys;
 }
 
-// Per GPU and size the node that is available first, kept up to date as tasks are appended.
-class Places {
- public:
-  explicit Places(const TimedBatch& batch)
-      : batch_(batch), decoder_(batch), best_(at(batch.forest.gpus)) {
-    for (int gpu = 0; gpu < batch.forest.gpus; ++gpu) look_at(gpu);
-  }
-
-  Nanos ready(int task) const { return decoder_.ready(task); }
-
-  // The earliest time at which anything is free.
-  Nanos now() const {
-    Nanos now = kNever;
-    for (const auto& best : best_) {
-      for (const Place& place : best) now = std::min(now, place.available);
-    }
-    return now;
-  }
-
-  // Appends the task where its end, with waste, is least; returns the node.
-  int put(int task, double waste) {
-    const Forest& forest = batch_.forest;
-    const Nanos ready = decoder_.ready(task);
-    const auto least = static_cast<double>(least_area(forest, task));
-    double least_cost = 0;
-    int chosen = -1;
-    for (const auto& best : best_) {
-      for (const Place& place : best) {
-        const Nanos time = forest.time(task, place.node);
-        if (time >= kNever) continue;
-        const Node& node = forest.nodes[at(place.node)];
-        const double excess = static_cast<double>(time) * node.columns - least;
-        const double cost = static_cast<double>(std::max(ready, place.available) + time) +
-                            waste * excess / columns_of(node.gpu);
-        if (chosen < 0 || cost < least_cost) {
-          chosen = place.node;
-          least_cost = cost;
-        }
-      }
-    }
-    CHECK(chosen >= 0);
-    decoder_.append(task, chosen);
-    look_at(forest.nodes[at(chosen)].gpu);
-    return chosen;
-  }
-
- private:
-  struct Place {
-    int node = 0;
-    Nanos available = 0;
-  };
-
-  int columns_of(int gpu) const {
-    return batch_.forest.first_column[at(gpu) + 1] - batch_.forest.first_column[at(gpu)];
-  }
-
-  void look_at(int gpu) {
-    const Forest& forest = batch_.forest;
-    std::vector<Place>& best = best_[at(gpu)];
-    best.clear();
-    for (int v = forest.first_node[at(gpu)]; v < forest.first_node[at(gpu) + 1]; ++v) {
-      const Nanos available = decoder_.available(v);
-      const int size = forest.nodes[at(v)].size_class;
-      const auto same = std::ranges::find_if(
-          best, [&](const Place& p) { return forest.nodes[at(p.node)].size_class == size; });
-      if (same == best.end()) {
-        best.push_back({v, available});
-      } else if (available < same->available) {
-        *same = {v, available};
-      }
-    }
-  }
-
-  const TimedBatch& batch_;
-  TimedDecoder decoder_;
-  std::vector<std::vector<Place>> best_;
-};
-
 }  // namespace
 
 Choice list_schedule(const TimedBatch& batch, const TimedBounds& bounds, const ListRule& rule) {
   const std::vector<double> keys = urgencies(batch, bounds, rule.urgency);
   Choice choice;
   choice.node.resize(keys.size());
-  Places places(batch);
+  TimedPlaces places(batch);
   Heap urgent, later;  // later: by the time at which they become ready
   std::vector<std::size_t> waits;
   const auto release = [&](int task) {

@@ -1,0 +1,312 @@
+// partita queue: tasks that wait for GPUs, asked of the queue that serves this node.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/http/http_stream.h"
+#include "base/parse_number.h"
+#include "commands.h"
+#include "flags.h"
+#include "node/state_dir.h"
+#include "queue/host/site.h"
+#include "queue/queue_server.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::int64_t kPatience = 60'000'000'000;
+constexpr std::uint64_t kMostAnswer = 256u << 20;
+constexpr std::int64_t kWaitLook = 200'000'000;
+
+struct QueueFlags {
+  QueueServeFlags serve;
+  Output output;
+  queue::Spec spec;
+  std::string file, deadline, limit;
+  std::vector<std::string> after, times;
+  std::vector<long> tasks;
+  long task = 0;
+  bool all = false;
+};
+
+class QueueClient {
+ public:
+  static Result<QueueClient> open(Context& context, const QueueFlags& flags) {
+    std::string socket = flags.serve.socket;
+    if (socket.empty()) {
+      const auto state = found_state_directory(context, flags.serve.device, flags.serve.state_dir);
+      if (!state) return failed(state.error());
+      socket = queue_socket(*state);
+    }
+    if (!context.files.exists(socket))
+      return environment_error(socket, "no queue serves here; `partita queue serve` starts one");
+    auto dialer = HttpDialerAt::to(socket);
+    if (!dialer) return failed(dialer.error());
+    return QueueClient(context, *std::move(dialer));
+  }
+
+  Result<std::string> call(const std::string& verb, const std::string& path,
+                           const std::string& body = "") {
+    const std::string request = fmt::format(
+        "{} /v1/queue/tasks{} HTTP/1.1\r\nHost: queue\r\nContent-Length: {}\r\n"
+        "Connection: close\r\n\r\n{}",
+        verb, path, body.size(), body);
+    const auto answer =
+        serve::fetch(dialer_.dialer, request, context_.clock, kPatience, kMostAnswer);
+    if (!answer) return failed(answer.error());
+    if (answer->status >= 300) return failed(queue::error_of_answer(answer->status, answer->body));
+    return answer->body;
+  }
+
+ private:
+  struct HttpDialerAt {
+    serve::HttpDialer dialer;
+    static Result<HttpDialerAt> to(const std::string& socket) {
+      auto dialer = serve::HttpDialer::to_socket(socket);
+      if (!dialer) return failed(dialer.error());
+      return HttpDialerAt{*std::move(dialer)};
+    }
+  };
+  QueueClient(Context& context, HttpDialerAt dialer)
+      : context_(context), dialer_(std::move(dialer)) {}
+  Context& context_;
+  HttpDialerAt dialer_;
+};
+
+// ---- what is submitted
+
+// "12", "any:12", "not_ok:12"
+Result<queue::Dependency> dependency_of(const std::string& text) {
+  queue::Dependency one;
+  std::string_view rest = text;
+  using Kind = queue::Dependency::Kind;
+  for (const auto& [word, kind] :
+       {std::pair{"any:", Kind::any}, {"not_ok:", Kind::not_ok}, {"ok:", Kind::ok}}) {
+    if (!rest.starts_with(word)) continue;
+    rest.remove_prefix(std::string_view(word).size());
+    one.kind = kind;
+    break;
+  }
+  const auto task = parse_number<long>(rest);
+  if (!task)
+    return bad_input("--after", fmt::format("'{}' is not TASK, any:TASK, not_ok:TASK", text));
+  one.task = *task;
+  return one;
+}
+
+// "3g=40s", "40s"
+Result<queue::KnownTime> time_of(const std::string& text) {
+  queue::KnownTime known;
+  std::string duration = text;
+  if (const std::size_t equals = text.find("g="); equals != std::string::npos) {
+    const auto gpcs = parse_number<int>(std::string_view(text).substr(0, equals));
+    if (!gpcs) return bad_input("--takes", fmt::format("'{}' is not SIZE=TIME, as 3g=40s", text));
+    known.gpcs = *gpcs;
+    duration = text.substr(equals + 2);
+  }
+  const auto time = parse_duration("--takes", duration);
+  if (!time) return failed(time.error());
+  known.time_s = time->value;
+  return known;
+}
+
+Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
+  queue::Spec spec = flags.spec;
+  if (!flags.file.empty()) {
+    const auto text = context.files.read(flags.file);
+    if (!text) return failed(text.error());
+    return queue::parse_submission(flags.file, *text);
+  }
+  for (const std::string& text : flags.after) {
+    const auto one = dependency_of(text);
+    if (!one) return failed(one.error());
+    spec.after.push_back(*one);
+  }
+  for (const std::string& text : flags.times) {
+    const auto one = time_of(text);
+    if (!one) return failed(one.error());
+    spec.times.push_back(*one);
+  }
+  if (spec.memory_gib == 0.0) spec.memory_gib.reset();
+  if (!flags.deadline.empty()) {
+    const auto time = parse_duration("--deadline", flags.deadline);
+    if (!time) return failed(time.error());
+    spec.deadline_s = time->value;
+  }
+  if (!flags.limit.empty()) {
+    const auto time = parse_duration("--time-limit", flags.limit);
+    if (!time) return failed(time.error());
+    spec.time_limit_s = time->value;
+  }
+  return spec;
+}
+
+// ---- commands
+
+Result<Exit> show(Context& context, const QueueFlags& flags, const std::string& json,
+                  const std::string& text) {
+  if (auto said = deliver(context, flags.output, flags.output.format == "json" ? json : text);
+      !said)
+    return failed(said.error());
+  return Exit::done;
+}
+
+Result<Exit> run_submit(Context& context, const QueueFlags& flags) {
+  const auto spec = spec_of(context, flags);
+  if (!spec) return failed(spec.error());
+  auto client = QueueClient::open(context, flags);
+  if (!client) return failed(client.error());
+  const auto answer = client->call("POST", "", queue::submission_json(*spec));
+  if (!answer) return failed(answer.error());
+  const auto tasks = queue::parse_tasks("the queue's answer", *answer);
+  if (!tasks) return failed(tasks.error());
+  std::string text;
+  for (const queue::Shown& shown : tasks->tasks) text += fmt::format("{}\n", shown.task.id);
+  return show(context, flags, *answer, text);
+}
+
+Result<Exit> run_list(Context& context, const QueueFlags& flags) {
+  auto client = QueueClient::open(context, flags);
+  if (!client) return failed(client.error());
+  const auto answer = client->call("GET", flags.all ? "?all=1" : "");
+  if (!answer) return failed(answer.error());
+  const auto tasks = queue::parse_tasks("the queue's answer", *answer);
+  if (!tasks) return failed(tasks.error());
+  return show(context, flags, *answer, queue::tasks_text(*tasks));
+}
+
+Result<queue::Shown> shown_of(const std::string& answer) {
+  return queue::parse_shown("the queue's answer", answer);
+}
+
+Result<Exit> run_show(Context& context, const QueueFlags& flags, const char* verb) {
+  auto client = QueueClient::open(context, flags);
+  if (!client) return failed(client.error());
+  const std::string path = fmt::format("/{}{}{}", flags.task, *verb ? "/" : "", verb);
+  const auto answer = client->call(*verb ? "POST" : "GET", path);
+  if (!answer) return failed(answer.error());
+  const auto shown = shown_of(*answer);
+  if (!shown) return failed(shown.error());
+  return show(context, flags, *answer, queue::task_text(*shown));
+}
+
+Result<Exit> run_logs(Context& context, const QueueFlags& flags) {
+  auto client = QueueClient::open(context, flags);
+  if (!client) return failed(client.error());
+  const auto answer = client->call("GET", fmt::format("/{}/log", flags.task));
+  if (!answer) return failed(answer.error());
+  return show(context, flags, *answer, *answer);
+}
+
+// 0: all of them are done.
+Result<Exit> run_wait(Context& context, const QueueFlags& flags) {
+  auto client = QueueClient::open(context, flags);
+  if (!client) return failed(client.error());
+  bool done = true;
+  for (const long task : flags.tasks) {
+    for (;;) {
+      const auto answer = client->call("GET", fmt::format("/{}", task));
+      if (!answer) return failed(answer.error());
+      const auto shown = shown_of(*answer);
+      if (!shown) return failed(shown.error());
+      if (queue::is_over(shown->task.state)) {
+        done = done && shown->task.state == queue::State::done;
+        break;
+      }
+      context.clock.sleep_ns(kWaitLook);
+    }
+  }
+  return done ? Exit::done : Exit::no;
+}
+
+// ---- flags
+
+void add_place(CLI::App& command, QueueFlags& flags) {
+  add_state_dir(command, flags.serve.state_dir);
+  flag(command, "--socket", flags.serve.socket);
+  add_device_flags(command, flags.serve.device);
+}
+
+void add_what(CLI::App& command, QueueFlags& flags) {
+  queue::Spec& spec = flags.spec;
+  command.add_option("COMMAND", spec.command, "What the shell runs")->type_name("COMMAND");
+  flag(command, "--submission", flags.file);
+  flag(command, "--task-name", spec.name);
+  flag(command, "--for-user", spec.user);
+  flag(command, "--directory", spec.directory);
+  within(flag(command, "--array", spec.count), 1, queue::kMaxArray);
+  flag(command, "--after", flags.after);
+  within(flag(command, "--priority", spec.priority), -queue::kMaxPriority, queue::kMaxPriority);
+  flag(command, "--deadline", flags.deadline);
+  flag(command, "--time-limit", flags.limit);
+  within(flag(command, "--retries", spec.retries), 0, queue::kMaxRetries);
+  flag(command, "--held", spec.held);
+}
+
+void add_needs(CLI::App& command, QueueFlags& flags) {
+  queue::Spec& spec = flags.spec;
+  spec.memory_gib = 0;
+  within(flag(command, "--gpu-memory", *spec.memory_gib), 0, 1e6);
+  flag(command, "--profile", spec.profiles, "3g is any shape of three slices");
+  flag(command, "--takes", flags.times);
+  within(flag(command, "--cpu-cores", spec.cpus), 0, 1e6);
+  within(flag(command, "--ram", spec.ram_gib), 0, 1e6);
+  flag(command, "--preemptible", spec.preemptible);
+  flag(command, "--checkpoint", spec.checkpoint);
+}
+
+void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
+  CLI::App* command = queue.add_subcommand("serve", "Serve a queue on this node's GPUs");
+  add_place(*command, *flags);
+  flag(*command, "--return-after", flags->serve.idle)->capture_default_str();
+  flag(*command, "--grace", flags->serve.grace)->capture_default_str();
+  flag(*command, "--urgent-after", flags->serve.patience)->capture_default_str();
+  within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it they are not counted"), 0,
+         1e6);
+  within(flag(*command, "--ram", flags->serve.ram_gib, "Without it it is not counted"), 0, 1e6);
+}
+
+}  // namespace
+
+Command add_queue(CLI::App& app) {
+  CLI::App* queue = app.add_subcommand("queue", "Tasks that wait for GPUs");
+  queue->require_subcommand(1);
+  auto flags = std::make_shared<QueueFlags>();
+  add_serve(*queue, flags);
+  CLI::App* submit = queue->add_subcommand("submit", "Submit a task; prints its number");
+  add_what(*submit, *flags);
+  add_needs(*submit, *flags);
+  CLI::App* list = queue->add_subcommand("list", "What waits and runs");
+  flag(*list, "--all", flags->all);
+  for (const char* name : {"show", "cancel", "hold", "release", "logs"}) {
+    static constexpr std::pair<std::string_view, const char*> kAbout[] = {
+        {"show", "One task"},
+        {"cancel", "End a task, or do not begin it"},
+        {"hold", "Do not begin a task"},
+        {"release", "Let a task begin that was held"},
+        {"logs", "What a task printed"}};
+    for (const auto& [word, about] : kAbout) {
+      if (word != name) continue;
+      CLI::App* command = queue->add_subcommand(name, about);
+      command->add_option("TASK", flags->task, "Its number")->required();
+    }
+  }
+  CLI::App* wait = queue->add_subcommand("wait", "Wait for tasks; 1 where one is not done");
+  wait->add_option("TASK", flags->tasks, "Their numbers")->required();
+  for (CLI::App* command : queue->get_subcommands({})) {
+    if (command->get_name() == "serve") continue;
+    add_place(*command, *flags);
+    add_output(*command, flags->output, {"text", "json"});
+  }
+  return {queue, [flags, queue](Context& context) -> Result<Exit> {
+            const std::string name = queue->get_subcommands().front()->get_name();
+            if (name == "serve") return serve_queue(context, flags->serve);
+            if (name == "submit") return run_submit(context, *flags);
+            if (name == "list") return run_list(context, *flags);
+            if (name == "logs") return run_logs(context, *flags);
+            if (name == "wait") return run_wait(context, *flags);
+            return run_show(context, *flags, name == "show" ? "" : name.c_str());
+          }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,299 @@
+#include "planners/batch/live.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "planners/batch/spread.h"
+
+namespace partita::planners::batch {
+namespace {
+
+constexpr double kLiveWeightSteps = 1048576;  // 2^20
+constexpr std::size_t kRemembered = 24;
+constexpr double kInexact = 0.02;   // a smaller cv is none
+
+}  // namespace
+
+Result<LivePlanner> LivePlanner::create(plan::BatchProblem problem, const LiveOptions& options) {
+  problem.tasks.clear();
+  CHECK(!problem.gpus.empty());
+  Result<Forest> forest = make_forest(problem);
+  if (!forest) return failed(forest.error());
+  return LivePlanner(LiveMachine(std::move(problem), std::move(*forest)), options);
+}
+
+LivePlanner::LivePlanner(LiveMachine machine, const LiveOptions& options)
+    : options_(options), machine_(std::move(machine)) {
+  of_class_.resize(at(machine_.forest().classes), 0);
+  for (std::size_t v = 0; v < machine_.forest().nodes.size(); ++v)
+    of_class_[at(machine_.forest().nodes[v].size_class)] = static_cast<int>(v);
+}
+
+void LivePlanner::add(LiveTask task) {
+  const long id = task.id;
+  came_.push_back(task);
+  if (came_.size() > kRemembered) came_.pop_front();
+  order_.emplace(task.rank, id);
+  CHECK(waiting_.emplace(id, std::move(task)).second);
+  came_something_ = true;
+}
+
+void LivePlanner::change(LiveTask task) {
+  const auto found = waiting_.find(task.id);
+  CHECK(found != waiting_.end());
+  order_.erase({found->second.rank, task.id});
+  order_.emplace(task.rank, task.id);
+  found->second = std::move(task);
+  came_something_ = true;
+}
+
+void LivePlanner::remove(long id) {
+  const auto found = waiting_.find(id);
+  CHECK(found != waiting_.end());
+  order_.erase({found->second.rank, id});
+  waiting_.erase(found);
+  came_something_ = true;
+}
+
+std::optional<LivePlanner::Expected> LivePlanner::expected(long id) const {
+  const auto found = number_.find(id);
+  if (found == number_.end() || !waiting_.contains(id)) return std::nullopt;
+  const std::size_t t = at(found->second);
+  return Expected{plan_.physical.node[t], planned_at_ + plan_.physical.begin[t],
+                  planned_at_ + plan_.physical.end[t]};
+}
+
+// ---- planning
+
+// Its times per class of the forest, at the end of the list.
+void LivePlanner::add_times(const LiveTask& task, std::vector<Nanos>& times) const {
+  for (const int node : of_class_) {
+    const Nanos time = machine_.time(task, node);
+    times.push_back(time > 0 ? time : kNever);
+  }
+}
+
+// The first of what waits, without what comes after something that is not among them.
+void LivePlanner::choose_window() {
+  planned_.clear();
+  number_.clear();
+  for (const auto& [rank, id] : order_) {
+    if (planned_.size() >= at(options_.window)) break;
+    const LiveTask& task = waiting_.at(id);
+    const auto known = [&](long before) {
+      return !waiting_.contains(before) || number_.contains(before);
+    };
+    if (!std::ranges::all_of(task.after, known) || !machine_.fits_somewhere(task)) continue;
+    number_[id] = static_cast<int>(planned_.size());
+    planned_.push_back(id);
+  }
+}
+
+double LivePlanner::weight(const LiveTask& task, Nanos now) const {
+  if (options_.ageing <= 0) return task.weight;
+  const auto waited = static_cast<double>(std::max<Nanos>(0, now - task.since));
+  return task.weight * (1 + waited / static_cast<double>(options_.ageing));
+}
+
+TimedBatch LivePlanner::tail(Nanos now) {
+  choose_window();
+  TimedBatch batch;
+  batch.forest = machine_.forest();
+  batch.forest.times.clear();
+  batch.forest.tasks = static_cast<int>(planned_.size());
+  for (const long id : planned_) add_times(waiting_.at(id), batch.forest.times);
+  double most = 0;
+  for (const long id : planned_) most = std::max(most, weight(waiting_.at(id), now));
+  batch.weight_unit = most / kLiveWeightSteps;
+  batch.before.resize(planned_.size());
+  batch.behind.resize(planned_.size());
+  for (std::size_t t = 0; t < planned_.size(); ++t) {
+    const LiveTask& task = waiting_.at(planned_[t]);
+    Nanos release = std::max<Nanos>(0, task.release - now);
+    for (const long before : task.after) {
+      if (machine_.runs(before))
+        release = std::max(release, machine_.expected_end(before, now) - now);
+      const auto found = number_.find(before);
+      if (found == number_.end()) continue;
+      batch.before[t].push_back(found->second);
+      batch.behind[at(found->second)].push_back(static_cast<int>(t));
+    }
+    batch.release.push_back(release);
+    batch.deadline.push_back(task.deadline ? *task.deadline - now : kNever);
+    const auto steps = static_cast<std::int64_t>(weight(task, now) / batch.weight_unit);
+    batch.weight.push_back(std::max<std::int64_t>(1, steps));
+    batch.topological.push_back(static_cast<int>(t));
+  }
+  batch.start = machine_.start(now);
+  return batch;
+}
+
+// What may yet come, as what came lately and as often: tasks behind all others that are released
+// later, so that room is left for them where that costs little.
+void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
+  const double crowd = options_.crowd * machine_.forest().gpus;
+  if (came_.size() < 3 || static_cast<double>(planned_.size()) > crowd) return;
+  const Nanos span = now - came_.front().since;
+  const Nanos gap = span / static_cast<Nanos>(came_.size() - 1);
+  double area = 0;
+  for (const LiveTask& task : came_) area += machine_.least_area(task);
+  // As long as a task of the usual size would keep a third of the machine.
+  const auto horizon = static_cast<Nanos>(3 * area / static_cast<double>(came_.size()) /
+                                          machine_.forest().columns());
+  std::vector<const LiveTask*> coming;
+  for (int i = 0; i < options_.arrivals && gap * (i + 1) <= horizon; ++i)
+    coming.push_back(&came_[(at(i) * 7 + at(static_cast<int>(plannings_ % 5))) % came_.size()]);
+  std::vector<Nanos> times;
+  for (const LiveTask* task : coming) {
+    if (!machine_.fits_somewhere(*task)) continue;
+    add_times(*task, times);
+    const int number = batch.forest.tasks++;
+    batch.release.push_back(gap * (static_cast<Nanos>(times.size()) / batch.forest.classes));
+    batch.deadline.push_back(kNever);
+    batch.weight.push_back(std::max<std::int64_t>(
+        1, std::min<std::int64_t>(static_cast<std::int64_t>(kLiveWeightSteps),
+                                  static_cast<std::int64_t>(task->weight / batch.weight_unit))));
+    batch.before.emplace_back();
+    batch.behind.emplace_back();
+    batch.topological.push_back(number);
+  }
+  batch.forest.times.insert(batch.forest.times.end(), times.begin(), times.end());
+}
+
+// Every task has a stream of its own, so that a scenario stays what it is from plan to plan, and is
+// once in each part of the range of its times.
+std::vector<TimedBatch> LivePlanner::scenarios(const TimedBatch& batch, Nanos now) const {
+  const auto inexact = [&](long id) { return waiting_.at(id).cv > kInexact; };
+  const int count = options_.scenarios;
+  std::vector<TimedBatch> all;
+  if (count == 0 || std::ranges::none_of(planned_, inexact)) return all;
+  const auto quantile = [&](long id, int scenario) {
+    Rng rng = Rng(options_.seed).split(static_cast<std::uint64_t>(id));
+    const auto turn = static_cast<int>(rng.below(static_cast<std::uint64_t>(count)));
+    // 3 and 5 have no factor in common, so neighbours are not alike in every scenario.
+    const auto mixed = static_cast<int>(rng.below(2)) == 0 ? scenario : count - 1 - scenario;
+    return ((mixed + turn) % count + 0.5) / count;
+  };
+  for (int k = 0; k < count; ++k) {
+    TimedBatch scenario = batch;
+    const auto classes = at(scenario.forest.classes);
+    for (std::size_t t = 0; t < planned_.size(); ++t) {
+      const double by = lognormal_at(quantile(planned_[t], k), waiting_.at(planned_[t]).cv, 0);
+      for (std::size_t c = t * classes; c < (t + 1) * classes; ++c) {
+        Nanos& time = scenario.forest.times[c];
+        if (time < kNever) time = std::max<Nanos>(1, std::llround(static_cast<double>(time) * by));
+      }
+    }
+    scenario.start = machine_.start(now, [&](long id) { return quantile(id, k); });
+    all.push_back(std::move(scenario));
+  }
+  return all;
+}
+
+// Leaves in the plan what waits, with the times that it has without what may yet come.
+void LivePlanner::forget_arrivals(Nanos now) {
+  Choice known = plan_.choice;
+  std::erase_if(known.order, [&](int task) { return at(task) >= planned_.size(); });
+  known.node.resize(planned_.size());
+  TailOptions follow;
+  follow.before = &known;
+  follow.follow = true;
+  const TailPlan searched = std::exchange(plan_, plan_tail(tail(now), follow));
+  plan_.from = searched.from;
+  plan_.in_order = searched.in_order;
+  plan_.plays = searched.plays;
+}
+
+void LivePlanner::replan(Nanos now) {
+  // The plan before, as far as it goes, by ids.
+  std::map<long, int> node_before;
+  std::vector<long> order_before;
+  for (const int task : plan_.choice.order) {
+    order_before.push_back(planned_[at(task)]);
+    node_before[order_before.back()] = plan_.choice.node[at(task)];
+  }
+  TimedBatch batch = tail(now);
+  const bool surprised = came_something_ || machine_.surprises() != surprises_;
+  Choice before;
+  before.node.resize(planned_.size());
+  for (const long id : order_before) {
+    const auto found = number_.find(id);
+    if (found == number_.end()) continue;
+    before.order.push_back(found->second);
+    before.node[at(found->second)] = node_before.at(id);
+  }
+  const bool whole = before.order.size() == planned_.size();
+  const bool follow = whole && !surprised;
+  if (!follow) add_arrivals(batch, now);
+  TailOptions options{.aim = options_.aim, .appends = options_.appends};
+  options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
+  options.before =
+      follow || (whole && at(batch.forest.tasks) == planned_.size()) ? &before : nullptr;
+  options.follow = follow;
+  if (!follow) options.scenarios = scenarios(batch, now);
+  plannings_ += follow ? 0 : 1;
+  plan_ = plan_tail(batch, options);
+  if (at(batch.forest.tasks) > planned_.size()) forget_arrivals(now);
+  planned_at_ = now;
+  came_something_ = false;
+  surprises_ = machine_.surprises();
+}
+
+// ---- what to do
+
+bool LivePlanner::ready(const LiveTask& task, Nanos now) const {
+  return task.release <= now && std::ranges::none_of(task.after, [&](long before) {
+           return waiting_.contains(before) || machine_.runs(before);
+         });
+}
+
+// What the plan begins now; it is of this moment. Where there are no CPUs or no memory for the
+// first task of an instance, the next one takes its turn.
+void LivePlanner::take_starts(Nanos now, Decisions& decisions) {
+  std::set<int> used, skipped;
+  for (const int t : plan_.choice.order) {
+    const int node = plan_.choice.node[at(t)];
+    if (!machine_.idle(node) || used.contains(node)) continue;
+    const auto task = waiting_.find(planned_[at(t)]);
+    const bool due = plan_.physical.begin[at(t)] <= 0;
+    if (!due && !(skipped.contains(node) && ready(task->second, now))) {
+      used.insert(node);
+      continue;
+    }
+    if (!machine_.has_room(task->second)) {
+      skipped.insert(node);
+      continue;
+    }
+    used.insert(node);
+    decisions.starts.push_back({task->first, node});
+    order_.erase({task->second.rank, task->first});
+    machine_.began(std::move(task->second), node, now);
+    waiting_.erase(task);
+  }
+}
+
+Decisions LivePlanner::decide(Nanos now) {
+  Decisions decisions;
+  if (waiting_.empty()) return decisions;
+  replan(now);
+  take_starts(now, decisions);
+  for (const Op& op : plan_.physical.ops) {
+    if (op.begin > 0) break;
+    const LiveChange change{op.op, op.node};
+    if (!machine_.can_begin(change)) continue;
+    machine_.change_began(change, now);
+    decisions.changes.push_back(change);
+  }
+  // All else that the plan waits for is told.
+  decisions.wake = machine_.next_try(now);
+  for (const auto& [id, task] : waiting_) {
+    if (task.release > now && (!decisions.wake || task.release < *decisions.wake))
+      decisions.wake = task.release;
+  }
+  return decisions;
+}
+
+}  // namespace partita::planners::batch

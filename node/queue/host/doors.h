@@ -1,0 +1,41 @@
+// The two doors of a queue's host: processes of attempts, and instances. Real ones: attempts.h and
+// instances.h; simulated ones in tests and benchmarks.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "queue/queue.h"
+
+namespace partita::queue {
+
+class AttemptDoor {
+ public:
+  virtual ~AttemptDoor() = default;
+  // Starts the attempt of a task that is on disk as starting. An error: it was not, and never is.
+  virtual Result<Began> start(const Task& task) = 0;
+  // What became of an attempt that an earlier process of the queue was starting or watching: Began
+  // (it runs, and is watched from now on), Ended, or NotBegun, and then it can never begin.
+  virtual Event recover(const Task& task) = 0;
+  // Ended and Saved, each once, since the last call.
+  virtual std::vector<Event> ended() = 0;
+  virtual void stop(Pid pid, StopSignal signal) = 0;
+  // Runs its checkpoint command; Saved comes in any case.
+  virtual void save(const Task& task) = 0;
+};
+
+// Calls may take as long as the driver does; they come from one thread at a time.
+class InstanceDoor {
+ public:
+  virtual ~InstanceDoor() = default;
+  // Makes the instance, or says which is there already by our name; its UUID.
+  virtual Result<std::string> create(const Place& place) = 0;
+  virtual Result<void> destroy(const Place& place) = 0;
+  // Ours that are there, and places that others have.
+  struct Seen {
+    std::vector<Place> ours, others;
+  };
+  virtual Result<Seen> look() = 0;
+};
+
+}  // namespace partita::queue

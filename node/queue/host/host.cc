@@ -1,0 +1,167 @@
+#include "queue/host/host.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace partita::queue {
+namespace {
+
+constexpr Nanos kRetryKeep = 1'000'000'000;
+constexpr double kNanosPerSecond = 1e9;
+
+}  // namespace
+
+Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& doors, Nanos now) {
+  const Result<Loaded> loaded = doors.store.load();
+  if (!loaded) return failed(loaded.error());
+  const auto seen = doors.instances.look();
+  if (!seen) return failed(seen.error());
+  const plan::BatchProblem gpus{{}, config.models, config.gpus, config.reconfigurer};
+  const auto forest = planners::batch::make_forest(gpus);
+  if (!forest) return failed(forest.error());
+  const std::vector<Spot> spots = spots_of(*forest, gpus, config.indices);
+  std::vector<FoundInstance> found;
+  for (const Place& place : seen->ours) {
+    if (const int node = node_at(spots, place); node >= 0) found.push_back({node, place.device});
+  }
+  auto queue = Queue::create(config, *loaded, found, now);
+  if (!queue) return failed(queue.error());
+  auto host = std::unique_ptr<Host>(new Host(*std::move(queue), doors));
+  for (const Place& place : seen->others) {
+    if (const int node = node_at(spots, place); node >= 0)
+      host->events_.emplace_back(Closed{node, true});
+  }
+  for (const Task& task : loaded->tasks) {
+    if (task.state == State::starting || task.state == State::running)
+      host->events_.push_back(doors.attempts.recover(task));
+  }
+  return host;
+}
+
+// ---- what people ask
+
+Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
+  auto tasks = queue_.admit(spec, now);
+  if (!tasks) return tasks;
+  if (stuck_ && !flush())
+    return failed({ErrorCode::environment, "nothing is taken in now: " + trouble_, ""});
+  Keep keep;
+  keep.tasks = *tasks;
+  if (auto kept = doors_.store.keep(keep); !kept) {
+    return failed({ErrorCode::environment,
+                   "the task is not taken in, since it cannot be kept: " + to_string(kept.error()),
+                   ""});
+  }
+  events_.emplace_back(Arrived{*tasks});
+  // The brain knows of it before the next one is admitted.
+  if (!stuck_) turn(now);
+  return tasks;
+}
+
+Result<void> Host::ask(const Asked& asked, Nanos now) {
+  if (auto fine = can(queue_, asked); !fine) return fine;
+  if (stuck_ && !flush())
+    return failed({ErrorCode::environment, "nothing can be changed now: " + trouble_, ""});
+  events_.emplace_back(asked);
+  turn(now);
+  if (!stuck_) return {};
+  return failed(
+      {ErrorCode::environment,
+       "it will be done once it can be kept, and is not if the queue ends before: " + trouble_,
+       ""});
+}
+
+Shown Host::shown(const Task& task, Nanos now) const {
+  Shown shown{.task = task};
+  shown.why = why_waiting(queue_, task);
+  if (task.state != State::waiting) return shown;
+  if (const auto expected = queue_.planner().expected(task.id)) {
+    shown.begins_in_s = static_cast<double>(expected->begin - now) / kNanosPerSecond;
+    shown.ends_in_s = static_cast<double>(expected->end - now) / kNanosPerSecond;
+  }
+  return shown;
+}
+
+std::optional<Shown> Host::show(long task, Nanos now) const {
+  const auto found = queue_.tasks().find(task);
+  if (found == queue_.tasks().end()) return std::nullopt;
+  return shown(found->second, now);
+}
+
+std::vector<Shown> Host::list(bool all, Nanos now) const {
+  std::vector<Shown> tasks;
+  for (const auto& [id, task] : queue_.tasks()) {
+    if (all || !is_over(task.state)) tasks.push_back(shown(task, now));
+  }
+  return tasks;
+}
+
+// ---- what it does
+
+std::optional<Nanos> Host::turn(Nanos now) {
+  now_ = std::max(now_, now);
+  for (Event& event : doors_.attempts.ended()) events_.push_back(std::move(event));
+  if (stuck_ && !flush()) return now_ + kRetryKeep;
+  // What is started may fail at once, which the brain should hear of.
+  std::optional<Nanos> wake;
+  for (int round = 0; round < 8; ++round) {
+    Outputs outputs = queue_.step(now_, std::exchange(events_, {}));
+    wake = outputs.wake;
+    stuck_ = std::move(outputs);
+    if (!flush()) return now_ + kRetryKeep;
+    if (events_.empty()) break;
+  }
+  if (!events_.empty()) return now_;
+  return wake;
+}
+
+// Puts the outputs on disk, then performs them.
+bool Host::flush() {
+  if (auto kept = doors_.store.keep(stuck_->keep); !kept) {
+    trouble_ = to_string(kept.error());
+    return false;
+  }
+  trouble_.clear();
+  const Outputs outputs = std::move(*stuck_);
+  stuck_.reset();
+  for (const Action& action : outputs.actions) perform(action, now_);
+  return true;
+}
+
+void Host::perform(const Action& action, Nanos) {
+  if (const auto* create = std::get_if<Create>(&action)) {
+    calls_.push_back({create->node, true, queue_.place_of(create->node)});
+  } else if (const auto* destroy = std::get_if<Destroy>(&action)) {
+    calls_.push_back({destroy->node, false, queue_.place_of(destroy->node)});
+  } else if (const auto* start = std::get_if<StartTask>(&action)) {
+    auto began = doors_.attempts.start(start->task);
+    if (began) {
+      events_.emplace_back(*std::move(began));
+    } else {
+      events_.emplace_back(NotBegun{start->task.id, to_string(began.error()), true});
+    }
+  } else if (const auto* stop = std::get_if<StopTask>(&action)) {
+    doors_.attempts.stop(stop->pid, stop->signal);
+  } else if (const auto* save = std::get_if<SaveTask>(&action)) {
+    doors_.attempts.save(save->task);
+  }
+}
+
+std::optional<Host::Call> Host::next_call() {
+  if (calls_.empty()) return std::nullopt;
+  const Call call = calls_.front();
+  calls_.pop_front();
+  return call;
+}
+
+void Host::call_done(const Call& call, const Result<std::string>& device, Nanos now) {
+  Changed changed{.change = {call.create ? LiveOp::create : LiveOp::destroy, call.node},
+                  .device = device ? *device : ""};
+  if (!device) changed.error = device.error();
+  events_.emplace_back(std::move(changed));
+  now_ = std::max(now_, now);
+}
+
+}  // namespace partita::queue

@@ -1,0 +1,72 @@
+// Host: a queue's brain at its doors. What the brain wants kept is on disk before anything of it is
+// performed or answered; where the disk refuses, nothing new begins and nothing is taken in until
+// it has room again, and what runs goes on. Driver calls are the caller's to make (they take their
+// time): next_change() says which, change_done() what came of it.
+// Single-threaded. Doors must outlive it.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "queue/host/doors.h"
+#include "queue/store.h"
+#include "queue/task_forms.h"
+
+namespace partita::queue {
+
+struct HostDoors {
+  QueueStore& store;
+  AttemptDoor& attempts;
+  InstanceDoor& instances;
+};
+
+class Host {
+ public:
+  // Takes up what the store has and the machine shows. `now`: nanoseconds since 1970, as in all
+  // calls; never less than before.
+  static Result<std::unique_ptr<Host>> open(const Config& config, const HostDoors& doors,
+                                            Nanos now);
+
+  // ---- what people ask: answered only once it is on disk
+  Result<std::vector<Task>> submit(const Spec& spec, Nanos now);
+  Result<void> ask(const Asked& asked, Nanos now);
+  std::optional<Shown> show(long task, Nanos now) const;
+  std::vector<Shown> list(bool all, Nanos now) const;  // without `all`, what has not ended
+  Result<std::vector<Run>> runs(long task) { return doors_.store.runs(task); }
+
+  // ---- what it does
+  // Hears of ended processes, decides, starts and stops; when to call again at the latest.
+  std::optional<Nanos> turn(Nanos now);
+  // The driver call that is due, once; its answer comes by change_done().
+  struct Call {
+    int node = 0;
+    bool create = true;
+    Place place;
+  };
+  std::optional<Call> next_call();
+  void call_done(const Call& call, const Result<std::string>& device, Nanos now);
+
+  const Queue& queue() const { return queue_; }
+  // Why nothing goes on; empty: all is well.
+  const std::string& trouble() const { return trouble_; }
+  bool idle() const { return queue_.tasks().empty(); }
+
+ private:
+  Host(Queue queue, const HostDoors& doors) : queue_(std::move(queue)), doors_(doors) {}
+  bool flush();
+  void perform(const Action& action, Nanos now);
+  Shown shown(const Task& task, Nanos now) const;
+
+  Queue queue_;
+  HostDoors doors_;
+  std::vector<Event> events_;     // not yet told to the brain
+  std::optional<Outputs> stuck_;  // not yet on disk
+  std::deque<Call> calls_;
+  std::string trouble_;
+  Nanos now_ = 0;
+};
+
+}  // namespace partita::queue

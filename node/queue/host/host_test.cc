@@ -1,0 +1,221 @@
+#include "queue/host/host.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "base/test_rounds.h"
+#include "queue/host/test_world.h"
+
+namespace partita::queue {
+namespace {
+
+using test::kSec;
+using test::Machine;
+using test::World;
+
+const hw::GpuModel& a100() { return *hw::builtin_catalogue().find("A100-80GB"); }
+
+// Takes 70 s on a slice and shrinks with the size, but for 5 s.
+Spec scaling(const std::string& name) {
+  Spec spec{.name = name, .command = "true", .user = "anna"};
+  for (const int gpcs : {1, 2, 3, 4, 7}) spec.times.push_back({gpcs, 5 + 65.0 / gpcs});
+  return spec;
+}
+
+struct Bench {
+  World world{a100()};
+  MemoryStore store;
+  Machine machine{world, store, test::config_on(a100(), 1)};
+  State state(long task) { return machine.host().show(task, world.now)->task.state; }
+  void finish() {
+    EXPECT_TRUE(machine.run_until(world.now + 100'000 * kSec)) << "it stands still";
+    EXPECT_EQ(world.faults, std::vector<std::string>());
+  }
+};
+
+TEST(QueueHost, ALoneTaskGetsItsFastestSize) {
+  Bench bench;
+  ASSERT_TRUE(bench.machine.submit(scaling("a")));
+  bench.finish();
+  ASSERT_EQ(bench.world.starts.size(), 1u);
+  EXPECT_EQ(bench.world.starts[0].places[0].profile, "7g.80gb");
+  EXPECT_EQ(bench.state(1), State::done);
+}
+
+TEST(QueueHost, ABusyQueueUsesSlicesWell) {
+  Bench bench;
+  Spec spec{.name = "flat", .command = "true", .user = "anna", .count = 14};
+  for (const int gpcs : {1, 2, 3, 4, 7}) spec.times.push_back({gpcs, 60.0});  // no use of more
+  ASSERT_TRUE(bench.machine.submit(spec));
+  const Nanos begin = bench.world.now;
+  bench.finish();
+  // Two rounds of seven, and seven creations one after the other before the first.
+  EXPECT_LT(bench.world.now - begin, 125 * kSec);
+}
+
+TEST(QueueHost, DependenciesDecideWhoRuns) {
+  Bench bench;
+  bench.world.status = [](const Task& task) { return task.spec.name == "bad" ? 3 : 0; };
+  ASSERT_TRUE(bench.machine.submit(scaling("good")));  // 1
+  ASSERT_TRUE(bench.machine.submit(scaling("bad")));   // 2
+  const auto after = [&](long task, Dependency::Kind kind) {
+    Spec spec = scaling("after");
+    spec.after = {{task, kind}};
+    EXPECT_TRUE(bench.machine.submit(spec));
+  };
+  after(1, Dependency::Kind::ok);      // 3 runs
+  after(2, Dependency::Kind::ok);      // 4 does not
+  after(2, Dependency::Kind::any);     // 5 runs
+  after(2, Dependency::Kind::not_ok);  // 6 runs
+  after(1, Dependency::Kind::not_ok);  // 7 does not
+  after(4, Dependency::Kind::any);     // 8 runs: 4 has ended, as skipped
+  bench.finish();
+  const State wanted[] = {State::done, State::failed, State::done,    State::skipped,
+                          State::done, State::done,   State::skipped, State::done};
+  for (long task = 1; task <= 8; ++task) EXPECT_EQ(bench.state(task), wanted[task - 1]) << task;
+  std::map<long, long> began, ended;
+  for (const auto& [key, run] : bench.store.all_runs)
+    began[run.task] = run.began_ms, ended[run.task] = run.ended_ms;
+  EXPECT_GE(began[3], ended[1]);
+  EXPECT_GE(began[5], ended[2]);
+  EXPECT_GE(began[6], ended[2]);
+}
+
+TEST(QueueHost, RetriesLimitsAndCancellations) {
+  Bench bench;
+  bench.world.status = [](const Task& task) {
+    return task.spec.name == "third" && task.attempts < 3 ? 1 : 0;
+  };
+  bench.world.factor = [](const Task& task) { return task.spec.name == "long" ? 100.0 : 1.0; };
+  Spec third = scaling("third");
+  third.retries = 2;
+  ASSERT_TRUE(bench.machine.submit(third));
+  Spec slow = scaling("long");
+  slow.time_limit_s = 200;
+  ASSERT_TRUE(bench.machine.submit(slow));
+  ASSERT_TRUE(bench.machine.submit(scaling("long")));
+  Spec held = scaling("held");
+  held.held = true;
+  ASSERT_TRUE(bench.machine.submit(held));
+  bench.machine.run_until(bench.world.now + 400 * kSec);
+  EXPECT_EQ(bench.state(1), State::done);
+  EXPECT_EQ(bench.machine.host().runs(1)->size(), 3u);
+  EXPECT_EQ(bench.state(2), State::failed);
+  EXPECT_EQ(bench.machine.host().runs(2)->front().outcome, "timed out");
+  EXPECT_EQ(bench.state(3), State::running);
+  EXPECT_EQ(bench.state(4), State::held);
+  ASSERT_TRUE(bench.machine.ask(Asked::What::cancel, 3));
+  ASSERT_TRUE(bench.machine.ask(Asked::What::release, 4));
+  EXPECT_FALSE(bench.machine.ask(Asked::What::hold, 2));
+  bench.finish();
+  EXPECT_EQ(bench.state(3), State::cancelled);
+  EXPECT_EQ(bench.state(4), State::done);
+}
+
+TEST(QueueHost, AnUrgentTaskMayEndAPreemptibleOne) {
+  Bench bench;
+  Spec low{.name = "low", .command = "true", .user = "anna", .profiles = {"7g"}};
+  low.times = {{7, 5'000}};
+  low.preemptible = true;
+  low.checkpoint = "save";
+  ASSERT_TRUE(bench.machine.submit(low));
+  bench.machine.run_until(bench.world.now + 10 * kSec);
+  Spec high = scaling("high");
+  high.priority = 3;
+  ASSERT_TRUE(bench.machine.submit(high));
+  const Nanos begin = bench.world.now;
+  bench.machine.run_until(begin + 100 * kSec);
+  EXPECT_EQ(bench.world.saves, 1);
+  EXPECT_EQ(bench.state(2), State::done);  // patience is 60 s
+  bench.finish();
+  EXPECT_EQ(bench.state(1), State::done);
+  EXPECT_EQ(bench.machine.host().runs(1)->front().outcome, "preempted");
+}
+
+TEST(QueueHost, TimesAreLearned) {
+  Bench bench;
+  bench.world.factor = [](const Task&) { return 1; };
+  Spec spec{.name = "x", .command = "true", .user = "anna", .count = 5};
+  ASSERT_TRUE(bench.machine.submit(spec));  // nobody knows how long: the world says a second
+  bench.finish();
+  ASSERT_FALSE(bench.store.times.empty());
+  for (const auto& [key, stats] : bench.store.times) EXPECT_NEAR(stats.mean_s, 1, 0.01);
+}
+
+TEST(QueueHost, AFullDiskTakesNothingInAndLosesNothing) {
+  Bench bench;
+  ASSERT_TRUE(bench.machine.submit(scaling("a")));
+  bool full = true;
+  bench.store.fault = [&]() -> Result<void> {
+    if (full) return failed({ErrorCode::environment, "no room", "queue.db"});
+    return {};
+  };
+  const auto refused = bench.machine.submit(scaling("b"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("no room"), std::string::npos);
+  bench.machine.run_until(bench.world.now + 300 * kSec);
+  full = false;
+  ASSERT_TRUE(bench.machine.submit(scaling("c")));
+  bench.finish();
+  EXPECT_EQ(bench.store.tasks.size(), 2u);
+  for (const auto& [id, task] : bench.store.tasks) EXPECT_EQ(task.state, State::done);
+}
+
+// Random submissions, refusals of the driver, full disks, and the queue killed at any moment,
+// between any two deeds: nothing that was answered is lost, nothing runs twice.
+void kill_it(std::uint64_t seed, bool reboots) {
+  World world{a100()};
+  world.rng = Rng(seed).split(2);
+  Rng rng = Rng(seed).split(1);
+  MemoryStore store;
+  bool full = false;
+  store.fault = [&]() -> Result<void> {
+    world.may_crash();
+    if (full) return failed({ErrorCode::environment, "no room", "queue.db"});
+    return {};
+  };
+  Machine machine(world, store, test::config_on(a100(), 1 + static_cast<int>(seed % 2)));
+  machine.on_revival = [&] {
+    world.until_crash = 1 + static_cast<long>(rng.below(60));
+    if (reboots && rng.below(4) == 0) world.reboot();
+  };
+  world.until_crash = 10;
+  world.refusals = 0.05;
+  std::set<long> answered;
+  for (int i = 0; i < 30; ++i) {
+    Spec spec = scaling(fmt::format("t{}", rng.below(5)));
+    for (KnownTime& known : spec.times) known.time_s *= 0.01 + rng.uniform();
+    spec.retries = 1'000;
+    if (rng.below(4) == 0) spec.count = 3;
+    if (!answered.empty() && rng.below(4) == 0)
+      spec.after = {{*answered.rbegin(), Dependency::Kind::any}};
+    full = rng.below(6) == 0;
+    if (const auto tasks = machine.submit(spec)) {
+      for (const Task& task : *tasks) answered.insert(task.id);
+    }
+    machine.run_until(world.now + static_cast<Nanos>(rng.below(20)) * kSec);
+  }
+  full = false;
+  ASSERT_TRUE(machine.run_until(world.now + 1'000'000 * kSec)) << "it stands still";
+  EXPECT_EQ(world.faults, std::vector<std::string>());
+  EXPECT_GT(machine.crashes(), 5);
+  for (const long id : answered) ASSERT_TRUE(store.tasks.contains(id)) << id;
+  for (const auto& [id, task] : store.tasks) {
+    EXPECT_EQ(task.state, State::done) << id << " " << task.reason;
+    EXPECT_EQ(world.completed[id], 1) << id;
+  }
+}
+
+TEST(QueueHost, KilledAtAnyMoment) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(test_rounds(6)); ++seed) {
+    SCOPED_TRACE(seed);
+    kill_it(seed, false);
+    kill_it(seed, true);
+  }
+}
+
+}  // namespace
+}  // namespace partita::queue

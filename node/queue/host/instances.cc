@@ -1,0 +1,72 @@
+#include "queue/host/instances.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "device/node_driver.h"
+
+namespace partita::queue {
+namespace {
+
+constexpr const char* kOwner = "queue";
+
+std::string owner_of(const Place& place) {
+  return fmt::format("{}/{}.{}@{}", kOwner, place.gpu, place.profile, place.start);
+}
+
+}  // namespace
+
+LeasedInstances::LeasedInstances(lease::LeaseDoors doors, std::string log,
+                                 std::function<Result<FileLock>()> lock)
+    : doors_(std::move(doors)), log_(std::move(log)), lock_(std::move(lock)) {}
+
+Result<lease::Outcome> LeasedInstances::ask(const lease::Ask& ask) {
+  const auto lock = lock_();
+  if (!lock) return failed(lock.error());
+  auto leases = lease::Leases::open(doors_, log_);
+  if (!leases) return failed(leases.error());
+  return leases->ask(ask);
+}
+
+Result<std::string> LeasedInstances::create(const Place& place) {
+  lease::Take take{.owner = owner_of(place), .profile = place.profile};
+  take.gpu = place.gpu;
+  take.start = place.start;
+  take.exact = true;
+  const auto outcome = ask(take);
+  if (!outcome) return failed(outcome.error());
+  if (outcome->refused) return failed(lease::error_of(*outcome->refused));
+  return outcome->leases.front().uuid;
+}
+
+Result<void> LeasedInstances::destroy(const Place& place) {
+  const auto outcome = ask(lease::Return{owner_of(place)});
+  if (!outcome) return failed(outcome.error());
+  if (outcome->refused) return failed(lease::error_of(*outcome->refused));
+  return {};
+}
+
+Result<InstanceDoor::Seen> LeasedInstances::look() {
+  const auto outcome = ask(lease::Sweep{});
+  if (!outcome) return failed(outcome.error());
+  Seen seen;
+  for (const lease::Lease& one : outcome->leases) {
+    const Place place{one.gpu, one.profile, one.start, one.uuid};
+    if (one.owner == owner_of(place) && !one.uuid.empty()) seen.ours.push_back(place);
+  }
+  const auto node = device::read_node(doors_.driver);
+  if (!node) return failed(node.error());
+  for (const device::GpuState& gpu : node->gpus) {
+    for (const device::Instance& instance : gpu.instances) {
+      const bool ours = std::ranges::any_of(seen.ours, [&](const Place& place) {
+        return place.gpu == gpu.index && place.device == instance.uuid();
+      });
+      if (!ours) seen.others.push_back({gpu.index, instance.profile, instance.start, ""});
+    }
+  }
+  return seen;
+}
+
+}  // namespace partita::queue

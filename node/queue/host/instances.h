@@ -1,0 +1,31 @@
+// Instances of a queue as leases (act/lease): each is the lease of an owner
+// "queue/GPU.PROFILE@START", so a queue that was killed finds them again, and whoever else changes the node leaves them alone.
+// Every call takes the node's lock for as long as it lasts.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "act/lease/lease_forms.h"
+#include "act/lease/leases.h"
+#include "queue/host/doors.h"
+
+namespace partita::queue {
+
+class LeasedInstances final : public InstanceDoor {
+ public:
+  // `log`: of leases, see there. `lock`: takes the node's lock, waiting as long as is fit.
+  LeasedInstances(lease::LeaseDoors doors, std::string log, std::function<Result<FileLock>()> lock);
+
+  Result<std::string> create(const Place& place) override;
+  Result<void> destroy(const Place& place) override;
+  Result<Seen> look() override;
+
+ private:
+  Result<lease::Outcome> ask(const lease::Ask& ask);
+  lease::LeaseDoors doors_;
+  std::string log_;
+  std::function<Result<FileLock>()> lock_;
+};
+
+}  // namespace partita::queue

@@ -1,0 +1,282 @@
+#include "queue/queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "base/index.h"
+
+namespace partita::queue {
+namespace {
+
+constexpr Nanos kMilli = 1'000'000;
+constexpr int kUnknownStatus = -1;
+
+long ms_of(Nanos time) { return time / kMilli; }
+
+std::pair<int, long> turn(const Task& task) { return {-task.spec.priority, task.id}; }
+
+// What it waits for has ended otherwise.
+bool doomed(const Task& task, const std::map<long, Task>& tasks) {
+  return std::ranges::any_of(task.spec.after, [&](const Dependency& one) {
+    const auto before = tasks.find(one.task);
+    if (before == tasks.end() || !is_over(before->second.state)) return false;
+    const bool ok = before->second.state == State::done;
+    return (one.kind == Dependency::Kind::ok && !ok) ||
+           (one.kind == Dependency::Kind::not_ok && ok);
+  });
+}
+
+}  // namespace
+
+// ---- from a store
+
+Result<Queue> Queue::create(const Config& config, const Loaded& loaded,
+                            const std::vector<FoundInstance>& found, Nanos now) {
+  plan::BatchProblem gpus{{}, config.models, config.gpus, config.reconfigurer};
+  auto planner = planners::batch::LivePlanner::create(std::move(gpus), config.planning);
+  if (!planner) return failed(planner.error());
+  planner->machine().capacity(config.cpus, config.ram_gib);
+  Queue queue(config, *std::move(planner));
+  queue.spots_ = spots_of(queue.planner_.machine().forest(),
+                          {{}, config.models, config.gpus, config.reconfigurer}, config.indices);
+  queue.now_ = now;
+  queue.shares_ = Shares(config.shares);
+  queue.restore(loaded, found);
+  return queue;
+}
+
+void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& found) {
+  last_id_ = loaded.last_id;
+  for (const auto& [key, stats] : loaded.times) times_.restore(key, stats);
+  for (const auto& [user, usage] : loaded.usage) shares_.restore(user, usage);
+  for (const FoundInstance& one : found) {
+    planner_.machine().found(one.node);
+    devices_[one.node] = one.device;
+    idle_since_[one.node] = now_;
+  }
+  for (const Task& task : loaded.tasks) {
+    last_id_ = std::max(last_id_, task.id);
+    tasks_[task.id] = task;
+    if (is_over(task.state)) continue;
+    ++open_[task.spec.user];
+    for (const Dependency& one : task.spec.after) followers_[one.task].push_back(task.id);
+    if (task.state == State::waiting) waiting_.insert(turn(task));
+    if (task.state != State::starting && task.state != State::running) continue;
+    ++running_[task.spec.user];
+    under_[task.id] = {.stopped = {}, .unknown = true};
+    if (!task.ending.empty()) under_[task.id].stopped = now_;
+    for (const Place& place : task.places) {
+      const int node = node_at(spots_, place);
+      if (node < 0 || !planner_.machine().idle(node)) continue;
+      planner_.machine().began(live(task), node, task.began_ms * kMilli);
+      idle_since_.erase(node);
+    }
+  }
+}
+
+Place Queue::place_of(int node) const {
+  const Spot& spot = spots_[at(node)];
+  const auto device = devices_.find(node);
+  return {spot.gpu, spot.profile, spot.start, device == devices_.end() ? "" : device->second};
+}
+
+// ---- what happens
+
+Outputs Queue::step(Nanos now, const std::vector<Event>& events) {
+  now_ = std::max(now_, now);
+  out_ = {};
+  for (const Event& event : events) std::visit([&](const auto& e) { handle(e); }, event);
+  offer();
+  watch_limits();
+  decide();
+  preempt();
+  return_idle();
+  for (const long id : changed_) out_.keep.tasks.push_back(tasks_.at(id));
+  changed_.clear();
+  return std::move(out_);
+}
+
+void Queue::handle(const Arrived& event) {
+  for (const Task& task : event.tasks) {
+    CHECK(tasks_.emplace(task.id, task).second);
+    last_id_ = std::max(last_id_, task.id);
+    ++open_[task.spec.user];
+    for (const Dependency& one : task.spec.after) followers_[one.task].push_back(task.id);
+    if (task.state == State::waiting) waiting_.insert(turn(task));
+  }
+  for (const Task& task : event.tasks) {
+    if (doomed(task, tasks_))
+      settle(tasks_.at(task.id), State::skipped, "what it waits for ended otherwise");
+  }
+}
+
+void Queue::handle(const Asked& event) {
+  Task& task = tasks_.at(event.task);
+  if (is_over(task.state)) return;  // it ended meanwhile
+  const bool under_way = under_.contains(task.id);
+  switch (event.what) {
+    case Asked::What::cancel:
+      if (under_way) return ask_to_end(task, "cancelled");
+      return settle(task, State::cancelled, "cancelled");
+    case Asked::What::hold:
+      if (under_way) return;
+      task.state = State::held;
+      waiting_.erase(turn(task));
+      if (planner_.waits(task.id)) planner_.remove(task.id);
+      break;
+    case Asked::What::release:
+      if (task.state != State::held) return;
+      task.state = State::waiting;
+      waiting_.insert(turn(task));
+      break;
+  }
+  save(task);
+}
+
+void Queue::handle(const Began& event) {
+  Task& task = tasks_.at(event.task);
+  Under& under = under_.at(event.task);
+  under.unknown = false;
+  task.state = State::running;
+  task.pid = event.pid;
+  task.identity = event.identity;
+  task.boot = event.boot;
+  save(task);
+  // Somebody wanted its end while it was being started.
+  if (under.stopped) out_.actions.push_back(StopTask{task.id, task.pid, StopSignal::terminate});
+}
+
+void Queue::handle(const NotBegun& event) {
+  Task& task = tasks_.at(event.task);
+  if (event.by_its_fault) {
+    task.reason = event.reason;
+    end_attempt(task, "failed", kUnknownStatus, true);
+    return;
+  }
+  --task.attempts;
+  end_attempt(task, "", 0, false);
+}
+
+void Queue::handle(const Ended& event) {
+  Task& task = tasks_.at(event.task);
+  const int status = event.status.value_or(kUnknownStatus);
+  if (event.status == 0) return end_attempt(task, "done", 0, false);
+  if (!task.ending.empty()) {
+    const std::string outcome = task.ending;
+    return end_attempt(task, outcome, status, outcome == "timed out");
+  }
+  if (!event.status) task.reason = "its end is unknown: the machine or the queue went down";
+  end_attempt(task, event.status ? "failed" : "lost", status, true);
+}
+
+void Queue::handle(const Saved& event) {
+  const auto found = under_.find(event.task);
+  if (found == under_.end() || !found->second.saving) return;
+  found->second.saving = false;
+  ask_to_end(tasks_.at(event.task), "preempted");
+}
+
+void Queue::handle(const Changed& event) {
+  const bool done = !event.error;
+  const bool create = event.change.op == LiveOp::create;
+  planner_.machine().changed(event.change, done);
+  if (create != done) {
+    devices_.erase(event.change.node);
+    idle_since_.erase(event.change.node);
+    if (create) planner_.machine().avoid(event.change.node, now_ + 10 * plan::kNanosInSecond);
+  } else if (create) {
+    devices_[event.change.node] = event.device;
+    idle_since_[event.change.node] = now_;
+  } else {
+    planner_.machine().avoid(event.change.node,
+                             now_ + 10 * plan::kNanosInSecond);  // it stays for now
+  }
+}
+
+void Queue::handle(const Closed& event) { planner_.machine().close(event.node, event.closed); }
+
+// ---- ends
+
+// Records the attempt; an empty outcome means that there was none.
+void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool counts) {
+  task.ended_ms = ms_of(now_);
+  task.status = status;
+  task.pid = 0;
+  task.identity.clear();
+  task.ending.clear();
+  if (!outcome.empty()) {
+    out_.keep.runs.push_back(
+        {task.id, task.attempts, task.began_ms, task.ended_ms, status, outcome, task.places});
+  }
+  if (const std::optional<int> node = planner_.machine().node_of(task.id)) {
+    const Spot& spot = spots_[at(*node)];
+    if (!outcome.empty()) account(task, spot);
+    const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
+    if (outcome == "done" && took > 0) {
+      const TimeKey key{task.spec.user, name_of(task.spec), config_.models[at(spot.model)].name,
+                        spot.gpcs};
+      out_.keep.times[key] = times_.learn(key, took);
+    }
+    idle_since_[*node] = now_;
+    planner_.machine().ended(task.id);
+  }
+  --running_[task.spec.user];
+  under_.erase(task.id);
+  if (outcome == "done") return settle(task, State::done, "");
+  if (outcome == "cancelled") return settle(task, State::cancelled, "cancelled");
+  if (outcome == "timed out") task.reason = "it took longer than its time limit";
+  if (counts) ++task.failures;
+  if (counts && task.failures > task.spec.retries) {
+    return settle(task, State::failed,
+                  task.reason.empty() ? fmt::format("ended with status {}", status) : task.reason);
+  }
+  task.state = State::waiting;
+  waiting_.insert(turn(task));
+  save(task);
+}
+
+void Queue::settle(Task& task, State state, const std::string& reason) {
+  task.state = state;
+  task.reason = reason;
+  if (task.ended_ms == 0) task.ended_ms = ms_of(now_);
+  waiting_.erase(turn(task));
+  if (planner_.waits(task.id)) planner_.remove(task.id);
+  --open_[task.spec.user];
+  save(task);
+  look_at_followers(task.id);
+}
+
+void Queue::look_at_followers(long id) {
+  const auto found = followers_.find(id);
+  if (found == followers_.end()) return;
+  const std::vector<long> followers = std::move(found->second);
+  followers_.erase(found);
+  for (const long follower : followers) {
+    Task& task = tasks_.at(follower);
+    if (is_over(task.state) || under_.contains(follower) || !doomed(task, tasks_)) continue;
+    settle(task, State::skipped,
+           fmt::format("task {}, which it waits for, ended as {}", id,
+                       to_string(tasks_.at(id).state)));
+  }
+}
+
+void Queue::account(const Task& task, const Spot& spot) {
+  const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
+  out_.keep.usage[task.spec.user] =
+      shares_.add(task.spec.user, spot.columns * std::max(0.0, took), now_);
+}
+
+void Queue::ask_to_end(Task& task, const std::string& outcome) {
+  Under& under = under_.at(task.id);
+  if (outcome == "cancelled" || task.ending.empty()) task.ending = outcome;
+  save(task);
+  if (under.stopped) return;
+  under.stopped = now_;
+  if (task.pid > 0) out_.actions.push_back(StopTask{task.id, task.pid, StopSignal::terminate});
+}
+
+}  // namespace partita::queue

@@ -1,0 +1,91 @@
+// What may come into the queue.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/index.h"
+#include "queue/queue.h"
+
+namespace partita::queue {
+namespace {
+
+tl::unexpected<Error> over(const std::string& what) {
+  return failed({ErrorCode::limit, what, "count"});
+}
+
+Result<void> check_numbers(const Spec& spec) {
+  if (spec.command.empty()) return bad_input("command", "what is to run?");
+  if (spec.command.size() > kMaxCommand)
+    return bad_input("command", fmt::format("has at most {} bytes", kMaxCommand));
+  if (spec.count < 1 || spec.count > kMaxArray)
+    return bad_input("count", fmt::format("is between 1 and {}", kMaxArray));
+  if (spec.retries < 0 || spec.retries > kMaxRetries)
+    return bad_input("retries", fmt::format("is between 0 and {}", kMaxRetries));
+  if (std::abs(spec.priority) > kMaxPriority)
+    return bad_input("priority", fmt::format("is between -{0} and {0}", kMaxPriority));
+  if (spec.gpus != 1)
+    return failed({ErrorCode::not_supported,
+                   "a task has one instance: tasks of several GPUs are not planned yet", "gpus"});
+  return {};
+}
+
+}  // namespace
+
+std::size_t Queue::open() const {
+  std::size_t open = 0;
+  for (const auto& [user, count] : open_) open += at(count);
+  return open;
+}
+
+Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
+  if (auto fine = check_numbers(spec); !fine) return failed(fine.error());
+  bool fits = false;
+  for (const hw::GpuModel& model : config_.models) fits = fits || !sizes_for(spec, model).empty();
+  if (!fits)
+    return bad_input("profiles", "no instance of these GPUs has that profile and that much memory");
+  if (config_.cpus > 0 && spec.cpus > config_.cpus)
+    return bad_input("cpus", fmt::format("the node has {}", config_.cpus));
+  if (config_.ram_gib > 0 && spec.ram_gib > config_.ram_gib)
+    return bad_input("ram_gib", fmt::format("the node has {}", config_.ram_gib));
+  for (const Dependency& one : spec.after) {
+    if (!tasks_.contains(one.task))
+      return bad_input("after", fmt::format("there is no task {}", one.task));
+  }
+  if (open() + at(spec.count) > kMaxOpenTasks)
+    return over(fmt::format("the queue takes {} tasks, and {} wait or run", kMaxOpenTasks, open()));
+  auto quota = config_.quotas.find(spec.user);
+  if (quota == config_.quotas.end()) quota = config_.quotas.find("");
+  const auto own = open_.find(spec.user);
+  const int has = own == open_.end() ? 0 : own->second;
+  if (quota != config_.quotas.end() && has + spec.count > quota->second.open)
+    return over(fmt::format("{} may have {} tasks here that have not ended, and has {}", spec.user,
+                            quota->second.open, has));
+  std::vector<Task> tasks;
+  for (int i = 0; i < spec.count; ++i) {
+    Task task{.id = last_id_ + 1 + i, .spec = spec};
+    task.array = spec.count > 1 ? last_id_ + 1 : 0;
+    task.index = i;
+    task.submitted_ms = now / 1'000'000;
+    task.state = spec.held ? State::held : State::waiting;
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+Result<void> can(const Queue& queue, const Asked& asked) {
+  const auto found = queue.tasks().find(asked.task);
+  if (found == queue.tasks().end())
+    return failed({ErrorCode::not_found, fmt::format("there is no task {}", asked.task), "task"});
+  const State state = found->second.state;
+  const auto refused = [&](const char* what) {
+    return bad_input("task", fmt::format("task {} is {}: {}", asked.task, to_string(state), what));
+  };
+  if (is_over(state)) return refused("it is over");
+  if (asked.what == Asked::What::hold && (state == State::starting || state == State::running))
+    return refused("only what waits can be held");
+  if (asked.what == Asked::What::release && state != State::held) return refused("it is not held");
+  return {};
+}
+
+}  // namespace partita::queue

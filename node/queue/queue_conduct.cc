@@ -1,0 +1,200 @@
+// What runs next: the brain's side that goes to the planner.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/index.h"
+#include "queue/queue.h"
+
+namespace partita::queue {
+namespace {
+
+constexpr Nanos kMilliNs = 1'000'000;
+constexpr Nanos kWeighedEvery = 60 * plan::kNanosInSecond;
+
+Nanos as_nanos(double time_s) { return std::llround(std::min(time_s, 1e9) * 1e9); }
+
+// All that it waits for runs or is planned.
+bool may_run(const Task& task, const std::map<long, Task>& tasks,
+             const planners::batch::LivePlanner& planner) {
+  return std::ranges::all_of(task.spec.after, [&](const Dependency& one) {
+    const auto before = tasks.find(one.task);
+    if (before == tasks.end() || is_over(before->second.state)) return true;
+    return planner.waits(one.task) || planner.machine().runs(one.task);
+  });
+}
+
+}  // namespace
+
+planners::batch::LiveTask Queue::live(const Task& task) const {
+  planners::batch::LiveTask live;
+  live.id = task.id;
+  live.weight = std::exp2(task.spec.priority) * shares_.weight(task.spec.user, now_);
+  if (task.spec.deadline_s)
+    live.deadline = task.submitted_ms * kMilliNs + as_nanos(*task.spec.deadline_s);
+  live.rank = -task.spec.priority;
+  live.since = task.submitted_ms * kMilliNs;
+  live.cpus = task.spec.cpus;
+  live.ram_gib = task.spec.ram_gib;
+  double cv = 0;
+  for (const hw::GpuModel& model : config_.models) {
+    const Times::Estimate estimate = times_.estimate(task.spec, model);
+    live.times.push_back(estimate.times);
+    cv = std::max(cv, estimate.cv);
+    if (!task.spec.time_limit_s) continue;
+    for (Nanos& time : live.times.back().by_gpcs)
+      time = std::min(time, as_nanos(*task.spec.time_limit_s));
+  }
+  live.cv = cv;
+  for (const Dependency& one : task.spec.after) {
+    const auto before = tasks_.find(one.task);
+    if (before != tasks_.end() && !is_over(before->second.state)) live.after.push_back(one.task);
+  }
+  return live;
+}
+
+// Those of waiting tasks that are within quotas, and whose predecessors run or are planned. Twice:
+// what comes after what was offered just now.
+void Queue::offer() {
+  for (int round = 0; round < (followers_.empty() ? 1 : 2); ++round) {
+    std::map<std::string, int> taken = running_;
+    std::size_t offered = 0;
+    for (const auto& [rank, id] : waiting_) {
+      if (offered >= 2 * at(config_.planning.window)) break;
+      const Task& task = tasks_.at(id);
+      auto quota = config_.quotas.find(task.spec.user);
+      if (quota == config_.quotas.end()) quota = config_.quotas.find("");
+      const bool room =
+          quota == config_.quotas.end() || taken[task.spec.user] < quota->second.running;
+      const bool fine = room && may_run(task, tasks_, planner_);
+      if (fine) ++taken[task.spec.user];
+      if (fine) ++offered;
+      if (fine && !planner_.waits(id)) planner_.add(live(task));
+      if (!fine && planner_.waits(id)) planner_.remove(id);
+    }
+  }
+  if (now_ - weighed_ < kWeighedEvery) return;
+  weighed_ = now_;
+  for (const auto& [rank, id] : waiting_) {
+    if (planner_.waits(id)) planner_.change(live(tasks_.at(id)));
+  }
+}
+
+std::string why_waiting(const Queue& queue, const Task& task) {
+  if (task.state == State::held) return "held";
+  if (task.state != State::waiting || queue.planner().waits(task.id)) return "";
+  for (const Dependency& one : task.spec.after) {
+    const auto before = queue.tasks().find(one.task);
+    if (before != queue.tasks().end() && !is_over(before->second.state))
+      return fmt::format("waits for task {}", one.task);
+  }
+  return "its user has as many tasks running as they may, or many wait before it";
+}
+
+void Queue::decide() {
+  const planners::batch::Decisions decisions = planner_.decide(now_);
+  for (const auto& [id, node] : decisions.starts) start(id, node);
+  for (const auto& change : decisions.changes) {
+    idle_since_.erase(change.node);
+    if (change.op == LiveOp::create) {
+      out_.actions.push_back(Create{change.node});
+    } else {
+      out_.actions.push_back(Destroy{change.node});
+    }
+  }
+  if (decisions.wake) wake_at(*decisions.wake);
+}
+
+void Queue::start(long id, int node) {
+  Task& task = tasks_.at(id);
+  waiting_.erase({-task.spec.priority, id});
+  idle_since_.erase(node);
+  ++running_[task.spec.user];
+  ++task.attempts;
+  task.state = State::starting;
+  task.began_ms = now_ / kMilliNs;
+  task.ended_ms = 0;
+  task.reason.clear();
+  task.places = {place_of(node)};
+  under_[id] = {};
+  save(task);
+  out_.actions.push_back(StartTask{task});
+}
+
+void Queue::wake_at(Nanos time) {
+  if (!out_.wake || time < *out_.wake) out_.wake = time;
+}
+
+void Queue::watch_limits() {
+  for (auto& [id, under] : under_) {
+    Task& task = tasks_.at(id);
+    if (task.state != State::running || under.unknown) continue;
+    if (task.spec.time_limit_s && !under.stopped) {
+      const Nanos end = task.began_ms * kMilliNs + as_nanos(*task.spec.time_limit_s);
+      if (now_ >= end) {
+        ask_to_end(task, "timed out");
+      } else {
+        wake_at(end);
+      }
+    }
+    if (!under.stopped || under.killed) continue;
+    const Nanos kill = *under.stopped + config_.grace;
+    if (now_ >= kill) {
+      under.killed = true;
+      out_.actions.push_back(StopTask{id, task.pid, StopSignal::kill});
+    } else {
+      wake_at(kill);
+    }
+  }
+}
+
+// A task of higher priority that has waited long enough ends the preemptible one that began last
+// of those on an instance that it fits.
+void Queue::preempt() {
+  const bool under_way = std::ranges::any_of(
+      under_, [](const auto& one) { return one.second.saving || one.second.stopped; });
+  if (under_way) return;  // one at a time: what becomes free is planned first
+  for (const auto& [rank, id] : waiting_) {
+    const Task& urgent = tasks_.at(id);
+    if (urgent.spec.priority <= 0 || !planner_.waits(id)) continue;
+    const Nanos patient = urgent.submitted_ms * kMilliNs + config_.patience;
+    if (now_ < patient) {
+      wake_at(patient);
+      continue;
+    }
+    Task* victim = nullptr;
+    for (const auto& [other, under] : under_) {
+      Task& task = tasks_.at(other);
+      if (task.state != State::running || under.unknown || !task.spec.preemptible ||
+          task.spec.priority >= urgent.spec.priority)
+        continue;
+      const auto node = planner_.machine().node_of(other);
+      if (!node || !planner_.fits(id, *node)) continue;
+      if (victim == nullptr || task.began_ms > victim->began_ms) victim = &task;
+    }
+    if (victim == nullptr) continue;
+    if (victim->spec.checkpoint.empty()) return ask_to_end(*victim, "preempted");
+    under_.at(victim->id).saving = true;
+    out_.actions.push_back(SaveTask{*victim});
+    return;
+  }
+}
+
+void Queue::return_idle() {
+  if (planner_.waiting() > 0) return;
+  for (auto it = idle_since_.begin(); it != idle_since_.end();) {
+    const auto [node, since] = *it;
+    ++it;
+    if (now_ < since + config_.idle_return) {
+      wake_at(since + config_.idle_return);
+      continue;
+    }
+    if (!planner_.machine().retire(node, now_)) continue;
+    idle_since_.erase(node);
+    out_.actions.push_back(Destroy{node});
+  }
+}
+
+}  // namespace partita::queue

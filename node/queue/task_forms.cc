@@ -1,0 +1,253 @@
+#include "queue/task_forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/unicode.h"
+
+namespace partita::queue {
+namespace {
+
+constexpr double kMostSeconds = 1e9;
+constexpr Range kTimeS{.low = 0, .high = kMostSeconds, .above = true};
+
+void describe(Form& f, Dependency& one) {
+  f.whole("task", one.task, {.low = 1, .high = 9e15}, "its id");
+  f.optional().word("until", one.kind, {"ok", "any", "not_ok"},
+                    "it ended with status 0; it ended; it ended with another one");
+}
+
+void describe(Form& f, KnownTime& time) {
+  f.integer("gpcs", time.gpcs, {.low = 0, .high = 16}, "compute slices; 0: whatever it has");
+  f.number("time_s", time.time_s, kTimeS, "how long it takes there");
+}
+
+void describe_what(Form& f, Spec& spec) {
+  f.optional(!spec.name.empty()).note("name", spec.name, "its times are learned under it");
+  f.text("command", spec.command, "for /bin/sh");
+  f.optional(!spec.user.empty()).note("user", spec.user, "whose it is; the caller's where missing");
+  f.optional(!spec.directory.empty()).note("directory", spec.directory, "where it runs");
+  f.optional(spec.count != 1)
+      .integer("count", spec.count, {.low = 1, .high = kMaxArray}, "an array of so many tasks");
+  f.optional(!spec.after.empty())
+      .list(
+          "after", spec.after, [](Form& g, Dependency& d) { describe(g, d); }, {},
+          "what it waits for");
+  f.optional(spec.priority != 0)
+      .integer("priority", spec.priority, {.low = -kMaxPriority, .high = kMaxPriority},
+               "each step counts twice as much");
+  f.optional(spec.deadline_s.has_value())
+      .number("deadline_s", spec.deadline_s, kTimeS, "from its submission");
+  f.optional(spec.time_limit_s.has_value())
+      .number("time_limit_s", spec.time_limit_s, kTimeS, "of one attempt");
+  f.optional(spec.retries != 0)
+      .integer("retries", spec.retries, {.low = 0, .high = kMaxRetries}, "after a failure");
+}
+
+void describe_needs(Form& f, Spec& spec) {
+  f.optional(spec.memory_gib.has_value())
+      .number("memory_gib", spec.memory_gib, {.low = 0, .high = 1e6}, "of the GPU");
+  f.optional(!spec.profiles.empty())
+      .notes("profiles", spec.profiles, {}, "that it may run on: \"3g.40gb\", \"3g\"");
+  f.optional(!spec.times.empty())
+      .list(
+          "times", spec.times, [](Form& g, KnownTime& t) { describe(g, t); }, {.most = 32},
+          "how long it takes, as far as is known");
+  f.optional(spec.time_cv != Spec{}.time_cv)
+      .number("time_cv", spec.time_cv, {.low = 0, .high = 10}, "spread of these times");
+  f.optional(spec.gpus != 1)
+      .integer("gpus", spec.gpus, {.low = 1, .high = 1'000}, "instances at once");
+  f.optional(spec.cpus != 0).integer("cpus", spec.cpus, {.low = 0, .high = 1e6}, "of the node");
+  f.optional(spec.ram_gib != 0)
+      .number("ram_gib", spec.ram_gib, {.low = 0, .high = 1e6}, "of the node");
+  f.optional(spec.preemptible)
+      .boolean("preemptible", spec.preemptible, "may be ended and begun again");
+  f.optional(!spec.checkpoint.empty())
+      .note("checkpoint", spec.checkpoint, "command that is run before that");
+  f.optional(spec.held).boolean("held", spec.held, "waits until it is released");
+}
+
+void describe(Form& f, Spec& spec) {
+  f.document("QueueSubmission");
+  describe_what(f, spec);
+  describe_needs(f, spec);
+  f.closed();
+}
+
+void describe(Form& f, Place& place) {
+  f.integer("gpu", place.gpu, {.low = 0, .high = 1e6}, "index on the node");
+  f.text("profile", place.profile, "its shape");
+  f.integer("start", place.start, {.low = 0, .high = 64}, "memory slice");
+  f.note("device", place.device, "UUID of the MIG device");
+}
+
+constexpr Range kIds{.low = 0, .high = 9e15};
+constexpr Range kStatus{.low = -1, .high = 1e6};
+
+void describe_task(Form& f, Task& task) {
+  f.whole("task", task.id, kIds, "its id");
+  f.word("state", task.state,
+         {"waiting", "held", "starting", "running", "done", "failed", "cancelled", "skipped"},
+         "what became of it");
+  f.optional(task.array != 0).whole("array", task.array, kIds, "the first task of its array");
+  f.optional(task.array != 0).integer("index", task.index, {.low = 0, .high = kMaxArray}, "in it");
+  f.object(
+      "spec", task.spec,
+      [](Form& g, Spec& spec) { describe_what(g, spec), describe_needs(g, spec); },
+      "as it was submitted");
+  f.whole("submitted_ms", task.submitted_ms, kIds, "since 1970");
+  f.integer("attempts", task.attempts, {.low = 0, .high = 1e9}, "begun so far");
+  f.integer("failures", task.failures, {.low = 0, .high = 1e9}, "of them");
+  f.whole("began_ms", task.began_ms, kIds, "the last attempt");
+  f.whole("ended_ms", task.ended_ms, kIds, "the same");
+  f.integer("status", task.status, kStatus, "exit status; -1: nobody knows");
+  f.optional(!task.reason.empty()).note("reason", task.reason, "why it is not done");
+  f.optional(!task.places.empty())
+      .list(
+          "places", task.places, [](Form& g, Place& p) { describe(g, p); }, {}, "where it runs");
+  f.optional(!task.ending.empty()).note("ending", task.ending, "why its attempt was asked to end");
+  f.optional(task.pid != 0).whole("pid", task.pid, kIds, "its process");
+  f.optional(!task.identity.empty()).note("identity", task.identity, "of that process");
+  f.optional(!task.boot.empty()).note("boot", task.boot, "of the machine");
+}
+
+void describe(Form& f, Run& run) {
+  f.whole("task", run.task, kIds, "its id");
+  f.integer("attempt", run.attempt, {.low = 0, .high = 1e9}, "from 1");
+  f.whole("began_ms", run.began_ms, kIds, "since 1970");
+  f.whole("ended_ms", run.ended_ms, kIds, "the same");
+  f.integer("status", run.status, kStatus, "exit status; -1: nobody knows");
+  f.text("outcome", run.outcome, "done, failed, timed out, preempted, cancelled, lost");
+  f.list(
+      "places", run.places, [](Form& g, Place& p) { describe(g, p); }, {}, "where it ran");
+}
+
+void describe(Form& f, Shown& shown) {
+  describe_task(f, shown.task);
+  f.optional(shown.begins_in_s.has_value())
+      .number("begins_in_s", shown.begins_in_s, kAnyNumber, "as planned now");
+  f.optional(shown.ends_in_s.has_value()).number("ends_in_s", shown.ends_in_s, kAnyNumber, "so");
+  f.optional(!shown.why.empty()).note("why", shown.why, "why it is not planned");
+}
+
+void describe(Form& f, TasksDocument& tasks) {
+  f.document("QueueTasks");
+  f.list(
+      "tasks", tasks.tasks, [](Form& g, Shown& s) { describe(g, s); }, {.indent = "  "}, "by id");
+}
+
+std::string place_text(const Task& task) {
+  if (task.places.empty()) return "";
+  const Place& place = task.places.front();
+  return fmt::format("{}@{} on GPU {}", place.profile, place.start, place.gpu);
+}
+
+std::string seconds_text(double time_s) { return fmt::format("{:.1f} s", time_s); }
+
+std::string when_text(const Shown& shown) {
+  const Task& task = shown.task;
+  if (task.state == State::waiting && shown.begins_in_s)
+    return "in " + seconds_text(std::max(0.0, *shown.begins_in_s));
+  if (is_over(task.state) && task.attempts > 0)
+    return seconds_text(static_cast<double>(task.ended_ms - task.began_ms) / 1e3);
+  return "";
+}
+
+}  // namespace
+
+std::string submission_json(const Spec& spec) {
+  return write_form(spec, [](Form& f, Spec& s) { describe(f, s); });
+}
+Result<Spec> parse_submission(const std::string& file, std::string_view text) {
+  return read_form<Spec>(file, text, [](Form& f, Spec& s) { describe(f, s); });
+}
+
+std::string task_line(const Task& task) { return line_form(task, describe_task); }
+Result<Task> parse_task(const std::string& file, std::string_view text) {
+  return read_form<Task>(file, text, describe_task);
+}
+std::string run_line(const Run& run) {
+  std::string text = write_form(run, [](Form& f, Run& r) { describe(f, r); });
+  text.pop_back();
+  return text;
+}
+Result<Run> parse_run(const std::string& file, std::string_view text) {
+  return read_form<Run>(file, text, [](Form& f, Run& r) { describe(f, r); });
+}
+
+std::string task_json(const Shown& shown, const std::vector<Run>& runs) {
+  return write_form([&](Form& f) {
+    f.document("QueueTask");
+    Shown copy = shown;
+    describe(f, copy);
+    f.rows(
+        "runs", runs,
+        [](Form& g, const Run& run) {
+          Run one = run;
+          describe(g, one);
+        },
+        {.indent = "  "}, "its attempts that ended");
+  });
+}
+
+Result<Shown> parse_shown(const std::string& file, std::string_view text) {
+  return read_form<Shown>(file, text, [](Form& f, Shown& s) {
+    f.document("QueueTask");
+    describe(f, s);
+  });
+}
+
+std::string tasks_json(const TasksDocument& tasks) {
+  return write_form(tasks, [](Form& f, TasksDocument& t) { describe(f, t); });
+}
+Result<TasksDocument> parse_tasks(const std::string& file, std::string_view text) {
+  return read_form<TasksDocument>(file, text, [](Form& f, TasksDocument& t) { describe(f, t); });
+}
+
+std::string task_text(const Shown& shown) {
+  const Task& task = shown.task;
+  std::string text = fmt::format("task {}: {}\n  command   {}\n  user      {}\n", task.id,
+                                 to_string(task.state), task.spec.command, task.spec.user);
+  if (!task.reason.empty()) text += "  because   " + task.reason + "\n";
+  if (!shown.why.empty()) text += "  waits     " + shown.why + "\n";
+  if (!task.places.empty()) text += "  place     " + place_text(task) + "\n";
+  if (task.attempts > 0) text += fmt::format("  attempts  {}\n", task.attempts);
+  if (is_over(task.state) && task.attempts > 0)
+    text += fmt::format("  status    {}\n  took      {}\n", task.status, when_text(shown));
+  if (shown.begins_in_s)
+    text += fmt::format("  expected  begins in {}, ends in {}\n", seconds_text(*shown.begins_in_s),
+                        seconds_text(shown.ends_in_s.value_or(0)));
+  return text;
+}
+
+std::string tasks_text(const TasksDocument& tasks) {
+  if (tasks.tasks.empty()) return "no tasks\n";
+  std::string text = fmt::format("{:>7}  {:<10} {:<10} {:<24} {:<20} {:<12} {}\n", "task", "state",
+                                 "user", "name", "place", "time", "why");
+  for (const Shown& shown : tasks.tasks) {
+    const Task& task = shown.task;
+    const std::string& name = task.spec.name.empty() ? task.spec.command : task.spec.name;
+    const std::string line =
+        fmt::format("{:>7}  {:<10} {} {} {:<20} {:<12} {}", task.id, to_string(task.state),
+                    fit(task.spec.user, 10), fit(name, 24), place_text(task), when_text(shown),
+                    shown.why.empty() ? task.reason : shown.why);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+DocumentKind submission_kind() {
+  return {"QueueSubmission", "A task that somebody wants run", [] {
+            return schema_form<Spec>("QueueSubmission", "A task that somebody wants run",
+                                     [](Form& f, Spec& s) { describe(f, s); });
+          }};
+}
+DocumentKind tasks_kind() {
+  return {"QueueTasks", "Tasks of a queue", [] {
+            return schema_form<TasksDocument>("QueueTasks", "Tasks of a queue",
+                                              [](Form& f, TasksDocument& t) { describe(f, t); });
+          }};
+}
+
+}  // namespace partita::queue
