@@ -54,6 +54,8 @@ Result<std::string> render(Context& context, const BatchStreamFlags& flags,
 }
 
 Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
+  if (flags.online && flags.method != "best")
+    return bad_input("--method", "--online plans while tasks run; the others are for batches");
   const auto gpus = decide::load_gpus(context.files, flags.gpus);
   if (!gpus) return failed(gpus.error());
   std::vector<plan::BatchProblem> batches;
@@ -107,7 +109,8 @@ Command add_batch_stream(CLI::App& batch) {
          {"trivial", "reverse", "overlap", "best"})
       ->default_str(flags->method);
   command->add_flag("--online", flags->online,
-                    "Learn of a task only at its release_s; never change what has begun");
+                    "Learn of a task only at its release_s, and plan while tasks run, as `partita "
+                    "queue` does");
   within(command->add_option("--replan", flags->replan,
                              "Number of planned tasks that have not begun to plan again with what "
                              "arrives (method best)"),
