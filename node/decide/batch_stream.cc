@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "decide/made.h"
+#include "planners/batch/live_run.h"
 
 namespace partita::decide {
 namespace {
@@ -43,12 +44,56 @@ std::vector<Submission> by_release(std::vector<plan::Task> tasks) {
   return submissions;
 }
 
+// Submissions only bring what they may come after, as an arrival can know.
+Result<void> check_order(const Stream& stream) {
+  std::set<std::string> known;
+  for (const Submission& submission : stream.submissions) {
+    for (const plan::Task& task : submission.tasks) known.insert(task.name);
+    for (const plan::Task& task : submission.tasks) {
+      for (const std::string& name : task.after) {
+        if (known.contains(name)) continue;
+        return bad_input(task.name,
+                         fmt::format("comes after '{}', which has not been submitted", name));
+      }
+    }
+  }
+  return {};
+}
+
+Result<Streamed> judged(const Stream& stream, plan::BatchSchedule schedule) {
+  const plan::BatchProblem& problem = stream.problem;
+  const auto forest = planners::batch::make_forest(problem);
+  if (!forest) return failed(forest.error());
+  schedule.lower_bound =
+      std::min(schedule.makespan, problem.tasks.empty() ? 0 : planners::batch::area_bound(*forest));
+  double area = 0;
+  for (int t = 0; t < forest->tasks; ++t)
+    area += static_cast<double>(planners::batch::least_area(*forest, t));
+  const std::string who = fmt::format("scheduler '{}' made a schedule", schedule.scheduler);
+  const auto made = make_and_judge(who, problem, std::optional(std::move(schedule)), {});
+  if (!made) return failed(made.error());
+  return Streamed{*made->plan, stream.submissions.size(), area / forest->columns()};
+}
+
+// As the queue plans while it runs (planners/batch/live.h).
+Result<Streamed> play_online(const Stream& stream, std::uint64_t seed,
+                             const std::function<double()>& cpu_ms) {
+  if (auto fine = check_order(stream); !fine) return failed(fine.error());
+  planners::batch::LiveRunOptions options;
+  options.planning.seed = seed;
+  const double before = cpu_ms ? cpu_ms() : 0;
+  auto run = planners::batch::run_live(stream.problem, stream.problem, options);
+  if (!run) return failed(run.error());
+  run->schedule.stats.scheduling_ms = cpu_ms ? cpu_ms() - before : 0;
+  return judged(stream, std::move(run->schedule));
+}
+
 }  // namespace
 
 Result<Stream> stream_of(std::vector<plan::BatchProblem> batches, const GpuList& gpus,
                          bool online) {
   make_names_unique(batches);
-  Stream stream{{{}, gpus.models, gpus.gpus, gpus.reconfigurer}, {}, !online};
+  Stream stream{{{}, gpus.models, gpus.gpus, gpus.reconfigurer}, {}, online};
   std::vector<plan::Task>& all = stream.problem.tasks;
   for (plan::BatchProblem& batch : batches) {
     if (!online) stream.submissions.push_back({batch.tasks, 0});
@@ -62,12 +107,13 @@ Result<Stream> stream_of(std::vector<plan::BatchProblem> batches, const GpuList&
 
 Result<Streamed> play(const Stream& stream, const planners::batch::StreamOptions& options,
                       const std::function<double()>& cpu_ms) {
+  if (stream.online) return play_online(stream, options.seed, cpu_ms);
   const plan::BatchProblem& problem = stream.problem;
   auto scheduler = OnlineScheduler::create(problem, options);
   if (!scheduler) return bad_input("--gpu", scheduler.error().message);
   const double before = cpu_ms ? cpu_ms() : 0;
   for (const Submission& submission : stream.submissions) {
-    const bool last = stream.ends && &submission == &stream.submissions.back();
+    const bool last = &submission == &stream.submissions.back();
     const auto submitted =
         scheduler->submit(submission.tasks, submission.now, last ? Outlook::last : Outlook::more);
     if (!submitted) return failed(submitted.error());
@@ -75,15 +121,7 @@ Result<Streamed> play(const Stream& stream, const planners::batch::StreamOptions
   const double spent = cpu_ms ? cpu_ms() - before : 0;
   plan::BatchSchedule schedule = scheduler->schedule();
   schedule.stats.scheduling_ms = spent;
-  const auto forest = planners::batch::make_forest(problem);
-  if (!forest) return failed(forest.error());
-  schedule.lower_bound =
-      std::min(schedule.makespan, problem.tasks.empty() ? 0 : planners::batch::area_bound(*forest));
-  const std::string who = fmt::format("scheduler '{}' made a schedule", schedule.scheduler);
-  const auto made = make_and_judge(who, problem, std::optional(std::move(schedule)), {});
-  if (!made) return failed(made.error());
-  return Streamed{*made->plan, stream.submissions.size(),
-                  scheduler->least_area() / scheduler->columns()};
+  return judged(stream, std::move(schedule));
 }
 
 }  // namespace partita::decide

@@ -19,7 +19,8 @@ struct Submission {
 struct Stream {
   plan::BatchProblem problem;  // all tasks, for the judge
   std::vector<Submission> submissions;
-  bool ends = true;  // the last submission is known to be the last
+  bool online =
+      false;  // nobody knows what follows: planned while it runs; else the last is known to be
 };
 
 // One submission per batch; or, `online`, one per release time, and nobody knows what follows.

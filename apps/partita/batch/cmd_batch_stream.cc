@@ -55,6 +55,8 @@ Result<std::string> render(Context& context, const BatchStreamFlags& flags,
 }
 
 Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
+  if (flags.online && flags.method != "best")
+    return bad_input("--method", "--online plans while tasks run; the others are for batches");
   const auto gpus = decide::load_gpus(context.files, flags.gpus);
   if (!gpus) return failed(gpus.error());
   std::vector<plan::BatchProblem> batches;

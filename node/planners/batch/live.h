@@ -24,7 +24,7 @@ struct LiveOptions {
   // So many tasks that may yet come are planned for, while no more than so many wait, per GPU.
   int arrivals = 8;
   double crowd = 3;
-  long appends = 60'000;  // of the search of one planning
+  long appends = 100'000;  // of the search of one planning
   int window = 400;       // of the waiting tasks the first so many are planned
   Nanos ageing = 0;       // a task's weight doubles in this time of waiting; 0: it stays
   std::uint64_t seed = 1;

@@ -107,8 +107,7 @@ class TailPlanner {
         aimed_(batch, options.aim),
         decoder_(batch),
         rng_(Rng(options.seed).split(0x7a11)) {
-    for (const TimedBatch& scenario : options.scenarios)
-      others_.emplace_back(scenario).let_swap(true);
+    for (const TimedBatch& scenario : options.scenarios) others_.emplace_back(scenario);
   }
 
   TailPlan run() {

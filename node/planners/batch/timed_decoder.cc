@@ -185,29 +185,11 @@ Nanos TimedDecoder::append(int task, int node) {
   return end;
 }
 
-int TimedDecoder::stand_in(int node) const {
-  const int own = alive(node);
-  if (own < 0) return node;
-  const Forest& forest = batch_.forest;
-  const int gpu = forest.nodes[at(node)].gpu, size = nodes_[at(node)].size_class;
-  int best = node;
-  Nanos free = lives_[at(own)].end;
-  for (int v = forest.first_node[at(gpu)]; v < forest.first_node[at(gpu) + 1]; ++v) {
-    if (nodes_[at(v)].size_class != size) continue;
-    const int life = alive(v);
-    if (life < 0 || lives_[at(life)].end >= free) continue;
-    best = v;
-    free = lives_[at(life)].end;
-  }
-  return best;
-}
-
 bool TimedDecoder::play(const Choice& choice, const Energy& energy, double limit) {
   clear();
   int until_look = 4;  // every task would cost more than it saves
   for (const int task : choice.order) {
-    const int node = choice.node[at(task)];
-    append(task, swap_ ? stand_in(node) : node);
+    append(task, choice.node[at(task)]);
     if (--until_look > 0) continue;
     until_look = 4;
     if (energy.of(worth_) > limit) return false;

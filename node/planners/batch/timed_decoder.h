@@ -78,9 +78,6 @@ class TimedDecoder {
   // clear() and append all; stops early as soon as the energy exceeds `limit`, and says so.
   bool play(const Choice& choice, const Energy& energy, double limit);
   Worth play(const Choice& choice);
-  // Whether a task whose instance is there goes to another one of its size on that GPU, where that
-  // is free earlier: as tasks are handed out while times turn out other than expected.
-  void let_swap(bool swap) { swap_ = swap; }
   // The times of everything; `after` is left empty.
   Physical physical(const Choice& choice);
   // The visits that the choice means.
@@ -109,7 +106,6 @@ class TimedDecoder {
   int alive(int node) const;
   void find_in_the_way(const Lean& node);
   int open(int node_index);
-  int stand_in(int node) const;
   void record(plan::Reconfiguration::Op op, int node, Nanos begin, Nanos end);
 
   const TimedBatch& batch_;
@@ -124,7 +120,7 @@ class TimedDecoder {
   std::vector<int> in_the_way_;  // lives, by end
   Nanos gone_ = 0;               // when the latest destroyed one in the way is gone
   Worth worth_;
-  bool recording_ = false, swap_ = false;
+  bool recording_ = false;
   std::vector<Op> ops_;
 };
 

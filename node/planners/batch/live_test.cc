@@ -1,0 +1,164 @@
+#include "planners/batch/live.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/test_rounds.h"
+#include "hw/catalogue.h"
+#include "planners/batch/live_run.h"
+#include "planners/batch/spread.h"
+#include "planners/batch/test_batches.h"
+
+namespace partita::planners::batch {
+namespace {
+
+const hw::GpuModel& live_gpu() { return *hw::builtin_catalogue().find("A100-80GB"); }
+
+plan::BatchProblem random_arrivals(Rng& rng, int gpus) {
+  plan::BatchProblem problem{{}, {live_gpu()}, std::vector<int>(at(gpus), 0)};
+  const int count = 1 + static_cast<int>(rng.below(14));
+  Nanos now = 0;
+  for (int t = 0; t < count; ++t) {
+    plan::Task task{.name = std::to_string(t), .times = {{}}};
+    double time = 1e9 * (1 + 50 * rng.uniform());
+    for (const int gpcs : {1, 2, 3, 4, 7}) {
+      time *= 0.6 + 0.4 * rng.uniform();
+      if (gpcs == 7 || rng.below(5) > 0) task.times[0][gpcs] = static_cast<Nanos>(time) + 1;
+    }
+    if (rng.below(2) == 0) now += static_cast<Nanos>(3e10 * rng.uniform());
+    task.release = now;
+    task.priority = 1 + static_cast<double>(rng.below(3));
+    if (t > 0 && rng.below(4) == 0)
+      task.after = {std::to_string(rng.below(static_cast<std::uint64_t>(t)))};
+    if (rng.below(4) == 0) task.deadline = now + static_cast<Nanos>(1e10 * (1 + rng.uniform()));
+    problem.tasks.push_back(std::move(task));
+  }
+  return problem;
+}
+
+// Whatever times turn out to be, what took place is a schedule of these times.
+TEST(Live, WhatTakesPlaceIsASchedule) {
+  for (int round = 0; round < test_rounds(60); ++round) {
+    SCOPED_TRACE(round);
+    Rng rng(static_cast<std::uint64_t>(round) + 1);
+    const plan::BatchProblem expected = random_arrivals(rng, 1 + round % 3);
+    plan::BatchProblem actual = expected;
+    const bool off = round % 2 == 0;
+    for (plan::Task& task : actual.tasks) {
+      const double by = off ? 0.3 + 2 * rng.uniform() : 1;
+      for (Nanos& time : task.times[0].by_gpcs)
+        time = static_cast<Nanos>(static_cast<double>(time) * by);
+    }
+    LiveRunOptions options;
+    options.cv = off ? 0.5 : 0;
+    options.planning.appends = 2'000;
+    const auto run = run_live(expected, actual, options);
+    ASSERT_TRUE(run);
+    EXPECT_EQ(schedule_error(actual, run->schedule), "");
+  }
+}
+
+TEST(Live, ALoneTaskTakesItsFastestSize) {
+  plan::BatchProblem problem{{}, {live_gpu()}, {0}};
+  plan::Task task{.name = "a", .times = {{}}};
+  for (const int gpcs : {1, 2, 3, 4, 7})
+    task.times[0][gpcs] = (gpcs == 3 ? 20 : 60) * plan::kNanosInSecond;
+  problem.tasks = {task};
+  const auto run = run_live(problem, problem, {});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->schedule.tasks[0].profile, "3g.40gb");
+}
+
+// The best makespan in order on a fixed layout, all of whose instances are made first.
+Nanos fixed_in_order(const plan::BatchProblem& problem) {
+  const Forest forest = *make_forest(problem);
+  Nanos best = kNever;
+  for (const std::vector<char>& layout : fixed_layouts(forest)) {
+    std::vector<std::pair<Nanos, int>> free;
+    Nanos created = 0, span = 0;
+    for (int v = 0; v < static_cast<int>(forest.nodes.size()); ++v) {
+      if (layout[at(v)]) free.emplace_back(created += forest.nodes[at(v)].create, v);
+    }
+    for (int t = 0; t < forest.tasks && span < kNever; ++t) {
+      auto first = free.end();
+      for (auto one = free.begin(); one != free.end(); ++one) {
+        if (forest.time(t, one->second) >= kNever) continue;
+        if (first == free.end() || one->first < first->first) first = one;
+      }
+      if (first == free.end()) {
+        span = kNever;
+      } else {
+        span = std::max(span, first->first += forest.time(t, first->second));
+      }
+    }
+    best = std::min(best, span);
+  }
+  return best;
+}
+
+TEST(Tail, IsNeverLongerThanInOrderOnTheBestFixedLayout) {
+  for (int round = 0; round < test_rounds(60); ++round) {
+    SCOPED_TRACE(round);
+    Rng rng(static_cast<std::uint64_t>(round) + 7);
+    plan::BatchProblem problem = random_arrivals(rng, 1);
+    for (plan::Task& task : problem.tasks) {
+      task.release = 0;
+      task.after.clear();
+      task.deadline.reset();
+    }
+    const TimedBatch batch = make_timed(problem, *make_forest(problem));
+    TailOptions options;
+    options.appends = 1'000;
+    const TailPlan plan = plan_tail(batch, options);
+    EXPECT_LE(plan.worth.makespan, plan.in_order);
+    // Instances that are made when they are first used may come a little later.
+    EXPECT_LE(plan.worth.makespan, fixed_in_order(problem) + 2 * plan::kNanosInSecond);
+    EXPECT_EQ(schedule_error(problem, to_schedule(batch.forest, problem, plan.physical)), "");
+  }
+}
+
+TEST(Tail, LayoutsOfAnA100AreOfDifferentKindsAndWhole) {
+  const plan::BatchProblem problem{{}, {live_gpu()}, {0}};
+  std::set<std::vector<int>> kinds;
+  const Forest forest = *make_forest(problem);
+  for (const std::vector<char>& layout : fixed_layouts(forest)) {
+    std::vector<int> sizes;
+    int columns = 0;
+    for (std::size_t v = 0; v < layout.size(); ++v) {
+      if (!layout[v]) continue;
+      sizes.push_back(forest.nodes[v].size_class);
+      columns += forest.nodes[v].columns;
+    }
+    std::ranges::sort(sizes);
+    EXPECT_TRUE(kinds.insert(sizes).second) << "twice";
+    EXPECT_EQ(columns, 7);
+  }
+  EXPECT_GE(kinds.size(), 9u);
+}
+
+TEST(Spread, QuantilesOfTheNormal) {
+  EXPECT_NEAR(normal_quantile(0.975), 1.959963985, 1e-7);
+  EXPECT_NEAR(normal_quantile(0.5), 0, 1e-12);
+  EXPECT_NEAR(normal_quantile(0.001), -3.090232306, 1e-7);
+}
+
+// The mean of what is drawn is the mean that is stated, whatever has passed.
+TEST(Spread, MeansAgreeWithDraws) {
+  constexpr int kDraws = 20'000;
+  for (const double cv : {0.1, 0.3, 1.0}) {
+    for (const double passed : {0.0, 0.5, 1.0, 1.5}) {
+      double sum = 0;
+      for (int i = 0; i < kDraws; ++i) {
+        const double time = lognormal_at((i + 0.5) / kDraws, cv, passed);
+        EXPECT_GE(time, passed);
+        sum += time;
+      }
+      EXPECT_NEAR(sum / kDraws, lognormal_mean(cv, passed), 0.01) << cv << " " << passed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace partita::planners::batch

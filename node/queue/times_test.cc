@@ -1,0 +1,111 @@
+#include "queue/times.h"
+
+#include <gtest/gtest.h>
+
+#include "hw/catalogue.h"
+#include "queue/shares.h"
+#include "queue/task_forms.h"
+
+namespace partita::queue {
+namespace {
+
+const hw::GpuModel& model() { return *hw::builtin_catalogue().find("A100-80GB"); }
+Spec spec_of(const std::string& user) {
+  Spec spec;
+  spec.name = "a";
+  spec.command = "x";
+  spec.user = user;
+  return spec;
+}
+double seconds(const Times::Estimate& estimate, int gpcs) {
+  return static_cast<double>(estimate.times[gpcs]) / 1e9;
+}
+
+TEST(Times, TwoSizesGiveTheLawOfAll) {
+  Times times;
+  times.learn({"u", "a", model().name, 1}, 110);  // 10 + 100 / size
+  times.learn({"u", "a", model().name, 4}, 35);
+  const auto estimate = times.estimate(spec_of("u"), model());
+  EXPECT_TRUE(estimate.measured);
+  EXPECT_NEAR(seconds(estimate, 2), 60, 1e-6);
+  EXPECT_NEAR(seconds(estimate, 7), 10 + 100.0 / 7, 1e-6);
+  // Another user's task of this name is another task.
+  EXPECT_FALSE(times.estimate(spec_of("v"), model()).measured);
+}
+
+TEST(Times, MeanAndSpreadAreThoseOfTheRuns) {
+  TimeStats stats;
+  for (const double time : {8.0, 10.0, 12.0}) stats.add(time);
+  EXPECT_DOUBLE_EQ(stats.mean_s, 10);
+  EXPECT_DOUBLE_EQ(stats.cv(), 2.0 / 10);
+}
+
+TEST(Times, RunsOutweighWhatTheOwnerSays) {
+  Times times;
+  Spec spec = spec_of("u");
+  spec.times = {{1, 100}};
+  EXPECT_NEAR(seconds(times.estimate(spec, model()), 1), 100, 1e-9);
+  for (int i = 0; i < 9; ++i) times.learn({"u", "a", model().name, 1}, 200);
+  EXPECT_NEAR(seconds(times.estimate(spec, model()), 1), 190, 1e-9);
+}
+
+TEST(Times, OnlySizesWithTheMemory) {
+  Spec spec = spec_of("u");
+  spec.memory_gib = 30;
+  EXPECT_EQ(sizes_for(spec, model()), (std::vector<int>{3, 4, 7}));
+  spec.profiles = {"4g.40gb", "7g"};
+  EXPECT_EQ(sizes_for(spec, model()), (std::vector<int>{4, 7}));
+}
+
+TEST(Shares, HalfIsForgottenInAHalfLife) {
+  Shares shares;
+  shares.add("a", 100, 0);
+  EXPECT_NEAR(shares.add("a", 0, kHalfLife).slice_s, 50, 1e-9);
+}
+
+TEST(Shares, WhoHadMoreThanTheirShareWeighsLess) {
+  Shares shares({{"a", 3}});
+  shares.add("a", 300, 0);
+  shares.add("b", 100, 0);
+  EXPECT_DOUBLE_EQ(shares.weight("a", 0), 1);  // three quarters of all are due
+  EXPECT_DOUBLE_EQ(shares.weight("b", 0), 1);
+  shares.add("b", 400, 0);
+  EXPECT_LT(shares.weight("b", 0), 1);
+  EXPECT_GT(shares.weight("a", 0), 1);
+  EXPECT_EQ(Shares().weight("nobody", 0), 1);
+}
+
+TEST(TaskForms, WhatIsWrittenIsRead) {
+  Spec spec = spec_of("u");
+  spec.command = "echo \"x\"\n";
+  spec.count = 3;
+  spec.after = {{4, Dependency::Kind::not_ok}};
+  spec.deadline_s = 7;
+  spec.time_limit_s = 8.5;
+  spec.memory_gib = 20;
+  spec.profiles = {"3g"};
+  spec.times = {{0, 3}, {7, 1.5}};
+  spec.checkpoint = "save";
+  spec.preemptible = spec.held = true;
+  const auto read = parse_submission("s", submission_json(spec));
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(*read, spec);
+  Task task;
+  task.id = 9;
+  task.array = 7;
+  task.index = 2;
+  task.spec = spec;
+  task.state = State::running;
+  task.places = {{1, "3g.40gb", 4, "MIG-1"}};
+  task.ending = "cancelled";
+  task.pid = 4711;
+  const auto line = parse_task("t", task_line(task));
+  ASSERT_TRUE(line) << to_string(line.error());
+  EXPECT_EQ(*line, task);
+  const TasksDocument all{{{task, 1.5, 2.5, "why"}}};
+  EXPECT_EQ(*parse_tasks("a", tasks_json(all)), all);
+  EXPECT_FALSE(parse_submission("s", "{\"command\": \"x\"}"));  // of no kind
+}
+
+}  // namespace
+}  // namespace partita::queue
