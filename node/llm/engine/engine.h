@@ -1,0 +1,86 @@
+// An engine that serves a language model, step by step in virtual time: continuous batching with
+// chunked prefill, blocks of KV cache, preemption and shared prefixes, as vLLM does it. A step:
+//   1. Requests that have arrived wait, in order of arrival. If nothing runs or waits, time goes on
+//      to the next arrival.
+//   2. Every sequence that decodes computes one token, those admitted first before the others. A
+//      token that begins a block takes a free one; while none is free, the sequence admitted last
+//      is preempted: it gives its blocks back, waits in front of all others and computes its
+//      prompt and what it produced anew.
+//   3. What is left of the step's budget of tokens goes to prompts: the one that was begun, then
+//      those that wait, in order, while there are sequences and blocks left for all that each has
+//      to compute. None is admitted in a step that preempts. At most the last one stays unfinished.
+//   4. The step takes its time (StepCost). Sequences whose tokens are all computed produce one.
+// A shared prefix stays cached when nobody uses it, until its blocks are needed (the one unused
+// longest goes first). Deterministic; a decoding step costs the same for any number of sequences.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace partita::llm {
+
+inline constexpr int kBlockTokens = 16;
+inline constexpr int kMostTokens = 100'000'000;  // of one request, either way
+inline constexpr std::size_t kMostRequests = 5'000'000;
+inline constexpr int kMostSequences = 1'000'000;
+inline constexpr std::int64_t kMostBlocks = 1'000'000'000'000;
+
+// Milliseconds of a step.
+struct StepCost {
+  double step = 0;            // weights read, kernels launched
+  double sequence = 0;        // per sequence that decodes
+  double root_sequences = 0;  // per square root of their number
+  double cached_token = 0;    // per token of KV cache that they read
+  double prompt_token = 0;    // per token of prompts computed
+  double prompt_context = 0;  // per pair of such a token and one before it
+  bool operator==(const StepCost&) const = default;
+};
+
+struct EngineSpec {
+  StepCost cost = {};
+  int step_tokens = 8192;           // budget of a step; at least `sequences`
+  int sequences = 1024;             // at the same time, at most
+  std::int64_t blocks = 1'000'000;  // of KV cache
+};
+
+struct Request {
+  Millis arrival = {};    // ignored in a closed loop
+  int in = 1, out = 1;    // tokens
+  int prefix = -1;        // number of the prefix that it shares; none: -1
+  int prefix_tokens = 0;  // of `in`, less than that; the same for all of a prefix
+};
+
+// What became of a request.
+struct Served {
+  Millis arrival, first, end;  // of the first token and of the last one
+  int preemptions = 0;
+  int cached = 0;        // tokens of the prompt that were in the cache when it began
+  bool refused = false;  // it fits no empty cache; the times are 0
+  bool operator==(const Served&) const = default;
+
+  Millis ttft() const { return first - arrival; }
+};
+
+struct EngineRun {
+  std::vector<Served> requests;  // in the order of the requests
+  std::int64_t steps = 0, tokens_out = 0, preemptions = 0;
+  Millis end;
+  bool operator==(const EngineRun&) const = default;
+};
+
+// Open loop: arrivals do not fall. Closed loop: so many requests are in flight, in order; the next
+// one arrives when one ends. Refused: a spec or a request outside of its limits.
+struct Loop {
+  int in_flight = 0;  // 0: open loop
+};
+Result<EngineRun> simulate(const EngineSpec& spec, std::span<const Request> requests,
+                           const Loop& loop = {});
+
+// Time per token after the first; 0 for a single token.
+Millis tpot(const Served& served, const Request& request);
+
+}  // namespace partita::llm

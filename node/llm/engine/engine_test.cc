@@ -1,0 +1,151 @@
+#include "llm/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/rng.h"
+#include "base/test_rounds.h"
+#include "llm/engine/plain_engine.h"
+
+namespace partita::llm {
+namespace {
+
+constexpr StepCost kCost{.step = 5,
+                         .sequence = 0.25,
+                         .root_sequences = 0.5,
+                         .cached_token = 0.001,
+                         .prompt_token = 0.03,
+                         .prompt_context = 1e-6};
+
+// ---- hand values
+
+TEST(Engine, OneRequestTakesItsStepsAlone) {
+  const EngineSpec spec{.cost = {.step = 10, .cached_token = 1, .prompt_token = 0.5},
+                        .step_tokens = 64,
+                        .sequences = 8,
+                        .blocks = 100};
+  const Request request{.arrival = Millis{3}, .in = 100, .out = 3};
+  const auto run = simulate(spec, std::vector{request});
+  ASSERT_TRUE(run);
+  // Two pieces of its prompt, 64 and 36 tokens; then a token reads 100 of cache, the next one 101.
+  EXPECT_EQ(run->requests[0].first, Millis{3 + 10 + 32 + 10 + 18});
+  EXPECT_EQ(run->requests[0].end, run->requests[0].first + Millis{110 + 111});
+  EXPECT_EQ(tpot(run->requests[0], request), Millis{110.5});
+  EXPECT_EQ(run->steps, 4);
+  EXPECT_EQ(run->tokens_out, 3);
+}
+
+TEST(Engine, APromptSlowsTheStepsOfOthers) {
+  const EngineSpec spec{
+      .cost = {.step = 10, .prompt_token = 1}, .step_tokens = 33, .sequences = 8, .blocks = 100};
+  const std::vector<Request> requests = {{.in = 1, .out = 5}, {.arrival = Millis{15}, .in = 64}};
+  const auto run = simulate(spec, requests);
+  ASSERT_TRUE(run);
+  // Steps end at 11 (prompt), 21, 21 + 10 + 32, 95 + 10 - 10, ...: two pieces of 32 beside a token.
+  EXPECT_EQ(run->requests[0].first, Millis{11});
+  EXPECT_EQ(run->requests[1].first, Millis{21 + 42 + 42});
+  EXPECT_EQ(run->requests[0].end, Millis{21 + 42 + 42 + 10});
+}
+
+TEST(Engine, WithoutBlocksTheYoungestStartsAnew) {
+  const EngineSpec spec{.cost = {.step = 1}, .step_tokens = 64, .sequences = 8, .blocks = 3};
+  const std::vector<Request> requests = {{.in = 16, .out = 17}, {.in = 16, .out = 17}};
+  const auto run = simulate(spec, requests);
+  ASSERT_TRUE(run);
+  // Both prompts fit; the first token of the first takes the last block, the second one goes.
+  EXPECT_EQ(run->requests[0].end, Millis{17});
+  EXPECT_EQ(run->requests[0].preemptions, 0);
+  EXPECT_EQ(run->requests[1].first, Millis{1});
+  EXPECT_EQ(run->requests[1].preemptions, 1);
+  // It begins again when the first has ended: its prompt and one token, then 15 tokens.
+  EXPECT_EQ(run->requests[1].end, Millis{17 + 16});
+}
+
+TEST(Engine, APrefixIsComputedOnceWhileItIsKept) {
+  const EngineSpec spec{
+      .cost = {.prompt_token = 1}, .step_tokens = 1000, .sequences = 4, .blocks = 8};
+  const Request shares{.in = 100, .out = 1, .prefix = 0, .prefix_tokens = 90};
+  const auto run = simulate(spec, std::vector{shares, shares}, {.in_flight = 1});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->requests[0].ttft(), Millis{100});
+  EXPECT_EQ(run->requests[1].cached, 80);  // five whole blocks
+  EXPECT_EQ(run->requests[1].ttft(), Millis{20});
+  // Another one that needs the room drives it out.
+  const auto three =
+      simulate(spec, std::vector{shares, Request{.in = 120, .out = 1}, shares}, {.in_flight = 1});
+  ASSERT_TRUE(three);
+  EXPECT_EQ(three->requests[2].cached, 0);
+}
+
+TEST(Engine, WhatFitsNowhereIsRefused) {
+  const EngineSpec spec{.cost = kCost, .step_tokens = 64, .sequences = 8, .blocks = 2};
+  const std::vector<Request> requests = {{.in = 32, .out = 2}, {.in = 32, .out = 1}};
+  const auto run = simulate(spec, requests);
+  ASSERT_TRUE(run);
+  EXPECT_TRUE(run->requests[0].refused);
+  EXPECT_FALSE(run->requests[1].refused);
+  EXPECT_FALSE(simulate({.step_tokens = 4, .sequences = 8}, requests));
+  EXPECT_FALSE(simulate({.cost = {.step = -1}}, requests));
+  EXPECT_FALSE(simulate(spec, std::vector<Request>{{.in = 0}}));
+  EXPECT_FALSE(simulate(spec, std::vector<Request>{{.arrival = Millis{2}}, {}}));
+  EXPECT_FALSE(simulate(spec, std::vector<Request>{{.in = 9, .prefix = 1, .prefix_tokens = 9}}));
+}
+
+// ---- the plain one
+
+struct Case {
+  EngineSpec spec;
+  std::vector<Request> requests;
+  Loop loop;
+};
+
+Case random_case(Rng& rng) {
+  const auto upto = [&](int most) {
+    return 1 + static_cast<int>(rng.below(static_cast<std::uint64_t>(most)));
+  };
+  Case one;
+  one.spec.cost = kCost;
+  one.spec.sequences = upto(12);
+  one.spec.step_tokens = one.spec.sequences + upto(rng.below(2) ? 20 : 300);
+  one.spec.blocks = upto(rng.below(2) ? 20 : 200);
+  one.loop.in_flight = rng.below(2) ? upto(20) : 0;
+  std::vector<int> prefix_tokens;
+  for (int k = upto(3); k > 0; --k) prefix_tokens.push_back(upto(60));
+  Millis time{0};
+  for (int k = upto(60); k > 0; --k) {
+    time += Millis{rng.below(3) ? 20 * rng.exponential() : 0};
+    Request request{.arrival = time, .in = upto(120), .out = upto(rng.below(4) ? 60 : 1)};
+    if (rng.below(2)) {
+      request.prefix = static_cast<int>(rng.below(prefix_tokens.size()));
+      request.prefix_tokens = prefix_tokens[static_cast<std::size_t>(request.prefix)];
+      request.in += request.prefix_tokens;
+    }
+    one.requests.push_back(request);
+  }
+  return one;
+}
+
+TEST(Engine, IsThePlainOne) {
+  std::int64_t preemptions = 0, hits = 0, refused = 0;
+  const int rounds = test_rounds(400);
+  for (int seed = 0; seed < rounds; ++seed) {
+    Rng rng(static_cast<std::uint64_t>(seed));
+    const Case one = random_case(rng);
+    const auto run = simulate(one.spec, one.requests, one.loop);
+    ASSERT_TRUE(run) << to_string(run.error());
+    const EngineRun plain = PlainEngine(one.spec, one.requests, one.loop.in_flight).run();
+    ASSERT_EQ(*run, plain) << "seed " << seed;
+    preemptions += run->preemptions;
+    for (const Served& served : run->requests) {
+      hits += served.cached > 0;
+      refused += served.refused;
+    }
+  }
+  EXPECT_GT(preemptions, rounds);  // the cases are about something
+  EXPECT_GT(hits, rounds);
+  EXPECT_GT(refused, rounds / 10);
+}
+
+}  // namespace
+}  // namespace partita::llm

@@ -1,0 +1,236 @@
+// For tests only: the engine of engine.h once more, as plainly as it can be said. Every step looks
+// at every sequence and counts all blocks anew; no counter survives a step.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "llm/engine/engine.h"
+
+namespace partita::llm {
+
+class PlainEngine {
+ public:
+  PlainEngine(const EngineSpec& spec, std::span<const Request> requests, int in_flight)
+      : spec_(spec), requests_(requests), in_flight_(in_flight) {
+    run_.requests.resize(requests.size());
+  }
+
+  EngineRun run() {
+    for (int i = 0; i < in_flight_; ++i) next_arrives();
+    for (;;) {
+      while (in_flight_ == 0 && next_ < requests_.size() &&
+             requests_[next_].arrival.value <= run_.end.value)
+        next_arrives();
+      if (!running_.empty() || !waiting_.empty())
+        step();
+      else if (next_ < requests_.size() && in_flight_ == 0)
+        run_.end = requests_[next_].arrival;
+      else
+        return run_;
+    }
+  }
+
+ private:
+  struct Sequence {
+    std::size_t request = 0;
+    int computed = 0, produced = 0, scheduled = 0;
+    bool shares = false, decodes = false;  // since its prompt was computed
+  };
+  struct Prefix {
+    long blocks = 0, released = 0;
+  };
+
+  static long up(long tokens) { return (tokens + 15) / 16; }
+  const Request& of(const Sequence& s) const { return requests_[s.request]; }
+  long prefix_blocks(const Sequence& s) const { return of(s).prefix_tokens / 16; }
+
+  void next_arrives() {
+    while (next_ < requests_.size()) {
+      const std::size_t i = next_++;
+      const bool fits = up(long{requests_[i].in} + requests_[i].out - 1) <= spec_.blocks;
+      run_.requests[i].refused = !fits;
+      if (fits) {
+        run_.requests[i].arrival = in_flight_ > 0 ? run_.end : requests_[i].arrival;
+        waiting_.push_back({.request = i});
+      }
+      if (fits || in_flight_ == 0) return;
+    }
+  }
+
+  // Blocks that nobody holds; prefixes that nobody uses are as good as free.
+  long free() const {
+    long held = 0;
+    std::map<int, long> used;
+    for (const Sequence& s : running_) {
+      held += up(s.computed + s.scheduled) - (s.shares ? prefix_blocks(s) : 0);
+      if (s.shares) used[of(s).prefix] = prefix_blocks(s);
+    }
+    for (const auto& [prefix, blocks] : used) held += blocks;
+    return static_cast<long>(spec_.blocks) - held;
+  }
+  bool used(int prefix) const {
+    return std::ranges::any_of(
+        running_, [&](const Sequence& s) { return s.shares && of(s).prefix == prefix; });
+  }
+  // Prefixes without users go until what is cached fits beside what is held.
+  void evict() {
+    for (;;) {
+      long idle = 0;
+      int oldest = -1;
+      for (const auto& [prefix, one] : cached_) {
+        if (used(prefix)) continue;
+        idle += one.blocks;
+        if (oldest < 0 || one.released < cached_[oldest].released) oldest = prefix;
+      }
+      if (idle <= free()) return;
+      cached_.erase(oldest);
+    }
+  }
+
+  void leave(std::size_t k) {
+    const Sequence s = running_[k];
+    running_.erase(running_.begin() + static_cast<long>(k));
+    if (s.shares && !used(of(s).prefix)) cached_[of(s).prefix].released = ++releases_;
+  }
+
+  void preempt_last() {
+    Sequence s = running_.back();
+    leave(running_.size() - 1);
+    ++run_.preemptions;
+    ++run_.requests[s.request].preemptions;
+    waiting_.insert(waiting_.begin(), {.request = s.request, .produced = s.produced});
+  }
+
+  void schedule_prompt(Sequence& s, int& left) {
+    const long held = up(s.computed);
+    const long room = (held + free()) * 16 - s.computed;
+    s.scheduled = static_cast<int>(
+        std::max(0L, std::min({long{left}, long{of(s).in + s.produced - s.computed}, room})));
+    left -= s.scheduled;
+    evict();
+  }
+
+  bool admit(int& left) {
+    Sequence s = waiting_.front();
+    const bool hit = of(s).prefix >= 0 && prefix_blocks(s) > 0 && cached_.contains(of(s).prefix);
+    const long needed = up(of(s).in + s.produced) - (hit ? prefix_blocks(s) : 0);
+    const long woken = hit && !used(of(s).prefix) ? prefix_blocks(s) : 0;
+    if (needed > free() - woken) return false;
+    waiting_.erase(waiting_.begin());
+    if (hit) {
+      s.shares = true;
+      s.computed = static_cast<int>(prefix_blocks(s)) * 16;
+      Served& served = run_.requests[s.request];
+      if (served.preemptions == 0) served.cached = s.computed;
+    }
+    running_.push_back(s);
+    schedule_prompt(running_.back(), left);
+    return true;
+  }
+
+  bool schedule_decoding(int& left) {
+    bool preempted = false;
+    for (std::size_t k = 0; k < running_.size(); ++k) {
+      if (!running_[k].decodes) continue;
+      while (k < running_.size() && running_[k].computed % 16 == 0 && free() == 0) {
+        preempt_last();
+        preempted = true;
+      }
+      if (k == running_.size()) break;
+      running_[k].scheduled = 1;
+      --left;
+      evict();
+    }
+    return preempted;
+  }
+
+  void step() {
+    int left = spec_.step_tokens;
+    const bool preempted = schedule_decoding(left);
+    for (Sequence& s : running_)
+      if (!s.decodes) schedule_prompt(s, left);
+    const auto unfinished = [&] {
+      return std::ranges::any_of(running_, [&](const Sequence& s) {
+        return s.computed + s.scheduled < of(s).in + s.produced;
+      });
+    };
+    while (!preempted && !unfinished() && left > 0 && !waiting_.empty() &&
+           static_cast<int>(running_.size()) < spec_.sequences && admit(left)) {
+    }
+    pass_time();
+    produce();
+  }
+
+  void pass_time() {
+    long count = 0, context = 0, tokens = 0, pairs = 0;
+    for (const Sequence& s : running_) {
+      if (s.decodes) {
+        ++count;
+        context += s.computed;
+      } else {
+        tokens += s.scheduled;
+        pairs += long{s.scheduled} * (2 * long{s.computed} + s.scheduled);
+      }
+    }
+    const StepCost& c = spec_.cost;
+    const double n = static_cast<double>(count);
+    const double ms = c.step + c.sequence * n + c.root_sequences * std::sqrt(n) +
+                      c.cached_token * static_cast<double>(context) +
+                      c.prompt_token * static_cast<double>(tokens) +
+                      c.prompt_context * (static_cast<double>(pairs) / 2);
+    run_.end = run_.end + Millis{ms};
+    ++run_.steps;
+  }
+
+  // Those that decoded, by request, then those whose prompt is computed, in order of admission.
+  void produce() {
+    std::vector<std::size_t> decoded, begun;
+    for (const Sequence& s : running_) {
+      if (s.decodes)
+        decoded.push_back(s.request);
+      else if (s.computed + s.scheduled == of(s).in + s.produced)
+        begun.push_back(s.request);
+    }
+    for (Sequence& s : running_) {
+      s.computed += s.scheduled;
+      s.scheduled = 0;
+    }
+    std::ranges::sort(decoded);
+    for (const std::size_t i : decoded) token(i);
+    for (const std::size_t i : begun) token(i);
+  }
+
+  void token(std::size_t i) {
+    const auto found = std::ranges::find(running_, i, &Sequence::request);
+    Sequence& s = *found;
+    ++run_.tokens_out;
+    if (s.produced++ == 0) run_.requests[i].first = run_.end;
+    const int prefix = of(s).prefix;
+    if (!s.decodes && prefix >= 0 && prefix_blocks(s) > 0 && !s.shares &&
+        !cached_.contains(prefix)) {
+      s.shares = true;
+      cached_[prefix] = {prefix_blocks(s), 0};
+    }
+    s.decodes = true;
+    if (s.produced == of(s).out) {
+      run_.requests[i].end = run_.end;
+      leave(static_cast<std::size_t>(found - running_.begin()));
+      if (in_flight_ > 0) next_arrives();
+    }
+  }
+
+  const EngineSpec& spec_;
+  const std::span<const Request> requests_;
+  const int in_flight_;
+  EngineRun run_;
+  std::size_t next_ = 0;
+  std::vector<Sequence> running_, waiting_;
+  std::map<int, Prefix> cached_;
+  long releases_ = 0;
+};
+
+}  // namespace partita::llm
