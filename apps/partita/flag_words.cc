@@ -324,7 +324,8 @@ constexpr FlagWords kWords[] = {
      "at the services' rates, GPUs that are not used being off (default: gpus; price where a fleet "
      "file gives it)"},
     {"--once", "", "Do it once, then end"},
-    {"--online", "", "Learn of a task only at its release_s; never change what has begun"},
+    {"--online", "",
+     "Learn of a task only at its release_s, and plan while tasks run, as `partita queue` does"},
     {"--openai", "", "The server of --forward speaks OpenAI's protocol; answers may be streams"},
     {"--output-tensor", "TENSOR", "Of --null: an output tensor, NAME:TYPE:SIZES", "--output"},
     {"--overlap", "",
