@@ -19,8 +19,8 @@ struct Submission {
 struct Stream {
   plan::BatchProblem problem;  // all tasks, for the judge
   std::vector<Submission> submissions;
-  bool online =
-      false;  // nobody knows what follows: planned while it runs; else the last is known to be
+  // Nobody knows what follows, and it is planned while it runs; else the last one is known to be it.
+  bool online = false;
 };
 
 // One submission per batch; or, `online`, one per release time, and nobody knows what follows.

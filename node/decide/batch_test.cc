@@ -148,14 +148,14 @@ TEST(Stream, SubmitsFilesOrReleases) {
   const auto files = stream_of({one, two}, gpus, false);
   ASSERT_TRUE(files);
   ASSERT_EQ(files->submissions.size(), 2u);
-  EXPECT_TRUE(files->ends);
+  EXPECT_FALSE(files->online);
   EXPECT_EQ(files->problem.tasks.size(), 4u);
 
   one.tasks[0].release = 5;
   two.tasks[0].release = 5;
   const auto online = stream_of({one, two}, gpus, true);
   ASSERT_TRUE(online);
-  EXPECT_FALSE(online->ends);
+  EXPECT_TRUE(online->online);
   ASSERT_EQ(online->submissions.size(), 2u);
   EXPECT_EQ(online->submissions[0].tasks.size(), 2u);
   EXPECT_EQ(online->submissions[1].now, 5);

@@ -134,7 +134,7 @@ void Queue::handle(const Asked& event) {
       waiting_.insert(turn(task));
       break;
   }
-  save(task);
+  changed_.insert(task.id);
 }
 
 void Queue::handle(const Began& event) {
@@ -145,7 +145,7 @@ void Queue::handle(const Began& event) {
   task.pid = event.pid;
   task.identity = event.identity;
   task.boot = event.boot;
-  save(task);
+  changed_.insert(task.id);
   // Somebody wanted its end while it was being started.
   if (under.stopped) out_.actions.push_back(StopTask{task.id, task.pid, StopSignal::terminate});
 }
@@ -157,8 +157,7 @@ void Queue::handle(const NotBegun& event) {
     end_attempt(task, "failed", kUnknownStatus, true);
     return;
   }
-  --task.attempts;
-  end_attempt(task, "", 0, false);
+  end_attempt(task, "", 0, false);  // its number is taken all the same
 }
 
 void Queue::handle(const Ended& event) {
@@ -236,7 +235,7 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
   }
   task.state = State::waiting;
   waiting_.insert(turn(task));
-  save(task);
+  changed_.insert(task.id);
 }
 
 void Queue::settle(Task& task, State state, const std::string& reason) {
@@ -246,7 +245,7 @@ void Queue::settle(Task& task, State state, const std::string& reason) {
   waiting_.erase(turn(task));
   if (planner_.waits(task.id)) planner_.remove(task.id);
   --open_[task.spec.user];
-  save(task);
+  changed_.insert(task.id);
   look_at_followers(task.id);
 }
 
@@ -273,7 +272,7 @@ void Queue::account(const Task& task, const Spot& spot) {
 void Queue::ask_to_end(Task& task, const std::string& outcome) {
   Under& under = under_.at(task.id);
   if (outcome == "cancelled" || task.ending.empty()) task.ending = outcome;
-  save(task);
+  changed_.insert(task.id);
   if (under.stopped) return;
   under.stopped = now_;
   if (task.pid > 0) out_.actions.push_back(StopTask{task.id, task.pid, StopSignal::terminate});

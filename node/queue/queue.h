@@ -178,7 +178,6 @@ class Queue {
   void preempt();
   void return_idle();
   void wake_at(Nanos time);
-  void save(const Task& task) { changed_.insert(task.id); }
 
   // What else is known of an attempt under way.
   struct Under {

@@ -119,7 +119,7 @@ void Queue::start(long id, int node) {
   task.reason.clear();
   task.places = {place_of(node)};
   under_[id] = {};
-  save(task);
+  changed_.insert(task.id);
   out_.actions.push_back(StartTask{task});
 }
 

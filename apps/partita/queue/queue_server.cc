@@ -175,7 +175,7 @@ Result<Exit> serve_queue(Context& context, const QueueServeFlags& flags) {
   if (!fd) return failed(fd.error());
   const auto listener = serve::DoorListener::open(**loop, desk, *fd);
   server.turn();
-  note(context, fmt::format("queue on {} GPUs at {}", config->gpus.size(), folders->socket));
+  note(context, fmt::format("queue on {} GPUs at {}\n", config->gpus.size(), folders->socket));
   (*loop)->run();
   return Exit::done;
 }

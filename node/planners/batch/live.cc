@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLiveWeightSteps = 1048576;  // 2^20
 constexpr std::size_t kRemembered = 24;
-constexpr double kInexact = 0.02;   // a smaller cv is none
+constexpr double kInexact = 0.02;  // a smaller cv is none
 
 }  // namespace
 
@@ -134,8 +134,7 @@ TimedBatch LivePlanner::tail(Nanos now) {
 // What may yet come, as what came lately and as often: tasks behind all others that are released
 // later, so that room is left for them where that costs little.
 void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
-  const double crowd = options_.crowd * machine_.forest().gpus;
-  if (came_.size() < 3 || static_cast<double>(planned_.size()) > crowd) return;
+  if (came_.size() < 3 || crowded()) return;
   const Nanos span = now - came_.front().since;
   const Nanos gap = span / static_cast<Nanos>(came_.size() - 1);
   double area = 0;
@@ -229,6 +228,7 @@ void LivePlanner::replan(Nanos now) {
   const bool follow = whole && !surprised;
   if (!follow) add_arrivals(batch, now);
   TailOptions options{.aim = options_.aim, .appends = options_.appends};
+  if (crowded()) options.aim.area += options_.crowded_area;
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
   options.before =
       follow || (whole && at(batch.forest.tasks) == planned_.size()) ? &before : nullptr;

@@ -20,13 +20,15 @@ namespace partita::planners::batch {
 
 struct LiveOptions {
   TailAim aim = {};
-  int scenarios = 5;      // as which times may turn out, where they are not exact; 0: none
+  int scenarios = 5;  // as which times may turn out, where they are not exact; 0: none
   // So many tasks that may yet come are planned for, while no more than so many wait, per GPU.
   int arrivals = 8;
   double crowd = 3;
+  double crowded_area =
+      1.5;                 // added to aim.area while more wait: slices that are wasted delay them
   long appends = 100'000;  // of the search of one planning
-  int window = 400;       // of the waiting tasks the first so many are planned
-  Nanos ageing = 0;       // a task's weight doubles in this time of waiting; 0: it stays
+  int window = 400;        // of the waiting tasks the first so many are planned
+  Nanos ageing = 0;        // a task's weight doubles in this time of waiting; 0: it stays
   std::uint64_t seed = 1;
 };
 
@@ -75,6 +77,9 @@ class LivePlanner {
   void choose_window();
   void add_times(const LiveTask& task, std::vector<Nanos>& times) const;
   double weight(const LiveTask& task, Nanos now) const;
+  bool crowded() const {
+    return static_cast<double>(planned_.size()) > options_.crowd * machine_.forest().gpus;
+  }
   void forget_arrivals(Nanos now);
   void add_arrivals(TimedBatch& batch, Nanos now) const;
   std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now) const;

@@ -139,24 +139,31 @@ class TailPlanner {
   // In the queue's order on every fixed layout; the limit that the plan may not exceed.
   void in_queue_order() {
     long left = kListed;
-    for (std::vector<char>& layout : fixed_layouts(batch_.forest)) {
-      if (left < 0) break;
-      left -= n();
-      TimedPlaces places(batch_, std::move(layout));
-      Choice choice;
-      choice.node.resize(at(n()), -1);
-      bool whole = true;
-      for (const int task : batch_.topological) {
-        choice.node[at(task)] = places.put_first(task);
-        whole = whole && choice.node[at(task)] >= 0;
-        if (!whole) break;
-        choice.order.push_back(task);
+    for (const std::vector<char>& layout : fixed_layouts(batch_.forest)) {
+      for (const bool first_free : {true, false}) {
+        if (left < 0) return;
+        left -= n();
+        std::optional<Choice> choice = in_queue_order(layout, first_free);
+        if (!choice) continue;
+        const Played played = play(*choice, kNoLimit);
+        plan_.in_order = std::min(plan_.in_order, static_cast<Nanos>(std::ceil(played.span)));
+        fixed_.emplace_back(*std::move(choice), "in order on a fixed layout");
       }
-      if (!whole) continue;
-      const Played played = play(choice, kNoLimit);
-      plan_.in_order = std::min(plan_.in_order, static_cast<Nanos>(std::ceil(played.span)));
-      fixed_.emplace_back(std::move(choice), "in order on a fixed layout");
     }
+  }
+
+  // Each task where it may begin first, or where it ends first.
+  std::optional<Choice> in_queue_order(const std::vector<char>& layout, bool first_free) const {
+    TimedPlaces places(batch_, layout);
+    Choice choice;
+    choice.node.resize(at(n()), -1);
+    for (const int task : batch_.topological) {
+      const int node = first_free ? places.put_first(task) : places.put(task, 0);
+      if (node < 0) return std::nullopt;
+      choice.node[at(task)] = node;
+      choice.order.push_back(task);
+    }
+    return choice;
   }
 
   void lists() {

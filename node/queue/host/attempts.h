@@ -1,7 +1,7 @@
 // Attempts of tasks as processes of this machine. Each runs in a shell that first claims the
-// attempt by making a file that must not exist, and at its end notes the exit status in another. So whoever
-// comes after a kill knows: an attempt that nobody has claimed is claimed by the one who asks, and
-// can never begin; one that was claimed runs, or has noted its status, or died without.
+// attempt by making a file that must not exist, and at its end notes the exit status in another.
+// So whoever comes after a kill knows: an attempt that nobody has claimed is claimed by the one who
+// asks, and can never begin; one that was claimed runs, or has noted its status, or died without.
 #pragma once
 
 #include <map>

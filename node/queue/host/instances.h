@@ -1,6 +1,6 @@
 // Instances of a queue as leases (act/lease): each is the lease of an owner
-// "queue/GPU.PROFILE@START", so a queue that was killed finds them again, and whoever else changes the node leaves them alone.
-// Every call takes the node's lock for as long as it lasts.
+// "queue/GPU.PROFILE@START", so a queue that was killed finds them again, and whoever else changes
+// the node leaves them alone. Every call takes the node's lock for as long as it lasts.
 #pragma once
 
 #include <functional>

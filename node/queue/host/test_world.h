@@ -72,7 +72,8 @@ class World final : public AttemptDoor, public InstanceDoor {
     const auto there = instances.find({place.gpu, place.start});
     if (there == instances.end() || there->second.first != place.profile)
       faults.push_back(fmt::format("task {} has no instance", task.id));
-    claimed.insert(key);
+    if (!claimed.insert(key).second)
+      faults.push_back(fmt::format("attempt {} of task {} was taken", task.attempts, task.id));
     starts.push_back(task);
     double time_s = 1;
     const hw::MigProfile& profile = model.profiles[at(model.profile_index(place.profile))];

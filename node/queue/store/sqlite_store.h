@@ -1,6 +1,6 @@
 // What a queue keeps, in one SQLite file (WAL, synchronous = FULL): once keep() returns it is on
-// the disk. A full disk is an error with a sentence, and leaves the file as it was. One process at a
-// time writes; the queue's host has a lock for that.
+// the disk. A full disk is an error with a sentence, and leaves the file as it was. One process at
+// a time writes; the queue's host has a lock for that.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,110 @@
+"""partita queue: tasks run once whoever is killed when, wait for each other, and are kept."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+
+MACHINE = """gpus: [{model: A100-80GB, count: 1, mig: true}]
+state: node.state
+speed: 0
+"""
+KILLS = int(os.environ.get("PARTITA_KILLS", "6"))
+
+
+class QueueTest(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("machine.yaml", MACHINE)
+        for name, value in (("PARTITA_SIM", self.path("machine.yaml")),
+                            ("PARTITA_STATE_DIR", self.path("state"))):
+            before = os.environ.get(name)
+            os.environ[name] = value
+            self.addCleanup(lambda name=name, before=before: os.environ.pop(name)
+                            if before is None else os.environ.__setitem__(name, before))
+        self.server = None
+        self.addCleanup(self.kill)
+
+    def serve(self):
+        self.server = subprocess.Popen(
+            [harness.PROGRAM, "queue", "serve", "--driver", "sim"], cwd=self.folder,
+            stderr=subprocess.DEVNULL)
+        for _ in range(600):  # until it listens
+            if self.run_partita("queue", "list", "--driver", "sim").returncode == 0:
+                return
+            time.sleep(0.05)
+        self.fail("no queue serves")
+
+    def kill(self, how=signal.SIGKILL):
+        if self.server is None:
+            return
+        self.server.send_signal(how)
+        self.server.wait()
+        self.server = None
+
+    def ask(self, command, *args, **how):
+        return self.json("queue", command, "--driver", "sim", *args, **how)
+
+    def submit(self, *args):
+        return [one["task"] for one in self.ask("submit", *args)["tasks"]]
+
+    def wait(self, *tasks):
+        return self.run_partita("queue", "wait", "--driver", "sim",
+                                *[str(task) for task in tasks]).returncode
+
+    def test_a_task_runs_and_its_output_is_kept(self):
+        self.serve()
+        (task,) = self.submit("echo hello $CUDA_VISIBLE_DEVICES", "--time", "1s")
+        self.assertEqual(self.wait(task), 0)
+        one = self.ask("show", str(task))
+        self.assertEqual((one["kind"], one["state"], one["status"]), ("QueueTask", "done", 0))
+        self.assertEqual([run["outcome"] for run in one["runs"]], ["done"])
+        log = self.ok("queue", "logs", str(task), "--driver", "sim")
+        self.assertIn("hello MIG-", log)
+
+    def test_what_fails_and_what_waits_for_it(self):
+        self.serve()
+        bad, = self.submit("exit 3", "--retries", "1")
+        never, = self.submit("true", "--after", str(bad))
+        then, = self.submit("true", "--after", f"not_ok:{bad}")
+        self.assertEqual(self.wait(bad, never), 1)
+        self.assertEqual(self.wait(then), 0)
+        states = {one["task"]: one["state"] for one in self.ask("list", "--all")["tasks"]}
+        self.assertEqual(states, {bad: "failed", never: "skipped", then: "done"})
+        self.assertEqual(len(self.ask("show", str(bad))["runs"]), 2)
+
+    def test_refusals_say_what_is_wrong(self):
+        run = self.run_partita("queue", "list", "--driver", "sim")
+        self.assertEqual(run.returncode, 3)
+        self.serve()
+        for args, words in ((["true", "--profile", "9g"], "profile"),
+                            (["true", "--after", "77"], "no task 77"),
+                            (["true", "--memory", "500"], "memory")):
+            run = self.run_partita("queue", "submit", "--driver", "sim", *args)
+            self.assertNotEqual(run.returncode, 0, args)
+            self.assertIn(words, run.stderr.decode())
+
+    def test_killed_again_and_again_nothing_is_lost_or_runs_twice(self):
+        out = self.path("out")
+        tasks = []
+        for i in range(KILLS):
+            self.serve()
+            tasks += self.submit(f"echo {i}.$PARTITA_ARRAY_INDEX >> {out}; sleep 0.0{i % 5}",
+                                 "--count", "5", "--time", "1s")
+            time.sleep(0.05 * (i % 4))
+            self.kill()
+        self.serve()
+        self.wait(*tasks)
+        other = [one for one in self.ask("list", "--all")["tasks"] if one["state"] != "done"]
+        self.assertEqual(other, [])
+        with open(out, encoding="utf-8") as lines:
+            ran = sorted(lines.read().split())
+        self.assertEqual(ran, sorted(f"{i}.{k}" for i in range(KILLS) for k in range(5)))
+
+
+if __name__ == "__main__":
+    unittest.main()
