@@ -353,7 +353,8 @@ CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
 }
 
 CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
-  CLI::App* command = add_reader(parent, flags, "show", "Show profiles, all points of one, or a plot of it");
+  CLI::App* command =
+      add_reader(parent, flags, "show", "Show profiles, all points of one, or a plot of it");
   flag(*command, "--model", flags.model);
   flag(*command, "--gpu", flags.gpu);
   add_processes(*command, flags);
