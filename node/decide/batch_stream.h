@@ -19,7 +19,7 @@ struct Submission {
 struct Stream {
   plan::BatchProblem problem;  // all tasks, for the judge
   std::vector<Submission> submissions;
-  // Nobody knows what follows, and it is planned while it runs; else the last one is known to be it.
+  // Nobody knows what follows, and it is planned while it runs; else the last one is known.
   bool online = false;
 };
 
