@@ -1,6 +1,6 @@
 // Planning while running against what a fixed layout would have done with hindsight and against the
-// offline optimum: `queue_bench online|online8|spread|week|plan|soak [SEEDS] [VARIANTS]`; for soak,
-// thousands of submissions, with ten kills each.
+// offline optimum: `queue_bench online|online8|spread|week|plan|soak [SEEDS] [VARIANTS]`. For soak
+// SEEDS are thousands of submissions, with ten kills each.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
