@@ -17,9 +17,9 @@ constexpr int kRequestsPerLoop = 10;  // per one in flight
 constexpr double kShortest = 0.8;     // of a shape's lengths
 constexpr std::uint64_t kSeed = 1;
 
-constexpr double StepCost::*kCosts[] = {&StepCost::step,         &StepCost::sequence,
+constexpr double StepCost::*kCosts[] = {&StepCost::step,           &StepCost::sequence,
                                         &StepCost::root_sequences, &StepCost::cached_token,
-                                        &StepCost::prompt_token, &StepCost::prompt_context};
+                                        &StepCost::prompt_token,   &StepCost::prompt_context};
 constexpr int kSteps = std::size(kCosts);
 constexpr int kColumns = kSteps + 2;  // with `request` and `prompt_token` of LearnedEngine
 
@@ -30,8 +30,8 @@ constexpr int kFits = 6;  // each weighs outliers anew
 std::vector<Request> loop_requests(const Shape& shape, int in_flight) {
   Rng rng(kSeed);
   const auto about = [&](int tokens) {
-    return std::max(1, static_cast<int>(std::lround(
-                           (kShortest + (1 - kShortest) * rng.uniform()) * tokens)));
+    return std::max(
+        1, static_cast<int>(std::lround((kShortest + (1 - kShortest) * rng.uniform()) * tokens)));
   };
   std::vector<Request> requests(at(kRequestsPerLoop * in_flight));
   for (Request& request : requests) {
@@ -110,15 +110,15 @@ std::vector<double> fitted(const std::vector<Row>& rows) {
 
 Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const EngineSpec& spec) {
   if (points.size() < kLeastEnginePoints)
-    return bad_input("", fmt::format("{} points of an engine; its constants need {}",
-                                     points.size(), kLeastEnginePoints));
+    return bad_input("", fmt::format("{} points of an engine; its constants need {}", points.size(),
+                                     kLeastEnginePoints));
   std::map<std::pair<Shape, int>, Shares> known;
   std::vector<Row> rows;
   for (const Point& point : points) {
     const int in_flight = static_cast<int>(std::lround(std::min(point.concurrency, 1e9)));
     if (in_flight > kMostInFlight)
-      return bad_input("", fmt::format("{} requests in flight; {} are the limit", in_flight,
-                                       kMostInFlight));
+      return bad_input(
+          "", fmt::format("{} requests in flight; {} are the limit", in_flight, kMostInFlight));
     const auto [place, added] = known.try_emplace({point.shape, in_flight});
     if (added) {
       const Result<Shares> shares = shares_of(spec, point.shape, in_flight);
@@ -137,8 +137,8 @@ Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const Engin
 
 Result<LoopTimes> closed_loop(const LearnedEngine& engine, const Shape& shape, int in_flight) {
   if (in_flight < 1 || in_flight > kMostInFlight)
-    return bad_input("", fmt::format("{} requests in flight, must be 1 to {}", in_flight,
-                                     kMostInFlight));
+    return bad_input(
+        "", fmt::format("{} requests in flight, must be 1 to {}", in_flight, kMostInFlight));
   const std::vector<Request> requests = loop_requests(shape, in_flight);
   Result<LoopTimes> times = mean_times(engine.spec, requests, in_flight);
   if (!times) return times;

@@ -14,7 +14,7 @@ namespace partita::llm {
 
 struct LearnedEngine {
   EngineSpec spec;
-  Millis request = {};     // of a TTFT, outside of steps: tokenisation, network
+  Millis request = {};      // of a TTFT, outside of steps: tokenisation, network
   double prompt_token = 0;  // the same per token of the prompt
 };
 

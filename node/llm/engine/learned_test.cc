@@ -7,18 +7,17 @@
 namespace partita::llm {
 namespace {
 
-const LearnedEngine kEngine{
-    .spec = {.cost = {.step = 6,
-                      .sequence = 0.05,
-                      .root_sequences = 0.4,
-                      .cached_token = 2e-5,
-                      .prompt_token = 0.03,
-                      .prompt_context = 2e-7},
-             .step_tokens = 8192,
-             .sequences = 1024,
-             .blocks = 60'000},
-    .request = Millis{20},
-    .prompt_token = 0.004};
+const LearnedEngine kEngine{.spec = {.cost = {.step = 6,
+                                              .sequence = 0.05,
+                                              .root_sequences = 0.4,
+                                              .cached_token = 2e-5,
+                                              .prompt_token = 0.03,
+                                              .prompt_context = 2e-7},
+                                     .step_tokens = 8192,
+                                     .sequences = 1024,
+                                     .blocks = 60'000},
+                            .request = Millis{20},
+                            .prompt_token = 0.004};
 
 std::vector<Point> measured(const LearnedEngine& engine, const std::vector<Shape>& shapes,
                             const std::vector<int>& counts) {
@@ -34,13 +33,12 @@ std::vector<Point> measured(const LearnedEngine& engine, const std::vector<Shape
 const std::vector<Shape> kShapes = {{1024, 1024}, {1024, 4096}, {8192, 1024}, {512, 128}};
 
 TEST(LearnedEngine, ConstantsOfAKnownEngineComeBack) {
-  const auto learned =
-      learn_engine(measured(kEngine, kShapes, {1, 4, 16, 64}), kEngine.spec);
+  const auto learned = learn_engine(measured(kEngine, kShapes, {1, 4, 16, 64}), kEngine.spec);
   ASSERT_TRUE(learned) << to_string(learned.error());
   const StepCost &found = learned->spec.cost, &truth = kEngine.spec.cost;
-  for (const auto cost : {&StepCost::step, &StepCost::sequence, &StepCost::root_sequences,
-                          &StepCost::cached_token, &StepCost::prompt_token,
-                          &StepCost::prompt_context})
+  for (const auto cost :
+       {&StepCost::step, &StepCost::sequence, &StepCost::root_sequences, &StepCost::cached_token,
+        &StepCost::prompt_token, &StepCost::prompt_context})
     EXPECT_NEAR(found.*cost / (truth.*cost), 1, 1e-6);
   EXPECT_NEAR(learned->request.value, 20, 1e-6);
   EXPECT_NEAR(learned->prompt_token, 0.004, 1e-9);

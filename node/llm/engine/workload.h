@@ -1,0 +1,51 @@
+// Requests to play to an engine: how many tokens they have, when they arrive, which of them share a
+// prefix. Lengths are fixed, lognormal or drawn from a list; arrivals are Poisson's, or those of a
+// trace with its own lengths. The same seed gives the same requests. Limits: those of engine.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "llm/engine/engine.h"
+
+namespace partita::llm {
+
+struct LognormalTokens {
+  double mean = 1, cv = 0;  // coefficient of variation, 0: fixed
+  bool operator==(const LognormalTokens&) const = default;
+};
+// One of them, each as likely as the others.
+using ListedTokens = std::vector<int>;
+using Tokens = std::variant<int, LognormalTokens, ListedTokens>;
+
+struct Workload {
+  Tokens in = 1, out = 1;
+  double prefix_share = 0;  // of requests, which begin with the same tokens
+  int prefix_tokens = 0;    // how many; a shorter prompt is made one longer than them
+};
+inline constexpr double kMostCv = 10;
+
+// `count` requests; rate 0: all at once, for closed loops. Refused: what is outside of its limits.
+Result<std::vector<Request>> requests_of(const Workload& workload, Rps rate, int count,
+                                         std::uint64_t seed);
+
+// A trace: CSV with at_s, prompt_tokens, output_tokens, as Azure's traces of 2023 are kept here.
+struct TracedRequest {
+  Seconds at = {};
+  int in = 1, out = 1;
+  bool operator==(const TracedRequest&) const = default;
+};
+// Refused with FILE:LINE. Times do not fall; `at` counts from the first request.
+Result<std::vector<TracedRequest>> parse_token_trace(const std::string& file,
+                                                     std::string_view text);
+// The text that parse_token_trace reads back as the same.
+std::string token_trace_csv(const std::vector<TracedRequest>& trace);
+// The trace, `speed` times as fast (above 0).
+std::vector<Request> requests_of(const std::vector<TracedRequest>& trace, double speed = 1);
+
+}  // namespace partita::llm
