@@ -520,6 +520,22 @@ TEST_F(SessionTest, EverythingIsCounted) {
   EXPECT_EQ(seat().session->counts().memory, 0u);
 }
 
+// A fence is for all that was enqueued, on whatever stream.
+TEST_F(SessionTest, AFenceWaitsForEveryStream) {
+  for (const std::uint32_t flags : {0u, kNonBlocking + 0u}) {
+    start();
+    client->send(StreamCreate{{1}, flags, 0});
+    client->send(HostCall{{1}, {5}});
+    const std::uint32_t fenced = client->ask_later(Fence{});
+    EXPECT_TRUE(client->ask(Ping{}).came);
+    EXPECT_TRUE(client->ask(Ping{}).came);
+    EXPECT_FALSE(client->answers.contains(fenced)) << flags;
+    client->send(CallDone{{5}});
+    EXPECT_EQ(fence(), 0);
+    EXPECT_TRUE(client->answer_of<Fence>(fenced).came);
+  }
+}
+
 // While a function of the client holds a stream what waits behind it is bounded, and what is more
 // is refused: else the call's end would never be read.
 TEST_F(SessionTest, WhatWaitsForAFunctionOfTheClientIsBounded) {
