@@ -51,6 +51,7 @@ Command add_import(CLI::App& app);
 Command add_load(CLI::App& app);
 Command add_floorplan(CLI::App& app);
 Command add_demo(CLI::App& app);
+Command add_slurm(CLI::App& app);
 
 // Commands about the program itself; but for the first they read the tree that they are part of.
 Command add_schema(CLI::App& app);

@@ -181,7 +181,7 @@ constexpr Entry kCommands[] = {
     {"drain", add_drain},       {"history", add_history},
     {"explain", add_explain},   {"diff", add_diff},
     {"lease", add_lease},       {"return", add_return},
-    {"leases", add_leases},
+    {"leases", add_leases},     {"slurm", add_slurm},
     {"capture", add_capture},   {"replay", add_replay},
     {"agent", add_agent},       {"workers", add_workers},
     {"worker", add_worker},     {"gateway", add_gateway},
