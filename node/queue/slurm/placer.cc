@@ -12,6 +12,8 @@ namespace {
 
 constexpr long kDay = 86'400;
 constexpr long kFar = 100 * kDay;  // beginnings later than this are job_submit's
+// After a requeue: what its last run still says to Slurm must not be taken for its next one's.
+constexpr long kSettleS = 5;
 constexpr long kForgiven = 600;  // seconds after which a node is as good as new
 constexpr int kMostDoublings = 5;
 constexpr const char* kPutAway = "StartTime=now+365days";
@@ -211,6 +213,7 @@ void Placer::heed_refusal(long now_s, const SlurmJob& job) {
   Distrust& node = distrusted_[job.mark->refused];
   if (now_s > node.until + kForgiven) node.refusals = 0;
   node.refusals = std::min(node.refusals + 1, kMostDoublings);
+  rests_[job.id] = now_s + kSettleS;
   node.until = now_s + (settings_.rest_s << (node.refusals - 1));
 }
 
@@ -226,6 +229,13 @@ void Placer::add_waiting(View& view, const SlurmJob& job) {
   }
   if (released) tried_[job.id].insert(job.mark->node);
   if (!job.mark->refused.empty()) heed_refusal(view.now_s, job);
+  const bool requeued = job.restarts > 0 && job.mark->placed() && job.eligible > view.now_s &&
+                        job.eligible < view.now_s + kFar && job.priority > 0;
+  if (requeued) {
+    rests_[job.id] = view.now_s + kSettleS;
+    view.to_put_away.insert(&job);
+    return;
+  }
   if (!is_ours(view.now_s, job)) return;
   if (released || (job.eligible <= view.now_s && job.mark->refused.empty()))
     view.to_put_away.insert(&job);
