@@ -43,7 +43,7 @@ end
 local function others_of(parts)
   local others = {}
   for _, part in ipairs(parts) do
-    if part.name ~= "gpu" then
+    if not part.ours then
       others[#others + 1] = "gres:" .. part.name .. (part.type and ":" .. part.type or "") .. ":" .. part.count
     end
   end
@@ -68,12 +68,15 @@ local function sum_of(parts)
       sum.slices = sum.slices + part.count * shape[1]
       sum.memory = sum.memory + part.count * shape[2]
       for _ = 1, part.count do sum.shapes[#sum.shapes + 1] = part.type end
-    elseif part.name == "gpu" then
-      local gpu = part.type and GPUS[part.type] or WHOLE
+      part.ours = true
+    elseif part.name == "gpu" and (part.type == nil or GPUS[part.type] ~= nil) then
+      local gpu = WHOLE
+      if part.type ~= nil then gpu = GPUS[part.type] end
       if gpu == nil then
-        return nil, string.format("which GPU is '%s'? A MIG instance is asked for by its shape: %s",
-                                  part.type or "gpu", shape_names())
+        return nil, "there are several kinds of GPUs; say which, as --gres=gpu:TYPE:1, or ask for a MIG instance: " ..
+                    shape_names()
       end
+      part.ours = true
       sum.whole = sum.whole + part.count
       sum.whole_part = "gres:gpu" .. (part.type and ":" .. part.type or "")
       sum.slices = sum.slices + part.count * gpu[1]
