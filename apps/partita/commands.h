@@ -45,5 +45,6 @@ Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_load(CLI::App& app);
 Command add_demo(CLI::App& app);
+Command add_slurm(CLI::App& app);
 
 }  // namespace partita::cli

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "history/store/sql.h"
@@ -16,6 +18,7 @@ using history::Transaction;
 
 constexpr std::int64_t kApplication = 0x50617175;  // "Paqu"
 constexpr std::int64_t kVersion = 1;
+constexpr std::uintmax_t kLeastPage = 512;
 
 constexpr const char* kTables =
     "CREATE TABLE tasks(id INTEGER PRIMARY KEY, over INTEGER NOT NULL, record TEXT NOT NULL);"
@@ -116,6 +119,11 @@ SqliteStore::SqliteStore(std::unique_ptr<Database> database) : database_(std::mo
 SqliteStore::~SqliteStore() = default;
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path) {
+  // Less than a page is nothing to SQLite, which would begin anew and forget the tasks.
+  std::error_code none;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, none);
+  if (!none && bytes % kLeastPage != 0)
+    return bad_input(path, "was cut short: it is no whole SQLite file");
   auto file = SqlFile::open(path, true);
   if (!file) return failed(file.error());
   if (auto ready = bring_up(*file); !ready) return failed(ready.error());

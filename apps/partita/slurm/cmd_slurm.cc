@@ -1,0 +1,53 @@
+#include <CLI/CLI.hpp>
+
+#include "commands.h"
+#include "flags.h"
+#include "slurm/slurm_commands.h"
+
+namespace partita::cli {
+
+void add_site_flag(CLI::App& command, std::string& site) {
+  flag(command, "--site", site)->default_str(slurm::kSiteFile);
+}
+
+Result<slurm::SlurmSite> read_site(Context& context, const std::string& path) {
+  const std::string file = path.empty() ? slurm::kSiteFile : path;
+  const Result<std::string> text = context.files.read(file);
+  if (!text) return failed(text.error());
+  return slurm::parse_site(file, *text);
+}
+
+Result<OpenSlurm> open_slurm(Context& context) {
+  Result<PrivateFolder> folder = PrivateFolder::make();
+  if (!folder) return failed(folder.error());
+  OpenSlurm open;
+  open.folder = std::make_unique<PrivateFolder>(*std::move(folder));
+  open.processes = std::make_unique<RealProcesses>();
+  open.door = std::make_unique<slurm::RealSlurm>(*open.processes, context.clock, context.files,
+                                                 open.folder->path());
+  return open;
+}
+
+Result<FileLock> lock_of_placer(Context& context) {
+  const std::string folder = lock_directory();
+  if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+  return context.files.lock(folder + "/slurm-placer.lock");
+}
+
+Command add_slurm(CLI::App& app) {
+  CLI::App* slurm = app.add_subcommand(
+      "slurm", "MIG instances for jobs of a Slurm cluster, made for each job as it asks");
+  slurm->require_subcommand(1);
+  const std::vector<Command> commands = {
+      add_slurm_install(*slurm), add_slurm_check(*slurm),  add_slurm_serve(*slurm),
+      add_slurm_prolog(*slurm),  add_slurm_epilog(*slurm),
+  };
+  return {slurm, [commands](Context& context) -> Result<Exit> {
+            for (const Command& command : commands) {
+              if (command.app->parsed()) return command.run(context);
+            }
+            return bad_input("", "slurm needs a subcommand");
+          }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <set>
+
+#include "base/append.h"
+#include "commands.h"
+#include "decide/input.h"
+#include "flags.h"
+#include "lease/lease_desk.h"
+#include "queue/slurm/placer.h"
+#include "slurm/slurm_commands.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+struct SlurmServeFlags {
+  std::string site = slurm::kSiteFile, catalogue;
+  std::string every = "1s", patience = "5m", stuck = "60s";
+  bool once = false, dry_run = false;
+};
+
+Result<slurm::PlacerSettings> placer_settings(const SlurmServeFlags& flags) {
+  slurm::PlacerSettings settings;
+  const Result<Seconds> patience = parse_duration("--keep-after", flags.patience);
+  if (!patience) return failed(patience.error());
+  const Result<Seconds> stuck = parse_duration("--stuck", flags.stuck);
+  if (!stuck) return failed(stuck.error());
+  settings.patience_s = static_cast<long>(patience->value);
+  settings.stuck_s = std::max(1L, static_cast<long>(stuck->value));
+  return settings;
+}
+
+class SlurmServer {
+ public:
+  SlurmServer(Context& context, slurm::SlurmDoor& door, slurm::Placer& placer, bool dry_run)
+      : context_(context), door_(door), placer_(placer), dry_run_(dry_run) {}
+
+  // One look at Slurm, and what follows from it.
+  Result<void> look() {
+    const auto state = slurm::read_slurm(door_);
+    if (!state) return failed(state.error());
+    const slurm::PlacerStep step = placer_.step(wall_clock_ms() / 1'000, *state);
+    for (const std::string& complaint : step.complaints)
+      if (complained_.insert(complaint).second) complain(context_, complaint);
+    for (const slurm::SlurmCommand& command : step.commands)
+      if (auto done = perform(command); !done) return done;
+    return {};
+  }
+
+ private:
+  Result<void> perform(const slurm::SlurmCommand& command) {
+    if (dry_run_) {
+      say(context_, joined(command.argv, " ") + "\n");
+      return {};
+    }
+    const auto answer = door_.run(command.argv);
+    if (!answer) return failed(answer.error());
+    // A job that has ended meanwhile is no fault; the next look sees it.
+    say(context_, fmt::format("job {}: {}{}\n", command.job, command.why,
+                              answer->status == 0 ? "" : "; Slurm: " + answer->complaint));
+    return {};
+  }
+
+  Context& context_;
+  slurm::SlurmDoor& door_;
+  slurm::Placer& placer_;
+  const bool dry_run_;
+  std::set<std::string> complained_ = {};
+};
+
+Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
+  const auto settings = placer_settings(flags);
+  if (!settings) return failed(settings.error());
+  const Result<Seconds> every = parse_duration("--interval", flags.every);
+  if (!every) return failed(every.error());
+  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  const auto site = read_site(context, flags.site);
+  if (!site) return failed(site.error());
+  auto gpus = slurm::gpus_of_site(*site, *catalogue);
+  if (!gpus) return failed(gpus.error());
+  auto open = open_slurm(context);
+  if (!open) return failed(open.error());
+  const auto lock = lock_of_placer(context);
+  if (!lock) return failed(lock.error());
+  const slurm::BestFitPlacing placing;
+  slurm::Placer placer(placing, *std::move(gpus), *settings);
+  SlurmServer server(context, *open->door, placer, flags.dry_run);
+  if (flags.once) {
+    if (auto done = server.look(); !done) return failed(done.error());
+    return Exit::done;
+  }
+  StopRequest stop;
+  std::string trouble;  // said once
+  do {
+    const auto done = server.look();
+    const std::string now = done ? "" : to_string(done.error());
+    if (now != trouble) complain(context, done ? "Slurm answers again" : now);
+    trouble = now;
+  } while (!stop.within(static_cast<std::int64_t>(every->value * 1e9)));
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_slurm_serve(CLI::App& slurm) {
+  CLI::App* command = slurm.add_subcommand(
+      "serve", "Give jobs that wait for MIG instances their nodes and places, as long as it runs");
+  auto flags = std::make_shared<SlurmServeFlags>();
+  add_site_flag(*command, flags->site);
+  flag(*command, "--interval", flags->every)->default_str(flags->every);
+  flag(*command, "--keep-after", flags->patience)->default_str(flags->patience);
+  flag(*command, "--stuck", flags->stuck)->default_str(flags->stuck);
+  flag(*command, "--once", flags->once);
+  flag(*command, "--dry-run", flags->dry_run);
+  add_catalogue(*command, flags->catalogue);
+  command->footer("partita slurm serve\npartita slurm serve --once --dry-run");
+  return {command, [flags](Context& context) { return run_slurm_serve(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,36 @@
+// The subcommands of `partita slurm`: one cmd_slurm_NAME.cc each, and what they share.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/processes.h"
+#include "context.h"
+#include "places.h"
+#include "queue/slurm/site.h"
+#include "queue/slurm/slurm_door.h"
+
+namespace partita::cli {
+
+Command add_slurm_install(CLI::App& slurm);
+Command add_slurm_check(CLI::App& slurm);
+Command add_slurm_serve(CLI::App& slurm);
+Command add_slurm_prolog(CLI::App& slurm);
+Command add_slurm_epilog(CLI::App& slurm);
+
+// Adds --site.
+void add_site_flag(CLI::App& command, std::string& site);
+Result<slurm::SlurmSite> read_site(Context& context, const std::string& path);
+
+// Slurm's commands, with what they need.
+struct OpenSlurm {
+  std::unique_ptr<PrivateFolder> folder;
+  std::unique_ptr<Processes> processes;
+  std::unique_ptr<slurm::RealSlurm> door;
+};
+Result<OpenSlurm> open_slurm(Context& context);
+// Held by the one placer of this machine; in_use where one runs.
+Result<FileLock> lock_of_placer(Context& context);
+
+}  // namespace partita::cli

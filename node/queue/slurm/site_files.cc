@@ -1,0 +1,177 @@
+#include "queue/slurm/site_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/append.h"
+#include "base/unicode.h"
+
+namespace partita::slurm {
+namespace {
+
+constexpr std::string_view kPlugin =
+#include "job_submit.inc"
+    ;
+
+// What the plugin knows of a shape.
+struct LuaShape {
+  int slices = 0, memory = 0, most = 0;  // `most`: of it on one node
+  bool operator==(const LuaShape&) const = default;
+};
+
+// Slurm's types are in small letters and hold no ':' ',' '='.
+std::string slurm_type(std::string_view model) {
+  std::string type;
+  for (const char c : lower_case(model)) type += c == '-' || c == ' ' ? '_' : c;
+  return type;
+}
+
+Result<std::map<std::string, LuaShape>> shapes_of(const std::map<std::string, SiteGpus>& nodes) {
+  std::map<std::string, LuaShape> shapes;
+  for (const auto& [node, gpus] : nodes)
+    for (const hw::MigProfile& profile : gpus.model->profiles) {
+      const LuaShape one{profile.gpcs, profile.size, profile.max_instances * gpus.count};
+      std::vector<std::string> names = profile.aliases;
+      names.push_back(profile.name);
+      for (const std::string& name : names) {
+        LuaShape& known = shapes.try_emplace(lower_case(name), one).first->second;
+        if (known.slices != one.slices || known.memory != one.memory)
+          return bad_input("nodes",
+                           fmt::format("'{}' is {} slices of {} and {} on another GPU here", name,
+                                       one.slices, gpus.model->name, known.slices));
+        known.most = std::max(known.most, one.most);
+      }
+    }
+  return shapes;
+}
+
+Result<std::string> lua_tables(const SlurmSite& site, const hw::Catalogue& catalogue) {
+  const auto nodes = gpus_of_site(site, catalogue);
+  if (!nodes) return failed(nodes.error());
+  const auto shapes = shapes_of(*nodes);
+  if (!shapes) return failed(shapes.error());
+  std::string text = "-- Written by `partita slurm install`.\nlocal SHAPES = {\n";
+  for (const auto& [name, one] : *shapes)
+    append(text, "  [\"{}\"] = {{ {}, {}, {} }},\n", name, one.slices, one.memory, one.most);
+  text += "}\nlocal GPUS = {\n";
+  std::set<std::pair<int, int>> kinds;
+  std::set<std::string> models;
+  int slices = 0, memory = 0;
+  for (const auto& [node, gpus] : *nodes) {
+    const hw::GpuModel& model = *gpus.model;
+    kinds.emplace(model.compute_slices, model.memory_slices);
+    slices = std::max(slices, model.compute_slices * gpus.count);
+    memory = std::max(memory, model.memory_slices * gpus.count);
+    if (models.insert(model.name).second)
+      append(text, "  [\"{}\"] = {{ {}, {} }},\n", slurm_type(model.name), model.compute_slices,
+             model.memory_slices);
+  }
+  append(text, "}}\nlocal MOST = {{ {}, {} }}\n", slices, memory);
+  if (kinds.size() == 1)
+    append(text, "local WHOLE = {{ {}, {} }}\n", kinds.begin()->first, kinds.begin()->second);
+  else
+    text += "local WHOLE = nil\n";
+  append(text, "local EXAMPLE = \"{}\"\nlocal MANAGER = 0\n\n", shapes->begin()->first);
+  return text;
+}
+
+std::string prolog_text(const FilePlaces& places, const char* command, const char* about) {
+  return fmt::format(
+      "#!/bin/sh\n"
+      "# Written by `partita slurm install`: {}.\n"
+      "# A script that fails here drains the node, so this one does not.\n"
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+      "export PATH\n"
+      "case $SLURM_JOB_COMMENT in\n"
+      "  'partita '*)\n"
+      "    '{}' slurm {} --site '{}' 2>&1 | logger -t partita-slurm 2> /dev/null ;;\n"
+      "esac\n"
+      "exit 0\n",
+      about, places.program, command, places.site);
+}
+
+std::string task_text(const SlurmSite& site) {
+  std::string file = for_node(site.jobs, "$SLURMD_NODENAME");
+  return fmt::format(
+      "#!/bin/sh\n"
+      "# Written by `partita slurm install`: what a task is told of its instances.\n"
+      "file=\"{}/$SLURM_JOB_ID.env\"\n"
+      "[ -r \"$file\" ] || exit 0\n"
+      "# The node had no room: the job is on its way back into the queue, and starts nothing.\n"
+      "if grep -q '^PARTITA_REFUSED=' \"$file\"; then exit 1; fi\n"
+      "sed 's/^/export /' \"$file\"\n"
+      "exit 0\n",
+      file);
+}
+
+std::string slurm_conf_text(const SlurmSite& site, const hw::Catalogue& catalogue,
+                            const FilePlaces& places) {
+  std::string text = fmt::format(
+      "# Written by `partita slurm install`: lines for slurm.conf (docs/slurm.md).\n"
+      "JobSubmitPlugins=lua\n"
+      "PrologFlags=Alloc\n"
+      "Prolog={0}/partita-prolog.sh\n"
+      "Epilog={0}/partita-epilog.sh\n",
+      places.folder);
+  if (places.spank.empty()) append(text, "TaskProlog={}/partita-task.sh\n", places.folder);
+  text +=
+      "GresTypes=gpu,slice,mslice\n"
+      "SelectType=select/cons_tres\n"
+      "JobRequeue=1\n"
+      "# With slurmdbd, so that shares, limits and accounts are in slices:\n"
+      "#AccountingStorageTRES=gres/gpu,gres/slice,gres/mslice\n"
+      "# Of each node its GPUs, and the slices of all of them together:\n";
+  for (const SiteNodes& some : site.nodes) {
+    const auto model = catalogue.get(some.gpu);
+    if (!model) continue;
+    append(text, "# NodeName={} Gres=gpu:{}:{},slice:{},mslice:{} ...\n", some.names,
+           slurm_type((*model)->name), some.count, (*model)->compute_slices * some.count,
+           (*model)->memory_slices * some.count);
+  }
+  return text;
+}
+
+std::string gres_conf_text(const SlurmSite& site, const hw::Catalogue& catalogue) {
+  std::string text =
+      "# Written by `partita slurm install`: lines for gres.conf (docs/slurm.md).\n"
+      "AutoDetect=off\n";
+  for (const SiteNodes& some : site.nodes) {
+    const auto model = catalogue.get(some.gpu);
+    if (!model) continue;
+    const std::string devices =
+        some.count == 1 ? "0" : fmt::format("[0-{}]", some.count - 1);
+    append(text, "NodeName={} Name=gpu Type={} File=/dev/nvidia{}\n", some.names,
+           slurm_type((*model)->name), devices);
+    append(text, "NodeName={} Name=slice Count={}\n", some.names,
+           (*model)->compute_slices * some.count);
+    append(text, "NodeName={} Name=mslice Count={}\n", some.names,
+           (*model)->memory_slices * some.count);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::map<std::string, SiteFile>> site_files(const SlurmSite& site,
+                                                   const hw::Catalogue& catalogue,
+                                                   const FilePlaces& places) {
+  auto tables = lua_tables(site, catalogue);
+  if (!tables) return failed(tables.error());
+  std::map<std::string, SiteFile> files;
+  files["job_submit.lua"] = {*tables + std::string(kPlugin)};
+  files["partita-prolog.sh"] = {
+      prolog_text(places, "prolog", "makes the instances of a job that starts"), true};
+  files["partita-epilog.sh"] = {
+      prolog_text(places, "epilog", "destroys the instances of a job that has ended"), true};
+  files["partita-task.sh"] = {task_text(site), true};
+  files["slurm.conf.partita"] = {slurm_conf_text(site, catalogue, places), false, true};
+  files["gres.conf.partita"] = {gres_conf_text(site, catalogue), false, true};
+  if (!places.spank.empty())
+    files["plugstack.conf.partita"] = {
+        fmt::format("required {} jobs={}\n", places.spank, site.jobs), false, true};
+  return files;
+}
+
+}  // namespace partita::slurm

@@ -1,0 +1,74 @@
+// What Slurm says of its jobs, nodes and reservations, read from `squeue --json`, `sinfo --json`
+// and `scontrol -o show reservation` (with SLURM_TIME_FORMAT=%s). Forms of Slurm 22.05. Users write
+// part of it: bytes that are no text are replaced, and a job whose mark is damaged has none. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "queue/slurm/host_list.h"
+#include "queue/slurm/job_mark.h"
+
+namespace partita::slurm {
+
+inline constexpr long kNoLimit = 1L << 40;  // seconds: a job without a time limit
+
+// Where a job is in its life, for who places it: waits; is on its nodes (also while it is made
+// ready or suspended); is leaving them; has left them.
+enum class Phase { waiting, running, leaving, gone };
+
+struct SlurmJob {
+  std::string id;  // as scontrol takes it: "12", "12_3"
+  long number = 0;  // SLURM_JOB_ID; of tasks that wait together that of their array
+  long array = 0;  // 0: none
+  Phase phase = Phase::waiting;
+  std::string state, reason;
+  long priority = 0;               // 0: held
+  std::optional<JobMark> mark = {};
+  std::string why_unmarked = {};   // a mark that is damaged
+  std::vector<std::string> nodes = {};     // that it is on
+  std::vector<std::string> excluded = {};  // by its user
+  std::vector<std::vector<int>> gpus = {};  // whole ones by index, per node
+  std::string partition, features, reservation;
+  bool depends = false;    // on jobs that have not ended as it wants
+  bool exclusive = false;  // its nodes for itself
+  int restarts = 0;
+  int most_at_once = 0;    // of its array, 0: all
+  long submitted = 0, eligible = 0, started = 0;  // seconds since 1970
+  long limit_s = kNoLimit;
+  int cpus = 1;
+  double memory_mib = 0;  // per node
+};
+
+struct SlurmNode {
+  std::string name;
+  bool usable = false;  // takes jobs now
+  int cpus = 0, busy_cpus = 0;
+  double memory_mib = 0, busy_memory_mib = 0;
+  std::vector<std::string> partitions = {}, features = {};
+  std::string gres = {};  // "gpu:a100:1,slice:7"
+  std::string why = {};   // an administrator or Slurm says that it takes none
+};
+
+struct SlurmReservation {
+  std::string name;
+  std::vector<std::string> nodes = {};
+  long begin = 0, end = 0;
+};
+
+struct SlurmState {
+  std::vector<SlurmJob> jobs = {};
+  std::vector<SlurmNode> nodes = {};
+  std::vector<SlurmReservation> reservations = {};
+};
+
+// Tasks of an array that wait together become a job each, the first `tasks_most` of each array.
+Result<std::vector<SlurmJob>> parse_jobs(std::string_view json, std::size_t tasks_most = 256);
+Result<std::vector<SlurmNode>> parse_nodes(std::string_view json);
+Result<std::vector<SlurmReservation>> parse_reservations(std::string_view text);
+
+}  // namespace partita::slurm
