@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "act/gateway_state.h"
+
 namespace partita::control {
 namespace {
 

@@ -141,7 +141,7 @@ class Profiles(harness.CliTest):
         self.as_in_a_clone()
         commands = harness.documented("docs/profiles.md", "profile ")
         self.assertEqual([one[1] for one in commands],
-                         ["show", "plot", "predict", "fit", "import"])
+                         ["show", "show", "predict", "fit", "import"])
         for arguments in commands:
             done = self.run_partita(*arguments)
             report = re.sub(" {2,}", " | ", done.stderr.decode())

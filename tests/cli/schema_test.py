@@ -184,6 +184,9 @@ class SchemaTest(harness.CliTest):
         documents.update(self.power_documents())
         documents.update(self.agent_documents())
         documents.update(self.lease_documents())
+        self.write("points.csv", harness.source_text("fuzz/corpus/llm_points/one_configuration.csv"))
+        law = ("profile", "law", "points.csv", "--kind", "llm")
+        documents["LawReport"] = [self.json(*law), self.json(*law, "--leave-out", "shape")]
         with serving() as (url, _):
             load = ("load", "--url", url, "--duration", "300ms")
             documents["LoadReport"] = [

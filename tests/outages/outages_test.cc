@@ -15,9 +15,11 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "api/metrics.h"
 #include "base/check.h"
+#include "base/source_text.h"
 #include "base/test_rounds.h"
 #include "control/host/servers.h"
 #include "control/sim/test_world.h"
@@ -457,6 +459,17 @@ TEST(Outages, EverySurfaceSaysWithinFiveSecondsWhatIsSo) {
   EXPECT_GT(checks, 10'000 * count);
   for (const char* const word : {"serves", "degraded", "at_risk", "down", "unknown"})
     EXPECT_GT(said[word], 0) << word;
+}
+
+TEST(Outages, SeedsThatFoundSomething) {
+  std::istringstream file(source_text("tests/outages/seeds.txt"));
+  int left = test_rounds(10);
+  for (std::string line; left > 0 && std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    --left;
+    const OutageResult one = run_outages(std::stoull(line));
+    EXPECT_TRUE(one.violations.empty()) << line << ": " << one.violations.front();
+  }
 }
 
 TEST(Outages, OneSeed) {

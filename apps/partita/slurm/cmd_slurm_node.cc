@@ -278,6 +278,7 @@ Result<Exit> on_node(Context& context, const NodeFlags& flags,
 Command add_node_command(CLI::App& slurm, const char* name, const char* about,
                          Result<void> (NodeSide::*what)()) {
   CLI::App* command = slurm.add_subcommand(name, about);
+  command->group("");  // scripts of Slurm run it
   auto flags = std::make_shared<NodeFlags>();
   add_site_flag(*command, flags->site);
   command->footer(fmt::format("partita slurm {} --site {}", name, slurm::kSiteFile));
