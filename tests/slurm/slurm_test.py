@@ -1,9 +1,10 @@
 """Slurm with MIG instances that are made for each job: jobs of mixed shapes on eight node names of
-this machine, with simulated GPUs behind them."""
+this machine, with simulated GPUs behind them; whoever is killed, whatever is cancelled."""
 
 import os
 import random
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -11,7 +12,8 @@ import slurm_cluster  # noqa: E402
 
 PARTITA = os.environ.get("PARTITA", "")
 MIX = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
-JOBS = int(os.environ.get("PARTITA_SLURM_JOBS", "30"))
+JOBS = int(os.environ.get("PARTITA_SLURM_JOBS", "0"))  # of the campaign with kills
+SEED = int(os.environ.get("PARTITA_SLURM_SEED", "1"))
 
 
 class SlurmTest(unittest.TestCase):
@@ -28,24 +30,152 @@ class SlurmTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.cluster.stop()
 
-    def all_gone(self, seconds=90):
+    def setUp(self):
+        self.cluster.start_placer()
+        self.addCleanup(self.cluster.kill, "placer")
+
+    def submit(self, shapes, milliseconds=500, words=()):
+        return self.cluster.submit(f"--gres={shapes}", *words, milliseconds=milliseconds)
+
+    def refused(self, *words):
+        done = self.cluster.run("sbatch", "-n1", "-o", "/dev/null", *words, "--wrap", "true")
+        self.assertNotEqual(done.returncode, 0, f"{words}: {done.stdout}")
+        return done.stderr
+
+    def all_gone(self, seconds=60):
         self.cluster.until(lambda: not self.cluster.jobs(), "all jobs end", seconds)
         self.assertEqual(self.cluster.node_states(),
                          {node: "idle" for node in self.cluster.nodes}, self.cluster.told())
         for node in self.cluster.nodes:
             self.assertEqual(self.cluster.instances(node), [], node)
 
+    def runs(self, job):
+        return self.cluster.until(lambda: job in self.cluster.runs(), f"{job} runs")
+
     def test_jobs_of_mixed_shapes(self):
-        self.cluster.start_placer()
-        rng = random.Random(1)
+        rng = random.Random(SEED)
         wanted = {}
-        for _ in range(JOBS):
+        for _ in range(30):
             shape = rng.choice(MIX)
-            job = self.cluster.submit(f"--gres=gpu:{shape}:1",
-                                      milliseconds=rng.randrange(300, 2000))
-            wanted[job] = [shape]
+            wanted[self.submit(f"gpu:{shape}:1", rng.randrange(300, 1500))] = [shape]
         self.all_gone()
         self.assertEqual(self.cluster.judged(wanted), [])
+
+    def test_what_sbatch_refuses(self):
+        for words, sentence in (
+                (["--gres=gpu:3g.41gb:1"], "no GPU here makes a MIG instance 3g.41gb"),
+                (["--gres=gpu:3g.40gb:3"], "one has room for 2"),
+                (["--gres=gpu:4g.40gb:1,gpu:3g.40gb:1,gpu:1g.10gb:1"], "8 slices"),
+                (["--gres=slice:3"], "slices are counted from shapes"),
+                (["--gres=gpu:a100_80gb:1,gpu:1g.10gb:1"], "not for both"),
+                (["--gres=gpu:1g.10gb:1", "-N2"], "ask for -N 1"),
+                (["--gpus=1g.10gb:1"], "not with --gpus"),
+                (["--gres=gpu:1g.10gb:1", "--comment=partita shapes=7g.80gb"],
+                 "does not begin with 'partita'"),
+                (["--gres=gpu:v100:1"], "which GPU is 'v100'")):
+            self.assertIn(sentence, self.refused(*words), words)
+        self.assertEqual(self.cluster.jobs(), {})
+
+    def test_several_instances_arrays_whole_gpus_and_exclusive_nodes(self):
+        two = self.submit("gpu:3g.40gb:2")
+        mixed = self.submit("gpu:1g.10gb:2,gpu:2g.20gb:1", words=["--comment=my words"])
+        whole = self.submit("gpu:1")
+        alone = self.submit("gpu:1g.10gb:1", words=["--exclusive"], milliseconds=1500)
+        array = self.submit("gpu:1g.10gb:1", words=["--array=0-5%2"])
+        later = self.submit("gpu:2g.20gb:1", words=[f"--dependency=afterok:{two}"])
+        self.runs(alone)
+        comment = self.cluster.run("squeue", "-h", "-j", alone, "-o", "%k").stdout
+        self.assertRegex(comment, r"^partita shapes=1g.10gb at=g\d:0.\d")
+        node = self.cluster.jobs()[alone][2]
+        self.assertEqual([row for row in self.cluster.jobs().values() if row[2] == node],
+                         [self.cluster.jobs()[alone]])
+        self.all_gone()
+        wanted = {two: ["3g.40gb"] * 2, mixed: ["1g.10gb", "1g.10gb", "2g.20gb"],
+                  whole: ["7g.80gb"], alone: ["1g.10gb"], later: ["2g.20gb"]}
+        self.assertEqual(self.cluster.judged(wanted), [])
+        runs = self.cluster.runs()
+        of_array = [run for job, all_runs in runs.items() for run in all_runs
+                    if array in self.array_of(job)]
+        self.assertEqual(len(of_array), 6)
+        for one in of_array:
+            beside = [run for run in of_array if run[0] <= one[0] < run[1]]
+            self.assertLessEqual(len(beside), 2, "more at once than %2 allows")
+        self.assertGreaterEqual(runs[later][0][0], runs[two][0][1])
+
+    def array_of(self, job):
+        line = self.cluster.run("scontrol", "show", "job", "-o", job).stdout
+        return [word.split("=")[1] for word in line.split() if word.startswith("ArrayJobId=")]
+
+    def test_held_reserved_and_excluded(self):
+        held = self.submit("gpu:1g.10gb:1", words=["-H"])
+        there = self.submit("gpu:1g.10gb:1", words=["-w", "g[2-3]"])
+        elsewhere = self.submit("gpu:7g.80gb:1", words=["--exclude=g[0-6]"])
+        self.cluster.check("scontrol", "create", "reservation", "ReservationName=mine",
+                           "Nodes=g0", "StartTime=now", "Duration=10", "Users=root")
+        self.addCleanup(self.cluster.run, "scontrol", "delete", "ReservationName=mine")
+        reserved = self.submit("gpu:2g.20gb:1", words=["--reservation=mine"])
+        self.runs(there), self.runs(elsewhere), self.runs(reserved)
+        full = [self.submit("gpu:7g.80gb:1", 1000) for _ in range(8)]
+        self.cluster.until(lambda: set(self.cluster.jobs()) == {held}, "others end")
+        self.assertNotIn(held, self.cluster.runs())
+        self.cluster.check("scontrol", "release", held)
+        self.all_gone()
+        runs = self.cluster.runs()
+        self.assertEqual(runs[reserved][0][3], "g0")
+        self.assertEqual(runs[elsewhere][0][3], "g7")
+        self.assertIn(runs[there][0][3], ("g2", "g3"))
+        self.assertNotIn("g0", [runs[job][0][3] for job in full])
+        wanted = dict.fromkeys(full + [elsewhere], ["7g.80gb"])
+        wanted.update({held: ["1g.10gb"], there: ["1g.10gb"], reserved: ["2g.20gb"]})
+        self.assertEqual(self.cluster.judged(wanted), [])
+
+    def test_cancelled_requeued_and_refused(self):
+        wait = [self.submit("gpu:7g.80gb:1", 1500) for _ in range(12)]
+        self.cluster.until(lambda: len(self.cluster.runs()) >= 4, "some run")
+        for job in wait[8:10]:  # these wait
+            self.cluster.check("scancel", job)
+        again = wait[0]
+        self.runs(again)
+        self.cluster.check("scontrol", "requeue", again)
+        self.cluster.check("scancel", wait[1])  # this runs
+        gone = {wait[1], *wait[8:10]}
+        # Somebody has an instance on a node of which Slurm knows nothing.
+        self.cluster.until(lambda: not self.cluster.jobs(), "all end", 60)
+        for node in self.cluster.nodes[:4]:
+            self.lease(node, "stranger", "1g.10gb")
+            self.addCleanup(self.give_back, node, "stranger")
+        more = [self.submit("gpu:7g.80gb:1", 300) for _ in range(6)]
+        self.cluster.until(lambda: not self.cluster.jobs(), "all end", 60)
+        for node in self.cluster.nodes[:4]:
+            self.give_back(node, "stranger")
+        self.all_gone()
+        wanted = dict.fromkeys([job for job in wait + more if job not in gone], ["7g.80gb"])
+        self.assertEqual(self.cluster.judged(wanted), [])
+        self.assertGreaterEqual(len(self.cluster.runs()[again]), 2)
+
+    def lease(self, node, owner, profile):
+        self.cluster.check(PARTITA, "lease", "--driver", "sim", "--machine",
+                           self.cluster.path(f"nodes/{node}/machine.yaml"), "--for", owner,
+                           "--profile", profile)
+
+    def give_back(self, node, owner):
+        self.cluster.check(PARTITA, "return", "--driver", "sim", "--machine",
+                           self.cluster.path(f"nodes/{node}/machine.yaml"), "--for", owner)
+
+    def test_check(self):
+        check = [PARTITA, "slurm", "check", "--site", self.cluster.path("etc/slurm.yaml")]
+        said = self.cluster.run(*check)
+        self.assertEqual((said.returncode, said.stdout), (0, "Jobs can ask for MIG instances here.\n"),
+                         said.stderr)
+        text = self.cluster.read("etc/slurm.yaml")
+        self.cluster.write("etc/other.yaml", text.replace('"g[0-7]"', '"g[0-8]"')
+                           .replace("A100-80GB", "A30-24GB"))
+        said = self.cluster.run(PARTITA, "slurm", "check", "--site",
+                                self.cluster.path("etc/other.yaml"))
+        self.assertEqual(said.returncode, 1, said.stderr)
+        for sentence in ("Slurm has no node g8.", "Node g0 has 7 slice in Slurm",
+                         "job_submit.lua is not what `partita slurm install` writes"):
+            self.assertIn(sentence, said.stdout)
 
 
 if __name__ == "__main__":

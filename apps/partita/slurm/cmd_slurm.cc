@@ -29,6 +29,12 @@ Result<OpenSlurm> open_slurm(Context& context) {
   return open;
 }
 
+Result<FileLock> lock_of_placer(Context& context) {
+  const std::string folder = lock_directory();
+  if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+  return context.files.lock(folder + "/slurm-placer.lock");
+}
+
 Command add_slurm(CLI::App& app) {
   CLI::App* slurm = app.add_subcommand(
       "slurm", "MIG instances for jobs of a Slurm cluster, made for each job as it asks");

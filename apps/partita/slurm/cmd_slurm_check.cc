@@ -1,21 +1,60 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "commands.h"
+#include "decide/input.h"
+#include "queue/slurm/site_check.h"
 #include "slurm/slurm_commands.h"
 
 namespace partita::cli {
 namespace {
 
 struct SlurmCheckFlags {
-  std::string site = slurm::kSiteFile;
+  std::string site = slurm::kSiteFile, catalogue;
+  slurm::FilePlaces places;
 };
 
+std::map<std::string, std::string> files_in(Context& context, const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const char* name : {"job_submit.lua", "partita-prolog.sh", "partita-epilog.sh",
+                           "partita-task.sh", "cgroup.conf"}) {
+    const std::string path = folder + "/" + name;
+    if (!context.files.exists(path)) continue;
+    if (auto text = context.files.read(path)) files[name] = *std::move(text);
+  }
+  return files;
+}
+
 Result<Exit> run_slurm_check(Context& context, const SlurmCheckFlags& flags) {
+  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
+  if (!catalogue) return failed(catalogue.error());
   const auto site = read_site(context, flags.site);
   if (!site) return failed(site.error());
-  return Exit::done;
+  auto open = open_slurm(context);
+  if (!open) return failed(open.error());
+  const auto config = slurm::output_of(*open->door, {"scontrol", "show", "config"});
+  if (!config) return failed(config.error());
+  const auto shown = slurm::output_of(*open->door, {"sinfo", "--json"});
+  if (!shown) return failed(shown.error());
+  auto nodes = slurm::parse_nodes(*shown);
+  if (!nodes) return failed(nodes.error());
+  slurm::CheckedSite checked{*site, *catalogue, flags.places, slurm::parse_config(*config),
+                             *std::move(nodes), {}, false};
+  if (checked.places.folder.empty())
+    checked.places.folder =
+        std::filesystem::path(checked.config["SLURM_CONF"]).parent_path().string();
+  checked.places.site = std::filesystem::absolute(flags.site).string();
+  checked.places.program = std::filesystem::canonical("/proc/self/exe").string();
+  checked.files = files_in(context, checked.places.folder);
+  const auto lock = lock_of_placer(context);
+  checked.placer_runs = !lock && lock.error().code == ErrorCode::in_use;
+  const auto sentences = slurm::check_site(checked);
+  if (!sentences) return failed(sentences.error());
+  for (const std::string& sentence : *sentences) say(context, sentence + "\n");
+  if (sentences->empty()) say(context, "Jobs can ask for MIG instances here.\n");
+  return sentences->empty() ? Exit::done : Exit::no;
 }
 
 }  // namespace
@@ -24,7 +63,15 @@ Command add_slurm_check(CLI::App& slurm) {
   CLI::App* command =
       slurm.add_subcommand("check", "Say what is wrong in Slurm's configuration, a sentence each");
   auto flags = std::make_shared<SlurmCheckFlags>();
+  flags->places.folder.clear();
   add_site_flag(*command, flags->site);
+  command
+      ->add_option("--etc", flags->places.folder,
+                   "Folder of the files of `install` (default: where slurm.conf is)")
+      ->type_name("DIR");
+  command->add_option("--spank", flags->places.spank, "The SPANK plugin, in place of a task prolog")
+      ->type_name("FILE");
+  add_catalogue(*command, flags->catalogue);
   command->footer("partita slurm check");
   return {command, [flags](Context& context) { return run_slurm_check(context, *flags); }};
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/append.h"
+#include "base/index.h"
 #include "base/parse_number.h"
 #include "base/split.h"
 #include "commands.h"
@@ -18,7 +19,8 @@ namespace {
 
 constexpr std::int64_t kControllerPatience = 60'000'000'000, kControllerRetry = 200'000'000;
 constexpr Seconds kNodePatience{60};
-constexpr int kUntilKilledS = 120;
+// Until slurmd has heard that the job goes back; a job that it starts before would fail.
+constexpr std::int64_t kUntilTakenNs = 1'000'000'000;
 
 struct NodeFlags {
   std::string site = slurm::kSiteFile;
@@ -60,6 +62,7 @@ class NodeSide {
   // The job's leases, or why there are none: empty where the node has no room.
   Result<std::vector<lease::LeaseDocument>> take(const slurm::JobMark& mark);
   Result<std::vector<lease::LeaseDocument>> take_once(LeaseDesk& desk, const slurm::JobMark& mark);
+  Result<std::vector<std::string>> shapes_of_whole(const slurm::JobMark& mark);
   lease::Wanted wanted(const slurm::JobMark& mark, std::size_t index) const;
   Result<bool> end_leftovers(LeaseDesk& desk);
   Result<void> tell(const std::vector<lease::LeaseDocument>& leases);
@@ -109,6 +112,25 @@ Result<std::vector<lease::LeaseDocument>> NodeSide::take_once(LeaseDesk& desk,
     leases.push_back(answer->leases.leases.front());
   }
   return leases;
+}
+
+// What a whole GPU is where MIG is on: its largest instance.
+Result<std::vector<std::string>> NodeSide::shapes_of_whole(const slurm::JobMark& mark) {
+  const auto open =
+      open_driver(context_, {site_.driver, slurm::for_node(site_.machine, node_), ""});
+  if (!open) return failed(open.error());
+  const auto node = device::read_node(*open->bare);
+  if (!node) return failed(node.error());
+  std::vector<std::string> shapes;
+  for (const device::GpuState& gpu : node->gpus) {
+    if (!gpu.mig_enabled || gpu.lost) continue;
+    const auto model = lease::model_of(gpu, {}, open->catalogue.get());
+    const std::vector<int> plain = hw::plain_profiles(*model);
+    if (plain.empty()) continue;
+    shapes.assign(mark.shapes.size(), model->profiles[at(plain.back())].name);
+    break;
+  }
+  return shapes;
 }
 
 // Leases of jobs that are on no node any more: an epilog was killed, or the node was lost.
@@ -171,19 +193,22 @@ Result<void> NodeSide::tell(const std::vector<lease::LeaseDocument>& leases) {
 
 // Back into the queue; the placer sees by the mark that it is not its user who holds it.
 Result<void> NodeSide::refuse(slurm::JobMark mark) {
-  // Whatever of the job starts until it is taken away waits for that (task prolog).
+  // Should something of the job start all the same, it ends at once (task prolog).
   if (auto written = write("PARTITA_REFUSED=1\n"); !written)
     complain(context_, to_string(written.error()));
   mark.node.clear();
   mark.seats.clear();
-  mark.refused = true;
+  mark.refused = node_;
   const std::string id = std::to_string(job_);
   auto told = ask({"scontrol", "update", "JobId=" + id, "Comment=" + slurm::mark_text(mark)});
   if (!told) return failed(told.error());
   const auto door = slurm();
   if (!door) return failed(door.error());
   auto back = slurm::output_of(**door, {"scontrol", "requeuehold", id});
-  if (back) return {};
+  if (back) {
+    context_.clock.sleep_ns(kUntilTakenNs);
+    return {};
+  }
   // One that cannot be started again (salloc, --no-requeue) has to go.
   auto gone = ask({"scancel", id});
   if (!gone) return failed(gone.error());
@@ -193,9 +218,15 @@ Result<void> NodeSide::refuse(slurm::JobMark mark) {
 Result<void> NodeSide::prolog() {
   auto marked = slurm::parse_mark(environment_variable("SLURM_JOB_COMMENT"));
   if (!marked) return failed(marked.error());
-  if (!*marked || (*marked)->whole()) return {};
-  slurm::JobMark mark = **marked;
-  const auto leases = take(mark);
+  if (!*marked) return {};
+  slurm::JobMark mark = **marked, wanted = mark;
+  if (mark.whole()) {
+    auto shapes = shapes_of_whole(mark);
+    if (!shapes) return failed(shapes.error());
+    if (shapes->empty()) return {};  // MIG is off: Slurm has told the job its GPUs
+    wanted.shapes = *std::move(shapes);
+  }
+  const auto leases = take(wanted);
   if (leases && !leases->empty()) {
     if (auto told = tell(*leases); !told) return told;
     if (mark.placed() && mark.node == node_) return {};
@@ -263,7 +294,8 @@ Command add_slurm_prolog(CLI::App& slurm) {
 
 Command add_slurm_epilog(CLI::App& slurm) {
   return add_node_command(
-      slurm, "epilog", "On a node, from Slurm's epilog: destroy the instances of the job that ended",
+      slurm, "epilog",
+      "On a node, from Slurm's epilog: destroy the instances of the job that ended",
       &NodeSide::epilog);
 }
 

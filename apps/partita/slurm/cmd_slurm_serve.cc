@@ -71,12 +71,6 @@ class SlurmServer {
   std::set<std::string> complained_ = {};
 };
 
-Result<FileLock> only_placer(Context& context) {
-  const std::string folder = lock_directory();
-  if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
-  return context.files.lock(folder + "/slurm-placer.lock");
-}
-
 Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
   const auto settings = placer_settings(flags);
   if (!settings) return failed(settings.error());
@@ -90,7 +84,7 @@ Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
   if (!gpus) return failed(gpus.error());
   auto open = open_slurm(context);
   if (!open) return failed(open.error());
-  const auto lock = only_placer(context);
+  const auto lock = lock_of_placer(context);
   if (!lock) return failed(lock.error());
   const slurm::BestFitPlacing placing;
   slurm::Placer placer(placing, *std::move(gpus), *settings);

@@ -81,8 +81,8 @@ Result<void> read_word(JobMark& mark, std::string_view word) {
     }
   }
   if (key == "at" && mark.node.empty()) return read_place(mark, value);
-  if (word == "refused") {
-    mark.refused = true;
+  if (key == "refused" && is_plain(value)) {
+    mark.refused = value;
     return {};
   }
   return bad_input("", fmt::format("'{}' is no part of a mark", word));
@@ -110,7 +110,7 @@ std::string mark_text(const JobMark& mark) {
   std::string text = fmt::format("{}shapes={}", kBegins, joined(mark.shapes, ","));
   if (!mark.nodes.empty()) append(text, " nodes={}", mark.nodes);
   if (mark.begin > 0) append(text, " begin={}", mark.begin);
-  if (mark.refused) text += " refused";
+  if (!mark.refused.empty()) append(text, " refused={}", mark.refused);
   if (mark.placed()) append(text, " at={}:", mark.node);
   std::string_view between;
   for (const Seat& seat : mark.seats) {

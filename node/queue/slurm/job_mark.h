@@ -29,7 +29,7 @@ struct JobMark {
   long begin = 0;          // that the user asked for, seconds since 1970; 0: at once
   std::string node = {};   // where it is placed; empty: nowhere yet
   std::vector<Seat> seats = {};  // as many as shapes
-  bool refused = false;    // the node had no room for it, and gave it back
+  std::string refused = {};      // the node that had no room for it, and gave it back
   std::string words = {};  // the user's own comment
   bool operator==(const JobMark&) const = default;
 

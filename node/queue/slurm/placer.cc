@@ -12,6 +12,8 @@ namespace {
 
 constexpr long kDay = 86'400;
 constexpr long kFar = 100 * kDay;  // beginnings later than this are job_submit's
+constexpr long kForgiven = 600;  // seconds after which a node is as good as new
+constexpr int kMostDoublings = 5;
 constexpr const char* kPutAway = "StartTime=now+365days";
 
 double seconds_of(long limit_s) {
@@ -183,11 +185,11 @@ bool Placer::View::may_have(const SlurmJob& job, const SlurmNode& node) const {
 // Whether a job that waits is for us to place now.
 bool Placer::is_ours(long now_s, const SlurmJob& job) const {
   const JobMark& mark = *job.mark;
-  if (mark.whole() && !mark.refused) return false;       // Slurm's
-  if (job.priority == 0 && !mark.refused) return false;  // held by somebody
+  if (mark.whole() && mark.refused.empty()) return false;       // Slurm's
+  if (job.priority == 0 && mark.refused.empty()) return false;  // held by somebody
   if (job.depends || mark.begin > now_s) return false;
   const bool later = job.eligible > now_s && job.eligible < now_s + kFar;
-  if (later && !mark.placed() && !mark.refused) return false;  // its user changed its beginning
+  if (later && !mark.placed() && mark.refused.empty()) return false;  // its user changed its beginning
   const auto rests = rests_.find(job.id);
   return rests == rests_.end() || rests->second <= now_s;
 }
@@ -198,12 +200,24 @@ void Placer::forget(const SlurmState& state) {
     if (job.phase == Phase::waiting) there.insert(job.id);
   std::erase_if(tried_, [&](const auto& one) { return !there.contains(one.first); });
   std::erase_if(rests_, [&](const auto& one) { return !there.contains(one.first); });
+  std::erase_if(refused_, [&](const auto& one) { return !there.contains(one.first); });
+}
+
+// A node that refused is left alone for a while, longer each time.
+void Placer::heed_refusal(long now_s, const SlurmJob& job) {
+  const auto known = refused_.find(job.id);
+  if (known != refused_.end() && known->second == job.restarts) return;
+  refused_[job.id] = job.restarts;
+  Distrust& node = distrusted_[job.mark->refused];
+  if (now_s > node.until + kForgiven) node.refusals = 0;
+  node.refusals = std::min(node.refusals + 1, kMostDoublings);
+  node.until = now_s + (settings_.rest_s << (node.refusals - 1));
 }
 
 // A job that waits: with a place, and Slurm is to start it; for us; or for others.
 void Placer::add_waiting(View& view, const SlurmJob& job) {
   const bool released = job.mark->placed() && job.eligible <= view.now_s && job.priority > 0 &&
-                        !job.depends && !job.mark->refused;
+                        !job.depends && job.mark->refused.empty();
   if (released && job.eligible + settings_.stuck_s > view.now_s) return view.add_released(job);
   if (released && is_limit(job.reason)) {
     rests_[job.id] = view.now_s + settings_.rest_s;
@@ -211,8 +225,10 @@ void Placer::add_waiting(View& view, const SlurmJob& job) {
     return;
   }
   if (released) tried_[job.id].insert(job.mark->node);
+  if (!job.mark->refused.empty()) heed_refusal(view.now_s, job);
   if (!is_ours(view.now_s, job)) return;
-  if (released || (job.eligible <= view.now_s && !job.mark->refused)) view.to_put_away.insert(&job);
+  if (released || (job.eligible <= view.now_s && job.mark->refused.empty()))
+    view.to_put_away.insert(&job);
   view.waiting.push_back(&job);
 }
 
@@ -222,6 +238,8 @@ std::optional<WaitingJob> Placer::asked(const View& view, const SlurmJob& job) {
   const auto tried = tried_.find(job.id);
   bool spared = false;
   for (std::size_t n = 0; n < view.nodes.size(); ++n) {
+    const auto distrust = distrusted_.find(view.nodes[n]->name);
+    if (distrust != distrusted_.end() && distrust->second.until > view.now_s) continue;
     if (!view.may_have(job, *view.nodes[n])) continue;
     const bool vain = tried != tried_.end() && tried->second.contains(view.nodes[n]->name);
     if (!vain) one.nodes.push_back(n);
@@ -266,7 +284,7 @@ void Placer::place(View& view, PlacerStep& step) {
     const bool held = job.priority == 0;
     mark.node = view.rooms[placed.node].name;
     mark.seats = placed.seats;
-    mark.refused = false;
+    mark.refused.clear();
     step.commands.push_back(place_command(job, mark));
     if (held) step.commands.push_back({job.id, {"scontrol", "release", job.id}, "released"});
     view.to_put_away.erase(&job);

@@ -21,7 +21,7 @@ namespace partita::slurm {
 struct PlacerSettings {
   long patience_s = 300;     // a job that waits longer has a place kept for it
   long stuck_s = 60;         // released, and not started by Slurm: tried elsewhere
-  long rest_s = 30;          // of a job that Slurm's limits do not let start
+  long rest_s = 30;          // of a job that Slurm's limits do not let start; of a node that refused
   std::size_t window = 512;  // of waiting jobs that are looked at, by priority
   std::size_t kept = 4;      // jobs that a place is kept for
 };
@@ -50,6 +50,7 @@ class Placer {
 
  private:
   struct View;
+  void heed_refusal(long now_s, const SlurmJob& job);
   bool is_ours(long now_s, const SlurmJob& job) const;
   void add_waiting(View& view, const SlurmJob& job);
   std::optional<WaitingJob> asked(const View& view, const SlurmJob& job);
@@ -61,6 +62,13 @@ class Placer {
   const PlacerSettings settings_;
   std::map<std::string, std::set<std::string>> tried_ = {};  // nodes where Slurm did not start it
   std::map<std::string, long> rests_ = {};                   // until when
+  // Nodes that gave a job back, since something is there that Slurm does not know of.
+  struct Distrust {
+    int refusals = 0;
+    long until = 0;
+  };
+  std::map<std::string, Distrust> distrusted_ = {};
+  std::map<std::string, int> refused_ = {};  // jobs, by the start that was refused
 };
 
 }  // namespace partita::slurm

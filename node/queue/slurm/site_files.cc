@@ -99,8 +99,8 @@ std::string task_text(const SlurmSite& site) {
       "# Written by `partita slurm install`: what a task is told of its instances.\n"
       "file=\"{}/$SLURM_JOB_ID.env\"\n"
       "[ -r \"$file\" ] || exit 0\n"
-      "# The node had no room: the job is on its way back into the queue, and starts nothing here.\n"
-      "if grep -q '^PARTITA_REFUSED=' \"$file\"; then sleep 120; exit 1; fi\n"
+      "# The node had no room: the job is on its way back into the queue, and starts nothing.\n"
+      "if grep -q '^PARTITA_REFUSED=' \"$file\"; then exit 1; fi\n"
       "sed 's/^/export /' \"$file\"\n"
       "exit 0\n",
       file);

@@ -61,7 +61,7 @@ struct JobRows {
 void describe_jobs(Form& f, JobRows& rows) { f.list("jobs", rows.jobs, describe_job, {}, ""); }
 
 struct NodeRow {
-  std::string name, state, features;
+  std::string name, state, features, gres, reason;
   double cpus = 0, busy_cpus = 0, memory = 0, busy_memory = 0;
   std::vector<std::string> flags = {}, partitions = {};
 };
@@ -76,6 +76,8 @@ void describe_node(Form& f, NodeRow& node) {
   f.number("alloc_memory", node.busy_memory, kAny, "MiB");
   f.optional().notes("partitions", node.partitions, {}, "");
   f.optional().note("active_features", node.features, "");
+  f.optional().note("gres", node.gres, "");
+  f.optional().note("reason", node.reason, "");
 }
 
 struct NodeRows {
@@ -192,6 +194,8 @@ SlurmNode node_of(NodeRow row) {
   node.memory_mib = row.memory;
   node.busy_memory_mib = std::max(row.busy_memory, 0.0);
   node.partitions = std::move(row.partitions);
+  node.gres = std::move(row.gres);
+  node.why = std::move(row.reason);
   if (!row.features.empty()) node.features = split(row.features, ',');
   return node;
 }

@@ -50,6 +50,8 @@ struct SlurmNode {
   int cpus = 0, busy_cpus = 0;
   double memory_mib = 0, busy_memory_mib = 0;
   std::vector<std::string> partitions = {}, features = {};
+  std::string gres = {};  // "gpu:a100:1,slice:7"
+  std::string why = {};   // an administrator or Slurm says that it takes none
 };
 
 struct SlurmReservation {

@@ -1,0 +1,273 @@
+#include "queue/slurm/placer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "base/test_rounds.h"
+#include "queue/slurm/test_slurm.h"
+
+namespace partita::slurm {
+namespace {
+
+class PlacerTest : public testing::Test {
+ protected:
+  static std::map<std::string, SiteGpus> gpus(const TestSlurm& slurm) {
+    std::map<std::string, SiteGpus> all;
+    for (const auto& [name, node] : slurm.nodes)
+      all[name] = {hw::builtin_catalogue().find("A100-80GB"), 1};
+    return all;
+  }
+  Placer placer(const TestSlurm& slurm) { return {placing_, gpus(slurm), settings_}; }
+  // A look of the placer's; false: it was killed.
+  static bool look(Placer& placer, TestSlurm& slurm) {
+    const auto state = read_slurm(slurm);
+    if (!state) return false;
+    for (const SlurmCommand& command : placer.step(slurm.now, *state).commands)
+      if (!slurm.run(command.argv)) return false;
+    return true;
+  }
+  void until_done(TestSlurm& slurm, int ticks = 400) {
+    Placer mine = placer(slurm);
+    for (int i = 0; i < ticks && !slurm.all_done(); ++i) {
+      ASSERT_TRUE(look(mine, slurm));
+      slurm.tick(1);
+    }
+    ASSERT_TRUE(slurm.all_done());
+    for (const auto& [number, job] : slurm.jobs)
+      if (job.array_tasks.empty()) EXPECT_EQ(job.runs, 1) << number;
+  }
+
+  BestFitPlacing placing_;
+  PlacerSettings settings_{.patience_s = 60, .stuck_s = 5, .rest_s = 10};
+};
+
+const char* const kShapes[] = {"1g.10gb", "1g.10gb", "1g.20gb",         "2g.20gb", "3g.40gb",
+                               "4g.40gb", "7g.80gb", "1g.10gb,2g.20gb", "3g.40gb*2"};
+
+TEST_F(PlacerTest, all_run_once_without_a_refusal) {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(20)); ++seed) {
+    Rng rng(seed);
+    TestSlurm slurm(4);
+    for (int i = 0; i < 40; ++i)
+      slurm.submit(kShapes[rng.below(std::size(kShapes))], static_cast<long>(1 + rng.below(20)));
+    until_done(slurm);
+    EXPECT_EQ(slurm.refusals, 0) << seed;
+  }
+}
+
+// Killed between any two commands, again and again; nodes that come and go, strangers.
+TEST_F(PlacerTest, whoever_is_killed_all_run_once) {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(20)); ++seed) {
+    Rng rng(seed);
+    TestSlurm slurm(4);
+    for (int i = 0; i < 30; ++i)
+      slurm.submit(kShapes[rng.below(std::size(kShapes))], static_cast<long>(1 + rng.below(20)));
+    std::optional<Placer> now;
+    for (int i = 0; i < 2'000 && !slurm.all_done(); ++i) {
+      if (!now) now.emplace(placer(slurm));
+      slurm.commands_left = rng.below(4) == 0 ? static_cast<int>(rng.below(8)) : -1;
+      if (!look(*now, slurm)) now.reset();
+      slurm.commands_left = -1;
+      auto node = std::next(slurm.nodes.begin(), static_cast<long>(rng.below(4)));
+      if (rng.below(10) == 0) node->second.usable = !node->second.usable;
+      if (rng.below(10) == 0) {
+        node->second.strange.clear();
+      } else if (rng.below(10) == 0 && slurm.now % 3 == 0) {
+        bool idle = true;
+        for (const auto& [number, job] : slurm.jobs)
+          idle = idle && (job.state != "RUNNING" || job.node != node->first);
+        if (idle) node->second.strange = {0};
+      }
+      slurm.tick(1);
+    }
+    ASSERT_TRUE(slurm.all_done()) << seed;
+    for (const auto& [number, job] : slurm.jobs) EXPECT_EQ(job.runs, 1) << seed << " " << number;
+  }
+}
+
+TEST_F(PlacerTest, slurms_priority_is_the_order) {
+  TestSlurm slurm(1);
+  std::vector<long> jobs;
+  for (const long priority : {100, 300, 200}) {
+    TestJob job;
+    job.priority = priority;
+    jobs.push_back(slurm.submit("7g.80gb", 5, job));
+  }
+  until_done(slurm);
+  EXPECT_LT(slurm.jobs[jobs[1]].started, slurm.jobs[jobs[2]].started);
+  EXPECT_LT(slurm.jobs[jobs[2]].started, slurm.jobs[jobs[0]].started);
+}
+
+// Small jobs without end, and one that needs all of a GPU.
+TEST_F(PlacerTest, a_large_job_does_not_wait_for_ever) {
+  TestSlurm slurm(1);
+  Placer mine = placer(slurm);
+  long large = 0;
+  for (int i = 0; i < 300; ++i) {
+    slurm.submit("1g.10gb", 7);
+    if (i == 10) {
+      TestJob job;
+      job.priority = 200;
+      large = slurm.submit("7g.80gb", 5, job);
+    }
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+  }
+  ASSERT_EQ(slurm.jobs[large].runs, 1);
+  EXPECT_LE(slurm.jobs[large].started - slurm.jobs[large].submitted, settings_.patience_s + 10);
+}
+
+// With limits known, what ends before the kept place is free may still use it.
+TEST_F(PlacerTest, short_jobs_pass_while_a_place_is_kept) {
+  settings_.patience_s = 0;
+  TestSlurm slurm(1);
+  TestJob limited;
+  limited.limit_min = 10;
+  slurm.submit("3g.40gb", 600, limited);
+  Placer mine = placer(slurm);
+  ASSERT_TRUE(look(mine, slurm));
+  slurm.tick(1);
+  const long large = slurm.submit("7g.80gb", 5, limited);
+  limited.limit_min = 5;
+  limited.priority = 50;
+  const long quick = slurm.submit("3g.40gb", 100, limited);
+  limited.limit_min = 60;
+  const long slow = slurm.submit("3g.40gb", 100, limited);
+  ASSERT_TRUE(look(mine, slurm));
+  slurm.tick(1);
+  EXPECT_EQ(slurm.jobs[quick].state, "RUNNING");
+  EXPECT_EQ(slurm.jobs[slow].state, "PENDING");
+  for (int i = 0; i < 700 && slurm.jobs[large].runs == 0; ++i) {
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+  }
+  EXPECT_EQ(slurm.jobs[large].started - slurm.jobs[large].submitted, 600);
+}
+
+TEST_F(PlacerTest, what_is_for_others_stays_alone) {
+  TestSlurm slurm(1);
+  TestJob held, depends;
+  held.priority = 0;
+  depends.dependency = "afterok:1(unfulfilled)";
+  const long one = slurm.submit("1g.10gb", 5, held), two = slurm.submit("1g.10gb", 5, depends);
+  slurm.jobs[99].number = 99;  // no mark
+  slurm.jobs[99].begin = slurm.now + 400L * 86'400;
+  const long later = slurm.submit("1g.10gb", 5);
+  slurm.jobs[later].comment = fmt::format("partita shapes=1g.10gb begin={}", slurm.now + 50);
+  Placer mine = placer(slurm);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+  }
+  for (const long job : {one, two, later, 99L}) EXPECT_EQ(slurm.jobs[job].state, "PENDING") << job;
+  slurm.jobs[one].priority = 10;
+  slurm.jobs[two].dependency.clear();
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+  }
+  for (const long job : {one, two, later}) EXPECT_EQ(slurm.jobs[job].runs, 1) << job;
+  EXPECT_GE(slurm.jobs[later].started - slurm.jobs[later].submitted, 50);
+}
+
+TEST_F(PlacerTest, nodes_that_a_job_may_have) {
+  TestSlurm slurm(4);
+  slurm.nodes["g0"].usable = false;
+  TestJob excluding, reserved, featured;
+  excluding.excluded = "g[0-2]";
+  reserved.reservation = "mine";
+  featured.features = "a&b";
+  slurm.reservations = fmt::format(
+      "ReservationName=mine StartTime={} EndTime={} Duration=1 Nodes=g1 NodeCnt=1 State=ACTIVE\n",
+      slurm.now - 10, slurm.now + 1'000);
+  const long one = slurm.submit("7g.80gb", 5, excluding);
+  const long two = slurm.submit("7g.80gb", 5, reserved);
+  const long three = slurm.submit("7g.80gb", 5, featured);
+  until_done(slurm);
+  EXPECT_EQ(slurm.jobs[one].node, "g3");
+  EXPECT_EQ(slurm.jobs[two].node, "g1");
+  EXPECT_NE(slurm.jobs[three].node, "g1");
+  EXPECT_EQ(slurm.refusals, 0);
+}
+
+TEST_F(PlacerTest, an_array_keeps_its_limit) {
+  TestSlurm slurm(2);
+  const long array = slurm.submit("1g.10gb", 5);
+  slurm.jobs[array].array = array;
+  slurm.jobs[array].array_tasks = "0-9%3";
+  Placer mine = placer(slurm);
+  int most = 0, done = 0;
+  for (int i = 0; i < 100 && done < 10; ++i) {
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+    int running = 0;
+    done = 0;
+    for (const auto& [number, job] : slurm.jobs) {
+      running += job.state == "RUNNING" ? 1 : 0;
+      done += job.runs;
+    }
+    most = std::max(most, running);
+  }
+  EXPECT_EQ(done, 10);
+  EXPECT_EQ(most, 3);
+}
+
+// Slurm does not start a job that has its place: first a limit, then a node that is lost.
+TEST_F(PlacerTest, what_slurm_does_not_start_holds_no_place_for_ever) {
+  TestSlurm slurm(1);
+  TestJob job;
+  job.limited = true;
+  job.priority = 500;
+  const long limited = slurm.submit("7g.80gb", 5, job);
+  const long other = slurm.submit("7g.80gb", 5);
+  Placer mine = placer(slurm);
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+  }
+  EXPECT_EQ(slurm.jobs[other].runs, 1);
+  slurm.jobs[limited].limited = false;
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+  }
+  EXPECT_EQ(slurm.jobs[limited].runs, 1);
+}
+
+TEST_F(PlacerTest, exclusive_jobs_get_empty_nodes) {
+  TestSlurm slurm(2);
+  slurm.submit("1g.10gb", 30);
+  TestJob job;
+  job.exclusive = true;
+  const long alone = slurm.submit("1g.10gb", 10, job);
+  slurm.submit("1g.10gb", 10);
+  until_done(slurm);
+  EXPECT_EQ(slurm.refusals, 0);
+  EXPECT_LE(slurm.jobs[alone].started - slurm.jobs[alone].submitted, 2);
+}
+
+TEST_F(PlacerTest, whole_gpus_are_slurms_until_a_node_refuses) {
+  TestSlurm slurm(2);
+  slurm.nodes["g0"].strange = {0};
+  const long whole = slurm.submit("whole", 5);
+  slurm.jobs[whole].begin = slurm.now;
+  until_done(slurm, 60);
+  EXPECT_EQ(slurm.refusals, 1);
+  EXPECT_EQ(slurm.jobs[whole].node, "g1");
+}
+
+TEST_F(PlacerTest, damaged_marks_are_complained_about) {
+  TestSlurm slurm(1);
+  const long job = slurm.submit("1g.10gb", 5);
+  slurm.jobs[job].comment = "partita nonsense";
+  const auto state = read_slurm(slurm);
+  ASSERT_TRUE(state);
+  Placer mine = placer(slurm);
+  const PlacerStep step = mine.step(slurm.now, *state);
+  ASSERT_EQ(step.complaints.size(), 1U);
+  EXPECT_TRUE(step.complaints[0].starts_with("job 1: "));
+  EXPECT_TRUE(step.commands.empty());
+}
+
+}  // namespace
+}  // namespace partita::slurm
