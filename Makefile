@@ -30,7 +30,7 @@ sanitize: test_packages  ## the tests under address, undefined-behaviour and thr
 
 program: packages
 	cmake --preset release $(CONFIGURE) >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
-	cmake --build --preset release --target partita cudart_shim_12 cudart_shim_13 cuda_shim \
+	cmake --build --preset release --target partita partita-lab partita-remote cudart_shim_12 cudart_shim_13 cuda_shim \
 	  cuda_program_hotspot cuda_program_faulty
 
 build: CONFIGURE = $(FRESH) -DPARTITA_PTX_LEVELS=all

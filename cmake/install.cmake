@@ -3,6 +3,7 @@
 include(GNUInstallDirs)
 if(TARGET partita)
   install(TARGETS partita)
+  install(TARGETS partita-lab partita-remote RUNTIME DESTINATION lib/partita)
   install(DIRECTORY data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/partita)
   # Where `partita remote run` looks, beside its own folder.
   install(TARGETS partita_remote cudart_shim_12 cudart_shim_13 cuda_shim LIBRARY DESTINATION lib/partita/remote)

@@ -35,7 +35,9 @@ function(often_included)
       endif()
     endforeach()
   endforeach()
-  target_precompile_headers(partita_cli REUSE_FROM often_cli)
+  foreach(target partita_shared partita_devices partita_cli partita-lab partita-remote)
+    target_precompile_headers(${target} REUSE_FROM often_cli)
+  endforeach()
   target_precompile_headers(replay REUSE_FROM often)  # the fuzz targets
   if(BUILD_TESTING)
     # With a test's own flags: the headers have templates that are compiled when they are used.

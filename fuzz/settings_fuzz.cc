@@ -17,7 +17,7 @@ FUZZ_TARGET(settings) {
   CHECK(commands.size() == 3);
   const auto document = partita::parse_document("fuzz.yaml", text);
   if (!document) return 0;
-  const auto checked = partita::cli::check_settings(*document, app);
+  const auto checked = partita::cli::check_settings(*document, app, true);
   if (!checked) {
     CHECK(checked.error().context.starts_with("fuzz.yaml:"));
     return 0;

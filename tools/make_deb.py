@@ -86,6 +86,7 @@ def depends(root):
         libraries = sorted((root / "usr/lib/partita/remote").iterdir())
         said = run("dpkg-shlibdeps", "-O", f"-l{root}/usr/lib/partita/remote",
                    *(f"-e{path}" for path in (root / "usr/bin/partita",
+                                              *(root / "usr/lib/partita").glob("partita-*"),
                                               *(root / "usr/lib").glob("libpartita.so.?"),
                                               *libraries)), cwd=folder)
     return said.strip().removeprefix("shlibs:Depends=")

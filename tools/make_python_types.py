@@ -20,14 +20,32 @@ tools/make_python_types.py, and compared with the library by a test."""
 from typing import Any, Literal, NotRequired, TypedDict
 
 '''
-API_HEAD = '''"""The documents of an agent's API as types, as its OpenAPI document says. Written by
-tools/make_python_types.py, and compared with an agent by a test."""
+API_HEAD = '''"""The documents and operations of an agent's API, as its OpenAPI document says.
+Written by tools/make_python_types.py, and compared with an agent by a test."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+import json
+import urllib.parse
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
+from partita._reading import Input
 from partita.documents import ServingPlan
 
 '''
+OPERATIONS = '''
+
+def _quoted(part: str) -> str:
+    return urllib.parse.quote(part, safe="")
+
+
+class Operations:
+    """A method per operation; how they are sent is for `Client` to say."""
+
+    def _send(self, verb: str, path: str, body: Input | None = None, media: str = "",
+              **query: Any) -> bytes:
+        raise NotImplementedError
+'''
+BODIES = {"application/yaml": "services", "text/csv": "tasks", "ServingPlan": "plan"}
+BY_HAND = ("events", "take_lease")  # a stream; a body of many words
 REFERENCE = "#/components/schemas/"
 WORDS = {"number": "float", "integer": "int", "string": "str", "boolean": "bool",
          "null": "None"}
@@ -123,9 +141,81 @@ def api_text(document):
     return API_HEAD + "".join(f"\n{one}\n" for one in types.classes.values()).rstrip("\n") + "\n"
 
 
+def body_of(operation):
+    """Parameter, argument and media type of a body; none: three times nothing."""
+    for media, content in operation.get("requestBody", {}).get("content", {}).items():
+        schema = content["schema"].get("$ref", "").removeprefix(REFERENCE) or media
+        if schema == "Why":
+            return 'why: str = ""', '{"why": why} if why else None', ""
+        if schema == "ModeWanted":
+            return 'mode: Literal["automatic", "approve", "observe"]', '{"mode": mode}', ""
+        name = BODIES[schema]
+        return f"{name}: Input", name, media if media != "application/json" else ""
+    return "", "", ""
+
+
+def takes_of(operation):
+    """The parameters of a method: of the path, the body, what the query must have, the rest."""
+    def word(one):
+        schema = one["schema"]
+        words = schema.get("enum")
+        return "bool" if words == ["true", "false"] else "str" if words else WORDS[schema["type"]]
+    at = {"path": [], "must": [], "may": []}
+    for one in operation["parameters"]:
+        if one["in"] == "path":
+            at["path"].append(f"{one['name']}: {word(one)}")
+        elif one["required"]:
+            at["must"].append(f"{one['name']}: {word(one)}")
+        else:
+            at["may"].append(f"{one['name']}: {word(one)} | None = None")
+    body = body_of(operation)[0]
+    takes = ["self"] + at["path"] + at["must"] + ([body] if body else [])
+    return takes + (["*"] + at["may"] if at["may"] else [])
+
+
+def method(verb, path, operation):
+    name = operation["operationId"]
+    answer = next(content for code, content in operation["responses"].items()
+                  if code.startswith("2"))["content"]
+    media, content = next(iter(answer.items()))
+    said = content["schema"].get("$ref", "").removeprefix(REFERENCE)
+    result = said or ("dict[str, Any]" if media == "application/json" else "str")
+    head = f"    def {name}("
+    lines = [textwrap.fill(", ".join(takes_of(operation)) + f") -> {result}:", 100,
+                           initial_indent=head, subsequent_indent=" " * len(head),
+                           break_long_words=False, break_on_hyphens=False)]
+    lines.append(textwrap.fill(f'"""{operation["summary"]}."""', 100, initial_indent=" " * 8,
+                               subsequent_indent=" " * 8))
+    where = path
+    for one in operation["parameters"]:
+        if one["in"] == "path":
+            whole = one["schema"]["type"] == "integer"
+            part = f"int({one['name']})" if whole else f"_quoted({one['name']})"
+            where = where.replace("{" + one["name"] + "}", "{" + part + "}")
+    words = [f'"{verb.upper()}"', ("f" if where != path else "") + f'"{where}"']
+    _, body, media = body_of(operation)
+    words += [body] * bool(body) + [f'"{media}"'] * bool(media)
+    words += [f"{one['name']}={one['name']}" for one in operation["parameters"]
+              if one["in"] == "query"]
+    call = f"self._send({', '.join(words)})"
+    call = f"{call}.decode()" if result == "str" else f"cast({result}, json.loads({call}))"
+    lines.append(textwrap.fill(f"return {call}", 100, initial_indent=" " * 8,
+                               subsequent_indent=" " * 12, break_long_words=False,
+                               break_on_hyphens=False))
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def operations_text(document):
+    return OPERATIONS + "".join(method(verb, path, operation)
+                                for path, verbs in document["paths"].items()
+                                for verb, operation in verbs.items()
+                                if operation["operationId"] not in BY_HAND)
+
+
 def main(*arguments):
     if arguments[:1] == ("--api",):
-        said = api_text(json.loads(pathlib.Path(arguments[1]).read_text("utf-8")))
+        document = json.loads(pathlib.Path(arguments[1]).read_text("utf-8"))
+        said = api_text(document) + operations_text(document)
         output = (arguments[2:] or (SOURCE / "python/partita/agent_documents.py",))[0]
         pathlib.Path(output).write_text(said, encoding="utf-8")
         return

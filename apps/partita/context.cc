@@ -41,6 +41,15 @@ Exit exit_of(const Error& error) {
   }
 }
 
+Command group_of(CLI::App* app, std::vector<Command> commands) {
+  app->require_subcommand(1);
+  return {app, [commands = std::move(commands)](Context& context) -> Result<Exit> {
+            for (const Command& command : commands)
+              if (command.app->parsed()) return command.run(context);
+            return bad_input("", "which of its commands?");
+          }};
+}
+
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats) {
   output.format = formats.front();
   one_of(command.add_option("--format", output.format,
@@ -78,6 +87,11 @@ Result<void> deliver(Context& context, const Output& output, std::string_view co
     return environment_error("standard output", std::strerror(errno));
   }
   return {};
+}
+
+Result<Exit> finish(Context& context, const Output& output, std::string_view content, Exit exit) {
+  const auto written = deliver(context, output, content);
+  return written ? Result<Exit>(exit) : failed(written.error());
 }
 
 void complain(Context& context, std::string_view message) {

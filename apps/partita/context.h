@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,7 @@ struct Context {
   bool progress_shown = false;      // a progress line stands there
   bool quiet = false;               // nothing but the result and what ends the command is said
   std::function<void()> last = {};  // what main() does last of all
+  std::span<char* const> words = {};  // of the command line, the program's name first
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`
@@ -48,6 +50,9 @@ struct Command {
   CLI::App* app = nullptr;
   std::function<Result<Exit>(Context&)> run;
 };
+
+// A command that only has commands below it, which are given.
+Command group_of(CLI::App* app, std::vector<Command> commands);
 
 // The common output flags.
 struct Output {
@@ -59,12 +64,21 @@ struct Output {
 // the default.
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats);
 
+// Whether a document is wanted: as it is, or, for csv, to make rows of.
+inline bool wants_document(const Output& output) {
+  return output.format == "json" || output.format == "csv";
+}
+
 // Adds -o alone; `-` is standard output.
 void add_output_file(CLI::App& command, std::string& file);
 
 // Writes the result of a command where -o says: a file, atomically, or standard output. Text for
 // people is made safe for terminals, as it is in the three functions below.
 Result<void> deliver(Context& context, const Output& output, std::string_view content);
+
+// The same as the end of a command.
+Result<Exit> finish(Context& context, const Output& output, std::string_view content,
+                    Exit exit = Exit::done);
 
 // Lines on standard output, at once.
 void say(Context& context, std::string_view text);

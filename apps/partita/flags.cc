@@ -33,25 +33,15 @@ CLI::Option* within(CLI::Option* option, double least, double most) {
 }
 
 void add_seed(CLI::App& command, std::uint64_t& seed) {
-  within(command.add_option("--seed", seed, "Random seed: the same seed gives the same result"), 0,
-         1.8e19)
-      ->type_name("N")
-      ->default_str(fmt::format("{}", seed));
+  within(flag(command, "--seed", seed), 0, 1.8e19)->default_str(fmt::format("{}", seed));
 }
 
 void add_require_share(CLI::App& command, double& share) {
-  within(command.add_option(
-             "--require", share,
-             "Exit 1 when a service meets its SLO for less than this share of its requests"),
-         0, 1)
-      ->type_name("SHARE");
+  within(flag(command, "--require", share), 0, 1);
 }
 
 CLI::Option* add_fault_exit(CLI::App& command, int& status) {
-  return within(command.add_option("--fault-exit", status,
-                                   "Exit status when a kernel did something wrong; 0: as without"),
-                0, 255)
-      ->type_name("N")
+  return within(flag(command, "--fault-exit", status), 0, 255)
       ->default_str(fmt::format("{}", status));
 }
 

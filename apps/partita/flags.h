@@ -3,20 +3,40 @@
 // DIR, PATH, GPU, PLANNER, SCHEDULER and PLAN complete to what they say.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/result.h"
 #include "base/split.h"
 #include "base/units.h"
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
-
 namespace partita::cli {
+
+// A flag as all commands have it: flag_words.cc.
+struct FlagWords {
+  std::string_view name, value, text;
+  std::string_view was = {};  // an older name, which is understood and not shown
+};
+const FlagWords& words_of(std::string_view name);
+
+// Adds the flag of that name. `details` go behind what it means.
+template <typename Value>
+CLI::Option* flag(CLI::App& command, std::string_view name, Value& value,
+                  const std::string& details = {}) {
+  const FlagWords& words = words_of(name);
+  std::string names(words.name), text(words.text);
+  for (const std::string& was : split(words.was, ','))  // unless the command has another such
+    if (!was.empty() && command.get_option_no_throw(was) == nullptr) names += "," + was;
+  if (!details.empty()) text += ". " + details;
+  if constexpr (std::is_same_v<Value, bool>)
+    return command.add_flag(names, value, text);
+  else
+    return command.add_option(names, value, text)->type_name(std::string(words.value));
+}
 
 // Restricts an option to a closed list of words.
 CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words);

@@ -1,264 +1,93 @@
-// The command line: describe the commands, choose one, run it, turn what came out into an exit
-// status.
-#include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+// partita: the program of a node. Its commands, in the order in which help lists them.
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <charconv>
-#include <csignal>
-#include <ctime>
-#include <new>
-#include <optional>
-#include <span>
 #include <string_view>
-#include <system_error>
 #include <utility>
-#include <vector>
 
-#include "base/append.h"
-#include "base/check.h"
-#include "base/nearest.h"
-#include "base/terminal.h"
+#include "act/gateway_state.h"
+#include "act/lease/lease_forms.h"
 #include "commands.h"
-#include "early_signals.h"
-#include "help/docs.h"
-#include "loud_files.h"
-#include "places.h"
+#include "control/memory.h"
+#include "control/settings.h"
+#include "control/sim/sim_weeks.h"
+#include "control/snapshot.h"
+#include "decide/difference.h"
+#include "elsewhere.h"
+#include "forms/document_kinds.h"
+#include "history/event.h"
+#include "model/energy/energy_forms.h"
+#include "control/notify/notice.h"
+#include "program.h"
+#include "serve/load/load_report.h"
 #include "server/server.h"
-#include "settings.h"
-#include "version.h"
+#include "sim/report_forms.h"
 
 namespace partita::cli {
 namespace {
 
-constexpr int kLeastWidth = 40, kMostWidth = 500;
-
-// $COLUMNS, else what the terminal says, else `standard`.
-int width_of(int fd, int standard) {
-  const std::string said = environment_variable("COLUMNS");
-  int columns = 0;
-  std::from_chars(said.data(), said.data() + said.size(), columns);
-  winsize size{};
-  if (columns <= 0 && isatty(fd) == 1 && ioctl(fd, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
-  return columns > 0 ? std::clamp(columns, kLeastWidth, kMostWidth) : standard;
+// Sorted by name.
+std::vector<DocumentKind> all_kinds() {
+  std::vector<DocumentKind> kinds = forms::document_kinds();
+  for (const DocumentKind& kind : sim::document_kinds()) kinds.push_back(kind);
+  for (const DocumentKind& kind : energy::document_kinds()) kinds.push_back(kind);
+  for (const DocumentKind& kind : history::document_kinds()) kinds.push_back(kind);
+  kinds.push_back(decide::difference_kind());
+  kinds.push_back(notify::notice_kind());
+  kinds.push_back(actuate::gateway_kind());
+  kinds.push_back(serve::load_report_kind());
+  kinds.push_back(lease::lease_kind());
+  kinds.push_back(lease::leases_kind());
+  kinds.push_back(control::snapshot_kind());
+  kinds.push_back(control::batches_kind());
+  kinds.push_back(control::batch_kind());
+  kinds.push_back(control::memory_kind());
+  kinds.push_back(control::settings_kind());
+  kinds.push_back(control::weeks_kind());
+  std::ranges::sort(kinds, {}, &DocumentKind::name);
+  return kinds;
 }
 
-Context real_context(Files& files, Clock& clock) {
-  Context context{files, clock};
-  const bool dumb = environment_variable("TERM") == "dumb";
-  context.colour = !dumb && isatty(STDOUT_FILENO) == 1 && environment_variable("NO_COLOR").empty();
-  context.progress = !dumb && isatty(STDERR_FILENO) == 1;
-  context.width = width_of(STDOUT_FILENO, context.width);
-  context.err_width = width_of(STDERR_FILENO, context.err_width);
-  return context;
+// Those of this program, operations of an agent that are a command of their own, and names for
+// those of other programs.
+std::vector<Entry> node_commands() {
+  std::vector<Entry> all = {
+      {"demo", add_demo}, {"init", add_init}, {"gpus", add_gpus},
+      {"layouts", add_layouts}, {"planners", add_planners}, {"plan", add_plan},
+      {"verify", add_verify}, {"simulate", add_simulate}, {"compare", add_compare},
+      {"show", add_show}, {"watch", add_watch}, {"batch", add_batch},
+      {"status", add_status}, {"top", add_top}, {"apply", add_apply},
+      {"rollback", add_rollback}, {"drain", add_drain}, {"history", add_history},
+      {"explain", add_explain}, {"diff", add_diff}, {"lease", add_lease},
+      {"return", add_return}, {"leases", add_leases}, {"slurm", add_slurm},
+      {"capture", add_capture},
+      {"replay", add_replay}, {"agent", add_agent}, {"workers", add_workers},
+      {"worker", add_worker}, {"gateway", add_gateway}, {"load", add_load},
+      {"observe", add_observe}, {"energy", add_energy}, {"export", add_export},
+      {"import", add_import}, {"profile", add_profile}, {"power", add_power}};
+  for (const api::Operation& one : api::operations())
+    if (!one.command.words.empty() && one.command.words.find(' ') == std::string_view::npos)
+      all.push_back(
+          {one.command.words, [&one](CLI::App& app) { return add_operation(app, one); }});
+  for (const Elsewhere& one : elsewhere())
+    if (one.words.find(' ') == std::string_view::npos)
+      all.push_back({one.words, [&one](CLI::App& app) { return add_elsewhere(app, one); }});
+  return all;
 }
 
-// The deepest command that was chosen before parsing failed.
-const CLI::App& chosen(const CLI::App& app) {
-  const std::vector<CLI::App*> below = app.get_subcommands();
-  return below.empty() ? app : chosen(*below.front());
-}
-
-std::vector<std::string> commands_below(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CommandDoc& child : describe(app).children) names.push_back(child.path.back());
-  return names;
-}
-
-// "unknown command 'plna'; did you mean 'plan'?", and the same for flags.
-std::string unknown_word(const CLI::App& app, const std::string& word) {
-  std::vector<std::string> flags;
-  for (const FlagDoc& flag : describe(app).flags)
-    flags.insert(flags.end(), flag.names.begin(), flag.names.end());
-  if (word.starts_with('-'))
-    return fmt::format("{}: unknown flag{}", word, did_you_mean(word, flags));
-  const std::vector<std::string> names = commands_below(app);
-  if (names.empty()) return fmt::format("'{}': unexpected argument", word);
-  const bool flag = std::ranges::find(flags, "--" + word) != flags.end();  // "version"
-  return fmt::format(
-      "unknown command '{}'{}", word,
-      flag ? fmt::format("; did you mean '--{}'?", word) : did_you_mean(word, names));
-}
-
-// Of an error that is about no word in particular.
-std::string said(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_name() != "RequiredError" || app.get_require_subcommand_min() == 0 ||
-      !app.get_subcommands().empty())
-    return error.what();
-  return fmt::format("which of its commands? {}", joined(commands_below(app), ", "));
-}
-
-// CLI11 checks for missing commands and flags before it looks at words that nobody took; the
-// unknown word is the better message, because it is usually the misspelt one.
-Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& command = chosen(app);
-  const std::vector<std::string> rest = command.remaining();
-  if (rest.empty() && &command == &app && error.get_name() == "RequiredError") {
-    note(context, app.help());
-    return Exit::bad_input;
-  }
-  std::string path;  // below the program itself
-  for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent()) {
-    path = " " + part->get_name() + path;
-  }
-  refusal(context, rest.empty() ? said(command, error) : unknown_word(command, rest.front()));
-  note(context, fmt::format("Try 'partita help{}'.\n", path));
-  return Exit::bad_input;
-}
-
-// Why nothing is to be run; nothing when a command was chosen.
-std::optional<Exit> parse(Context& context, CLI::App& app, int argc, char** argv) {
-  try {
-    app.parse(argc, argv);
-    return std::nullopt;
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    app.exit(wanted);
-    return Exit::done;
-  } catch (const CLI::ParseError& error) {
-    return refuse(context, app, error);
-  }
-}
-
-// What the standard library throws where the system refuses memory or a thread is an answer too.
-Result<Exit> run(Context& context, const Command& command) {
-  try {
-    return command.run(context);
-  } catch (const std::bad_alloc&) {
-    return environment_error("", "the system refused memory; see `ulimit -v` and `free`");
-  } catch (const std::system_error& error) {
-    return environment_error("", error.what());
-  }
-}
-
-Exit run(Context& context, const std::vector<Command>& commands) {
-  for (const Command& command : commands) {
-    if (!command.app->parsed()) continue;
-    const Result<Exit> exit = run(context, command);
-    if (exit) return *exit;
-    refusal(context, to_string(exit.error()));
-    return exit_of(exit.error());
-  }
-  return Exit::bad_input;
-}
-
-// Runs what was chosen, as loud as settings say.
-Exit run(Context& context, const std::vector<Command>& commands, const Settings& settings) {
-  if (settings.quiet() && settings.verbose()) {
-    refusal(context, "--quiet and --verbose: one of them");
-    return Exit::bad_input;
-  }
-  context.quiet = settings.quiet();
-  if (context.quiet) context.progress = false;
-  if (!settings.verbose()) return run(context, commands);
-  for (const std::string& source : settings.sources()) complain(context, source);
-  const std::int64_t begin_ns = context.clock.now_ns();
-  const Exit exit = run(context, commands);
-  complain(context,
-           fmt::format("took {}, {} of the CPU; exit status {}",
-                       duration_text(static_cast<double>(context.clock.now_ns() - begin_ns) * 1e-9),
-                       duration_text(static_cast<double>(std::clock()) / CLOCKS_PER_SEC),
-                       static_cast<int>(exit)));
-  return exit;
-}
-
-struct Entry {
-  std::string_view name;
-  Command (*add)(CLI::App& app);
-};
-
-// In the order in which help lists them.
-constexpr Entry kCommands[] = {
-    {"demo", add_demo},         {"init", add_init},
-    {"gpus", add_gpus},         {"layouts", add_layouts},
-    {"planners", add_planners}, {"plan", add_plan},
-    {"verify", add_verify},     {"simulate", add_simulate},
-    {"compare", add_compare},   {"batch", add_batch},
-    {"mask", add_mask},         {"kernels", add_kernels},
-    {"graph", add_graph},       {"probe", add_probe},
-    {"status", add_status},     {"top", add_top},
-    {"apply", add_apply},       {"rollback", add_rollback},
-    {"drain", add_drain},       {"history", add_history},
-    {"explain", add_explain},   {"diff", add_diff},
-    {"lease", add_lease},       {"return", add_return},
-    {"leases", add_leases},     {"slurm", add_slurm},
-    {"capture", add_capture},   {"replay", add_replay},
-    {"agent", add_agent},       {"workers", add_workers},
-    {"worker", add_worker},     {"gateway", add_gateway},
-    {"load", add_load},         {"remote", add_remote},
-    {"observe", add_observe},   {"energy", add_energy},
-    {"thermal", add_thermal},   {"floorplan", add_floorplan},
-    {"ptx", add_ptx},           {"export", add_export},
-    {"import", add_import},     {"profile", add_profile},
-    {"power", add_power},       {"schema", add_schema},
-    {"help", add_help},         {"completion", add_completion},
-    {"man", add_man},
-};
-
-// The command that the first word names, where nothing asks for the others: a settings file does,
-// which is checked against all of them, and so do the commands about the program itself. Describing
-// one instead of all of them is a quarter of the time that the program takes to start.
-const Entry* alone(const Settings& settings, std::span<char*> words) {
-  if (words.size() < 2 || settings.may_come_from_file(words)) return nullptr;
-  for (const std::string_view whole : {"help", "completion", "man"})
-    if (words[1] == whole) return nullptr;
-  const Entry* found = std::ranges::find(kCommands, std::string_view(words[1]), &Entry::name);
-  return found == std::end(kCommands) ? nullptr : found;
-}
-
-// "batch run" of what was chosen.
-std::string path_of(const CLI::App& app) {
-  std::string path;
-  for (const CLI::App* part = &chosen(app); part->get_parent() != nullptr;
-       part = part->get_parent())
-    path = path.empty() ? part->get_name() : part->get_name() + " " + path;
-  return path;
-}
-
-int run_main(int argc, char** argv, const EarlySignals& signals) {
-  std::signal(SIGPIPE, SIG_DFL);  // a reader that has seen enough ends us quietly
-  RealFiles disk;
-  RealClock clock;
-  Settings settings(disk);
-  LoudFiles files(disk, [&settings](const std::string& what) {
-    if (settings.verbose()) std::fputs(("partita: " + shown(what) + "\n").c_str(), stderr);
-  });
-  Context context = real_context(files, clock);
-  CLI::App app("Splits GPUs into parts and keeps the parts busy: plans, checks, simulates, applies",
-               "partita");
-  app.formatter(help_formatter());
-  app.set_help_flag("-h,--help", "Explain this command");
-  app.set_version_flag("--version", "partita " + version(), "Print the version");
-  app.require_subcommand(1);
-  const Entry* entry = alone(settings, {argv, static_cast<std::size_t>(argc)});
-  const std::vector<Command> commands =
-      entry == nullptr ? add_commands(app) : with_server(app, {entry->add(app)});
-  settings.add_to(app);
-  const std::optional<Exit> refused = parse(context, app, argc, argv);
-  signals.hand_over(path_of(app));
-  const Exit exit = refused ? *refused : run(context, commands, settings);
-  if (!context.last) return static_cast<int>(exit);
-  // What it says holds once this process is gone, so nothing comes between the two.
-  std::fflush(nullptr);
-  context.last();
-  ::_exit(static_cast<int>(exit));
+Program node_program() {
+  return {.summary = "Splits GPUs into parts and keeps the parts busy: plans, checks, simulates, "
+          "applies",
+          .commands = node_commands(),
+          .kinds = all_kinds,
+          .whole = true,
+          .dress = with_server};
 }
 
 }  // namespace
-
-std::vector<Command> add_commands(CLI::App& app) {
-  std::vector<Command> commands;
-  for (const Entry& entry : kCommands) {
-    commands.push_back(entry.add(app));
-    const auto named = [&](const CLI::App* child) { return child->get_name() == entry.name; };
-    CHECK(std::ranges::any_of(app.get_subcommands({}), named));
-  }
-  return with_server(app, std::move(commands));
-}
-
 }  // namespace partita::cli
 
 int main(int argc, char** argv) {
-  const partita::cli::EarlySignals signals;
-  return partita::cli::run_main(argc, argv, signals);
+  using partita::cli::node_program, partita::cli::run_program;
+  return run_program(argc, argv, node_program());
 }

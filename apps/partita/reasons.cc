@@ -29,8 +29,7 @@ Result<Exit> say_verdict(Context& context, const Output& output, const std::stri
                                    violations) +
               "\n";
   }
-  if (auto written = deliver(context, output, content); !written) return failed(written.error());
-  return violations.empty() ? Exit::done : Exit::no;
+  return finish(context, output, content, violations.empty() ? Exit::done : Exit::no);
 }
 
 }  // namespace partita::cli

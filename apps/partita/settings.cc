@@ -9,6 +9,7 @@
 
 #include "base/document.h"
 #include "base/nearest.h"
+#include "elsewhere.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -67,7 +68,9 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }
 
 // It does something by itself, not only by the commands below it.
-bool runs(const CLI::App& command) { return command.get_require_subcommand_min() == 0; }
+bool runs(const CLI::App& command) {
+  return command.get_require_subcommand_min() == 0 && !is_elsewhere(command);
+}
 
 // What a value is on the command line; empty where it cannot stand there.
 std::string word_of(const Node& value) {
@@ -93,11 +96,12 @@ Result<void> check_value(const Document& document, const Node::Member& member) {
 
 // The section for every command.
 Result<void> check_all(const Document& document, const Node& section,
-                       const std::vector<std::string>& flags) {
+                       const std::vector<std::string>& flags, bool whole) {
   if (section.kind == Node::Kind::null) return {};
   if (section.kind != Node::Kind::object)
     return bad_input(document.at(section), "'all': options with their values are wanted");
   for (const Node::Member& member : section.members) {
+    if (!contains(flags, member.key) && !whole) continue;
     if (!contains(flags, member.key))
       return bad_input(document.at(member.value), fmt::format("no such option: '{}'{}", member.key,
                                                               did_you_mean(member.key, flags)));
@@ -107,7 +111,8 @@ Result<void> check_all(const Document& document, const Node& section,
 }
 
 // A section's members: options of `flags` and sections of `children`.
-Result<void> check_command(const Document& document, const Node& section, const CLI::App& command) {
+Result<void> check_command(const Document& document, const Node& section, const CLI::App& command,
+                           bool whole) {
   if (section.kind == Node::Kind::null) return {};
   if (section.kind != Node::Kind::object)
     return bad_input(document.at(section),
@@ -119,13 +124,15 @@ Result<void> check_command(const Document& document, const Node& section, const 
   if (root) names.emplace_back(kAllCommands);
   for (const Node::Member& member : section.members) {
     Result<void> good;
-    if (const CLI::App* child = command_named(command, member.key)) {
-      good = check_command(document, member.value, *child);
+    const CLI::App* child = command_named(command, member.key);
+    if (child != nullptr && is_elsewhere(*child)) continue;
+    if (child != nullptr) {
+      good = check_command(document, member.value, *child, whole);
     } else if (root && member.key == kAllCommands) {
-      good = check_all(document, member.value, all_flags(command));
+      good = check_all(document, member.value, all_flags(command), whole);
     } else if (contains(flags, member.key)) {
       good = check_value(document, member);
-    } else {
+    } else if (whole || command.get_subcommands({}).empty()) {
       good = bad_input(document.at(member.value),
                        fmt::format("no such {}: '{}'{}", root ? "command" : "option", member.key,
                                    did_you_mean(member.key, names)));
@@ -165,8 +172,8 @@ std::string variable_of(const std::string& flag) {
   return std::ranges::find(kTaken, name) == kTaken.end() ? name : std::string{};
 }
 
-Result<void> check_settings(const Document& document, const CLI::App& root) {
-  return check_command(document, document.root, root);
+Result<void> check_settings(const Document& document, const CLI::App& root, bool whole) {
+  return check_command(document, document.root, root, whole);
 }
 
 bool Settings::may_come_from_file(std::span<char* const> words) const {
@@ -182,6 +189,7 @@ void Settings::add_to(CLI::App& root) {
 }
 
 void Settings::add_flags(CLI::App& command) {
+  if (is_elsewhere(command)) return;
   const std::vector<CLI::App*> children = command.get_subcommands({});
   const bool root = command.get_parent() == nullptr;
   if (root || runs(command)) {
@@ -238,7 +246,7 @@ void Settings::read_file(const std::string& path, const CLI::App& root) {
   // YAML whatever its name: JSON is YAML, too.
   auto document = parse_document(file, *text);
   if (!document) refuse(to_string(document.error()));
-  if (auto good = check_settings(*document, root); !good) refuse(to_string(good.error()));
+  if (auto good = check_settings(*document, root, whole_); !good) refuse(to_string(good.error()));
   document_ = std::make_shared<Document>(*std::move(document));
 }
 

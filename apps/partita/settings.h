@@ -36,12 +36,13 @@ std::string variable_of(const std::vector<std::string>& path, const std::string&
 // meaning, to what it starts.
 std::string variable_of(const std::string& flag);
 
-// Refuses with FILE:LINE what no command below `root` has.
-Result<void> check_settings(const Document& document, const CLI::App& root);
+// Refuses with FILE:LINE what no command below `root` has. `whole`: nor another program.
+Result<void> check_settings(const Document& document, const CLI::App& root, bool whole);
 
 class Settings {
  public:
-  explicit Settings(Files& files) : files_(files) {}
+  // `whole`: the commands are all that there are, but for those of other programs by name.
+  Settings(Files& files, bool whole) : files_(files), whole_(whole) {}
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
@@ -69,6 +70,7 @@ class Settings {
   void set(CLI::Option& option, const Found& found);
 
   Files& files_;
+  bool whole_;
   std::shared_ptr<Document> document_;  // none: no file
   bool quiet_ = false, verbose_ = false;
   std::string config_;

@@ -22,10 +22,11 @@ void Outbox::flush() {
 }
 
 void Outbox::say(SaidTo where, std::string_view text) {
-  if (text.empty() || said_ > limits_.reasons) return;
-  if (where != kToOutput && ++said_ > limits_.reasons) text = "further reasons are not told";
+  const bool reason = where != kToOutput;
+  if (text.empty() || (reason && said_ > limits_.reasons)) return;
+  if (reason && ++said_ > limits_.reasons) text = "further reasons are not told";
   std::string line;
-  if (where != kToOutput && !text.ends_with('\n')) text = line = std::string(text) + "\n";
+  if (reason && !text.ends_with('\n')) text = line = std::string(text) + "\n";
   while (!text.empty()) {
     const std::string_view part = text.substr(0, kMaxSaid);
     put(Said{.to_error = where, .text = std::as_bytes(std::span(part))});

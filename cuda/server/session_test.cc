@@ -399,5 +399,165 @@ TEST_F(SessionTest, GraphsNodeByNode) {
   EXPECT_THAT(client->said, HasSubstr("a kernel of the graph has been unloaded"));
 }
 
+// ---- limits of a session at their edge ----
+
+TEST_F(SessionTest, SoManyReasonsAreTold) {
+  start({}, {.reasons = 3});
+  load();
+  client->said.clear();
+  for (std::uint64_t i = 0; i < 10; ++i) client->send(Free{{kFakeArena + 256 * i}});
+  EXPECT_EQ(fence(), kInvalidValue);
+  const auto count = [&](const std::string& text) {
+    int found = 0;
+    for (std::size_t at = client->said.find(text); at != std::string::npos;
+         at = client->said.find(text, at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(count("nothing is allocated at"), 3) << client->said;
+  EXPECT_EQ(count("further reasons are not told"), 1);
+  // What its kernels print is no reason.
+  client->send(KernelOpen{{2}, {1}, "print", {}});
+  client->send(Launch{.kernel = {2}});
+  fence();
+  EXPECT_EQ(client->printed, "hello\n\n");
+}
+
+// Frames that may not come end the session, and it says which.
+TEST_F(SessionTest, FramesOutOfPlaceAreNamed) {
+  const auto ends = [this](std::vector<std::byte> frame, const std::string& why) {
+    start();
+    const std::span<const std::byte> part(frame);
+    ASSERT_TRUE(channel->write({&part, 1}, std::chrono::seconds(1)));
+    while (client->read()) continue;
+    EXPECT_THAT(client->said, HasSubstr("the session ends: " + why));
+    EXPECT_EQ(seat().reason, why);
+  };
+  const auto with = [](std::vector<std::byte> frame, auto change) {
+    FrameHeader header;
+    std::memcpy(&header, frame.data(), sizeof(header));
+    change(header);
+    std::memcpy(frame.data(), &header, sizeof(header));
+    return frame;
+  };
+  const auto request = [&](std::vector<std::byte> frame, std::uint32_t number) {
+    return with(std::move(frame), [number](FrameHeader& header) { header.request = number; });
+  };
+  ends(request(frame_of(Free{}), 5), "free with request 5");
+  ends(frame_of(Fence{}), "fence with request 0");
+  ends(with(frame_of(Free{}), [](FrameHeader& header) { header.bulk_bytes = 1; }),
+       "free with bulk");
+  ends(with(frame_of(Free{}), [](FrameHeader& header) { header.code = 127; }),
+       "no operation has code 127");
+  ends(with(frame_of(Free{}), [](FrameHeader& header) { header.code = 128; }),
+       "no operation has code 128");
+  ends(with(frame_of(Free{}), [](FrameHeader& header) { header.code = Alloc::kSpec.code; }),
+       "a malformed alloc");
+  auto twice = request(frame_of(StreamSync{}), 7);
+  start();
+  client->send(HostCall{{}, {1}});
+  ASSERT_TRUE(client->flush());
+  for (int i = 0; i < 2; ++i) {
+    const std::span<const std::byte> part(twice);
+    ASSERT_TRUE(channel->write({&part, 1}, std::chrono::seconds(1)));
+  }
+  while (client->read()) continue;
+  EXPECT_THAT(client->said, HasSubstr("request 7 is still to be answered"));
+}
+
+TEST_F(SessionTest, NothingGoesBeforeTheHello) {
+  for (const bool ping : {false, true}) {
+    TestServer own;
+    channel = *own.net.connect("sim", std::chrono::seconds(1));
+    client = std::make_unique<TestClient>(*channel);
+    if (ping)
+      EXPECT_FALSE(client->ask(Ping{}).came);
+    else
+      EXPECT_FALSE(client->ask(Fence{}).came);
+    EXPECT_THAT(client->said, HasSubstr(ping ? "ping before the hello" : "fence before the hello"));
+    client.reset();
+    channel.reset();
+  }
+}
+
+// What a client may hear of the device: its quota is the smaller of limit and memory.
+TEST_F(SessionTest, TheHelloSaysWhatThereIs) {
+  for (const std::uint64_t limit : {std::uint64_t{1} << 20, std::uint64_t{1} << 40}) {
+    server = std::make_unique<TestServer>(SimOptions{}, FakeBackend::Options{.memory = 3 << 20},
+                                          SessionLimits{.memory = limit});
+    channel = *server->net.connect("sim", std::chrono::seconds(1));
+    client = std::make_unique<TestClient>(*channel);
+    const auto hello = client->ask(Hello{.table = protocol_hash()});
+    ASSERT_TRUE(hello.came);
+    EXPECT_EQ(hello.reply.session, 1u);
+    EXPECT_EQ(hello.reply.quota, std::min<std::uint64_t>(limit, 3 << 20));
+    EXPECT_EQ(hello.reply.total_memory, std::uint64_t{3} << 20);
+    EXPECT_EQ(hello.reply.arena_bytes, std::uint64_t{1} << 40);
+    EXPECT_EQ(hello.reply.granule, 256u);
+    EXPECT_EQ(hello.reply.device, "Fake");
+    EXPECT_EQ(hello.reply.backend, "fake");
+    EXPECT_EQ(hello.reply.uuid.size(), 16u);
+    EXPECT_EQ(hello.reply.attributes.size(), 120u * 4);
+  }
+}
+
+TEST_F(SessionTest, EverythingIsCounted) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 512});
+  client->send(CopyIn{{}, {kFakeArena}}, bytes_of("12345678"));
+  client->send(Launch{.kernel = {1}, .parameters = arguments(kFakeArena, 2, 1)});
+  client->send(Free{{kFakeArena + 256}});
+  EXPECT_EQ(client->ask(CopyOut{{}, {kFakeArena}, 4}).bulk.size(), 4u);
+  const SessionCounts counts = seat().session->counts();
+  EXPECT_EQ(counts.operations, 9u) << "hello, three to load, five";
+  EXPECT_EQ(counts.launches, 1u);
+  EXPECT_EQ(counts.refused, 1u);
+  EXPECT_EQ(counts.bytes_in, 4u + 8u);
+  EXPECT_EQ(counts.bytes_out, 4u);
+  EXPECT_EQ(counts.memory, 512u);
+  EXPECT_EQ(client->ask(Reset{}).outcome, Outcome{});
+  EXPECT_EQ(seat().session->counts().memory, 0u);
+}
+
+TEST_F(SessionTest, CopiesOutForLaterAreBounded) {
+  start({}, {.staging_at_most = 512});
+  client->send(Alloc{{kFakeArena}, 1024});
+  client->send(CopyOutLater{{}, {kFakeArena}, 512, {1}});
+  EXPECT_EQ(fence(), 0) << client->said;
+  client->send(CopyOutLater{{}, {kFakeArena}, 513, {2}});
+  EXPECT_EQ(fence(), kOutOfMemory);
+  EXPECT_THAT(client->said, HasSubstr("513 bytes at once; 512 are the limit"));
+  client->send(CopyOutLater{{}, {kFakeArena + 1024}, 1, {3}});
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("copying out 1 bytes at 0x700000000400: no allocation"));
+  ASSERT_EQ(client->notices.size(), 1u);
+  EXPECT_EQ(client->notices[0].bulk.size(), 512u);
+  client->send(CopyOutLater{{}, {}, 0, {4}});
+  fence();
+  EXPECT_EQ(client->notices.size(), 2u) << "nothing is copied at once, and told";
+}
+
+// Images are as large as they say, and of the digest that they say; both are the client's word.
+TEST_F(SessionTest, ImagesAreCheckedBeforeTheyAreKept) {
+  start();
+  const Digest digest = digest_of(bytes_of("fake"));
+  client->send(ModulePut{digest, 0, 4}, {});
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("an image of 0 bytes, 4 unpacked; 268435456 are the limit"));
+  client->send(ModulePut{digest, 0, kMaxImageBytes + 1}, bytes_of("fake"));
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("an image of 4 bytes, 268435457 unpacked"));
+  client->send(ModulePut{digest, 0, 4}, bytes_of("fakf"));
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("the image has another digest"));
+  EXPECT_EQ(client->ask(ModuleHave{digest}).reply.have, 0u);
+  client->send(ModulePut{digest, 3, 4}, bytes_of("fake"));
+  EXPECT_EQ(client->ask(ModuleHave{digest}).reply.have, 1u);
+  client->send(ModuleLoad{{1}, digest});
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("compression 3 is not known"));
+}
+
 }  // namespace
 }  // namespace partita::remote::server

@@ -45,6 +45,7 @@ class Boards final : public device::NodeDriver {
     state.now = at(gpu);
     state.least_limit = Watts{100};
     state.most_limit = Watts{400};
+    state.clocks_told = tells_clocks;
     for (double mhz = 300; mhz <= 1500; mhz += 300) state.clocks.push_back(Mhz{mhz});
     return state;
   }
@@ -77,7 +78,7 @@ class Boards final : public device::NodeDriver {
   Result<void> destroy_compute(int, int, int) override { return failed(none()); }
 
   const std::vector<PowerSettings>& settings() const { return settings_; }
-  bool denies = false;
+  bool denies = false, tells_clocks = true;
 
  private:
   static Error none() { return {ErrorCode::not_supported, "not here", {}}; }
@@ -241,6 +242,21 @@ TEST(PowerGuard, WhatCannotBePutBackStaysInTheJournal) {
   EXPECT_TRUE(guard->restore());
   EXPECT_EQ(boards.settings()[1].limit, Watts{310});
   EXPECT_TRUE(read_power_journal(disk, kPath)->empty());
+}
+
+// Of clocks that the driver does not tell nobody knows whether they are as they were: they are set.
+TEST(PowerGuard, WhatTheDriverDoesNotTellIsPutBackAllTheSame) {
+  for (const bool told : {true, false}) {
+    Doom doom;
+    Boards boards({{Watts{300}, {}}}, doom);
+    boards.tells_clocks = told;
+    Disk disk(doom);
+    auto guard = PowerGuard::open(disk, kPath, boards);
+    ASSERT_TRUE(guard && guard->set(0, {Watts{200}, {}}));
+    ASSERT_TRUE(boards.set_power_settings(0, {Watts{300}, {}}));
+    boards.denies = true;
+    EXPECT_EQ(guard->restore().has_value(), told);
+  }
 }
 
 // Two state directories: what one has changed is what the other must not take for the original.

@@ -79,6 +79,8 @@ struct World {
   std::vector<std::string> log;
   std::vector<std::string> released;
   int prepare_calls = 0;
+  std::string prepares_not;           // a device
+  std::vector<std::string> prepared;  // devices, in order
   bool prepares = true, killed_in_prepare = false;
   std::string command = "worker {service} {batch} {index} {port} {processes}";
   std::string share = "50";
@@ -93,7 +95,8 @@ struct World {
     options.hooks.prepare = [this](const AssignedSegment& s) -> Result<std::vector<Environment>> {
       ++prepare_calls;
       if (killed_in_prepare) throw WorkersKilled{};
-      if (!prepares) return environment_error("mps", "no daemon");
+      prepared.push_back(s.device);
+      if (!prepares || s.device == prepares_not) return environment_error("mps", "no daemon");
       return std::vector<Environment>(static_cast<std::size_t>(s.processes), {{"SHARE", share}});
     };
     options.hooks.release = [this](const AssignedSegment& s) -> Result<void> {
@@ -249,6 +252,58 @@ TEST(Supervisor, waits_for_one_device_at_a_time) {
     EXPECT_EQ(world.prepare_calls, workers_step);
   }
   EXPECT_THAT(world.log, ElementsAre(HasSubstr("MIG-1"), HasSubstr("MIG-2")));
+}
+
+// Making a device ready may take long: the ones that failed wait for the others.
+TEST(Supervisor, tries_what_failed_last) {
+  World world;
+  world.prepares_not = "MIG-1";
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1), segment("MIG-2", "b", 1)}));
+  supervisor->step(0);
+  supervisor->step(1000 * kWorkersSecond);
+  EXPECT_THAT(world.prepared, ElementsAre("MIG-1", "MIG-2", "MIG-1"));
+  EXPECT_THAT(world.running(), ElementsAre("MIG-2/b/0"));
+}
+
+// A worker that ran for as long as it has to is started again after the first wait, however often.
+TEST(Supervisor, long_runs_are_no_failures) {
+  for (const std::int64_t short_of : {0, 1}) {
+    World world;
+    std::vector<std::int64_t> starts;
+    world.script = [&](const ProcessSpec&) {
+      starts.push_back(world.clock.now);
+      return SimBehaviour{.run_ns = WorkerPolicy{}.quick_ns - short_of, .status = 3};
+    };
+    world.poll_ns = 1;
+    auto supervisor = world.supervisor();
+    supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+    for (int end = 0; end < 3; ++end) {
+      supervisor->step(world.clock.now);
+      world.clock.now = world.processes.next_end_ns().value();
+      supervisor->step(world.clock.now);
+      EXPECT_EQ(supervisor->state().workers.at(0).quick_failures, short_of == 0 ? 0 : end + 1);
+      world.clock.now += kWorkersSecond << (short_of == 0 ? 0 : end);
+    }
+    EXPECT_EQ(starts.size(), 3u);
+  }
+}
+
+// Waits double from the first to the longest; what was given up is tried seldom.
+TEST(Supervisor, waits_as_its_policy_says) {
+  World world;
+  std::vector<std::int64_t> starts;
+  world.script = [&](const ProcessSpec&) {
+    starts.push_back(world.clock.now / kWorkersSecond);
+    return SimBehaviour{.run_ns = 0, .status = 3};
+  };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  world.run_for(*supervisor, 700 * kWorkersSecond);
+  // Ends are seen 0.2 s later.
+  EXPECT_THAT(starts, ElementsAre(0, 1, 3, 7, 15, 316, 616));
+  EXPECT_EQ(supervisor->state().workers.at(0).restarts, 6);
+  EXPECT_EQ(supervisor->state().workers.at(0).quick_failures, 7);
 }
 
 TEST(Supervisor, adopts_what_a_killed_one_left) {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/calls.h"
+#include "api/operations.h"
 #include "base/result.h"
 #include "base/door/exchange.h"
 

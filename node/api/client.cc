@@ -5,8 +5,8 @@
 
 #include "api/documents.h"
 #include "base/error_code.h"
-#include "base/url.h"
 #include "base/http/http_stream.h"
+#include "base/url.h"
 
 namespace partita::api {
 
@@ -17,11 +17,7 @@ constexpr std::string_view kUnix = "unix:";
 constexpr std::int64_t kLeastWaitNs = 500'000'000, kMostWaitNs = 15'000'000'000;
 constexpr std::int64_t kSilenceNs = 45'000'000'000;  // the stream says something every 15 s
 
-const Call& call_of(CallId id) {
-  return *std::ranges::find(calls(), id, &Call::id);  // the table has them all
-}
-
-std::string media_type_of(const Call& call) {
+std::string media_type_of(const Operation& call) {
   const bool named = call.request.find('/') != std::string_view::npos;
   return named ? std::string(call.request) : "application/json";
 }
@@ -101,7 +97,7 @@ Result<Client> Client::to(const ServerPlace& place, ClientOptions options, Clock
 }
 
 // The head of a request but for its last, empty line.
-std::string Client::head_of(const Call& call, const std::string& path) const {
+std::string Client::head_of(const Operation& call, const std::string& path) const {
   std::string head = std::string(to_string(call.verb)) + " " + impl_->prefix + path +
                      " HTTP/1.1\r\nHost: " + impl_->host + "\r\nConnection: close\r\n";
   if (!impl_->options.token.empty())
@@ -109,9 +105,9 @@ std::string Client::head_of(const Call& call, const std::string& path) const {
   return head;
 }
 
-Result<std::string> Client::call(CallId id, const std::string& part, const std::string& body,
-                                 const std::string& query) const {
-  const Call& call = call_of(id);
+Result<std::string> Client::call(std::string_view name, const std::string& part,
+                                 const std::string& body, const std::string& query) const {
+  const Operation& call = operation(name);
   std::string path(call.path);
   if (const std::size_t open = path.find('{'); open != std::string::npos)
     path.replace(open, path.find('}') + 1 - open, percent_encoded(part));
@@ -128,7 +124,7 @@ Result<std::string> Client::call(CallId id, const std::string& part, const std::
 }
 
 Result<void> Client::follow(const Following& following) const {
-  const Call& call = call_of(CallId::events);
+  const Operation& call = operation("events");
   std::string last;
   std::int64_t wait = kLeastWaitNs;
   for (bool known = false;;) {

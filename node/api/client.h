@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "api/calls.h"
 #include "api/event_reader.h"
+#include "api/operations.h"
 #include "base/clock.h"
 #include "base/result.h"
 
@@ -39,8 +39,8 @@ class Client {
   // The body of the answer. What the server refuses is an Error with its code, message and place;
   // environment when there is no answer. `part` stands for the {part} of the call's path, `query`
   // begins behind the '?'.
-  Result<std::string> call(CallId id, const std::string& part = {}, const std::string& body = {},
-                           const std::string& query = {}) const;
+  Result<std::string> call(std::string_view operation, const std::string& part = {},
+                           const std::string& body = {}, const std::string& query = {}) const;
 
   // The stream of events until `take` says false or `stopped`, which waits that long at most, says
   // true. A stream that breaks is opened again after 0.5 s, 1 s ... 15 s (`lost` is told), behind
@@ -53,7 +53,7 @@ class Client {
   Result<void> follow(const Following& following) const;
 
  private:
-  std::string head_of(const Call& call, const std::string& path) const;
+  std::string head_of(const Operation& call, const std::string& path) const;
   struct Impl;
   explicit Client(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -17,7 +17,7 @@ CallExchange::~CallExchange() {
 
 Step CallExchange::begin() {
   if (asking_.call->verb == Verb::get) {
-    reply = site_.answer_now(asking_).value();
+    reply = site_.answer_now(asking_);
     return Step::answer;
   }
   const std::size_t limit = site_.options_.limits.body_bytes;
@@ -45,15 +45,9 @@ Step CallExchange::on_growth(std::size_t bytes) {
 }
 
 Step CallExchange::on_text() {
-  switch (asking_.call->id) {
-    case CallId::preview:
-      return preview();
-    case CallId::take_lease:
-    case CallId::return_lease:
-      return lease();
-    default:
-      return ask();
-  }
+  const std::string_view name = asking_.call->name;
+  if (name == "preview") return preview();
+  return name == "take_lease" || name == "return_lease" ? lease() : ask();
 }
 
 void CallExchange::wait() {
@@ -115,7 +109,7 @@ Step CallExchange::preview() {
 
 Step CallExchange::lease() {
   Backend::LeaseCall call{.user = asking_.caller.user};
-  if (asking_.call->id == CallId::take_lease)
+  if (asking_.call->name == "take_lease")
     call.wanted = text.empty() ? " " : std::move(text);
   else
     call.owner = asking_.query.find("owner")->second;
@@ -167,12 +161,12 @@ Step EventStream::begin() {
   reply.content_type = "text/event-stream";
   reply.headers = "X-Content-Type-Options: nosniff\r\nX-Accel-Buffering: no\r\n";
   pieces = "retry: 2000\n\n";
-  const ApiSite::Shown& now = site_.shown();
+  const ShownState::Shown& now = site_.shown_.show(site_.backend_.snapshot());
   if (asking_.last_event_id == now.id)
     sent_ = now.id;
   else
     offer(now.id, event_text("state", now.id, now.json));
-  if (changes_) site_.begin_changes(now);
+  if (changes_) site_.shown_.begin_changes();
   return Step::stream;
 }
 
@@ -191,7 +185,7 @@ void EventStream::beat(std::int64_t time_ms) {
 }
 
 void EventStream::on_fetched() {
-  if (sent_ != site_.shown().id) site_.news();
+  if (sent_ != site_.shown_.show(site_.backend_.snapshot()).id) site_.news();
 }
 
 std::string event_text(std::string_view name, std::string_view id, std::string_view data) {

@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "api/calls.h"
+#include "api/operations.h"
 #include "api/documents.h"
 #include "base/form.h"
 
@@ -12,11 +12,11 @@ namespace partita::api {
 namespace {
 
 // What a call may be refused with, besides what all may.
-std::vector<int> refusals_of(const Call& call) {
+std::vector<int> refusals_of(const Operation& call) {
   std::vector<int> all = {400, 403, 429};
   if (call.role != Role::open) all.insert(all.begin() + 1, 401);
-  const bool named = call.path.find('{') != std::string_view::npos;
-  if (named || call.id == CallId::plan || call.id == CallId::current_change) all.push_back(404);
+  if (call.path_field() != nullptr || call.name == "plan" || call.name == "current_change")
+    all.push_back(404);
   if (!call.request.empty()) all.push_back(413);
   if (call.verb != Verb::get) all.insert(all.end(), {409, 500, 504});
   if (call.verb == Verb::get && call.role != Role::open) all.push_back(500);
@@ -45,16 +45,11 @@ struct Input {
   std::vector<std::string_view> words = {};
 };
 
-std::vector<Input> inputs_of(const Call& call) {
+std::vector<Input> inputs_of(const Operation& call) {
   std::vector<Input> all;
-  if (const std::size_t open = call.path.find('{'); open != std::string_view::npos) {
-    const std::string_view name = call.path.substr(open + 1, call.path.find('}') - open - 1);
-    if (name == "uuid") all.push_back({name, "path", "of a GPU"});
-    if (name != "uuid") all.push_back({name, "path", "counts from 1", true, 1});
-  }
-  for (const Parameter& one : call.query)
-    all.push_back({one.name, "query", one.about, one.required,
-                   one.kind == Parameter::Kind::whole ? std::optional(0L) : std::nullopt,
+  for (const Field& one : call.inputs)
+    all.push_back({one.name, one.of_path ? "path" : "query", one.about, one.required,
+                   one.kind == Field::Kind::whole ? std::optional(one.least) : std::nullopt,
                    one.words});
   return all;
 }
@@ -71,12 +66,12 @@ void parameter(Form& f, const Input& one) {
   });
 }
 
-void responses(Form& f, const Call& call) {
+void responses(Form& f, const Operation& call) {
   f.told_object(std::to_string(call.status), [&](Form& answer) {
     answer.told("description", call.about);
     content(answer, call.answer);
   });
-  if (call.id == CallId::state)
+  if (call.name == "state")
     f.told_object("304", [](Form& same) { same.told("description", "as you know it"); });
   for (const int status : refusals_of(call))
     f.line("        ").told_object(std::to_string(status), [](Form& refused) {
@@ -84,7 +79,7 @@ void responses(Form& f, const Call& call) {
     });
 }
 
-void operation(Form& f, const Call& call) {
+void describe(Form& f, const Operation& call) {
   const std::vector<Input> inputs = inputs_of(call);
   f.told("operationId", call.name);
   f.told("summary", call.about);
@@ -130,13 +125,13 @@ void shared_parts(Form& f) {
 }  // namespace
 
 std::string openapi_json(const std::string& version) {
-  std::map<std::string_view, std::vector<const Call*>> paths;
-  for (const Call& call : calls()) paths[call.path].push_back(&call);
-  const auto path = [](Form& f, const std::vector<const Call*>& all) {
-    for (const Call* call : all) {
+  std::map<std::string_view, std::vector<const Operation*>> paths;
+  for (const Operation& call : operations()) paths[call.path].push_back(&call);
+  const auto path = [](Form& f, const std::vector<const Operation*>& all) {
+    for (const Operation* call : all) {
       std::string verb = to_string(call->verb);
       for (char& c : verb) c = static_cast<char>(c | 0x20);
-      f.line("    ").told_object(verb, [&](Form& one) { operation(one, *call); });
+      f.line("    ").told_object(verb, [&](Form& one) { describe(one, *call); });
     }
   };
   return write_form([&](Form& f) {

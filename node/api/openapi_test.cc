@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "api/calls.h"
+#include "api/operations.h"
 #include "api/server_fixture.h"
 
 namespace partita::api {
@@ -187,7 +187,7 @@ class OpenApiTest : public test::ServerFixture {
 TEST_F(OpenApiTest, ItIsOfTheVersionAndListsEveryCallOnce) {
   EXPECT_EQ(document["openapi"], "3.1.0");
   EXPECT_EQ(document["info"]["version"], "partita 1.2.3");
-  EXPECT_EQ(all.size(), calls().size());
+  EXPECT_EQ(all.size(), operations().size());
   std::set<std::string> names;
   for (const Operation& one : all) EXPECT_TRUE(names.insert(one.says["operationId"]).second);
 }

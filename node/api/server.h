@@ -1,5 +1,5 @@
 // Server: the API of a running agent, on a thread of its own: REST with JSON, server-sent events,
-// metrics, the web page. Calls, roles and limits: docs/api.md; the table is calls.h.
+// metrics, the web page. Calls, roles and limits: docs/api.md; the table is operations.h.
 //   auto server = Server::start(backend, options);  (*server)->addresses();  (*server)->stop();
 // The backend outlives the server and is called from its thread; after stop() it is not called any
 // more, and answers that it still gives are dropped.

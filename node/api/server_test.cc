@@ -7,7 +7,7 @@
 #include <sstream>
 #include <thread>
 
-#include "api/calls.h"
+#include "api/operations.h"
 #include "api/prometheus_check.h"
 #include "api/server_fixture.h"
 #include "base/source_text.h"
@@ -75,7 +75,7 @@ std::vector<Row> documented() {
 
 TEST_F(ServerTest, EveryCallForEveryRoleIsAsTheDocumentSays) {
   const std::vector<Row> rows = documented();
-  ASSERT_EQ(rows.size(), calls().size());
+  ASSERT_EQ(rows.size(), operations().size());
   start(with_tokens());
   const std::vector<std::string> ladder = {"-", "viewer", "operator", "admin"};
   const auto rank = [&](const std::string& role) {

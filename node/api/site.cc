@@ -1,7 +1,5 @@
 #include "api/site.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <charconv>
 #include <ctime>
@@ -11,9 +9,10 @@
 #include "api/exchanges.h"
 #include "api/openapi.h"
 #include "api/page.h"
-#include "api/state_changes.h"
+#include "base/check.h"
 #include "device/node_forms.h"
 #include "forms/serving_forms.h"
+#include "base/door/address.h"
 
 namespace partita::api {
 
@@ -31,22 +30,6 @@ std::int64_t unix_ms() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-}
-
-std::string gzipped(std::string_view text) {
-  z_stream stream{};
-  constexpr int kGzip = 15 + 16;
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    return {};
-  std::string out(deflateBound(&stream, static_cast<uLong>(text.size())), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const bool done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-  out.resize(done ? stream.total_out : 0);
-  deflateEnd(&stream);
-  return out;
 }
 
 // "gzip" among the words of Accept-Encoding, and not with q=0.
@@ -76,19 +59,17 @@ std::string text_of(const Query& query, std::string_view name) {
   return found == query.end() ? std::string() : found->second;
 }
 
-// Its address without the port: what tells clients apart that have shown nothing else.
-
 std::string query_value(std::string_view text) {
   std::string spaced(text);
   std::ranges::replace(spaced, '+', ' ');
   return serve::percent_decoded(spaced).value_or("");
 }
 
-std::string fault_of(const Parameter& parameter, const std::string& value) {
+std::string fault_of(const Field& parameter, const std::string& value) {
   if (value.empty()) return "a value is wanted";
-  if (parameter.kind == Parameter::Kind::whole && !whole(value))
+  if (parameter.kind == Field::Kind::whole && !whole(value))
     return "a whole number from 0 is wanted";
-  if (parameter.kind == Parameter::Kind::words &&
+  if (parameter.kind == Field::Kind::words &&
       std::ranges::find(parameter.words, value) == parameter.words.end())
     return "'" + value + "' is none of the words it takes";
   return {};
@@ -114,7 +95,7 @@ void Postbox::close() {
   loop_ = nullptr;
 }
 
-Result<Query> read_query(const Call& call, std::string_view query) {
+Result<Query> read_query(const Operation& call, std::string_view query) {
   Query read;
   while (!query.empty()) {
     const std::size_t length = std::min(query.find('&'), query.size());
@@ -124,64 +105,24 @@ Result<Query> read_query(const Call& call, std::string_view query) {
     const std::size_t equals = std::min(pair.find('='), pair.size());
     const std::string name(query_value(pair.substr(0, equals)));
     const std::string value = query_value(pair.substr(std::min(equals + 1, pair.size())));
-    const auto known = std::ranges::find(call.query, name, &Parameter::name);
-    if (known == call.query.end()) return bad_input(name, "this call takes no such parameter");
+    const Field* known = call.query_field(name);
+    if (known == nullptr) return bad_input(name, "this call takes no such parameter");
     if (const std::string fault = fault_of(*known, value); !fault.empty())
       return bad_input(name, fault);
     if (!read.emplace(name, value).second) return bad_input(name, "said twice");
   }
-  for (const Parameter& parameter : call.query)
-    if (parameter.required && !read.contains(parameter.name))
+  for (const Field& parameter : call.inputs)
+    if (parameter.required && !parameter.of_path && !read.contains(parameter.name))
       return bad_input(std::string(parameter.name), "this call needs it");
   return read;
 }
 
 Result<control::Request> request_of(const Asking& asking, std::string body) {
-  const auto number = [&] { return whole(asking.part).value_or(0); };
   const bool wanted = !asking.call->request.empty() && asking.call->request != "Why";
   if (wanted && body.find_first_not_of(" \t\r\n") == std::string::npos)
     return bad_input("body", "this call needs a body");
-  switch (asking.call->id) {
-    case CallId::set_services:
-      return control::SetServices{std::move(body)};
-    case CallId::set_plan:
-      return control::SetPlan{std::move(body)};
-    case CallId::approve: {
-      auto why = parse_why(body);
-      if (!why) return failed(why.error());
-      return control::Approve{number(), std::move(*why)};
-    }
-    case CallId::reject: {
-      auto why = parse_why(body);
-      if (!why) return failed(why.error());
-      return control::Reject{number(), std::move(*why)};
-    }
-    case CallId::rollback:
-      return control::Rollback{};
-    case CallId::replan:
-      return control::Replan{};
-    case CallId::set_mode: {
-      const auto mode = parse_mode_wanted(body);
-      if (!mode) return failed(mode.error());
-      return control::SetMode{*mode};
-    }
-    case CallId::take_out: {
-      auto why = parse_why(body);
-      if (!why) return failed(why.error());
-      return control::TakeOut{asking.part, std::move(*why)};
-    }
-    case CallId::give_back:
-      return control::GiveBack{asking.part};
-    case CallId::submit_tasks:
-      return control::SubmitTasks{std::move(body)};
-    case CallId::cancel_batch: {
-      auto why = parse_why(body);
-      if (!why) return failed(why.error());
-      return control::CancelBatch{number(), std::move(*why)};
-    }
-    default:
-      return bad_input("", "this call asks nothing of the agent");
-  }
+  if (asking.call->ask == nullptr) return bad_input("", "this call asks nothing of the agent");
+  return asking.call->ask({.part = asking.part, .body = std::move(body)});
 }
 
 ApiSite::ApiSite(serve::Loop& loop, Backend& backend, const ServerOptions& options)
@@ -190,7 +131,7 @@ ApiSite::ApiSite(serve::Loop& loop, Backend& backend, const ServerOptions& optio
       options_(options),
       postbox_(std::make_shared<Postbox>(loop)),
       rate_limit_(options.limits.calls_per_second, options.limits.burst),
-      boot_(std::to_string(unix_ms())),
+      shown_(std::to_string(unix_ms())),
       pace_(loop, [this](std::int64_t) { broadcast(); }),
       late_(loop, [this](std::int64_t due) { look_for_late(due); }) {
   door_limits.connections = options.limits.connections;
@@ -340,7 +281,7 @@ std::shared_ptr<serve::Exchange> ApiSite::page(const Asking& asking) {
 
 // A call of the table by somebody who may make it, or why it is none.
 std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Asking asking) {
-  Lookup lookup = find_call(asking.head.method_name, asking.head.path);
+  Lookup lookup = find_operation(asking.head.method_name, asking.head.path);
   if (!lookup.found) {
     if (lookup.others.empty())
       return refuse(asking, 404, {.code = {}, .message = "there is no such call"});
@@ -351,7 +292,7 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
     reply.headers += "Allow: " + allow + "\r\n";
     return std::make_shared<serve::AnsweredExchange>(asking.head, std::move(reply));
   }
-  asking.call = lookup.found->call;
+  asking.call = lookup.found->operation;
   asking.part = std::move(lookup.found->part);
   const Role needed = asking.call->role;
   if (needed != Role::open && asking.caller.bad_token)
@@ -379,11 +320,12 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
     return refuse(asking, 400,
                   {.code = {}, .message = query.error().message, .where = query.error().context});
   asking.query = std::move(*query);
-  const bool numbered = asking.call->path.find("{uuid}") == std::string_view::npos;
-  if (!asking.part.empty() && numbered && whole(asking.part).value_or(0) < 1)
+  const Field* part = asking.call->path_field();
+  if (part != nullptr && part->kind == Field::Kind::whole &&
+      whole(asking.part).value_or(0) < part->least)
     return refuse(asking, 400,
                   {.code = {}, .message = "a number from 1 is wanted", .where = asking.part});
-  if (asking.call->id != CallId::events)
+  if (asking.call->name != "events")
     return std::make_shared<CallExchange>(*this, std::move(asking));
   const auto of_one = std::ranges::count_if(
       streams_, [&](const EventStream* stream) { return stream->client() == asking.caller.user; });
@@ -407,45 +349,30 @@ serve::Reply ApiSite::json(std::string text, const Asking& asking, std::string h
   return reply;
 }
 
-const ApiSite::Shown& ApiSite::shown() {
-  auto now = backend_.snapshot();
-  if (shown_.of != nullptr && shown_.of->version == now->version &&
-      shown_.of->time_ms == now->time_ms)
-    return shown_;
-  shown_ = {.of = std::move(now), .json = {}, .gzip = {}, .etag = {}, .id = {}};
-  shown_.json = control::is_large(*shown_.of)
-                    ? control::snapshot_json(control::brief_of(*shown_.of))
-                    : control::snapshot_json(*shown_.of);
-  shown_.id = boot_ + "-" + std::to_string(shown_.of->version);
-  shown_.etag = "\"" + shown_.id + "\"";
-  return shown_;
-}
-
 serve::Reply ApiSite::state(const Asking& asking) {
   if (text_of(asking.query, "whole") == "true")
     return json(control::snapshot_json(*backend_.snapshot()), asking);
-  shown();
+  const ShownState::Shown& now = shown_.show(backend_.snapshot());
   serve::Reply reply{.headers =
                          "X-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n"
                          "Vary: Accept-Encoding\r\nETag: " +
-                         shown_.etag + "\r\n"};
-  if (asking.if_none_match == "*" || asking.if_none_match.find(shown_.etag) != std::string::npos) {
+                         now.etag + "\r\n"};
+  if (asking.if_none_match == "*" || asking.if_none_match.find(now.etag) != std::string::npos) {
     reply.status = 304;
     return reply;
   }
-  if (asking.gzip && shown_.json.size() >= kWorthGzip) {
-    if (shown_.gzip.empty()) shown_.gzip = gzipped(shown_.json);
+  if (asking.gzip && now.json.size() >= kWorthGzip) {
     reply.headers += "Content-Encoding: gzip\r\n";
-    reply.text = shown_.gzip;
+    reply.text = shown_.gzip();
   } else {
-    reply.text = shown_.json;
+    reply.text = now.json;
   }
   return reply;
 }
 
 serve::Reply ApiSite::change(const Asking& asking) {
   const auto now = backend_.snapshot();
-  if (asking.call->id == CallId::current_change)
+  if (asking.call->name == "current_change")
     return now->current ? json(agent_change_json(*now->current), asking)
                         : refusal(404, "no change is proposed or under way");
   const long number = whole(asking.part).value_or(0);
@@ -454,9 +381,7 @@ serve::Reply ApiSite::change(const Asking& asking) {
   const auto events = backend_.events({.change = number, .most = history::kMaxRows});
   const auto text = events ? agent_change_json(number, *events) : failed(events.error());
   if (text) return json(*text, asking);
-  serve::Reply reply = json(error_json(api_error(text.error())), asking);
-  reply.status = status_of(text.error());
-  return reply;
+  return error(asking, text.error());
 }
 
 serve::Reply ApiSite::events(const Asking& asking) {
@@ -472,7 +397,7 @@ serve::Reply ApiSite::events(const Asking& asking) {
   if (const auto kind = history::parse_kind(text_of(asking.query, "kind"))) query.kinds = {*kind};
   const long most = whole_of(asking.query, "most").value_or(query.most);
   query.most = static_cast<int>(std::clamp<long>(most, 1, history::kMaxRows));
-  const bool single = asking.call->id == CallId::history_event;
+  const bool single = asking.call->name == "history_event";
   const long id = whole(asking.part).value_or(0);
   if (single) {
     query.after = id - 1;
@@ -480,11 +405,7 @@ serve::Reply ApiSite::events(const Asking& asking) {
     query.most = 1;
   }
   const auto found = backend_.events(query);
-  if (!found) {
-    serve::Reply reply = json(error_json(api_error(found.error())), asking);
-    reply.status = status_of(found.error());
-    return reply;
-  }
+  if (!found) return error(asking, found.error());
   if (single && found->empty()) return refusal(404, "there is no such event");
   return json(history::history_json(*found), asking);
 }
@@ -500,88 +421,101 @@ serve::Reply ApiSite::series(const Asking& asking) {
   if (query.from_ms > query.to_ms) return refusal(400, "from_ms is after to_ms");
   const auto buckets = backend_.series(query);
   if (buckets) return json(history::series_json({query.metric, query.subject, *buckets}), asking);
-  serve::Reply reply = json(error_json(api_error(buckets.error())), asking);
-  reply.status = status_of(buckets.error());
-  return reply;
+  return error(asking, buckets.error());
 }
 
 serve::Reply ApiSite::batch(const Asking& asking) {
   const auto all = backend_.batches();
-  if (asking.call->id == CallId::batches) return json(control::batches_json(*all), asking);
+  if (asking.call->name == "batches") return json(control::batches_json(*all), asking);
   const long number = whole(asking.part).value_or(0);
   const auto found = std::ranges::find(*all, number, &control::BatchInfo::number);
   if (found != all->end()) return json(control::batch_json(*found), asking);
   return refusal(404, "batch " + std::to_string(number) + " is not known, or not any more");
 }
 
-std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
+serve::Reply ApiSite::error(const Asking& asking, const Error& why) {
+  serve::Reply reply = json(error_json(api_error(why)), asking);
+  reply.status = status_of(why);
+  return reply;
+}
+
+serve::Reply ApiSite::health(const Asking& asking) {
+  return json(health_json(*backend_.snapshot()), asking);
+}
+
+serve::Reply ApiSite::version(const Asking& asking) {
+  return json(version_json(options_.version), asking);
+}
+
+serve::Reply ApiSite::openapi(const Asking& asking) {
+  if (openapi_.empty()) openapi_ = openapi_json(options_.version);
+  return json(openapi_, asking);
+}
+
+serve::Reply ApiSite::metrics(const Asking& asking) {
+  seen_.connections = counts.connections;
+  seen_.streams = streams_.size();
+  seen_.answers = counts.answers;
+  serve::Reply reply = json(agent_metrics(*backend_.snapshot(), seen_), asking);
+  reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  return reply;
+}
+
+serve::Reply ApiSite::node(const Asking& asking) {
   const auto now = backend_.snapshot();
-  switch (asking.call->id) {
-    case CallId::health:
-      return json(health_json(*now), asking);
-    case CallId::version:
-      return json(version_json(options_.version), asking);
-    case CallId::openapi:
-      if (openapi_.empty()) openapi_ = openapi_json(options_.version);
-      return json(openapi_, asking);
-    case CallId::metrics: {
-      seen_.connections = counts.connections;
-      seen_.streams = streams_.size();
-      seen_.answers = counts.answers;
-      serve::Reply reply = json(agent_metrics(*now, seen_), asking);
-      reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      return reply;
-    }
-    case CallId::state:
-      return state(asking);
-    case CallId::node: {
-      device::Occupants occupants;
-      for (const actuate::AssignedSegment& one : now->assignment.segments)
-        occupants[one.device] = {one.service, one.batch, one.processes};
-      std::vector<control::ServiceVerdict> verdicts;
-      for (const control::ServiceNow& one : now->services) verdicts.push_back(one.is);
-      const auto more = [&](Form& f) {
-        control::tell_age(f, now->node_read_ms, now->node_fault);
-        control::describe_verdicts(f, verdicts);
-      };
-      return json(device::state_json(now->state, occupants, {}, more), asking);
-    }
-    case CallId::plan:
-      return now->plan ? json(forms::plan_json(*now->plan), asking)
-                       : refusal(404, "no plan is in force");
-    case CallId::services: {
-      serve::Reply reply = json(backend_.services(), asking);
-      reply.content_type = "application/yaml";
-      return reply;
-    }
-    case CallId::current_change:
-    case CallId::change:
-      return change(asking);
-    case CallId::batches:
-    case CallId::batch:
-      return batch(asking);
-    case CallId::history:
-    case CallId::history_event:
-      return events(asking);
-    case CallId::series:
-      return series(asking);
-    case CallId::leases: {
-      const auto leases = backend_.leases();
-      if (leases) return json(*leases, asking);
-      serve::Reply reply = json(error_json(api_error(leases.error())), asking);
-      reply.status = status_of(leases.error());
-      return reply;
-    }
-    case CallId::latest: {
-      const auto values = backend_.latest();
-      if (values) return json(latest_json(*values), asking);
-      serve::Reply reply = json(error_json(api_error(values.error())), asking);
-      reply.status = status_of(values.error());
-      return reply;
-    }
-    default:
-      return refusal(500, "this call has no answer");
-  }
+  device::Occupants occupants;
+  for (const actuate::AssignedSegment& one : now->assignment.segments)
+    occupants[one.device] = {one.service, one.batch, one.processes};
+  std::vector<control::ServiceVerdict> verdicts;
+  for (const control::ServiceNow& one : now->services) verdicts.push_back(one.is);
+  const auto more = [&](Form& f) {
+    control::tell_age(f, now->node_read_ms, now->node_fault);
+    control::describe_verdicts(f, verdicts);
+  };
+  return json(device::state_json(now->state, occupants, {}, more), asking);
+}
+
+serve::Reply ApiSite::plan(const Asking& asking) {
+  const auto now = backend_.snapshot();
+  return now->plan ? json(forms::plan_json(*now->plan), asking)
+                   : refusal(404, "no plan is in force");
+}
+
+serve::Reply ApiSite::services(const Asking& asking) {
+  serve::Reply reply = json(backend_.services(), asking);
+  reply.content_type = "application/yaml";
+  return reply;
+}
+
+serve::Reply ApiSite::latest(const Asking& asking) {
+  const auto values = backend_.latest();
+  return values ? json(latest_json(*values), asking) : error(asking, values.error());
+}
+
+serve::Reply ApiSite::leases(const Asking& asking) {
+  const auto leases = backend_.leases();
+  return leases ? json(*leases, asking) : error(asking, leases.error());
+}
+
+// What is answered from what is known, without the loop.
+serve::Reply ApiSite::answer_now(const Asking& asking) {
+  struct View {
+    std::string_view operation;
+    serve::Reply (ApiSite::*answer)(const Asking& asking);
+  };
+  static constexpr View kViews[] = {
+      {"health", &ApiSite::health},          {"version", &ApiSite::version},
+      {"openapi", &ApiSite::openapi},        {"metrics", &ApiSite::metrics},
+      {"state", &ApiSite::state},            {"node", &ApiSite::node},
+      {"plan", &ApiSite::plan},              {"services", &ApiSite::services},
+      {"current_change", &ApiSite::change},  {"change", &ApiSite::change},
+      {"batches", &ApiSite::batch},          {"batch", &ApiSite::batch},
+      {"history", &ApiSite::events},         {"history_event", &ApiSite::events},
+      {"series", &ApiSite::series},          {"latest", &ApiSite::latest},
+      {"leases", &ApiSite::leases}};
+  const View* found = std::ranges::find(kViews, asking.call->name, &View::operation);
+  CHECK(found != std::end(kViews));
+  return (this->*found->answer)(asking);
 }
 
 // ---- news
@@ -593,40 +527,17 @@ void ApiSite::news() {
 
 void ApiSite::broadcast() {
   sent_ns_ = serve::Loop::now_ns();
-  const Shown& now = shown();
+  const ShownState::Shown& now = shown_.show(backend_.snapshot());
   const std::string event = event_text("state", now.id, now.json);
-  const std::string before = told_id_, changes = changes_to(now);
+  const auto wants = [](const EventStream* stream) { return stream->wants_changes(); };
+  const std::string before = shown_.told_id();
+  const std::string changes = shown_.changes(std::ranges::any_of(streams_, wants));
   const std::set<EventStream*> all = streams_;  // one may end while it is served
   for (EventStream* stream : all) {
     if (!streams_.contains(stream)) continue;
     const bool knows = !changes.empty() && stream->wants_changes() && stream->knows(before);
     stream->offer(now.id, knows ? changes : event);
   }
-}
-
-// A stream that wants changes has been told this state; unless others were told one before.
-void ApiSite::begin_changes(const Shown& now) {
-  if (told_) return;
-  if (auto parsed = parse_document("state.json", now.json)) told_ = *std::move(parsed);
-  told_id_ = now.id;
-}
-
-// The event that leads from the state that streams were told last to this one; empty: none does, or
-// it is not worth it. From now on this one is the last.
-std::string ApiSite::changes_to(const Shown& now) {
-  if (told_ && told_id_ == now.id) return {};
-  const auto wants = [](const EventStream* stream) { return stream->wants_changes(); };
-  std::optional<Document> next;
-  if (std::ranges::any_of(streams_, wants))
-    if (auto parsed = parse_document("state.json", now.json)) next = *std::move(parsed);
-  std::string event;
-  if (told_ && next)
-    if (const auto patch = changes_between(told_->root, next->root);
-        patch && patch->size() < now.json.size() / 2)
-      event = event_text("changes", now.id, *patch);
-  told_ = std::move(next);
-  told_id_ = now.id;
-  return event;
 }
 
 void ApiSite::look_for_late(std::int64_t due_ns) {

@@ -15,7 +15,8 @@
 
 #include "api/access.h"
 #include "api/backend.h"
-#include "api/calls.h"
+#include "api/operations.h"
+#include "api/shown_state.h"
 #include "api/documents.h"
 #include "api/metrics.h"
 #include "api/server.h"
@@ -41,12 +42,12 @@ class Postbox : public std::enable_shared_from_this<Postbox> {
 // A parameter of a query by its name, decoded.
 using Query = std::map<std::string, std::string, std::less<>>;
 // bad_input that names the parameter: unknown to the call, said twice, of another kind.
-Result<Query> read_query(const Call& call, std::string_view query);
+Result<Query> read_query(const Operation& call, std::string_view query);
 
 // One call, as far as it is read: who, what, with which part and query.
 struct Asking {
   serve::HeadFacts head = {};
-  const Call* call = nullptr;
+  const Operation* call = nullptr;
   std::string part = {};
   Query query = {};
   Caller caller = {};
@@ -82,19 +83,20 @@ class ApiSite final : public serve::Site {
   friend class CallExchange;
   friend class EventStream;
 
-  // The state as text, made once a look; `id` is that of its version.
-  struct Shown {
-    std::shared_ptr<const control::Snapshot> of;
-    std::string json, gzip, etag, id;
-  };
-  const Shown& shown();
-  void begin_changes(const Shown& now);
-  std::string changes_to(const Shown& now);
-
   std::shared_ptr<serve::Exchange> refuse(const Asking& asking, int status, const ApiError& error);
   std::shared_ptr<serve::Exchange> page(const Asking& asking);
   std::shared_ptr<serve::Exchange> admit(const serve::HttpHead& head, Asking asking);
-  std::optional<serve::Reply> answer_now(const Asking& asking);
+  serve::Reply answer_now(const Asking& asking);
+  serve::Reply error(const Asking& asking, const Error& why);
+  serve::Reply health(const Asking& asking);
+  serve::Reply version(const Asking& asking);
+  serve::Reply openapi(const Asking& asking);
+  serve::Reply metrics(const Asking& asking);
+  serve::Reply node(const Asking& asking);
+  serve::Reply plan(const Asking& asking);
+  serve::Reply services(const Asking& asking);
+  serve::Reply latest(const Asking& asking);
+  serve::Reply leases(const Asking& asking);
   serve::Reply state(const Asking& asking);
   serve::Reply change(const Asking& asking);
   serve::Reply events(const Asking& asking);
@@ -113,10 +115,7 @@ class ApiSite final : public serve::Site {
   RateLimit rate_limit_;
   RateLimit refusals_{1, 20};  // that are kept as events
   std::uint64_t unkept_ = 0;
-  std::string boot_;  // tells versions of this run from those of others
-  Shown shown_ = {};
-  std::string told_id_ = {};           // of the state that streams were told last
-  std::optional<Document> told_ = {};  // that state, while a stream wants changes
+  ShownState shown_;
   std::string openapi_ = {};
   ServerCounts seen_ = {};
   std::size_t bodies_ = 0;  // bytes of bodies that are read or waited for
@@ -126,7 +125,7 @@ class ApiSite final : public serve::Site {
   std::int64_t sent_ns_ = 0, beat_ns_ = 0;
 };
 
-// What a request of the table is to the loop, made of its body; bad_input says what is wrong.
+// What a call of the table asks of the loop, made of its body; bad_input says what is wrong.
 Result<control::Request> request_of(const Asking& asking, std::string body);
 
 }  // namespace partita::api

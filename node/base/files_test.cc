@@ -14,11 +14,12 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "base/input_output.h"
 
-// ---- what a power cut leaves ----
+// ---- what a power cut leaves, and what a bad disk does ----
 //
 // Of what was written and not synced nothing is left in this model. These take the place of the C
 // library's functions in this program; a rename is the moment of the power cut.
@@ -26,8 +27,14 @@ namespace {
 
 struct Disk {
   bool watching = false;
-  std::map<ino_t, bool> synced;  // files written to since watching began
-  int lost = 0;                  // files that got their name before their content was safe
+  std::map<ino_t, bool> synced = {};  // files written to since watching began
+  std::set<ino_t> new_names = {};     // folders with a name that a power cut would take back
+  int lost = 0;                       // files that got their name before their content was safe
+  // What goes wrong while it watches.
+  int write_error = 0, sync_error = 0;  // errno of every call; 0: none
+  std::size_t most = SIZE_MAX;          // bytes that one call reads or writes
+  int interrupts = 0;                   // calls that a signal interrupts
+  int reads = 0, writes = 0;            // calls that did something
 } disk;
 
 ino_t inode_of(int fd) {
@@ -35,29 +42,57 @@ ino_t inode_of(int fd) {
   return ::fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
+ino_t folder_of(const char* path) {
+  struct stat info {};
+  const std::string folder = std::filesystem::path(path).parent_path();
+  return ::stat(folder.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
 template <class Function>
 Function next_function(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+}
+
+bool fails(int error) {
+  const bool interrupted = disk.watching && disk.interrupts > 0;
+  if (interrupted) --disk.interrupts;
+  errno = interrupted ? EINTR : error;
+  return interrupted || (disk.watching && error != 0);
+}
+
+int sync_with(const char* name, int fd) {
+  if (disk.watching && disk.sync_error != 0) return errno = disk.sync_error, -1;
+  if (disk.watching) disk.synced[inode_of(fd)] = true;
+  if (disk.watching) disk.new_names.erase(inode_of(fd));
+  return next_function<int (*)(int)>(name)(fd);
 }
 
 }  // namespace
 
 extern "C" ssize_t write(int fd, const void* data, size_t bytes) {
   static const auto real = next_function<ssize_t (*)(int, const void*, size_t)>("write");
-  if (disk.watching) disk.synced[inode_of(fd)] = false;
-  return real(fd, data, bytes);
+  if (fails(disk.write_error)) return -1;
+  if (!disk.watching) return real(fd, data, bytes);
+  disk.synced[inode_of(fd)] = false;
+  ++disk.writes;
+  return real(fd, data, std::min(bytes, disk.most));
 }
 
-extern "C" int fsync(int fd) {
-  static const auto real = next_function<int (*)(int)>("fsync");
-  if (disk.watching) disk.synced[inode_of(fd)] = true;
-  return real(fd);
+extern "C" ssize_t read(int fd, void* data, size_t bytes) {
+  static const auto real = next_function<ssize_t (*)(int, void*, size_t)>("read");
+  if (fails(0)) return -1;
+  if (disk.watching) ++disk.reads;
+  return real(fd, data, disk.watching ? std::min(bytes, disk.most) : bytes);
 }
+
+extern "C" int fsync(int fd) { return sync_with("fsync", fd); }
+extern "C" int fdatasync(int fd) { return sync_with("fdatasync", fd); }
 
 extern "C" int rename(const char* from, const char* to) noexcept {
   static const auto real = next_function<int (*)(const char*, const char*)>("rename");
   struct stat info {};
   if (disk.watching && ::stat(from, &info) == 0 && !disk.synced[info.st_ino]) ++disk.lost;
+  if (disk.watching) disk.new_names.insert(folder_of(to));
   return real(from, to);
 }
 
@@ -87,7 +122,7 @@ class FilesTest : public testing::Test {
   }
 
   RealFiles files_;
-  std::string folder_;
+  std::string folder_, said_;
 };
 
 TEST_F(FilesTest, OnlyRegularFilesAreRead) {
@@ -166,14 +201,97 @@ TEST_F(FilesTest, ALockSaysWhoHoldsIt) {
                   "holds the lock since [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$"));
 }
 
+// Watches as long as it lives.
+struct Watched {
+  explicit Watched(Disk how = {}) {
+    disk = std::move(how);
+    disk.watching = true;
+  }
+  ~Watched() { disk.watching = false; }
+};
+
 TEST_F(FilesTest, APowerCutLeavesTheOldOrTheNew) {
   ASSERT_TRUE(files_.write_atomic(path("a"), "old"));
-  disk = {.watching = true, .synced = {}, .lost = 0};
-  EXPECT_TRUE(files_.write_atomic(path("a"), "new"));
-  EXPECT_TRUE(write_output(path("b"), "new"));
-  disk.watching = false;
+  {
+    const Watched watched;
+    EXPECT_TRUE(files_.write_atomic(path("a"), "new"));
+    EXPECT_TRUE(write_output(path("b"), "new"));
+  }
   EXPECT_FALSE(disk.synced.empty()) << "the model sees nothing of what is written";
   EXPECT_EQ(disk.lost, 0);
+  EXPECT_EQ(disk.new_names.size(), 0u) << "a power cut takes the name back";
+}
+
+// What append() has taken is safe when it returns, the new file's name too.
+TEST_F(FilesTest, WhatIsAppendedIsSafe) {
+  for (const char* text : {"first", "second"}) {
+    const Watched watched;
+    EXPECT_TRUE(files_.append(path("log"), text));
+    for (const auto& [inode, synced] : disk.synced) EXPECT_TRUE(synced) << text;
+    const bool folder_synced = disk.synced.contains(folder_of(path("log").c_str()));
+    EXPECT_EQ(folder_synced, std::string_view(text) == "first");
+  }
+  const Watched watched;
+  EXPECT_TRUE(files_.rename(path("log"), path("renamed")));
+  EXPECT_EQ(disk.new_names.size(), 0u);
+}
+
+TEST_F(FilesTest, ADiskThatRefusesLeavesTheOld) {
+  ASSERT_TRUE(files_.write_atomic(path("a"), "old"));
+  ASSERT_TRUE(files_.append(path("log"), "old"));
+  for (const Disk& bad : {Disk{.write_error = ENOSPC}, Disk{.sync_error = EIO}}) {
+    const std::string why = bad.sync_error != 0 ? "Input/output error" : "No space left on device";
+    const Watched watched(bad);
+    const auto written = files_.write_atomic(path("a"), "new");
+    ASSERT_FALSE(written);
+    EXPECT_EQ(to_string(written.error()), path("a") + ": cannot write: " + why);
+    const auto appended = files_.append(path("log"), "new");
+    ASSERT_FALSE(appended);
+    EXPECT_EQ(to_string(appended.error()), path("log") + ": cannot append: " + why);
+    EXPECT_FALSE(write_output(path("out"), "new"));
+    disk.watching = false;
+    EXPECT_EQ(files_.read(path("a")).value_or(""), "old");
+    EXPECT_THAT(files_.list(folder_).value(), ElementsAre("a", "log")) << "half a file was left";
+  }
+  {
+    const Watched watched({.sync_error = EIO});
+    EXPECT_EQ(to_string(files_.rename(path("a"), path("b")).error()),
+              path("b") + ": cannot sync the directory: Input/output error");
+  }
+  EXPECT_THAT(to_string(files_.rename(path("none"), path("b")).error()),
+              HasSubstr("cannot rename: No such file"));
+}
+
+// A disk may take less than it is given, and a signal may come at any time.
+TEST_F(FilesTest, ShortAndInterruptedCallsAreGoneOnWith) {
+  const std::string text = "what is written in pieces is read in pieces";
+  const Watched watched({.most = 7, .interrupts = 3});
+  EXPECT_TRUE(files_.write_atomic(path("a"), text));
+  EXPECT_GE(disk.writes, 7);
+  disk.interrupts = 3;
+  EXPECT_TRUE(files_.append(path("a"), text));
+  disk.interrupts = 3;
+  EXPECT_EQ(files_.read(path("a")).value_or(""), text + text);
+  EXPECT_GE(disk.reads, 13);
+}
+
+TEST_F(FilesTest, ANameThatLeadsNowhereIsThere) {
+  std::filesystem::create_symlink(path("nowhere"), path("link"));
+  EXPECT_TRUE(files_.exists(path("link")));
+  EXPECT_FALSE(files_.exists(path("nowhere")));
+  EXPECT_FALSE(files_.read(path("link")));
+  ASSERT_TRUE(files_.remove(path("link")));
+  EXPECT_FALSE(files_.exists(path("link")));
+}
+
+TEST_F(FilesTest, StandardInputIsReadOnce) {
+  ASSERT_TRUE(files_.write_atomic(path("in"), "typed"));
+  const int fd = ::open(path("in").c_str(), O_RDONLY);
+  ASSERT_EQ(::dup2(fd, STDIN_FILENO), STDIN_FILENO);
+  ::close(fd);
+  EXPECT_EQ(files_.read("-").value_or(""), "typed");
+  EXPECT_EQ(to_string(files_.read("/dev/stdin").error()),
+            "/dev/stdin: another input was read from standard input already");
 }
 
 // A child that was being started when its parent was killed has the parent's descriptors.
@@ -197,6 +315,40 @@ TEST_F(FilesTest, ALockThatIsLeftToAChildForAMomentIsWaitedFor) {
   EXPECT_TRUE(files_.lock(path("lock")));
   ::close(told[0]);
   ::close(told[1]);
+}
+
+// The same of a child that lives on: it is waited for, but not for ever, and said who it is.
+TEST_F(FilesTest, ALockThatIsLeftForGoodIsGivenUp) {
+  const int fd = ::open(path("lock").c_str(), O_RDWR | O_CREAT, 0600);
+  const pid_t ended = ::fork();
+  if (ended == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(ended, nullptr, 0), ended);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  const auto seconds = [&] {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto lock = files_.lock(path("lock"));
+    EXPECT_EQ(lock.error().code, ErrorCode::in_use);
+    said_ = lock.error().message;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  };
+  EXPECT_LT(seconds(), 1.0);
+  EXPECT_EQ(said_, "another process holds the lock") << "it has not said yet who it is";
+  const std::string name = fmt::format("{} partita apply", ended);
+  ASSERT_EQ(::pwrite(fd, name.data(), name.size(), 0), static_cast<ssize_t>(name.size()));
+  EXPECT_GE(seconds(), 1.9);
+  EXPECT_THAT(said_, HasSubstr(fmt::format("a process that pid {} (partita apply) started holds "
+                                           "the lock since 20",
+                                           ended)));
+  ::close(fd);
+  EXPECT_TRUE(files_.lock(path("lock")));
+}
+
+TEST_F(FilesTest, DamagedFilesAreCountedAsNumbers) {
+  for (const char* name : {"a", "a.damaged-9", "a.damaged-10", "a.damaged-x", "a.damaged-2"})
+    ASSERT_TRUE(files_.write_atomic(path(name), name));
+  EXPECT_EQ(set_aside(files_, path("a")).value_or(""), path("a.damaged-11"));
+  EXPECT_THAT(files_.list(folder_).value(),
+              ElementsAre("a.damaged-10", "a.damaged-11", "a.damaged-9", "a.damaged-x"));
 }
 
 TEST_F(FilesTest, WhatIsDamagedIsSetAsideAndTheOldestGoes) {

@@ -84,15 +84,25 @@ Result<RecordLog> RecordLog::open(Files& files, const std::string& path, const s
   return log;
 }
 
+// What is on the disk; from now on it is known whether the last replacement is.
+Result<std::string> RecordLog::settled() {
+  // Where the first write came to nothing there is no file yet.
+  Result<std::string> text =
+      bytes_ == 0 && !files_->exists(path_) ? std::string() : files_->read(path_);
+  if (!text) return text;
+  if (*text == doubtful_) bytes_ = doubtful_.size();
+  doubtful_.clear();
+  return text;
+}
+
 Result<void> RecordLog::append(const std::vector<std::string>& records) {
   if (records.empty()) return {};
   if (torn_) {
-    const Result<std::string> text = files_->read(path_);
+    const Result<std::string> text = settled();
     if (!text) return failed(text.error());
-    if (*text == doubtful_) bytes_ = doubtful_.size();
-    doubtful_.clear();
     const std::string_view whole = std::string_view(*text).substr(0, bytes_);
-    if (auto cut = files_->write_atomic(path_, whole); !cut) return cut;
+    if (whole.size() < text->size())
+      if (auto cut = files_->write_atomic(path_, whole); !cut) return cut;
     torn_ = false;
   }
   std::string lines = bytes_ == 0 ? log_header(kind_) : "";
@@ -108,6 +118,9 @@ Result<void> RecordLog::append(const std::vector<std::string>& records) {
 Result<void> RecordLog::replace(const std::vector<std::string>& records) {
   std::string text = log_header(kind_);
   for (const std::string& record : records) text += log_line(record);
+  // Of two replacements in doubt nobody could tell which one is there.
+  if (!doubtful_.empty())
+    if (const auto now = settled(); !now) return failed(now.error());
   if (auto written = files_->write_atomic(path_, text); !written) {
     torn_ = true;
     doubtful_ = std::move(text);

@@ -54,6 +54,7 @@ class RecordLog {
  private:
   RecordLog(Files& files, std::string path, std::string kind, FileLock lock)
       : files_(&files), path_(std::move(path)), kind_(std::move(kind)), lock_(std::move(lock)) {}
+  Result<std::string> settled();
 
   Files* files_;
   std::string path_, kind_;

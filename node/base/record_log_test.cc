@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
+
 namespace partita {
 namespace {
 
@@ -54,6 +56,87 @@ TEST(RecordLog, CutsOffWhatIsTornAndStartsAnew) {
     ASSERT_TRUE(log->append({"cat"}));
   }
   EXPECT_EQ(files.content["log"], log_header("pets") + log_line("hen") + log_line("cat"));
+}
+
+// A disk that fails now and then: with or without having done what it was told, or a part of it.
+class FailingFiles final : public Files {
+ public:
+  explicit FailingFiles(std::uint64_t seed) : rng_(seed) {}
+  MemoryFiles kept;
+  double failures = 0;
+  bool took_effect = false;  // of the last write_atomic
+
+  Result<std::string> read(const std::string& path) override {
+    if (fails()) return environment_error(path, "cannot read");
+    return kept.read(path);
+  }
+  Result<void> write_atomic(const std::string& path, std::string_view text) override {
+    const bool failed = fails();
+    took_effect = !failed || rng_.below(2) == 0;
+    EXPECT_TRUE(!took_effect || kept.write_atomic(path, text));
+    return failed ? Result<void>(environment_error(path, "cannot write")) : Result<void>();
+  }
+  Result<void> append(const std::string& path, std::string_view text) override {
+    if (!fails()) return kept.append(path, text);
+    const bool opened = rng_.below(3) != 0;
+    EXPECT_TRUE(!opened || kept.append(path, text.substr(0, rng_.below(text.size() + 1))));
+    return environment_error(path, "cannot append");
+  }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    return kept.list(path);
+  }
+  bool is_directory(const std::string& path) override { return kept.is_directory(path); }
+  bool exists(const std::string& path) override { return kept.exists(path); }
+  Result<void> remove(const std::string& path) override { return kept.remove(path); }
+  Result<void> make_directories(const std::string& path) override {
+    return kept.make_directories(path);
+  }
+  Result<FileLock> lock(const std::string& path) override { return kept.lock(path); }
+
+ private:
+  bool fails() { return rng_.uniform() < failures; }
+  Rng rng_;
+};
+
+// What was taken is there, in order, and nothing of what was refused lies between or behind it.
+TEST(RecordLog, OnADiskThatFailsWhatWasTakenIsThere) {
+  long refused = 0, taken = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    FailingFiles files(seed);
+    Rng rng(seed);
+    auto log = RecordLog::open(files, "log", "pets");
+    ASSERT_TRUE(log);
+    Texts wanted;
+    for (int op = 0; op < 30; ++op) {
+      files.failures = rng.below(3) == 0 ? 0.5 : 0;
+      Texts some;
+      for (std::uint64_t i = rng.below(3); i <= 2; ++i) some.push_back(std::to_string(op * 10 + i));
+      const bool replaces = rng.below(4) == 0;
+      files.took_effect = false;
+      const Result<void> done = replaces ? log->replace(some) : log->append(some);
+      ++(done ? taken : refused);
+      if (replaces && (done || files.took_effect)) wanted = some;
+      if (!replaces && done) wanted.insert(wanted.end(), some.begin(), some.end());
+      files.failures = 0;
+      const Result<std::string> text = files.exists("log") ? files.read("log") : "";
+      const auto parsed = parse_log("log", "pets", *text);
+      ASSERT_TRUE(parsed || !done) << seed << ": " << to_string(parsed.error());
+      if (!done) continue;
+      ASSERT_EQ(texts(*parsed), wanted) << "seed " << seed << " operation " << op;
+      ASSERT_EQ(log->bytes(), text->size());
+      ASSERT_EQ(parsed->valid_bytes, text->size());
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(taken, 5000);
+}
+
+TEST(RecordLog, NothingToAppendWritesNothing) {
+  MemoryFiles files;
+  auto log = RecordLog::open(files, "log", "pets");
+  ASSERT_TRUE(log->append({}));
+  EXPECT_FALSE(files.exists("log"));
+  EXPECT_EQ(log->bytes(), 0u);
 }
 
 }  // namespace

@@ -85,6 +85,8 @@ void describe_batch_kept(Form& f, BatchKept& batch) {
       .note("cancelled_by", batch.cancelled_by, "who; missing: it goes on");
   f.optional(batch.cancelled_ms > 0)
       .whole("cancelled_ms", batch.cancelled_ms, kBatchTimes, "since 1970");
+  f.optional(!batch.paused_by.empty())
+      .note("paused_by", batch.paused_by, "who; missing: it is not paused");
 }
 
 void describe_batch_past(Form& f, BatchPast& batch) {

@@ -57,6 +57,7 @@ struct BatchKept {
   std::int64_t not_before_ms = 0;          // of the next run
   std::string cancelled_by = {};           // who; empty: it goes on
   std::int64_t cancelled_ms = 0;           // when
+  std::string paused_by = {};              // who; empty: it is not paused
   bool operator==(const BatchKept&) const = default;
 };
 

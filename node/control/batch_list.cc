@@ -11,7 +11,8 @@ constexpr Range kListCounts{.high = 1e9};
 
 void describe_info(Form& f, BatchInfo& b) {
   f.whole("number", b.number, kListNumbers, "of the batch");
-  f.word("state", b.state, {"waiting", "running", "cancelling", "done", "failed", "cancelled"},
+  f.word("state", b.state,
+         {"waiting", "running", "paused", "cancelling", "done", "failed", "cancelled"},
          "how far it is");
   f.note("user", b.user, "who handed it in");
   f.whole("received_ms", b.received_ms, kListTimes, "since 1970");
@@ -20,6 +21,7 @@ void describe_info(Form& f, BatchInfo& b) {
   f.optional(b.ends_ms.has_value()).whole("ends_ms", ends, kListTimes, "as scheduled");
   if (f.reading() && f.reading()->has("ends_ms")) b.ends_ms = ends;
   f.optional(!b.cancelled_by.empty()).note("cancelled_by", b.cancelled_by, "who; missing: nobody");
+  f.optional(!b.paused_by.empty()).note("paused_by", b.paused_by, "who; missing: nobody");
   f.integer("waiting", b.waiting, kListCounts, "tasks");
   f.integer("running", b.running, kListCounts, "tasks");
   f.integer("done", b.done, kListCounts, "tasks");
@@ -51,6 +53,8 @@ const char* to_string(BatchState state) {
       return "waiting";
     case BatchState::running:
       return "running";
+    case BatchState::paused:
+      return "paused";
     case BatchState::cancelling:
       return "cancelling";
     case BatchState::done:

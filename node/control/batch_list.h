@@ -18,6 +18,7 @@ inline constexpr std::size_t kMostShownTasks = 500;  // of all batches together,
 enum class BatchState : std::uint8_t {
   waiting,     // nothing of it has a GPU
   running,     // it has some
+  paused,      // nothing more of it begins
   cancelling,  // what runs of it is being stopped
   done,        // all tasks
   failed,      // it is over, and some tasks are not done
@@ -33,6 +34,7 @@ struct BatchInfo {
   std::int64_t ended_ms = 0;                           // 0: it is not over
   std::optional<std::int64_t> ends_ms = {};            // as scheduled
   std::string cancelled_by = {};                       // empty: nobody
+  std::string paused_by = {};                          // empty: it is not paused
   int waiting = 0, running = 0, done = 0, failed = 0;  // tasks; failed: skipped ones, too
   int cancelled = 0;
   std::vector<std::string> gpus = {};  // UUIDs of those that it has now

@@ -111,12 +111,11 @@ const std::vector<BatchNames>& Batches::names_of(const NodeView& node, const Bat
 // ---- calling back ----
 
 Reply Batches::cancel(const Ground& ground, const CancelBatch& request, const std::string& user) {
-  const auto found = std::ranges::find(kept_.batch, request.batch, &BatchKept::number);
-  if (found == kept_.batch.end()) {
-    if (request.batch < 1 || request.batch > kept_.batches)
-      return failed({ErrorCode::not_found, fmt::format("there is no batch {}", request.batch), ""});
+  const auto batch = unfinished(request.batch);
+  if (!batch) return failed(batch.error());
+  BatchKept* found = *batch;
+  if (found == nullptr)
     return Receipt{0, fmt::format("batch {} is over, nothing of it runs", request.batch)};
-  }
   if (!found->cancelled_by.empty())
     return Receipt{0, fmt::format("batch {} is being stopped already: {} cancelled it",
                                   request.batch, found->cancelled_by)};
@@ -132,6 +131,46 @@ Reply Batches::cancel(const Ground& ground, const CancelBatch& request, const st
   return Receipt{0, fmt::format("batch {} is cancelled; {}", request.batch,
                                 runs ? "what runs of it is stopped, then its GPUs are free"
                                      : "it had no GPU")};
+}
+
+// ---- a break ----
+
+Result<BatchKept*> Batches::unfinished(long number) {
+  const auto found = std::ranges::find(kept_.batch, number, &BatchKept::number);
+  if (found != kept_.batch.end()) return &*found;
+  if (number >= 1 && number <= kept_.batches) return nullptr;
+  return failed({ErrorCode::not_found, fmt::format("there is no batch {}", number), ""});
+}
+
+Reply Batches::pause(const PauseBatch& request, const std::string& user) {
+  const auto batch = unfinished(request.batch);
+  if (!batch) return failed(batch.error());
+  if (*batch == nullptr || !(*batch)->cancelled_by.empty())
+    return refused_now(fmt::format("batch {} is over or being stopped", request.batch));
+  if (!(*batch)->paused_by.empty())
+    return Receipt{
+        0, fmt::format("batch {} is paused already, by {}", request.batch, (*batch)->paused_by)};
+  (*batch)->paused_by = user;
+  report_.record(history::EventKind::desired,
+                 {.user = user,
+                  .cause = fmt::format("{} paused batch {}", user, request.batch),
+                  .detail = request.why});
+  return Receipt{
+      0, fmt::format("batch {} is paused; what runs goes on, nothing new begins", request.batch)};
+}
+
+Reply Batches::resume(const ResumeBatch& request, const std::string& user) {
+  const auto batch = unfinished(request.batch);
+  if (!batch) return failed(batch.error());
+  if (*batch == nullptr) return refused_now(fmt::format("batch {} is over", request.batch));
+  if ((*batch)->paused_by.empty())
+    return Receipt{0, fmt::format("batch {} is not paused", request.batch)};
+  (*batch)->paused_by.clear();
+  report_.record(history::EventKind::desired,
+                 {.user = user,
+                  .cause = fmt::format("{} resumed batch {}", user, request.batch),
+                  .detail = request.why});
+  return Receipt{0, fmt::format("batch {} goes on", request.batch)};
 }
 
 // What has not come to its end never will. `run`: its tasks in the run that is over, if any.
@@ -202,10 +241,10 @@ void Batches::end_run(const Ground& ground, BatchKept& batch, const BatchRunNow&
   }
   for (const std::string& left : run.left)
     report_.tell(NoticeKind::other, "left:" + left, "", "a batch could not clear up: " + left);
-  const bool given_back =
-      !batch.returned.empty() || std::ranges::any_of(batch.gpus, [&](const std::string& uuid) {
-        return wanted_back_since_.contains(uuid);
-      });
+  const bool given_back = !batch.returned.empty() || !batch.paused_by.empty() ||
+                          std::ranges::any_of(batch.gpus, [&](const std::string& uuid) {
+                            return wanted_back_since_.contains(uuid);
+                          });
   for (const std::string& uuid : batch.gpus) wanted_back_since_.erase(uuid);
   batch.gpus.clear();
   batch.returned.clear();
@@ -305,7 +344,7 @@ std::vector<BatchDeed> Batches::lend(const Ground& ground) {
       ground.may_begin && ground.node.known && carried_out_ && ground.mode != Mode::observe;
   for (BatchKept& batch : kept_.batch) {
     if (!may_begin || !batch.gpus.empty() || ground.now_ms < batch.not_before_ms) continue;
-    if (!batch.cancelled_by.empty()) continue;
+    if (!batch.cancelled_by.empty() || !batch.paused_by.empty()) continue;
     const std::size_t tasks = names_of(ground.node, batch).size();
     if (tasks <= batch.over.size()) continue;
     std::vector<std::string> free;
@@ -350,6 +389,8 @@ BatchGpu Batches::gpu_of(const Ground& ground, const BatchKept& batch, const std
   one.leave = ground.node.known ? wanted_back(ground, uuid) : wanted_back_since_.contains(uuid);
   if (!one.leave) {
     wanted_back_since_.erase(uuid);
+    // Paused: as if it were wanted back, but without an end to what runs.
+    one.leave = !batch.paused_by.empty();
     return one;
   }
   const std::int64_t since = wanted_back_since_.try_emplace(uuid, ground.now_ms).first->second;
@@ -365,9 +406,11 @@ BatchGpu Batches::gpu_of(const Ground& ground, const BatchKept& batch, const std
 BatchInfo Batches::info_of(const NodeView& node, const BatchKept& batch, std::int64_t now_ms) {
   BatchInfo info{.number = batch.number, .user = batch.user, .received_ms = batch.received_ms};
   info.state = !batch.cancelled_by.empty() ? BatchState::cancelling
+               : !batch.paused_by.empty()  ? BatchState::paused
                : batch.gpus.empty()        ? BatchState::waiting
                                            : BatchState::running;
   info.cancelled_by = batch.cancelled_by;
+  info.paused_by = batch.paused_by;
   info.gpus = batch.gpus;
   std::erase_if(info.gpus, [&](const std::string& uuid) { return has(batch.returned, uuid); });
   std::map<std::string, const BatchTask*> known;

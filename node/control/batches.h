@@ -40,6 +40,8 @@ class Batches {
 
   Reply submit(const Ground& ground, const SubmitTasks& request, const std::string& user);
   Reply cancel(const Ground& ground, const CancelBatch& request, const std::string& user);
+  Reply pause(const PauseBatch& request, const std::string& user);
+  Reply resume(const ResumeBatch& request, const std::string& user);
   // What became of runs; nothing: nobody carries them out.
   void hear(const Ground& ground, const std::optional<std::vector<BatchRunNow>>& runs);
   // The runs that shall be under way.
@@ -55,6 +57,7 @@ class Batches {
  private:
   Result<std::vector<plan::Task>> tasks_of(const NodeView& node, const std::string& text) const;
   const std::vector<BatchNames>& names_of(const NodeView& node, const BatchKept& batch);
+  Result<BatchKept*> unfinished(long number);  // null: it is over
   bool has_lent(const std::string& uuid) const;
   void end_run(const Ground& ground, BatchKept& batch, const BatchRunNow& run);
   void cancel_rest(const Ground& ground, BatchKept& batch, const std::vector<BatchTask>& run);

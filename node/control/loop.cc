@@ -364,6 +364,8 @@ Reply Loop::Work::answer(const Asked& asked) {
     Reply operator()(const CancelBatch& one) const {
       return work.batches_.cancel(work.batch_ground(), one, user);
     }
+    Reply operator()(const PauseBatch& one) const { return work.batches_.pause(one, user); }
+    Reply operator()(const ResumeBatch& one) const { return work.batches_.resume(one, user); }
     // Other GPUs may be used now.
     Reply reused(Reply reply, bool known) const {
       if (!reply) return reply;

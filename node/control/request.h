@@ -49,8 +49,25 @@ struct CancelBatch {  // what runs of it is stopped, the rest never begins, its 
   long batch = 0;
   std::string why;
 };
+struct PauseBatch {  // nothing more of it begins, what runs goes on
+  long batch = 0;
+  std::string why;
+};
+struct ResumeBatch {
+  long batch = 0;
+  std::string why;
+};
 using Request = std::variant<SetServices, Approve, Reject, Rollback, Replan, SetMode, TakeOut,
-                             GiveBack, SubmitTasks, SetPlan, CancelBatch>;
+                             GiveBack, SubmitTasks, SetPlan, CancelBatch,
+                             PauseBatch, ResumeBatch>;
+
+// One of batches: it is on disk before it is answered.
+inline bool is_of_batches(const Request& request) {
+  return std::holds_alternative<SubmitTasks>(request) ||
+         std::holds_alternative<CancelBatch>(request) ||
+         std::holds_alternative<PauseBatch>(request) ||
+         std::holds_alternative<ResumeBatch>(request);
+}
 
 struct Asked {
   Request request;

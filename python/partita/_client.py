@@ -1,4 +1,5 @@
-"""The API of an agent (docs/api.md): a method per operation of its OpenAPI document."""
+"""The API of an agent (docs/api.md): how the operations of agent_documents.py are sent, waiting
+for changes, and the stream of states."""
 
 import http.client
 import json
@@ -9,16 +10,11 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from partita._library import PartitaError
 from partita._reading import Input
-from partita.agent_documents import (AgentBatch, AgentBatches, AgentChange, AgentState, Health,
-                                     History, Latest, Lease, Leases, NodeState, Receipt, Series,
-                                     Version)
-from partita.documents import ServingPlan
-
-Mode = Literal["automatic", "approve", "observe"]
+from partita.agent_documents import AgentChange, AgentState, Lease, Operations
 
 MOST_ANSWER = 256 << 20  # bytes, of an answer and of a line of the stream
 SILENCE_S = 45.0         # the stream says something every 15 s
@@ -59,7 +55,7 @@ class _UnixConnection(http.client.HTTPConnection):
             raise
 
 
-def _text(value: Input, what: str) -> bytes:
+def _text(value: Input) -> bytes:
     """A file, a text, or a document."""
     if isinstance(value, os.PathLike):
         with open(value, "rb") as file:
@@ -68,7 +64,7 @@ def _text(value: Input, what: str) -> bytes:
         return value.encode()
     if isinstance(value, (Mapping, list)):
         return json.dumps(value).encode()
-    raise TypeError(f"{what}: a path, a text or a document is wanted, not {type(value).__name__}")
+    raise TypeError(f"a path, a text or a document is wanted, not {type(value).__name__}")
 
 
 def _refused(status: int, body: bytes) -> ApiError:
@@ -79,7 +75,7 @@ def _refused(status: int, body: bytes) -> ApiError:
         return ApiError(status, "unknown", f"the server answered with status {status}")
 
 
-class Client:
+class Client(Operations):
     """Calls the API of an agent, from any thread: a connection a call.
 
     `server` is unix:/run/partita/api.sock, http://HOST:PORT or https://HOST:PORT. `token` goes with
@@ -121,119 +117,6 @@ class Client:
             raise ValueError(
                 f"{server}: a token is not sent over a network in the clear: use https://")
 
-    # ---- what the agent knows ----
-
-    def health(self) -> Health:
-        """Whether the agent answers, and whether the node is as planned."""
-        return cast(Health, self._json("GET", "/v1/health"))
-
-    def version(self) -> Version:
-        """Which program this is."""
-        return cast(Version, self._json("GET", "/v1/version"))
-
-    def openapi(self) -> dict[str, Any]:
-        """The OpenAPI 3.1 document of the API."""
-        return cast(dict[str, Any], self._json("GET", "/v1/openapi.json"))
-
-    def metrics(self) -> str:
-        """Numbers for Prometheus, as text."""
-        return self._call("GET", "/metrics").decode()
-
-    def state(self, *, whole: bool | None = None) -> AgentState:
-        """What the agent knows and is doing: `partita agent`. Of a large node without the parts
-        named in `left_out`, which node(), plan() and change() give; all of them with `whole`."""
-        return cast(AgentState, self._json("GET", "/v1/state", whole=whole))
-
-    def node(self) -> NodeState:
-        """The GPUs and instances as read last: `partita status`."""
-        return cast(NodeState, self._json("GET", "/v1/node"))
-
-    def plan(self) -> ServingPlan:
-        """The plan in force; ApiError 404: none."""
-        return cast(ServingPlan, self._json("GET", "/v1/plan"))
-
-    def services(self) -> str:
-        """The services file that is wanted, as text."""
-        return self._call("GET", "/v1/services").decode()
-
-    def history(self, *, most: int | None = None, before: int | None = None,
-                after: int | None = None, change: int | None = None, subject: str | None = None,
-                user: str | None = None, kind: str | None = None, from_ms: int | None = None,
-                to_ms: int | None = None, documents: bool | None = None) -> History:
-        """What happened, newest first; with `change` the story of one, as `partita explain` tells
-        it."""
-        return cast(History, self._json("GET", "/v1/history", most=most, before=before, after=after,
-                                        change=change, subject=subject, user=user, kind=kind,
-                                        from_ms=from_ms, to_ms=to_ms, documents=documents))
-
-    def history_event(self, id: int) -> History:
-        """One event."""
-        return cast(History, self._json("GET", f"/v1/history/{int(id)}"))
-
-    def series(self, metric: str, *, subject: str | None = None, from_ms: int | None = None,
-               to_ms: int | None = None, most: int | None = None) -> Series:
-        """One metric over time: rate_rps, planned_rps, p99_ms, attainment, watts ..."""
-        return cast(Series, self._json("GET", "/v1/series", metric=metric, subject=subject,
-                                       from_ms=from_ms, to_ms=to_ms, most=most))
-
-    def latest(self) -> Latest:
-        """The newest value of every metric."""
-        return cast(Latest, self._json("GET", "/v1/latest"))
-
-    # ---- what is asked of it ----
-
-    def set_services(self, services: Input) -> Receipt:
-        """Replaces the services that are wanted: `partita apply`."""
-        return self._ask("PUT", "/v1/services", _text(services, "services"), "application/yaml")
-
-    def set_plan(self, plan: Input) -> Receipt:
-        """Makes this plan, once the judge lets it pass for the services that are wanted; else
-        ApiError 409 says why. The agent plans again when rates, services or GPUs change."""
-        return self._ask("PUT", "/v1/plan", _text(plan, "plan"))
-
-    def preview(self, services: Input) -> AgentChange:
-        """The change that these services, or this plan, would lead to; nothing is changed."""
-        return cast(AgentChange, json.loads(self._call(
-            "POST", "/v1/preview", _text(services, "services"), "application/yaml")))
-
-    def rollback(self) -> Receipt:
-        """Back to what was before the last change; from then on changes wait for approval."""
-        return self._ask("POST", "/v1/rollback")
-
-    def replan(self) -> Receipt:
-        """Looks and plans now."""
-        return self._ask("POST", "/v1/replan")
-
-    def set_mode(self, mode: Mode) -> Receipt:
-        """How changes come about: automatic, approve or observe."""
-        return self._ask("PUT", "/v1/mode", json.dumps({"mode": mode}).encode())
-
-    def take_out(self, uuid: str, why: str = "") -> Receipt:
-        """Moves the services of a GPU elsewhere and leaves it empty: `partita drain`."""
-        return self._ask("POST", f"/v1/gpus/{_part(uuid)}/take-out", _why(why))
-
-    def give_back(self, uuid: str) -> Receipt:
-        """Uses a GPU again that was taken out."""
-        return self._ask("POST", f"/v1/gpus/{_part(uuid)}/give-back")
-
-    def submit_tasks(self, tasks: Input) -> Receipt:
-        """A batch of tasks for the GPUs that are the batch's."""
-        return self._ask("POST", "/v1/batch/tasks", _text(tasks, "tasks"), "text/csv")
-
-    # ---- batches ----
-
-    def batches(self) -> AgentBatches:
-        """The batches that are not over, and the newest others; at most 500 of their tasks."""
-        return cast(AgentBatches, self._json("GET", "/v1/batch"))
-
-    def batch(self, number: int) -> AgentBatch:
-        """A batch with its tasks; ApiError 404: not known, or not any more."""
-        return cast(AgentBatch, self._json("GET", f"/v1/batch/{int(number)}"))
-
-    def cancel_batch(self, number: int, why: str = "") -> Receipt:
-        """Stops what runs of a batch; the rest of it never begins. Again: nothing more."""
-        return self._ask("POST", f"/v1/batch/{int(number)}/cancel", _why(why))
-
     # ---- leases ----
 
     def take_lease(self, owner: str, profile: str = "", *, gpu: int | None = None,
@@ -245,34 +128,9 @@ class Client:
                   "exact": exact or None, "ttl_s": ttl_s, "while_pid": while_pid,
                   "from": take_over or None}
         body = {key: value for key, value in wanted.items() if value is not None}
-        return cast(Lease, json.loads(self._call("POST", "/v1/leases", json.dumps(body).encode())))
-
-    def return_lease(self, owner: str) -> Leases:
-        """Gives back what `owner` and its parts hold; nothing is no error. ApiError 409: in use."""
-        return cast(Leases, json.loads(self._call(
-            "DELETE", "/v1/leases?" + urllib.parse.urlencode({"owner": owner}))))
-
-    def leases(self) -> Leases:
-        """What is lent, and to whom."""
-        return cast(Leases, self._json("GET", "/v1/leases"))
+        return cast(Lease, json.loads(self._send("POST", "/v1/leases", body)))
 
     # ---- changes ----
-
-    def current_change(self) -> AgentChange:
-        """The change that is proposed or under way; ApiError 404: none."""
-        return cast(AgentChange, self._json("GET", "/v1/changes/current"))
-
-    def change(self, number: int) -> AgentChange:
-        """A change, however old."""
-        return cast(AgentChange, self._json("GET", f"/v1/changes/{int(number)}"))
-
-    def approve(self, number: int, why: str = "") -> Receipt:
-        """Lets a proposed change happen."""
-        return self._ask("POST", f"/v1/changes/{int(number)}/approve", _why(why))
-
-    def reject(self, number: int, why: str = "") -> Receipt:
-        """Keeps a proposed change from happening."""
-        return self._ask("POST", f"/v1/changes/{int(number)}/reject", _why(why))
 
     def wait_for(self, number: int, *, timeout_s: float = 600.0) -> AgentChange:
         """The change once it has ended (succeeded, failed, rejected); TimeoutError: it has not.
@@ -360,14 +218,12 @@ class Client:
             return said
         raise _refused(response.status, said)
 
-    def _json(self, verb: str, path: str, **query: Any) -> Any:
+    def _send(self, verb: str, path: str, body: Input | None = None, media: str = "",
+              **query: Any) -> bytes:
         words = {key: str(value).lower() if isinstance(value, bool) else value
                  for key, value in query.items() if value is not None}
-        return json.loads(self._call(
-            verb, path + ("?" + urllib.parse.urlencode(words) if words else "")))
-
-    def _ask(self, verb: str, path: str, body: bytes = b"", media: str = "") -> Receipt:
-        return cast(Receipt, json.loads(self._call(verb, path, body, media)))
+        return self._call(verb, path + ("?" + urllib.parse.urlencode(words) if words else ""),
+                          None if body is None else _text(body), media)
 
     def _stream(self, last: str) -> Iterator[tuple[str, str, str]]:
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
@@ -383,14 +239,6 @@ class Client:
             raise NoAnswer(str(error) or type(error).__name__, self.server) from error
         finally:
             connection.close()
-
-
-def _part(text: str) -> str:
-    return urllib.parse.quote(text, safe="")
-
-
-def _why(why: str) -> bytes:
-    return json.dumps({"why": why}).encode() if why else b""
 
 
 def _events(response: http.client.HTTPResponse) -> Iterator[tuple[str, str, str]]:

@@ -1,8 +1,11 @@
-"""The documents of an agent's API as types, as its OpenAPI document says. Written by
-tools/make_python_types.py, and compared with an agent by a test."""
+"""The documents and operations of an agent's API, as its OpenAPI document says.
+Written by tools/make_python_types.py, and compared with an agent by a test."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+import json
+import urllib.parse
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
+from partita._reading import Input
 from partita.documents import ServingPlan
 
 
@@ -876,7 +879,7 @@ class AgentBatchesBatches(TypedDict):
     # of the batch
     number: int
     # how far it is
-    state: Literal["waiting", "running", "cancelling", "done", "failed", "cancelled"]
+    state: Literal["waiting", "running", "paused", "cancelling", "done", "failed", "cancelled"]
     # who handed it in
     user: str
     # since 1970
@@ -887,6 +890,8 @@ class AgentBatchesBatches(TypedDict):
     ends_ms: NotRequired[int]
     # who; missing: nobody
     cancelled_by: NotRequired[str]
+    # who; missing: nobody
+    paused_by: NotRequired[str]
     # tasks
     waiting: int
     # tasks
@@ -916,7 +921,7 @@ class AgentBatch(TypedDict):
     # of the batch
     number: int
     # how far it is
-    state: Literal["waiting", "running", "cancelling", "done", "failed", "cancelled"]
+    state: Literal["waiting", "running", "paused", "cancelling", "done", "failed", "cancelled"]
     # who handed it in
     user: str
     # since 1970
@@ -927,6 +932,8 @@ class AgentBatch(TypedDict):
     ends_ms: NotRequired[int]
     # who; missing: nobody
     cancelled_by: NotRequired[str]
+    # who; missing: nobody
+    paused_by: NotRequired[str]
     # tasks
     waiting: int
     # tasks
@@ -1203,3 +1210,159 @@ class Series(TypedDict):
     subject: NotRequired[str]
     # oldest first
     buckets: list[SeriesBuckets]
+
+
+def _quoted(part: str) -> str:
+    return urllib.parse.quote(part, safe="")
+
+
+class Operations:
+    """A method per operation; how they are sent is for `Client` to say."""
+
+    def _send(self, verb: str, path: str, body: Input | None = None, media: str = "",
+              **query: Any) -> bytes:
+        raise NotImplementedError
+
+    def metrics(self) -> str:
+        """Numbers for Prometheus, as text."""
+        return self._send("GET", "/metrics").decode()
+
+    def batches(self) -> AgentBatches:
+        """The batches that are not over, and the newest others, with at most 500 tasks."""
+        return cast(AgentBatches, json.loads(self._send("GET", "/v1/batch")))
+
+    def submit_tasks(self, tasks: Input) -> Receipt:
+        """A batch of tasks for the GPUs that are the batch's."""
+        return cast(Receipt, json.loads(self._send("POST", "/v1/batch/tasks", tasks, "text/csv")))
+
+    def batch(self, number: int) -> AgentBatch:
+        """A batch with its tasks; 404: not known, or not any more."""
+        return cast(AgentBatch, json.loads(self._send("GET", f"/v1/batch/{int(number)}")))
+
+    def cancel_batch(self, number: int, why: str = "") -> Receipt:
+        """Stops what runs of a batch; the rest of it never begins."""
+        return cast(Receipt, json.loads(self._send("POST", f"/v1/batch/{int(number)}/cancel",
+            {"why": why} if why else None)))
+
+    def pause_batch(self, number: int, why: str = "") -> Receipt:
+        """Begins no further task of a batch; what runs goes on."""
+        return cast(Receipt, json.loads(self._send("POST", f"/v1/batch/{int(number)}/pause", {"why":
+            why} if why else None)))
+
+    def resume_batch(self, number: int, why: str = "") -> Receipt:
+        """Goes on with a batch that was paused."""
+        return cast(Receipt, json.loads(self._send("POST", f"/v1/batch/{int(number)}/resume",
+            {"why": why} if why else None)))
+
+    def current_change(self) -> AgentChange:
+        """The change that is proposed or under way; 404: none."""
+        return cast(AgentChange, json.loads(self._send("GET", "/v1/changes/current")))
+
+    def change(self, number: int) -> AgentChange:
+        """A change, however old."""
+        return cast(AgentChange, json.loads(self._send("GET", f"/v1/changes/{int(number)}")))
+
+    def approve(self, number: int, why: str = "") -> Receipt:
+        """Lets a proposed change happen."""
+        return cast(Receipt, json.loads(self._send("POST", f"/v1/changes/{int(number)}/approve",
+            {"why": why} if why else None)))
+
+    def reject(self, number: int, why: str = "") -> Receipt:
+        """Keeps a proposed change from happening."""
+        return cast(Receipt, json.loads(self._send("POST", f"/v1/changes/{int(number)}/reject",
+            {"why": why} if why else None)))
+
+    def give_back(self, uuid: str) -> Receipt:
+        """Uses a GPU again that was taken out."""
+        return cast(Receipt, json.loads(self._send("POST", f"/v1/gpus/{_quoted(uuid)}/give-back")))
+
+    def take_out(self, uuid: str, why: str = "") -> Receipt:
+        """Moves the services of a GPU elsewhere and leaves it empty."""
+        return cast(Receipt, json.loads(self._send("POST", f"/v1/gpus/{_quoted(uuid)}/take-out",
+            {"why": why} if why else None)))
+
+    def health(self) -> Health:
+        """Whether the agent answers, and whether the node is as planned."""
+        return cast(Health, json.loads(self._send("GET", "/v1/health")))
+
+    def history(self, *, most: int | None = None, before: int | None = None, after: int | None =
+                None, change: int | None = None, subject: str | None = None, user: str | None =
+                None, kind: str | None = None, from_ms: int | None = None, to_ms: int | None = None,
+                documents: bool | None = None) -> History:
+        """What happened, newest first; with `change` the story of one."""
+        return cast(History, json.loads(self._send("GET", "/v1/history", most=most, before=before,
+            after=after, change=change, subject=subject, user=user, kind=kind, from_ms=from_ms,
+            to_ms=to_ms, documents=documents)))
+
+    def history_event(self, id: int) -> History:
+        """One event."""
+        return cast(History, json.loads(self._send("GET", f"/v1/history/{int(id)}")))
+
+    def latest(self) -> Latest:
+        """The newest value of every metric."""
+        return cast(Latest, json.loads(self._send("GET", "/v1/latest")))
+
+    def leases(self) -> Leases:
+        """The instances that are lent, and to whom."""
+        return cast(Leases, json.loads(self._send("GET", "/v1/leases")))
+
+    def return_lease(self, owner: str) -> Leases:
+        """Takes back what is lent to an owner; nothing is no error."""
+        return cast(Leases, json.loads(self._send("DELETE", "/v1/leases", owner=owner)))
+
+    def set_mode(self, mode: Literal["automatic", "approve", "observe"]) -> Receipt:
+        """How changes come about: automatic, approve or observe."""
+        return cast(Receipt, json.loads(self._send("PUT", "/v1/mode", {"mode": mode})))
+
+    def node(self) -> NodeState:
+        """The GPUs and instances as read last."""
+        return cast(NodeState, json.loads(self._send("GET", "/v1/node")))
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI 3.1 document of this API."""
+        return cast(dict[str, Any], json.loads(self._send("GET", "/v1/openapi.json")))
+
+    def plan(self) -> ServingPlan:
+        """The plan in force; 404: none."""
+        return cast(ServingPlan, json.loads(self._send("GET", "/v1/plan")))
+
+    def set_plan(self, plan: Input) -> Receipt:
+        """Makes this plan, once the judge lets it pass for the services that are wanted (else
+        409)."""
+        return cast(Receipt, json.loads(self._send("PUT", "/v1/plan", plan)))
+
+    def preview(self, services: Input) -> AgentChange:
+        """The change that these services, or this plan, would lead to; nothing is changed."""
+        return cast(AgentChange, json.loads(self._send("POST", "/v1/preview", services,
+            "application/yaml")))
+
+    def replan(self) -> Receipt:
+        """Looks and plans now."""
+        return cast(Receipt, json.loads(self._send("POST", "/v1/replan")))
+
+    def rollback(self) -> Receipt:
+        """Back to what was before the last change; from then on changes wait for approval."""
+        return cast(Receipt, json.loads(self._send("POST", "/v1/rollback")))
+
+    def series(self, metric: str, *, subject: str | None = None, from_ms: int | None = None, to_ms:
+               int | None = None, most: int | None = None) -> Series:
+        """One metric over time."""
+        return cast(Series, json.loads(self._send("GET", "/v1/series", metric=metric,
+            subject=subject, from_ms=from_ms, to_ms=to_ms, most=most)))
+
+    def services(self) -> str:
+        """The services file that is wanted, as text."""
+        return self._send("GET", "/v1/services").decode()
+
+    def set_services(self, services: Input) -> Receipt:
+        """Replaces the services that are wanted."""
+        return cast(Receipt, json.loads(self._send("PUT", "/v1/services", services,
+            "application/yaml")))
+
+    def state(self, *, whole: bool | None = None) -> AgentState:
+        """What the agent knows and is doing; of a large node without the parts in `left_out`."""
+        return cast(AgentState, json.loads(self._send("GET", "/v1/state", whole=whole)))
+
+    def version(self) -> Version:
+        """Which program this is."""
+        return cast(Version, json.loads(self._send("GET", "/v1/version")))

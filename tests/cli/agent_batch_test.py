@@ -191,6 +191,51 @@ class AgentBatchTest(harness.CliTest):
         agent.send_signal(signal.SIGTERM)
         self.assertEqual(agent.wait(60), 0)
 
+    def test_a_batch_is_paused_though_the_agent_is_killed(self):
+        agent = self.start()
+        self.wait_for(self.converged)
+        log = self.path("tasks.log")
+        gate = self.path("gate")
+        hold = f"echo begin hold >> {log}; while ! test -e {gate}; do sleep 0.05; done; " \
+               f"echo end hold >> {log}"
+        self.write("tasks.csv", "task,time_s_1g,command,after\n"
+                   f'hold,5,"{hold}",\n'
+                   f"next,1,echo begin next >> {log},hold\n")
+        self.ok(*self.server, "batch", "run", "--tasks", "tasks.csv")
+        self.wait_for(lambda: self.said()["begin hold"] == 1)
+        told = self.ok(*self.server, "batch", "pause", "1", "--why", "data is late")
+        self.assertIn("batch 1 is paused", told)
+        self.assertIn("already", self.ok(*self.server, "batch", "pause", "1"))
+        agent.send_signal(signal.SIGKILL)
+        agent.wait()
+        agent = self.start()
+        batch = lambda: self.json(*self.server, "batch", "show", "1")
+        self.wait_for(lambda: self.run_partita(*self.server, "batch", "show", "1").returncode == 0)
+        self.assertEqual(batch()["state"], "paused")
+        states = lambda: {task["name"]: task["state"] for task in batch()["tasks"]}
+        self.wait_for(lambda: states()["hold"] == "running")  # it went on all the while
+        self.write("gate", "")
+        self.wait_for(lambda: states()["hold"] == "done")
+        self.wait_for(lambda: batch()["gpus"] == [])  # others may have its GPU
+        self.wait_for(lambda: self.instances(1) == [])
+        time.sleep(2)  # four looks of the agent
+        self.assertEqual((batch()["state"], states()["next"]), ("paused", "waiting"))
+        self.assertEqual(self.said(), collections.Counter(["begin hold", "end hold"]))
+        self.assertIn("goes on", self.ok(*self.server, "batch", "resume", "1"))
+        self.wait_for(lambda: batch()["state"] == "done")
+        self.assertEqual(self.said(),
+                         collections.Counter(["begin hold", "end hold", "begin next"]))
+        events = self.json(*self.server, "history", "--kind", "desired")["events"]
+        causes = [event["cause"].split(" ", 1)[1] for event in events]
+        self.assertEqual([one for one in causes if "paused" in one or "resumed" in one],
+                         ["resumed batch 1", "paused batch 1"])
+        self.assertIn("data is late", [event.get("detail") for event in events])
+        for word, status in (("pause", 1), ("resume", 1)):  # it is over
+            done = self.run_partita(*self.server, "batch", word, "1")
+            self.assertEqual(done.returncode, status, done.stderr)
+        agent.send_signal(signal.SIGTERM)
+        self.assertEqual(agent.wait(60), 0)
+
     def test_what_cannot_be_is_refused(self):
         agent = self.start()
         self.wait_for(self.converged)

@@ -1,8 +1,11 @@
 """The command line as its contract says: keys, exit statuses, output, determinism, help."""
 
+import csv
+import io
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import unittest
@@ -354,10 +357,30 @@ class Output(CliTest):
         self.assertNotIn("\033", self.ok(*self.plan_args()))
 
 
+class Rows(CliTest):
+    def rows(self, *args):
+        return list(csv.DictReader(io.StringIO(self.ok(*args, "--format", "csv"))))
+
+    def test_result_tables_are_csv_with_the_values_of_the_document(self):
+        inputs = self.plan_args()[1:]
+        said = self.json("compare", *inputs, "--planners", "exact,parvagpu")["planners"]
+        rows = self.rows("compare", *inputs, "--planners", "exact,parvagpu")
+        self.assertEqual([(row["planner"], int(row["gpus"])) for row in rows],
+                         [(one["planner"], one["gpus"]) for one in said])
+        self.assertEqual([float(row["worst_paced.slo_attainment"]) for row in rows],
+                         [one["worst_paced"]["slo_attainment"] for one in said])
+        self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
+        played = ("simulate", "plan.json", *inputs[:4], "--duration", "5")
+        said = self.json(*played)["services"]
+        self.assertEqual([(row["name"], float(row["p99_ms"])) for row in self.rows(*played)],
+                         [(one["name"], one["p99_ms"]) for one in said])
+
+
 class Help(CliTest):
     def commands(self):
         lines = self.ok("--help").split("Commands:\n")[1].split("\n\n")[0].splitlines()
-        return [line.split()[0] for line in lines]
+        names = [line.split()[0] for line in lines if re.match("  [a-z]", line)]
+        return [name for name in names if name != "lab"]  # a program of its own
 
     def flags(self, *command):
         lines = self.ok(*command, "--help").splitlines()

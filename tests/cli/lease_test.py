@@ -192,7 +192,7 @@ class LeaseTest(harness.CliTest):
         over = self.json(*server, "lease", "--for", "claim:4", "--from", "claim:1")
         self.assertEqual(over["uuid"], one["uuid"])
         self.json(*server, "lease", "--for", "brief", "--profile", "1g.10gb", "--ttl", "100ms")
-        self.assertIn("claim:2", self.give_back("claim:2"))  # and the brief one, where it has expired
+        self.assertIn("claim:2", self.give_back("claim:2"))  # and what has expired
         while set(self.leases()) != {"claim:4"}:  # the agent ends what has expired
             self.assertLess(time.monotonic(), end)
             time.sleep(0.1)

@@ -213,6 +213,8 @@ class DebTest(unittest.TestCase):
             "plan.json --services mine/services.yaml --profiles mine/profiles.csv")
         self.assertIn("no violation", said)
         self.inside("partita remote run -- /bin/true")
+        said = self.inside("partita mask --gpu MI50 --units 19 --policy packed")
+        self.assertIn("19 CUs", said)
 
     def boots(self):
         """MIG instances vanish at a reboot; what partita-apply runs brings them back."""
@@ -256,7 +258,7 @@ kill $pid; wait $pid
         if "agent" not in self.inside("partita --help").split():
             return  # a build without the agent
         self.inside("""export PARTITA_DRIVER=sim PARTITA_SIM=/tmp/node.yaml
-partita agent --config /etc/partita/agent.yaml >/tmp/agent.log 2>&1 & pid=$!
+partita agent --settings /etc/partita/agent.yaml >/tmp/agent.log 2>&1 & pid=$!
 for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sleep 0.1; done
 [ -S /run/partita/api.sock ]; kill $pid; wait $pid""")
 
@@ -300,7 +302,8 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
         listing = run("dpkg-deb", "-c", self.debs[0])
         self.assertNotRegex(listing, r" (?!root/root)\S+/\S+ +\d+ 2")
         self.assertNotIn("libnvidia-ml", listing)
-        for name in ("usr/bin/partita", "usr/lib/partita/remote/libcudart.so.12",
+        for name in ("usr/bin/partita", "usr/lib/partita/partita-lab",
+                     "usr/lib/partita/partita-remote", "usr/lib/partita/remote/libcudart.so.12",
                      "usr/lib/partita/remote/libcuda.so.1", "usr/lib/libpartita.so.0",
                      "usr/lib/python3/dist-packages/partita/py.typed",
                      "usr/share/partita/alerts.yaml", "usr/share/doc/partita/runbook.md",

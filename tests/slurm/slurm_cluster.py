@@ -139,7 +139,7 @@ class Cluster:
         self.check(self.partita, "slurm", "install", "--site", self.path("etc/slurm.yaml"),
                    "--nodes", f"g[0-{self.count - 1}]", "--gpu", "A100-80GB", "--driver", "sim",
                    "--machine", self.path("nodes/%n/machine.yaml"),
-                   "--jobs", self.path("nodes/%n/jobs"), "--folder", self.path("etc"))
+                   "--jobs", self.path("nodes/%n/jobs"), "--files", self.path("etc"))
         # Slurm wants device nodes of GPUs; there is one for all of these.
         os.mkdir(self.path("dev"))
         os.mknod(self.path("dev/nvidia0"), 0o666 | stat.S_IFCHR, os.makedev(195, 0))
@@ -209,7 +209,7 @@ class Cluster:
 
     def start_placer(self, *more):
         self.start("placer", self.partita, "slurm", "serve", "--site",
-                   self.path("etc/slurm.yaml"), "--every", "200ms", *more)
+                   self.path("etc/slurm.yaml"), "--interval", "200ms", *more)
 
     def started(self, name):
         """Whether a daemon still runs."""

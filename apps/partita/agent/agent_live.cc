@@ -11,11 +11,11 @@
 #include <optional>
 
 #include "act/change_forms.h"
-#include "agent/agent_desk.h"
 #include "agent/agent_leases.h"
 #include "agent/agent_notices.h"
 #include "agent/agent_signals.h"
 #include "agent/agent_world.h"
+#include "api/agent_desk.h"
 #include "api/server.h"
 #include "base/table.h"
 #include "control/host/batch_runner.h"
@@ -130,9 +130,7 @@ Result<Exit> look_once(Context& context, const LiveFlags& flags, control::Agent&
   const control::Snapshot& now = agent.snapshot();
   const std::string content =
       flags.output.format == "json" ? control::snapshot_json(now) : look_text(now);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 // ---- the long run ----
@@ -143,7 +141,8 @@ class LiveRun {
       : context_(context),
         flags_(flags),
         node_(std::move(node)),
-        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_ms),
+        desk_(
+            history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_ms),
         hooks_(context, node_.state_dir,
                [this](history::Event event) { keep_hook(std::move(event)); }),
         leases_(context, node_.open, lease_log(node_.open, node_.state)) {
@@ -179,7 +178,7 @@ class LiveRun {
   const LiveFlags& flags_;
   LiveNode node_;
   AgentSignals signals_;
-  AgentDesk desk_;
+  api::AgentDesk desk_;
   RealProcesses processes_;
   NodeHooks hooks_;
   AgentLeases leases_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "agent/agent_desk.h"
 #include "agent/agent_signals.h"
 #include "agent/agent_world.h"
+#include "api/agent_desk.h"
 #include "api/server.h"
 #include "decide/input.h"
 #include "history/store/store.h"
@@ -102,7 +102,7 @@ class Onlooker {
   control::SimWeeks& weeks_;
   PrivateFolder folder_;
   AgentSignals signals_;
-  AgentDesk desk_;
+  api::AgentDesk desk_;
   std::optional<history::Store> store_;
   std::optional<std::int64_t> began_ns_;
   std::unique_ptr<api::Server> server_;
@@ -171,9 +171,7 @@ Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags) {
   const std::string content = format == "json"  ? control::weeks_json(*report)
                               : format == "svg" ? control::weeks_svg(*report)
                                                 : control::weeks_text(*report);
-  if (auto written = deliver(context, flags.live.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.live.output, content);
 }
 
 }  // namespace partita::cli

@@ -14,9 +14,5 @@ Command add_batch_compare(CLI::App& batch);
 Command add_batch_simulate(CLI::App& batch);
 Command add_batch_run(CLI::App& batch);
 Command add_batch_schedulers(CLI::App& batch);
-// Of batches handed to an agent: cmd_batch_agent.cc.
-Command add_batch_list(CLI::App& batch);
-Command add_batch_show(CLI::App& batch);
-Command add_batch_cancel(CLI::App& batch);
 
 }  // namespace partita::cli

@@ -27,13 +27,4 @@ void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags);
 // Says on standard error what is odd about a batch.
 void warn_about(Context& context, const std::string& tasks, const plan::BatchProblem& problem);
 
-// "8 tasks on 1 GPU" of a problem.
-std::string size_text(const plan::BatchProblem& problem);
-
-// "28.434": a time in seconds.
-std::string seconds_text(plan::Nanos time);
-
-// "2 of 8 tasks miss their deadline:", then one indented line each; empty when nobody is late.
-std::string late_text(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule);
-
 }  // namespace partita::cli

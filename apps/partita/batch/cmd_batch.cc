@@ -1,26 +1,21 @@
 #include "batch/batch_commands.h"
 #include "commands.h"
+#include "server/server.h"
 
 namespace partita::cli {
 
 Command add_batch(CLI::App& app) {
   CLI::App* batch = app.add_subcommand(
       "batch", "Schedule a queue of GPU jobs on MIG instances, so that the last one ends early");
-  batch->require_subcommand(1);
-  const std::vector<Command> commands = {
+  std::vector<Command> commands = {
       add_batch_schedule(*batch),   add_batch_stream(*batch),   add_batch_verify(*batch),
       add_batch_compare(*batch),    add_batch_simulate(*batch), add_batch_run(*batch),
-      add_batch_list(*batch),       add_batch_show(*batch),     add_batch_cancel(*batch),
       add_batch_schedulers(*batch), add_batch_generate(*batch)};
+  for (Command& one : add_operations(*batch, "batch")) commands.push_back(std::move(one));
   batch->footer(
       "partita batch generate --count 12 --scaling mixed --gpu A30 --seed 1 -o tasks.csv\n"
       "partita batch schedule --tasks tasks.csv --gpu A30");
-  return {batch, [commands](Context& context) -> Result<Exit> {
-            for (const Command& command : commands) {
-              if (command.app->parsed()) return command.run(context);
-            }
-            return bad_input("", "batch needs a subcommand");
-          }};
+  return group_of(batch, commands);
 }
 
 }  // namespace partita::cli

@@ -1,12 +1,14 @@
 #include <memory>
 
 #include "batch/batch_commands.h"
-#include "batch/batch_comparison.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/batch_report.h"
 #include "decide/input.h"
+#include "flags.h"
 #include "forms/batch_forms.h"
 #include "progress.h"
+#include "show/rows.h"
 
 namespace partita::cli {
 namespace {
@@ -22,12 +24,13 @@ struct BatchCompareFlags {
 Result<std::string> render(Context& context, const BatchCompareFlags& flags,
                            const plan::BatchProblem& problem,
                            const decide::BatchComparison& comparison) {
-  if (flags.output.format == "json") return batch_comparison_json(problem, comparison);
-  if (flags.output.format == "text") return batch_comparison_text(problem, comparison);
+  if (wants_document(flags.output))
+    return document_as(flags.output, decide::batch_comparison_json(problem, comparison));
+  if (flags.output.format == "text") return decide::batch_comparison_text(problem, comparison);
   const Result<hw::Catalogue> catalogue =
       decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  return forms::schedules_svg(schedules_of(comparison), *catalogue);
+  return forms::schedules_svg(decide::schedules_of(comparison), *catalogue);
 }
 
 Result<Exit> run_batch_compare(Context& context, const BatchCompareFlags& flags) {
@@ -51,10 +54,7 @@ Result<Exit> run_batch_compare(Context& context, const BatchCompareFlags& flags)
   }
   const Result<std::string> content = render(context, flags, *problem, *comparison);
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written) {
-    return failed(written.error());
-  }
-  return any ? Exit::done : Exit::no;
+  return finish(context, flags.output, *content, any ? Exit::done : Exit::no);
 }
 
 }  // namespace
@@ -67,16 +67,11 @@ Command add_batch_compare(CLI::App& batch) {
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
   add_reconfigurer_flags(*command, flags->gpus);
-  command
-      ->add_option("--schedulers", flags->schedulers,
-                   "The schedulers, separated by commas; by default best, far, miso and "
-                   "fixed-best, and exact for at most 12 tasks")
-      ->type_name("SCHEDULERS")
-      ->check([](const std::string& text) {
-        return text.empty() ? std::string("give a scheduler") : std::string{};
-      });
+  flag(*command, "--schedulers", flags->schedulers)->check([](const std::string& text) {
+    return text.empty() ? std::string("give a scheduler") : std::string{};
+  });
   add_search_flags(*command, flags->search);
-  add_output(*command, flags->output, {"text", "json", "svg"});
+  add_output(*command, flags->output, {"text", "json", "svg", "csv"});
   command->footer(
       "partita batch compare --tasks data/batches/rodinia-a30.csv --gpu A30\n"
       "partita batch compare --tasks tasks.csv --gpu A100-80GB --schedulers best,fixed:4g+2g+1g");

@@ -23,10 +23,7 @@ Result<Exit> run_batch_generate(Context& context, const BatchGenerateFlags& flag
   if (!gpus) return failed(gpus.error());
   const auto problem = decide::generate_batch(flags.words, *gpus);
   if (!problem) return failed(problem.error());
-  if (auto written = deliver(context, flags.output, forms::tasks_csv(*problem)); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return finish(context, flags.output, forms::tasks_csv(*problem));
 }
 
 CLI::Option* add_share(CLI::App& command, const char* name, double& value, const char* help) {
@@ -54,26 +51,12 @@ void add_details(CLI::App& command, decide::BatchWords& flags) {
   one_of(add_word(command, "--leftovers", flags.leftovers,
                   "Class of the tasks that are left when the shares are rounded"),
          {"largest-remainder", "smallest-class"});
-  command
-      .add_option("--shares", flags.shares,
-                  "Shares of the tasks that run well up to a size, instead of --scaling: "
-                  "1:0.2,2:0.2,7:0.6")
-      ->type_name("SHARES");
-  command
-      .add_option("--time-range", flags.time_range,
-                  "Seconds on one slice, shortest and longest, instead of --times: 90,100")
-      ->type_name("RANGE");
+  flag(command, "--shares", flags.shares);
+  flag(command, "--time-range", flags.time_range);
   one_of(add_word(command, "--order", flags.order, "Order of the tasks in the file"),
          {"shuffled", "classes"});
-  within(command.add_option("--releases", flags.releases,
-                            "Release the tasks one by one over this many seconds"),
-         0, 1e6)
-      ->type_name("SECONDS");
-  within(command.add_option(
-             "--deadlines", flags.deadlines,
-             "Give every task a deadline: this many times its shortest time, after its release"),
-         1, 1e6)
-      ->type_name("FACTOR");
+  within(flag(command, "--releases", flags.releases), 0, 1e6);
+  within(flag(command, "--deadlines", flags.deadlines), 1, 1e6);
 }
 
 }  // namespace
@@ -82,9 +65,7 @@ Command add_batch_generate(CLI::App& batch) {
   CLI::App* command = batch.add_subcommand(
       "generate", "Make up a batch after Section 6.3 of the FAR paper: tasks that scale to a size");
   auto flags = std::make_shared<BatchGenerateFlags>();
-  within(command->add_option("--count", flags->words.count, "How many tasks"), 1, plan::kMaxTasks)
-      ->type_name("N")
-      ->required();
+  within(flag(*command, "--count", flags->words.count), 1, plan::kMaxTasks)->required();
   one_of(add_word(*command, "--scaling", flags->words.scaling,
                   "poor: half of the tasks in each of the two smallest sizes; mixed: the same "
                   "share in all; good: half in each of the two largest"),

@@ -8,19 +8,20 @@
 #include <memory>
 
 #include "act/apply.h"
-#include "base/append.h"
-#include "base/index.h"
-#include "batch/batch_commands.h"
-#include "batch/batch_inputs.h"
+#include "act/batch/session.h"
 #include "act/carry/batch_script.h"
 #include "act/carry/occupancy.h"
 #include "act/carry/run_text.h"
 #include "act/carry/task_command.h"
+#include "base/append.h"
+#include "base/index.h"
+#include "batch/batch_commands.h"
+#include "batch/batch_inputs.h"
 #include "commands.h"
 #include "decide/batch.h"
+#include "decide/batch_report.h"
 #include "drivers/sim/machine_copy.h"
 #include "drivers/sim/sim_driver.h"
-#include "act/batch/session.h"
 #include "flags.h"
 #include "node/chronicle.h"
 #include "node/devices.h"
@@ -223,7 +224,8 @@ Result<Exit> finish(Context& context, const BatchRunFlags& flags, const Prepared
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   const auto& [problem, schedule, devices] = *prepared.decided;
-  const std::string late = late_text(problem, carry::realised(prepared.script, report, *schedule));
+  const std::string late =
+      decide::late_text(problem, carry::realised(prepared.script, report, *schedule));
   if (!late.empty()) complain(context, late);
   const int finished = report.count(exec::TaskStatus::finished);
   if (report.left.empty() && finished == static_cast<int>(prepared.script.tasks.size()))
@@ -357,60 +359,27 @@ void add_inputs(CLI::App& command, BatchRunFlags& flags) {
                   "it --scheduler makes one for the GPUs")
       ->type_name("FILE");
   add_tasks_flag(command, flags.schedule.tasks);
-  command
-      .add_option("--scheduler", flags.scheduler,
-                  "The scheduler to use without SCHEDULE; `partita batch schedulers` lists them")
-      ->type_name("SCHEDULER")
-      ->default_str(flags.scheduler);
+  flag(command, "--scheduler", flags.scheduler)->default_str(flags.scheduler);
   add_search_flags(command, flags.search);
-  command
-      .add_option("--gpu", flags.gpus,
-                  "Indices of the GPUs of this node to use, separated by commas (default: those "
-                  "that fit the schedule; without a schedule, all that have MIG on)")
-      ->type_name("INDEX");
+  flag(command, "--gpu-index", flags.gpus);
   add_device_flags(command, flags.device);
 }
 
 void add_conduct(CLI::App& command, BatchRunFlags& flags) {
-  command
-      .add_option(
-          "--command", flags.command,
-          "What the shell runs for every task, instead of the commands in the batch; {task} "
-          "{profile} {gpu} {start} {seconds} {command} are replaced by those of the task")
-      ->type_name("TEMPLATE");
-  within(command.add_option("--retries", flags.retries, "How often to retry a task that failed"), 0,
-         1000)
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      .add_option("--timeout", flags.timeout,
-                  "Ends an attempt of a task after this time (90s) or multiple of the planned time "
-                  "(3x); default: never")
-      ->type_name("DURATION");
-  command.add_option("--grace", flags.grace, "How long a task may take to end before it is killed")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  command
-      .add_option("--patience", flags.patience,
-                  "How long to retry a reconfiguration that the driver refuses")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  command.add_flag("--keep", flags.keep, "Do not destroy the instances at the end");
+  flag(command, "--command", flags.command);
+  within(flag(command, "--retries", flags.retries), 0, 1000)->capture_default_str();
+  flag(command, "--timeout", flags.timeout);
+  flag(command, "--grace", flags.grace)->capture_default_str();
+  flag(command, "--patience", flags.patience)->capture_default_str();
+  flag(command, "--keep", flags.keep);
 }
 
 void add_record(CLI::App& command, BatchRunFlags& flags) {
-  command.add_flag("--simulate", flags.simulate,
-                   "Rehearse: simulated time, planned task times, a copy of the node in memory");
-  command.add_flag("--resume", flags.resume,
-                   "Continue the last run although it has ended: retry the tasks that did not "
-                   "finish. (A run that was interrupted always continues)");
+  flag(command, "--rehearse", flags.simulate);
+  flag(command, "--resume", flags.resume);
   add_state_dir(command, flags.state_dir);
   add_why(command, flags.why);
-  command
-      .add_option("--log-dir", flags.log_dir,
-                  "Where the tasks' output goes, a directory per run (default: batch-logs in the "
-                  "state directory)")
-      ->type_name("DIR");
+  flag(command, "--log-dir", flags.log_dir);
   add_output(command, flags.output, {"text", "json"});
 }
 

@@ -5,6 +5,7 @@
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/batch_report.h"
 #include "decide/batch_robust.h"
 #include "decide/input.h"
 #include "flags.h"
@@ -87,7 +88,7 @@ Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flag
   if (flags.search.time.value > 0 && made.budget > 0) {
     complain(context, fmt::format("--budget {} makes this schedule on any machine", made.budget));
   }
-  const std::string late = late_text(*problem, **made.plan);
+  const std::string late = decide::late_text(*problem, **made.plan);
   if (!late.empty()) complain(context, late);
   return flags.require && !late.empty() ? Exit::no : Exit::done;
 }
@@ -103,22 +104,15 @@ Command add_batch_schedule(CLI::App& batch) {
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
   add_reconfigurer_flags(*command, flags->gpus);
-  command
-      ->add_option("--scheduler", flags->scheduler,
-                   "The scheduler; `partita batch schedulers` lists them")
-      ->type_name("SCHEDULER")
-      ->default_str(flags->scheduler);
+  flag(*command, "--scheduler", flags->scheduler)->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
   add_time_flag(*command, flags->search);
-  within(command->add_option(
-             "--spread", flags->spread,
-             "Make several schedules and choose the one that ends first on average when task times "
-             "vary by this standard deviation (a share of the planned time)"),
+  within(flag(*command, "--spread", flags->spread,
+              "Of several schedules the one that ends first on average is chosen"),
          0, sim::kMaxSpread)
-      ->excludes(command->get_option("--time"))
-      ->type_name("SHARE");
-  command->add_flag("--require", flags->require, "Exit 1 when a task misses its deadline");
-  command->add_flag("--explain", flags->explain, "Explain the schedule (text)");
+      ->excludes(command->get_option("--time"));
+  flag(*command, "--strict", flags->require);
+  flag(*command, "--explain", flags->explain);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita batch schedule --tasks data/batches/rodinia-a30.csv --gpu A30\n"

@@ -22,8 +22,7 @@ Result<Exit> run_batch_schedulers(Context& context, const Output& output) {
     table.rows.push_back({scheduler.name + arguments, scheduler.summary, scheduler.source});
   }
   const std::string content = output.format == "json" ? document.dump(2) + "\n" : to_string(table);
-  if (auto written = deliver(context, output, content); !written) return failed(written.error());
-  return Exit::done;
+  return finish(context, output, content);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "decide/simulate.h"
 #include "flags.h"
 #include "progress.h"
+#include "show/rows.h"
 
 namespace partita::cli {
 namespace {
@@ -31,19 +32,16 @@ Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flag
   const auto timed =
       decide::simulate(problem, *verdict, flags.options, Progress(context).watch().cpu_ms);
   if (!timed) return failed(timed.error());
-  const std::string content =
-      flags.output.format == "json"
-          ? sim::report_json(timed->report, flags.options, timed->events_per_second)
+  const Result<std::string> content =
+      wants_document(flags.output)
+          ? document_as(flags.output, sim::report_json(timed->report, flags.options,
+                                                       timed->events_per_second))
           : sim::report_text(timed->report, flags.options);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return content ? finish(context, flags.output, *content) : failed(content.error());
 }
 
-CLI::Option* add_spread(CLI::App& command, const char* name, double& value, const char* help) {
-  return within(command.add_option(name, value, help), 0, sim::kMaxSpread)
-      ->type_name("SHARE")
+CLI::Option* add_spread(CLI::App& command, const char* name, double& value) {
+  return within(flag(command, name, value), 0, sim::kMaxSpread)
       ->default_str(fmt::format("{}", value));
 }
 
@@ -54,15 +52,12 @@ Command add_batch_simulate(CLI::App& batch) {
       "simulate", "Run a schedule many times with task times that differ from the planned ones");
   auto flags = std::make_shared<BatchSimulateFlags>();
   add_schedule_flags(*command, flags->schedule);
-  add_spread(*command, "--spread", flags->options.spread,
-             "Standard deviation of a task's time, as a share of its planned time");
-  add_spread(*command, "--reconfiguration-spread", flags->options.reconfiguration_spread,
-             "The same for the time of creates and destroys");
-  within(command->add_option("--runs", flags->options.runs, "How many runs"), 1, sim::kMaxRuns)
-      ->type_name("N")
+  add_spread(*command, "--spread", flags->options.spread);
+  add_spread(*command, "--reconfiguration-spread", flags->options.reconfiguration_spread);
+  within(flag(*command, "--runs", flags->options.runs), 1, sim::kMaxRuns)
       ->default_str(fmt::format("{}", flags->options.runs));
   add_seed(*command, flags->options.seed);
-  add_output(*command, flags->output, {"text", "json"});
+  add_output(*command, flags->output, {"text", "json", "csv"});
   command->footer(
       "partita batch simulate schedule.json --tasks tasks.csv --spread 0.1 --runs 1000");
   return {command, [flags](Context& context) { return run_batch_simulate(context, *flags); }};

@@ -5,6 +5,7 @@
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/batch_report.h"
 #include "decide/batch_stream.h"
 #include "decide/input.h"
 #include "flags.h"
@@ -34,7 +35,7 @@ std::string summary(const plan::BatchProblem& problem, const decide::Streamed& s
   if (streamed.area_bound <= 0) return "";
   return fmt::format(
       "{} in {} submissions: {:.2f} % above the bound by areas; {:.3f} ms of CPU per submission\n",
-      size_text(problem), streamed.submissions,
+      decide::size_text(problem), streamed.submissions,
       100 * (static_cast<double>(schedule.makespan) / streamed.area_bound - 1),
       schedule.stats.scheduling_ms / static_cast<double>(streamed.submissions));
 }
@@ -80,7 +81,7 @@ Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
   if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
-  const std::string late = late_text(problem, *streamed->schedule);
+  const std::string late = decide::late_text(problem, *streamed->schedule);
   if (!late.empty()) complain(context, late);
   return Exit::done;
 }
@@ -91,28 +92,18 @@ Command add_batch_stream(CLI::App& batch) {
   CLI::App* command = batch.add_subcommand(
       "stream", "Schedule batches that follow each other, or tasks that arrive over time");
   auto flags = std::make_shared<BatchStreamFlags>();
-  command
-      ->add_option("--tasks", flags->tasks,
-                   "A batch: a CSV as for `partita batch schedule`. Repeat it for several batches; "
-                   "each is planned knowing only those before it")
-      ->type_name("FILE")
-      ->required();
+  flag(*command, "--tasks", flags->tasks)->required();
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
   add_reconfigurer_flags(*command, flags->gpus);
-  one_of(command->add_option("--method", flags->method,
-                             "trivial: FAR's schedules one after the other; reverse: every second "
-                             "one reversed; overlap: also moves and swaps where two meet; best: "
-                             "Partita's own, never worse than these for a batch"),
+  one_of(flag(*command, "--method", flags->method,
+              "trivial: FAR's schedules one after the other; reverse: every second one reversed; "
+              "overlap: also moves and swaps where two meet; best: Partita's own, never worse than "
+              "these for a batch"),
          {"trivial", "reverse", "overlap", "best"})
       ->default_str(flags->method);
-  command->add_flag("--online", flags->online,
-                    "Learn of a task only at its release_s; never change what has begun");
-  within(command->add_option("--replan", flags->replan,
-                             "Number of planned tasks that have not begun to plan again with what "
-                             "arrives (method best)"),
-         0, plan::kMaxTasks)
-      ->type_name("N")
+  flag(*command, "--online", flags->online);
+  within(flag(*command, "--replan", flags->replan), 0, plan::kMaxTasks)
       ->default_str(fmt::format("{}", flags->replan));
   add_seed(*command, flags->seed);
   add_output(*command, flags->output, {"text", "json", "svg"});

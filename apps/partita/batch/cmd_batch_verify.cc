@@ -5,6 +5,7 @@
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/batch_report.h"
 #include "reasons.h"
 
 namespace partita::cli {
@@ -22,12 +23,12 @@ Result<Exit> run_batch_verify(Context& context, const BatchVerifyFlags& flags) {
   const plan::BatchSchedule& schedule = verdict ? **verdict : verdict.error().plan;
   const auto exit =
       say_verdict(context, flags.output, flags.schedule.schedule,
-                  fmt::format("ok: {}, makespan {:.3f} s, no violation\n", size_text(problem),
-                              plan::seconds(schedule.makespan).value),
+                  fmt::format("ok: {}, makespan {:.3f} s, no violation\n",
+                              decide::size_text(problem), plan::seconds(schedule.makespan).value),
                   verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
   if (!exit) return exit;
   // Deadlines are wishes: who misses one is said, but is no violation.
-  const std::string late = late_text(problem, schedule);
+  const std::string late = decide::late_text(problem, schedule);
   if (!late.empty()) complain(context, late);
   return exit;
 }

@@ -5,23 +5,19 @@
 #include "base/input_output.h"
 #include "base/table.h"
 #include "base/terminal.h"
-#include "batch/batch_comparison.h"
 #include "commands.h"
-#include "decide/kernel_inputs.h"
-#include "decide/kernel_planning.h"
+#include "decide/batch_report.h"
+#include "decide/comparison_report.h"
+#include "decide/serving_report.h"
 #include "decide/simulate.h"
-#include "demo/demo_heat.h"
 #include "demo/demo_node.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
-#include "kernels/kernel_report.h"
 #include "profile/law.h"
 #include "progress.h"
 #include "serve/demo_models.h"
 #include "serve/demo_serve.h"
-#include "serving/comparison.h"
-#include "serving/report.h"
 
 namespace partita::cli {
 namespace {
@@ -36,19 +32,11 @@ constexpr std::string_view kLaws =
 constexpr std::string_view kTasks =
 #include "demo_tasks.inc"
     ;
-constexpr std::string_view kEncoder =
-#include "demo_encoder.inc"
-    ;
-constexpr std::string_view kConvnet =
-#include "demo_convnet.inc"
-    ;
 constexpr char kServicesFile[] = "data/scenarios/s4.yaml";
 constexpr char kLawsFile[] = "data/profiles/a100-80gb.json";
 constexpr char kTasksFile[] = "data/batches/rodinia-a30.csv";
 constexpr char kGpu[] = "A100-80GB";
 constexpr char kBatchGpu[] = "A30-24GB";
-constexpr char kKernelGpu[] = "MI50";
-constexpr int kSwitches = 4;
 constexpr int kNodeGpus = 8;
 constexpr char kParvagpuRule[] = "execution:0.45";  // what ParvaGPU's released code does
 
@@ -129,7 +117,7 @@ Result<Exit> show_traffic(Context& context, const DemoFlags& flags,
   options.seed = flags.seed;
   const auto timed = decide::simulate(problem, plan, options);
   if (!timed) return failed(timed.error());
-  say(context, report_text(problem, timed->report, options));
+  say(context, decide::report_text(problem, timed->report, options));
   return Exit::done;
 }
 
@@ -142,7 +130,7 @@ Result<Exit> show_comparison(Context& context, const DemoFlags& flags,
   options.seed = flags.seed;
   const auto standings = decide::compare(problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
-  say(context, comparison_text(*standings, options));
+  say(context, decide::comparison_text(*standings, options));
   return Exit::done;
 }
 
@@ -159,39 +147,19 @@ Result<Exit> show_batch(Context& context, const DemoFlags& flags) {
   forms::GanttOptions gantt;
   gantt.colour = context.colour;
   gantt.width = context.width;
-  const std::vector<plan::BatchSchedule> schedules = schedules_of(*comparison);
+  const std::vector<plan::BatchSchedule> schedules = decide::schedules_of(*comparison);
   if (!schedules.empty()) {
     say(context,
         forms::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
   }
-  say(context, batch_comparison_text(*problem, *comparison));
-  return Exit::done;
-}
-
-Result<Exit> show_kernels(Context& context) {
-  const Result<hw::Topology> topology = decide::load_topology(kKernelGpu);
-  if (!topology) return failed(topology.error());
-  std::vector<profile::ModelKernels> models;
-  for (const auto& [name, text] :
-       {std::pair("encoder", kEncoder), std::pair("convnet", kConvnet)}) {
-    auto model = profile::parse_kernel_csv(name, text, topology->units());
-    if (!model) return failed(model.error());
-    models.push_back(*std::move(model));
-  }
-  const auto configs = decide::load_configs("", *topology, 1);
-  if (!configs) return failed(configs.error());
-  const auto problem = decide::kernel_problem(*topology, models, *configs, kSwitches);
-  if (!problem) return failed(problem.error());
-  const auto planned = decide::plan_kernels(*problem, *topology, 1);
-  if (!planned) return failed(planned.error());
-  say(context, kernel_plan_text(*problem, **planned, *topology, context.width));
+  say(context, decide::batch_comparison_text(*problem, *comparison));
   return Exit::done;
 }
 
 Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   const Result<plan::ServingProblem> problem = demo_problem();
   if (!problem) return failed(problem.error());
-  say(context, fmt::format("Partita in ten steps. No GPU is needed: {} performance laws were "
+  say(context, fmt::format("Partita in eight steps. No GPU is needed: {} performance laws were "
                            "fitted to measurements\non an {}; the services are scenario S4 of the "
                            "ParvaGPU paper.\n",
                            problem->fleet[0].profiles.size(), kGpu));
@@ -210,18 +178,14 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   if (auto shown = show_comparison(context, flags, *problem); !shown) return shown;
   headline(context, 6, "A queue of jobs instead: eight Rodinia kernels on one A30");
   if (auto shown = show_batch(context, flags); !shown) return shown;
-  headline(context, 7, "Below instances: two models on one MI50, their kernels on masks of CUs");
-  if (auto shown = show_kernels(context); !shown) return shown;
-  headline(context, 8, "The plan applied to eight simulated GPUs, then more traffic");
+  headline(context, 7, "The plan applied to eight simulated GPUs, then more traffic");
   const Result<const hw::GpuModel*> model = hw::builtin_catalogue().get(kGpu);
   if (!model) return failed(model.error());
   DemoNode node(**model, kNodeGpus);
   if (auto shown = node.show_change(context, *problem, *plan); !shown) return failed(shown.error());
-  headline(context, 9, "What each service costs: a minute of these GPUs, in joules");
+  headline(context, 8, "What each service costs: a minute of these GPUs, in joules");
   if (auto shown = node.show_energy(context); !shown) return failed(shown.error());
-  headline(context, 10, "Where the heat goes: a chip whose SMs work in turns");
-  if (auto shown = show_heat(context, place_of_picture(context, "demo-heat.svg")); !shown)
-    return failed(shown.error());
+  say(context, "\nKernels on masks, and where the heat goes: partita lab demo\n");
   if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
   return Exit::done;
 }
@@ -231,14 +195,9 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
 Command add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo",
                                          "Show it all on an example: plan, proof, check, traffic, "
-                                         "a queue of jobs, a change of a node, "
-                                         "joules and heat");
+                                         "a queue of jobs, a change of a node, joules");
   auto flags = std::make_shared<DemoFlags>();
-  command
-      ->add_option("-o,--output", flags->picture,
-                   "Where the picture goes; build/demo-plan.svg when there is a build/, else "
-                   "demo-plan.svg")
-      ->type_name("FILE");
+  flag(*command, "-o,--output", flags->picture);
   add_seed(*command, flags->seed);
   const Command models = add_demo_models(*command), serve = add_demo_serve(*command);
   return {command, [flags, models, serve](Context& context) {

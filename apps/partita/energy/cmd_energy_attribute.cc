@@ -5,9 +5,10 @@
 #include <memory>
 
 #include "base/named_list.h"
+#include "commands.h"
 #include "decide/energy.h"
 #include "decide/energy_picture.h"
-#include "energy/energy_commands.h"
+#include "elsewhere.h"
 #include "energy/live_log.h"
 #include "flags.h"
 
@@ -85,77 +86,32 @@ Result<Exit> run_energy_attribute(Context& context, const AttributionFlags& flag
                               : flags.output.format == "prometheus" ? report_prometheus(*report)
                               : flags.output.format == "svg"        ? decide::energy_svg(*report)
                                                                     : report_text(*report);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 void add_inputs(CLI::App& command, AttributionFlags& flags) {
-  command
-      .add_option("--telemetry", flags.question.telemetry,
-                  "A log of what the GPUs did, as `partita observe --record` writes it (or DCGM: "
-                  "the exporter's text, rows of dcgmi dmon); live: watch this node now")
-      ->type_name("FILE")
-      ->required();
-  command.add_option("--duration", flags.duration, "How long to watch, live")
-      ->type_name("TIME")
-      ->default_str(flags.duration);
-  command.add_option("--interval", flags.interval, "Time between samples, live")
-      ->type_name("TIME")
-      ->default_str(flags.interval);
-  command
-      .add_option("--plan", flags.question.plan,
-                  "Who is where: the Assignment of a state directory (exact), a ServingPlan, or a "
-                  "BatchSchedule; without it every instance is a tenant")
-      ->type_name("FILE");
-  command
-      .add_option("--state", flags.question.state,
-                  "NodeState of `partita status --format json`: where the instances of a plan lie")
-      ->type_name("FILE");
-  command
-      .add_option("--model", flags.question.model,
-                  "EnergyModel of activity, as `partita energy fit --telemetry` makes it")
-      ->type_name("FILE");
-  command
-      .add_option("--requests", flags.question.requests,
-                  "Completed requests: a CSV service,requests[,from_s,to_s], or the gateway's "
-                  "/metrics saved before and after (two files)")
-      ->type_name("FILE")
-      ->expected(1, 2);
-  command
-      .add_option("--batch-start", flags.batch_start,
-                  "When a BatchSchedule began, on the log's clock; else at its first sample")
-      ->type_name("SECONDS");
-  command.add_option("--tenant", flags.tenants, "A tenant with several services; may be repeated")
-      ->type_name("NAME=SERVICE,...");
+  flag(command, "--telemetry", flags.question.telemetry)->required();
+  flag(command, "--duration", flags.duration)->default_str(flags.duration);
+  flag(command, "--interval", flags.interval)->default_str(flags.interval);
+  flag(command, "--plan", flags.question.plan);
+  flag(command, "--state", flags.question.state);
+  flag(command, "--model", flags.question.model);
+  flag(command, "--request-counts", flags.question.requests)->expected(1, 2);
+  flag(command, "--batch-start", flags.batch_start);
+  flag(command, "--tenant", flags.tenants);
 }
 
 void add_rules(CLI::App& command, AttributionFlags& flags) {
-  one_of(command.add_option("--rule", flags.rule,
-                            "What power above idle is split by: what a model expects; compute "
-                            "slices x activity; slices; GR_ENGINE_ACTIVE as Kepler does; equally. "
-                            "auto: model where there is one, else activity"),
+  one_of(flag(command, "--rule", flags.rule),
          {"auto", "model", "activity", "slice", "kepler", "equal"})
       ->default_str(flags.rule);
-  one_of(command.add_option("--idle", flags.idle,
-                            "Who bears what a board takes without work: instances by their "
-                            "compute slices, the tenants on it equally, or nobody"),
-         {"slice", "equal", "unassigned"})
+  one_of(flag(command, "--idle", flags.idle), {"slice", "equal", "unassigned"})
       ->default_str(flags.idle);
-  within(command.add_option("--idle-w", flags.idle_w,
-                            "Watts of a board without work; else the model's, else what the log "
-                            "shows"),
-         0, energy::kMaxBoardWatts)
-      ->type_name("W");
-  command
-      .add_option("--longest-gap", flags.longest_gap,
-                  "Samples further apart than this were not watched between: that energy is "
-                  "nobody's. Else 10 times the usual distance")
-      ->type_name("TIME");
-  command.add_flag("--compare", flags.question.compare, "Show the other rules beside it");
-  within(command.add_option("--carbon", flags.carbon, "Grams of CO2 per kWh"), 0, 1e5)
-      ->type_name("G");
-  within(command.add_option("--price", flags.price, "Money per kWh"), 0, 1e9)->type_name("MONEY");
+  within(flag(command, "--idle-w", flags.idle_w), 0, energy::kMaxBoardWatts);
+  flag(command, "--longest-gap", flags.longest_gap);
+  flag(command, "--compare", flags.question.compare);
+  within(flag(command, "--carbon", flags.carbon), 0, 1e5);
+  within(flag(command, "--price", flags.price), 0, 1e9);
 }
 
 }  // namespace
@@ -173,6 +129,15 @@ Command add_energy_attribute(CLI::App& energy) {
       "partita energy attribute --telemetry log.jsonl --compare --format svg -o joules.svg\n"
       "partita energy attribute --telemetry live --duration 5m --plan state/assignment.json");
   return {command, [flags](Context& context) { return run_energy_attribute(context, *flags); }};
+}
+
+Command add_energy(CLI::App& app) {
+  CLI::App* energy = app.add_subcommand(
+      "energy", "Tell joules apart: what accesses cost, and what each tenant of a GPU took");
+  energy->footer("partita energy attribute --telemetry log.jsonl --plan plan.json --compare");
+  std::vector<Command> commands = add_elsewhere(*energy, "energy");
+  commands.push_back(add_energy_attribute(*energy));
+  return group_of(energy, std::move(commands));
 }
 
 }  // namespace partita::cli

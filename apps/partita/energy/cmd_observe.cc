@@ -5,15 +5,15 @@
 #include <optional>
 
 #include "commands.h"
-#include "flags.h"
-#include "node/devices.h"
 #include "device/observe/sample_text.h"
 #include "device/observe/sampler.h"
 #include "device/observe/view.h"
-#include "screen.h"
-#include "stop_request.h"
+#include "flags.h"
 #include "hw/telemetry/joules.h"
 #include "hw/telemetry/log.h"
+#include "node/devices.h"
+#include "screen.h"
+#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
@@ -149,24 +149,14 @@ Command add_observe(CLI::App& app) {
       "observe", "Watch power, heat, clocks and activity of this node's GPUs and their instances");
   auto flags = std::make_shared<ObserveFlags>();
   add_device_flags(*command, flags->device);
-  command->add_flag("--watch", flags->watch,
-                    "Again every --interval, until a signal; on a terminal a picture");
-  command
-      ->add_option("--record", flags->record,
-                   "Add every sample to this new file as a line of JSON, until a signal or --count")
-      ->type_name("FILE");
-  command
-      ->add_option("--replay", flags->replay,
-                   "Show what --record wrote instead of GPUs; with --watch at its own pace")
-      ->type_name("FILE");
-  command->add_option("--interval", flags->interval, "Time between samples, 10ms or more")
-      ->type_name("TIME")
-      ->default_str(flags->interval);
-  within(command->add_option("--count", flags->count, "End after so many samples"), 1, 1e9)
-      ->type_name("N");
+  flag(*command, "--watch", flags->watch);
+  flag(*command, "--record", flags->record);
+  flag(*command, "--replay", flags->replay);
+  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
+  within(flag(*command, "--count", flags->count), 1, 1e9);
   one_of(command->add_option("--format", flags->format,
-                             "text: tables or a picture; json: a line per sample, as --record; "
-                             "prometheus: metrics"),
+                             "Form of the result: tables or a picture, a line of JSON per sample, "
+                             "or metrics for Prometheus"),
          {"text", "json", "prometheus"})
       ->default_str(flags->format);
   command->footer(

@@ -53,10 +53,7 @@ Result<Exit> run_table(Context& context, const TableFlags& flags) {
   model.unit_busy = {flags.unit_busy};
   const plan::ResponseTable table =
       power::modelled_table(topology->name, topology->units_in, *models, model);
-  if (auto written = deliver(context, {flags.output, "csv"}, forms::power_table_csv(table));
-      !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, {flags.output, "csv"}, forms::power_table_csv(table));
 }
 
 CLI::Option* add_watts(CLI::App& command, const char* flag, double& value, const char* help) {
@@ -72,36 +69,17 @@ Command add_power_table(CLI::App& power) {
       "table",
       "Model a response table from kernel times: latency, rate and power by clock and units");
   auto flags = std::make_shared<TableFlags>();
-  command->add_option("--models", flags->kernels.workers, "The models, separated by commas")
-      ->required()
-      ->type_name("NAMES");
-  command
-      ->add_option("--profiles", flags->kernels.profiles,
-                   "Directory with NAME.csv (kernel,units,time_us and optional index), measured at "
-                   "the highest clock")
-      ->required()
-      ->type_name("DIR");
-  command->add_option("--gpu", flags->kernels.gpu, "Its topology: MI50, H100, CLUSTERSxUNITS ...")
-      ->type_name("TOPOLOGY")
-      ->default_str(flags->kernels.gpu);
-  command
-      ->add_option("--clocks", flags->clocks,
-                   "Clocks in MHz, ascending (default: nine from 925 to 1725, an MI50's range)")
-      ->type_name("MHZ,MHZ,...");
-  within(command->add_option("--memory-share", flags->model.memory_share,
-                             "Share of a kernel's time that the clock does not change"),
-         0, 1)
-      ->type_name("SHARE")
-      ->default_str("0.2");
-  add_watts(*command, "--idle", flags->idle, "The board at rest");
+  flag(*command, "--models", flags->kernels.workers)->required();
+  flag(*command, "--kernel-profiles", flags->kernels.profiles)->required();
+  flag(*command, "--topology", flags->kernels.gpu)->default_str(flags->kernels.gpu);
+  flag(*command, "--clocks", flags->clocks);
+  within(flag(*command, "--memory-share", flags->model.memory_share), 0, 1)->default_str("0.2");
+  within(flag(*command, "--board-idle", flags->idle), 0, 5'000)
+      ->default_str(fmt::format("{:g}", flags->idle));
   add_watts(*command, "--unit-idle", flags->unit_idle,
             "A unit that is clocked and has no work, highest clock");
   add_watts(*command, "--unit-busy", flags->unit_busy, "What a busy unit takes more");
-  within(command->add_option("--unit-step", flags->model.unit_step,
-                             "Numbers of units: 1, 1 + N, 1 + 2 N ... and all"),
-         1, 512)
-      ->type_name("N")
-      ->default_str("1");
+  within(flag(*command, "--unit-step", flags->model.unit_step), 1, 512)->default_str("1");
   add_output_file(*command, flags->output);
   command->footer(
       "partita power table --models vgg,bert --profiles data/published/reef --gpu MI50 -o "
@@ -110,33 +88,14 @@ Command add_power_table(CLI::App& power) {
 }
 
 void add_power_flags(CLI::App& command, PowerFlags& flags) {
-  command
-      .add_option("--services", flags.files.services,
-                  "Services with model, rate_rps, slo_ms and percentile (YAML or JSON)")
-      ->required()
-      ->type_name("FILE");
-  command
-      .add_option("--table", flags.files.table,
-                  "Response table: model,clock_mhz,units,batch,p95_ms,max_rps,power_w")
-      ->required()
-      ->type_name("FILE");
-  command.add_option("--gpu", flags.files.gpu, "Topology of the GPU that the table is of")
-      ->type_name("TOPOLOGY")
-      ->default_str(flags.files.gpu);
-  one_of(command.add_option("--gating", flags.gating,
-                            "What happens to units that no service has, under policy exact. none: "
-                            "they stay clocked, as on every GPU that is sold; group: whole "
-                            "clusters are gated; unit: each one. The other policies bring theirs"),
-         {"none", "group", "unit"})
+  flag(command, "--services", flags.files.services)->required();
+  flag(command, "--table", flags.files.table)->required();
+  flag(command, "--topology", flags.files.gpu)->default_str(flags.files.gpu);
+  one_of(flag(command, "--gating", flags.gating), {"none", "group", "unit"})
       ->default_str(flags.gating);
-  one_of(command.add_option("--promise", flags.promise,
-                            "What keeping an SLO means. queueing: waiting counts, arrivals are "
-                            "Poisson; execution: the table's p95 alone, as in CoFRIS"),
-         {"queueing", "execution"})
+  one_of(flag(command, "--promise", flags.promise), {"queueing", "execution"})
       ->default_str(flags.promise);
-  within(command.add_option("--cap", flags.cap, "No GPU may be able to take more than this"), 1,
-         5'000)
-      ->type_name("W");
+  within(flag(command, "--cap", flags.cap), 1, 5'000);
 }
 
 Result<plan::PowerProblem> load_power(Context& context, const PowerFlags& flags) {
@@ -154,16 +113,9 @@ Result<plan::PowerProblem> load_power(Context& context, const PowerFlags& flags)
 Command add_power(CLI::App& app) {
   CLI::App* power = app.add_subcommand(
       "power", "Plan clocks, caps and shares of GPUs for the least watts within the SLOs");
-  power->require_subcommand(1);
-  const std::vector<Command> commands = {add_power_table(*power),  add_power_plan(*power),
-                                         add_power_verify(*power), add_power_simulate(*power),
-                                         add_power_run(*power),    add_power_set(*power),
-                                         add_power_restore(*power)};
-  return {power, [commands](Context& context) -> Result<Exit> {
-            for (const Command& command : commands)
-              if (command.app->parsed()) return command.run(context);
-            return Exit::bad_input;
-          }};
+  return group_of(power, {add_power_table(*power), add_power_plan(*power), add_power_verify(*power),
+                          add_power_simulate(*power), add_power_run(*power), add_power_set(*power),
+                          add_power_restore(*power)});
 }
 
 }  // namespace partita::cli

@@ -22,14 +22,8 @@ struct PowerPlanFlags {
 };
 
 void add_fleet_flags(CLI::App& command, int& gpus, double& unused) {
-  within(command.add_option("--gpus", gpus, "GPUs of the fleet"), 1, plan::kMaxPowerGpus)
-      ->type_name("N")
-      ->default_str("1");
-  within(command.add_option("--unused", unused,
-                            "What a GPU without work takes (default: the table's board at rest; 0: "
-                            "such GPUs are switched off)"),
-         0, 5'000)
-      ->type_name("W");
+  within(flag(command, "--gpus", gpus), 1, plan::kMaxPowerGpus)->default_str("1");
+  within(flag(command, "--unused", unused), 0, 5'000);
 }
 
 std::string power_plan_text(const plan::PowerProblem& problem, const plan::PowerPlan& plan) {
@@ -78,9 +72,7 @@ Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
   const std::string content = flags.output.format == "json"
                                   ? forms::power_plan_json(**made->plan)
                                   : power_plan_text(*problem, **made->plan);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 struct PowerVerifyFlags {
@@ -117,10 +109,10 @@ Command add_power_plan(CLI::App& power) {
   auto flags = std::make_shared<PowerPlanFlags>();
   add_power_flags(*command, flags->power);
   add_fleet_flags(*command, flags->gpus, flags->unused);
-  one_of(command->add_option("--policy", flags->policy,
-                             "exact: the least power, proven or with a bound; the others are "
-                             "CoFRIS's, for one GPU"),
-         power::policy_names())
+  one_of(
+      flag(*command, "--policy", flags->policy,
+           "exact: the least power, proven or with a bound; the others are CoFRIS's, for one GPU"),
+      power::policy_names())
       ->default_str(flags->policy);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(

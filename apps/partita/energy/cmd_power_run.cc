@@ -218,52 +218,19 @@ Command add_power_run(CLI::App& power) {
   auto flags = std::make_shared<FollowFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
-  within(command->add_option("--gpu", flags->gpu, "Which GPU of the node"), 0, 1e6)
-      ->type_name("INDEX")
-      ->default_str("0");
-  command
-      ->add_option("--services", flags->files.services,
-                   "Services with model, rate_rps, slo_ms and percentile (YAML or JSON)")
-      ->required()
-      ->type_name("FILE");
-  command
-      ->add_option("--table", flags->files.table,
-                   "Response table: model,clock_mhz,units,batch,p95_ms,max_rps,power_w")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--topology", flags->files.gpu, "Topology of the GPU that the table is of")
-      ->type_name("TOPOLOGY")
-      ->default_str(flags->files.gpu);
-  one_of(command->add_option("--policy", flags->control.policy, "The controller"),
-         power::policy_names())
+  within(flag(*command, "--gpu-index", flags->gpu), 0, 1e6)->default_str("0");
+  flag(*command, "--services", flags->files.services)->required();
+  flag(*command, "--table", flags->files.table)->required();
+  flag(*command, "--topology", flags->files.gpu)->default_str(flags->files.gpu);
+  one_of(flag(*command, "--policy", flags->control.policy, "The controller"), power::policy_names())
       ->default_str(flags->control.policy);
-  command->add_option("--poll", flags->poll, "Time between decisions, 50ms or more")
-      ->type_name("TIME")
-      ->default_str(flags->poll);
-  command
-      ->add_option("--seen", flags->seen,
-                   "JSON that is read at every poll: services: [{name, rate_rps, p95_ms, waiting}]")
-      ->type_name("FILE");
-  command
-      ->add_option("--stale", flags->stale,
-                   "A --seen that was written longer ago than this is no sight: full clock")
-      ->type_name("TIME")
-      ->default_str(flags->stale);
-  command
-      ->add_option("--trace", flags->trace,
-                   "Rehearsal: a recording of arrivals, squeezed into --duration, instead of "
-                   "--seen")
-      ->type_name("FILE");
-  command->add_option("--duration", flags->duration, "How long a --trace is played")
-      ->type_name("TIME")
-      ->default_str(flags->duration);
-  command
-      ->add_option("--shares", flags->shares,
-                   "JSON that is written at every change, for whoever holds the services' masks: "
-                   "services: [{name, units, percent, batch}]; several services need it")
-      ->type_name("FILE");
-  command->add_flag("--dry-run", flags->dry_run,
-                    "Only say what would be set (so it is done where rights are missing)");
+  flag(*command, "--poll", flags->poll)->default_str(flags->poll);
+  flag(*command, "--seen", flags->seen);
+  flag(*command, "--stale", flags->stale)->default_str(flags->stale);
+  flag(*command, "--trace", flags->trace);
+  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
+  flag(*command, "--shares-file", flags->shares);
+  flag(*command, "--dry-run", flags->dry_run);
   command->footer(
       "partita power run --services services.yaml --table table.csv --seen /run/rates.json");
   return {command, [flags](Context& context) { return run_power_run(context, *flags); }};

@@ -234,20 +234,11 @@ Command add_power_set(CLI::App& power) {
   auto flags = std::make_shared<SetFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
-  command->add_option("--gpus", flags->gpus, "Which GPUs: all, or numbers separated by commas")
-      ->type_name("GPUS")
-      ->default_str(flags->gpus);
-  within(command->add_option("--limit", flags->limit, "Power limit of the board"), 1, 5'000)
-      ->type_name("W");
-  command->add_option("--clocks", flags->clocks, "Keep the SM clock at this, or in this range")
-      ->type_name("MHZ|MHZ,MHZ");
-  command
-      ->add_option("--hold", flags->hold,
-                   "Stay for so long, or until a signal, and put everything back then, even if "
-                   "this program is killed")
-      ->type_name("TIME");
-  command->add_flag("--dry-run", flags->dry_run,
-                    "Only say what would be set (so it is done where rights are missing)");
+  flag(*command, "--gpu-index", flags->gpus)->default_str(flags->gpus);
+  within(flag(*command, "--power-limit", flags->limit), 1, 5'000);
+  flag(*command, "--clocks", flags->clocks);
+  flag(*command, "--hold", flags->hold);
+  flag(*command, "--dry-run", flags->dry_run);
   command->footer(
       "partita power set --limit 300 --gpus 0\n"
       "partita power set --clocks 1200 --hold 1h --driver sim --machine machine.yaml");
@@ -260,10 +251,8 @@ Command add_power_restore(CLI::App& power) {
   auto flags = std::make_shared<RestoreFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
-  command->add_flag("--dry-run", flags->dry_run, "Only say what would be put back");
-  command->add_flag("--after-input", flags->after_stdin,
-                    "Wait for the end of standard input first: how 'set --hold' and 'run' make "
-                    "sure of it");
+  flag(*command, "--dry-run", flags->dry_run);
+  flag(*command, "--after-input", flags->after_stdin);
   command->footer("partita power restore");
   return {command, [flags](Context& context) { return run_restore(context, *flags); }};
 }

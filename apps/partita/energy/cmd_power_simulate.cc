@@ -57,7 +57,7 @@ Result<decide::PowerComparison> comparison_of(const PowerSimulateFlags& flags) {
   how.control.guard = flags.guard;
   how.control.rescue = flags.guard > 0;
   how.control.hysteresis = flags.hysteresis;
-  how.run.even = flags.arrivals == "even";
+  how.run.even = flags.arrivals == "uniform";
   how.run.seed = flags.seed;
   how.run.delay = *delay;
   how.run.cost = {Joules{flags.clock_cost}, Joules{flags.unit_cost}};
@@ -243,67 +243,33 @@ Result<Exit> run_power_simulate(Context& context, const PowerSimulateFlags& flag
   const std::string content = flags.output.format == "json"  ? simulate_json(flags, *cases)
                               : flags.output.format == "svg" ? simulate_svg(flags, cases->front())
                                                              : simulate_text(flags, *cases);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return flags.require && !held ? Exit::no : Exit::done;
+  return finish(context, flags.output, content, flags.require && !held ? Exit::no : Exit::done);
 }
 
 void add_trace_flags(CLI::App& command, PowerSimulateFlags& flags) {
-  command
-      .add_option("--trace", flags.trace,
-                  "Recorded times of requests; the recording is squeezed into --duration, its "
-                  "fullest bin is each service's rate. Without it the rates stay")
-      ->type_name("FILE");
-  command.add_option("--bin", flags.bin, "Width of the bins that smooth the trace")
-      ->type_name("DURATION")
-      ->default_str(flags.bin);
-  command.add_option("--duration", flags.duration, "Simulated time")
-      ->type_name("DURATION")
-      ->default_str(flags.duration);
-  one_of(command.add_option("--arrivals", flags.arrivals, "Within the rates of the moment"),
-         {"poisson", "even"})
-      ->default_str(flags.arrivals);
-  command.add_flag("--alone", flags.alone, "Every service alone on a GPU of its own");
-  command.add_flag("--at-most", flags.at_most,
-                   "Load 1 is what a whole GPU carries at its highest clock, not rate_rps");
+  flag(command, "--trace", flags.trace);
+  flag(command, "--bin", flags.bin)->default_str(flags.bin);
+  flag(command, "--duration", flags.duration)->default_str(flags.duration);
+  one_of(flag(command, "--arrivals", flags.arrivals), {"poisson", "uniform"})
+      ->default_str(flags.arrivals)
+      ->transform([](const std::string& word) { return word == "even" ? "uniform" : word; });
+  flag(command, "--alone", flags.alone);
+  flag(command, "--at-most", flags.at_most);
   add_seed(command, flags.seed);
 }
 
 void add_control_flags(CLI::App& command, PowerSimulateFlags& flags) {
-  command
-      .add_option("--policies", flags.policies,
-                  "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,"
-                  "exact)")
-      ->type_name("NAMES");
-  one_of(command.add_option("--controller", flags.controller,
-                            "table: looks up the rate seen last; predictive: the highest of "
-                            "--memory and of a forecast"),
-         {"table", "predictive"})
+  flag(command, "--policies", flags.policies,
+       "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,exact)");
+  one_of(flag(command, "--controller", flags.controller), {"table", "predictive"})
       ->default_str(flags.controller);
-  command.add_option("--memory", flags.memory, "Of the predictive controller (default: 10s)")
-      ->type_name("DURATION");
-  command.add_option("--poll", flags.poll, "Between two decisions")
-      ->type_name("DURATION")
-      ->default_str(flags.poll);
-  command.add_option("--delay", flags.delay, "Until a decision takes effect")
-      ->type_name("DURATION")
-      ->default_str(flags.delay);
-  within(command.add_option("--guard", flags.guard,
-                            "Standard deviations above what was seen; 0: none, and no rescue when "
-                            "requests pile up (the dissertation's controller)"),
-         0, 20)
-      ->type_name("N")
-      ->default_str("2");
-  within(command.add_option("--hysteresis", flags.hysteresis,
-                            "Polls in a row for which less must do before it is chosen"),
-         1, 10'000)
-      ->type_name("N")
-      ->default_str("1");
-  within(command.add_option("--clock-cost", flags.clock_cost, "Energy of a change of the clock"), 0,
-         1e6)
-      ->type_name("J");
-  within(command.add_option("--unit-cost", flags.unit_cost, "Energy of a change of units"), 0, 1e6)
-      ->type_name("J");
+  flag(command, "--look-back", flags.memory);
+  flag(command, "--poll", flags.poll)->default_str(flags.poll);
+  flag(command, "--delay", flags.delay)->default_str(flags.delay);
+  within(flag(command, "--guard", flags.guard), 0, 20)->default_str("2");
+  within(flag(command, "--hysteresis-polls", flags.hysteresis), 1, 10'000)->default_str("1");
+  within(flag(command, "--clock-cost", flags.clock_cost), 0, 1e6);
+  within(flag(command, "--unit-cost", flags.unit_cost), 0, 1e6);
 }
 
 }  // namespace
@@ -315,7 +281,7 @@ Command add_power_simulate(CLI::App& power) {
   add_power_flags(*command, flags->power);
   add_trace_flags(*command, *flags);
   add_control_flags(*command, *flags);
-  command->add_flag("--require", flags->require, "Exit 1 if a policy misses an SLO");
+  flag(*command, "--strict", flags->require);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita power simulate --services mi50.yaml --table mi50.csv --gpu MI50 --alone --at-most "

@@ -144,13 +144,8 @@ Command add_top(CLI::App& app) {
   auto flags = std::make_shared<TopFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
-  command->add_option("--interval", flags->interval, "Time between pictures, 10ms or more")
-      ->type_name("TIME")
-      ->default_str(flags->interval);
-  within(command->add_option("--count", flags->count,
-                             "End after so many pictures (1 where output is no terminal)"),
-         1, 1e9)
-      ->type_name("N");
+  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
+  within(flag(*command, "--count", flags->count), 1, 1e9);
   command->footer(
       "partita top\n"
       "partita top --driver sim --machine machine.yaml --count 3");

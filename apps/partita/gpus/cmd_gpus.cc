@@ -89,10 +89,7 @@ Result<Exit> run_gpus(Context& context, const GpusFlags& flags) {
     if (!gpu) return bad_input("NAME", gpu.error().message);
     content = json ? hw::gpu_model_json(**gpu) : gpu_text(**gpu);
   }
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 }  // namespace

@@ -111,10 +111,7 @@ Result<Exit> run_layouts(Context& context, const LayoutsFlags& flags) {
     content = fmt::format("{}: {} maximal partitions\n", (*gpu)->name, layouts.size());
     for (const hw::Layout& layout : layouts) content += layout_text(**gpu, layout);
   }
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 }  // namespace
@@ -126,11 +123,7 @@ Command add_layouts(CLI::App& app) {
   command->add_option("NAME", flags->name, "A GPU model of the catalogue")
       ->type_name("GPU")
       ->required();
-  command
-      ->add_option("--with", flags->with,
-                   "Profiles besides the plain ones, separated by commas: double-memory, me "
-                   "(media engines), or names of profiles")
-      ->type_name("double-memory|me|double-memory,me");
+  flag(*command, "--with", flags->with);
   add_catalogue(*command, flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita layouts A100-80GB\npartita layouts H200-141GB --with double-memory,me");

@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include "base/append.h"
+#include "base/form.h"
+#include "elsewhere.h"
 #include "flags.h"
 #include "settings.h"
 
@@ -12,10 +14,11 @@ namespace {
 
 constexpr std::size_t kWidth = 80;
 
-FlagDoc describe(const CLI::Option& option) {
+FlagDoc flag_doc(const CLI::Option& option) {
   FlagDoc flag;
   for (const std::string& name : option.get_snames()) flag.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) flag.names.push_back("--" + name);
+  // Those behind the first are older, and only understood.
+  if (!option.get_lnames().empty()) flag.names.push_back("--" + option.get_lnames().front());
   if (option.get_positional()) flag.names = {option.get_name(true)};
   if (option.get_items_expected_max() > 0) flag.value = option.get_type_name();
   flag.text = option.get_description();
@@ -27,10 +30,10 @@ FlagDoc describe(const CLI::Option& option) {
 
 CommandDoc describe_below(const CLI::App& app, std::vector<std::string> path) {
   path.push_back(app.get_name());
-  CommandDoc command{path, app.get_description(), {}, {}, {}, {}};
+  CommandDoc command{path, app.get_description(), {}, {}, {}, {}, is_elsewhere(app)};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
-    (option->get_positional() ? command.positionals : command.flags).push_back(describe(*option));
+    (option->get_positional() ? command.positionals : command.flags).push_back(flag_doc(*option));
   }
   for (const std::string& line : split(app.get_footer(), '\n')) {
     if (!line.empty()) command.examples.push_back(line);
@@ -41,17 +44,30 @@ CommandDoc describe_below(const CLI::App& app, std::vector<std::string> path) {
   return command;
 }
 
-// Words of `text` in lines of at most kWidth columns, each after `indent` spaces.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::string lines, line;
+// How the lines of a text stand: the first and the others behind so many blanks, all but the last
+// with this at their end.
+struct Lines {
+  std::size_t first = 0, others = 0;
+  std::string_view end = {};
+};
+
+// Words of `text` in lines of at most kWidth columns.
+std::string wrapped(const std::string& text, const Lines& how) {
+  std::string lines, line(how.first, ' ');
+  bool begun = false;
   for (const std::string& word : split(text, ' ')) {
-    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
-      lines += std::string(indent, ' ') + line + "\n";
-      line.clear();
+    if (begun && line.size() + 1 + word.size() + how.end.size() > kWidth) {
+      lines += line + std::string(how.end) + "\n";
+      line = std::string(how.others, ' ');
+      begun = false;
     }
-    line += (line.empty() ? "" : " ") + word;
+    line += (begun ? " " : "") + word;
+    begun = true;
   }
-  return lines + std::string(indent, ' ') + line + "\n";
+  return lines + line + "\n";
+}
+std::string wrapped(const std::string& text, std::size_t indent) {
+  return wrapped(text, {indent, indent});
 }
 
 std::string flag_help(const FlagDoc& flag) {
@@ -59,7 +75,7 @@ std::string flag_help(const FlagDoc& flag) {
   if (!flag.value.empty() && flag.names.front().starts_with('-')) head += " " + flag.value;
   if (flag.required) head += "  (required)";
   if (!flag.standard.empty()) head += fmt::format("  [{}]", flag.standard);
-  return fmt::format("  {}\n{}", head, wrapped(flag.text, 6));
+  return wrapped(head, {2, 10}) + wrapped(flag.text, 6);
 }
 
 // The options of every command, where this one is a command that can be run.
@@ -76,14 +92,41 @@ std::string everywhere_help(const CommandDoc& command) {
                         2);
 }
 
+void describe_flag(Form& f, FlagDoc& flag) {
+  f.notes("names", flag.names, {}, "its spellings");
+  f.note("value", flag.value, "what stands behind it; empty: nothing");
+  f.note("text", flag.text, "what it means");
+  f.note("default", flag.standard, "for people");
+  f.boolean("required", flag.required, "it must be given");
+  f.boolean("everywhere", flag.everywhere, "every command has it");
+}
+
+void describe_command(Form& f, CommandDoc& command) {
+  f.notes("path", command.path, {}, "its words");
+  f.note("summary", command.summary, "a sentence");
+  f.list("positionals", command.positionals, describe_flag, {}, "in order");
+  f.list("flags", command.flags, describe_flag, {}, "in order");
+  f.notes("examples", command.examples, {}, "lines");
+  f.boolean("elsewhere", command.elsewhere, "another program's");
+  if (f.reading() == nullptr || f.reading()->has("children"))
+    f.list("children", command.children, describe_command, {}, "below it");
+}
+
+void describe_kind(Form& f, KindDoc& kind) {
+  f.note("name", kind.name, "of the kind");
+  f.note("about", kind.about, "what such a document says");
+}
+
+void describe_docs(Form& f, CommandDocs& docs) {
+  f.document("CommandDocs");
+  f.object("root", docs.root, describe_command, "the program");
+  f.list("kinds", docs.kinds, describe_kind, {}, "of documents");
+}
+
 class HelpFormatter final : public CLI::FormatterBase {
  public:
   std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
-    std::vector<std::string> parents;
-    for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent()) {
-      parents.insert(parents.begin(), up->get_name());
-    }
-    return help_text(describe_below(*app, parents));
+    return help_of(*app);
   }
 };
 
@@ -95,6 +138,12 @@ const std::vector<std::string> kExitStatuses = {
     "2  bad usage or bad input: FILE:LINE or the flag is named, nothing is written",
     "3  the environment refused: driver, file system, network",
 };
+
+std::string docs_json(const CommandDocs& docs) { return write_form(docs, describe_docs); }
+
+Result<CommandDocs> parse_docs(const std::string& file, std::string_view text) {
+  return read_form<CommandDocs>(file, text, describe_docs);
+}
 
 CommandDoc describe(const CLI::App& app) { return describe_below(app, {}); }
 
@@ -119,9 +168,11 @@ std::string usage(const CommandDoc& command) {
   return line + " [options]";
 }
 
+namespace {
+
 std::string help_text(const CommandDoc& command) {
   std::string text = wrapped(command.summary, 0);
-  text += "\nUsage: " + usage(command) + "\n";
+  text += "\n" + wrapped("Usage: " + usage(command), {0, 10});
   if (!command.children.empty()) {
     text += "\nCommands:\n";
     std::size_t widest = 0;
@@ -129,7 +180,8 @@ std::string help_text(const CommandDoc& command) {
       widest = std::max(widest, child.path.back().size());
     }
     for (const CommandDoc& child : command.children) {
-      text += fmt::format("  {:<{}}  {}\n", child.path.back(), widest, child.summary);
+      text += wrapped(fmt::format("{:<{}}  {}", child.path.back(), widest, child.summary),
+                      {2, widest + 4});
     }
   }
   if (!command.positionals.empty()) text += "\nArguments:\n";
@@ -139,10 +191,19 @@ std::string help_text(const CommandDoc& command) {
     if (!flag.everywhere) text += flag_help(flag);
   text += everywhere_help(command);
   if (!command.examples.empty()) text += "\nExamples:\n";
-  for (const std::string& example : command.examples) text += "  " + example + "\n";
+  for (const std::string& example : command.examples) text += wrapped(example, {2, 6, " \\"});
   text += "\nExit status:\n";
-  for (const std::string& status : kExitStatuses) text += "  " + status + "\n";
+  for (const std::string& status : kExitStatuses) text += wrapped(status, {2, 5});
   return text;
+}
+
+}  // namespace
+
+std::string help_of(const CLI::App& command) {
+  std::vector<std::string> parents;
+  for (const CLI::App* up = command.get_parent(); up != nullptr; up = up->get_parent())
+    parents.insert(parents.begin(), up->get_name());
+  return help_text(describe_below(command, parents));
 }
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }

@@ -5,7 +5,10 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/result.h"
 
 namespace CLI {
 class App;
@@ -29,7 +32,21 @@ struct CommandDoc {
   std::vector<FlagDoc> positionals, flags;
   std::vector<std::string> examples;
   std::vector<CommandDoc> children;  // hidden commands are left out
+  bool elsewhere = false;            // a name for a command of another program
 };
+
+// A kind of document that a program knows.
+struct KindDoc {
+  std::string name, about;
+};
+
+// All that a program says of itself: the document `kind: CommandDocs`.
+struct CommandDocs {
+  CommandDoc root;
+  std::vector<KindDoc> kinds;
+};
+std::string docs_json(const CommandDocs& docs);
+Result<CommandDocs> parse_docs(const std::string& file, std::string_view text);
 
 CommandDoc describe(const CLI::App& app);
 
@@ -40,7 +57,7 @@ std::vector<const CommandDoc*> flatten(const CommandDoc& root);
 std::string usage(const CommandDoc& command);
 
 // What --help prints.
-std::string help_text(const CommandDoc& command);
+std::string help_of(const CLI::App& command);
 
 // Gives help_text to CLI11's --help. Set on the root before commands are added: they inherit it.
 std::shared_ptr<CLI::FormatterBase> help_formatter();

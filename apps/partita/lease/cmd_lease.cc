@@ -61,15 +61,12 @@ Result<Exit> run_leases(Context& context, const LeaseFlags& flags) {
   return show_leases(context, flags.output, *answer);
 }
 
-CLI::Option* add_owner(CLI::App& command, LeaseFlags& flags, const char* about) {
-  return command.add_option("--for", flags.wanted.owner, about)->type_name("OWNER")->required();
+CLI::Option* add_owner(CLI::App& command, LeaseFlags& flags) {
+  return flag(command, "--for", flags.wanted.owner)->required();
 }
 
 void add_patience(CLI::App& command, LeaseFlags& flags) {
-  command
-      .add_option("--wait", flags.patience,
-                  "How long to wait for another command that changes the node")
-      ->type_name("TIME")
+  flag(command, "--wait", flags.patience, "For another command that changes the node")
       ->default_str(kPatience);
 }
 
@@ -79,35 +76,22 @@ Command add_lease(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("lease", "Hold an instance: make one for OWNER, or say which it has");
   auto flags = std::make_shared<LeaseFlags>();
-  command->add_option("--profile", flags->wanted.profile, "The shape, as 3g.40gb")
-      ->type_name("PROFILE");
-  add_owner(*command, *flags,
-            "Who holds it, as slurm:42; OWNER/2 for a second one. Who asks again gets the same");
-  within(command->add_option("--gpu", flags->gpu, "On this GPU alone, by index"), 0, 1e6)
-      ->type_name("INDEX");
-  within(command->add_option("--start", flags->start,
-                             "At this memory slice, if it is free; else at the best place"),
-         0, 1e6)
-      ->type_name("SLICE");
-  command->add_flag("--exact", flags->wanted.exact, "At --start or nowhere");
-  CLI::Option* ttl = command->add_option("--ttl", flags->ttl, "It ends after this time")
-                         ->type_name("TIME");
-  within(command->add_option("--while", flags->wanted.while_pid, "It ends with this process"), 1,
-         4e9)
-      ->type_name("PID")
-      ->excludes(ttl);
-  command
-      ->add_option("--from", flags->wanted.from,
-                   "Take over what this owner holds, as it is, instead of making one")
-      ->type_name("OWNER");
+  flag(*command, "--profile", flags->wanted.profile);
+  add_owner(*command, *flags);
+  within(flag(*command, "--gpu-index", flags->gpu), 0, 1e6);
+  within(flag(*command, "--start", flags->start), 0, 1e6);
+  flag(*command, "--exact", flags->wanted.exact);
+  CLI::Option* ttl = flag(*command, "--ttl", flags->ttl);
+  within(flag(*command, "--while", flags->wanted.while_pid), 1, 4e9)->excludes(ttl);
+  flag(*command, "--take-from", flags->wanted.from);
   add_patience(*command, *flags);
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"text", "json", "env"});
   command->footer(
       "partita lease --profile 3g.40gb --for slurm:$SLURM_JOB_ID --format env\n"
-      "partita lease --profile 3g.40gb --gpu 0 --start 4 --exact --for slurm:42\n"
+      "partita lease --profile 3g.40gb --gpu-index 0 --start 4 --exact --for slurm:42\n"
       "partita lease --profile 1g.10gb --for me --while $$\n"
-      "partita lease --from slurm:42 --for slurm:43");
+      "partita lease --take-from slurm:42 --for slurm:43");
   return {command, [flags](Context& context) { return run_lease(context, *flags); }};
 }
 
@@ -115,7 +99,7 @@ Command add_return(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("return", "Give back what OWNER, and OWNER/2 ..., hold by `lease`");
   auto flags = std::make_shared<LeaseFlags>();
-  add_owner(*command, *flags, "Whose leases; none is no error");
+  add_owner(*command, *flags);
   add_patience(*command, *flags);
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"text", "json"});
@@ -126,8 +110,7 @@ Command add_return(CLI::App& app) {
 Command add_leases(CLI::App& app) {
   CLI::App* command = app.add_subcommand("leases", "Show which instances are lent, and to whom");
   auto flags = std::make_shared<LeaseFlags>();
-  command->add_flag("--sweep", flags->sweep,
-                    "First end those that have expired and are not used");
+  flag(*command, "--end-expired", flags->sweep);
   add_patience(*command, *flags);
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"text", "json"});

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 
 #include "act/loans/loans.h"
@@ -37,7 +36,7 @@ Result<LeaseAnswer> refusal_of(const Error& error) {
 }  // namespace
 
 Result<LeaseAnswer> take_of_agent(const api::Client& agent, const lease::Wanted& wanted) {
-  const auto text = agent.call(api::CallId::take_lease, {}, lease::wanted_json(wanted));
+  const auto text = agent.call("take_lease", {}, lease::wanted_json(wanted));
   if (!text) return refusal_of(text.error());
   auto one = lease::parse_lease("the agent's answer", *text);
   if (!one) return failed(one.error());
@@ -45,7 +44,7 @@ Result<LeaseAnswer> take_of_agent(const api::Client& agent, const lease::Wanted&
 }
 
 Result<LeaseAnswer> give_back_to_agent(const api::Client& agent, const std::string& owner) {
-  const auto text = agent.call(api::CallId::return_lease, {}, {},
+  const auto text = agent.call("return_lease", {}, {},
                                "owner=" + api::percent_encoded(owner));
   if (!text) return failed(text.error());
   auto leases = lease::parse_leases_document("the agent's answer", *text);
@@ -53,26 +52,9 @@ Result<LeaseAnswer> give_back_to_agent(const api::Client& agent, const std::stri
   return LeaseAnswer{*std::move(leases), {}};
 }
 
-std::int64_t wall_clock_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
-
 std::string mig_minors(Context& context) {
   if (!context.files.exists(kMinors)) return {};
   return context.files.read(kMinors).value_or("");
-}
-
-lease::LeaseDoors lease_doors(Context& context, const OpenDriver& open, Processes& processes) {
-  return {*open.bare, context.files, processes, *open.catalogue, wall_clock_ms};
-}
-
-void settle_leases(Context& context, const OpenDriver& open, const std::string& log) {
-  if (log.empty() || !context.files.exists(log)) return;
-  RealProcesses processes;
-  auto leases = lease::Leases::open(lease_doors(context, open, processes), log);
-  const auto swept = leases ? leases->ask(lease::Sweep{}) : failed(leases.error());
-  if (!swept) complain(context, "leases cannot be looked after: " + to_string(swept.error()));
 }
 
 Result<LeaseDesk> LeaseDesk::open(Context& context, const DeviceFlags& device, Seconds patience) {

@@ -9,18 +9,12 @@
 #include "act/lease/lease_forms.h"
 #include "api/client.h"
 #include "context.h"
-#include "node/devices.h"
+#include "node/lease_doors.h"
 
 namespace partita::cli {
 
-// Milliseconds since 1970.
-std::int64_t wall_clock_ms();
 // The driver's table of device nodes; empty where there is none.
 std::string mig_minors(Context& context);
-// The doors of leases on this node, `processes` being theirs.
-lease::LeaseDoors lease_doors(Context& context, const OpenDriver& open, Processes& processes);
-// Brings leases in order, for who has the lock of the node; complains where that cannot be.
-void settle_leases(Context& context, const OpenDriver& open, const std::string& log);
 
 struct LeaseAnswer {
   lease::LeasesDocument leases;

@@ -42,7 +42,7 @@ Result<Exit> remote_return(const Remote& remote) {
 }
 
 Result<Exit> remote_leases(const Remote& remote) {
-  const auto text = remote.client.call(api::CallId::leases);
+  const auto text = remote.client.call("leases");
   if (!text) return failed(text.error());
   auto leases = lease::parse_leases_document("the server's answer", *text);
   if (!leases) return failed(leases.error());

@@ -12,6 +12,7 @@
 #include "base/append.h"
 #include "control/host/change_numbers.h"
 #include "control/host/memory_file.h"
+#include "flags.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -29,10 +30,7 @@ Outcome outcome_of(const Result<void>& result) {
 
 }  // namespace
 
-void add_why(CLI::App& command, std::string& why) {
-  command.add_option("--why", why, "The reason, for `partita history` and `partita explain`")
-      ->type_name("TEXT");
-}
+void add_why(CLI::App& command, std::string& why) { flag(command, "--why", why); }
 
 std::string calling_user() {
   passwd entry{};

@@ -5,6 +5,7 @@
 
 #include "act/apply.h"
 #include "act/change_forms.h"
+#include "act/node_picture.h"
 #include "commands.h"
 #include "decide/layout_file.h"
 #include "decide/reasons.h"
@@ -14,7 +15,6 @@
 #include "node/chronicle.h"
 #include "node/devices.h"
 #include "node/node_hooks.h"
-#include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "stop_request.h"
 
@@ -132,13 +132,10 @@ Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& nod
                   const actuate::Change& change) {
   const std::string content = flags.output.format == "json" ? actuate::change_json(change)
                               : flags.output.format == "svg"
-                                  ? change_svg(change, node.state, *node.open.catalogue)
+                                  ? actuate::change_svg(change, node.state, *node.open.catalogue)
                               : flags.dry_run ? actuate::change_text(change, flags.explain)
                                               : actuate::change_summary(change);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 // The plan that is applied, as a history keeps it; nothing where it is none.
@@ -260,30 +257,14 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
   add_device_flags(command, flags.device);
   add_state_dir(command, flags.state_dir);
   add_why(command, flags.why);
-  command.add_flag("--dry-run", flags.dry_run,
-                   "Only print what would be done and how long it takes");
-  command.add_flag("--explain", flags.explain,
-                   "Explain why each instance stays, goes or moves (text)");
+  flag(command, "--dry-run", flags.dry_run);
+  flag(command, "--explain", flags.explain);
   add_hooks(command, flags.hooks);
-  command.add_flag("--no-reset", flags.no_reset,
-                   "Refuse a change that turns MIG on where that takes a reset of the GPU (A100, "
-                   "A30); without this flag an idle GPU is reset, a busy one never");
-  command.add_flag("--keep-foreign", flags.keep_foreign,
-                   "Leave instances that Partita did not make, unless they are in the way");
-  within(command.add_option("--min-available", flags.min_available,
-                            "Share of a service's capacity to keep up where there is room"),
-         0, 1)
-      ->type_name("SHARE");
-  within(command.add_option("--drain-timeout", flags.drain_timeout,
-                            "Seconds to wait for processes to leave an instance"),
-         0, kMaxWait)
-      ->type_name("SECONDS");
-  within(command.add_option("--ready-timeout", flags.ready_timeout,
-                            "Seconds to wait for a started segment to hold its device before "
-                            "stopping what it replaces, 0: do not wait; where a gateway runs: for "
-                            "its workers to be ready, 0: 300"),
-         0, kMaxWait)
-      ->type_name("SECONDS");
+  flag(command, "--no-reset", flags.no_reset);
+  flag(command, "--keep-foreign", flags.keep_foreign);
+  within(flag(command, "--min-available", flags.min_available), 0, 1);
+  within(flag(command, "--drain-timeout", flags.drain_timeout), 0, kMaxWait);
+  within(flag(command, "--ready-timeout", flags.ready_timeout), 0, kMaxWait);
   add_output(command, flags.output, {"text", "json", "svg"});
 }
 
@@ -346,17 +327,10 @@ Command add_apply(CLI::App& app) {
   auto flags = std::make_shared<ApplyFlags>();
   command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");
-  command->add_flag("--rollback", flags->rollback, "Undo the last apply");
-  command->add_flag("--again", flags->again,
-                    "Apply what was applied last once more, for instance after a reboot, which MIG "
-                    "instances do not survive; a change that was cut short is undone");
-  command
-      ->add_option("--services", flags->services,
-                   "Judge the plan by these services as well, as `partita verify` does; needs "
-                   "--profiles")
-      ->type_name("FILE");
-  command->add_option("--profiles", flags->profiles, "The profiles that the plan was made with")
-      ->type_name("PATH");
+  flag(*command, "--rollback", flags->rollback);
+  flag(*command, "--again", flags->again);
+  flag(*command, "--services", flags->services);
+  flag(*command, "--profiles", flags->profiles);
   add_flags(*command, *flags);
   command->footer(
       "partita apply plan.json --dry-run\n"
@@ -387,8 +361,7 @@ Command add_drain(CLI::App& app) {
   add_state_dir(*command, flags->state_dir);
   add_why(*command, flags->why);
   add_hooks(*command, flags->hooks);
-  within(command->add_option("--timeout", flags->timeout, "Seconds to wait"), 0, kMaxWait)
-      ->type_name("SECONDS");
+  within(flag(*command, "--wait", flags->timeout), 0, kMaxWait);
   command->footer(
       "partita drain 0 --timeout 120\n"
       "partita drain 0 --hooks /etc/partita/agent.yaml");

@@ -28,9 +28,7 @@ Result<Exit> run_capture(Context& context, const CaptureFlags& flags) {
     if (const auto profiles = recording.profiles(gpu); !profiles)
       complain(context, to_string(profiles.error()));
   }
-  if (auto written = deliver(context, flags.output, recording.json()); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, recording.json());
 }
 
 }  // namespace

@@ -129,45 +129,25 @@ Result<Exit> run_export(Context& context, const ExportFlags& flags) {
   if (!source) return failed(source.error());
   const Result<std::string> content = about(flags.file, form(context, flags, *source));
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, *content);
 }
 
 void add_particular(CLI::App& command, ExportFlags& flags) {
   const auto only = [&](const CLI::Option* option, const char* form_name) {
     flags.particular.emplace_back(option, form_name);
   };
-  only(command.add_option("--label", flags.label, "Name of the configuration (mig-parted)")
-           ->type_name("LABEL")
-           ->default_str(flags.label),
-       "mig-parted");
-  only(one_of(command.add_option("--sharing", flags.sharing,
-                                 "How processes share an instance (device-plugin)"),
-              {"time-slicing", "mps"})
+  only(flag(command, "--label", flags.label)->default_str(flags.label), "mig-parted");
+  only(one_of(flag(command, "--sharing", flags.sharing), {"time-slicing", "mps"})
            ->default_str(flags.sharing),
        "device-plugin");
-  only(command.add_option("--namespace", flags.dra.kube_namespace, "Kubernetes namespace (dra)")
-           ->type_name("NAME")
-           ->default_str(flags.dra.kube_namespace),
-       "dra");
-  only(command.add_flag("--exact", flags.dra.exact,
-                        "Claims of single instances on their GPUs rather than templates (dra)"),
-       "dra");
   only(
-      command.add_option("--node-name", flags.slurm.node_name, "Name of the node in Slurm (slurm)")
-          ->type_name("NAME")
-          ->default_str(flags.slurm.node_name),
-      "slurm");
-  only(command
-           .add_option("--mig-minors", flags.minors,
-                       "A copy of the node's /proc/driver/nvidia-caps/mig-minors: names the device "
-                       "files of every instance (slurm)")
-           ->type_name("FILE"),
+      flag(command, "--namespace", flags.dra.kube_namespace)->default_str(flags.dra.kube_namespace),
+      "dra");
+  only(flag(command, "--claims", flags.dra.exact), "dra");
+  only(flag(command, "--node-name", flags.slurm.node_name)->default_str(flags.slurm.node_name),
        "slurm");
-  only(one_of(command.add_option("--part", flags.part,
-                                 "Lines of gres.conf, of slurm.conf, or of a dynamic node (slurm)"),
-              {"all", "gres", "node", "dynamic"})
+  only(flag(command, "--mig-minors", flags.minors), "slurm");
+  only(one_of(flag(command, "--part", flags.part), {"all", "gres", "node", "dynamic"})
            ->default_str(flags.part),
        "slurm");
 }
@@ -181,13 +161,10 @@ Command add_export(CLI::App& app) {
   command->add_option("PLAN", flags->file, "A plan, or the state of a node (partita status)")
       ->type_name("FILE")
       ->required();
-  one_of(command->add_option("--to", flags->to, "The form"),
+  one_of(flag(*command, "--to", flags->to),
          {"mig-parted", "checkpoint", "device-plugin", "dra", "slurm"})
       ->required();
-  command
-      ->add_option("--node", flags->node,
-                   "The state of the node that a plan is for: UUIDs, PCI ids, instances that exist")
-      ->type_name("FILE");
+  flag(*command, "--node", flags->node);
   add_particular(*command, *flags);
   add_catalogue(*command, flags->catalogue);
   add_output_file(*command, flags->output.file);

@@ -41,9 +41,7 @@ Result<Exit> run_import(Context& context, const ImportFlags& flags) {
     content = layout_form(context, flags, std::get<interop::Geometry>(*read), *catalogue);
   }
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, *content);
 }
 
 }  // namespace
@@ -57,20 +55,12 @@ Command add_import(CLI::App& app) {
                    "mig-parted's YAML or checkpoint, or a device plugin's configuration")
       ->type_name("FILE")
       ->required();
-  one_of(command->add_option("--from", flags->source.from, "The form (default: recognised)"),
+  one_of(flag(*command, "--from", flags->source.from),
          {"mig-parted", "checkpoint", "device-plugin"});
-  command
-      ->add_option("--label", flags->source.label, "Which of several configurations (mig-parted)")
-      ->type_name("LABEL");
-  command->add_option("--gpu", flags->source.gpu, "Model of the GPUs that the file is for")
-      ->type_name("GPU");
-  within(command->add_option("--gpus", flags->source.gpus, "How many GPUs the node has"), 1,
-         decide::kMaxForeignGpus)
-      ->type_name("N");
-  command
-      ->add_option("--node", flags->source.node,
-                   "The state of the node (partita status): its GPUs, instead of --gpu and --gpus")
-      ->type_name("FILE");
+  flag(*command, "--label", flags->source.label);
+  flag(*command, "--gpu", flags->source.gpu);
+  within(flag(*command, "--gpus", flags->source.gpus), 1, decide::kMaxForeignGpus);
+  flag(*command, "--node", flags->source.node);
   add_catalogue(*command, flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(

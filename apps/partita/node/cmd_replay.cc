@@ -113,9 +113,7 @@ Result<Exit> run_replay(Context& context, const ReplayFlags& flags) {
   if (!catalogue) return failed(catalogue.error());
   const Result<std::string> content = content_of(context, flags, *catalogue);
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, *content);
 }
 
 }  // namespace
@@ -126,10 +124,7 @@ Command add_replay(CLI::App& app) {
       "Show a node recorded by `partita capture`, and where it differs from the catalogue");
   auto flags = std::make_shared<ReplayFlags>();
   command->add_option("FILE", flags->file, "The recording")->type_name("FILE")->required();
-  within(command->add_option("--draft", flags->draft,
-                             "Print a catalogue entry of the board of this GPU, to be completed"),
-         0, static_cast<double>(device::kMaxNodeGpus))
-      ->type_name("GPU_INDEX");
+  within(flag(*command, "--draft", flags->draft), 0, static_cast<double>(device::kMaxNodeGpus));
   add_catalogue(*command, flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita replay node.json\npartita replay node.json --draft 0 -o board.json");

@@ -4,11 +4,11 @@
 #include <optional>
 #include <vector>
 
+#include "act/node_picture.h"
 #include "commands.h"
 #include "flags.h"
 #include "node/devices.h"
 #include "node/local_verdicts.h"
-#include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "screen.h"
 #include "stop_request.h"
@@ -47,7 +47,7 @@ std::string content_of(const Context& context, const StatusFlags& flags, const S
       auto verdicts = seen.verdicts;
       control::describe_verdicts(f, verdicts);
     });
-  if (flags.output.format == "svg") return node_svg(seen.state, seen.occupants, catalogue);
+  if (flags.output.format == "svg") return actuate::node_svg(seen.state, seen.occupants, catalogue);
   return device::state_text(seen.state, seen.occupants, catalogue,
                             {.colour = context.colour && flags.output.file.empty(),
                              .width = context.width,
@@ -85,9 +85,7 @@ Result<Exit> run_status(Context& context, const StatusFlags& flags) {
   const Result<Seen> seen = look(context, flags, *opened);
   if (!seen) return failed(seen.error());
   const std::string content = content_of(context, flags, *seen, *opened->catalogue);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 }  // namespace
@@ -98,12 +96,9 @@ Command add_status(CLI::App& app) {
   auto flags = std::make_shared<StatusFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
-  command->add_flag("--watch", flags->watch, "Again every --interval, until a signal");
-  command->add_option("--interval", flags->interval, "Time between two looks")
-      ->type_name("TIME")
-      ->default_str(flags->interval);
-  within(command->add_option("--count", flags->count, "End --watch after so many looks"), 1, 1e9)
-      ->type_name("N");
+  flag(*command, "--watch", flags->watch);
+  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
+  within(flag(*command, "--count", flags->count), 1, 1e9);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita status\n"

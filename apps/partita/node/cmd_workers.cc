@@ -118,9 +118,7 @@ Result<Exit> show(Context& context, const WorkersFlags& flags, const Paths& path
   }
   const std::string content =
       flags.output.format == "json" ? actuate::workers_json(state) : workers_text(state);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 // ---- the supervisor ----
@@ -350,81 +348,30 @@ Result<Exit> run_workers(Context& context, WorkersFlags flags) {
 }
 
 void add_flags(CLI::App& command, WorkersFlags& flags) {
-  command
-      .add_option(
-          "--command", flags.command,
-          "The command of a worker. {service} {batch} {processes} {index} {device} {gpu} {profile} "
-          "{start} {port} are replaced by those of its segment; it is not passed through a shell")
-      ->type_name("TEMPLATE");
-  command
-      .add_option("--assignment", flags.assignment,
-                  "The assignment to follow, instead of the state directory's")
-      ->type_name("FILE");
+  flag(command, "--command", flags.command);
+  flag(command, "--assignment", flags.assignment);
   add_state_dir(command, flags.state_directory);
-  command
-      .add_option("--log-dir", flags.log_directory,
-                  "Where workers' output goes (default: worker-logs beside the assignment)")
-      ->type_name("DIR");
-  within(command.add_option("--log-limit", flags.log_limit_mib, "Rotate a log after this many MiB"),
-         1, 1'000'000)
-      ->type_name("MIB")
-      ->capture_default_str();
-  command
-      .add_option("--grace", flags.grace, "How long a worker may take to end before it is killed")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  within(command.add_option("--first-port", flags.first_port, "{port} counts up from it"), 1, 65535)
-      ->type_name("PORT")
-      ->capture_default_str();
-  command.add_flag("--once", flags.once,
-                   "Start and stop what is needed, then exit: workers keep running, and the next "
-                   "run adopts them");
-  command.add_flag("--show", flags.show, "Print the workers and do nothing else");
+  flag(command, "--log-dir", flags.log_directory);
+  within(flag(command, "--log-limit", flags.log_limit_mib), 1, 1'000'000)->capture_default_str();
+  flag(command, "--grace", flags.grace)->capture_default_str();
+  within(flag(command, "--first-port", flags.first_port), 1, 65535)->capture_default_str();
+  flag(command, "--once", flags.once);
+  flag(command, "--show", flags.show);
 }
 
 void add_probe_flags(CLI::App& command, WorkersFlags& flags) {
-  command
-      .add_option("--probe", flags.probe,
-                  "How a worker is asked whether it is well: a command that ends with status 0, or "
-                  "http://127.0.0.1:{port}/PATH; with the placeholders of --command. One that does "
-                  "not answer is replaced")
-      ->type_name("TEMPLATE|URL");
-  command.add_option("--probe-timeout", flags.probe_timeout, "What takes longer has not answered")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  command.add_option("--probe-period", flags.probe_period, "Time between two probes of a worker")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  within(command.add_option("--probe-failures", flags.probe_failures,
-                            "A worker is replaced after so many in a row"),
-         1, 1000)
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      .add_option("--startup", flags.startup,
-                  "How long a worker may take until it answers for the first time")
-      ->type_name("DURATION")
-      ->capture_default_str();
+  flag(command, "--probe", flags.probe);
+  flag(command, "--probe-timeout", flags.probe_timeout)->capture_default_str();
+  flag(command, "--probe-period", flags.probe_period)->capture_default_str();
+  within(flag(command, "--probe-failures", flags.probe_failures), 1, 1000)->capture_default_str();
+  flag(command, "--startup", flags.startup)->capture_default_str();
 }
 
 void add_mps_flags(CLI::App& command, MpsFlags& flags) {
-  command.add_flag("--mps", flags.on,
-                   "Run an MPS daemon on each device whose segment has several processes");
-  command
-      .add_option(
-          "--mps-shares", flags.shares,
-          "How the processes of a segment share their device: equal, none (no limits), or a list "
-          "with a percentage of the threads and the MiB of each process, separated by commas; for "
-          "one service or all; may be repeated. Segments without a fitting list share equally")
-      ->type_name("[SERVICE=]PERCENT[:MIB],...")
-      ->allow_extra_args(false);
-  command.add_flag("--mps-oversubscribe", flags.oversubscribe,
-                   "Allow percentages that add up to more than 100");
-  command
-      .add_option("--runtime-dir", flags.runtime_directory,
-                  "Where MPS daemons have their sockets (default: $XDG_RUNTIME_DIR/partita, "
-                  "/run/partita for root)")
-      ->type_name("DIR");
+  flag(command, "--mps", flags.on);
+  flag(command, "--mps-shares", flags.shares)->allow_extra_args(false);
+  flag(command, "--mps-oversubscribe", flags.oversubscribe);
+  flag(command, "--runtime-dir", flags.runtime_directory);
 }
 
 }  // namespace

@@ -76,16 +76,9 @@ OpenDriver with_leases(Context& context, OpenDriver opened, bool can_lend) {
 }  // namespace
 
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
-  one_of(command.add_option("--driver", flags.driver,
-                            "Which GPUs. nvml: those of this machine, through NVIDIA's driver; "
-                            "amd: AMD's, through AMD SMI; sim: a simulated machine"),
-         {"nvml", "amd", "sim"})
+  one_of(flag(command, "--driver", flags.driver), {"nvml", "amd", "sim"})
       ->default_str(flags.driver);
-  command
-      .add_option("--machine", flags.machine,
-                  "Description of the simulated machine (default: $PARTITA_SIM, else one A100-80GB "
-                  "in memory)")
-      ->type_name("FILE");
+  flag(command, "--machine", flags.machine);
   add_catalogue(command, flags.catalogue);
 }
 

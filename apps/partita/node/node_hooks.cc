@@ -8,16 +8,11 @@
 
 #include "control/host/agent_file.h"
 #include "decide/input.h"
+#include "flags.h"
 
 namespace partita::cli {
 
-void add_hooks(CLI::App& command, std::string& file) {
-  command
-      .add_option("--hooks", file,
-                  "Settings of the agent (docs/agent.md) whose hooks run before and after the "
-                  "change: programs that stop and start what keeps GPUs busy")
-      ->type_name("FILE");
-}
+void add_hooks(CLI::App& command, std::string& file) { flag(command, "--hooks", file); }
 
 Result<HookSettings> read_hooks(Context& context, const std::string& file) {
   if (file.empty()) return HookSettings{};

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "lease/lease_desk.h"
+#include "flags.h"
+#include "node/lease_doors.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -37,12 +38,7 @@ Error said_where(Error error) {
 }  // namespace
 
 void add_state_dir(CLI::App& command, std::string& directory) {
-  command
-      .add_option("--state-dir", directory,
-                  "Where the journal and the assignment of segments are (default: "
-                  "$PARTITA_STATE_DIR, else one directory per node below /var/lib/partita or "
-                  "~/.local/state/partita)")
-      ->type_name("DIR");
+  flag(command, "--state-dir", directory);
 }
 
 std::string state_directory(const std::string& flag, const device::NodeState& node) {

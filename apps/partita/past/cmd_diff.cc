@@ -69,9 +69,7 @@ Result<Exit> run_diff(Context& context, const DiffFlags& flags) {
   if (!found) return failed(found.error());
   const std::string content = flags.output.format == "json" ? decide::difference_json(*found)
                                                             : decide::difference_text(*found);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return found->empty() ? Exit::done : Exit::no;
+  return finish(context, flags.output, content, found->empty() ? Exit::done : Exit::no);
 }
 
 }  // namespace

@@ -69,9 +69,7 @@ Result<Exit> run_explain(Context& context, const ExplainFlags& flags) {
   const std::string content = flags.output.format == "json"
                                   ? history::history_json(*events)
                                   : history::change_story(*events, *after, local_time);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 }  // namespace

@@ -104,9 +104,7 @@ Result<Exit> run_history(Context& context, const HistoryFlags& flags) {
   const std::string content = flags.output.format == "json"
                                   ? history::history_json(*events)
                                   : history::events_text(*events, local_time);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output, content);
 }
 
 }  // namespace
@@ -115,23 +113,14 @@ Command add_history(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "history", "Show what happened on this node, the newest first: who changed what, and why");
   auto flags = std::make_shared<HistoryFlags>();
-  command->add_option("--since", flags->since, "Not older than this: 30m, 2h, 7d")
-      ->type_name("DURATION");
-  command
-      ->add_option("--kind", flags->kinds,
-                   "Only these kinds, with commas: applying, applied, step, proposed, repair, ...")
-      ->delimiter(',')
-      ->type_name("KINDS");
-  command->add_option("--service", flags->service, "Only of this service (or GPU, or device)")
-      ->type_name("NAME");
-  command->add_option("--user", flags->user, "Only what this user did")->type_name("NAME");
-  within(command->add_option("--change", flags->change, "Only of this change"), 1, 9e15)
-      ->type_name("N");
-  within(command->add_option("--most", flags->most, "At most so many events"), 1, history::kMaxRows)
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_flag("--steps", flags->steps, "Show the steps of all changes, too");
-  command->add_flag("--follow", flags->follow, "Go on with what happens from now on, a line each");
+  flag(*command, "--since", flags->since);
+  flag(*command, "--kind", flags->kinds)->delimiter(',');
+  flag(*command, "--service", flags->service);
+  flag(*command, "--user", flags->user);
+  within(flag(*command, "--change", flags->change), 1, 9e15);
+  within(flag(*command, "--most", flags->most), 1, history::kMaxRows)->capture_default_str();
+  flag(*command, "--with-steps", flags->steps);
+  flag(*command, "--follow", flags->follow);
   add_past(*command, flags->past);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(

@@ -6,15 +6,13 @@
 #include <array>
 #include <ctime>
 
+#include "flags.h"
 #include "node/state_dir.h"
 
 namespace partita::cli {
 
 void add_past(CLI::App& command, PastFlags& flags) {
-  command
-      .add_option("--file", flags.file,
-                  "A history file, instead of history.db in the state directory")
-      ->type_name("FILE");
+  flag(command, "--file", flags.file);
   add_state_dir(command, flags.state_dir);
   add_device_flags(command, flags.device);
 }

@@ -158,40 +158,18 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
 
 void add_flags(CLI::App& command, GatewayFlags& flags) {
   add_state_dir(command, flags.state_directory);
-  command.add_option("--http", flags.front.listen, "Where it takes requests; port 0: any free one")
-      ->type_name("HOST:PORT")
+  flag(command, "--http", flags.front.listen)->capture_default_str();
+  flag(command, "--grpc", flags.grpc);
+  flag(command, "--tokens", flags.tokens);
+  flag(command, "--tls-cert", flags.front.tls_certificate);
+  flag(command, "--tls-key", flags.front.tls_key);
+  within(flag(command, "--queue-limit", flags.core.queue_limit), 1, 1'000'000)
       ->capture_default_str();
-  command.add_option("--grpc", flags.grpc, "Where it takes gRPC, too; without it there is none")
-      ->type_name("HOST:PORT");
-  command
-      .add_option("--tokens", flags.tokens,
-                  "Who may come in: a line per token with the services it is for, or '*'")
-      ->type_name("FILE");
-  command.add_option("--tls-cert", flags.front.tls_certificate, "Certificate chain, PEM")
-      ->type_name("FILE");
-  command.add_option("--tls-key", flags.front.tls_key, "Its private key, PEM")->type_name("FILE");
-  within(command.add_option("--queue-limit", flags.core.queue_limit,
-                            "Rows of a service that may wait; beyond it requests are refused"),
-         1, 1'000'000)
-      ->capture_default_str();
-  within(command.add_option("--memory", flags.memory_mib,
-                            "Memory for the tensors of each service; used as it is needed"),
-         1, 1'000'000)
-      ->type_name("MIB")
-      ->capture_default_str();
-  command.add_flag("--no-shed", flags.no_shed,
-                   "Let requests in that are predicted to miss their objective");
-  command
-      .add_option("--access-log", flags.access_log,
-                  "A line of JSON per request; rotated at 64 MiB, five files are kept")
-      ->type_name("FILE");
-  command.add_flag("--new-traces", flags.front.new_traces,
-                   "Give inferences that come without a trace context (traceparent) one");
-  command
-      .add_option("--grace", flags.grace,
-                  "How long requests under way may take to end after SIGTERM")
-      ->type_name("DURATION")
-      ->capture_default_str();
+  within(flag(command, "--memory", flags.memory_mib), 1, 1'000'000)->capture_default_str();
+  flag(command, "--no-shed", flags.no_shed);
+  flag(command, "--access-log", flags.access_log);
+  flag(command, "--new-traces", flags.front.new_traces);
+  flag(command, "--grace", flags.grace)->capture_default_str();
 }
 
 }  // namespace

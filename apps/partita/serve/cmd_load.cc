@@ -19,6 +19,7 @@
 #include "forms/serving_forms.h"
 #include "plan/traffic.h"
 #include "serve/load/load_judgement.h"
+#include "show/rows.h"
 #include "stop_request.h"
 
 namespace partita::cli {
@@ -262,83 +263,43 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
   if (*predicted) add_prediction(*report, **predicted);
   for (const std::string& doubt : serve::load_doubts(*report))
     complain(context, "warning: " + doubt);
-  const std::string content = flags.output.format == "json" ? serve::load_report_json(*report)
-                                                            : serve::load_report_text(*report);
-  if (auto written = deliver(context, flags.output, content); !written)
+  const auto content =
+      wants_document(flags.output)
+          ? document_as(flags.output, serve::load_report_json(*report))
+          : serve::load_report_text(*report);
+  if (!content) return failed(content.error());
+  if (auto written = deliver(context, flags.output, *content); !written)
     return failed(written.error());
   return held(context, flags, *report);
 }
 
 void add_load_traffic(CLI::App& command, LoadFlags& flags) {
-  command
-      .add_option("--services", flags.services,
-                  "The services: what is sent to the models of these names, how often, and their "
-                  "SLOs")
-      ->type_name("FILE");
-  command
-      .add_option("--arrivals", flags.traffic.arrivals,
-                  "How requests arrive, of all services (default: as the services file says, else "
-                  "poisson), as `simulate` takes it")
-      ->type_name("poisson|uniform|gamma:CV|FILE");
-  within(command.add_option("--load", flags.traffic.load, "Play all rates times this"), 1e-6, 1e6)
-      ->type_name("FACTOR")
-      ->default_str("1");
-  command
-      .add_option("--what-if", flags.traffic.what_if,
-                  "Play a service at another rate, in requests per second; may be given again")
-      ->type_name("SERVICE=RATE")
-      ->allow_extra_args(false);
-  command
-      .add_option("--duration", flags.duration,
-                  "How long requests arrive: 60s, 5m, 2h, 500ms, or seconds")
-      ->type_name("TIME")
-      ->default_str(flags.duration);
-  command
-      .add_option("--plan", flags.plan,
-                  "The plan that is served: what the simulator expects of it for the same requests "
-                  "stands beside what was measured; needs --profiles")
-      ->type_name("PLAN");
-  command.add_option("--profiles", flags.profiles, "The profiles that the plan was made with")
-      ->type_name("PATH");
+  flag(command, "--services", flags.services);
+  flag(command, "--arrivals", flags.traffic.arrivals);
+  within(flag(command, "--load", flags.traffic.load), 1e-6, 1e6)->default_str("1");
+  flag(command, "--what-if", flags.traffic.what_if)->allow_extra_args(false);
+  flag(command, "--duration", flags.duration)->default_str(flags.duration);
+  flag(command, "--plan", flags.plan);
+  flag(command, "--profiles", flags.profiles);
 }
 
 void add_server_scenario(CLI::App& command, LoadFlags& flags) {
-  one_of(command.add_option("--scenario", flags.scenario,
-                            "server: Poisson requests to one model, VALID or INVALID by their 99th "
-                            "percentile, as MLPerf's LoadGen judges its Server scenario"),
-         {"server"});
-  command.add_option("--model", flags.model, "The model of the scenario")->type_name("NAME");
-  within(command.add_option("--target-qps", flags.target_qps, "Requests per second"), 1e-3, 1e7)
-      ->type_name("RATE");
-  command.add_option("--latency-bound", flags.latency_bound, "The bound, such as 15ms")
-      ->type_name("TIME");
-  within(command.add_option("--min-requests", flags.min_requests,
-                            "So many requests at least; --duration is the least time"),
-         1, 1e9)
-      ->type_name("N")
+  one_of(flag(command, "--scenario", flags.scenario), {"server"});
+  flag(command, "--model", flags.model);
+  within(flag(command, "--target-qps", flags.target_qps), 1e-3, 1e7);
+  flag(command, "--latency-bound", flags.latency_bound);
+  within(flag(command, "--min-requests", flags.min_requests), 1, 1e9)
       ->default_str(fmt::format("{}", kServerRequests));
 }
 
 void add_connection_flags(CLI::App& command, LoadFlags& flags) {
-  command.add_option("--url", flags.url, "The server: http://HOST:PORT, or https")
-      ->type_name("URL")
-      ->required();
-  within(command.add_option("--connections", flags.connections,
-                            "At most so many connections; they are opened as they are needed"),
-         1, serve::kMaxLoadConnections)
-      ->type_name("N")
+  flag(command, "--url", flags.url)->required();
+  within(flag(command, "--connections", flags.connections), 1, serve::kMaxLoadConnections)
       ->default_str(fmt::format("{}", flags.connections));
-  command.add_flag("--first", flags.first,
-                   "Go before other programs (real-time priority): less late on a busy machine");
-  command
-      .add_option("--token-file", flags.token_file,
-                  "A file whose first line is sent as a bearer token")
-      ->type_name("FILE");
-  command
-      .add_option("--tls-ca", flags.tls.ca_file,
-                  "Certificates to trust instead of the system's, with https")
-      ->type_name("FILE");
-  command.add_flag("--insecure", flags.tls.insecure, "Trust any certificate, with https");
+  flag(command, "--first", flags.first);
+  flag(command, "--token-file", flags.token_file);
+  flag(command, "--tls-ca", flags.tls.ca_file);
+  flag(command, "--insecure", flags.tls.insecure);
 }
 
 }  // namespace
@@ -352,7 +313,7 @@ Command add_load(CLI::App& app) {
   add_server_scenario(*command, *flags);
   add_seed(*command, flags->seed);
   add_require_share(*command, flags->require);
-  add_output(*command, flags->output, {"text", "json"});
+  add_output(*command, flags->output, {"text", "json", "csv"});
   command->footer(
       "partita load --url http://127.0.0.1:8080 --services services.yaml --require 0.99\n"
       "partita load --url ... --services services.yaml --plan plan.json --profiles profiles.csv\n"

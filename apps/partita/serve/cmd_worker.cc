@@ -62,7 +62,8 @@ Result<serve::EnginePointer> null_engine_of(const WorkerFlags& flags, const std:
     return {};
   };
   if (auto done = read("--input", flags.inputs, spec.inputs); !done) return failed(done.error());
-  if (auto done = read("--output", flags.outputs, spec.outputs); !done) return failed(done.error());
+  if (auto done = read("--output-tensor", flags.outputs, spec.outputs); !done)
+    return failed(done.error());
   serve::give_text_room(spec, static_cast<std::size_t>(flags.text_bytes));
   if (auto good = serve::check_model("--null", spec); !good) return failed(good.error());
   return serve::null_engine(std::move(spec),
@@ -175,35 +176,19 @@ Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
 }
 
 void add_null_flags(CLI::App& command, WorkerFlags& flags) {
-  command.add_flag("--null", flags.null, "No model: copies inputs to outputs, for measurements");
+  flag(command, "--null", flags.null);
   flags.inputs = {"x:FP32:256"};
   flags.outputs = {"y:FP32:256"};
-  command.add_option("--input", flags.inputs, "Of --null: an input, NAME:TYPE:SIZES")
-      ->type_name("TENSOR")
-      ->default_str("x:FP32:256");
-  command.add_option("--output", flags.outputs, "Of --null: an output, NAME:TYPE:SIZES")
-      ->type_name("TENSOR")
-      ->default_str("y:FP32:256");
-  within(command.add_option("--batch-us", flags.batch_us,
-                            "Of --null: a batch takes this long, in microseconds"),
-         0, 1e9)
-      ->type_name("N");
-  within(command.add_option("--item-us", flags.item_us,
-                            "Of --null: and every item of it this much longer"),
-         0, 1e9)
-      ->type_name("N");
+  flag(command, "--input", flags.inputs)->default_str("x:FP32:256");
+  flag(command, "--output-tensor", flags.outputs)->default_str("y:FP32:256");
+  within(flag(command, "--batch-us", flags.batch_us), 0, 1e9);
+  within(flag(command, "--item-us", flags.item_us), 0, 1e9);
 }
 
 void add_forward_flags(CLI::App& command, WorkerFlags& flags) {
-  command
-      .add_option("--forward", flags.forward,
-                  "Send batches to this server of the Open Inference Protocol v2 instead")
-      ->type_name("URL");
-  command.add_flag("--openai", flags.openai,
-                   "The server of --forward speaks OpenAI's protocol; answers may be streams");
-  command.add_option("--timeout", flags.timeout, "How long the server of --forward may take")
-      ->type_name("TIME")
-      ->default_str("60s");
+  flag(command, "--forward", flags.forward);
+  flag(command, "--openai", flags.openai);
+  flag(command, "--timeout", flags.timeout)->default_str("60s");
 }
 
 }  // namespace
@@ -212,43 +197,22 @@ Command add_worker(CLI::App& app) {
   auto flags = std::make_shared<WorkerFlags>();
   CLI::App* command = app.add_subcommand(
       "worker", "Run one model for the gateway: ONNX Runtime, or another server behind it");
-  command->add_option("--model", flags->model, "The model to run, with ONNX Runtime")
-      ->type_name("FILE");
+  command->group("");  // `partita workers` runs it
+  flag(*command, "--model", flags->model);
   add_forward_flags(*command, *flags);
   add_null_flags(*command, *flags);
-  command->add_option("--service", flags->service, "Whose requests; the model file's name")
-      ->type_name("NAME");
-  command->add_option("--name", flags->name, "The model's name, where it is not the service's")
-      ->type_name("NAME");
-  within(command->add_option("--batch", flags->batch, "Largest batch"), 1, serve::kMaxLinkBatch)
-      ->type_name("N")
-      ->default_str("8");
-  within(command->add_option("--threads", flags->threads,
-                             "Threads of a batch; 1, with --units as "
-                             "many as units"),
-         1, kMaxThreads)
-      ->type_name("N");
-  command->add_option("--cpus", flags->cpus, "Run on these CPUs alone, as in 0,2-3")
-      ->type_name("LIST");
-  command
-      ->add_option("--units", flags->units,
-                   "Run on the cores of this instance of CPU units, {profile}@{start} of "
-                   "`partita workers`")
-      ->type_name("PROFILE@START");
-  command->add_flag("--spin", flags->spin, "Threads wait busily; for CPUs that nobody else uses");
-  command
-      ->add_option("--shape", flags->shapes,
-                   "Sizes of an input that the model leaves open, as in tokens=128")
-      ->type_name("INPUT=SIZES");
-  within(command->add_option("--text-bytes", flags->text_bytes,
-                             "Bytes of text that a tensor of BYTES may have in one item"),
-         1, 1 << 30)
-      ->type_name("N")
-      ->default_str("4096");
-  command->add_flag("--no-gpu", flags->no_gpu, "Leave the GPU alone even where one could be used");
-  command->add_option("--link", flags->link, "The gateway's socket")->type_name("PATH");
-  command->add_flag("--with-parent", flags->with_parent,
-                    "Ends at once when the process that started it ends");
+  flag(*command, "--service", flags->service);
+  flag(*command, "--name", flags->name);
+  within(flag(*command, "--batch", flags->batch), 1, serve::kMaxLinkBatch)->default_str("8");
+  within(flag(*command, "--threads", flags->threads), 1, kMaxThreads);
+  flag(*command, "--cpus", flags->cpus);
+  flag(*command, "--instance", flags->units);
+  flag(*command, "--spin", flags->spin);
+  flag(*command, "--input-shape", flags->shapes);
+  within(flag(*command, "--text-bytes", flags->text_bytes), 1, 1 << 30)->default_str("4096");
+  flag(*command, "--no-gpu", flags->no_gpu);
+  flag(*command, "--link", flags->link);
+  flag(*command, "--with-parent", flags->with_parent);
   add_state_dir(*command, flags->state_directory);
   command->footer("partita worker --model resnet50.onnx --batch 16 --cpus 2-3 --threads 2");
   return {command, [flags](Context& context) { return run_worker_command(context, *flags); }};

@@ -314,12 +314,8 @@ Command add_demo_serve(CLI::App& demo) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = demo.add_subcommand(
       "serve", "The whole circle on this machine's cores: measure, plan, serve, move under load");
-  command->add_option("--folder", flags->folder, "Where models, profiles, plans and logs go")
-      ->type_name("DIR")
-      ->capture_default_str();
-  within(command->add_option("--port", flags->port, "Where it serves; 0: any free port"), 0, 65535)
-      ->type_name("PORT")
-      ->capture_default_str();
+  flag(*command, "--folder", flags->folder)->capture_default_str();
+  within(flag(*command, "--port", flags->port), 0, 65535)->capture_default_str();
   add_seed(*command, flags->seed);
   command->footer("partita demo serve\npartita demo serve --port 8000");
   return {command, [flags](Context& context) { return ServeDemo(context, *flags).run(); }};

@@ -361,44 +361,21 @@ Command add_profile_measure(CLI::App& profile) {
   auto flags = std::make_shared<MeasureFlags>();
   CLI::App* command = profile.add_subcommand(
       "measure", "Measure a model on this machine: real workers on each instance size");
-  command->add_option("--model", flags->model, "The ONNX model")->type_name("FILE");
-  command->add_flag("--null", flags->null, "Measure workers without a model: the hop alone");
-  within(command->add_option("--gpu", flags->gpu,
-                             "Measure on this GPU of the node: idle instances, instances made for "
-                             "it where MIG is on, else shares of the whole GPU through MPS"),
-         0, 1023)
-      ->type_name("INDEX");
+  flag(*command, "--model", flags->model);
+  flag(*command, "--null", flags->null);
+  within(flag(*command, "--gpu-index", flags->gpu), 0, 1023);
   add_device_flags(*command, flags->device);
-  command
-      ->add_option("--instances", flags->instances,
-                   "Instance sizes: in units (cores), as in 1,2,4 or 1..4, `1..` doubles; with "
-                   "--gpu in compute slices, as in 1g,2g (default: 1.., with --gpu all)")
-      ->type_name("LIST");
-  command->add_option("--batches", flags->batches, "Batch sizes")
-      ->type_name("LIST")
-      ->default_str("1,2,4,8,16,32");
-  command->add_option("--processes", flags->processes, "Workers that share an instance")
-      ->type_name("LIST")
-      ->default_str("1");
-  command->add_option("--name", flags->name, "What the profile calls the model; the file's name")
-      ->type_name("NAME");
-  command->add_option("--cpus", flags->cpus, "The cores that are units, as in 0,2-3; all")
-      ->type_name("LIST");
-  command->add_flag("--spin", flags->spin, "Threads of a worker wait busily");
-  command->add_option("--shape", flags->shapes, "As of `partita worker`")->type_name("INPUT=SIZES");
-  command->add_option("--worker-flag", flags->worker_flags, "One more word for `partita worker`")
-      ->type_name("WORD");
-  command->add_option("--point-time", flags->point_time, "How long a point may take at most")
-      ->type_name("TIME")
-      ->default_str("5s");
-  within(command->add_option("--precision", flags->precision,
-                             "A point is done once its throughput is known within so many percent"),
-         0.1, 50)
-      ->type_name("PERCENT")
-      ->default_str("2");
-  command->add_option("-o,--output", flags->output, "The profile; what it has already is kept")
-      ->type_name("FILE")
-      ->required();
+  flag(*command, "--instances", flags->instances);
+  flag(*command, "--batches", flags->batches)->default_str("1,2,4,8,16,32");
+  flag(*command, "--processes", flags->processes)->default_str("1");
+  flag(*command, "--name", flags->name);
+  flag(*command, "--cpus", flags->cpus);
+  flag(*command, "--spin", flags->spin);
+  flag(*command, "--input-shape", flags->shapes);
+  flag(*command, "--worker-flag", flags->worker_flags);
+  flag(*command, "--point-time", flags->point_time)->default_str("5s");
+  within(flag(*command, "--precision", flags->precision), 0.1, 50)->default_str("2");
+  flag(*command, "-o,--output", flags->output)->required();
   command->footer(
       "partita profile measure --model mlp.onnx --instances 1,2 -o profile.csv\n"
       "partita profile measure --model resnet50.onnx --gpu 0 --instances 1g,2g,3g -o profile.csv");

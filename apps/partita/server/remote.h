@@ -12,6 +12,7 @@
 #include "base/document.h"
 #include "context.h"
 #include "control/snapshot.h"
+#include "server/server.h"
 
 namespace partita::cli {
 
@@ -67,7 +68,7 @@ struct Remote {
   using Picture = std::function<Result<std::string>(const control::Snapshot& state, int height)>;
   Result<Exit> watch(const Picture& picture, long most) const;
   // What the server says it will do.
-  Result<Exit> ask(api::CallId id, const std::string& part = {},
+  Result<Exit> ask(std::string_view operation, const std::string& part = {},
                    const std::string& body = {}) const;
 };
 
@@ -88,9 +89,10 @@ std::string why_json(const std::string& why);  // a body Why; empty: none
 // Batches: server_batch.cc.
 std::string batch_text(const control::BatchNow& batch);
 Result<Exit> remote_batch_run(const Remote& remote);
-Result<Exit> remote_batch_list(const Remote& remote);
-Result<Exit> remote_batch_show(const Remote& remote);
-Result<Exit> remote_batch_cancel(const Remote& remote);
+Result<std::string> batches_answer_text(const std::string& answer);
+Result<std::string> batch_answer_text(const std::string& answer);
+// One operation of the table as it is: server_operations.cc.
+Result<Exit> remote_operation(const Remote& remote, const api::Operation& operation);
 // Leases: lease/remote_lease.cc.
 Result<Exit> remote_lease(const Remote& remote);
 Result<Exit> remote_return(const Remote& remote);

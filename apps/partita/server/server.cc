@@ -38,46 +38,29 @@ struct RemoteCommand {
   std::string_view name;
   Result<Exit> (*run)(const Remote&);
 };
-constexpr RemoteCommand kRemote[] = {{"status", remote_status},
-                                     {"top", remote_top},
-                                     {"plan", remote_plan},
-                                     {"verify", remote_verify},
-                                     {"apply", remote_apply},
-                                     {"rollback", remote_rollback},
-                                     {"drain", remote_drain},
-                                     {"history", remote_history},
-                                     {"explain", remote_explain},
-                                     {"diff", remote_diff},
-                                     {"agent", remote_agent},
-                                     {"lease", remote_lease},
-                                     {"return", remote_return},
-                                     {"leases", remote_leases},
-                                     {"batch run", remote_batch_run},
-                                     {"batch list", remote_batch_list},
-                                     {"batch show", remote_batch_show},
-                                     {"batch cancel", remote_batch_cancel}};
+constexpr RemoteCommand kRemote[] = {
+    {"status", remote_status}, {"top", remote_top},         {"plan", remote_plan},
+    {"verify", remote_verify}, {"apply", remote_apply},     {"rollback", remote_rollback},
+    {"drain", remote_drain},   {"history", remote_history}, {"explain", remote_explain},
+    {"diff", remote_diff},     {"agent", remote_agent},     {"batch run", remote_batch_run},
+    {"lease", remote_lease},   {"return", remote_return},   {"leases", remote_leases}};
 
 // What an agent is told by the command that shows it.
 struct AgentTold {
   std::string approve, reject, why, mode, give_back;
   bool replan = false;
 };
-constexpr const char* kTold[] = {"--approve", "--reject",   "--why",
-                                 "--replan",  "--set-mode", "--give-back"};
+constexpr const char* kTold[] = {"--approve",    "--reject",   "--why",
+                                 "--replan-now", "--set-mode", "--give-back"};
 
 void add_agent_told(CLI::App& agent) {
   auto told = std::make_shared<AgentTold>();
-  const auto add = [&](const char* flag, std::string& value, const char* about, const char* type) {
-    return agent.add_option(flag, value, std::string("With --server: ") + about)->type_name(type);
-  };
-  add("--approve", told->approve, "let this proposed change happen", "CHANGE");
-  add("--reject", told->reject, "keep this proposed change from happening", "CHANGE");
-  add("--why", told->why, "the reason, for the history", "TEXT");
-  agent.add_flag("--replan", told->replan, "With --server: look and plan now");
-  one_of(add("--set-mode", told->mode, "how changes come about from now on", "MODE"),
-         {"automatic", "approve", "observe"});
-  add("--give-back", told->give_back, "use a GPU again that was taken out, by UUID or index",
-      "GPU");
+  flag(agent, "--approve", told->approve);
+  flag(agent, "--reject", told->reject);
+  flag(agent, "--why", told->why);
+  flag(agent, "--replan-now", told->replan);
+  one_of(flag(agent, "--set-mode", told->mode), {"automatic", "approve", "observe"});
+  flag(agent, "--give-back", told->give_back);
   agent.footer(agent.get_footer() +
                "\npartita --server unix:/run/partita/api.sock agent --approve 7");
   agent.callback([told] {});  // keeps them
@@ -96,9 +79,12 @@ Result<std::string> token_of(Context& context, const ServerFlags& flags) {
 Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI::App& command) {
   const auto& [called_command, name] = called(command);
   const auto* const found = std::ranges::find(kRemote, name, &RemoteCommand::name);
-  if (found == std::end(kRemote)) {
+  const api::Operation* alone = operation_of(name);
+  if (found == std::end(kRemote) && alone == nullptr) {
     std::vector<std::string_view> names;
     for (const RemoteCommand& one : kRemote) names.push_back(one.name);
+    for (const api::Operation& one : api::operations())
+      if (!one.command.words.empty()) names.push_back(one.command.words);
     return bad_input("--server", fmt::format("'{}' is done on this machine; with a server go {}",
                                              name, joined(names, ", ")));
   }
@@ -113,27 +99,19 @@ Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI:
                                        .key = flags.key},
                                       context.clock);
   if (!client) return failed(client.error());
-  return found->run({context, *client, Said(*called_command)});
+  const Remote remote{context, *client, Said(*called_command)};
+  return alone != nullptr ? remote_operation(remote, *alone) : found->run(remote);
 }
 
 }  // namespace
 
 std::vector<Command> with_server(CLI::App& app, std::vector<Command> commands) {
   auto flags = std::make_shared<ServerFlags>();
-  const CLI::Option* server =
-      app.add_option("--server", flags->url,
-                     "Let the agent at URL do it, or say it: unix:/run/partita/api.sock, "
-                     "http://HOST:PORT, https://HOST:PORT (docs/api.md)")
-          ->type_name("URL");
-  app.add_option("--token-file", flags->token_file,
-                 "The token for --server; without it, the variable PARTITA_TOKEN")
-      ->type_name("FILE");
-  app.add_option("--server-ca", flags->ca_file,
-                 "Certificates to trust for --server instead of the system's")
-      ->type_name("FILE");
-  app.add_option("--client-certificate", flags->certificate, "A certificate to show to --server")
-      ->type_name("FILE");
-  app.add_option("--client-key", flags->key, "The key of that certificate")->type_name("FILE");
+  const CLI::Option* server = flag(app, "--server", flags->url);
+  flag(app, "--token-file", flags->token_file);
+  flag(app, "--server-ca", flags->ca_file);
+  flag(app, "--client-certificate", flags->certificate);
+  flag(app, "--client-key", flags->key);
   for (Command& command : commands) {
     // What a command needs here, the agent knows there.
     if (std::ranges::count(kRemote, command.app->get_name(), &RemoteCommand::name) > 0)

@@ -5,11 +5,19 @@
 #include <CLI/CLI.hpp>
 #include <vector>
 
+#include "api/operations.h"
 #include "context.h"
 
 namespace partita::cli {
 
 // Adds --server and what belongs to it to the program, and lets every command obey it.
 std::vector<Command> with_server(CLI::App& app, std::vector<Command> commands);
+
+// The operation that a command ("batch cancel") is; null: none alone.
+const api::Operation* operation_of(std::string_view words);
+// Its command below `parent`, or those of a group ("batch"). On this machine they only say that an
+// agent does them.
+Command add_operation(CLI::App& parent, const api::Operation& operation);
+std::vector<Command> add_operations(CLI::App& parent, std::string_view group);
 
 }  // namespace partita::cli

@@ -13,10 +13,9 @@
 
 namespace partita::cli {
 
-using api::CallId;
-
-Result<Exit> Remote::ask(CallId id, const std::string& part, const std::string& body) const {
-  const auto answer = client.call(id, part, body);
+Result<Exit> Remote::ask(std::string_view operation, const std::string& part,
+                         const std::string& body) const {
+  const auto answer = client.call(operation, part, body);
   if (!answer) return failed(answer.error());
   const auto receipt = api::parse_receipt("the server's answer", *answer);
   if (!receipt) return failed(receipt.error());
@@ -51,7 +50,7 @@ Result<std::string> change_text_of(const Context& context, const std::string& te
 }  // namespace
 
 Result<Exit> remote_preview(const Remote& remote, const std::string& text) {
-  const auto answer = remote.client.call(CallId::preview, "", text);
+  const auto answer = remote.client.call("preview", "", text);
   if (!answer) return failed(answer.error());
   const auto shown = change_text_of(remote.context, *answer);
   if (!shown) return failed(shown.error());
@@ -66,7 +65,7 @@ bool is_document(const std::string& file, std::string_view text, std::string_vie
 
 // Services, or a plan for the services that are wanted there.
 Result<Exit> remote_apply(const Remote& remote) {
-  if (remote.said.given("--rollback")) return remote.ask(CallId::rollback);
+  if (remote.said.given("--rollback")) return remote.ask("rollback");
   std::vector<std::string> files = remote.said.positionals();
   if (files.empty()) files.push_back(remote.said.text("--services"));
   if (files.front().empty())
@@ -84,7 +83,7 @@ Result<Exit> remote_apply(const Remote& remote) {
           files.front(),
           fmt::format("this is a {}; an agent takes a services file or a ServingPlan", kind->text));
   }
-  return remote.ask(plan ? CallId::set_plan : CallId::set_services, "", *text);
+  return remote.ask(plan ? "set_plan" : "set_services", "", *text);
 }
 
 // By the judge of the server, against the services that are wanted there.
@@ -99,7 +98,7 @@ Result<Exit> remote_verify(const Remote& remote) {
   if (!text) return failed(text.error());
   if (!is_document(files.front(), *text, "ServingPlan"))
     return bad_input(files.front(), "a document ServingPlan is wanted");
-  const auto answer = remote.client.call(CallId::preview, "", *text);
+  const auto answer = remote.client.call("preview", "", *text);
   if (answer) return remote.show(forms::verdict_json({}), "ok: the server's judge lets it pass\n");
   if (answer.error().code != ErrorCode::infeasible) return failed(answer.error());
   const plan::Reason reason{"server", "plan", 0, 0, answer.error().message};
@@ -111,7 +110,7 @@ namespace {
 
 // The UUID of a GPU of the server's node, named by UUID or index.
 Result<std::string> gpu_of(const Remote& remote, const char* flag, const std::string& word) {
-  const auto answer = remote.client.call(CallId::node);
+  const auto answer = remote.client.call("node");
   if (!answer) return failed(answer.error());
   const auto node = device::parse_state("the server's answer", *answer);
   if (!node) return failed(node.error());
@@ -134,28 +133,27 @@ std::string why_json(const std::string& why) {
 Result<Exit> remote_told(const Remote& remote) {
   const Said& said = remote.said;
   std::vector<const char*> given;
-  for (const char* flag : {"--approve", "--reject", "--replan", "--set-mode", "--give-back"})
+  for (const char* flag : {"--approve", "--reject", "--replan-now", "--set-mode", "--give-back"})
     if (said.given(flag)) given.push_back(flag);
   if (given.size() != 1) return bad_input("agent", "one thing at a time is told to an agent");
   const std::string_view flag = given.front();
   if (said.given("--why") && flag != "--reject" && flag != "--approve")
     return bad_input("--why", "goes with --approve and --reject");
   if (flag == "--approve")
-    return remote.ask(CallId::approve, said.text("--approve"), why_json(said.text("--why")));
+    return remote.ask("approve", said.text("--approve"), why_json(said.text("--why")));
   if (flag == "--reject")
-    return remote.ask(CallId::reject, said.text("--reject"), why_json(said.text("--why")));
-  if (flag == "--replan") return remote.ask(CallId::replan);
+    return remote.ask("reject", said.text("--reject"), why_json(said.text("--why")));
+  if (flag == "--replan-now") return remote.ask("replan");
   if (flag == "--set-mode")
-    return remote.ask(CallId::set_mode, "",
-                      fmt::format(R"({{"mode": "{}"}})", said.text("--set-mode")));
+    return remote.ask("set_mode", "", fmt::format(R"({{"mode": "{}"}})", said.text("--set-mode")));
   const auto uuid = gpu_of(remote, "--give-back", said.text("--give-back"));
-  return uuid ? remote.ask(CallId::give_back, *uuid) : failed(uuid.error());
+  return uuid ? remote.ask("give_back", *uuid) : failed(uuid.error());
 }
 
 Result<Exit> remote_rollback(const Remote& remote) {
   if (remote.said.given("--dry-run"))
     return bad_input("--dry-run", "an agent cannot show a rollback before it is done");
-  return remote.ask(CallId::rollback);
+  return remote.ask("rollback");
 }
 
 // GPUs by UUID or index; single MIG devices are the agent's own business.
@@ -169,7 +167,7 @@ Result<Exit> remote_drain(const Remote& remote) {
     uuids.push_back(*uuid);
   }
   for (const std::string& uuid : uuids)
-    if (const auto done = remote.ask(CallId::take_out, uuid, why_json("partita drain")); !done)
+    if (const auto done = remote.ask("take_out", uuid, why_json("partita drain")); !done)
       return done;
   return Exit::done;
 }

@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 
-#include "base/parse_number.h"
 #include "base/table.h"
 #include "control/batch_list.h"
 #include "past/past.h"
 #include "server/remote.h"
 
 namespace partita::cli {
-
-using api::CallId;
 
 namespace {
 
@@ -42,15 +39,6 @@ std::string batches_table(const std::vector<control::BatchInfo>& batches) {
   return to_string(table);
 }
 
-Result<std::string> number_of(const Remote& remote) {
-  const std::vector<std::string> words = remote.said.positionals();
-  if (words.empty()) return bad_input("BATCH", "name the batch by its number");
-  const auto number = parse_number<long>(words.front());
-  if (!number || *number < 1)
-    return bad_input("BATCH", fmt::format("'{}' is no number of a batch", words.front()));
-  return std::to_string(*number);
-}
-
 }  // namespace
 
 // The tasks of batches that are not over; the rest in numbers.
@@ -62,29 +50,16 @@ std::string batch_text(const control::BatchNow& batch) {
   return text + "\n" + tasks_table(batch.tasks);
 }
 
-Result<Exit> remote_batch_list(const Remote& remote) {
-  const auto answer = remote.client.call(CallId::batches);
-  if (!answer) return failed(answer.error());
-  const auto batches = control::parse_batches("the server's answer", *answer);
+Result<std::string> batches_answer_text(const std::string& answer) {
+  const auto batches = control::parse_batches("the server's answer", answer);
   if (!batches) return failed(batches.error());
-  return remote.show(*answer,
-                     batches->empty() ? "no batch has been handed in\n" : batches_table(*batches));
+  return batches->empty() ? "no batch has been handed in\n" : batches_table(*batches);
 }
 
-Result<Exit> remote_batch_show(const Remote& remote) {
-  const auto number = number_of(remote);
-  if (!number) return failed(number.error());
-  const auto answer = remote.client.call(CallId::batch, *number);
-  if (!answer) return failed(answer.error());
-  const auto batch = control::parse_batch("the server's answer", *answer);
+Result<std::string> batch_answer_text(const std::string& answer) {
+  const auto batch = control::parse_batch("the server's answer", answer);
   if (!batch) return failed(batch.error());
-  return remote.show(*answer, batches_table({*batch}) + "\n" + tasks_table(batch->tasks));
-}
-
-Result<Exit> remote_batch_cancel(const Remote& remote) {
-  const auto number = number_of(remote);
-  if (!number) return failed(number.error());
-  return remote.ask(CallId::cancel_batch, *number, why_json(remote.said.text("--why")));
+  return batches_table({*batch}) + "\n" + tasks_table(batch->tasks);
 }
 
 // A batch beside the agent's services. How it is carried out is the agent's policy.
@@ -102,7 +77,7 @@ Result<Exit> remote_batch_run(const Remote& remote) {
   if (file.empty()) return bad_input("--tasks", "is required: a tasks file");
   const auto text = remote.context.files.read(file);
   if (!text) return failed(text.error());
-  return remote.ask(CallId::submit_tasks, "", *text);
+  return remote.ask("submit_tasks", "", *text);
 }
 
 }  // namespace partita::cli

@@ -14,12 +14,10 @@
 
 namespace partita::cli {
 
-using api::CallId;
-
 namespace {
 
 Result<std::vector<history::Event>> events_of(const Remote& remote, const std::string& query) {
-  const auto answer = remote.client.call(CallId::history, "", "", query);
+  const auto answer = remote.client.call("history", "", "", query);
   if (!answer) return failed(answer.error());
   return history::parse_history("the server's answer", *answer);
 }
@@ -29,7 +27,7 @@ Result<decide::Compared> side_there(const Remote& remote, const std::string& wor
                                     const char* flag) {
   const hw::Catalogue& catalogue = hw::builtin_catalogue();
   if (word == "now") {
-    const auto answer = remote.client.call(CallId::node);
+    const auto answer = remote.client.call("node");
     if (!answer) return failed(answer.error());
     return decide::read_side("now", *answer, catalogue);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "act/node_picture.h"
 #include "base/parse_number.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -11,15 +12,12 @@
 #include "energy/top_picture.h"
 #include "forms/serving_forms.h"
 #include "node/local_verdicts.h"
-#include "node/node_picture.h"
 #include "past/past.h"
 #include "screen.h"
 #include "server/remote.h"
 #include "stop_request.h"
 
 namespace partita::cli {
-
-using api::CallId;
 
 namespace {
 
@@ -51,7 +49,7 @@ class NodeParts {
   Result<control::Snapshot> completed(Result<control::Snapshot> state) {
     if (!state || state->left_out.empty()) return state;
     if (!node_ || version_ != state->node_version) {
-      const auto answer = remote_.client.call(CallId::node);
+      const auto answer = remote_.client.call("node");
       if (!answer) return failed(answer.error());
       auto read = device::parse_state("the server's answer", *answer);
       if (!read) return failed(read.error());
@@ -79,7 +77,7 @@ std::string status_of(const Remote& remote, const control::Snapshot& now) {
       control::tell_age(f, now.node_read_ms, now.node_fault);
       control::describe_verdicts(f, verdicts);
     });
-  if (output.format == "svg") return node_svg(state, occupants, hw::builtin_catalogue());
+  if (output.format == "svg") return actuate::node_svg(state, occupants, hw::builtin_catalogue());
   return age_text(now) +
          device::state_text(state, occupants, hw::builtin_catalogue(),
                             {.colour = remote.context.colour && output.file.empty(),
@@ -153,7 +151,7 @@ Result<Exit> remote_status(const Remote& remote) {
         },
         parse_number<long>(remote.said.text("--count")).value_or(0));
   const bool whole = remote.said.output().format == "json";
-  const auto answer = remote.client.call(whole ? CallId::node : CallId::state);
+  const auto answer = remote.client.call(whole ? "node" : "state");
   if (!answer) return failed(answer.error());
   std::string shown = *answer;
   if (!whole) {
@@ -162,9 +160,7 @@ Result<Exit> remote_status(const Remote& remote) {
     if (!state) return failed(state.error());
     shown = status_of(remote, *state);
   }
-  if (auto written = deliver(remote.context, remote.said.output(), shown); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(remote.context, remote.said.output(), shown);
 }
 
 // The agent's own picture of its node; on no terminal one of them, as at the node.
@@ -197,7 +193,7 @@ Result<Exit> remote_plan(const Remote& remote) {
     if (!services) return failed(services.error());
     return remote_preview(remote, *services);
   }
-  const auto answer = remote.client.call(CallId::plan);
+  const auto answer = remote.client.call("plan");
   if (!answer) return failed(answer.error());
   const auto plan = forms::parse_plan("the server's answer", *answer);
   if (!plan) return failed(plan.error());
@@ -209,9 +205,9 @@ Result<Exit> remote_plan(const Remote& remote) {
 
 Result<Exit> remote_agent(const Remote& remote) {
   for (const char* flag :
-       {"--approve", "--reject", "--replan", "--set-mode", "--give-back", "--why"})
+       {"--approve", "--reject", "--replan-now", "--set-mode", "--give-back", "--why"})
     if (remote.said.given(flag)) return remote_told(remote);
-  const auto answer = remote.client.call(CallId::state);
+  const auto answer = remote.client.call("state");
   if (!answer) return failed(answer.error());
   const auto state = control::parse_snapshot("the server's answer", *answer);
   if (!state) return failed(state.error());

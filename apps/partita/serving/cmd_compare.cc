@@ -3,10 +3,11 @@
 #include <optional>
 
 #include "commands.h"
+#include "decide/comparison_report.h"
 #include "flags.h"
 #include "progress.h"
-#include "serving/comparison.h"
 #include "serving/inputs.h"
+#include "show/rows.h"
 
 namespace partita::cli {
 namespace {
@@ -33,14 +34,13 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   const auto standings =
       decide::compare(*problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
-  const std::string content = flags.output.format == "json" ? comparison_json(*standings, options)
-                                                            : comparison_text(*standings, options);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
+  const auto content = wants_document(flags.output)
+                           ? document_as(flags.output, decide::comparison_json(*standings, options))
+                           : decide::comparison_text(*standings, options);
+  if (!content) return failed(content.error());
   const bool any = std::ranges::any_of(
       *standings, [](const decide::Standing& standing) { return standing.made.plan.has_value(); });
-  return any ? Exit::done : Exit::no;
+  return finish(context, flags.output, *content, any ? Exit::done : Exit::no);
 }
 
 }  // namespace
@@ -51,24 +51,15 @@ Command add_compare(CLI::App& app) {
   auto flags = std::make_shared<CompareFlags>();
   add_problem_flags(*command, flags->problem);
   add_gpu_flag(*command, flags->problem);
-  command
-      ->add_option("--planners", flags->planners,
-                   "The planners, separated by commas; each may be given an SLO rule: "
-                   "exact,parvagpu@execution:0.45; without one it is --slo-rule, else "
-                   "the planner's own")
-      ->type_name("PLANNERS")
-      ->default_str(flags->planners);
-  command
-      ->add_option("--duration", flags->duration,
-                   "How long requests arrive: 60s, 5m, 2h, 500ms, or seconds")
-      ->type_name("TIME")
-      ->default_str(flags->duration);
+  flag(*command, "--planners", flags->planners)->default_str(flags->planners);
+  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
   add_seed(*command, flags->options.seed);
   add_node_budget(*command, flags->options.node_budget);
-  add_output(*command, flags->output, {"text", "json"});
+  add_output(*command, flags->output, {"text", "json", "csv"});
   command->footer(
       "partita compare --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
-      "partita compare ... --planners exact@queueing,parvagpu@execution:0.45");
+      "partita compare ... --planners exact@queueing,parvagpu@execution:0.45\n"
+      "partita compare --tasks tasks.csv --gpu A30    # as batch compare");
   return {command, [flags](Context& context) { return run_compare(context, *flags); }};
 }
 

@@ -92,8 +92,7 @@ Result<Exit> run_init(Context& context, const std::string& directory) {
       "    partita simulate {3} {2} --duration 60s\n\n"
       "`partita gpus` lists the GPU models.\n",
       services, profiles, inputs, plan);
-  if (auto written = deliver(context, {}, text); !written) return failed(written.error());
-  return Exit::done;
+  return finish(context, {}, text);
 }
 
 }  // namespace

@@ -184,26 +184,16 @@ Command add_plan(CLI::App& app) {
       "plan", "Plan which service runs on which slice of which GPU, with which batch size");
   auto flags = std::make_shared<PlanCommandFlags>();
   add_problem_flags(*command, flags->problem);
-  add_dispatch(*command, flags->problem.dispatch,
-               "The server that the plan is made for (default: pooled, or by --slo-rule)");
+  add_dispatch(*command, flags->problem.dispatch);
   add_gpu_flag(*command, flags->problem);
-  command->add_option("--planner", flags->planner, "The planner; `partita planners` lists them")
-      ->type_name("PLANNER")
-      ->default_str(flags->planner);
-  one_of(command->add_option("--objective", flags->problem.objective.objective,
-                             "What the plan has least of. gpus: GPUs; cost: their price per hour; "
-                             "energy: expected watts at the services' rates, GPUs that are not "
-                             "used being off (default: gpus; price where a fleet file gives it)"),
+  flag(*command, "--planner", flags->planner)->default_str(flags->planner);
+  one_of(flag(*command, "--objective", flags->problem.objective.objective),
          {"gpus", "cost", "energy"});
-  within(command->add_option("--max-gpus", flags->max_gpus,
-                             "Refuse (exit 1) a plan with more GPUs than this"),
-         1, 1e6)
-      ->type_name("N")
-      ->excludes("--fleet");
+  within(flag(*command, "--max-gpus", flags->max_gpus), 1, 1e6)->excludes("--fleet");
   add_replan_flags(*command, flags->replan);
   add_day_flags(*command, flags->day);
   add_node_budget(*command, flags->node_budget);
-  command->add_flag("--explain", flags->explain, "Explain the plan (text)");
+  flag(*command, "--explain", flags->explain);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"

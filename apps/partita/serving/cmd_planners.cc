@@ -26,8 +26,7 @@ Result<Exit> run_planners(Context& context, const Output& output) {
   }
   const std::string content =
       output.format == "json" ? document.dump(2) + "\n" : to_string(table) + kElsewhere;
-  if (auto written = deliver(context, output, content); !written) return failed(written.error());
-  return Exit::done;
+  return finish(context, output, content);
 }
 
 }  // namespace

@@ -344,29 +344,15 @@ CLI::App* add_reader(CLI::App& parent, ProfileFlags& flags, const char* name, co
   return command;
 }
 
-CLI::Option* add_gpu(CLI::App& command, ProfileFlags& flags, const char* help) {
-  return command.add_option("--gpu", flags.gpu, help)->type_name("GPU");
-}
-
-CLI::Option* add_model(CLI::App& command, ProfileFlags& flags, const char* help) {
-  return command.add_option("--model", flags.model, help)->type_name("MODEL");
-}
-
 CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
-  return within(command
-                    .add_option("--processes", flags.processes,
-                                "Number of MPS processes that share it")
-                    ->default_str("1"),
-                1, profile::kMaxProcesses)
-      ->type_name("N");
+  return within(flag(command, "--processes", flags.processes)->default_str("1"), 1,
+                profile::kMaxProcesses);
 }
-
-constexpr char kLawsGpu[] = "Apply laws to this GPU model instead of the one they were fitted on";
 
 CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command = add_reader(parent, flags, "show", "Show profiles, or all points of one");
-  add_model(*command, flags, "Show all points of this model");
-  add_gpu(*command, flags, kLawsGpu);
+  flag(*command, "--model", flags.model);
+  flag(*command, "--gpu", flags.gpu);
   add_output(*command, flags.output, {"text", "json"});
   command->footer("partita profile show data/profiles/a100-80gb.json --model resnet50");
   return command;
@@ -375,22 +361,12 @@ CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "import", "Turn profiles of any form into a native CSV");
-  one_of(command->add_option("--form", flags.form,
-                             "PATH is what another profiler wrote: perf_analyzer -f, Model "
-                             "Analyzer's metrics-model-inference.csv; runs of vLLM "
-                             "(vllm bench serve --save-result) are refused: their batches are not "
-                             "static"),
-         {"perf-analyzer", "model-analyzer", "vllm"})
-      ->type_name("perf-analyzer|model-analyzer|vllm");
-  within(command->add_option("--gpcs", flags.gpcs, "Of --form: the size of the instance"), 1,
-         profile::kMaxGpcs)
-      ->type_name("N");
-  within(command->add_option("--batch", flags.batch, "Of --form: the batch, where PATH has none"),
-         1, profile::kMaxBatch)
-      ->type_name("N");
+  one_of(flag(*command, "--form", flags.form), {"perf-analyzer", "model-analyzer", "vllm"});
+  within(flag(*command, "--gpcs", flags.gpcs), 1, profile::kMaxGpcs);
+  within(flag(*command, "--batch", flags.batch), 1, profile::kMaxBatch);
   add_processes(*command, flags);
-  add_model(*command, flags, "Of --form: the model, where PATH has none");
-  add_gpu(*command, flags, kLawsGpu);
+  flag(*command, "--model", flags.model);
+  flag(*command, "--gpu", flags.gpu);
   add_output(*command, flags.output, {"csv"});
   command->footer("partita profile import prof_data -o profiles.csv");
   return command;
@@ -399,10 +375,8 @@ CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_fit(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command = add_reader(
       parent, flags, "fit", "Fit performance laws to measurements, and report how well they do");
-  add_gpu(*command, flags, "The GPU model that was measured")->required();
-  command
-      ->add_option("--source", flags.source, "Where the measurements come from, kept in the result")
-      ->type_name("TEXT");
+  flag(*command, "--gpu", flags.gpu)->required();
+  flag(*command, "--source", flags.source);
   add_output(*command, flags.output, {"json"});
   command->footer("partita profile fit prof_data --gpu A100-80GB -o laws.json");
   return command;
@@ -411,19 +385,11 @@ CLI::App* add_fit(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_predict(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "predict", "Predict throughput, latency and memory of a point");
-  add_model(*command, flags, "The model")->required();
-  add_gpu(*command, flags, "The GPU model to predict for")->required();
-  command
-      ->add_option("--measured-on", flags.measured_on,
-                   "The GPU model that the measurements in PATH come from; --gpu by default")
-      ->type_name("GPU");
-  within(command->add_option("--gpcs", flags.gpcs, "Size of the instance, in compute slices"), 1,
-         profile::kMaxGpcs)
-      ->required()
-      ->type_name("N");
-  within(command->add_option("--batch", flags.batch, "Batch size"), 1, profile::kMaxBatch)
-      ->required()
-      ->type_name("N");
+  flag(*command, "--model", flags.model)->required();
+  flag(*command, "--gpu", flags.gpu)->required();
+  flag(*command, "--measured-on", flags.measured_on);
+  within(flag(*command, "--gpcs", flags.gpcs), 1, profile::kMaxGpcs)->required();
+  within(flag(*command, "--batch", flags.batch), 1, profile::kMaxBatch)->required();
   add_processes(*command, flags);
   add_output(*command, flags.output, {"text", "json"});
   command->footer(
@@ -435,8 +401,8 @@ CLI::App* add_predict(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_plot(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "plot", "Plot throughput and latency against the batch size");
-  add_model(*command, flags, "The model")->required();
-  add_gpu(*command, flags, kLawsGpu);
+  flag(*command, "--model", flags.model)->required();
+  flag(*command, "--gpu", flags.gpu);
   add_processes(*command, flags);
   add_output(*command, flags.output, {"text", "svg"});
   command->footer(

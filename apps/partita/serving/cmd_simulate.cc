@@ -6,11 +6,12 @@
 #include "commands.h"
 #include "decide/other_traffic.h"
 #include "decide/reasons.h"
+#include "decide/serving_report.h"
 #include "decide/simulate.h"
 #include "flags.h"
 #include "progress.h"
 #include "serving/inputs.h"
-#include "serving/report.h"
+#include "show/rows.h"
 
 namespace partita::cli {
 namespace {
@@ -47,23 +48,9 @@ Result<sim::ServingOptions> options_of(const SimulateFlags& flags) {
 
 // What is played instead of what the services declare.
 void add_traffic_flags(CLI::App& command, decide::OtherTraffic& traffic) {
-  command
-      .add_option("--arrivals", traffic.arrivals,
-                  "How requests arrive, of all services (default: as the services file says, else "
-                  "poisson): poisson, uniform (evenly spaced), gamma:CV (gaps with that "
-                  "coefficient of variation), a CSV with the header time_s,service, or a trace "
-                  "that every service plays at its rate")
-      ->type_name("poisson|uniform|gamma:CV|FILE");
-  within(command.add_option("--load", traffic.load,
-                            "Play all rates times this; the plan stays as it is"),
-         1e-6, 1e6)
-      ->type_name("FACTOR")
-      ->default_str("1");
-  command
-      .add_option("--what-if", traffic.what_if,
-                  "Play a service at another rate, in requests per second; may be given again")
-      ->type_name("SERVICE=RATE")
-      ->allow_extra_args(false);
+  flag(command, "--arrivals", traffic.arrivals);
+  within(flag(command, "--load", traffic.load), 1e-6, 1e6)->default_str("1");
+  flag(command, "--what-if", traffic.what_if)->allow_extra_args(false);
 }
 
 Exit missed(Context& context, const sim::ServingReport& report, double require) {
@@ -96,12 +83,15 @@ Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
                                 Progress(context).watch().cpu_ms);
   if (!timed) return failed(timed.error());
   timed->report.load = flags.traffic.load;
-  const std::string content =
-      flags.output.format == "json"
-          ? sim::report_json(timed->report, options->seed, timed->events_per_second)
-      : flags.output.format == "svg" ? report_svg(played->problem, timed->report, *options)
-                                     : report_text(played->problem, timed->report, *options);
-  if (auto written = deliver(context, flags.output, content); !written) {
+  const Result<std::string> content =
+      wants_document(flags.output)
+          ? document_as(flags.output, sim::report_json(timed->report, options->seed,
+                                                       timed->events_per_second))
+      : flags.output.format == "svg"
+          ? decide::report_svg(played->problem, timed->report, *options)
+          : decide::report_text(played->problem, timed->report, *options);
+  if (!content) return failed(content.error());
+  if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
   return missed(context, timed->report, flags.require);
@@ -114,35 +104,23 @@ Command add_simulate(CLI::App& app) {
       app.add_subcommand("simulate", "Run a plan under simulated traffic and report the latencies");
   auto flags = std::make_shared<SimulateFlags>();
   add_plan_flags(*command, flags->plan);
-  command
-      ->add_option("--duration", flags->duration,
-                   "How long requests arrive: 60s, 5m, 2h, 500ms, or seconds")
-      ->type_name("TIME")
-      ->default_str(flags->duration);
+  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
   add_traffic_flags(*command, flags->traffic);
-  one_of(command->add_option("--batching", flags->batching,
-                             "paced: a batch starts when its turn comes; full: a batch waits until "
-                             "it is full, which planning by execution latency assumes"),
-         {"paced", "full"})
+  one_of(flag(*command, "--batching", flags->batching), {"paced", "full"})
       ->default_str(flags->batching);
-  add_dispatch(*command, flags->dispatch,
-               "The server to simulate (default: the one that the plan is made for)");
-  within(command->add_option("--lateness", flags->lateness_ms,
-                             "How late the server's timers ring on average, in ms (exponentially "
-                             "distributed)"),
-         0, 1000)
-      ->type_name("MS")
-      ->default_str("0");
-  command->add_flag("--no-shed", flags->no_shed,
-                    "Let requests in that the gateway would refuse, as `gateway --no-shed` does");
+  add_dispatch(*command, flags->dispatch);
+  within(flag(*command, "--lateness", flags->lateness_ms), 0, 1000)->default_str("0");
+  flag(*command, "--no-shed", flags->no_shed);
   add_seed(*command, flags->seed);
   add_require_share(*command, flags->require);
-  add_output(*command, flags->output, {"text", "json", "svg"});
+  add_output(*command, flags->output, {"text", "json", "svg", "csv"});
   command->footer(
       "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"
       "partita simulate plan.json ... --format svg -o latencies.svg\n"
+      "partita simulate plan.json ... --format csv -o services.csv\n"
       "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300\n"
-      "partita simulate plan.json ... --dispatch per-process --lateness 0.3");
+      "partita simulate plan.json ... --dispatch per-process --lateness 0.3\n"
+      "partita simulate schedule.json --tasks tasks.csv --spread 0.1    # as batch simulate");
   return {command, [flags](Context& context) { return run_simulate(context, *flags); }};
 }
 

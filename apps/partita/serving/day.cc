@@ -31,20 +31,8 @@ std::vector<plan::Reason> more_than(const plan::DayPlan& day, int max_gpus) {
 }  // namespace
 
 void add_day_flags(CLI::App& command, DayFlags& flags) {
-  auto* day =
-      command
-          .add_flag("--day", flags.day,
-                    "Plan the day that `rates` of the services describe: a plan per period, and "
-                    "the fewest changes between them, during which no service falls short")
-          ->excludes("--current")
-          ->excludes("--at");
-  command
-      .add_option("--change-time", flags.change_time,
-                  "With --day: how long before the rates change new instances are made, and how "
-                  "long after it old ones go; counts as GPU-hours")
-      ->type_name("TIME")
-      ->default_str(flags.change_time)
-      ->needs(day);
+  auto* day = flag(command, "--day", flags.day)->excludes("--current")->excludes("--at");
+  flag(command, "--change-time", flags.change_time)->default_str(flags.change_time)->needs(day);
 }
 
 Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingProblem& problem) {
@@ -64,9 +52,7 @@ Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingPro
       : run.output.format == "svg"
           ? forms::day_svg(day)
           : forms::day_text(day, run.output.file.empty() ? context.width : 100);
-  if (auto written = deliver(context, run.output, content); !written)
-    return failed(written.error());
-  return Exit::done;
+  return finish(context, run.output, content);
 }
 
 }  // namespace partita::cli

@@ -16,7 +16,7 @@ struct Context;
 // --services, --profiles, --fleet, --catalogue, --slo-rule, --max-processes, --at.
 void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags);
 // --dispatch; `what` opens the help text.
-void add_dispatch(CLI::App& command, std::string& dispatch, const std::string& what);
+void add_dispatch(CLI::App& command, std::string& dispatch);
 // --gpu as well, for commands that choose the GPU model rather than read it from a plan.
 void add_gpu_flag(CLI::App& command, decide::ProblemFiles& flags);
 

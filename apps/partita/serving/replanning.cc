@@ -11,19 +11,8 @@ namespace partita::cli {
 using planners::serving::CurvePoint;
 
 void add_replan_flags(CLI::App& command, ReplanFlags& flags) {
-  auto* current =
-      command
-          .add_option("--current", flags.current,
-                      "What runs now: a plan, or the state of a node as `partita status` writes it "
-                      "(JSON). The new plan then needs the fewest GPUs, and among such plans "
-                      "creates the fewest instances")
-          ->type_name("FILE");
-  within(command.add_option("--max-moves", flags.max_moves,
-                            "Create at most this many instances, on more GPUs if necessary; refuse "
-                            "(exit 1) when impossible"),
-         0, 1e6)
-      ->type_name("N")
-      ->needs(current);
+  auto* current = flag(command, "--current", flags.current);
+  within(flag(command, "--max-moves", flags.max_moves), 0, 1e6)->needs(current);
 }
 
 forms::PlanChanges changes_of(const decide::MadeAgain& outcome) {

@@ -1,14 +1,13 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
+#include "flags.h"
 #include "slurm/slurm_commands.h"
 
 namespace partita::cli {
 
 void add_site_flag(CLI::App& command, std::string& site) {
-  command.add_option("--site", site, "Which GPUs are where (docs/slurm.md)")
-      ->type_name("FILE")
-      ->default_str(slurm::kSiteFile);
+  flag(command, "--site", site)->default_str(slurm::kSiteFile);
 }
 
 Result<slurm::SlurmSite> read_site(Context& context, const std::string& path) {

@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "decide/input.h"
+#include "flags.h"
 #include "queue/slurm/site_check.h"
 #include "slurm/slurm_commands.h"
 
@@ -65,12 +66,8 @@ Command add_slurm_check(CLI::App& slurm) {
   auto flags = std::make_shared<SlurmCheckFlags>();
   flags->places.folder.clear();
   add_site_flag(*command, flags->site);
-  command
-      ->add_option("--etc", flags->places.folder,
-                   "Folder of the files of `install` (default: where slurm.conf is)")
-      ->type_name("DIR");
-  command->add_option("--spank", flags->places.spank, "The SPANK plugin, in place of a task prolog")
-      ->type_name("FILE");
+  flag(*command, "--etc", flags->places.folder, "Default: where slurm.conf is");
+  flag(*command, "--spank", flags->places.spank);
   add_catalogue(*command, flags->catalogue);
   command->footer("partita slurm check");
   return {command, [flags](Context& context) { return run_slurm_check(context, *flags); }};

@@ -7,6 +7,7 @@
 #include "base/append.h"
 #include "commands.h"
 #include "decide/input.h"
+#include "flags.h"
 #include "queue/slurm/site_files.h"
 #include "slurm/slurm_commands.h"
 
@@ -40,7 +41,7 @@ Result<bool> put(Context& context, const std::string& path, const slurm::SiteFil
       return true;
     }
     if (!force) {
-      complain(context, fmt::format("{}: differs and stays; --force replaces it", path));
+      complain(context, fmt::format("{}: differs and stays; --replace does it", path));
       return false;
     }
   }
@@ -62,7 +63,7 @@ Result<Exit> run_slurm_install(Context& context, SlurmInstallFlags& flags) {
   places.program = std::filesystem::canonical("/proc/self/exe").string();
   if (!flags.spank.empty()) places.spank = flags.spank;
   const std::string folder = flags.apply ? places.folder : flags.folder;
-  if (folder.empty()) return bad_input("--folder", "a folder for the files, or --apply");
+  if (folder.empty()) return bad_input("--files", "a folder for the files, or --into-etc");
   if (!flags.apply) places.folder = std::filesystem::absolute(folder).string();
   const auto files = slurm::site_files(*site, *catalogue, places);
   if (!files) return failed(files.error());
@@ -88,34 +89,24 @@ Command add_slurm_install(CLI::App& slurm) {
       "install", "Write what Slurm needs: plugin, prolog, epilog, lines for its configuration");
   auto flags = std::make_shared<SlurmInstallFlags>();
   add_site_flag(*command, flags->site);
-  command->add_option("--nodes", flags->nodes.names, "Instead of a site file that is there: nodes")
-      ->type_name("NODES");
-  command->add_option("--gpu", flags->nodes.gpu, "--nodes: their GPU")->type_name("GPU");
-  command->add_option("--count", flags->nodes.count, "--nodes: GPUs of each")
-      ->type_name("N")
-      ->check(CLI::Range(1, slurm::kMostGpus));
-  command->add_option("--driver", flags->described.driver, "--nodes: their driver, nvml or sim")
-      ->type_name("nvml|sim");
-  command
-      ->add_option("--machine", flags->described.machine,
-                   "--driver sim: description of each node's machine; %n is its name")
-      ->type_name("FILE");
-  command
-      ->add_option("--jobs", flags->described.jobs,
-                   "--nodes: folder of what jobs are told on a node; %n is its name")
-      ->type_name("DIR");
-  command->add_option("--folder", flags->folder, "Write the files there")->type_name("DIR");
-  command->add_flag("--apply", flags->apply, "Write them into --etc, Slurm's own folder");
-  command->add_option("--etc", flags->places.folder, "Slurm's folder of configuration")
-      ->type_name("DIR")
-      ->default_str(flags->places.folder);
-  command->add_option("--spank", flags->spank, "The SPANK plugin, in place of a task prolog")
-      ->type_name("FILE");
-  command->add_flag("--force", flags->force, "Replace files that differ");
+  flag(*command, "--nodes", flags->nodes.names);
+  flag(*command, "--gpu", flags->nodes.gpu, "With --nodes: theirs");
+  within(flag(*command, "--gpus", flags->nodes.count, "With --nodes: of each"), 1,
+         slurm::kMostGpus);
+  one_of(flag(*command, "--driver", flags->described.driver, "With --nodes: nvml or sim"),
+         {"nvml", "sim"});
+  flag(*command, "--machine", flags->described.machine,
+       "With --nodes and --driver sim: of each node, %n being its name");
+  flag(*command, "--jobs", flags->described.jobs);
+  flag(*command, "--files", flags->folder);
+  flag(*command, "--into-etc", flags->apply);
+  flag(*command, "--etc", flags->places.folder)->default_str(flags->places.folder);
+  flag(*command, "--spank", flags->spank);
+  flag(*command, "--replace", flags->force);
   add_catalogue(*command, flags->catalogue);
   command->footer(
-      "partita slurm install --nodes g[0-7] --gpu A100-80GB --folder slurm-files\n"
-      "partita slurm install --apply");
+      "partita slurm install --nodes g[0-7] --gpu A100-80GB --files slurm-files\n"
+      "partita slurm install --into-etc");
   return {command, [flags](Context& context) { return run_slurm_install(context, *flags); }};
 }
 

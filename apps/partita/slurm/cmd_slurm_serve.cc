@@ -24,7 +24,7 @@ struct SlurmServeFlags {
 
 Result<slurm::PlacerSettings> placer_settings(const SlurmServeFlags& flags) {
   slurm::PlacerSettings settings;
-  const Result<Seconds> patience = parse_duration("--patience", flags.patience);
+  const Result<Seconds> patience = parse_duration("--keep-after", flags.patience);
   if (!patience) return failed(patience.error());
   const Result<Seconds> stuck = parse_duration("--stuck", flags.stuck);
   if (!stuck) return failed(stuck.error());
@@ -74,7 +74,7 @@ class SlurmServer {
 Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
   const auto settings = placer_settings(flags);
   if (!settings) return failed(settings.error());
-  const Result<Seconds> every = parse_duration("--every", flags.every);
+  const Result<Seconds> every = parse_duration("--interval", flags.every);
   if (!every) return failed(every.error());
   const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
@@ -111,21 +111,11 @@ Command add_slurm_serve(CLI::App& slurm) {
       "serve", "Give jobs that wait for MIG instances their nodes and places, as long as it runs");
   auto flags = std::make_shared<SlurmServeFlags>();
   add_site_flag(*command, flags->site);
-  command->add_option("--every", flags->every, "How often it looks at Slurm's queue")
-      ->type_name("TIME")
-      ->default_str(flags->every);
-  command
-      ->add_option("--patience", flags->patience,
-                   "A job that waits longer has a place kept for it")
-      ->type_name("TIME")
-      ->default_str(flags->patience);
-  command
-      ->add_option("--stuck", flags->stuck,
-                   "A job that Slurm has not started after so long on its place gets another one")
-      ->type_name("TIME")
-      ->default_str(flags->stuck);
-  command->add_flag("--once", flags->once, "Look once, and end");
-  command->add_flag("--dry-run", flags->dry_run, "Say what would be done; nothing is changed");
+  flag(*command, "--interval", flags->every)->default_str(flags->every);
+  flag(*command, "--keep-after", flags->patience)->default_str(flags->patience);
+  flag(*command, "--stuck", flags->stuck)->default_str(flags->stuck);
+  flag(*command, "--once", flags->once);
+  flag(*command, "--dry-run", flags->dry_run);
   add_catalogue(*command, flags->catalogue);
   command->footer("partita slurm serve\npartita slurm serve --once --dry-run");
   return {command, [flags](Context& context) { return run_slurm_serve(context, *flags); }};

@@ -284,9 +284,7 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
   CHECK(deeds.replies.size() == asked.size());
   if (!kept)
     for (std::size_t i = 0; i < asked.size(); ++i)
-      if ((std::holds_alternative<SubmitTasks>(asked[i].asked.request) ||
-           std::holds_alternative<CancelBatch>(asked[i].asked.request)) &&
-          deeds.replies[i])
+      if (is_of_batches(asked[i].asked.request) && deeds.replies[i])
         deeds.replies[i] = environment_error(
             doors_.state_dir,
             "this was taken, but cannot be written down now: look at the batches of the agent "

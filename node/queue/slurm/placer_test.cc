@@ -34,7 +34,9 @@ class PlacerTest : public testing::Test {
     }
     ASSERT_TRUE(slurm.all_done());
     for (const auto& [number, job] : slurm.jobs)
-      if (job.array_tasks.empty()) EXPECT_EQ(job.runs, 1) << number;
+      if (job.array_tasks.empty()) {
+        EXPECT_EQ(job.runs, 1) << number;
+      }
   }
 
   BestFitPlacing placing_;

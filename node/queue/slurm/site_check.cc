@@ -106,7 +106,7 @@ class SiteCheck {
       const auto found = in_.files.find(name);
       const std::string path = in_.places.folder + "/" + name;
       if (found == in_.files.end())
-        say(fmt::format("{} is missing; `partita slurm install --apply` writes it.", path));
+        say(fmt::format("{} is missing; `partita slurm install --into-etc` writes it.", path));
       else if (found->second != file.text)
         say(fmt::format("{} is not what `partita slurm install` writes for this site.", path));
     }

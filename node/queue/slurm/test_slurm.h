@@ -45,8 +45,8 @@ struct TestNode {
 
 class TestSlurm final : public SlurmDoor {
  public:
-  explicit TestSlurm(int nodes) : model_(*hw::builtin_catalogue().find("A100-80GB")) {
-    for (int i = 0; i < nodes; ++i) this->nodes["g" + std::to_string(i)] = {};
+  explicit TestSlurm(int count) : model_(*hw::builtin_catalogue().find("A100-80GB")) {
+    for (int i = 0; i < count; ++i) nodes["g" + std::to_string(i)] = {};
   }
   std::map<std::string, TestNode> nodes = {};
   std::map<long, TestJob> jobs = {};

@@ -34,8 +34,10 @@ ModelSpec doubler(int max_batch = 4) {
 // y = 2 x, after a while.
 class TestWorker {
  public:
-  TestWorker(Loop& loop, const std::string& path, std::string place, Nanos takes)
-      : connection_(connected(path)),
+  TestWorker(Loop& loop, const std::string& path, std::string place, Nanos takes,
+             std::optional<std::vector<CurvePoint>> measured = {})
+      : measured_(std::move(measured)),
+        connection_(connected(path)),
         takes_(takes),
         timer_(loop, [this](std::int64_t) { finish(); }) {
     watch_ = loop.watch(connection_->fd(), [this](Readiness) { read(); });
@@ -56,6 +58,7 @@ class TestWorker {
   std::optional<float> dies_of = {}, fails_of = {};  // the first value of a row
   void let_go() { finish(); }
   bool region = false, drained = false, refused = false, ended = false;
+  std::string why;  // it was refused
   int batches = 0, items = 0, after_drain = 0;
   std::vector<std::uint32_t> cancelled;
   std::set<std::string> traces;  // of all items
@@ -90,7 +93,7 @@ class TestWorker {
       ASSERT_TRUE(memory);
       memory_.emplace(*std::move(memory));
       region = true;
-      say(Ready{{{1, takes_}, {4, takes_}}});
+      say(Ready{measured_.value_or(std::vector<CurvePoint>{{1, takes_}, {4, takes_}})});
     } else if (const auto* run = std::get_if<Run>(&frame)) {
       ++batches;
       items += static_cast<int>(run->slots.size());
@@ -112,6 +115,7 @@ class TestWorker {
       vanish();
     } else {
       refused = std::holds_alternative<Refused>(frame);
+      if (refused) why = std::get<Refused>(frame).reason;
     }
   }
   bool has(const std::optional<float>& value) const {
@@ -136,6 +140,7 @@ class TestWorker {
     say(Done{running_.batch, takes_, std::vector<ItemStatus>(running_.slots.size())});
   }
 
+  std::optional<std::vector<CurvePoint>> measured_;
   std::optional<Connection> connection_;
   Nanos takes_;
   Loop::Timer timer_;
@@ -679,6 +684,161 @@ TEST_F(CoreTest, RefusesWorkersThatDoNotFit) {
     const Result<Received> received = raw->receive(buffer);
     return !received || received->kind == Received::Kind::ended;
   }));
+}
+
+// What workers measured is what the dispatcher reckons with: straight lines between the points,
+// up to the largest batch that is used, and never quicker with more rows.
+TEST_F(CoreTest, CapacityIsOfTheMeasuredTimes) {
+  struct Case {
+    std::vector<CurvePoint> measured;
+    int batch;
+    double capacity_rps;
+  };
+  const Case cases[] = {{{{1, 1 * kMs}, {4, 7 * kMs}}, 4, 4 / 0.007},
+                        {{{1, 1 * kMs}, {4, 7 * kMs}}, 2, 2 / 0.003},
+                        {{{1, 1 * kMs}, {4, 7 * kMs}}, 3, 3 / 0.005},
+                        {{{2, 4 * kMs}}, 1, 1 / 0.004},
+                        {{{1, 5 * kMs}, {2, 3 * kMs}, {4, 8 * kMs}}, 2, 2 / 0.005},
+                        {{{1, 2 * kMs}, {8, 9 * kMs}}, 0, 4 / 0.005}};  // it offers 4
+  for (const Case& one : cases) {
+    service_.segments = {{"d", one.batch, 1}};
+    core_->serve({service_});
+    const TestWorker any(*loop_, link_path(directory_), "/state/workers.json:d:0", kMs,
+                         one.measured);
+    ASSERT_TRUE(until_ready(1));
+    EXPECT_NEAR(core_->service_views().at(0).capacity_rps, one.capacity_rps,
+                1e-6 * one.capacity_rps);
+    core_->serve({});  // which ends the worker
+    ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
+    core_->serve({service_});
+  }
+}
+
+TEST_F(CoreTest, TimesThatMakeNoSenseAreRefused) {
+  for (const std::vector<CurvePoint>& curve :
+       {std::vector<CurvePoint>{{1, 0}}, {{1, kMs}, {2, 0}}, {{1, 0}, {2, kMs}}}) {
+    TestWorker bad(*loop_, link_path(directory_), "/state/workers.json:d:0", kMs, curve);
+    ASSERT_TRUE(until([&] { return bad.refused; }));
+    EXPECT_EQ(bad.why, "its READY makes no sense");
+    ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
+  }
+  const TestWorker least(*loop_, link_path(directory_), "/state/workers.json:d:0", kMs,
+                         std::vector<CurvePoint>{{1, 1}});
+  EXPECT_TRUE(until_ready(1));
+}
+
+// Of a place that is none, the process is told apart by its number.
+TEST_F(CoreTest, WorkersHaveThePlaceOfTheAssignment) {
+  for (const auto& [place, device, index] :
+       {std::tuple{"/s:d:2", "d", 2}, {"/a:b:MIG-1:0", "MIG-1", 0}, {":d:1", "d", 1}}) {
+    const TestWorker any(*loop_, link_path(directory_), place, kMs);
+    ASSERT_TRUE(until([&] { return core_->worker_views().size() == 1; })) << place;
+    const WorkerView view = core_->worker_views().at(0);
+    EXPECT_EQ(view.device, device);
+    EXPECT_EQ(view.index, index);
+    EXPECT_EQ(view.pid, ::getpid());
+    EXPECT_EQ(view.service, "s");
+    core_->serve({});
+    ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
+    core_->serve({service_});
+  }
+  const std::string own = "process-" + std::to_string(::getpid());
+  for (const char* place : {"", "d", "d:0", ":0", "/s:d:", "/s:d:x", "/s:d:-1"}) {
+    const TestWorker any(*loop_, link_path(directory_), place, kMs);
+    ASSERT_TRUE(until([&] { return core_->worker_views().size() == 1; })) << place;
+    EXPECT_EQ(core_->worker_views().at(0).device, own) << place;
+    EXPECT_EQ(core_->worker_views().at(0).index, 0);
+    core_->serve({});
+    ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
+    core_->serve({service_});
+  }
+}
+
+// Denials in words: which service, and how much.
+TEST_F(CoreTest, DenialsSayWhat) {
+  open({.link_path = "", .queue_limit = 2});
+  const auto said = [&](float value, int rows = 1, RequestHead head = {}) {
+    const auto asked = ask(value, rows, head);
+    return asked->denial ? asked->denial->message : "let in";
+  };
+  EXPECT_EQ(said(1), "no worker of 's' is ready");
+  EXPECT_EQ(core_->admit({.service = "t"}).error().message, "no service 't' here");
+  const auto any = worker(100 * kMs, "d", 0);
+  any->hold = true;
+  ASSERT_TRUE(until_ready(1));
+  EXPECT_EQ(said(1, kMaxItems + 1), "'s' never takes so many rows at once");
+  const auto runs = ask(1);
+  ASSERT_TRUE(until([&] { return any->batches == 1; }));
+  const auto late = ask(1, 1, {.service = "s", .timeout_ns = 10 * kMs});
+  ASSERT_TRUE(late->denial);
+  double ms = 0;
+  ASSERT_EQ(std::sscanf(late->denial->message.c_str(), "'s' would answer %lf ms too late", &ms), 1);
+  EXPECT_NEAR(ms, static_cast<double>(late->denial->retry_after_ns) / 1e6, 0.051);
+  EXPECT_GT(ms, 50);
+  EXPECT_LT(ms, 200);
+  const auto second = ask(2), third = ask(3);
+  EXPECT_EQ(said(4), "the queue of 's' is full");
+  core_->close_doors();
+  EXPECT_EQ(said(5), "this gateway is shutting down");
+  EXPECT_FALSE(core_->ready());
+  core_->serve({});
+  EXPECT_TRUE(runs->ended && second->ended && third->ended);
+  EXPECT_EQ(second->denial->kind, Denial::Kind::not_ready);
+  EXPECT_EQ(second->denial->message, "'s' has just been taken out of service");
+}
+
+// Let in, and taken out of service before its body was there.
+TEST_F(CoreTest, WhatComesTooLateForItsServiceIsTold) {
+  const auto any = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  const auto admitted = core_->admit({.service = "s"});
+  ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
+  core_->serve({});
+  std::optional<Denial> denial;
+  core_->submit(*admitted, {.ended = [&](std::optional<Denial> why) { denial = std::move(why); }});
+  ASSERT_TRUE(denial);
+  EXPECT_EQ(denial->message, "taken out of service");
+  EXPECT_FALSE(core_->idle());
+  core_->release(*admitted);
+  EXPECT_TRUE(core_->idle());
+}
+
+// What is summed per device is of what ran there.
+TEST_F(CoreTest, DevicesAreCountedApart) {
+  const auto first = worker(3 * kMs, "d", 0), second = worker(3 * kMs, "e", 0);
+  ASSERT_TRUE(until_ready(2));
+  std::vector<std::shared_ptr<Asked>> asked;
+  for (int i = 0; i < 24; ++i) asked.push_back(ask(static_cast<float>(i)));
+  ASSERT_TRUE(until([&] { return std::ranges::all_of(asked, [](auto& a) { return a->ended; }); }));
+  const auto of = [&](const std::string& family, const std::string& device) {
+    return metric("partita_segment_" + family + "{service=\"s\",device=\"" + device + "\"}");
+  };
+  for (const auto& [worker, device] : {std::pair{first.get(), "d"}, {second.get(), "e"}}) {
+    EXPECT_EQ(of("batches_total", device), worker->batches);
+    EXPECT_EQ(of("rows_total", device), worker->items);
+    EXPECT_NEAR(of("busy_seconds_total", device), 0.003 * worker->batches, 1e-9);
+    EXPECT_EQ(of("workers_ready", device), 1);
+  }
+  EXPECT_EQ(first->items + second->items, 24);
+  EXPECT_NEAR(metric("nv_inference_compute_infer_duration_us{model=\"s\",version=\"1\"}"),
+              3000.0 * (first->batches + second->batches), 1e-3);
+  EXPECT_GT(core_->statistics("s").success_ns, 24u * 3 * kMs - 1);
+  EXPECT_GT(core_->statistics("s").last_inference_ms, 1'700'000'000'000u);
+  first->leave();
+  ASSERT_TRUE(until([&] { return first->drained; }));
+  EXPECT_EQ(of("workers_ready", "d"), 0);
+}
+
+// The rate that comes is smoothed: after a minute of silence nothing is left of it.
+TEST_F(CoreTest, TheRateIsOfTheLastSeconds) {
+  const auto any = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  for (int i = 0; i < 50; ++i) core_->turned_away("s");
+  ASSERT_TRUE(until([&] { return core_->service_views().at(0).rate_rps > 0; }));
+  EXPECT_NEAR(core_->service_views().at(0).rate_rps, 0.15 * 50 / 0.5, 1e-9);
+  const double before = core_->service_views().at(0).rate_rps;
+  ASSERT_TRUE(until([&] { return core_->service_views().at(0).rate_rps < before; }));
+  EXPECT_NEAR(core_->service_views().at(0).rate_rps, 0.85 * before, 1e-9);
 }
 
 TEST_F(CoreTest, ASecondGatewayIsRefused) {

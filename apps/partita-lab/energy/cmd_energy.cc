@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <memory>
+
+#include "base/table.h"
+#include "decide/energy.h"
+#include "flags.h"
+#include "lab_commands.h"
+
+namespace partita::cli {
+namespace {
+
+// ---- flags that fit and validate share
+
+struct RegressionFlags {
+  decide::CounterNames counters;
+  decide::FitNames fit;
+  std::string loss = "bisquare", window = "10s";
+  bool absolute = false;
+  Output output;
+};
+
+void add_regression(CLI::App& command, RegressionFlags& flags) {
+  command
+      .add_option("COUNTERS", flags.counters.counters,
+                  "CSV: a row per run, columns of accesses, and what was measured: energy_j, or "
+                  "power_w with time_s, or power_w beside rates")
+      ->type_name("FILE");
+  flag(command, "--components", flags.counters.components);
+  flag(command, "--measured", flags.counters.measured);
+  within(flag(command, "--idle-w", flags.counters.idle_w), 0, energy::kMaxBoardWatts);
+  one_of(flag(command, "--loss", flags.loss), {"bisquare", "huber", "squares"})
+      ->default_str(flags.loss);
+  flag(command, "--absolute", flags.absolute);
+  flag(command, "--prior", flags.fit.prior);
+  within(flag(command, "--deviation", flags.fit.options.deviation), 1e-6, 1e6)->default_str("2");
+}
+
+void set_options(RegressionFlags& flags) {
+  flags.fit.options.loss = flags.loss == "huber"     ? numeric::Loss::huber
+                           : flags.loss == "squares" ? numeric::Loss::squares
+                                                     : numeric::Loss::bisquare;
+  flags.fit.options.relative = !flags.absolute;
+}
+
+// ---- fit
+
+std::string model_text(const energy::EnergyModel& model) {
+  const char* unit = model.watts ? "W AT 1" : "J PER ACCESS";
+  Table table{{"COMPONENT", unit, "+-", "+- %"}, {}};
+  for (const energy::ComponentCost& cost : model.components)
+    table.rows.push_back(
+        {cost.name, fmt::format("{:.4g}", cost.joules), fmt::format("{:.2g}", cost.standard_error),
+         cost.joules > 0 ? fmt::format("{:.0f}", 100 * cost.standard_error / cost.joules) : "-"});
+  std::string out = to_string(table);
+  out += fmt::format(
+      "\n{} rows: mean error {:.1f} %, r2 {:.3f}; ordinary rows are off by {:.1f} %; condition "
+      "{:.3g}\n",
+      model.rows, 100 * model.mape, model.r2, 100 * model.residual_scale, model.condition);
+  for (const energy::Outlier& outlier : model.outliers)
+    out += fmt::format("outlier: {} takes {:+.0f} % more or less than the others explain\n",
+                       outlier.name, 100 * outlier.residual);
+  for (const std::string& note : model.notes) out += "note: " + note + "\n";
+  return out;
+}
+
+Result<Exit> run_energy_fit(Context& context, RegressionFlags flags) {
+  set_options(flags);
+  if (flags.counters.counters.empty() == flags.counters.telemetry.empty())
+    return bad_input("COUNTERS", "give a file of counters, or --telemetry");
+  const auto window = parse_duration("--window", flags.window);
+  if (!window) return failed(window.error());
+  flags.counters.window = *window;
+  const auto model = decide::fit_energy(context.files, flags.counters, flags.fit);
+  if (!model) return failed(model.error());
+  const std::string content =
+      flags.output.format == "json" ? energy::model_json(*model) : model_text(*model);
+  return finish(context, flags.output, content);
+}
+
+Command add_energy_fit(CLI::App& energy) {
+  CLI::App* command = energy.add_subcommand(
+      "fit", "Find out what an access of each component costs, from runs that were measured");
+  auto flags = std::make_shared<RegressionFlags>();
+  add_regression(*command, *flags);
+  flag(*command, "--telemetry", flags->counters.telemetry);
+  flag(*command, "--window", flags->window)->default_str(flags->window);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer("partita energy fit counters.csv --format json -o model.json");
+  return {command, [flags](Context& context) { return run_energy_fit(context, *flags); }};
+}
+
+// ---- validate
+
+struct ValidationFlags : RegressionFlags {
+  std::string model;
+};
+
+std::string validation_text(const energy::Validation& found) {
+  Table table{{"ROW", "MEASURED", "PREDICTED", "ERROR %"}, {}};
+  for (const energy::Validation::Row& row : found.rows)
+    table.rows.push_back({row.name, fmt::format("{:.4g}", row.measured),
+                          fmt::format("{:.4g}", row.predicted),
+                          fmt::format("{:+.1f}", 100 * (row.predicted / row.measured - 1))});
+  return to_string(table) +
+         fmt::format(
+             "\n{} rows, none seen by the model that predicts it{}: mean absolute error {:.2f} %, "
+             "worst {:.1f} % ({}), bias {:+.1f} %, r2 {:.3f}\n",
+             found.rows.size(),
+             found.parts > 0 ? fmt::format(" (left out in {} parts)", found.parts) : "",
+             100 * found.mape, 100 * found.worst, found.worst_row, 100 * found.bias, found.r2);
+}
+
+Result<Exit> run_energy_validate(Context& context, ValidationFlags flags) {
+  set_options(flags);
+  const auto found = decide::validate_energy(context.files, flags.counters, flags.fit, flags.model);
+  if (!found) return failed(found.error());
+  const std::string content =
+      flags.output.format == "json" ? energy::validation_json(*found) : validation_text(*found);
+  return finish(context, flags.output, content);
+}
+
+Command add_energy_validate(CLI::App& energy) {
+  CLI::App* command = energy.add_subcommand(
+      "validate", "Leave out every row in turn: how well do the others predict it?");
+  auto flags = std::make_shared<ValidationFlags>();
+  add_regression(*command, *flags);
+  command->get_option("COUNTERS")->required();
+  flag(*command, "--model", flags->model);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita energy validate volta-sass.csv --components components.yaml --measured board_w "
+      "--prior 1 --loss huber");
+  return {command, [flags](Context& context) { return run_energy_validate(context, *flags); }};
+}
+
+// ---- predict
+
+struct PredictionFlags {
+  std::string model, counters;
+  Output output;
+};
+
+std::string prediction_text(const energy::Prediction& found) {
+  Table table{{"ROW", found.watts ? "WATTS" : "JOULES", "+-", "MEASURED", "ERROR %",
+               "J PER INSTRUCTION", "MEASURED EPI"},
+              {}};
+  for (const energy::Prediction::Row& row : found.rows) {
+    const auto shown = [](const std::optional<double>& value) {
+      return value ? fmt::format("{:.4g}", *value) : std::string("-");
+    };
+    table.rows.push_back(
+        {row.name, fmt::format("{:.4g}", row.predicted), fmt::format("{:.2g}", row.error),
+         shown(row.measured),
+         row.measured ? fmt::format("{:+.1f}", 100 * (row.predicted / *row.measured - 1)) : "-",
+         shown(row.epi_j), shown(row.measured_epi_j)});
+  }
+  return to_string(table);
+}
+
+Result<Exit> run_energy_predict(Context& context, const PredictionFlags& flags) {
+  const auto found = decide::predict_energy(context.files, flags.model, flags.counters);
+  if (!found) return failed(found.error());
+  const std::string content =
+      flags.output.format == "json" ? energy::prediction_json(*found) : prediction_text(*found);
+  return finish(context, flags.output, content);
+}
+
+Command add_energy_predict(CLI::App& energy) {
+  CLI::App* command = energy.add_subcommand(
+      "predict", "Say what programs take by a model, from their counters; energy per instruction");
+  auto flags = std::make_shared<PredictionFlags>();
+  command->add_option("MODEL", flags->model, "As `energy fit --format json` writes it")
+      ->type_name("FILE")
+      ->required();
+  command
+      ->add_option("COUNTERS", flags->counters,
+                   "CSV with the model's columns; with instructions, joules per instruction too")
+      ->type_name("FILE")
+      ->required();
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer("partita energy predict model.json counters.csv");
+  return {command, [flags](Context& context) { return run_energy_predict(context, *flags); }};
+}
+
+}  // namespace
+
+Command add_energy_models(CLI::App& app) {
+  CLI::App* energy = app.add_subcommand("energy", "Models of energy: what each access costs");
+  return group_of(
+      energy, {add_energy_fit(*energy), add_energy_predict(*energy), add_energy_validate(*energy)});
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,215 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/table.h"
+#include "decide/input.h"
+#include "flags.h"
+#include "heat/floorplan/infrared.h"
+#include "heat/floorplan/simulate.h"
+#include "heat/flp.h"
+#include "heat/raster/heat_map.h"
+#include "heat/thermal_flags.h"
+#include "lab_commands.h"
+
+namespace partita::cli {
+namespace {
+
+// ------------------------------------------------------------------------------------- recover
+
+struct RecoverFlags {
+  std::string session, truth, flp, pictures;
+  double variation = 1, counter_error = 5;
+  Output output;
+};
+
+// The components' maps of power, each of the same strength.
+raster::Grid all_power(const floorplan::MethodMaps& maps) {
+  raster::Grid sum(maps.maps[0].rows, maps.maps[0].cols);
+  for (const raster::Grid& map : maps.maps) {
+    const double most = *std::max_element(map.values.begin(), map.values.end());
+    if (most <= 0) continue;
+    for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += map.values[i] / most;
+  }
+  return sum;
+}
+
+std::string recovered_svg(const floorplan::Recovery& recovery) {
+  return raster::heat_map_svg(
+      all_power(recovery.methods.back()),
+      {"Where power is made, and the blocks found", "", {}, {}, outlines_of(recovery.plan)});
+}
+
+// Before: the pictures as they came. After: every method's maps, and the blocks.
+Result<void> write_pictures(Context& context, const RecoverFlags& flags,
+                            const floorplan::Session& session,
+                            const floorplan::Recovery& recovery) {
+  if (auto made = context.files.make_directories(flags.pictures); !made) return made;
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    return context.files.write_atomic(flags.pictures + "/" + name, bytes);
+  };
+  for (const floorplan::Capture& capture : session.captures) {
+    const raster::HeatMapOptions options{capture.name + ", as the camera saw it", "K", {}, {}, {}};
+    if (auto done = write(fmt::format("before-{}.png", capture.name),
+                          raster::heat_map_png(capture.kelvin, options));
+        !done)
+      return done;
+  }
+  for (const floorplan::MethodMaps& method : recovery.methods)
+    for (std::size_t c = 0; c < method.maps.size(); ++c) {
+      raster::HeatMapOptions options{
+          fmt::format("{}, {}", method.about, session.components[c].name), "", 0.0, {}, {}};
+      const raster::Grid& map = method.maps[c];
+      if (*std::max_element(map.values.begin(), map.values.end()) <= 0) options.lowest.reset();
+      if (auto done = write(fmt::format("{}-{}.png", method.method, session.components[c].name),
+                            raster::heat_map_png(map, options));
+          !done)
+        return done;
+    }
+  return write("floorplan.svg", recovered_svg(recovery));
+}
+
+std::string recovery_text(const floorplan::StatedRecovery& recovery) {
+  Table blocks{{"BLOCK", "LEFT mm", "BOTTOM mm", "WIDTH mm", "HEIGHT mm"}, {}};
+  const bool known = !recovery.methods.empty();
+  if (known) blocks.header.insert(blocks.header.end(), {"IOU", "CENTRE um", "EDGES um"});
+  for (const floorplan::StatedBlock& block : recovery.blocks) {
+    blocks.rows.push_back(
+        {block.name, fmt::format("{:.3f}", block.left_mm), fmt::format("{:.3f}", block.bottom_mm),
+         fmt::format("{:.3f}", block.width_mm), fmt::format("{:.3f}", block.height_mm)});
+    if (!known) continue;
+    auto& row = blocks.rows.back();
+    row.push_back(block.iou ? fmt::format("{:.3f}", *block.iou) : "-");
+    row.push_back(block.centroid_um ? fmt::format("{:.0f}", *block.centroid_um) : "-");
+    row.push_back(block.edge_um ? fmt::format("{:.0f}", *block.edge_um) : "-");
+  }
+  std::string text = to_string(blocks);
+  text += fmt::format(
+      "\nThe programs' pictures differ by up to {:.2f} K; the blocks leave {:.2f} of the noise "
+      "unexplained\n(about 1: they explain what there is; far above: a block or a counter is "
+      "missing).\n",
+      recovery.span_k, recovery.misfit);
+  if (!known) return text;
+  Table methods{{"METHOD", "IOU", "CENTRE um"}, {}};
+  for (const floorplan::StatedMethod& method : recovery.methods)
+    methods.rows.push_back(
+        {method.name, fmt::format("{:.3f}", method.iou),
+         method.centroid_um < 1e9 ? fmt::format("{:.0f}", method.centroid_um) : "none found"});
+  return text + "\nAgainst the truth, means over the window's components (rectangles: blocks):\n" +
+         to_string(methods);
+}
+
+Result<std::vector<floorplan::MethodScore>> scores_of(Context& context, const RecoverFlags& flags,
+                                                      const floorplan::Session& session,
+                                                      const floorplan::Recovery& recovery) {
+  if (flags.truth.empty()) return std::vector<floorplan::MethodScore>{};
+  const auto text = read_input(context.files, "--truth", flags.truth);
+  if (!text) return failed(text.error());
+  const auto truth = thermal::read_flp(flags.truth, *text);
+  if (!truth) return failed(truth.error());
+  return floorplan::scores(session, recovery, *truth, flags.truth);
+}
+
+Result<Exit> run_recover(Context& context, const RecoverFlags& flags) {
+  const auto session = floorplan::load_session(context.files, flags.session);
+  if (!session) return failed(session.error());
+  const auto recovery = floorplan::recover(
+      *session, {flags.variation, flags.counter_error / 100, true}, flags.session);
+  if (!recovery) return failed(recovery.error());
+  const auto scores = scores_of(context, flags, *session, *recovery);
+  if (!scores) return failed(scores.error());
+  if (!flags.flp.empty())
+    if (auto written = context.files.write_atomic(flags.flp, thermal::write_flp(recovery->plan));
+        !written)
+      return failed(written.error());
+  if (!flags.pictures.empty())
+    if (auto written = write_pictures(context, flags, *session, *recovery); !written)
+      return failed(written.error());
+  const floorplan::StatedRecovery stated = floorplan::stated_recovery(*recovery, *scores);
+  const std::string content = flags.output.format == "json"  ? floorplan::recovery_json(stated)
+                              : flags.output.format == "svg" ? recovered_svg(*recovery)
+                                                             : recovery_text(stated);
+  return finish(context, flags.output, content);
+}
+
+Command add_recover(CLI::App& floorplan) {
+  CLI::App* command = floorplan.add_subcommand(
+      "recover", "Find the blocks of a chip in infrared pictures of it at work");
+  auto flags = std::make_shared<RecoverFlags>();
+  flag(*command, "--session", flags->session)->required();
+  flag(*command, "--truth", flags->truth);
+  flag(*command, "--blocks-file", flags->flp);
+  flag(*command, "--pictures", flags->pictures);
+  within(flag(*command, "--variation", flags->variation), 0.01, 100)->default_str("1");
+  within(flag(*command, "--counter-error", flags->counter_error), 0, 50)->default_str("5");
+  add_output(*command, flags->output, {"text", "json", "svg"});
+  command->footer(
+      "partita floorplan simulate --dir ir --frames 60\n"
+      "partita floorplan recover --session ir/session.json --truth ir/truth.flp --pictures ir/out");
+  return {command, [flags](Context& context) { return run_recover(context, *flags); }};
+}
+
+// ------------------------------------------------------------------------------------ simulate
+
+struct SimulateFlags {
+  std::string directory;
+  floorplan::SimulatedSetUp set_up;
+  double pixel_um = 50, silicon_um = 700, noise_mk = 50, counter_error = 5;
+  std::uint64_t layout = 0;
+  bool clean = false;
+};
+
+Result<Exit> run_simulate_infrared(Context& context, SimulateFlags flags) {
+  flags.set_up.pixel_m = flags.pixel_um * 1e-6;
+  flags.set_up.silicon_m = flags.silicon_um * 1e-6;
+  flags.set_up.noise_k = flags.noise_mk / 1000;
+  flags.set_up.counter_error = flags.counter_error / 100;
+  flags.set_up.etched = !flags.clean;
+  const floorplan::ExampleChip chip = floorplan::example_chip(flags.layout);
+  const floorplan::Session session = floorplan::simulated_session(chip, flags.set_up);
+  if (auto saved = floorplan::save_session(context.files, flags.directory, session, chip.plan);
+      !saved)
+    return failed(saved.error());
+  say(context, fmt::format("{0}/session.json: {1} pictures of {2} x {3} pixels and {4} for "
+                           "calibration; {0}/truth.flp: the blocks\n",
+                           flags.directory, session.captures.size(), session.cols(), session.rows(),
+                           session.even.size()));
+  return Exit::done;
+}
+
+void add_camera_flags(CLI::App& command, SimulateFlags& flags) {
+  within(flag(command, "--frames", flags.set_up.frames), 1, 1e6)->default_str("600");
+  within(flag(command, "--pixel-um", flags.pixel_um), 40, 500)->default_str("50");
+  within(flag(command, "--noise-mk", flags.noise_mk), 0.1, 1000)->default_str("50");
+  flag(command, "--no-etching", flags.clean);
+}
+
+Command add_simulate_infrared(CLI::App& floorplan) {
+  CLI::App* command = floorplan.add_subcommand(
+      "simulate", "Make an infrared session of a chip that is known, to try recovery on");
+  auto flags = std::make_shared<SimulateFlags>();
+  flag(*command, "--dir", flags->directory)->required();
+  within(flag(*command, "--sm", flags->set_up.sm), 0, 5)->default_str("1");
+  add_camera_flags(*command, *flags);
+  within(flag(*command, "--power-factor", flags->set_up.power), 1e-4, 10)->default_str("0.15");
+  within(flag(*command, "--silicon-um", flags->silicon_um), 50, 1000)->default_str("700");
+  within(flag(*command, "--counter-error", flags->counter_error), 0, 30)->default_str("5");
+  within(flag(*command, "--layout", flags->layout), 0, 1e9)->default_str("0");
+  add_seed(*command, flags->set_up.seed);
+  command->footer("partita floorplan simulate --dir ir --sm 0 --frames 60 --seed 2");
+  return {command, [flags](Context& context) { return run_simulate_infrared(context, *flags); }};
+}
+
+}  // namespace
+
+Command add_floorplan(CLI::App& app) {
+  CLI::App* floorplan = app.add_subcommand(
+      "floorplan", "Where the blocks of a chip are, from infrared pictures of it at work");
+  const std::vector<Command> commands = {add_recover(*floorplan),
+                                         add_simulate_infrared(*floorplan)};
+  floorplan->footer("partita floorplan recover --session ir/session.json --flp chip.flp");
+  return group_of(floorplan, commands);
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/append.h"
+#include "base/nearest.h"
+#include "elsewhere.h"
+#include "help/help_commands.h"
+
+namespace partita::cli {
+namespace {
+
+Result<Exit> run_help(Context& context, const CLI::App& root, bool whole,
+                      const std::vector<std::string>& path) {
+  const Elsewhere* other = whole ? elsewhere_of(joined(path, " ")) : nullptr;
+  if (other != nullptr) return become(context, *other);
+  const CLI::App* command = &root;
+  for (const std::string& name : path) {
+    std::vector<std::string> names;
+    const CLI::App* found = nullptr;
+    for (const CLI::App* child : command->get_subcommands({})) {
+      if (!child->get_group().empty()) names.push_back(child->get_name());
+      if (child->get_name() == name) found = child;
+    }
+    if (found == nullptr) {
+      return bad_input("", names.empty() ? fmt::format("'{}': unexpected argument", name)
+                                         : fmt::format("unknown command '{}'{}", name,
+                                                       did_you_mean(name, names)));
+    }
+    command = found;
+  }
+  return finish(context, {}, help_of(*command));
+}
+
+}  // namespace
+
+Command add_help(CLI::App& app, const Program& program) {
+  CLI::App* command = app.add_subcommand("help", "Explain a command");
+  auto path = std::make_shared<std::vector<std::string>>();
+  command->add_option("COMMAND", *path, "The command, with its subcommand where there is one")
+      ->type_name("COMMAND");
+  command->footer("partita help plan");
+  return {command, [&app, whole = program.whole, path](Context& context) {
+            return run_help(context, app, whole, *path);
+          }};
+}
+
+}  // namespace partita::cli

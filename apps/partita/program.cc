@@ -1,0 +1,231 @@
+#include "program.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <ctime>
+#include <new>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/append.h"
+#include "base/check.h"
+#include "base/nearest.h"
+#include "base/terminal.h"
+#include "early_signals.h"
+#include "help/docs.h"
+#include "help/help_commands.h"
+#include "loud_files.h"
+#include "places.h"
+#include "settings.h"
+#include "verbs.h"
+#include "version.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr int kLeastWidth = 40, kMostWidth = 500;
+
+// $COLUMNS, else what the terminal says, else `standard`.
+int width_of(int fd, int standard) {
+  const std::string said = environment_variable("COLUMNS");
+  int columns = 0;
+  std::from_chars(said.data(), said.data() + said.size(), columns);
+  winsize size{};
+  if (columns <= 0 && isatty(fd) == 1 && ioctl(fd, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  return columns > 0 ? std::clamp(columns, kLeastWidth, kMostWidth) : standard;
+}
+
+Context real_context(Files& files, Clock& clock) {
+  Context context{files, clock};
+  const bool dumb = environment_variable("TERM") == "dumb";
+  context.colour = !dumb && isatty(STDOUT_FILENO) == 1 && environment_variable("NO_COLOR").empty();
+  context.progress = !dumb && isatty(STDERR_FILENO) == 1;
+  context.width = width_of(STDOUT_FILENO, context.width);
+  context.err_width = width_of(STDERR_FILENO, context.err_width);
+  return context;
+}
+
+// The deepest command that was chosen before parsing failed.
+const CLI::App& chosen(const CLI::App& app) {
+  const std::vector<CLI::App*> below = app.get_subcommands();
+  return below.empty() ? app : chosen(*below.front());
+}
+
+std::vector<std::string> commands_below(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CommandDoc& child : describe(app).children) names.push_back(child.path.back());
+  return names;
+}
+
+// "unknown command 'plna'; did you mean 'plan'?", and the same for flags.
+std::string unknown_word(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> flags;
+  for (const FlagDoc& flag : describe(app).flags)
+    flags.insert(flags.end(), flag.names.begin(), flag.names.end());
+  if (word.starts_with('-'))
+    return fmt::format("{}: unknown flag{}", word, did_you_mean(word, flags));
+  const std::vector<std::string> names = commands_below(app);
+  if (names.empty()) return fmt::format("'{}': unexpected argument", word);
+  const bool flag = std::ranges::find(flags, "--" + word) != flags.end();  // "version"
+  return fmt::format(
+      "unknown command '{}'{}", word,
+      flag ? fmt::format("; did you mean '--{}'?", word) : did_you_mean(word, names));
+}
+
+// Of an error that is about no word in particular.
+std::string said(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_name() != "RequiredError" || app.get_require_subcommand_min() == 0 ||
+      !app.get_subcommands().empty())
+    return error.what();
+  return fmt::format("which of its commands? {}", joined(commands_below(app), ", "));
+}
+
+// CLI11 checks for missing commands and flags before it looks at words that nobody took; the
+// unknown word is the better message, because it is usually the misspelt one.
+Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = chosen(app);
+  const std::vector<std::string> rest = command.remaining();
+  if (rest.empty() && &command == &app && error.get_name() == "RequiredError") {
+    note(context, app.help());
+    return Exit::bad_input;
+  }
+  std::string path;  // below the program itself
+  for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent()) {
+    path = " " + part->get_name() + path;
+  }
+  refusal(context, rest.empty() ? said(command, error) : unknown_word(command, rest.front()));
+  note(context, fmt::format("Try 'partita help{}'.\n", path));
+  return Exit::bad_input;
+}
+
+// Why nothing is to be run; nothing when a command was chosen.
+std::optional<Exit> parse(Context& context, CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    app.exit(wanted);
+    return Exit::done;
+  } catch (const CLI::ParseError& error) {
+    return refuse(context, app, error);
+  }
+}
+
+// What the standard library throws where the system refuses memory or a thread is an answer too.
+Result<Exit> run(Context& context, const Command& command) {
+  try {
+    return command.run(context);
+  } catch (const std::bad_alloc&) {
+    return environment_error("", "the system refused memory; see `ulimit -v` and `free`");
+  } catch (const std::system_error& error) {
+    return environment_error("", error.what());
+  }
+}
+
+Exit run(Context& context, const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    const Result<Exit> exit = run(context, command);
+    if (exit) return *exit;
+    refusal(context, to_string(exit.error()));
+    return exit_of(exit.error());
+  }
+  return Exit::bad_input;
+}
+
+// Runs what was chosen, as loud as settings say.
+Exit run(Context& context, const std::vector<Command>& commands, const Settings& settings) {
+  if (settings.quiet() && settings.verbose()) {
+    refusal(context, "--quiet and --verbose: one of them");
+    return Exit::bad_input;
+  }
+  context.quiet = settings.quiet();
+  if (context.quiet) context.progress = false;
+  if (!settings.verbose()) return run(context, commands);
+  for (const std::string& source : settings.sources()) complain(context, source);
+  const std::int64_t begin_ns = context.clock.now_ns();
+  const Exit exit = run(context, commands);
+  complain(context,
+           fmt::format("took {}, {} of the CPU; exit status {}",
+                       duration_text(static_cast<double>(context.clock.now_ns() - begin_ns) * 1e-9),
+                       duration_text(static_cast<double>(std::clock()) / CLOCKS_PER_SEC),
+                       static_cast<int>(exit)));
+  return exit;
+}
+
+// The command that the first word names, where nothing asks for the others: a settings file does,
+// which is checked against all of them, and so do the commands about the program itself. Describing
+// one instead of all of them is a quarter of the time that the program takes to start.
+const Entry* alone(const Settings& settings, std::span<char*> words,
+                   const std::vector<Entry>& entries) {
+  if (words.size() < 2 || settings.may_come_from_file(words)) return nullptr;
+  const auto found = std::ranges::find(entries, std::string_view(words[1]), &Entry::name);
+  return found == entries.end() ? nullptr : &*found;
+}
+
+// "batch run" of what was chosen.
+std::string path_of(const CLI::App& app) {
+  std::string path;
+  for (const CLI::App* part = &chosen(app); part->get_parent() != nullptr;
+       part = part->get_parent())
+    path = path.empty() ? part->get_name() : part->get_name() + " " + path;
+  return path;
+}
+
+std::vector<Command> describe_all(CLI::App& app, const Program& program, const Entry* only) {
+  std::vector<Command> commands;
+  for (const Entry& entry : program.commands)
+    if (only == nullptr || only == &entry) commands.push_back(entry.add(app));
+  if (only == nullptr) {
+    for (Command& command : add_help_commands(app, program)) commands.push_back(std::move(command));
+  }
+  return program.dress ? program.dress(app, std::move(commands)) : commands;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, const Program& program) {
+  const EarlySignals signals;
+  std::signal(SIGPIPE, SIG_DFL);  // a reader that has seen enough ends us quietly
+  RealFiles disk;
+  RealClock clock;
+  Settings settings(disk, program.whole);
+  LoudFiles files(disk, [&settings](const std::string& what) {
+    if (settings.verbose()) std::fputs(("partita: " + shown(what) + "\n").c_str(), stderr);
+  });
+  Context context = real_context(files, clock);
+  std::vector<std::string> said = program.whole
+                                      ? with_verb(disk, {argv, static_cast<std::size_t>(argc)})
+                                      : std::vector<std::string>(argv, argv + argc);
+  std::vector<char*> words;
+  for (std::string& word : said) words.push_back(word.data());
+  context.words = words;
+  CLI::App app(program.summary, "partita");
+  app.formatter(help_formatter());
+  app.set_help_flag("-h,--help", "Explain this command");
+  app.set_version_flag("--version", "partita " + version(), "Print the version");
+  app.require_subcommand(1);
+  const Entry* only = alone(settings, words, program.commands);
+  const std::vector<Command> commands = describe_all(app, program, only);
+  settings.add_to(app);
+  const std::optional<Exit> refused =
+      parse(context, app, static_cast<int>(words.size()), words.data());
+  signals.hand_over(path_of(app));
+  const Exit exit = refused ? *refused : run(context, commands, settings);
+  if (!context.last) return static_cast<int>(exit);
+  // What it says holds once this process is gone, so nothing comes between the two.
+  std::fflush(nullptr);
+  context.last();
+  ::_exit(static_cast<int>(exit));
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,158 @@
+// Images in memory and in a folder: what is kept is what was put, whatever lies in the folder.
+#include "server/images.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace partita::remote::server {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+PackedImage image_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {{bytes.begin(), bytes.end()}, 0, text.size()};
+}
+Digest put(Images& images, const std::string& text) {
+  const auto image = std::make_shared<const PackedImage>(image_of(text));
+  const Digest digest = digest_of(image->bytes);
+  images.put(digest, image);
+  return digest;
+}
+
+TEST(Images, DigestsAreSha256) {
+  // FIPS 180-2, appendix B.1.
+  EXPECT_EQ(hex_of(digest_of(std::as_bytes(std::span(std::string_view("abc"))))),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Images, AreUnpackedToTheirSize) {
+  PackedImage image = image_of("text");
+  EXPECT_EQ(unpack(image).value(), image.bytes);
+  image.compression = 3;
+  EXPECT_EQ(to_string(unpack(image).error()), "image: compression 3 is not known");
+  image.raw_bytes = kMaxImageBytes + 1;
+  EXPECT_EQ(to_string(unpack(image).error()), "image: 268435457 bytes; 268435456 are the limit");
+  for (const std::uint32_t compression : {1u, 2u}) {
+    image.compression = compression;
+    image.raw_bytes = 4;
+    EXPECT_FALSE(unpack(image)) << "that is no compressed image";
+  }
+}
+
+// With one too many the one goes that was not asked for longest.
+TEST(Images, InMemoryTheOldestGoes) {
+  MemoryImages images;
+  std::vector<Digest> digests;
+  for (std::size_t i = 0; i < kMaxImages; ++i) digests.push_back(put(images, fmt::format("{}", i)));
+  for (const Digest& digest : digests) EXPECT_TRUE(images.has(digest));
+  EXPECT_NE(images.find(digests[0]), nullptr);  // is young again
+  put(images, "5");                             // and so is what comes again
+  put(images, "one more");
+  EXPECT_TRUE(images.has(digests[0]));
+  EXPECT_FALSE(images.has(digests[1]));
+  EXPECT_TRUE(images.has(digests[2]));
+  EXPECT_TRUE(images.has(digests[5]));
+  EXPECT_EQ(images.find(digests[1]), nullptr);
+}
+
+class FolderImagesTest : public ::testing::Test {
+ protected:
+  FolderImagesTest() : folder_(fs::temp_directory_path() / fmt::format("images-{}", ::getpid())) {
+    fs::remove_all(folder_);
+  }
+  ~FolderImagesTest() override { fs::remove_all(folder_); }
+  std::unique_ptr<FolderImages> open() {
+    auto opened = FolderImages::open(folder_);
+    EXPECT_TRUE(opened);
+    return *std::move(opened);
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : fs::directory_iterator(folder_)) all.push_back(entry.path().filename());
+    return all;
+  }
+  fs::path file_of(const Digest& digest) const { return folder_ / hex_of(digest); }
+  fs::path folder_;
+};
+
+TEST_F(FolderImagesTest, OthersFindWhatOnePut) {
+  const auto first = open(), second = open();
+  const std::string large(3'000'000, 'x');
+  const Digest one = put(*first, "one"), two = put(*second, large);
+  EXPECT_TRUE(second->has(one) && first->has(two) && open()->has(one));
+  const auto found = first->find(two);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->bytes, image_of(large).bytes);
+  EXPECT_EQ(found->raw_bytes, large.size());
+  EXPECT_EQ(found->compression, 0u);
+  EXPECT_FALSE(first->has(Digest{}));
+  EXPECT_EQ(names().size(), 2u) << "nothing half-written is left";
+}
+
+// Whoever wrote into the folder: what is not of its digest is not there.
+TEST_F(FolderImagesTest, NothingInTheFolderIsTrusted) {
+  const Digest digest = put(*open(), "one");
+  std::ifstream in(file_of(digest), std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  const auto there = [&](const std::string& text) {
+    std::ofstream(file_of(digest), std::ios::binary | std::ios::trunc) << text;
+    return open()->has(digest);
+  };
+  ASSERT_TRUE(there(good));
+  for (const std::size_t at : {std::size_t{0}, std::size_t{7}, good.size() - 1}) {
+    std::string damaged = good;
+    damaged[at] ^= 1;
+    EXPECT_FALSE(there(damaged)) << at;
+  }
+  for (std::size_t bytes = 0; bytes < good.size(); ++bytes)
+    EXPECT_FALSE(there(good.substr(0, bytes))) << bytes;
+  std::string huge = good;
+  huge[15] = '\x7f';  // bytes: more than memory has
+  EXPECT_FALSE(there(huge));
+  huge = good;
+  huge[23] = '\x7f';  // unpacked
+  EXPECT_FALSE(there(huge));
+  fs::remove(file_of(digest));
+  fs::create_symlink("/etc/hostname", file_of(digest));
+  EXPECT_FALSE(open()->has(digest));
+}
+
+// Beyond the limit the oldest files go, and what a killed worker left half-written always does.
+TEST_F(FolderImagesTest, TheOldestFilesGo) {
+  const Digest kept = put(*open(), "one");
+  std::ofstream(folder_ / (".half." + std::to_string(::getpid()))) << "half";
+  EXPECT_TRUE(open()->has(kept));
+  EXPECT_EQ(names(), std::vector<std::string>{hex_of(kept)});
+  const auto sized = [&](const std::string& name, std::uint64_t bytes, int age) {
+    std::ofstream(folder_ / name) << "x";
+    fs::resize_file(folder_ / name, bytes);  // takes no room
+    fs::last_write_time(folder_ / name,
+                        fs::file_time_type::clock::now() - std::chrono::hours(age));
+  };
+  const std::uint64_t own = fs::file_size(file_of(kept));
+  sized("a", kMaxImagesBytes / 2, 3);
+  sized("b", kMaxImagesBytes - kMaxImagesBytes / 2 - own, 2);
+  open();
+  EXPECT_EQ(names().size(), 3u) << "exactly the limit";
+  sized("c", 1, 1);
+  EXPECT_TRUE(open()->has(kept));
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+  EXPECT_TRUE(fs::exists(folder_ / "b") && fs::exists(folder_ / "c"));
+}
+
+TEST_F(FolderImagesTest, WhatCannotBeOpenedIsNamed) {
+  std::ofstream(folder_) << "a file";
+  const auto opened = FolderImages::open(folder_);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().context, folder_.string());
+  EXPECT_THAT(opened.error().message, HasSubstr("cannot be opened: Not a directory"));
+}
+
+}  // namespace
+}  // namespace partita::remote::server

@@ -1,0 +1,506 @@
+// Apply on a simulated node, clock and disk: how often and how long it tries, what it waits for and
+// in which words it gives up. In general: tests/actuation.
+#include "act/apply.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "act/gateway_state.h"
+#include "act/workers_state.h"
+#include "base/processes.h"
+#include "drivers/sim/shared_machine.h"
+#include "drivers/sim/sim_driver.h"
+
+namespace partita::actuate {
+namespace {
+
+using drivers::sim::Machine;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kApplyMs = 1'000'000, kApplySecond = 1000 * kApplyMs;
+
+// One A30 that takes no time of its own, so that all time is waited.
+struct ApplyNode : Clock {
+  explicit ApplyNode(std::vector<device::Fault> faults = {}, bool mig = true) {
+    const hw::GpuModel& model = **hw::builtin_catalogue().get("A30-24GB");
+    machine = drivers::sim::own_machine(Machine({{&model, 1, mig}}, "apply"), *this, 0,
+                                        std::move(faults));
+    driver = std::make_unique<drivers::sim::SimDriver>(*machine);
+  }
+  std::int64_t now_ns() override { return now; }
+  std::int64_t cpu_ns() override { return now; }
+  void sleep_ns(std::int64_t ns) override {
+    now += std::max<std::int64_t>(ns, 0);
+    meanwhile();
+  }
+  Doors doors() {
+    return {*driver, files, *this, hw::builtin_catalogue(), "/s", processes_door, interrupted,
+            reset_gpu};
+  }
+  Result<ApplyReport> to(std::vector<WantedInstance> instances, const ApplyOptions& options = {}) {
+    const Wanted wanted{{{"A30-24GB", "", std::move(instances)}}};
+    return apply(doors(), wanted, options, [this](const ApplyEvent& event) {
+      if (event.kind == ApplyEvent::Kind::retry) retries.push_back(event.detail);
+      if (event.kind == ApplyEvent::Kind::waiting) waits.push_back(event.detail);
+      if (event.kind == ApplyEvent::Kind::done_step) after_step(event);
+    });
+  }
+  void use(const std::function<void(Machine&)>& change) {
+    EXPECT_TRUE(machine->with(change).has_value());
+  }
+  void hold(std::int64_t pid, int gi_id) {
+    use([&](Machine& all) { EXPECT_TRUE(all.attach(0, {pid, "worker", gi_id, 0})); });
+  }
+  void let_go(std::int64_t pid) {
+    use([&](Machine& all) { all.detach(pid); });
+  }
+  std::vector<device::Instance> instances() { return driver->read(0).value().instances; }
+  std::vector<AssignedSegment> segments() { return read_assignment(files, "/s").value().segments; }
+  JournalState journal() { return read_journal(files, journal_path("/s")).value(); }
+
+  std::int64_t now = 0;
+  MemoryFiles files;
+  std::unique_ptr<drivers::sim::SharedMachine> machine;
+  std::unique_ptr<drivers::sim::SimDriver> driver;
+  std::function<void()> meanwhile = [] {};
+  std::function<void(const ApplyEvent&)> after_step = [](const ApplyEvent&) {};
+  std::function<bool()> interrupted;
+  std::function<Result<void>(int)> reset_gpu;
+  Processes* processes_door = nullptr;
+  std::vector<std::string> retries, waits;
+};
+
+WantedInstance chat_at(int start) { return {"1g.6gb", start, {"chat", 4, 1, 10}}; }
+WantedInstance plain_at(int start) { return {"1g.6gb", start, {}}; }
+
+std::vector<device::Fault> first_calls(const std::string& method, int count,
+                                       ErrorCode code = ErrorCode::environment) {
+  std::vector<device::Fault> faults;
+  for (int call = 1; call <= count; ++call)
+    faults.push_back({.method = method, .call = call, .code = code});
+  return faults;
+}
+
+// Each wait is twice the one before, 50 ms at first; the ninth failure is the last.
+TEST(Apply, WhatGoesWrongIsTriedAgainEightTimes) {
+  ApplyNode well(first_calls("create_instance", kMaxReconciles));
+  well.now = 7 * kApplySecond;
+  const auto applied = well.to({plain_at(0)});
+  ASSERT_TRUE(applied) << to_string(applied.error());
+  EXPECT_EQ(applied->reconciles, 8);
+  EXPECT_EQ(applied->driver_calls, 10) << "nine creations and the compute instance";
+  EXPECT_EQ(well.retries.size(), 8u);
+  EXPECT_THAT(well.retries.front(), HasSubstr("a fault of the machine's script"));
+  const std::int64_t waited = (50 + 100 + 200 + 400 + 800 + 1600 + 3200 + 6400) * kApplyMs;
+  EXPECT_EQ(well.now, 7 * kApplySecond + waited);
+  EXPECT_DOUBLE_EQ(applied->took.value, 12.75);
+  EXPECT_EQ(well.journal().end.value().outcome, "done");
+
+  ApplyNode ill(first_calls("create_instance", kMaxReconciles + 1));
+  const auto refused = ill.to({plain_at(0)});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("a fault of the machine's script"));
+  EXPECT_EQ(ill.now, waited) << "the last failure is waited for no more";
+  EXPECT_EQ(ill.journal().end.value().outcome, "failed");
+  EXPECT_THAT(ill.journal().end.value().reason, HasSubstr("a fault of the machine's script"));
+  EXPECT_THAT(ill.instances(), IsEmpty());
+}
+
+TEST(Apply, OnlyWhatMayPassIsTriedAgain) {
+  for (const ErrorCode code : {ErrorCode::environment, ErrorCode::not_found, ErrorCode::no_room,
+                               ErrorCode::lost, ErrorCode::timeout, ErrorCode::in_use}) {
+    ApplyNode node(first_calls("create_instance", 1, code));
+    EXPECT_EQ(node.to({plain_at(0)}).value().reconciles, 1);
+  }
+  for (const ErrorCode code : {ErrorCode::denied, ErrorCode::not_supported, ErrorCode::bad_input,
+                               ErrorCode::invalid_argument, ErrorCode::reset_required}) {
+    ApplyNode node(first_calls("create_instance", 1, code));
+    EXPECT_EQ(node.to({plain_at(0)}).error().code, code);
+    EXPECT_EQ(node.now, 0);
+  }
+}
+
+// Somebody who undoes every step is not fought for ever.
+TEST(Apply, AgainstSomebodyElseItGivesUp) {
+  ApplyNode node;
+  int made = 0;
+  node.after_step = [&](const ApplyEvent& event) {
+    if (event.change->steps[event.step].kind != Step::Kind::create_compute) return;
+    ++made;
+    node.use([](Machine& all) {
+      const int gi_id = all.gpus()[0].instances.at(0).gi_id;
+      ASSERT_TRUE(all.destroy_compute(0, gi_id, 0));
+      ASSERT_TRUE(all.destroy_instance(0, gi_id));
+    });
+  };
+  const auto applied = node.to({plain_at(0)});
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(to_string(applied.error()),
+            "node: the node does not reach the wanted state: somebody else changes it");
+  EXPECT_EQ(applied.error().code, ErrorCode::environment);
+  EXPECT_EQ(made, kMaxReconciles + 1);
+}
+
+TEST(Apply, AWorkerThatStaysIsWaitedForAndNamed) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  const int gi_id = node.instances().at(0).gi_id;
+  const auto before = node.segments();
+  node.hold(7, gi_id);
+  const auto applied = node.to({}, {.drain_timeout = {20}});
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(applied.error().code, ErrorCode::in_use);
+  EXPECT_EQ(to_string(applied.error()),
+            "gpu 0 1g.6gb at 0: still held by pid 7 (worker) after 20 s");
+  EXPECT_EQ(node.now, 20 * kApplySecond);
+  EXPECT_EQ(node.waits, std::vector<std::string>{"pid 7 (worker)"}) << "said once";
+  EXPECT_EQ(node.segments(), before) << "it works on";
+  EXPECT_EQ(node.instances().size(), 1u);
+
+  node.meanwhile = [&] {
+    if (node.now >= 21 * kApplySecond) node.let_go(7);
+  };
+  ASSERT_TRUE(node.to({}, {.drain_timeout = {20}}));
+  EXPECT_EQ(node.now, 21 * kApplySecond) << "seen at once";
+  EXPECT_THAT(node.instances(), IsEmpty());
+  EXPECT_THAT(node.segments(), IsEmpty());
+}
+
+// What the driver still finds in use a moment after its holder left is tried until it goes.
+TEST(Apply, WhatIsInUseForAMomentIsTriedAgain) {
+  ApplyNode node(first_calls("destroy_instance", 3, ErrorCode::in_use));
+  ASSERT_TRUE(node.to({plain_at(0)}));
+  const auto emptied = node.to({});
+  ASSERT_TRUE(emptied) << to_string(emptied.error());
+  EXPECT_EQ(node.now, 60 * kApplyMs);
+  EXPECT_EQ(emptied->reconciles, 0);
+  EXPECT_EQ(emptied->driver_calls, 5);
+  ApplyNode stuck(first_calls("destroy_compute", 1000, ErrorCode::in_use));
+  ASSERT_TRUE(stuck.to({plain_at(0)}));
+  const auto refused = stuck.to({}, {.drain_timeout = {2}});
+  EXPECT_EQ(refused.error().code, ErrorCode::in_use);
+  EXPECT_EQ(stuck.now, 2 * kApplySecond);
+  EXPECT_THAT(stuck.retries, IsEmpty()) << "what was waited for in vain";
+}
+
+TEST(Apply, WhoDoesNotComeUpIsNamed) {
+  ApplyNode node;
+  const auto applied = node.to({chat_at(0)}, {.ready_timeout = {20}});
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(to_string(applied.error()),
+            fmt::format("gpu 0 1g.6gb at 0: no process of chat came up on {} within 20 s; is the "
+                        "supervisor running?",
+                        node.instances().at(0).uuid()));
+  EXPECT_EQ(applied.error().code, ErrorCode::timeout);
+  EXPECT_EQ(node.now, 20 * kApplySecond);
+  ApplyNode quick;
+  quick.meanwhile = [&] {
+    if (quick.now == 3 * kApplySecond) quick.hold(7, quick.instances().at(0).gi_id);
+  };
+  EXPECT_TRUE(quick.to({chat_at(0)}, {.ready_timeout = {20}}));
+  EXPECT_EQ(quick.now, 3 * kApplySecond);
+}
+
+TEST(Apply, ForeignProcessesBlockBeforeAnythingIsTouched) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({plain_at(0)}));
+  node.hold(7, node.instances().at(0).gi_id);
+  const auto applied = node.to({});
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(applied.error().code, ErrorCode::in_use);
+  EXPECT_EQ(to_string(applied.error()),
+            fmt::format("node: processes without a segment hold what must be destroyed or reset: "
+                        "pid 7 (worker) on gpu 0 1g.6gb at 0 ({}); nothing was changed",
+                        node.instances().at(0).uuid()));
+  EXPECT_EQ(node.journal().transactions, 1);
+}
+
+// A transaction that was cut short has told a worker to go: it is no stranger where it was.
+TEST(Apply, WhoIsLeavingIsNoStranger) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({plain_at(0)}));
+  const device::Instance there = node.instances().at(0);
+  const device::NodeState state = device::read_node(*node.driver).value();
+  const std::string uuid = state.gpus[0].uuid;
+  node.hold(7, there.gi_id);
+  const auto blockers = [&](const JournalState& journal) {
+    const device::NodeState now = device::read_node(*node.driver).value();
+    return planned_change({now, {}, journal}, {{{"A30-24GB", uuid, {}}}}, {}, {},
+                          hw::builtin_catalogue())
+        .value()
+        .blockers.size();
+  };
+  const auto ran = [&](const std::string& gpu, const WantedInstance& instance) {
+    JournalState journal;
+    BeginRecord begun;
+    begun.transaction = 1;
+    begun.source.gpus = {{"A30-24GB", gpu, {instance}}};
+    journal.last = begun;
+    return journal;
+  };
+  EXPECT_EQ(blockers({}), 1u);
+  EXPECT_EQ(blockers(ran(uuid, chat_at(0))), 0u);
+  EXPECT_EQ(blockers(ran(uuid, plain_at(0))), 1u) << "nothing ran there";
+  EXPECT_EQ(blockers(ran(uuid, chat_at(1))), 1u) << "it ran elsewhere";
+  EXPECT_EQ(blockers(ran("GPU-x", chat_at(0))), 1u);
+  EXPECT_EQ(blockers(ran(uuid, {"2g.12gb", 0, {"chat", 4, 1, 10}})), 1u);
+  JournalState ended = ran(uuid, chat_at(0));
+  ended.end = EndRecord{1, "done", ""};
+  EXPECT_EQ(blockers(ended), 1u) << "it is over";
+  JournalState made = ran(uuid, chat_at(1));
+  made.owned = {there.uuid()};
+  EXPECT_EQ(blockers(made), 0u) << "made in that transaction";
+}
+
+TEST(Apply, AnInterruptionAtOnceChangesNothing) {
+  ApplyNode node;
+  node.interrupted = [] { return true; };
+  EXPECT_EQ(to_string(node.to({plain_at(0)}).error()), "interrupted; nothing was changed");
+  EXPECT_EQ(node.journal(), JournalState{});
+}
+
+TEST(Apply, WhatWasBeforeHasAName) {
+  ApplyNode node;
+  EXPECT_EQ(to_string(rollback_target(node.doors()).error()),
+            "/s: nothing was ever applied here");
+  EXPECT_FALSE(rollback_name(node.doors()));
+  EXPECT_FALSE(again_target(node.doors()));
+  ASSERT_TRUE(node.to({plain_at(0)}));
+  EXPECT_EQ(rollback_name(node.doors()).value(),
+            "what was before transaction 1: 0 instances on 1 GPU");
+  EXPECT_EQ(again_target(node.doors()).value().gpus[0].instances.size(), 1u);
+  ASSERT_TRUE(node.to({plain_at(0), plain_at(1)}));
+  EXPECT_EQ(rollback_name(node.doors()).value(),
+            "what was before transaction 2: 1 instance on 1 GPU");
+  const Wanted back = rollback_target(node.doors()).value();
+  ASSERT_TRUE(apply(node.doors(), back, {.rollback = true}, [](const ApplyEvent&) {}));
+  EXPECT_EQ(rollback_name(node.doors()).value(),
+            "what transaction 3, a rollback, went back to: 1 instance on 1 GPU");
+  EXPECT_EQ(rollback_target(node.doors()).value(), back);
+}
+
+TEST(Apply, AnEmptiedJournalIsNoticed) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({chat_at(0), chat_at(1)}));
+  ASSERT_TRUE(node.files.write_atomic("/s/journal", ""));
+  const auto applied = node.to({});
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(applied.error().code, ErrorCode::bad_input);
+  EXPECT_THAT(to_string(applied.error()),
+              HasSubstr("/s/journal:1: is empty, though the assignment names 2 instances; nothing "
+                        "was changed"));
+  EXPECT_FALSE(preview(node.doors(), {{{"A30-24GB", "", {}}}}, {}));
+  EXPECT_EQ(node.instances().size(), 2u);
+  ASSERT_TRUE(node.files.remove("/s/journal"));  // a new one, then
+  EXPECT_TRUE(preview(node.doors(), {{{"A30-24GB", "", {}}}}, {}));
+}
+
+TEST(Apply, TurnsMigOnWhereSomebodyMayReset) {
+  ApplyNode node({}, false);
+  const auto nobody = node.to({plain_at(0)});
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(to_string(nobody.error()),
+            "gpu 0: MIG mode is stored and takes effect after a reset: run nvidia-smi --gpu-reset "
+            "-i 0, then apply again");
+  EXPECT_EQ(nobody.error().code, ErrorCode::reset_required);
+  const ApplyOptions able{.can_reset = true};
+  EXPECT_EQ(to_string(node.to({plain_at(0)}, able).error()),
+            "gpu 0: MIG mode is stored and takes effect after a reset, and the driver did not "
+            "reset it when its mode was set: run nvidia-smi --gpu-reset -i 0, then apply again");
+  int resets = 0;
+  node.reset_gpu = [&](int gpu) -> Result<void> {
+    ++resets;
+    node.use([&](Machine& all) { EXPECT_TRUE(all.reset(gpu)); });
+    return {};
+  };
+  ASSERT_TRUE(node.to({plain_at(0)}, able));
+  EXPECT_EQ(resets, 1);
+  EXPECT_EQ(node.instances().size(), 1u);
+  ASSERT_TRUE(node.to({plain_at(1)}, able));
+  EXPECT_EQ(resets, 1) << "it is on";
+}
+
+TEST(Apply, AResetThatIsRefusedSaysWhoHoldsTheGpu) {
+  ApplyNode node({}, false);
+  node.reset_gpu = [&](int) -> Result<void> {
+    node.use([](Machine& all) { EXPECT_TRUE(all.attach(0, {9, "x", -1, -1})); });
+    return failed({ErrorCode::in_use, "held", "gpu 0"});
+  };
+  const auto applied = node.to({plain_at(0)}, {.can_reset = true});
+  ASSERT_FALSE(applied);
+  EXPECT_THAT(to_string(applied.error()), HasSubstr("pid 9 (x)"));
+}
+
+TEST(Apply, DrainingEmptiesWhatItNamesAlone) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({chat_at(0), chat_at(1)}));
+  const auto two = node.segments();
+  const auto nobody = [](const ApplyEvent&) {};
+  ASSERT_TRUE(drain(node.doors(), {two[0].device}, Seconds{5}, nobody));
+  EXPECT_EQ(node.segments(), std::vector<AssignedSegment>{two[1]});
+  EXPECT_EQ(node.instances().size(), 2u);
+  node.hold(7, node.instances().at(0).gi_id), node.hold(8, node.instances().at(1).gi_id);
+  const auto drained = drain(node.doors(), {two[1].device}, Seconds{5}, nobody);
+  ASSERT_FALSE(drained);
+  EXPECT_THAT(to_string(drained.error()), HasSubstr("(worker) after 5 s"));
+  EXPECT_EQ(node.now, 5 * kApplySecond);
+  EXPECT_EQ(node.segments(), std::vector<AssignedSegment>{two[1]});
+}
+
+// ---- with a gateway ----
+
+// A gateway that says what `ready` says, whenever time passes.
+struct ServedNode : ApplyNode {
+  ServedNode() {
+    pid = *processes.start({.argv = {"gateway"}});
+    processes_door = &processes;
+    meanwhile = [this] {
+      if (now % kApplySecond == 0) tell();
+    };
+  }
+  void tell() {
+    const Assignment assignment = read_assignment(files, "/s").value();
+    GatewayState told{.revision = assignment.revision - behind,
+                      .pid = pid,
+                      .identity = processes.identity(pid),
+                      .written_s = static_cast<double>(now) * 1e-9,
+                      .services = {{"chat", 0, rate}},
+                      .workers = {}};
+    for (const AssignedSegment& one : assignment.segments) {
+      if (one.start > last_ready) continue;
+      told.services[0].capacity_rps +=
+          one.throughput_rps > 0 ? one.throughput_rps : 10 * one.processes;
+      for (int i = 0; i < one.processes; ++i)
+        told.workers.push_back({one.device, i, one.service, 4711 + i, WorkerReadiness::ready, 0});
+    }
+    EXPECT_TRUE(files.write_atomic("/s/gateway.json", gateway_json(told)));
+  }
+  std::string device_at(int start) {
+    for (const device::Instance& one : instances())
+      if (one.start == start) return one.uuid();
+    return "none";
+  }
+  SimProcesses processes{*this, [](const ProcessSpec&) { return SimBehaviour{}; }};
+  Pid pid = 0;
+  int last_ready = 3;  // segments up to this start come up
+  double rate = 20;
+  long behind = 0;  // revisions that it has not seen yet
+};
+
+TEST(ApplyServed, WhatIsNotReadyIsNamedAndWaitedForInVainOnce) {
+  for (const double timeout : {20.0, 0.0}) {
+    ServedNode node;
+    node.tell();
+    ASSERT_TRUE(node.to({chat_at(0), chat_at(1)}));
+    node.last_ready = 1;
+    node.tell();
+    const std::int64_t begun = node.now;
+    node.waits.clear();
+    const auto applied = node.to({chat_at(1), chat_at(2)}, {.ready_timeout = {timeout}});
+    ASSERT_FALSE(applied);
+    const double waited = timeout > 0 ? timeout : kGatewayReadyTimeout.value;
+    EXPECT_EQ(to_string(applied.error()),
+              fmt::format("gpu 0 1g.6gb at 0: waited {} s for the workers of chat on {} to be "
+                          "ready; is the supervisor running?",
+                          waited, node.device_at(2)));
+    EXPECT_EQ(applied.error().code, ErrorCode::timeout);
+    EXPECT_EQ(node.now - begun, static_cast<std::int64_t>(waited) * kApplySecond);
+    EXPECT_THAT(node.retries, IsEmpty());
+    EXPECT_EQ(node.waits.size(), 1u);
+    EXPECT_EQ(node.instances().size(), 3u) << "nothing was stopped";
+  }
+}
+
+TEST(ApplyServed, AGatewayThatHasNotSeenTheSegmentKnowsNothingOfIt) {
+  ServedNode node;
+  node.tell();
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  node.behind = 1;
+  node.tell();
+  node.meanwhile = [&] {
+    if (node.now >= 7 * kApplySecond) node.behind = 0;
+    node.tell();
+  };
+  ASSERT_TRUE(node.to({chat_at(0), chat_at(1)}, {.ready_timeout = {20}}));
+  EXPECT_EQ(node.now, 7 * kApplySecond);
+}
+
+// What is ready has to carry the rate without what is to be stopped, to the last request; the share
+// that is to stay up counts.
+TEST(ApplyServed, WhatWouldBeTooLittleIsSaidInNumbers) {
+  for (const auto& [rate, share, waits] :
+       {std::tuple{10.0, 1.0, false}, {10.1, 1.0, true}, {20.0, 0.5, false}, {30.0, 0.0, false}}) {
+    ServedNode node;
+    node.rate = rate;
+    node.tell();
+    ASSERT_TRUE(node.to({chat_at(0), chat_at(1), chat_at(2)}));
+    node.last_ready = 1;  // the third one is silent
+    node.tell();
+    const auto applied =
+        node.to({chat_at(1), chat_at(2)}, {.min_available = share, .ready_timeout = {5}});
+    ASSERT_EQ(applied.has_value(), !waits) << rate << " " << share;
+    if (!waits) continue;
+    EXPECT_EQ(to_string(applied.error()),
+              "gpu 0 1g.6gb at 0: waited 5 s for chat to have 10.1/s ready without gpu 0 1g.6gb at "
+              "0; it would have 10/s; is the supervisor running?");
+  }
+}
+
+// Where nobody said what a segment carries, its processes count.
+TEST(ApplyServed, UnplannedSegmentsCountByTheirProcesses) {
+  for (const auto& [rate, waits] : {std::pair{20.0, false}, {21.0, true}}) {
+    ServedNode node;
+    node.rate = rate;
+    node.tell();
+    const auto of = [](int start, int processes) {
+      return WantedInstance{"1g.6gb", start, {"chat", 4, processes, 0}};
+    };
+    ASSERT_TRUE(node.to({of(0, 1), of(1, 2), of(2, 3)}));
+    node.last_ready = 1;  // the third one is silent
+    node.tell();
+    const auto applied = node.to({of(1, 2), of(2, 3)}, {.ready_timeout = {5}});
+    ASSERT_EQ(applied.has_value(), !waits) << rate;
+    if (waits) {
+      EXPECT_THAT(to_string(applied.error()), HasSubstr("it would have 20/s"));
+    }
+  }
+}
+
+// A device is free when the supervisor of the workers says so, too.
+TEST(ApplyServed, ASupervisorThatIsBehindIsWaitedFor) {
+  ServedNode node;
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  const Pid pid = *node.processes.start({.argv = {"supervisor"}});
+  const auto followed = [&](long revision) {
+    WorkersState state;
+    state.revision = revision;
+    state.supervisor = {pid, node.processes.identity(pid)};
+    EXPECT_TRUE(node.files.write_atomic("/s/workers.json", workers_json(state)));
+  };
+  followed(0);
+  const auto applied = node.to({}, {.drain_timeout = {2}});
+  ASSERT_FALSE(applied);
+  EXPECT_THAT(to_string(applied.error()),
+              HasSubstr(fmt::format("still held by the supervisor of the workers, process {}, "
+                                    "which has not yet followed assignment",
+                                    pid)));
+  followed(99);
+  EXPECT_TRUE(node.to({}, {.drain_timeout = {2}}));
+}
+
+// Of a gateway that is gone or hangs nothing is expected.
+TEST(ApplyServed, AStaleGatewayHoldsNothingUp) {
+  ServedNode node;
+  node.tell();
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  node.last_ready = 0;
+  node.tell();
+  node.meanwhile = [] {};
+  const std::int64_t begun = node.now;
+  ASSERT_TRUE(node.to({chat_at(1)}, {.ready_timeout = {20}}));
+  EXPECT_EQ(node.now - begun, kGatewayStaleNs + 20 * kApplyMs) << "the look after it went stale";
+}
+
+}  // namespace
+}  // namespace partita::actuate

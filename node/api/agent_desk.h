@@ -1,0 +1,79 @@
+// AgentDesk: what lies between the agent's thread and those of its API: the newest snapshot, what
+// is asked, what was wanted last. Thread-safe. The agent takes questions from it, the API's server
+// sees it as its backend.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/backend.h"
+#include "control/host/agent.h"
+
+namespace partita::api {
+
+class AgentDesk final : public Backend {
+ public:
+  // `history`: the store's file. `wake` ends the agent's wait, from any thread. `wall_ms` is the
+  // clock of looked(); without it what was published never grows old.
+  AgentDesk(
+      std::string history, std::function<void()> wake,
+      std::function<std::int64_t()> wall_ms = [] { return std::int64_t{0}; })
+      : history_(std::move(history)), wake_(std::move(wake)), wall_ms_(std::move(wall_ms)) {}
+
+  // Who lends instances (AgentLeases), to be set before the server runs; else nobody does.
+  struct Lender {
+    std::function<Result<std::string>(const LeaseCall&, const control::Agent&)> answer = {};
+    std::function<Result<std::string>(const device::NodeState&)> list = {};
+  };
+  void set_lender(Lender lender) { lender_ = std::move(lender); }
+
+  // ---- the agent's side
+  std::vector<control::Inquiry> take_inquiries();
+  std::vector<std::function<void(control::Agent&)>> take_errands();
+  std::vector<history::Event> take_events();
+  void publish(const control::Loop& loop);
+  // The agent has looked: what it published is still so.
+  void looked(std::int64_t now_ms);
+
+  // ---- the API's side
+  std::shared_ptr<const control::Snapshot> snapshot() override;
+  std::string services() override;
+  std::shared_ptr<const std::vector<control::BatchInfo>> batches() override;
+  void ask(control::Asked asked, std::function<void(control::Reply)> answer) override;
+  void preview(std::string services_text,
+               std::function<void(Result<control::ChangeNow>)> answer) override;
+  void lease(LeaseCall call, std::function<void(Result<std::string>)> answer) override;
+  Result<std::string> leases() override;
+  void watch(std::function<void()> changed) override;
+  Result<std::vector<history::Event>> events(const history::EventQuery& query) override;
+  Result<std::vector<history::Bucket>> series(const history::SeriesQuery& query) override;
+  Result<std::vector<history::Measured>> latest() override;
+  void keep(history::Event event) override;
+
+ private:
+  template <class Ask>
+  auto with_store(Ask ask) -> decltype(ask(std::declval<history::Store&>()));
+
+  const std::string history_;
+  const std::function<void()> wake_;
+  const std::function<std::int64_t()> wall_ms_;
+  Lender lender_;
+  std::mutex lock_;
+  std::shared_ptr<const control::Snapshot> snapshot_ = std::make_shared<control::Snapshot>();
+  std::int64_t looked_ms_ = 0;
+  std::string services_;
+  std::shared_ptr<const std::vector<control::BatchInfo>> batches_ =
+      std::make_shared<std::vector<control::BatchInfo>>();
+  std::vector<control::Inquiry> inquiries_;
+  std::vector<std::function<void(control::Agent&)>> errands_;
+  std::vector<history::Event> events_;
+  std::function<void()> changed_;
+  std::mutex store_lock_;
+  std::optional<history::Store> store_;  // for reading; opened when it is first asked
+};
+
+}  // namespace partita::api

@@ -1,0 +1,67 @@
+#include "decide/serving_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/table.h"
+#include "base/terminal.h"
+#include "forms/latency_svg.h"
+
+namespace partita::decide {
+
+std::string percent(double share) {
+  return fmt::format("{:.2f} %", std::floor(share * 1e4 + 1e-9) / 100);
+}
+
+std::string report_text(const plan::ServingProblem& problem, const sim::ServingReport& report,
+                        const sim::ServingOptions& options) {
+  Table table{{"SERVICE", "RATE /s", "OFFERED", "COMPLETED", "IN SLO", "SLO ms", "p50 ms", "p95 ms",
+               "p99 ms"},
+              {}};
+  for (const sim::ServiceReport& row : report.services) {
+    const auto service =
+        std::find_if(problem.services.begin(), problem.services.end(),
+                     [&row](const plan::Service& candidate) { return candidate.name == row.name; });
+    const std::string slo =
+        service == problem.services.end() ? "-" : fmt::format("{:g}", service->slo.value);
+    table.rows.push_back({row.name, row.rate.value > 0 ? fmt::format("{:g}", row.rate.value) : "-",
+                          fmt::format("{}", row.offered), fmt::format("{}", row.completed),
+                          percent(row.slo_attainment), slo, fmt::format("{:.1f}", row.p50.value),
+                          fmt::format("{:.1f}", row.p95.value),
+                          fmt::format("{:.1f}", row.p99.value)});
+  }
+  long refused = 0;
+  for (const sim::ServiceReport& row : report.services) refused += row.refused;
+  return to_string(table) +
+         (refused > 0 ? fmt::format("\n{} refused at once, as the gateway would\n",
+                                    count_text(refused, "request"))
+                      : "") +
+         fmt::format(
+             "\ninternal slack {}, external fragmentation {}; load {:g}, {:g} s, seed {}, log "
+             "{:016x}\n",
+             percent(report.internal_slack), percent(report.external_fragmentation), report.load,
+             options.duration.value, options.seed, report.log_hash);
+}
+
+std::string report_svg(const plan::ServingProblem& problem, const sim::ServingReport& report,
+                       const sim::ServingOptions& options) {
+  std::vector<forms::LatencyRow> rows;
+  for (const sim::ServiceReport& row : report.services) {
+    const auto service = std::ranges::find(problem.services, row.name, &plan::Service::name);
+    const bool known = service != problem.services.end();
+    rows.push_back({row.name, known ? service->slo.value : 0, row.p50.value, row.p95.value,
+                    row.p99.value, row.slo_attainment,
+                    (known ? service->percentile : plan::Service{}.percentile) / 100});
+  }
+  const std::string title =
+      fmt::format("Simulated: {} for {}", count_text(std::ssize(rows), "service"),
+                  duration_text(options.duration.value));
+  const std::string subtitle = fmt::format(
+      "load {:g} · seed {} · internal slack {}, external fragmentation {}", report.load,
+      options.seed, percent(report.internal_slack), percent(report.external_fragmentation));
+  return forms::latency_svg(title, subtitle, std::move(rows));
+}
+
+}  // namespace partita::decide
