@@ -68,7 +68,7 @@ class SlurmTest(unittest.TestCase):
                 (["--gres=gpu:4g.40gb:1,gpu:3g.40gb:1,gpu:1g.10gb:1"], "8 slices"),
                 (["--gres=slice:3"], "slices are counted from shapes"),
                 (["--gres=gpu:a100_80gb:1,gpu:1g.10gb:1"], "not for both"),
-                (["--gres=gpu:1g.10gb:1", "-N2"], "ask for -N 1"),
+                (["--gres=gpu:1g.10gb:1", "-N2", "-n2"], "ask for -N 1"),
                 (["--gpus=1g.10gb:1"], "not with --gpus"),
                 (["--gres=gpu:1g.10gb:1", "--comment=partita shapes=7g.80gb"],
                  "does not begin with 'partita'"),
@@ -118,6 +118,7 @@ class SlurmTest(unittest.TestCase):
         full = [self.submit("gpu:7g.80gb:1", 1000) for _ in range(8)]
         self.cluster.until(lambda: set(self.cluster.jobs()) == {held}, "others end")
         self.assertNotIn(held, self.cluster.runs())
+        self.cluster.check("scontrol", "delete", "ReservationName=mine")
         self.cluster.check("scontrol", "release", held)
         self.all_gone()
         runs = self.cluster.runs()
@@ -165,8 +166,8 @@ class SlurmTest(unittest.TestCase):
     def test_check(self):
         check = [PARTITA, "slurm", "check", "--site", self.cluster.path("etc/slurm.yaml")]
         said = self.cluster.run(*check)
-        self.assertEqual((said.returncode, said.stdout), (0, "Jobs can ask for MIG instances here.\n"),
-                         said.stderr)
+        self.assertEqual((said.returncode, said.stdout),
+                         (0, "Jobs can ask for MIG instances here.\n"), said.stderr)
         text = self.cluster.read("etc/slurm.yaml")
         self.cluster.write("etc/other.yaml", text.replace('"g[0-7]"', '"g[0-8]"')
                            .replace("A100-80GB", "A30-24GB"))

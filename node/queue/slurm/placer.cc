@@ -189,7 +189,7 @@ bool Placer::is_ours(long now_s, const SlurmJob& job) const {
   if (job.priority == 0 && mark.refused.empty()) return false;  // held by somebody
   if (job.depends || mark.begin > now_s) return false;
   const bool later = job.eligible > now_s && job.eligible < now_s + kFar;
-  if (later && !mark.placed() && mark.refused.empty()) return false;  // its user changed its beginning
+  if (later && !mark.placed() && mark.refused.empty()) return false;  // its user chose it
   const auto rests = rests_.find(job.id);
   return rests == rests_.end() || rests->second <= now_s;
 }

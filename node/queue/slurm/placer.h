@@ -21,7 +21,7 @@ namespace partita::slurm {
 struct PlacerSettings {
   long patience_s = 300;     // a job that waits longer has a place kept for it
   long stuck_s = 60;         // released, and not started by Slurm: tried elsewhere
-  long rest_s = 30;          // of a job that Slurm's limits do not let start; of a node that refused
+  long rest_s = 30;          // of a job that Slurm's limits hold; of a node that refused
   std::size_t window = 512;  // of waiting jobs that are looked at, by priority
   std::size_t kept = 4;      // jobs that a place is kept for
 };

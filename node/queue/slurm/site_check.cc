@@ -49,8 +49,8 @@ class SiteCheck {
     scripts(*files);
     this->nodes(*nodes);
     if (!in_.placer_runs)
-      say("No `partita slurm serve` runs here: jobs that ask for MIG instances wait. (Where it runs "
-          "on another machine, all is well.)");
+      say("No `partita slurm serve` runs here: jobs that ask for MIG instances wait. (Where it "
+          "runs on another machine, all is well.)");
     return sentences_;
   }
 
@@ -135,8 +135,8 @@ class SiteCheck {
     }
     for (const SlurmNode& node : in_.nodes)
       if (count_of(node.gres, "slice") > 0 && !wanted.contains(node.name))
-        say(fmt::format("Node {} has slices in Slurm and is not in the site file: nothing is placed "
-                        "there.", node.name));
+        say(fmt::format("Node {} has slices in Slurm and is not in the site file: nothing is "
+                        "placed there.", node.name));
   }
 
   const CheckedSite& in_;

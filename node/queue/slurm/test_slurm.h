@@ -280,7 +280,8 @@ class TestSlurm final : public SlurmDoor {
     for (const auto& [number, job] : jobs) {
       append(text, "{}\n{{\"job_id\": {}, \"array_job_id\": {}, \"array_task_id\": {}, ", between,
              number, job.array, job.task < 0 ? "null" : std::to_string(job.task));
-      append(text, "\"array_task_string\": \"{}\", \"job_state\": \"{}\", \"state_reason\": \"{}\", ",
+      append(text, "\"array_task_string\": \"{}\", \"job_state\": \"{}\", "
+             "\"state_reason\": \"{}\", ",
              job.array_tasks, job.state, job.reason);
       append(text, "\"priority\": {}, \"comment\": \"{}\", \"nodes\": \"{}\", ", job.priority,
              job.comment, job.node);
