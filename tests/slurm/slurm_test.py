@@ -3,6 +3,7 @@ this machine, with simulated GPUs behind them; whoever is killed, whatever is ca
 
 import os
 import random
+import signal
 import sys
 import time
 import unittest
@@ -183,4 +184,5 @@ if __name__ == "__main__":
     if why := slurm_cluster.why_not():
         print(why)
         sys.exit(77)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started is ended first
     unittest.main()

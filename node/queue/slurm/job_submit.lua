@@ -69,7 +69,8 @@ local function sum_of(parts)
       sum.memory = sum.memory + part.count * shape[2]
       for _ = 1, part.count do sum.shapes[#sum.shapes + 1] = part.type end
     elseif part.name == "gpu" then
-      local gpu = part.type and GPUS[part.type] or WHOLE
+      local gpu = WHOLE
+      if part.type ~= nil then gpu = GPUS[part.type] end
       if gpu == nil then
         return nil, string.format("which GPU is '%s'? A MIG instance is asked for by its shape: %s",
                                   part.type or "gpu", shape_names())

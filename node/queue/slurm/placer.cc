@@ -14,6 +14,9 @@ constexpr long kDay = 86'400;
 constexpr long kFar = 100 * kDay;  // beginnings later than this are job_submit's
 constexpr long kForgiven = 600;  // seconds after which a node is as good as new
 constexpr int kMostDoublings = 5;
+// A job's old credential is revoked by the second; slurmd launches nothing of a new one that is not
+// later ("already killed, do not launch batch job"), and the job is lost. Clocks may differ a bit.
+constexpr long kAfterRequeue = 3;
 constexpr const char* kPutAway = "StartTime=now+365days";
 
 double seconds_of(long limit_s) {
@@ -200,6 +203,7 @@ void Placer::forget(const SlurmState& state) {
     if (job.phase == Phase::waiting) there.insert(job.id);
   std::erase_if(tried_, [&](const auto& one) { return !there.contains(one.first); });
   std::erase_if(rests_, [&](const auto& one) { return !there.contains(one.first); });
+  std::erase_if(restarted_, [&](const auto& one) { return !there.contains(one.first); });
   std::erase_if(refused_, [&](const auto& one) { return !there.contains(one.first); });
 }
 
@@ -214,6 +218,13 @@ void Placer::heed_refusal(long now_s, const SlurmJob& job) {
   node.until = now_s + (settings_.rest_s << (node.refusals - 1));
 }
 
+bool Placer::just_requeued(long now_s, const SlurmJob& job) {
+  if (job.restarts == 0) return false;
+  const auto [known, fresh] = restarted_.try_emplace(job.id, Restart{job.restarts, now_s});
+  if (!fresh && known->second.restarts != job.restarts) known->second = {job.restarts, now_s};
+  return now_s < known->second.seen_s + kAfterRequeue;
+}
+
 // A job that waits: with a place, and Slurm is to start it; for us; or for others.
 void Placer::add_waiting(View& view, const SlurmJob& job) {
   const bool released = job.mark->placed() && job.eligible <= view.now_s && job.priority > 0 &&
@@ -226,7 +237,7 @@ void Placer::add_waiting(View& view, const SlurmJob& job) {
   }
   if (released) tried_[job.id].insert(job.mark->node);
   if (!job.mark->refused.empty()) heed_refusal(view.now_s, job);
-  if (!is_ours(view.now_s, job)) return;
+  if (just_requeued(view.now_s, job) || !is_ours(view.now_s, job)) return;
   if (released || (job.eligible <= view.now_s && job.mark->refused.empty()))
     view.to_put_away.insert(&job);
   view.waiting.push_back(&job);
@@ -285,8 +296,14 @@ void Placer::place(View& view, PlacerStep& step) {
     mark.node = view.rooms[placed.node].name;
     mark.seats = placed.seats;
     mark.refused.clear();
+    // Its mark says that a node held it until the end, else a placer that is killed in between
+    // would leave a job that looks like one held by its user.
+    if (held) {
+      step.commands.push_back(
+          {job.id, {"scontrol", "update", "JobId=" + job.id, kPutAway}, "put away"});
+      step.commands.push_back({job.id, {"scontrol", "release", job.id}, "released"});
+    }
     step.commands.push_back(place_command(job, mark));
-    if (held) step.commands.push_back({job.id, {"scontrol", "release", job.id}, "released"});
     view.to_put_away.erase(&job);
     ++view.released;
     std::erase(view.waiting, &job);
