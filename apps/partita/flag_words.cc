@@ -500,7 +500,7 @@ constexpr FlagWords kWords[] = {
      "instance has its own; execution:F: a batch executes in < F x SLO. Default: the plan's, or "
      "the planner's own, or pooled"},
     {"--sm", "N", "Number of the SM that the programs run on"},
-    {"--socket", "PATH", "Socket of the queue (default: queue.sock in the state directory)"},
+    {"--socket", "PATH", "Socket of the queue (default: queue/queue.sock in the state directory)"},
     {"--source", "TEXT", "Where the measurements come from, kept in the result"},
     {"--spank", "FILE",
      "The SPANK plugin that tells jobs of their instances, instead of a task prolog"},

@@ -51,7 +51,7 @@ Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& 
                                                          {&flags.grace, &config.grace},
                                                          {&flags.patience, &config.patience}};
   for (const auto& [text, into] : times) {
-    const auto duration = parse_duration("--idle, --grace and --patience", *text);
+    const auto duration = parse_duration("--return-after, --grace and --urgent-after", *text);
     if (!duration) return failed(duration.error());
     *into = plan::nanos(*duration);
   }

@@ -119,10 +119,11 @@ SqliteStore::SqliteStore(std::unique_ptr<Database> database) : database_(std::mo
 SqliteStore::~SqliteStore() = default;
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path) {
-  // Less than a page is nothing to SQLite, which would begin anew and forget the tasks.
+  // Less than a page is nothing to SQLite, which would begin anew and forget the tasks. A last page
+  // that is not whole, as a full disk leaves one, it mends itself.
   std::error_code none;
   const std::uintmax_t bytes = std::filesystem::file_size(path, none);
-  if (!none && bytes % kLeastPage != 0)
+  if (!none && bytes > 0 && bytes < kLeastPage)
     return bad_input(path, "was cut short: it is no whole SQLite file");
   auto file = SqlFile::open(path, true);
   if (!file) return failed(file.error());
