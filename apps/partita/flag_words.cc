@@ -502,8 +502,6 @@ constexpr FlagWords kWords[] = {
     {"--sm", "N", "Number of the SM that the programs run on"},
     {"--socket", "PATH", "Socket of the queue (default: queue/queue.sock in the state directory)"},
     {"--source", "TEXT", "Where the measurements come from, kept in the result"},
-    {"--spank", "FILE",
-     "The SPANK plugin that tells jobs of their instances, instead of a task prolog"},
     {"--speed", "", "fast: as fast as the server allows; recorded: at the recorded times",
      "--pace"},
     {"--spin", "", "Spin instead of sleeping (dedicated CPUs only)"},

@@ -67,7 +67,6 @@ Command add_slurm_check(CLI::App& slurm) {
   flags->places.folder.clear();
   add_site_flag(*command, flags->site);
   flag(*command, "--etc", flags->places.folder, "Default: where slurm.conf is");
-  flag(*command, "--spank", flags->places.spank);
   add_catalogue(*command, flags->catalogue);
   command->footer("partita slurm check");
   return {command, [flags](Context& context) { return run_slurm_check(context, *flags); }};

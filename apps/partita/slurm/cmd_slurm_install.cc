@@ -15,7 +15,7 @@ namespace partita::cli {
 namespace {
 
 struct SlurmInstallFlags {
-  std::string site = slurm::kSiteFile, catalogue, folder, spank;
+  std::string site = slurm::kSiteFile, catalogue, folder;
   slurm::FilePlaces places;
   slurm::SlurmSite described;
   slurm::SiteNodes nodes;
@@ -61,7 +61,6 @@ Result<Exit> run_slurm_install(Context& context, SlurmInstallFlags& flags) {
   slurm::FilePlaces places = flags.places;
   places.site = std::filesystem::absolute(flags.site).string();
   places.program = std::filesystem::canonical("/proc/self/exe").string();
-  if (!flags.spank.empty()) places.spank = flags.spank;
   const std::string folder = flags.apply ? places.folder : flags.folder;
   if (folder.empty()) return bad_input("--files", "a folder for the files, or --into-etc");
   if (!flags.apply) places.folder = std::filesystem::absolute(folder).string();
@@ -101,7 +100,6 @@ Command add_slurm_install(CLI::App& slurm) {
   flag(*command, "--files", flags->folder);
   flag(*command, "--into-etc", flags->apply);
   flag(*command, "--etc", flags->places.folder)->default_str(flags->places.folder);
-  flag(*command, "--spank", flags->spank);
   flag(*command, "--replace", flags->force);
   add_catalogue(*command, flags->catalogue);
   command->footer(

@@ -93,28 +93,8 @@ local function sum_of(parts)
   return sum, nil
 end
 
--- `sbatch --mig=3g.40gb`, an option of the SPANK plugin.
-local function option_mig(job)
-  local found
-  local ok = pcall(function()
-    if job.spank_job_env_size ~= nil and job.spank_job_env_size > 0 then
-      for _, line in pairs(job.spank_job_env) do
-        found = found or tostring(line):match("_SLURM_SPANK_OPTION_partita_mig=(.*)$")
-      end
-    end
-  end)
-  return ok and found or nil
-end
-
 local function per_node(job)
   local request = job.tres_per_node
-  local mig = option_mig(job)
-  if given(mig) then
-    if given(request) and request:match("gpu") then return nil, "--mig and --gres=gpu are one of them" end
-    local entries = {}
-    for entry in mig:gmatch("[^,]+") do entries[#entries + 1] = "gres:gpu:" .. entry end
-    request = (given(request) and request .. "," or "") .. table.concat(entries, ",")
-  end
   for _, how in ipairs({ { "tres_per_job", "--gpus" }, { "tres_per_task", "--gpus-per-task" },
                          { "tres_per_socket", "--gpus-per-socket" } }) do
     local value = job[how[1]]

@@ -86,7 +86,7 @@ class SiteCheck {
       const std::string setting = trimmed(line);
       if (setting.starts_with("ConstrainDevices=") && setting.substr(17, 3) == "yes")
         say("cgroup.conf has ConstrainDevices=yes: Slurm then keeps jobs with MIG instances from "
-            "every GPU. Set it to no; Partita's SPANK plugin limits jobs to their devices.");
+            "every GPU. Set it to no.");
     }
   }
 
@@ -100,7 +100,7 @@ class SiteCheck {
   void scripts(const std::map<std::string, SiteFile>& wanted) {
     script("Prolog", "partita-prolog.sh");
     script("Epilog", "partita-epilog.sh");
-    if (in_.places.spank.empty()) script("TaskProlog", "partita-task.sh");
+    script("TaskProlog", "partita-task.sh");
     for (const auto& [name, file] : wanted) {
       if (file.snippet) continue;
       const auto found = in_.files.find(name);

@@ -115,7 +115,7 @@ std::string slurm_conf_text(const SlurmSite& site, const hw::Catalogue& catalogu
       "Prolog={0}/partita-prolog.sh\n"
       "Epilog={0}/partita-epilog.sh\n",
       places.folder);
-  if (places.spank.empty()) append(text, "TaskProlog={}/partita-task.sh\n", places.folder);
+  append(text, "TaskProlog={}/partita-task.sh\n", places.folder);
   text +=
       "GresTypes=gpu,slice,mslice\n"
       "SelectType=select/cons_tres\n"
@@ -168,9 +168,6 @@ Result<std::map<std::string, SiteFile>> site_files(const SlurmSite& site,
   files["partita-task.sh"] = {task_text(site), true};
   files["slurm.conf.partita"] = {slurm_conf_text(site, catalogue, places), false, true};
   files["gres.conf.partita"] = {gres_conf_text(site, catalogue), false, true};
-  if (!places.spank.empty())
-    files["plugstack.conf.partita"] = {
-        fmt::format("required {} jobs={}\n", places.spank, site.jobs), false, true};
   return files;
 }
 

@@ -1,6 +1,6 @@
 // What an administrator puts into a Slurm cluster's configuration so that its jobs get instances:
 // the plugin job_submit.lua with the shapes of the site's GPUs, prolog, epilog and task prolog, and
-// lines for slurm.conf, gres.conf and plugstack.conf. Pure: texts by their names.
+// lines for slurm.conf and gres.conf. Pure: texts by their names.
 #pragma once
 
 #include <map>
@@ -16,7 +16,6 @@ struct FilePlaces {
   std::string program = "/usr/bin/partita";
   std::string site = kSiteFile;
   std::string folder = "/etc/slurm";  // where these files are to lie
-  std::string spank = {};             // the plugin partita.so; empty: there is none
 };
 
 struct SiteFile {
@@ -26,7 +25,7 @@ struct SiteFile {
 };
 
 // By name: job_submit.lua, partita-prolog.sh, partita-epilog.sh, partita-task.sh,
-// slurm.conf.partita, gres.conf.partita, and with SPANK plugstack.conf.partita.
+// slurm.conf.partita, gres.conf.partita.
 Result<std::map<std::string, SiteFile>> site_files(const SlurmSite& site,
                                                    const hw::Catalogue& catalogue,
                                                    const FilePlaces& places);
