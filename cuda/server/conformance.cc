@@ -284,6 +284,21 @@ class Suite {
       expect(value == 3, "a graph did something else");
     }
     backend_.destroy(ObjectKind::graph, graph);
+    graph_on_the_device();
+  }
+  // Nothing in it comes back to the client: a back end may hand it over whole.
+  void graph_on_the_device() {
+    GraphSpec spec;
+    spec.nodes.push_back({SetWork{at_, 4, 4, kWords, 1, 0}, false, {}});
+    spec.nodes.push_back({adding(at_, kWords, 2), false, {0}});
+    const Id one = must(backend_.create(spec), "a graph"), two = must(backend_.create(spec), "one");
+    expect(one != two, "a graph's number came twice");
+    for (const Id graph : {one, two}) {
+      zero();
+      enqueue(kDefaultStream, GraphWork{graph});
+      expect(first(kDefaultStream) == 6, "a graph of the device did something else");
+      backend_.destroy(ObjectKind::graph, graph);
+    }
   }
 
   void objects() {

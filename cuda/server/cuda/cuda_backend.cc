@@ -305,16 +305,18 @@ Answered<Id> CudaBackend::create(const server::ObjectSpec& spec) {
       return refused("cuEventCreate", code);
     events_.emplace(next_, made);
   } else {
-    Graph& graph = graphs_[next_];
+    const Id id = next_++;  // to capture takes numbers, too
+    Graph& graph = graphs_[id];
     graph.spec = std::get<server::GraphSpec>(spec);
     const bool by_hand = std::ranges::any_of(graph.spec.nodes, [](const auto& node) {
       return !node.empty && (std::holds_alternative<server::CopyOutWork>(node.work) ||
                              std::holds_alternative<server::HoldWork>(node.work));
     });
     if (const Answered<void> ok = by_hand ? Answered<void>() : capture(graph); !ok) {
-      destroy(ObjectKind::graph, next_);
+      destroy(ObjectKind::graph, id);
       return tl::unexpected<Refused>(ok.error());
     }
+    return id;
   }
   return next_++;
 }

@@ -77,6 +77,45 @@ TEST_F(CudaBackendTest, LargeCopiesGoThroughPinnedParts) {
   EXPECT_EQ(violations(), "");
 }
 
+// What the suite asks for, as the driver compiles it.
+constexpr const char* kSuitePtx = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .global .align 4 .u32 counter;
+.visible .entry add(.param .u64 to, .param .u32 count, .param .u32 more)
+{
+  .reg .pred %p;
+  .reg .b32 %r<5>;
+  .reg .b64 %d<3>;
+  mov.u32 %r0, %tid.x;
+  ld.param.u32 %r1, [count];
+  setp.ge.u32 %p, %r0, %r1;
+  @%p bra DONE;
+  ld.param.u64 %d0, [to];
+  ld.param.u32 %r2, [more];
+  mul.wide.u32 %d1, %r0, 4;
+  add.u64 %d2, %d0, %d1;
+  ld.global.u32 %r3, [%d2];
+  add.u32 %r4, %r3, %r2;
+  st.global.u32 [%d2], %r4;
+DONE:
+  ret;
+}
+.visible .entry crash()
+{
+  .reg .b64 %d0;
+  mov.u64 %d0, 64;
+  st.global.u32 [%d0], 1;
+  ret;
+}
+)";
+
+TEST(CudaBackendOnAGpu, PassesTheSuite) {
+  const auto backend = CudaBackend::open({});
+  if (!backend) GTEST_SKIP() << to_string(backend.error());
+  EXPECT_THAT(check_backend(**backend, {.image = kSuitePtx, .global = "counter"}), IsEmpty());
+}
+
 TEST(DriverLibrary, SaysWhatIsMissing) {
   const auto none = DriverLibrary::open("/nowhere/libcuda.so.1");
   EXPECT_EQ(none.error().code, ErrorCode::no_driver);
