@@ -22,6 +22,7 @@ using server::Refused;
 namespace {
 
 constexpr std::size_t kAttributes = 160;
+constexpr std::size_t kMultiprocessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 constexpr std::uint64_t kMostArena = std::uint64_t{1} << 40;
 constexpr std::size_t kMaxLog = 4096;
 constexpr std::size_t kMaxParameters = 4096;
@@ -30,13 +31,13 @@ constexpr std::size_t kMaxParameters = 4096;
 
 // ---- begin and end ----
 
-CudaBackend::CudaBackend(std::shared_ptr<const DriverLibrary> library)
-    : library_(std::move(library)), api_(library_->api()) {}
+CudaBackend::CudaBackend(std::shared_ptr<const DriverLibrary> library, std::optional<Lane> lane)
+    : library_(std::move(library)), lane_(std::move(lane)), api_(library_->api()) {}
 
 Result<std::unique_ptr<CudaBackend>> CudaBackend::open(const CudaOptions& options) {
   auto library = DriverLibrary::open(options.vendor_library);
   if (!library) return failed(library.error());
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(*std::move(library)));
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(*std::move(library), options.lane));
   if (auto started = backend->start(options); !started) return failed(started.error());
   return backend;
 }
@@ -51,9 +52,10 @@ Result<void> CudaBackend::start(const CudaOptions& options) {
   PARTITA_TRY(cuDevicePrimaryCtxRetain(&context_, number_));
   PARTITA_TRY(cuCtxSetCurrent(context_));
   ordinal_ = options.device;
+  own_process_ = options.own_process;
   if (auto looked = look_at_device(options); !looked) return looked;
   if (auto reserved = reserve(options); !reserved) return reserved;
-  streams_.emplace(kDefaultStream, Stream{});
+  if (auto made = make_default_stream(); !made) return made;
   void* words = nullptr;
   PARTITA_TRY(cuMemHostAlloc(&words, kMaxHolds * 4, abi::kHostPortable | abi::kHostMapped));
   pinned_all_.push_back(words);
@@ -65,6 +67,18 @@ Result<void> CudaBackend::start(const CudaOptions& options) {
     if (!buffer) return environment_error("pinned memory", buffer.error().reason);
     pinned_.insert(pinned_.begin(), *buffer);
   }
+  return {};
+}
+
+Result<void> CudaBackend::make_default_stream() {
+  Stream stream;
+  if (lane_) {
+    PARTITA_TRY(cuEventCreate(&joint_, abi::kEventDisableTiming));
+    auto made = lane_->create_stream(0);
+    if (!made) return failed(made.error());
+    stream.stream = *made;
+  }
+  streams_.emplace(kDefaultStream, std::move(stream));
   return {};
 }
 
@@ -90,6 +104,7 @@ Result<void> CudaBackend::look_at_device(const CudaOptions& options) {
     if (api_.cuDeviceGetAttribute(&value, static_cast<int>(i), number_) == 0)
       device_.attributes[i] = value;
   }
+  if (lane_) device_.attributes[kMultiprocessors] = lane_->units;
   return {};
 }
 
@@ -121,6 +136,9 @@ CudaBackend::~CudaBackend() {
   // The context may be dead: what it refuses goes with the process.
   for (std::uint32_t i = 0; holds_ != nullptr && i < kMaxHolds; ++i)
     __atomic_store_n(holds_ + i, 1u, __ATOMIC_RELEASE);
+  for (auto& [id, stream] : streams_)
+    if (lane_ && !dead_ && stream.stream != nullptr) api_.cuStreamSynchronize(stream.stream);
+  if (joint_ != nullptr) api_.cuEventDestroy_v2(joint_);
   for (auto& [id, graph] : graphs_)
     if (graph.exec != nullptr) api_.cuGraphExecDestroy(graph.exec);
   for (auto& [id, stream] : streams_) {
@@ -197,7 +215,16 @@ Answered<void> CudaBackend::mark(Stream& stream, Mark mark) {
   return {};
 }
 
+// The driver writes what kernels printed when it is asked to wait for what has ended already.
+void CudaBackend::tell_printed(const Mark& passed) {
+  if (printed_ == nullptr || passed.event == nullptr || dead_) return;
+  api_.cuEventSynchronize(passed.event);
+  if (std::string text = printed_->take(); !text.empty())
+    told_.push_back({.kind = Completed::Kind::printed, .text = std::move(text)});
+}
+
 void CudaBackend::deliver(Mark& mark) {
+  tell_printed(mark);
   if (mark.into != nullptr && !dead_)
     std::memcpy(mark.into->data() + mark.offset, mark.buffer.host, mark.bytes);
   if (mark.tell) {
@@ -285,18 +312,17 @@ Answered<Id> CudaBackend::load(std::string_view image) {
     return why;
   }
   modules_.emplace(next_, module);
+  if (own_process_ && printed_ == nullptr && image.find("vprintf") != image.npos)
+    if (auto begun = PrintedText::begin()) printed_ = *std::move(begun);
   return next_++;
 }
 
 Answered<Id> CudaBackend::create(const server::ObjectSpec& spec) {
   if (const auto* module = std::get_if<server::ModuleSpec>(&spec)) return load(module->image);
   if (const auto* stream = std::get_if<server::StreamSpec>(&spec)) {
-    Stream made{.blocking = stream->blocking};
-    if (const abi::Return code = api_.cuStreamCreateWithPriority(
-            &made.stream, stream->blocking ? 0 : abi::kStreamNonBlocking, stream->priority);
-        code != 0)
-      return refused("cuStreamCreateWithPriority", code);
-    streams_.emplace(next_, std::move(made));
+    const auto made = make_stream(stream->blocking, stream->priority);
+    if (!made) return tl::unexpected<Refused>(made.error());
+    streams_.emplace(next_, Stream{.stream = *made, .blocking = stream->blocking});
   } else if (const auto* event = std::get_if<server::EventSpec>(&spec)) {
     Event made;
     if (const abi::Return code =
@@ -321,9 +347,27 @@ Answered<Id> CudaBackend::create(const server::ObjectSpec& spec) {
   return next_++;
 }
 
+Answered<abi::Stream> CudaBackend::make_stream(bool blocking, int priority) {
+  if (lane_) {
+    const auto made = lane_->create_stream(priority);
+    if (!made) return refuse(server::kLaunchOutOfResources, to_string(made.error()));
+    return *made;
+  }
+  abi::Stream made = nullptr;
+  if (Answered<void> ok = done(
+          "cuStreamCreateWithPriority",
+          api_.cuStreamCreateWithPriority(&made, blocking ? 0 : abi::kStreamNonBlocking, priority));
+      !ok)
+    return tl::unexpected<Refused>(ok.error());
+  return made;
+}
+
 void CudaBackend::destroy(ObjectKind kind, Id id) {
   if (kind == ObjectKind::stream) {
     Stream& stream = streams_.at(id);
+    // What the default stream would have waited for it still does.
+    if (lane_ && !dead_ && stream.blocking && stream.fresh)
+      static_cast<void>(wait_for(streams_.at(kDefaultStream), stream));
     for (Mark& mark : stream.marks) deliver(mark);
     api_.cuStreamDestroy_v2(stream.stream);
     streams_.erase(id);
@@ -393,8 +437,35 @@ Answered<server::GlobalPlace> CudaBackend::find_global(Id module, const std::str
 
 // ---- work ----
 
+// What is put on `stream` from now on begins after what is on `earlier` by now.
+Answered<void> CudaBackend::wait_for(Stream& stream, const Stream& earlier) {
+  if (Answered<void> ok = done("cuEventRecord", api_.cuEventRecord(joint_, earlier.stream)); !ok)
+    return ok;
+  return done("cuStreamWaitEvent", api_.cuStreamWaitEvent(stream.stream, joint_, 0));
+}
+
+// On a lane, before work is put on a stream: the default stream waits for the blocking ones and they
+// for it, where CUDA's own do so by themselves. Nothing waits for what it has waited for already.
+Answered<void> CudaBackend::order(Id id, Stream& stream) {
+  if (!lane_ || dead_ || capturing_ != nullptr) return {};
+  if (id == kDefaultStream) {
+    for (auto& [number, other] : streams_) {
+      if (number == kDefaultStream || !other.blocking || !std::exchange(other.fresh, false))
+        continue;
+      if (Answered<void> ok = wait_for(stream, other); !ok) return ok;
+    }
+    ++default_epoch_;
+  } else if (stream.blocking) {
+    stream.fresh = true;
+    if (std::exchange(stream.joined, default_epoch_) != default_epoch_)
+      return wait_for(stream, streams_.at(kDefaultStream));
+  }
+  return {};
+}
+
 Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
   Stream& stream = streams_.at(id);
+  if (Answered<void> ok = order(id, stream); !ok) return ok;
   return std::visit(
       [&]<class Work>(const Work& what) -> Answered<void> {
         if constexpr (std::is_same_v<Work, server::CopyOutWork>) {
@@ -557,8 +628,10 @@ void CudaBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
     if (watched_.empty()) busy_since_ = Clock::now();
     return watched_.push_back({id, tag});
   }
-  if (const Answered<void> ok = mark(streams_.at(id), {.tell = tell}); !ok)
-    told_.push_back(std::move(tell));
+  Stream& stream = streams_.at(id);
+  Answered<void> ok = order(id, stream);
+  if (ok) ok = mark(stream, {.tell = tell});
+  if (!ok) told_.push_back(std::move(tell));
 }
 
 bool CudaBackend::finished(ObjectKind kind, Id id) {
@@ -598,14 +671,11 @@ Answered<std::uint64_t> CudaBackend::elapsed(Id from, Id to) {
 
 // One of CUDA's, by doing its nodes on a stream that is captured.
 Answered<void> CudaBackend::capture(Graph& graph) {
-  Stream stream;
-  if (Answered<void> ok = done("cuStreamCreate", api_.cuStreamCreateWithPriority(
-                                                     &stream.stream, abi::kStreamNonBlocking, 0));
-      !ok)
-    return ok;
+  const auto made = make_stream(false, 0);
+  if (!made) return tl::unexpected<Refused>(made.error());
   const Id id = next_++;
-  const abi::Stream raw = stream.stream;
-  streams_.emplace(id, std::move(stream));
+  const abi::Stream raw = *made;
+  streams_.emplace(id, Stream{.stream = raw, .blocking = false});
   Answered<void> ok =
       done("cuStreamBeginCapture", api_.cuStreamBeginCapture_v2(raw, abi::kCaptureThreadLocal));
   capturing_ = &graph;

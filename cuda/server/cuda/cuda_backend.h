@@ -4,29 +4,43 @@
 // memory. Nothing calls us back: poll() asks events, often while something is young, more rarely
 // later. A graph becomes one of CUDA's by capturing its nodes in their order (one after another);
 // one with copies to the client or calls of its functions is enqueued node by node instead.
+// On a lane (CudaOptions::lane) every stream is one of the lane's, which wait for no default stream:
+// the order of CUDA's default stream is kept by events, and the end waits for what runs, since other
+// sessions may use the same context.
 // Limits: kMaxHolds calls of the client's functions at the same time.
 // Thread rule: one thread, which the context is current on.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "server/cuda/driver_library.h"
 #include "server/backend.h"
+#include "server/cuda/driver_library.h"
+#include "server/cuda/printed_text.h"
 
 namespace partita::remote::cuda {
 
 inline constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;  // a buffer
 inline constexpr std::size_t kMaxHolds = 1024;
 
+// A part of the GPU's SMs that a session's streams run on.
+struct Lane {
+  std::function<Result<abi::Stream>(int priority)> create_stream = {};  // non-blocking ones
+  int units = 0;                                                        // SMs
+};
+
 struct CudaOptions {
   std::string vendor_library = "libcuda.so.1";
   int device = 0;
   std::uint64_t memory = 0;      // that a session may allocate; 0: what the device has
   std::size_t pinned_ahead = 8;  // buffers made at the start
+  std::optional<Lane> lane = {};
+  // This process is the session's alone: its standard output is what kernels print.
+  bool own_process = false;
 };
 
 class CudaBackend final : public server::DeviceBackend {
@@ -72,6 +86,10 @@ class CudaBackend final : public server::DeviceBackend {
     abi::Stream stream = nullptr;
     bool blocking = true;
     std::deque<Mark> marks = {};
+    // On a lane: of a blocking stream, what it has waited for of the default stream; and whether it
+    // has work that the default stream has not waited for.
+    std::uint64_t joined = 0;
+    bool fresh = false;
   };
   struct Event {
     abi::Event event = nullptr;
@@ -95,7 +113,7 @@ class CudaBackend final : public server::DeviceBackend {
     server::Id event = 0;
     std::uint64_t tag = 0;
   };
-  explicit CudaBackend(std::shared_ptr<const DriverLibrary> library);
+  CudaBackend(std::shared_ptr<const DriverLibrary> library, std::optional<Lane> lane);
   Result<void> start(const CudaOptions& options);
   Result<void> look_at_device(const CudaOptions& options);
   Result<void> reserve(const CudaOptions& options);
@@ -104,9 +122,14 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<void> done(const char* call, abi::Return code);
   void die(abi::Return code, const std::string& text);
 
+  Result<void> make_default_stream();
+  server::Answered<abi::Stream> make_stream(bool blocking, int priority);
+  server::Answered<void> order(server::Id id, Stream& stream);
+  server::Answered<void> wait_for(Stream& stream, const Stream& earlier);
   server::Answered<Pinned> take_pinned();
   server::Answered<void> mark(Stream& stream, Mark mark);
   void deliver(Mark& mark);
+  void tell_printed(const Mark& passed);
   server::Answered<void> copy_in(Stream& stream, const server::CopyInWork& work);
   server::Answered<void> copy_out(Stream& stream, const server::CopyOutWork& work);
   server::Answered<void> copy(Stream& stream, const server::CopyWork& work);
@@ -119,6 +142,9 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<server::Id> load(std::string_view image);
 
   const std::shared_ptr<const DriverLibrary> library_;
+  const std::optional<Lane> lane_;
+  abi::Event joint_ = nullptr;       // on a lane: between the default stream and others
+  std::uint64_t default_epoch_ = 0;  // grows with the work of the default stream
   const DriverApi& api_;
   server::DeviceSnapshot device_;
   abi::Device number_ = 0;
@@ -142,6 +168,8 @@ class CudaBackend final : public server::DeviceBackend {
   Clock::time_point busy_since_ = {};
   server::Id next_ = 1;
   bool dead_ = false;
+  std::unique_ptr<PrintedText> printed_;  // from the first module on that has a kernel that prints
+  bool own_process_ = false;
   Graph* capturing_ = nullptr;  // whose nodes are being captured: buffers stay with it
 };
 

@@ -3,6 +3,10 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "base/check.h"
 #include "server/conformance.h"
 
 namespace partita::remote::cuda {
@@ -43,6 +47,44 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnAStrictLibrary) {
   }
   EXPECT_EQ(objects(), 0);
   EXPECT_EQ(violations(), "");
+}
+
+// Streams of a lane, which CUDA orders by nothing but events, behave as CUDA's all the same.
+TEST_F(CudaBackendTest, PassesTheSuiteOnALane) {
+  using Create = int (*)(abi::Stream*, unsigned, int);
+  const auto create = reinterpret_cast<Create>(::dlsym(library, "cuStreamCreateWithPriority"));
+  const auto stream_of = [create](int priority) -> Result<abi::Stream> {
+    abi::Stream made = nullptr;
+    if (create(&made, abi::kStreamNonBlocking, priority) != 0) return environment_error("", "");
+    return made;
+  };
+  {
+    const auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM,
+                                            .lane = Lane{.create_stream = stream_of, .units = 24}});
+    ASSERT_TRUE(backend);
+    EXPECT_EQ((*backend)->device().attributes[16], 24);
+    EXPECT_THAT(check_backend(**backend, {.image = "sim cuda", .global = "counter"}), IsEmpty());
+    EXPECT_EQ(violations(), "");
+  }
+  EXPECT_EQ(objects(), 0);
+  EXPECT_EQ(violations(), "");
+}
+
+TEST_F(CudaBackendTest, WhatKernelsPrintIsTheClients) {
+  std::vector<Completed> all;
+  {
+    const auto backend = CudaBackend::open(
+        {.vendor_library = PARTITA_CUDA_SIM, .pinned_ahead = 2, .own_process = true});
+    CHECK(backend.has_value());
+    const auto module = (*backend)->create(server::ModuleSpec{"sim cuda, vprintf"});
+    const auto kernel = (*backend)->find_kernel(*module, "print");
+    CHECK(kernel && (*backend)->enqueue(0, server::LaunchWork{.kernel = kernel->id}));
+    (*backend)->watch(server::ObjectKind::stream, 0, 9);
+    while (all.size() < 2) std::ranges::move((*backend)->poll().completed, std::back_inserter(all));
+  }  // and standard output is ours again
+  EXPECT_EQ(all[0].kind, Completed::Kind::printed);
+  EXPECT_EQ(all[0].text, "said by a kernel\n");
+  EXPECT_EQ(all[1].tag, 9u);
 }
 
 TEST_F(CudaBackendTest, SaysWhatTheCompilerSays) {

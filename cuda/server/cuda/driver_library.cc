@@ -66,6 +66,7 @@ void find_work(Finder& find, DriverApi& api) {
   PARTITA_FIND(cuStreamCreateWithPriority);
   PARTITA_FIND(cuStreamDestroy_v2);
   PARTITA_FIND(cuStreamQuery);
+  PARTITA_FIND(cuStreamSynchronize);
   PARTITA_FIND(cuStreamWaitEvent);
   PARTITA_FIND(cuStreamWaitValue32_v2);
   PARTITA_FIND(cuStreamBeginCapture_v2);
@@ -74,6 +75,7 @@ void find_work(Finder& find, DriverApi& api) {
   PARTITA_FIND(cuEventDestroy_v2);
   PARTITA_FIND(cuEventRecord);
   PARTITA_FIND(cuEventQuery);
+  PARTITA_FIND(cuEventSynchronize);
   PARTITA_FIND(cuEventElapsedTime);
   PARTITA_FIND(cuGraphInstantiateWithFlags);
   PARTITA_FIND(cuGraphDestroy);

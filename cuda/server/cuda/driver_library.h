@@ -61,6 +61,7 @@ struct DriverApi {
   Return (*cuStreamCreateWithPriority)(abi::Stream*, unsigned, int);
   Return (*cuStreamDestroy_v2)(abi::Stream);
   Return (*cuStreamQuery)(abi::Stream);
+  Return (*cuStreamSynchronize)(abi::Stream);
   Return (*cuStreamWaitEvent)(abi::Stream, abi::Event, unsigned);
   Return (*cuStreamWaitValue32_v2)(abi::Stream, Pointer, std::uint32_t, unsigned);
   Return (*cuStreamBeginCapture_v2)(abi::Stream, int);
@@ -69,6 +70,7 @@ struct DriverApi {
   Return (*cuEventDestroy_v2)(abi::Event);
   Return (*cuEventRecord)(abi::Event, abi::Stream);
   Return (*cuEventQuery)(abi::Event);
+  Return (*cuEventSynchronize)(abi::Event);
   Return (*cuEventElapsedTime)(float*, abi::Event, abi::Event);
   Return (*cuGraphInstantiateWithFlags)(abi::GraphExec*, abi::Graph, unsigned long long);
   Return (*cuGraphDestroy)(abi::Graph);

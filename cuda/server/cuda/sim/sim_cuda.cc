@@ -3,8 +3,10 @@
 // counted (sim_violations): calls without a context, unknown or freed handles, memory that is not
 // mapped, unmapping what queued work uses, copies from memory that is not pinned. Work is done a
 // little at a time, whenever somebody asks whether something is finished. A module is the text
-// "sim cuda"; its kernels are add(u64 to, u32 count, u32 more) and crash(). One thread.
+// "sim cuda", or "sim cuda, vprintf"; its kernels are add(u64 to, u32 count, u32 more), crash() and
+// print(), whose text is written when an event is waited for, as CUDA's. One thread.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +17,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/cuda/driver_abi.h"
@@ -50,7 +53,8 @@ struct SimStream {
 };
 struct SimEvent {
   bool timing = true;
-  std::uint64_t recorded = 0, done = 0;  // serials of records
+  std::shared_ptr<bool> done =
+      std::make_shared<bool>(true);  // the last record; who waits keeps his
   float at = 0;
 };
 struct SimModule {
@@ -58,7 +62,7 @@ struct SimModule {
 };
 struct SimFunction {
   SimModule* module = nullptr;
-  bool add = false;
+  bool add = false, print = false;
   int dynamic_shared = 48 * 1024;
 };
 
@@ -77,10 +81,12 @@ struct World {
   std::map<char*, std::size_t> pinned;
   SimStream legacy;
   std::set<SimStream*> streams;
+  std::vector<std::unique_ptr<SimStream>> leaving;  // destroyed; what is on them goes on
   std::set<SimEvent*> events;
   std::set<SimModule*> modules;
   std::set<SimFunction*> functions;
   std::set<std::vector<Item>*> graphs, execs;
+  std::string said;  // by kernels, not written yet
   int violations = 0;
   std::string last;
 };
@@ -146,6 +152,7 @@ void progress(int steps) {
     more = false;
     std::vector<SimStream*> all(w.streams.begin(), w.streams.end());
     all.push_back(&w.legacy);
+    for (const auto& stream : w.leaving) all.push_back(stream.get());
     for (SimStream* stream : all) {
       if (stream->items.empty() || steps <= 0 || w.dead != 0) continue;
       if (!may_run(*stream, stream->items.front())) continue;
@@ -156,6 +163,7 @@ void progress(int steps) {
       more = true;
     }
   }
+  std::erase_if(w.leaving, [](const auto& stream) { return stream->items.empty(); });
 }
 
 Return push(abi::Stream handle, Item item) {
@@ -216,8 +224,9 @@ Return launch(abi::Function function, unsigned threads, unsigned shared, abi::St
   if (block.size() != (kernel->add ? 16u : 0u))
     return wrong(kInvalid, "a parameter block of another size");
   Item item;
-  item.run = [add = kernel->add, threads, block = std::move(block)] {
-    return add ? run_add(block, threads) : kIllegalAddress;
+  item.run = [add = kernel->add, print = kernel->print, threads, block = std::move(block)] {
+    if (print) world().said += "said by a kernel\n";
+    return print ? kOk : add ? run_add(block, threads) : kIllegalAddress;
   };
   return push(stream, std::move(item));
 }
@@ -247,7 +256,9 @@ int sim_objects() {
                           w.graphs.size() + w.execs.size()) +
          w.retained;
 }
-void sim_reset() { world().dead = 0, world().violations = 0, world().legacy.items.clear(); }
+void sim_reset() {
+  world().dead = 0, world().violations = 0, world().legacy.items.clear(), world().leaving.clear();
+}
 
 Return cuGetErrorString(Return code, const char** text) {
   *text = code == kIllegalAddress ? "an illegal memory access was encountered" : "some error";
@@ -445,7 +456,8 @@ Return cuMemsetD2D32Async(DevicePointer to, std::size_t pitch, unsigned value, s
 Return cuModuleLoadDataEx(abi::Module* module, const void* image, unsigned count, int* options,
                           void** values) {
   if (const Return code = closed(); code != kOk) return code;
-  if (std::string_view(static_cast<const char*>(image)) != "sim cuda") {
+  const std::string_view text = static_cast<const char*>(image);
+  if (text != "sim cuda" && text != "sim cuda, vprintf") {
     if (count == 2 && options[0] == abi::kJitErrorLog)
       std::strcpy(static_cast<char*>(values[0]), "line 1: nonsense");
     return kBadImage;
@@ -466,8 +478,8 @@ Return cuModuleGetFunction(abi::Function* function, abi::Module module, const ch
   auto* const in = reinterpret_cast<SimModule*>(module);
   if (!world().modules.contains(in)) return wrong(kBadHandle, "a module that is not there");
   const std::string_view which = name;
-  if (which != "add" && which != "crash") return kNotFound;
-  auto* const made = new SimFunction{in, which == "add"};
+  if (which != "add" && which != "crash" && which != "print") return kNotFound;
+  auto* const made = new SimFunction{in, which == "add", which == "print"};
   world().functions.insert(made);
   return *function = reinterpret_cast<abi::Function>(made), kOk;
 }
@@ -520,7 +532,10 @@ Return cuStreamCreateWithPriority(abi::Stream* stream, unsigned flags, int) {
   return *stream = reinterpret_cast<abi::Stream>(made), kOk;
 }
 Return cuStreamDestroy_v2(abi::Stream stream) {
-  return forget(world().streams, stream, "a stream destroyed twice");
+  auto* const left = reinterpret_cast<SimStream*>(stream);
+  if (world().streams.erase(left) == 0) return wrong(kBadHandle, "a stream destroyed twice");
+  world().leaving.emplace_back(left);
+  return kOk;
 }
 Return cuStreamQuery(abi::Stream handle) {
   if (const Return code = closed(); code != kOk) return code;
@@ -530,13 +545,15 @@ Return cuStreamQuery(abi::Stream handle) {
   if (world().dead != 0) return world().dead;
   return stream->items.empty() ? kOk : kNotReady;
 }
+Return cuStreamSynchronize(abi::Stream handle) {
+  Return code = kNotReady;
+  while (code == kNotReady) code = cuStreamQuery(handle);
+  return code;
+}
 Return cuStreamWaitEvent(abi::Stream stream, abi::Event handle, unsigned) {
   auto* const event = reinterpret_cast<SimEvent*>(handle);
   if (!world().events.contains(event)) return wrong(kBadHandle, "an event that is not there");
-  const std::uint64_t serial = event->recorded;
-  return push(stream, {{}, [event, serial] {
-                         return !world().events.contains(event) || event->done >= serial;
-                       }});
+  return push(stream, {{}, [done = event->done] { return *done; }});
 }
 Return cuStreamWaitValue32_v2(abi::Stream stream, DevicePointer at, std::uint32_t value,
                               unsigned flags) {
@@ -572,11 +589,10 @@ Return cuEventDestroy_v2(abi::Event event) {
 Return cuEventRecord(abi::Event handle, abi::Stream stream) {
   auto* const event = reinterpret_cast<SimEvent*>(handle);
   if (!world().events.contains(event)) return wrong(kBadHandle, "an event that is not there");
-  const std::uint64_t serial = world().serial++;
-  event->recorded = serial;
-  return push(stream, {[event, serial] {
+  event->done = std::make_shared<bool>(false);
+  return push(stream, {[event, done = event->done] {
+                *done = true;
                 if (!world().events.contains(event)) return kOk;
-                event->done = serial;
                 event->at = world().clock += 1;
                 return kOk;
               }});
@@ -587,13 +603,20 @@ Return cuEventQuery(abi::Event handle) {
   if (!world().events.contains(event)) return wrong(kBadHandle, "an event that is not there");
   progress(kStepsPerQuery);
   if (world().dead != 0) return world().dead;
-  return event->done >= event->recorded ? kOk : kNotReady;
+  return *event->done ? kOk : kNotReady;
+}
+Return cuEventSynchronize(abi::Event handle) {
+  Return code = kNotReady;
+  while (code == kNotReady) code = cuEventQuery(handle);
+  const std::string said = std::exchange(world().said, {});
+  if (::write(STDOUT_FILENO, said.data(), said.size()) < 0) return kInvalid;
+  return code;
 }
 Return cuEventElapsedTime(float* ms, abi::Event from, abi::Event to) {
   auto* const begin = reinterpret_cast<SimEvent*>(from);
   auto* const end = reinterpret_cast<SimEvent*>(to);
   if (!begin->timing || !end->timing) return kInvalid;
-  if (begin->done < begin->recorded || end->done < end->recorded) return kNotReady;
+  if (!*begin->done || !*end->done) return kNotReady;
   return *ms = end->at - begin->at, kOk;
 }
 
