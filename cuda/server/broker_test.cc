@@ -77,9 +77,7 @@ class BrokerTest : public ::testing::Test {
     finish();
     std::filesystem::remove_all(folder);
   }
-  void start(const std::string& scheme = "unix:") {
-    start_at(scheme + (folder / "sock").string());
-  }
+  void start(const std::string& scheme = "unix:") { start_at(scheme + (folder / "sock").string()); }
   void start_at(const std::string& where) {
     stop = std::make_unique<Descriptor>(::eventfd(0, EFD_CLOEXEC));
     auto opened = Broker::open(where, options, files);
@@ -142,6 +140,39 @@ TEST_F(BrokerTest, AWarmWorkerServes) {
   EXPECT_TRUE(soon([](const ServerState& s) { return s.sessions.empty(); }));
   finish();
   EXPECT_FALSE(std::filesystem::exists(options.state_file));
+}
+
+// Threads of one process; once its device is lost it makes room for another.
+TEST_F(BrokerTest, SessionsThatShareAProcess) {
+  const auto lost = std::make_shared<std::atomic<bool>>(false);
+  const auto opened = std::make_shared<std::atomic<int>>(0);  // of this process
+  options.worker.shared = true;
+  options.worker.spent = [lost] { return lost->load(); };
+  options.worker.open = [lost, opened](
+                            const Part&, int,
+                            std::uint32_t flags) -> Result<std::unique_ptr<DeviceBackend>> {
+    if (flags != 0) *lost = true;
+    const auto known = static_cast<std::uint64_t>(++*opened) * 1000;
+    return std::make_unique<FakeBackend>(FakeBackend::Options{.memory = known});
+  };
+  start();
+  const auto memory_of = [](Guest& guest) { return guest.hello().reply.total_memory; };
+  {
+    Guest first(address), second(address);
+    const std::uint64_t one = memory_of(first), two = memory_of(second);
+    EXPECT_NE(one, two);  // one process counted both
+    EXPECT_TRUE(first.client->ask(Ping{}).came && second.client->ask(Ping{}).came);
+    EXPECT_TRUE(soon([](const ServerState& s) { return s.sessions.size() == 2; }));
+  }
+  EXPECT_TRUE(soon([](const ServerState& s) { return s.sessions.empty(); }));
+  Guest loses(address), beside(address);
+  ASSERT_TRUE(beside.hello().came);
+  loses.hello({}, {}, 1);
+  EXPECT_TRUE(soon([](const ServerState& s) { return s.sessions.empty(); }));
+  Guest after(address);
+  const auto hello = after.hello();
+  ASSERT_TRUE(hello.came) << after.client->error;
+  EXPECT_LE(hello.reply.total_memory, 3000u);  // the first ones of a new process
 }
 
 TEST_F(BrokerTest, WhoSaysNothingKeepsNobodyOut) {
@@ -322,8 +353,7 @@ int confined(const SandboxOptions& how, const std::function<int()>& check) {
 int limits_and_rights() {
   rlimit core{}, open{};
   // In the strictest even that may not be asked.
-  const bool told =
-      ::getrlimit(RLIMIT_CORE, &core) == 0 && ::getrlimit(RLIMIT_NOFILE, &open) == 0;
+  const bool told = ::getrlimit(RLIMIT_CORE, &core) == 0 && ::getrlimit(RLIMIT_NOFILE, &open) == 0;
   if (told && (core.rlim_max != 0 || open.rlim_cur != 1024 || open.rlim_max != 1024)) return 3;
   if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) return 5;
   if (::prctl(PR_GET_DUMPABLE) != 0) return 6;

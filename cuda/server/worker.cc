@@ -13,9 +13,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
-#include "wire/net/system_net.h"
 #include "server/messages.h"
+#include "wire/net/system_net.h"
 
 namespace partita::remote::server {
 namespace {
@@ -38,9 +39,10 @@ bool any_readable(const std::array<int, 2>& descriptors) {
   return ::poll(ready.data(), ready.size(), 0) > 0;
 }
 
+// `pid`: of a process that is the session's alone.
 void tell(int control, WorkerMessage::Kind kind, const SessionCounts& counts,
-          const std::string& text) {
-  WorkerMessage message{.kind = kind, .pid = ::getpid(), .counts = counts};
+          const std::string& text, long pid = 0) {
+  WorkerMessage message{.kind = kind, .pid = pid, .counts = counts};
   text.copy(message.text.data(), message.text.size() - 1);
   send_message(control, message);
 }
@@ -153,8 +155,9 @@ int run_worker(Descriptor control, const Part& mine, const WorkerOptions& option
     if (!folder) return unable(folder.error());
     images = *std::move(folder);
   }
-  if (const auto confined = confine(options.sandbox); !confined) return unable(confined.error());
-  tell(control.get(), WorkerMessage::Kind::ready, {}, "");
+  if (!options.shared)
+    if (const auto confined = confine(options.sandbox); !confined) return unable(confined.error());
+  tell(control.get(), WorkerMessage::Kind::ready, {}, "", options.shared ? 0 : ::getpid());
   std::array<pollfd, 2> ready{pollfd{control.get(), POLLIN, 0}, pollfd{stop.get(), POLLIN, 0}};
   while (::ppoll(ready.data(), ready.size(), nullptr, nullptr) < 0 && errno == EINTR) continue;
   if (ready[1].revents != 0) return 0;
@@ -165,10 +168,59 @@ int run_worker(Descriptor control, const Part& mine, const WorkerOptions& option
 
 namespace {
 
+constexpr int kServerGone = 7;  // status of a house whose server has ended
+constexpr auto kLastWords = std::chrono::milliseconds(500);
+
+Part part_of(const StartMessage& message) {
+  return {message.name.data(), message.shape.data(), message.units};
+}
+
+// Sessions as threads, until the server is gone or the device is lost to all of them.
+[[noreturn]] void run_house(const Descriptor& socket, const WorkerOptions& options) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const Descriptor stop(stop_descriptor());  // every session has its own, too
+  const auto confined = confine(options.sandbox);
+  for (;;) {
+    pollfd ready{socket.get(), POLLIN, 0};
+    const bool came = ::poll(&ready, 1, static_cast<int>(kNap / std::chrono::milliseconds(1))) > 0;
+    if (options.spent && options.spent()) {
+      std::this_thread::sleep_for(kLastWords);  // sessions tell their clients
+      ::_exit(1);
+    }
+    if (!came) continue;
+    Received<StartMessage> start;
+    if (receive_message(socket.get(), start) == Arrival::gone) ::_exit(kServerGone);
+    if (start.descriptors.size() != 1) continue;
+    if (!confined) {
+      tell(start.descriptors[0].get(), WorkerMessage::Kind::unable, {},
+           to_string(confined.error()));
+      continue;
+    }
+    std::thread([control = std::move(start.descriptors[0]), part = part_of(start.message),
+                 &options]() mutable {
+      run_worker(std::move(control), part, options);
+    }).detach();
+  }
+}
+
+// One house after another.
+[[noreturn]] void keep_house(const Descriptor& socket, const WorkerOptions& options) {
+  std::signal(SIGCHLD, SIG_DFL);
+  for (;;) {
+    const pid_t house = ::fork();
+    if (house == 0) run_house(socket, options);
+    int status = 0;
+    if (house > 0) ::waitpid(house, &status, 0);
+    if (house > 0 && WIFEXITED(status) && WEXITSTATUS(status) == kServerGone) ::_exit(0);
+    std::this_thread::sleep_for(kNap);  // where none can live
+  }
+}
+
 [[noreturn]] void run_zygote(Descriptor socket, const WorkerOptions& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::signal(SIGCHLD, SIG_IGN);  // nobody waits for them
   for (const int ignored : {SIGINT, SIGHUP, SIGPIPE}) std::signal(ignored, SIG_IGN);
+  if (options.shared) keep_house(socket, options);
   for (;;) {
     Received<StartMessage> start;
     const Arrival arrival = receive_message(socket.get(), start, true);
@@ -179,9 +231,7 @@ namespace {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::signal(SIGCHLD, SIG_DFL);
     socket.close_now();
-    const StartMessage& message = start.message;
-    ::_exit(run_worker(std::move(start.descriptors[0]),
-                       {message.name.data(), message.shape.data(), message.units}, options));
+    ::_exit(run_worker(std::move(start.descriptors[0]), part_of(start.message), options));
   }
 }
 

@@ -92,7 +92,7 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
       return gpu_part_maker(context, device, gpus);
     };
   }
-  options.worker.open = opener_of(flags.parts);
+  if (auto set = set_opener(flags.parts, options.worker); !set) return failed(set.error());
   options.worker.limits.memory = flags.parts.memory == 0 ? ~std::uint64_t{0} : flags.parts.memory;
   options.backend = flags.parts.backend;
   options.worker.sandbox.confinement = flags.open_sandbox             ? Confinement::none

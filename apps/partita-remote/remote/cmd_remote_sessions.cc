@@ -64,7 +64,9 @@ Result<Exit> stop_session(Context& context, const std::string& directory, const 
         id, fmt::format("several servers have one; say {} or {}", found[0].id, found[1].id));
   const SessionEntry& session = found.front().session;
   RealProcesses processes;
-  if (session.worker_pid <= 0 || processes.identity(session.worker_pid) != session.worker_identity)
+  if (session.worker_pid <= 0)
+    return bad_input(id, "the session shares its process with others: end its program");
+  if (processes.identity(session.worker_pid) != session.worker_identity)
     return bad_input(id, "the session has ended");
   if (::kill(static_cast<pid_t>(session.worker_pid), SIGTERM) != 0)
     return environment_error(id, fmt::format("cannot be stopped: {}", std::strerror(errno)));

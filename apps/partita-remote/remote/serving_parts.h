@@ -21,10 +21,15 @@ struct PartFlags {
   bool on_demand = false;                       // parts are made, too: without shapes, these alone
 };
 
+// Whether a shape is a lane, SMs of a GPU that other lanes do not have: LANE-64; LANE: all SMs, shared.
+bool is_lane(const std::string& shape);
+// Whether all sessions share one process; bad_input where some shapes are lanes and others not.
+Result<bool> shares_process(const PartFlags& flags);
+
 // bad_input for shapes that this machine does not have.
 Result<std::vector<remote::server::Part>> parts_of(const PartFlags& flags);
 
-// What opens one of them, in a worker.
-decltype(remote::server::WorkerOptions::open) opener_of(const PartFlags& flags);
+// What opens one of them, in a worker, and whether workers share a process.
+Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& options);
 
 }  // namespace partita::cli

@@ -175,7 +175,9 @@ Answered<void> CudaBackend::done(const char* call, abi::Return code) {
 // Nothing works in this context any more.
 void CudaBackend::die(abi::Return code, const std::string& text) {
   if (std::exchange(dead_, true)) return;
-  told_.push_back({.kind = Completed::Kind::fault, .status = code, .text = text});
+  const char* const whose = lane_ ? "; this session's, or one's that shares its process" : "";
+  told_.push_back({.kind = Completed::Kind::fault, .status = code, .text = text + whose});
+  if (lane_) lane_->lost();
 }
 
 // ---- marks: what happens when a stream got there ----

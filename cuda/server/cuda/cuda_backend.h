@@ -31,6 +31,7 @@ inline constexpr std::size_t kMaxHolds = 1024;
 struct Lane {
   std::function<Result<abi::Stream>(int priority)> create_stream = {};  // non-blocking ones
   int units = 0;                                                        // SMs
+  std::function<void()> lost = [] {};  // called once the context is dead, for everybody who uses it
 };
 
 struct CudaOptions {
