@@ -31,13 +31,14 @@ constexpr std::size_t kMaxParameters = 4096;
 
 // ---- begin and end ----
 
-CudaBackend::CudaBackend(std::shared_ptr<const DriverLibrary> library, std::optional<Lane> lane)
-    : library_(std::move(library)), lane_(std::move(lane)), api_(library_->api()) {}
+CudaBackend::CudaBackend(std::shared_ptr<const DriverLibrary> library,
+                         std::optional<SharedUse> shared)
+    : library_(std::move(library)), shared_(std::move(shared)), api_(library_->api()) {}
 
 Result<std::unique_ptr<CudaBackend>> CudaBackend::open(const CudaOptions& options) {
   auto library = DriverLibrary::open(options.vendor_library);
   if (!library) return failed(library.error());
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(*std::move(library), options.lane));
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(*std::move(library), options.shared));
   if (auto started = backend->start(options); !started) return failed(started.error());
   return backend;
 }
@@ -72,11 +73,12 @@ Result<void> CudaBackend::start(const CudaOptions& options) {
 
 Result<void> CudaBackend::make_default_stream() {
   Stream stream;
-  if (lane_) {
+  if (shared_) {
     PARTITA_TRY(cuEventCreate(&joint_, abi::kEventDisableTiming));
-    auto made = lane_->create_stream(0);
+    auto made = shared_->lanes.front().create_stream(0);
     if (!made) return failed(made.error());
     stream.stream = *made;
+    stream.on = {*made};
   }
   streams_.emplace(kDefaultStream, std::move(stream));
   return {};
@@ -104,7 +106,10 @@ Result<void> CudaBackend::look_at_device(const CudaOptions& options) {
     if (api_.cuDeviceGetAttribute(&value, static_cast<int>(i), number_) == 0)
       device_.attributes[i] = value;
   }
-  if (lane_) device_.attributes[kMultiprocessors] = lane_->units;
+  if (shared_) {
+    const auto most = std::ranges::max_element(shared_->lanes, {}, &Lane::units);
+    device_.attributes[kMultiprocessors] = most->units;
+  }
   return {};
 }
 
@@ -137,14 +142,23 @@ CudaBackend::~CudaBackend() {
   for (std::uint32_t i = 0; holds_ != nullptr && i < kMaxHolds; ++i)
     __atomic_store_n(holds_ + i, 1u, __ATOMIC_RELEASE);
   for (auto& [id, stream] : streams_)
-    if (lane_ && !dead_ && stream.stream != nullptr) api_.cuStreamSynchronize(stream.stream);
+    if (shared_ && !dead_ && stream.stream != nullptr) api_.cuStreamSynchronize(stream.stream);
+  if (shared_ && shared_->measured) {
+    end_request();
+    take_times();
+    shared_->measured(times_.request());
+  }
+  for (const Timed& timed : timed_)
+    for (abi::Event event : {timed.begun, timed.ended})
+      if (event != nullptr) spare_.push_back(event);
+  spare_.insert(spare_.end(), spare_timing_.begin(), spare_timing_.end());
   if (joint_ != nullptr) api_.cuEventDestroy_v2(joint_);
   for (auto& [id, graph] : graphs_)
     if (graph.exec != nullptr) api_.cuGraphExecDestroy(graph.exec);
   for (auto& [id, stream] : streams_) {
     for (Mark& mark : stream.marks)
       if (mark.event != nullptr) spare_.push_back(mark.event);
-    if (stream.stream != nullptr) api_.cuStreamDestroy_v2(stream.stream);
+    destroy_streams(stream);
   }
   for (auto& [id, event] : events_) api_.cuEventDestroy_v2(event.event);
   for (abi::Event event : spare_) api_.cuEventDestroy_v2(event);
@@ -175,9 +189,9 @@ Answered<void> CudaBackend::done(const char* call, abi::Return code) {
 // Nothing works in this context any more.
 void CudaBackend::die(abi::Return code, const std::string& text) {
   if (std::exchange(dead_, true)) return;
-  const char* const whose = lane_ ? "; this session's, or one's that shares its process" : "";
+  const char* const whose = shared_ ? "; this session's, or one's that shares its process" : "";
   told_.push_back({.kind = Completed::Kind::fault, .status = code, .text = text + whose});
-  if (lane_) lane_->lost();
+  if (shared_) shared_->lost();
 }
 
 // ---- marks: what happens when a stream got there ----
@@ -257,6 +271,7 @@ server::DeviceBackend::Polled CudaBackend::poll() {
     told_.push_back({.kind = Completed::Kind::reached, .tag = watched.tag});
     return true;
   });
+  if (!dead_) take_times();
   polled.completed = std::exchange(told_, {});
   if (!polled.completed.empty()) busy_since_ = Clock::now();
   if (any || !watched_.empty()) {
@@ -324,7 +339,10 @@ Answered<Id> CudaBackend::create(const server::ObjectSpec& spec) {
   if (const auto* stream = std::get_if<server::StreamSpec>(&spec)) {
     const auto made = make_stream(stream->blocking, stream->priority);
     if (!made) return tl::unexpected<Refused>(made.error());
-    streams_.emplace(next_, Stream{.stream = *made, .blocking = stream->blocking});
+    streams_.emplace(next_, Stream{.stream = *made,
+                                   .blocking = stream->blocking,
+                                   .priority = stream->priority,
+                                   .on = {*made}});
   } else if (const auto* event = std::get_if<server::EventSpec>(&spec)) {
     Event made;
     if (const abi::Return code =
@@ -350,8 +368,8 @@ Answered<Id> CudaBackend::create(const server::ObjectSpec& spec) {
 }
 
 Answered<abi::Stream> CudaBackend::make_stream(bool blocking, int priority) {
-  if (lane_) {
-    const auto made = lane_->create_stream(priority);
+  if (shared_) {
+    const auto made = shared_->lanes.front().create_stream(priority);
     if (!made) return refuse(server::kLaunchOutOfResources, to_string(made.error()));
     return *made;
   }
@@ -364,14 +382,20 @@ Answered<abi::Stream> CudaBackend::make_stream(bool blocking, int priority) {
   return made;
 }
 
+void CudaBackend::destroy_streams(Stream& stream) {
+  if (stream.on.empty() && stream.stream != nullptr) stream.on = {stream.stream};
+  for (abi::Stream one : stream.on)
+    if (one != nullptr) api_.cuStreamDestroy_v2(one);
+}
+
 void CudaBackend::destroy(ObjectKind kind, Id id) {
   if (kind == ObjectKind::stream) {
     Stream& stream = streams_.at(id);
     // What the default stream would have waited for it still does.
-    if (lane_ && !dead_ && stream.blocking && stream.fresh)
-      static_cast<void>(wait_for(streams_.at(kDefaultStream), stream));
+    if (shared_ && !dead_ && stream.blocking && stream.fresh)
+      static_cast<void>(wait_for(streams_.at(kDefaultStream).stream, stream.stream));
     for (Mark& mark : stream.marks) deliver(mark);
-    api_.cuStreamDestroy_v2(stream.stream);
+    destroy_streams(stream);
     streams_.erase(id);
   } else if (kind == ObjectKind::event) {
     std::erase_if(watched_, [this, id](const Watched& watched) {
@@ -423,6 +447,7 @@ Answered<server::KernelFacts> CudaBackend::find_kernel(Id module, const std::str
   facts.ptx_version = attribute(5);
   facts.binary_version = attribute(6);
   kernel.parameters = facts.parameters;
+  kernel.name = name;
   kernels_.push_back(std::move(kernel));
   return found_.emplace(std::pair(module, name), std::move(facts)).first->second;
 }
@@ -440,27 +465,43 @@ Answered<server::GlobalPlace> CudaBackend::find_global(Id module, const std::str
 // ---- work ----
 
 // What is put on `stream` from now on begins after what is on `earlier` by now.
-Answered<void> CudaBackend::wait_for(Stream& stream, const Stream& earlier) {
-  if (Answered<void> ok = done("cuEventRecord", api_.cuEventRecord(joint_, earlier.stream)); !ok)
+Answered<void> CudaBackend::wait_for(abi::Stream stream, abi::Stream earlier) {
+  if (Answered<void> ok = done("cuEventRecord", api_.cuEventRecord(joint_, earlier)); !ok)
     return ok;
-  return done("cuStreamWaitEvent", api_.cuStreamWaitEvent(stream.stream, joint_, 0));
+  return done("cuStreamWaitEvent", api_.cuStreamWaitEvent(stream, joint_, 0));
+}
+
+// The work after this is on another lane; it waits for what is on the one before, if that runs still.
+Answered<void> CudaBackend::go_to_lane(Stream& stream, std::size_t lane) {
+  if (stream.on.size() <= lane) stream.on.resize(lane + 1, nullptr);
+  abi::Stream& there = stream.on[lane];
+  if (there == stream.stream) return {};
+  if (there == nullptr) {
+    const auto made = shared_->lanes[lane].create_stream(stream.priority);
+    if (!made) return refuse(server::kLaunchOutOfResources, to_string(made.error()));
+    there = *made;
+  }
+  const abi::Return before = api_.cuStreamQuery(stream.stream);
+  if (before != 0 && before != server::kNotReady) return refused("cuStreamQuery", before);
+  const abi::Stream from = std::exchange(stream.stream, there);
+  return before == 0 ? Answered<void>() : wait_for(there, from);
 }
 
 // On a lane, before work is put on a stream: the default stream waits for the blocking ones and they
 // for it, where CUDA's own do so by themselves. Nothing waits for what it has waited for already.
 Answered<void> CudaBackend::order(Id id, Stream& stream) {
-  if (!lane_ || dead_ || capturing_ != nullptr) return {};
+  if (!shared_ || dead_ || capturing_ != nullptr) return {};
   if (id == kDefaultStream) {
     for (auto& [number, other] : streams_) {
       if (number == kDefaultStream || !other.blocking || !std::exchange(other.fresh, false))
         continue;
-      if (Answered<void> ok = wait_for(stream, other); !ok) return ok;
+      if (Answered<void> ok = wait_for(stream.stream, other.stream); !ok) return ok;
     }
     ++default_epoch_;
   } else if (stream.blocking) {
     stream.fresh = true;
     if (std::exchange(stream.joined, default_epoch_) != default_epoch_)
-      return wait_for(stream, streams_.at(kDefaultStream));
+      return wait_for(stream.stream, streams_.at(kDefaultStream).stream);
   }
   return {};
 }
@@ -514,6 +555,7 @@ Answered<void> CudaBackend::copy_in(Stream& stream, const server::CopyInWork& wo
 
 Answered<void> CudaBackend::copy_out(Stream& stream, const server::CopyOutWork& work) {
   Completed tell{.kind = Completed::Kind::copied, .tag = work.tag};
+  if (capturing_ == nullptr) end_request();
   if (dead_ || work.bytes == 0) return mark(stream, {.tell = std::move(tell)});
   const auto into = std::make_shared<std::vector<std::byte>>(work.bytes);
   for (std::size_t at = 0; at < work.bytes; at += kPinnedBytes) {
@@ -574,6 +616,14 @@ Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& wor
       return ok;
     kernel.dynamic_shared = work.shared_bytes;
   }
+  if (Answered<void> ok = begin_kernel(stream, kernel); !ok) return ok;
+  Answered<void> ok = launch_on(stream.stream, kernel, work);
+  if (ok) end_kernel(stream);
+  return ok;
+}
+
+Answered<void> CudaBackend::launch_on(abi::Stream stream, const Kernel& kernel,
+                                      const server::LaunchWork& work) {
   auto* const block = const_cast<std::byte*>(work.parameters.data());
   if (work.cooperative) {
     std::vector<void*> each;
@@ -582,7 +632,7 @@ Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& wor
     return done("cuLaunchCooperativeKernel",
                 api_.cuLaunchCooperativeKernel(
                     kernel.function, work.grid.x, work.grid.y, work.grid.z, work.block.x,
-                    work.block.y, work.block.z, work.shared_bytes, stream.stream, each.data()));
+                    work.block.y, work.block.z, work.shared_bytes, stream, each.data()));
   }
   std::size_t bytes = work.parameters.size();
   std::array<void*, 5> extra{reinterpret_cast<void*>(abi::kBufferPointer), block,
@@ -590,7 +640,61 @@ Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& wor
   return done("cuLaunchKernel",
               api_.cuLaunchKernel(kernel.function, work.grid.x, work.grid.y, work.grid.z,
                                   work.block.x, work.block.y, work.block.z, work.shared_bytes,
-                                  stream.stream, nullptr, bytes == 0 ? nullptr : extra.data()));
+                                  stream, nullptr, bytes == 0 ? nullptr : extra.data()));
+}
+
+// On lanes: where the kernel is to run, and when it began.
+Answered<void> CudaBackend::begin_kernel(Stream& stream, const Kernel& kernel) {
+  if (!shared_ || capturing_ != nullptr) return {};
+  if (shared_->cursor)
+    if (Answered<void> ok = go_to_lane(stream, shared_->cursor->lane_of(kernel.name)); !ok)
+      return ok;
+  if (!shared_->measured) return {};
+  const auto begun = timing_event(), ended = timing_event();
+  if (!begun || !ended) return tl::unexpected<Refused>(begun ? ended.error() : begun.error());
+  timed_.push_back({kernel.name, *begun, *ended});
+  return done("cuEventRecord", api_.cuEventRecord(*begun, stream.stream));
+}
+
+void CudaBackend::end_kernel(const Stream& stream) {
+  if (shared_ && shared_->measured && capturing_ == nullptr)
+    static_cast<void>(
+        done("cuEventRecord", api_.cuEventRecord(timed_.back().ended, stream.stream)));
+}
+
+Answered<abi::Event> CudaBackend::timing_event() {
+  abi::Event event = nullptr;
+  if (!spare_timing_.empty()) {
+    event = spare_timing_.back();
+    spare_timing_.pop_back();
+  } else if (Answered<void> ok = done("cuEventCreate", api_.cuEventCreate(&event, 0)); !ok) {
+    return tl::unexpected<Refused>(ok.error());
+  }
+  return event;
+}
+
+// The client waits: what it launched until now was a request.
+void CudaBackend::end_request() {
+  if (!shared_) return;
+  if (shared_->cursor) shared_->cursor->request_ended();
+  if (shared_->measured) timed_.push_back({});
+}
+
+void CudaBackend::take_times() {
+  while (!timed_.empty()) {
+    const Timed& first = timed_.front();
+    if (first.kernel.empty()) {
+      times_.request_ended();
+    } else {
+      float ms = 0;
+      const abi::Return code = api_.cuEventElapsedTime(&ms, first.begun, first.ended);
+      if (code == server::kNotReady) return;
+      constexpr double kMicrosPerMs = 1e3;
+      if (code == 0) times_.add(first.kernel, double{ms} * kMicrosPerMs);
+      spare_timing_.insert(spare_timing_.end(), {first.begun, first.ended});
+    }
+    timed_.pop_front();
+  }
 }
 
 // The stream says where it is, then waits until a word becomes 1.
@@ -628,8 +732,10 @@ void CudaBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
   Completed tell{.kind = Completed::Kind::reached, .tag = tag};
   if (kind == ObjectKind::event) {
     if (watched_.empty()) busy_since_ = Clock::now();
+    end_request();
     return watched_.push_back({id, tag});
   }
+  end_request();
   Stream& stream = streams_.at(id);
   Answered<void> ok = order(id, stream);
   if (ok) ok = mark(stream, {.tell = tell});
@@ -677,7 +783,7 @@ Answered<void> CudaBackend::capture(Graph& graph) {
   if (!made) return tl::unexpected<Refused>(made.error());
   const Id id = next_++;
   const abi::Stream raw = *made;
-  streams_.emplace(id, Stream{.stream = raw, .blocking = false});
+  streams_.emplace(id, Stream{.stream = raw, .blocking = false, .on = {raw}});
   Answered<void> ok =
       done("cuStreamBeginCapture", api_.cuStreamBeginCapture_v2(raw, abi::kCaptureThreadLocal));
   capturing_ = &graph;

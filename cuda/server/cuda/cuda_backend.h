@@ -4,7 +4,7 @@
 // memory. Nothing calls us back: poll() asks events, often while something is young, more rarely
 // later. A graph becomes one of CUDA's by capturing its nodes in their order (one after another);
 // one with copies to the client or calls of its functions is enqueued node by node instead.
-// On a lane (CudaOptions::lane) every stream is one of the lane's, which wait for no default stream:
+// On lanes (CudaOptions::shared) every stream is one of a lane's, which wait for no default stream:
 // the order of CUDA's default stream is kept by events, and the end waits for what runs, since other
 // sessions may use the same context.
 // Limits: kMaxHolds calls of the client's functions at the same time.
@@ -20,6 +20,7 @@
 
 #include "server/backend.h"
 #include "server/cuda/driver_library.h"
+#include "server/cuda/kernel_times.h"
 #include "server/cuda/printed_text.h"
 
 namespace partita::remote::cuda {
@@ -31,7 +32,15 @@ inline constexpr std::size_t kMaxHolds = 1024;
 struct Lane {
   std::function<Result<abi::Stream>(int priority)> create_stream = {};  // non-blocking ones
   int units = 0;                                                        // SMs
-  std::function<void()> lost = [] {};  // called once the context is dead, for everybody who uses it
+};
+
+// The lanes of a session in a process that it shares with others.
+struct SharedUse {
+  std::vector<Lane> lanes = {};             // the first is where a stream begins
+  std::optional<KernelCursor> cursor = {};  // which lane a kernel runs on; none: the first
+  std::function<void()> lost = [] {};       // once the context is dead, for everybody who uses it
+  // Where given, kernels are timed; told at the end.
+  std::function<void(const std::vector<TimedKernel>&)> measured = {};
 };
 
 struct CudaOptions {
@@ -39,7 +48,7 @@ struct CudaOptions {
   int device = 0;
   std::uint64_t memory = 0;      // that a session may allocate; 0: what the device has
   std::size_t pinned_ahead = 8;  // buffers made at the start
-  std::optional<Lane> lane = {};
+  std::optional<SharedUse> shared = {};
   // This process is the session's alone: its standard output is what kernels print.
   bool own_process = false;
 };
@@ -84,10 +93,12 @@ class CudaBackend final : public server::DeviceBackend {
     std::size_t offset = 0, bytes = 0;
   };
   struct Stream {
-    abi::Stream stream = nullptr;
+    abi::Stream stream = nullptr;  // where the next piece of work goes
     bool blocking = true;
+    int priority = 0;
+    std::vector<abi::Stream> on = {};  // by lane, those that were needed so far
     std::deque<Mark> marks = {};
-    // On a lane: of a blocking stream, what it has waited for of the default stream; and whether it
+    // On lanes: of a blocking stream, what it has waited for of the default stream; and whether it
     // has work that the default stream has not waited for.
     std::uint64_t joined = 0;
     bool fresh = false;
@@ -103,6 +114,7 @@ class CudaBackend final : public server::DeviceBackend {
   };
   struct Kernel {
     abi::Function function = nullptr;
+    std::string name = {};
     std::vector<server::KernelParameter> parameters = {};
     std::uint32_t dynamic_shared = 0;  // that was asked for so far
   };
@@ -114,7 +126,7 @@ class CudaBackend final : public server::DeviceBackend {
     server::Id event = 0;
     std::uint64_t tag = 0;
   };
-  CudaBackend(std::shared_ptr<const DriverLibrary> library, std::optional<Lane> lane);
+  CudaBackend(std::shared_ptr<const DriverLibrary> library, std::optional<SharedUse> shared);
   Result<void> start(const CudaOptions& options);
   Result<void> look_at_device(const CudaOptions& options);
   Result<void> reserve(const CudaOptions& options);
@@ -123,10 +135,22 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<void> done(const char* call, abi::Return code);
   void die(abi::Return code, const std::string& text);
 
+  // A launch that is timed.
+  struct Timed {
+    std::string kernel = {};  // empty: a request ended
+    abi::Event begun = nullptr, ended = nullptr;
+  };
   Result<void> make_default_stream();
   server::Answered<abi::Stream> make_stream(bool blocking, int priority);
+  void destroy_streams(Stream& stream);
   server::Answered<void> order(server::Id id, Stream& stream);
-  server::Answered<void> wait_for(Stream& stream, const Stream& earlier);
+  server::Answered<void> wait_for(abi::Stream stream, abi::Stream earlier);
+  server::Answered<void> go_to_lane(Stream& stream, std::size_t lane);
+  server::Answered<void> begin_kernel(Stream& stream, const Kernel& kernel);
+  server::Answered<abi::Event> timing_event();
+  void end_kernel(const Stream& stream);
+  void end_request();
+  void take_times();
   server::Answered<Pinned> take_pinned();
   server::Answered<void> mark(Stream& stream, Mark mark);
   void deliver(Mark& mark);
@@ -136,6 +160,8 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<void> copy(Stream& stream, const server::CopyWork& work);
   server::Answered<void> set(Stream& stream, const server::SetWork& work);
   server::Answered<void> launch(Stream& stream, const server::LaunchWork& work);
+  server::Answered<void> launch_on(abi::Stream stream, const Kernel& kernel,
+                                   const server::LaunchWork& work);
   server::Answered<void> hold(Stream& stream, const server::HoldWork& work);
   server::Answered<void> record(Stream& stream, server::Id event);
   server::Answered<void> launch_graph(server::Id stream, Graph& graph);
@@ -143,7 +169,10 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<server::Id> load(std::string_view image);
 
   const std::shared_ptr<const DriverLibrary> library_;
-  const std::optional<Lane> lane_;
+  std::optional<SharedUse> shared_;
+  std::deque<Timed> timed_;
+  std::vector<abi::Event> spare_timing_;
+  KernelTimes times_;
   abi::Event joint_ = nullptr;       // on a lane: between the default stream and others
   std::uint64_t default_epoch_ = 0;  // grows with the work of the default stream
   const DriverApi& api_;

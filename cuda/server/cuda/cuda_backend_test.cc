@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "base/check.h"
@@ -29,6 +30,18 @@ class CudaBackendTest : public ::testing::Test {
         reinterpret_cast<int (*)(const char**)>(::dlsym(library, "sim_violations"))(&last);
     return count == 0 ? "" : last;
   }
+  // Of so many SMs, as far as this library knows.
+  Lane lane(int units) {
+    using Create = int (*)(abi::Stream*, unsigned, int);
+    const auto create = reinterpret_cast<Create>(::dlsym(library, "cuStreamCreateWithPriority"));
+    return {[create](int priority) -> Result<abi::Stream> {
+              abi::Stream made = nullptr;
+              if (create(&made, abi::kStreamNonBlocking, priority) != 0)
+                return environment_error("", "");
+              return made;
+            },
+            units};
+  }
   static std::unique_ptr<CudaBackend> open() {
     auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .pinned_ahead = 2});
     EXPECT_TRUE(backend) << to_string(backend.error());
@@ -50,23 +63,57 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnAStrictLibrary) {
 }
 
 // Streams of a lane, which CUDA orders by nothing but events, behave as CUDA's all the same.
-TEST_F(CudaBackendTest, PassesTheSuiteOnALane) {
-  using Create = int (*)(abi::Stream*, unsigned, int);
-  const auto create = reinterpret_cast<Create>(::dlsym(library, "cuStreamCreateWithPriority"));
-  const auto stream_of = [create](int priority) -> Result<abi::Stream> {
-    abi::Stream made = nullptr;
-    if (create(&made, abi::kStreamNonBlocking, priority) != 0) return environment_error("", "");
-    return made;
-  };
+TEST_F(CudaBackendTest, PassesTheSuiteOnLanes) {
+  SharedUse use{.lanes = {lane(8), lane(24), lane(16)}};
+  // Kernels change lanes all the time.
+  use.cursor = KernelCursor({{"add", 1}, {"add", 2}, {"add", 0}}, 1);
+  std::vector<TimedKernel> request;
+  use.measured = [&request](const std::vector<TimedKernel>& all) { request = all; };
   {
-    const auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM,
-                                            .lane = Lane{.create_stream = stream_of, .units = 24}});
+    const auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .shared = use});
     ASSERT_TRUE(backend);
     EXPECT_EQ((*backend)->device().attributes[16], 24);
     EXPECT_THAT(check_backend(**backend, {.image = "sim cuda", .global = "counter"}), IsEmpty());
     EXPECT_EQ(violations(), "");
   }
+  ASSERT_FALSE(request.empty());
+  EXPECT_EQ(request[0].name, "add");
   EXPECT_EQ(objects(), 0);
+  EXPECT_EQ(violations(), "");
+}
+
+// Twenty requests of three kernels that change lanes add as often as one stream would.
+TEST_F(CudaBackendTest, KernelsOnOtherLanesComeOneAfterAnother) {
+  SharedUse use{.lanes = {lane(8), lane(24)}};
+  use.cursor = KernelCursor({{"add", 0}, {"add", 1}, {"add", 1}}, 0);
+  std::size_t kernels = 0;
+  use.measured = [&kernels](const std::vector<TimedKernel>& all) { kernels = all.size(); };
+  {
+    const auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .shared = use});
+    CHECK(backend.has_value());
+    const std::uint64_t at = (*backend)->device().arena;
+    CHECK((*backend)->allocate(at, (*backend)->device().granule).has_value());
+    const auto module = (*backend)->create(server::ModuleSpec{"sim cuda"});
+    const auto add = (*backend)->find_kernel(*module, "add");
+    const auto stream = (*backend)->create(server::StreamSpec{false, 0});
+    server::LaunchWork work{.kernel = add->id, .block = {1, 1, 1}};
+    work.parameters.resize(16);
+    const std::uint32_t one = 1;
+    std::memcpy(work.parameters.data(), &at, 8);
+    std::memcpy(work.parameters.data() + 8, &one, 4);
+    std::memcpy(work.parameters.data() + 12, &one, 4);
+    CHECK((*backend)->enqueue(*stream, server::SetWork{at, 0, 4, 1, 1, 0}).has_value());
+    for (int request = 0; request < 20; ++request) {
+      for (int i = 0; i < 3; ++i) CHECK((*backend)->enqueue(*stream, work).has_value());
+      CHECK((*backend)->enqueue(*stream, server::CopyOutWork{at, 4, 7}).has_value());
+      std::vector<Completed> all;
+      while (all.empty()) all = (*backend)->poll().completed;
+      std::uint32_t sum = 0;
+      std::memcpy(&sum, all[0].bytes.data(), 4);
+      EXPECT_EQ(sum, 3u * static_cast<std::uint32_t>(request + 1));
+    }
+  }
+  EXPECT_EQ(kernels, 3u);
   EXPECT_EQ(violations(), "");
 }
 

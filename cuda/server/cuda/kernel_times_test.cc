@@ -1,0 +1,44 @@
+#include "server/cuda/kernel_times.h"
+
+#include <gtest/gtest.h>
+
+namespace partita::remote::cuda {
+namespace {
+
+TEST(KernelTimes, TheRequestThatComesMostOftenByMedians) {
+  KernelTimes times;
+  EXPECT_TRUE(times.request().empty());
+  times.add("setup", 1000);
+  times.request_ended();
+  times.request_ended();  // nothing ran
+  for (const double us : {3.0, 90.0, 5.0}) {
+    times.add("gemm", us);
+    times.add("relu", 1);
+    times.add("gemm", us + 1);
+    times.request_ended();
+  }
+  times.add("gemm", 1);  // not ended
+  const auto request = times.request();
+  ASSERT_EQ(request.size(), 3u);
+  EXPECT_EQ(request[0].name, "gemm");
+  EXPECT_EQ(request[0].us, 5);
+  EXPECT_EQ(request[1].name, "relu");
+  EXPECT_EQ(request[2].us, 6);
+}
+
+TEST(KernelCursor, FollowsTheRequestAndFindsItsWayBack) {
+  KernelCursor cursor({{"a", 1}, {"b", 2}, {"a", 3}, {"c", 4}}, 9);
+  EXPECT_EQ(cursor.lane_of("a"), 1u);
+  EXPECT_EQ(cursor.lane_of("b"), 2u);
+  EXPECT_EQ(cursor.lane_of("memset"), 9u);
+  EXPECT_EQ(cursor.lane_of("a"), 3u);
+  EXPECT_EQ(cursor.lane_of("b"), 9u);  // comes no more in this request
+  EXPECT_EQ(cursor.unknown(), 2u);
+  cursor.request_ended();
+  EXPECT_EQ(cursor.lane_of("b"), 2u);  // the first a was left out
+  EXPECT_EQ(cursor.lane_of("c"), 4u);
+  EXPECT_EQ(cursor.lane_of("c"), 9u);
+}
+
+}  // namespace
+}  // namespace partita::remote::cuda
