@@ -233,11 +233,17 @@ constexpr FlagWords kWords[] = {
     {"--keep-after", "TIME", "A job that waits longer has a place kept for it", "--patience"},
     {"--keep-foreign", "", "Leave instances that Partita did not make, unless they are in the way"},
     {"--kernel", "NAME", "Name of the kernel"},
+    {"--kernel-plan", "PLAN",
+     "Run the kernels of sessions on the numbers of SMs that this plan of `kernels plan` gives "
+     "them; sessions ask for its workers by name"},
     {"--kernel-profiles", "DIR",
      "Directory with NAME.csv (kernel,units,time_us and optional index), or REEF's NAME.json and "
      "NAME.profile.json, per worker",
      "--profiles"},
     {"--kernel-spread", "SHARE", "Share by which kernels take more or less, uniformly", "--spread"},
+    {"--kernel-times", "FILE",
+     "Append the kernels of each session's request and their times to FILE, as `kernels plan` "
+     "reads them"},
     {"--kind", "KINDS", "Only what is of these kinds; with commas, where there may be several"},
     {"--label", "LABEL", "Name of the configuration (mig-parted)"},
     {"--lane-driver", "",

@@ -5,8 +5,9 @@
 //   tenant KIND SECONDS [DELAY]
 //
 // KIND: short (five small kernels, 32 blocks each), long (one that fills the GPU for milliseconds),
-// reading (one that reads 1 GB), null (one empty kernel), launches (1,000 empty kernels). The first
-// DELAY seconds are not counted.
+// reading (one that reads 1 GB), null (one empty kernel), launches (1,000 empty kernels), narrow and
+// wide (models of 18 and 8 kernels, most of them narrow or wide), crash (a kernel that writes where
+// it may not). The first DELAY seconds are not counted.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -38,6 +39,8 @@ __global__ void reading(const float4* in, float* out, long count) {
   if (sum == 12345.678f) out[0] = sum;
 }
 
+__global__ void crash(int* where) { *where = 1; }
+
 using Clock = std::chrono::steady_clock;
 
 int main(int argc, char** argv) {
@@ -48,7 +51,7 @@ int main(int argc, char** argv) {
   float* out = nullptr;
   float4* in = nullptr;
   MUST(cudaMalloc(&out, 256));
-  if (is("reading")) {
+  if (is("reading") || is("narrow")) {
     MUST(cudaMalloc(&in, kBytes));
     MUST(cudaMemset(in, 0, kBytes));
   }
@@ -62,6 +65,16 @@ int main(int argc, char** argv) {
     if (is("null")) empty<<<1, 32, 0, stream>>>();
     if (is("launches"))
       for (int i = 0; i < 1000; ++i) empty<<<1, 32, 0, stream>>>();
+    for (int i = 0; is("narrow") && i < 6; ++i) {
+      compute<<<16, 256, 0, stream>>>(out, 4000);
+      compute<<<132 * 4, 256, 0, stream>>>(out, 1000);
+      reading<<<132, 512, 0, stream>>>(in, out, kBytes / 16 / 32);
+    }
+    for (int i = 0; is("wide") && i < 4; ++i) {
+      compute<<<132 * 16, 256, 0, stream>>>(out, 3000);
+      compute<<<64, 256, 0, stream>>>(out, 4000);
+    }
+    if (is("crash")) crash<<<1, 1, 0, stream>>>(reinterpret_cast<int*>(64));
     MUST(cudaGetLastError());
     MUST(cudaStreamSynchronize(stream));
   };

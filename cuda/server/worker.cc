@@ -110,6 +110,11 @@ int serve_client(int control, int stop, const Part& part, Opened opened, Images&
   }
   Session session(**channel, images, "", options.limits);
   session.greeted(give.request);
+  if (options.spent && options.spent()) {
+    session.deny(kInvalidDevice, "another session has just lost the device for all; ask again");
+    tell(control, WorkerMessage::Kind::ended, {}, "the device is lost");
+    return 1;
+  }
   if (give.units != part.units || give.flags != 0) {
     opened.backend.reset();
     auto fresh = open();
@@ -159,7 +164,10 @@ int run_worker(Descriptor control, const Part& mine, const WorkerOptions& option
     if (const auto confined = confine(options.sandbox); !confined) return unable(confined.error());
   tell(control.get(), WorkerMessage::Kind::ready, {}, "", options.shared ? 0 : ::getpid());
   std::array<pollfd, 2> ready{pollfd{control.get(), POLLIN, 0}, pollfd{stop.get(), POLLIN, 0}};
-  while (::ppoll(ready.data(), ready.size(), nullptr, nullptr) < 0 && errno == EINTR) continue;
+  const auto lost = [&options] { return options.spent && options.spent(); };
+  const timespec look = as_timespec(kLook);
+  while (::ppoll(ready.data(), ready.size(), options.shared ? &look : nullptr, nullptr) <= 0)
+    if (lost()) return 0;  // nobody is to come into this process any more
   if (ready[1].revents != 0) return 0;
   Opened opened{*std::move(backend), {}};
   if (receive_message(control.get(), opened.give) != Arrival::came) return 0;

@@ -33,6 +33,7 @@ constexpr int kMaxSessions = 1024, kMostGpus = 1023;
 constexpr double kMebibyte = 1 << 20, kSecondNs = 1e9, kCpuMemoryMib = 4096;
 
 struct RemoteServeFlags {
+  std::string plan, profiles;  // of kernels
   std::string listen, token_file, state_directory, metrics, images, user, idle, wall;
   PartFlags parts;
   std::vector<int> gpus;  // whose MIG instances are made on demand
@@ -84,6 +85,11 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
     options.begin_beside = [&context, shares = *shares] { return shares.start(context); };
   }
   flags.parts.shares = *std::move(shares);
+  if (!flags.plan.empty()) {
+    auto workers = planned_workers(context.files, flags.plan, flags.profiles);
+    if (!workers) return failed(workers.error());
+    flags.parts.planned = *std::move(workers);
+  }
   auto parts = parts_of(flags.parts);
   if (!parts) return failed(parts.error());
   options.parts = *std::move(parts);
@@ -156,6 +162,9 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
   within(flag(command, "--units", flags.parts.units), 1, hw::kMaxUnits);
   flag(command, "--shape", flags.parts.shapes);
   within(flag(command, "--gpu-index", flags.gpus), 0, kMostGpus);
+  CLI::Option* const profiles = flag(command, "--kernel-profiles", flags.profiles);
+  profiles->needs(flag(command, "--kernel-plan", flags.plan)->needs(profiles));
+  flag(command, "--kernel-times", flags.parts.kernel_times);
   add_device_flags(command, flags.device);
   within(flag(command, "--sessions", flags.parts.sessions), 1, kMaxSessions)->default_str("8");
   within(flag(command, "--memory", flags.memory_mib), 1, 256 * 1024);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/parse_number.h"
+#include "decide/kernel_inputs.h"
 #include "drivers/green_ctx/lane_pool.h"
 #include "hw/cpu_units.h"
 #include "server/cpu/cpu_backend.h"
@@ -48,41 +50,108 @@ std::optional<int> lane_units(std::string_view shape) {
   return units;
 }
 
+using Opened = Result<std::unique_ptr<remote::server::DeviceBackend>>;
+using PoolLane = std::shared_ptr<const drivers::green_ctx::PoolLane>;
+
+remote::cuda::Lane lane_on(const PoolLane& lane) {
+  const auto create = [lane](int priority) -> Result<remote::cuda::abi::Stream> {
+    auto made = lane->create_stream(priority);
+    if (!made) return failed(made.error());
+    return reinterpret_cast<remote::cuda::abi::Stream>(*made);
+  };
+  return {create, lane->units()};
+}
+
+// A row for each kernel of a session's request, as `kernels plan` reads them.
+void append_times(const std::string& file, int units,
+                  const std::vector<remote::cuda::TimedKernel>& kernels) {
+  std::string rows;
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    rows += fmt::format("{},{},{},{:.3f}\n", i, kernels[i].name, units, kernels[i].us);
+  std::ofstream out(file, std::ios::app);
+  if (out.tellp() == 0) out << "index,kernel,units,time_us\n";
+  out << rows;
+}
+
 // The lanes of this process's device, from the first session on.
 class SharedDevice {
  public:
-  explicit SharedDevice(std::string library) : library_(std::move(library)) {}
+  explicit SharedDevice(PartFlags flags) : flags_(std::move(flags)) {}
 
-  Result<std::unique_ptr<remote::server::DeviceBackend>> open(int units, std::uint64_t memory) {
+  // A session on SMs of its own (0: all, with everybody), or as a worker of the plan.
+  Opened open(const Part& part) {
     auto pool = lanes();
     if (!pool) return failed(pool.error());
-    auto taken = (*pool)->take(units);
-    if (!taken) return failed(taken.error());
-    const auto create = [lane = *taken](int priority) -> Result<remote::cuda::abi::Stream> {
-      auto made = lane->create_stream(priority);
-      if (!made) return failed(made.error());
-      return reinterpret_cast<remote::cuda::abi::Stream>(*made);
-    };
-    return remote::cuda::CudaBackend::open(
-        {.vendor_library = library_,
-         .memory = memory,
-         .lane = remote::cuda::Lane{create, (*taken)->units(), [this] { lost_ = true; }}});
+    const auto planned = std::ranges::find(flags_.planned, part.shape, &PlannedWorker::name);
+    auto use = planned == flags_.planned.end()
+                   ? alone(**pool, part.units)
+                   : as_planned(**pool, planned - flags_.planned.begin());
+    if (!use) return failed(use.error());
+    use->lost = [this] { lost_ = true; };
+    return remote::cuda::CudaBackend::open({.vendor_library = flags_.vendor_library,
+                                            .memory = flags_.memory,
+                                            .shared = *std::move(use)});
   }
   bool lost() const { return lost_; }
 
  private:
-  Result<std::shared_ptr<drivers::green_ctx::LanePool>> lanes() {
+  using Pool = drivers::green_ctx::LanePool;
+  Result<std::shared_ptr<Pool>> lanes() {
     const std::lock_guard lock(mutex_);
     if (pool_) return pool_;
-    auto opened =
-        drivers::green_ctx::LanePool::open({.gpu = "0", .atom = 0, .vendor_library = library_});
+    auto opened = Pool::open({.vendor_library = flags_.vendor_library});
     if (opened) pool_ = *opened;
     return opened;
   }
+  Result<remote::cuda::SharedUse> alone(Pool& pool, int units) const {
+    auto lane = pool.take(units);
+    if (!lane) return failed(lane.error());
+    remote::cuda::SharedUse use;
+    use.lanes = {lane_on(*lane)};
+    if (!flags_.kernel_times.empty())
+      use.measured = [file = flags_.kernel_times, units = (*lane)->units()](const auto& kernels) {
+        append_times(file, units, kernels);
+      };
+    return use;
+  }
+  // Workers have their SMs one behind the other, as far as there are enough; which they are is this
+  // board's, since boards of one model differ in their GPCs. The last lane has all SMs.
+  Result<remote::cuda::SharedUse> as_planned(Pool& pool, std::ptrdiff_t worker) const {
+    int first = 0;
+    for (std::ptrdiff_t i = 0; i < worker; ++i) {
+      const int most = most_masked(pool, flags_.planned[static_cast<std::size_t>(i)]);
+      first += (most + pool.atom() - 1) / pool.atom();
+    }
+    const PlannedWorker& mine = flags_.planned[static_cast<std::size_t>(worker)];
+    std::vector<int> sizes = mine.units;
+    sizes.push_back(pool.units());
+    std::ranges::sort(sizes);
+    sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+    remote::cuda::SharedUse use;
+    for (const int units : sizes) {
+      auto lane = pool.share(first, units);
+      if (!lane) return failed(lane.error());
+      use.lanes.push_back(lane_on(*lane));
+    }
+    std::vector<remote::cuda::KernelCursor::Step> steps;
+    for (std::size_t i = 0; i < mine.units.size(); ++i)
+      steps.push_back({mine.kernels[i],
+                       static_cast<std::size_t>(std::ranges::lower_bound(sizes, mine.units[i]) -
+                                                sizes.begin())});
+    use.cursor.emplace(std::move(steps), sizes.size() - 1);
+    return use;
+  }
+  // The most SMs that a worker has short of all.
+  static int most_masked(const Pool& pool, const PlannedWorker& worker) {
+    int most = 0;
+    for (const int units : worker.units)
+      if (units < pool.units()) most = std::max(most, units);
+    return most;
+  }
 
-  const std::string library_;
+  const PartFlags flags_;
   std::mutex mutex_;
-  std::shared_ptr<drivers::green_ctx::LanePool> pool_;
+  std::shared_ptr<Pool> pool_;
   std::atomic<bool> lost_ = false;
 };
 
@@ -90,6 +159,8 @@ class SharedDevice {
 // that clients ask for, as in 2g.20gb=MIG-1b2c..., or a share of one (mps_shares.h).
 Result<std::vector<Part>> gpu_parts(const PartFlags& flags) {
   std::vector<Part> parts;
+  for (const PlannedWorker& worker : flags.planned)
+    parts.push_back({fmt::format("plan/{}", worker.name), worker.name, 0});
   for (const std::string& shape : flags.shapes) {
     if (is_lane(shape)) {
       parts.push_back({fmt::format("{}/{}", shape, parts.size()), shape, *lane_units(shape)});
@@ -127,23 +198,49 @@ bool is_lane(const std::string& shape) { return lane_units(shape).has_value(); }
 
 Result<bool> shares_process(const PartFlags& flags) {
   const auto lanes = std::ranges::count_if(flags.shapes, is_lane);
-  if (lanes == 0) return false;
+  if (lanes == 0 && flags.planned.empty()) {
+    if (flags.kernel_times.empty()) return false;
+    return bad_input("--kernel-times",
+                     "kernels are timed on lanes: give a --shape such as LANE-64");
+  }
   if (flags.backend == "cuda" && static_cast<std::size_t>(lanes) == flags.shapes.size() &&
       !flags.on_demand)
     return true;
   return bad_input("--shape", "lanes share one process of --backend cuda, with no other shapes");
 }
 
+Result<std::vector<PlannedWorker>> planned_workers(Files& files, const std::string& file,
+                                                   const std::string& profiles) {
+  auto text = files.read(file);
+  if (!text) return failed(text.error());
+  const auto plan = forms::parse_kernel_plan(file, *text);
+  if (!plan) return failed(plan.error());
+  const auto topology = decide::load_topology(plan->gpu);
+  if (!topology) return failed(topology.error());
+  const auto units = decide::planned_units(*plan);
+  const auto models = decide::load_kernels(
+      files, {.workers = units.workers, .profiles = profiles, .gpu = plan->gpu, .atom = units.atom},
+      *topology);
+  if (!models) return failed(models.error());
+  if (auto fits = decide::check_planned_units(file, units, *models); !fits)
+    return failed(fits.error());
+  std::vector<PlannedWorker> workers;
+  for (std::size_t i = 0; i < models->size(); ++i) {
+    workers.push_back({(*models)[i].model, {}, units.units[i]});
+    for (const auto& kernel : (*models)[i].kernels) workers.back().kernels.push_back(kernel.name);
+  }
+  return workers;
+}
+
 Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& options) {
-  using Opened = Result<std::unique_ptr<remote::server::DeviceBackend>>;
   const auto shared = shares_process(flags);
   if (!shared) return failed(shared.error());
   options.shared = *shared;
   if (*shared) {
-    const auto device = std::make_shared<SharedDevice>(flags.vendor_library);
+    const auto device = std::make_shared<SharedDevice>(flags);
     options.spent = [device] { return device->lost(); };
-    options.open = [device, memory = flags.memory](const Part& part, int, std::uint32_t checks) {
-      return checks != 0 ? Opened(no_checks()) : device->open(part.units, memory);
+    options.open = [device](const Part& part, int, std::uint32_t checks) {
+      return checks != 0 ? Opened(no_checks()) : device->open(part);
     };
   } else if (flags.backend == "cuda") {
     options.open = [flags](const Part& part, int, std::uint32_t checks) -> Opened {

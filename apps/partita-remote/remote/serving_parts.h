@@ -5,10 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "remote/mps_shares.h"
 #include "server/worker.h"
 
 namespace partita::cli {
+
+// A worker of a kernel plan: how many SMs each kernel of its request gets.
+struct PlannedWorker {
+  std::string name;
+  std::vector<std::string> kernels;
+  std::vector<int> units;
+};
 
 struct PartFlags {
   std::string backend = "cpu";
@@ -19,6 +27,8 @@ struct PartFlags {
   std::string vendor_library = "libcuda.so.1";  // of back end cuda
   MpsShares shares;                             // those of `shapes` that are some
   bool on_demand = false;                       // parts are made, too: without shapes, these alone
+  std::vector<PlannedWorker> planned;           // a part each, on lanes
+  std::string kernel_times;                     // file that the kernels of sessions on lanes go to
 };
 
 // Whether a shape is a lane, SMs of a GPU that other lanes do not have: LANE-64; LANE: all SMs, shared.
@@ -28,6 +38,10 @@ Result<bool> shares_process(const PartFlags& flags);
 
 // bad_input for shapes that this machine does not have.
 Result<std::vector<remote::server::Part>> parts_of(const PartFlags& flags);
+
+// The workers of the kernel plan in `file`; profiles: the folder that it was planned with.
+Result<std::vector<PlannedWorker>> planned_workers(Files& files, const std::string& file,
+                                                   const std::string& profiles);
 
 // What opens one of them, in a worker, and whether workers share a process.
 Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& options);

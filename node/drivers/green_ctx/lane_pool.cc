@@ -30,8 +30,7 @@ void LanePool::give_back(const hw::UnitMask& atoms) {
 }
 
 Result<std::shared_ptr<const PoolLane>> LanePool::take(int units) {
-  if (units == 0)
-    return std::make_shared<const PoolLane>(shared_from_this(), hw::UnitMask{}, nullptr);
+  if (units == 0) return share(0, this->units());
   const int wanted = (units + atoms_.size - 1) / atoms_.size;
   const auto all = static_cast<int>(atoms_.groups.size());
   const std::string call = fmt::format("a lane of {} SMs", units);
@@ -48,16 +47,34 @@ Result<std::shared_ptr<const PoolLane>> LanePool::take(int units) {
   hw::UnitMask atoms;
   for (std::size_t i = 0; static_cast<int>(atoms.count()) < wanted; ++i)
     if (!taken_[i]) atoms.set(i);
+  auto lane = lane_on(atoms, atoms);
+  if (lane) taken_ |= atoms;
+  return lane;
+}
+
+Result<std::shared_ptr<const PoolLane>> LanePool::share(int first, int units) {
+  const auto all = static_cast<int>(atoms_.groups.size());
+  const int wanted = (units + atoms_.size - 1) / atoms_.size;
+  if (units >= all * atoms_.size)
+    return std::make_shared<const PoolLane>(shared_from_this(), hw::UnitMask{}, hw::UnitMask{},
+                                            nullptr);
+  hw::UnitMask atoms;
+  for (int i = 0; i < wanted; ++i) atoms.set(static_cast<std::size_t>((first + i) % all));
+  const std::lock_guard lock(mutex_);
+  return lane_on(atoms, hw::UnitMask{});
+}
+
+Result<std::shared_ptr<const PoolLane>> LanePool::lane_on(const hw::UnitMask& atoms,
+                                                          const hw::UnitMask& own) {
   const Current current(*gpu_);
   auto context = pool_.take(atoms_, atoms);
   if (!context) return failed(context.error());
-  taken_ |= atoms;
-  return std::make_shared<const PoolLane>(shared_from_this(), atoms, *std::move(context));
+  return std::make_shared<const PoolLane>(shared_from_this(), atoms, own, *std::move(context));
 }
 
 PoolLane::~PoolLane() {
   context_.reset();
-  pool_->give_back(atoms_);
+  pool_->give_back(own_);
 }
 
 int PoolLane::units() const {

@@ -21,6 +21,10 @@ class LanePool : public std::enable_shared_from_this<LanePool> {
   // So many SMs, rounded up to whole atoms, the first that are free; 0: all, shared with everybody.
   // no_room: not so many are free; limit: the GPU has fewer.
   Result<std::shared_ptr<const PoolLane>> take(int units);
+  // So many SMs, rounded up to whole atoms, from atom `first` on (modulo their number), whoever else
+  // has them; all SMs where the atoms do not suffice.
+  Result<std::shared_ptr<const PoolLane>> share(int first, int units);
+  int atom() const { return atoms_.size; }
   int units() const { return atoms_.topology.units(); }
   int free_units() const;
 
@@ -29,6 +33,9 @@ class LanePool : public std::enable_shared_from_this<LanePool> {
   LanePool(std::shared_ptr<const PrimaryContext> gpu, Atoms atoms)
       : gpu_(std::move(gpu)), atoms_(std::move(atoms)), pool_(gpu_) {}
   int free_atoms() const;  // with mutex_
+  // With mutex_; which of them are given back at the lane's end.
+  Result<std::shared_ptr<const PoolLane>> lane_on(const hw::UnitMask& atoms,
+                                                  const hw::UnitMask& own);
   void give_back(const hw::UnitMask& atoms);
 
   const std::shared_ptr<const PrimaryContext> gpu_;
@@ -41,9 +48,9 @@ class LanePool : public std::enable_shared_from_this<LanePool> {
 // Its streams must be destroyed before it.
 class PoolLane {
  public:
-  PoolLane(std::shared_ptr<LanePool> pool, hw::UnitMask atoms,
+  PoolLane(std::shared_ptr<LanePool> pool, hw::UnitMask atoms, hw::UnitMask own,
            std::shared_ptr<const GreenContext> context)
-      : pool_(std::move(pool)), atoms_(atoms), context_(std::move(context)) {}
+      : pool_(std::move(pool)), atoms_(atoms), own_(own), context_(std::move(context)) {}
   ~PoolLane();
   PoolLane(const PoolLane&) = delete;
   PoolLane& operator=(const PoolLane&) = delete;
@@ -55,7 +62,7 @@ class PoolLane {
 
  private:
   const std::shared_ptr<LanePool> pool_;
-  const hw::UnitMask atoms_;
+  const hw::UnitMask atoms_, own_;
   std::shared_ptr<const GreenContext> context_;  // null: all SMs
 };
 

@@ -51,6 +51,17 @@ TEST(LanePool, IsWhatItWasAfterManyCameAndWent) {
   EXPECT_EQ(pool->free_units(), 64);
 }
 
+TEST(LanePool, SharesWhatOthersHave) {
+  const FakeWorld world({.sms = 64});
+  const auto pool = open_pool();
+  const auto own = *pool->take(64);
+  const auto end = *pool->share(6, 24), all = *pool->share(0, 64);
+  EXPECT_EQ(end->units(), 24);
+  EXPECT_EQ(end->atoms(), hw::UnitMask{}.set(6).set(7).set(0));
+  EXPECT_EQ(all->units(), 64);
+  EXPECT_EQ(pool->free_units(), 0);
+}
+
 TEST(LanePool, MakesStreamsOnItsSms) {
   const FakeWorld world({.sms = 32});
   const auto pool = open_pool();
