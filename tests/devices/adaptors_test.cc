@@ -6,7 +6,9 @@
 #include <rapidcheck/gtest.h>
 
 #include "base/error_code.h"
+#include "base/source_text.h"
 #include "device/node_forms.h"
+#include "device/recognise.h"
 #include "drivers/sim/sim_driver.h"
 #include "hw/telemetry/log.h"
 
@@ -253,6 +255,21 @@ RC_GTEST_PROP(Replay, AnswersAsTheRecordedDriverDid, ()) {
   const auto again = replay("recording.json", recording.json());
   RC_ASSERT(again.has_value());
   RC_ASSERT(played(**again, calls) == answers);
+}
+
+// An H100 as its driver (580.159.04, November 2026) describes it: what the catalogue says.
+TEST(Recorded, AnH100IsTheCatalogues) {
+  const auto board = replay("h100", source_text("data/recorded/h100-80gb-sxm5-580.json"));
+  ASSERT_TRUE(board);
+  const auto state = (*board)->read(0);
+  ASSERT_TRUE(state);
+  const hw::GpuModel* const model = recognise(hw::builtin_catalogue(), *state);
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->name, "H100-80GB-SXM5");
+  const auto profiles = (*board)->profiles(0);
+  ASSERT_TRUE(profiles);
+  EXPECT_EQ(profiles->size(), 7u);
+  EXPECT_TRUE(differences(*model, *profiles).empty());
 }
 
 // A replay itself can be recorded, with nothing lost.
