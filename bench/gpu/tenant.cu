@@ -5,9 +5,9 @@
 //   tenant KIND SECONDS [DELAY]
 //
 // KIND: short (five small kernels, 32 blocks each), long (one that fills the GPU for milliseconds),
-// reading (one that reads 1 GB), null (one empty kernel), launches (1,000 empty kernels), narrow and
-// wide (models of 18 and 8 kernels, most of them narrow or wide), crash (a kernel that writes where
-// it may not). The first DELAY seconds are not counted.
+// reading (one that reads 1 GB), null (one empty kernel), launches (1,000 empty kernels), narrow
+// and wide (models of 18 and 8 kernels, most of them narrow or wide), crash (a kernel that writes
+// where it may not). The first DELAY seconds are not counted.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,10 +15,10 @@
 #include <cstring>
 #include <vector>
 
-#define MUST(call)                                                                        \
-  if (const cudaError_t error = call; error != cudaSuccess) {                             \
-    std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));                   \
-    std::exit(1);                                                                         \
+#define MUST(call)                                                      \
+  if (const cudaError_t error = call; error != cudaSuccess) {           \
+    std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error)); \
+    std::exit(1);                                                       \
   }
 
 __global__ void empty() {}
@@ -34,7 +34,8 @@ __global__ void compute(float* out, int rounds) {
 
 __global__ void reading(const float4* in, float* out, long count) {
   float sum = 0;
-  for (long i = blockIdx.x * long{blockDim.x} + threadIdx.x; i < count; i += long{gridDim.x} * blockDim.x)
+  for (long i = blockIdx.x * long{blockDim.x} + threadIdx.x; i < count;
+       i += long{gridDim.x} * blockDim.x)
     sum += in[i].x + in[i].y + in[i].z + in[i].w;
   if (sum == 12345.678f) out[0] = sum;
 }
@@ -45,7 +46,8 @@ using Clock = std::chrono::steady_clock;
 
 int main(int argc, char** argv) {
   const char* const kind = argc > 1 ? argv[1] : "short";
-  const double seconds = argc > 2 ? std::atof(argv[2]) : 2, delay = argc > 3 ? std::atof(argv[3]) : 0.5;
+  const double seconds = argc > 2 ? std::atof(argv[2]) : 2,
+               delay = argc > 3 ? std::atof(argv[3]) : 0.5;
   const auto is = [kind](const char* name) { return std::strcmp(kind, name) == 0; };
   constexpr long kBytes = 1L << 30;
   float* out = nullptr;
@@ -91,8 +93,11 @@ int main(int argc, char** argv) {
   }
   std::sort(us.begin(), us.end());
   const auto rank = [&us](double share) {
-    return us.empty() ? 0.0 : us[static_cast<std::size_t>(share * static_cast<double>(us.size() - 1))];
+    return us.empty() ? 0.0
+                      : us[static_cast<std::size_t>(share * static_cast<double>(us.size() - 1))];
   };
-  std::printf("{\"kind\": \"%s\", \"requests\": %zu, \"per_s\": %.1f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
-              kind, us.size(), static_cast<double>(us.size()) / seconds, rank(0.5), rank(0.99));
+  std::printf(
+      "{\"kind\": \"%s\", \"requests\": %zu, \"per_s\": %.1f, \"p50_us\": %.1f, \"p99_us\": "
+      "%.1f}\n",
+      kind, us.size(), static_cast<double>(us.size()) / seconds, rank(0.5), rank(0.99));
 }

@@ -25,9 +25,9 @@ struct WorkerOptions {
   SessionLimits limits = {};
   SandboxOptions sandbox = {};
   Nanos idle_limit = Nanos(0), wall_limit = Nanos(0);  // 0: none
-  // All sessions are threads of one process, the house, on one context of the device; `open` is called
-  // by several at the same time. A fault takes that context from all of them: once `spent` says so, the
-  // house ends and another one begins.
+  // All sessions are threads of one process, the house, on one context of the device; `open` is
+  // called by several at the same time. A fault takes that context from all of them: once `spent`
+  // says so, the house ends and another one begins.
   bool shared = false;
   std::function<bool()> spent = {};
 };
@@ -40,7 +40,8 @@ void serve_session(Channel& channel, Session& session, const WorkerOptions& opti
 // The life of a worker of a part on its control socket; the exit status.
 int run_worker(Descriptor control, const Part& part, const WorkerOptions& options);
 
-// Forks the zygote (of a shared server: who keeps a house); the server's end of its socket. Call it while the process has one thread.
+// Forks the zygote (of a shared server: who keeps a house); the server's end of its socket. Call it
+// while the process has one thread.
 struct Zygote {
   Descriptor socket;
   long pid = 0;

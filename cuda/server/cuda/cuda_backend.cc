@@ -471,7 +471,8 @@ Answered<void> CudaBackend::wait_for(abi::Stream stream, abi::Stream earlier) {
   return done("cuStreamWaitEvent", api_.cuStreamWaitEvent(stream, joint_, 0));
 }
 
-// The work after this is on another lane; it waits for what is on the one before, if that runs still.
+// The work after this is on another lane; it waits for what is on the one before, if that runs
+// still.
 Answered<void> CudaBackend::go_to_lane(Stream& stream, std::size_t lane) {
   if (stream.on.size() <= lane) stream.on.resize(lane + 1, nullptr);
   abi::Stream& there = stream.on[lane];
@@ -487,8 +488,9 @@ Answered<void> CudaBackend::go_to_lane(Stream& stream, std::size_t lane) {
   return before == 0 ? Answered<void>() : wait_for(there, from);
 }
 
-// On a lane, before work is put on a stream: the default stream waits for the blocking ones and they
-// for it, where CUDA's own do so by themselves. Nothing waits for what it has waited for already.
+// On a lane, before work is put on a stream: the default stream waits for the blocking ones and
+// they for it, where CUDA's own do so by themselves. Nothing waits for what it has waited for
+// already.
 Answered<void> CudaBackend::order(Id id, Stream& stream) {
   if (!shared_ || dead_ || capturing_ != nullptr) return {};
   if (id == kDefaultStream) {

@@ -5,10 +5,9 @@
 // later. A graph becomes one of CUDA's by capturing its nodes in their order (one after another);
 // one with copies to the client or calls of its functions is enqueued node by node instead.
 // On lanes (CudaOptions::shared) every stream is one of a lane's, which wait for no default stream:
-// the order of CUDA's default stream is kept by events, and the end waits for what runs, since other
-// sessions may use the same context.
-// Limits: kMaxHolds calls of the client's functions at the same time.
-// Thread rule: one thread, which the context is current on.
+// the order of CUDA's default stream is kept by events, and the end waits for what runs, since
+// other sessions may use the same context. Limits: kMaxHolds calls of the client's functions at the
+// same time. Thread rule: one thread, which the context is current on.
 #pragma once
 
 #include <deque>

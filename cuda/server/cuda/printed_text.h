@@ -1,6 +1,6 @@
-// PrintedText: what kernels print. CUDA's driver writes it to this process's standard output, when it
-// is asked whether something has finished; while this lives that goes to a file in memory instead,
-// which never keeps the driver waiting. One at a time. Thread rule: one thread.
+// PrintedText: what kernels print. CUDA's driver writes it to this process's standard output, when
+// it is asked whether something has finished; while this lives that goes to a file in memory
+// instead, which never keeps the driver waiting. One at a time. Thread rule: one thread.
 #pragma once
 
 #include <memory>

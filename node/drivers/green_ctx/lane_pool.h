@@ -1,6 +1,6 @@
-// LanePool: the SMs of one GPU, handed out by whole atoms to sessions of this process. A PoolLane has
-// its atoms alone until it is gone (or all SMs together with everybody), and makes streams on them.
-// Thread rule: any thread.
+// LanePool: the SMs of one GPU, handed out by whole atoms to sessions of this process. A PoolLane
+// has its atoms alone until it is gone (or all SMs together with everybody), and makes streams on
+// them. Thread rule: any thread.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,8 @@ class LanePool : public std::enable_shared_from_this<LanePool> {
   // So many SMs, rounded up to whole atoms, the first that are free; 0: all, shared with everybody.
   // no_room: not so many are free; limit: the GPU has fewer.
   Result<std::shared_ptr<const PoolLane>> take(int units);
-  // So many SMs, rounded up to whole atoms, from atom `first` on (modulo their number), whoever else
-  // has them; all SMs where the atoms do not suffice.
+  // So many SMs, rounded up to whole atoms, from atom `first` on (modulo their number), whoever
+  // else has them; all SMs where the atoms do not suffice.
   Result<std::shared_ptr<const PoolLane>> share(int first, int units);
   int atom() const { return atoms_.size; }
   int units() const { return atoms_.topology.units(); }
