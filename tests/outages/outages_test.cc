@@ -74,7 +74,8 @@ WeeksOptions options_of(std::uint64_t seed) {
 // What was so of a service in a second.
 struct Truth {
   Words words;
-  bool well = false;  // requests are answered as promised, whatever else is known
+  bool well = false;    // requests are answered as promised, whatever else is known
+  bool enough = false;  // and so they would be at the promised rate, if somebody watches
   double missed = 0, requests = 0;
 };
 
@@ -114,6 +115,11 @@ class OutageSeed {
   void end_agent();
   void look();
   Truth truth_of(std::size_t service);
+  Words last_words(std::size_t service, double ready) const;
+  bool unwatched() const {
+    const SimNode& node = weeks_->node();
+    return node.broken(SimOutage::watchless) || node.broken(SimOutage::supervisor);
+  }
   Words allowed(std::size_t service) const;
   void check(const char* surface, std::size_t service, const ServiceVerdict& said);
   void check_agent(const Snapshot& now);
@@ -205,9 +211,7 @@ Truth OutageSeed::truth_of(std::size_t service) {
   Truth truth{.words = {}, .missed = rate * missed, .requests = rate};
   const double ready = node().ready_rps(service);
   if (!node().gateway_answers()) {
-    truth.words = {Standing::unknown};
-    // A gateway that hangs may have said so with its last words.
-    if (ready <= 0) truth.words.insert(Standing::down);
+    truth.words = last_words(service, ready);
     return truth;
   }
   if (ready <= 0) {
@@ -229,14 +233,28 @@ Truth OutageSeed::truth_of(std::size_t service) {
   const actuate::Assignment assignment = node().assignment();
   for (const plan::Terms& one : assignment.services)
     if (one.name == wanted.name) promised = one.rate.value;
-  const bool unwatched =
-      node().broken(SimOutage::watchless) || node().broken(SimOutage::supervisor);
   const bool less = ready < promised * 0.999 || rate > ready;
   // After a loss the plan may have been made for less, or another one waits for a person.
   const bool maybe = std::abs(ready - promised) < 0.1 * promised || second() < lost_until_s_;
-  if (less || unwatched || maybe) truth.words.insert(Standing::at_risk);
-  if ((!less || maybe) && !unwatched) truth.words.insert(Standing::serves);
+  if (less || unwatched() || maybe) truth.words.insert(Standing::at_risk);
+  truth.enough = !less || maybe;
+  if (truth.enough && !unwatched()) truth.words.insert(Standing::serves);
   return truth;
+}
+
+// Of a gateway that has just fallen silent, the last words may stand for as long as they are fresh:
+// that nobody is there, that some requests of a service that came back were late, or that all is
+// well, which somebody who watches again since then may go on with.
+Words OutageSeed::last_words(std::size_t service, double ready) const {
+  Words words = {Standing::unknown};
+  if (ready <= 0) words.insert(Standing::down);
+  const std::deque<Truth>& past = truths_[service];
+  for (std::size_t back = 0; back < std::min<std::size_t>(past.size(), kWithinS); ++back) {
+    const Truth& then = past[past.size() - 1 - back];
+    if (ready > 0 && then.words.contains(Standing::down)) words.insert(Standing::degraded);
+    if (then.enough && !unwatched()) words.insert(Standing::serves);
+  }
+  return words;
 }
 
 // What was so in one of the last seconds. Where few of the last minute's requests were missed,
