@@ -14,7 +14,8 @@ constexpr int kFirstWeekday = 3;      // 1 January 1970 was a Thursday
 constexpr int kFewestRates = 5;       // of a slot that is learned from
 constexpr double kSteady = 0.05;      // of the highest of the shape: keeps ratios tame
 constexpr double kHighestRate = 1e9;  // what is above is no rate
-constexpr double kLeastRate = 1e-3;   // for services that nobody calls
+constexpr double kShortGapMs = 10.0 * kMinuteMs;
+constexpr double kLeastRate = 1e-3;  // for services that nobody calls
 
 std::size_t slot_of(std::int64_t time_ms) {
   const int shape = weekday(time_ms) >= 5 ? 1 : 0;
@@ -123,9 +124,13 @@ ServiceForecast learned(ServiceForecast known, const MeasuredRate& measured,
   } else if (shape.learned != was_learned) {
     known.expected = shape.rate;
   }
+  // What was not measured for some minutes, while the agent began anew, says nothing; after more,
+  // what was known is old.
   const double passed = known.last_ms == 0 ? static_cast<double>(kMinuteMs)
                                            : static_cast<double>(now - known.last_ms);
-  const double weight = 1 - std::exp2(-passed / 1000 / settings.half_life_s);
+  const double counts =
+      passed <= kShortGapMs ? std::min(passed, static_cast<double>(measured.over_ms)) : passed;
+  const double weight = 1 - std::exp2(-counts / 1000 / settings.half_life_s);
   known.level += weight * (rate - known.level);
   known.expected += weight * (shape.rate - known.expected);
   known.slot_sum += rate;

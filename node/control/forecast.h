@@ -59,6 +59,7 @@ struct MeasuredRate {
   std::int64_t now_ms = 0;
   double rate_rps = 0;
   std::optional<Forecast> forecast = {};
+  std::int64_t over_ms = kMinuteMs;  // so long it was measured
 };
 ServiceForecast learned(ServiceForecast before, const MeasuredRate& rate,
                         const ForecastSettings& settings);

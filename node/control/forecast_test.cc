@@ -90,6 +90,19 @@ TEST(Forecast, FollowsALevelByItsHalfLife) {
   EXPECT_NEAR(forecast_at(known, now + 10 * kMinuteMs).rate, 200, 1e-6);
 }
 
+// An agent that was not there for two minutes knows no more for it: a minute counts as a minute.
+TEST(Forecast, AMinuteAfterAShortGapCountsAsOne) {
+  const ForecastSettings settings;
+  std::int64_t now = 10 * kMinuteMs;
+  ServiceForecast known = begin_forecast({.name = "s", .rate = Rps(100)});
+  known = learned(std::move(known), {now, 100, {}}, settings);
+  const double after_one = learned(known, {now + kMinuteMs, 300, {}}, settings).level;
+  EXPECT_EQ(learned(known, {now + 3 * kMinuteMs, 300, {}}, settings).level, after_one);
+  EXPECT_GT(learned(known, {now + 3 * kMinuteMs, 300, {}, 3 * kMinuteMs}, settings).level,
+            after_one);
+  EXPECT_GT(learned(known, {now + 20 * kMinuteMs, 300, {}}, settings).level, after_one);
+}
+
 TEST(Forecast, LearnsTheShapeOfADay) {
   const Played first = play(1, diurnal, {}, 1000);
   const Played third = play(3, diurnal, {}, 1000);

@@ -70,6 +70,7 @@ void Meters::end_minute(Meter& meter, ServiceForecast& known, std::int64_t local
                         const ForecastSettings& settings) {
   MeasuredRate measured;
   measured.now_ms = local_ms;
+  measured.over_ms = local_ms - meter.bin_ms;
   measured.rate_rps = meter.arrived * 1000 / static_cast<double>(local_ms - meter.bin_ms);
   while (!meter.made.empty() && meter.made.front().for_ms <= local_ms) {
     measured.forecast = meter.made.front().forecast;
