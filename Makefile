@@ -30,12 +30,15 @@ sanitize: test_packages  ## the tests under address, undefined-behaviour and thr
 
 program: packages
 	cmake --preset release $(CONFIGURE) >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
-	cmake --build --preset release --target partita partita-lab partita-remote cudart_shim_12 cudart_shim_13 cuda_shim \
+	cmake --build --preset release --target partita partita-remote cudart_shim_12 cudart_shim_13 cuda_shim \
 	  cuda_program_hotspot cuda_program_faulty
+
+lab: program  ## the research tools: masks, kernels, graphs, probes, heat
+	cmake --build --preset release --target partita-lab
 
 build: CONFIGURE = $(FRESH) -DPARTITA_PTX_LEVELS=all
 build: program  ## the program and its libraries, at build/release
-	cmake --build --preset release --target nvidia_ml_sim partita_library
+	cmake --build --preset release --target partita-lab nvidia_ml_sim partita_library
 
 plain: test_packages  ## every source compiled by itself: does each include what it uses?
 	cmake --preset plain
@@ -79,4 +82,4 @@ test_packages:
 	@mkdir -p build
 	@tools/install_packages $$(cat packages.txt packages_tests.txt)
 
-.PHONY: help demo program test sanitize build plain bench fuzz mutants format tidy install deb clean packages test_packages
+.PHONY: help demo program lab test sanitize build plain bench fuzz mutants format tidy install deb clean packages test_packages

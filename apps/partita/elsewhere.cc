@@ -89,7 +89,7 @@ Result<Exit> become(const Context& context, const Elsewhere& command) {
   if (place.empty())
     return environment_error(program, fmt::format("is not installed, and carries out `{}`: it is "
                                                   "looked for beside this program and in "
-                                                  "../lib/partita",
+                                                  "../lib/partita (`make build` builds it)",
                                                   command.words));
   std::vector<char*> words(context.words.begin(), context.words.end());
   if (command.words == "lab")

@@ -185,7 +185,7 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   if (auto shown = node.show_change(context, *problem, *plan); !shown) return failed(shown.error());
   headline(context, 8, "What each service costs: a minute of these GPUs, in joules");
   if (auto shown = node.show_energy(context); !shown) return failed(shown.error());
-  say(context, "\nKernels on masks, and where the heat goes: partita lab demo\n");
+  say(context, "\nKernels on masks, and where the heat goes: make lab, then partita lab demo\n");
   if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
   return Exit::done;
 }
