@@ -225,10 +225,6 @@ Truth OutageSeed::truth_of(std::size_t service) {
   }
   truth.well = true;
   if (missed > 0.9 * may_miss) truth.words.insert(Standing::degraded);
-  if (node().broken(SimOutage::driver)) {
-    truth.words.insert(Standing::unknown);
-    return truth;
-  }
   double promised = 0;
   const actuate::Assignment assignment = node().assignment();
   for (const plan::Terms& one : assignment.services)
@@ -236,8 +232,12 @@ Truth OutageSeed::truth_of(std::size_t service) {
   const bool less = ready < promised * 0.999 || rate > ready;
   // After a loss the plan may have been made for less, or another one waits for a person.
   const bool maybe = std::abs(ready - promised) < 0.1 * promised || second() < lost_until_s_;
-  if (less || unwatched() || maybe) truth.words.insert(Standing::at_risk);
   truth.enough = !less || maybe;
+  if (node().broken(SimOutage::driver)) {
+    truth.words.insert(Standing::unknown);
+    return truth;
+  }
+  if (less || unwatched() || maybe) truth.words.insert(Standing::at_risk);
   if (truth.enough && !unwatched()) truth.words.insert(Standing::serves);
   return truth;
 }
