@@ -11,11 +11,11 @@
 #include <set>
 
 #include "base/index.h"
+#include "serve/gateway/senders.h"
 #include "serve/link/connection.h"
 #include "serve/link/slot_memory.h"
 #include "serve/wire/frames.h"
 #include "serve/wire/slot_trace.h"
-#include "serve/gateway/senders.h"
 
 namespace partita::serve {
 namespace {
@@ -54,7 +54,7 @@ class TestWorker {
   void beat() { say(Beat{}); }
   void hello_again() { say(Hello{.place = "", .service = "s", .model = doubler()}); }
 
-  bool hold = false;  // takes batches and never answers
+  bool hold = false;                                 // takes batches and never answers
   std::optional<float> dies_of = {}, fails_of = {};  // the first value of a row
   void let_go() { finish(); }
   bool region = false, drained = false, refused = false, ended = false;
@@ -62,6 +62,7 @@ class TestWorker {
   int batches = 0, items = 0, after_drain = 0;
   std::vector<std::uint32_t> cancelled;
   std::set<std::string> traces;  // of all items
+  std::set<std::uint32_t> slots;
 
  private:
   static std::optional<Connection> connected(const std::string& path) {
@@ -97,8 +98,11 @@ class TestWorker {
     } else if (const auto* run = std::get_if<Run>(&frame)) {
       ++batches;
       items += static_cast<int>(run->slots.size());
-      for (const std::uint32_t slot : run->slots)
-        traces.insert(read_slot_trace(memory_->base(slot) + slot_layout(doubler()).trace).parent);
+      for (const std::uint32_t slot : run->slots) {
+        const SlotTrace trace = read_slot_trace(memory_->base(slot) + slot_layout(doubler()).trace);
+        traces.insert(trace.parent + trace.state);
+        slots.insert(slot);
+      }
       if (drained) ++after_drain;
       running_ = *run;
       if (has(dies_of)) {
@@ -158,12 +162,16 @@ struct Asked {
 
 class CoreTest : public testing::Test {
  protected:
+  // Nobody is silent for too long by himself: what is waited for comes of what is asked.
+  static CoreOptions patient() {
+    return {.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4};
+  }
   void SetUp() override {
     char name[] = "/tmp/partita-core-XXXXXX";
     ASSERT_NE(::mkdtemp(name), nullptr);
     directory_ = name;
     loop_ = *Loop::make();
-    open({});
+    open(patient());
   }
   void TearDown() override {
     core_.reset();
@@ -219,6 +227,7 @@ class CoreTest : public testing::Test {
     }
     core_->submit(asked->id, {.ended = [this, asked, rows](std::optional<Denial> denial) {
                     asked->ended = true;
+                    ended_.push_back(asked->id);
                     asked->denial = std::move(denial);
                     for (int row = 0; !asked->denial && row < rows; ++row) {
                       float values[4];
@@ -243,6 +252,7 @@ class CoreTest : public testing::Test {
   double slots() { return metric("partita_slots{service=\"s\"}"); }
 
   std::string directory_, said_;
+  std::vector<RequestId> ended_;
   std::unique_ptr<Loop> loop_;
   ServedService service_{{.name = "s", .slo = Millis{1000}}, {{"d", 4, 2}, {"e", 4, 1}}};
   std::unique_ptr<Core> core_;
@@ -291,6 +301,9 @@ TEST_F(CoreTest, EveryRequestIsCountedAndAppearsInOneCountOfWhatBecameOfIt) {
   core_->release(*core_->admit({.service = "s"}));
   core_->release(*core_->admit({.service = "s", .again = true}));
   EXPECT_EQ(now().withdrawn, 3);
+  const auto answered = ask(3);
+  ASSERT_TRUE(until([&] { return answered->ended; }));
+  EXPECT_EQ(now().withdrawn, 3);
   first->hold = true;
   const auto early = ask(1), late = ask(2);
   ASSERT_TRUE(early->let_in && late->let_in);
@@ -303,7 +316,7 @@ TEST_F(CoreTest, EveryRequestIsCountedAndAppearsInOneCountOfWhatBecameOfIt) {
   core_->close_doors();
   EXPECT_EQ(ask(1)->denial->kind, Denial::Kind::not_ready);
   const ServiceCounters counted = now().counters;
-  EXPECT_EQ(counted.offered, 8);
+  EXPECT_EQ(counted.offered, 9);
   EXPECT_EQ(counted.offered, counted.refused_worker + counted.refused_full + counted.completed +
                                  now().withdrawn + now().given_up);
 }
@@ -312,9 +325,10 @@ TEST_F(CoreTest, EveryRequestIsCountedAndAppearsInOneCountOfWhatBecameOfIt) {
 TEST_F(CoreTest, TracesGoToTheWorkerWithTheirRequest) {
   const auto first = worker(kMs, "d", 0);
   ASSERT_TRUE(until_ready(1));
-  const auto traced = ask(1, 4, {.service = "s", .trace_parent = "00-aa-bb-01"});
+  const auto traced =
+      ask(1, 4, {.service = "s", .trace_parent = "00-aa-bb-01", .trace_state = "x=1"});
   ASSERT_TRUE(until([&] { return traced->ended; }));
-  EXPECT_EQ(first->traces, std::set<std::string>{"00-aa-bb-01"});
+  EXPECT_EQ(first->traces, std::set<std::string>{"00-aa-bb-01x=1"});
   first->traces.clear();
   const auto plain = ask(1, 4);
   ASSERT_TRUE(until([&] { return plain->ended; }));
@@ -339,6 +353,57 @@ TEST_F(CoreTest, ADeadWorkersBatchGoesToAnother) {
   EXPECT_NE(said_.find("is gone"), std::string::npos);
 }
 
+TEST_F(CoreTest, AnIdleWorkerTakesADeadOnesRowsAtOnce) {
+  service_.slo = Millis{60'000};  // nobody's patience ends
+  core_->serve({service_});
+  const auto first = worker(kMs, "d", 0), second = worker(kMs, "e", 0);
+  first->hold = second->hold = true;
+  ASSERT_TRUE(until_ready(2));
+  const auto asked = ask(7);
+  ASSERT_TRUE(until([&] { return first->batches + second->batches == 1; }));
+  const auto& has = first->batches == 1 ? first : second;
+  const auto& idle = first->batches == 1 ? second : first;
+  idle->hold = false;
+  has->vanish();
+  ASSERT_TRUE(until([&] { return asked->ended; }));
+  expect_twice(*asked, 7);
+}
+
+// Another SLO is in force for the next request.
+TEST_F(CoreTest, TermsChangeWhileAServiceIsServed) {
+  const auto any = worker(100 * kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  EXPECT_TRUE(ask(1)->let_in);
+  service_.slo = Millis{50};
+  core_->serve({service_});
+  const auto late = ask(1);
+  ASSERT_TRUE(late->denial);
+  EXPECT_EQ(late->denial->kind, Denial::Kind::would_be_late);
+  service_.slo = Millis{1000};
+  core_->serve({service_});
+  EXPECT_TRUE(ask(1)->let_in);
+}
+
+// Who asks again from inside of his answer, and again, does not do so on one stack.
+TEST_F(CoreTest, AnswersInAnswersDoNotPileUp) {
+  open({.link_path = "", .shed = false});
+  const auto any = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  int left = 50'000;
+  std::function<void()> again = [&] {
+    const auto admitted = core_->admit({.service = "s", .timeout_ns = -1});
+    ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
+    core_->submit(*admitted, {.ended = [&, id = *admitted](const std::optional<Denial>& denial) {
+      EXPECT_EQ(denial->message, "its deadline passed while it waited");
+      core_->release(id);
+      if (--left > 0) again();
+    }});
+  };
+  again();
+  EXPECT_TRUE(until([&] { return left == 0; }));
+  EXPECT_TRUE(core_->idle());
+}
+
 TEST_F(CoreTest, AWorkerThatLeavesEndsItsBatchFirst) {
   auto old = worker(20 * kMs, "d", 0);
   ASSERT_TRUE(until_ready(1));
@@ -355,6 +420,25 @@ TEST_F(CoreTest, AWorkerThatLeavesEndsItsBatchFirst) {
   expect_twice(*next, 4);
   EXPECT_EQ(old->batches, 1);
   EXPECT_EQ(fresh->batches, 1);
+  fresh->leave();
+  ASSERT_TRUE(until([&] { return fresh->drained && core_->worker_views().empty(); }));
+  const std::string process = ", process " + std::to_string(::getpid()) + " is ready\n";
+  EXPECT_EQ(said_, "worker 0 of s on d" + process + "worker 0 of s on e" + process);
+}
+
+TEST_F(CoreTest, AWorkerThatDiesWhileItLeavesIsTold) {
+  const auto any = worker(kMs, "d", 3);
+  any->hold = true;
+  ASSERT_TRUE(until_ready(1));
+  const auto asked = ask(3, 1, {.service = "s", .idempotent = false});
+  ASSERT_TRUE(until([&] { return any->batches == 1; }));
+  any->leave();
+  ASSERT_TRUE(until_ready(0));
+  any->vanish();
+  ASSERT_TRUE(until([&] { return asked->ended; }));
+  EXPECT_EQ(asked->denial->message, "its worker died");
+  EXPECT_NE(said_.find("worker 3 of s on d"), std::string::npos);
+  EXPECT_NE(said_.find("its connection ended; it had 1 rows\n"), std::string::npos) << said_;
 }
 
 TEST_F(CoreTest, ASegmentThatIsTakenAwayIsDrained) {
@@ -403,6 +487,7 @@ TEST_F(CoreTest, MemoryIsBounded) {
   EXPECT_LT(asked[3]->denial->retry_after_ns, 1'000 * kMs);
   EXPECT_EQ(metric("partita_requests_refused_total{service=\"s\",reason=\"queue_full\"}"), 2);
   EXPECT_EQ(ask(0, 4)->denial->kind, Denial::Kind::too_large);
+  EXPECT_EQ(core_->service_views().at(0).withdrawn, 1) << "nobody could ever serve that";
   ASSERT_TRUE(until([&] { return asked[0]->ended && asked[2]->ended; }));
   EXPECT_TRUE(ask(9)->let_in);
 }
@@ -447,6 +532,10 @@ TEST_F(CoreTest, EveryChangeIsTold) {
   for (int i = 0; i < 3; ++i) core_->serve({service_});
   loop_->run_until(Loop::now_ns() + 5 * kMs);
   EXPECT_EQ(told, then + 1) << "once a turn";
+  second->vanish();
+  ASSERT_TRUE(until_ready(1));
+  loop_->run_until(Loop::now_ns() + 5 * kMs);
+  EXPECT_EQ(told, then + 2);
 }
 
 TEST_F(CoreTest, TheLastLossesAreKept) {
@@ -499,6 +588,16 @@ TEST_F(CoreTest, OneClientNeverHasAllSlots) {
   while (take("b")) ++second;
   EXPECT_EQ(first, 8);
   EXPECT_EQ(second, 2);
+  EXPECT_TRUE(core_->claim(held[0], 1)) << "which it has";
+  const auto give_back = [&](int rows) {  // the first of them
+    for (int i = 0; i < rows; ++i) core_->release(held.front()), held.erase(held.begin());
+  };
+  for (int i = 0; i < 2; ++i) core_->release(held.back()), held.pop_back();  // b's
+  for (const int rows : {1, 7}) {
+    give_back(rows);
+    for (int i = 0; i < rows; ++i) EXPECT_TRUE(take("a")) << i;
+    EXPECT_FALSE(take("a")) << "what it still had counts";
+  }
   for (const RequestId id : held) core_->release(id);
   EXPECT_EQ(free_slots(), 10);
   EXPECT_TRUE(take("b"));
@@ -571,6 +670,7 @@ TEST_F(CoreTest, ARequestThatKillsItsWorkersIsRefusedByName) {
   EXPECT_EQ(again->denial->kind, Denial::Kind::slowed);
   EXPECT_GT(again->denial->retry_after_ns, 0);
   EXPECT_EQ(metric("partita_requests_refused_total{service=\"s\",reason=\"slowed\"}"), 1);
+  EXPECT_EQ(core_->service_views().at(0).withdrawn, 2) << "of no concern to how the service does";
   const auto proven = ask(2, 1, {.service = "s", .client = "bad"});
   const auto other = ask(3, 1, {.service = "s", .client = "good"});
   ASSERT_TRUE(until([&] { return proven->ended && other->ended; }));
@@ -581,7 +681,7 @@ TEST_F(CoreTest, ARequestThatKillsItsWorkersIsRefusedByName) {
 // Workers may take long to come back: who has ended one asks in vain for the last one's end.
 TEST_F(CoreTest, AKillersNextRequestsSpareTheLastWorker) {
   service_.slo = Millis{60};
-  open({.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4});
+  open(patient());
   const auto first = worker(kMs, "d", 0), second = worker(kMs, "e", 0);
   first->dies_of = second->dies_of = 666;
   ASSERT_TRUE(until_ready(2));
@@ -605,7 +705,7 @@ TEST_F(CoreTest, AKillersNextRequestsSpareTheLastWorker) {
 TEST_F(CoreTest, WhatAKillerHasWaitingSparesTheLastWorker) {
   service_.slo = Millis{100};
   service_.segments = {{"d", 1, 1}, {"e", 1, 1}};
-  open({.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4});
+  open(patient());
   const auto busy = worker(kMs, "e", 0);
   busy->dies_of = 666;
   busy->hold = true;
@@ -641,15 +741,19 @@ TEST_F(CoreTest, WhoDidHarmIsNotTrustedForAnAnswerSince) {
   const auto since = ask(2, 1, {.service = "s", .client = "bad", .trusted_since = Loop::now_ns()});
   ASSERT_TRUE(since->denial);
   EXPECT_EQ(since->denial->kind, Denial::Kind::slowed);
+  ASSERT_TRUE(until([&] { return hold->ended; }));
+  const auto next = ask(2, 1, {.service = "s", .client = "bad", .trusted = false});
+  ASSERT_TRUE(next->denial);
+  EXPECT_LE(next->denial->retry_after_ns, kWatchedShare * (Loop::now_ns() - before));
   const auto of_old = ask(3, 1, {.service = "s", .client = "bad", .trusted_since = before});
-  ASSERT_TRUE(until([&] { return of_old->ended && hold->ended; }));
+  ASSERT_TRUE(until([&] { return of_old->ended; }));
   expect_twice(*of_old, 3);
 }
 
 // The worker neither answers nor goes, as one that was stopped: nobody waits for it.
 TEST_F(CoreTest, WhatAHangingWorkerHasIsAnsweredByAnother) {
   service_.slo = Millis{300};
-  open({.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4});
+  open(patient());
   const auto stuck = worker(kMs, "d", 0);
   stuck->hold = true;
   ASSERT_TRUE(until_ready(1));
@@ -659,6 +763,7 @@ TEST_F(CoreTest, WhatAHangingWorkerHasIsAnsweredByAnother) {
   ASSERT_TRUE(until_ready(2));
   ASSERT_TRUE(until([&] { return asked->ended; }));
   expect_twice(*asked, 7);
+  EXPECT_NE(stuck->slots, other->slots) << "it may still write to its own";
   EXPECT_FALSE(stuck->ended);
   EXPECT_EQ(core_->service_views().at(0).ready_workers, 1);
   EXPECT_EQ(free_slots(), slots() - 1);  // it may still write there
@@ -672,6 +777,93 @@ TEST_F(CoreTest, WhatAHangingWorkerHasIsAnsweredByAnother) {
   EXPECT_EQ(left->denial->kind, Denial::Kind::expired);
   EXPECT_EQ(left->denial->message, "no worker took it in time");
   EXPECT_EQ(right->denial->kind, Denial::Kind::expired);
+}
+
+// Who is known to be well or not, where a worker of several dies or hangs with his request.
+class SuspectsTest : public CoreTest, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    service_.slo = Millis{250};
+    CoreTest::SetUp();
+    first_ = worker(kMs, "d", 0), second_ = worker(kMs, "e", 0);
+    first_->hold = second_->hold = true;
+    ASSERT_TRUE(until_ready(2));
+    held_ = ask(1, 1, of_);
+    ASSERT_TRUE(until([&] { return first_->batches + second_->batches == 1; }));
+    if (first_->batches == 0) first_.swap(second_);
+    second_->hold = false;
+    if (GetParam()) first_->vanish();  // else: it hangs
+    ASSERT_TRUE(until_ready(1));
+  }
+  const RequestHead of_{.service = "s", .client = "c", .trusted = false};
+  std::unique_ptr<TestWorker> first_, second_;
+  std::shared_ptr<Asked> held_;
+};
+INSTANTIATE_TEST_SUITE_P(DiesOrHangs, SuspectsTest, testing::Bool());
+
+TEST_P(SuspectsTest, AreKeptFromTheLastWorkerUntilThereIsAnAnswer) {
+  const auto next = ask(2, 1, of_), good = ask(3, 1, {.service = "s", .client = "good"});
+  ASSERT_TRUE(until([&] { return held_->ended && next->ended && good->ended; }));
+  expect_twice(*good, 3);
+  for (const auto& one : {held_, next}) {
+    ASSERT_TRUE(one->denial);
+    EXPECT_EQ(one->denial->message, "no worker took it in time");
+  }
+}
+
+TEST_P(SuspectsTest, AreClearedByTheAnswer) {
+  const auto third = worker(kMs, "f", 0);
+  ASSERT_TRUE(until([&] { return held_->ended; }));
+  expect_twice(*held_, 1);
+  third->vanish();
+  ASSERT_TRUE(until_ready(1));
+  const auto next = ask(2, 1, of_);
+  ASSERT_TRUE(until([&] { return next->ended; }));
+  expect_twice(*next, 2);
+}
+
+// Three that took a worker along each, and must not be tried again, are no accident.
+TEST_F(CoreTest, WhoseRequestsWorkersDieWithIsWatched) {
+  service_.segments = {{"d", 4, 1}};
+  core_->serve({service_});
+  const RequestHead of{.service = "s", .idempotent = false, .client = "c", .trusted = false};
+  for (int i = 0; i < kFaultsToWatch; ++i) {
+    const auto any = worker(kMs, "d", 0);
+    any->dies_of = 666;
+    ASSERT_TRUE(until_ready(1));
+    const Nanos next = Loop::now_ns() + kOneDeath + kMs;
+    const auto asked = ask(666, 1, of);
+    ASSERT_TRUE(until([&] { return asked->ended; }));
+    EXPECT_EQ(asked->denial->message, "its worker died");
+    if (i + 1 < kFaultsToWatch) loop_->run_until(next);
+  }
+  const auto any = worker(100 * kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  EXPECT_TRUE(ask(1, 1, of)->let_in);
+  const auto more = ask(2, 1, of);
+  ASSERT_TRUE(more->denial);
+  EXPECT_EQ(more->denial->kind, Denial::Kind::slowed);
+}
+
+// Of two that hang each keeps the slots that it has, until it says something or ends.
+TEST_F(CoreTest, AHangingWorkersSlotsAreFreeOnceItHasDied) {
+  service_.slo = Millis{300};
+  service_.segments = {{"d", 1, 1}, {"e", 1, 1}};
+  core_->serve({service_});
+  const auto first = worker(kMs, "d", 0), second = worker(kMs, "e", 0);
+  first->hold = second->hold = true;
+  ASSERT_TRUE(until_ready(2));
+  const auto left = ask(1), right = ask(2);
+  ASSERT_TRUE(until([&] { return left->ended && right->ended; }));
+  EXPECT_EQ(free_slots(), slots() - 2);
+  first->vanish();
+  ASSERT_TRUE(until([&] { return core_->worker_views().size() == 1; }));
+  EXPECT_EQ(free_slots(), slots() - 1);
+  ASSERT_EQ(core_->losses().size(), 1U) << "it had nothing any more, but it hung";
+  EXPECT_EQ(core_->losses()[0].device, "d");
+  second->let_go();
+  ASSERT_TRUE(until_ready(1));
+  EXPECT_EQ(free_slots(), slots());
 }
 
 TEST_F(CoreTest, ADeadlineOfTheClient) {
@@ -814,6 +1006,7 @@ TEST_F(CoreTest, DenialsSayWhat) {
   EXPECT_FALSE(core_->ready());
   core_->serve({});
   EXPECT_TRUE(runs->ended && second->ended && third->ended);
+  EXPECT_EQ(ended_, (std::vector<RequestId>{runs->id, second->id, third->id})) << "as they came";
   EXPECT_EQ(second->denial->kind, Denial::Kind::not_ready);
   EXPECT_EQ(second->denial->message, "'s' has just been taken out of service");
 }
