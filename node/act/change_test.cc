@@ -237,6 +237,20 @@ TEST(ChangeByHand, WhatOthersMadeStaysUnlessItIsInTheWay) {
   EXPECT_EQ(begun.destroy[0].place.start, 0);
 }
 
+// In the way is also what breaks a rule from afar, and what nobody knows, where it lies.
+TEST(ChangeByHand, WhatIsInTheWayFromAfar) {
+  ChangeOptions keep;
+  keep.keep_foreign = true;
+  A30Node engines;  // a GPU has one set of media engines
+  engines.add(0, 1, 0).profile = "1g.6gb+me";
+  EXPECT_EQ(engines.to(on_one({wanted_1g(3)}), keep).value().destroy.size(), 0u);
+  EXPECT_EQ(engines.to(on_one({{"1g.6gb+me", 3, {}}}), keep).value().destroy.size(), 1u);
+  A30Node unknown;
+  unknown.add(0, 1, 0).profile = "1g.of.another.driver";
+  EXPECT_EQ(unknown.to(on_one({wanted_1g(1)}), keep).value().destroy.size(), 0u);
+  EXPECT_EQ(unknown.to(on_one({wanted_1g(0)}), keep).value().destroy.size(), 1u);
+}
+
 // What is lent stays, and no segment comes on it.
 TEST(ChangeByHand, WhatIsLentIsLeftAlone) {
   A30Node node;
@@ -253,6 +267,15 @@ TEST(ChangeByHand, OfEqualGpusTheOneThatDisturbsNobodyIsTaken) {
   EXPECT_THAT(lent.to(on_one({wanted_1g(0)}, "")).value().gpu_of, ElementsAre(1));
   lent.add(0, 1, 0, kTen);  // something of ours runs there
   EXPECT_THAT(lent.to(on_one({wanted_1g(0, kTen)}, "")).value().gpu_of, ElementsAre(0));
+  A30Node alike(2);  // where it is to be, not where something like it is
+  alike.add(0, 1, 0), alike.add(1, 1, 1);
+  EXPECT_THAT(alike.to(on_one({wanted_1g(1)}, "")).value().gpu_of, ElementsAre(1));
+  EXPECT_TRUE(alike.to(on_one({wanted_1g(0)}, "GPU-0")).value().empty());
+  A30Node borrowed(2);
+  borrowed.add(0, 1, 3).holders = {{0, "slurm:42"}};
+  borrowed.add(0, 1, 0);
+  borrowed.add(1, 1, 0);
+  EXPECT_THAT(borrowed.to(on_one({wanted_1g(0)}, "")).value().gpu_of, ElementsAre(1));
   A30Node held(2);
   held.add(0, 1, 0);
   held.add(1, 1, 0).holders = {{41, "python"}};
@@ -333,8 +356,8 @@ TEST(ChangeByHand, RefusalsSayWhatIsMissing) {
 TEST(ChangeByHand, LayoutsThatCannotBeAreRefused) {
   A30Node node;
   EXPECT_EQ(node.refusal(on_one({{"3g.18gb", 0, {}}})), "gpu 0: A30-24GB has no profile 3g.18gb");
-  EXPECT_THAT(node.refusal(on_one({{"2g.12gb", 1, {}}})),
-              HasSubstr("gpu 0: A30-24GB cannot be cut like this: "));
+  EXPECT_EQ(node.refusal(on_one({{"2g.12gb", 1, {}}})),
+            "gpu 0: A30-24GB cannot be cut like this: illegal_start (2g.12gb at start 1)");
   EXPECT_THAT(node.refusal(on_one({wanted_1g(0), {"2g.12gb", 1, {}}})),
               HasSubstr(" (2g.12gb at start 1)"));
   Wanted second = on_one({});

@@ -396,7 +396,6 @@ Done Executor::destroy_instance(const Step& step) {
   const DestroyInstance question{place.gpu, there(place).gi_id};
   const Result<void> gone = co_await once_free(question);
   if (!gone) co_return gone;
-  there_.erase({place.gpu, place.start, place.profile});
   if (!intended(place)) co_return {};
   const Record record = MadeRecord{place, ""};
   co_return co_await book_.note(record);

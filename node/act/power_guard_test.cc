@@ -302,6 +302,17 @@ TEST(PowerGuard, PutsBackWhatAnotherJournalSaysWasThereBefore) {
   EXPECT_TRUE(open("/b/power.journal").changed_by_others()->empty());
 }
 
+// In the order of the GPUs, however they were changed.
+TEST(PowerGuard, JournalsAreReadInOrder) {
+  MemoryFiles files;
+  files.content[kPath] = log_header("power") + log_line(R"({"gpu": 1, "uuid": "GPU-1"})") +
+                         log_line(R"({"gpu": 0, "uuid": "GPU-0"})");
+  const auto changed = read_power_journal(files, kPath);
+  ASSERT_TRUE(changed) << to_string(changed.error());
+  ASSERT_EQ(changed->size(), 2U);
+  EXPECT_EQ(changed->front().uuid, "GPU-0");
+}
+
 TEST(PowerGuard, DamagedJournalsAreRefusedWithTheirLine) {
   Doom doom;
   Boards boards({{}}, doom);
@@ -355,6 +366,7 @@ TEST(PowerLoop, FollowsWhatItSeesAndGoesBack) {
   EXPECT_EQ(report->polls, 5);
   EXPECT_EQ(report->blind, 1);
   EXPECT_EQ(report->energy, Joules{400});
+  EXPECT_EQ(report->time, Seconds{3});
   std::vector<double> clocks;
   for (const PowerStep& step : steps) clocks.push_back(step.settings.clocks->high.value);
   // The start; the next clock up; blind: the start; above all: the highest.

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 namespace partita::actuate {
 namespace {
 
@@ -37,6 +39,12 @@ TEST(WorkersState, is_read_back_as_it_was_written) {
     ASSERT_TRUE(again) << to_string(again.error());
     EXPECT_EQ(*again, state);
   }
+}
+
+TEST(WorkersState, is_read_in_order) {
+  WorkersState shuffled = two_workers();
+  std::ranges::reverse(shuffled.workers);
+  EXPECT_EQ(parse_workers("w.json", workers_json(shuffled)).value(), two_workers());
 }
 
 TEST(WorkersState, refuses_with_the_line) {
