@@ -31,6 +31,12 @@ TEST_F(CoreTest, AnswersWhatWasAsked) {
   EXPECT_EQ(metric("nv_inference_count{model=\"s\",version=\"1\"}"), 6);
   EXPECT_EQ(core_->statistics("s").execution_count, static_cast<std::uint64_t>(first->batches));
   EXPECT_TRUE(core_->idle());
+  EXPECT_TRUE(core_->ready() && core_->ready("s"));
+  EXPECT_LT(core_->worker_views().at(0).heard_ago, kTestPatience);
+  first->vanish();
+  ASSERT_TRUE(until_ready(0));
+  EXPECT_TRUE(core_->losses().empty()) << "it had nothing in flight";
+  EXPECT_FALSE(core_->ready());
   RequestHead other{.service = "t"};
   EXPECT_EQ(core_->admit(other).error().kind, Denial::Kind::unknown_model);
 }
@@ -220,6 +226,7 @@ TEST_F(CoreTest, WhoGoesAwayFreesItsSlotOnceTheWorkerIsDone) {
   core_->release(waits->id);
   EXPECT_EQ(free_slots(), slots() - 1);
   core_->release(runs->id);
+  EXPECT_EQ(runs.use_count(), 1) << "nobody keeps what his answer was to be told to";
   EXPECT_EQ(free_slots(), slots() - 1);  // its worker may still write there
   ASSERT_TRUE(until([&] { return free_slots() == slots(); }));
   EXPECT_EQ(slow->cancelled, std::vector<std::uint32_t>{0});
@@ -248,6 +255,25 @@ TEST_F(CoreTest, MemoryIsBounded) {
   EXPECT_EQ(core_->service_views().at(0).withdrawn, 1) << "nobody could ever serve that";
   ASSERT_TRUE(until([&] { return asked[0]->ended && asked[2]->ended; }));
   EXPECT_TRUE(ask(9)->let_in);
+}
+
+// Let in while there was room for its rows, and then there was none: that is the memory's fault.
+TEST_F(CoreTest, WhoFindsNoMemoryForItsRowsWasRefused) {
+  open({.link_path = "", .memory_bytes = 3 * 4096, .shed = false});
+  const auto any = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  const auto first = core_->admit({.service = "s", .items = 3}),
+             second = core_->admit({.service = "s", .items = 3});
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(core_->claim(*first, 3));
+  EXPECT_TRUE(core_->claim(*first, 3)) << "which it has";
+  EXPECT_FALSE(core_->claim(*second, 1));
+  core_->release(*second);
+  EXPECT_EQ(core_->service_views().at(0).counters.refused_full, 1);
+  EXPECT_EQ(core_->service_views().at(0).withdrawn, 0);
+  core_->release(*first);
+  EXPECT_EQ(core_->service_views().at(0).withdrawn, 1);
+  EXPECT_EQ(free_slots(), 3);
 }
 
 TEST_F(CoreTest, WhatWasLetGoIsFreeOnceItsWorkerHasDied) {
@@ -551,6 +577,10 @@ TEST_F(CoreTest, DevicesAreCountedApart) {
   first->leave();
   ASSERT_TRUE(until([&] { return first->drained; }));
   EXPECT_EQ(of("workers_ready", "d"), 0);
+  EXPECT_EQ(of("workers_ready", "e"), 1);
+  second->vanish();
+  ASSERT_TRUE(until_ready(0));
+  EXPECT_EQ(of("workers_ready", "e"), 0);
 }
 
 // The rate that comes is smoothed: after a minute of silence nothing is left of it.

@@ -71,6 +71,7 @@ TEST_F(CoreTest, ARequestThatKillsItsWorkersIsRefusedByName) {
   expect_twice(*good, 5);
   ASSERT_TRUE(killer->denial);
   EXPECT_EQ(killer->denial->kind, Denial::Kind::harmful);
+  EXPECT_EQ(killer->denial->message, "2 workers died with this request in flight");
   EXPECT_EQ(deaths, kMostDeaths);
   EXPECT_FALSE(closed);
   EXPECT_NE(said_.find("a request of bad to s is refused"), std::string::npos) << said_;
@@ -253,6 +254,32 @@ TEST_F(CoreTest, WhoseRequestsWorkersDieWithIsWatched) {
   const auto more = ask(2, 1, of);
   ASSERT_TRUE(more->denial);
   EXPECT_EQ(more->denial->kind, Denial::Kind::slowed);
+}
+
+// One that was only slow gets at once what waits for it, and all of it is told.
+TEST_F(CoreTest, AWorkerThatGoesOnTakesWhatWaits) {
+  service_.slo = Millis{300};
+  service_.segments = {{"d", 1, 1}};
+  CoreOptions options = patient();
+  options.shed = false;
+  open(options);
+  const auto any = worker(kMs, "d", 0);
+  any->hold = true;
+  ASSERT_TRUE(until_ready(1));
+  const auto first = ask(1), second = ask(2);
+  ASSERT_TRUE(until([&] { return any->batches == 1; }));
+  loop_->run_until(Loop::now_ns() + 5 * kMs);
+  int told = 0;
+  core_->on_change([&] { ++told; });
+  ASSERT_TRUE(until_ready(0));
+  loop_->run_until(Loop::now_ns() + 5 * kMs);
+  EXPECT_EQ(told, 1);
+  any->hold = false;
+  any->let_go();
+  ASSERT_TRUE(until([&] { return first->ended && second->ended; }));
+  expect_twice(*first, 1);
+  expect_twice(*second, 2);
+  EXPECT_EQ(told, 2);
 }
 
 // Of two that hang each keeps the slots that it has, until it says something or ends.

@@ -34,6 +34,7 @@ TEST(RecentLatencies, ForgetAfterHalfAMinute) {
   EXPECT_TRUE(near(recent.percentile(99), 90)) << "the same half";
   recent.add(begin + 15 * kInsideSecond, kInsideMs);
   EXPECT_TRUE(near(recent.percentile(50), 8)) << "of the half that has more to say";
+  EXPECT_TRUE(near(recent.percentile(0), 8)) << "and of it alone";
   for (int i = 0; i < 20; ++i) recent.add(begin + 16 * kInsideSecond, kInsideMs);
   EXPECT_TRUE(near(recent.percentile(99), 1));
   // One half later the first is gone; after a pause of two, all is.
@@ -292,7 +293,7 @@ ModelSpec talker(int at_once = 2) {
 
 // Answers of servers of streams come in pieces: to whom they are for, for as long as he is there.
 TEST_F(StreamsByHandTest, PiecesGoToTheirRequest) {
-  open(patient());
+  open(patient(), 50);
   HandWorker worker(*loop_, link_path(directory_), talker());
   ASSERT_TRUE(until([&] { return worker.region; }));
   worker.say(Ready{{{1, kInsideMs}, {4, kInsideMs}}});
@@ -303,6 +304,8 @@ TEST_F(StreamsByHandTest, PiecesGoToTheirRequest) {
   loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
   ASSERT_EQ(worker.runs.size(), 2u);
   EXPECT_EQ(worker.runs[0].slots.size(), 1u) << "each alone";
+  loop_->run_until(Loop::now_ns() + 400 * kInsideMs);
+  EXPECT_EQ(core_->service_views().at(0).ready_workers, 1) << "streams last as long as they do";
   std::uint32_t sequence[3] = {};
   const auto part = [&](std::size_t run, const std::string& bytes, std::uint32_t item = 0) {
     Part frame;
@@ -373,7 +376,7 @@ TEST_F(StreamsByHandTest, ASlowReaderGetsEverythingInOrder) {
       loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
       EXPECT_EQ(worker.runs.size(), heard.size());
       EXPECT_TRUE(std::ranges::is_sorted(worker.runs, {}, &serve::Run::batch));
-      EXPECT_LT(busy_share(), 0.5) << "nothing to write is no reason to wake up";
+      EXPECT_LT(busy_share(), 0.1) << "nothing to write is no reason to wake up";
       worker.say(Done{worker.runs[0].batch, kInsideMs, {ItemStatus::ok}});
       EXPECT_TRUE(until([&] { return heard[0].ended; }));
     }
@@ -408,6 +411,8 @@ TEST_F(CoreByHandTest, WithoutMemoryAHangingWorkersRowsAreGivenUp) {
   worker.say(Done{worker.runs.at(0).batch, kInsideMs, {ItemStatus::ok}});
   ASSERT_TRUE(until_ready());
   EXPECT_NE(said_.find(" goes on"), std::string::npos);
+  EXPECT_EQ(core_->service_views().at(0).given_up, 1) << "once";
+  EXPECT_EQ(core_->service_views().at(0).withdrawn, 0);
   EXPECT_TRUE(core_->admit({.service = "s"}));
 }
 
@@ -538,6 +543,33 @@ TEST_F(DeadWorkersTest, OneThatIsSilentForTooLongIsKilled) {
   EXPECT_GE(Loop::now_ns() - begun, 900 * kInsideMs);
   EXPECT_NE(said_.find("is killed: it does not answer any more"), std::string::npos) << said_;
   ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
+}
+
+// Its process is gone and a child of it has the connection: there is nobody to kill.
+TEST_F(DeadWorkersTest, OneThatCannotBeKilledGetsNothingMore) {
+  open({.link_path = "", .silent_after = 200 * kInsideMs, .dead_after = 500 * kInsideMs});
+  int told[2];
+  ASSERT_EQ(::pipe(told), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    Result<Connection> connection = Connection::connect(link_path(directory_));
+    const pid_t child = ::fork();
+    if (child == 0) ::pause();
+    static_cast<void>(
+        connection->send(encode(Hello{.place = "/s:d:0", .service = "s", .model = one_float()})));
+    static_cast<void>(connection->send(encode(Ready{{{1, kInsideMs}}})));
+    static_cast<void>(::write(told[1], &child, sizeof child) > 0);
+    ::_exit(0);
+  }
+  ASSERT_EQ(::read(told[0], &child_, sizeof child_), static_cast<ssize_t>(sizeof child_));
+  ::close(told[0]), ::close(told[1]);
+  ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
+  ASSERT_TRUE(until([&] { return said_.find("cannot be killed") != said_.npos; })) << said_;
+  EXPECT_TRUE(until([&] {
+    return core_->worker_views().empty() || core_->worker_views().at(0).state == "leaving";
+  }));
+  loop_->run_until(Loop::now_ns() + 1100 * kInsideMs);
+  EXPECT_EQ(said_.find("cannot be killed"), said_.rfind("cannot be killed")) << "said once";
 }
 
 TEST_F(DeadWorkersTest, OneWhoseBatchDoesNotEndIsKilled) {
