@@ -260,6 +260,33 @@ TEST(ChangeByHand, WhatIsLentIsLeftAlone) {
   EXPECT_THAT(node.to(on_one({wanted_1g(0, kTen)})).value().destroy, testing::SizeIs(1));
 }
 
+// Of services that lose nothing nothing is said; the others are in the order of their names.
+TEST(ChangeByHand, WhoIsAffectedIsSaidInOrder) {
+  A30Node node;
+  node.add(0, 1, 0, {"z", 4, 1, 10});
+  node.add(0, 1, 1, {"a", 4, 1, 10});
+  node.add(0, 1, 2, {"stays", 4, 1, 10});
+  const Change change =
+      node.to(on_one({wanted_1g(0, {"a", 4, 1, 10}), wanted_1g(1, {"z", 4, 1, 10}),
+                      wanted_1g(2, {"stays", 4, 1, 10}), wanted_1g(3, {"new", 4, 1, 10})}),
+              least(0))
+          .value();
+  ASSERT_EQ(change.affected.size(), 2u);
+  EXPECT_EQ(change.affected[0].service, "a");
+  EXPECT_EQ(change.affected[1].service, "z");
+}
+
+// What runs there already as it is wanted need not be restarted.
+TEST(ChangeByHand, OfEqualGpusTheOneThatRunsItIsTaken) {
+  for (const Segment& wanted : {Segment{"chat", 8, 1, 10}, {"chat", 4, 2, 10}}) {
+    A30Node node(2);
+    node.add(0, 1, 0, kTen);
+    node.add(1, 1, 0, wanted);
+    const Change change = node.to(on_one({wanted_1g(0, wanted)}, "")).value();
+    EXPECT_THAT(change.gpu_of, ElementsAre(1)) << wanted.batch << " " << wanted.processes;
+  }
+}
+
 // Of equals the GPU is taken that nobody has borrowed from, and the one where somebody is at work.
 TEST(ChangeByHand, OfEqualGpusTheOneThatDisturbsNobodyIsTaken) {
   A30Node lent(2);

@@ -45,7 +45,6 @@ Done Executor::run(const Change& change, const device::NodeState& state) {
   there_.clear();
   stopped_.clear();
   unconfirmed_.clear();
-  waited_in_vain_ = false;
   for (const device::GpuState& gpu : state.gpus) {
     models_[gpu.index] = gpu.model;
     if (gpu.lost) continue;  // what was there may come back, nobody knows when

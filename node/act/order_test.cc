@@ -150,6 +150,12 @@ TEST(Order, StandInsAreForWhatIsMissed) {
   EXPECT_EQ(order[4].kind, Unit::Kind::destroy);
   EXPECT_EQ(order[4].lost, 20);
   EXPECT_EQ(order[4].slot, order[0].slot);
+  OrderCase turned(2);  // whichever was named first
+  turned.service(30, 20);
+  turned.destroy(slot_at(0, 1, 2), 0, 10);
+  turned.destroy(slot_at(0, 2, 0), 0, 20);
+  turned.create(slot_at(0, 4, 0), 0, 40);
+  EXPECT_EQ(turned.order().front().gained, 20);
 }
 
 // A place that somebody waits for is taken only where there is no other.

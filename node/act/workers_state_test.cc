@@ -51,6 +51,7 @@ TEST(WorkersState, refuses_with_the_line) {
   const std::string good = workers_json(two_workers());
   const std::vector<std::tuple<std::string, std::string, std::string>> cases{
       {"\"index\": 1", "\"index\": 0", "w.json:11: worker 0 of device 'MIG-1' is listed twice"},
+      {"\"index\": 1", "\"index\": 128", "'index' is 128, must be at most 127"},
       {"\"pid\": 4194303", "\"pid\": -5", "'pid' is -5"},
       {"\"port\": 8001", "\"port\": 70000", "'port' is 70000"},
       {"\"A\": \"1\"", "\"A\": 1", "must be text"},

@@ -332,6 +332,44 @@ TEST(Supervisor, tries_again_what_cannot_be_started) {
   EXPECT_TRUE(supervisor->settled());
 }
 
+// When to come again is told to the moment, however seldom anybody looks.
+TEST(Supervisor, says_when_to_come_again) {
+  World world;
+  world.poll_ns = 1000 * kWorkersSecond;
+  world.script = [](const ProcessSpec&) { return SimBehaviour{.run_ns = 0, .status = 3}; };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  supervisor->step(0);
+  world.clock.now = 5;
+  EXPECT_EQ(supervisor->step(5), 5 + kWorkersSecond);
+  EXPECT_EQ(world.log.back(),
+            "a 0 on MIG-1: ended with status 3 after 0.0 s, starts again in 1.0 s");
+  world.clock.now = 5 + kWorkersSecond;
+  supervisor->step(world.clock.now);
+  EXPECT_EQ(supervisor->state().workers.at(0).restarts, 1);
+  supervisor->follow({});
+  supervisor->step(world.clock.now);
+  EXPECT_EQ(world.log.back(), "MIG-1: no worker is left");
+}
+
+// Records of one device that contradict each other are of no use: all of it begins anew.
+TEST(Supervisor, does_not_keep_what_contradicts_itself) {
+  World world;
+  auto supervisor = world.supervisor();
+  const Assignment assignment = assigned({segment("MIG-1", "a", 2)});
+  supervisor->follow(assignment);
+  world.run_for(*supervisor, kWorkersSecond);
+  WorkersState state = supervisor->state();
+  world.forget(supervisor);
+  state.workers.at(0).segment.batch = 8;
+  world.files.content["/s/workers.json"] = workers_json(state);
+  supervisor = world.supervisor();
+  supervisor->follow(assignment);
+  world.run_for(*supervisor, 3 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
+  EXPECT_THAT(world.pids(), ElementsAre(1002, 1003));
+}
+
 // Waits double from the first to the longest; what was given up is tried seldom.
 TEST(Supervisor, waits_as_its_policy_says) {
   World world;
