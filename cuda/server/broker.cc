@@ -170,6 +170,7 @@ void Broker::make_room_to_greet() {
   });
   clients_.erase(longest);
   ++totals_.bad_hellos;
+  changed_ = true;
 }
 
 void Broker::listen_to_clients() {
@@ -178,7 +179,9 @@ void Broker::listen_to_clients() {
   for (const ClientId id : ids) {
     const auto found = clients_.find(id);
     if (found == clients_.end() || hear(id, found->second)) continue;
-    if (clients_.erase(id) > 0) tell(broker::Left{id});
+    totals_.bad_hellos += found->second.greeted ? 0 : 1;
+    clients_.erase(found);
+    tell(broker::Left{id});
   }
 }
 
@@ -187,9 +190,7 @@ bool Broker::hear(ClientId id, Client& client) {
   const Result<Frame> frame = client.reader->next(Nanos(0));
   if (!frame) {
     if (frame.error().code != ErrorCode::timeout) return false;
-    if (client.greeted || std::chrono::steady_clock::now() < client.due) return true;
-    ++totals_.bad_hellos;
-    return false;
+    return client.greeted || std::chrono::steady_clock::now() < client.due;
   }
   if (!client.greeted) return take_hello(id, client, *frame);
   if (frame->header.code != Ping::kSpec.code || frame->header.bulk_bytes != 0) return false;
@@ -201,18 +202,15 @@ bool Broker::take_hello(ClientId id, Client& client, const Frame& frame) {
   const std::optional<Hello> hello =
       frame.header.code == Hello::kSpec.code ? decode<Hello>(frame.body) : std::nullopt;
   if (!hello || frame.header.request == 0 || frame.header.bulk_bytes != 0 ||
-      client.reader->has_buffered()) {
-    ++totals_.bad_hellos;
+      client.reader->has_buffered())
     return false;
-  }
-  client.greeted = true;
   client.request = frame.header.request;
   client.wanted = {bounded(hello->shape), bounded(hello->program), hello->pid, hello->flags};
   if (const std::optional<Refused> why = refusal_of(*hello, options_.token)) {
-    ++totals_.bad_hellos;
     refuse(client, why->status, why->reason);
     return false;
   }
+  client.greeted = true;
   tell(broker::Arrived{id, client.wanted.shape});
   return true;
 }

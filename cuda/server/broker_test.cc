@@ -2,6 +2,7 @@
 // sockets.
 #include "server/broker.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -14,6 +15,7 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -84,7 +86,10 @@ class BrokerTest : public ::testing::Test {
     CHECK(opened.has_value());
     broker = *std::move(opened);
     address = broker->address();
-    thread = std::thread([this] { EXPECT_TRUE(broker->run(stop->get())); });
+    thread = std::thread([this] {
+      const Result<void> ran = broker->run(stop->get());
+      EXPECT_EQ(ran ? "" : ran.error().message, ends);
+    });
   }
   void finish() {
     if (!broker) return;
@@ -112,8 +117,17 @@ class BrokerTest : public ::testing::Test {
   std::unique_ptr<Descriptor> stop;
   std::unique_ptr<Broker> broker;
   std::string address;
+  std::string ends;  // why it ends, if not by us
   std::thread thread;
 };
+
+// "bad_hellos_total 3" of a metrics file.
+std::string metric(const std::string& text, const std::string& name) {
+  const std::string begin = "\npartita_remote_";
+  const std::size_t at = text.find(begin + name + " ");
+  if (at == text.npos) return "";
+  return text.substr(at + begin.size(), text.find('\n', at + 1) - at - begin.size());
+}
 
 TEST_F(BrokerTest, AWarmWorkerServes) {
   start();
@@ -193,6 +207,106 @@ TEST_F(BrokerTest, WhoSaysNothingKeepsNobodyOut) {
   EXPECT_EQ(hello.outcome.status, 0) << guest.client->said;
   Guest wrong(address);
   EXPECT_NE(wrong.hello({}, "a wrong token").outcome.status, 0);
+  int gone = 0;
+  for (const auto& channel : silent) {
+    std::byte room[1];
+    const auto read = channel->read(room, Nanos(0));
+    gone += read && *read == 0 ? 1 : 0;
+  }
+  EXPECT_GE(gone, 60 - 8);
+  // Each is counted: those that made room, and the wrong token.
+  ASSERT_TRUE(soon([&](const ServerState&) {
+    return metric(files.read(options.metrics_file).value_or(""), "bad_hellos_total") ==
+           fmt::format("bad_hellos_total {}", gone + 1);
+  }));
+}
+
+// The process that makes workers is the server's own business: what is typed at its terminal does
+// not end it, and without it the server is none.
+TEST_F(BrokerTest, TheMakerOfWorkersHeedsNobodyAndIsMissed) {
+  ends = "the process that makes workers has ended";
+  start();
+  const auto zygote = [&] {
+    Guest guest(address);
+    EXPECT_TRUE(guest.hello().came);
+    long parent = 0;
+    soon([&](const ServerState& s) {
+      if (s.sessions.empty() || s.sessions[0].worker_pid <= 0) return false;
+      std::ifstream status(fmt::format("/proc/{}/status", s.sessions[0].worker_pid));
+      for (std::string word; status >> word;)
+        if (word == "PPid:") status >> parent;
+      return true;
+    });
+    guest.channel->shut();
+    soon([](const ServerState& s) { return s.sessions.empty(); });
+    return static_cast<pid_t>(parent);
+  };
+  const pid_t maker = zygote();
+  ASSERT_GT(maker, 1);
+  for (const int signal : {SIGINT, SIGHUP, SIGPIPE}) {
+    ::kill(maker, signal);
+    EXPECT_EQ(zygote(), maker) << signal;
+  }
+  ::kill(maker, SIGKILL);
+  thread.join();
+  thread = std::thread([] {});
+}
+
+// A worker that cannot open its part anew says why, and another one takes its place.
+TEST_F(BrokerTest, APartThatCannotBeOpenedAnewIsNamed) {
+  options.parts = {{"b", "CPU-2", 2}};
+  const auto open = options.worker.open;
+  options.worker.open = [open](const Part& part, int units, std::uint32_t flags) {
+    if (units == 2) return open(part, units, flags);
+    return Result<std::unique_ptr<DeviceBackend>>(environment_error("", "one is too few"));
+  };
+  start();
+  Guest narrow(address);
+  EXPECT_NE(narrow.hello("CPU-1").outcome.status, 0);
+  EXPECT_THAT(narrow.client->said, HasSubstr("one is too few"));
+  Guest wide(address);
+  EXPECT_EQ(wide.hello("CPU-2").outcome.status, 0) << wide.client->said;
+}
+
+// What one client's worker was sent the next one's has, and nobody else may look.
+TEST_F(BrokerTest, ImagesAreKeptBetweenSessions) {
+  options.worker.images = folder / "images";
+  start();
+  const Digest digest = digest_of(bytes_of("fake"));
+  for (const std::uint32_t have : {0u, 1u}) {
+    Guest guest(address);
+    ASSERT_TRUE(guest.hello().came);
+    EXPECT_EQ(guest.client->ask(ModuleHave{digest}).reply.have, have);
+    guest.client->send(ModulePut{digest, 0, 4}, bytes_of("fake"));
+    EXPECT_EQ(guest.client->ask(ModuleHave{digest}).reply.have, 1u);
+    guest.client->send(ModuleLoad{{1}, digest});
+    guest.client->send(KernelOpen{{1}, {1}, "nothing", {}});
+    guest.client->send(Launch{.kernel = {1}});
+    EXPECT_EQ(guest.client->ask(Fence{}).outcome, Outcome{}) << guest.client->said;
+  }
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(options.worker.images).permissions(), perms::owner_all);
+  ASSERT_TRUE(soon([&](const ServerState&) {
+    return metric(files.read(options.metrics_file).value_or(""), "launches_total") ==
+           "launches_total 2";
+  }));
+}
+
+// Who waits may ask whether we live, and nothing else.
+TEST_F(BrokerTest, WhoWaitsMayOnlyPing) {
+  options.parts = {{"a", "CPU-1", 1}};
+  start();
+  Guest first(address), hasty(address), next(address);
+  ASSERT_TRUE(first.hello().came);
+  for (Guest* one : {&hasty, &next}) {
+    one->client->ask_later(Hello{.table = protocol_hash()});
+    ASSERT_TRUE(one->client->read());
+  }
+  EXPECT_EQ(hasty.client->ask(Ping{}).outcome, Outcome{});
+  EXPECT_FALSE(hasty.client->ask(Fence{}).came);
+  first.channel->shut();
+  while (!next.client->answers.contains(1)) ASSERT_TRUE(next.client->read());
+  EXPECT_EQ(next.client->answer_of<Hello>(1).outcome.status, 0);
 }
 
 TEST_F(BrokerTest, ClientsWaitWithTheirPlace) {
@@ -301,6 +415,11 @@ TEST_F(BrokerTest, ShapesTokensAndGarbage) {
   EXPECT_NE(burning.hello("broken", "open sesame").outcome.status, 0);
   EXPECT_THAT(burning.client->said, HasSubstr("the device is on fire"));
   EXPECT_TRUE(narrow.client->ask(Ping{}).came);
+  ASSERT_TRUE(soon([&](const ServerState&) {
+    const std::string text = files.read(options.metrics_file).value_or("");
+    return metric(text, "bad_hellos_total") == "bad_hellos_total 3" &&
+           metric(text, "denied_total") == "denied_total 2";
+  })) << "a wrong token, noise and silence; a shape that is none, and a fire";
 }
 
 TEST_F(BrokerTest, WorkersThatDieAndSessionsThatAreStopped) {

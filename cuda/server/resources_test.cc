@@ -235,6 +235,27 @@ TEST_F(LaunchesTest, WhatIsUnloadedIsGone) {
             "the module has no none");
 }
 
+// What is left of the device when modules go: nothing of them; and of graphs that used them, the
+// nodes are given back.
+TEST_F(LaunchesTest, GraphsOfWhatIsUnloadedAreRefused) {
+  const auto image = digest_of(std::as_bytes(std::span(std::string_view("fake"))));
+  EXPECT_EQ(said(modules.on(ModuleLoad{{2}, image})), "taken");
+  EXPECT_EQ(said(modules.on(KernelOpen{{2}, {2}, "nothing", {}})), "taken");
+  const std::size_t both = fake().objects();
+  EXPECT_EQ(said(modules.on(ModuleUnload{{1}})), "taken");
+  EXPECT_LT(fake().objects(), both);
+  EXPECT_EQ(said(streams.on(StreamCreate{.stream = {1}})), "taken");
+  EXPECT_EQ(said(graphs.on(CaptureBegin{{1}, 0})), "taken");
+  EXPECT_EQ(said(streams.submit({1}, modules.checked({.stream = {1}, .kernel = {2}}).value())),
+            "taken");
+  EXPECT_EQ(replied<CaptureEnd>(graphs.on(CaptureEnd{{1}, {5}})), "taken");
+  EXPECT_EQ(said(modules.on(ModuleUnload{{2}})), "taken");
+  for (int again = 0; again < 5; ++again)
+    EXPECT_EQ(replied<GraphInstantiate>(graphs.on(GraphInstantiate{{5}, {6}})),
+              "a kernel of the graph has been unloaded");
+  EXPECT_TRUE(captures.count(2)) << "one node of three is the graph's";
+}
+
 // Rows that a client gives are many numbers whose product and sum must not wrap around.
 TEST_F(LaunchesTest, SetsAndCopiesStayInTheirMemory) {
   ASSERT_EQ(said(memory.on(Alloc{{kFakeArena}, 1024})), "taken");
@@ -338,6 +359,15 @@ TEST_F(ResourcesTest, GraphsAreBoundedTogether) {
   EXPECT_EQ(add(12, std::as_bytes(std::span(after)).first(8)), "taken");
   EXPECT_EQ(add(13), "taken");
   EXPECT_EQ(add(14), "3 nodes are the limit");
+  captures.forget(3, 0);  // as if there were more room
+  EXPECT_EQ(replied<GraphInstantiate>(graphs.on(GraphInstantiate{{1}, {9}})), "taken");
+  std::vector<std::vector<Id>> order;
+  for (const GraphSpec::Node& node : fake().graphs().begin()->second.nodes)
+    order.push_back(node.after);
+  EXPECT_EQ(order, (std::vector<std::vector<Id>>{{}, {0}, {}}));
+  EXPECT_EQ(said(graphs.on(GraphExecDestroy{{9}})), "taken");
+  work.poll();
+  EXPECT_TRUE(captures.count(3));
   EXPECT_EQ(replied<GraphInstantiate>(graphs.on(GraphInstantiate{{1}, {1}})),
             "1 graphs and 3 nodes are the limit");
   EXPECT_EQ(replied<GraphInstantiate>(graphs.on(GraphInstantiate{{2}, {1}})),
@@ -352,6 +382,8 @@ TEST_F(ResourcesTest, GraphsAreBoundedTogether) {
   EXPECT_TRUE(captures.count(1));
   captures.forget(1, 0);
   EXPECT_FALSE(captures.count(2)) << "one node in the graph, one in what was made of it";
+  EXPECT_EQ(replied<GraphInstantiate>(graphs.on(GraphInstantiate{{1}, {8}})),
+            "1 graphs and 3 nodes are the limit");
   EXPECT_EQ(said(graphs.on(GraphLaunch{{7}, {}})), "taken");
   EXPECT_EQ(out.counts.launches, 1u);
   EXPECT_EQ(said(graphs.on(GraphExecDestroy{{7}})), "taken");

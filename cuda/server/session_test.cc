@@ -206,7 +206,9 @@ TEST_F(SessionTest, OtherVersionsAndWrongTokensAreTurnedAway) {
   for (const auto& [hello, why] :
        {std::pair{Hello{.table = 1, .token = "secret"}, "different versions"},
         std::pair{Hello{.table = protocol_hash(), .token = "secreT"}, "the token is not"},
+        std::pair{Hello{.table = protocol_hash(), .token = "Secret"}, "the token is not"},
         std::pair{Hello{.table = protocol_hash(), .token = "secret1"}, "the token is not"},
+        std::pair{Hello{.table = protocol_hash(), .token = "secre"}, "the token is not"},
         std::pair{Hello{.table = protocol_hash()}, "the token is not"}}) {
     channel = *server->net.connect("sim", std::chrono::seconds(1));
     client = std::make_unique<TestClient>(*channel);
@@ -358,6 +360,93 @@ TEST_F(SessionTest, CapturesThatCannotBe) {
   EXPECT_EQ(client->ask(CaptureEnd{{1}, {7}}).outcome.status, kCaptureInvalidated);
   EXPECT_EQ(client->ask(GraphInstantiate{{7}, {9}}).outcome.status, kInvalidHandle);
   EXPECT_EQ(fence(), 0) << client->said;
+}
+
+// What joined a capture shares its fate: whatever spoils it, the end says so, and then all is well.
+TEST_F(SessionTest, CapturesThatAreSpoilt) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256});
+  for (const std::uint64_t one : {1, 2, 3})
+    client->send(StreamCreate{{one}}), client->send(EventCreate{{one}});
+  const auto join = [this](std::uint64_t from, std::uint64_t to) {
+    client->send(EventRecord{{from}, {from}}), client->send(StreamWaitEvent{{to}, {from}});
+  };
+  const auto ends = [this](std::uint64_t stream) {
+    return client->ask(CaptureEnd{{stream}, {7}}).outcome.status;
+  };
+  // Ended where it did not begin.
+  client->send(CaptureBegin{{1}, 0}), join(1, 2);
+  EXPECT_EQ(ends(2), kCaptureUnmatched);
+  EXPECT_EQ(ends(1), kCaptureInvalidated);
+  // Two of them.
+  client->send(CaptureBegin{{1}, 0}), client->send(CaptureBegin{{2}, 0}), join(1, 2);
+  EXPECT_EQ(ends(1), kCaptureInvalidated);
+  EXPECT_EQ(ends(2), kCaptureInvalidated);
+  // A graph inside a graph.
+  client->send(GraphCreate{{1}});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome.status, 0);
+  client->send(CaptureBegin{{1}, 0}), client->send(GraphLaunch{{1}, {1}});
+  EXPECT_EQ(ends(1), kCaptureInvalidated);
+  // The stream where it began goes.
+  client->send(CaptureBegin{{1}, 0}), join(1, 2), client->send(StreamDestroy{{1}});
+  EXPECT_EQ(ends(2), kCaptureInvalidated);
+  EXPECT_EQ(client->ask(StreamSync{{2}}).outcome.status, 0) << "no longer captured";
+  EXPECT_EQ(client->ask(GraphLaunch{{7}, {}}).came, false);
+}
+
+// What a captured graph copies must be there when it runs, at both ends.
+TEST_F(SessionTest, CapturedCopiesNeedTheirMemory) {
+  const std::uint64_t to = kFakeArena, from = kFakeArena + 256;
+  for (const std::uint64_t freed : {to, from}) {
+    for (const bool in : {true, false}) {
+      if (in && freed == from) continue;
+      start();
+      client->send(Alloc{{to}, 256}), client->send(Alloc{{from}, 256});
+      client->send(StreamCreate{{1}});
+      client->send(CaptureBegin{{1}, 0});
+      if (in)
+        client->send(CopyIn{{1}, {to}}, bytes_of("abcd"));
+      else
+        client->send(CopyDevice{{1}, {to}, {from}, 64, 64, 64, 1});
+      EXPECT_EQ(client->ask(CaptureEnd{{1}, {7}}).outcome.status, 0);
+      EXPECT_EQ(client->ask(GraphInstantiate{{7}, {9}}).outcome.status, 0);
+      client->send(GraphLaunch{{9}, {}});
+      EXPECT_EQ(fence(), 0) << client->said;
+      client->send(Free{{freed}}), client->send(GraphLaunch{{9}, {}});
+      EXPECT_EQ(fence(), kInvalidValue);
+      EXPECT_THAT(client->said, HasSubstr("which were freed"));
+    }
+  }
+}
+
+// A copy out behind a function of the client: of what was there then, and the stream goes on.
+TEST_F(SessionTest, CopiesOutKeepTheirPlace) {
+  for (const bool mapped : {true, false}) {
+    start({.mapped = mapped});
+    client->send(Alloc{{kFakeArena}, 256});
+    client->send(Set{.to = {kFakeArena}, .value = 3, .element = 4, .count = 1});
+    client->send(StreamCreate{{1}});
+    client->send(HostCall{{1}, {5}});
+    const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena}, 4});
+    client->send(Set{.stream = {1}, .to = {kFakeArena}, .value = 9, .element = 4, .count = 1});
+    const std::uint32_t sync = client->ask_later(StreamSync{{1}});
+    EXPECT_TRUE(client->ask(Ping{}).came);
+    EXPECT_FALSE(client->answers.contains(copy));
+    client->send(CallDone{{5}});
+    EXPECT_EQ(fence(), 0) << client->said;
+    EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk), std::vector<std::uint32_t>{3});
+    EXPECT_TRUE(client->answer_of<StreamSync>(sync).came);
+    EXPECT_EQ(words(client->ask(CopyOut{{1}, {kFakeArena}, 4}).bulk)[0], 9u);
+  }
+}
+
+// With an answer that says no comes a reason, in words.
+TEST_F(SessionTest, RefusalsThatAreAnswersAreToldToo) {
+  start();
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome.status, kInvalidHandle);
+  EXPECT_THAT(client->said, HasSubstr("graph_instantiate: there is no graph 1"));
+  EXPECT_EQ(seat().session->counts().refused, 1u);
 }
 
 template <class Op>
@@ -578,6 +667,19 @@ TEST_F(SessionTest, CopiesOutForLaterAreBounded) {
   client->send(CopyOutLater{{}, {}, 0, {4}});
   fence();
   EXPECT_EQ(client->notices.size(), 2u) << "nothing is copied at once, and told";
+}
+
+// An image comes in as many pieces as the network makes of it.
+TEST_F(SessionTest, ImagesComeInPieces) {
+  SimOptions net;
+  net.up.room = 70'001;
+  start({}, {}, net);
+  std::string image(3'000'000, 'x');
+  for (std::size_t i = 0; i < image.size(); i += 999) image[i] = static_cast<char>(i);
+  const Digest digest = digest_of(bytes_of(image));
+  client->send(ModulePut{digest, 0, image.size()}, bytes_of(image));
+  EXPECT_EQ(client->ask(ModuleHave{digest}).reply.have, 1u) << client->said;
+  EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
 }
 
 // Images are as large as they say, and of the digest that they say; both are the client's word.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "act/executor.h"
 #include "act/gateway_state.h"
 #include "act/workers_state.h"
 #include "base/processes.h"
@@ -19,6 +20,20 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::int64_t kApplyMs = 1'000'000, kApplySecond = 1000 * kApplyMs;
+
+// Nothing can be written there while it is full.
+struct FullOnceFiles final : MemoryFiles {
+  bool full = false;
+  int appends_left = 1 << 30;  // of the journal, until it is full
+  Result<void> write_atomic(const std::string& path, std::string_view text) override {
+    if (full) return environment_error(path, "no space left");
+    return MemoryFiles::write_atomic(path, text);
+  }
+  Result<void> append(const std::string& path, std::string_view text) override {
+    if (appends_left-- <= 0) return environment_error(path, "no space left");
+    return MemoryFiles::append(path, text);
+  }
+};
 
 // One A30 that takes no time of its own, so that all time is waited.
 struct ApplyNode : Clock {
@@ -60,7 +75,7 @@ struct ApplyNode : Clock {
   JournalState journal() { return read_journal(files, journal_path("/s")).value(); }
 
   std::int64_t now = 0;
-  MemoryFiles files;
+  FullOnceFiles files;
   std::unique_ptr<drivers::sim::SharedMachine> machine;
   std::unique_ptr<drivers::sim::SimDriver> driver;
   std::function<void()> meanwhile = [] {};
@@ -287,6 +302,82 @@ TEST(Apply, WhoIsLeavingIsNoStranger) {
   EXPECT_EQ(blockers(made), 0u) << "made in that transaction";
 }
 
+// What was begun is gone on with under its number, another wish is another transaction; what is half
+// made on the way is made whole before anybody may stop.
+TEST(Apply, WhatWasCutShortIsResumed) {
+  for (const bool same : {true, false}) {
+    ApplyNode node;
+    bool stop = false;
+    node.after_step = [&](const ApplyEvent& event) {
+      stop = stop || event.change->steps[event.step].kind == Step::Kind::create_instance;
+    };
+    node.interrupted = [&] { return stop; };
+    EXPECT_EQ(node.to({plain_at(0), plain_at(1)}).error(), interrupted_error(false));
+    ASSERT_EQ(node.instances().size(), 1u);
+    EXPECT_TRUE(node.instances()[0].whole());
+    EXPECT_TRUE(node.journal().pending());
+    EXPECT_EQ(node.journal().last->gpu_uuids.size(), 1u);
+    node.interrupted = {};
+    const auto on = same ? node.to({plain_at(0), plain_at(1)}) : node.to({plain_at(2)});
+    ASSERT_TRUE(on) << to_string(on.error());
+    EXPECT_EQ(on->resumed, same);
+    EXPECT_EQ(node.journal().transactions, same ? 1 : 2);
+    EXPECT_FALSE(node.journal().pending());
+    EXPECT_EQ(node.instances().size(), same ? 2u : 1u);
+    EXPECT_EQ(node.journal().owned.size(), node.instances().size());
+  }
+}
+
+TEST(Apply, WhatStaysHalfMadeIsCompletedByTheNextOne) {
+  ApplyNode node(first_calls("create_compute", kMaxReconciles + 1));
+  ASSERT_FALSE(node.to({plain_at(0)}));
+  ASSERT_EQ(node.instances().size(), 1u);
+  EXPECT_FALSE(node.instances()[0].whole());
+  EXPECT_EQ(node.journal().intended.size(), 1u);
+  const auto gpus = node.journal().last->gpu_uuids;
+  EXPECT_EQ(gpus.size(), 1u) << "however often it was planned";
+  ASSERT_TRUE(node.to({plain_at(0)}));
+  EXPECT_TRUE(node.instances()[0].whole());
+  EXPECT_EQ(node.journal().intended.size(), 0u);
+  EXPECT_EQ(node.journal().owned, std::vector<std::string>{node.instances()[0].uuid()});
+}
+
+// Nothing is done that could not be noted before.
+TEST(Apply, AFullDiskStopsItWhereverItIs) {
+  ApplyNode measured;
+  ASSERT_TRUE(measured.to({chat_at(0)}));
+  const int before = measured.files.appends_left;
+  ASSERT_TRUE(measured.to({chat_at(1)}));
+  const int appends = before - measured.files.appends_left;
+  ASSERT_GT(appends, 4);
+  for (int at = 0; at < appends; ++at) {
+    ApplyNode node;
+    ASSERT_TRUE(node.to({chat_at(0)}));
+    node.files.appends_left = at;
+    const auto applied = node.to({chat_at(1)});
+    ASSERT_FALSE(applied) << at;
+    EXPECT_THAT(to_string(applied.error()), HasSubstr("no space left"));
+    const JournalState journal = node.journal();
+    for (const device::Instance& one : node.instances())
+      EXPECT_TRUE(std::ranges::count(journal.owned, one.uuid()) == 1 || !journal.intended.empty())
+          << at << ": nobody knows whose it is";
+    node.files.appends_left = 1 << 30;
+    ASSERT_TRUE(node.to({chat_at(1)})) << at;
+    ASSERT_EQ(node.instances().size(), 1u);
+    EXPECT_EQ(node.instances()[0].start, 1);
+    EXPECT_EQ(node.journal().owned, std::vector<std::string>{node.instances()[0].uuid()});
+  }
+}
+
+// Who was told to go and cannot be put back is told so.
+TEST(Apply, AnInterruptionOnAFullDiskSaysSo) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  node.hold(7, node.instances().at(0).gi_id);
+  node.interrupted = [&] { return node.files.full = node.now >= kApplySecond; };
+  EXPECT_THAT(to_string(node.to({}, {.drain_timeout = {20}}).error()), HasSubstr("no space left"));
+}
+
 TEST(Apply, AnInterruptionAtOnceChangesNothing) {
   ApplyNode node;
   node.interrupted = [] { return true; };
@@ -364,6 +455,8 @@ TEST(Apply, AResetThatIsRefusedSaysWhoHoldsTheGpu) {
   const auto applied = node.to({plain_at(0)}, {.can_reset = true});
   ASSERT_FALSE(applied);
   EXPECT_THAT(to_string(applied.error()), HasSubstr("pid 9 (x)"));
+  ASSERT_FALSE(node.retries.empty());
+  EXPECT_THAT(node.retries.front(), HasSubstr("held: pid 9 (x)"));
 }
 
 TEST(Apply, DrainingEmptiesWhatItNamesAlone) {

@@ -237,6 +237,20 @@ TEST(ChangeByHand, WhatOthersMadeStaysUnlessItIsInTheWay) {
   EXPECT_EQ(begun.destroy[0].place.start, 0);
 }
 
+// In the way is also what breaks a rule from afar, and what nobody knows, where it lies.
+TEST(ChangeByHand, WhatIsInTheWayFromAfar) {
+  ChangeOptions keep;
+  keep.keep_foreign = true;
+  A30Node engines;  // a GPU has one set of media engines
+  engines.add(0, 1, 0).profile = "1g.6gb+me";
+  EXPECT_EQ(engines.to(on_one({wanted_1g(3)}), keep).value().destroy.size(), 0u);
+  EXPECT_EQ(engines.to(on_one({{"1g.6gb+me", 3, {}}}), keep).value().destroy.size(), 1u);
+  A30Node unknown;
+  unknown.add(0, 1, 0).profile = "1g.of.another.driver";
+  EXPECT_EQ(unknown.to(on_one({wanted_1g(1)}), keep).value().destroy.size(), 0u);
+  EXPECT_EQ(unknown.to(on_one({wanted_1g(0)}), keep).value().destroy.size(), 1u);
+}
+
 // What is lent stays, and no segment comes on it.
 TEST(ChangeByHand, WhatIsLentIsLeftAlone) {
   A30Node node;
@@ -246,6 +260,33 @@ TEST(ChangeByHand, WhatIsLentIsLeftAlone) {
   EXPECT_THAT(node.to(on_one({wanted_1g(0, kTen)})).value().destroy, testing::SizeIs(1));
 }
 
+// Of services that lose nothing nothing is said; the others are in the order of their names.
+TEST(ChangeByHand, WhoIsAffectedIsSaidInOrder) {
+  A30Node node;
+  node.add(0, 1, 0, {"z", 4, 1, 10});
+  node.add(0, 1, 1, {"a", 4, 1, 10});
+  node.add(0, 1, 2, {"stays", 4, 1, 10});
+  const Change change =
+      node.to(on_one({wanted_1g(0, {"a", 4, 1, 10}), wanted_1g(1, {"z", 4, 1, 10}),
+                      wanted_1g(2, {"stays", 4, 1, 10}), wanted_1g(3, {"new", 4, 1, 10})}),
+              least(0))
+          .value();
+  ASSERT_EQ(change.affected.size(), 2u);
+  EXPECT_EQ(change.affected[0].service, "a");
+  EXPECT_EQ(change.affected[1].service, "z");
+}
+
+// What runs there already as it is wanted need not be restarted.
+TEST(ChangeByHand, OfEqualGpusTheOneThatRunsItIsTaken) {
+  for (const Segment& wanted : {Segment{"chat", 8, 1, 10}, {"chat", 4, 2, 10}}) {
+    A30Node node(2);
+    node.add(0, 1, 0, kTen);
+    node.add(1, 1, 0, wanted);
+    const Change change = node.to(on_one({wanted_1g(0, wanted)}, "")).value();
+    EXPECT_THAT(change.gpu_of, ElementsAre(1)) << wanted.batch << " " << wanted.processes;
+  }
+}
+
 // Of equals the GPU is taken that nobody has borrowed from, and the one where somebody is at work.
 TEST(ChangeByHand, OfEqualGpusTheOneThatDisturbsNobodyIsTaken) {
   A30Node lent(2);
@@ -253,6 +294,15 @@ TEST(ChangeByHand, OfEqualGpusTheOneThatDisturbsNobodyIsTaken) {
   EXPECT_THAT(lent.to(on_one({wanted_1g(0)}, "")).value().gpu_of, ElementsAre(1));
   lent.add(0, 1, 0, kTen);  // something of ours runs there
   EXPECT_THAT(lent.to(on_one({wanted_1g(0, kTen)}, "")).value().gpu_of, ElementsAre(0));
+  A30Node alike(2);  // where it is to be, not where something like it is
+  alike.add(0, 1, 0), alike.add(1, 1, 1);
+  EXPECT_THAT(alike.to(on_one({wanted_1g(1)}, "")).value().gpu_of, ElementsAre(1));
+  EXPECT_TRUE(alike.to(on_one({wanted_1g(0)}, "GPU-0")).value().empty());
+  A30Node borrowed(2);
+  borrowed.add(0, 1, 3).holders = {{0, "slurm:42"}};
+  borrowed.add(0, 1, 0);
+  borrowed.add(1, 1, 0);
+  EXPECT_THAT(borrowed.to(on_one({wanted_1g(0)}, "")).value().gpu_of, ElementsAre(1));
   A30Node held(2);
   held.add(0, 1, 0);
   held.add(1, 1, 0).holders = {{41, "python"}};
@@ -333,8 +383,8 @@ TEST(ChangeByHand, RefusalsSayWhatIsMissing) {
 TEST(ChangeByHand, LayoutsThatCannotBeAreRefused) {
   A30Node node;
   EXPECT_EQ(node.refusal(on_one({{"3g.18gb", 0, {}}})), "gpu 0: A30-24GB has no profile 3g.18gb");
-  EXPECT_THAT(node.refusal(on_one({{"2g.12gb", 1, {}}})),
-              HasSubstr("gpu 0: A30-24GB cannot be cut like this: "));
+  EXPECT_EQ(node.refusal(on_one({{"2g.12gb", 1, {}}})),
+            "gpu 0: A30-24GB cannot be cut like this: illegal_start (2g.12gb at start 1)");
   EXPECT_THAT(node.refusal(on_one({wanted_1g(0), {"2g.12gb", 1, {}}})),
               HasSubstr(" (2g.12gb at start 1)"));
   Wanted second = on_one({});

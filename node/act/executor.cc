@@ -45,7 +45,6 @@ Done Executor::run(const Change& change, const device::NodeState& state) {
   there_.clear();
   stopped_.clear();
   unconfirmed_.clear();
-  waited_in_vain_ = false;
   for (const device::GpuState& gpu : state.gpus) {
     models_[gpu.index] = gpu.model;
     if (gpu.lost) continue;  // what was there may come back, nobody knows when
@@ -396,7 +395,6 @@ Done Executor::destroy_instance(const Step& step) {
   const DestroyInstance question{place.gpu, there(place).gi_id};
   const Result<void> gone = co_await once_free(question);
   if (!gone) co_return gone;
-  there_.erase({place.gpu, place.start, place.profile});
   if (!intended(place)) co_return {};
   const Record record = MadeRecord{place, ""};
   co_return co_await book_.note(record);

@@ -47,6 +47,12 @@ TEST(GatewayState, IsReadBackAndSorted) {
   EXPECT_EQ(*again, some_state());
 }
 
+TEST(GatewayState, AllThatCameMayHaveEnded) {
+  const auto state = parse_gateway("g.json", with("\"arrived\": 1000", "\"arrived\": 970"));
+  ASSERT_TRUE(state) << to_string(state.error());
+  EXPECT_EQ(state->services[0].requests->arrived, 970);
+}
+
 TEST(GatewayState, RefusesWithTheLine) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {with("\"search\"", "\"chat\""), "service 'chat' is listed twice"},

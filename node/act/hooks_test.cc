@@ -52,6 +52,29 @@ TEST(Hooks, OneThatHangsIsKilledWhenItsTimeIsOver) {
   EXPECT_TRUE(world.processes.running().empty());
 }
 
+// What comes before may prevent the work; what comes after is done whatever came of it.
+TEST(Hooks, LieAroundTheWork) {
+  for (const std::string fails : {"nothing", "one", "two", "work", "three"}) {
+    std::vector<std::string> done, said;
+    const auto outcome_of = [&](const std::string& name) -> Result<void> {
+      done.push_back(name);
+      if (name == fails) return environment_error(name, "failed");
+      return {};
+    };
+    const std::vector<std::string> before{"one", "two"}, after{"three", "four"};
+    const HookRound round{before, after,
+                          [&](const std::string& name, const char*) { return outcome_of(name); },
+                          [&](const std::string& line) { said.push_back(line); }};
+    const Result<void> outcome = with_hooks(round, [&] { return outcome_of("work"); });
+    std::vector<std::string> expected{"one", "two", "work", "three", "four"};
+    if (fails == "one") expected = {"one", "three", "four"};
+    if (fails == "two") expected = {"one", "two", "three", "four"};
+    EXPECT_EQ(done, expected) << fails;
+    EXPECT_EQ(outcome.has_value(), fails == "nothing" || fails == "three");
+    EXPECT_EQ(said.size(), fails == "three" ? 1u : 0u);
+  }
+}
+
 TEST(Hooks, AreReadFromASettingsFileAndRefusedWithTheLine) {
   const auto hooks = parse_hooks("agent.yaml",
                                  "hooks:\n"

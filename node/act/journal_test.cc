@@ -12,7 +12,8 @@ const Place kPlace{1, "GPU-a", "3g.40gb", 4};
 BeginRecord begin_record(long number) {
   BeginRecord begin;
   begin.transaction = number;
-  begin.target.gpus = {{"A100-80GB", "", {{"3g.40gb", 4, {"chat \"x\"", 8, 2, 12.5}}}}};
+  begin.target.gpus = {{"A100-80GB", "", {{"3g.40gb", 4, {"chat \"x\"", 8, 2, 12.5}}}, 0},
+                       {"A100-80GB", "", {}}};
   begin.source.gpus = {{"A100-80GB", "GPU-a", {{"1g.10gb", 6, {}}}}};
   begin.target.services = {
       {.name = "chat \"x\"", .rate = Rps{7.7}, .slo = Millis{12.3}, .percentile = 0}};
@@ -88,29 +89,14 @@ TEST(Journal, OpensWithATornTailAndRefusesASecondUser) {
 }
 
 // A disk that is full: of every second append only the first half is written.
-class FullFiles final : public Files {
+class FullFiles final : public MemoryFiles {
  public:
-  MemoryFiles kept;
   int appends = 0;
   Result<void> append(const std::string& path, std::string_view text) override {
-    if (++appends % 2 != 0) return kept.append(path, text);
-    CHECK(kept.append(path, text.substr(0, text.size() / 2)).has_value());
+    if (++appends % 2 != 0) return MemoryFiles::append(path, text);
+    CHECK(MemoryFiles::append(path, text.substr(0, text.size() / 2)).has_value());
     return environment_error(path, "no space left on device");
   }
-  Result<std::string> read(const std::string& path) override { return kept.read(path); }
-  Result<void> write_atomic(const std::string& path, std::string_view text) override {
-    return kept.write_atomic(path, text);
-  }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return kept.list(path);
-  }
-  bool is_directory(const std::string& path) override { return kept.is_directory(path); }
-  bool exists(const std::string& path) override { return kept.exists(path); }
-  Result<void> remove(const std::string& path) override { return kept.remove(path); }
-  Result<void> make_directories(const std::string& path) override {
-    return kept.make_directories(path);
-  }
-  Result<FileLock> lock(const std::string& path) override { return kept.lock(path); }
 };
 
 TEST(Journal, GoesOnAfterAnAppendThatFailed) {

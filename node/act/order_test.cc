@@ -102,6 +102,39 @@ TEST(Order, OfTwoGpusTheLesserLossIsTaken) {
   EXPECT_EQ(one.ids(), (Ids{2, 3, 0, 1}));
 }
 
+// Of equals the first goes first.
+TEST(Order, OfEqualLossesTheFirstIsTaken) {
+  OrderCase one(2);
+  one.service(30, 30);
+  for (const int gpu : {0, 1}) {
+    one.destroy(slot_at(gpu, 4, 0), 0, 15);
+    one.create(slot_at(gpu, 1, 0), 0, 15);
+  }
+  EXPECT_EQ(one.ids(), (Ids{0, 1, 2, 3}));
+}
+
+// Two services change places: while one gives way, a stand-in carries it.
+TEST(Order, WhoGivesWayToAnotherIsStoodInFor) {
+  for (const bool open : {true, false}) {
+    OrderCase one(2);
+    one.problem.layout.add_gpu(&a30(), open);  // with nothing on it
+    one.service(10, 10);
+    one.service(10, 10);
+    one.add(Unit::Kind::reassign, slot_at(0, 4, 0), 0, 1, 10);
+    one.add(Unit::Kind::reassign, slot_at(1, 4, 0), 1, 0, 10);
+    EXPECT_EQ(one.ids(), open ? (Ids{-1, 0, 1, -1}) : (Ids{0, 1})) << "MIG is off: no room";
+  }
+}
+
+// A floor that cannot be kept to the end, by a last digit for one, holds nothing up for ever.
+TEST(Order, EndsWhateverTheFloor) {
+  OrderCase one(1);
+  one.service(20, 15);
+  one.destroy(slot_at(0, 1, 0), 0, 10);
+  one.destroy(slot_at(0, 1, 1), 0, 10);
+  EXPECT_EQ(one.ids(), (Ids{0, 1}));
+}
+
 // The largest that is missed is stood in for, and what stood in goes last.
 TEST(Order, StandInsAreForWhatIsMissed) {
   OrderCase one(2);
@@ -117,6 +150,12 @@ TEST(Order, StandInsAreForWhatIsMissed) {
   EXPECT_EQ(order[4].kind, Unit::Kind::destroy);
   EXPECT_EQ(order[4].lost, 20);
   EXPECT_EQ(order[4].slot, order[0].slot);
+  OrderCase turned(2);  // whichever was named first
+  turned.service(30, 20);
+  turned.destroy(slot_at(0, 1, 2), 0, 10);
+  turned.destroy(slot_at(0, 2, 0), 0, 20);
+  turned.create(slot_at(0, 4, 0), 0, 40);
+  EXPECT_EQ(turned.order().front().gained, 20);
 }
 
 // A place that somebody waits for is taken only where there is no other.
@@ -130,6 +169,22 @@ TEST(Order, StandInsKeepOutOfTheWay) {
   one.create(slot_at(1, 4, 0), 1, 10);
   const std::vector<Unit> order = one.order();
   for (const Unit& unit : order) EXPECT_TRUE(!unit.temporary || unit.slot.gpu == 2);
+}
+
+// The emptiest GPU is no place where it is in the way and another is not.
+TEST(Order, StandInsKeepOutOfTheWayOfWhatWaits) {
+  OrderCase one(3);
+  one.service(20, 20);
+  one.service(10, 10);
+  one.problem.layout.put(slot_at(0, 2, 2));
+  one.destroy(slot_at(0, 2, 0), 0, 20);
+  one.create(slot_at(0, 1, 0), 0, 20);
+  one.destroy(slot_at(1, 1, 3), 1, 10);
+  one.create(slot_at(1, 4, 0), 1, 10);
+  one.problem.layout.put(slot_at(2, 2, 0));
+  const std::vector<Unit> order = one.order();
+  ASSERT_TRUE(order.front().temporary);
+  EXPECT_EQ(order.front().slot, slot_at(2, 2, 2));
 }
 
 // ---- brute force ----

@@ -89,40 +89,24 @@ class Boards final : public device::NodeDriver {
 };
 
 // A disk on which writes are cut short when the process dies.
-class Disk final : public Files {
+class Disk final : public MemoryFiles {
  public:
   explicit Disk(Doom& doom) : doom_(doom) {}
-  Result<std::string> read(const std::string& path) override { return inner_.read(path); }
-  Result<void> write_atomic(const std::string& path, std::string_view content) override {
-    if (doom_.strikes()) {
-      if (doom_.after) {
-        EXPECT_TRUE(inner_.write_atomic(path, content));
-      }
-      throw Died{};
+  Result<void> write_atomic(const std::string& path, std::string_view text) override {
+    if (!doom_.strikes()) return MemoryFiles::write_atomic(path, text);
+    if (doom_.after) {
+      EXPECT_TRUE(MemoryFiles::write_atomic(path, text));
     }
-    return inner_.write_atomic(path, content);
+    throw Died{};
   }
   Result<void> append(const std::string& path, std::string_view text) override {
-    if (doom_.strikes()) {
-      const auto kept = doom_.after ? text : text.substr(0, static_cast<std::size_t>(doom_.tear));
-      EXPECT_TRUE(inner_.append(path, kept));
-      throw Died{};
-    }
-    return inner_.append(path, text);
+    if (!doom_.strikes()) return MemoryFiles::append(path, text);
+    const auto kept = doom_.after ? text : text.substr(0, static_cast<std::size_t>(doom_.tear));
+    EXPECT_TRUE(MemoryFiles::append(path, kept));
+    throw Died{};
   }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return inner_.list(path);
-  }
-  bool is_directory(const std::string& path) override { return inner_.is_directory(path); }
-  bool exists(const std::string& path) override { return inner_.exists(path); }
-  Result<void> remove(const std::string& path) override { return inner_.remove(path); }
-  Result<void> make_directories(const std::string& path) override {
-    return inner_.make_directories(path);
-  }
-  Result<FileLock> lock(const std::string& path) override { return inner_.lock(path); }
 
  private:
-  MemoryFiles inner_;
   Doom& doom_;
 };
 
@@ -302,6 +286,17 @@ TEST(PowerGuard, PutsBackWhatAnotherJournalSaysWasThereBefore) {
   EXPECT_TRUE(open("/b/power.journal").changed_by_others()->empty());
 }
 
+// In the order of the GPUs, however they were changed.
+TEST(PowerGuard, JournalsAreReadInOrder) {
+  MemoryFiles files;
+  files.content[kPath] = log_header("power") + log_line(R"({"gpu": 1, "uuid": "GPU-1"})") +
+                         log_line(R"({"gpu": 0, "uuid": "GPU-0"})");
+  const auto changed = read_power_journal(files, kPath);
+  ASSERT_TRUE(changed) << to_string(changed.error());
+  ASSERT_EQ(changed->size(), 2U);
+  EXPECT_EQ(changed->front().uuid, "GPU-0");
+}
+
 TEST(PowerGuard, DamagedJournalsAreRefusedWithTheirLine) {
   Doom doom;
   Boards boards({{}}, doom);
@@ -355,6 +350,7 @@ TEST(PowerLoop, FollowsWhatItSeesAndGoesBack) {
   EXPECT_EQ(report->polls, 5);
   EXPECT_EQ(report->blind, 1);
   EXPECT_EQ(report->energy, Joules{400});
+  EXPECT_EQ(report->time, Seconds{3});
   std::vector<double> clocks;
   for (const PowerStep& step : steps) clocks.push_back(step.settings.clocks->high.value);
   // The start; the next clock up; blind: the start; above all: the highest.

@@ -35,6 +35,8 @@ class RecentRequests {
   // A request is due `slo_s` after it came: one that waits for longer is missed, whether or not
   // anybody has said so.
   RequestStretch last(double seconds, double slo_s) const;
+  // Bounded, however often and long it is noted.
+  std::size_t entries() const { return entries_.size(); }
 
  private:
   struct Entry {

@@ -77,6 +77,19 @@ TEST(RecentRequests, OftenNotedIsKeptCoarsely) {
     recent.note(i * 0.001, {static_cast<double>(i), static_cast<double>(i), 0, 0});
   EXPECT_NEAR(recent.last(3, 0.1).asked, 3000, 1e-6);
   EXPECT_NEAR(recent.last(60, 0.1).asked, 60'000, 1e-6);
+  EXPECT_LE(recent.entries(), 405U) << "four a second, while they are a minute old";
+  EXPECT_GT(recent.entries(), 395U);
+  for (int i = 100'001; i <= 400'000; i += 10)
+    recent.note(i * 0.001, {static_cast<double>(i), static_cast<double>(i), 0, 0});
+  EXPECT_LE(recent.entries(), 520U) << "of two minutes: a stretch and the longest objective";
+}
+
+// Two looks far apart are all that there is.
+TEST(RecentRequests, SeldomNotedGrowsEvenlyInBetween) {
+  RecentRequests recent;
+  for (const double time : {0.0, 1000.0, 2000.0}) recent.note(time, {time, time, 0, 0});
+  EXPECT_DOUBLE_EQ(recent.last(60, 1).asked, 60);
+  EXPECT_DOUBLE_EQ(recent.last(60, 1).missed(), 0);
 }
 
 }  // namespace

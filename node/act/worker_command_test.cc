@@ -37,6 +37,13 @@ TEST(WorkerCommand, splits_like_a_shell) {
               ElementsAre("a", "b c", "de 'f' g", "", "\"\\\\n", "x\\y", "$HOME;|"));
 }
 
+// A backslash at the very end, and one before the last character.
+TEST(WorkerCommand, splits_to_the_end) {
+  EXPECT_THAT(command("a b\\"), ElementsAre("a", "b\\"));
+  EXPECT_THAT(command("a \\'"), ElementsAre("a", "'"));
+  EXPECT_THAT(command("a \"\\\"\""), ElementsAre("a", "\""));
+}
+
 TEST(WorkerCommand, refuses_what_it_cannot_mean) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "empty"},

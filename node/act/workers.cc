@@ -158,7 +158,7 @@ bool Supervisor::keeps(const Group& group) const {
 
 void Supervisor::reap(std::int64_t now_ns) {
   for (const ProcessExit& exit : processes_.exited()) {
-    if (!pulse_.http() && probe_ended(exit.pid, exit.status == 0, now_ns)) continue;
+    if (!pulse_.http()) probe_ended(exit.pid, exit.status == 0, now_ns);
     for (auto& [device, group] : groups_) {
       const auto stray =
           std::ranges::find(group.strays, exit.pid, [](const Worker& w) { return w.record.pid; });

@@ -182,7 +182,7 @@ class Supervisor {
   void ended(Group& group, Worker& worker, std::int64_t now_ns, int status);
   void end_family(const Group& group, int index);
   void watch(std::int64_t now_ns);
-  bool probe_ended(std::int64_t probe, bool well, std::int64_t now_ns);
+  void probe_ended(std::int64_t probe, bool well, std::int64_t now_ns);
   void stop(Worker& worker, std::int64_t now_ns);
   void stop_rest(std::int64_t now_ns);
   void add_missing();

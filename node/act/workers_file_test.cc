@@ -12,33 +12,15 @@ using testing::IsEmpty;
 
 constexpr std::int64_t kFileSecond = 1'000'000'000;
 
-class FullDisk final : public Files {
+class FullDisk final : public MemoryFiles {
  public:
-  MemoryFiles kept;
   std::string full;  // a path that nothing can be written to
   int writes = 0;
 
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
     if (path == full) return environment_error(path, "no space left");
     ++writes;
-    return kept.write_atomic(path, text);
-  }
-  Result<std::string> read(const std::string& path) override { return kept.read(path); }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return kept.list(path);
-  }
-  bool is_directory(const std::string& path) override { return kept.is_directory(path); }
-  bool exists(const std::string& path) override { return kept.exists(path); }
-  Result<void> append(const std::string& path, std::string_view text) override {
-    return kept.append(path, text);
-  }
-  Result<void> remove(const std::string& path) override { return kept.remove(path); }
-  Result<void> make_directories(const std::string& path) override {
-    return kept.make_directories(path);
-  }
-  Result<FileLock> lock(const std::string& path) override { return kept.lock(path); }
-  Result<void> rename(const std::string& from, const std::string& to) override {
-    return kept.rename(from, to);
+    return MemoryFiles::write_atomic(path, text);
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 namespace partita::actuate {
 namespace {
 
@@ -39,10 +41,17 @@ TEST(WorkersState, is_read_back_as_it_was_written) {
   }
 }
 
+TEST(WorkersState, is_read_in_order) {
+  WorkersState shuffled = two_workers();
+  std::ranges::reverse(shuffled.workers);
+  EXPECT_EQ(parse_workers("w.json", workers_json(shuffled)).value(), two_workers());
+}
+
 TEST(WorkersState, refuses_with_the_line) {
   const std::string good = workers_json(two_workers());
   const std::vector<std::tuple<std::string, std::string, std::string>> cases{
       {"\"index\": 1", "\"index\": 0", "w.json:11: worker 0 of device 'MIG-1' is listed twice"},
+      {"\"index\": 1", "\"index\": 128", "'index' is 128, must be at most 127"},
       {"\"pid\": 4194303", "\"pid\": -5", "'pid' is -5"},
       {"\"port\": 8001", "\"port\": 70000", "'port' is 70000"},
       {"\"A\": \"1\"", "\"A\": 1", "must be text"},

@@ -41,32 +41,17 @@ Assignment assigned(std::vector<AssignedSegment> segments) {
 // Dies in the middle of things: thrown out of the files door.
 struct WorkersKilled {};
 
-class DeadlyFiles final : public Files {
+class DeadlyFiles final : public MemoryFiles {
  public:
   // Asked before and after each write of the state: true kills.
   std::function<bool()> dies = [] { return false; };
-  MemoryFiles kept;
 
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
     if (dies()) throw WorkersKilled{};
-    Result<void> written = kept.write_atomic(path, text);
+    Result<void> written = MemoryFiles::write_atomic(path, text);
     if (dies()) throw WorkersKilled{};
     return written;
   }
-  Result<std::string> read(const std::string& path) override { return kept.read(path); }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return kept.list(path);
-  }
-  bool is_directory(const std::string& path) override { return kept.is_directory(path); }
-  bool exists(const std::string& path) override { return kept.exists(path); }
-  Result<void> append(const std::string& path, std::string_view text) override {
-    return kept.append(path, text);
-  }
-  Result<void> remove(const std::string& path) override { return kept.remove(path); }
-  Result<void> make_directories(const std::string& path) override {
-    return kept.make_directories(path);
-  }
-  Result<FileLock> lock(const std::string& path) override { return kept.lock(path); }
 };
 
 struct World {
@@ -149,8 +134,7 @@ TEST(Supervisor, starts_what_is_assigned_with_its_environment) {
                                            {"SHARE", "50"},
                                            {"PARTITA_WORKER", "/s/workers.json:MIG-2:0"}}));
   EXPECT_EQ(spec.log_file, "/s/log/b_c.MIG-2.0.log");
-  const WorkersState state =
-      parse_workers("w", world.files.kept.content["/s/workers.json"]).value();
+  const WorkersState state = parse_workers("w", world.files.content["/s/workers.json"]).value();
   EXPECT_EQ(state, supervisor->state());
   EXPECT_EQ(state.workers.at(2).pid, 1002);
 }
@@ -191,7 +175,7 @@ TEST(Supervisor, kills_after_the_grace_and_only_then_gives_the_device_away) {
   EXPECT_TRUE(supervisor->stopped());
   EXPECT_THAT(world.running(), IsEmpty());
   EXPECT_THAT(world.released, ElementsAre("MIG-2", "MIG-1", "MIG-1"));
-  EXPECT_THAT(parse_workers("w", world.files.kept.content["/s/workers.json"])->workers, IsEmpty());
+  EXPECT_THAT(parse_workers("w", world.files.content["/s/workers.json"])->workers, IsEmpty());
 }
 
 TEST(Supervisor, does_not_keep_what_it_has_told_to_end) {
@@ -236,7 +220,8 @@ TEST(Supervisor, waits_for_a_device_that_cannot_be_made_ready) {
   supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
   world.run_for(*supervisor, 5 * kWorkersSecond);
   EXPECT_THAT(world.running(), IsEmpty());
-  EXPECT_THAT(world.log.back(), HasSubstr("MIG-1: mps: no daemon; tried again in"));
+  EXPECT_THAT(world.log.back(), HasSubstr("MIG-1: mps: no daemon; tried again in 4.0 s"));
+  EXPECT_EQ(world.prepare_calls, 3) << "after 1 and 2 s more";
   world.prepares = true;
   world.run_for(*supervisor, 5 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
@@ -307,6 +292,7 @@ TEST(Supervisor, makes_a_device_ready_again_after_an_end) {
 TEST(Supervisor, kills_when_the_grace_is_over) {
   World world;
   world.script = [](const ProcessSpec&) { return SimBehaviour{.heeds_terminate = false}; };
+  world.poll_ns = 300'000'000;  // of which the grace is no multiple
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
   supervisor->step(0);
@@ -320,6 +306,68 @@ TEST(Supervisor, kills_when_the_grace_is_over) {
     world.clock.now = next;
   }
   EXPECT_EQ(world.clock.now, told + WorkerPolicy{}.grace_ns);
+}
+
+// What could not even be started is said, and counts as a failure.
+TEST(Supervisor, tries_again_what_cannot_be_started) {
+  World world;
+  int tries = 0;
+  world.script = [&](const ProcessSpec&) {
+    SimBehaviour behaviour;
+    if (++tries <= 2) behaviour.refused = Error{ErrorCode::environment, "no such program", "w"};
+    return behaviour;
+  };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1), segment("MIG-2", "b", 0)}));
+  supervisor->step(0);
+  EXPECT_THAT(world.log, ElementsAre("a 0 on MIG-1: w: no such program; tried again in 1.0 s"));
+  EXPECT_FALSE(supervisor->settled());
+  world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_THAT(world.running(), IsEmpty());
+  EXPECT_EQ(supervisor->state().workers.at(0).quick_failures, 2);
+  world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0"));
+  EXPECT_EQ(supervisor->state().workers.at(0).restarts, 1);
+  EXPECT_THAT(world.prepared, ElementsAre("MIG-1")) << "a segment of no process needs nothing";
+  EXPECT_TRUE(supervisor->settled());
+}
+
+// When to come again is told to the moment, however seldom anybody looks.
+TEST(Supervisor, says_when_to_come_again) {
+  World world;
+  world.poll_ns = 1000 * kWorkersSecond;
+  world.script = [](const ProcessSpec&) { return SimBehaviour{.run_ns = 0, .status = 3}; };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  supervisor->step(0);
+  world.clock.now = 5;
+  EXPECT_EQ(supervisor->step(5), 5 + kWorkersSecond);
+  EXPECT_EQ(world.log.back(),
+            "a 0 on MIG-1: ended with status 3 after 0.0 s, starts again in 1.0 s");
+  world.clock.now = 5 + kWorkersSecond;
+  supervisor->step(world.clock.now);
+  EXPECT_EQ(supervisor->state().workers.at(0).restarts, 1);
+  supervisor->follow({});
+  supervisor->step(world.clock.now);
+  EXPECT_EQ(world.log.back(), "MIG-1: no worker is left");
+}
+
+// Records of one device that contradict each other are of no use: all of it begins anew.
+TEST(Supervisor, does_not_keep_what_contradicts_itself) {
+  World world;
+  auto supervisor = world.supervisor();
+  const Assignment assignment = assigned({segment("MIG-1", "a", 2)});
+  supervisor->follow(assignment);
+  world.run_for(*supervisor, kWorkersSecond);
+  WorkersState state = supervisor->state();
+  world.forget(supervisor);
+  state.workers.at(0).segment.batch = 8;
+  world.files.content["/s/workers.json"] = workers_json(state);
+  supervisor = world.supervisor();
+  supervisor->follow(assignment);
+  world.run_for(*supervisor, 3 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
+  EXPECT_THAT(world.pids(), ElementsAre(1002, 1003));
 }
 
 // Waits double from the first to the longest; what was given up is tried seldom.
@@ -349,6 +397,7 @@ TEST(Supervisor, adopts_what_a_killed_one_left) {
   world.forget(supervisor);
   world.processes.crash(1001, 139);
   supervisor = world.supervisor();
+  EXPECT_THAT(world.log, testing::Contains("a 0 on MIG-1: adopted, process 1000"));
   world.run_for(*supervisor, 3 * kWorkersSecond);  // also before it knows the assignment
   supervisor->follow(assignment);
   world.run_for(*supervisor, 3 * kWorkersSecond);
@@ -399,7 +448,7 @@ TEST(Supervisor, never_touches_a_stranger_with_a_recycled_number) {
   supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
   world.run_for(*supervisor, kWorkersSecond);
   world.forget(supervisor);
-  std::string& text = world.files.kept.content["/s/workers.json"];
+  std::string& text = world.files.content["/s/workers.json"];
   world.processes.crash(1000, 1);
   const Pid stranger = world.processes
                            .start({.argv = {"stranger", "s", "", "0"},
@@ -428,16 +477,16 @@ TEST(Supervisor, a_damaged_state_is_set_aside_and_its_copy_read) {
   first->follow(wanted);
   world.run_for(*first, kWorkersSecond);
   const WorkersState before = first->state();
-  const std::string whole = world.files.kept.content.at("/s/workers.json");
+  const std::string whole = world.files.content.at("/s/workers.json");
   for (const bool copied : {true, false}) {
     world.forget(first);
     world.log.clear();
-    world.files.kept.content["/s/workers.json"] = "{\"kind\": \"Work";
-    if (!copied) world.files.kept.content["/s/workers.json.copy"] = whole.substr(1);
+    world.files.content["/s/workers.json"] = "{\"kind\": \"Work";
+    if (!copied) world.files.content["/s/workers.json.copy"] = whole.substr(1);
     first = world.supervisor();
-    EXPECT_EQ(world.files.kept.content.at(copied ? "/s/workers.json.damaged-1"
-                                                 : "/s/workers.json.damaged-2"),
-              "{\"kind\": \"Work");
+    EXPECT_EQ(
+        world.files.content.at(copied ? "/s/workers.json.damaged-1" : "/s/workers.json.damaged-2"),
+        "{\"kind\": \"Work");
     ASSERT_FALSE(world.log.empty());
     EXPECT_THAT(world.log.front(), HasSubstr("/s/workers.json"));
     first->follow(wanted);
@@ -454,15 +503,15 @@ TEST(Supervisor, what_others_do_to_the_state_file_is_made_good) {
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("x", "s", 1)}));
   world.run_for(*supervisor, kWorkersSecond);
-  const std::string whole = world.files.kept.content.at("/s/workers.json");
+  const std::string whole = world.files.content.at("/s/workers.json");
   for (const char* text : {"", "{"}) {
-    world.files.kept.content["/s/workers.json"] = text;
+    world.files.content["/s/workers.json"] = text;
     world.run_for(*supervisor, 2 * kWorkersSecond);
-    EXPECT_EQ(world.files.kept.content.at("/s/workers.json"), whole);
+    EXPECT_EQ(world.files.content.at("/s/workers.json"), whole);
   }
-  world.files.kept.content.erase("/s/workers.json");
+  world.files.content.erase("/s/workers.json");
   world.run_for(*supervisor, 2 * kWorkersSecond);
-  EXPECT_EQ(world.files.kept.content.at("/s/workers.json"), whole);
+  EXPECT_EQ(world.files.content.at("/s/workers.json"), whole);
 }
 
 // ---- random histories ----

@@ -77,17 +77,15 @@ void WorkerPulse::drop(SupervisedWorker& worker) {
     static_cast<void>(processes_.stop(*probe, StopSignal::kill));
 }
 
-// False when nobody has begun it.
-bool Supervisor::probe_ended(std::int64_t probe, bool well, std::int64_t now_ns) {
+// Nothing, when nobody has begun it.
+void Supervisor::probe_ended(std::int64_t probe, bool well, std::int64_t now_ns) {
   for (auto& [device, group] : groups_) {
     for (Worker& worker : group.workers) {
       if (worker.probe != probe) continue;
       worker.probe.reset();
       if (worker.living() && !worker.hung) pulse_.probed(worker, well, now_ns);
-      return true;
     }
   }
-  return false;
 }
 
 void WorkerPulse::probed(SupervisedWorker& worker, bool well, std::int64_t now_ns) {

@@ -28,6 +28,7 @@ struct Watched {
   MemoryFiles files;
   Mood mood = Mood::well;
   bool heeds = true;
+  bool startable = true;  // are probes
   int probes = 0;
   SimProcesses processes{clock, [this](const ProcessSpec& spec) { return behaviour(spec); }};
   std::optional<GatewayState> gateway;
@@ -38,6 +39,7 @@ struct Watched {
   SimBehaviour behaviour(const ProcessSpec& spec) {
     if (spec.argv[0] == "worker") return {.heeds_terminate = heeds};
     ++probes;
+    if (!startable) return {.refused = Error{ErrorCode::environment, "no such program", "probe"}};
     EXPECT_FALSE(spec.environment.contains(kWorkerVariable));
     if (mood == Mood::mute) return {};
     return {.run_ns = kWatchSecond / 20, .status = mood == Mood::well ? 0 : 1};
@@ -115,6 +117,7 @@ TEST(WorkersWatch, OneThatFailsItsProbesIsReplacedAndComesBack) {
 
 TEST(WorkersWatch, OneThatNeverAnswersHasTheTimeToStart) {
   Watched world;
+  world.clock.now = 1000 * kWatchSecond;
   world.probe = command_probe();
   world.mood = Watched::Mood::ill;
   world.start();
@@ -125,6 +128,31 @@ TEST(WorkersWatch, OneThatNeverAnswersHasTheTimeToStart) {
   world.run_for(3 * kWatchSecond);
   EXPECT_FALSE(world.processes.alive(pid));
   EXPECT_THAT(world.log, testing::Contains(HasSubstr("replacing it")));
+}
+
+// A probe that cannot be started is one that failed.
+TEST(WorkersWatch, OneThatCannotBeAskedIsReplaced) {
+  Watched world;
+  world.probe = command_probe();
+  world.start();
+  const Pid pid = world.worker().pid;
+  world.run_for(10 * kWatchSecond);
+  world.startable = false;
+  world.run_for(5 * kWatchSecond);
+  EXPECT_FALSE(world.processes.alive(pid));
+  EXPECT_THAT(world.log, testing::Contains(HasSubstr("does not answer, 3 probes failed")));
+}
+
+// A probe of a worker that has ended says nothing of the next one, and ends.
+TEST(WorkersWatch, AProbeEndsWithItsWorker) {
+  Watched world;
+  world.probe = command_probe();
+  world.start();
+  world.mood = Watched::Mood::mute;
+  while (world.processes.running().size() == 1) world.run_for(0);
+  world.processes.crash(world.worker().pid, 1);
+  world.clock.now = world.supervisor->step(world.clock.now);
+  EXPECT_TRUE(world.processes.running().empty());
 }
 
 TEST(WorkersWatch, NobodyIsProbedOnItsWayOut) {
@@ -170,7 +198,9 @@ TEST(WorkersWatch, WhomTheGatewayCallsSilentForLongIsReplaced) {
   world.run_for(10 * kWatchSecond);
   EXPECT_EQ(world.worker().pid, first.pid);
   world.gateway = gateway_of(first, WorkerReadiness::silent);
-  world.run_for(6 * kWatchSecond);
+  world.run_for(2 * kWatchSecond);
+  EXPECT_EQ(world.worker().pid, first.pid) << "it counts from the beginning";
+  world.run_for(4 * kWatchSecond);
   EXPECT_FALSE(world.processes.alive(first.pid));
   // What is said of the one before says nothing of the one after.
   world.run_for(60 * kWatchSecond);

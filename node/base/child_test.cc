@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -124,6 +126,60 @@ TEST_F(ChildTest, EndsWithItsOwner) {
     while (printed() != "up\n") ::usleep(1000);
   }
   EXPECT_EQ(::kill(pid, 0), -1);
+}
+
+// Killed, its owner cannot end it: the kernel does.
+TEST_F(ChildTest, EndsWhenItsOwnerIsKilled) {
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    const auto child = Child::start(shell("echo $$; exec sleep 60"));
+    ::pause();
+  }
+  while (!printed().ends_with("\n")) ::usleep(1000);
+  const pid_t pid = std::stoi(printed());
+  ::kill(owner, SIGKILL);
+  ASSERT_EQ(::waitpid(owner, nullptr, 0), owner);
+  const auto ended = [pid] {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string number, name, state = "Z";
+    file >> number >> name >> state;
+    return state == "Z";  // of which nobody here is the parent
+  };
+  for (int i = 0; i < 5000 && !ended(); ++i) ::usleep(1000);
+  EXPECT_TRUE(ended());
+}
+
+TEST_F(ChildTest, HasTheGroupThatItIsTold) {
+  for (const auto group : {ChildSpec::Group::ours, ChildSpec::Group::own_group}) {
+    ChildSpec spec = shell("read line");
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    spec.input = ends[0];
+    spec.group = group;
+    auto child = Child::start(spec);
+    ASSERT_TRUE(child);
+    EXPECT_EQ(::getpgid(child->pid()),
+              group == ChildSpec::Group::ours ? ::getpgid(0) : child->pid());
+    EXPECT_EQ(::getsid(child->pid()), ::getsid(0));
+    ::close(ends[1]);
+    child->wait();
+    ::close(ends[0]);
+  }
+}
+
+// Once, where somebody waits for it.
+TEST_F(ChildTest, ReadinessIsSaidToWhoeverStartedUs) {
+  say_ready();  // nobody has asked
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::setenv("PARTITA_READY_FD", std::to_string(ends[1]).c_str(), 1);
+  say_ready();
+  EXPECT_EQ(::getenv("PARTITA_READY_FD"), nullptr) << "its children would say so, too";
+  say_ready();
+  char text[8];
+  EXPECT_EQ(::read(ends[0], text, sizeof text), 1);
+  EXPECT_EQ(::read(ends[0], text, sizeof text), 0) << "closed";
+  ::close(ends[0]);
 }
 
 TEST_F(ChildTest, OutlivesItsOwnerWhereItIsTold) {

@@ -32,6 +32,8 @@ TEST(Document, YamlGivesTheSameTree) {
   EXPECT_EQ((*services)->items[0].find("rate_rps")->line, 3);
   EXPECT_EQ(*string_member(*document, (*services)->items[1], "name"), "7");
   EXPECT_TRUE((*services)->items[1].find("on")->boolean);
+  EXPECT_EQ(parse_document("a.yaml", "a: +5")->root.find("a")->number, 5);
+  EXPECT_EQ(parse_document("a.yaml", "a: ++5")->root.find("a")->kind, Node::Kind::string);
 }
 
 TEST(Document, AnEmptyValueStandsWhereItsKeyDoes) {
@@ -47,6 +49,8 @@ TEST(Document, AnEmptyValueStandsWhereItsKeyDoes) {
 
 TEST(Document, RefusesWithFileAndLine) {
   EXPECT_EQ(refusal("a.yaml", ""), "a.yaml:1: the file is empty");
+  for (const char* blank : {"", " ", "\n", "\t\r\n "})
+    EXPECT_EQ(refusal("a.json", blank), "a.json:1: the file is empty");
   EXPECT_EQ(refusal("a.yaml", " \n\n"), "a.yaml:1: the file is empty");
   EXPECT_EQ(refusal("a.json", "{\n\"a\": 1,\n\"a\": 2}"), "a.json:3: duplicate key 'a'");
   EXPECT_EQ(refusal("a.yaml", "a: 1\nb: 2\na: 3\n"), "a.yaml:3: duplicate key 'a'");

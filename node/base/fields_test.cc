@@ -39,6 +39,15 @@ TEST(Fields, ReadsWhatIsThere) {
   EXPECT_FALSE(fields.error()) << to_string(*fields.error());
 }
 
+// A service named 7 needs no quotes in YAML; in JSON 7 is a number.
+TEST(Fields, ANumberIsTextOnlyWhereItWasWrittenAsSuch) {
+  const Read text = [](Fields& f) { f.text("t"); };
+  EXPECT_EQ(refusal("t: 7", text), "accepted");
+  EXPECT_NE(refusal("{\"t\": 7}", text), "accepted");
+  EXPECT_NE(refusal("t: [7]", text), "accepted");
+  EXPECT_NE(refusal("t: true", text), "accepted");
+}
+
 TEST(Fields, RefusesWithThePlaceOfTheValue) {
   constexpr Range kOpen{.high = 1, .above = true, .below = true};
   const struct {

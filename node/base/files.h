@@ -81,8 +81,9 @@ class RealFiles final : public Files {
   bool standard_input_read_ = false;
 };
 
-// Files in memory, for tests and simulations. A directory exists when a path below it does.
-class MemoryFiles final : public Files {
+// Files in memory, for tests and simulations; a test that breaks one of its functions derives from
+// it. A directory exists when a path below it does.
+class MemoryFiles : public Files {
  public:
   Result<std::string> read(const std::string& path) override;
   Result<void> write_atomic(const std::string& path, std::string_view content) override;

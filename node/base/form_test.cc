@@ -82,9 +82,36 @@ TEST(Form, TheIndentedStyleIsThatOfTheJsonLibrary) {
     const std::string text = write_form(shape, describe, Form::Style::indented);
     EXPECT_EQ(text, nlohmann::ordered_json::parse(text).dump(2) + "\n");
   }
+  shape.area = 2;
+  EXPECT_NE(write_form(shape, describe, Form::Style::indented).find("\"area_mm2\": 2.0,"),
+            std::string::npos)
+      << "a number is no whole number";
+  EXPECT_NE(write_form(shape, describe).find("\"area_mm2\": 2,"), std::string::npos);
   shape.corners.clear();
   const std::string text = write_form(shape, describe, Form::Style::indented);
   EXPECT_EQ(text, nlohmann::ordered_json::parse(text).dump(2) + "\n");
+}
+
+// What is read takes the place of what was there, as a default for one.
+struct Listed {
+  std::vector<int> numbers{7};
+  std::map<std::string, std::string> words{{"a", "b"}};
+};
+void describe_listed(Form& f, Listed& one) {
+  f.document("Listed");
+  f.optional().integers("numbers", one.numbers, {.high = 9}, {}, "");
+  f.optional().texts("words", one.words, "");
+}
+TEST(Form, ReadsListsInPlaceOfTheirDefaults) {
+  const std::string head = R"({"api_version": "partita/v1", "kind": "Listed")";
+  const auto read = [&](const std::string& rest) {
+    return read_form<Listed>("l.json", head + rest + "}", describe_listed).value();
+  };
+  EXPECT_EQ(read("").numbers, std::vector<int>{7});
+  EXPECT_EQ(read(R"(, "numbers": [1, 9])").numbers, (std::vector<int>{1, 9}));
+  EXPECT_EQ(read("").words.size(), 1u);
+  EXPECT_EQ(read(R"(, "words": {"x": "y"})").words,
+            (std::map<std::string, std::string>{{"x", "y"}}));
 }
 
 Shape any_shape() {

@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -242,6 +245,33 @@ TEST(RealProcesses, kill_what_an_adopted_process_leaves_behind) {
   EXPECT_EQ(status_of(first, family.leader), 137);
 }
 
+// Which need not lead a group.
+TEST(RealProcesses, stop_an_adopted_one_alone) {
+  const Scratch scratch;
+  RealProcesses first, second;
+  const Family family = start_family(first, scratch, "sleep 30", false);
+  ASSERT_TRUE(second.adopt(family.child, second.identity(family.child)));
+  ASSERT_TRUE(second.stop(family.child, StopSignal::kill));
+  EXPECT_TRUE(eventually([&] { return !second.alive(family.child); }));
+  EXPECT_TRUE(first.alive(family.leader));
+  EXPECT_TRUE(second.stop(family.child, StopSignal::kill)) << "gone is gone";
+  ASSERT_TRUE(first.stop(family.leader, StopSignal::kill));
+  EXPECT_EQ(status_of(first, family.leader), 137);
+}
+
+// Since when it runs, in the kernel's ticks (proc(5), the 22nd field), and in which boot: nothing
+// that changes while it does.
+TEST(RealProcesses, have_an_identity_that_stays) {
+  std::ifstream file("/proc/self/stat");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string start;
+  for (int field = 3; field <= 22; ++field) fields >> start;
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  EXPECT_EQ(RealProcesses().identity(::getpid()), start + "@" + boot);
+}
+
 TEST(RealProcesses, are_found_by_their_environment_without_their_children) {
   const Scratch scratch;
   RealProcesses processes;
@@ -280,6 +310,8 @@ TEST(SimProcesses, end_when_the_clock_says_so) {
   EXPECT_THAT(processes.exited(), IsEmpty());
   clock.now = 5 * kMs;
   EXPECT_FALSE(processes.alive(task));
+  EXPECT_FALSE(processes.running().contains(task));
+  EXPECT_TRUE(processes.running().contains(slow));
   EXPECT_THAT(processes.exited(), ElementsAre(ProcessExit{task, 7}));
   EXPECT_EQ(processes.next_end_ns(), std::nullopt);
 

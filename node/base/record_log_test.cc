@@ -59,39 +59,28 @@ TEST(RecordLog, CutsOffWhatIsTornAndStartsAnew) {
 }
 
 // A disk that fails now and then: with or without having done what it was told, or a part of it.
-class FailingFiles final : public Files {
+class FailingFiles final : public MemoryFiles {
  public:
   explicit FailingFiles(std::uint64_t seed) : rng_(seed) {}
-  MemoryFiles kept;
   double failures = 0;
   bool took_effect = false;  // of the last write_atomic
 
   Result<std::string> read(const std::string& path) override {
     if (fails()) return environment_error(path, "cannot read");
-    return kept.read(path);
+    return MemoryFiles::read(path);
   }
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
     const bool failed = fails();
     took_effect = !failed || rng_.below(2) == 0;
-    EXPECT_TRUE(!took_effect || kept.write_atomic(path, text));
+    EXPECT_TRUE(!took_effect || MemoryFiles::write_atomic(path, text));
     return failed ? Result<void>(environment_error(path, "cannot write")) : Result<void>();
   }
   Result<void> append(const std::string& path, std::string_view text) override {
-    if (!fails()) return kept.append(path, text);
+    if (!fails()) return MemoryFiles::append(path, text);
     const bool opened = rng_.below(3) != 0;
-    EXPECT_TRUE(!opened || kept.append(path, text.substr(0, rng_.below(text.size() + 1))));
+    EXPECT_TRUE(!opened || MemoryFiles::append(path, text.substr(0, rng_.below(text.size() + 1))));
     return environment_error(path, "cannot append");
   }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return kept.list(path);
-  }
-  bool is_directory(const std::string& path) override { return kept.is_directory(path); }
-  bool exists(const std::string& path) override { return kept.exists(path); }
-  Result<void> remove(const std::string& path) override { return kept.remove(path); }
-  Result<void> make_directories(const std::string& path) override {
-    return kept.make_directories(path);
-  }
-  Result<FileLock> lock(const std::string& path) override { return kept.lock(path); }
 
  private:
   bool fails() { return rng_.uniform() < failures; }

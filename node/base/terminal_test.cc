@@ -58,6 +58,7 @@ TEST(Durations, AreInTheUnitThatFits) {
   EXPECT_EQ(duration_text(0.99951), "0.9995 s");
   EXPECT_EQ(duration_text(28.4321), "28.43 s");
   EXPECT_EQ(duration_text(999.9), "999.9 s");
+  EXPECT_EQ(duration_text(999.95), "16 min 40 s");
   EXPECT_EQ(duration_text(1234.4), "20 min 34 s");
   EXPECT_EQ(duration_text(3599.4), "59 min 59 s");
   EXPECT_EQ(duration_text(3599.6), "1 h 0 min");
@@ -98,6 +99,7 @@ TEST(Bar, ShowsTheFirstLabelThatFits) {
       text,
       "│short     │twelve…ars│··········│longer than a unit   │································│");
   EXPECT_EQ(columns(text), columns(ruler_text({8, 90})));
+  EXPECT_EQ(bar_text({1, 11}, {{0, 1, {"nine long", "short"}, {}}}, Painter(false)), "│nine long│");
 }
 
 TEST(Bar, HidesWhatAnEarlierBoxCovers) {
@@ -145,6 +147,7 @@ TEST(Folded, BreaksAtSpaces) {
   EXPECT_EQ(folded("fits", 4, 2), "fits\n");
   EXPECT_EQ(folded("one two three", 7, 2), "one two\n  three\n");
   EXPECT_EQ(folded("one two three four", 9, 2), "one two\n  three\n  four\n");
+  EXPECT_EQ(folded("one two a b c", 7, 2), "one two\n  a b c\n");
   EXPECT_EQ(folded("  - indented text", 12, 4), "  - indented\n    text\n");
   EXPECT_EQ(folded("word-too-long x", 5, 1), "word-too-long\n x\n");
 }

@@ -12,6 +12,12 @@
 namespace partita::forms {
 namespace {
 
+std::string lines_escaped(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  const std::string line = xml_escaped(text.substr(0, end));
+  return end == text.npos ? line : line + '\n' + lines_escaped(text.substr(end + 1));
+}
+
 constexpr int kLayoutWidth = 1000, kLayoutRow = 42, kLayoutGap = 8, kLayoutInset = 2;
 constexpr std::size_t kMostLayoutLegend = 60;
 
@@ -78,7 +84,7 @@ class LayoutDrawing {
     const Fill fill = known ? fill_of(order_.at(box.service)) : Fill{{207, 213, 220}};
     const SvgBox area{x + kLayoutInset, y + kLayoutInset, width - 2 * kLayoutInset,
                       kLayoutRow - 2 * kLayoutInset, 4};
-    page_.put("<g class=\"instance on\"><title>{}</title>", xml_escaped(box.facts));
+    page_.put("<g class=\"instance on\"><title>{}</title>", lines_escaped(box.facts));
     if (box.fate == BoxFate::goes)
       page_.put(
           "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" rx=\"4\" "

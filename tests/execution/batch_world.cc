@@ -52,8 +52,8 @@ void BatchWorld::change_machine(const std::function<void(drivers::sim::Machine&)
 
 // Records of ends, not memory, say what has finished: they are all that a later life has.
 bool BatchWorld::has_finished(const std::string& task) const {
-  const auto text = files.inner.content.find(kJournal);
-  if (text == files.inner.content.end()) return false;
+  const auto text = files.content.find(kJournal);
+  if (text == files.content.end()) return false;
   const auto parsed = exec::parse_journal(kJournal, text->second);
   CHECK(parsed.has_value());
   for (const exec::Record& record : parsed->records) {
@@ -98,7 +98,7 @@ void BatchWorld::write_statuses() {
   for (const auto& [pid, process] : seen_) {
     if (!process.ends_ns || *process.ends_ns > clock.now || process.status > 128) continue;
     const std::string& path = process.spec.argv.at(5);
-    files.inner.content[path] =
+    files.content[path] =
         process.spec.environment.at("PARTITA_RUN") + " " + std::to_string(process.status) + "\n";
   }
 }

@@ -28,36 +28,25 @@ struct Death {};
 // Where an append to the journal ends the program, if it does.
 enum class DeathAt { before, torn, after };
 
-class MortalFiles final : public Files {
+class MortalFiles final : public MemoryFiles {
  public:
-  Result<std::string> read(const std::string& path) override { return inner.read(path); }
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
-    return around([&] { return inner.write_atomic(path, text); });
+    return around([&] { return MemoryFiles::write_atomic(path, text); });
   }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return inner.list(path);
-  }
-  bool is_directory(const std::string& path) override { return inner.is_directory(path); }
-  bool exists(const std::string& path) override { return inner.exists(path); }
   Result<void> append(const std::string& path, std::string_view text) override {
     if (++appends == die_at) {
       if (how == DeathAt::torn)
-        static_cast<void>(inner.append(path, text.substr(0, text.size() * 2 / 3)));
-      if (how == DeathAt::after) static_cast<void>(inner.append(path, text));
+        static_cast<void>(MemoryFiles::append(path, text.substr(0, text.size() * 2 / 3)));
+      if (how == DeathAt::after) static_cast<void>(MemoryFiles::append(path, text));
       throw Death{};
     }
     if (refuse_from > 0 && appends >= refuse_from) return environment_error(path, "disk full");
-    return around([&] { return inner.append(path, text); });
+    return around([&] { return MemoryFiles::append(path, text); });
   }
   Result<void> remove(const std::string& path) override {
-    return around([&] { return inner.remove(path); });
+    return around([&] { return MemoryFiles::remove(path); });
   }
-  Result<void> make_directories(const std::string& path) override {
-    return inner.make_directories(path);
-  }
-  Result<FileLock> lock(const std::string& path) override { return inner.lock(path); }
 
-  MemoryFiles inner;
   int appends = 0, die_at = 0, refuse_from = 0;
   DeathAt how = DeathAt::before;
   int changes = 0, die_at_change = 0;  // the same for whatever changes the disk

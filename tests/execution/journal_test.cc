@@ -18,7 +18,7 @@ std::string journal_of_a_run() {
   const Case one = random_case(rng, {.most_tasks = 6, .most_gpus = 1, .gpus = {"A30-24GB"}}, "far");
   BatchWorld world(one.problem, one.schedule, {});
   world.live_to_the_end();
-  return world.files.inner.content.at(kJournal);
+  return world.files.content.at(kJournal);
 }
 
 TEST(RunJournal, EveryPrefixIsWholeLinesAndATornOne) {
@@ -69,7 +69,7 @@ TEST(RunJournal, AnEmptiedOneOfARunUnderWayIsRefused) {
     BatchWorld world(one.problem, one.schedule, {});
     world.files.die_at = 4;
     ASSERT_FALSE(world.live(false));
-    world.files.inner.content[kJournal] = left;
+    world.files.content[kJournal] = left;
     const std::map<std::string, int> starts = world.starts;
     EXPECT_TRUE(world.live(false));
     ASSERT_TRUE(world.refused().has_value());
@@ -82,13 +82,13 @@ TEST(RunJournal, OfAnotherBatchIsRefused) {
   Rng rng(6);
   const Case one = random_case(rng, {.most_tasks = 6, .most_gpus = 1, .gpus = {"A30-24GB"}}, "far");
   BatchWorld world(one.problem, one.schedule, {});
-  world.files.inner.content[kJournal] = journal_of_a_run();
-  const auto before = world.files.inner.content;
+  world.files.content[kJournal] = journal_of_a_run();
+  const auto before = world.files.content;
   EXPECT_TRUE(world.live(true));
   ASSERT_TRUE(world.refused().has_value());
   EXPECT_EQ(world.refused()->code, ErrorCode::bad_input);
   EXPECT_EQ(world.refused()->context, kJournal);
-  EXPECT_EQ(world.files.inner.content, before);
+  EXPECT_EQ(world.files.content, before);
   EXPECT_TRUE(world.starts.empty());
 }
 

@@ -437,6 +437,28 @@ TEST(ServiceBrain, WhatADoubtedSenderSendsSparesTheLastWorker) {
   }
 }
 
+// Who is kept from the last worker is told in time, also where nothing is shed and everybody else
+// waits for his turn for as long as it takes.
+TEST(ServiceBrain, WhoIsKeptFromTheLastWorkerIsToldInTime) {
+  for (const auto& [shed, predictable] :
+       {std::pair{true, true}, {false, true}, {true, false}, {false, false}}) {
+    World world({.slo = 100 * kMs, .shed = shed, .predictable = predictable});
+    world.join(1, "a", {{{1, Millis{150}}}});
+    world.join(2, "a", {{{1, Millis{150}}}});
+    world.enter(1, {.trusted = false});
+    world.lose(*world.workers_with(1).begin());
+    world.enter(2, {.trusted = false, .doubted = true});
+    for (RequestId id = 3; id <= 6; ++id) world.enter(id, {});
+    world.advance(kSecond);
+    for (const RequestId id : {1, 2})
+      EXPECT_EQ(world.finishes.at(id), (std::pair{kPatience * 100 * kMs, Outcome::expired}));
+    const bool waits = !shed || !predictable;
+    EXPECT_EQ(world.finishes.at(4).second, Outcome::done);
+    EXPECT_EQ(world.finishes.at(6).second, waits ? Outcome::done : Outcome::expired);
+    EXPECT_EQ(world.brain.queued(), 0);
+  }
+}
+
 // Nobody is held for long by a worker that hangs: what it had runs elsewhere, or is told in time.
 TEST(ServiceBrain, WhatAHangingWorkerHeldIsTakenBack) {
   World world({.slo = 100 * kMs});

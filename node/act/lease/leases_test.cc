@@ -80,37 +80,25 @@ class TestDriver final : public device::NodeDriver {
 };
 
 // Files whose appends may be killed before, amid and after.
-class TestFiles final : public Files {
+class TestFiles final : public MemoryFiles {
  public:
   explicit TestFiles(Fuse& fuse) : fuse_(fuse) {}
-  MemoryFiles inner;
-  Result<std::string> read(const std::string& path) override { return inner.read(path); }
-  Result<void> write_atomic(const std::string& path, std::string_view content) override {
+  Result<void> write_atomic(const std::string& path, std::string_view text) override {
     fuse_.burn();
-    auto done = inner.write_atomic(path, content);
+    auto done = MemoryFiles::write_atomic(path, text);
     fuse_.burn();
     return done;
   }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return inner.list(path);
-  }
-  bool is_directory(const std::string& path) override { return inner.is_directory(path); }
-  bool exists(const std::string& path) override { return inner.exists(path); }
   Result<void> append(const std::string& path, std::string_view text) override {
     fuse_.burn();
     if (++fuse_.seen == fuse_.at) {
-      static_cast<void>(inner.append(path, text.substr(0, text.size() / 2)));
+      static_cast<void>(MemoryFiles::append(path, text.substr(0, text.size() / 2)));
       throw Killed();
     }
-    auto done = inner.append(path, text);
+    auto done = MemoryFiles::append(path, text);
     fuse_.burn();
     return done;
   }
-  Result<void> remove(const std::string& path) override { return inner.remove(path); }
-  Result<void> make_directories(const std::string& path) override {
-    return inner.make_directories(path);
-  }
-  Result<FileLock> lock(const std::string& path) override { return inner.lock(path); }
 
  private:
   Fuse& fuse_;
@@ -307,7 +295,7 @@ TEST_F(LeasesTest, NobodyElseDestroysThemOrPutsSomethingOnThem) {
   EXPECT_EQ(driver->read(1)->instances[0].profile, "7g.80gb");
   EXPECT_EQ(driver->read(0)->instances[0].uuid(), mine.uuid);
   // A log that cannot be read keeps everybody from destroying anything.
-  files.inner.content[kLog] += "nonsense\n";
+  files.content[kLog] += "nonsense\n";
   const device::Instance plans = door.read(1)->instances[0];
   EXPECT_FALSE(door.destroy_compute(1, plans.gi_id, plans.compute[0].ci_id));
 }

@@ -385,9 +385,12 @@ void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
 
 // ---- time ----
 
-// How long a request without a deadline of its own is held where no worker takes it.
+// How long a request without a deadline of its own is held where no worker takes it. Where nothing
+// is shed it waits for its turn for as long as that takes, but one that is kept from the last
+// worker has no turn.
 Nanos ServiceBrain::patience_of(const Request& request) const {
-  const bool bounded = settings_.shed && settings_.predictable;
+  const bool bounded =
+      (settings_.shed && settings_.predictable) || (request.suspect() && last_is_kept());
   return bounded ? request.wish.arrived + (kPatience * settings_.slo) : plan::kForever;
 }
 

@@ -324,8 +324,8 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied({.kind = Denial::Kind::not_ready, .message = "this gateway is shutting down"});
   }
   const Nanos now = Loop::now_ns();
-  const bool well = head.trusted &&
-                    !senders.watched_since_before(head.client, head.trusted_since, now);
+  const bool well =
+      head.trusted && !senders.watched_since_before(head.client, head.trusted_since, now);
   const bool watched = !well && senders.watched(head.client, now);
   if (const Nanos wait = watched ? senders.wait(head.client, now) : 0; wait > 0) {
     if (!head.again) {  // of no concern to how the service does
@@ -403,15 +403,13 @@ bool Core::Impl::claim(RequestId id, int rows) {
 void Core::Impl::submit(RequestId id, Completion completion) {
   LiveRequest& asked = requests.at(id);
   CHECK(asked.state == LiveRequest::State::open && asked.slots.size() == at(asked.wish.items));
-  asked.completion = std::move(completion);
-  asked.state = LiveRequest::State::submitted;
   const std::shared_ptr<LiveService> service = asked.service;
   if (service->removed) {
-    asked.state = LiveRequest::State::finished;
-    const Completion ending = std::move(asked.completion);
-    ending.ended(Denial{.kind = Denial::Kind::not_ready, .message = "taken out of service"});
+    completion.ended(Denial{.kind = Denial::Kind::not_ready, .message = "taken out of service"});
     return;
   }
+  asked.completion = std::move(completion);
+  asked.state = LiveRequest::State::submitted;
   service->brain.enqueue(Loop::now_ns(), id, asked.wish);
   step(service);
 }
@@ -582,10 +580,6 @@ void Core::Impl::look_after(Nanos now) {
     const double rate = static_cast<double>(offered - service->offered_before) * 1e9 / kLookEvery;
     service->offered_before = offered;
     service->rate_rps += kRateWeight * (rate - service->rate_rps);
-    for (const WorkerId worker : service->brain.overdue(now, options.dead_after)) {
-      const auto seat = seats.find(worker);
-      if (seat != seats.end()) end(worker, seat->second, "its batch does not end");
-    }
     for (const auto& [batch, abandoned] : service->abandoned) {
       const auto seat = seats.find(abandoned.worker);
       if (now - abandoned.since > options.dead_after && seat != seats.end())

@@ -334,11 +334,8 @@ void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
   });
 }
 
-// It has said something of a batch that was taken back.
+// It has ended the batch that was taken back; where batches can be late, it has one at a time.
 void Core::Impl::awake_again(WorkerId worker, Seat& seat) {
-  const bool more = std::any_of(seat.service->abandoned.begin(), seat.service->abandoned.end(),
-                                [&](const auto& entry) { return entry.second.worker == worker; });
-  if (more) return;
   seat.hangs = false;
   if (!seat.silent) seat.service->brain.resume(worker);
   say(fmt::format("{} goes on", named(seat)));

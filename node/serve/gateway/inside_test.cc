@@ -34,11 +34,13 @@ TEST(RecentLatencies, ForgetAfterHalfAMinute) {
   EXPECT_TRUE(near(recent.percentile(99), 90)) << "the same half";
   recent.add(begin + 15 * kInsideSecond, kInsideMs);
   EXPECT_TRUE(near(recent.percentile(50), 8)) << "of the half that has more to say";
+  EXPECT_TRUE(near(recent.percentile(0), 8)) << "and of it alone";
   for (int i = 0; i < 20; ++i) recent.add(begin + 16 * kInsideSecond, kInsideMs);
   EXPECT_TRUE(near(recent.percentile(99), 1));
   // One half later the first is gone; after a pause of two, all is.
   recent.add(begin + 30 * kInsideSecond, 2 * kInsideMs);
   EXPECT_TRUE(near(recent.percentile(50), 1));
+  for (int i = 0; i < 20; ++i) recent.add(begin + 30 * kInsideSecond, 2 * kInsideMs);
   recent.add(begin + 60 * kInsideSecond, 4 * kInsideMs);
   EXPECT_TRUE(near(recent.percentile(50), 4));
   recent.add(begin + 60 * kInsideSecond, -5);
@@ -197,7 +199,23 @@ class CoreByHandTest : public testing::Test {
     worker.say(frame);
     EXPECT_TRUE(until([&] { return !worker.refused.empty(); }));
     EXPECT_TRUE(until([&] { return core_->worker_views().empty(); }));
+    const std::string said = std::exchange(said_, "");
+    worker.say(frame);  // to nobody
+    loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
+    EXPECT_EQ(said_, "");
+    said_ = said;
     return worker.refused;
+  }
+  // Of a time in which nothing happens.
+  double busy_share() {
+    const auto cpu = [] {
+      timespec time = {};
+      ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      return time.tv_sec * kInsideSecond + time.tv_nsec;
+    };
+    const Nanos before = cpu();
+    loop_->run_until(Loop::now_ns() + 100 * kInsideMs);
+    return static_cast<double>(cpu() - before) / (100 * kInsideMs);
   }
   bool until_ready(int workers = 1) {
     return until([&] { return core_->service_views().at(0).ready_workers == workers; });
@@ -275,10 +293,10 @@ ModelSpec talker(int at_once = 2) {
 
 // Answers of servers of streams come in pieces: to whom they are for, for as long as he is there.
 TEST_F(StreamsByHandTest, PiecesGoToTheirRequest) {
-  open(patient());
+  open(patient(), 50);
   HandWorker worker(*loop_, link_path(directory_), talker());
   ASSERT_TRUE(until([&] { return worker.region; }));
-  worker.say(Ready{{{1, kInsideMs}}});
+  worker.say(Ready{{{1, kInsideMs}, {4, kInsideMs}}});
   ASSERT_TRUE(until_ready());
   std::vector<Heard> heard(3);
   for (Heard& one : heard) ask(one);
@@ -286,6 +304,8 @@ TEST_F(StreamsByHandTest, PiecesGoToTheirRequest) {
   loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
   ASSERT_EQ(worker.runs.size(), 2u);
   EXPECT_EQ(worker.runs[0].slots.size(), 1u) << "each alone";
+  loop_->run_until(Loop::now_ns() + 400 * kInsideMs);
+  EXPECT_EQ(core_->service_views().at(0).ready_workers, 1) << "streams last as long as they do";
   std::uint32_t sequence[3] = {};
   const auto part = [&](std::size_t run, const std::string& bytes, std::uint32_t item = 0) {
     Part frame;
@@ -356,6 +376,9 @@ TEST_F(StreamsByHandTest, ASlowReaderGetsEverythingInOrder) {
       loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
       EXPECT_EQ(worker.runs.size(), heard.size());
       EXPECT_TRUE(std::ranges::is_sorted(worker.runs, {}, &serve::Run::batch));
+      EXPECT_LT(busy_share(), 0.1) << "nothing to write is no reason to wake up";
+      worker.say(Done{worker.runs[0].batch, kInsideMs, {ItemStatus::ok}});
+      EXPECT_TRUE(until([&] { return heard[0].ended; }));
     }
     for (const Heard& one : heard) core_->release(one.id);
     core_.reset();
@@ -388,7 +411,91 @@ TEST_F(CoreByHandTest, WithoutMemoryAHangingWorkersRowsAreGivenUp) {
   worker.say(Done{worker.runs.at(0).batch, kInsideMs, {ItemStatus::ok}});
   ASSERT_TRUE(until_ready());
   EXPECT_NE(said_.find(" goes on"), std::string::npos);
+  EXPECT_EQ(core_->service_views().at(0).given_up, 1) << "once";
+  EXPECT_EQ(core_->service_views().at(0).withdrawn, 0);
   EXPECT_TRUE(core_->admit({.service = "s"}));
+}
+
+// When we did not run ourselves, what a worker has said meanwhile is heard before it is judged.
+TEST_F(CoreByHandTest, APauseOfOursIsNoHangingOfTheirs) {
+  open(patient(), 50);
+  HandWorker worker(*loop_, link_path(directory_), one_float());
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  worker.say(Ready{{{1, kInsideMs}, {4, kInsideMs}}});
+  ASSERT_TRUE(until_ready());
+  const auto admitted = core_->admit({.service = "s"});
+  ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
+  bool answered = false;
+  core_->submit(*admitted, {.ended = [&](const std::optional<Denial>& why) { answered = !why; }});
+  ASSERT_TRUE(until([&] { return worker.runs.size() == 1; }));
+  worker.say(Done{worker.runs[0].batch, kInsideMs, {ItemStatus::ok}});
+  ::usleep(400'000);
+  ASSERT_TRUE(until([&] { return answered; })) << said_;
+  EXPECT_EQ(said_.find("hangs"), std::string::npos) << said_;
+  core_->release(*admitted);
+}
+
+// Told once that it is out of service, whatever its worker says of it later.
+TEST_F(CoreByHandTest, WhoIsToldThatItIsOverHearsNothingMore) {
+  open(patient());
+  HandWorker worker(*loop_, link_path(directory_), one_float());
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  worker.say(Ready{{{1, kInsideMs}, {4, kInsideMs}}});
+  ASSERT_TRUE(until_ready());
+  const auto admitted = core_->admit({.service = "s"});
+  ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
+  int told = 0;
+  core_->submit(*admitted, {.ended = [&](const std::optional<Denial>&) { ++told; }});
+  ASSERT_TRUE(until([&] { return worker.runs.size() == 1; }));
+  core_->serve({});
+  EXPECT_EQ(told, 1);
+  worker.say(Done{worker.runs[0].batch, kInsideMs, {ItemStatus::ok}});
+  ASSERT_TRUE(until([&] { return worker.drained; }));
+  loop_->run_until(Loop::now_ns() + 20 * kInsideMs);
+  EXPECT_EQ(told, 1);
+  core_->release(*admitted);
+  EXPECT_TRUE(core_->idle());
+}
+
+TEST_F(CoreByHandTest, OneThatLeavesBeforeItWasReadyMayGoAtOnce) {
+  open(patient());
+  HandWorker worker(*loop_, link_path(directory_), one_float());
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  worker.say(Leaving{});
+  EXPECT_TRUE(until([&] { return worker.drained; }));
+}
+
+// What waits goes to a worker as soon as it is heard again.
+TEST_F(CoreByHandTest, OneThatIsHeardAgainTakesWhatWaits) {
+  open({.link_path = "",
+        .shed = false,
+        .silent_after = 700 * kInsideMs,
+        .dead_after = INT64_MAX / 4},
+       60'000);
+  HandWorker busy(*loop_, link_path(directory_), one_float()),
+      quiet(*loop_, link_path(directory_), one_float());
+  ASSERT_TRUE(until([&] { return busy.region && quiet.region; }));
+  for (HandWorker* one : {&busy, &quiet}) one->say(Ready{{{1, 60 * kInsideSecond}}});
+  ASSERT_TRUE(until_ready(2));
+  ASSERT_TRUE(until([&] {
+    busy.say(Beat{});
+    return core_->service_views().at(0).ready_workers == 1;
+  }));
+  std::vector<RequestId> asked;
+  for (int i = 0; i < 2; ++i) {
+    const auto admitted = core_->admit({.service = "s"});
+    ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
+    core_->submit(*admitted, {.ended = [](const std::optional<Denial>&) {}});
+    asked.push_back(*admitted);
+  }
+  ASSERT_TRUE(until([&] { return busy.runs.size() == 1; }));
+  EXPECT_TRUE(quiet.runs.empty());
+  quiet.say(Beat{});
+  EXPECT_TRUE(until([&] {
+    busy.say(Beat{});
+    return quiet.runs.size() == 1;
+  }));
+  for (const RequestId id : asked) core_->release(id);
 }
 
 // ---- workers in processes of their own
@@ -399,8 +506,8 @@ pid_t forked_worker(const std::string& path, bool beats) {
   if (child != 0) return child;
   Result<Connection> connection = Connection::connect(path);
   if (!connection) ::_exit(1);
-  static_cast<void>(connection->send(
-      encode(Hello{.place = "/s:d:0", .service = "s", .model = one_float()})));
+  static_cast<void>(
+      connection->send(encode(Hello{.place = "/s:d:0", .service = "s", .model = one_float()})));
   static_cast<void>(connection->send(encode(Ready{{{1, kInsideMs}, {4, kInsideMs}}})));
   std::vector<char> buffer(kMaxFrameBytes);
   while (true) {
@@ -438,6 +545,33 @@ TEST_F(DeadWorkersTest, OneThatIsSilentForTooLongIsKilled) {
   ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
 }
 
+// Its process is gone and a child of it has the connection: there is nobody to kill.
+TEST_F(DeadWorkersTest, OneThatCannotBeKilledGetsNothingMore) {
+  open({.link_path = "", .silent_after = 200 * kInsideMs, .dead_after = 500 * kInsideMs});
+  int told[2];
+  ASSERT_EQ(::pipe(told), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    Result<Connection> connection = Connection::connect(link_path(directory_));
+    const pid_t child = ::fork();
+    if (child == 0) ::pause();
+    static_cast<void>(
+        connection->send(encode(Hello{.place = "/s:d:0", .service = "s", .model = one_float()})));
+    static_cast<void>(connection->send(encode(Ready{{{1, kInsideMs}}})));
+    static_cast<void>(::write(told[1], &child, sizeof child) > 0);
+    ::_exit(0);
+  }
+  ASSERT_EQ(::read(told[0], &child_, sizeof child_), static_cast<ssize_t>(sizeof child_));
+  ::close(told[0]), ::close(told[1]);
+  ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
+  ASSERT_TRUE(until([&] { return said_.find("cannot be killed") != said_.npos; })) << said_;
+  EXPECT_TRUE(until([&] {
+    return core_->worker_views().empty() || core_->worker_views().at(0).state == "leaving";
+  }));
+  loop_->run_until(Loop::now_ns() + 1100 * kInsideMs);
+  EXPECT_EQ(said_.find("cannot be killed"), said_.rfind("cannot be killed")) << "said once";
+}
+
 TEST_F(DeadWorkersTest, OneWhoseBatchDoesNotEndIsKilled) {
   open({.link_path = "",
         .hang_after = 50 * kInsideMs,
@@ -452,8 +586,10 @@ TEST_F(DeadWorkersTest, OneWhoseBatchDoesNotEndIsKilled) {
   const auto admitted = core_->admit({.service = "s"});
   ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
   bool ended = false;
+  const Nanos begun = Loop::now_ns();
   core_->submit(*admitted, {.ended = [&](const std::optional<Denial>&) { ended = true; }});
   how = status();
+  EXPECT_GE(Loop::now_ns() - begun, 700 * kInsideMs);
   EXPECT_TRUE(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) << how;
   EXPECT_NE(said_.find("is killed: its batch does not end"), std::string::npos) << said_;
   ASSERT_TRUE(until([&] { return ended && !core_->losses().empty(); }));

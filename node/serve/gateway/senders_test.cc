@@ -81,6 +81,34 @@ TEST(Senders, CountWithinAWindow) {
     senders.fault("seldom at fault", begin + at * kSendersSecond);
     EXPECT_FALSE(senders.watched("seldom at fault", begin + at * kSendersSecond)) << at;
   }
+  for (const Nanos at : {Nanos{0}, kFaultWindow / 2, kFaultWindow}) {
+    senders.fault("at fault", begin + at);
+    senders.suspicion("suspect", begin + at);
+  }
+  EXPECT_TRUE(senders.watched("at fault", begin + kFaultWindow));
+  EXPECT_TRUE(senders.watched("suspect", begin + kFaultWindow));
+}
+
+// Nothing from before counts for or against it.
+TEST(Senders, BeginAnewAfterHarmAndDoubt) {
+  for (const bool harm : {true, false}) {
+    Senders senders;
+    for (int i = 0; i < kGoodToProve; ++i) senders.good("a", i);
+    for (int i = 1; i < kFaultsToWatch; ++i) senders.fault("a", i), senders.suspicion("a", i);
+    harm ? senders.harm("a", 10) : senders.doubt("a", 10);
+    EXPECT_FALSE(senders.proven("a"));
+    const Nanos after = 10 + kWatchedFor;
+    for (int i = 0; i < kGoodToProve; ++i) {
+      EXPECT_FALSE(senders.proven("a")) << i;
+      senders.good("a", after);
+    }
+    EXPECT_TRUE(senders.proven("a"));
+    if (!harm) continue;
+    for (int i = 1; i < kFaultsToWatch; ++i) senders.fault("a", after);
+    EXPECT_FALSE(senders.watched("a", after));
+    senders.fault("a", after);
+    EXPECT_TRUE(senders.watched("a", after));
+  }
 }
 
 TEST(Senders, AreDoubtedFromADeathUntilTheRequestHasItsAnswer) {
@@ -94,7 +122,7 @@ TEST(Senders, AreDoubtedFromADeathUntilTheRequestHasItsAnswer) {
   EXPECT_TRUE(senders.doubted("a", kSendersSecond + kDoubtedFor - 1));
   EXPECT_FALSE(senders.doubted("a", kSendersSecond + kDoubtedFor));
   senders.clear("a");
-  EXPECT_FALSE(senders.doubted("a", 3 * kSendersSecond));
+  for (const Nanos at : {Nanos{0}, 3 * kSendersSecond}) EXPECT_FALSE(senders.doubted("a", at));
   for (std::size_t i = 0; i < 2 * kMostSenders; ++i) senders.good(std::to_string(i), 1);
   senders.doubt("c", 2);
   for (std::size_t i = 0; i < 2 * kMostSenders; ++i) senders.good(std::to_string(i), 3);
@@ -108,7 +136,22 @@ TEST(Senders, AreWatchedFromTheirFirstHarm) {
   EXPECT_TRUE(senders.watched_since_before("a", 15, 30));
   EXPECT_FALSE(senders.watched_since_before("a", 10, 30));
   EXPECT_FALSE(senders.watched_since_before("b", 15, 30));
-  EXPECT_FALSE(senders.watched_since_before("a", 15, 30 + kWatchedAtMost));
+  EXPECT_TRUE(senders.watched_since_before("a", 15, 20 + 2 * kWatchedFor - 1));
+  EXPECT_FALSE(senders.watched_since_before("a", 15, 20 + 2 * kWatchedFor));
+}
+
+TEST(Senders, OfManyWhoWasNotHeardOfForLongestIsForgotten) {
+  Senders senders;
+  for (int i = 0; i < kGoodToProve; ++i) senders.good("first", i), senders.good("second", i);
+  const auto others = [&](std::size_t from, std::size_t to) {
+    for (; from < to; ++from) senders.good(std::to_string(from), kSendersSecond);
+  };
+  others(0, kMostSenders - 2);
+  EXPECT_TRUE(senders.proven("first") && senders.proven("second"));
+  senders.good("first", 2 * kSendersSecond);
+  others(kMostSenders, kMostSenders + 1);
+  EXPECT_TRUE(senders.proven("first"));
+  EXPECT_FALSE(senders.proven("second"));
 }
 
 TEST(Senders, AreBoundedAndWhoIsWatchedIsKept) {

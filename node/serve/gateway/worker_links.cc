@@ -1,7 +1,5 @@
 #include "serve/gateway/worker_links.h"
 
-#include <fcntl.h>
-
 #include <utility>
 
 namespace partita::serve {
@@ -35,7 +33,6 @@ void WorkerLinks::accept() {
     if (!peer) continue;
     const WorkerId id = next_++;
     auto link = std::make_unique<Link>(Link{.connection = **std::move(connection), .peer = *peer});
-    link->heard = Loop::now_ns();
     link->watch = loop_.watch(link->connection.fd(),
                               [this, id](Readiness readiness) { ready(id, readiness); });
     links_.emplace(id, std::move(link));
@@ -64,23 +61,21 @@ void WorkerLinks::read(WorkerId worker) {
   }
 }
 
-bool WorkerLinks::send(WorkerId worker, std::string_view frame, int descriptor) {
+void WorkerLinks::send(WorkerId worker, std::string_view frame, int descriptor) {
   const auto found = links_.find(worker);
-  if (found == links_.end() || found->second->closing) return false;
+  if (found == links_.end() || found->second->closing) return;
   Link& link = *found->second;
   if (link.waiting.empty()) {
     const Result<bool> sent = link.connection.send(frame, descriptor);
     // What broke the connection is told by reading: whoever sends is in the middle of something.
-    if (!sent || *sent) return true;
+    if (!sent || *sent) return;
   }
-  if (link.waiting.size() >= kMostWaitingFrames) {
+  if (descriptor >= 0 || link.waiting.size() >= kMostWaitingFrames) {
     loop_.post([this, worker] { drop(worker, "it does not read what it is sent"); });
-    return true;
+    return;
   }
-  const int copy = descriptor < 0 ? -1 : ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  link.waiting.push_back({std::string(frame), Descriptor(copy)});
+  link.waiting.emplace_back(frame);
   link.watch.want(true, true);
-  return true;
 }
 
 void WorkerLinks::flush(WorkerId worker) {
@@ -88,8 +83,7 @@ void WorkerLinks::flush(WorkerId worker) {
   if (found == links_.end()) return;
   Link& link = *found->second;
   while (!link.waiting.empty()) {
-    const Waiting& next = link.waiting.front();
-    const Result<bool> sent = link.connection.send(next.bytes, next.descriptor.get());
+    const Result<bool> sent = link.connection.send(link.waiting.front());
     if (sent && !*sent) return;
     link.waiting.pop_front();
   }
@@ -109,9 +103,6 @@ void WorkerLinks::drop(WorkerId worker, const std::string& why) {
   if (!closing) listens_.gone(worker, why);
 }
 
-std::int64_t WorkerLinks::heard_at(WorkerId worker) const {
-  const auto found = links_.find(worker);
-  return found == links_.end() ? 0 : found->second->heard;
-}
+std::int64_t WorkerLinks::heard_at(WorkerId worker) const { return links_.at(worker)->heard; }
 
 }  // namespace partita::serve

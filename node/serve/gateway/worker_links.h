@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "serve/brain/service_brain.h"
 #include "base/door/loop.h"
+#include "serve/brain/service_brain.h"
 #include "serve/link/connection.h"
 #include "serve/wire/frames.h"
 
@@ -31,24 +31,21 @@ class WorkerLinks {
   static Result<std::unique_ptr<WorkerLinks>> open(Loop& loop, const std::string& path,
                                                    Listens listens);
 
-  // False when it is not connected (any more). `descriptor` is copied.
-  bool send(WorkerId worker, std::string_view frame, int descriptor = -1);
+  // Nothing, where it is not connected (any more). `descriptor` is copied, and goes at once or the
+  // worker does: it comes with the first frame.
+  void send(WorkerId worker, std::string_view frame, int descriptor = -1);
   // Nothing of it is heard any more; the connection ends when the worker has read what was sent and
   // ends it. `gone` is not called for it.
   void close(WorkerId worker);
-  std::int64_t heard_at(WorkerId worker) const;  // 0: not connected
+  std::int64_t heard_at(WorkerId worker) const;  // it is connected
 
  private:
-  struct Waiting {
-    std::string bytes;
-    Descriptor descriptor{-1};
-  };
   struct Link {
     Connection connection;
     UnixPeer peer;
     std::int64_t heard = 0;
     Loop::Watch watch = {};
-    std::deque<Waiting> waiting = {};
+    std::deque<std::string> waiting = {};  // frames
     bool closing = false;
   };
   WorkerLinks(Loop& loop, Listener listener, Listens listens);

@@ -1,0 +1,33 @@
+// Small words: codes of errors, and paths beside a file.
+#include <gtest/gtest.h>
+
+#include "base/error_code.h"
+#include "base/input.h"
+
+namespace partita {
+namespace {
+
+TEST(ErrorCodes, HaveWordsThatAreReadBack) {
+  const std::vector<std::string> words = error_code_words();
+  ASSERT_EQ(words.size(), static_cast<std::size_t>(ErrorCode::timeout) + 1);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto code = static_cast<ErrorCode>(i);
+    EXPECT_EQ(to_string(code), words[i]);
+    EXPECT_EQ(parse_error_code(words[i]), code);
+  }
+  EXPECT_EQ(to_string(ErrorCode::in_use), "in_use");
+  EXPECT_EQ(parse_error_code("in use"), std::nullopt);
+  EXPECT_EQ(parse_error_code(""), std::nullopt);
+}
+
+// What a file names lies beside it, unless it says where.
+TEST(Beside, PathsAreOfTheFileThatNamesThem) {
+  EXPECT_EQ(beside("/a/b.yaml", "c"), "/a/c");
+  EXPECT_EQ(beside("a/b.yaml", "../c"), "a/../c");
+  EXPECT_EQ(beside("/b.yaml", "c"), "/c");
+  EXPECT_EQ(beside("b.yaml", "c"), "c");
+  EXPECT_EQ(beside("/a/b.yaml", "/c"), "/c");
+}
+
+}  // namespace
+}  // namespace partita
