@@ -5,6 +5,7 @@ files of `partita slurm install`. Ends everything that it started.
 Jobs write records of their runs, which `judged` looks through: what each ran on, as the simulated
 machine itself said then, and from when to when."""
 
+import ctypes
 import glob
 import json
 import os
@@ -91,20 +92,32 @@ def why_not():
 
 
 def free_ports(count):
-    """The first of so many ports in a row that nobody listens on."""
-    for first in range(20000 + os.getpid() % 20000, 60000, count):
+    """The first of so many ports in a row that nobody listens on, and what keeps them this test's
+    as long as it is open: daemons take them later, and another test may look at the same time."""
+    for first in range(20000, 32000, count):
+        mine = socket.socket(socket.AF_UNIX)
         held = []
         try:
+            mine.bind(f"\0partita-slurm-test-{first}")
             for port in range(first, first + count):
                 held.append(socket.socket())
                 held[-1].bind(("127.0.0.1", port))
-            return first
+            return first, mine
         except OSError:
-            continue
+            mine.close()
         finally:
             for one in held:
                 one.close()
     raise SystemExit("no free ports")
+
+
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent():
+    """Called in a daemon to be: it ends when this test is killed."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Cluster:
@@ -121,7 +134,7 @@ class Cluster:
         self.running = {}
         self.environment = dict(os.environ, SLURM_CONF=self.path("etc/slurm.conf"),
                                 PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
-        first = free_ports(nodes + 1)
+        first, self.mine = free_ports(nodes + 1)
         self.write("job.sh", JOB.format(folder=self.folder, partita=partita))
         for node in self.nodes:
             os.makedirs(self.path(f"nodes/{node}"))
@@ -179,7 +192,8 @@ class Cluster:
         with open(self.path(f"log/{name}.out"), "a", encoding="utf-8") as log:
             self.running[name] = subprocess.Popen(words, env=self.environment, stdout=log,
                                                   stderr=log, stdin=subprocess.DEVNULL,
-                                                  start_new_session=True)
+                                                  start_new_session=True,
+                                                  preexec_fn=end_with_parent)
 
     def kill(self, name):
         """kill -9 of exactly one daemon."""
@@ -243,6 +257,7 @@ class Cluster:
                 pass
             self.kill(name)
         self.end_strays()
+        self.mine.close()
         if os.environ.get("PARTITA_KEEP"):
             print("kept:", self.folder)
         else:

@@ -3,6 +3,7 @@ this machine, with simulated GPUs behind them; whoever is killed, whatever is ca
 
 import os
 import random
+import signal
 import sys
 import time
 import unittest
@@ -118,9 +119,8 @@ class SlurmTest(unittest.TestCase):
         full = [self.submit("gpu:7g.80gb:1", 1000) for _ in range(8)]
         self.cluster.until(lambda: set(self.cluster.jobs()) == {held}, "others end")
         self.assertNotIn(held, self.cluster.runs())
-        self.cluster.check("scontrol", "release", held)
-        self.cluster.until(lambda: not self.cluster.jobs(), "it ends")
         self.cluster.check("scontrol", "delete", "ReservationName=mine")
+        self.cluster.check("scontrol", "release", held)
         self.all_gone()
         runs = self.cluster.runs()
         self.assertEqual(runs[reserved][0][3], "g0")
@@ -184,4 +184,5 @@ if __name__ == "__main__":
     if why := slurm_cluster.why_not():
         print(why)
         sys.exit(77)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started is ended first
     unittest.main()

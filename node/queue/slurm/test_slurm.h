@@ -35,6 +35,7 @@ struct TestJob {
   std::string state = "PENDING", node = {};
   long started = 0;
   int runs = 0;  // to the end
+  long requeued = 0;
 };
 
 struct TestNode {
@@ -81,6 +82,16 @@ class TestSlurm final : public SlurmDoor {
     });
     for (TestJob* job : order) start(*job);
     check();
+  }
+
+  // By its user, while it runs.
+  void requeue(long number) {
+    TestJob& job = jobs.at(number);
+    job.state = "PENDING";
+    job.node.clear();
+    ++job.restarts;
+    job.requeued = now;
+    job.begin = now + 120;
   }
 
   bool all_done() const {
@@ -168,6 +179,8 @@ class TestSlurm final : public SlurmDoor {
   }
 
   void prolog(TestJob& job, JobMark mark, const std::string& name) {
+    // slurmd would skip the prolog, or not launch it.
+    EXPECT_GT(now, job.requeued + 1) << job.number;
     job.node = name;
     if (mark.placed() && mark.node == name) {
       std::set<int> taken = nodes.at(name).strange;
@@ -195,6 +208,7 @@ class TestSlurm final : public SlurmDoor {
     job.node.clear();
     job.priority = 0;
     ++job.restarts;
+    job.requeued = now;
     job.begin = now + 120;
   }
 
