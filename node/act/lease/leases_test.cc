@@ -84,10 +84,12 @@ class TestFiles final : public Files {
  public:
   explicit TestFiles(Fuse& fuse) : fuse_(fuse) {}
   MemoryFiles inner;
+  std::map<std::string, std::string> synced;  // what a crash of the machine leaves at least
   Result<std::string> read(const std::string& path) override { return inner.read(path); }
   Result<void> write_atomic(const std::string& path, std::string_view content) override {
     fuse_.burn();
     auto done = inner.write_atomic(path, content);
+    synced = inner.content;
     fuse_.burn();
     return done;
   }
@@ -97,6 +99,11 @@ class TestFiles final : public Files {
   bool is_directory(const std::string& path) override { return inner.is_directory(path); }
   bool exists(const std::string& path) override { return inner.exists(path); }
   Result<void> append(const std::string& path, std::string_view text) override {
+    if (auto done = append_unsynced(path, text); !done) return done;
+    synced = inner.content;
+    return {};
+  }
+  Result<void> append_unsynced(const std::string& path, std::string_view text) override {
     fuse_.burn();
     if (++fuse_.seen == fuse_.at) {
       static_cast<void>(inner.append(path, text.substr(0, text.size() / 2)));
@@ -120,6 +127,10 @@ class LeasesTest : public testing::Test {
  protected:
   explicit LeasesTest(const std::string& gpus = "[{model: A100-80GB, count: 2, mig: true}]")
       : processes(clock, [](const ProcessSpec&) { return SimBehaviour{}; }), files(fuse) {
+    boot(gpus);
+  }
+  // The machine without any instance, as after a reboot.
+  void boot(const std::string& gpus) {
     auto made = drivers::sim::described_machine("machine.yaml", "gpus: " + gpus + "\nspeed: 0\n",
                                                 clock, hw::builtin_catalogue());
     EXPECT_TRUE(made);
@@ -434,6 +445,33 @@ TEST_F(KilledLeasesTest, NothingIsLostOrTwiceInTenThousandAsks) {
   EXPECT_GT(handed, least_asks / 100);
   RecordProperty("kills", kills);
   RecordProperty("granted", granted);
+}
+
+// The machine ends at any moment, and with it every instance and any part of what was not synced.
+TEST_F(LeasesTest, AfterAnEndOfTheMachineNothingStandsAndAllCanBeAskedFor) {
+  Rng rng(7);
+  for (int n = 0; n < test_rounds(600); ++n) {
+    const std::string owner = "job:" + std::to_string(rng.below(8));
+    fuse.seen = 0;
+    fuse.at = rng.below(4) == 0 ? 1 + static_cast<long>(rng.below(12)) : -1;
+    try {
+      if (rng.below(3) > 0)
+        ASSERT_TRUE(ask(Take{.owner = owner, .profile = "2g.20gb"}));
+      else
+        ASSERT_TRUE(ask(Return{owner}));
+    } catch (const Killed&) {
+      const std::string whole = files.inner.content[kLog], synced = files.synced[kLog];
+      ASSERT_TRUE(whole.starts_with(synced));
+      files.inner.content[kLog].resize(synced.size() +
+                                       rng.below(whole.size() - synced.size() + 1));
+      files.synced = files.inner.content;
+      boot("[{model: A100-80GB, count: 2, mig: true}]");
+      fuse.at = -1;
+      ASSERT_TRUE(ask(Sweep{}));
+      EXPECT_TRUE(standing().leases.empty());
+      EXPECT_TRUE(devices().empty());
+    }
+  }
 }
 
 }  // namespace

@@ -136,7 +136,9 @@ TimedBatch LivePlanner::tail(Nanos now) {
 void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
   if (came_.size() < 3 || crowded()) return;
   const Nanos span = now - came_.front().since;
-  const Nanos gap = span / static_cast<Nanos>(came_.size() - 1);
+  // Nothing has come for long: it will not be sooner than that again.
+  const Nanos silence = now - came_.back().since;
+  const Nanos gap = std::max(span / static_cast<Nanos>(came_.size() - 1), silence);
   double area = 0;
   for (const LiveTask& task : came_) area += machine_.least_area(task);
   // As long as a task of the usual size would keep a third of the machine.

@@ -15,6 +15,9 @@ constexpr long kFar = 100 * kDay;  // beginnings later than this are job_submit'
 // A job's old credential is revoked to the second. Of a new one that is not later, slurmd skips the
 // prolog or launches nothing. Clocks may differ a little.
 constexpr long kAfterRequeueS = 3;
+// After slurmctld has started: it may have forgotten its last seconds, and jobs that it takes for
+// waiting still run until their nodes have been heard.
+constexpr long kAfterBootS = 10;
 constexpr long kForgiven = 600;  // seconds after which a node is as good as new
 constexpr int kMostDoublings = 5;
 constexpr const char* kPutAway = "StartTime=now+365days";
@@ -330,7 +333,7 @@ PlacerStep Placer::step(long now_s, const SlurmState& state) {
   std::ranges::stable_sort(view.waiting, [](const SlurmJob* a, const SlurmJob* b) {
     return std::pair(-a->priority, a->number) < std::pair(-b->priority, b->number);
   });
-  place(view, step);
+  if (now_s >= state.controller_since + kAfterBootS) place(view, step);
   for (const SlurmJob& job : state.jobs)
     if (view.to_put_away.contains(&job)) step.commands.push_back(put_away_command(job));
   step.waiting = view.waiting.size();

@@ -262,6 +262,16 @@ TEST_F(PlacerTest, a_requeued_job_without_room_is_put_away) {
   EXPECT_GT(slurm.jobs[first].begin, slurm.now + 86'400);
 }
 
+// Until the nodes have told a new slurmctld what runs on them.
+TEST_F(PlacerTest, nothing_is_placed_at_once_by_a_new_controller) {
+  TestSlurm slurm(1);
+  const long job = slurm.submit("7g.80gb", 10);
+  slurm.booted = slurm.now;
+  Placer mine = placer(slurm);
+  for (int i = 0; i < 14; ++i, slurm.tick(1)) ASSERT_TRUE(look(mine, slurm));
+  EXPECT_EQ(slurm.jobs[job].started - slurm.booted, 11);
+}
+
 TEST_F(PlacerTest, exclusive_jobs_get_empty_nodes) {
   TestSlurm slurm(2);
   slurm.submit("1g.10gb", 30);

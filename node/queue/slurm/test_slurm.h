@@ -53,6 +53,7 @@ class TestSlurm final : public SlurmDoor {
   std::map<long, TestJob> jobs = {};
   std::string reservations = "No reservations in the system\n";
   long now = 1'000'000'000;
+  long booted = 0;  // slurmctld
   int refusals = 0;
   int commands_left = -1;  // then they fail, as of a placer that is killed; -1: never
 
@@ -107,6 +108,8 @@ class TestSlurm final : public SlurmDoor {
     if (what == "squeue --json") return SlurmAnswer{0, jobs_json(), ""};
     if (what == "sinfo --json") return SlurmAnswer{0, nodes_json(), ""};
     if (what == "scontrol -o") return SlurmAnswer{0, reservations, ""};
+    if (what == "scontrol show")
+      return SlurmAnswer{0, fmt::format("BOOT_TIME               = {}\n", booted), ""};
     if (what == "scontrol update") return update(argv);
     if (what == "scontrol release") return release(argv[2]);
     ADD_FAILURE() << "no such command: " << what;
