@@ -158,14 +158,14 @@ constexpr const char* kScalings[] = {"poor", "mixed", "good"};
 
 std::vector<LiveOptions> g_variants = {LiveOptions()};
 
-// "makespan,area,scenarios,arrivals,appends,crowd,crowded area;..." of what is to be tried, not the defaults.
+// "makespan,area,scenarios,arrivals,appends,crowd,crowded makespan,area;..." of what is to be tried, not the defaults.
 void read_variants(const char* text) {
   g_variants.clear();
   for (const char* part = text; part != nullptr;) {
     LiveOptions options;
-    std::sscanf(part, "%lf,%lf,%d,%d,%ld,%lf,%lf", &options.aim.makespan, &options.aim.area,
+    std::sscanf(part, "%lf,%lf,%d,%d,%ld,%lf,%lf,%lf", &options.aim.makespan, &options.aim.area,
                 &options.scenarios, &options.arrivals, &options.appends, &options.crowd,
-                &options.crowded_area);
+                &options.crowded.makespan, &options.crowded.area);
     g_variants.push_back(options);
     part = std::strchr(part, ';');
     if (part != nullptr) ++part;

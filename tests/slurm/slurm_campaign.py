@@ -102,6 +102,8 @@ class Campaign:
         self.down = {}  # node: when it comes back
         self.away = {}  # daemon: when it comes back
         self.did = {}
+        self.kinds = [self.kill_placer, self.kill_controller, self.kill_node, self.kill_script,
+                      self.kill_script, self.cancel, self.requeue, self.node_down]
 
     def run(self):
         cluster = self.cluster
@@ -149,9 +151,7 @@ class Campaign:
     # ---- disturbances
 
     def disturb(self, now):
-        what = self.rng.choice([self.kill_placer, self.kill_controller, self.kill_node,
-                                self.kill_script, self.kill_script, self.cancel, self.requeue,
-                                self.node_down])
+        what = self.rng.choice(self.kinds)
         if what(now):
             self.did[what.__name__] = self.did.get(what.__name__, 0) + 1
 

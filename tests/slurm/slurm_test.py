@@ -9,11 +9,11 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import slurm_campaign  # noqa: E402
 import slurm_cluster  # noqa: E402
 
 PARTITA = os.environ.get("PARTITA", "")
 MIX = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
-JOBS = int(os.environ.get("PARTITA_SLURM_JOBS", "0"))  # of the campaign with kills
 SEED = int(os.environ.get("PARTITA_SLURM_SEED", "1"))
 
 
@@ -72,7 +72,8 @@ class SlurmTest(unittest.TestCase):
                 (["--gres=gpu:1g.10gb:1", "-n2", "-N2"], "ask for -N 1"),
                 (["--gpus=1g.10gb:1"], "not with --gpus"),
                 (["--gres=gpu:1g.10gb:1", "--comment=partita shapes=7g.80gb"],
-                 "does not begin with 'partita'")):
+                 "does not begin with 'partita'"),
+                (["--gres=gpu:v100:1"], "configuration is not available")):  # not ours: Slurm's
             self.assertIn(sentence, self.refused(*words), words)
         self.assertEqual(self.cluster.jobs(), {})
 
@@ -155,6 +156,34 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(self.cluster.judged(wanted), [])
         self.assertGreaterEqual(len(self.cluster.runs()[again]), 2)
 
+    def test_a_job_whose_prolog_did_not_run_gets_its_instance_later(self):
+        """slurmd skips the prolog of a job that it takes for one it knows; a prolog is killed."""
+        text = self.cluster.read("etc/partita-prolog.sh")
+        self.addCleanup(self.cluster.write, "etc/partita-prolog.sh", text)
+        run = f"'{self.program()}' slurm prolog"
+        self.assertIn(run, text)
+        once = self.cluster.path("once")
+        for broken in (text.replace("file=", f"rm {once} 2> /dev/null && exit 0\nfile=", 1),
+                       text.replace(run, f"rm {once} 2> /dev/null || {run}", 1)):
+            self.cluster.write("once", "")
+            self.cluster.write("etc/partita-prolog.sh", broken)
+            job = self.submit("gpu:3g.40gb:1")
+            self.all_gone()
+            self.assertFalse(os.path.exists(once))
+            self.assertEqual(self.cluster.judged({job: ["3g.40gb"]}), [])
+            self.assertEqual(len(self.cluster.runs()[job]), 1)
+
+    def program(self):
+        return os.path.realpath(PARTITA)
+
+    def test_one_placer_per_site(self):
+        once = [PARTITA, "slurm", "serve", "--once", "--dry-run", "--site"]
+        said = self.cluster.run(*once, self.cluster.path("etc/slurm.yaml"))
+        self.assertEqual(said.returncode, 3)
+        self.assertIn("slurm serve", said.stderr)  # who has it
+        self.cluster.write("etc/same.yaml", self.cluster.read("etc/slurm.yaml"))
+        self.cluster.check(*once, self.cluster.path("etc/same.yaml"))
+
     def lease(self, node, owner, profile):
         self.cluster.check(PARTITA, "lease", "--driver", "sim", "--machine",
                            self.cluster.path(f"nodes/{node}/machine.yaml"), "--for", owner,
@@ -178,6 +207,16 @@ class SlurmTest(unittest.TestCase):
         for sentence in ("Slurm has no node g8.", "Node g0 has 7 slice in Slurm",
                          "job_submit.lua is not what `partita slurm install` writes"):
             self.assertIn(sentence, said.stdout)
+
+
+class CampaignTest(unittest.TestCase):
+    def test_jobs_while_who_runs_them_is_killed(self):
+        jobs = slurm_campaign.drawn(30, SEED, load=1, mean_s=3)
+        campaign = slurm_campaign.Campaign(PARTITA, jobs, SEED, kills=True)
+        campaign.kinds.remove(campaign.kill_controller)  # it takes its time
+        faults, figures = campaign.run()
+        self.assertEqual(faults, [], figures)
+        self.assertEqual(figures["ended"] + figures["cancelled"], figures["jobs"], figures)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ struct LiveOptions {
   // So many tasks that may yet come are planned for, while no more than so many wait, per GPU.
   int arrivals = 8;
   double crowd = 3;
-  double crowded_area =
-      1.5;                 // added to aim.area while more wait: slices that are wasted delay them
+  // While more wait: slices that are wasted delay them all.
+  TailAim crowded = {.finishing = 1, .makespan = 3, .area = 4};
   long appends = 100'000;  // of the search of one planning
   int window = 400;        // of the waiting tasks the first so many are planned
   Nanos ageing = 0;        // a task's weight doubles in this time of waiting; 0: it stays
