@@ -21,6 +21,7 @@ import slurm_cluster  # noqa: E402
 SHAPES = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
 NODES = 8
 SLICES = 8  # of memory, per node
+BETWEEN = 90  # seconds between two kills of slurmctld
 LATE = 13  # seconds that slurmctld's state is late on disk, at most, and to start again
 # What halves of an A100 can be without a change: pairs of slices, and the last that has one slice of
 # compute and two of memory.
@@ -166,7 +167,8 @@ class Campaign:
         """Its state is on disk up to LATE seconds late, and what it has heard since is lost. A job
         whose start it forgets it starts once more where it runs, and drains the node: so for so
         long before no job is handed in or placed. One whose end it forgets runs again."""
-        if "slurmctld" in self.away or "slurmctld soon" in self.away:
+        if any(now < kill + BETWEEN for kill in self.controller_kills[-1:]) or \
+                {"slurmctld", "slurmctld soon"} & set(self.away):
             return False
         self.cluster.kill("placer")
         self.away["slurmctld soon"] = now + LATE

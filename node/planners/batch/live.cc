@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kLiveWeightSteps = 1048576;  // 2^20
 constexpr std::size_t kRemembered = 24;
+constexpr double kManyTasks = 300, kMostAppends = 3;  // tasks; times the appends of so many
 constexpr Nanos kSilentGaps = 3;
 constexpr double kInexact = 0.02;  // a smaller cv is none
 
@@ -68,6 +69,12 @@ std::optional<LivePlanner::Expected> LivePlanner::expected(long id) const {
 }
 
 // ---- planning
+
+// Of few tasks the lists take little of a planning's time: it is the search's.
+long LivePlanner::appends(int tasks) const {
+  return static_cast<long>(static_cast<double>(options_.appends) *
+                           std::clamp(kManyTasks / std::max(1, tasks), 1.0, kMostAppends));
+}
 
 // Its times per class of the forest, at the end of the list.
 void LivePlanner::add_times(const LiveTask& task, std::vector<Nanos>& times) const {
@@ -230,7 +237,7 @@ void LivePlanner::replan(Nanos now) {
   const bool follow = whole && !surprised;
   if (!follow) add_arrivals(batch, now);
   TailOptions options{.aim = crowded() ? options_.crowded : options_.aim,
-                      .appends = options_.appends};
+                      .appends = appends(batch.forest.tasks)};
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
   options.before =
       follow || (whole && at(batch.forest.tasks) == planned_.size()) ? &before : nullptr;

@@ -26,7 +26,7 @@ struct LiveOptions {
   double crowd = 3;
   // While more wait: slices that are wasted delay them all.
   TailAim crowded = {.finishing = 1, .makespan = 3, .area = 4};
-  long appends = 100'000;  // of the search of one planning
+  long appends = 100'000;  // of the search of one planning of 300 tasks or more; of fewer, up to 3 x
   int window = 400;        // of the waiting tasks the first so many are planned
   Nanos ageing = 0;        // a task's weight doubles in this time of waiting; 0: it stays
   std::uint64_t seed = 1;
@@ -80,6 +80,7 @@ class LivePlanner {
   bool crowded() const {
     return static_cast<double>(planned_.size()) > options_.crowd * machine_.forest().gpus;
   }
+  long appends(int tasks) const;
   void forget_arrivals(Nanos now);
   void add_arrivals(TimedBatch& batch, Nanos now) const;
   std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now) const;
