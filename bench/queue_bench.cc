@@ -1,6 +1,6 @@
 // Planning while running against what a fixed layout would have done with hindsight and against the
-// offline optimum: `queue_bench online|online8|spread|week|plan|soak [SEEDS] [VARIANTS] [LOAD]`. For soak
-// SEEDS are thousands of submissions, with ten kills each.
+// offline optimum: `queue_bench online|online8|spread|week|plan|soak [SEEDS] [VARIANTS] [LOAD]`.
+// For soak SEEDS are thousands of submissions, with ten kills each.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -158,7 +158,8 @@ constexpr const char* kScalings[] = {"poor", "mixed", "good"};
 
 std::vector<LiveOptions> g_variants = {LiveOptions()};
 
-// "makespan,area,scenarios,arrivals,appends,crowd,crowded makespan,area;..." of what is to be tried, not the defaults.
+// "makespan,area,scenarios,arrivals,appends,crowd,crowded makespan,area;..." of what is to be
+// tried, not the defaults.
 void read_variants(const char* text) {
   g_variants.clear();
   for (const char* part = text; part != nullptr;) {

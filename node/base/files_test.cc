@@ -227,8 +227,10 @@ TEST_F(FilesTest, WhatIsAppendedUnsyncedIsSafeWithTheNextAppend) {
   for (const char* text : {"first", "second", "third"}) {
     const Watched watched;
     const bool last = std::string_view(text) == "third";
-    EXPECT_TRUE(last ? files_.append(path("log"), text) : files_.append_unsynced(path("log"), text));
-    const bool synced = std::ranges::all_of(disk.synced, [](const auto& one) { return one.second; });
+    EXPECT_TRUE(last ? files_.append(path("log"), text)
+                     : files_.append_unsynced(path("log"), text));
+    const bool synced =
+        std::ranges::all_of(disk.synced, [](const auto& one) { return one.second; });
     EXPECT_EQ(synced, std::string_view(text) != "second");
   }
   EXPECT_EQ(*files_.read(path("log")), "firstsecondthird");

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""slurm_campaign.py [--jobs N] [--seed N] [--kills] [--static]: many jobs of mixed shapes on a Slurm
-cluster of eight simulated nodes, judged: each to its end once, on an instance of its shape, no slice
-used by two at a time, no node drained. Prints throughput and mean wait.
+"""slurm_campaign.py [--jobs N] [--seed N] [--kills] [--static]: many jobs of mixed shapes on a
+Slurm cluster of eight simulated nodes, judged: each to its end once, on an instance of its shape,
+no slice used by two at a time, no node drained. Prints throughput and mean wait.
 
---kills: meanwhile placer, slurmctld, slurmds, prologs and epilogs are killed, jobs are cancelled and
-requeued, nodes go down and come back. --static: the same jobs, without kills, on the partition of the
-same GPUs that does not change and is the best for them afterwards, once by their end and once by
-their waits; Slurm alone hands it out. PARTITA is the program; root is needed (packages_tests.txt)."""
+--kills: meanwhile placer, slurmctld, slurmds, prologs and epilogs are killed, jobs are cancelled
+and requeued, nodes go down and come back. --static: the same jobs, without kills, on the partition
+of the same GPUs that does not change and is the best for them afterwards, once by their end and
+once by their waits; Slurm alone hands it out. PARTITA is the program; root is needed
+(packages_tests.txt)."""
 
 import argparse
 import os
@@ -21,10 +22,11 @@ import slurm_cluster  # noqa: E402
 SHAPES = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
 NODES = 8
 SLICES = 8  # of memory, per node
+HEARD = 3  # seconds until slurmctld knows that a job has ended, at most
 BETWEEN = 90  # seconds between two kills of slurmctld
 LATE = 13  # seconds that slurmctld's state is late on disk, at most, and to start again
-# What halves of an A100 can be without a change: pairs of slices, and the last that has one slice of
-# compute and two of memory.
+# What halves of an A100 can be without a change: pairs of slices, and the last that has one slice
+# of compute and two of memory.
 PAIRS = [["2g.20gb"], ["1g.20gb"], ["1g.10gb"] * 2]
 LEFT = [["4g.40gb"], ["3g.40gb"]] + [a + b for a in PAIRS for b in PAIRS]
 RIGHT = [["3g.40gb"]] + [a + b for a in PAIRS for b in (["1g.10gb"], ["1g.20gb"])]
@@ -100,6 +102,7 @@ class Campaign:
         self.submitted = {}  # id: (when, shape)
         self.cancelled = set()
         self.controller_kills = []  # when
+        self.downs = []  # (what ends jobs, when): nodes, jobs that are requeued
         self.down = {}  # node: when it comes back
         self.away = {}  # daemon: when it comes back
         self.did = {}
@@ -207,6 +210,7 @@ class Campaign:
         if "slurmctld soon" in self.away:
             return False
         job = self.some_job(("RUNNING",))
+        self.downs.append((job, time.time()))
         return job is not None and self.cluster.run("scontrol", "requeue", job).returncode == 0
 
     def node_down(self, now):
@@ -216,6 +220,7 @@ class Campaign:
                 "Reason=campaign").returncode != 0:
             return False
         self.down[node] = now + 4
+        self.downs.append((node, now))
         return True
 
     def come_back(self, now):
@@ -234,10 +239,17 @@ class Campaign:
                 del self.down[node]
 
     def forgotten(self):
-        """Jobs that ran to their end twice since a slurmctld forgot the first end."""
-        return {job for job, runs in self.cluster.runs().items()
-                if len(ends := sorted(run[1] for run in runs if run[2])) == 2 and
-                any(kill - LATE < ends[0] < kill + LATE for kill in self.controller_kills)}
+        """Jobs that ran to their end twice since Slurm never heard of the first end, or forgot it: a
+        slurmctld was killed then, or the job or its node ended by who did not know yet."""
+        lost = set()
+        for job, runs in self.cluster.runs().items():
+            whole = sorted((run for run in runs if run[2]), key=lambda run: run[1])
+            if len(whole) == 2 and (
+                    any(abs(whole[0][1] - kill) < LATE for kill in self.controller_kills) or
+                    any(what in (job, whole[0][3]) and abs(whole[0][1] - when) < HEARD
+                        for what, when in self.downs)):
+                lost.add(job)
+        return lost
 
     # ---- figures
 
@@ -253,14 +265,14 @@ class Campaign:
                 "jobs_per_s": round(len(done) / (last - first), 3),
                 "mean_wait_s": round(statistics.mean(
                     run[0] - self.submitted[job][0] for job, run in done.items()), 2),
-                "ends that slurmctld forgot": len(self.forgotten()), "disturbed": self.did}
+                "ends that Slurm did not hear of": len(self.forgotten()), "disturbed": self.did}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--load", type=float, default=1.3, help="slices asked for, over those there")
+    parser.add_argument("--load", type=float, default=1.3, help="slices asked for / there")
     parser.add_argument("--mean", type=float, default=8, help="seconds that a job takes")
     parser.add_argument("--kills", action="store_true")
     parser.add_argument("--static", action="store_true")

@@ -219,7 +219,8 @@ Result<void> NodeSide::refuse(slurm::JobMark mark) {
   }
   const auto there = jobs_on_nodes();
   if (!there) return failed(there.error());
-  if (!there->contains(job_)) return write(kRefused);  // it went back before a prolog like this was killed
+  if (!there->contains(job_))
+    return write(kRefused);  // it went back before a prolog like this was killed
   // One that cannot be started again (salloc, --no-requeue) has to go.
   auto gone = ask({"scancel", id});
   if (!gone) return failed(gone.error());

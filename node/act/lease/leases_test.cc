@@ -462,8 +462,7 @@ TEST_F(LeasesTest, AfterAnEndOfTheMachineNothingStandsAndAllCanBeAskedFor) {
     } catch (const Killed&) {
       const std::string whole = files.inner.content[kLog], synced = files.synced[kLog];
       ASSERT_TRUE(whole.starts_with(synced));
-      files.inner.content[kLog].resize(synced.size() +
-                                       rng.below(whole.size() - synced.size() + 1));
+      files.inner.content[kLog].resize(synced.size() + rng.below(whole.size() - synced.size() + 1));
       files.synced = files.inner.content;
       boot("[{model: A100-80GB, count: 2, mig: true}]");
       fuse.at = -1;

@@ -26,7 +26,8 @@ struct LiveOptions {
   double crowd = 3;
   // While more wait: slices that are wasted delay them all.
   TailAim crowded = {.finishing = 1, .makespan = 3, .area = 4};
-  long appends = 100'000;  // of the search of one planning of 300 tasks or more; of fewer, up to 3 x
+  // Of the search of one planning of 300 tasks or more; of fewer up to three times as many.
+  long appends = 100'000;
   int window = 400;        // of the waiting tasks the first so many are planned
   Nanos ageing = 0;        // a task's weight doubles in this time of waiting; 0: it stays
   std::uint64_t seed = 1;

@@ -244,8 +244,7 @@ void Placer::add_waiting(View& view, const SlurmJob& job) {
   if (!job.mark->refused.empty()) heed_refusal(view.now_s, job);
   if (!is_ours(view.now_s, job)) return;
   // Else Slurm starts it by itself: where it once was, some time after a requeue.
-  if (job.eligible < view.now_s + kFar && job.mark->refused.empty())
-    view.to_put_away.insert(&job);
+  if (job.eligible < view.now_s + kFar && job.mark->refused.empty()) view.to_put_away.insert(&job);
   if (!just_requeued(view.now_s, job)) view.waiting.push_back(&job);
 }
 
