@@ -239,7 +239,7 @@ class Campaign:
                 del self.down[node]
 
     def forgotten(self):
-        """Jobs that ran to their end twice since Slurm never heard of the first end, or forgot it: a
+        """Jobs that ran to their end twice since Slurm never heard of the first end, or forgot it:
         slurmctld was killed then, or the job or its node ended by who did not know yet."""
         lost = set()
         for job, runs in self.cluster.runs().items():
