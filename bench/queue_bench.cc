@@ -1,6 +1,6 @@
 // Planning while running against what a fixed layout would have done with hindsight and against the
-// offline optimum: `queue_bench online|online8|spread|week|plan|soak [SEEDS] [VARIANTS]`. For soak
-// SEEDS are thousands of submissions, with ten kills each.
+// offline optimum: `queue_bench online|online8|spread|week|plan|soak [SEEDS] [VARIANTS] [LOAD]`.
+// For soak SEEDS are thousands of submissions, with ten kills each.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -158,13 +158,15 @@ constexpr const char* kScalings[] = {"poor", "mixed", "good"};
 
 std::vector<LiveOptions> g_variants = {LiveOptions()};
 
-// "makespan,area,scenarios,arrivals,appends,crowd;..." of what is to be tried, not the defaults.
+// "makespan,area,scenarios,arrivals,appends,crowd,crowded makespan,area;..." of what is to be
+// tried, not the defaults.
 void read_variants(const char* text) {
   g_variants.clear();
   for (const char* part = text; part != nullptr;) {
     LiveOptions options;
-    std::sscanf(part, "%lf,%lf,%d,%d,%ld,%lf", &options.aim.makespan, &options.aim.area,
-                &options.scenarios, &options.arrivals, &options.appends, &options.crowd);
+    std::sscanf(part, "%lf,%lf,%d,%d,%ld,%lf,%lf,%lf", &options.aim.makespan, &options.aim.area,
+                &options.scenarios, &options.arrivals, &options.appends, &options.crowd,
+                &options.crowded.makespan, &options.crowded.area);
     g_variants.push_back(options);
     part = std::strchr(part, ';');
     if (part != nullptr) ++part;
@@ -186,9 +188,9 @@ struct Sums {
   }
 };
 
-void online(int seeds, int gpus) {
+void online(int seeds, int gpus, std::vector<double> loads) {
   std::printf("load: makespan/offline, /bound, /best fixed; response / best fixed's\n");
-  for (const double load : {0.5, 0.9, 1.5, 4.0}) {
+  for (const double load : loads) {
     std::vector<Sums> all(g_variants.size());
     for (int scaling = 0; scaling < 3; ++scaling) {
       std::vector<Sums> sums(g_variants.size());
@@ -440,8 +442,10 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "online";
   const int seeds = argc > 2 ? std::atoi(argv[2]) : 5;
   if (argc > 3) partita::read_variants(argv[3]);
-  if (what == "online") partita::online(seeds, 1);
-  if (what == "online8") partita::online(seeds, 8);
+  std::vector<double> loads = {0.5, 0.9, 1.5, 4.0};
+  if (argc > 4) loads = {std::atof(argv[4])};
+  if (what == "online") partita::online(seeds, 1, loads);
+  if (what == "online8") partita::online(seeds, 8, loads);
   if (what == "spread") partita::spread(seeds);
   if (what == "week") partita::weeks(seeds);
   if (what == "soak") partita::soak(1'000 * seeds, 10 * seeds);

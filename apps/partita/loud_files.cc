@@ -43,6 +43,12 @@ Result<void> LoudFiles::append(const std::string& path, std::string_view text) {
   return written;
 }
 
+Result<void> LoudFiles::append_unsynced(const std::string& path, std::string_view text) {
+  const Result<void> written = files_.append_unsynced(path, text);
+  if (written) tell_(fmt::format("added {} bytes to {}", text.size(), path));
+  return written;
+}
+
 Result<void> LoudFiles::remove(const std::string& path) {
   const bool there = files_.exists(path);
   const Result<void> removed = files_.remove(path);

@@ -23,6 +23,7 @@ class LoudFiles final : public Files {
   bool is_directory(const std::string& path) override { return files_.is_directory(path); }
   bool exists(const std::string& path) override;
   Result<void> append(const std::string& path, std::string_view text) override;
+  Result<void> append_unsynced(const std::string& path, std::string_view text) override;
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
   Result<FileLock> lock(const std::string& path) override { return files_.lock(path); }

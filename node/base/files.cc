@@ -125,6 +125,20 @@ Result<void> replace_file(const std::string& path, std::string_view content, mod
   }
 }
 
+// ---- adding to a file ----
+
+// A file that comes into being is always synced, since nobody could tell later that its directory
+// is not.
+Result<void> append_to(const std::string& path, std::string_view text, bool sync) {
+  struct stat info {};
+  const bool fresh = ::stat(path.c_str(), &info) != 0;
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kOwnMode));
+  if (file.get() < 0) return failed(system_error(path, "cannot open"));
+  if (!write_all(file.get(), text) || ((sync || fresh) && ::fdatasync(file.get()) != 0))
+    return failed(system_error(path, "cannot append"));
+  return fresh ? sync_directory_of(path) : Result<void>{};
+}
+
 // ---- who holds a lock ----
 
 // "4711 partita apply plan.json"
@@ -250,13 +264,11 @@ bool RealFiles::exists(const std::string& path) {
 }
 
 Result<void> RealFiles::append(const std::string& path, std::string_view text) {
-  struct stat info {};
-  const bool fresh = ::stat(path.c_str(), &info) != 0;
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kOwnMode));
-  if (file.get() < 0) return failed(system_error(path, "cannot open"));
-  if (!write_all(file.get(), text) || ::fdatasync(file.get()) != 0)
-    return failed(system_error(path, "cannot append"));
-  return fresh ? sync_directory_of(path) : Result<void>{};
+  return append_to(path, text, true);
+}
+
+Result<void> RealFiles::append_unsynced(const std::string& path, std::string_view text) {
+  return append_to(path, text, false);
 }
 
 Result<void> RealFiles::remove(const std::string& path) {

@@ -36,6 +36,12 @@ class Files {
   // Adds to the end of the file, creating it; once it returns, the text survives a crash of the
   // machine. A crash before that may leave any prefix of the text.
   virtual Result<void> append(const std::string& path, std::string_view text) = 0;
+  // The same, but the text survives the end of this process alone; a crash of the machine may leave
+  // any prefix of it until the next append() to the file returns. Of doors that make no difference,
+  // append().
+  virtual Result<void> append_unsynced(const std::string& path, std::string_view text) {
+    return append(path, text);
+  }
   // Removes a regular file; one that is not there is no error.
   virtual Result<void> remove(const std::string& path) = 0;
   // The directory with its parents; one that is there is no error.
@@ -72,6 +78,7 @@ class RealFiles final : public Files {
   bool is_directory(const std::string& path) override;
   bool exists(const std::string& path) override;
   Result<void> append(const std::string& path, std::string_view text) override;
+  Result<void> append_unsynced(const std::string& path, std::string_view text) override;
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
   Result<FileLock> lock(const std::string& path) override;

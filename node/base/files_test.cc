@@ -281,6 +281,20 @@ TEST_F(FilesTest, APowerCutLeavesTheOldOrTheNew) {
   EXPECT_EQ(disk.new_names.size(), 0u) << "a power cut takes the name back";
 }
 
+// One sync for all that was added since the last; a new file's name is synced at once.
+TEST_F(FilesTest, WhatIsAppendedUnsyncedIsSafeWithTheNextAppend) {
+  for (const char* text : {"first", "second", "third"}) {
+    const Watched watched;
+    const bool last = std::string_view(text) == "third";
+    EXPECT_TRUE(last ? files_.append(path("log"), text)
+                     : files_.append_unsynced(path("log"), text));
+    const bool synced =
+        std::ranges::all_of(disk.synced, [](const auto& one) { return one.second; });
+    EXPECT_EQ(synced, std::string_view(text) != "second");
+  }
+  EXPECT_EQ(*files_.read(path("log")), "firstsecondthird");
+}
+
 // What append() has taken is safe when it returns, the new file's name too.
 TEST_F(FilesTest, WhatIsAppendedIsSafe) {
   for (const char* text : {"first", "second"}) {

@@ -96,6 +96,14 @@ Result<std::string> RecordLog::settled() {
 }
 
 Result<void> RecordLog::append(const std::vector<std::string>& records) {
+  return append_by(&Files::append, records);
+}
+
+Result<void> RecordLog::append_unsynced(const std::vector<std::string>& records) {
+  return append_by(&Files::append_unsynced, records);
+}
+
+Result<void> RecordLog::append_by(Append how, const std::vector<std::string>& records) {
   if (records.empty()) return {};
   if (torn_) {
     const Result<std::string> text = settled();
@@ -107,7 +115,7 @@ Result<void> RecordLog::append(const std::vector<std::string>& records) {
   }
   std::string lines = bytes_ == 0 ? log_header(kind_) : "";
   for (const std::string& record : records) lines += log_line(record);
-  if (auto written = files_->append(path_, lines); !written) {
+  if (auto written = (files_->*how)(path_, lines); !written) {
     torn_ = true;
     return written;
   }

@@ -47,6 +47,9 @@ class RecordLog {
   const ParsedLog& found() const { return found_; }
   // Durable once it returns. What a crash or a failed append left torn is cut off before.
   Result<void> append(const std::vector<std::string>& records);
+  // The same, but durable only once the next append() returns; until then a crash of the machine
+  // may take them, the end of this process not.
+  Result<void> append_unsynced(const std::vector<std::string>& records);
   // Leaves exactly these records: old or new, never a mix.
   Result<void> replace(const std::vector<std::string>& records);
   std::size_t bytes() const { return bytes_; }
@@ -54,6 +57,8 @@ class RecordLog {
  private:
   RecordLog(Files& files, std::string path, std::string kind, FileLock lock)
       : files_(&files), path_(std::move(path)), kind_(std::move(kind)), lock_(std::move(lock)) {}
+  using Append = Result<void> (Files::*)(const std::string&, std::string_view);
+  Result<void> append_by(Append how, const std::vector<std::string>& records);
   Result<std::string> settled();
 
   Files* files_;

@@ -22,7 +22,7 @@ SETTINGS = """all: {driver: sim, machine: /tmp/node.yaml}
 workers: {command: sleep 1000}
 gateway: {http: "127.0.0.1:0"}
 """
-UNITS = ("partita-agent", "partita-apply", "partita-gateway", "partita-workers")
+UNITS = ("partita-agent", "partita-apply", "partita-gateway", "partita-slurm", "partita-workers")
 LEFT_OUT = re.compile(r"/usr/share/(doc|man|locale|info|i18n|lintian|perl|common-licenses)/")
 
 
@@ -281,7 +281,7 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
         if shutil.which("systemd-analyze") is None:
             self.skipTest("no systemd-analyze")
         units = self.unpacked / "usr/lib/systemd/system"
-        for unit in ("partita-agent", "partita-gateway", "partita-apply"):
+        for unit in ("partita-agent", "partita-gateway", "partita-apply", "partita-slurm"):
             said = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager",
                                    "--threshold=30", units / f"{unit}.service"], check=False,
                                   capture_output=True, text=True)

@@ -5,6 +5,7 @@ files of `partita slurm install`. Ends everything that it started.
 Jobs write records of their runs, which `judged` looks through: what each ran on, as the simulated
 machine itself said then, and from when to when."""
 
+import ctypes
 import glob
 import json
 import os
@@ -19,6 +20,7 @@ import time
 
 PROGRAMS = ("munged", "munge", "slurmctld", "slurmd", "squeue", "sinfo", "sbatch", "scontrol",
             "scancel")
+HOST = socket.gethostname().split(".")[0]
 PLUGIN = "job_submit_lua.so"
 SIZES = {"1g.10gb": 1, "1g.20gb": 2, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8}
 
@@ -56,8 +58,7 @@ SlurmdTimeout=20
 MinJobAge={min_job_age}
 PlugStackConfig={folder}/etc/plugstack.conf
 {lines}
-NodeName=g[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] \
-CPUs=16 RealMemory=8000 Gres={gres} State=UNKNOWN
+{nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 {more}
 """
@@ -91,26 +92,47 @@ def why_not():
 
 
 def free_ports(count):
-    """The first of so many ports in a row that nobody listens on."""
-    for first in range(20000 + os.getpid() % 20000, 60000, count):
+    """The first of so many ports in a row that nobody listens on, and what keeps them this test's
+    as long as it is open: daemons take them later, and another test may look at the same time."""
+    for first in range(20000, 32000, count):
+        mine = socket.socket(socket.AF_UNIX)
         held = []
         try:
+            mine.bind(f"\0partita-slurm-test-{first}")
             for port in range(first, first + count):
                 held.append(socket.socket())
                 held[-1].bind(("127.0.0.1", port))
-            return first
+            return first, mine
         except OSError:
-            continue
+            mine.close()
         finally:
             for one in held:
                 one.close()
     raise SystemExit("no free ports")
 
 
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent():
+    """Called in a daemon to be: it ends when this test is killed."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def kill_quietly(number):
+    """kill -9; whether it was still there."""
+    try:
+        os.kill(number, signal.SIGKILL)
+    except OSError:
+        return False
+    return True
+
+
 class Cluster:
     def __init__(self, partita, nodes=8, speed="0", more="", static=None, min_job_age=300):
-        """`static`: instances of each node that stand for good, as {node: [profile, ...]}; Slurm
-        has them as its own GRES then, and Partita places nothing."""
+        """`static`: profiles of instances that stand for good, a list for each node; Slurm has them
+        as GPUs of its own then, and Partita places nothing."""
         self.partita, self.count, self.static = partita, nodes, static
         self.folder = tempfile.mkdtemp(prefix="partita-slurm-", dir="/tmp")
         os.chmod(self.folder, 0o755)
@@ -121,19 +143,21 @@ class Cluster:
         self.running = {}
         self.environment = dict(os.environ, SLURM_CONF=self.path("etc/slurm.conf"),
                                 PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
-        first = free_ports(nodes + 1)
+        first, self.mine = free_ports(nodes + 1)
         self.write("job.sh", JOB.format(folder=self.folder, partita=partita))
         for node in self.nodes:
             os.makedirs(self.path(f"nodes/{node}"))
             os.mkdir(self.path(f"spool/{node}"))
             self.write(f"nodes/{node}/machine.yaml", "gpus: [{model: A100-80GB, count: 1, "
                        f"mig: true}}]\nstate: machine.state\nspeed: {speed}\n")
-        lines, gres = self.install()
+        lines, gres = self.install() if static is None else self.install_static()
         self.write("etc/plugstack.conf", "")
         self.write("etc/slurm.conf", CONF.format(
-            host=socket.gethostname().split(".")[0], folder=self.folder, port=first,
-            first_port=first + 1, last_port=first + nodes, last=nodes - 1, lines=lines, gres=gres,
-            more=more, min_job_age=min_job_age))
+            host=HOST, folder=self.folder, port=first,
+            nodes="\n".join(f"NodeName={node} NodeHostname={HOST} NodeAddr=127.0.0.1 "
+                            f"Port={first + 1 + i} CPUs=16 RealMemory=8000 Gres={gres[i]} "
+                            "State=UNKNOWN" for i, node in enumerate(self.nodes)),
+            lines=lines, more=more, min_job_age=min_job_age))
 
     def install(self):
         self.check(self.partita, "slurm", "install", "--site", self.path("etc/slurm.yaml"),
@@ -147,7 +171,22 @@ class Cluster:
             "/dev/nvidia", self.path("dev/nvidia")))
         lines = self.read("etc/slurm.conf.partita")
         gres = re.search(r"Gres=(\S+)", lines)[1]
-        return lines, gres
+        return lines, [gres] * self.count
+
+    def install_static(self):
+        os.mkdir(self.path("dev"))
+        gres, text = [], "AutoDetect=off\n"
+        for node, profiles in zip(self.nodes, self.static):
+            shapes = sorted(set(profiles))
+            for shape in shapes:
+                files = []
+                for _ in range(profiles.count(shape)):
+                    files.append(self.path(f"dev/{node}i{len(os.listdir(self.path('dev')))}"))
+                    os.mknod(files[-1], 0o666 | stat.S_IFCHR, os.makedev(195, 0))
+                text += f"NodeName={node} Name=gpu Type={shape} File={','.join(files)}\n"
+            gres.append(",".join(f"gpu:{shape}:{profiles.count(shape)}" for shape in shapes))
+        self.write("etc/gres.conf", text)
+        return "GresTypes=gpu\nSelectType=select/cons_tres", gres
 
     # ---- files and commands
 
@@ -179,7 +218,8 @@ class Cluster:
         with open(self.path(f"log/{name}.out"), "a", encoding="utf-8") as log:
             self.running[name] = subprocess.Popen(words, env=self.environment, stdout=log,
                                                   stderr=log, stdin=subprocess.DEVNULL,
-                                                  start_new_session=True)
+                                                  start_new_session=True,
+                                                  preexec_fn=end_with_parent)
 
     def kill(self, name):
         """kill -9 of exactly one daemon."""
@@ -243,13 +283,14 @@ class Cluster:
                 pass
             self.kill(name)
         self.end_strays()
+        self.mine.close()
         if os.environ.get("PARTITA_KEEP"):
             print("kept:", self.folder)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def end_strays(self):
-        """Ends what jobs and daemons left: processes that have this cluster's configuration."""
+    def processes(self):
+        """Of jobs and daemons: those that have this cluster's configuration, by their number."""
         mark = f"SLURM_CONF={self.path('etc/slurm.conf')}".encode()
         for entry in os.listdir("/proc"):
             if not entry.isdigit() or int(entry) == os.getpid():
@@ -257,9 +298,26 @@ class Cluster:
             try:
                 with open(f"/proc/{entry}/environ", "rb") as file:
                     if mark in file.read().split(b"\0"):
-                        os.kill(int(entry), signal.SIGKILL)
+                        yield int(entry)
             except OSError:
                 continue
+
+    def end_strays(self):
+        for number in self.processes():
+            kill_quietly(number)
+
+    def kill_process(self, words):
+        """kill -9 of one process of the nodes' scripts that is run with these first words."""
+        site = self.path("etc/slurm.yaml").encode()
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    said = file.read().split(b"\0")
+            except OSError:
+                continue
+            if said[1:1 + len(words)] == [word.encode() for word in words] and site in said:
+                return kill_quietly(int(entry))
+        return False
 
     # ---- what it says
 

@@ -3,16 +3,17 @@ this machine, with simulated GPUs behind them; whoever is killed, whatever is ca
 
 import os
 import random
+import signal
 import sys
 import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import slurm_campaign  # noqa: E402
 import slurm_cluster  # noqa: E402
 
 PARTITA = os.environ.get("PARTITA", "")
 MIX = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
-JOBS = int(os.environ.get("PARTITA_SLURM_JOBS", "0"))  # of the campaign with kills
 SEED = int(os.environ.get("PARTITA_SLURM_SEED", "1"))
 
 
@@ -71,7 +72,8 @@ class SlurmTest(unittest.TestCase):
                 (["--gres=gpu:1g.10gb:1", "-n2", "-N2"], "ask for -N 1"),
                 (["--gpus=1g.10gb:1"], "not with --gpus"),
                 (["--gres=gpu:1g.10gb:1", "--comment=partita shapes=7g.80gb"],
-                 "does not begin with 'partita'")):
+                 "does not begin with 'partita'"),
+                (["--gres=gpu:v100:1"], "configuration is not available")):  # not ours: Slurm's
             self.assertIn(sentence, self.refused(*words), words)
         self.assertEqual(self.cluster.jobs(), {})
 
@@ -118,9 +120,8 @@ class SlurmTest(unittest.TestCase):
         full = [self.submit("gpu:7g.80gb:1", 1000) for _ in range(8)]
         self.cluster.until(lambda: set(self.cluster.jobs()) == {held}, "others end")
         self.assertNotIn(held, self.cluster.runs())
-        self.cluster.check("scontrol", "release", held)
-        self.cluster.until(lambda: not self.cluster.jobs(), "it ends")
         self.cluster.check("scontrol", "delete", "ReservationName=mine")
+        self.cluster.check("scontrol", "release", held)
         self.all_gone()
         runs = self.cluster.runs()
         self.assertEqual(runs[reserved][0][3], "g0")
@@ -155,6 +156,34 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(self.cluster.judged(wanted), [])
         self.assertGreaterEqual(len(self.cluster.runs()[again]), 2)
 
+    def test_a_job_whose_prolog_did_not_run_gets_its_instance_later(self):
+        """slurmd skips the prolog of a job that it takes for one it knows; a prolog is killed."""
+        text = self.cluster.read("etc/partita-prolog.sh")
+        self.addCleanup(self.cluster.write, "etc/partita-prolog.sh", text)
+        run = f"'{self.program()}' slurm prolog"
+        self.assertIn(run, text)
+        once = self.cluster.path("once")
+        for broken in (text.replace("file=", f"rm {once} 2> /dev/null && exit 0\nfile=", 1),
+                       text.replace(run, f"rm {once} 2> /dev/null || {run}", 1)):
+            self.cluster.write("once", "")
+            self.cluster.write("etc/partita-prolog.sh", broken)
+            job = self.submit("gpu:3g.40gb:1")
+            self.all_gone()
+            self.assertFalse(os.path.exists(once))
+            self.assertEqual(self.cluster.judged({job: ["3g.40gb"]}), [])
+            self.assertEqual(len(self.cluster.runs()[job]), 1)
+
+    def program(self):
+        return os.path.realpath(PARTITA)
+
+    def test_one_placer_per_site(self):
+        once = [PARTITA, "slurm", "serve", "--once", "--dry-run", "--site"]
+        said = self.cluster.run(*once, self.cluster.path("etc/slurm.yaml"))
+        self.assertEqual(said.returncode, 3)
+        self.assertIn("slurm serve", said.stderr)  # who has it
+        self.cluster.write("etc/same.yaml", self.cluster.read("etc/slurm.yaml"))
+        self.cluster.check(*once, self.cluster.path("etc/same.yaml"))
+
     def lease(self, node, owner, profile):
         self.cluster.check(PARTITA, "lease", "--driver", "sim", "--machine",
                            self.cluster.path(f"nodes/{node}/machine.yaml"), "--for", owner,
@@ -180,8 +209,19 @@ class SlurmTest(unittest.TestCase):
             self.assertIn(sentence, said.stdout)
 
 
+class CampaignTest(unittest.TestCase):
+    def test_jobs_while_who_runs_them_is_killed(self):
+        jobs = slurm_campaign.drawn(30, SEED, load=1, mean_s=3)
+        campaign = slurm_campaign.Campaign(PARTITA, jobs, SEED, kills=True)
+        campaign.kinds.remove(campaign.kill_controller)  # it takes its time
+        faults, figures = campaign.run()
+        self.assertEqual(faults, [], figures)
+        self.assertEqual(figures["ended"] + figures["cancelled"], figures["jobs"], figures)
+
+
 if __name__ == "__main__":
     if why := slurm_cluster.why_not():
         print(why)
         sys.exit(77)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started is ended first
     unittest.main()

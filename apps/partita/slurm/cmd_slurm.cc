@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 
 #include "commands.h"
 #include "flags.h"
@@ -28,10 +30,14 @@ Result<OpenSlurm> open_slurm(Context& context) {
   return open;
 }
 
-Result<FileLock> lock_of_placer(Context& context) {
+Result<FileLock> lock_of_placer(Context& context, const std::string& site) {
   const std::string folder = lock_directory();
   if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
-  return context.files.lock(folder + "/slurm-placer.lock");
+  std::error_code error;
+  std::string name = std::filesystem::weakly_canonical(site, error).string();
+  if (error) return environment_error(site, error.message());
+  std::ranges::replace(name, '/', '_');
+  return context.files.lock(folder + "/slurm-placer" + name + ".lock");
 }
 
 Command add_slurm(CLI::App& app) {

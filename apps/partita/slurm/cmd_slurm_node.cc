@@ -22,6 +22,9 @@ constexpr Seconds kNodePatience{60};
 // Until slurmd has heard that the job goes back; a job that it starts before would fail.
 constexpr std::int64_t kUntilTakenNs = 1'000'000'000;
 
+// In the job's file, which its tasks wait for: should something of it start all the same, it ends.
+constexpr const char* kRefused = "PARTITA_REFUSED=1\n";
+
 struct NodeFlags {
   std::string site = slurm::kSiteFile;
 };
@@ -64,6 +67,7 @@ class NodeSide {
   Result<std::vector<lease::LeaseDocument>> take_once(LeaseDesk& desk, const slurm::JobMark& mark);
   Result<std::vector<std::string>> shapes_of_whole(const slurm::JobMark& mark);
   lease::Wanted wanted(const slurm::JobMark& mark, std::size_t index) const;
+  Result<std::set<long>> jobs_on_nodes();
   Result<bool> end_leftovers(LeaseDesk& desk);
   Result<void> tell(const std::vector<lease::LeaseDocument>& leases);
   Result<void> write(const std::string& text);
@@ -133,25 +137,32 @@ Result<std::vector<std::string>> NodeSide::shapes_of_whole(const slurm::JobMark&
   return shapes;
 }
 
-// Leases of jobs that are on no node any more: an epilog was killed, or the node was lost.
-Result<bool> NodeSide::end_leftovers(LeaseDesk& desk) {
-  const auto list = desk.list();
-  if (!list) return failed(list.error());
+Result<std::set<long>> NodeSide::jobs_on_nodes() {
   const auto said = ask({"squeue", "--json"});
   if (!said) return failed(said.error());
   const auto jobs = slurm::parse_jobs(*said);
   if (!jobs) return failed(jobs.error());
-  std::set<long> there{job_};
+  std::set<long> there;
   for (const slurm::SlurmJob& job : *jobs)
     if (job.phase == slurm::Phase::running || job.phase == slurm::Phase::leaving)
       there.insert(job.number);
+  return there;
+}
+
+// Leases of jobs that are on no node any more: an epilog was killed, or the node was lost.
+Result<bool> NodeSide::end_leftovers(LeaseDesk& desk) {
+  const auto list = desk.list();
+  if (!list) return failed(list.error());
+  auto there = jobs_on_nodes();
+  if (!there) return failed(there.error());
+  there->insert(job_);
   bool ended = false;
   for (const lease::LeaseDocument& one : list->leases.leases) {
     std::string_view owner = one.lease.owner;
     if (!owner.starts_with("slurm:")) continue;
     owner = owner.substr(0, owner.find('/'));
     const auto job = parse_number<long>(owner.substr(6));
-    if (!job || there.contains(*job)) continue;
+    if (!job || there->contains(*job)) continue;
     complain(context_, fmt::format("job {} has ended and left its instance", *job));
     const auto back = desk.give_back(std::string(owner));
     if (!back) return failed(back.error());
@@ -193,9 +204,6 @@ Result<void> NodeSide::tell(const std::vector<lease::LeaseDocument>& leases) {
 
 // Back into the queue; the placer sees by the mark that it is not its user who holds it.
 Result<void> NodeSide::refuse(slurm::JobMark mark) {
-  // Should something of the job start all the same, it ends at once (task prolog).
-  if (auto written = write("PARTITA_REFUSED=1\n"); !written)
-    complain(context_, to_string(written.error()));
   mark.node.clear();
   mark.seats.clear();
   mark.refused = node_;
@@ -207,8 +215,12 @@ Result<void> NodeSide::refuse(slurm::JobMark mark) {
   auto back = slurm::output_of(**door, {"scontrol", "requeuehold", id});
   if (back) {
     context_.clock.sleep_ns(kUntilTakenNs);
-    return {};
+    return write(kRefused);
   }
+  const auto there = jobs_on_nodes();
+  if (!there) return failed(there.error());
+  if (!there->contains(job_))
+    return write(kRefused);  // it went back before a prolog like this was killed
   // One that cannot be started again (salloc, --no-requeue) has to go.
   auto gone = ask({"scancel", id});
   if (!gone) return failed(gone.error());
@@ -218,12 +230,15 @@ Result<void> NodeSide::refuse(slurm::JobMark mark) {
 Result<void> NodeSide::prolog() {
   auto marked = slurm::parse_mark(environment_variable("SLURM_JOB_COMMENT"));
   if (!marked) return failed(marked.error());
-  if (!*marked) return {};
+  if (!*marked) return write("");
   slurm::JobMark mark = **marked, wanted = mark;
   if (mark.whole()) {
     auto shapes = shapes_of_whole(mark);
-    if (!shapes) return failed(shapes.error());
-    if (shapes->empty()) return {};  // MIG is off: Slurm has told the job its GPUs
+    if (!shapes) {
+      complain(context_, fmt::format("job {}: {}", job_, to_string(shapes.error())));
+      return refuse(mark);
+    }
+    if (shapes->empty()) return write("");  // MIG is off: Slurm has told the job its GPUs
     wanted.shapes = *std::move(shapes);
   }
   const auto leases = take(wanted);

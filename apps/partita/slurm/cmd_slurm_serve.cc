@@ -84,7 +84,7 @@ Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
   if (!gpus) return failed(gpus.error());
   auto open = open_slurm(context);
   if (!open) return failed(open.error());
-  const auto lock = lock_of_placer(context);
+  const auto lock = lock_of_placer(context, flags.site);
   if (!lock) return failed(lock.error());
   const slurm::BestFitPlacing placing;
   slurm::Placer placer(placing, *std::move(gpus), *settings);

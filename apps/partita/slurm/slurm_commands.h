@@ -30,7 +30,7 @@ struct OpenSlurm {
   std::unique_ptr<slurm::RealSlurm> door;
 };
 Result<OpenSlurm> open_slurm(Context& context);
-// Held by the one placer of this machine; in_use where one runs.
-Result<FileLock> lock_of_placer(Context& context);
+// Held by the one placer of a site on this machine; in_use where one runs.
+Result<FileLock> lock_of_placer(Context& context, const std::string& site);
 
 }  // namespace partita::cli

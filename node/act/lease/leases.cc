@@ -132,9 +132,16 @@ Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
   return leases;
 }
 
+// Records have to outlive this process, not the machine: no instance outlives that, and a lease
+// whose instance is gone is ended by whoever looks. Returns, which nobody waits for, sync all that
+// was written before, so that an end of the machine finds little to damage.
 Result<void> Leases::write(const LeaseRecord& record) {
+  const std::vector<std::string> texts = {lease_record_text(record)};
   if (log_)
-    if (auto written = log_->append({lease_record_text(record)}); !written) return written;
+    if (auto written =
+            record.state == State::gone ? log_->append(texts) : log_->append_unsynced(texts);
+        !written)
+      return written;
   standing_.last = std::max(standing_.last, record.lease);
   if (record.state == State::gone)
     standing_.leases.erase(record.lease);

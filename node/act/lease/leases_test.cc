@@ -83,13 +83,20 @@ class TestDriver final : public device::NodeDriver {
 class TestFiles final : public MemoryFiles {
  public:
   explicit TestFiles(Fuse& fuse) : fuse_(fuse) {}
+  std::map<std::string, std::string> synced;  // what a crash of the machine leaves at least
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
     fuse_.burn();
     auto done = MemoryFiles::write_atomic(path, text);
+    synced = content;
     fuse_.burn();
     return done;
   }
   Result<void> append(const std::string& path, std::string_view text) override {
+    if (auto done = append_unsynced(path, text); !done) return done;
+    synced = content;
+    return {};
+  }
+  Result<void> append_unsynced(const std::string& path, std::string_view text) override {
     fuse_.burn();
     if (++fuse_.seen == fuse_.at) {
       static_cast<void>(MemoryFiles::append(path, text.substr(0, text.size() / 2)));
@@ -108,6 +115,10 @@ class LeasesTest : public testing::Test {
  protected:
   explicit LeasesTest(const std::string& gpus = "[{model: A100-80GB, count: 2, mig: true}]")
       : processes(clock, [](const ProcessSpec&) { return SimBehaviour{}; }), files(fuse) {
+    boot(gpus);
+  }
+  // The machine without any instance, as after a reboot.
+  void boot(const std::string& gpus) {
     auto made = drivers::sim::described_machine("machine.yaml", "gpus: " + gpus + "\nspeed: 0\n",
                                                 clock, hw::builtin_catalogue());
     EXPECT_TRUE(made);
@@ -422,6 +433,32 @@ TEST_F(KilledLeasesTest, NothingIsLostOrTwiceInTenThousandAsks) {
   EXPECT_GT(handed, least_asks / 100);
   RecordProperty("kills", kills);
   RecordProperty("granted", granted);
+}
+
+// The machine ends at any moment, and with it every instance and any part of what was not synced.
+TEST_F(LeasesTest, AfterAnEndOfTheMachineNothingStandsAndAllCanBeAskedFor) {
+  Rng rng(7);
+  for (int n = 0; n < test_rounds(600); ++n) {
+    const std::string owner = "job:" + std::to_string(rng.below(8));
+    fuse.seen = 0;
+    fuse.at = rng.below(4) == 0 ? 1 + static_cast<long>(rng.below(12)) : -1;
+    try {
+      if (rng.below(3) > 0)
+        ASSERT_TRUE(ask(Take{.owner = owner, .profile = "2g.20gb"}));
+      else
+        ASSERT_TRUE(ask(Return{owner}));
+    } catch (const Killed&) {
+      const std::string whole = files.content[kLog], synced = files.synced[kLog];
+      ASSERT_TRUE(whole.starts_with(synced));
+      files.content[kLog].resize(synced.size() + rng.below(whole.size() - synced.size() + 1));
+      files.synced = files.content;
+      boot("[{model: A100-80GB, count: 2, mig: true}]");
+      fuse.at = -1;
+      ASSERT_TRUE(ask(Sweep{}));
+      EXPECT_TRUE(standing().leases.empty());
+      EXPECT_TRUE(devices().empty());
+    }
+  }
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kLiveWeightSteps = 1048576;  // 2^20
 constexpr std::size_t kRemembered = 24;
+constexpr double kManyTasks = 300, kMostAppends = 3;  // tasks; times the appends of so many
+constexpr Nanos kSilentGaps = 3;
 constexpr double kInexact = 0.02;  // a smaller cv is none
 
 }  // namespace
@@ -67,6 +69,12 @@ std::optional<LivePlanner::Expected> LivePlanner::expected(long id) const {
 }
 
 // ---- planning
+
+// Of few tasks the lists take little of a planning's time: it is the search's.
+long LivePlanner::appends(int tasks) const {
+  return static_cast<long>(static_cast<double>(options_.appends) *
+                           std::clamp(kManyTasks / std::max(1, tasks), 1.0, kMostAppends));
+}
 
 // Its times per class of the forest, at the end of the list.
 void LivePlanner::add_times(const LiveTask& task, std::vector<Nanos>& times) const {
@@ -135,8 +143,9 @@ TimedBatch LivePlanner::tail(Nanos now) {
 // later, so that room is left for them where that costs little.
 void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
   if (came_.size() < 3 || crowded()) return;
-  const Nanos span = now - came_.front().since;
-  const Nanos gap = span / static_cast<Nanos>(came_.size() - 1);
+  const Nanos gap = (now - came_.front().since) / static_cast<Nanos>(came_.size() - 1);
+  // Nothing has come for so long that nothing more will.
+  if (now - came_.back().since > kSilentGaps * gap) return;
   double area = 0;
   for (const LiveTask& task : came_) area += machine_.least_area(task);
   // As long as a task of the usual size would keep a third of the machine.
@@ -227,8 +236,8 @@ void LivePlanner::replan(Nanos now) {
   const bool whole = before.order.size() == planned_.size();
   const bool follow = whole && !surprised;
   if (!follow) add_arrivals(batch, now);
-  TailOptions options{.aim = options_.aim, .appends = options_.appends};
-  if (crowded()) options.aim.area += options_.crowded_area;
+  TailOptions options{.aim = crowded() ? options_.crowded : options_.aim,
+                      .appends = appends(batch.forest.tasks)};
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
   options.before =
       follow || (whole && at(batch.forest.tasks) == planned_.size()) ? &before : nullptr;

@@ -19,14 +19,15 @@
 namespace partita::planners::batch {
 
 struct LiveOptions {
-  TailAim aim = {};
+  TailAim aim = {.finishing = 1, .makespan = 0.25, .area = 0};
   int scenarios = 5;  // as which times may turn out, where they are not exact; 0: none
   // So many tasks that may yet come are planned for, while no more than so many wait, per GPU.
   int arrivals = 8;
   double crowd = 3;
-  double crowded_area =
-      1.5;                 // added to aim.area while more wait: slices that are wasted delay them
-  long appends = 100'000;  // of the search of one planning
+  // While more wait: slices that are wasted delay them all.
+  TailAim crowded = {.finishing = 1, .makespan = 3, .area = 4};
+  // Of the search of one planning of 300 tasks or more; of fewer up to three times as many.
+  long appends = 100'000;
   int window = 400;        // of the waiting tasks the first so many are planned
   Nanos ageing = 0;        // a task's weight doubles in this time of waiting; 0: it stays
   std::uint64_t seed = 1;
@@ -80,6 +81,7 @@ class LivePlanner {
   bool crowded() const {
     return static_cast<double>(planned_.size()) > options_.crowd * machine_.forest().gpus;
   }
+  long appends(int tasks) const;
   void forget_arrivals(Nanos now);
   void add_arrivals(TimedBatch& batch, Nanos now) const;
   std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now) const;

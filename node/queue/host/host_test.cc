@@ -95,6 +95,7 @@ TEST(QueueHost, RetriesLimitsAndCancellations) {
   ASSERT_TRUE(bench.machine.submit(third));
   Spec slow = scaling("long");
   slow.time_limit_s = 200;
+  slow.priority = 5;  // it has its turn before the other that takes long
   ASSERT_TRUE(bench.machine.submit(slow));
   ASSERT_TRUE(bench.machine.submit(scaling("long")));
   Spec held = scaling("held");

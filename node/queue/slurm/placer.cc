@@ -12,8 +12,12 @@ namespace {
 
 constexpr long kDay = 86'400;
 constexpr long kFar = 100 * kDay;  // beginnings later than this are job_submit's
-// After a requeue: what its last run still says to Slurm must not be taken for its next one's.
-constexpr long kSettleS = 5;
+// A job's old credential is revoked to the second. Of a new one that is not later, slurmd skips the
+// prolog or launches nothing. Clocks may differ a little.
+constexpr long kAfterRequeueS = 3;
+// After slurmctld has started: it may have forgotten its last seconds, and jobs that it takes for
+// waiting still run until their nodes have been heard.
+constexpr long kAfterBootS = 10;
 constexpr long kForgiven = 600;  // seconds after which a node is as good as new
 constexpr int kMostDoublings = 5;
 constexpr const char* kPutAway = "StartTime=now+365days";
@@ -203,6 +207,7 @@ void Placer::forget(const SlurmState& state) {
   std::erase_if(tried_, [&](const auto& one) { return !there.contains(one.first); });
   std::erase_if(rests_, [&](const auto& one) { return !there.contains(one.first); });
   std::erase_if(refused_, [&](const auto& one) { return !there.contains(one.first); });
+  std::erase_if(requeued_, [&](const auto& one) { return !there.contains(one.first); });
 }
 
 // A node that refused is left alone for a while, longer each time.
@@ -213,8 +218,16 @@ void Placer::heed_refusal(long now_s, const SlurmJob& job) {
   Distrust& node = distrusted_[job.mark->refused];
   if (now_s > node.until + kForgiven) node.refusals = 0;
   node.refusals = std::min(node.refusals + 1, kMostDoublings);
-  rests_[job.id] = now_s + kSettleS;
   node.until = now_s + (settings_.rest_s << (node.refusals - 1));
+}
+
+// Whether it is too early to start again what has been ended a moment ago.
+bool Placer::just_requeued(long now_s, const SlurmJob& job) {
+  if (job.restarts == 0) return false;
+  const Requeue seen{job.restarts, now_s};
+  Requeue& known = requeued_.try_emplace(job.id, seen).first->second;
+  if (known.restarts != job.restarts) known = seen;
+  return now_s < known.seen_s + kAfterRequeueS;
 }
 
 // A job that waits: with a place, and Slurm is to start it; for us; or for others.
@@ -229,17 +242,10 @@ void Placer::add_waiting(View& view, const SlurmJob& job) {
   }
   if (released) tried_[job.id].insert(job.mark->node);
   if (!job.mark->refused.empty()) heed_refusal(view.now_s, job);
-  const bool requeued = job.restarts > 0 && job.mark->placed() && job.eligible > view.now_s &&
-                        job.eligible < view.now_s + kFar && job.priority > 0;
-  if (requeued) {
-    rests_[job.id] = view.now_s + kSettleS;
-    view.to_put_away.insert(&job);
-    return;
-  }
   if (!is_ours(view.now_s, job)) return;
-  if (released || (job.eligible <= view.now_s && job.mark->refused.empty()))
-    view.to_put_away.insert(&job);
-  view.waiting.push_back(&job);
+  // Else Slurm starts it by itself: where it once was, some time after a requeue.
+  if (job.eligible < view.now_s + kFar && job.mark->refused.empty()) view.to_put_away.insert(&job);
+  if (!just_requeued(view.now_s, job)) view.waiting.push_back(&job);
 }
 
 // What is asked of the placing; nothing: it has to rest, everywhere was in vain.
@@ -295,8 +301,14 @@ void Placer::place(View& view, PlacerStep& step) {
     mark.node = view.rooms[placed.node].name;
     mark.seats = placed.seats;
     mark.refused.clear();
+    // Until the end its mark says that a node held it: a placer that is killed in between leaves no
+    // job that looks like one held by its user.
+    if (held) {
+      step.commands.push_back(
+          {job.id, {"scontrol", "update", "JobId=" + job.id, kPutAway}, "put away"});
+      step.commands.push_back({job.id, {"scontrol", "release", job.id}, "released"});
+    }
     step.commands.push_back(place_command(job, mark));
-    if (held) step.commands.push_back({job.id, {"scontrol", "release", job.id}, "released"});
     view.to_put_away.erase(&job);
     ++view.released;
     std::erase(view.waiting, &job);
@@ -320,7 +332,7 @@ PlacerStep Placer::step(long now_s, const SlurmState& state) {
   std::ranges::stable_sort(view.waiting, [](const SlurmJob* a, const SlurmJob* b) {
     return std::pair(-a->priority, a->number) < std::pair(-b->priority, b->number);
   });
-  place(view, step);
+  if (now_s >= state.controller_since + kAfterBootS) place(view, step);
   for (const SlurmJob& job : state.jobs)
     if (view.to_put_away.contains(&job)) step.commands.push_back(put_away_command(job));
   step.waiting = view.waiting.size();

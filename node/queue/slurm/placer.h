@@ -51,6 +51,7 @@ class Placer {
  private:
   struct View;
   void heed_refusal(long now_s, const SlurmJob& job);
+  bool just_requeued(long now_s, const SlurmJob& job);
   bool is_ours(long now_s, const SlurmJob& job) const;
   void add_waiting(View& view, const SlurmJob& job);
   std::optional<WaitingJob> asked(const View& view, const SlurmJob& job);
@@ -69,6 +70,11 @@ class Placer {
   };
   std::map<std::string, Distrust> distrusted_ = {};
   std::map<std::string, int> refused_ = {};  // jobs, by the start that was refused
+  struct Requeue {
+    int restarts = 0;
+    long seen_s = 0;
+  };
+  std::map<std::string, Requeue> requeued_ = {};  // by job
 };
 
 }  // namespace partita::slurm

@@ -237,6 +237,41 @@ TEST_F(PlacerTest, what_slurm_does_not_start_holds_no_place_for_ever) {
   EXPECT_EQ(slurm.jobs[limited].runs, 1);
 }
 
+// With its place still in its mark, and soon, but not in the second in which it was ended.
+TEST_F(PlacerTest, a_requeued_job_runs_again_a_little_later) {
+  TestSlurm slurm(1);
+  const long job = slurm.submit("7g.80gb", 10);
+  Placer mine = placer(slurm);
+  for (int i = 0; i < 30 && slurm.jobs[job].runs == 0; ++i) {
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+    if (i == 5 || i == 12) slurm.requeue(job);
+  }
+  EXPECT_EQ(slurm.jobs[job].runs, 1);
+}
+
+// Nobody looks for two minutes: Slurm would start it where it was, beside whoever is there now.
+TEST_F(PlacerTest, a_requeued_job_without_room_is_put_away) {
+  TestSlurm slurm(1);
+  const long first = slurm.submit("7g.80gb", 100);
+  Placer mine = placer(slurm);
+  for (int i = 0; i < 4; ++i, slurm.tick(1)) ASSERT_TRUE(look(mine, slurm));
+  ASSERT_EQ(slurm.jobs[first].state, "RUNNING");
+  slurm.requeue(first);
+  ASSERT_TRUE(look(mine, slurm));
+  EXPECT_GT(slurm.jobs[first].begin, slurm.now + 86'400);
+}
+
+// Until the nodes have told a new slurmctld what runs on them.
+TEST_F(PlacerTest, nothing_is_placed_at_once_by_a_new_controller) {
+  TestSlurm slurm(1);
+  const long job = slurm.submit("7g.80gb", 10);
+  slurm.booted = slurm.now;
+  Placer mine = placer(slurm);
+  for (int i = 0; i < 14; ++i, slurm.tick(1)) ASSERT_TRUE(look(mine, slurm));
+  EXPECT_EQ(slurm.jobs[job].started - slurm.booted, 11);
+}
+
 TEST_F(PlacerTest, exclusive_jobs_get_empty_nodes) {
   TestSlurm slurm(2);
   slurm.submit("1g.10gb", 30);

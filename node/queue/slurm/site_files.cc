@@ -77,33 +77,66 @@ Result<std::string> lua_tables(const SlurmSite& site, const hw::Catalogue& catal
   return text;
 }
 
-std::string prolog_text(const FilePlaces& places, const char* command, const char* about) {
+// A script of Slurm's on the nodes: what a task is told of its job is in $file.
+std::string script_text(const SlurmSite& site, const char* about, std::string_view lines) {
   return fmt::format(
       "#!/bin/sh\n"
       "# Written by `partita slurm install`: {}.\n"
-      "# A script that fails here drains the node, so this one does not.\n"
       "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
       "export PATH\n"
-      "case $SLURM_JOB_COMMENT in\n"
-      "  'partita '*)\n"
-      "    '{}' slurm {} --site '{}' 2>&1 | logger -t partita-slurm 2> /dev/null ;;\n"
-      "esac\n"
+      "file=\"{}/$SLURM_JOB_ID.env\"\n"
+      "{}"
       "exit 0\n",
-      about, places.program, command, places.site);
+      about, for_node(site.jobs, "$SLURMD_NODENAME"), lines);
+}
+
+// Once more where it was killed; what it did is there then, and is what it would do.
+std::string run_text(const FilePlaces& places, const char* command, const char* until) {
+  return fmt::format(
+      "    for try in 1 2 3; do\n"
+      "      '{}' slurm {} --site '{}' 2>&1 | logger -t partita-slurm 2> /dev/null\n"
+      "      [ {} \"$file\" ] && break\n"
+      "    done ;;\n",
+      places.program, command, places.site, until);
+}
+
+std::string prolog_text(const SlurmSite& site, const FilePlaces& places) {
+  return script_text(site, "makes the instances of a job that starts",
+                     "# A script that fails here drains the node, so this one does not.\n"
+                     "mkdir -p \"${file%/*}\"\n"
+                     "rm -f \"$file\"\n"
+                     "case $SLURM_JOB_COMMENT in\n"
+                     "  'partita '*)\n" +
+                         run_text(places, "prolog", "-e") +
+                         "  *) : > \"$file\" ;;\n"
+                         "esac\n");
+}
+
+std::string epilog_text(const SlurmSite& site, const FilePlaces& places) {
+  return script_text(site, "destroys the instances of a job that has ended",
+                     "case $SLURM_JOB_COMMENT in\n"
+                     "  'partita '*)\n" +
+                         run_text(places, "epilog", "! -e") +
+                         "  *) rm -f \"$file\" ;;\n"
+                         "esac\n");
 }
 
 std::string task_text(const SlurmSite& site) {
-  std::string file = for_node(site.jobs, "$SLURMD_NODENAME");
-  return fmt::format(
-      "#!/bin/sh\n"
-      "# Written by `partita slurm install`: what a task is told of its instances.\n"
-      "file=\"{}/$SLURM_JOB_ID.env\"\n"
-      "[ -r \"$file\" ] || exit 0\n"
+  return script_text(
+      site, "what a task is told of its instances",
+      "if [ ! -e \"$file\" ]; then\n"
+      "  # No prolog has run for it here. Without instances it is no job that has none: those of\n"
+      "  # others would be open to it. It goes back, unless it has already.\n"
+      "  job=$(scontrol -o show job \"$SLURM_JOB_ID\") || exit 1\n"
+      "  case $job in *' Comment=partita '*) ;; *) exit 0 ;; esac\n"
+      "  case $job in *\" Restarts=${SLURM_RESTART_COUNT:-0} \"*)\n"
+      "    scontrol requeue \"$SLURM_JOB_ID\" ;;\n"
+      "  esac > /dev/null 2>&1\n"
+      "  exit 1\n"
+      "fi\n"
       "# The node had no room: the job is on its way back into the queue, and starts nothing.\n"
       "if grep -q '^PARTITA_REFUSED=' \"$file\"; then exit 1; fi\n"
-      "sed 's/^/export /' \"$file\"\n"
-      "exit 0\n",
-      file);
+      "sed 's/^/export /' \"$file\" || exit 1\n");
 }
 
 std::string slurm_conf_text(const SlurmSite& site, const hw::Catalogue& catalogue,
@@ -161,10 +194,8 @@ Result<std::map<std::string, SiteFile>> site_files(const SlurmSite& site,
   if (!tables) return failed(tables.error());
   std::map<std::string, SiteFile> files;
   files["job_submit.lua"] = {*tables + std::string(kPlugin)};
-  files["partita-prolog.sh"] = {
-      prolog_text(places, "prolog", "makes the instances of a job that starts"), true};
-  files["partita-epilog.sh"] = {
-      prolog_text(places, "epilog", "destroys the instances of a job that has ended"), true};
+  files["partita-prolog.sh"] = {prolog_text(site, places), true};
+  files["partita-epilog.sh"] = {epilog_text(site, places), true};
   files["partita-task.sh"] = {task_text(site), true};
   files["slurm.conf.partita"] = {slurm_conf_text(site, catalogue, places), false, true};
   files["gres.conf.partita"] = {gres_conf_text(site, catalogue), false, true};

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "base/append.h"
+#include "base/parse_number.h"
+#include "queue/slurm/site_check.h"
 
 namespace partita::slurm {
 namespace {
@@ -72,7 +74,11 @@ Result<SlurmState> read_slurm(SlurmDoor& slurm) {
   if (!shown) return failed(shown.error());
   auto reservations = parse_reservations(*shown);
   if (!reservations) return failed(reservations.error());
-  return SlurmState{*std::move(jobs), *std::move(nodes), *std::move(reservations)};
+  const auto config = output_of(slurm, {"scontrol", "show", "config"});
+  if (!config) return failed(config.error());
+  const auto since = parse_number<long>(parse_config(*config)["BOOT_TIME"]);
+  return SlurmState{*std::move(jobs), *std::move(nodes), *std::move(reservations),
+                    since.value_or(0)};
 }
 
 }  // namespace partita::slurm

@@ -64,6 +64,7 @@ struct SlurmState {
   std::vector<SlurmJob> jobs = {};
   std::vector<SlurmNode> nodes = {};
   std::vector<SlurmReservation> reservations = {};
+  long controller_since = 0;  // when slurmctld started
 };
 
 // Tasks of an array that wait together become a job each, the first `tasks_most` of each array.

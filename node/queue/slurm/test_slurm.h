@@ -35,6 +35,7 @@ struct TestJob {
   std::string state = "PENDING", node = {};
   long started = 0;
   int runs = 0;  // to the end
+  long requeued = 0;
 };
 
 struct TestNode {
@@ -52,6 +53,7 @@ class TestSlurm final : public SlurmDoor {
   std::map<long, TestJob> jobs = {};
   std::string reservations = "No reservations in the system\n";
   long now = 1'000'000'000;
+  long booted = 0;  // slurmctld
   int refusals = 0;
   int commands_left = -1;  // then they fail, as of a placer that is killed; -1: never
 
@@ -83,6 +85,16 @@ class TestSlurm final : public SlurmDoor {
     check();
   }
 
+  // By its user, while it runs.
+  void requeue(long number) {
+    TestJob& job = jobs.at(number);
+    job.state = "PENDING";
+    job.node.clear();
+    ++job.restarts;
+    job.requeued = now;
+    job.begin = now + 120;
+  }
+
   bool all_done() const {
     return std::ranges::all_of(jobs, [](const auto& one) {
       return one.second.state == "COMPLETED" || !one.second.array_tasks.empty();
@@ -96,6 +108,8 @@ class TestSlurm final : public SlurmDoor {
     if (what == "squeue --json") return SlurmAnswer{0, jobs_json(), ""};
     if (what == "sinfo --json") return SlurmAnswer{0, nodes_json(), ""};
     if (what == "scontrol -o") return SlurmAnswer{0, reservations, ""};
+    if (what == "scontrol show")
+      return SlurmAnswer{0, fmt::format("BOOT_TIME               = {}\n", booted), ""};
     if (what == "scontrol update") return update(argv);
     if (what == "scontrol release") return release(argv[2]);
     ADD_FAILURE() << "no such command: " << what;
@@ -168,6 +182,8 @@ class TestSlurm final : public SlurmDoor {
   }
 
   void prolog(TestJob& job, JobMark mark, const std::string& name) {
+    // slurmd would skip the prolog, or not launch it.
+    EXPECT_GT(now, job.requeued + 1) << job.number;
     job.node = name;
     if (mark.placed() && mark.node == name) {
       std::set<int> taken = nodes.at(name).strange;
@@ -195,6 +211,7 @@ class TestSlurm final : public SlurmDoor {
     job.node.clear();
     job.priority = 0;
     ++job.restarts;
+    job.requeued = now;
     job.begin = now + 120;
   }
 

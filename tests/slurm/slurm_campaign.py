@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""slurm_campaign.py [--jobs N] [--seed N] [--kills] [--static]: many jobs of mixed shapes on a
+Slurm cluster of eight simulated nodes, judged: each to its end once, on an instance of its shape,
+no slice used by two at a time, no node drained. Prints throughput and mean wait.
+
+--kills: meanwhile placer, slurmctld, slurmds, prologs and epilogs are killed, jobs are cancelled
+and requeued, nodes go down and come back. --static: the same jobs, without kills, on the partition
+of the same GPUs that does not change and is the best for them afterwards, once by their end and
+once by their waits; Slurm alone hands it out. PARTITA is the program; root is needed
+(packages_tests.txt)."""
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import slurm_cluster  # noqa: E402
+
+SHAPES = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
+NODES = 8
+SLICES = 8  # of memory, per node
+HEARD = 3  # seconds until slurmctld knows that a job has ended, at most
+BETWEEN = 90  # seconds between two kills of slurmctld
+LATE = 13  # seconds that slurmctld's state is late on disk, at most, and to start again
+# What halves of an A100 can be without a change: pairs of slices, and the last that has one slice
+# of compute and two of memory.
+PAIRS = [["2g.20gb"], ["1g.20gb"], ["1g.10gb"] * 2]
+LEFT = [["4g.40gb"], ["3g.40gb"]] + [a + b for a in PAIRS for b in PAIRS]
+RIGHT = [["3g.40gb"]] + [a + b for a in PAIRS for b in (["1g.10gb"], ["1g.20gb"])]
+LAYOUTS = [["7g.80gb"]] + [left + right for left in LEFT for right in RIGHT]
+
+
+def drawn(count, seed, load, mean_s):
+    """Jobs as (seconds after the start, shape, milliseconds), in the order of their coming."""
+    rng = random.Random(seed)
+    used = statistics.mean(slurm_cluster.SIZES[shape] for shape in SHAPES)
+    gap = used * mean_s / (NODES * SLICES) / load
+    jobs, now = [], 0.0
+    for _ in range(count):
+        jobs.append((now, rng.choice(SHAPES), int(1000 * mean_s * (0.25 + 1.5 * rng.random()))))
+        now += rng.expovariate(1 / gap)
+    return jobs
+
+
+def alone(jobs, shape, count):
+    """(last end, sum of waits) of the jobs of one shape on so many instances, in order."""
+    free, last, waits = [0.0] * count, 0.0, 0.0
+    for come, wanted, milliseconds in jobs:
+        if wanted != shape:
+            continue
+        first = free.index(min(free))
+        begin = max(come, free[first])
+        waits += begin - come
+        free[first] = begin + milliseconds / 1000
+        last = max(last, free[first])
+    return last, waits
+
+
+def best_static(jobs, by):
+    """Layouts of the nodes on which these jobs end first (by 0) or wait least (by 1): changes of
+    one and two nodes at a time, from many beginnings."""
+    rng = random.Random(1)
+    known = {}
+    shapes = sorted({shape for _, shape, _ in jobs})
+
+    def cost(layouts):
+        rows = []
+        for shape in shapes:
+            count = sum(layout.count(shape) for layout in layouts)
+            if count == 0:
+                return (float("inf"),) * 2
+            if (shape, count) not in known:
+                known[shape, count] = alone(jobs, shape, count)
+            rows.append(known[shape, count])
+        last, waits = max(row[0] for row in rows), sum(row[1] for row in rows)
+        return (last, waits) if by == 0 else (waits, last)
+
+    best = None
+    for _ in range(20):
+        now = [rng.choice(LAYOUTS) for _ in range(NODES)]
+        level = cost(now)
+        for _ in range(4000):
+            other = list(now)
+            for _ in range(rng.choice((1, 1, 2))):
+                other[rng.randrange(NODES)] = rng.choice(LAYOUTS)
+            if (there := cost(other)) <= level:
+                now, level = other, there
+        if best is None or level < best[0]:
+            best = (level, now)
+    return best[1]
+
+
+class Campaign:
+    def __init__(self, partita, jobs, seed, kills, static=None):
+        self.jobs, self.kills = jobs, kills
+        self.rng = random.Random(seed * 7 + 1)
+        self.cluster = slurm_cluster.Cluster(partita, NODES, static=static, min_job_age=3600)
+        self.static = static
+        self.submitted = {}  # id: (when, shape)
+        self.cancelled = set()
+        self.controller_kills = []  # when
+        self.downs = []  # (what ends jobs, when): nodes, jobs that are requeued
+        self.down = {}  # node: when it comes back
+        self.away = {}  # daemon: when it comes back
+        self.did = {}
+        self.kinds = [self.kill_placer, self.kill_controller, self.kill_node, self.kill_script,
+                      self.kill_script, self.cancel, self.requeue, self.node_down]
+
+    def run(self):
+        cluster = self.cluster
+        try:
+            cluster.start_all()
+            if self.static is None:
+                cluster.start_placer()
+            self.go()
+            faults = [] if self.static is not None else cluster.judged(
+                {job: [shape] for job, (_, shape) in self.submitted.items()
+                 if job not in self.cancelled | self.forgotten()})
+            faults += [f"node {node} is {state}" for node, state in cluster.node_states().items()
+                       if state != "idle"]
+            return faults, self.figures()
+        finally:
+            cluster.stop()
+
+    def go(self):
+        start, left = time.time(), list(self.jobs)
+        next_kill = start + 5
+        while left or self.cluster.jobs() or self.down or self.away:
+            now = time.time()
+            while left and start + left[0][0] <= now and "slurmctld soon" not in self.away:
+                _, shape, milliseconds = left[0]
+                if not self.submit(shape, milliseconds):
+                    break  # no controller just now
+                left.pop(0)
+            self.come_back(now)
+            if self.kills and now >= next_kill and (left or len(self.cluster.jobs()) > 4):
+                self.disturb(now)
+                next_kill = now + 0.5 + 2 * self.rng.random()
+            time.sleep(0.05)
+            if now > start + 3600:
+                raise AssertionError("not done within an hour\n" + self.cluster.told())
+
+    def submit(self, shape, milliseconds):
+        came = time.time()
+        done = self.cluster.run("sbatch", "--parsable", "-n1", "-t", "10", "-o", "/dev/null",
+                                f"--gres=gpu:{shape}:1", self.cluster.path("job.sh"),
+                                str(milliseconds))
+        if done.returncode == 0:
+            self.submitted[done.stdout.strip()] = (came, shape)
+        return done.returncode == 0
+
+    # ---- disturbances
+
+    def disturb(self, now):
+        what = self.rng.choice(self.kinds)
+        if what(now):
+            self.did[what.__name__] = self.did.get(what.__name__, 0) + 1
+
+    def kill_placer(self, now):
+        if "placer" in self.away:
+            return False
+        self.cluster.kill("placer")
+        self.away["placer"] = now + self.rng.random()
+        return True
+
+    def kill_controller(self, now):
+        """Its state is on disk up to LATE seconds late, and what it has heard since is lost. A job
+        whose start it forgets it starts once more where it runs, and drains the node: so for so
+        long before no job is handed in or placed. One whose end it forgets runs again."""
+        if any(now < kill + BETWEEN for kill in self.controller_kills[-1:]) or \
+                {"slurmctld", "slurmctld soon"} & set(self.away):
+            return False
+        self.cluster.kill("placer")
+        self.away["slurmctld soon"] = now + LATE
+        self.away["placer"] = now + LATE + 1
+        return True
+
+    def kill_node(self, now):
+        node = self.rng.choice(self.cluster.nodes)
+        if node in self.away:
+            return False
+        self.cluster.kill(node)
+        self.away[node] = now + 2 * self.rng.random()
+        return True
+
+    def kill_script(self, _):
+        """A prolog or epilog at work, wherever it is."""
+        end = time.time() + 2
+        while time.time() < end:
+            if self.cluster.kill_process(("slurm", self.rng.choice(("prolog", "epilog")))):
+                return True
+            time.sleep(0.002)
+        return False
+
+    def some_job(self, states):
+        jobs = [job for job, row in self.cluster.jobs().items() if row[0] in states]
+        return self.rng.choice(jobs) if jobs else None
+
+    def cancel(self, _):
+        job = self.some_job(("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"))
+        if job is None or self.cluster.run("scancel", job).returncode != 0:
+            return False
+        self.cancelled.add(job)
+        return True
+
+    def requeue(self, _):
+        if "slurmctld soon" in self.away:
+            return False
+        job = self.some_job(("RUNNING",))
+        self.downs.append((job, time.time()))
+        return job is not None and self.cluster.run("scontrol", "requeue", job).returncode == 0
+
+    def node_down(self, now):
+        node = self.rng.choice(self.cluster.nodes)
+        if node in self.down or self.cluster.run(
+                "scontrol", "update", f"NodeName={node}", "State=DOWN",
+                "Reason=campaign").returncode != 0:
+            return False
+        self.down[node] = now + 4
+        self.downs.append((node, now))
+        return True
+
+    def come_back(self, now):
+        for name in [name for name, when in self.away.items() if when <= now]:
+            del self.away[name]
+            if name == "slurmctld soon":
+                self.cluster.kill("slurmctld")
+                self.controller_kills.append(now)
+                self.away["slurmctld"] = now + self.rng.random()
+                continue
+            {"placer": self.cluster.start_placer, "slurmctld": self.cluster.start_controller}.get(
+                name, lambda name=name: self.cluster.start_node(name))()
+        for node in [node for node, when in self.down.items() if when <= now]:
+            self.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+            if self.cluster.node_states().get(node, "down")[:4] != "down":
+                del self.down[node]
+
+    def forgotten(self):
+        """Jobs that ran to their end twice since Slurm never heard of the first end, or forgot it:
+        slurmctld was killed then, or the job or its node ended by who did not know yet."""
+        lost = set()
+        for job, runs in self.cluster.runs().items():
+            whole = sorted((run for run in runs if run[2]), key=lambda run: run[1])
+            if len(whole) == 2 and (
+                    any(abs(whole[0][1] - kill) < LATE for kill in self.controller_kills) or
+                    any(what in (job, whole[0][3]) and abs(whole[0][1] - when) < HEARD
+                        for what, when in self.downs)):
+                lost.add(job)
+        return lost
+
+    # ---- figures
+
+    def figures(self):
+        runs = self.cluster.runs()
+        whole = {job: [run for run in runs.get(job, []) if run[2]] for job in self.submitted}
+        done = {job: found[0] for job, found in whole.items() if found}
+        first = min(came for came, _ in self.submitted.values())
+        last = max(run[1] for run in done.values())
+        return {"jobs": len(self.submitted), "cancelled": len(self.cancelled), "ended": len(done),
+                "runs": sum(len(runs.get(job, [])) for job in self.submitted),
+                "seconds": round(last - first, 1),
+                "jobs_per_s": round(len(done) / (last - first), 3),
+                "mean_wait_s": round(statistics.mean(
+                    run[0] - self.submitted[job][0] for job, run in done.items()), 2),
+                "ends that Slurm did not hear of": len(self.forgotten()), "disturbed": self.did}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--load", type=float, default=1.3, help="slices asked for / there")
+    parser.add_argument("--mean", type=float, default=8, help="seconds that a job takes")
+    parser.add_argument("--kills", action="store_true")
+    parser.add_argument("--static", action="store_true")
+    given = parser.parse_args()
+    if why := slurm_cluster.why_not():
+        sys.exit(why)
+    jobs = drawn(given.jobs, given.seed, given.load, given.mean)
+    campaigns = {"partita": None}
+    if given.static:
+        campaigns = {"static, by its end": best_static(jobs, 0),
+                     "static, by its waits": best_static(jobs, 1)}
+    bad = False
+    for name, layouts in campaigns.items():
+        faults, figures = Campaign(os.environ["PARTITA"], jobs, given.seed, given.kills,
+                                   layouts).run()
+        print(name, figures, *sorted(map(str, layouts or [])), *faults, sep="\n  ", flush=True)
+        bad = bad or faults
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()
