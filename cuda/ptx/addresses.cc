@@ -13,6 +13,12 @@ Address symbol_address(Site& at, const Operand& operand, Space space) {
   }
   using What = Symbol::What;
   const std::uint64_t value = found->value + static_cast<std::uint64_t>(operand.offset);
+  if (found->what == What::framed) {
+    where.space = Space::local;
+    where.slot = at.frame->callee.frame_slot;
+    where.offset = static_cast<std::int64_t>(value);
+    return where;
+  }
   where.is_parameter = found->what == What::kernel_parameter;
   where.is_static = found->what == What::local;
   if (where.is_parameter || where.is_static) {

@@ -106,6 +106,8 @@ bool start_warp(RunCore& run, Block& block, std::uint32_t warp) {
   w.registers = frame->registers.data;
   w.local = frame->local.data;
   for (const Callee& callee : program.callees) mask_register(w, callee.active_slot) = 0;
+  if (program.stack_slot != 0)
+    spread(w.registers, program.stack_slot, std::uint64_t{program.stack_begin});
   block.frames[warp] = std::move(frame);
   block.started[warp] = 1;
   return true;

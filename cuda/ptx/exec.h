@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Loaded {
   std::vector<std::string_view> lines = {};  // of `text`
   std::string text = {};
   std::vector<Program> programs = {};  // of the kernels, in order
+  std::vector<std::optional<Error>> refused = {};  // why a kernel cannot run
   std::vector<KernelInfo> infos = {};
   std::map<std::string, Machine::Global> globals = {};
 };

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@
 namespace partita::ptx {
 
 struct Symbol {
-  enum class What { global, shared, local, kernel_parameter, function } what = What::global;
+  // framed: local memory of an activation, from the frame's beginning.
+  enum class What { global, shared, local, framed, kernel_parameter, function } what = What::global;
   std::uint64_t value = 0;
   std::uint32_t bytes = 0;
 };
@@ -28,6 +30,7 @@ struct FunctionFrame {
   std::uint32_t carry_slot = 0;
   std::vector<std::size_t> label_ops = {};  // by index in its code: op after the head
   Callee callee = {};
+  std::set<std::string> calls = {};  // by name
   struct Jump {
     std::size_t op = 0;
     std::size_t code = 0;  // index of an instruction of the function
@@ -52,10 +55,12 @@ class FunctionFrames {
   std::size_t index(const FunctionFrame& frame) const;
 
  private:
-  void visit(const Function& function, std::vector<std::string>& path);
-  void visit_callee(const Operand& callee, std::vector<std::string>& path);
+  void visit(const Function& function);
+  void visit_callee(std::size_t caller, const Operand& callee);
+  bool reaches_itself(const FunctionFrame& frame) const;
   void lay_out_shared(Program& program);
   void lay_out_frame(FunctionFrame& frame, RegisterFile& registers) const;
+  void lay_out_activation(FunctionFrame& frame, RegisterFile& registers) const;
 
   const Module& module_;
   const Addresses& addresses_;

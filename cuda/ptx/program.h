@@ -173,6 +173,11 @@ struct Callee {
   std::uint32_t return_slot = 0;  // u32 per lane: the op to go on with
   std::uint32_t active_slot = 0;  // a mask: lanes that are inside
   std::vector<Place> parameters = {}, results = {};
+  // Of one that may call itself: what a call keeps on the thread's stack until it is over (of
+  // predicates 0 bytes), where the variables of the activation begin (u64), and how long they are.
+  bool is_recursive = false;
+  std::vector<Place> kept = {};
+  std::uint32_t frame_slot = 0, kept_bytes = 0, frame_bytes = 0;
 };
 
 enum class Builtin : std::uint8_t { none, vprintf, assert_fail, malloc, free };
@@ -200,6 +205,7 @@ struct Program {
   std::vector<FillSlot> fills = {};
   std::vector<ParameterSlot> parameters = {};
   std::uint32_t shared_bytes = 0, local_bytes = 0;
+  std::uint32_t stack_slot = 0, stack_begin = 0;  // u64, local memory; 0: nothing calls itself
   std::uint32_t register_count = 0;
   std::uint32_t spans = 0;
   std::uint32_t barriers = 0;   // 1: has barriers
