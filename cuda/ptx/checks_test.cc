@@ -315,6 +315,8 @@ TEST(Machine, GroupsRunOnSeveralThreads) {
   Device device(kernel(R"(
 mov.u32 %r9, %ctaid.x; mov.u32 %r10, %ntid.x; mad.lo.u32 %r11, %r9, %r10, %r1;
 mul.wide.u32 %rd9, %r11, 4; add.u64 %rd10, %rd1, %rd9;
+mov.u32 %r13, 0;
+st.shared.u32 [%r4], %r13;
 atom.shared.add.u32 %r12, [%r4], 1;
 st.global.u32 [%rd10+16], %r11;
 red.global.add.u32 [%rd1], %r11;
@@ -364,8 +366,7 @@ TEST(Machine, RefusesWhatItCannotRunByNameAndLine) {
 
 // Naive Fibonacci, by a function that keeps the first half in a variable whose address it passes
 // down, and two that call each other; lanes nest differently deep.
-TEST(Machine, FunctionsCallThemselves) {
-  Device device(R"(
+constexpr const char* kRecursive = R"(
 .func (.param .b32 out) fib(.param .b32 n, .param .b64 to);
 .func store(.param .b32 n, .param .b64 to)
 {
@@ -421,7 +422,9 @@ call (%r8), gcd, (%r6, %r7);
 st.global.u32 [%rd3+4], %r8;
 ret;
 }
-)");
+)";
+TEST(Machine, FunctionsCallThemselves) {
+  Device device(kRecursive);
   const std::uint64_t buffer = device.upload(std::vector<std::uint32_t>(32));
   const auto run = device.run("k", {1}, {16}, Parameters().add(buffer).add(0u));
   EXPECT_THAT(run->faults(), IsEmpty());

@@ -9,6 +9,7 @@ namespace {
 // Whether the members are together; w.mask then are those that take part. Else the lanes wait and
 // another group goes on (`next`).
 bool gather_members(const Op* op, Warp& w, const Op*& next) {
+  if (w.check_barriers) watch_members(op, w);
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
   const auto pc = static_cast<std::uint32_t>(op - w.code);
   const auto ready_lanes = [&] {
@@ -46,7 +47,7 @@ bool gather_members(const Op* op, Warp& w, const Op*& next) {
 
 // What comes after an exchange: groups may have met, so the order is looked at again.
 const Op* after(const Op* op, Warp& w) {
-  ++w.race.sync;
+  if (w.check_races) w.block->orders.meet(w);
   if (w.waiting_count == 0) return op + 1;
   count(w, op, 1);
   return settle(w, static_cast<std::uint32_t>(op + 1 - w.code));

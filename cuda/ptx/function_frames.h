@@ -28,6 +28,7 @@ struct FunctionFrame {
   std::map<std::string, Symbol> symbols = {};
   std::map<std::string, std::size_t> labels = {};  // name: index in its code
   std::uint32_t carry_slot = 0;
+  std::vector<ArrayBounds> bases = {};  // of addresses in registers
   std::vector<std::size_t> label_ops = {};  // by index in its code: op after the head
   Callee callee = {};
   std::set<std::string> calls = {};  // by name

@@ -434,6 +434,10 @@ Result<std::shared_ptr<Run>> MachineImpl::prepare(Launch launch) {
   core.launch = std::move(launch);
   core.arena = &arena();
   core.serial = next_run_++;
+  if (core.launch.checks.global_races && blocks <= kMaxRaceBlocks) {
+    arena().before_race_check(core.serial % kRaceSerials == 0);
+    core.published = std::vector<std::atomic<std::uint32_t>>(blocks);
+  }
   core.workspace = core.launch.cooperative ? workspace_ : 0;
   core.threads = static_cast<std::uint32_t>(core.launch.block.volume());
   core.warps = (core.threads + kLanes - 1) / kLanes;

@@ -38,9 +38,10 @@ struct Extent {
 };
 
 struct Checks {
-  bool uninitialised = false;  // reads of global memory that nobody wrote
+  bool uninitialised = false;  // reads of global and shared memory that nobody wrote
   bool races = false;          // on shared memory, between barriers
   bool barriers = false;       // that some threads leave out
+  bool global_races = false;   // on global memory, between threads of a launch
   bool operator==(const Checks&) const = default;
 };
 
