@@ -88,6 +88,7 @@ class Bases {
 }  // namespace
 
 std::vector<ArrayBounds> shared_bases(const FunctionFrames& frames, const FunctionFrame& frame) {
+  if (!frames.has_shared()) return {};
   return Bases(frames, frame).all();
 }
 

@@ -72,7 +72,8 @@ const Op* atomic(const Op* op, Warp& w) {
     address[i] = address[i] < kWindowBytes ? window + address[i] : kSharedWindow + kWindowBytes - 1;
   }
   Op access = *op;
-  access.flags = kStrong | kUpdate | (op->flags & kRelease) | (window != 0 || (op->flags & kGeneric) != 0 ? kGeneric : 0);
+  access.flags = kStrong | kUpdate | (op->flags & kRelease) |
+                 (window != 0 || (op->flags & kGeneric) != 0 ? kGeneric : 0);
   if (What != Atomic::exch && w.block->run->launch.checks.uninitialised &&
       resolve(&access, w, address, false).failed)
     return nullptr;

@@ -2,6 +2,7 @@
 // up, as on a GPU; that it never came is a fault only where somebody asked (Checks::barriers).
 #include <fmt/format.h>
 
+#include <cstring>
 #include <utility>
 
 #include "ptx/control.h"
@@ -162,6 +163,12 @@ void wake(Warp& w, std::uint32_t id, const BarrierState& full) {
   }
 }
 
+// Of shared memory that is written everywhere nothing has to be looked up any more.
+void end_check_when_all_is_written(Block& block) {
+  if (std::memchr(block.written.data(), 0, block.run->shared_bytes) != nullptr) return;
+  for (Warp& w : block.warps) w.shared_valid = nullptr;
+}
+
 void open_barriers(Block& block) {
   for (std::uint32_t id = 0; id < kBarriers; ++id) {
     BarrierState& barrier = block.barriers[id];
@@ -171,6 +178,7 @@ void open_barriers(Block& block) {
       continue;
     if (!block.watches.empty()) watch_opening(block, id);
     const BarrierState full = std::exchange(barrier, {});
+    if (block.warps[0].shared_valid != nullptr) end_check_when_all_is_written(block);
     if (full.expected == 0 || full.places >= all_places(block)) ++block.epoch;
     for (Warp& w : block.warps) wake(w, id, full);
   }

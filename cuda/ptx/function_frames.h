@@ -50,6 +50,7 @@ class FunctionFrames {
   std::vector<FunctionFrame>& all() { return frames_; }
   // Of all(): callees before callers.
   const std::vector<std::size_t>& order() const { return order_; }
+  bool has_shared() const { return !shared_.empty(); }
   const FunctionFrame* named(const std::string& function) const;
   std::optional<Symbol> symbol(const FunctionFrame& frame, const std::string& name) const;
   // Index in the module of a frame's function.

@@ -114,7 +114,8 @@ const Op* load_slowly(const Op* op, Warp& w) {
 template <class M, class R, unsigned N>
 const Op* load_global(const Op* op, Warp& w) {
   constexpr unsigned size = sizeof(M) * N;
-  if ((op->flags & kStrong) != 0 || w.check_global) return load_slowly<M, R, N>(op, w);
+  if ((op->flags & kStrong) != 0 || w.check_global) [[unlikely]]
+    return load_slowly<M, R, N>(op, w);
   const Span& span = w.spans[op->span];
   alignas(64) u64 offset[kLanes];
   const Reach how = reach<size>(op, w, span, offset);
@@ -163,7 +164,8 @@ const Op* store_slowly(const Op* op, Warp& w) {
 template <class M, class R, unsigned N>
 const Op* store_global(const Op* op, Warp& w) {
   constexpr unsigned size = sizeof(M) * N;
-  if ((op->flags & kStrong) != 0 || w.check_global) return store_slowly<M, R, N>(op, w);
+  if ((op->flags & kStrong) != 0 || w.check_global) [[unlikely]]
+    return store_slowly<M, R, N>(op, w);
   const Span& span = w.spans[op->span];
   alignas(64) u64 offset[kLanes];
   const Reach how = reach<size>(op, w, span, offset);
@@ -283,9 +285,9 @@ template <unsigned Size>
 inline bool races_known(const Op* op, const Warp& w, const u32* offset, bool write) {
   if (w.mask != kAllLanes || (op->flags & (kStrong | kCopying)) != 0) return false;
   const ArrayBounds array = w.arrays[op->span];
-  u32 outside = 0;
-  for (unsigned i = 0; i < kLanes; ++i)
-    outside |= offset[i] < array.begin || offset[i] + Size > array.end ? 1u : 0u;
+  const u32 limit = array.end - array.begin - Size;
+  u32 outside = array.end - array.begin < Size ? 1 : 0;
+  for (unsigned i = 0; i < kLanes; ++i) outside |= offset[i] - array.begin > limit ? 1u : 0u;
   if (outside != 0) return false;
   const unsigned shift = w.race.shift;
   for (unsigned n = 0; n < Size >> shift; ++n) {
@@ -298,6 +300,15 @@ inline bool races_known(const Op* op, const Warp& w, const u32* offset, bool wri
 
 template <unsigned Size>
 inline bool written(const Warp& w, const u32* offset) {
+  if constexpr (Size % 4 == 0) {
+    u32 all = ~0u;
+    for (unsigned n = 0; n < Size; n += 4) {
+      alignas(64) u32 valid[kLanes];
+      gather(valid, reinterpret_cast<const std::byte*>(w.shared_valid) + n, offset);
+      for (unsigned i = 0; i < kLanes; ++i) all &= valid[i];
+    }
+    return all == 0x01010101u;
+  }
   u8 all = 1;
   for (unsigned i = 0; i < kLanes; ++i)
     for (unsigned n = 0; n < Size; ++n) all &= w.shared_valid[offset[i] + n];

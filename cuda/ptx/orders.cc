@@ -74,7 +74,7 @@ void Orders::acquire(Warp& w, unsigned lane, std::uint64_t place) {
   if (found != places_.end()) join(known_[w.index * kLanes + lane], found->second);
 }
 
-void Orders::meet(Warp& w) {
+void Orders::meet_in_full(Warp& w) {
   next_tick(w);
   w.race.met = w.race.tick;
   w.race.met_in = *w.race.epoch;

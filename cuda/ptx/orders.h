@@ -22,11 +22,16 @@ class Orders {
   void release(Warp& w, unsigned lane, std::uint64_t place, bool all);
   void acquire(Warp& w, unsigned lane, std::uint64_t place);
   // The lanes of the mask met.
-  void meet(Warp& w);
+  void meet(Warp& w) {
+    if (used_ || w.race.tick >= kMaxTick) return meet_in_full(w);
+    w.race.met = ++w.race.tick;
+    w.race.met_in = *w.race.epoch;
+  }
 
  private:
   using Clock = std::vector<std::uint32_t>;  // by thread: the first tick that is not known
 
+  void meet_in_full(Warp& w);
   void look_at_epoch(const Warp& w);
   Clock now_of(const Warp& w, unsigned lane) const;
   static void join(Clock& to, const Clock& from);
