@@ -72,9 +72,9 @@ constexpr FlagWords kWords[] = {
      "With --day: how long before the rates change new instances are made, and how long after it "
      "old ones go; counts as GPU-hours"},
     {"--check", "CHECKS",
-     "Further checks: memory (reads of what nobody wrote), races (on shared memory), barriers "
-     "(that threads leave out), all; bounds, alignment, freed memory and barriers that never open "
-     "are always checked"},
+     "Further checks: memory (reads of what nobody wrote), races (between threads of a launch), "
+     "barriers (that threads leave out), all; bounds, alignment, freed memory and barriers that "
+     "never open are always checked"},
     {"--check-kernels", "",
      "Check kernels as `ptx run --check all` does, and end with 1 when one did something wrong "
      "(CPU servers)",

@@ -1,4 +1,5 @@
 // Where accesses go.
+#include "ptx/bases.h"
 #include "ptx/families.h"
 
 namespace partita::ptx {
@@ -13,6 +14,12 @@ Address symbol_address(Site& at, const Operand& operand, Space space) {
   }
   using What = Symbol::What;
   const std::uint64_t value = found->value + static_cast<std::uint64_t>(operand.offset);
+  if (found->what == What::framed) {
+    where.space = Space::local;
+    where.slot = at.frame->callee.frame_slot;
+    where.offset = static_cast<std::int64_t>(value);
+    return where;
+  }
   where.is_parameter = found->what == What::kernel_parameter;
   where.is_static = found->what == What::local;
   if (where.is_parameter || where.is_static) {
@@ -20,6 +27,7 @@ Address symbol_address(Site& at, const Operand& operand, Space space) {
     where.offset = static_cast<std::int64_t>(value);
   } else if (found->what == What::shared) {
     where.space = Space::shared;
+    where.array = bounds_of(at.frames, *at.frame, operand.text);
   }
   if (!where.is_parameter) where.slot = at.registers.constant(where.is_static ? 0 : value, 8);
   return where;
@@ -69,6 +77,9 @@ Address address(Site& at, const Operand& operand, Space space) {
   where.offset = operand.offset;
   where.slot = at.register_slot(base);
   where.is_wide = bytes == 8;
+  if (const auto reg = static_cast<std::size_t>(operand.reg);
+      space == Space::shared && reg < at.frame->bases.size())
+    where.array = at.frame->bases[reg];
   if (bytes != 8 && bytes != 4) at.refuse("has an address of " + std::to_string(bytes) + " bytes");
   if (space == Space::global && bytes == 4) {
     where.slot = at.resized(where.slot, 4, 8, false);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <thread>
 
 #include "ptx/machine_fixture.h"
@@ -314,6 +315,8 @@ TEST(Machine, GroupsRunOnSeveralThreads) {
   Device device(kernel(R"(
 mov.u32 %r9, %ctaid.x; mov.u32 %r10, %ntid.x; mad.lo.u32 %r11, %r9, %r10, %r1;
 mul.wide.u32 %rd9, %r11, 4; add.u64 %rd10, %rd1, %rd9;
+mov.u32 %r13, 0;
+st.shared.u32 [%r4], %r13;
 atom.shared.add.u32 %r12, [%r4], 1;
 st.global.u32 [%rd10+16], %r11;
 red.global.add.u32 [%rd1], %r11;
@@ -350,8 +353,91 @@ TEST(Machine, RefusesWhatItCannotRunByNameAndLine) {
   EXPECT_THAT(
       refused(".entry k() {\n.reg .b32 %r<3>; .reg .b64 %d<2>; add.u32 %r1, %d1, %r2; ret; }"),
       HasSubstr("does not have the size of u32"));
-  EXPECT_THAT(refused(".func f() { call f; ret; }\n.entry k() { call f; ret; }"),
-              HasSubstr("recursively"));
+  EXPECT_THAT(refused(".entry k() { tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [t, {%f1,%f2}]; }"),
+              HasSubstr("file.ptx:4: "));
+  // One kernel that cannot run does not keep the others from it.
+  Device device(
+      ".entry bad() { .reg .b64 %rd<2>; alloca.u64 %rd1, 8; ret; }\n.entry good() { ret; }");
+  const auto bad = device.machine().find_kernel(device.module(), "bad");
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(to_string(bad.error()), HasSubstr("test:4: 'alloca.u64' is not supported"));
+  EXPECT_THAT(device.run("good", {1}, {32}, Parameters())->faults(), IsEmpty());
+}
+
+// Naive Fibonacci, by a function that keeps the first half in a variable whose address it passes
+// down, and two that call each other; lanes nest differently deep.
+constexpr const char* kRecursive = R"(
+.func (.param .b32 out) fib(.param .b32 n, .param .b64 to);
+.func store(.param .b32 n, .param .b64 to)
+{
+.reg .b32 %r<9>; .reg .b64 %rd<9>;
+ld.param.u32 %r1, [n]; ld.param.u64 %rd1, [to];
+{ .param .b32 a; st.param.b32 [a], %r1; .param .b64 b; st.param.b64 [b], %rd1; .param .b32 c;
+call (c), fib, (a, b); ld.param.b32 %r2, [c]; }
+st.u32 [%rd1], %r2;
+ret;
+}
+.func (.param .b32 out) fib(.param .b32 n, .param .b64 to)
+{
+.local .align 4 .b8 first[4];
+.reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+ld.param.u32 %r1, [n];
+setp.lt.u32 %p1, %r1, 2;
+@%p1 bra DONE;
+mov.u64 %rd1, first; cvta.local.u64 %rd2, %rd1;
+sub.u32 %r2, %r1, 1;
+{ .param .b32 a; st.param.b32 [a], %r2; .param .b64 b; st.param.b64 [b], %rd2;
+call store, (a, b); }
+sub.u32 %r3, %r1, 2;
+{ .param .b32 a; st.param.b32 [a], %r3; .param .b64 b; st.param.b64 [b], %rd2; .param .b32 c;
+call (c), fib, (a, b); ld.param.b32 %r4, [c]; }
+ld.local.u32 %r5, [first];
+add.u32 %r1, %r4, %r5;
+DONE:
+st.param.b32 [out], %r1;
+ret;
+}
+.func (.reg .b32 %out) gcd(.reg .b32 %a, .reg .b32 %b)
+{
+.reg .pred %p<3>; .reg .b32 %r<3>;
+setp.eq.u32 %p1, %b, 0;
+mov.u32 %out, %a;
+@%p1 ret;
+rem.u32 %a, %a, %b;
+call (%out), gcd, (%b, %a);
+ret;
+}
+.visible .entry k(.param .u64 buffer, .param .u32 depth)
+{
+.reg .b32 %r<20>; .reg .b64 %rd<9>;
+mov.u32 %r1, %tid.x;
+ld.param.u64 %rd1, [buffer]; ld.param.u32 %r4, [depth];
+mul.wide.u32 %rd2, %r1, 8; add.u64 %rd3, %rd1, %rd2;
+add.u32 %r5, %r1, %r4;
+{ .param .b32 a; st.param.b32 [a], %r5; .param .b64 b; st.param.b64 [b], %rd3; .param .b32 c;
+call (c), fib, (a, b); ld.param.b32 %r2, [c]; }
+st.global.u32 [%rd3], %r2;
+add.u32 %r6, %r1, 1; mul.lo.u32 %r6, %r6, 12; mov.u32 %r7, 360;
+call (%r8), gcd, (%r6, %r7);
+st.global.u32 [%rd3+4], %r8;
+ret;
+}
+)";
+TEST(Machine, FunctionsCallThemselves) {
+  Device device(kRecursive);
+  const std::uint64_t buffer = device.upload(std::vector<std::uint32_t>(32));
+  const auto run = device.run("k", {1}, {16}, Parameters().add(buffer).add(0u));
+  EXPECT_THAT(run->faults(), IsEmpty());
+  const auto got = device.download<std::uint32_t>(buffer, 32);
+  std::uint32_t a = 0, b = 1;
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(got[2 * i], a) << i;
+    EXPECT_EQ(got[2 * i + 1], std::gcd(12 * (i + 1), 360u)) << i;
+    a = std::exchange(b, a + b);
+  }
+  const auto deep = device.run("k", {1}, {1}, Parameters().add(buffer).add(100'000u));
+  ASSERT_THAT(deep->faults(), SizeIs(1));
+  EXPECT_THAT(deep->faults()[0].about, HasSubstr("calls nest too deep"));
 }
 
 TEST(Machine, LaunchesAreChecked) {

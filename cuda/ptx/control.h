@@ -22,6 +22,10 @@ const Op* after_call(const Op* op, Warp& w);  // results of calls[imm]
 const Op* ret(const Op* op, Warp& w);         // of callees[imm]; imm < 0: of the kernel
 const Op* trap(const Op* op, Warp& w);
 const Op* nothing(const Op* op, Warp& w);
+const Op* fence(const Op* op, Warp& w);
+// Of asynchronous copies: imm = groups that need not be there yet, or
+inline constexpr std::int64_t kCommitCopies = -1, kAllCopies = -2;
+const Op* copies(const Op* op, Warp& w);
 
 // d, e: masks; a, b: masks
 const Op* pred_and(const Op* op, Warp& w);

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "ptx/bases.h"
 #include "ptx/families.h"
 
 namespace partita::ptx {
@@ -86,6 +87,7 @@ void Decoder::decode_function(FunctionFrame& frame) {
   const Function& function = *frame.function;
   frame.callee.entry = static_cast<std::uint32_t>(program_.code.size());
   frame.label_ops.assign(function.code.size() + 1, 0);
+  frame.bases = shared_bases(frames_, frame);
   std::set<std::size_t> heads;
   for (const Label& label : function.labels) heads.insert(label.at);
   std::size_t location = 0;
@@ -135,6 +137,7 @@ Result<Program> Decoder::run(const Function& kernel) {
   if (site_.failed()) return failed(*refusal_.error);
   program_.entry = frames.front().callee.entry;
   registers_.finish();
+  program_.arrays.resize(program_.spans);
   for (const FunctionFrame& frame : frames) {
     program_.register_count += static_cast<std::uint32_t>(frame.function->registers.size());
     if (frame.number < 0) continue;

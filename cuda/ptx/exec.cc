@@ -106,6 +106,8 @@ bool start_warp(RunCore& run, Block& block, std::uint32_t warp) {
   w.registers = frame->registers.data;
   w.local = frame->local.data;
   for (const Callee& callee : program.callees) mask_register(w, callee.active_slot) = 0;
+  if (program.stack_slot != 0)
+    spread(w.registers, program.stack_slot, std::uint64_t{program.stack_begin});
   block.frames[warp] = std::move(frame);
   block.started[warp] = 1;
   return true;
@@ -219,16 +221,8 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     if (run.launch.checks.barriers) block.watches.resize(kBarriers);
   }
   const std::uint32_t shift = run.program->accesses_bytes ? 0 : 2;
-  if (run.launch.checks.races) {
-    const std::size_t cells = (run.shared_bytes >> shift) + 1;
-    block.writers.resize(std::max(cells, block.writers.size()));
-    block.readers.resize(block.writers.size());
-    if (++block.epoch > 0xffff'0000u) {
-      std::ranges::fill(block.writers, 0);
-      std::ranges::fill(block.readers, 0);
-      block.epoch = 1;
-    }
-  }
+  if (run.launch.checks.races) begin_shadows(block, run.shared_bytes, shift);
+  if (run.launch.checks.uninitialised) block.written.assign(run.shared_bytes + 1, 0);
   for (std::uint32_t i = 0; i < run.warps; ++i) {
     Warp& w = block.warps[i];
     w.code = run.program->code.data();
@@ -239,7 +233,11 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     w.shared_bytes = run.shared_bytes;
     w.local_bytes = run.program->local_bytes;
     w.check_races = run.launch.checks.races;
-    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0, shift};
+    w.check_barriers = run.launch.checks.barriers;
+    w.shared_valid = run.launch.checks.uninitialised ? block.written.data() : nullptr;
+    w.arrays = run.program->arrays.data();
+    w.check_global = !run.published.empty();
+    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0, 0, 0, shift};
     w.sticky = false;
     w.spans = worker.spans.data();
     const std::uint32_t lanes = std::min(run.threads - i * kLanes, kLanes);

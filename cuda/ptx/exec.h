@@ -7,11 +7,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ptx/machine.h"
 #include "ptx/memory.h"
+#include "ptx/orders.h"
 #include "ptx/program.h"
 
 namespace partita::ptx {
@@ -21,6 +23,8 @@ inline constexpr std::uint32_t kFairSlice = 4;    // of so many, one goes to any
 inline constexpr std::int32_t kSlicesOfWarp = 4;  // then another warp has its turn
 inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
+inline constexpr std::uint64_t kMaxRaceBlocks = std::uint64_t{1} << 20;  // larger grids: no check
+inline constexpr std::uint64_t kRaceSerials = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t kMaxDeviceMalloc = std::uint64_t{64} << 20;
 
 // A loaded module, kept while a run uses it.
@@ -29,7 +33,8 @@ struct Loaded {
   std::string name = {};
   std::vector<std::string_view> lines = {};  // of `text`
   std::string text = {};
-  std::vector<Program> programs = {};  // of the kernels, in order
+  std::vector<Program> programs = {};              // of the kernels, in order
+  std::vector<std::optional<Error>> refused = {};  // why a kernel cannot run
   std::vector<KernelInfo> infos = {};
   std::map<std::string, Machine::Global> globals = {};
 };
@@ -57,6 +62,8 @@ struct RunCore {
   std::vector<std::byte> image = {};  // constant registers
   std::vector<FillSlot> block_fills = {}, warp_fills = {};
   std::uint32_t threads = 0, warps = 0, shared_bytes = 0;
+  // Of a check of global memory, by block: the first of its times that others do not know.
+  std::vector<std::atomic<std::uint32_t>> published = {};
   std::atomic<bool> stop = false;   // asked for from outside
   std::atomic<bool> ended = false;  // a fault ended the launch
   std::atomic<std::uint64_t> thread_instructions = 0, warp_instructions = 0;
@@ -103,7 +110,19 @@ struct Block {
   std::vector<BarrierWatch> watches = {};  // of the barriers; empty where nobody checks
   AlignedBytes shared;
   std::vector<std::uint64_t> writers = {}, readers = {};  // RaceShadow
+  std::vector<std::uint8_t> written = {};                 // Warp::shared_valid
   std::uint32_t epoch = 1;
+  Orders orders = {};
+  // Of a check of global memory: time goes on at barriers and where the block publishes what it
+  // did; what other blocks published is known from the first strong read on.
+  std::uint32_t time = 0, barrier_time = 0, time_of_epoch = 0;
+  bool fenced = false, has_acquired = false;
+  struct Copy {  // asynchronous, that its thread has not waited for
+    std::uint32_t thread = 0, group = 0;
+    std::uint32_t first = 0, last = 0;  // cells of `writers`
+  };
+  std::vector<Copy> copies = {};
+  std::vector<std::uint32_t> copy_groups = {};  // committed so far, by thread
 };
 
 struct Worker {
@@ -120,6 +139,8 @@ struct Worker {
 void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint64_t last);
 void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linear);
 
+void begin_shadows(Block& block, std::uint32_t shared_bytes, std::uint32_t shift);
+
 // Scheduling, for control ops.
 const Op* next_group(Warp& w);    // nullptr where none is ready
 const Op* resume_group(Warp& w);  // as next_group, fair after a slice
@@ -129,6 +150,8 @@ const Op* slice_end(Warp& w, std::uint32_t pc);
 void remove_parked(Warp& w, std::uint32_t i);
 void lanes_left_barriers(Warp& w, std::uint32_t mask);  // what their end opens
 void lanes_exited(Warp& w, std::uint32_t mask);
+// Checks::barriers: the members that lanes name for an exchange or a barrier of the warp.
+void watch_members(const Op* op, Warp& w);
 inline std::uint64_t lanes_in(std::uint32_t mask) {
   if (mask == kAllLanes) return kLanes;
   mask = mask - ((mask >> 1) & 0x5555'5555u);

@@ -72,7 +72,8 @@ const Op* atomic(const Op* op, Warp& w) {
     address[i] = address[i] < kWindowBytes ? window + address[i] : kSharedWindow + kWindowBytes - 1;
   }
   Op access = *op;
-  access.flags = kStrong | (window != 0 || (op->flags & kGeneric) != 0 ? kGeneric : 0);
+  access.flags = kStrong | kUpdate | (op->flags & kRelease) |
+                 (window != 0 || (op->flags & kGeneric) != 0 ? kGeneric : 0);
   if (What != Atomic::exch && w.block->run->launch.checks.uninitialised &&
       resolve(&access, w, address, false).failed)
     return nullptr;
@@ -158,7 +159,7 @@ const Op* copy_bytes(const Op* op, Warp& w) {
   const auto* have = lane_registers<std::uint64_t>(w, op->b);
   const auto* want = lane_registers<std::uint64_t>(w, op->c);
   Op access = *op;
-  access.flags = kGeneric;
+  access.flags = kGeneric | op->flags;
   const std::uint32_t mask = w.mask;
   alignas(64) std::uint64_t address[kLanes] = {};
   bool good = true;

@@ -2,6 +2,7 @@
 // up, as on a GPU; that it never came is a fault only where somebody asked (Checks::barriers).
 #include <fmt/format.h>
 
+#include <cstring>
 #include <utility>
 
 #include "ptx/control.h"
@@ -134,6 +135,10 @@ void watch_opening(Block& block, std::uint32_t id) {
   watch = {};
 }
 
+void each_lane(std::uint32_t mask, const auto& what) {
+  for (; mask != 0; mask &= mask - 1) what(static_cast<unsigned>(__builtin_ctz(mask)));
+}
+
 void wake(Warp& w, std::uint32_t id, const BarrierState& full) {
   for (std::uint32_t i = 0; i < w.parked_count;) {
     const Parked parked = w.parked[i];
@@ -151,9 +156,17 @@ void wake(Warp& w, std::uint32_t id, const BarrierState& full) {
       std::uint32_t& d = mask_register(w, op.d);
       d = holds ? d | parked.mask : d & ~parked.mask;
     }
+    if (w.check_races)
+      each_lane(parked.mask, [&](unsigned lane) { w.block->orders.acquire(w, lane, id); });
     remove_parked(w, i);
     wait_at(w, parked.pc + 1, parked.mask);
   }
+}
+
+// Of shared memory that is written everywhere nothing has to be looked up any more.
+void end_check_when_all_is_written(Block& block) {
+  if (std::memchr(block.written.data(), 0, block.run->shared_bytes) != nullptr) return;
+  for (Warp& w : block.warps) w.shared_valid = nullptr;
 }
 
 void open_barriers(Block& block) {
@@ -165,7 +178,8 @@ void open_barriers(Block& block) {
       continue;
     if (!block.watches.empty()) watch_opening(block, id);
     const BarrierState full = std::exchange(barrier, {});
-    ++block.epoch;
+    if (block.warps[0].shared_valid != nullptr) end_check_when_all_is_written(block);
+    if (full.expected == 0 || full.places >= all_places(block)) ++block.epoch;
     for (Warp& w : block.warps) wake(w, id, full);
   }
 }
@@ -179,6 +193,24 @@ std::uint32_t places(const Warp& w) {
 }
 
 }  // namespace
+
+void watch_members(const Op* op, Warp& w) {
+  const auto* members = lane_registers<std::uint32_t>(w, op->e);
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(left));
+    const std::uint32_t own = members[lane];
+    if ((own >> lane & 1) == 0)
+      return diverged(op, w, 1u << lane,
+                      fmt::format("lane {} is not among its own members ({:#x})", lane, own));
+    for (std::uint32_t others = own & w.mask; others != 0; others &= others - 1) {
+      const auto other = static_cast<unsigned>(__builtin_ctz(others));
+      if (members[other] != own)
+        return diverged(op, w, 1u << lane,
+                        fmt::format("lane {} names the members {:#x}, and lane {} of them {:#x}",
+                                    lane, own, other, members[other]));
+    }
+  }
+}
 
 void lanes_left_barriers(Warp& w, std::uint32_t mask) {
   for (std::uint32_t i = 0; i < w.parked_count; ++i)
@@ -207,6 +239,10 @@ const Op* bar(const Op* op, Warp& w) {
   const std::uint32_t threads = counted ? lane_registers<std::uint32_t>(w, op->b)[first] : 0;
   if (!block.watches.empty()) watch_arrival(op, w, id, threads);
   if (counted) barrier.expected = threads;
+  if (w.check_races && barrier.expected != 0) {
+    w.block->orders.meet(w);  // of a warp that comes as one
+    each_lane(w.mask, [&](unsigned lane) { w.block->orders.release(w, lane, id, true); });
+  }
   barrier.arrived += lanes;
   barrier.places += places(w);
   if ((op->flags & kReduce) != 0) {

@@ -13,10 +13,12 @@
 namespace partita::ptx::control {
 namespace {
 
+std::byte* local_byte(Warp& w, unsigned lane, std::uint64_t at) {
+  return w.local + (at >> 2) * 128 + lane * 4 + (at & 3);
+}
 std::byte* byte_of(Warp& w, const Place& place, unsigned lane, std::uint32_t i) {
   if (place.is_register) return w.registers + place.offset + lane * place.bytes + i;
-  const std::uint32_t at = place.offset + i;
-  return w.local + (at >> 2) * 128 + lane * 4 + (at & 3);
+  return local_byte(w, lane, place.offset + i);
 }
 
 void copy(Warp& w, const Place& to, const Place& from) {
@@ -26,6 +28,100 @@ void copy(Warp& w, const Place& to, const Place& from) {
     for (unsigned lane = 0; lane < kLanes; ++lane)
       if ((w.mask >> lane & 1) != 0)
         std::memcpy(byte_of(w, to, lane, i), byte_of(w, from, lane, i), words ? 4 : 1);
+}
+
+// Values on their way between activations of one function, whose places are the same.
+class Staged {
+ public:
+  Staged(Warp& w, const std::vector<Place>& from) {
+    for (const Place& place : from)
+      for (std::uint32_t i = 0; i < place.bytes; ++i)
+        for (unsigned lane = 0; lane < kLanes; ++lane)
+          bytes_.push_back(*byte_of(w, place, lane, i));
+  }
+  void put(Warp& w, const Place& to, std::uint32_t bytes_there) {
+    for (std::uint32_t i = 0; i < bytes_there; ++i, next_ += kLanes)
+      for (unsigned lane = 0; i < to.bytes && lane < kLanes; ++lane)
+        if ((w.mask >> lane & 1) != 0) *byte_of(w, to, lane, i) = bytes_[next_ + lane];
+  }
+
+ private:
+  std::vector<std::byte> bytes_ = {};
+  std::size_t next_ = 0;
+};
+
+// What a call of a recursive function keeps lies on the thread's stack, below the variables.
+void move_kept(Warp& w, const Callee& callee, const std::uint64_t* stack, bool restore) {
+  std::uint32_t at = 0;
+  for (const Place& place : callee.kept) {
+    const bool words = place.bytes % 4 == 0 && place.offset % 4 == 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      const std::uint32_t bit = 1u << lane;
+      if ((w.mask & bit) == 0) continue;
+      if (place.bytes == 0) {
+        std::uint32_t& mask = mask_register(w, place.offset);
+        std::byte& there = *local_byte(w, lane, stack[lane] + at);
+        if (restore)
+          mask = there != std::byte{0} ? mask | bit : mask & ~bit;
+        else
+          there = std::byte{(mask & bit) != 0};
+        continue;
+      }
+      for (std::uint32_t i = 0; i < place.bytes; i += words ? 4 : 1) {
+        std::byte* const here = byte_of(w, place, lane, i);
+        std::byte* const there = local_byte(w, lane, stack[lane] + at + i);
+        std::memcpy(restore ? here : there, restore ? there : here, words ? 4 : 1);
+      }
+    }
+    at += (std::max(place.bytes, 1u) + 3) / 4 * 4;
+  }
+}
+
+// Another activation of a recursive function begins; false where the stack is full.
+bool enter(const Op* op, Warp& w, const Callee& callee) {
+  std::uint64_t* top = lane_registers<std::uint64_t>(w, w.block->run->program->stack_slot);
+  std::uint64_t* frame = lane_registers<std::uint64_t>(w, callee.frame_slot);
+  const std::uint32_t bytes = callee.kept_bytes + callee.frame_bytes;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if ((w.mask >> lane & 1) == 0 || top[lane] + bytes <= w.local_bytes) continue;
+    report(op, w,
+           {.kind = FaultKind::illegal,
+            .lane = lane,
+            .about = fmt::format("calls nest too deep: a thread's stack has {} bytes",
+                                 w.local_bytes - w.block->run->program->stack_begin)});
+    return false;
+  }
+  move_kept(w, callee, top, false);
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if ((w.mask >> lane & 1) == 0) continue;
+    frame[lane] = top[lane] + callee.kept_bytes;
+    top[lane] += bytes;
+  }
+  return true;
+}
+
+void leave(Warp& w, const Callee& callee) {
+  std::uint64_t* top = lane_registers<std::uint64_t>(w, w.block->run->program->stack_slot);
+  const std::uint64_t* frame = lane_registers<std::uint64_t>(w, callee.frame_slot);
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    if ((w.mask >> lane & 1) != 0) top[lane] = frame[lane] - callee.kept_bytes;
+  move_kept(w, callee, top, true);
+}
+
+// From one list of places to another, around the begin or the end of an activation.
+bool pass(const Op* op, Warp& w, const Callee& callee, const std::vector<Place>& to,
+          const std::vector<Place>& from, bool begins) {
+  const std::vector<Place> passed(
+      from.begin(), from.begin() + static_cast<std::ptrdiff_t>(std::min(to.size(), from.size())));
+  if (!callee.is_recursive) {
+    for (std::size_t i = 0; i < passed.size(); ++i) copy(w, to[i], passed[i]);
+    return true;
+  }
+  Staged values(w, passed);
+  if (begins && !enter(op, w, callee)) return false;
+  if (!begins) leave(w, callee);
+  for (std::size_t i = 0; i < passed.size(); ++i) values.put(w, to[i], passed[i].bytes);
+  return true;
 }
 
 std::uint64_t argument(Warp& w, const CallSite& site, std::size_t i, unsigned lane) {
@@ -145,16 +241,15 @@ const Op* call(const Op* op, Warp& w) {
   }
   const Callee& to = program.callees[static_cast<std::size_t>(callee)];
   std::uint32_t& active = mask_register(w, to.active_slot);
-  if ((active & w.mask) != 0) {
+  if (!to.is_recursive && (active & w.mask) != 0) {
     report(op, w,
            {.kind = FaultKind::illegal,
             .lane = static_cast<unsigned>(__builtin_ctz(active & w.mask)),
-            .about = "a function calls itself, which is not supported"});
+            .about = "a function calls itself through a pointer, which is not supported"});
     return nullptr;
   }
   active |= w.mask;
-  for (std::size_t i = 0; i < site.arguments.size(); ++i)
-    copy(w, to.parameters[i], site.arguments[i]);
+  if (!pass(op, w, to, to.parameters, site.arguments, true)) return nullptr;
   std::uint32_t* back = lane_registers<std::uint32_t>(w, to.return_slot);
   const auto next = static_cast<std::uint32_t>(op + 1 - w.code);
   for (unsigned lane = 0; lane < kLanes; ++lane)
@@ -170,7 +265,7 @@ const Op* after_call(const Op* op, Warp& w) {
   const CallSite& site = program.calls[static_cast<std::size_t>(op->imm)];
   if (site.callee >= 0) {
     const Callee& from = program.callees[static_cast<std::size_t>(site.callee)];
-    for (std::size_t i = 0; i < site.results.size(); ++i) copy(w, site.results[i], from.results[i]);
+    pass(op, w, from, site.results, from.results, false);
     return op + 1;
   }
   const std::uint64_t* target = lane_registers<std::uint64_t>(w, site.target);
@@ -181,7 +276,7 @@ const Op* after_call(const Op* op, Warp& w) {
     for (unsigned lane = 0; lane < kLanes; ++lane)
       if ((left >> lane & 1) != 0 && target[lane] == target[first]) w.mask |= 1u << lane;
     const Callee& from = program.callees[program.by_address.at(target[first])];
-    for (std::size_t i = 0; i < site.results.size(); ++i) copy(w, site.results[i], from.results[i]);
+    pass(op, w, from, site.results, from.results, false);
     left &= ~w.mask;
   }
   w.mask = all;

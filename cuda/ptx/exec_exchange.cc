@@ -9,6 +9,8 @@ namespace {
 // Whether the members are together; w.mask then are those that take part. Else the lanes wait and
 // another group goes on (`next`).
 bool gather_members(const Op* op, Warp& w, const Op*& next) {
+  if (w.check_barriers) [[unlikely]]
+    watch_members(op, w);
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
   const auto pc = static_cast<std::uint32_t>(op - w.code);
   const auto ready_lanes = [&] {
@@ -46,7 +48,8 @@ bool gather_members(const Op* op, Warp& w, const Op*& next) {
 
 // What comes after an exchange: groups may have met, so the order is looked at again.
 const Op* after(const Op* op, Warp& w) {
-  ++w.race.sync;
+  if (w.check_races) [[unlikely]]
+    w.block->orders.meet(w);
   if (w.waiting_count == 0) return op + 1;
   count(w, op, 1);
   return settle(w, static_cast<std::uint32_t>(op + 1 - w.code));

@@ -48,19 +48,21 @@ class Resolver {
         found.failed = true;
         return found;
       }
-    if (shared_) note_shared(op_, w_, shared_offsets_, write_, shared_);
+    if (w_.check_races) found.failed = !note(address);
     if (cached_.bytes != 0) w_.spans[op_->span] = cached_;
     return found;
   }
 
  private:
-  static void note_shared(const Op* op, Warp& w, std::uint32_t* offset, bool write,
-                          std::uint32_t mask) {
-    if (!w.check_races || (op->flags & kStrong) != 0) return;
-    const std::uint32_t all = w.mask;
-    w.mask = mask;
-    ptx::note_shared(op, w, offset, write);
-    w.mask = all;
+  bool note(const std::uint64_t* address) {
+    const std::uint32_t all = w_.mask;
+    w_.mask = shared_;
+    const bool fine = note_shared(op_, w_, shared_offsets_, write_);
+    w_.mask = all & ~(shared_ | found_elsewhere_);
+    if (w_.check_global && size_ >= 4) note_global(op_, w_, address, write_);
+    if ((op_->flags & kStrong) != 0) note_order(op_, w_, address, write_);
+    w_.mask = all;
+    return fine;
   }
 
   bool fail(Report what) {
@@ -132,7 +134,12 @@ class Resolver {
       shared_ |= 1u << lane;
       shared_offsets_[lane] = static_cast<std::uint32_t>(offset);
       if (!w_.check_races && !run_.launch.cooperative)
-        cached_ = {kSharedWindow, w_.shared_bytes, w_.shared, nullptr, false};
+        cached_ = {kSharedWindow, w_.shared_bytes, w_.shared, w_.shared_valid, false};
+      if (w_.shared_valid == nullptr) return true;
+      if (write_)
+        std::memset(w_.shared_valid + offset, 1, size_);
+      else
+        note_unwritten(op_, w_, lane, static_cast<std::uint32_t>(offset));
       return true;
     }
     if (in_window(address, kLocalWindow)) {
@@ -144,6 +151,7 @@ class Resolver {
                      .about = beyond(offset, w_.local_bytes, "local")});
       found.at[lane] = w_.block->worker->bounce[lane];
       found.local |= 1u << lane;
+      found_elsewhere_ |= 1u << lane;
       copy_from_local(w_, lane, offset, {found.at[lane], size_});
       return true;
     }
@@ -157,6 +165,7 @@ class Resolver {
                      .address = address,
                      .about = "parameters of a kernel are constant"});
       found.at[lane] = w_.block->worker->bounce[lane];
+      found_elsewhere_ |= 1u << lane;
       std::memcpy(found.at[lane], parameters.data() + offset, size_);
       return true;
     }
@@ -169,62 +178,9 @@ class Resolver {
   std::uint32_t size_;
   bool write_;
   Span cached_ = {};
-  std::uint32_t shared_ = 0;
+  std::uint32_t shared_ = 0, found_elsewhere_ = 0;  // local, parameters
   std::uint32_t shared_offsets_[kLanes] = {};
 };
-
-bool of_warp(std::uint64_t thread, std::uint32_t warp) {
-  return thread >= kSeveralOfWarp ? thread == kSeveralOfWarp + warp : thread / kLanes == warp;
-}
-bool happens_before(std::uint64_t entry, std::uint64_t now, std::uint32_t warp) {
-  if (entry >> 32 != now >> 32) return true;  // a barrier lies between
-  return of_warp(entry & kThreadBits, warp) && ((entry ^ now) & (kSyncBits << 11)) != 0;
-}
-
-struct Conflict {
-  bool found = false;
-  std::uint64_t with = 0;  // a thread, or several
-  bool with_write = false;
-};
-
-Conflict note_word(std::uint64_t& writer, std::uint64_t& reader, std::uint64_t now, bool write) {
-  const std::uint64_t me = now & kThreadBits;
-  const auto warp = static_cast<std::uint32_t>(me / kLanes);
-  Conflict conflict;
-  const auto meets = [&](std::uint64_t entry) {
-    return entry != 0 && (entry & kThreadBits) != me && !happens_before(entry, now, warp);
-  };
-  if (meets(writer)) conflict = {true, writer & kThreadBits, true};
-  if (write) {
-    if (!conflict.found && meets(reader)) conflict = {true, reader & kThreadBits, false};
-    writer = now;
-    return conflict;
-  }
-  if (reader >> 32 != now >> 32 || (reader & kThreadBits) == me)
-    reader = now;
-  else if (of_warp(reader & kThreadBits, warp))
-    reader = (now & ~kThreadBits) | (kSeveralOfWarp + warp);
-  else
-    reader = now >> 32 << 32 | kSeveralReaders;
-  return conflict;
-}
-
-// Whether a store of one element leaves the memory as it is: writers of one value do not race.
-bool stores_the_same(const Op* op, Warp& w, unsigned lane, const std::byte* memory,
-                     std::uint32_t lanes_before, const std::uint32_t* offset) {
-  if (op->size > 8) return false;
-  const auto value = [&](unsigned of) {
-    std::uint64_t bits = 0;  // registers of 16, 32 and 64 bits: the low bytes are what is stored
-    const std::uint32_t bytes = std::max(op->size, 2u);
-    std::memcpy(&bits, w.registers + op->d + of * bytes, op->size);
-    return bits;
-  };
-  std::uint64_t there = 0;
-  std::memcpy(&there, memory, op->size);
-  for (unsigned i = 0; i < lane; ++i)  // an earlier lane of this store
-    if ((lanes_before >> i & 1) != 0 && offset[i] == offset[lane]) there = value(i);
-  return there == value(lane);
-}
 
 }  // namespace
 
@@ -273,39 +229,6 @@ void shared_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write
 
 void local_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write) {
   fault_in(op, w, "local", w.local_bytes, write, [&](unsigned lane) { return offset[lane]; });
-}
-
-void note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write) {
-  Block& block = *w.block;
-  const std::uint64_t base =
-      static_cast<std::uint64_t>(block.epoch) << 32 | (w.race.sync & kSyncBits) << 11;
-  std::uint32_t before = 0;
-  for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
-    const auto lane = static_cast<unsigned>(__builtin_ctz(left));
-    const std::uint64_t now = base | (w.index * kLanes + lane);
-    Conflict conflict;
-    const std::uint32_t last = (offset[lane] + op->size - 1) >> w.race.shift;
-    for (std::uint32_t word = offset[lane] >> w.race.shift; word <= last; ++word) {
-      const Conflict one = note_word(block.writers[word], block.readers[word], now, write);
-      if (one.found) conflict = one;
-    }
-    before |= 1u << lane;
-    if (!conflict.found) continue;
-    if (write && conflict.with_write &&
-        stores_the_same(op, w, lane, w.shared + offset[lane], before ^ 1u << lane, offset))
-      continue;
-    const std::string other = conflict.with >= kSeveralOfWarp
-                                  ? "several threads"
-                                  : fmt::format("thread {}", conflict.with);
-    report(op, w,
-           {.kind = FaultKind::race,
-            .lane = lane,
-            .address = kSharedWindow + offset[lane],
-            .size = op->size,
-            .write = write,
-            .about = fmt::format("{} of the block {} it with no barrier between", other,
-                                 conflict.with_write ? "wrote" : "read")});
-  }
 }
 
 bool read_generic(const Op* op, Warp& w, unsigned lane, std::uint64_t address,

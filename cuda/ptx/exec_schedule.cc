@@ -1,5 +1,6 @@
 // Groups of lanes of a warp: which runs, who waits, who meets; branches and exits.
 #include <cfenv>
+#include <utility>
 
 #include "ptx/control.h"
 #include "ptx/exec.h"
@@ -33,6 +34,11 @@ void wake_parked(Warp& w) {
       wait_at(w, parked.pc, parked.mask);
       i = 0;
       continue;
+    }
+    if (w.check_races) {
+      const std::uint32_t running = std::exchange(w.mask, here);
+      w.block->orders.meet(w);
+      w.mask = running;
     }
     for (std::uint32_t j = 0; j < w.parked_count;)
       if (w.parked[j].why == parked.why && w.parked[j].key == parked.key) {
@@ -220,11 +226,14 @@ const Op* nothing(const Op* op, Warp&) { return op + 1; }
 
 const Op* bar_warp(const Op* op, Warp& w) {
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
-  ++w.race.sync;
+  if (w.check_barriers) watch_members(op, w);
   bool all = true;
   for (unsigned lane = 0; lane < kLanes; ++lane)
     if ((w.mask >> lane & 1) != 0 && (members[lane] & w.live & ~w.mask) != 0) all = false;
-  if (all) return op + 1;
+  if (all) {
+    if (w.check_races) w.block->orders.meet(w);
+    return op + 1;
+  }
   count(w, op, 1);
   for (std::uint32_t left = w.mask; left != 0;) {
     const std::uint32_t key = members[__builtin_ctz(left)];

@@ -51,6 +51,7 @@ struct Address {
   bool is_wide = true;
   bool is_static = false;
   bool is_parameter = false;  // a kernel's, at `offset`
+  ArrayBounds array = {};     // in shared memory, where it is known
 };
 // `space`: as the instruction says. An address that says more is believed.
 Address address(Site& at, const Operand& operand, Space space);
@@ -70,7 +71,8 @@ void bulk_copy(Site& at);
 void arrive_of_copies(Site& at);
 // From the second operand, in global memory, to the first, in shared memory: pieces of so many
 // bytes; registers of 64 bits say how many there are and how many are wanted.
-void emit_copy(Site& at, std::uint32_t piece, std::uint32_t have, std::uint32_t want);
+void emit_copy(Site& at, std::uint32_t piece, std::uint32_t have, std::uint32_t want,
+               std::uint32_t flags = 0);
 // A number of 32 bits as one of 64.
 std::uint32_t wide_source(Site& at, std::size_t i);
 

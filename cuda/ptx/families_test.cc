@@ -199,7 +199,7 @@ TEST(Families, Flow) {
                                {"ret;", {control::ret}},
                                {"exit;", {control::exit_lanes}},
                                {"trap;", {control::trap}},
-                               {"membar.gl;", {control::nothing}}});
+                               {"membar.gl;", {control::fence}}});
   OneSite jump("@!%p1 bra here;");
   const Op& made = jump.decode(flow::opcodes()).front();
   EXPECT_EQ(made.a, jump.slot("%p1"));

@@ -22,6 +22,10 @@ void finish_access(Site& at, Op& op, const Address& where, std::uint32_t size, b
   if (size < 4 && (where.space == Space::shared || where.is_generic))
     at.program.accesses_bytes = true;
   op.span = at.program.spans++;
+  if (where.space == Space::shared) {
+    at.program.arrays.resize(at.program.spans);
+    at.program.arrays.back() = where.array;
+  }
   const bool is_static =
       where.is_static && where.offset >= 0 && where.offset % size == 0 &&
       static_cast<std::uint64_t>(where.offset) + size <= at.registers.local_bytes();
@@ -60,7 +64,7 @@ std::uint32_t value_slot(Site& at, bool is_load, Operand value, Type type, Type 
 
 void access(Site& at) {
   const bool is_load = at.now->opcode != "st";
-  const bool strong = !at.words.take_any({"volatile", "relaxed", "acquire", "release"}).empty();
+  const std::string order = at.words.take_any({"volatile", "relaxed", "acquire", "release"});
   at.words.take("weak");
   const auto [space, generic] = take_space(at);
   take_memory_words(at);
@@ -95,7 +99,8 @@ void access(Site& at) {
   if (at.failed()) return;
   Op& op = at.emit(op_name(is_load, where, type, wide, count),
                    {.d = slots[0], .b = slots[1], .c = slots[2], .e = slots[3]});
-  finish_access(at, op, where, size * static_cast<std::uint32_t>(count), strong);
+  finish_access(at, op, where, size * static_cast<std::uint32_t>(count), !order.empty());
+  if (order == "release") op.flags |= kRelease;
 }
 
 // Words and operands of any kind; nothing happens.
@@ -109,8 +114,12 @@ void copy(Site& at) {
   if (!at.words.take("async")) return at.refuse("is not supported");
   if (at.words.take("bulk")) return bulk_copy(at);
   if (at.words.take("mbarrier")) return arrive_of_copies(at);
-  if (!at.words.take_any({"commit_group", "wait_group", "wait_all"}).empty()) {
-    at.emit(control::nothing);
+  const std::string wait = at.words.take_any({"commit_group", "wait_group", "wait_all"});
+  if (!wait.empty()) {
+    const bool some = wait == "wait_group" && at.operand(0).kind == Operand::Kind::integer;
+    at.emit(control::copies).imm = wait == "commit_group" ? control::kCommitCopies
+                                   : some ? static_cast<std::int64_t>(at.operand(0).bits)
+                                          : control::kAllCopies;
     return;
   }
   at.words.take_any({"ca", "cg"});
@@ -125,7 +134,7 @@ void copy(Site& at) {
   if (operands[2].bits > 16 || (size != 4 && size != 8 && size != 16))
     return at.refuse("copies a wrong number of bytes");
   if (count == 4 && (operands[3].kind != Operand::Kind::integer || operands[3].bits != size))
-    return emit_copy(at, size, wide_source(at, 3), at.registers.constant(size, 8));
+    return emit_copy(at, size, wide_source(at, 3), at.registers.constant(size, 8), kCopying);
   const Address to = address(at, at.operand(0), Space::shared);
   const Address from = address(at, at.operand(1), Space::global);
   const std::string tail = size == 4 ? "u32.32.1" : size == 8 ? "u64.64.1" : "u32.32.4";
@@ -136,6 +145,7 @@ void copy(Site& at) {
     Op& op = at.emit((load ? "ld.global." : "st.shared.") + tail,
                      {.d = slots[0], .b = slots[1], .c = slots[2], .e = slots[3]});
     finish_access(at, op, load ? from : to, size, false);
+    if (!load) op.flags |= kCopying;
   }
 }
 

@@ -24,6 +24,9 @@ void emit_atomic(Site& at, OpFn fn, const Address& where, Slots slots, Old old,
   op.imm = where.offset;
   op.size = size;
   op.span = at.program.spans++;
+  if (where.space != Space::shared) return;
+  at.program.arrays.resize(at.program.spans);
+  at.program.arrays.back() = where.array;
 }
 
 Old old_value(Site& at, bool is_red, Type type) {
@@ -33,7 +36,7 @@ Old old_value(Site& at, bool is_red, Type type) {
 
 void atomic(Site& at) {
   const bool is_red = at.now->opcode == "red";
-  at.words.take_any({"relaxed", "acquire", "release", "acq_rel", "sc"});
+  const std::string order = at.words.take_any({"relaxed", "acquire", "release", "acq_rel", "sc"});
   const auto [space, generic] = take_space(at);
   at.words.take_any({"cta", "gpu", "sys", "cluster"});
   at.words.take("noftz");
@@ -55,6 +58,8 @@ void atomic(Site& at) {
   if (swaps) slots.c = at.source(first + 2, type);
   emit_atomic(at, fn, where, slots, old_value(at, is_red, type),
               static_cast<std::uint32_t>(size_of(type)));
+  if (order == "release" || order == "acq_rel" || order == "sc")
+    at.program.code.back().flags |= kRelease;
 }
 
 Address barrier_address(Site& at, std::size_t i) {
@@ -165,10 +170,11 @@ std::uint32_t wide_source(Site& at, std::size_t i) {
   return at.resized(at.source(i, Type::u32), 4, 8, false);
 }
 
-void emit_copy(Site& at, std::uint32_t piece, std::uint32_t have, std::uint32_t want) {
+void emit_copy(Site& at, std::uint32_t piece, std::uint32_t have, std::uint32_t want,
+               std::uint32_t flags) {
   const std::uint32_t to = generic_address(at, at.operand(0), Space::shared);
   const std::uint32_t from = generic_address(at, at.operand(1), Space::global);
-  Op& op = at.emit(control::copy_bytes, {to, from, have, want});
+  Op& op = at.emit(control::copy_bytes, {to, from, have, want}, flags);
   op.size = piece;
   op.span = at.program.spans++;
 }
@@ -199,6 +205,7 @@ void arrive_of_copies(Site& at) {
   const bool counted = at.words.take("noinc");
   const Address where = atomics::barrier_address(at, 0);
   if (!at.count_is(1)) return;
+  at.emit(control::copies).imm = control::kAllCopies;
   if (counted)
     atomics::emit_barrier(at, control::Atomic::barrier_arrive, where, at.registers.constant(1, 8));
   else

@@ -127,7 +127,7 @@ void fence(Site& at) {
   at.words.take_any({"cta", "gpu", "sys", "cluster", "gl"});
   at.words.take("proxy");
   at.words.take_any({"alias", "async", "async.global", "async.shared::cta"});
-  at.emit(control::nothing);
+  at.emit(control::fence);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 namespace partita::ptx {
 namespace {
 
+constexpr std::uint64_t kMaxFrameBytes = 64u << 10;
+
 std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 std::uint64_t bytes_of(const Variable& variable) {
   return std::max<std::uint64_t>(variable.count, 1) * size_of(variable.type);
@@ -36,34 +38,44 @@ Place place_of(FunctionFrame& frame, const Variable& variable, RegisterFile& reg
 
 }  // namespace
 
-// Each function before it is needed; calls in a circle are refused.
-void FunctionFrames::visit(const Function& function, std::vector<std::string>& path) {
+// Each function before it is needed, where calls do not go in a circle.
+void FunctionFrames::visit(const Function& function) {
   if (named_.contains(function.name) || refusal_.error) return;
   const std::size_t own = frames_.size();
   named_[function.name] = own;
   frames_.push_back({.function = &function, .number = static_cast<std::int64_t>(own) - 1});
-  path.push_back(function.name);
   for (const Instruction& instruction : function.code) {
     if (instruction.opcode != "call") continue;
     refusal_.now = &instruction;
     const auto callee = std::ranges::find_if(instruction.operands, [](const Operand& operand) {
       return operand.kind != Operand::Kind::list;
     });
-    if (callee != instruction.operands.end()) visit_callee(*callee, path);
+    if (callee != instruction.operands.end()) visit_callee(own, *callee);
   }
-  path.pop_back();
   order_.push_back(own);
 }
 
-void FunctionFrames::visit_callee(const Operand& callee, std::vector<std::string>& path) {
+void FunctionFrames::visit_callee(std::size_t caller, const Operand& callee) {
   if (callee.kind == Operand::Kind::reg) has_indirect_ = true;
   if (callee.kind != Operand::Kind::symbol) return;
   for (const Function& other : module_.functions) {
-    if (other.name != callee.text) continue;
-    if (std::ranges::find(path, other.name) != path.end())
-      refusal_.refuse("calls '" + other.name + "' recursively, which is not supported");
-    if (!other.is_declared_only) visit(other, path);
+    if (other.name != callee.text || other.is_declared_only) continue;
+    frames_[caller].calls.insert(other.name);
+    visit(other);
   }
+}
+
+bool FunctionFrames::reaches_itself(const FunctionFrame& frame) const {
+  std::set<std::string> seen;
+  std::vector<std::string> next(frame.calls.begin(), frame.calls.end());
+  while (!next.empty() && !seen.contains(frame.function->name)) {
+    const std::string name = std::move(next.back());
+    next.pop_back();
+    if (!seen.insert(name).second) continue;
+    const FunctionFrame& called = frames_[named_.at(name)];
+    next.insert(next.end(), called.calls.begin(), called.calls.end());
+  }
+  return seen.contains(frame.function->name);
 }
 
 void FunctionFrames::lay_out_shared(Program& program) {
@@ -108,6 +120,7 @@ void FunctionFrames::lay_out_frame(FunctionFrame& frame, RegisterFile& registers
       offset += bytes_of(parameter);
     }
   } else {
+    frame.callee.is_recursive = reaches_itself(frame);
     frame.callee.return_slot = registers.add(4);
     frame.callee.active_slot = registers.add(0);
     for (const Variable& v : function.parameters)
@@ -116,17 +129,44 @@ void FunctionFrames::lay_out_frame(FunctionFrame& frame, RegisterFile& registers
       frame.callee.results.push_back(place_of(frame, v, registers));
   }
   for (const Variable& variable : function.variables)
-    if (variable.space == Space::local || variable.space == Space::param)
+    if (variable.space == Space::param ||
+        (variable.space == Space::local && !frame.callee.is_recursive))
       place_of(frame, variable, registers);
+  if (frame.callee.is_recursive) lay_out_activation(frame, registers);
   for (const Label& label : function.labels) frame.labels[label.name] = label.at;
 }
 
+// What one activation has for itself: its variables move with it, the rest is kept for it.
+void FunctionFrames::lay_out_activation(FunctionFrame& frame, RegisterFile& registers) const {
+  Callee& callee = frame.callee;
+  registers.use_stack();
+  callee.frame_slot = registers.add(8);
+  callee.kept = {{true, callee.frame_slot, 8}, {true, callee.return_slot, 4}};
+  for (std::size_t i = 0; i < frame.slots.size(); ++i)
+    callee.kept.push_back(
+        {true, frame.slots[i], register_bytes_of(frame.function->registers[i].type)});
+  callee.kept.push_back({true, frame.carry_slot, 0});
+  for (const auto& [name, symbol] : frame.symbols)
+    callee.kept.push_back({false, static_cast<std::uint32_t>(symbol.value), symbol.bytes});
+  std::uint64_t kept = 0, end = 0;
+  for (const Place& place : callee.kept) kept += round_up(std::max(place.bytes, 1u), 4);
+  for (const Variable& variable : frame.function->variables) {
+    if (variable.space != Space::local) continue;
+    end = round_up(end, std::max(alignment_of(variable), 8u));
+    frame.symbols[variable.name] = {Symbol::What::framed, end,
+                                    static_cast<std::uint32_t>(bytes_of(variable))};
+    end += bytes_of(variable);
+  }
+  if (end > kMaxFrameBytes) refusal_.refuse("calls itself and has variables that are too large");
+  callee.kept_bytes = static_cast<std::uint32_t>(round_up(kept, 16));
+  callee.frame_bytes = static_cast<std::uint32_t>(round_up(std::min(end, kMaxFrameBytes), 16));
+}
+
 void FunctionFrames::lay_out(const Function& kernel, Program& program, RegisterFile& registers) {
-  std::vector<std::string> path;
-  visit(kernel, path);
+  visit(kernel);
   for (std::size_t i = 0; has_indirect_ && i < module_.functions.size(); ++i) {
     const Function& function = module_.functions[i];
-    if (!function.is_entry && !function.is_declared_only) visit(function, path);
+    if (!function.is_entry && !function.is_declared_only) visit(function);
   }
   refusal_.now = nullptr;
   lay_out_shared(program);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@
 namespace partita::ptx {
 
 struct Symbol {
-  enum class What { global, shared, local, kernel_parameter, function } what = What::global;
+  // framed: local memory of an activation, from the frame's beginning.
+  enum class What { global, shared, local, framed, kernel_parameter, function } what = What::global;
   std::uint64_t value = 0;
   std::uint32_t bytes = 0;
 };
@@ -26,8 +28,10 @@ struct FunctionFrame {
   std::map<std::string, Symbol> symbols = {};
   std::map<std::string, std::size_t> labels = {};  // name: index in its code
   std::uint32_t carry_slot = 0;
+  std::vector<ArrayBounds> bases = {};  // of addresses in registers
   std::vector<std::size_t> label_ops = {};  // by index in its code: op after the head
   Callee callee = {};
+  std::set<std::string> calls = {};  // by name
   struct Jump {
     std::size_t op = 0;
     std::size_t code = 0;  // index of an instruction of the function
@@ -46,16 +50,19 @@ class FunctionFrames {
   std::vector<FunctionFrame>& all() { return frames_; }
   // Of all(): callees before callers.
   const std::vector<std::size_t>& order() const { return order_; }
+  bool has_shared() const { return !shared_.empty(); }
   const FunctionFrame* named(const std::string& function) const;
   std::optional<Symbol> symbol(const FunctionFrame& frame, const std::string& name) const;
   // Index in the module of a frame's function.
   std::size_t index(const FunctionFrame& frame) const;
 
  private:
-  void visit(const Function& function, std::vector<std::string>& path);
-  void visit_callee(const Operand& callee, std::vector<std::string>& path);
+  void visit(const Function& function);
+  void visit_callee(std::size_t caller, const Operand& callee);
+  bool reaches_itself(const FunctionFrame& frame) const;
   void lay_out_shared(Program& program);
   void lay_out_frame(FunctionFrame& frame, RegisterFile& registers) const;
+  void lay_out_activation(FunctionFrame& frame, RegisterFile& registers) const;
 
   const Module& module_;
   const Addresses& addresses_;

@@ -257,7 +257,10 @@ class MachineImpl final : public Machine {
     const auto at = modules_.find(module);
     if (at == modules_.end()) return unknown("no such module is loaded");
     for (std::uint32_t i = 0; i < at->second->infos.size(); ++i)
-      if (at->second->infos[i].name == name) return KernelId{module, i};
+      if (at->second->infos[i].name == name) {
+        if (const auto& why = at->second->refused[i]) return failed(*why);
+        return KernelId{module, i};
+      }
     return unknown(fmt::format("{} has no kernel '{}'", at->second->name, name));
   }
   Result<Global> find_global(ModuleId module, std::string_view name) override {
@@ -352,10 +355,8 @@ Result<ModuleId> MachineImpl::load(std::string_view ptx, std::string_view name) 
   for (const Function& function : loaded->module.functions) {
     if (!placed || !function.is_entry || function.is_declared_only) continue;
     auto program = decode(loaded->module, function, addresses, name);
-    if (!program) {
-      placed = failed(program.error());
-      break;
-    }
+    loaded->refused.push_back(program ? std::nullopt : std::optional(program.error()));
+    if (!program) program = Program{};
     loaded->infos.push_back(info_of(function, *program, const_bytes));
     loaded->infos.back().target = architecture_of(loaded->module.target);
     loaded->programs.push_back(std::move(*program));
@@ -363,6 +364,9 @@ Result<ModuleId> MachineImpl::load(std::string_view ptx, std::string_view name) 
       placed = failed(Error{ErrorCode::not_supported, "the kernel has too many parameters",
                             fmt::format("{}:{}", name, function.line)});
   }
+  const auto& refused = loaded->refused;
+  if (placed && !refused.empty() && std::ranges::all_of(refused, &std::optional<Error>::has_value))
+    placed = failed(*refused.front());
   if (!placed) {
     release_globals(*loaded);
     return failed(placed.error());
@@ -408,6 +412,7 @@ Result<std::shared_ptr<Run>> MachineImpl::prepare(Launch launch) {
   const auto at = modules_.find(launch.kernel.module);
   if (at == modules_.end() || launch.kernel.index >= at->second->programs.size())
     return unknown("no such kernel is loaded");
+  if (const auto& why = at->second->refused[launch.kernel.index]) return failed(*why);
   const std::shared_ptr<const Loaded>& loaded = at->second;
   const KernelInfo& info = loaded->infos[launch.kernel.index];
   if (const auto fine = check(launch, info); !fine) return failed(fine.error());
@@ -429,6 +434,10 @@ Result<std::shared_ptr<Run>> MachineImpl::prepare(Launch launch) {
   core.launch = std::move(launch);
   core.arena = &arena();
   core.serial = next_run_++;
+  if (core.launch.checks.global_races && blocks <= kMaxRaceBlocks) {
+    arena().before_race_check(core.serial % kRaceSerials == 0);
+    core.published = std::vector<std::atomic<std::uint32_t>>(blocks);
+  }
   core.workspace = core.launch.cooperative ? workspace_ : 0;
   core.threads = static_cast<std::uint32_t>(core.launch.block.volume());
   core.warps = (core.threads + kLanes - 1) / kLanes;

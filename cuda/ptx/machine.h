@@ -38,9 +38,10 @@ struct Extent {
 };
 
 struct Checks {
-  bool uninitialised = false;  // reads of global memory that nobody wrote
+  bool uninitialised = false;  // reads of global and shared memory that nobody wrote
   bool races = false;          // on shared memory, between barriers
   bool barriers = false;       // that some threads leave out
+  bool global_races = false;   // on global memory, between threads of a launch
   bool operator==(const Checks&) const = default;
 };
 
@@ -158,8 +159,9 @@ class Machine {
                                                       std::uint64_t bytes) = 0;
   virtual Result<std::span<std::byte>> writable(std::uint64_t address, std::uint64_t bytes) = 0;
 
-  // Parses, decodes every kernel (not_supported: NAME:LINE and what), allocates and fills globals
-  // and constants.
+  // Parses, decodes every kernel, allocates and fills globals and constants. What cannot run is
+  // not_supported with NAME:LINE and why: a kernel when it is looked for, and the module where
+  // that is so of all its kernels.
   virtual Result<ModuleId> load(std::string_view ptx, std::string_view name) = 0;
   virtual Result<void> unload(ModuleId module) = 0;
   virtual Result<std::vector<KernelInfo>> kernels(ModuleId module) = 0;

@@ -62,6 +62,13 @@ Result<std::unique_ptr<Arena>> Arena::open(std::uint64_t bytes) {
 Arena::~Arena() {
   ::munmap(memory_, bytes_);
   if (shadow_ != nullptr) ::munmap(shadow_, bytes_);
+  if (races_ != nullptr) ::munmap(races_, bytes_ / 4 * sizeof(RaceCell));
+}
+
+void Arena::before_race_check(bool forget_all) {
+  const std::uint64_t bytes = bytes_ / 4 * sizeof(RaceCell);
+  if (races_ == nullptr) races_ = static_cast<RaceCell*>(reserve(bytes));
+  if (races_ != nullptr && forget_all) ::madvise(races_, bytes, MADV_DONTNEED);
 }
 
 std::byte* Arena::host(std::uint64_t address) const { return memory_ + (address - kGlobalBase); }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ptx/machine.h"
 #include "ptx/program.h"
 
 namespace partita::ptx {
@@ -46,6 +47,15 @@ class Arena {
   Result<void> release(std::uint64_t address);
   // The bytes of one allocation; `write` notes them as initialised.
   Result<std::span<std::byte>> bytes_at(std::uint64_t address, std::uint64_t bytes, bool write);
+
+  // Who touched a word of four bytes last: exec_races.cc. nullptr where there is no room for them.
+  struct RaceCell {
+    std::uint64_t writer = 0, reader = 0;
+  };
+  RaceCell* race_cell(std::uint64_t address) const {
+    return races_ == nullptr ? nullptr : races_ + (address - kGlobalBase) / 4;
+  }
+  void before_race_check(bool forget_all);
 
   // Before a launch: with the check, the shadow is brought up to date; without it what the launch
   // writes is not seen, so that all there is counts as initialised from then on.
@@ -81,6 +91,7 @@ class Arena {
   std::byte* const memory_;
   const std::uint64_t bytes_;
   std::uint8_t* shadow_ = nullptr;
+  RaceCell* races_ = nullptr;
   std::mutex mutex_;
   std::map<std::uint64_t, Entry> entries_;
   std::deque<Range> freed_;

@@ -114,7 +114,8 @@ const Op* load_slowly(const Op* op, Warp& w) {
 template <class M, class R, unsigned N>
 const Op* load_global(const Op* op, Warp& w) {
   constexpr unsigned size = sizeof(M) * N;
-  if ((op->flags & kStrong) != 0) return load_slowly<M, R, N>(op, w);
+  if ((op->flags & kStrong) != 0 || w.check_global) [[unlikely]]
+    return load_slowly<M, R, N>(op, w);
   const Span& span = w.spans[op->span];
   alignas(64) u64 offset[kLanes];
   const Reach how = reach<size>(op, w, span, offset);
@@ -163,7 +164,8 @@ const Op* store_slowly(const Op* op, Warp& w) {
 template <class M, class R, unsigned N>
 const Op* store_global(const Op* op, Warp& w) {
   constexpr unsigned size = sizeof(M) * N;
-  if ((op->flags & kStrong) != 0) return store_slowly<M, R, N>(op, w);
+  if ((op->flags & kStrong) != 0 || w.check_global) [[unlikely]]
+    return store_slowly<M, R, N>(op, w);
   const Span& span = w.spans[op->span];
   alignas(64) u64 offset[kLanes];
   const Reach how = reach<size>(op, w, span, offset);
@@ -240,7 +242,7 @@ inline const Op* fail_shared(const Op* op, Warp& w, bool write) {
 // for a closer look. `word`: the word of each lane.
 __attribute__((noinline)) bool note_reads(const Warp& w, const u32* word) {
   const u64 epoch = static_cast<u64>(*w.race.epoch) << 32;
-  const u64 base = epoch | (w.race.sync & kSyncBits) << 11;
+  const u64 base = epoch | static_cast<u64>(w.race.tick) << kTickShift;
   const u64 all = epoch | kSeveralReaders, warp = base | (kSeveralOfWarp + w.index);
   const u64 me = base | w.index * kLanes, index = w.index;
   alignas(64) u64 last[kLanes], read[kLanes], next[kLanes];
@@ -265,7 +267,7 @@ __attribute__((noinline)) bool note_reads(const Warp& w, const u32* word) {
 }
 __attribute__((noinline)) bool note_writes(const Warp& w, const u32* word) {
   const u64 epoch = static_cast<u64>(*w.race.epoch) << 32;
-  const u64 me = epoch | (w.race.sync & kSyncBits) << 11 | w.index * kLanes;
+  const u64 me = epoch | static_cast<u64>(w.race.tick) << kTickShift | w.index * kLanes;
   u64 bad = 0;
   const u32 step = word[1] - word[0];
   for (unsigned i = 0; i < kLanes; ++i) bad |= word[i] ^ (word[0] + i * step);
@@ -280,8 +282,13 @@ __attribute__((noinline)) bool note_writes(const Warp& w, const u32* word) {
   return true;
 }
 template <unsigned Size>
-inline bool races_known(const Warp& w, const u32* offset, bool write) {
-  if (w.mask != kAllLanes) return false;
+inline bool races_known(const Op* op, const Warp& w, const u32* offset, bool write) {
+  if (w.mask != kAllLanes || (op->flags & (kStrong | kCopying)) != 0) return false;
+  const ArrayBounds array = w.arrays[op->span];
+  const u32 limit = array.end - array.begin - Size;
+  u32 outside = array.end - array.begin < Size ? 1 : 0;
+  for (unsigned i = 0; i < kLanes; ++i) outside |= offset[i] - array.begin > limit ? 1u : 0u;
+  if (outside != 0) return false;
   const unsigned shift = w.race.shift;
   for (unsigned n = 0; n < Size >> shift; ++n) {
     alignas(64) u32 word[kLanes];
@@ -291,14 +298,33 @@ inline bool races_known(const Warp& w, const u32* offset, bool write) {
   return true;
 }
 
+template <unsigned Size>
+inline bool written(const Warp& w, const u32* offset) {
+  if constexpr (Size % 4 == 0) {
+    u32 all = ~0u;
+    for (unsigned n = 0; n < Size; n += 4) {
+      alignas(64) u32 valid[kLanes];
+      gather(valid, reinterpret_cast<const std::byte*>(w.shared_valid) + n, offset);
+      for (unsigned i = 0; i < kLanes; ++i) all &= valid[i];
+    }
+    return all == 0x01010101u;
+  }
+  u8 all = 1;
+  for (unsigned i = 0; i < kLanes; ++i)
+    for (unsigned n = 0; n < Size; ++n) all &= w.shared_valid[offset[i] + n];
+  return all != 0;
+}
+
 template <class M, class R, unsigned N>
 const Op* load_shared(const Op* op, Warp& w) {
   alignas(64) u32 offset[kLanes];
   if (!small_offsets<sizeof(M) * N>(op, w, w.shared_bytes, offset)) [[unlikely]]
     return fail_shared(op, w, false);
-  if (w.check_races && (op->flags & kStrong) == 0 && !races_known<sizeof(M) * N>(w, offset, false))
-      [[unlikely]]
-    note_shared(op, w, offset, false);
+  if (w.check_races && !races_known<sizeof(M) * N>(op, w, offset, false) &&
+      !note_shared(op, w, offset, false)) [[unlikely]]
+    return nullptr;
+  if (w.shared_valid != nullptr && !written<sizeof(M) * N>(w, offset)) [[unlikely]]
+    note_unwritten(op, w, offset);
   for (unsigned n = 0; n < N; ++n) {
     alignas(64) M value[kLanes];
     gather(value, w.shared + n * sizeof(M), offset);
@@ -312,9 +338,12 @@ const Op* store_shared(const Op* op, Warp& w) {
   alignas(64) u32 offset[kLanes];
   if (!small_offsets<sizeof(M) * N>(op, w, w.shared_bytes, offset)) [[unlikely]]
     return fail_shared(op, w, true);
-  if (w.check_races && (op->flags & kStrong) == 0 && !races_known<sizeof(M) * N>(w, offset, true))
-      [[unlikely]]
-    note_shared(op, w, offset, true);
+  if (w.check_races && !races_known<sizeof(M) * N>(op, w, offset, true) &&
+      !note_shared(op, w, offset, true)) [[unlikely]]
+    return nullptr;
+  if (w.shared_valid != nullptr)
+    for (unsigned i = 0; i < kLanes; ++i)
+      __builtin_memset(w.shared_valid + offset[i], 1, sizeof(M) * N);
   for (unsigned n = 0; n < N; ++n) {
     const R* d = lanes<R>(w, element<N>(op, n));
     if (w.mask == kAllLanes) {

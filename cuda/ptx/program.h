@@ -44,8 +44,11 @@ struct Op {
 };
 
 // Flags of memory ops.
-inline constexpr std::uint32_t kGeneric = 1;  // any window; else global memory only
-inline constexpr std::uint32_t kStrong = 2;   // volatile, relaxed, acquire, release
+inline constexpr std::uint32_t kGeneric = 1;    // any window; else global memory only
+inline constexpr std::uint32_t kStrong = 2;     // volatile, relaxed, acquire, release
+inline constexpr std::uint32_t kRelease = 64;   // what the thread did before is seen with it
+inline constexpr std::uint32_t kUpdate = 128;   // an atomic: reads and writes
+inline constexpr std::uint32_t kCopying = 256;  // into shared memory, seen once waited for
 // Flags of setp: how the result meets the predicate c.
 inline constexpr std::uint32_t kBoolAnd = 1, kBoolOr = 2, kBoolXor = 3, kBoolKinds = 3;
 inline constexpr std::uint32_t kNegateC = 4, kSecondResult = 8;
@@ -75,17 +78,24 @@ struct Parked {
 struct Block;
 
 // Race check of shared memory, per 4-byte word or, in kernels that access single bytes and halves,
-// per byte: the last writer and the last reader, as epoch of the block << 32 | epoch of the warp
-// << 11 | thread. Ids from kSeveralOfWarp on: several readers.
-inline constexpr std::uint64_t kThreadBits = 2047;
+// per byte: the last writer and the last reader, as epoch of the block << 32 | tick of the warp
+// << 12 | kStrongBit | thread. Ids from kSeveralOfWarp on: several readers.
+inline constexpr std::uint64_t kThreadBits = 2047, kStrongBit = 2048;
 inline constexpr std::uint64_t kSeveralReaders = 2047, kSeveralOfWarp = 1024;
-inline constexpr std::uint64_t kSyncBits = (std::uint64_t{1} << 21) - 1;
+inline constexpr std::uint32_t kTickShift = 12, kMaxTick = (1u << 20) - 1;
 struct RaceShadow {
   std::uint64_t* writer = nullptr;
   std::uint64_t* reader = nullptr;
-  const std::uint32_t* epoch = nullptr;
-  std::uint32_t sync = 0;   // exchanges and barriers of the warp so far
-  std::uint32_t shift = 2;  // of an offset, for the index of its word or byte
+  std::uint32_t* epoch = nullptr;
+  std::uint32_t tick = 0;    // exchanges, barriers and releases of the warp so far
+  std::uint32_t met = 0;     // the tick of its last exchange or barrier
+  std::uint32_t met_in = 0;  // and the epoch
+  std::uint32_t shift = 2;   // of an offset, for the index of its word or byte
+};
+
+// The variable in shared memory that an access must stay in, where decoding knows it.
+struct ArrayBounds {
+  std::uint32_t begin = 0, end = ~0u;
 };
 
 struct Warp {
@@ -97,7 +107,9 @@ struct Warp {
   std::uint32_t shared_bytes = 0;
   std::uint32_t local_bytes = 0;  // per lane; words of the lanes interleaved
   std::byte* local = nullptr;
-  bool check_races = false;
+  bool check_races = false, check_barriers = false, check_global = false;
+  std::uint8_t* shared_valid = nullptr;  // one byte per byte, where reads of nothing are checked
+  const ArrayBounds* arrays = nullptr;   // by Op::span
   bool sticky = false;  // the group keeps the warp until its slice ends, for fairness
   std::uint32_t waiting_count = 0, parked_count = 0;
   const Op* segment = nullptr;  // since here nothing was counted yet
@@ -173,6 +185,11 @@ struct Callee {
   std::uint32_t return_slot = 0;  // u32 per lane: the op to go on with
   std::uint32_t active_slot = 0;  // a mask: lanes that are inside
   std::vector<Place> parameters = {}, results = {};
+  // Of one that may call itself: what a call keeps on the thread's stack until it is over (of
+  // predicates 0 bytes), where the variables of the activation begin (u64), and how long they are.
+  bool is_recursive = false;
+  std::vector<Place> kept = {};
+  std::uint32_t frame_slot = 0, kept_bytes = 0, frame_bytes = 0;
 };
 
 enum class Builtin : std::uint8_t { none, vprintf, assert_fail, malloc, free };
@@ -200,10 +217,12 @@ struct Program {
   std::vector<FillSlot> fills = {};
   std::vector<ParameterSlot> parameters = {};
   std::uint32_t shared_bytes = 0, local_bytes = 0;
+  std::uint32_t stack_slot = 0, stack_begin = 0;  // u64, local memory; 0: nothing calls itself
   std::uint32_t register_count = 0;
   std::uint32_t spans = 0;
-  std::uint32_t barriers = 0;   // 1: has barriers
-  bool accesses_bytes = false;  // or halves, maybe of shared memory
+  std::vector<ArrayBounds> arrays = {};  // by Op::span
+  std::uint32_t barriers = 0;            // 1: has barriers
+  bool accesses_bytes = false;           // or halves, maybe of shared memory
 };
 
 }  // namespace partita::ptx

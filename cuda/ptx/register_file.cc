@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint32_t kMaxRegisterBytes = 16u << 20;  // of a warp
 constexpr std::uint32_t kMaxLocalBytes = 512u << 10;    // of a thread
+constexpr std::uint32_t kStackBytes = 128u << 10;       // of a thread, for calls in a circle
 // Marks a slot of a constant until finish() knows where they begin.
 constexpr std::uint32_t kConstantSlot = 0x8000'0000u;
 
@@ -106,6 +107,10 @@ void RegisterFile::free_temporaries() {
   std::fill(std::begin(used_temporaries_), std::end(used_temporaries_), std::size_t{0});
 }
 
+void RegisterFile::use_stack() {
+  if (program_.stack_slot == 0) program_.stack_slot = add(8);
+}
+
 void RegisterFile::finish() {
   const std::uint32_t base = (next_slot_ + 63) / 64 * 64;
   const auto move = [&](std::uint32_t& slot) {
@@ -127,6 +132,9 @@ void RegisterFile::finish() {
   program_.constant_begin = base;
   program_.register_bytes = base + static_cast<std::uint32_t>(program_.constants.size());
   program_.local_bytes = (next_local_ + 15) / 16 * 16;
+  if (program_.stack_slot == 0) return;
+  program_.stack_begin = program_.local_bytes;
+  program_.local_bytes += kStackBytes;
 }
 
 }  // namespace partita::ptx

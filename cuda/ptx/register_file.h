@@ -35,6 +35,7 @@ class RegisterFile {
   std::uint32_t parameter(std::uint32_t offset, Type type);
   std::uint32_t temporary(std::uint32_t bytes);  // until the next instruction
   void free_temporaries();
+  void use_stack();  // of calls, behind the other local memory
   // Constants move behind the other registers, in all of the program.
   void finish();
 

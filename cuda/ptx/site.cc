@@ -173,6 +173,17 @@ std::uint32_t Site::source(const Operand& operand, Type type) {
     case Operand::Kind::symbol: {
       if (operand.text == "WARP_SZ") return registers.constant(kLanes, want);
       const auto found = frames.symbol(*frame, operand.text);
+      if (found && frame->callee.is_recursive && found->what == Symbol::What::local) {
+        refuse("takes the address of a parameter in a function that calls itself");
+        return 0;
+      }
+      if (found && found->what == Symbol::What::framed) {
+        const std::uint32_t sum = registers.temporary(8);
+        emit("add.u64",
+             {sum, frame->callee.frame_slot,
+              registers.constant(found->value + static_cast<std::uint64_t>(operand.offset), 8)});
+        return resized(sum, 8, want, false);
+      }
       if (found)
         return registers.constant(found->value + static_cast<std::uint64_t>(operand.offset), want);
       refuse("'" + operand.text + "' is not known");

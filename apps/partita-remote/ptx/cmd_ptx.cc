@@ -220,7 +220,7 @@ Result<ptx::Checks> checks_of(const PtxFlags& flags) {
   for (const std::string& list : flags.checks)
     for (const std::string& word : words_of(list, ',')) {
       if (word == "memory" || word == "all") checks.uninitialised = true;
-      if (word == "races" || word == "all") checks.races = true;
+      if (word == "races" || word == "all") checks.races = checks.global_races = true;
       if (word == "barriers" || word == "all") checks.barriers = true;
       if (word != "memory" && word != "races" && word != "barriers" && word != "all")
         return bad_input("--check",

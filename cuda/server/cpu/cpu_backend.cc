@@ -239,6 +239,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
   launch.cooperative = work.cooperative;
   launch.checks.uninitialised = (options_.flags & kCheckMemory) != 0;
   launch.checks.races = (options_.flags & kCheckRaces) != 0;
+  launch.checks.global_races = launch.checks.races;
   launch.checks.barriers = (options_.flags & kCheckBarriers) != 0;
   auto prepared = machine_->prepare(std::move(launch));
   if (!prepared) return refused(prepared.error());

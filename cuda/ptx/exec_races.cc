@@ -1,0 +1,358 @@
+// Races on shared memory, copies that nobody waited for, reads of shared memory that nobody wrote:
+// what is noted of each access, where that is asked for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptx/control.h"
+#include "ptx/exec.h"
+#include "ptx/memory_ops.h"
+
+namespace partita::ptx {
+namespace {
+
+// In place of an epoch: an asynchronous copy that its thread has not waited for.
+constexpr std::uint64_t kInFlight = 0xffff'ffff;
+
+std::uint64_t entry_of(const Warp& w, unsigned lane, bool strong) {
+  return static_cast<std::uint64_t>(*w.race.epoch) << 32 |
+         static_cast<std::uint64_t>(w.race.tick) << kTickShift | (strong ? kStrongBit : 0) |
+         (w.index * kLanes + lane);
+}
+bool in_flight(std::uint64_t entry) { return entry >> 32 == kInFlight; }
+bool of_warp(std::uint64_t thread, std::uint32_t warp) {
+  return thread >= kSeveralOfWarp ? thread == kSeveralOfWarp + warp : thread / kLanes == warp;
+}
+
+// One access of one lane, and what it meets.
+class Access {
+ public:
+  Access(const Op* op, Warp& w, unsigned lane, bool write)
+      : w_(w),
+        now_(entry_of(w, lane, (op->flags & kStrong) != 0)),
+        me_(w.index * kLanes + lane),
+        write_(write),
+        copies_((op->flags & kCopying) != 0) {}
+
+  void at(std::uint64_t& writer, std::uint64_t& reader) {
+    if (meets(writer)) found(writer, true);
+    if (write_) {
+      if (other_ == 0 && meets(reader)) found(reader, false);
+      writer = copies_ ? kInFlight << 32 | me_ : now_;
+      return;
+    }
+    const std::uint64_t both = reader & now_ & kStrongBit;
+    const std::uint64_t before = reader & kThreadBits;
+    if (before == me_ || is_before(reader))
+      reader = now_;
+    else if (of_warp(before, w_.index))
+      reader = (now_ & ~(kThreadBits | kStrongBit)) | both | (kSeveralOfWarp + w_.index);
+    else
+      reader = now_ >> 32 << 32 | both | kSeveralReaders;
+  }
+
+  bool conflicts() const { return other_ != 0; }
+  bool with_plain_write() const { return with_write_ && !in_flight(other_); }
+  std::string about() const {
+    const std::uint64_t thread = other_ & kThreadBits;
+    const std::string who =
+        thread >= kSeveralOfWarp ? "several threads" : fmt::format("thread {}", thread);
+    if (in_flight(other_))
+      return fmt::format("{} of the block copies to it (cp.async) and has not waited for that",
+                         who);
+    const bool mixed = ((other_ ^ now_) & kStrongBit) != 0;
+    return fmt::format("{} of the block {} it with no barrier between{}", who,
+                       with_write_ ? "wrote" : "read",
+                       mixed ? ", one of both by an atomic or volatile access" : "");
+  }
+
+ private:
+  void found(std::uint64_t entry, bool wrote) {
+    other_ = entry;
+    with_write_ = wrote;
+  }
+  bool meets(std::uint64_t entry) {
+    if (in_flight(entry)) return !copies_ || (entry & kThreadBits) != me_;
+    return entry != 0 && (entry & kThreadBits) != me_ && (entry & now_ & kStrongBit) == 0 &&
+           !is_before(entry);
+  }
+  bool is_before(std::uint64_t entry) {
+    if (entry >> 32 != now_ >> 32) return !in_flight(entry);
+    const std::uint64_t thread = entry & kThreadBits;
+    const auto tick = static_cast<std::uint32_t>(entry) >> kTickShift;
+    if (of_warp(thread, w_.index) && tick < w_.race.met) return true;
+    Orders& orders = w_.block->orders;
+    if (thread >= kSeveralOfWarp) return orders.knows_any(w_, me_);  // who they are is not known
+    return orders.knows(w_, me_, static_cast<std::uint32_t>(thread), tick);
+  }
+
+  Warp& w_;
+  std::uint64_t now_, other_ = 0;
+  std::uint32_t me_;
+  bool write_, copies_, with_write_ = false;
+};
+
+// Whether a store of one element leaves the memory as it is: writers of one value do not race.
+bool stores_the_same(const Op* op, Warp& w, unsigned lane, const auto* offset,
+                     const std::byte* memory) {
+  if (op->size > 8 || (op->flags & (kStrong | kCopying)) != 0) return false;
+  const auto value = [&](unsigned of) {
+    std::uint64_t bits = 0;  // registers of 16, 32 and 64 bits: the low bytes are what is stored
+    const std::uint32_t bytes = std::max(op->size, 2u);
+    std::memcpy(&bits, w.registers + op->d + of * bytes, op->size);
+    return bits;
+  };
+  std::uint64_t there = 0;
+  std::memcpy(&there, memory, op->size);
+  for (unsigned i = 0; i < lane; ++i)  // an earlier lane of this store
+    if ((w.mask >> i & 1) != 0 && offset[i] == offset[lane]) there = value(i);
+  return there == value(lane);
+}
+
+bool in_its_array(const Op* op, Warp& w, unsigned lane, std::uint32_t offset, bool write) {
+  const ArrayBounds array = w.arrays[op->span];
+  if (offset >= array.begin && offset + op->size <= array.end) return true;
+  return report(op, w,
+                {.kind = FaultKind::out_of_bounds,
+                 .lane = lane,
+                 .address = kSharedWindow + offset,
+                 .size = op->size,
+                 .write = write,
+                 .about = fmt::format("the variable in shared memory that it begins from has {} "
+                                      "bytes at {:#x}; what lies there belongs to another",
+                                      array.end - array.begin, kSharedWindow + array.begin)});
+}
+
+// Cells of global memory, of one launch: its number << 47 | block << 27 | time of the block << 12
+// | kStrongBit | thread. Threads that read may be several of a block, blocks too.
+constexpr unsigned kTimeShift = 12, kBlockShift = 27, kSerialShift = 47;
+constexpr std::uint32_t kMaxTime = (1u << (kBlockShift - kTimeShift)) - 1;
+constexpr std::uint64_t kSeveralBlocks = kMaxRaceBlocks - 1;  // the last block counts as several
+
+void update_time(Block& block) {
+  if (block.time_of_epoch == block.epoch) return;
+  block.time_of_epoch = block.epoch;
+  block.barrier_time = ++block.time;
+}
+
+class GlobalAccess {
+ public:
+  GlobalAccess(const Op* op, Warp& w, unsigned lane, bool write)
+      : w_(w), me_(w.index * kLanes + lane), write_(write) {
+    now_ = (w.block->run->serial % kRaceSerials) << kSerialShift | w.block->linear << kBlockShift |
+           static_cast<std::uint64_t>(w.block->time) << kTimeShift |
+           ((op->flags & kStrong) != 0 ? kStrongBit : 0) | me_;
+  }
+
+  void at(Arena::RaceCell& cell) {
+    const std::uint64_t writer = __atomic_load_n(&cell.writer, __ATOMIC_RELAXED);
+    const std::uint64_t reader = __atomic_load_n(&cell.reader, __ATOMIC_RELAXED);
+    if (meets(writer)) {
+      other_ = writer;
+      with_write_ = true;
+    }
+    if (!write_) return __atomic_store_n(&cell.reader, read_by(reader), __ATOMIC_RELAXED);
+    if (other_ == 0 && meets(reader)) other_ = reader;
+    __atomic_store_n(&cell.writer, now_, __ATOMIC_RELAXED);
+  }
+
+  bool conflicts() const { return other_ != 0; }
+  bool with_plain_write() const { return with_write_; }
+  std::string about(const RunCore& run) const {
+    const std::uint64_t block = block_of(other_);
+    const std::uint64_t x = run.launch.grid.x, y = run.launch.grid.y;
+    const std::string who = block == kSeveralBlocks ? "threads of several blocks"
+                            : (other_ & kThreadBits) == kSeveralReaders
+                                ? fmt::format("several threads of block ({},{},{})", block % x,
+                                              block / x % y, block / x / y)
+                                : fmt::format("thread {} of block ({},{},{})", other_ & kThreadBits,
+                                              block % x, block / x % y, block / x / y);
+    return fmt::format("{} {} it in the same launch, and nothing orders the two", who,
+                       with_write_ ? "wrote" : "read");
+  }
+
+ private:
+  static std::uint64_t block_of(std::uint64_t entry) {
+    return entry >> kBlockShift & (kMaxRaceBlocks - 1);
+  }
+  bool is_mine(std::uint64_t entry) const {
+    return block_of(entry) == w_.block->linear && (entry & kThreadBits) == me_;
+  }
+  bool meets(std::uint64_t entry) const {
+    return entry >> kSerialShift == now_ >> kSerialShift && !is_mine(entry) &&
+           (entry & now_ & kStrongBit) == 0 && !is_before(entry);
+  }
+  bool is_before(std::uint64_t entry) const {
+    if (entry == 0 || entry >> kSerialShift != now_ >> kSerialShift) return true;
+    Block& block = *w_.block;
+    const auto time = static_cast<std::uint32_t>(entry >> kTimeShift) & kMaxTime;
+    const std::uint64_t other = block_of(entry);
+    if (other == kSeveralBlocks) return block.has_acquired;
+    if (other != block.linear)
+      return block.has_acquired &&
+             time < block.run->published[other].load(std::memory_order_acquire);
+    if (time < block.barrier_time || block.orders.knows_any(w_, me_)) return true;
+    return (entry & kThreadBits) / kLanes == w_.index && w_.race.met_in == block.epoch;
+  }
+  std::uint64_t read_by(std::uint64_t reader) const {
+    if (is_before(reader) || is_mine(reader)) return now_;
+    const std::uint64_t both = ~kStrongBit | (reader & now_ & kStrongBit);
+    const std::uint64_t several = (now_ | kThreadBits) & both;
+    return block_of(reader) == w_.block->linear ? several : several | kSeveralBlocks << kBlockShift;
+  }
+
+  Warp& w_;
+  std::uint64_t now_ = 0, other_ = 0;
+  std::uint32_t me_;
+  bool write_, with_write_ = false;
+};
+
+// The copies of a thread that `done` names are there: it wrote them now.
+void land(Warp& w, unsigned lane, const auto& done) {
+  Block& block = *w.block;
+  const std::uint32_t thread = w.index * kLanes + lane;
+  std::erase_if(block.copies, [&](const Block::Copy& copy) {
+    if (copy.thread != thread || !done(copy)) return false;
+    for (std::uint32_t cell = copy.first; cell <= copy.last; ++cell)
+      if (in_flight(block.writers[cell]) && (block.writers[cell] & kThreadBits) == thread)
+        block.writers[cell] = entry_of(w, lane, false);
+    return true;
+  });
+}
+
+}  // namespace
+
+bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write) {
+  Block& block = *w.block;
+  const bool strong = (op->flags & kStrong) != 0;
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(left));
+    if (!in_its_array(op, w, lane, offset[lane], write)) return false;
+    const std::uint64_t place = kSharedWindow + offset[lane];
+    if (strong && (!write || (op->flags & kUpdate) != 0)) block.orders.acquire(w, lane, place);
+    Access access(op, w, lane, write);
+    const std::uint32_t first = offset[lane] >> w.race.shift,
+                        last = (offset[lane] + op->size - 1) >> w.race.shift;
+    for (std::uint32_t cell = first; cell <= last; ++cell)
+      access.at(block.writers[cell], block.readers[cell]);
+    if ((op->flags & kCopying) != 0)
+      block.copies.push_back(
+          {w.index * kLanes + lane, block.copy_groups[w.index * kLanes + lane], first, last});
+    if (strong && write) block.orders.release(w, lane, place, (op->flags & kRelease) != 0);
+    if (!access.conflicts() || (write && access.with_plain_write() &&
+                                stores_the_same(op, w, lane, offset, w.shared + offset[lane])))
+      continue;
+    report(op, w,
+           {.kind = FaultKind::race,
+            .lane = lane,
+            .address = place,
+            .size = op->size,
+            .write = write,
+            .about = access.about()});
+  }
+  return true;
+}
+
+void note_global(const Op* op, Warp& w, const std::uint64_t* address, bool write) {
+  RunCore& run = *w.block->run;
+  update_time(*w.block);
+  if (w.block->time >= kMaxTime) return;
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(left));
+    GlobalAccess access(op, w, lane, write);
+    for (std::uint32_t at = 0; at < op->size; at += 4)
+      if (Arena::RaceCell* const cell = run.arena->race_cell(address[lane] + at)) access.at(*cell);
+    const bool harmless = write && access.with_plain_write() &&
+                          stores_the_same(op, w, lane, address, run.arena->host(address[lane]));
+    if (!access.conflicts() || harmless) continue;
+    report(op, w,
+           {.kind = FaultKind::race,
+            .lane = lane,
+            .address = address[lane],
+            .size = op->size,
+            .write = write,
+            .about = access.about(run)});
+  }
+}
+
+// What the block did is known to who reads there from now on.
+void publish(Block& block) {
+  update_time(block);
+  std::atomic<std::uint32_t>& known = block.run->published[block.linear];
+  known.store(++block.time, std::memory_order_release);
+}
+
+void note_order(const Op* op, Warp& w, const std::uint64_t* address, bool write) {
+  if (w.check_global && w.mask != 0) {
+    if (write && (w.block->fenced || (op->flags & kRelease) != 0)) publish(*w.block);
+    if (!write || (op->flags & kUpdate) != 0) w.block->has_acquired = true;
+  }
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(left));
+    Orders& orders = w.block->orders;
+    if (!write || (op->flags & kUpdate) != 0) orders.acquire(w, lane, address[lane]);
+    if (write) orders.release(w, lane, address[lane], (op->flags & kRelease) != 0);
+  }
+}
+
+void note_unwritten(const Op* op, Warp& w, unsigned lane, std::uint32_t offset) {
+  std::uint8_t* const valid = w.shared_valid + offset;
+  if (std::find(valid, valid + op->size, 0) == valid + op->size) return;
+  std::memset(valid, 1, op->size);  // said once
+  report(op, w,
+         {.kind = FaultKind::uninitialised,
+          .lane = lane,
+          .address = kSharedWindow + offset,
+          .size = op->size,
+          .about = "nobody of the block wrote these bytes of shared memory"});
+}
+void note_unwritten(const Op* op, Warp& w, const std::uint32_t* offset) {
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(left));
+    note_unwritten(op, w, lane, offset[lane]);
+  }
+}
+
+void begin_shadows(Block& block, std::uint32_t shared_bytes, std::uint32_t shift) {
+  const std::size_t cells = (shared_bytes >> shift) + 1;
+  for (const Block::Copy& copy : block.copies)  // that nobody waited for
+    std::fill(block.writers.begin() + copy.first, block.writers.begin() + copy.last + 1, 0);
+  block.copies.clear();
+  block.time = block.barrier_time = 0;
+  block.fenced = block.has_acquired = false;
+  block.copy_groups.assign(block.run->threads, 0);
+  block.writers.resize(std::max(cells, block.writers.size()));
+  block.readers.resize(block.writers.size());
+  if (++block.epoch <= 0xffff'0000u) return;
+  std::ranges::fill(block.writers, 0);
+  std::ranges::fill(block.readers, 0);
+  block.epoch = 1;
+}
+
+namespace control {
+
+const Op* fence(const Op* op, Warp& w) {
+  if (!w.check_races) return op + 1;
+  w.block->orders.fence(w);
+  w.block->fenced = true;
+  return op + 1;
+}
+
+const Op* copies(const Op* op, Warp& w) {
+  if (!w.check_races) return op + 1;
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(left));
+    std::uint32_t& groups = w.block->copy_groups[w.index * kLanes + lane];
+    if (op->imm == kCommitCopies)
+      ++groups;
+    else
+      land(w, lane, [&](const Block::Copy& copy) {
+        return op->imm == kAllCopies || copy.group + op->imm < groups;
+      });
+  }
+  return op + 1;
+}
+
+}  // namespace control
+}  // namespace partita::ptx

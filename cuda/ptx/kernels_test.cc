@@ -1,0 +1,341 @@
+// Kernels with one fault each, and right ones that look like them: what all checks say of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ptx/machine_fixture.h"
+
+namespace partita::ptx {
+namespace {
+
+// %r1: thread, %r3: its offset in words, %r4: tile, %r5: tile[thread], %r6: lane, %r7: warp,
+// %r8: two words (a lock or flag, and what it guards), %rd1: 4096 zeros, %rd3: their [thread of the
+// grid], %rd5: 64 words that nobody wrote. The words of %r8 are 0 before the body.
+std::string sample_kernel(const std::string& body) {
+  return R"(
+.visible .entry k(.param .u64 zeros, .param .u64 fresh)
+{
+.shared .align 16 .b8 tile[1024];
+.shared .align 16 .b8 guard[16];
+.shared .align 16 .b8 next[1024];
+.reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<60>; .reg .b64 %rd<20>;
+ld.param.u64 %rd1, [zeros]; ld.param.u64 %rd5, [fresh];
+mov.u32 %r1, %tid.x; shl.b32 %r3, %r1, 2;
+mov.u32 %r4, tile; add.u32 %r5, %r4, %r3;
+and.b32 %r6, %r1, 31; shr.u32 %r7, %r1, 5; mov.u32 %r8, guard;
+mov.u32 %r50, %ctaid.x; mov.u32 %r51, %ntid.x; mad.lo.u32 %r9, %r50, %r51, %r1;
+mul.wide.u32 %rd2, %r9, 4; add.u64 %rd3, %rd1, %rd2;
+mov.u32 %r52, 0;
+setp.lt.u32 %p8, %r1, 4;
+@%p8 add.u32 %r53, %r8, %r3;
+@%p8 st.shared.u32 [%r53], %r52;
+bar.sync 0;
+)" + body +
+         "\nE: ret;\n}\n";
+}
+
+struct Sample {
+  const char* what;
+  const char* kind;  // of the fault; none
+  std::string body;
+  std::uint32_t threads = 64, blocks = 1;
+};
+
+std::string found(const Sample& sample) {
+  Device device(sample_kernel(sample.body));
+  const std::uint64_t zeros = device.upload(std::vector<std::uint32_t>(4096));
+  const std::uint64_t fresh = device.allocate(256);
+  const Checks all{.uninitialised = true, .races = true, .barriers = true, .global_races = true};
+  const auto run =
+      device.run("k", {sample.blocks}, {sample.threads}, Parameters().add(zeros).add(fresh), all);
+  if (run == nullptr) return "not run";
+  std::string kinds;  // a race can show as a read before anybody wrote, too
+  for (const Fault& fault : run->faults())
+    if (kinds.find(to_string(fault.kind)) == std::string::npos)
+      kinds += to_string(fault.kind) + " ";
+  return kinds.empty() ? "none" : kinds;
+}
+
+const std::string kWrite = "st.shared.u32 [%r5], %r1;";
+const std::string kBarrier = "bar.sync 0;";
+const std::string kNeighbour = "xor.b32 %r10, %r5, 4; ld.shared.u32 %r11, [%r10];";
+const std::string kOtherWarp = "xor.b32 %r10, %r5, 128; ld.shared.u32 %r11, [%r10];";
+const std::string kCount =
+    "ld.shared.u32 %r20, [%r8+4]; add.u32 %r20, %r20, 1; st.shared.u32 [%r8+4], %r20;";
+const std::string kTake =
+    "L: atom.shared.cas.b32 %r21, [%r8], 0, 1; setp.ne.u32 %p1, %r21, 0; @%p1 bra L;";
+const std::string kFence = "membar.cta;";
+const std::string kGive = "atom.shared.exch.b32 %r22, [%r8], 0;";
+// Warp 0 makes something, the others wait for a flag.
+const std::string kSplit = "setp.ne.u32 %p2, %r7, 0; @%p2 bra C;";
+const std::string kMake =
+    "setp.ne.u32 %p3, %r1, 0; @%p3 bra E; mov.u32 %r23, 7; st.shared.u32 [%r8+4], %r23;";
+const std::string kFlag = "mov.u32 %r24, 1; st.volatile.shared.u32 [%r8], %r24;";
+const std::string kAwait =
+    "bra E; C: ld.volatile.shared.u32 %r25, [%r8]; setp.eq.u32 %p4, %r25, 0; @%p4 bra C;";
+const std::string kUse = "ld.shared.u32 %r26, [%r8+4];";
+const std::string kCopy = "cp.async.ca.shared.global [%r5], [%rd3], 4;";
+const std::string kCommit = "cp.async.commit_group;";
+const std::string kWaitAll = "cp.async.wait_all;";
+const std::string kRead = "ld.shared.u32 %r11, [%r5];";
+const std::string kHalves = "setp.lt.u32 %p1, %r6, 16; @%p1 bra A;";
+const std::string kInit =
+    "setp.ne.u32 %p5, %r1, 0; @%p5 bra I; mbarrier.init.shared.b64 [%r8+8], 64; I: bar.sync 0;";
+const std::string kArrive = "mbarrier.arrive.shared.b64 %rd9, [%r8+8];";
+const std::string kWait = "W: mbarrier.try_wait.shared.b64 %p6, [%r8+8], %rd9; @!%p6 bra W;";
+
+std::string reduction(const std::string& load, const std::string& store, const std::string& sync) {
+  std::string text;
+  for (const char* by : {"64", "32", "16", "8", "4"}) {
+    const std::string at = std::string("[%r5+") + by + "]";
+    text += "ld." + load + "shared.u32 %r30, " + at + "; " + sync + "ld." + load +
+            "shared.u32 %r31, [%r5]; add.u32 %r31, %r31, %r30; " + sync + "st." + store +
+            "shared.u32 [%r5], %r31; " + sync;
+  }
+  return text;
+}
+
+const std::vector<Sample> kFaulty = {
+    {"a neighbour's element without a barrier", "race", kWrite + kNeighbour},
+    {"read, then written by the neighbour", "race",
+     kWrite + kBarrier + kNeighbour + "st.shared.u32 [%r5], %r11;"},
+    {"another warp's element behind a barrier of the warp", "race",
+     kWrite + "bar.warp.sync -1;" + kOtherWarp},
+    {"two values for one word", "race", "st.shared.u32 [%r4], %r1;"},
+    {"a counter of all without a lock", "race", kCount},
+    {"one thread counts without the lock", "race",
+     "setp.eq.u32 %p7, %r1, 40; @%p7 bra N;" + kTake + kFence + kCount + kFence + kGive +
+         "bra E; N:" + kCount},
+    {"a lock that is given back without a fence", "race", kTake + kCount + kGive},
+    {"two locks around one counter", "race",
+     "and.b32 %r40, %r1, 1; mul.lo.u32 %r40, %r40, 8; add.u32 %r41, %r8, %r40;"
+     "L: atom.shared.cas.b32 %r21, [%r41], 0, 1; setp.ne.u32 %p1, %r21, 0; @%p1 bra L;" +
+         kFence + kCount + kFence + "atom.shared.exch.b32 %r22, [%r41], 0;"},
+    {"a flag without a fence", "race", kSplit + kMake + kFlag + kAwait + kUse},
+    {"a flag before what it tells of", "race",
+     kSplit + "setp.ne.u32 %p3, %r1, 0; @%p3 bra E;" + kFence + kFlag +
+         "mov.u32 %r23, 7; st.shared.u32 [%r8+4], %r23;" + kAwait + kUse},
+    {"a plain store beside atomics", "race",
+     "atom.shared.add.u32 %r20, [%r8], 1; setp.ne.u32 %p1, %r1, 9; @%p1 bra E;"
+     "st.shared.u32 [%r8], %r1;"},
+    {"a plain read beside atomics", "race",
+     "atom.shared.add.u32 %r20, [%r8], 1; ld.shared.u32 %r21, [%r8];"},
+    {"zeroed by one thread while others add", "race",
+     "setp.ne.u32 %p1, %r1, 0; @%p1 bra N; st.shared.u32 [%r4], %r1;"
+     "N: red.shared.add.u32 [%r4], 1;"},
+    {"one byte from two threads", "race",
+     "shr.u32 %r10, %r1, 1; add.u32 %r10, %r10, %r4; cvt.u16.u32 %rs1, %r1;"
+     "st.shared.u8 [%r10], %rs1;"},
+    {"a pair that reaches into the neighbour's", "race",
+     "shl.b32 %r10, %r1, 2; and.b32 %r10, %r10, 0xfffffff8; add.u32 %r10, %r10, %r4;"
+     "st.shared.v2.u32 [%r10], {%r1, %r6};"},
+    {"a reduction of a warp without barriers of it", "race",
+     kWrite + kBarrier + "setp.ge.u32 %p1, %r1, 32; @%p1 bra E;" + reduction("", "", "")},
+    {"sums of warps read without a barrier", "race",
+     "shl.b32 %r10, %r7, 2; add.u32 %r10, %r10, %r4; setp.ne.u32 %p1, %r6, 0; @%p1 bra N;"
+     "st.shared.u32 [%r10], %r7; N: ld.shared.u32 %r11, [%r4+4];"},
+    {"two buffers with a barrier too few", "race",
+     kWrite + kBarrier + kOtherWarp + "st.shared.u32 [%r5+512], %r1; " + kOtherWarp +
+         "st.shared.u32 [%r5], %r11;"},
+    {"halves of the block with barriers of their own", "race",
+     kWrite + "shr.u32 %r12, %r1, 6; add.u32 %r12, %r12, 1; bar.sync %r12, 64;"
+              "xor.b32 %r10, %r5, 256; ld.shared.u32 %r11, [%r10];",
+     128},
+    {"a consumer that only arrives", "race",
+     kSplit + kWrite +
+         "bar.sync 1, 64; bra E; C: bar.arrive 1, 64; xor.b32 %r10, %r5, 128;"
+         "ld.shared.u32 %r11, [%r10];"},
+    {"the next round before others have read", "race",
+     "mov.u32 %r40, 0; R: add.u32 %r41, %r1, %r40; st.shared.u32 [%r5], %r41; bar.sync 0;" +
+         kOtherWarp + "add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 3; @%p1 bra R;"},
+    {"a copy read before it was waited for", "race", kCopy + kCommit + kRead + kWaitAll},
+    {"the last group read when all but one are there", "race",
+     kCopy + kCommit + "cp.async.ca.shared.global [%r5+512], [%rd3], 4;" + kCommit +
+         "cp.async.wait_group 1; ld.shared.u32 %r11, [%r5+512];" + kWaitAll},
+    {"a neighbour's copy without a barrier", "race", kCopy + kWaitAll + kNeighbour},
+    {"a barrier, and no wait", "race", kCopy + kCommit + kBarrier + kNeighbour + kWaitAll},
+    {"a copy over what others still read", "race",
+     kWrite + kBarrier + kNeighbour + kCopy + kWaitAll},
+    {"copies that arrive, nobody waits", "race",
+     kInit + kCopy + "cp.async.mbarrier.arrive.noinc.shared.b64 [%r8+8];" + kOtherWarp},
+    {"shared memory that nobody wrote", "uninitialised", "ld.shared.u32 %r10, [%r5];"},
+    {"half of it written", "uninitialised",
+     "setp.lt.u32 %p1, %r1, 32; @%p1 st.shared.u32 [%r5], %r1; bar.sync 0;" + kRead},
+    {"beside the tile's border", "uninitialised",
+     kWrite + kBarrier + "ld.shared.u32 %r10, [%r5+4];"},
+    {"an atomic on what nobody wrote", "uninitialised", "atom.shared.add.u32 %r10, [%r4], 1;"},
+    {"global memory that nobody wrote", "uninitialised",
+     "mul.wide.u32 %rd6, %r6, 4; add.u64 %rd6, %rd6, %rd5; ld.global.u32 %r10, [%rd6];"},
+    {"lanes that return before the barrier", "divergence",
+     "setp.ge.u32 %p1, %r1, 50; @%p1 exit; bar.sync 0;"},
+    {"barriers in both branches", "divergence", kHalves + "bar.sync 0; bra E; A: bar.sync 0;"},
+    {"a count that is no multiple of 32", "divergence", "bar.sync 1, 40;", 40},
+    {"counts that differ", "divergence", kSplit + "bar.sync 1, 64; bra E; C: bar.sync 1, 96;"},
+    {"an exchange without itself", "divergence", "shfl.sync.idx.b32 %r10, %r1, 0, 31, 0xffff;", 32},
+    {"members that differ", "divergence",
+     "mov.u32 %r10, -1; setp.lt.u32 %p1, %r6, 8; @%p1 mov.u32 %r10, 0xffff;"
+     "vote.sync.any.pred %p2, %p1, %r10;",
+     32},
+    {"an exchange that half of the warp never comes to", "deadlock",
+     kHalves + "bar.sync 0; bra E; A: shfl.sync.idx.b32 %r10, %r1, 0, 31, -1;", 32},
+    {"a barrier of the warp that half of it never comes to", "deadlock",
+     kHalves + "bar.sync 0; bra E; A: bar.warp.sync -1;", 32},
+    {"over the end of an array into the next", "out of bounds",
+     "add.u32 %r10, %r5, 960; st.shared.u32 [%r10], %r1;"},
+    {"before the begin of an array", "out of bounds",
+     "mov.u32 %r10, next; add.u32 %r10, %r10, %r3; st.shared.u32 [%r10+-4], %r1;"},
+    {"one word from all blocks", "race", "st.global.u32 [%rd1], %r9;", 64, 4},
+    {"what another block writes", "race",
+     "st.global.u32 [%rd3], %r9; ld.global.u32 %r10, [%rd3+256];", 64, 4},
+    {"a counter in global memory without atomics", "race",
+     "ld.global.u32 %r10, [%rd1]; add.u32 %r10, %r10, 1; st.global.u32 [%rd1], %r10;"},
+    {"a neighbour's word in global memory without a barrier", "race",
+     "st.global.u32 [%rd3], %r9; xor.b64 %rd6, %rd3, 4; ld.global.u32 %r10, [%rd6];"},
+};
+const std::string kWarpZero = "setp.ge.u32 %p1, %r1, 32; @%p1 bra E;";
+const std::string kTiles =
+    kCopy + kCommit + "cp.async.ca.shared.global [%r5+512], [%rd3], 4;" + kCommit;
+const std::vector<Sample> kRight = {
+    {"a barrier between", "none", kWrite + kBarrier + kNeighbour},
+    {"one's own element", "none", kWrite + kRead + kWrite},
+    {"a barrier of the warp between", "none", kWrite + "bar.warp.sync -1;" + kNeighbour},
+    {"one value from all", "none", "mov.u32 %r10, 5; st.shared.u32 [%r4], %r10;"},
+    {"atomics alone", "none", "atom.shared.add.u32 %r10, [%r8], %r1;"},
+    {"a lock with fences", "none", kTake + kFence + kCount + kFence + kGive},
+    {"a lock with a fence before it is given back", "none", kTake + kCount + kFence + kGive},
+    {"a lock by acquire and release", "none",
+     "L: atom.acquire.cta.shared.cas.b32 %r21, [%r8], 0, 1; setp.ne.u32 %p1, %r21, 0;"
+     "@%p1 bra L;" +
+         kCount + "atom.release.cta.shared.exch.b32 %r22, [%r8], 0;"},
+    {"a lock for one lane of each warp", "none",
+     "setp.ne.u32 %p3, %r6, 0; @%p3 bra E;" + kTake + kFence + kCount + kFence + kGive, 128},
+    {"a ticket lock", "none",
+     "atom.shared.add.u32 %r20, [%r8+8], 1; L: ld.volatile.shared.u32 %r21, [%r8];"
+     "setp.ne.u32 %p1, %r20, %r21; @%p1 bra L;" +
+         kFence +
+         "ld.shared.u32 %r22, [%r8+4]; add.u32 %r22, %r22, 1;"
+         "st.shared.u32 [%r8+4], %r22;" +
+         kFence + "add.u32 %r21, %r21, 1; st.volatile.shared.u32 [%r8], %r21;"},
+    {"a flag behind a fence", "none", kSplit + kMake + kFence + kFlag + kAwait + kFence + kUse},
+    {"a flag behind a fence, used at once", "none", kSplit + kMake + kFence + kFlag + kAwait + kUse,
+     128},
+    {"a flag by release and acquire", "none",
+     kSplit + kMake +
+         "mov.u32 %r24, 1; st.release.cta.shared.u32 [%r8], %r24; bra E;"
+         "C: ld.acquire.cta.shared.u32 %r25, [%r8]; setp.eq.u32 %p4, %r25, 0;"
+         "@%p4 bra C;" +
+         kUse},
+    {"a flag for what a whole warp made", "none",
+     kSplit + kWrite + "bar.warp.sync -1; setp.ne.u32 %p3, %r6, 0; @%p3 bra E;" + kFence + kFlag +
+         kAwait + kOtherWarp},
+    {"one lane waits for the flag, then all of its warp read", "none",
+     kSplit + kMake + kFence + kFlag +
+         "bra E; C: setp.ne.u32 %p3, %r6, 0; @%p3 bra J;"
+         "S: ld.volatile.shared.u32 %r25, [%r8]; setp.eq.u32 %p4, %r25, 0; @%p4 bra S;" +
+         kFence + "J: bar.warp.sync -1;" + kUse},
+    {"a flag handed on from warp to warp", "none",
+     "setp.ne.u32 %p3, %r6, 0; @%p3 bra E; S: ld.volatile.shared.u32 %r25, [%r8];"
+     "setp.ne.u32 %p4, %r25, %r7; @%p4 bra S;" +
+         kFence + kCount + kFence + "add.u32 %r25, %r25, 1; st.volatile.shared.u32 [%r8], %r25;",
+     256},
+    {"the warp-synchronous reduction of old", "none",
+     kWrite + "st.shared.u32 [%r5+256], %r1;" + kBarrier + kWarpZero +
+         reduction("volatile.", "volatile.", "")},
+    {"a reduction with barriers of the warp", "none",
+     kWrite + "st.shared.u32 [%r5+256], %r1;" + kBarrier + kWarpZero +
+         reduction("", "", "bar.warp.sync -1; ")},
+    {"a reduction by shuffles", "none",
+     "shfl.sync.down.b32 %r10, %r1, 16, 31, -1; add.u32 %r10, %r10, %r1;"
+     "shl.b32 %r11, %r7, 2; add.u32 %r11, %r11, %r4; setp.eq.u32 %p1, %r6, 0;"
+     "@%p1 st.shared.u32 [%r11], %r10; bar.sync 0; ld.shared.u32 %r12, [%r4+4];"},
+    {"a histogram", "none",
+     "st.shared.u32 [%r5], %r52; bar.sync 0; and.b32 %r10, %r3, 31; and.b32 %r10, %r10, 28;"
+     "add.u32 %r10, %r10, %r4; red.shared.add.u32 [%r10], 1; bar.sync 0;" +
+         kRead},
+    {"two buffers in turns", "none",
+     "mov.u32 %r40, 0; mov.u32 %r41, %r5; R: st.shared.u32 [%r41], %r40; bar.sync 0;"
+     "xor.b32 %r42, %r41, 128; ld.shared.u32 %r43, [%r42]; xor.b32 %r41, %r41, 512;"
+     "add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 4; @%p1 bra R;"},
+    {"halves of the block with barriers of their own", "none",
+     kWrite + "shr.u32 %r12, %r1, 6; add.u32 %r12, %r12, 1; bar.sync %r12, 64;" + kOtherWarp, 128},
+    {"a producer arrives, a consumer waits", "none",
+     kSplit + kWrite + "bar.arrive 1, 64; bra E; C: bar.sync 1, 64;" + kOtherWarp},
+    {"full and empty", "none",
+     "mov.u32 %r40, 0;" + kSplit +
+         "P: st.shared.u32 [%r5], %r40; bar.arrive 1, 64; bar.sync 2, 64; add.u32 %r40, %r40, 1;"
+         "setp.lt.u32 %p1, %r40, 3; @%p1 bra P; bra E; C: bar.sync 1, 64;" +
+         kOtherWarp +
+         "bar.arrive 2, 64; add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 3;"
+         "@%p1 bra C;"},
+    {"copies, waited for, behind a barrier", "none",
+     kCopy + kCommit + kWaitAll + kBarrier + kNeighbour},
+    {"the first group while the second comes", "none",
+     kTiles + "cp.async.wait_group 1; bar.sync 0;" + kNeighbour + kWaitAll + kBarrier +
+         "ld.shared.u32 %r12, [%r10+512];"},
+    {"one's own copy needs no barrier", "none", kCopy + kWaitAll + kRead},
+    {"a barrier in memory", "none", kInit + kWrite + kArrive + kWait + kOtherWarp},
+    {"copies that arrive at a barrier in memory", "none",
+     kInit + kCopy +
+         "cp.async.mbarrier.arrive.noinc.shared.b64 [%r8+8]; mov.u64 %rd9, 0;"
+         "W: mbarrier.try_wait.parity.shared.b64 %p6, [%r8+8], 0; @!%p6 bra W;" +
+         kOtherWarp},
+    {"a block that returns as a whole", "none", "setp.gt.u32 %p1, %r9, 63; @%p1 exit; bar.sync 0;",
+     64, 2},
+    {"a last warp of a few lanes", "none",
+     kWrite + "bar.warp.sync -1; shfl.sync.idx.b32 %r10, %r1, 0, 31, -1; bar.sync 0;", 40},
+    {"halves of a warp among themselves", "none",
+     kHalves + "bar.warp.sync 0xffff0000; bra E; A: bar.warp.sync 0xffff;"},
+    {"those who are here", "none",
+     kHalves + "bra E; A: activemask.b32 %r10; shfl.sync.idx.b32 %r11, %r1, 0, 31, %r10;"},
+    {"leaders of a ballot", "none",
+     "setp.lt.u32 %p1, %r6, 5; vote.sync.ballot.b32 %r10, %p1, -1; @!%p1 bra E;"
+     "elect.sync %r11|%p2, %r10; @%p2 red.shared.add.u32 [%r8], 1;"},
+    {"some return, the others exchange", "none",
+     "setp.ge.u32 %p1, %r6, 16; @%p1 exit; shfl.sync.down.b32 %r10, %r1, 8, 31, 0xffff;"
+     "bar.warp.sync 0xffff;"},
+    {"bytes of one word", "none",
+     "add.u32 %r10, %r4, %r1; cvt.u16.u32 %rs1, %r1; st.shared.u8 [%r10], %rs1;"},
+    {"an address that starts before its array", "none",
+     "add.u32 %r10, %r3, 64; mov.u32 %r11, next-64; add.u32 %r11, %r11, %r10;"
+     "st.shared.u32 [%r11], %r1;"},
+    {"one of two arrays", "none",
+     "setp.lt.u32 %p1, %r1, 32; mov.u32 %r10, next; selp.b32 %r11, %r4, %r10, %p1;"
+     "add.u32 %r11, %r11, %r3; st.shared.u32 [%r11], %r1;"},
+    {"the distance between two arrays", "none",
+     "mov.u32 %r10, next; sub.u32 %r11, %r10, %r4; add.u32 %r12, %r5, %r11;"
+     "st.shared.u32 [%r12], %r1;"},
+    {"all read one word, then it is written", "none",
+     "st.shared.u32 [%r4], %r52; bar.sync 0; ld.shared.u32 %r10, [%r4]; bar.sync 0;"
+     "setp.eq.u32 %p1, %r1, 3; @%p1 st.shared.u32 [%r4], %r1;"},
+    {"the last block reads what the others made", "none",
+     "st.global.u32 [%rd3], %r9; membar.gl; bar.sync 0; setp.ne.u32 %p1, %r1, 0; @%p1 bra N;"
+     "atom.global.add.u32 %r10, [%rd1+8192], 1; st.shared.u32 [%r8], %r10; N: bar.sync 0;"
+     "ld.shared.u32 %r11, [%r8]; setp.ne.u32 %p2, %r11, 3; @%p2 exit;"
+     "add.u64 %rd6, %rd1, %rd2; sub.u64 %rd6, %rd3, 256; ld.global.u32 %r12, [%rd6];",
+     64, 4},
+    {"a block exchanges through global memory", "none",
+     "st.global.u32 [%rd3], %r9; bar.sync 0; xor.b64 %rd6, %rd3, 128; ld.global.u32 %r10, "
+     "[%rd6];",
+     64, 4},
+    {"one value from all blocks", "none", "mov.u32 %r10, 5; st.global.u32 [%rd1], %r10;", 64, 4},
+    {"all blocks read, each writes its own", "none",
+     "ld.global.u32 %r10, [%rd1+12288]; st.global.u32 [%rd3], %r10;", 64, 4},
+    {"a lock in global memory", "none",
+     "L: atom.global.cas.b32 %r21, [%rd1], 0, 1; setp.ne.u32 %p1, %r21, 0; @%p1 bra L; membar.gl;"
+     "ld.global.u32 %r20, [%rd1+64]; add.u32 %r20, %r20, 1; st.global.u32 [%rd1+64], %r20;"
+     "membar.gl; atom.global.exch.b32 %r22, [%rd1], 0;",
+     64, 3},
+};
+
+TEST(Kernels, FaultsAreFound) {
+  EXPECT_GE(kFaulty.size(), 40U);
+  for (const Sample& sample : kFaulty)
+    EXPECT_THAT(found(sample), testing::HasSubstr(sample.kind)) << sample.what;
+}
+
+TEST(Kernels, RightOnesAreNotAccused) {
+  EXPECT_GE(kRight.size(), 40U);
+  for (const Sample& sample : kRight) EXPECT_EQ(found(sample), "none") << sample.what;
+}
+
+}  // namespace
+}  // namespace partita::ptx
