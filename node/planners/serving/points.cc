@@ -183,6 +183,22 @@ plan::Reason missed_slo(const plan::ServingProblem& problem, const plan::Service
                   fastest, service.percentile, service.slo.value)};
 }
 
+// No engine keeps the promise of a language model at any rate.
+plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const plan::FleetEntry& entry : problem.fleet)
+    if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
+      for (const profile::TokenEngine& engine : engines->second)
+        least = std::min(least, engine.spec.cost.step);
+  return {"slo", "service " + service.name, least, service.tokens->tpot.value,
+          fmt::format("no engine of model {} keeps {} for {:g} % of its requests at any rate on an "
+                      "instance{} that it may use: a step takes {:.4g} ms at least",
+                      service.model, plan::to_string(*service.tokens), service.percentile,
+                      service.spread || !service.avoid.empty() ? " or GPU (anti_affinity: no group)"
+                                                               : " or group of GPUs",
+                      least)};
+}
+
 }  // namespace
 
 Rps full_rate(const ProfilePoint& point) {
@@ -235,6 +251,10 @@ std::vector<plan::Reason> unservable(const plan::ServingProblem& problem,
         }))
       continue;
     const plan::Service& service = problem.services[s];
+    if (service.tokens) {
+      reasons.push_back(missed_tokens(problem, service));
+      continue;
+    }
     const auto profiled = [&](const plan::FleetEntry& entry) {
       const auto found = entry.profiles.find(service.model);
       return found != entry.profiles.end() && !found->second.points.empty();
