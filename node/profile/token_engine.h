@@ -38,7 +38,7 @@ struct TokenEngine {
   std::string configuration;  // engine, version, precision, split: for people
   std::string mig_profile;    // empty: whole GPUs
   int gpus = 1;               // of the group
-  EngineSpec spec;            // sequences: as many as were measured; blocks: that are known to fit
+  EngineSpec spec = {};       // sequences: as many as were measured; blocks: that are known to fit
   double request_ms = 0;      // of a TTFT, outside of steps: tokenisation, network
   double request_token_ms = 0;  // the same per token of the prompt
   // Tokens in and out that were measured, from the least to the most.

@@ -19,11 +19,7 @@ constexpr int kBlock = profile::kBlockTokens;
 
 std::int64_t blocks_for(std::int64_t tokens) { return (tokens + kBlock - 1) / kBlock; }
 
-struct Asked {
-  double arrival = 0, first = 0, end = 0;  // ms
-  int in = 1, out = 1;
-  bool prefix = false, refused = false;
-};
+using Asked = TokenRequest;
 
 struct Sequence {
   std::size_t request = 0;
@@ -210,6 +206,11 @@ bool above(double value, Millis limit) { return limit.value > 0 && value > limit
 
 }  // namespace
 
+std::vector<TokenRequest> play(const profile::EngineSpec& spec, int prefix_tokens,
+                               std::vector<TokenRequest> requests) {
+  return Replica(spec, prefix_tokens, std::move(requests)).run();
+}
+
 ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEngine& engine,
                              const ReplicaLoad& load) {
   const double allowed = 1 - load.percentile / 100;
@@ -217,7 +218,7 @@ ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEng
   profile::EngineSpec spec = engine.spec;
   spec.sequences = load.sequences;
   const std::vector<Asked> asked =
-      Replica(spec, service.tokens->prefix_tokens, requests_for(service, load.rate, count)).run();
+      play(spec, service.tokens->prefix_tokens, requests_for(service, load.rate, count));
   ReplicaVerdict verdict;
   std::vector<double> whole;
   const std::size_t warm = asked.size() / 10;

@@ -4,11 +4,24 @@
 // be: every step looks at every sequence.
 #pragma once
 
+#include <vector>
+
 #include "base/units.h"
 #include "plan/terms.h"
 #include "profile/token_engine.h"
 
 namespace partita::verify {
+
+// A request, and what becomes of it; ms.
+struct TokenRequest {
+  double arrival = 0, first = 0, end = 0;  // of the first token and of the last one
+  int in = 1, out = 1;
+  bool prefix = false;   // begins with the tokens that others begin with
+  bool refused = false;  // it fits no empty cache
+};
+// The same requests, served. Arrivals do not fall.
+std::vector<TokenRequest> play(const profile::EngineSpec& spec, int prefix_tokens,
+                               std::vector<TokenRequest> requests);
 
 struct ReplicaLoad {
   int sequences = 1;  // at once, at most

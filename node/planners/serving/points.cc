@@ -11,6 +11,7 @@
 #include "base/index.h"
 #include "hw/layout.h"
 #include "planners/serving/instance_rates.h"
+#include "planners/serving/token_points.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -181,22 +182,6 @@ plan::Reason missed_slo(const plan::ServingProblem& problem, const plan::Service
       fmt::format("the fastest measured batch takes {:.4g} ms, which leaves no rate whose p{:g} "
                   "latency is within {:g} ms",
                   fastest, service.percentile, service.slo.value)};
-}
-
-// No engine keeps the promise of a language model at any rate.
-plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const plan::FleetEntry& entry : problem.fleet)
-    if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
-      for (const profile::TokenEngine& engine : engines->second)
-        least = std::min(least, engine.spec.cost.step);
-  return {"slo", "service " + service.name, least, service.tokens->tpot.value,
-          fmt::format("no engine of model {} keeps {} for {:g} % of its requests at any rate on an "
-                      "instance{} that it may use: a step takes {:.4g} ms at least",
-                      service.model, plan::to_string(*service.tokens), service.percentile,
-                      service.spread || !service.avoid.empty() ? " or GPU (anti_affinity: no group)"
-                                                               : " or group of GPUs",
-                      least)};
 }
 
 }  // namespace

@@ -572,6 +572,19 @@ class PoolPlanner {
                                have, least)}};
   }
 
+  // What holds for replicas of language models as this planner runs them.
+  void say_own_space(plan::ServingPlan& plan) const {
+    PointTables tables = fluid_tables();
+    for (std::size_t e = 0; e < tables.size(); ++e)
+      columns_.add_to(tables[e], e, TokenSize::simulated);
+    const Outcome relaxed = plan_exact(problem_, {std::move(tables)}, quietly(options_));
+    if (!relaxed.plan) return;
+    plan.explanation.push_back(fmt::format(
+        "with replicas of language models that carry what they carry in the simulation, split at "
+        "random, no plan has fewer than {} GPUs",
+        relaxed.plan->objective.lower_bound_gpus));
+  }
+
   void state_bounds(plan::ServingPlan& plan) const {
     Modes fluid{fluid_tables()};
     if (problem_.goal == plan::Goal::energy)
@@ -594,6 +607,7 @@ class PoolPlanner {
         std::min(objective.gpcs,
                  static_cast<int>(std::ceil(slices_at_least(problem_, fluid, fleet_) - 1e-6)));
     objective.optimal = meets_its_bounds(problem_, objective);
+    if (language_ && !alone_) say_own_space(plan);
     plan.explanation.push_back(fmt::format(
         "no dispatcher does it with fewer than {} GPUs and {} compute slices: requests in time run "
         "in batches that end within the SLO{}, and no process is more than busy",

@@ -173,6 +173,31 @@ TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEn
   return known_.emplace(key, find_rate(service, engine)).first->second;
 }
 
+plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
+  double least_tpot = std::numeric_limits<double>::infinity(), least_ttft = least_tpot;
+  const plan::MeanLength mean = plan::mean_of(*service.tokens);
+  for (const plan::FleetEntry& entry : problem.fleet)
+    if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
+      for (const profile::TokenEngine& engine : engines->second) {
+        const profile::StepCost& c = engine.spec.cost;
+        least_tpot = std::min(least_tpot, step_ms(service, engine, 1));
+        least_ttft = std::min(least_ttft, engine.request_ms + mean.in * engine.request_token_ms +
+                                              c.step + mean.in * c.prompt_token +
+                                              mean.in * mean.in / 2 * c.prompt_context);
+      }
+  const bool tpot = service.tokens->tpot.value > 0 && least_tpot > service.tokens->tpot.value;
+  return {
+      "slo", "service " + service.name, tpot ? least_tpot : least_ttft,
+      tpot ? service.tokens->tpot.value : service.tokens->ttft.value,
+      fmt::format(
+          "no engine of model {} that may be used keeps {} for {:g} % of the requests "
+          "at any rate: of a request alone, with tokens as they are on average, TTFT "
+          "is {:.4g} ms and TPOT {:.4g} ms by what was measured{}",
+          service.model, plan::to_string(*service.tokens), service.percentile, least_ttft,
+          least_tpot,
+          keeps_apart(problem, service) ? "; with anti_affinity no group of GPUs is used" : "")};
+}
+
 TokenColumns::TokenColumns(const plan::ServingProblem& problem, TokenOracle& oracle)
     : problem_(problem) {
   for (const plan::FleetEntry& entry : problem.fleet) {
@@ -207,7 +232,7 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
                       index_of(entry.gpu, engine->mig_profile) >= 0;
     const bool whole = engine->mig_profile.empty();
     if (!fits || fluid.value <= 0 || (whole && fluid.value / engine->gpus <= best_each)) continue;
-    Cell& cell = cells[{engine->mig_profile, engine->gpus}];
+    Cell& cell = cells[{index_of(entry.gpu, engine->mig_profile), engine->gpus}];
     cell.fluid = std::max(cell.fluid, fluid);
     if (fluid <= cell.best.rate) continue;
     const TokenRate rate = oracle.rate(service, *engine);
@@ -221,30 +246,33 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
 
 void TokenColumns::add_to(PointTable& table, std::size_t entry, TokenSize size) const {
   const hw::GpuModel& gpu = problem_.fleet[entry].gpu;
-  const int whole = index_of(gpu, "");
-  table.gpus.assign(table.profiles.size(), 1);
-  for (const int group : group_sizes_[entry]) {
-    table.profiles.push_back(whole);
-    table.gpus.push_back(group);
+  if (table.gpus.empty()) {
+    table.gpus.assign(table.profiles.size(), 1);
+    table.profiles.insert(table.profiles.end(), group_sizes_[entry].size(), index_of(gpu, ""));
+    table.gpus.insert(table.gpus.end(), group_sizes_[entry].begin(), group_sizes_[entry].end());
   }
-  table.engines.resize(problem_.services.size());
+  table.engines.assign(problem_.services.size(), {});
   for (std::size_t s = 0; s < problem_.services.size(); ++s) {
-    auto& row = table.best[s];
-    row.resize(table.profiles.size());
+    table.best[s].resize(table.profiles.size());
     table.engines[s].assign(table.profiles.size(), nullptr);
-    for (const auto& [column, cell] : cells_[entry][s]) {
-      const int profile = index_of(gpu, column.profile);
-      for (std::size_t k = 0; k < table.profiles.size(); ++k) {
-        if (table.profiles[k] != profile || table.gpus[k] != column.gpus) continue;
-        const Rps rate = size == TokenSize::fluid ? cell.fluid : cell.best.rate;
-        if (rate.value <= 0) continue;
-        const int limit = std::max(1, cell.best.sequences);
-        if (row[k] && row[k]->throughput >= rate) continue;
-        row[k] = BestPoint{limit, 1, rate, cell.best.step, cell.best.step};
-        table.engines[s][k] = cell.engine;
-      }
+    if (!problem_.services[s].tokens) continue;
+    for (std::size_t k = 0; k < table.profiles.size(); ++k) {
+      const Cell* const cell = cell_at(entry, s, {table.profiles[k], table.gpus[k]});
+      table.best[s][k].reset();
+      if (cell == nullptr) continue;
+      const Rps rate = size == TokenSize::fluid ? cell->fluid : cell->best.rate;
+      if (rate.value <= 0) continue;
+      table.best[s][k] =
+          BestPoint{std::max(1, cell->best.sequences), 1, rate, cell->best.step, cell->best.step};
+      table.engines[s][k] = cell->engine;
     }
   }
+}
+
+const TokenColumns::Cell* TokenColumns::cell_at(std::size_t entry, std::size_t service,
+                                                const Column& column) const {
+  const auto found = cells_[entry][service].find(column);
+  return found == cells_[entry][service].end() ? nullptr : &found->second;
 }
 
 void fill_token_row(const plan::ServingProblem& problem, const plan::Service& service,

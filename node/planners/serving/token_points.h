@@ -39,6 +39,9 @@ class TokenOracle {
 // No replica of that engine carries more with lengths at their means.
 Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine);
 
+// No engine of the fleet keeps the promise at any rate: what comes closest.
+plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service);
+
 // The columns of language models: by rate, or by fluid rate.
 enum class TokenSize { simulated, fluid };
 class TokenColumns {
@@ -49,7 +52,7 @@ class TokenColumns {
 
  private:
   struct Column {
-    std::string profile;  // MIG; empty: whole GPUs
+    int profile = 0;  // of the GPU model
     int gpus = 1;
     auto operator<=>(const Column&) const = default;
   };
@@ -59,6 +62,7 @@ class TokenColumns {
     Rps fluid;
   };
   using Cells = std::map<Column, Cell>;  // of one service on one entry
+  const Cell* cell_at(std::size_t entry, std::size_t service, const Column& column) const;
   Cells cells_of(const plan::Service& service, const plan::FleetEntry& entry, TokenOracle& oracle);
 
   const plan::ServingProblem& problem_;
