@@ -11,16 +11,18 @@ namespace {
 
 constexpr std::size_t kMaxFleetLines = 1000;
 constexpr Range kCounts{.low = 1, .high = 1e6};
+constexpr Range kNodeGpus{.low = 1, .high = 1024};
 constexpr Range kPrices{.high = 1e9, .above = true};
 
 FleetLine read_line(Fields fields) {
-  fields.only({"gpu", "profiles", "count", "price"});
+  fields.only({"gpu", "profiles", "count", "price", "node_gpus"});
   FleetLine line;
   line.line = fields.node().line;
   line.gpu = fields.text("gpu");
   line.profiles = fields.text("profiles");
   if (fields.has("count")) line.count = fields.integer("count", kCounts);
   line.priced = fields.has("price");
+  if (fields.has("node_gpus")) line.node_gpus = fields.integer("node_gpus", kNodeGpus);
   if (line.priced) line.price = fields.number("price", kPrices);
   return line;
 }

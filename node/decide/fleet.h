@@ -19,10 +19,11 @@ struct FleetLine {
   std::string profiles;  // path, relative to the fleet file
   int line = 0;
   bool priced = false;  // it says a price
+  int node_gpus = 8;    // of a node, within which GPUs may work as a group
   bool operator==(const FleetLine&) const = default;
 };
 
-// A list under `gpus` of gpu, profiles and optional count, price.
+// A list under `gpus` of gpu, profiles and optional count, price, node_gpus.
 Result<std::vector<FleetLine>> parse_fleet(const std::string& file, std::string_view text);
 
 }  // namespace partita::decide

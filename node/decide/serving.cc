@@ -13,6 +13,7 @@
 #include "plan/predictions.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/pool_memo.h"
+#include "planners/serving/token_points.h"
 #include "verify/pool_memo.h"
 
 namespace partita::decide {
@@ -27,8 +28,8 @@ constexpr double kRoomOfMany = 0.05;
 constexpr std::size_t kManyServices = 500;
 
 planners::serving::Options serving_options(const PlanOptions& options) {
-  return {options.node_budget, options.watch.cpu_ms, options.watch.progress,
-          options.planners_pools};
+  return {options.node_budget, options.watch.cpu_ms, options.watch.progress, options.planners_pools,
+          options.planners_tokens};
 }
 
 // What a planner made, with what of it rests on predictions.
@@ -146,6 +147,8 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
   planners::serving::PoolMemo planners_pools(most);
   verify::PoolMemo judges_pools(most);
   if (!options.planners_pools) options.planners_pools = &planners_pools;
+  planners::serving::TokenOracle tokens;
+  if (!options.planners_tokens) options.planners_tokens = &tokens;
   if (!options.judges_pools) options.judges_pools = &judges_pools;
   plan::ServingProblem asked = problem;
   std::optional<plan::Objective> bounds;
@@ -212,11 +215,16 @@ std::vector<plan::ServingProblem> asking_for_more(const plan::ServingProblem& pr
   return all;
 }
 
+bool has_tokens(const plan::ServingProblem& problem) {
+  return std::ranges::any_of(problem.services,
+                             [](const plan::Service& one) { return one.tokens.has_value(); });
+}
+
 bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective& found) {
   return problem.rule.kind == plan::SloRule::Kind::pooled &&
          problem.services.size() <= kFewServices && problem.fleet.size() == 1 &&
-         problem.survive == 0 && !problem.goal && found.lower_bound_gpus > 0 &&
-         found.gpus > found.lower_bound_gpus;
+         problem.survive == 0 && !problem.goal && !has_tokens(problem) &&
+         found.lower_bound_gpus > 0 && found.gpus > found.lower_bound_gpus;
 }
 
 // On ever fewer GPUs as long as the planner knows a plan for them that the judge passes.
@@ -287,6 +295,10 @@ plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule
 Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const plan::ServingProblem& problem,
                                           const PlanOptions& options) {
+  if (has_tokens(problem) && planner.name != "exact")
+    return bad_input("", fmt::format("services of kind llm are planned with the planner 'exact', "
+                                     "not with '{}'",
+                                     planner.name));
   auto made = with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
                         planner.plan);
   if (!made) return failed(made.error());
@@ -297,6 +309,8 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
+  if (has_tokens(problem))
+    return bad_input("", "services of kind llm are not planned from what runs yet");
   planners::serving::IncrementalOutcome again;
   auto made = with_room(
       "the incremental planner made a plan", problem, options,

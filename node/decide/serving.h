@@ -30,6 +30,7 @@ struct PlanOptions {
   // What planner and judge, each for itself, found of pools before: of whoever plans again and
   // again. They never change an answer; may be null.
   planners::serving::PoolMemo* planners_pools = nullptr;
+  planners::serving::TokenOracle* planners_tokens = nullptr;  // of language models
   verify::PoolMemo* judges_pools = nullptr;
 };
 

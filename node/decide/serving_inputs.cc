@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <variant>
 
 #include "base/nearest.h"
@@ -13,6 +14,8 @@
 #include "decide/traces.h"
 #include "forms/clock_time.h"
 #include "forms/serving_forms.h"
+#include "llm/engine/engines.h"
+#include "llm/engine/learned.h"
 #include "plan/predictions.h"
 #include "profile/law.h"
 #include "profile/readers.h"
@@ -53,13 +56,58 @@ Result<hw::GpuModel> model_named(const std::optional<hw::Catalogue>& read,
   return **gpu;
 }
 
+// Files that --profiles names, with commas between them.
+std::vector<std::string> paths_in(const std::string& list) {
+  std::vector<std::string> paths(1);
+  for (const char c : list) c == ',' ? void(paths.emplace_back()) : paths.back().push_back(c);
+  return paths;
+}
+
+// Points of language models, if the file holds such.
+Result<std::optional<std::vector<llm::Measured>>> token_points(Files& files,
+                                                               const std::string& path) {
+  using Points = std::optional<std::vector<llm::Measured>>;
+  if (files.is_directory(path)) return Points();
+  const Result<std::string> text = read_input(files, "--profiles", path);
+  if (!text) return failed(text.error());
+  if (text->substr(0, text->find('\n')).find("ttft_ms") == std::string::npos) return Points();
+  auto points = llm::parse_points(path, *text);
+  if (!points) return failed(points.error());
+  return Points(*std::move(points));
+}
+
+// Adds what a file says of the GPU model of `entry`.
+Result<void> add_profiles(Files& files, const std::string& path,
+                          const std::set<std::string>& models, plan::FleetEntry& entry) {
+  const auto points = token_points(files, path);
+  if (!points) return failed(points.error());
+  if (*points) {
+    auto engines = llm::engines_of(**points, entry.gpu.name, models);
+    if (!engines) return failed(engines.error());
+    for (auto& [model, found] : *engines)
+      entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());
+    return {};
+  }
+  Result<profile::ProfileTable> profiles = load_profiles(files, "--profiles", path, entry.gpu);
+  if (!profiles) return failed(profiles.error());
+  for (auto& [model, workload] : *profiles)
+    if (!entry.profiles.emplace(model, std::move(workload)).second)
+      return bad_input("--profiles " + path,
+                       fmt::format("model '{}' is in another of the files too", model));
+  return {};
+}
+
+// `models`: of language models, those that services use.
 Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalogue>& catalogue,
-                                    const FleetLine& line, const std::string& flag) {
+                                    const FleetLine& line, const std::set<std::string>& models,
+                                    const std::string& flag) {
   Result<hw::GpuModel> gpu = model_named(catalogue, line.gpu);
   if (!gpu) return bad_input(flag, gpu.error().message);
-  Result<profile::ProfileTable> profiles = load_profiles(files, "--profiles", line.profiles, *gpu);
-  if (!profiles) return failed(profiles.error());
-  return plan::FleetEntry{*std::move(gpu), std::move(*profiles), line.count, line.price};
+  plan::FleetEntry entry{*std::move(gpu), {}, line.count, line.price};
+  entry.node_gpus = line.node_gpus;
+  for (const std::string& path : paths_in(line.profiles))
+    if (auto added = add_profiles(files, path, models, entry); !added) return failed(added.error());
+  return entry;
 }
 
 // The fleet, and where each entry was read.
@@ -68,7 +116,24 @@ struct LoadedFleet {
   std::vector<FleetSource> sources;
 };
 
-Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs) {
+std::set<std::string> language_models(const std::vector<plan::Service>& services) {
+  std::set<std::string> models;
+  for (const plan::Service& service : services)
+    if (service.tokens) models.insert(service.model);
+  return models;
+}
+
+// Each of several paths is relative to the file that names them.
+std::string all_beside(const std::string& file, const std::string& list) {
+  std::string all;
+  for (const std::string& path : paths_in(list))
+    all += (all.empty() ? "" : ",") + beside(file, path);
+  return all;
+}
+
+Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
+                               const std::vector<plan::Service>& services) {
+  const std::set<std::string> models = language_models(services);
   std::optional<hw::Catalogue> catalogue;
   if (!inputs.catalogue.empty()) {
     Result<hw::Catalogue> read = load_catalogue(files, inputs.catalogue);
@@ -82,13 +147,13 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs) {
     Result<std::vector<FleetLine>> parsed = parse_fleet(inputs.fleet, *text);
     if (!parsed) return failed(parsed.error());
     lines = std::move(*parsed);
-    for (FleetLine& line : lines) line.profiles = beside(inputs.fleet, line.profiles);
+    for (FleetLine& line : lines) line.profiles = all_beside(inputs.fleet, line.profiles);
   }
   LoadedFleet fleet;
   for (const FleetLine& line : lines) {
     const std::string where =
         inputs.fleet.empty() ? inputs.gpu_source : fmt::format("{}:{}", inputs.fleet, line.line);
-    Result<plan::FleetEntry> entry = load_entry(files, catalogue, line, where);
+    Result<plan::FleetEntry> entry = load_entry(files, catalogue, line, models, where);
     if (!entry) return failed(entry.error());
     const auto same = [&entry](const plan::FleetEntry& other) {
       return other.gpu.name == entry->gpu.name;
@@ -102,21 +167,55 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs) {
   return fleet;
 }
 
+// Models that were measured, of one kind of service.
+std::vector<std::string> measured_models(const plan::ServingProblem& problem, bool language) {
+  std::set<std::string> models;
+  for (const plan::FleetEntry& entry : problem.fleet) {
+    if (language)
+      for (const auto& [model, engines] : entry.engines) models.insert(model);
+    else
+      for (const auto& [model, profile] : entry.profiles) models.insert(model);
+  }
+  return {models.begin(), models.end()};
+}
+
 // Every service's model must have been measured somewhere: a misspelt model is bad input, not an
 // infeasible plan.
 Result<void> check_models(const plan::ServingProblem& problem, const std::string& file) {
-  std::vector<std::string> models;
-  for (const plan::FleetEntry& entry : problem.fleet) {
-    for (const auto& [model, profile] : entry.profiles) models.push_back(model);
-  }
-  std::sort(models.begin(), models.end());
-  models.erase(std::unique(models.begin(), models.end()), models.end());
+  const std::vector<std::string> models = measured_models(problem, false);
+  const std::vector<std::string> language = measured_models(problem, true);
   for (const plan::Service& service : problem.services) {
-    if (std::binary_search(models.begin(), models.end(), service.model)) continue;
-    return bad_input(fmt::format("{}:{}", file, service.line),
+    const std::vector<std::string>& known = service.tokens ? language : models;
+    if (std::ranges::binary_search(known, service.model)) continue;
+    const std::string where = fmt::format("{}:{}", file, service.line);
+    if (service.tokens)
+      return bad_input(
+          where, fmt::format("service '{}': no points of the language model '{}' were measured on "
+                             "{}: --profiles needs a CSV of TTFT and TPOT with at least {} points "
+                             "of one configuration of it (docs/llm.md)",
+                             service.name, service.model, problem.fleet.front().gpu.name,
+                             llm::kLeastEnginePoints));
+    return bad_input(where,
                      fmt::format("service '{}': there is no profile of model '{}'{} (there are {})",
                                  service.name, service.model, did_you_mean(service.model, models),
                                  nearest_first(service.model, models)));
+  }
+  return {};
+}
+
+// What is not planned with language models yet.
+Result<void> check_tokens(const plan::ServingProblem& problem, const std::string& file) {
+  for (const plan::Service& service : problem.services) {
+    if (!service.tokens) continue;
+    const char* const what = problem.rule.kind != plan::SloRule::Kind::pooled
+                                 ? "another rule than pooled"
+                             : problem.survive > 0                ? "the loss of a GPU (survive)"
+                             : problem.goal == plan::Goal::energy ? "--objective energy"
+                                                                  : nullptr;
+    if (what)
+      return bad_input(fmt::format("{}:{}", file, service.line),
+                       fmt::format("service '{}' is of kind llm, which is not planned with {}",
+                                   service.name, what));
   }
   return {};
 }
@@ -200,13 +299,14 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
       return bad_input("--at", fmt::format("'{}' is no time from 00:00 to 23:59", inputs.at));
     problem = at_minute(std::move(problem), *minute);
   }
-  Result<LoadedFleet> fleet = load_fleet(files, inputs);
+  Result<LoadedFleet> fleet = load_fleet(files, inputs, problem.services);
   if (!fleet) return failed(fleet.error());
   problem.fleet = std::move(fleet->entries);
   if (auto set = set_objective(files, inputs.objective, fleet->sources, problem); !set)
     return failed(set.error());
   if (auto fit = check_arrivals(problem, inputs.services); !fit) return failed(fit.error());
   if (auto known = check_models(problem, inputs.services); !known) return failed(known.error());
+  if (auto meant = check_tokens(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
   return problem;
 }

@@ -32,9 +32,17 @@ std::string report_text(const plan::ServingProblem& problem, const sim::ServingR
                           fmt::format("{:.1f}", row.p95.value),
                           fmt::format("{:.1f}", row.p99.value)});
   }
+  Table tokens{{"LANGUAGE MODEL", "TTFT p50", "p99 ms", "TPOT p50", "p99 ms", "TOKENS /s"}, {}};
+  for (const sim::ServiceReport& row : report.services)
+    if (row.tokens)
+      tokens.rows.push_back({row.name, fmt::format("{:.1f}", row.tokens->ttft_p50.value),
+                             fmt::format("{:.1f}", row.tokens->ttft_p99.value),
+                             fmt::format("{:.2f}", row.tokens->tpot_p50.value),
+                             fmt::format("{:.2f}", row.tokens->tpot_p99.value),
+                             fmt::format("{:.0f}", row.tokens->tokens_per_s)});
   long refused = 0;
   for (const sim::ServiceReport& row : report.services) refused += row.refused;
-  return to_string(table) +
+  return to_string(table) + (tokens.rows.empty() ? "" : "\n" + to_string(tokens)) +
          (refused > 0 ? fmt::format("\n{} refused at once, as the gateway would\n",
                                     count_text(refused, "request"))
                       : "") +

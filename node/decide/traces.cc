@@ -9,6 +9,7 @@
 
 #include "decide/input.h"
 #include "forms/traffic_forms.h"
+#include "llm/engine/workload.h"
 
 namespace partita::decide {
 namespace {
@@ -44,12 +45,45 @@ class TraceShelf {
   std::map<std::tuple<std::string, std::string, bool>, Trace> traces_;
 };
 
+// The lengths of services with tokens; a file is read once.
+class LengthShelf {
+ public:
+  explicit LengthShelf(Files& files) : files_(files) {}
+
+  Result<void> load(const std::string& services_file, plan::TokenTrace& declared) {
+    const std::string path = beside(services_file, declared.file);
+    auto known = known_.find(path);
+    if (known == known_.end()) {
+      const Result<std::string> text = files_.read(path);
+      if (!text)
+        return bad_input(fmt::format("{}:{}", services_file, declared.line),
+                         fmt::format("trace {}: {}", path, text.error().message));
+      auto trace = llm::parse_token_trace(path, *text);
+      if (!trace) return failed(trace.error());
+      known = known_.emplace(path, std::make_shared<const Requests>(*std::move(trace))).first;
+    }
+    declared.requests = known->second;
+    return {};
+  }
+
+ private:
+  using Requests = std::vector<plan::TracedRequest>;
+  Files& files_;
+  std::map<std::string, std::shared_ptr<const Requests>> known_;
+};
+
 }  // namespace
 
 Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& services_file,
                                                std::vector<plan::Service> services) {
   TraceShelf shelf(files);
+  LengthShelf lengths(files);
   for (plan::Service& service : services) {
+    auto* const tokens =
+        service.tokens ? std::get_if<plan::TokenTrace>(&service.tokens->lengths) : nullptr;
+    if (tokens)
+      if (auto loaded = lengths.load(services_file, *tokens); !loaded)
+        return failed(loaded.error());
     auto* declared = std::get_if<plan::TraceArrivals>(&service.traffic.arrivals);
     if (declared == nullptr) continue;
     const bool by_row = !declared->row.empty();

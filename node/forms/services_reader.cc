@@ -6,15 +6,13 @@
 
 #include "base/fields.h"
 #include "forms/serving_forms.h"
+#include "forms/tokens_reader.h"
 #include "forms/traffic_reader.h"
 
 namespace partita::forms {
 namespace {
 
 constexpr int kMaxReplicas = 100'000;
-constexpr Range kPercentiles{.high = 100, .above = true, .below = true};
-// Below the median nobody promises anything: what is smaller is a share, or a slip.
-constexpr double kLeastPercentile = 50;
 
 // anti_affinity: true, false, or a list of services; the service itself in the list means true.
 void read_anti_affinity(Fields& fields, const Node& node, Service& service) {
@@ -76,31 +74,28 @@ void read_rate_and_traffic(Fields& fields, Service& service, const TrafficKeys& 
     service.rate = std::max(service.rate, entry.rate);
 }
 
-double read_percentile(Fields& fields) {
-  const double value = fields.number("percentile", kPercentiles);
-  if (fields.error() || value >= kLeastPercentile) return value;
-  const double meant = value * 100;
-  fields.refuse(
-      "percentile",
-      fmt::format("'percentile' is {:g}: so many percent of the answers must be in time, at least "
-                  "{:g}{}",
-                  value, kLeastPercentile,
-                  meant >= kLeastPercentile && meant < kPercentiles.high
-                      ? fmt::format("; did you mean {:g}?", meant)
-                      : ""));
-  return value;
+// One that answers as a whole.
+void read_slo(Fields& fields, Service& service) {
+  for (const std::string_view key : {"slo", "tokens", "prefix"})
+    if (fields.has(key))
+      fields.refuse(key, fmt::format("'{}' is for services of kind llm: add kind: llm", key));
+  service.slo = Millis{fields.number("slo_ms", kPositive)};
+  if (fields.has("percentile")) service.percentile = read_percentile(fields);
 }
 
 Service read_service(Fields fields, const TrafficKeys& common) {
-  fields.only(with_traffic(
-      {"name", "model", "rate_rps", "slo_ms", "percentile", "min_replicas", "anti_affinity"}));
+  fields.only(with_traffic({"name", "kind", "model", "rate_rps", "slo_ms", "percentile", "slo",
+                            "tokens", "prefix", "min_replicas", "anti_affinity"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
   service.model = fields.name("model");
   read_rate_and_traffic(fields, service, common);
-  service.slo = Millis{fields.number("slo_ms", kPositive)};
-  if (fields.has("percentile")) service.percentile = read_percentile(fields);
+  if (fields.has("kind")) fields.exactly("kind", "llm");
+  if (fields.has("kind"))
+    read_tokens(fields, service);
+  else
+    read_slo(fields, service);
   if (fields.has("min_replicas"))
     service.min_replicas = fields.integer("min_replicas", {.low = 1, .high = kMaxReplicas});
   if (const Node* rule = fields.node().find("anti_affinity"))

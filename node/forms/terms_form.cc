@@ -75,6 +75,62 @@ void describe_arrivals(Form& f, WrittenArrivals& written) {
       .text("row", written.trace.row, "trace: its row; missing: the service's name");
 }
 
+// How many tokens there are: one number, a mean with its spread, or a list.
+struct WrittenLengths {
+  std::vector<int> listed;
+  double mean = 1, cv = 0;
+};
+
+void describe_lengths(Form& f, plan::Tokens& tokens) {
+  WrittenLengths written;
+  const auto* list = std::get_if<plan::ListedTokens>(&tokens);
+  if (list) written.listed = *list;
+  if (const auto* law = std::get_if<plan::LognormalTokens>(&tokens)) written.cv = law->cv;
+  if (!list && !f.reading()) written.mean = plan::mean_of(tokens);
+  f.optional(list == nullptr)
+      .number("mean", written.mean, {.low = 1, .high = plan::kMostTokens}, "of all requests");
+  f.optional(std::holds_alternative<plan::LognormalTokens>(tokens))
+      .number("cv", written.cv, {.high = plan::kMostTokenCv},
+              "lognormal: the coefficient of variation; missing: all have the mean");
+  f.optional(list != nullptr)
+      .integers("listed", written.listed, {.low = 1, .high = plan::kMostTokens}, {},
+                "one of them, each as likely as the others");
+  if (!f.reading()) return;
+  if (f.reading()->has("listed") && !written.listed.empty())
+    tokens = written.listed;
+  else if (f.reading()->has("cv"))
+    tokens = plan::LognormalTokens{written.mean, written.cv};
+  else
+    tokens = static_cast<int>(written.mean);
+}
+
+void describe_tokens(Form& f, plan::TokenTerms& tokens) {
+  f.optional(tokens.ttft.value > 0)
+      .number("ttft_ms", tokens.ttft.value, kNotNegative, "to the first token; missing: any time");
+  f.optional(tokens.tpot.value > 0)
+      .number("tpot_ms", tokens.tpot.value, kNotNegative,
+              "per token after it, on average over an answer; missing: any time");
+  plan::TokenPair pair;
+  plan::TokenTrace trace;
+  if (const auto* known = std::get_if<plan::TokenPair>(&tokens.lengths)) pair = *known;
+  if (const auto* known = std::get_if<plan::TokenTrace>(&tokens.lengths)) trace = *known;
+  const bool traced = std::holds_alternative<plan::TokenTrace>(tokens.lengths);
+  f.optional(!traced).object("in", pair.in, describe_lengths, "tokens of prompts");
+  f.optional(!traced).object("out", pair.out, describe_lengths, "tokens of answers");
+  f.optional(traced).text("trace", trace.file, "lengths of both, as the services file names it");
+  f.optional(tokens.prefix_share > 0)
+      .number("prefix_share", tokens.prefix_share, {.high = 1},
+              "of requests that begin with the same tokens");
+  f.optional(tokens.prefix_tokens > 0)
+      .integer("prefix_tokens", tokens.prefix_tokens, {.high = plan::kMostTokens - 1},
+               "that those begin with");
+  if (!f.reading()) return;
+  if (f.reading()->has("trace"))
+    tokens.lengths = trace;
+  else
+    tokens.lengths = pair;
+}
+
 void describe_rate_at(Form& f, plan::RateAt& entry) {
   f.integer("minute", entry.minute, kKeptMinutes, "of the day");
   f.number("rate_rps", entry.rate.value, kNotNegative, "from then on");
@@ -99,6 +155,8 @@ void describe_further_terms(Form& f, plan::Terms& terms) {
   f.optional(!traffic.rates.empty())
       .list("rates", traffic.rates, describe_rate_at, {.most = plan::kMinutesOfDay},
             "over the day; missing: the same all day");
+  f.object("tokens", terms.tokens, describe_tokens,
+           "of a language model, which answers token by token; missing: it is none");
 }
 
 void describe_terms(Form& f, plan::Terms& terms, TermsKept kept) {

@@ -25,12 +25,17 @@ constexpr std::array<std::string_view, 15> kColumns = {
     "system", "backend", "version",      "model",  "precision", "isl",     "osl",    "concurrency",
     "tp",     "pp",      "attention_dp", "moe_tp", "moe_ep",    "ttft_ms", "tpot_ms"};
 
+constexpr std::string_view kProfileColumn = "profile";  // may be missing: whole GPUs
+
 // Reads the cells of a row; the first one that is refused is kept, and what follows is 0.
 class Cells {
  public:
   Cells(const Csv& csv, const CsvRow& row) : csv_(csv), row_(row) {}
 
   const std::string& text(std::string_view name) const { return row_.cells[at(csv_.column(name))]; }
+  std::string text_if_there(std::string_view name) const {
+    return csv_.column(name) < 0 ? "" : text(name);
+  }
   double number(std::string_view name, profile::NumberRange range) {
     return kept(profile::csv_number(csv_, row_, csv_.column(name), range));
   }
@@ -63,6 +68,7 @@ Configuration configuration_of(Cells& cells) {
   one.version = cells.text("version");
   one.model = cells.text("model");
   one.precision = cells.text("precision");
+  one.profile = cells.text_if_there("profile");
   one.tensor = cells.known("tp");
   one.pipeline = cells.known("pp");
   one.attention_data = cells.known("attention_dp");
@@ -93,6 +99,7 @@ std::string to_string(const Configuration& c) {
   };
   add(c.precision, " ");
   add(c.system, " on ");
+  add(c.profile, " ");
   add(c.backend, ", ");
   add(c.version, " ");
   const std::pair<const char*, const std::optional<int>*> splits[] = {
@@ -114,7 +121,8 @@ int Measured::shapes() const {
 Result<std::vector<Measured>> parse_points(const std::string& file, std::string_view text) {
   const Result<Csv> csv = profile::parse_csv(file, text);
   if (!csv) return failed(csv.error());
-  const Result<void> columns = profile::require_columns(*csv, {kColumns.begin(), kColumns.end()});
+  const Result<void> columns =
+      profile::require_columns(*csv, {kColumns.begin(), kColumns.end()}, {kProfileColumn});
   if (!columns) return failed(columns.error());
   std::vector<Measured> all;
   std::map<Configuration, std::size_t> places;
@@ -132,7 +140,10 @@ Result<std::vector<Measured>> parse_points(const std::string& file, std::string_
 }
 
 std::string points_csv(const std::vector<Measured>& all) {
-  std::string text = joined(kColumns, ",") + "\n";
+  const bool profiles = std::ranges::any_of(
+      all, [](const Measured& one) { return !one.configuration.profile.empty(); });
+  std::string text = joined(kColumns, ",");
+  text += profiles ? fmt::format(",{}\n", kProfileColumn) : "\n";
   for (const auto& [c, points] : all) {
     std::string front, split;
     for (const std::string* word : {&c.system, &c.backend, &c.version, &c.model, &c.precision})
@@ -141,8 +152,9 @@ std::string points_csv(const std::vector<Measured>& all) {
          {&c.tensor, &c.pipeline, &c.attention_data, &c.expert_tensor, &c.experts})
       split += cell(*number) + ",";
     for (const Point& p : points)
-      text += fmt::format("{}{},{},{},{}{},{}\n", front, p.shape.tokens_in, p.shape.tokens_out,
-                          p.concurrency, split, p.ttft.value, p.tpot.value);
+      text += fmt::format("{}{},{},{},{}{},{}{}\n", front, p.shape.tokens_in, p.shape.tokens_out,
+                          p.concurrency, split, p.ttft.value, p.tpot.value,
+                          profiles ? "," + profile::csv_cell(c.profile) : "");
   }
   return text;
 }

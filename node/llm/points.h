@@ -18,6 +18,7 @@ namespace partita::llm {
 // What serves: equal ones are measured together. Numbers that a source does not say are missing.
 struct Configuration {
   std::string system, backend, version, model, precision;
+  std::string profile = {};                                   // MIG profile; empty: whole GPUs
   std::optional<int> tensor, pipeline;                        // GPUs that share a layer; stages
   std::optional<int> attention_data, expert_tensor, experts;  // of mixtures of experts
   auto operator<=>(const Configuration&) const = default;

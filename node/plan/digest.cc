@@ -86,16 +86,49 @@ void add_traffic(Digester& out, const Traffic& traffic) {
   for (const RateAt& entry : traffic.rates) out.add(entry.minute).add(entry.rate.value);
 }
 
+void add_tokens(Digester& out, const Tokens& tokens) {
+  out.add(std::uint64_t{tokens.index()}).add(mean_of(tokens));
+  if (const auto* law = std::get_if<LognormalTokens>(&tokens)) out.add(law->cv);
+  if (const auto* list = std::get_if<ListedTokens>(&tokens))
+    for (const int one : *list) out.add(one);
+}
+
+void add_tokens(Digester& out, const TokenTerms& tokens) {
+  out.add(std::string_view("tokens")).add(tokens.ttft.value).add(tokens.tpot.value);
+  out.add(tokens.prefix_share).add(tokens.prefix_tokens);
+  if (const auto* pair = std::get_if<TokenPair>(&tokens.lengths)) {
+    add_tokens(out, pair->in);
+    add_tokens(out, pair->out);
+    return;
+  }
+  const auto& trace = std::get<TokenTrace>(tokens.lengths);
+  if (!trace.requests) out.add(std::string_view(trace.file));
+  if (!trace.requests) return;
+  for (const TracedRequest& one : *trace.requests) out.add(one.in).add(one.out);
+}
+
 void add_service(Digester& out, const Service& service) {
   out.add(std::string_view(service.name)).add(std::string_view(service.model));
   out.add(service.rate.value).add(service.slo.value).add(service.percentile);
   out.add(service.min_replicas).add(service.spread).add(service.avoid);
   add_traffic(out, service.traffic);
+  if (service.tokens) add_tokens(out, *service.tokens);
+}
+
+void add_engine(Digester& out, const profile::TokenEngine& engine) {
+  const profile::StepCost& c = engine.spec.cost;
+  out.add(std::string_view(engine.configuration)).add(std::string_view(engine.mig_profile));
+  out.add(engine.gpus).add(engine.spec.sequences).add(engine.spec.blocks);
+  for (const double cost : {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token,
+                            c.prompt_context, engine.request_ms, engine.request_token_ms})
+    out.add(cost);
 }
 
 void add_points(Digester& out, const FleetEntry& entry, const std::vector<std::string>& models) {
   out.add(std::string_view(entry.gpu.name));
   for (const std::string& model : models) {
+    if (const auto engines = entry.engines.find(model); engines != entry.engines.end())
+      for (const profile::TokenEngine& engine : engines->second) add_engine(out, engine);
     const auto found = entry.profiles.find(model);
     if (found == entry.profiles.end()) continue;
     const auto points = sorted_by(found->second.points, [](const profile::ProfilePoint& point) {

@@ -45,10 +45,13 @@ bool any_predicted(const profile::ProfileTable& table) {
 // What a problem says of the models that it uses.
 class Marker {
  public:
-  explicit Marker(const ServingProblem& problem) {
+  explicit Marker(const ServingProblem& problem) : problem_(problem) {
     for (const FleetEntry& entry : problem.fleet)
       if (any_predicted(entry.profiles)) entries_.emplace(entry.gpu.name, &entry);
-    for (const Service& service : problem.services) models_.emplace(service.name, &service.model);
+    for (const Service& service : problem.services) {
+      models_.emplace(service.name, &service.model);
+      if (service.tokens) tokens_.emplace(service.name, &service);
+    }
   }
 
   void mark_instance(const std::string& gpu_model, PlannedInstance& instance) const {
@@ -56,6 +59,7 @@ class Marker {
     instance.learned_on.clear();
     const auto entry = entries_.find(gpu_model);
     const auto model = models_.find(instance.service);
+    if (mark_tokens(gpu_model, instance)) return;
     if (entry == entries_.end() || model == models_.end()) return;
     const auto profile = entry->second->profiles.find(*model->second);
     if (profile == entry->second->profiles.end()) return;
@@ -64,6 +68,19 @@ class Marker {
   }
 
  private:
+  // A language model whose tokens in and out lie, on average, outside of what was measured.
+  bool mark_tokens(const std::string& gpu_model, PlannedInstance& instance) const {
+    const auto service = tokens_.find(instance.service);
+    if (service == tokens_.end()) return false;
+    const auto* const engine = engine_of(problem_, gpu_model, *service->second, instance);
+    const MeanLength mean = mean_of(*service->second->tokens);
+    instance.predicted = engine != nullptr && !engine->measured(mean.in, mean.out);
+    if (instance.predicted) instance.learned_on = gpu_model;
+    return true;
+  }
+
+  const ServingProblem& problem_;
+  std::map<std::string_view, const Service*> tokens_;      // language models
   std::map<std::string_view, const FleetEntry*> entries_;  // with predicted points
   std::map<std::string_view, const std::string*> models_;
 };
@@ -104,8 +121,7 @@ std::string predictions_text(const ServingPlan& plan) {
   if (names.empty()) return "";
   std::string text = fmt::format("{} of {} services rest on predictions, not on measurements: {}",
                                  names.size(), plan.services.size(), names_text(names));
-  if (!learned_on.empty())
-    text += fmt::format("; by laws learned on {}", joined(learned_on, ", "));
+  if (!learned_on.empty()) text += fmt::format("; by laws learned on {}", joined(learned_on, ", "));
   if (!elsewhere.empty())
     text +=
         fmt::format(", not on {}: measure there before you rely on it", joined(elsewhere, ", "));

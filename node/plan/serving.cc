@@ -89,6 +89,23 @@ bool shares_gpus(const ServingPlan& plan) {
   });
 }
 
+const profile::TokenEngine* engine_of(const ServingProblem& problem, const std::string& gpu_model,
+                                      const Service& service, const PlannedInstance& instance) {
+  const auto entry = std::ranges::find_if(
+      problem.fleet, [&](const FleetEntry& e) { return e.gpu.name == gpu_model; });
+  if (entry == problem.fleet.end()) return nullptr;
+  const auto engines = entry->engines.find(service.model);
+  if (engines == entry->engines.end()) return nullptr;
+  const auto whole = std::ranges::max_element(entry->gpu.profiles, {}, &hw::MigProfile::gpcs);
+  for (const profile::TokenEngine& engine : engines->second) {
+    const std::string& profile = engine.mig_profile.empty() ? whole->name : engine.mig_profile;
+    if (engine.configuration == instance.engine && engine.gpus == instance.group &&
+        profile == instance.profile)
+      return &engine;
+  }
+  return nullptr;
+}
+
 Rps share_of(const PlannedService& service, const PlannedInstance& instance) {
   if (!(service.planned.value > 0)) return Rps{0};
   return service.rate * (instance.throughput / service.planned);

@@ -13,6 +13,7 @@
 #include "hw/gpu_model.h"
 #include "plan/reason.h"
 #include "plan/terms.h"
+#include "profile/token_engine.h"
 #include "profile/workload_profile.h"
 
 namespace partita::plan {
@@ -62,6 +63,8 @@ struct FleetEntry {
   std::optional<int> count;            // absent: as many as needed
   double price = 1;                    // per GPU; the objective is the summed price
   std::optional<GpuPower> power = {};  // known in every entry where the goal is energy
+  profile::TokenTable engines = {};    // of language models
+  int node_gpus = 8;                   // of a node: groups of GPUs are within one
 };
 
 // What a plan has least of: GPUs, their summed price, or expected watts at the services' rates.
@@ -96,6 +99,10 @@ struct PlannedInstance {
   double share_percent = 0;     // of the whole GPU's compute; 0: a MIG instance
   bool predicted = false;       // by a law, not measured (predictions.h)
   std::string learned_on = {};  // the GPU models of such laws, with commas; may be unknown
+  // Of a service with tokens: `batch` requests at once, how they are served, and on how many whole
+  // GPUs of a node together, which stand one after another in the plan (each carries its part).
+  std::string engine = {};
+  int group = 1;
   bool operator==(const PlannedInstance&) const = default;
 };
 
@@ -172,6 +179,10 @@ ServingPlan with_terms(ServingPlan plan, const std::vector<Service>& services);
 bool shares_gpus(const ServingPlan& plan);
 inline constexpr const char* kSharesJudged =
     "shares are judged between the measured MIG sizes, without what neighbours do to one another";
+
+// The engine of a language model that an instance on that GPU model runs; null: none such.
+const profile::TokenEngine* engine_of(const ServingProblem& problem, const std::string& gpu_model,
+                                      const Service& service, const PlannedInstance& instance);
 
 // How much of its service's rate an instance receives: proportional to its planned throughput.
 Rps share_of(const PlannedService& service, const PlannedInstance& instance);

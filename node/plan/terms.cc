@@ -68,14 +68,14 @@ std::string to_string(Dispatch dispatch) {
 bool Terms::operator==(const Terms& other) const {
   const auto key = [](const Terms& t) {
     return std::tie(t.name, t.model, t.rate, t.slo, t.percentile, t.min_replicas, t.spread, t.avoid,
-                    t.traffic, t.dispatch);
+                    t.traffic, t.tokens, t.dispatch);
   };
   return key(*this) == key(other);
 }
 
 bool all_said(const Terms& terms) {
-  return !terms.model.empty() && terms.rate.value > 0 && terms.slo.value > 0 &&
-         terms.percentile > 0;
+  return !terms.model.empty() && terms.rate.value > 0 && terms.percentile > 0 &&
+         (terms.slo.value > 0 || terms.tokens);
 }
 
 std::vector<TermDifference> differences(const Terms& one, const Terms& other) {
@@ -94,6 +94,9 @@ std::vector<TermDifference> differences(const Terms& one, const Terms& other) {
   found.add("arrivals", one.traffic.arrivals, other.traffic.arrivals,
             [](const Arrivals& arrivals) { return to_string(arrivals); });
   found.add("rates", one.traffic.rates, other.traffic.rates, rates_text);
+  found.add("tokens", one.tokens, other.tokens, [](const std::optional<TokenTerms>& tokens) {
+    return tokens ? to_string(*tokens) : "none";
+  });
   found.add("dispatch", one.dispatch, other.dispatch,
             [](Dispatch dispatch) { return to_string(dispatch); });
   return found.take();

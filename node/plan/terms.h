@@ -5,11 +5,13 @@
 // rate, SLO, percentile; so is an empty model.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "plan/tokens.h"
 #include "plan/traffic.h"
 
 namespace partita::plan {
@@ -31,14 +33,15 @@ struct Terms {
   std::string name = {};   // unique
   std::string model = {};  // key into the profile table
   Rps rate = {};
-  Millis slo = {};
+  Millis slo = {};                         // of a whole answer; with tokens, 0: not promised
   double percentile = kDefaultPercentile;  // of the requests that shall keep the SLO
   int min_replicas = 1;                    // at least this many instances
   bool spread = false;                  // anti_affinity: true -- no two instances of it on one GPU
   std::vector<std::string> avoid = {};  // anti_affinity: [names] -- never on a GPU with one of them
   int line = 0;                         // in its file, for messages; not compared
   Traffic traffic = {};
-  Dispatch dispatch = Dispatch::pooled;  // what a plan promises for; a problem says it in its rule
+  std::optional<TokenTerms> tokens = {};  // kind: llm, which answers token by token
+  Dispatch dispatch = Dispatch::pooled;   // what a plan promises for; a problem says it in its rule
   bool operator==(const Terms& other) const;
 };
 

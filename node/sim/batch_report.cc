@@ -41,8 +41,8 @@ std::string report_text(const BatchReport& report, const BatchOptions& options) 
   for (const TaskReport& task : report.tasks) {
     if (!task.deadline) continue;
     append(text, "  {}  deadline {}, planned end {}, mean end {}: missed in {:.4g} % of the runs\n",
-        padded(utf8(printable(task.task)), width), seconds_text(*task.deadline),
-        seconds_text(task.planned_end), seconds_text(task.mean_end), task.missed * 100);
+           padded(utf8(printable(task.task)), width), seconds_text(*task.deadline),
+           seconds_text(task.planned_end), seconds_text(task.mean_end), task.missed * 100);
   }
   return text;
 }
@@ -55,11 +55,10 @@ std::string robustness_text(const Robustness& robustness) {
   }
   for (std::size_t i = 0; i < robustness.reports.size(); ++i) {
     const BatchReport& report = robustness.reports[i];
-    text += fmt::format(
-                   "{} {}  planned {}, expected {} ({}), 95 % within {}\n",
-                   i == robustness.best ? "*" : " ", padded(report.scheduler, width),
-                   seconds_text(report.planned), seconds_text(report.mean),
-                   change_text(report.planned, report.mean), seconds_text(report.p95));
+    text += fmt::format("{} {}  planned {}, expected {} ({}), 95 % within {}\n",
+                        i == robustness.best ? "*" : " ", padded(report.scheduler, width),
+                        seconds_text(report.planned), seconds_text(report.mean),
+                        change_text(report.planned, report.mean), seconds_text(report.p95));
   }
   return text;
 }

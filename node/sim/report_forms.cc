@@ -7,6 +7,14 @@ namespace {
 
 constexpr Range kShare{.high = 1};
 
+void describe_token_times(Form& f, TokenTimes& times) {
+  f.number("ttft_p50_ms", times.ttft_p50.value, kNotNegative, "to the first token");
+  f.number("ttft_p99_ms", times.ttft_p99.value, kNotNegative, "to the first token");
+  f.number("tpot_p50_ms", times.tpot_p50.value, kNotNegative, "per token after it");
+  f.number("tpot_p99_ms", times.tpot_p99.value, kNotNegative, "per token after it");
+  f.number("tokens_per_s", times.tokens_per_s, kNotNegative, "produced");
+}
+
 void describe(Form& f, ServiceReport& service) {
   f.name("name", service.name, "of the service");
   f.optional(service.rate.value > 0)
@@ -20,6 +28,8 @@ void describe(Form& f, ServiceReport& service) {
   f.number("p50_ms", service.p50.value, kNotNegative, "of the latency; 0: nothing completed");
   f.number("p95_ms", service.p95.value, kNotNegative, "of the latency");
   f.number("p99_ms", service.p99.value, kNotNegative, "of the latency");
+  f.object("tokens", service.tokens, describe_token_times,
+           "of a language model, whose latency is that of whole answers");
 }
 
 // What a run of the simulator came to: speed, randomness, and the hash of its events.

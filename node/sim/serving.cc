@@ -11,6 +11,7 @@
 #include "profile/share.h"
 #include "sim/arrivals.h"
 #include "sim/service_world.h"
+#include "sim/token_service.h"
 
 namespace partita::sim {
 namespace {
@@ -26,8 +27,10 @@ struct Instance {
 struct Entry {
   const plan::Service* service = nullptr;
   std::size_t index = 0;  // in the problem
-  std::vector<Instance> instances;
-  std::span<const double> trace;
+  std::vector<Instance> instances = {};
+  std::vector<TokenReplica> replicas = {};                  // of a language model
+  std::map<const profile::TokenEngine*, int> grouped = {};  // instances of groups so far
+  std::span<const double> trace = {};
 };
 
 // Half of what int64 nanoseconds hold: room for more arrivals than expected.
@@ -93,9 +96,25 @@ Result<Instance> instance_of(const plan::FleetEntry& fleet, const hw::MigProfile
   return instance;
 }
 
+// An instance of a language model; of a group of GPUs the first one stands for all.
+Result<void> add_replica(const plan::ServingProblem& problem, const std::string& gpu,
+                         const plan::PlannedInstance& planned, Entry& entry) {
+  const profile::TokenEngine* const engine = plan::engine_of(problem, gpu, *entry.service, planned);
+  if (engine == nullptr)
+    return bad_input("", "no engine '" + planned.engine + "' of model " + entry.service->model);
+  if (!(std::isfinite(planned.throughput.value) && planned.throughput.value > 0))
+    return bad_input("", "the planned throughput is not positive");
+  if (entry.grouped[engine]++ % engine->gpus != 0) return {};
+  TokenReplica replica{*engine, engine->gpus * planned.throughput.value};
+  replica.engine.spec.sequences = std::clamp(planned.batch, 1, engine->spec.sequences);
+  entry.replicas.push_back(std::move(replica));
+  return {};
+}
+
 // Adds the instances of one GPU to the services that they belong to.
-Result<void> add_gpu(Entries& entries, const plan::PlannedGpu& gpu, const plan::FleetEntry& fleet,
-                     bool by_sms) {
+Result<void> add_gpu(Entries& entries, const plan::ServingProblem& problem,
+                     const plan::PlannedGpu& gpu, bool by_sms) {
+  const plan::FleetEntry& fleet = *find_fleet(problem, gpu.model);
   for (const plan::PlannedInstance& instance : gpu.instances) {
     const int profile = fleet.gpu.profile_index(instance.profile);
     if (profile < 0) {
@@ -106,6 +125,11 @@ Result<void> add_gpu(Entries& entries, const plan::PlannedGpu& gpu, const plan::
       return bad_input(place_of(gpu, instance), "unknown service " + instance.service);
     }
     const hw::MigProfile& mig = fleet.gpu.profiles[static_cast<std::size_t>(profile)];
+    if (entry->second.service->tokens) {
+      const auto added = add_replica(problem, gpu.model, instance, entry->second);
+      if (!added) return bad_input(place_of(gpu, instance), added.error().message);
+      continue;
+    }
     Result<Instance> found = instance_of(fleet, mig, *entry->second.service, instance);
     if (!found) return bad_input(place_of(gpu, instance), found.error().message);
     found->weight = part_of(instance) * (by_sms ? *mig.sms : mig.gpcs);
@@ -118,7 +142,7 @@ Result<Entries> collect(const plan::ServingProblem& problem, const plan::Serving
   Entries entries;
   for (std::size_t i = 0; i < problem.services.size(); ++i) {
     const plan::Service& service = problem.services[i];
-    if (!entries.emplace(service.name, Entry{&service, i, {}, {}}).second) {
+    if (!entries.emplace(service.name, Entry{.service = &service, .index = i}).second) {
       return bad_input("service " + service.name, "the name appears twice");
     }
   }
@@ -128,7 +152,7 @@ Result<Entries> collect(const plan::ServingProblem& problem, const plan::Serving
     if (fleet == nullptr) {
       return bad_input("plan gpu " + std::to_string(gpu.index), "unknown GPU model " + gpu.model);
     }
-    if (auto added = add_gpu(entries, gpu, *fleet, by_sms); !added) return failed(added.error());
+    if (auto added = add_gpu(entries, problem, gpu, by_sms); !added) return failed(added.error());
   }
   return entries;
 }
@@ -171,7 +195,8 @@ Result<void> check_limits(const Entries& entries, const ServingOptions& options)
   double arrivals = 0;
   for (const auto& [name, entry] : entries) {
     const double rate = entry.service->rate.value;
-    if (!(rate > 0 && std::isfinite(rate)) || !(entry.service->slo.value > 0)) {
+    if (!(rate > 0 && std::isfinite(rate)) ||
+        !(entry.service->slo.value > 0 || entry.service->tokens)) {
       return bad_input("service " + std::string(name), "rate and SLO must be positive");
     }
     const auto* trace = std::get_if<plan::TraceArrivals>(&entry.service->traffic.arrivals);
@@ -248,6 +273,13 @@ ServiceSpec spec_of(const Entry& entry, plan::Dispatch dispatch, const ServingOp
     }
   }
   return spec;
+}
+
+TokenRun token_run(const Entry& entry, const ServingOptions& options) {
+  return {.arrivals = arrivals_of(*entry.service, options, entry.trace),
+          .warmup = to_nanos(options.warmup.value, kNanosPerSecond),
+          .end = to_nanos(options.duration.value, kNanosPerSecond),
+          .rng = component_rng(options.seed, entry.service->name).split(2)};
 }
 
 // Busy share of each instance's processes, from those of queues and members.
@@ -363,12 +395,22 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
   EventLog log;
   double weight = 0, active = 0;
   for (const auto& [name, entry] : *entries) {
+    log.absorb(text_hash(name));
+    if (entry.service->tokens) {
+      const TokenOutcome outcome =
+          play_tokens(*entry.service, entry.replicas, token_run(entry, options));
+      report.services[entry.index] = outcome.report;
+      if (options.arrivals != ArrivalKind::trace)
+        report.services[entry.index].rate = entry.service->rate;
+      report.events += outcome.events;
+      log.absorb(outcome.log_hash);
+      continue;
+    }
     const ServiceOutcome outcome = world.run(spec_of(entry, dispatch, options));
     report.services[entry.index] = report_of(entry.service->name, outcome);
     if (options.arrivals != ArrivalKind::trace)
       report.services[entry.index].rate = entry.service->rate;
     report.events += outcome.events;
-    log.absorb(text_hash(name));
     log.absorb(outcome.log_hash);
     const std::vector<double> activity = activity_of(entry, dispatch, outcome.activity);
     for (std::size_t i = 0; i < entry.instances.size(); ++i) {
@@ -389,7 +431,8 @@ Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
   if (!entries) return failed(entries.error());
   if (auto limits = check_limits(*entries, {}); !limits) return failed(limits.error());
   std::vector<OverloadRun> runs;
-  for (const auto& [name, entry] : *entries) runs.push_back(overload_run(entry));
+  for (const auto& [name, entry] : *entries)
+    if (!entry.service->tokens) runs.push_back(overload_run(entry));
   std::ranges::stable_sort(runs, {}, &OverloadRun::requests);
   ServiceWorld world;
   long left = kOverloadRequests;

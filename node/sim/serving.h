@@ -47,6 +47,13 @@ struct ServingOptions {
   std::uint64_t seed = 1;
 };
 
+// Of a language model.
+struct TokenTimes {
+  Millis ttft_p50, ttft_p99, tpot_p50, tpot_p99;
+  double tokens_per_s = 0;  // produced
+  bool operator==(const TokenTimes&) const = default;
+};
+
 struct ServiceReport {
   std::string name;
   long offered = 0, completed = 0;
@@ -55,6 +62,7 @@ struct ServiceReport {
   Millis p50, p95, p99;  // infinite never: 0 when nothing completed
   Rps rate = {};         // that was played; 0: as a trace says
   long refused = 0;      // at once, of the offered ones
+  std::optional<TokenTimes> tokens = {};
   bool operator==(const ServiceReport&) const = default;
 };
 

@@ -20,6 +20,7 @@
 #include "verify/pool_memo.h"
 #include "verify/segment.h"
 #include "verify/share.h"
+#include "verify/token_replica.h"
 
 namespace partita::verify {
 namespace {
@@ -49,11 +50,13 @@ struct Placed {
   const Service* service = nullptr;
   const profile::WorkloadProfile* workload = nullptr;
   const profile::ProfilePoint* point = nullptr;
+  const profile::TokenEngine* engine = nullptr;  // of a language model
 
   // What it really carries: no more than it states, no more than was measured.
   double carried(bool measured_known = true) const {
     const double stated = planned->throughput.value;
-    if (!point) return measured_known || !std::isfinite(stated) ? 0 : std::max(0.0, stated);
+    const bool known = measured_known && !engine;
+    if (!point) return known || !std::isfinite(stated) ? 0 : std::max(0.0, stated);
     const double measured = point->throughput.value;
     return std::isfinite(stated) ? std::clamp(stated, 0.0, measured) : measured;
   }
@@ -254,6 +257,10 @@ class Places {
     }
     placed.service = service(planned.service);
     if (!placed.shape || !placed.service) return placed;
+    if (placed.service->tokens) {
+      placed.engine = plan::engine_of(problem_, plan.gpus[g].model, *placed.service, planned);
+      return placed;
+    }
     const auto workload = placed.entry->profiles.find(placed.service->model);
     if (workload == placed.entry->profiles.end()) return placed;
     placed.workload = planned.share_percent == 0
@@ -557,12 +564,55 @@ class ServingJudge : Findings {
                          planned.service));
     } else if (!measured_) {
       check_throughput(placed);
+    } else if (placed.service->tokens) {
+      check_engine(placed);
     } else if (placed.shape && !placed.point) {
       report("unknown_point", name_of(placed), 0, 0,
              fmt::format("model {} was not measured on {} with batch {} and {} processes",
                          placed.service->model, size_of(placed), planned.batch, planned.processes));
     } else if (placed.point) {
       check_point(placed);
+    }
+  }
+
+  // An instance of a language model.
+  void check_engine(const Placed& placed) {
+    const PlannedInstance& planned = *placed.planned;
+    if (!placed.engine)
+      return report(
+          "unknown_point", name_of(placed), 0, 0,
+          fmt::format("model {} was not measured as '{}' on {} x {}", placed.service->model,
+                      planned.engine, planned.group, planned.profile));
+    if (planned.batch > placed.engine->spec.sequences)
+      report("unknown_point", name_of(placed), placed.engine->spec.sequences, planned.batch,
+             "requests at once, measured and planned");
+    if (planned.processes != 1)
+      report("processes", name_of(placed), planned.processes, 1, "an engine is one process");
+    check_throughput(placed);
+  }
+
+  // Groups of GPUs: one instance alone on each, which are alike and follow one another in a node.
+  void check_groups(const plan::FleetEntry& entry) {
+    std::vector<const PlannedGpu*> gpus;
+    for (const PlannedGpu& gpu : plan_.gpus)
+      if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
+    std::ranges::stable_sort(gpus, {}, &PlannedGpu::index);
+    const auto node = [&](std::size_t g) { return g / static_cast<std::size_t>(entry.node_gpus); };
+    for (std::size_t g = 0; g < gpus.size(); ++g) {
+      const auto grouped =
+          std::ranges::find_if(gpus[g]->instances, [](const auto& one) { return one.group != 1; });
+      if (grouped == gpus[g]->instances.end()) continue;
+      const auto size = static_cast<std::size_t>(std::max(1, grouped->group));
+      std::size_t end = g;
+      while (end < std::min(gpus.size(), g + size) && gpus[end]->instances.size() == 1 &&
+             gpus[end]->instances.front() == *grouped)
+        ++end;
+      if (end - g != size || node(g) != node(end - 1))
+        report("group", fmt::format("gpu {}", gpus[g]->index), static_cast<double>(end - g),
+               static_cast<double>(size),
+               fmt::format("GPUs of service {} that follow one another in a node of {}",
+                           grouped->service, entry.node_gpus));
+      g = std::max(g + 1, end) - 1;
     }
   }
 
@@ -619,6 +669,7 @@ class ServingJudge : Findings {
         report("fleet_count", "fleet " + entry.gpu.name, static_cast<double>(used), *entry.count,
                "GPUs used, and available");
     }
+    for (const plan::FleetEntry& entry : problem_.fleet) check_groups(entry);
     if (problem_.fleet.empty() || plan_.gpu_model == problem_.fleet.front().gpu.name) return;
     report("unknown_gpu_model", "plan", 0, 0,
            fmt::format("'{}' is not the fleet's first model", plan_.gpu_model));
@@ -641,7 +692,9 @@ class ServingJudge : Findings {
     const Service& service = problem_.services[s];
     const std::vector<Placed>& placed = placed_of_[s];
     const std::string subject = "service " + service.name;
-    const auto replicas = static_cast<int>(placed.size());
+    double members = 0;  // of groups of GPUs each
+    for (const Placed& one : placed) members += 1.0 / std::max(1, one.planned->group);
+    const auto replicas = static_cast<int>(std::lround(members));
     double carried = 0;
     for (const Placed& one : placed) carried += one.carried(measured_);
     if (placed.empty()) {
@@ -678,7 +731,7 @@ class ServingJudge : Findings {
       report("rate", subject, row.planned.value, row.rate.value, "req/s planned, and arriving");
     const double limit = by_execution() ? problem_.rule.fraction * row.slo.value
                                         : row.slo.value * (1 + kPercentileTolerance);
-    if (row.predicted_latency.value > limit)
+    if (row.predicted_latency.value > limit && !(row.tokens && row.slo.value == 0))
       report("slo", subject, row.predicted_latency.value, limit, "ms predicted, and allowed");
   }
 
@@ -718,8 +771,43 @@ class ServingJudge : Findings {
       check_field(service, "predicted_latency_ms", row.predicted_latency.value, slowest);
   }
 
+  // A language model: every replica under its share of the requests.
+  void check_replicas(const Service& service, const std::vector<Placed>& placed) {
+    double total = 0;
+    for (const Placed& one : placed) total += one.weight();
+    std::map<std::tuple<const profile::TokenEngine*, int, double>, ReplicaVerdict> known;
+    double slowest = 0;
+    for (const Placed& one : placed) {
+      const double share = one.planned->group * one.weight() / total;
+      const Rps load = plan::planning_rate(service) * share;
+      if (!one.engine || !(load.value > 0) || !std::isfinite(load.value)) continue;
+      const auto [found, fresh] = known.try_emplace({one.engine, one.planned->batch, load.value});
+      if (!fresh) continue;
+      found->second =
+          judge_replica(service, *one.engine, {one.planned->batch, load, service.percentile});
+      slowest = std::max(slowest, found->second.whole.value);
+      if (!found->second.holds) report_replica(service, one, load, found->second);
+    }
+    const auto row = rows_.find(service.name);
+    if (row == rows_.end()) return;
+    const double stated = row->second->predicted_latency.value;
+    if (std::isfinite(stated) && stated * kPredictionFactor < slowest)
+      report("service_row", fmt::format("service {} predicted_latency_ms", service.name), stated,
+             slowest, fmt::format("stated, and p{:g} in a simulation", service.percentile));
+  }
+
+  void report_replica(const Service& service, const Placed& one, Rps load,
+                      const ReplicaVerdict& verdict) {
+    report("slo", "service " + service.name, 100 * (1 - verdict.late), service.percentile,
+           fmt::format("percent in time on {} x {} at {:.4g} req/s and {} at once ({:.2f} % miss "
+                       "TTFT, {:.2f} % TPOT, {:.2f} % the whole), and wanted",
+                       one.planned->group, one.planned->profile, load.value, one.planned->batch,
+                       100 * verdict.late_ttft, 100 * verdict.late_tpot, 100 * verdict.late_whole));
+  }
+
   // The pooled rule.
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
+    if (service.tokens) return check_replicas(service, placed);
     const DrivenVerdict* const found = queues_.pool(service, placed);
     if (found == nullptr) return;
     const DrivenVerdict& verdict = *found;

@@ -36,6 +36,7 @@ inline constexpr double kPredictionFactor = 2;
 //   processes          (I K)          more than the problem allows
 //   memory             (I K)          the processes need more than the instance has
 //                      gpu I          the segments that share it need more than it has
+//   group              gpu I          GPUs that serve together are not alike, alone or in one node
 //   throughput         (I K)          states more than was measured, or nothing at all
 //   latency            (I K)          states another execution latency than was measured
 //   slo                (I K)          execution: latency not below fraction x SLO; queueing: the

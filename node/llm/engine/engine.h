@@ -20,32 +20,17 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "plan/tokens.h"
+#include "profile/token_engine.h"
 
 namespace partita::llm {
 
-inline constexpr int kBlockTokens = 16;
-inline constexpr int kMostTokens = 100'000'000;  // of one request, either way
+using plan::kMostTokens;
 inline constexpr std::size_t kMostRequests = 5'000'000;
 inline constexpr int kMostSequences = 1'000'000;
 inline constexpr std::int64_t kMostBlocks = 1'000'000'000'000;
 
-// Milliseconds of a step.
-struct StepCost {
-  double step = 0;            // weights read, kernels launched
-  double sequence = 0;        // per sequence that decodes
-  double root_sequences = 0;  // per square root of their number
-  double cached_token = 0;    // per token of KV cache that they read
-  double prompt_token = 0;    // per token of prompts computed
-  double prompt_context = 0;  // per pair of such a token and one before it
-  bool operator==(const StepCost&) const = default;
-};
-
-struct EngineSpec {
-  StepCost cost = {};
-  int step_tokens = 8192;           // budget of a step; at least `sequences`
-  int sequences = 1024;             // at the same time, at most
-  std::int64_t blocks = 1'000'000;  // of KV cache
-};
+using profile::EngineSpec, profile::StepCost, profile::kBlockTokens;
 
 struct Request {
   Millis arrival = {};    // ignored in a closed loop

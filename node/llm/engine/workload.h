@@ -12,34 +12,32 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "llm/engine/engine.h"
+#include "plan/arrivals.h"
+#include "plan/tokens.h"
 
 namespace partita::llm {
 
-struct LognormalTokens {
-  double mean = 1, cv = 0;  // coefficient of variation, 0: fixed
-  bool operator==(const LognormalTokens&) const = default;
-};
-// One of them, each as likely as the others.
-using ListedTokens = std::vector<int>;
-using Tokens = std::variant<int, LognormalTokens, ListedTokens>;
+using plan::LognormalTokens, plan::ListedTokens, plan::Tokens, plan::TracedRequest;
 
 struct Workload {
   Tokens in = 1, out = 1;
   double prefix_share = 0;  // of requests, which begin with the same tokens
   int prefix_tokens = 0;    // how many; a shorter prompt is made one longer than them
 };
-inline constexpr double kMostCv = 10;
 
 // `count` requests; rate 0: all at once, for closed loops. Refused: what is outside of its limits.
 Result<std::vector<Request>> requests_of(const Workload& workload, Rps rate, int count,
                                          std::uint64_t seed);
 
-// A trace: CSV with at_s, prompt_tokens, output_tokens, as Azure's traces of 2023 are kept here.
-struct TracedRequest {
-  Seconds at = {};
-  int in = 1, out = 1;
-  bool operator==(const TracedRequest&) const = default;
-};
+// A request of a service with tokens, without its arrival.
+Request request_of(const plan::TokenTerms& terms, Rng& rng);
+// Those of a service that come to one of its replicas, `share` of what the source brings, drawn at
+// random; milliseconds. Lengths, prefixes and who comes here are drawn from `rng`.
+std::vector<Request> requests_of(const plan::TokenTerms& terms, plan::ArrivalSource arrivals,
+                                 double share, int count, Rng rng);
+
+// A trace: CSV with at_s, prompt_tokens, output_tokens, or TIMESTAMP, ContextTokens,
+// GeneratedTokens, as Azure publishes its traces of 2023 (dates and times of day).
 // Refused with FILE:LINE. Times do not fall; `at` counts from the first request.
 Result<std::vector<TracedRequest>> parse_token_trace(const std::string& file,
                                                      std::string_view text);

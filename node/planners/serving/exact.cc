@@ -85,6 +85,7 @@ class ExactPlanner : Planning {
   // The way of services that must keep apart; false when it neither finds a plan nor shows that
   // there is none.
   bool keep_apart() {
+    if (fleet_.has_groups()) return false;
     ApartResult result = plan_apart(problem_, fleet_, table_, {bound_, nodes_});
     if (!result.attempted) return false;
     nodes_ = result.nodes;
@@ -114,7 +115,8 @@ class ExactPlanner : Planning {
       const auto m = static_cast<std::size_t>(fleet_.model_of[k]);
       const auto local = k - static_cast<std::size_t>(fleet_.first_class[m]);
       const auto profile = static_cast<std::size_t>(fleet_.rules[m].profiles[local]);
-      prices += fmt::format("{}{} {:.3g}", k == 0 ? "" : ", ",
+      prices += fmt::format("{}{}{} {:.3g}", k == 0 ? "" : ", ",
+                            fleet_.gpus[k] > 1 ? fmt::format("{} x ", fleet_.gpus[k]) : "",
                             problem_.fleet[m].gpu.profiles[profile].name, gpu_master_.prices[k]);
     }
     say(fmt::format("prices of the shapes at that bound, in {}: {}",

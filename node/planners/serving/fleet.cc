@@ -63,6 +63,38 @@ std::vector<int> Fleet::counts_of(int model, const Counts& counts) const {
   return {begin, begin + static_cast<std::ptrdiff_t>(rules[m].profiles.size())};
 }
 
+std::vector<int> Fleet::single_counts_of(int model, const Counts& counts) const {
+  Counts single_counts{};
+  for (std::size_t k = 0; k < at(classes); ++k) single_counts[at(single[k])] += gpus[k] * counts[k];
+  return counts_of(model, single_counts);
+}
+
+bool Fleet::has_groups() const {
+  return std::ranges::any_of(gpus, [](int one) { return one > 1; });
+}
+
+namespace {
+
+// The rules with one more class for every group of GPUs, which weighs as much as its GPUs do; in a
+// fill it is its GPUs.
+hw::PackingRules rules_with_groups(const hw::GpuModel& gpu, const PointTable& table) {
+  const auto groups =
+      static_cast<std::size_t>(std::ranges::count_if(table.gpus, [](int one) { return one > 1; }));
+  const std::size_t singles = table.profiles.size() - groups;
+  hw::PackingRules rules = hw::packing_rules(
+      gpu, {table.profiles.begin(), table.profiles.begin() + static_cast<std::ptrdiff_t>(singles)});
+  for (std::size_t k = singles; k < table.profiles.size(); ++k) {
+    const auto whole = std::ranges::find(table.profiles, table.profiles[k]);
+    const auto of = static_cast<std::size_t>(whole - table.profiles.begin());
+    rules.profiles.push_back(table.profiles[k]);
+    for (hw::Fill& fill : rules.fills) fill.counts.push_back(0);
+    for (hw::Facet& facet : rules.facets) facet.weight.push_back(table.gpus[k] * facet.weight[of]);
+  }
+  return rules;
+}
+
+}  // namespace
+
 Result<Fleet> make_fleet(const plan::ServingProblem& problem,
                          const std::vector<PointTable>& tables) {
   Fleet fleet;
@@ -73,10 +105,15 @@ Result<Fleet> make_fleet(const plan::ServingProblem& problem,
     if (fleet.classes > kMaxClasses)
       return failed({ErrorCode::limit,
                      fmt::format("the fleet has more than {} instance shapes", kMaxClasses), ""});
-    fleet.rules.push_back(hw::packing_rules(gpu, tables[m].profiles));
+    fleet.rules.push_back(rules_with_groups(gpu, tables[m]));
     for (std::size_t k = 0; k < tables[m].profiles.size(); ++k) {
       const auto at = static_cast<std::size_t>(fleet.first_class[m]) + k;
-      fleet.gpcs[at] = gpu.profiles[static_cast<std::size_t>(tables[m].profiles[k])].gpcs;
+      const int gpus = tables[m].gpus.empty() ? 1 : tables[m].gpus[k];
+      const auto single = std::ranges::find(tables[m].profiles, tables[m].profiles[k]);
+      fleet.gpus.push_back(gpus);
+      fleet.single.push_back(fleet.first_class[m] +
+                             static_cast<int>(single - tables[m].profiles.begin()));
+      fleet.gpcs[at] = gpus * gpu.profiles[static_cast<std::size_t>(tables[m].profiles[k])].gpcs;
       fleet.model_of.push_back(static_cast<int>(m));
     }
     for (const hw::Facet& facet : fleet.rules[m].facets) {

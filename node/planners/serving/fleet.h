@@ -19,12 +19,17 @@ struct Fleet {
   std::vector<hw::PackingRules> rules;  // per model (fleet entry)
   std::vector<int> first_class;         // per model
   std::vector<int> model_of;            // per class
+  std::vector<int> gpus;                // per class: of a group; 1: an instance
+  std::vector<int> single;              // per class: that of one GPU of the group; else itself
   Prices gpcs{};                        // compute slices per class
   std::vector<Row> rows;
   Smaller smaller;
 
   // The counts of one model's classes.
   std::vector<int> counts_of(int model, const Counts& counts) const;
+  // The same with every group as so many GPUs of its own: what hw::pack knows.
+  std::vector<int> single_counts_of(int model, const Counts& counts) const;
+  bool has_groups() const;
 };
 
 // Classes of every entry from its point table. Refused (limit) beyond kMaxClasses.

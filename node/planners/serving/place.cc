@@ -26,7 +26,7 @@ const hw::Fill* fill_for(const hw::PackingRules& rules, const std::vector<int>& 
 std::vector<int> counts_on(const Fleet& fleet, const FilledGpu& gpu) {
   std::vector<int> counts(fleet.rules[gpu.model].profiles.size(), 0);
   for (const Occupant& tenant : gpu.tenants)
-    ++counts[tenant.cls - at(fleet.first_class[gpu.model])];
+    ++counts[at(fleet.single[tenant.cls] - fleet.first_class[gpu.model])];
   return counts;
 }
 
@@ -62,22 +62,27 @@ class SlotPlacer {
     if (!pack_slots(counts, gpus)) return false;
     tied_ = tied_tenants(apart_, counts);
     if (!visit(0)) return false;
-    for (std::size_t k = 0; k < slots_.size(); ++k) {
-      std::size_t next = 0;
-      for (std::size_t s = 0; s < counts.size(); ++s) {
-        if (apart_.contains(static_cast<int>(s))) continue;
-        for (int n = 0; n < counts[s][k]; ++n) {
-          while (taken_[k][next]) ++next;
-          gpus_[slots_[k][next++]].tenants.push_back({k, static_cast<int>(s)});
-        }
-      }
-    }
+    std::vector<std::size_t> next(slots_.size(), 0);
+    for (std::size_t k = slots_.size(); k-- > 0;)  // groups first, the largest before the others
+      for (std::size_t s = 0; s < counts.size(); ++s)
+        if (!apart_.contains(static_cast<int>(s)))
+          fill({k, static_cast<int>(s)}, counts[s][k], next[at(fleet_.single[k])]);
     return true;
   }
 
   std::vector<FilledGpu> gpus() && { return std::move(gpus_); }
 
  private:
+  // So many instances of a tenant, in the slots of their class from `next` on; a group of GPUs
+  // takes one on each.
+  void fill(const Occupant& tenant, int instances, std::size_t& next) {
+    const auto k = at(fleet_.single[tenant.cls]);
+    for (int n = 0; n < instances * fleet_.gpus[tenant.cls]; ++n) {
+      while (taken_[k][next]) ++next;
+      gpus_[slots_[k][next++]].tenants.push_back(tenant);
+    }
+  }
+
   bool pack_slots(const std::vector<Counts>& counts, const std::vector<int>& gpus) {
     Counts sum{};
     for (const Counts& c : counts)
@@ -85,7 +90,8 @@ class SlotPlacer {
     slots_.resize(at(fleet_.classes));
     for (std::size_t m = 0; m < fleet_.rules.size(); ++m) {
       const hw::PackingRules& rules = fleet_.rules[m];
-      const auto fills = hw::pack(rules, fleet_.counts_of(static_cast<int>(m), sum), gpus[m]);
+      const auto fills =
+          hw::pack(rules, fleet_.single_counts_of(static_cast<int>(m), sum), gpus[m]);
       if (!fills) return false;
       for (const auto& [fill, times] : *fills)
         for (int t = 0; t < times; ++t) add_gpu(m, rules.fills[at(fill)].counts);
@@ -219,10 +225,15 @@ plan::PlannedGpu settle_one(const plan::ServingProblem& problem,
     taken[place] = true;
     const auto& point = tables[gpu.model].best[at(tenant.service)][k];
     CHECK(point.has_value());
-    result.instances.push_back({model.profiles[at(rules.profiles[k])].name,
-                                fill->layout[place].start,
-                                problem.services[at(tenant.service)].name, point->batch,
-                                point->processes, point->throughput, point->latency});
+    const int group = fleet.gpus[tenant.cls];
+    plan::PlannedInstance& instance = result.instances.emplace_back(
+        model.profiles[at(rules.profiles[k])].name, fill->layout[place].start,
+        problem.services[at(tenant.service)].name, point->batch, point->processes,
+        point->throughput / group, point->latency);
+    instance.group = group;
+    if (const auto& engines = tables[gpu.model].engines; !engines.empty())
+      if (const profile::TokenEngine* const engine = engines[at(tenant.service)][k])
+        instance.engine = engine->configuration;
   }
   std::sort(result.instances.begin(), result.instances.end(),
             [](const auto& a, const auto& b) { return a.start < b.start; });
@@ -235,11 +246,18 @@ std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
                                      const std::vector<PointTable>& tables, const Fleet& fleet,
                                      const std::vector<FilledGpu>& gpus) {
   std::vector<plan::PlannedGpu> result;
-  for (const FilledGpu& gpu : gpus) {
-    if (gpu.tenants.empty()) continue;
-    result.push_back(settle_one(problem, tables, fleet, gpu));
-    result.back().index = static_cast<int>(result.size()) - 1;
+  for (const FilledGpu& gpu : gpus)
+    if (!gpu.tenants.empty()) result.push_back(settle_one(problem, tables, fleet, gpu));
+  if (fleet.has_groups()) {
+    // Large groups first: all sizes are powers of two, so that none crosses the end of a node.
+    const auto key = [](const plan::PlannedGpu& gpu) {
+      const plan::PlannedInstance& first = gpu.instances.front();
+      const bool grouped = first.group > 1;
+      return std::tuple(-first.group, grouped ? first.service : "");
+    };
+    std::ranges::stable_sort(result, {}, key);
   }
+  for (std::size_t g = 0; g < result.size(); ++g) result[g].index = static_cast<int>(g);
   return result;
 }
 
@@ -253,6 +271,8 @@ Placement place(const plan::ServingProblem& problem, const std::vector<PointTabl
     filled = std::move(placer).gpus();
   } else if (!apart.empty()) {
     proven = false;
+  }
+  if (!filled && !apart.empty() && !fleet.has_groups()) {
     for (const auto order : {ApartSearch::Order::size, ApartSearch::Order::tied_first}) {
       if (filled || proven) continue;
       ApartSearch search(fleet, apart, gpus);

@@ -12,14 +12,16 @@
 namespace partita::planners::serving {
 
 struct PoolMemo;
+class TokenOracle;
 
 // What a planner may be told besides the problem.
 struct Options {
   long node_budget = 2'000'000;    // search nodes; at the limit the gap is stated
   std::function<double()> cpu_ms;  // CPU clock for stats, injected by apps; may be empty
   std::function<void(const std::string&)>
-      progress;               // a line now and then on long solves; may be empty
-  PoolMemo* pools = nullptr;  // of whoever plans again and again (pool_memo.h); may be null
+      progress;                   // a line now and then on long solves; may be empty
+  PoolMemo* pools = nullptr;      // of whoever plans again and again (pool_memo.h); may be null
+  TokenOracle* tokens = nullptr;  // the same of language models (token_points.h)
 };
 
 // A plan, or the reasons why there is none (every service that cannot be served, with what it

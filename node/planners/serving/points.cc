@@ -11,6 +11,7 @@
 #include "base/index.h"
 #include "hw/layout.h"
 #include "planners/serving/instance_rates.h"
+#include "planners/serving/token_points.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -235,6 +236,10 @@ std::vector<plan::Reason> unservable(const plan::ServingProblem& problem,
         }))
       continue;
     const plan::Service& service = problem.services[s];
+    if (service.tokens) {
+      reasons.push_back(missed_tokens(problem, service));
+      continue;
+    }
     const auto profiled = [&](const plan::FleetEntry& entry) {
       const auto found = entry.profiles.find(service.model);
       return found != entry.profiles.end() && !found->second.points.empty();

@@ -29,6 +29,10 @@ struct PointTable {
   std::vector<double> demand = {};
   // longest[service]: what points_within() allowed a full batch; empty: not by that.
   std::vector<Millis> longest = {};
+  // With language models (token_points.h): how many whole GPUs an instance of profiles[k] is of,
+  // and by service and k the engine behind its point; empty: one, none.
+  std::vector<int> gpus = {};
+  std::vector<std::vector<const profile::TokenEngine*>> engines = {};
 };
 
 // What full batches of a point carry back to back: as many as profile::batch_time leaves time for.

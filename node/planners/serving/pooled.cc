@@ -22,6 +22,7 @@
 #include "planners/serving/pool_oracle.h"
 #include "planners/serving/pool_rows.h"
 #include "planners/serving/survive.h"
+#include "planners/serving/token_points.h"
 #include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
@@ -101,7 +102,7 @@ std::vector<plan::Reason> unseen(const plan::ServingProblem& problem) {
   return reasons;
 }
 
-PointTables tables_within(const plan::ServingProblem& problem, double cap) {
+PointTables batches_within(const plan::ServingProblem& problem, double cap) {
   std::vector<Millis> longest;
   for (const plan::Service& one : problem.services) longest.push_back(cap * one.slo);
   PointTables tables;
@@ -128,7 +129,13 @@ bool each_by_itself(const plan::ServingProblem& problem) {
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
-      : problem_(problem), options_(options), oracle_(problem, options.pools) {}
+      : problem_(problem),
+        options_(options),
+        oracle_(problem, options.pools),
+        own_tokens_(),
+        columns_(problem, options.tokens ? *options.tokens : own_tokens_),
+        language_(std::ranges::any_of(
+            problem.services, [](const plan::Service& one) { return one.tokens.has_value(); })) {}
 
   Outcome plan(const PointPlanner& solve, bool one_mode) {
     if (auto reasons = unseen(problem_); !reasons.empty()) return refused(reasons);
@@ -154,10 +161,17 @@ class PoolPlanner {
  private:
   const plan::Service& service(std::size_t s) const { return problem_.services[s]; }
 
+  PointTables tables_within(double cap, TokenSize size = TokenSize::simulated) const {
+    PointTables tables = batches_within(problem_, cap);
+    for (std::size_t e = 0; language_ && e < tables.size(); ++e)
+      columns_.add_to(tables[e], e, size);
+    return tables;
+  }
+
   // A service whose points are the same under two caps has them in the first mode only.
   void make_modes() {
     for (const double cap : kCaps) {
-      PointTables tables = tables_within(problem_, cap);
+      PointTables tables = tables_within(cap);
       for (std::size_t s = 0; s < problem_.services.size(); ++s) {
         const bool known =
             std::any_of(modes_.begin(), modes_.end(), [&](const Modes::value_type& m) {
@@ -272,6 +286,7 @@ class PoolPlanner {
 
   // The demands of the modes that can be part of a good plan, infinity of the others.
   std::vector<double> settle(std::size_t s, double spare) {
+    if (service(s).tokens) return settle_tokens(s);
     std::vector<double> demands(modes_.size(), kNever);
     Settled best;
     for (const Way& way : ways_of(s)) {
@@ -283,6 +298,20 @@ class PoolPlanner {
     }
     settled_[s] = best;
     return demands;
+  }
+
+  // Replicas of a language model carry what they carry together.
+  std::vector<double> settle_tokens(std::size_t s) {
+    std::vector<double> demands(modes_.size(), kNever);
+    demands.front() = modes_.front().front().demand[s] = plan::planning_rate(service(s)).value;
+    const Kind kind{mode_at(0, s), {}, service(s).min_replicas};
+    const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
+    settled_[s] = {cover.bound, 0, cover.counts};
+    return demands;
+  }
+
+  bool holds(std::size_t s, const PoolParts& parts) {
+    return service(s).tokens || oracle_.check(service(s), parts).holds;
   }
 
   // The quick answers were wrong: every mode is asked again, thoroughly.
@@ -301,6 +330,10 @@ class PoolPlanner {
     std::map<std::pair<int, int>, Known> known;  // by question and replicas
     settled_.resize(problem_.services.size());
     for (std::size_t s = 0; s < problem_.services.size(); ++s) {
+      if (service(s).tokens) {
+        take(s, settle_tokens(s));
+        continue;
+      }
       const std::pair key{oracle_.question(service(s)), service(s).min_replicas};
       const auto same = known.find(key);
       if (same != known.end()) {
@@ -332,7 +365,7 @@ class PoolPlanner {
       });
       if (served) continue;
       double fastest = kNever;
-      for (const PointTable& table : tables_within(problem_, 1))
+      for (const PointTable& table : tables_within(1))
         for (const auto& point : table.best[s])
           if (point) fastest = std::min(fastest, point->time.value);
       reasons.push_back(
@@ -383,7 +416,7 @@ class PoolPlanner {
     const Levelling levelling{
         fleet_.gpcs, [&](std::size_t s, const Prices& prices) { return covers_under(prices, s); },
         [&](std::size_t s, const Counts& cover) {
-          return oracle_.check(service(s), parts_of(settled_[s].mode, s, cover)).holds;
+          return holds(s, parts_of(settled_[s].mode, s, cover));
         }};
     const int gpus = level(rules, chosen, levelling);
     if (gpus > problem_.fleet.front().count.value_or(gpus)) return std::nullopt;
@@ -409,7 +442,7 @@ class PoolPlanner {
       if (!std::isfinite(modes_[m].front().demand[s])) continue;
       const Kind kind{mode_at(m, s), {}, service(s).min_replicas};
       if (!covers(kind, counts, fleet_.classes)) continue;
-      if (!oracle_.check(service(s), parts_of(m, s, counts)).holds) continue;
+      if (!holds(s, parts_of(m, s, counts))) continue;
       settled_[s] = {cost(counts, fleet_.gpcs, fleet_.classes), m, counts};
       return;
     }
@@ -457,7 +490,7 @@ class PoolPlanner {
     for (std::size_t s = 0; s < pools.size(); ++s) {
       const int before = failed;
       for (const PoolParts& parts : pools[s]) {
-        if (!parts.empty() && oracle_.check(service(s), parts).holds) continue;
+        if (!parts.empty() && holds(s, parts)) continue;
         ++failed;
         raise(s, parts);
       }
@@ -501,9 +534,13 @@ class PoolPlanner {
   // the throughputs of a process in batches up to the SLO and in any, and theta <= r1 / r2
   // everywhere, sum r1 >= (p + theta (1 - p)) rate.
   PointTables fluid_tables() const {
-    PointTables tables = tables_within(problem_, 1);
-    const PointTables any = tables_within(problem_, 1e9);
+    PointTables tables = tables_within(1, TokenSize::fluid);
+    const PointTables any = tables_within(1e9, TokenSize::fluid);
     for (std::size_t s = 0; s < problem_.services.size(); ++s) {
+      if (service(s).tokens) {
+        tables.front().demand.push_back(plan::planning_rate(service(s)).value);
+        continue;
+      }
       double theta = 1;
       for (std::size_t e = 0; e < any.size(); ++e) {
         for (std::size_t k = 0; k < any[e].profiles.size(); ++k) {
@@ -535,6 +572,19 @@ class PoolPlanner {
                                have, least)}};
   }
 
+  // What holds for replicas of language models as this planner runs them.
+  void say_own_space(plan::ServingPlan& plan) const {
+    PointTables tables = fluid_tables();
+    for (std::size_t e = 0; e < tables.size(); ++e)
+      columns_.add_to(tables[e], e, TokenSize::simulated);
+    const Outcome relaxed = plan_exact(problem_, {std::move(tables)}, quietly(options_));
+    if (!relaxed.plan) return;
+    plan.explanation.push_back(fmt::format(
+        "with replicas of language models that carry what they carry in the simulation, split at "
+        "random, no plan has fewer than {} GPUs",
+        relaxed.plan->objective.lower_bound_gpus));
+  }
+
   void state_bounds(plan::ServingPlan& plan) const {
     Modes fluid{fluid_tables()};
     if (problem_.goal == plan::Goal::energy)
@@ -557,15 +607,21 @@ class PoolPlanner {
         std::min(objective.gpcs,
                  static_cast<int>(std::ceil(slices_at_least(problem_, fluid, fleet_) - 1e-6)));
     objective.optimal = meets_its_bounds(problem_, objective);
+    if (language_ && !alone_) say_own_space(plan);
     plan.explanation.push_back(fmt::format(
         "no dispatcher does it with fewer than {} GPUs and {} compute slices: requests in time run "
-        "in batches that end within the SLO, and no process is more than busy",
-        objective.lower_bound_gpus, objective.lower_bound_gpcs));
+        "in batches that end within the SLO{}, and no process is more than busy",
+        objective.lower_bound_gpus, objective.lower_bound_gpcs,
+        language_ ? " (language models: in steps that last TPOT, with lengths at their means)"
+                  : ""));
   }
 
   const plan::ServingProblem& problem_;
   const Options& options_;
   PoolOracle oracle_;
+  TokenOracle own_tokens_;
+  TokenColumns columns_;
+  const bool language_;  // some services are language models
   Modes modes_;
   Fleet fleet_;
   bool alone_ = false;            // each service is planned by itself

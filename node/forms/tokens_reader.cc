@@ -1,0 +1,107 @@
+#include "forms/tokens_reader.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace partita::forms {
+namespace {
+
+constexpr Range kPercentiles{.high = 100, .above = true, .below = true};
+// Below the median nobody promises anything: what is smaller is a share, or a slip.
+constexpr double kLeastPercentile = 50;
+constexpr Range kTokenCounts{.low = 1, .high = plan::kMostTokens};
+constexpr std::size_t kMostListed = 100'000;
+
+std::string in_words(std::string_view key) {
+  return fmt::format("'{}' must be a number of tokens, {{mean: M, cv: C}} or a list of numbers",
+                     key);
+}
+
+int count_of(Fields& fields, const Node& node, std::string_view key) {
+  const bool fits = node.kind == Node::Kind::number && node.number >= 1 &&
+                    node.number <= plan::kMostTokens && node.number == std::floor(node.number);
+  if (!fits) fields.refuse(node, in_words(key) + fmt::format(", 1 to {}", plan::kMostTokens));
+  return fits ? static_cast<int>(node.number) : 1;
+}
+
+plan::Tokens read_lengths(Fields& fields, std::string_view key) {
+  const Node* const node = fields.node().find(key);
+  if (!node) fields.refuse(key, fmt::format("'tokens' has no '{}'", key));
+  if (!node) return 1;
+  if (node->kind == Node::Kind::number) return count_of(fields, *node, key);
+  if (node->kind == Node::Kind::list) {
+    plan::ListedTokens list;
+    for (const Node& item : fields.list(key, kMostListed))
+      list.push_back(count_of(fields, item, key));
+    if (list.empty()) fields.refuse(*node, in_words(key));
+    return list;
+  }
+  if (node->kind != Node::Kind::object) fields.refuse(*node, in_words(key));
+  Fields law = fields.object(key);
+  law.only({"mean", "cv"});
+  return plan::LognormalTokens{law.number("mean", kTokenCounts),
+                               law.number("cv", {.high = plan::kMostTokenCv})};
+}
+
+void read_lengths(Fields fields, plan::TokenTerms& tokens) {
+  fields.only({"in", "out", "trace"});
+  if (!fields.has("trace")) {
+    const plan::Tokens in = read_lengths(fields, "in");
+    tokens.lengths = plan::TokenPair{in, read_lengths(fields, "out")};
+    return;
+  }
+  if (fields.has("in") || fields.has("out"))
+    fields.refuse("trace", "'tokens' has a trace, which says both 'in' and 'out'");
+  tokens.lengths = plan::TokenTrace{
+      .file = fields.text("trace"), .requests = {}, .line = fields.node().find("trace")->line};
+}
+
+void read_slo(Fields fields, plan::Terms& terms) {
+  fields.only({"ttft_ms", "tpot_ms", "e2e_ms", "percentile"});
+  const auto limit = [&](std::string_view key) {
+    return Millis{fields.has(key) ? fields.number(key, kPositive) : 0};
+  };
+  terms.tokens->ttft = limit("ttft_ms");
+  terms.tokens->tpot = limit("tpot_ms");
+  terms.slo = limit("e2e_ms");
+  if (fields.has("percentile")) terms.percentile = read_percentile(fields);
+  if (!fields.has("ttft_ms") && !fields.has("tpot_ms") && !fields.has("e2e_ms"))
+    fields.refuse(fields.node(), "'slo' promises nothing: give ttft_ms, tpot_ms or e2e_ms");
+}
+
+}  // namespace
+
+double read_percentile(Fields& fields) {
+  const double value = fields.number("percentile", kPercentiles);
+  if (fields.error() || value >= kLeastPercentile) return value;
+  const double meant = value * 100;
+  fields.refuse(
+      "percentile",
+      fmt::format("'percentile' is {:g}: so many percent of the answers must be in time, at least "
+                  "{:g}{}",
+                  value, kLeastPercentile,
+                  meant >= kLeastPercentile && meant < kPercentiles.high
+                      ? fmt::format("; did you mean {:g}?", meant)
+                      : ""));
+  return value;
+}
+
+void read_tokens(Fields& fields, plan::Terms& terms) {
+  terms.tokens.emplace();
+  if (fields.has("slo_ms"))
+    fields.refuse("slo_ms",
+                  "a service of kind llm has no slo_ms; write slo: {ttft_ms: 500, tpot_ms: 50}, or "
+                  "e2e_ms for the whole answer");
+  if (fields.has("percentile"))
+    fields.refuse("percentile", "write it into slo: {ttft_ms: 500, percentile: 99}");
+  read_slo(fields.object("slo"), terms);
+  read_lengths(fields.object("tokens"), *terms.tokens);
+  if (!fields.has("prefix") || fields.error()) return;
+  Fields prefix = fields.object("prefix");
+  prefix.only({"share", "tokens"});
+  terms.tokens->prefix_share = prefix.number("share", {.high = 1});
+  terms.tokens->prefix_tokens = prefix.integer("tokens", {.high = plan::kMostTokens - 1});
+}
+
+}  // namespace partita::forms

@@ -1,0 +1,106 @@
+#include "llm/engine/engines.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "llm/engine/learned.h"
+#include "llm/law.h"
+
+namespace partita::llm {
+namespace {
+
+// As AIConfigurator names its systems (the published points).
+constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {
+    {"h100_sxm", "H100-80GB-SXM5"}, {"h200_sxm", "H200-141GB"},   {"b200_sxm", "B200-180GB"},
+    {"b300_sxm", "B300-269GB"},     {"gb200", "GB200-186GB"},     {"gb300", "GB300-278GB"},
+    {"a100_sxm", "A100-80GB"},      {"gh200_sxm", "GH200-144GB"},
+};
+
+// KV cache that is known to fit: what waiting requests tell, else what the fullest point held.
+double cache_tokens(const std::vector<Point>& points) {
+  double held = 0;
+  for (const Point& point : points)
+    held = std::max(held, point.concurrency * (point.shape.tokens_in + point.shape.tokens_out));
+  if (points.size() < kLeastPoints || points.size() > kMostPoints) return held;
+  const Result<TokenLaw> law = learn(points);
+  return law ? std::min(held, law->cache.tokens) : held;
+}
+
+// Of which constants are to be learned.
+profile::EngineSpec spec_of(const std::vector<Point>& points, double cache) {
+  double most = 1, longest = 1;
+  for (const Point& point : points) {
+    most = std::max(most, point.concurrency);
+    longest = std::max(longest, 1.0 * point.shape.tokens_in + point.shape.tokens_out);
+  }
+  profile::EngineSpec spec;
+  spec.sequences = static_cast<int>(std::clamp(most, 1.0, 1.0 * kMostInFlight));
+  spec.step_tokens = std::max(spec.step_tokens, spec.sequences);
+  const double room = std::max(cache, 2 * longest);  // one request has to fit
+  spec.blocks = static_cast<std::int64_t>(std::ceil(room / kBlockTokens)) + spec.sequences;
+  return spec;
+}
+
+Result<profile::TokenEngine> engine_of(const Measured& measured) {
+  const profile::EngineSpec spec = spec_of(measured.points, cache_tokens(measured.points));
+  const Result<LearnedEngine> learned = learn_engine(measured.points, spec);
+  if (!learned) return failed(learned.error());
+  profile::TokenEngine engine{.configuration = to_string(measured.configuration),
+                              .mig_profile = measured.configuration.profile,
+                              .gpus = gpus_of(measured.configuration),
+                              .spec = learned->spec,
+                              .request_ms = learned->request.value,
+                              .request_token_ms = learned->prompt_token};
+  const Shape first = measured.points.front().shape;
+  engine.least_in = engine.most_in = first.tokens_in;
+  engine.least_out = engine.most_out = first.tokens_out;
+  for (const Point& point : measured.points) {
+    engine.least_in = std::min(engine.least_in, point.shape.tokens_in);
+    engine.most_in = std::max(engine.most_in, point.shape.tokens_in);
+    engine.least_out = std::min(engine.least_out, point.shape.tokens_out);
+    engine.most_out = std::max(engine.most_out, point.shape.tokens_out);
+  }
+  return engine;
+}
+
+bool is_usable(const Measured& measured) {
+  const int gpus = gpus_of(measured.configuration);
+  const bool group = gpus <= profile::kMostGroupedGpus && std::has_single_bit(1U * gpus);
+  return group && measured.points.size() >= kLeastEnginePoints &&
+         (gpus == 1 || measured.configuration.profile.empty()) &&
+         std::ranges::all_of(measured.points,
+                             [](const Point& p) { return p.concurrency <= kMostInFlight; });
+}
+
+}  // namespace
+
+bool is_on(const std::string& system, const std::string& gpu_model) {
+  return system == gpu_model ||
+         std::ranges::count(kShortNames,
+                            std::pair<std::string_view, std::string_view>{system, gpu_model}) > 0;
+}
+
+int gpus_of(const Configuration& c) {
+  return std::max(1, c.tensor.value_or(1)) * std::max(1, c.pipeline.value_or(1)) *
+         std::max(1, c.attention_data.value_or(1));
+}
+
+Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
+                                       const std::string& gpu_model,
+                                       const std::set<std::string>& models) {
+  profile::TokenTable table;
+  for (const Measured& measured : all) {
+    const Configuration& configuration = measured.configuration;
+    if (!is_on(configuration.system, gpu_model) || !models.contains(configuration.model) ||
+        !is_usable(measured))
+      continue;
+    Result<profile::TokenEngine> engine = engine_of(measured);
+    if (!engine) return bad_input(to_string(configuration), engine.error().message);
+    table[configuration.model].push_back(*std::move(engine));
+  }
+  return table;
+}
+
+}  // namespace partita::llm

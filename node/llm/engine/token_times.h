@@ -1,0 +1,33 @@
+// What the requests of a service see at one replica, in a simulation of its engine.
+#pragma once
+
+#include <cstdint>
+
+#include "llm/engine/engine.h"
+#include "plan/terms.h"
+
+namespace partita::llm {
+
+struct ReplicaLoad {
+  Rps rate;          // that comes to the replica, of the service's
+  int count = 1000;  // requests; the first tenth is not counted
+  std::uint64_t seed = 1;
+};
+
+struct ReplicaTimes {
+  double late = 0;         // share of the requests that miss any of what is promised
+  double late_at_end = 0;  // of the last third: more where a queue grows
+  double late_ttft = 0, late_tpot = 0, late_e2e = 0;  // by what they miss
+  Millis ttft, tpot, e2e;                             // at the service's percentile
+  double running = 0;                                 // requests that decode at a time, on average
+  double cached_tokens = 0;                           // KV cache that they hold, on average
+  Rps tokens;                                         // produced, per second
+  long refused = 0;                                   // do not fit in the cache
+};
+
+// `service` has tokens; count >= 10. Arrivals are the service's, of which this replica gets a share
+// at random.
+ReplicaTimes replica_times(const plan::Terms& service, const profile::TokenEngine& engine,
+                           const ReplicaLoad& load);
+
+}  // namespace partita::llm

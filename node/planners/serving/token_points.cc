@@ -1,0 +1,303 @@
+#include "planners/serving/token_points.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/check.h"
+#include "base/index.h"
+#include "llm/engine/engine.h"
+#include "llm/engine/token_times.h"
+#include "plan/digest.h"
+
+namespace partita::planners::serving {
+namespace {
+
+constexpr double kSpent = 0.5;  // of the late ones that a percentile allows (pool_oracle.h)
+constexpr double kFewestLate = 10;
+constexpr int kFewestRequests = 1500, kMostRequests = 60'000;
+constexpr int kConfirmed = 4;        // times as many requests confirm what was found
+constexpr double kPrecision = 0.02;  // of rates
+constexpr double kConfirmedStep = 0.97;
+constexpr int kMostConfirmations = 12;
+constexpr double kLimits[] = {1, 0.75, 0.55};  // of the requests whose steps keep TPOT
+constexpr double kLeastShare = 1e-3;           // of the fluid rate that is worth asking for
+
+double allowed_late(const plan::Service& service) { return 1 - service.percentile / 100; }
+
+// Milliseconds of a step of n sequences with mean contexts that computes no prompt.
+double step_ms(const plan::Service& service, const profile::TokenEngine& engine, double n) {
+  const plan::MeanLength mean = plan::mean_of(*service.tokens);
+  const profile::StepCost& c = engine.spec.cost;
+  return c.step + c.sequence * n + c.root_sequences * std::sqrt(n) +
+         c.cached_token * n * mean.context;
+}
+
+// The sequences that fit, at most: by the limit that was measured and the cache.
+int most_sequences(const plan::Service& service, const profile::TokenEngine& engine) {
+  const plan::MeanLength mean = plan::mean_of(*service.tokens);
+  const double held = mean.context / profile::kBlockTokens;
+  return std::max(
+      1, static_cast<int>(std::min(1.0 * engine.spec.sequences,
+                                   std::max(1.0, static_cast<double>(engine.spec.blocks) / held))));
+}
+
+// The most sequences whose steps keep TPOT, as a real number; below 1: none.
+double sequences_in_time(const plan::Service& service, const profile::TokenEngine& engine) {
+  double low = 0, high = most_sequences(service, engine);
+  const double limit = service.tokens->tpot.value;
+  if (limit <= 0 || step_ms(service, engine, high) <= limit) return high;
+  while (high - low > 1e-3 * high) {
+    const double middle = (low + high) / 2;
+    (step_ms(service, engine, middle) <= limit ? low : high) = middle;
+  }
+  return high;
+}
+
+// One replica under a rate, with a limit of requests at once.
+class Trial {
+ public:
+  Trial(const plan::Service& service, profile::TokenEngine engine)
+      : service_(service), engine_(std::move(engine)) {}
+
+  void limit(int sequences) { engine_.spec.sequences = sequences; }
+  bool holds(double rate, int times) const {
+    const double late = kSpent * allowed_late(service_);
+    const double needed = times * kFewestLate / late;
+    const int count =
+        static_cast<int>(std::clamp(needed, 1.0 * kFewestRequests, 1.0 * kMostRequests));
+    const llm::ReplicaTimes times_of = llm::replica_times(
+        service_, engine_, {.rate = Rps{rate}, .count = count, .seed = 0x70 + 1U * times});
+    return times_of.late <= late && times_of.late_at_end <= 2 * late;
+  }
+
+  // The highest rate between 0 and `most` that holds, within kPrecision.
+  double highest(double most, double known) const {
+    double low = 0, high = most;
+    if (known > 0 && !holds(known * (1 + kPrecision), 1)) return 0;
+    if (known > 0) low = known * (1 + kPrecision);
+    double next = low > 0 ? std::sqrt(low * high) : 0.6 * high;
+    while (high - low > kPrecision * high && high > kLeastShare * most) {
+      (holds(next, 1) ? low : high) = next;
+      next = low > 0 ? (low + high) / 2 : high / 3;
+    }
+    return low;
+  }
+
+ private:
+  const plan::Service& service_;
+  profile::TokenEngine engine_;
+};
+
+TokenRate find_rate(const plan::Service& service, const profile::TokenEngine& engine) {
+  const double in_time = sequences_in_time(service, engine);
+  const double most = fluid_rate(service, engine).value;
+  TokenRate best;
+  if (in_time < 1 || most <= 0) return best;
+  Trial trial(service, engine);
+  std::set<int> tried;
+  for (const double share : kLimits) {
+    const int limit = std::max(1, static_cast<int>(std::lround(share * in_time)));
+    if (!tried.insert(limit).second) continue;
+    trial.limit(limit);
+    const double rate = trial.highest(most, best.rate.value);
+    if (rate > best.rate.value)
+      best = {limit, Rps{rate}, {}};
+    else if (best.rate.value > 0)
+      break;
+  }
+  if (best.rate.value <= 0) return best;
+  trial.limit(best.sequences);
+  for (int i = 0; !trial.holds(best.rate.value, kConfirmed); ++i) {
+    if (i == kMostConfirmations) return {};
+    best.rate = best.rate * kConfirmedStep;
+  }
+  best.step = Millis{step_ms(service, engine, best.sequences)};
+  return best;
+}
+
+const hw::MigProfile& whole_of(const hw::GpuModel& gpu) {
+  return *std::ranges::max_element(gpu.profiles, {}, &hw::MigProfile::gpcs);
+}
+
+int index_of(const hw::GpuModel& gpu, const std::string& profile) {
+  const std::string& name = profile.empty() ? whole_of(gpu).name : profile;
+  return gpu.profile_index(name);
+}
+
+bool keeps_apart(const plan::ServingProblem& problem, const plan::Service& service) {
+  return service.spread || !service.avoid.empty() ||
+         std::ranges::any_of(problem.services, [&](const plan::Service& other) {
+           return std::ranges::count(other.avoid, service.name) > 0;
+         });
+}
+
+}  // namespace
+
+// Sum over steps of n (1 + x (TPOT - T)) bounds the tokens of requests in time for every x >= 0,
+// and n / T is concave in n: so no mix of steps produces more tokens per time than the one whose
+// steps last TPOT. A late share may be served in any way, so the others set the bound.
+Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine) {
+  const plan::MeanLength mean = plan::mean_of(*service.tokens);
+  const profile::StepCost& c = engine.spec.cost;
+  const double n = sequences_in_time(service, engine);
+  if (n < 1) return Rps{0};
+  const double shared =
+      service.tokens->prefix_share * std::min<double>(service.tokens->prefix_tokens, mean.in);
+  const double prompt = std::max(1.0, mean.in - shared);
+  const double ms = prompt * c.prompt_token + prompt * prompt / 2 * c.prompt_context +
+                    (mean.out - 1) * step_ms(service, engine, n) / n;
+  const double in_time = service.percentile / 100;
+  return Rps{1e3 / (std::max(ms, 1e-9) * in_time)};
+}
+
+TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEngine& engine) {
+  plan::ServingProblem asked;
+  asked.services.push_back(service);
+  plan::Service& one = asked.services.front();
+  one.name.clear();
+  one.model.clear();
+  one.min_replicas = 1;
+  one.spread = false;
+  one.avoid.clear();
+  if (plan::is_poisson(one.traffic.arrivals)) {
+    one.rate = Rps{1};
+    one.traffic = {};
+  }
+  const std::string key = plan::digest(asked) + engine.configuration + engine.mig_profile;
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  return known_.emplace(key, find_rate(service, engine)).first->second;
+}
+
+plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
+  double least_tpot = std::numeric_limits<double>::infinity(), least_ttft = least_tpot;
+  const plan::MeanLength mean = plan::mean_of(*service.tokens);
+  for (const plan::FleetEntry& entry : problem.fleet)
+    if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
+      for (const profile::TokenEngine& engine : engines->second) {
+        const profile::StepCost& c = engine.spec.cost;
+        least_tpot = std::min(least_tpot, step_ms(service, engine, 1));
+        least_ttft = std::min(least_ttft, engine.request_ms + mean.in * engine.request_token_ms +
+                                              c.step + mean.in * c.prompt_token +
+                                              mean.in * mean.in / 2 * c.prompt_context);
+      }
+  const bool tpot = service.tokens->tpot.value > 0 && least_tpot > service.tokens->tpot.value;
+  return {
+      "slo", "service " + service.name, tpot ? least_tpot : least_ttft,
+      tpot ? service.tokens->tpot.value : service.tokens->ttft.value,
+      fmt::format(
+          "no engine of model {} that may be used keeps {} for {:g} % of the requests "
+          "at any rate: of a request alone, with tokens as they are on average, TTFT "
+          "is {:.4g} ms and TPOT {:.4g} ms by what was measured{}",
+          service.model, plan::to_string(*service.tokens), service.percentile, least_ttft,
+          least_tpot,
+          keeps_apart(problem, service) ? "; with anti_affinity no group of GPUs is used" : "")};
+}
+
+TokenColumns::TokenColumns(const plan::ServingProblem& problem, TokenOracle& oracle)
+    : problem_(problem) {
+  for (const plan::FleetEntry& entry : problem.fleet) {
+    std::set<int> groups;
+    std::vector<Cells>& of_entry = cells_.emplace_back();
+    for (const plan::Service& service : problem.services) {
+      of_entry.push_back(service.tokens ? cells_of(service, entry, oracle) : Cells{});
+      for (const auto& [column, cell] : of_entry.back())
+        if (column.gpus > 1) groups.insert(column.gpus);
+    }
+    group_sizes_.emplace_back(groups.begin(), groups.end());
+  }
+}
+
+// Small groups first: a larger one that carries no more per GPU is never needed, and its fluid rate
+// can tell so before anything is simulated.
+TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
+                                           const plan::FleetEntry& entry, TokenOracle& oracle) {
+  Cells cells;
+  const auto found = entry.engines.find(service.model);
+  if (found == entry.engines.end()) return cells;
+  std::vector<std::pair<Rps, const profile::TokenEngine*>> engines;
+  for (const profile::TokenEngine& engine : found->second)
+    engines.emplace_back(fluid_rate(service, engine), &engine);
+  std::ranges::stable_sort(engines, [](const auto& a, const auto& b) {
+    return std::pair(a.second->gpus, -a.first.value) < std::pair(b.second->gpus, -b.first.value);
+  });
+  const bool apart = keeps_apart(problem_, service);
+  double best_each = 0;  // per GPU, of whole ones
+  for (const auto& [fluid, engine] : engines) {
+    const bool fits = entry.node_gpus % engine->gpus == 0 && !(apart && engine->gpus > 1) &&
+                      index_of(entry.gpu, engine->mig_profile) >= 0;
+    const bool whole = engine->mig_profile.empty();
+    if (!fits || fluid.value <= 0 || (whole && fluid.value / engine->gpus <= best_each)) continue;
+    Cell& cell = cells[{index_of(entry.gpu, engine->mig_profile), engine->gpus}];
+    cell.fluid = std::max(cell.fluid, fluid);
+    if (fluid <= cell.best.rate) continue;
+    const TokenRate rate = oracle.rate(service, *engine);
+    if (rate.rate <= cell.best.rate) continue;
+    cell.best = rate;
+    cell.engine = engine;
+    if (whole) best_each = std::max(best_each, rate.rate.value / engine->gpus);
+  }
+  return cells;
+}
+
+void TokenColumns::add_to(PointTable& table, std::size_t entry, TokenSize size) const {
+  const hw::GpuModel& gpu = problem_.fleet[entry].gpu;
+  if (table.gpus.empty()) {
+    table.gpus.assign(table.profiles.size(), 1);
+    table.profiles.insert(table.profiles.end(), group_sizes_[entry].size(), index_of(gpu, ""));
+    table.gpus.insert(table.gpus.end(), group_sizes_[entry].begin(), group_sizes_[entry].end());
+  }
+  table.engines.assign(problem_.services.size(), {});
+  for (std::size_t s = 0; s < problem_.services.size(); ++s) {
+    table.best[s].resize(table.profiles.size());
+    table.engines[s].assign(table.profiles.size(), nullptr);
+    if (!problem_.services[s].tokens) continue;
+    for (std::size_t k = 0; k < table.profiles.size(); ++k) {
+      const Cell* const cell = cell_at(entry, s, {table.profiles[k], table.gpus[k]});
+      table.best[s][k].reset();
+      if (cell == nullptr) continue;
+      const Rps rate = size == TokenSize::fluid ? cell->fluid : cell->best.rate;
+      if (rate.value <= 0) continue;
+      table.best[s][k] =
+          BestPoint{std::max(1, cell->best.sequences), 1, rate, cell->best.step, cell->best.step};
+      table.engines[s][k] = cell->engine;
+    }
+  }
+}
+
+const TokenColumns::Cell* TokenColumns::cell_at(std::size_t entry, std::size_t service,
+                                                const Column& column) const {
+  const auto found = cells_[entry][service].find(column);
+  return found == cells_[entry][service].end() ? nullptr : &found->second;
+}
+
+void fill_token_row(const plan::ServingProblem& problem, const plan::Service& service,
+                    plan::ServingPlan& plan, plan::PlannedService& row) {
+  for (const plan::PlannedGpu& gpu : plan.gpus)
+    for (const plan::PlannedInstance& instance : gpu.instances)
+      if (instance.service == service.name) row.planned += instance.throughput;
+  std::set<std::tuple<std::string, std::string, int, double>> asked;
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    for (const plan::PlannedInstance& one : gpu.instances) {
+      if (one.service != service.name) continue;
+      if (!asked.insert({gpu.model, one.profile + one.engine, one.batch, one.throughput.value})
+               .second)
+        continue;
+      const Rps load =
+          plan::planning_rate(service) * (one.group * one.throughput.value / row.planned.value);
+      const profile::TokenEngine* const engine = plan::engine_of(problem, gpu.model, service, one);
+      CHECK(engine != nullptr);
+      profile::TokenEngine limited = *engine;
+      limited.spec.sequences = one.batch;
+      const llm::ReplicaTimes times =
+          llm::replica_times(service, limited, {.rate = load, .count = kFewestRequests, .seed = 7});
+      row.predicted_latency = std::max(row.predicted_latency, times.e2e);
+    }
+  }
+}
+
+}  // namespace partita::planners::serving

@@ -1,0 +1,78 @@
+// Language models beside other services: what a replica carries on each MIG profile, and on groups
+// of whole GPUs, so that the core plans them as it plans points. A replica is an engine
+// (profile/token_engine.h) with a limit of requests at once; requests are split among replicas at
+// random. What it carries is simulated step by step (llm/engine): the highest rate at which the
+// percentile of the requests keep all that is promised, with half of the late ones that this
+// allows.
+//
+// Upper bounds are fluid: with lengths at their means and nothing that waits, an engine whose steps
+// last as long as TPOT allows, and prompts computed in between.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "planners/serving/points.h"
+#include "profile/token_engine.h"
+
+namespace partita::planners::serving {
+
+// What an engine carries of a service.
+struct TokenRate {
+  int sequences = 0;  // the limit of requests at once
+  Rps rate;           // 0: it keeps the promise at no rate
+  Millis step;        // of a full batch
+};
+
+// Simulates; asks equal questions once.
+class TokenOracle {
+ public:
+  TokenRate rate(const plan::Service& service, const profile::TokenEngine& engine);
+
+ private:
+  std::map<std::string, TokenRate> known_;
+};
+
+// No replica of that engine carries more with lengths at their means.
+Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine);
+
+// No engine of the fleet keeps the promise at any rate: what comes closest.
+plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service);
+
+// The columns of language models: by rate, or by fluid rate.
+enum class TokenSize { simulated, fluid };
+class TokenColumns {
+ public:
+  TokenColumns(const plan::ServingProblem& problem, TokenOracle& oracle);
+  // Adds groups of GPUs to the table of a fleet entry, and the points of all language models.
+  void add_to(PointTable& table, std::size_t entry, TokenSize size) const;
+
+ private:
+  struct Column {
+    int profile = 0;  // of the GPU model
+    int gpus = 1;
+    auto operator<=>(const Column&) const = default;
+  };
+  struct Cell {
+    const profile::TokenEngine* engine = nullptr;
+    TokenRate best;
+    Rps fluid;
+  };
+  using Cells = std::map<Column, Cell>;  // of one service on one entry
+  const Cell* cell_at(std::size_t entry, std::size_t service, const Column& column) const;
+  Cells cells_of(const plan::Service& service, const plan::FleetEntry& entry, TokenOracle& oracle);
+
+  const plan::ServingProblem& problem_;
+  std::vector<std::vector<Cells>> cells_;      // [entry][service]
+  std::vector<std::vector<int>> group_sizes_;  // [entry]
+};
+
+// Throughput that a plan states of an instance of a group of GPUs is its part; the row of a
+// language model, with the latency that a simulation of its replicas tells.
+void fill_token_row(const plan::ServingProblem& problem, const plan::Service& service,
+                    plan::ServingPlan& plan, plan::PlannedService& row);
+
+}  // namespace partita::planners::serving

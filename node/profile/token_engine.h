@@ -1,0 +1,57 @@
+// Engines of language models as profiles know them: what a step costs one model on one partition,
+// learned from what was measured there, and how far the measurements reach. Who simulates them step
+// by step: llm/engine, and the judge by code of its own. Values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace partita::profile {
+
+inline constexpr int kBlockTokens = 16;  // of KV cache
+
+// Milliseconds of a step.
+struct StepCost {
+  double step = 0;            // weights read, kernels launched
+  double sequence = 0;        // per sequence that decodes
+  double root_sequences = 0;  // per square root of their number
+  double cached_token = 0;    // per token of KV cache that they read
+  double prompt_token = 0;    // per token of prompts computed
+  double prompt_context = 0;  // per pair of such a token and one before it
+  bool operator==(const StepCost&) const = default;
+};
+
+struct EngineSpec {
+  StepCost cost = {};
+  int step_tokens = 8192;           // budget of a step; at least `sequences`
+  int sequences = 1024;             // at the same time, at most
+  std::int64_t blocks = 1'000'000;  // of KV cache
+  bool operator==(const EngineSpec&) const = default;
+};
+
+// One way to serve a model, on a MIG instance or on a group of whole GPUs of one node.
+struct TokenEngine {
+  std::string configuration;  // engine, version, precision, split: for people
+  std::string mig_profile;    // empty: whole GPUs
+  int gpus = 1;               // of the group
+  EngineSpec spec = {};       // sequences: as many as were measured; blocks: that are known to fit
+  double request_ms = 0;      // of a TTFT, outside of steps: tokenisation, network
+  double request_token_ms = 0;  // the same per token of the prompt
+  // Tokens in and out that were measured, from the least to the most.
+  int least_in = 1, most_in = 1, least_out = 1, most_out = 1;
+  bool operator==(const TokenEngine&) const = default;
+
+  bool measured(double in, double out) const {
+    return in >= least_in && in <= most_in && out >= least_out && out <= most_out;
+  }
+};
+inline constexpr int kMostGroupedGpus = 8;
+
+// By model name, of one GPU model.
+using TokenTable = std::map<std::string, std::vector<TokenEngine>>;
+
+}  // namespace partita::profile

@@ -1,0 +1,254 @@
+#include "verify/token_replica.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "base/rng.h"
+#include "plan/arrivals.h"
+
+namespace partita::verify {
+namespace {
+
+constexpr double kSeenLate = 30;
+constexpr double kFewest = 2000, kMost = 60'000;
+constexpr double kNanosPerMs = 1e6;
+constexpr int kBlock = profile::kBlockTokens;
+
+std::int64_t blocks_for(std::int64_t tokens) { return (tokens + kBlock - 1) / kBlock; }
+
+using Asked = TokenRequest;
+
+struct Sequence {
+  std::size_t request = 0;
+  std::int64_t computed = 0, scheduled = 0;
+  int produced = 0;
+  bool shares = false, decodes = false;
+};
+
+class Replica {
+ public:
+  Replica(const profile::EngineSpec& spec, int prefix_tokens, std::vector<Asked> asked)
+      : spec_(spec),
+        prefix_blocks_(prefix_tokens / kBlock),
+        asked_(std::move(asked)),
+        free_(spec.blocks) {}
+
+  std::vector<Asked> run() && {
+    while (next_ < asked_.size() || !running_.empty() || !waiting_.empty()) {
+      if (running_.empty() && waiting_.empty()) now_ = std::max(now_, asked_[next_].arrival);
+      for (; next_ < asked_.size() && asked_[next_].arrival <= now_; ++next_) arrive(next_);
+      if (!running_.empty() || !waiting_.empty()) step();
+    }
+    return std::move(asked_);
+  }
+
+ private:
+  const Asked& of(const Sequence& s) const { return asked_[s.request]; }
+  std::int64_t to_compute(const Sequence& s) const { return std::int64_t{of(s).in} + s.produced; }
+
+  void arrive(std::size_t i) {
+    Asked& one = asked_[i];
+    one.refused = blocks_for(std::int64_t{one.in} + one.out - 1) > spec_.blocks;
+    if (!one.refused) waiting_.push_back({.request = i});
+  }
+
+  // A prefix that nobody uses is as good as free, and goes when its blocks are needed.
+  void take(std::int64_t blocks) {
+    free_ -= blocks;
+    if (cached_ && users_ == 0 && free_ < prefix_blocks_) cached_ = false;
+  }
+  void start_sharing(Sequence& s) {
+    s.shares = true;
+    if (users_++ == 0) free_ -= prefix_blocks_;
+  }
+  void release(const Sequence& s) {
+    free_ += blocks_for(s.computed + s.scheduled) - (s.shares ? prefix_blocks_ : 0);
+    if (s.shares && --users_ == 0) free_ += prefix_blocks_;
+  }
+
+  void preempt_last() {
+    const Sequence s = running_.back();
+    running_.pop_back();
+    release(s);
+    waiting_.push_front({.request = s.request, .produced = s.produced});
+  }
+
+  // True where a sequence had to go.
+  bool schedule_tokens() {
+    bool preempted = false;
+    for (std::size_t k = 0; k < running_.size(); ++k) {
+      if (!running_[k].decodes) continue;
+      const bool block = running_[k].computed % kBlock == 0;
+      while (block && free_ == 0 && k < running_.size()) {
+        preempt_last();
+        preempted = true;
+      }
+      if (k == running_.size()) break;
+      if (block) take(1);
+      running_[k].scheduled = 1;
+      --left_;
+    }
+    return preempted;
+  }
+
+  void schedule_prompt(Sequence& s) {
+    const std::int64_t held = blocks_for(s.computed);
+    const std::int64_t room = (held + free_) * kBlock - s.computed;
+    s.scheduled = std::max<std::int64_t>(0, std::min({left_, to_compute(s) - s.computed, room}));
+    left_ -= s.scheduled;
+    take(blocks_for(s.computed + s.scheduled) - held);
+  }
+
+  bool admit() {
+    Sequence s = waiting_.front();
+    const bool hit = of(s).prefix && cached_;
+    const std::int64_t woken = hit && users_ == 0 ? prefix_blocks_ : 0;
+    const std::int64_t needed = blocks_for(to_compute(s)) - (hit ? prefix_blocks_ : 0);
+    if (needed > free_ - woken) return false;
+    waiting_.pop_front();
+    if (hit) {
+      s.computed = prefix_blocks_ * kBlock;
+      start_sharing(s);
+    }
+    running_.push_back(s);
+    schedule_prompt(running_.back());
+    return running_.back().computed + running_.back().scheduled == to_compute(running_.back());
+  }
+
+  void step() {
+    left_ = spec_.step_tokens;
+    const bool preempted = schedule_tokens();
+    bool finished = true;
+    for (Sequence& s : running_) {
+      if (s.decodes) continue;
+      schedule_prompt(s);
+      finished = finished && s.computed + s.scheduled == to_compute(s);
+    }
+    while (!preempted && finished && left_ > 0 && !waiting_.empty() &&
+           static_cast<int>(running_.size()) < spec_.sequences)
+      finished = admit();
+    pass_time();
+    for (Sequence& s : running_) produce(s);
+    std::erase_if(running_, [&](const Sequence& s) { return s.produced == of(s).out; });
+  }
+
+  void pass_time() {
+    double n = 0, context = 0, tokens = 0, pairs = 0;
+    for (const Sequence& s : running_) {
+      const auto computed = static_cast<double>(s.computed), now = static_cast<double>(s.scheduled);
+      if (s.decodes) {
+        ++n;
+        context += computed;
+      } else {
+        tokens += now;
+        pairs += now * (computed + now / 2);
+      }
+    }
+    const profile::StepCost& c = spec_.cost;
+    now_ += c.step + c.sequence * n + c.root_sequences * std::sqrt(n) + c.cached_token * context +
+            c.prompt_token * tokens + c.prompt_context * pairs;
+  }
+
+  void produce(Sequence& s) {
+    s.computed += s.scheduled;
+    s.scheduled = 0;
+    if (s.computed < to_compute(s)) return;
+    Asked& one = asked_[s.request];
+    if (s.produced++ == 0) one.first = now_;
+    if (!s.decodes && one.prefix && prefix_blocks_ > 0 && !s.shares && !cached_) {
+      cached_ = s.shares = true;  // its blocks are the prefix's from now on
+      ++users_;
+    }
+    s.decodes = true;
+    if (s.produced < one.out) return;
+    one.end = now_;
+    release(s);
+  }
+
+  const profile::EngineSpec& spec_;
+  const std::int64_t prefix_blocks_;
+  std::vector<Asked> asked_;
+  std::vector<Sequence> running_;  // in order of admission
+  std::deque<Sequence> waiting_;
+  std::size_t next_ = 0;
+  std::int64_t free_, left_ = 0;
+  int users_ = 0;
+  bool cached_ = false;
+  double now_ = 0;
+};
+
+std::vector<Asked> requests_for(const plan::Terms& service, Rps rate, double count) {
+  const Rng root(0x10d9e);
+  Rng draws = root.split(1);
+  const bool split = !plan::is_poisson(service.traffic.arrivals);  // a part of Poisson is Poisson
+  const Rps all = split ? std::max(rate, plan::planning_rate(service)) : rate;
+  plan::ArrivalSource source =
+      plan::ArrivalSource::of(service.traffic.arrivals, all, root.split(2));
+  std::vector<Asked> asked;
+  while (static_cast<double>(asked.size()) < count) {
+    const plan::Nanos time = source.next();
+    if (time == plan::kForever) break;
+    if (split && draws.uniform() >= rate / all) continue;
+    const plan::Length length = plan::drawn(*service.tokens, draws);
+    Asked& one = asked.emplace_back();
+    one.arrival = static_cast<double>(time) / kNanosPerMs;
+    one.prefix = draws.uniform() < service.tokens->prefix_share;
+    one.in = one.prefix ? std::max(length.in, service.tokens->prefix_tokens + 1) : length.in;
+    one.out = length.out;
+  }
+  return asked;
+}
+
+bool above(double value, Millis limit) { return limit.value > 0 && value > limit.value; }
+
+}  // namespace
+
+std::vector<TokenRequest> play(const profile::EngineSpec& spec, int prefix_tokens,
+                               std::vector<TokenRequest> requests) {
+  return Replica(spec, prefix_tokens, std::move(requests)).run();
+}
+
+ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEngine& engine,
+                             const ReplicaLoad& load) {
+  const double allowed = 1 - load.percentile / 100;
+  const double count = std::clamp(kSeenLate / allowed, kFewest, kMost);
+  profile::EngineSpec spec = engine.spec;
+  spec.sequences = load.sequences;
+  const std::vector<Asked> asked =
+      play(spec, service.tokens->prefix_tokens, requests_for(service, load.rate, count));
+  ReplicaVerdict verdict;
+  std::vector<double> whole;
+  const std::size_t warm = asked.size() / 10;
+  double late = 0, ttft_late = 0, tpot_late = 0, whole_late = 0;
+  for (std::size_t i = warm; i < asked.size(); ++i) {
+    const Asked& one = asked[i];
+    const double outside = engine.request_ms + engine.request_token_ms * one.in;
+    const double tpot = one.out > 1 ? (one.end - one.first) / (one.out - 1) : 0;
+    const bool first =
+        one.refused || above(one.first - one.arrival + outside, service.tokens->ttft);
+    const bool rest = one.refused || above(tpot, service.tokens->tpot);
+    const bool all = one.refused || above(one.end - one.arrival + outside, service.slo);
+    late += first || rest || all;
+    ttft_late += first;
+    tpot_late += rest;
+    whole_late += all;
+    whole.push_back(one.end - one.arrival + outside);
+  }
+  const auto counted = static_cast<double>(whole.size());
+  if (whole.empty()) return verdict;
+  verdict.late = late / counted;
+  verdict.late_ttft = ttft_late / counted;
+  verdict.late_tpot = tpot_late / counted;
+  verdict.late_whole = whole_late / counted;
+  verdict.holds = verdict.late <= allowed;
+  const auto rank = static_cast<std::size_t>(load.percentile / 100 * counted);
+  const auto place = whole.begin() + static_cast<std::ptrdiff_t>(std::min(rank, whole.size() - 1));
+  std::nth_element(whole.begin(), place, whole.end());
+  verdict.whole = Millis{*place};
+  return verdict;
+}
+
+}  // namespace partita::verify

@@ -1,0 +1,129 @@
+#include "verify/token_replica.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "llm/engine/engine.h"
+#include "llm/engine/token_times.h"
+
+namespace partita::verify {
+namespace {
+
+constexpr profile::StepCost kTokenCost{.step = 5,
+                                       .sequence = 0.03,
+                                       .root_sequences = 0.2,
+                                       .cached_token = 1e-5,
+                                       .prompt_token = 0.02,
+                                       .prompt_context = 1e-7};
+
+struct Crowd {
+  profile::EngineSpec spec;
+  int prefix_tokens = 0;
+  std::vector<TokenRequest> requests;
+};
+
+// Crowded caches, small budgets, prefixes: what engines do at their edges.
+Crowd crowded(Rng& rng) {
+  Crowd one;
+  one.spec = {.cost = kTokenCost,
+              .step_tokens = static_cast<int>(64 + rng.below(400)),
+              .sequences = static_cast<int>(1 + rng.below(40)),
+              .blocks = static_cast<std::int64_t>(20 + rng.below(200))};
+  one.prefix_tokens = static_cast<int>(rng.below(3) * 40);
+  double now = 0;
+  for (int i = 0; i < 60; ++i) {
+    now += rng.exponential() * 60;
+    TokenRequest request{.arrival = now,
+                         .in = static_cast<int>(1 + rng.below(400)),
+                         .out = static_cast<int>(1 + rng.below(80))};
+    request.prefix = one.prefix_tokens > 0 && rng.below(2) == 0;
+    if (request.prefix) request.in = std::max(request.in, one.prefix_tokens + 1);
+    one.requests.push_back(request);
+  }
+  return one;
+}
+
+std::vector<llm::Request> as_engine_knows(const Crowd& one) {
+  std::vector<llm::Request> requests;
+  for (const TokenRequest& request : one.requests)
+    requests.push_back({.arrival = Millis{request.arrival},
+                        .in = request.in,
+                        .out = request.out,
+                        .prefix = request.prefix ? 0 : -1,
+                        .prefix_tokens = request.prefix ? one.prefix_tokens : 0});
+  return requests;
+}
+
+TEST(TokenReplica, is_the_engine_that_planners_simulate) {
+  Rng rng(1);
+  long preemptions = 0;
+  for (int round = 0; round < 400; ++round) {
+    const Crowd one = crowded(rng);
+    const auto engine = llm::simulate(one.spec, as_engine_knows(one));
+    ASSERT_TRUE(engine);
+    const std::vector<TokenRequest> served = play(one.spec, one.prefix_tokens, one.requests);
+    preemptions += engine->preemptions;
+    for (std::size_t i = 0; i < served.size(); ++i) {
+      ASSERT_EQ(served[i].refused, engine->requests[i].refused) << round << " " << i;
+      if (served[i].refused) continue;
+      ASSERT_NEAR(served[i].first, engine->requests[i].first.value, 1e-6) << round << " " << i;
+      ASSERT_NEAR(served[i].end, engine->requests[i].end.value, 1e-6) << round << " " << i;
+    }
+  }
+  EXPECT_GT(preemptions, 1000);
+}
+
+profile::TokenEngine token_engine() {
+  profile::TokenEngine one;
+  one.spec = {.cost = kTokenCost, .step_tokens = 2048, .sequences = 64, .blocks = 20'000};
+  one.request_ms = 3;
+  return one;
+}
+
+plan::Terms chat(double ttft, double tpot) {
+  plan::Terms terms{.name = "chat", .model = "m", .rate = Rps{4}};
+  terms.tokens.emplace();
+  terms.tokens->ttft = Millis{ttft};
+  terms.tokens->tpot = Millis{tpot};
+  terms.tokens->lengths =
+      plan::TokenPair{plan::LognormalTokens{600, 0.8}, plan::LognormalTokens{150, 0.7}};
+  return terms;
+}
+
+TEST(TokenReplica, says_which_promise_is_missed) {
+  const ReplicaLoad load{.sequences = 64, .rate = Rps{4}, .percentile = 99};
+  const ReplicaVerdict easy = judge_replica(chat(2000, 60), token_engine(), load);
+  EXPECT_TRUE(easy.holds) << easy.late;
+  const ReplicaVerdict first = judge_replica(chat(20, 60), token_engine(), load);
+  EXPECT_FALSE(first.holds);
+  EXPECT_GT(first.late_ttft, 0.1);
+  EXPECT_EQ(first.late_tpot, easy.late_tpot);
+  const ReplicaVerdict rest = judge_replica(chat(2000, 6), token_engine(), load);
+  EXPECT_FALSE(rest.holds);
+  EXPECT_GT(rest.late_tpot, 0.1);
+}
+
+TEST(TokenReplica, a_limit_of_requests_protects_tpot_and_costs_ttft) {
+  const plan::Terms asked = chat(500, 12);
+  const ReplicaVerdict wide = judge_replica(asked, token_engine(), {64, Rps{16}, 99});
+  const ReplicaVerdict narrow = judge_replica(asked, token_engine(), {8, Rps{16}, 99});
+  EXPECT_GT(wide.late_tpot, narrow.late_tpot);
+  EXPECT_GT(narrow.late_ttft, wide.late_ttft);
+}
+
+// Two simulations with draws of their own agree on how many are late.
+TEST(TokenReplica, agrees_with_the_planners_simulation) {
+  for (const double rate : {2.0, 6.0, 10.0, 14.0}) {
+    const plan::Terms asked = chat(300, 14);
+    const ReplicaVerdict judged = judge_replica(asked, token_engine(), {32, Rps{rate}, 99});
+    profile::TokenEngine limited = token_engine();
+    limited.spec.sequences = 32;
+    const llm::ReplicaTimes planned =
+        llm::replica_times(asked, limited, {.rate = Rps{rate}, .count = 6000, .seed = 5});
+    EXPECT_NEAR(judged.late, planned.late, 0.01 + 0.25 * planned.late) << rate;
+    EXPECT_NEAR(judged.whole.value, planned.e2e.value, 0.15 * planned.e2e.value) << rate;
+  }
+}
+
+}  // namespace
+}  // namespace partita::verify
