@@ -302,8 +302,8 @@ TEST(Apply, WhoIsLeavingIsNoStranger) {
   EXPECT_EQ(blockers(made), 0u) << "made in that transaction";
 }
 
-// What was begun is gone on with under its number, another wish is another transaction; what is half
-// made on the way is made whole before anybody may stop.
+// What was begun is gone on with under its number, another wish is another transaction; what is
+// half made on the way is made whole before anybody may stop.
 TEST(Apply, WhatWasCutShortIsResumed) {
   for (const bool same : {true, false}) {
     ApplyNode node;

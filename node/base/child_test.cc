@@ -75,6 +75,31 @@ TEST_F(ChildTest, QuietOnesSayOnlyWhatIsWrong) {
   EXPECT_EQ(printed(), "err\n");
 }
 
+TEST_F(ChildTest, OutputThatCannotBeOpenedIsNamed) {
+  ChildSpec spec = shell("exit 0");
+  spec.output = folder_ / "gone" / "log";
+  const auto started = Child::start(spec);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().context, spec.output);
+}
+
+TEST_F(ChildTest, ItsStatusMayBeAskedForAgain) {
+  auto child = Child::start(shell("exit 7"));
+  EXPECT_EQ(child->wait(), 7);
+  EXPECT_EQ(child->wait(), 7);
+  EXPECT_FALSE(child->runs());
+}
+
+// One that is to outlive us, but did not get ready, does not.
+TEST_F(ChildTest, OneThatWasNotReadyIsNotLeft) {
+  ChildSpec spec = shell("echo $$; exec sleep 60");
+  spec.outlives = true;
+  spec.ready_within = milliseconds(300);
+  ASSERT_FALSE(Child::start(spec));
+  ASSERT_NE(printed(), "");
+  EXPECT_EQ(::kill(std::stoi(printed()), 0), -1);
+}
+
 TEST_F(ChildTest, AProgramThatIsNotThereIsRefused) {
   const auto started = Child::start({.argv = {"no-such-program-anywhere"}});
   ASSERT_FALSE(started);

@@ -55,6 +55,9 @@ TEST(Document, RefusesWithFileAndLine) {
   EXPECT_EQ(refusal("a.json", "{\n\"a\": 1,\n\"a\": 2}"), "a.json:3: duplicate key 'a'");
   EXPECT_EQ(refusal("a.yaml", "a: 1\nb: 2\na: 3\n"), "a.yaml:3: duplicate key 'a'");
   EXPECT_EQ(refusal("a.yaml", "a: &x 1\nb: *x\n"), "a.yaml:1: anchors are not supported");
+  for (const char* value : {"[1]", "{b: 1}", "~", "text"})
+    EXPECT_EQ(refusal("a.yaml", std::string("a:\n &x ") + value),
+              "a.yaml:2: anchors are not supported");
   EXPECT_EQ(refusal("a.yaml", "a: 1\n---\nb: 2\n"), "a.yaml:1: more than one YAML document");
   EXPECT_EQ(refusal("a.bin", std::string_view("a\0b", 3)),
             "a.bin:1: not text: a control character");

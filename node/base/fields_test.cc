@@ -46,6 +46,9 @@ TEST(Fields, ANumberIsTextOnlyWhereItWasWrittenAsSuch) {
   EXPECT_NE(refusal("{\"t\": 7}", text), "accepted");
   EXPECT_NE(refusal("t: [7]", text), "accepted");
   EXPECT_NE(refusal("t: true", text), "accepted");
+  const Read texts = [](Fields& f) { f.texts("t"); };
+  EXPECT_EQ(refusal("t: [a, 7]", texts), "accepted");
+  EXPECT_EQ(refusal("t:\n- a\n- [7]", texts).substr(0, 9), "f.yaml:3:");
 }
 
 TEST(Fields, RefusesWithThePlaceOfTheValue) {

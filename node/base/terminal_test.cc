@@ -14,6 +14,7 @@ TEST(Numbers, AreShortForPeople) {
   EXPECT_EQ(number_text(0.5), "0.5");
   EXPECT_EQ(number_text(12.3456), "12.35");
   EXPECT_EQ(number_text(999.96), "1000");
+  EXPECT_EQ(number_text(1000), "1000");
   EXPECT_EQ(number_text(-1000.4), "-1000");
   EXPECT_EQ(number_text(1000.44), "1000");
   EXPECT_EQ(number_text(123456.7), "123457");
@@ -116,6 +117,8 @@ TEST(Bar, FillsItsWidthAndNumbersWhatItCan) {
   EXPECT_EQ(ruler_text({4, 41}), "┌0────────┬1────────┬2────────┬3────────┐");
   EXPECT_EQ(ruler_text({12, 13}), "┌0─┬3─┬6─┬9─┐");
   EXPECT_EQ(ruler_text({5, 6}), "┌0┬2┬┐");
+  EXPECT_EQ(ruler_text({10, 21}), "┌0┬1┬2┬3┬4┬5┬6┬7┬8┬9┐") << "10 is not among them";
+  EXPECT_EQ(ruler_text({11, 23}), "┌0──┬2──┬4──┬6──┬8──┬─┐") << "and 10 has no room";
   for (const int units : {1, 7, 8, 64})
     for (const int width : {70, 190}) {
       EXPECT_LE(columns(ruler_text({units, width})), width);
