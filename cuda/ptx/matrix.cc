@@ -12,6 +12,7 @@ void find_elements(Fragment& fragment) {
                       wide = fragment.element == Element::f64 ? 8 : 4;
   const std::uint32_t count = element_count(fragment), each = wide / size;
   fragment.elements.clear();
+  if (fragment.rows == 0) return;  // rows of halves, which lie as they come
   for (std::uint32_t lane = 0; lane < 32; ++lane)
     for (std::uint32_t e = 0; e < count; ++e) {
       const Position at = position(fragment, lane, e);
