@@ -131,7 +131,14 @@ class Session final : public NoticeReader {
                                  const void* from, std::uint64_t bytes);
   Got<std::uint64_t> add_copy_out(std::uint64_t graph, Nodes after, void* to, std::uint64_t from,
                                   std::uint64_t bytes);
+  Got<std::uint64_t> graph_of(std::uint64_t node);  // the first that has it: no clone
   Got<std::vector<std::uint64_t>> nodes_of(std::uint64_t graph);
+  Got<std::uint64_t> clone(std::uint64_t graph);  // its nodes have the same handles
+  // A kernel node of a graph, or of an executable one, launches something else.
+  Status set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
+                    const LaunchShape& shape, void** parameters);
+  // The executable graph does what the graph does; kUpdateFailure where their nodes differ.
+  Status update(std::uint64_t exec, std::uint64_t graph);
   Got<std::uint64_t> instantiate(std::uint64_t graph);
   Status launch_graph(std::uint64_t exec, std::uint64_t stream);
   Status destroy_exec(std::uint64_t exec);
@@ -170,6 +177,7 @@ class Session final : public NoticeReader {
   };
   struct Exec {
     HostCopies copies = {};
+    std::vector<std::uint64_t> nodes = {};
     std::uint64_t stream = 0, event = 0;  // of its last launch
     bool launched = false;
   };
@@ -207,6 +215,11 @@ class Session final : public NoticeReader {
   Status load_locked(Lock& lock, Module& module);
   Status open_locked(Lock& lock, Kernel& kernel);
   Status check_shape(const Kernel& kernel, const LaunchShape& shape) const;
+  struct NodeLaunch {
+    Launch launch = {};
+    std::vector<std::byte> block = {};  // its parameters
+  };
+  Got<NodeLaunch> launch_of_node(Kernel& kernel, const LaunchShape& shape, void** parameters);
   Got<Launch> prepared(Lock& lock, Kernel& kernel, const LaunchShape& shape);
   template <class Op>
   Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);

@@ -176,6 +176,13 @@ Got<std::uint64_t> Session::add_copy_out(std::uint64_t graph, Nodes after, void*
   return node;
 }
 
+Got<std::uint64_t> Session::graph_of(std::uint64_t node) {
+  Lock lock(mutex_);
+  for (const auto& [handle, graph] : graphs_)
+    if (std::find(graph.nodes.begin(), graph.nodes.end(), node) != graph.nodes.end()) return handle;
+  return refused(kInvalidValue);
+}
+
 Got<std::vector<std::uint64_t>> Session::nodes_of(std::uint64_t graph) {
   Lock lock(mutex_);
   const auto found = graphs_.find(graph);
@@ -193,8 +200,50 @@ Got<std::uint64_t> Session::instantiate(std::uint64_t graph) {
   const HostCopies copies = found->second.copies;
   const Answer answer = link_->call_held(lock, make, Cause::graph);
   if (answer.status != kOk) return refused(answer.status);
-  execs_[exec] = {.copies = copies};
+  execs_[exec] = {.copies = copies, .nodes = found->second.nodes};
   return exec;
+}
+
+Got<std::uint64_t> Session::clone(std::uint64_t graph) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return refused(status);
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return refused(kInvalidValue);
+  const std::uint64_t made = ++next_handle_;
+  const Status status = link_->post(lock, GraphClone{.graph = {graph}, .clone = {made}});
+  if (status != kOk) return refused(status);
+  graphs_[made] = Graph(found->second);
+  return made;
+}
+
+Status Session::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
+                           const LaunchShape& shape, void** parameters) {
+  Got<NodeLaunch> made = launch_of_node(kernel, shape, parameters);
+  if (!made) return made.error();
+  made->launch.parameters = made->block;
+  Lock lock(mutex_);
+  const auto exec = execs_.find(graph);
+  const auto plain = graphs_.find(graph);
+  if (exec == execs_.end() && plain == graphs_.end()) return kInvalidValue;
+  const auto& nodes = exec != execs_.end() ? exec->second.nodes : plain->second.nodes;
+  const auto at = std::find(nodes.begin(), nodes.end(), node);
+  if (at == nodes.end()) return kInvalidValue;
+  const std::vector<std::byte> frame = frame_of(made->launch);
+  GraphSet set{.place = static_cast<std::uint32_t>(at - nodes.begin()), .operation = frame};
+  (exec != execs_.end() ? set.exec.value : set.graph.value) = graph;
+  return link_->post(lock, set);
+}
+
+Status Session::update(std::uint64_t exec, std::uint64_t graph) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return status;
+  const auto to = execs_.find(exec);
+  const auto from = graphs_.find(graph);
+  if (to == execs_.end() || from == graphs_.end()) return kInvalidValue;
+  const Answer answer =
+      link_->call_held(lock, GraphUpdate{.exec = {exec}, .graph = {graph}}, Cause::graph);
+  if (answer.status == kOk) to->second.copies = from->second.copies;
+  return answer.status;
 }
 
 // Bytes for the graph's staging memory must not come while its last launch still reads there.

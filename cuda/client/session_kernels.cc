@@ -260,24 +260,26 @@ Status Session::call_host(std::uint64_t stream, Callback callback) {
   return link_->post(lock, HostCall{.stream = {*real}, .token = {token}});
 }
 
+Got<Session::NodeLaunch> Session::launch_of_node(Kernel& kernel, const LaunchShape& shape,
+                                                 void** parameters) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return refused(status);
+  LaunchShape anywhere = shape;
+  anywhere.stream = 0;
+  const Got<Launch> launch = prepared(lock, kernel, anywhere);
+  if (!launch) return refused(launch.error());
+  NodeLaunch node{*launch, std::vector<std::byte>(kernel.layout->bytes)};
+  if (!node.block.empty() && parameters == nullptr) return refused(kInvalidValue);
+  pack(*kernel.layout, parameters, node.block.data());
+  return node;
+}
+
 Got<std::uint64_t> Session::add_launch(std::uint64_t graph, Nodes after, Kernel& kernel,
                                        const LaunchShape& shape, void** parameters) {
-  std::vector<std::byte> block;
-  Launch node;
-  {
-    Lock lock(mutex_);
-    if (const Status status = connected(lock); status != kOk) return refused(status);
-    LaunchShape anywhere = shape;
-    anywhere.stream = 0;
-    const Got<Launch> launch = prepared(lock, kernel, anywhere);
-    if (!launch) return refused(launch.error());
-    block.resize(kernel.layout->bytes);
-    if (!block.empty() && parameters == nullptr) return refused(kInvalidValue);
-    pack(*kernel.layout, parameters, block.data());
-    node = *launch;
-    node.parameters = block;
-  }
-  return add_operation(graph, after, node);
+  Got<NodeLaunch> node = launch_of_node(kernel, shape, parameters);
+  if (!node) return refused(node.error());
+  node->launch.parameters = node->block;
+  return add_operation(graph, after, node->launch);
 }
 
 }  // namespace partita::remote::client

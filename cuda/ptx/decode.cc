@@ -138,6 +138,9 @@ Result<Program> Decoder::run(const Function& kernel) {
   program_.entry = frames.front().callee.entry;
   registers_.finish();
   program_.arrays.resize(program_.spans);
+  for (MatrixOp& matrix : program_.matrices)
+    for (Fragment* fragment : {&matrix.a, &matrix.b, &matrix.c, &matrix.d})
+      find_elements(*fragment);
   for (const FunctionFrame& frame : frames) {
     program_.register_count += static_cast<std::uint32_t>(frame.function->registers.size());
     if (frame.number < 0) continue;

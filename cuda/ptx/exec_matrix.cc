@@ -25,10 +25,7 @@ const MatrixOp& matrix_of(const Op* op, const Warp& w) {
 
 // The bytes of element `e` of a lane.
 std::byte* element_at(Warp& w, const Fragment& fragment, std::uint32_t lane, std::uint32_t e) {
-  const std::uint32_t size = bytes_of(fragment.element),
-                      wide = fragment.element == Element::f64 ? 8 : 4;
-  const std::uint32_t each = wide / size;
-  return w.registers + fragment.slots[e / each] + lane * wide + e % each * size;
+  return w.registers + fragment.elements[lane * element_count(fragment) + e].offset;
 }
 
 template <class T>
@@ -38,27 +35,12 @@ T bits_at(const std::byte* at) {
   return bits;
 }
 
-double value_at(const std::byte* at, Element element) {
-  constexpr std::uint32_t kOfTf32 = 0xffff'e000u;
-  switch (element) {
-    case Element::f16:
-      return static_cast<double>(std::bit_cast<_Float16>(bits_at<std::uint16_t>(at)));
-    case Element::bf16:
-      return std::bit_cast<float>(std::uint32_t{bits_at<std::uint16_t>(at)} << 16);
-    case Element::tf32:
-      return std::bit_cast<float>(bits_at<std::uint32_t>(at) & kOfTf32);
-    case Element::f32:
-      return bits_at<float>(at);
-    case Element::f64:
-      return bits_at<double>(at);
-    case Element::s8:
-      return bits_at<std::int8_t>(at);
-    case Element::u8:
-      return bits_at<std::uint8_t>(at);
-    case Element::s32:
-      return bits_at<std::int32_t>(at);
-  }
-  return 0;
+float half(std::uint16_t bits) {
+  const std::uint32_t number = (bits & 0x7fffu) << 13, sign = (bits & 0x8000u) << 16;
+  const bool finite = (bits & 0x7c00u) != 0x7c00u;
+  const float scaled = std::bit_cast<float>(number) * 0x1p112f;  // subnormal ones come out right
+  const std::uint32_t value = finite ? std::bit_cast<std::uint32_t>(scaled) : number | 0x7f80'0000u;
+  return std::bit_cast<float>(value | sign);
 }
 
 void store_value(std::byte* at, Element element, double value, bool saturates) {
@@ -71,39 +53,80 @@ void store_value(std::byte* at, Element element, double value, bool saturates) {
   put(static_cast<std::uint32_t>(static_cast<std::int64_t>(value)));
 }
 
-Matrix gathered(Warp& w, const Fragment& fragment) {
-  Matrix matrix{};
-  const std::uint32_t count = element_count(fragment);
-  for (std::uint32_t lane = 0; lane < kLanes; ++lane)
-    for (std::uint32_t e = 0; e < count; ++e) {
-      const Position at = position(fragment, lane, e);
-      matrix[at.row * fragment.columns + at.column] =
-          value_at(element_at(w, fragment, lane, e), fragment.element);
+template <class T>
+void gather(Matrix& to, const Warp& w, const Fragment& fragment, auto&& value_of) {
+  for (const Fragment::At& at : fragment.elements)
+    to[at.index] = static_cast<double>(value_of(bits_at<T>(w.registers + at.offset)));
+}
+
+void gather(Matrix& to, const Warp& w, const Fragment& fragment) {
+  constexpr std::uint32_t kOfTf32 = 0xffff'e000u;
+  const auto same = [](auto value) { return value; };
+  switch (fragment.element) {
+    case Element::f16:
+      return gather<std::uint16_t>(to, w, fragment, half);
+    case Element::bf16:
+      return gather<std::uint16_t>(to, w, fragment, [](std::uint16_t bits) {
+        return std::bit_cast<float>(std::uint32_t{bits} << 16);
+      });
+    case Element::tf32:
+      return gather<std::uint32_t>(
+          to, w, fragment, [](std::uint32_t bits) { return std::bit_cast<float>(bits & kOfTf32); });
+    case Element::f32:
+      return gather<float>(to, w, fragment, same);
+    case Element::f64:
+      return gather<double>(to, w, fragment, same);
+    case Element::s8:
+      return gather<std::int8_t>(to, w, fragment, same);
+    case Element::u8:
+      return gather<std::uint8_t>(to, w, fragment, same);
+    case Element::s32:
+      return gather<std::int32_t>(to, w, fragment, same);
+  }
+}
+
+struct Extents {
+  std::uint32_t rows = 0, columns = 0, inner = 0;
+};
+// d += a * b, along k in order. Products of all types but f64 are exact in double, so that it does
+// not matter whether they are rounded before they are added.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+void add_products(double* __restrict d, const double* __restrict a, const double* __restrict b,
+                  const Extents& of) {
+  for (std::uint32_t row = 0; row < of.rows; ++row)
+    for (std::uint32_t k = 0; k < of.inner; ++k) {
+      const double left = a[row * of.inner + k];
+      for (std::uint32_t column = 0; column < of.columns; column += 8)  // a multiple of it
+        for (std::uint32_t i = column; i < column + 8; ++i)
+          d[row * of.columns + i] += left * b[k * of.columns + i];
     }
-  return matrix;
+}
+void add_rounded_products(double* d, const double* a, const double* b, const Extents& of) {
+  for (std::uint32_t row = 0; row < of.rows; ++row)
+    for (std::uint32_t column = 0; column < of.columns; ++column)
+      for (std::uint32_t k = 0; k < of.inner; ++k)
+        d[row * of.columns + column] = std::fma(a[row * of.inner + k], b[k * of.columns + column],
+                                                d[row * of.columns + column]);
 }
 
 }  // namespace
 
 const Op* matrix_multiply(const Op* op, Warp& w) {
   const MatrixOp& what = matrix_of(op, w);
-  const Matrix a = gathered(w, what.a), b = gathered(w, what.b), c = gathered(w, what.c);
-  const std::uint32_t inner = what.a.columns, columns = what.d.columns;
-  Matrix d{};
-  for (std::uint32_t row = 0; row < what.d.rows; ++row)
-    for (std::uint32_t column = 0; column < columns; ++column) {
-      double sum = c[row * columns + column];
-      for (std::uint32_t k = 0; k < inner; ++k)
-        sum = std::fma(a[row * inner + k], b[k * columns + column], sum);
-      d[row * columns + column] = sum;
-    }
-  const std::uint32_t count = element_count(what.d);
-  for (std::uint32_t lane = 0; lane < kLanes; ++lane)
-    for (std::uint32_t e = 0; (w.mask >> lane & 1) != 0 && e < count; ++e) {
-      const Position at = position(what.d, lane, e);
-      store_value(element_at(w, what.d, lane, e), what.d.element, d[at.row * columns + at.column],
-                  what.saturates);
-    }
+  alignas(64) Matrix a, b, d;
+  gather(a, w, what.a);
+  gather(b, w, what.b);
+  gather(d, w, what.c);
+  const Extents of{what.d.rows, what.d.columns, what.a.columns};
+  (what.a.element == Element::f64 ? add_rounded_products : add_products)(d.data(), a.data(),
+                                                                         b.data(), of);
+  const std::size_t count = what.d.elements.size() / kLanes;
+  for (std::size_t i = 0; i < what.d.elements.size(); ++i)
+    if ((w.mask >> i / count & 1) != 0)
+      store_value(w.registers + what.d.elements[i].offset, what.d.element,
+                  d[what.d.elements[i].index], what.saturates);
   return op + 1;
 }
 

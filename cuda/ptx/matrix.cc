@@ -7,6 +7,20 @@ std::uint32_t element_count(const Fragment& fragment) {
   return static_cast<std::uint32_t>(fragment.slots.size()) * bytes / bytes_of(fragment.element);
 }
 
+void find_elements(Fragment& fragment) {
+  const std::uint32_t size = bytes_of(fragment.element),
+                      wide = fragment.element == Element::f64 ? 8 : 4;
+  const std::uint32_t count = element_count(fragment), each = wide / size;
+  fragment.elements.clear();
+  if (fragment.rows == 0) return;  // rows of halves, which lie as they come
+  for (std::uint32_t lane = 0; lane < 32; ++lane)
+    for (std::uint32_t e = 0; e < count; ++e) {
+      const Position at = position(fragment, lane, e);
+      fragment.elements.push_back({fragment.slots[e / each] + lane * wide + e % each * size,
+                                   at.row * fragment.columns + at.column});
+    }
+}
+
 Position position(const Fragment& fragment, std::uint32_t lane, std::uint32_t e) {
   if (!fragment.native) {
     const std::uint32_t each = element_count(fragment);

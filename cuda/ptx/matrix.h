@@ -35,6 +35,12 @@ struct Fragment {
   std::uint32_t rows = 0, columns = 0;
   bool native = false;               // as mma has it
   std::vector<std::uint32_t> slots;  // of its registers
+  // Of each lane's elements in turn: bytes into the register file, and row * columns + column.
+  struct At {
+    std::uint32_t offset = 0, index = 0;
+    bool operator==(const At&) const = default;
+  };
+  std::vector<At> elements = {};  // find_elements()
   bool operator==(const Fragment&) const = default;
 };
 
@@ -52,6 +58,7 @@ struct Position {
 // Where element `e` of a lane lies in the matrix; elements are counted from the lowest bits of the
 // first register.
 Position position(const Fragment& fragment, std::uint32_t lane, std::uint32_t e);
+void find_elements(Fragment& fragment);
 // Elements of one lane.
 std::uint32_t element_count(const Fragment& fragment);
 

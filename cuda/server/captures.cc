@@ -41,13 +41,22 @@ Done Captures::add_node(Graph& graph, GraphSpec::Node node) {
   if (Done counted = count(1); !counted) return counted;
   graph.bytes += bytes;
   bytes_ += bytes;
-  if (!node.empty) {
-    note_touches(node.work, graph.touches);
-    if (const auto* launch = std::get_if<LaunchWork>(&node.work))
-      graph.modules.insert(modules_.module_of(launch->kernel));
-  }
+  note(graph, node);
   graph.spec.nodes.push_back(std::move(node));
   return {};
+}
+
+void Captures::note(Graph& graph, const GraphSpec::Node& node) const {
+  if (node.empty) return;
+  note_touches(node.work, graph.touches);
+  if (const auto* launch = std::get_if<LaunchWork>(&node.work))
+    graph.modules.insert(modules_.module_of(launch->kernel));
+}
+
+void Captures::look_again(Graph& graph) const {
+  graph.touches.clear();
+  graph.modules.clear();
+  for (const GraphSpec::Node& node : graph.spec.nodes) note(graph, node);
 }
 
 void Captures::forget(std::size_t nodes, std::uint64_t bytes) {

@@ -35,6 +35,8 @@ class Captures {
   Graph new_graph() { return {.tags = std::make_shared<Tags>(work_)}; }
   // A node behind the others, if limits allow; what it launches is noted.
   Done add_node(Graph& graph, GraphSpec::Node node);
+  // Notes again what all its nodes touch and launch.
+  void look_again(Graph& graph) const;
   // Gives back what graphs counted for.
   void forget(std::size_t nodes, std::uint64_t bytes);
   // Counts nodes of a copy of a graph.
@@ -65,6 +67,7 @@ class Captures {
     bool invalid = false;
     Graph graph = {};
   };
+  void note(Graph& graph, const GraphSpec::Node& node) const;
   Capture* find(std::uint64_t number);
 
   DeviceWork& work_;

@@ -38,6 +38,7 @@ inline constexpr Status kCaptureMerge = 902;
 inline constexpr Status kCaptureUnmatched = 903;
 inline constexpr Status kCaptureUnjoined = 904;
 inline constexpr Status kCaptureImplicit = 906;
+inline constexpr Status kUpdateFailure = 910;
 inline constexpr Status kUnknown = 999;
 
 struct Refused {

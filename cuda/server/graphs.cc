@@ -166,31 +166,91 @@ Reply<GraphInstantiate> Graphs::on(const GraphInstantiate& op) {
     captures_.forget(nodes, 0);
     return tl::unexpected<Refused>(made.error());
   }
-  execs_.add(op.exec.value, {*made, graph->touches, graph->modules, graph->tags, nodes});
+  execs_.add(op.exec.value, {*made, *graph});
   return NoReply{};
 }
 
 Done Graphs::on(const GraphLaunch& op) {
   const Exec* const exec = execs_.find(op.exec.value);
   if (exec == nullptr) return execs_.missing(op.exec.value);
-  if (Done loaded = modules_.are_loaded(exec->modules); !loaded) return loaded;
-  for (const Touch& touch : exec->touches) {
+  if (Done loaded = modules_.are_loaded(exec->graph.modules); !loaded) return loaded;
+  for (const Touch& touch : exec->graph.touches) {
     if (!allocations_.holds_rows(touch.address, touch.width, touch.pitch, touch.rows))
       return refuse(kInvalidValue, fmt::format("a node uses {} bytes at {:#x}, which were freed",
                                                touch.width, touch.address));
   }
-  out_.counts.launches += exec->nodes;
+  out_.counts.launches += exec->graph.spec.nodes.size();
   return streams_.submit(op.stream, GraphWork{exec->id});
+}
+
+// ---- what changes ----
+
+Done Graphs::on(const GraphClone& op) {
+  const Graph* const graph = graphs_.find(op.graph.value);
+  if (graph == nullptr) return graphs_.missing(op.graph.value);
+  if (Done room = graphs_.room(op.clone.value); !room) return room;
+  if (Done counted = captures_.count(graph->spec.nodes.size()); !counted) return counted;
+  Graph clone = *graph;
+  clone.bytes = 0;  // they lie there once
+  graphs_.add(op.clone.value, std::move(clone));
+  return {};
+}
+
+// The executable graph that was may be running.
+Done Graphs::make_again(Exec& exec, Graph graph) {
+  captures_.look_again(graph);
+  if (Done loaded = modules_.are_loaded(graph.modules); !loaded) return loaded;
+  const Answered<Id> made = work_.backend().create(graph.spec);
+  if (!made) return tl::unexpected<Refused>(made.error());
+  work_.fence([this, old = exec.id, tags = exec.graph.tags] {
+    work_.backend().destroy(ObjectKind::graph, old);
+  });
+  exec = {*made, std::move(graph)};
+  return {};
+}
+
+Done Graphs::on(const GraphSet& op) {
+  Exec* const exec = op.exec.value == 0 ? nullptr : execs_.find(op.exec.value);
+  if (exec == nullptr && op.exec.value != 0) return execs_.missing(op.exec.value);
+  Graph* const graph = exec != nullptr ? &exec->graph : graphs_.find(op.graph.value);
+  if (graph == nullptr) return graphs_.missing(op.graph.value);
+  if (op.place >= graph->spec.nodes.size() || graph->spec.nodes[op.place].empty)
+    return refuse(kInvalidValue, fmt::format("there is no node {} that does anything", op.place));
+  Answered<StreamWork> work = work_of(op.operation, *graph);
+  if (!work) return tl::unexpected<Refused>(work.error());
+  if (work->index() != graph->spec.nodes[op.place].work.index())
+    return refuse(kInvalidValue, "a node of another kind");
+  Graph changed = *graph;
+  changed.spec.nodes[op.place].work = *std::move(work);
+  if (exec != nullptr) return make_again(*exec, std::move(changed));
+  captures_.look_again(changed);
+  *graph = std::move(changed);
+  return {};
+}
+
+Reply<GraphUpdate> Graphs::on(const GraphUpdate& op) {
+  Exec* const exec = execs_.find(op.exec.value);
+  if (exec == nullptr) return execs_.missing(op.exec.value);
+  const Graph* const graph = graphs_.find(op.graph.value);
+  if (graph == nullptr) return graphs_.missing(op.graph.value);
+  const auto same = [](const GraphSpec::Node& a, const GraphSpec::Node& b) {
+    return a.empty == b.empty && a.after == b.after && a.work.index() == b.work.index();
+  };
+  if (!std::ranges::equal(exec->graph.spec.nodes, graph->spec.nodes, same))
+    return refuse(kUpdateFailure, "the graph has other nodes than the executable one");
+  if (Done done = make_again(*exec, *graph); !done) return tl::unexpected<Refused>(done.error());
+  return NoReply{};
 }
 
 Done Graphs::on(const GraphExecDestroy& op) {
   const Exec* const found = execs_.find(op.exec.value);
   if (found == nullptr) return execs_.missing(op.exec.value);
   // It may be running.
-  work_.fence([this, exec = *found] {
-    work_.backend().destroy(ObjectKind::graph, exec.id);
-    captures_.forget(exec.nodes, 0);
-  });
+  work_.fence(
+      [this, id = found->id, nodes = found->graph.spec.nodes.size(), tags = found->graph.tags] {
+        work_.backend().destroy(ObjectKind::graph, id);
+        captures_.forget(nodes, 0);
+      });
   execs_.erase(op.exec.value);
   return {};
 }

@@ -19,15 +19,16 @@ class Graphs {
   Reply<GraphInstantiate> on(const GraphInstantiate& op);
   Done on(const GraphLaunch& op);
   Done on(const GraphExecDestroy& op);
+  Done on(const GraphClone& op);
+  Done on(const GraphSet& op);
+  Reply<GraphUpdate> on(const GraphUpdate& op);
 
  private:
   struct Exec {
     Id id = 0;
-    std::vector<Touch> touches = {};
-    std::set<std::uint64_t> modules = {};
-    std::shared_ptr<Tags> tags = {};
-    std::size_t nodes = 0;
+    Graph graph = {};
   };
+  Done make_again(Exec& exec, Graph graph);
   template <class Op>
   std::optional<Answered<StreamWork>> work_if(const FrameHeader& header, Bytes body,
                                               const Graph& graph);

@@ -305,8 +305,9 @@ TEST_F(LaunchesTest, AllocationsLieInTheArenaInWholeGrains) {
   EXPECT_EQ(alloc(128, 256), "256 bytes at 0x700000000080: not multiples of 256");
   EXPECT_EQ(alloc(0, ~std::uint64_t{255}),
             "18446744073709551360 bytes at 0x700000000000 lie outside the arena");
-  EXPECT_EQ(alloc(0, std::uint64_t{1} << 41), "2199023255552 bytes at 0x700000000000 lie outside "
-                                              "the arena");
+  EXPECT_EQ(alloc(0, std::uint64_t{1} << 41),
+            "2199023255552 bytes at 0x700000000000 lie outside "
+            "the arena");
   EXPECT_EQ(alloc(256, 512), "taken");
   EXPECT_EQ(alloc(0, 512), "512 bytes at 0x700000000000: something is allocated there");
   EXPECT_EQ(alloc(512, 256), "256 bytes at 0x700000000200: something is allocated there");
@@ -386,10 +387,20 @@ TEST_F(ResourcesTest, GraphsAreBoundedTogether) {
             "1 graphs and 3 nodes are the limit");
   EXPECT_EQ(said(graphs.on(GraphLaunch{{7}, {}})), "taken");
   EXPECT_EQ(out.counts.launches, 1u);
+  EXPECT_EQ(said(graphs.on(GraphSet{{1}, {7}, 0, {}})),
+            "there is no node 0 that does anything");
+  EXPECT_EQ(said(graphs.on(GraphSet{{1}, {8}, 0, {}})),
+            "there is no executable graph 8");
+  EXPECT_EQ(said(graphs.on(GraphSet{{2}, {}, 0, {}})), "there is no graph 2");
+  EXPECT_EQ(said(graphs.on(GraphClone{{1}, {2}})), "1 graphs are the limit");
+  EXPECT_EQ(replied<GraphUpdate>(graphs.on(GraphUpdate{{7}, {1}})), "taken");
+  EXPECT_EQ(add(12), "taken");
+  EXPECT_EQ(replied<GraphUpdate>(graphs.on(GraphUpdate{{7}, {1}})),
+            "the graph has other nodes than the executable one");
   EXPECT_EQ(said(graphs.on(GraphExecDestroy{{7}})), "taken");
   EXPECT_EQ(said(graphs.on(GraphExecDestroy{{7}})), "there is no executable graph 7");
   work.poll();
-  EXPECT_TRUE(captures.count(2));
+  EXPECT_TRUE(captures.count(1));
 }
 
 // A stream that waits for another of its capture comes after both: after what it did itself, too.
@@ -400,8 +411,7 @@ TEST_F(ResourcesTest, WhoJoinsKeepsWhatHeHadDone) {
     EXPECT_EQ(said(streams.on(EventCreate{.event = {handle}})), "taken");
   }
   const auto set = [&](std::uint64_t stream) {
-    return said(memory.on(
-        Set{.stream = {stream}, .to = {kFakeArena}, .element = 1, .count = 16}));
+    return said(memory.on(Set{.stream = {stream}, .to = {kFakeArena}, .element = 1, .count = 16}));
   };
   limits.graph_nodes = 10;
   EXPECT_EQ(said(graphs.on(CaptureBegin{{1}, 0})), "taken");

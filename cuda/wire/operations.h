@@ -478,6 +478,40 @@ struct GraphExecDestroy {
   static constexpr void fields(auto& o, auto&& field) { field("exec", o.exec); }
   using Reply = NoReply;
 };
+// Another graph with the same nodes, by the same numbers.
+struct GraphClone {
+  static constexpr Spec kSpec{"graph_clone", 88, Completion::async};
+  GraphHandle graph = {};
+  GraphHandle clone = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("graph", o.graph), field("clone", o.clone);
+  }
+  using Reply = NoReply;
+};
+// The `place`-th node of an executable graph, or of a graph where `exec` is 0, does another
+// operation of the kind that it did.
+struct GraphSet {
+  static constexpr Spec kSpec{"graph_set", 89, Completion::async};
+  GraphHandle graph = {};
+  GraphExecHandle exec = {};
+  std::uint32_t place = 0;
+  Bytes operation = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("graph", o.graph), field("exec", o.exec), field("place", o.place);
+    field("operation", o.operation);
+  }
+  using Reply = NoReply;
+};
+// An executable graph does what the graph does, whose nodes are of the same kinds, in that order.
+struct GraphUpdate {
+  static constexpr Spec kSpec{"graph_update", 90, Completion::sync};
+  GraphExecHandle exec = {};
+  GraphHandle graph = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("exec", o.exec), field("graph", o.graph);
+  }
+  using Reply = NoReply;
+};
 
 // --- notices: from the server, unasked -----------------------------------------------------
 
@@ -520,7 +554,8 @@ using ClientOperations =
           FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Launch, HostCall, CallDone,
           StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent, EventCreate,
           EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin, CaptureEnd,
-          GraphCreate, GraphAdd, GraphDestroy, GraphInstantiate, GraphLaunch, GraphExecDestroy>;
+          GraphCreate, GraphAdd, GraphDestroy, GraphInstantiate, GraphLaunch, GraphExecDestroy,
+          GraphClone, GraphSet, GraphUpdate>;
 using ServerNotices = Table<Waiting, CopiedOut, Call, Said>;
 
 }  // namespace partita::remote

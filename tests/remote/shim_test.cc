@@ -204,7 +204,7 @@ TEST_P(Shim, StreamsEventsPinnedCopiesAndCallbacks) {
 // memory holds then.
 TEST_P(Shim, GraphsByCapture) {
   run([](const Library& cuda, Program& program) {
-    void *stream = nullptr, *graph = nullptr, *exec = nullptr, *node = nullptr;
+    void *stream = nullptr, *graph = nullptr, *exec = nullptr;
     SAME(cuda.call("cudaStreamCreate", &stream), 0);
     constexpr unsigned n = 16;
     Memory a(cuda, n * 4), b(cuda, n * 4), c(cuda, n * 4);
@@ -233,8 +233,16 @@ TEST_P(Shim, GraphsByCapture) {
     }
     SAME(cuda.call("cudaGraphExecDestroy", exec), 0);
     SAME(cuda.call("cudaGraphDestroy", graph), 0);
+  });
+}
 
-    // The same node by node: set, then fill the first half.
+// Node by node: set, then fill the first half; then other values.
+TEST_P(Shim, GraphsByNodes) {
+  run([](const Library& cuda, Program& program) {
+    void *stream = nullptr, *exec = nullptr, *node = nullptr;
+    SAME(cuda.call("cudaStreamCreate", &stream), 0);
+    constexpr unsigned n = 16;
+    Memory c(cuda, n * 4);
     struct {
       void* to;
       std::size_t pitch;
@@ -264,6 +272,31 @@ TEST_P(Shim, GraphsByCapture) {
     SAME(cuda.call("cudaStreamSynchronize", stream), 0);
     const Words words = read(cuda, c.address, n);
     for (unsigned i = 0; i < n; ++i) SAME(words[i], i < half ? 5U : 9U);
+    // Its kernel writes another value, first in the executable graph, then in a clone that the
+    // executable one is brought up to; the graph itself stays as it was.
+    const auto launched = [&](void* what) {
+      SAME(cuda.call("cudaGraphLaunch", what, stream), 0);
+      SAME(cuda.call("cudaStreamSynchronize", stream), 0);
+      return read(cuda, c.address, n)[0];
+    };
+    void *clone = nullptr, *found = nullptr, *plain = nullptr;
+    SAME(cuda.call("cudaGraphClone", &clone, graph2), 0);
+    SAME(cuda.call("cudaGraphNodeFindInClone", &found, second, clone), 0);
+    value = 6;
+    SAME(cuda.call("cudaGraphExecKernelNodeSetParams", exec, second,
+                   static_cast<const void*>(&launch)),
+         0);
+    SAME(launched(exec), 6U);
+    SAME(cuda.call("cudaGraphInstantiate", &plain, clone, 0ULL), 0);
+    SAME(launched(plain), 5U);
+    value = 7;
+    SAME(cuda.call("cudaGraphKernelNodeSetParams", second, static_cast<const void*>(&launch)), 0);
+    SAME(cuda.call("cudaGraphExecUpdate", plain, graph2, static_cast<void*>(nullptr)), 0);
+    SAME(launched(plain), 7U);
+    SAME(launched(exec), 6U);
+    SAME(cuda.call("cudaGraphExecKernelNodeSetParams", exec, clone,
+                   static_cast<const void*>(&launch)),
+         1);  // no node
   });
 }
 

@@ -48,6 +48,12 @@ Status add_copy(const Where& where, const PlainCopy& copy) {
   });
 }
 
+client::LaunchShape shape_of(const KernelNode& node) {
+  return {.grid = {node.grid.x, node.grid.y, node.grid.z},
+          .block = {node.block.x, node.block.y, node.block.z},
+          .shared_bytes = node.shared_bytes};
+}
+
 // A copy in space that is one run of bytes.
 client::Got<PlainCopy> as_plain(const Copy3& copy) {
   const auto whole = [&](const Pitched& memory) {
@@ -123,6 +129,50 @@ CUDA_EXPORT Status cudaGraphAddEmptyNode(void** node, void* graph, void* const* 
     });
   });
 }
+static Status set_kernel_node(void* graph, void* node, const KernelNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  if (what->extra != nullptr) return unsupported("parameters of a kernel node (extra)");
+  client::Kernel* kernel = session().modules().kernel_of(what->function);
+  if (kernel == nullptr) return client::kInvalidFunction;
+  return session().set_launch(number_of(graph), number_of(node), *kernel, shape_of(*what),
+                              what->parameters);
+}
+CUDA_EXPORT Status cudaGraphKernelNodeSetParams(void* node, const KernelNode* what) {
+  return guarded([&] {
+    const auto graph = session().graph_of(number_of(node));
+    return graph ? set_kernel_node(handle_of(*graph), node, what) : graph.error();
+  });
+}
+CUDA_EXPORT Status cudaGraphExecKernelNodeSetParams(void* exec, void* node,
+                                                    const KernelNode* what) {
+  return guarded([&] { return set_kernel_node(exec, node, what); });
+}
+CUDA_EXPORT Status cudaGraphClone(void** clone, void* graph) {
+  return guarded([&] { return give(session().clone(number_of(graph)), clone); });
+}
+CUDA_EXPORT Status cudaGraphNodeFindInClone(void** node, void* original, void* clone) {
+  return guarded([&] {
+    const auto known = session().nodes_of(number_of(clone));
+    if (!known) return known.error();
+    if (node == nullptr || std::ranges::find(*known, number_of(original)) == known->end())
+      return kInvalidValue;
+    *node = original;
+    return kOk;
+  });
+}
+struct UpdateResult {  // cudaGraphExecUpdateResultInfo
+  int result;
+  void *error_node, *error_from_node;
+};
+CUDA_EXPORT Status cudaGraphExecUpdate(void* exec, void* graph, UpdateResult* result) {
+  return guarded([&] {
+    constexpr int kSuccess = 0, kTopologyChanged = 2;
+    const Status status = session().update(number_of(exec), number_of(graph));
+    if (result != nullptr)
+      *result = {status == kOk ? kSuccess : kTopologyChanged, nullptr, nullptr};
+    return status;
+  });
+}
 CUDA_EXPORT Status cudaGraphAddKernelNode(void** node, void* graph, void* const* after,
                                           std::size_t count, const KernelNode* what) {
   return guarded([&] {
@@ -130,11 +180,8 @@ CUDA_EXPORT Status cudaGraphAddKernelNode(void** node, void* graph, void* const*
     if (what->extra != nullptr) return unsupported("cudaGraphAddKernelNode (extra)");
     client::Kernel* kernel = session().modules().kernel_of(what->function);
     if (kernel == nullptr) return client::kInvalidFunction;
-    const client::LaunchShape shape{.grid = {what->grid.x, what->grid.y, what->grid.z},
-                                    .block = {what->block.x, what->block.y, what->block.z},
-                                    .shared_bytes = what->shared_bytes};
     return add({node, graph, after, count}, [&](std::uint64_t in, client::Session::Nodes behind) {
-      return session().add_launch(in, behind, *kernel, shape, what->parameters);
+      return session().add_launch(in, behind, *kernel, shape_of(*what), what->parameters);
     });
   });
 }
