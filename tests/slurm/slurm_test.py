@@ -180,7 +180,7 @@ class SlurmTest(unittest.TestCase):
         once = [PARTITA, "slurm", "serve", "--once", "--dry-run", "--site"]
         said = self.cluster.run(*once, self.cluster.path("etc/slurm.yaml"))
         self.assertEqual(said.returncode, 3)
-        self.assertIn("slurm serve", said.stderr)  # who has it
+        self.assertIn("slurm-placer", said.stderr)
         self.cluster.write("etc/same.yaml", self.cluster.read("etc/slurm.yaml"))
         self.cluster.check(*once, self.cluster.path("etc/same.yaml"))
 

@@ -19,7 +19,7 @@
 namespace partita::planners::batch {
 
 struct LiveOptions {
-  TailAim aim = {.finishing = 1, .makespan = 0.25, .area = 0};
+  TailAim aim = {};
   int scenarios = 5;  // as which times may turn out, where they are not exact; 0: none
   // So many tasks that may yet come are planned for, while no more than so many wait, per GPU.
   int arrivals = 8;
