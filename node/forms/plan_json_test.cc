@@ -335,5 +335,35 @@ TEST(PlanJson, BoundsTheInstancesOfAGpu) {
             "p.json:5: 'instances' has 66 items, at most 64 are allowed");
 }
 
+TEST(PlanJson, keeps_language_models) {
+  const std::variant<plan::TokenPair, plan::TokenTrace> kLengths[] = {
+      plan::TokenPair{512, plan::LognormalTokens{200, 0}},
+      plan::TokenPair{plan::ListedTokens{1, 2}, plan::LognormalTokens{200.5, 1.25}},
+      plan::TokenTrace{.file = "azure.csv"}};
+  for (const auto& lengths : kLengths) {
+    ServingPlan plan;
+    plan.gpu_model = "A100-80GB";
+    for (int g = 0; g < 2; ++g) {
+      PlannedInstance instance{"7g.80gb", 0, "chat", 64, 1, Rps{3}, Millis{20}};
+      instance.engine = "m fp8 on a100, vllm 1, tp 2";
+      instance.group = 2;
+      plan.gpus.push_back({g, "A100-80GB", {instance}});
+    }
+    PlannedService& row = plan.services.emplace_back();
+    row.name = "chat";
+    row.model = "m";
+    row.rate = Rps{4};
+    row.tokens = plan::TokenTerms{.ttft = Millis{500},
+                                  .tpot = Millis{0},
+                                  .lengths = lengths,
+                                  .prefix_share = 0.25,
+                                  .prefix_tokens = 32};
+    plan.objective.gpus = 2;
+    const auto again = parse_plan("p.json", plan_json(plan));
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(*again, plan);
+  }
+}
+
 }  // namespace
 }  // namespace partita::forms

@@ -89,11 +89,63 @@ TEST(Services, RefusesValuesWithTheirLine) {
       {"rate: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate'; did you mean 'rate_rps'?"},
       {"rate_rsp: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate_rsp'; did you mean 'rate_rps'?"},
       {"gpu_memory_in_total: 1",
-       "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, model, rate_rps, slo_ms, "
-       "percentile, min_replicas, anti_affinity, headroom, arrivals, trace, rates"},
+       "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, rate_rps, "
+       "slo_ms, percentile, slo, tokens, prefix, min_replicas, anti_affinity, headroom, arrivals, "
+       "trace, rates"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
   for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);
+}
+
+TEST(Services, ReadsLanguageModels) {
+  const auto services = parse_services("s.yaml", R"(services:
+  - name: chat
+    kind: llm
+    model: m
+    rate_rps: 4
+    slo: {ttft_ms: 500, tpot_ms: 40, e2e_ms: 9000, percentile: 95}
+    tokens: {in: {mean: 800, cv: 1.5}, out: [10, 20, 30]}
+    prefix: {share: 0.5, tokens: 64}
+  - {name: code, kind: llm, model: m, rate_rps: 1, slo: {e2e_ms: 5000}, tokens: {trace: a.csv}}
+  - {name: plain, model: r, rate_rps: 1, slo_ms: 5}
+)");
+  ASSERT_TRUE(services) << services.error().message;
+  const Service& chat = services->at(0);
+  ASSERT_TRUE(chat.tokens);
+  EXPECT_EQ(chat.slo, Millis{9000});
+  EXPECT_EQ(chat.percentile, 95);
+  const plan::TokenTerms wanted{
+      .ttft = Millis{500},
+      .tpot = Millis{40},
+      .lengths = plan::TokenPair{plan::LognormalTokens{800, 1.5}, plan::ListedTokens{10, 20, 30}},
+      .prefix_share = 0.5,
+      .prefix_tokens = 64};
+  EXPECT_EQ(*chat.tokens, wanted);
+  EXPECT_EQ(services->at(1).tokens->ttft, Millis{0});
+  EXPECT_EQ(std::get<plan::TokenTrace>(services->at(1).tokens->lengths).file, "a.csv");
+  EXPECT_FALSE(services->at(2).tokens);
+}
+
+TEST(Services, RefusesLanguageModelsWithTheirLine) {
+  const auto fault = [](const std::string& more) {
+    return fault_of("services:\n  - {name: a, model: m, rate_rps: 1, " + more + "}\n");
+  };
+  const std::string kFixed = "tokens: {in: 8, out: 8}";
+  EXPECT_EQ(fault("kind: llm, slo_ms: 5, slo: {ttft_ms: 5}, " + kFixed),
+            "s.yaml:2: a service of kind llm has no slo_ms; write slo: {ttft_ms: 500, tpot_ms: "
+            "50}, or e2e_ms for the whole answer");
+  EXPECT_EQ(fault("kind: llm, slo: {}, " + kFixed),
+            "s.yaml:2: 'slo' promises nothing: give ttft_ms, tpot_ms or e2e_ms");
+  EXPECT_EQ(fault("slo_ms: 5, " + kFixed),
+            "s.yaml:2: 'tokens' is for services of kind llm: add kind: llm");
+  EXPECT_EQ(fault("kind: llm, slo: {ttft_ms: 5}, tokens: {in: 8}"),
+            "s.yaml:2: 'tokens' has no "
+            "'out'");
+  EXPECT_EQ(fault("kind: llm, slo: {ttft_ms: 5}, tokens: {in: 8, out: 8, trace: a.csv}"),
+            "s.yaml:2: 'tokens' has a trace, which says both 'in' and 'out'");
+  EXPECT_EQ(fault("kind: llm, slo: {ttft_ms: 5}, tokens: {in: 0.5, out: 8}"),
+            "s.yaml:2: 'in' must be a number of tokens, {mean: M, cv: C} or a list of numbers, 1 "
+            "to 100000000");
 }
 
 TEST(Services, RefusesOptionsWithTheirLine) {

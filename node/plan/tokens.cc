@@ -43,7 +43,8 @@ Length drawn(const TokenTerms& terms, Rng& rng) {
   }
   const auto& trace = std::get<TokenTrace>(terms.lengths);
   CHECK(trace.requests && !trace.requests->empty());
-  const TracedRequest& one = (*trace.requests)[static_cast<std::size_t>(rng.below(trace.requests->size()))];
+  const auto place = static_cast<std::size_t>(rng.below(trace.requests->size()));
+  const TracedRequest& one = (*trace.requests)[place];
   return {one.in, one.out};
 }
 

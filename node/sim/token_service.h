@@ -1,5 +1,5 @@
-// A language model under simulated traffic: requests are split at random among its replicas, each of
-// which is simulated step by step (llm/engine).
+// A language model under simulated traffic: requests are split at random among its replicas, each
+// of which is simulated step by step (llm/engine).
 #pragma once
 
 #include <vector>

@@ -386,6 +386,43 @@ class ObjectiveJudge {
   Findings& findings_;
 };
 
+// Groups of GPUs: one instance alone on each, which are alike and follow one another in a node.
+void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry,
+                  Findings& findings) {
+  std::vector<const PlannedGpu*> gpus;
+  for (const PlannedGpu& gpu : plan.gpus)
+    if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
+  std::ranges::stable_sort(gpus, {}, &PlannedGpu::index);
+  const auto node = [&](std::size_t g) { return g / static_cast<std::size_t>(entry.node_gpus); };
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    const auto grouped =
+        std::ranges::find_if(gpus[g]->instances, [](const auto& one) { return one.group != 1; });
+    if (grouped == gpus[g]->instances.end()) continue;
+    const auto size = static_cast<std::size_t>(std::max(1, grouped->group));
+    std::size_t end = g;
+    while (end < std::min(gpus.size(), g + size) && gpus[end]->instances.size() == 1 &&
+           gpus[end]->instances.front() == *grouped)
+      ++end;
+    if (end - g != size || node(g) != node(end - 1))
+      findings.report("group", fmt::format("gpu {}", gpus[g]->index), static_cast<double>(end - g),
+                      static_cast<double>(size),
+                      fmt::format("GPUs of service {} that follow one another in a node of {}",
+                                  grouped->service, entry.node_gpus));
+    g = std::max(g + 1, end) - 1;
+  }
+}
+
+// A replica of a language model that misses what is promised.
+void report_replica(const Service& service, const Placed& one, Rps load,
+                    const ReplicaVerdict& verdict, Findings& findings) {
+  findings.report(
+      "slo", "service " + service.name, 100 * (1 - verdict.late), service.percentile,
+      fmt::format("percent in time on {} x {} at {:.4g} req/s and {} at once ({:.2f} % miss "
+                  "TTFT, {:.2f} % TPOT, {:.2f} % the whole), and wanted",
+                  one.planned->group, one.planned->profile, load.value, one.planned->batch,
+                  100 * verdict.late_ttft, 100 * verdict.late_tpot, 100 * verdict.late_whole));
+}
+
 class ServingJudge : Findings {
  public:
   // Without profiles only what the plan states itself is looked at.
@@ -591,31 +628,6 @@ class ServingJudge : Findings {
     check_throughput(placed);
   }
 
-  // Groups of GPUs: one instance alone on each, which are alike and follow one another in a node.
-  void check_groups(const plan::FleetEntry& entry) {
-    std::vector<const PlannedGpu*> gpus;
-    for (const PlannedGpu& gpu : plan_.gpus)
-      if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
-    std::ranges::stable_sort(gpus, {}, &PlannedGpu::index);
-    const auto node = [&](std::size_t g) { return g / static_cast<std::size_t>(entry.node_gpus); };
-    for (std::size_t g = 0; g < gpus.size(); ++g) {
-      const auto grouped =
-          std::ranges::find_if(gpus[g]->instances, [](const auto& one) { return one.group != 1; });
-      if (grouped == gpus[g]->instances.end()) continue;
-      const auto size = static_cast<std::size_t>(std::max(1, grouped->group));
-      std::size_t end = g;
-      while (end < std::min(gpus.size(), g + size) && gpus[end]->instances.size() == 1 &&
-             gpus[end]->instances.front() == *grouped)
-        ++end;
-      if (end - g != size || node(g) != node(end - 1))
-        report("group", fmt::format("gpu {}", gpus[g]->index), static_cast<double>(end - g),
-               static_cast<double>(size),
-               fmt::format("GPUs of service {} that follow one another in a node of {}",
-                           grouped->service, entry.node_gpus));
-      g = std::max(g + 1, end) - 1;
-    }
-  }
-
   void check_throughput(const Placed& placed) {
     const double stated = placed.planned->throughput.value;
     if (std::isfinite(stated) && stated <= 0)
@@ -669,7 +681,7 @@ class ServingJudge : Findings {
         report("fleet_count", "fleet " + entry.gpu.name, static_cast<double>(used), *entry.count,
                "GPUs used, and available");
     }
-    for (const plan::FleetEntry& entry : problem_.fleet) check_groups(entry);
+    for (const plan::FleetEntry& entry : problem_.fleet) check_groups(plan_, entry, *this);
     if (problem_.fleet.empty() || plan_.gpu_model == problem_.fleet.front().gpu.name) return;
     report("unknown_gpu_model", "plan", 0, 0,
            fmt::format("'{}' is not the fleet's first model", plan_.gpu_model));
@@ -786,7 +798,7 @@ class ServingJudge : Findings {
       found->second =
           judge_replica(service, *one.engine, {one.planned->batch, load, service.percentile});
       slowest = std::max(slowest, found->second.whole.value);
-      if (!found->second.holds) report_replica(service, one, load, found->second);
+      if (!found->second.holds) report_replica(service, one, load, found->second, *this);
     }
     const auto row = rows_.find(service.name);
     if (row == rows_.end()) return;
@@ -794,15 +806,6 @@ class ServingJudge : Findings {
     if (std::isfinite(stated) && stated * kPredictionFactor < slowest)
       report("service_row", fmt::format("service {} predicted_latency_ms", service.name), stated,
              slowest, fmt::format("stated, and p{:g} in a simulation", service.percentile));
-  }
-
-  void report_replica(const Service& service, const Placed& one, Rps load,
-                      const ReplicaVerdict& verdict) {
-    report("slo", "service " + service.name, 100 * (1 - verdict.late), service.percentile,
-           fmt::format("percent in time on {} x {} at {:.4g} req/s and {} at once ({:.2f} % miss "
-                       "TTFT, {:.2f} % TPOT, {:.2f} % the whole), and wanted",
-                       one.planned->group, one.planned->profile, load.value, one.planned->batch,
-                       100 * verdict.late_ttft, 100 * verdict.late_tpot, 100 * verdict.late_whole));
   }
 
   // The pooled rule.

@@ -112,5 +112,22 @@ TEST(TokenTrace, AnOpenLoopQueuesWhereItMust) {
   EXPECT_LT(2000 / late->end.value * 1000, 80);
 }
 
+TEST(TokenTrace, reads_what_azure_publishes_as_it_is) {
+  const auto trace = parse_token_trace("azure.csv",
+                                       "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                                       "2023-11-16 23:59:59.5000000,374,44\n"
+                                       "2023-11-17 00:00:01.7500000,396,109\n");
+  ASSERT_TRUE(trace) << trace.error().message;
+  ASSERT_EQ(trace->size(), 2U);
+  EXPECT_EQ(trace->at(0).at, Seconds{0});
+  EXPECT_NEAR(trace->at(1).at.value, 2.25, 1e-6);
+  EXPECT_EQ(trace->at(1).out, 109);
+  const auto odd =
+      parse_token_trace("azure.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,1\n");
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(odd.error().message,
+            "TIMESTAMP is 'yesterday', must be a date and a time such as 2023-11-16 18:15:46.68");
+}
+
 }  // namespace
 }  // namespace partita::llm

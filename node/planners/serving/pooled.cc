@@ -126,6 +126,33 @@ bool each_by_itself(const plan::ServingProblem& problem) {
          problem.goal != plan::Goal::energy;
 }
 
+// The points within a cap, with those of language models, which know none.
+PointTables tables_within(const plan::ServingProblem& problem, const TokenColumns& columns,
+                          double cap, TokenSize size = TokenSize::simulated) {
+  PointTables tables = batches_within(problem, cap);
+  if (std::ranges::none_of(problem.services,
+                           [](const plan::Service& one) { return one.tokens.has_value(); }))
+    return tables;
+  for (std::size_t e = 0; e < tables.size(); ++e) columns.add_to(tables[e], e, size);
+  return tables;
+}
+
+bool holds(PoolOracle& oracle, const plan::Service& service, const PoolParts& parts) {
+  return service.tokens || oracle.check(service, parts).holds;
+}
+
+// What holds for replicas of language models as this planner runs them; the others are fluid.
+std::string own_space(const plan::ServingProblem& problem, const TokenColumns& columns,
+                      PointTables fluid, const Options& options) {
+  for (std::size_t e = 0; e < fluid.size(); ++e) columns.add_to(fluid[e], e, TokenSize::simulated);
+  const Outcome relaxed = plan_exact(problem, {std::move(fluid)}, quietly(options));
+  if (!relaxed.plan) return "";
+  return fmt::format(
+      "with replicas of language models that carry what they carry in the simulation, split at "
+      "random, no plan has fewer than {} GPUs",
+      relaxed.plan->objective.lower_bound_gpus);
+}
+
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
@@ -161,17 +188,10 @@ class PoolPlanner {
  private:
   const plan::Service& service(std::size_t s) const { return problem_.services[s]; }
 
-  PointTables tables_within(double cap, TokenSize size = TokenSize::simulated) const {
-    PointTables tables = batches_within(problem_, cap);
-    for (std::size_t e = 0; language_ && e < tables.size(); ++e)
-      columns_.add_to(tables[e], e, size);
-    return tables;
-  }
-
   // A service whose points are the same under two caps has them in the first mode only.
   void make_modes() {
     for (const double cap : kCaps) {
-      PointTables tables = tables_within(cap);
+      PointTables tables = tables_within(problem_, columns_, cap);
       for (std::size_t s = 0; s < problem_.services.size(); ++s) {
         const bool known =
             std::any_of(modes_.begin(), modes_.end(), [&](const Modes::value_type& m) {
@@ -310,10 +330,6 @@ class PoolPlanner {
     return demands;
   }
 
-  bool holds(std::size_t s, const PoolParts& parts) {
-    return service(s).tokens || oracle_.check(service(s), parts).holds;
-  }
-
   // The quick answers were wrong: every mode is asked again, thoroughly.
   void settle_again(std::size_t s) {
     for (std::size_t m = 0; m < modes_.size(); ++m)
@@ -365,7 +381,7 @@ class PoolPlanner {
       });
       if (served) continue;
       double fastest = kNever;
-      for (const PointTable& table : tables_within(1))
+      for (const PointTable& table : tables_within(problem_, columns_, 1))
         for (const auto& point : table.best[s])
           if (point) fastest = std::min(fastest, point->time.value);
       reasons.push_back(
@@ -416,7 +432,7 @@ class PoolPlanner {
     const Levelling levelling{
         fleet_.gpcs, [&](std::size_t s, const Prices& prices) { return covers_under(prices, s); },
         [&](std::size_t s, const Counts& cover) {
-          return holds(s, parts_of(settled_[s].mode, s, cover));
+          return holds(oracle_, service(s), parts_of(settled_[s].mode, s, cover));
         }};
     const int gpus = level(rules, chosen, levelling);
     if (gpus > problem_.fleet.front().count.value_or(gpus)) return std::nullopt;
@@ -442,7 +458,7 @@ class PoolPlanner {
       if (!std::isfinite(modes_[m].front().demand[s])) continue;
       const Kind kind{mode_at(m, s), {}, service(s).min_replicas};
       if (!covers(kind, counts, fleet_.classes)) continue;
-      if (!holds(s, parts_of(m, s, counts))) continue;
+      if (!holds(oracle_, service(s), parts_of(m, s, counts))) continue;
       settled_[s] = {cost(counts, fleet_.gpcs, fleet_.classes), m, counts};
       return;
     }
@@ -490,7 +506,7 @@ class PoolPlanner {
     for (std::size_t s = 0; s < pools.size(); ++s) {
       const int before = failed;
       for (const PoolParts& parts : pools[s]) {
-        if (!parts.empty() && holds(s, parts)) continue;
+        if (!parts.empty() && holds(oracle_, service(s), parts)) continue;
         ++failed;
         raise(s, parts);
       }
@@ -534,8 +550,8 @@ class PoolPlanner {
   // the throughputs of a process in batches up to the SLO and in any, and theta <= r1 / r2
   // everywhere, sum r1 >= (p + theta (1 - p)) rate.
   PointTables fluid_tables() const {
-    PointTables tables = tables_within(1, TokenSize::fluid);
-    const PointTables any = tables_within(1e9, TokenSize::fluid);
+    PointTables tables = tables_within(problem_, columns_, 1, TokenSize::fluid);
+    const PointTables any = tables_within(problem_, columns_, 1e9, TokenSize::fluid);
     for (std::size_t s = 0; s < problem_.services.size(); ++s) {
       if (service(s).tokens) {
         tables.front().demand.push_back(plan::planning_rate(service(s)).value);
@@ -572,19 +588,6 @@ class PoolPlanner {
                                have, least)}};
   }
 
-  // What holds for replicas of language models as this planner runs them.
-  void say_own_space(plan::ServingPlan& plan) const {
-    PointTables tables = fluid_tables();
-    for (std::size_t e = 0; e < tables.size(); ++e)
-      columns_.add_to(tables[e], e, TokenSize::simulated);
-    const Outcome relaxed = plan_exact(problem_, {std::move(tables)}, quietly(options_));
-    if (!relaxed.plan) return;
-    plan.explanation.push_back(fmt::format(
-        "with replicas of language models that carry what they carry in the simulation, split at "
-        "random, no plan has fewer than {} GPUs",
-        relaxed.plan->objective.lower_bound_gpus));
-  }
-
   void state_bounds(plan::ServingPlan& plan) const {
     Modes fluid{fluid_tables()};
     if (problem_.goal == plan::Goal::energy)
@@ -607,7 +610,8 @@ class PoolPlanner {
         std::min(objective.gpcs,
                  static_cast<int>(std::ceil(slices_at_least(problem_, fluid, fleet_) - 1e-6)));
     objective.optimal = meets_its_bounds(problem_, objective);
-    if (language_ && !alone_) say_own_space(plan);
+    if (language_ && !alone_)
+      plan.explanation.push_back(own_space(problem_, columns_, fluid_tables(), options_));
     plan.explanation.push_back(fmt::format(
         "no dispatcher does it with fewer than {} GPUs and {} compute slices: requests in time run "
         "in batches that end within the SLO{}, and no process is more than busy",

@@ -19,7 +19,9 @@ namespace {
 constexpr double kSpent = 0.5;  // of the late ones that a percentile allows (pool_oracle.h)
 constexpr double kFewestLate = 10;
 constexpr int kFewestRequests = 1500, kMostRequests = 60'000;
-constexpr int kConfirmed = 4;        // times as many requests confirm what was found
+constexpr int kGlance = 400;  // requests
+constexpr double kFar = 5;
+constexpr int kConfirmed = 3;        // times as many requests confirm what was found
 constexpr double kPrecision = 0.02;  // of rates
 constexpr double kConfirmedStep = 0.97;
 constexpr int kMostConfirmations = 12;
@@ -69,6 +71,10 @@ class Trial {
     const double needed = times * kFewestLate / late;
     const int count =
         static_cast<int>(std::clamp(needed, 1.0 * kFewestRequests, 1.0 * kMostRequests));
+    // What misses by far is seen at once.
+    const llm::ReplicaTimes glance =
+        llm::replica_times(service_, engine_, {.rate = Rps{rate}, .count = kGlance, .seed = 0x70});
+    if (glance.late > kFar * late + kFar / kGlance) return false;
     const llm::ReplicaTimes times_of = llm::replica_times(
         service_, engine_, {.rate = Rps{rate}, .count = count, .seed = 0x70 + 1U * times});
     return times_of.late <= late && times_of.late_at_end <= 2 * late;
@@ -92,18 +98,18 @@ class Trial {
   profile::TokenEngine engine_;
 };
 
-TokenRate find_rate(const plan::Service& service, const profile::TokenEngine& engine) {
+TokenRate find_rate(const plan::Service& service, const profile::TokenEngine& engine, Rps beat) {
   const double in_time = sequences_in_time(service, engine);
   const double most = fluid_rate(service, engine).value;
   TokenRate best;
-  if (in_time < 1 || most <= 0) return best;
+  if (in_time < 1 || most <= beat.value) return best;
   Trial trial(service, engine);
   std::set<int> tried;
   for (const double share : kLimits) {
     const int limit = std::max(1, static_cast<int>(std::lround(share * in_time)));
     if (!tried.insert(limit).second) continue;
     trial.limit(limit);
-    const double rate = trial.highest(most, best.rate.value);
+    const double rate = trial.highest(most, std::max(beat.value, best.rate.value));
     if (rate > best.rate.value)
       best = {limit, Rps{rate}, {}};
     else if (best.rate.value > 0)
@@ -154,7 +160,8 @@ Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine)
   return Rps{1e3 / (std::max(ms, 1e-9) * in_time)};
 }
 
-TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEngine& engine) {
+TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEngine& engine,
+                            Rps beat) {
   plan::ServingProblem asked;
   asked.services.push_back(service);
   plan::Service& one = asked.services.front();
@@ -167,10 +174,13 @@ TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEn
     one.rate = Rps{1};
     one.traffic = {};
   }
-  const std::string key = plan::digest(asked) + engine.configuration + engine.mig_profile;
+  const std::string key = plan::digest(asked) + engine.configuration + "/" + engine.mig_profile;
   const auto known = known_.find(key);
-  if (known != known_.end()) return known->second;
-  return known_.emplace(key, find_rate(service, engine)).first->second;
+  const bool answers =
+      known != known_.end() && (known->second.rate.rate.value > 0 || known->second.beaten <= beat);
+  if (answers) return known->second.rate;
+  return known_.insert_or_assign(key, Known{find_rate(service, engine, beat), beat})
+      .first->second.rate;
 }
 
 plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
@@ -235,7 +245,8 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
     Cell& cell = cells[{index_of(entry.gpu, engine->mig_profile), engine->gpus}];
     cell.fluid = std::max(cell.fluid, fluid);
     if (fluid <= cell.best.rate) continue;
-    const TokenRate rate = oracle.rate(service, *engine);
+    const Rps beat{std::max(cell.best.rate.value, whole ? best_each * engine->gpus : 0)};
+    const TokenRate rate = oracle.rate(service, *engine, beat);
     if (rate.rate <= cell.best.rate) continue;
     cell.best = rate;
     cell.engine = engine;

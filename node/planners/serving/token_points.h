@@ -30,10 +30,16 @@ struct TokenRate {
 // Simulates; asks equal questions once.
 class TokenOracle {
  public:
-  TokenRate rate(const plan::Service& service, const profile::TokenEngine& engine);
+  // Only rates above `beat` are of interest: others may come out as 0.
+  TokenRate rate(const plan::Service& service, const profile::TokenEngine& engine,
+                 Rps beat = Rps{0});
 
  private:
-  std::map<std::string, TokenRate> known_;
+  struct Known {
+    TokenRate rate;
+    Rps beaten;  // asked for more than that
+  };
+  std::map<std::string, Known> known_;
 };
 
 // No replica of that engine carries more with lengths at their means.
