@@ -123,6 +123,33 @@ class AgentStateAssignmentServicesRates(TypedDict):
     rate_rps: float
 
 
+class AgentStateAssignmentServicesTokensIn(TypedDict):
+    # of all requests
+    mean: NotRequired[float]
+    # lognormal: the coefficient of variation; missing: all have the mean
+    cv: NotRequired[float]
+    # one of them, each as likely as the others
+    listed: NotRequired[list[int]]
+
+
+AgentStateAssignmentServicesTokens = TypedDict("AgentStateAssignmentServicesTokens", {
+    # to the first token; missing: any time
+    "ttft_ms": NotRequired[float],
+    # per token after it, on average over an answer; missing: any time
+    "tpot_ms": NotRequired[float],
+    # tokens of prompts
+    "in": NotRequired[AgentStateAssignmentServicesTokensIn],
+    # tokens of answers
+    "out": NotRequired[AgentStateAssignmentServicesTokensIn],
+    # lengths of both, as the services file names it
+    "trace": NotRequired[str],
+    # of requests that begin with the same tokens
+    "prefix_share": NotRequired[float],
+    # that those begin with
+    "prefix_tokens": NotRequired[int],
+})
+
+
 class AgentStateAssignmentServices(TypedDict):
     # of the service
     name: str
@@ -146,6 +173,8 @@ class AgentStateAssignmentServices(TypedDict):
     arrivals: NotRequired[AgentStateAssignmentServicesArrivals]
     # over the day; missing: the same all day
     rates: NotRequired[list[AgentStateAssignmentServicesRates]]
+    # of a language model, which answers token by token; missing: it is none
+    tokens: NotRequired[AgentStateAssignmentServicesTokens]
     # the server that the promise is made for; missing: pooled
     dispatch: NotRequired[Literal["pooled", "paced", "shared-queue", "per-process"]]
 
@@ -273,6 +302,8 @@ class AgentStateServices(TypedDict):
     arrivals: NotRequired[AgentStateAssignmentServicesArrivals]
     # over the day; missing: the same all day
     rates: NotRequired[list[AgentStateAssignmentServicesRates]]
+    # of a language model, which answers token by token; missing: it is none
+    tokens: NotRequired[AgentStateAssignmentServicesTokens]
     # as measured now
     rate_rps: NotRequired[float]
     # the highest of the next minutes

@@ -215,6 +215,10 @@ class ServingPlanGpusInstances(TypedDict):
     predicted: NotRequired[bool]
     # the GPU models of the laws that predicted it
     learned_on: NotRequired[str]
+    # of a language model: how it was measured; batch is its concurrency
+    engine: NotRequired[str]
+    # so many GPUs serve together, which follow one another; missing: 1
+    group: NotRequired[int]
     # MPS share of a whole GPU without MIG; missing or 0: a MIG instance
     share_percent: NotRequired[float]
 
@@ -252,6 +256,42 @@ class ServingPlanServicesRates(TypedDict):
     rate_rps: float
 
 
+class ServingPlanServicesTokensIn(TypedDict):
+    # of all requests
+    mean: NotRequired[float]
+    # lognormal: the coefficient of variation; missing: all have the mean
+    cv: NotRequired[float]
+    # one of them, each as likely as the others
+    listed: NotRequired[list[int]]
+
+
+class ServingPlanServicesTokensOut(TypedDict):
+    # of all requests
+    mean: NotRequired[float]
+    # lognormal: the coefficient of variation; missing: all have the mean
+    cv: NotRequired[float]
+    # one of them, each as likely as the others
+    listed: NotRequired[list[int]]
+
+
+ServingPlanServicesTokens = TypedDict("ServingPlanServicesTokens", {
+    # to the first token; missing: any time
+    "ttft_ms": NotRequired[float],
+    # per token after it, on average over an answer; missing: any time
+    "tpot_ms": NotRequired[float],
+    # tokens of prompts
+    "in": NotRequired[ServingPlanServicesTokensIn],
+    # tokens of answers
+    "out": NotRequired[ServingPlanServicesTokensOut],
+    # lengths of both, as the services file names it
+    "trace": NotRequired[str],
+    # of requests that begin with the same tokens
+    "prefix_share": NotRequired[float],
+    # that those begin with
+    "prefix_tokens": NotRequired[int],
+})
+
+
 class ServingPlanServicesOverload(TypedDict):
     # times the service's rate
     factor: float
@@ -282,6 +322,8 @@ class ServingPlanServices(TypedDict):
     arrivals: NotRequired[ServingPlanServicesArrivals]
     # over the day; missing: the same all day
     rates: NotRequired[list[ServingPlanServicesRates]]
+    # of a language model, which answers token by token; missing: it is none
+    tokens: NotRequired[ServingPlanServicesTokens]
     # the sum over its instances
     planned_rps: float
     # the worst, of the SLO rule's kind; null: unbounded
@@ -384,6 +426,19 @@ class ServingPlan(TypedDict):
     advice: NotRequired[list[ServingPlanAdvice]]
 
 
+class ServingReportServicesTokens(TypedDict):
+    # to the first token
+    ttft_p50_ms: float
+    # to the first token
+    ttft_p99_ms: float
+    # per token after it
+    tpot_p50_ms: float
+    # per token after it
+    tpot_p99_ms: float
+    # produced
+    tokens_per_s: float
+
+
 class ServingReportServices(TypedDict):
     # of the service
     name: str
@@ -403,6 +458,8 @@ class ServingReportServices(TypedDict):
     p95_ms: float
     # of the latency
     p99_ms: float
+    # of a language model, whose latency is that of whole answers
+    tokens: NotRequired[ServingReportServicesTokens]
 
 
 class ServingReportGpus(TypedDict):

@@ -131,7 +131,9 @@ class PtxTest(harness.CliTest):
             self.assertEqual(status, 2, args)
             self.assertIn(words, err)
         self.write("kernels.ptx", KERNELS.replace("mul.f32 %f3", "wibble.f32 %f3"))
-        status, _, err = self.kernel("race", "--arg", "u64:0")
+        # Of the kernels that run, none is refused for it.
+        self.assertEqual(self.kernel("race", "--block", "64", "--arg", "buffer:u32:1")[0], 0)
+        status, _, err = self.scale()
         self.assertEqual(status, 3)
         self.assertRegex(err, r"kernels.ptx:\d+: 'wibble.f32' is not supported")
 

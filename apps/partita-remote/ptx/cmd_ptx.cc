@@ -257,6 +257,7 @@ Result<Exit> run_ptx(Context& context, const PtxFlags& flags) {
   const auto module = (*machine)->load(*text, flags.file);
   if (!module) return failed(module.error());
   const auto kernel = (*machine)->find_kernel(*module, flags.kernel);
+  if (!kernel && kernel.error().code == ErrorCode::not_supported) return failed(kernel.error());
   if (!kernel) return bad_input("--kernel", kernel.error().message);
   const ptx::KernelInfo info = (*(*machine)->kernels(*module))[kernel->index];
   std::vector<Buffer> buffers;
