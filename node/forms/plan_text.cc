@@ -122,7 +122,7 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
     const double slack = 100 * (s.planned / s.rate - 1);
     rows.push_back({s.name, number_text(s.rate.value), number_text(s.planned.value),
                     s.rate.value > 0 ? fmt::format("{:.{}f}%", slack, slack < 100 ? 1 : 0) : "-",
-                    number_text(s.slo.value),
+                    s.slo.value > 0 ? number_text(s.slo.value) : "-",
                     (s.predicted ? "~" : "") + number_text(s.predicted_latency.value), "none"});
   }
   const int room = options.width - columns_between(rows);  // of names and instances
@@ -175,6 +175,45 @@ std::vector<std::string> overload_texts(const ServingPlan& plan) {
   return texts;
 }
 
+// GPUs that the instances of a service take, by their compute slices.
+double gpus_of(const ServingPlan& plan, const hw::Catalogue& catalogue, const std::string& name) {
+  double gpus = 0;
+  for (const PlannedGpu& gpu : plan.gpus) {
+    const hw::GpuModel* const model = catalogue.find(gpu.model);
+    if (model == nullptr) continue;
+    const auto whole = std::ranges::max_element(model->profiles, {}, &hw::MigProfile::gpcs);
+    for (const PlannedInstance& instance : gpu.instances) {
+      const auto profile =
+          std::ranges::find(model->profiles, instance.profile, &hw::MigProfile::name);
+      if (instance.service == name && profile != model->profiles.end())
+        gpus += static_cast<double>(profile->gpcs) / whole->gpcs;
+    }
+  }
+  return gpus;
+}
+
+// What a language model promises, and the tokens that its GPUs make at the planned rate.
+std::vector<std::string> token_texts(const ServingPlan& plan, const hw::Catalogue& catalogue) {
+  std::vector<std::string> texts;
+  for (const PlannedService& service : plan.services) {
+    if (!service.tokens) continue;
+    const auto* const trace = std::get_if<plan::TokenTrace>(&service.tokens->lengths);
+    if (trace != nullptr && !trace->requests) continue;  // its lengths are not at hand
+    const double gpus = gpus_of(plan, catalogue, service.name);
+    const double out = service.rate.value * plan::mean_of(*service.tokens).out;
+    std::string text = fmt::format("{}: ", utf8(printable(service.name)));
+    if (service.tokens->ttft.value > 0)
+      text += fmt::format("first token within {} ms, ", number_text(service.tokens->ttft.value));
+    if (service.tokens->tpot.value > 0)
+      text += fmt::format("{} ms a token, ", number_text(service.tokens->tpot.value));
+    text += fmt::format("for {:g} %; {} tokens/s out", service.percentile, number_text(out));
+    if (gpus > 0)
+      text += fmt::format(", {} a GPU of {}", number_text(out / gpus), number_text(gpus));
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
 }  // namespace
 
 // Whose queues the promise is made for.
@@ -204,6 +243,7 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                             to_string(plan.rule)));
   text += lines(fmt::format("made for {}", server_text(plan.rule.dispatch)));
+  for (const std::string& tokens : token_texts(plan, catalogue)) text += lines(tokens);
   for (const std::string& overload : overload_texts(plan)) text += lines(overload);
   if (plan.survive > 0) text += lines("keeps every SLO when any one GPU is lost");
   if (plan::shares_gpus(plan)) text += lines(plan::kSharesJudged);
