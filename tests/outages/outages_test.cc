@@ -115,6 +115,7 @@ class OutageSeed {
   void end_agent();
   void look();
   Truth truth_of(std::size_t service);
+  bool was_well(std::size_t service) const;
   Words last_words(std::size_t service, double ready) const;
   bool unwatched() const {
     const SimNode& node = weeks_->node();
@@ -219,8 +220,10 @@ Truth OutageSeed::truth_of(std::size_t service) {
     return truth;
   }
   if (missed >= std::max(10 * may_miss, 0.1)) {
-    truth.words = {Standing::degraded};
-    if (share < 0.01) truth.words = {Standing::down};
+    truth.words = {share < 0.01 ? Standing::down : Standing::degraded};
+    // Who cannot read the node calls it unknown until the gateway has said so.
+    if (node().broken(SimOutage::driver) && was_well(service))
+      truth.words.insert(Standing::unknown);
     return truth;
   }
   truth.well = true;
@@ -240,6 +243,13 @@ Truth OutageSeed::truth_of(std::size_t service) {
   if (less || unwatched() || maybe) truth.words.insert(Standing::at_risk);
   if (truth.enough && !unwatched()) truth.words.insert(Standing::serves);
   return truth;
+}
+
+// In one of the last seconds.
+bool OutageSeed::was_well(std::size_t service) const {
+  const std::deque<Truth>& past = truths_[service];
+  const auto count = std::min<std::size_t>(past.size(), kWithinS);
+  return std::ranges::any_of(past.rbegin(), past.rbegin() + static_cast<long>(count), &Truth::well);
 }
 
 // Of a gateway that has just fallen silent, the last words may stand for as long as they are fresh:
