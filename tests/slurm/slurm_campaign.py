@@ -22,6 +22,7 @@ import slurm_cluster  # noqa: E402
 SHAPES = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
 NODES = 8
 SLICES = 8  # of memory, per node
+LAUNCH = 2  # seconds that a launch takes, at most
 HEARD = 3  # seconds until slurmctld knows that a job has ended, at most
 BETWEEN = 90  # seconds between two kills of slurmctld
 LATE = 13  # seconds that slurmctld's state is late on disk, at most, and to start again
@@ -183,6 +184,7 @@ class Campaign:
         if node in self.away:
             return False
         self.cluster.kill(node)
+        self.downs.append((node, time.time()))
         self.away[node] = now + 2 * self.rng.random()
         return True
 
@@ -239,14 +241,16 @@ class Campaign:
                 del self.down[node]
 
     def forgotten(self):
-        """Jobs that ran to their end twice since Slurm never heard of the first end, or forgot it:
-        slurmctld was killed then, or the job or its node ended by who did not know yet."""
+        """Jobs that ran to their end twice since Slurm never heard of the first end, or forgot it
+        (slurmctld or slurmd was killed then), or had ended the first run, which went on all the
+        same: its node was set down, or it was requeued, while it was being launched."""
         lost = set()
         for job, runs in self.cluster.runs().items():
             whole = sorted((run for run in runs if run[2]), key=lambda run: run[1])
             if len(whole) == 2 and (
                     any(abs(whole[0][1] - kill) < LATE for kill in self.controller_kills) or
-                    any(what in (job, whole[0][3]) and abs(whole[0][1] - when) < HEARD
+                    any(what in (job, whole[0][3]) and
+                        whole[0][0] - LAUNCH < when < whole[0][1] + HEARD
                         for what, when in self.downs)):
                 lost.add(job)
         return lost
