@@ -178,9 +178,10 @@ class SlurmTest(unittest.TestCase):
 
     def test_one_placer_per_site(self):
         once = [PARTITA, "slurm", "serve", "--once", "--dry-run", "--site"]
-        said = self.cluster.run(*once, self.cluster.path("etc/slurm.yaml"))
-        self.assertEqual(said.returncode, 3)
-        self.assertIn("slurm-placer", said.stderr)
+        serve = [*once, self.cluster.path("etc/slurm.yaml")]
+        # One that has just been started may not hold its lock yet.
+        self.cluster.until(lambda: self.cluster.run(*serve).returncode == 3, "the placer's lock")
+        self.assertIn("slurm-placer", self.cluster.run(*serve).stderr)
         self.cluster.write("etc/same.yaml", self.cluster.read("etc/slurm.yaml"))
         self.cluster.check(*once, self.cluster.path("etc/same.yaml"))
 
