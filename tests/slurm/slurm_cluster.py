@@ -248,8 +248,14 @@ class Cluster:
         self.start(node, "slurmd", "-D", "-N", node)
 
     def start_placer(self, *more):
-        self.start("placer", self.partita, "slurm", "serve", "--site",
-                   self.path("etc/slurm.yaml"), "--interval", "200ms", *more)
+        """Again where it ends at once, as its unit does: a command of the one that was killed a moment
+        ago may hold the lock still."""
+        for _ in range(10):
+            self.start("placer", self.partita, "slurm", "serve", "--site",
+                       self.path("etc/slurm.yaml"), "--interval", "200ms", *more)
+            time.sleep(0.3)
+            if self.started("placer"):
+                return
 
     def started(self, name):
         """Whether a daemon still runs."""
