@@ -248,8 +248,8 @@ class Cluster:
         self.start(node, "slurmd", "-D", "-N", node)
 
     def start_placer(self, *more):
-        """Again where it ends at once, as its unit does: a command of the one that was killed a moment
-        ago may hold the lock still."""
+        """Again where it ends at once, as its unit does: a command of the one that was
+        killed a moment ago may hold the lock still."""
         for _ in range(10):
             self.start("placer", self.partita, "slurm", "serve", "--site",
                        self.path("etc/slurm.yaml"), "--interval", "200ms", *more)
