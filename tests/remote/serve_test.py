@@ -182,10 +182,35 @@ class Serve(unittest.TestCase):
         self.assertTrue(self.until(lambda: self.ready() == 1))
         self.assertEqual((self.sessions()[0]["backend"], self.sessions()[0]["parts"]), ("cuda", 1))
 
+    def test_workers_of_a_kernel_plan_are_parts(self):
+        for name in ("narrow", "wide"):
+            rows = [f"0,{name}_kernel,{units},{4000 / units}" for units in (32, 64, 132)]
+            (self.path / f"{name}.csv").write_text("\n".join(["index,kernel,units,time_us", *rows]))
+        plan = subprocess.run(
+            [PARTITA, "kernels", "plan", "--workers", "narrow,wide", "--kernel-profiles", self.path,
+             "--topology", "H100", "--configs", "32,64,132", "--format", "json"],
+            capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        (self.path / "plan.json").write_text(plan.stdout)
+        flags = ["--backend", "cuda", "--warm", "0", "--kernel-plan", str(self.path / "plan.json"),
+                 "--kernel-profiles", str(self.path)]
+        answer = run("serve", "--state-dir", str(self.path), "--listen", f"unix:{self.path}/s",
+                     "--kernel-times", "t.csv", *flags)
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("not by --kernel-plan", answer.stderr)
+        self.start(*flags)
+        self.assertTrue(self.until(lambda: self.sessions()))
+        self.assertEqual(self.sessions()[0]["parts"], 2)
+
     def test_refusals(self):
         for words, why in [(["--listen", "tcp:0.0.0.0:0"], "--token-file"),
                            (["--shape", "2g.20gb"], "CPU-1 to CPU-"),
                            (["--backend", "cuda", "--shape", "x"], "PROFILE=UUID"),
+                           (["--backend", "cuda", "--shape", "LANE-0"], "LANE-64"),
+                           (["--backend", "cuda", "--shape", "LANE-8", "--shape", "gpu"],
+                            "no other shapes"),
+                           (["--backend", "cuda", "--kernel-times", "t.csv"], "timed on lanes"),
+                           (["--kernel-plan", "p.json"], "--kernel-profiles"),
                            (["--token-file", "/nowhere"], "/nowhere"),
                            (["--idle-limit", "soon"], "--idle-limit")]:
             answer = run("serve", "--state-dir", str(self.path), "--listen",

@@ -65,12 +65,15 @@ remote::cuda::Lane lane_on(const PoolLane& lane) {
 // A row for each kernel of a session's request, as `kernels plan` reads them.
 void append_times(const std::string& file, int units,
                   const std::vector<remote::cuda::TimedKernel>& kernels) {
+  static std::mutex mutex;  // sessions are threads
+  const std::lock_guard lock(mutex);
   std::string rows;
   for (std::size_t i = 0; i < kernels.size(); ++i)
     rows += fmt::format("{},{},{},{:.3f}\n", i, kernels[i].name, units, kernels[i].us);
   std::ofstream out(file, std::ios::app);
   if (out.tellp() == 0) out << "index,kernel,units,time_us\n";
-  out << rows;
+  out << rows << std::flush;
+  if (!out) fmt::print(stderr, "partita: {}: the times of kernels cannot be written\n", file);
 }
 
 // The lanes of this process's device, from the first session on.
@@ -155,6 +158,25 @@ class SharedDevice {
   std::atomic<bool> lost_ = false;
 };
 
+// LANE-64: SMs of a GPU that other lanes do not have; LANE: all SMs, shared.
+bool is_lane(const std::string& shape) { return lane_units(shape).has_value(); }
+
+// Whether all sessions share one process; refused where some shapes are lanes and others not.
+Result<bool> shares_process(const PartFlags& flags) {
+  const auto lanes = std::ranges::count_if(flags.shapes, is_lane);
+  if (!flags.planned.empty() && !flags.kernel_times.empty())
+    return bad_input("--kernel-times", "kernels are timed on one lane, not by --kernel-plan");
+  if (lanes == 0 && flags.planned.empty()) {
+    if (flags.kernel_times.empty()) return false;
+    return bad_input("--kernel-times",
+                     "kernels are timed on lanes: give a --shape such as LANE-64");
+  }
+  if (flags.backend == "cuda" && static_cast<std::size_t>(lanes) == flags.shapes.size() &&
+      !flags.on_demand)
+    return true;
+  return bad_input("--shape", "lanes share one process of --backend cuda, with no other shapes");
+}
+
 // A shape is a device: "gpu" (the first), or the UUID of a GPU or MIG instance behind the profile
 // that clients ask for, as in 2g.20gb=MIG-1b2c..., or a share of one (mps_shares.h).
 Result<std::vector<Part>> gpu_parts(const PartFlags& flags) {
@@ -192,21 +214,6 @@ tl::unexpected<Error> no_checks() {
 
 Result<std::vector<Part>> parts_of(const PartFlags& flags) {
   return flags.backend == "cuda" ? gpu_parts(flags) : cpu_parts(flags);
-}
-
-bool is_lane(const std::string& shape) { return lane_units(shape).has_value(); }
-
-Result<bool> shares_process(const PartFlags& flags) {
-  const auto lanes = std::ranges::count_if(flags.shapes, is_lane);
-  if (lanes == 0 && flags.planned.empty()) {
-    if (flags.kernel_times.empty()) return false;
-    return bad_input("--kernel-times",
-                     "kernels are timed on lanes: give a --shape such as LANE-64");
-  }
-  if (flags.backend == "cuda" && static_cast<std::size_t>(lanes) == flags.shapes.size() &&
-      !flags.on_demand)
-    return true;
-  return bad_input("--shape", "lanes share one process of --backend cuda, with no other shapes");
 }
 
 Result<std::vector<PlannedWorker>> planned_workers(Files& files, const std::string& file,

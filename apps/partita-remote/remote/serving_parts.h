@@ -31,12 +31,6 @@ struct PartFlags {
   std::string kernel_times;                     // file that the kernels of sessions on lanes go to
 };
 
-// Whether a shape is a lane, SMs of a GPU that other lanes do not have: LANE-64; LANE: all SMs,
-// shared.
-bool is_lane(const std::string& shape);
-// Whether all sessions share one process; bad_input where some shapes are lanes and others not.
-Result<bool> shares_process(const PartFlags& flags);
-
 // bad_input for shapes that this machine does not have.
 Result<std::vector<remote::server::Part>> parts_of(const PartFlags& flags);
 

@@ -620,7 +620,7 @@ Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& wor
   }
   if (Answered<void> ok = begin_kernel(stream, kernel); !ok) return ok;
   Answered<void> ok = launch_on(stream.stream, kernel, work);
-  if (ok) end_kernel(stream);
+  end_kernel(stream, ok.has_value());
   return ok;
 }
 
@@ -658,10 +658,15 @@ Answered<void> CudaBackend::begin_kernel(Stream& stream, const Kernel& kernel) {
   return done("cuEventRecord", api_.cuEventRecord(*begun, stream.stream));
 }
 
-void CudaBackend::end_kernel(const Stream& stream) {
-  if (shared_ && shared_->measured && capturing_ == nullptr)
-    static_cast<void>(
-        done("cuEventRecord", api_.cuEventRecord(timed_.back().ended, stream.stream)));
+void CudaBackend::end_kernel(const Stream& stream, bool launched) {
+  if (!shared_ || !shared_->measured || capturing_ != nullptr) return;
+  const Timed& last = timed_.back();
+  if (launched) {
+    static_cast<void>(done("cuEventRecord", api_.cuEventRecord(last.ended, stream.stream)));
+    return;
+  }
+  spare_timing_.insert(spare_timing_.end(), {last.begun, last.ended});
+  timed_.pop_back();
 }
 
 Answered<abi::Event> CudaBackend::timing_event() {

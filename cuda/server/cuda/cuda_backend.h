@@ -147,7 +147,7 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<void> go_to_lane(Stream& stream, std::size_t lane);
   server::Answered<void> begin_kernel(Stream& stream, const Kernel& kernel);
   server::Answered<abi::Event> timing_event();
-  void end_kernel(const Stream& stream);
+  void end_kernel(const Stream& stream, bool launched);
   void end_request();
   void take_times();
   server::Answered<Pinned> take_pinned();

@@ -96,4 +96,15 @@ Result<Atoms> split_into_atoms(const PrimaryContext& gpu, int size) {
   return atoms;
 }
 
+Result<SplitGpu> open_split(const std::string& file, const std::string& gpu, int size) {
+  auto library = CudaLibrary::open(file);
+  if (!library) return failed(library.error());
+  auto opened = PrimaryContext::open(*std::move(library), gpu);
+  if (!opened) return failed(opened.error());
+  const Current current(**opened);
+  auto atoms = split_into_atoms(**opened, size);
+  if (!atoms) return failed(atoms.error());
+  return SplitGpu{*std::move(opened), *std::move(atoms)};
+}
+
 }  // namespace partita::drivers::green_ctx

@@ -2,6 +2,8 @@
 // groups of one and the same split can be combined, so there is one split per driver. Plain data.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -22,5 +24,13 @@ struct Atoms {
 // compute capability 9.0 on). invalid_argument where the device makes no groups of that size, limit
 // where it has more than hw::kMaxUnits SMs.
 Result<Atoms> split_into_atoms(const PrimaryContext& gpu, int size);
+
+// A GPU (ordinal or UUID) of the library in `file`, split so. Errors of CudaLibrary, PrimaryContext
+// and split_into_atoms.
+struct SplitGpu {
+  std::shared_ptr<const PrimaryContext> gpu;
+  Atoms atoms;
+};
+Result<SplitGpu> open_split(const std::string& file, const std::string& gpu, int size);
 
 }  // namespace partita::drivers::green_ctx

@@ -21,14 +21,10 @@ GreenCtxDriver::GreenCtxDriver(std::shared_ptr<const PrimaryContext> gpu, Atoms 
     : gpu_(std::move(gpu)), atoms_(std::move(atoms)), marks_(gpu_), pool_(gpu_) {}
 
 Result<std::unique_ptr<GreenCtxDriver>> GreenCtxDriver::open(const Options& options) {
-  auto library = CudaLibrary::open(options.vendor_library);
-  if (!library) return failed(library.error());
-  auto gpu = PrimaryContext::open(*std::move(library), options.gpu);
-  if (!gpu) return failed(gpu.error());
-  const Current current(**gpu);
-  auto atoms = split_into_atoms(**gpu, options.atom);
-  if (!atoms) return failed(atoms.error());
-  return std::unique_ptr<GreenCtxDriver>(new GreenCtxDriver(*std::move(gpu), *std::move(atoms)));
+  auto split = open_split(options.vendor_library, options.gpu, options.atom);
+  if (!split) return failed(split.error());
+  return std::unique_ptr<GreenCtxDriver>(
+      new GreenCtxDriver(std::move(split->gpu), std::move(split->atoms)));
 }
 
 GreenCtxDriver::~GreenCtxDriver() {

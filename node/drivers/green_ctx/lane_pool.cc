@@ -5,14 +5,9 @@
 namespace partita::drivers::green_ctx {
 
 Result<std::shared_ptr<LanePool>> LanePool::open(const Options& options) {
-  auto library = CudaLibrary::open(options.vendor_library);
-  if (!library) return failed(library.error());
-  auto gpu = PrimaryContext::open(*std::move(library), options.gpu);
-  if (!gpu) return failed(gpu.error());
-  const Current current(**gpu);
-  auto atoms = split_into_atoms(**gpu, options.atom);
-  if (!atoms) return failed(atoms.error());
-  return std::shared_ptr<LanePool>(new LanePool(*std::move(gpu), *std::move(atoms)));
+  auto split = open_split(options.vendor_library, options.gpu, options.atom);
+  if (!split) return failed(split.error());
+  return std::shared_ptr<LanePool>(new LanePool(std::move(split->gpu), std::move(split->atoms)));
 }
 
 int LanePool::free_atoms() const { return static_cast<int>(atoms_.groups.size() - taken_.count()); }
