@@ -263,7 +263,8 @@ class Campaign:
         done = {job: found[0] for job, found in whole.items() if found}
         first = min(came for came, _ in self.submitted.values())
         last = max(run[1] for run in done.values())
-        return {"jobs": len(self.submitted), "cancelled": len(self.cancelled), "ended": len(done),
+        return {"jobs": len(self.submitted), "cancelled": len(self.cancelled - set(done)),
+                "ended": len(done),
                 "runs": sum(len(runs.get(job, [])) for job in self.submitted),
                 "seconds": round(last - first, 1),
                 "jobs_per_s": round(len(done) / (last - first), 3),
