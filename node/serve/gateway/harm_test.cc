@@ -242,11 +242,10 @@ TEST_F(CoreTest, WhoseRequestsWorkersDieWithIsWatched) {
     const auto any = worker(kMs, "d", 0);
     any->dies_of = 666;
     ASSERT_TRUE(until_ready(1));
-    const Nanos next = Loop::now_ns() + kOneDeath + kMs;
     const auto asked = ask(666, 1, of);
     ASSERT_TRUE(until([&] { return asked->ended; }));
     EXPECT_EQ(asked->denial->message, "its worker died");
-    if (i + 1 < kFaultsToWatch) loop_->run_until(next);
+    if (i + 1 < kFaultsToWatch) loop_->run_until(Loop::now_ns() + kOneDeath + kMs);
   }
   const auto any = worker(100 * kMs, "d", 0);
   ASSERT_TRUE(until_ready(1));
