@@ -170,6 +170,8 @@ void Session::clear(bool child) {
     }
     [[maybe_unused]] Callbacks* const threads = callbacks_.release();
     new (&notice_mutex_) std::mutex;
+    new (&refusal_mutex_) std::mutex;
+    refused_.clear();  // the parent says it
     is_ready_ = false;
     connect_failed_ = kOk;
     if (!settings_.stats_file.empty()) settings_.stats_file += "." + std::to_string(::getpid());
@@ -213,6 +215,26 @@ Status Session::reset() {
   return answer.status;
 }
 
+void Session::refuse(const char* function) {
+  const std::lock_guard lock(refusal_mutex_);
+  if (refused_.insert(function).second)
+    std::fprintf(stderr, "partita remote: %s is not supported\n", function);
+}
+
+// A program may have looked at none of it.
+void Session::say_outcome(Status status) {
+  if (status != kOk)
+    std::fprintf(stderr,
+                 "partita remote: the session ended with error %u; what was launched after it "
+                 "did not run\n",
+                 static_cast<unsigned>(status));
+  const std::lock_guard lock(refusal_mutex_);
+  if (refused_.empty()) return;
+  std::string names;
+  for (const std::string& name : refused_) names += (names.empty() ? "" : ", ") + name;
+  std::fprintf(stderr, "partita remote: refused in this program: %s\n", names.c_str());
+}
+
 void Session::leave() {
   Lock lock(mutex_);
   if (link_ == nullptr || left_) return;
@@ -222,6 +244,7 @@ void Session::leave() {
     if (left_) return;
   }
   left_ = true;  // what destructors of the program still call has nobody to go to
+  const Status outcome = link_->failure();
   if (!link_->is_lost()) {
     link_->post(lock, Bye{});
     link_->flush(lock);
@@ -229,6 +252,7 @@ void Session::leave() {
   const std::uint64_t up = link_->bytes_up(), down = link_->bytes_down();
   lock.unlock();
   link_->close();
+  say_outcome(outcome);
   if (settings_.stats_file.empty()) return;
   std::FILE* file = std::fopen(settings_.stats_file.c_str(), "we");
   if (file == nullptr) return;

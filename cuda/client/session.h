@@ -9,6 +9,8 @@
 
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "client/arena.h"
@@ -143,7 +145,9 @@ class Session final : public NoticeReader {
   Status launch_graph(std::uint64_t exec, std::uint64_t stream);
   Status destroy_exec(std::uint64_t exec);
 
-  // At exit: sends what is left, says goodbye, writes the counts.
+  // Says once that a function is not there, and again at the end.
+  void refuse(const char* function);
+  // At exit: sends what is left, says goodbye and what was refused or failed, writes the counts.
   void leave();
   // Around fork().
   void before_fork();
@@ -188,6 +192,7 @@ class Session final : public NoticeReader {
 
   void said(std::uint32_t where, Bytes text) override;
   void mark_fault();
+  void say_outcome(Status status);
   void waiting(std::uint32_t place) override;
   void call(Token token) override;
   std::span<std::byte> place_of(Token token, std::uint64_t bytes) override;
@@ -249,6 +254,8 @@ class Session final : public NoticeReader {
   std::map<std::uintptr_t, std::uint64_t> pinned_;
   std::map<std::uintptr_t, std::uint64_t> registered_;
   Modules modules_;
+  std::mutex refusal_mutex_;
+  std::set<std::string> refused_;
 
   std::mutex notice_mutex_;  // inside mutex_ where both are held
   std::map<std::uint64_t, Deferred> deferred_;

@@ -385,6 +385,44 @@ TEST_F(ShimSession, AFaultStays) {
             0);
 }
 
+// Also of a program that looks at no status, and ends with 0.
+TEST_F(ShimSession, WhatWasRefusedOrFailedIsSaidAtTheEnd) {
+  HostServer server(private_address(), test_kernels());
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(in_child(server.address(),
+                     [] {
+                       const Library cuda(kRuntime);
+                       Program program(cuda);
+                       void* any = nullptr;
+                       for (int i = 0; i < 2; ++i)
+                         cuda.call("cudaMallocManaged", &any, std::size_t{64}, 1U);
+                       program.launch(program.crash, {1}, {1}, kNoStream);
+                       cuda.call("cudaDeviceSynchronize");
+                     }),
+            0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const auto end = said.find("partita remote: the session ended with error 7");
+  ASSERT_NE(end, std::string::npos) << said;
+  EXPECT_EQ(said.find("cudaMallocManaged is not supported"),
+            said.rfind("cudaMallocManaged is not supported"));
+  EXPECT_NE(said.find("refused in this program: cudaMallocManaged\n", end), std::string::npos)
+      << said;
+}
+
+// One in which nothing failed says nothing.
+TEST_F(ShimSession, AProgramThatIsWellEndsWithoutAWord) {
+  HostServer server(private_address(), test_kernels());
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(in_child(server.address(),
+                     [] {
+                       const Library cuda(kRuntime);
+                       Memory memory(cuda, 64);
+                       SAME(cuda.call("cudaDeviceSynchronize"), 0);
+                     }),
+            0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST_F(ShimSession, OnlyWhatNeedsAnAnswerWaitsForOne) {
   HostServer server(private_address(), test_kernels());
   const std::string file = "/tmp/partita-shim-stats-" + std::to_string(::getpid());
