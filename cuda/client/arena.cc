@@ -40,29 +40,31 @@ std::optional<std::uint64_t> Arena::gap(std::uint64_t bytes, std::uint64_t from,
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> Arena::take_range(std::uint64_t bytes, std::uint64_t gap_behind) {
+std::optional<std::uint64_t> Arena::take_range(std::uint64_t bytes, std::uint64_t gap_behind,
+                                               std::uint64_t align) {
   if (bytes > free_bytes() || bytes > shape_.bytes) return std::nullopt;
   const std::uint64_t length = bytes + gap_behind;
-  auto at = gap(length, cursor_, shape_.begin + shape_.bytes);
-  if (!at) at = gap(length, shape_.begin, cursor_);
+  auto at = gap(length + align - 1, cursor_, shape_.begin + shape_.bytes);
+  if (!at) at = gap(length + align - 1, shape_.begin, cursor_);
   if (!at) return std::nullopt;
+  *at = rounded(*at, align);
   ranges_[*at] = length;
   used_ += bytes;
   cursor_ = *at + length;
   return at;
 }
 
-std::optional<Arena::Given> Arena::allocate(std::uint64_t bytes) {
+std::optional<Arena::Given> Arena::allocate(std::uint64_t bytes, std::uint64_t align) {
   if (bytes == 0 || bytes > shape_.bytes) return std::nullopt;
   const std::uint64_t unit = std::max(kAlign, shape_.granule);
-  if (shape_.granule >= kSharedFrom) {
+  if (shape_.granule >= kSharedFrom && align == 0) {
     const std::uint64_t cell = std::bit_ceil(rounded(bytes, kAlign));
     if (cell * kCellsAtLeast <= shape_.granule) return allocate_small(bytes, cell);
   }
   const std::uint64_t length = rounded(bytes, unit);
   // Between blocks of small granules something stays free, so that reaching over the end shows.
   const std::uint64_t gap_behind = shape_.granule < kSharedFrom ? unit : 0;
-  const auto address = take_range(length, gap_behind);
+  const auto address = take_range(length, gap_behind, std::max<std::uint64_t>(align, 1));
   if (!address) return std::nullopt;
   blocks_[*address] = {bytes, 0};
   // With a small granule the server hears the exact size, so that it sees accesses behind the end.

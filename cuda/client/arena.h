@@ -29,7 +29,8 @@ class Arena {
     std::optional<Block> range;  // to be allocated at the server first
   };
   // Nothing: over the quota, or no gap is long enough.
-  std::optional<Given> allocate(std::uint64_t bytes);
+  // `align`: the address is a multiple, and the range is this block's alone (0: as usual).
+  std::optional<Given> allocate(std::uint64_t bytes, std::uint64_t align = 0);
 
   struct Taken {
     bool known = false;
@@ -66,7 +67,8 @@ class Arena {
     std::uint64_t pool = 0;  // begin of its pool's range; 0: a range of its own
   };
 
-  std::optional<std::uint64_t> take_range(std::uint64_t bytes, std::uint64_t gap_behind);
+  std::optional<std::uint64_t> take_range(std::uint64_t bytes, std::uint64_t gap_behind,
+                                          std::uint64_t align = 1);
   std::optional<std::uint64_t> gap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to) const;
   std::optional<Given> allocate_small(std::uint64_t bytes, std::uint64_t cell);
   void give_back(Pool& pool, std::uint32_t cell);

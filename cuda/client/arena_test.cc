@@ -99,8 +99,10 @@ TEST(Arena, NothingOverlapsInALongLife) {
     for (int step = 0; step < 4000; ++step) {
       if (blocks.empty() || random.below(5) < 3) {
         const std::uint64_t bytes = 1 + random.below(random.below(8) == 0 ? 3 * kMiB : 5000);
-        const auto given = arena.allocate(bytes);
+        const std::uint64_t align = random.below(6) == 0 ? 4096 : 0;
+        const auto given = arena.allocate(bytes, align);
         if (!given) continue;
+        ASSERT_TRUE(align == 0 || (given->address % align == 0 && given->range));
         if (given->range) ranges[given->range->address] = given->range->bytes;
         for (const Block& other : blocks)
           ASSERT_TRUE(given->address + bytes <= other.address ||

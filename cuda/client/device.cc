@@ -28,6 +28,13 @@ Device device_of(const Hello::Reply& reply) {
   if (!device.attributes.empty())
     std::memcpy(device.attributes.data(), reply.attributes.data(),
                 device.attributes.size() * sizeof(std::int32_t));
+  // Managed memory is the client's, and seen by one side at a time.
+  constexpr std::size_t kManaged = 83, kPageable = 88, kConcurrentManaged = 89, kHostTables = 100,
+                        kDirectManaged = 101;
+  device.attributes.resize(std::max(device.attributes.size(), kDirectManaged + 1));
+  device.attributes[kManaged] = 1;
+  for (const std::size_t none : {kPageable, kConcurrentManaged, kHostTables, kDirectManaged})
+    device.attributes[none] = 0;
   return device;
 }
 

@@ -68,8 +68,9 @@ class Link {
   }
   // The same with the lock held all the time: for the rare operation that nobody may overtake.
   template <class Op>
-  Answer call_held(const Lock& lock, const Op& operation, Cause cause) {
-    Waiter waiter{.request = ++requests_};
+  Answer call_held(const Lock& lock, const Op& operation, Cause cause,
+                   std::span<std::byte> into = {}) {
+    Waiter waiter{.request = ++requests_, .into = into};
     const Status status = ask(lock, operation, cause, waiter);
     return status == kOk ? wait(waiter) : given_up(waiter, status);
   }

@@ -151,9 +151,24 @@ void Modules::add_variable(Module& module, const void* host, const char* name,
   variables_[host] = {&module, name, bytes};
 }
 
+void Modules::add_managed(Module& module, void** shared, const char* name, std::uint64_t bytes) {
+  add_variable(module, shared, name, bytes);
+  const std::lock_guard lock(mutex_);
+  managed_[shared] = {&module, name, bytes};
+}
+
+std::vector<std::pair<void**, std::string>> Modules::managed_of(const Module& module) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<void**, std::string>> found;
+  for (const auto& [shared, variable] : managed_)
+    if (variable.module == &module) found.emplace_back(shared, variable.name);
+  return found;
+}
+
 void Modules::forget(Module& module) {
   const std::lock_guard lock(mutex_);
   std::erase_if(by_host_, [&](const auto& entry) { return entry.second->module == &module; });
+  std::erase_if(managed_, [&](const auto& entry) { return entry.second.module == &module; });
   std::erase_if(variables_, [&](const auto& entry) { return entry.second.module == &module; });
 }
 

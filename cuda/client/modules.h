@@ -64,6 +64,9 @@ class Modules {
   Module* add_loaded(const void* image);
   Kernel* add_kernel(Module& module, const void* host, std::string name);
   void add_variable(Module& module, const void* host, const char* name, std::uint64_t bytes);
+  // A managed one: `shared` is to be where it lies.
+  void add_managed(Module& module, void** shared, const char* name, std::uint64_t bytes);
+  std::vector<std::pair<void**, std::string>> managed_of(const Module& module);
   // The names that were registered with this module lead nowhere from now on.
   void forget(Module& module);
 
@@ -83,6 +86,7 @@ class Modules {
   std::unordered_map<const void*, Kernel*> by_host_;
   std::unordered_map<const void*, Kernel*> known_;
   std::unordered_map<const void*, Variable> variables_;
+  std::map<void**, Variable> managed_;
 };
 
 // Finds the members behind `module.source`; once.

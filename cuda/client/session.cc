@@ -172,6 +172,7 @@ void Session::clear(bool child) {
     new (&notice_mutex_) std::mutex;
     new (&refusal_mutex_) std::mutex;
     refused_.clear();  // the parent says it
+    managed_.forget();
     is_ready_ = false;
     connect_failed_ = kOk;
     if (!settings_.stats_file.empty()) settings_.stats_file += "." + std::to_string(::getpid());
@@ -188,6 +189,9 @@ void Session::clear(bool child) {
   graphs_.clear();
   execs_.clear();
   globals_.clear();
+  managed_.clear();
+  managed_stream_ = 0;
+  program_turn_ = attached_ = device_turn_ = false;
   const std::lock_guard lock(notice_mutex_);
   deferred_.clear();
 }

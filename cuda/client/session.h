@@ -4,7 +4,7 @@
 // Handles (streams, events, graphs) are numbers chosen here; kernels and modules are objects that
 // live as long as the process, so that their addresses can be handles in programs.
 //
-// Not supported: managed memory, mapped host memory, arrays and textures, IPC, several devices.
+// Not supported: mapped host memory, arrays and textures, IPC, several devices.
 #pragma once
 
 #include <map>
@@ -17,6 +17,7 @@
 #include "client/callbacks.h"
 #include "client/device.h"
 #include "client/link.h"
+#include "client/managed.h"
 #include "client/modules.h"
 #include "client/settings.h"
 
@@ -72,6 +73,14 @@ class Session final : public NoticeReader {
   // Whether these bytes lie in one block, or in a module's variable.
   bool covers_device(std::uint64_t address, std::uint64_t bytes);
   Got<MemoryState> memory();
+  // Memory that the program may touch too, when it has waited for the device; page by page.
+  Got<std::uint64_t> allocate_managed(std::uint64_t bytes);
+  Status release_managed(std::uint64_t address);
+  Got<void*> share_variable(Module& module, const std::string& name);  // a __managed__ one
+  std::optional<Block> managed_at(std::uint64_t address);
+  void attach_managed();  // from now on the program may touch some of it beside running work
+  // Before the program takes a copy for finished: what work in this stream wrote is there, too.
+  Status settle(std::uint64_t stream);
   // From the program's memory; it may be reused on return.
   Status copy_in(std::uint64_t stream, std::uint64_t to, const void* from, std::uint64_t bytes);
   // `later`: the stream's next synchronisation is early enough where the memory is pinned.
@@ -214,7 +223,7 @@ class Session final : public NoticeReader {
   Capture* capture_at(std::uint64_t stream);
   bool is_finished(const Event& event);
 
-  Got<std::uint64_t> allocate_locked(Lock& lock, std::uint64_t bytes);
+  Got<std::uint64_t> allocate_locked(Lock& lock, std::uint64_t bytes, std::uint64_t align = 0);
   Status release_locked(const Lock& lock, std::uint64_t address);
   Status send_image(Lock& lock, const Module& module);
   Status load_locked(Lock& lock, Module& module);
@@ -231,6 +240,12 @@ class Session final : public NoticeReader {
   Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
   Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
   std::uint64_t add_callback(const Callback& callback);
+  Status share(Lock& lock, const Block& block);
+  // Before an operation of the device's that writes to `to`, or anywhere.
+  Status begin_work(Lock& lock, std::uint64_t stream, std::optional<std::uint64_t> to = {});
+  Status check_callback();
+  Status show_device(Lock& lock);   // what the program changed
+  Status show_program(Lock& lock);  // what the device may have changed
   Got<std::uint64_t> stage(Lock& lock, std::uint64_t bytes);
   void clear(bool child);
 
@@ -253,6 +268,10 @@ class Session final : public NoticeReader {
   std::map<std::uint64_t, std::uint64_t> globals_;  // begin to length, of modules' variables
   std::map<std::uintptr_t, std::uint64_t> pinned_;
   std::map<std::uintptr_t, std::uint64_t> registered_;
+  Managed managed_;
+  std::uint64_t managed_stream_ = 0;
+  bool program_turn_ = false, attached_ = false;  // the program may have changed managed memory
+  std::atomic<bool> device_turn_ = false;         // the device may have
   Modules modules_;
   std::mutex refusal_mutex_;
   std::set<std::string> refused_;

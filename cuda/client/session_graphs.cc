@@ -144,6 +144,7 @@ Got<std::uint64_t> Session::add_copy_device(std::uint64_t graph, Nodes after,
 Got<std::uint64_t> Session::add_call(std::uint64_t graph, Nodes after, Callback callback) {
   Lock lock(mutex_);
   if (const Status status = connected(lock); status != kOk) return refused(status);
+  if (const Status status = check_callback(); status != kOk) return refused(status);
   callback.again = true;
   const HostCall call{.token = {add_callback(callback)}};
   return add_node(lock, graph, after, frame_of(call));
@@ -262,6 +263,7 @@ Status Session::launch_graph(std::uint64_t handle, std::uint64_t stream) {
   if (capture_at(*real) != nullptr) return kNotSupported;
   Exec& exec = found->second;
   const bool copies = !exec.copies.in.empty() || !exec.copies.out.empty();
+  if (const Status status = begin_work(lock, *real); status != kOk) return status;
   if (copies)
     if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;
   note_work(*real);

@@ -90,6 +90,7 @@ Status Session::unload(Module& module) {
   Lock lock(mutex_);
   if (link_ == nullptr || left_ || module.generation != generation_ || module.status != kOk)
     return kOk;
+  for (const auto& [name, block] : module.symbols) managed_.unmap(block.address);
   module.generation = 0;
   if (link_->is_lost()) return kLost;
   return link_->post(lock, ModuleUnload{.module = module.handle});
@@ -244,6 +245,7 @@ Status Session::launch(Kernel& kernel, const LaunchShape& shape, void** paramete
     block = {place, layout.bytes};
   }
   launch->parameters = block;
+  if (const Status status = begin_work(lock, launch->stream.value); status != kOk) return status;
   if (capture_at(launch->stream.value) == nullptr) note_work(launch->stream.value);
   stats_.kernels.fetch_add(1, std::memory_order_relaxed);
   return link_->post(lock, *launch);
@@ -254,6 +256,7 @@ Status Session::call_host(std::uint64_t stream, Callback callback) {
   if (const Status status = connected(lock); status != kOk) return status;
   const auto real = resolved(lock, stream);
   if (!real) return real.error();
+  if (const Status status = check_callback(); status != kOk) return status;
   callback.again = capture_at(*real) != nullptr;
   if (!callback.again) note_work(*real);
   const std::uint64_t token = add_callback(callback);

@@ -23,14 +23,14 @@ bool covers(const std::map<std::uintptr_t, std::uint64_t>& ranges, const void* m
 
 }  // namespace
 
-Got<std::uint64_t> Session::allocate_locked(Lock& lock, std::uint64_t bytes) {
-  auto given = arena_->allocate(bytes);
+Got<std::uint64_t> Session::allocate_locked(Lock& lock, std::uint64_t bytes, std::uint64_t align) {
+  auto given = arena_->allocate(bytes, align);
   if (!given && arena_->late() > 0) {
     const std::size_t late = arena_->late();
     const Answer answer = link_->call_held(lock, Fence{}, Cause::free_memory);
     if (answer.status != kOk) return refused(answer.status);
     arena_->recycle(late);
-    given = arena_->allocate(bytes);
+    given = arena_->allocate(bytes, align);
   }
   if (!given) return refused(kMemoryAllocation);
   if (given->range) {
@@ -57,6 +57,7 @@ Status Session::release_locked(const Lock& lock, std::uint64_t address) {
 }
 
 Status Session::release(std::uint64_t address) {
+  if (managed_at(address)) return release_managed(address);
   Lock lock(mutex_);
   if (const Status status = connected(lock); status != kOk) return status;
   if (address == 0) return link_->failure();
@@ -69,6 +70,7 @@ Status Session::release_on(std::uint64_t stream, std::uint64_t address) {
   if (const Status status = connected(lock); status != kOk) return status;
   const auto real = resolved(lock, stream);
   if (!real) return real.error();
+  if (managed_.find(address)) return kInvalidValue;
   const Arena::Taken taken = arena_->release(address, true);
   if (!taken.known) return kInvalidValue;
   if (!taken.range) return kOk;
@@ -118,6 +120,7 @@ Status Session::copy_in(std::uint64_t stream, std::uint64_t to, const void* from
   const auto real = resolved(lock, stream);
   if (!real) return real.error();
   if (bytes == 0) return link_->failure();
+  if (const Status status = begin_work(lock, *real, to); status != kOk) return status;
   Bytes rest(static_cast<const std::byte*>(from), bytes);
   if (Capture* capture = capture_at(*real)) {
     const auto staging = stage(lock, bytes);
@@ -157,6 +160,7 @@ Status Session::copy_out(std::uint64_t stream, void* to, std::uint64_t from, std
         lock, CopyDevice{.stream = {*real}, .to = {*staging}, .from = {from}, .width = bytes});
   }
   if (const Status status = link_->failure(); status != kOk) return status;
+  if (const Status status = begin_work(lock, *real, 0); status != kOk) return status;
   const std::uint64_t number = note_work(*real);
   if (later && covers(pinned_, to, bytes)) {
     const std::uint64_t token = ++next_token_;
@@ -175,7 +179,7 @@ Status Session::copy_out(std::uint64_t stream, void* to, std::uint64_t from, std
   if (answer.status != kOk) return answer.status;
   if (answer.bulk_bytes != bytes) return kUnknown;
   note_finished(*real, number);
-  return kOk;
+  return show_program(lock);
 }
 
 Status Session::copy_device(std::uint64_t stream, const CopyDevice& copy) {
@@ -184,6 +188,7 @@ Status Session::copy_device(std::uint64_t stream, const CopyDevice& copy) {
   const auto real = resolved(lock, stream);
   if (!real) return real.error();
   if (copy.width == 0 || copy.rows == 0) return link_->failure();
+  if (const Status status = begin_work(lock, *real, copy.to.value); status != kOk) return status;
   CopyDevice sent = copy;
   sent.stream = {*real};
   if (capture_at(*real) == nullptr) note_work(*real);
@@ -196,6 +201,7 @@ Status Session::set(std::uint64_t stream, const Set& set) {
   const auto real = resolved(lock, stream);
   if (!real) return real.error();
   if (set.count == 0 || set.rows == 0) return link_->failure();
+  if (const Status status = begin_work(lock, *real, set.to.value); status != kOk) return status;
   Set sent = set;
   sent.stream = {*real};
   if (capture_at(*real) == nullptr) note_work(*real);

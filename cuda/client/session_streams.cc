@@ -101,7 +101,7 @@ Status Session::synchronise() {
   Lock lock(mutex_);
   if (const Status status = connected(lock); status != kOk) return status;
   if (!captures_.empty()) return kCaptureUnsupported;
-  if (idle()) return link_->failure();
+  if (idle()) return device_turn_ ? show_program(lock) : link_->failure();
   const std::uint64_t number = operations_;
   const std::size_t late = arena_->late();
   const std::uint64_t generation = generation_;
@@ -110,19 +110,21 @@ Status Session::synchronise() {
   if (answer.status != kOk || generation != generation_) return answer.status;
   note_all_finished(number);
   arena_->recycle(late);
-  return kOk;
+  return show_program(lock);
 }
 
 template <class Operation>
 Status Session::ask_stream(Lock& lock, const Operation& operation, Cause cause) {
   const std::uint64_t stream = operation.stream.value;
   const Stream* found = find(stream);
-  if (found->last <= found->finished || found->last <= all_finished_) return link_->failure();
+  if (found->last <= found->finished || found->last <= all_finished_)
+    return device_turn_ ? show_program(lock) : link_->failure();
   const std::uint64_t number = found->last;
   const Answer answer = link_->call(lock, operation, cause);
   lock.lock();
-  if (answer.status == kOk) note_finished(stream, number);
-  return answer.status;
+  if (answer.status != kOk) return answer.status;
+  note_finished(stream, number);
+  return show_program(lock);
 }
 
 Status Session::synchronise_stream(std::uint64_t stream) {
@@ -220,12 +222,13 @@ Status Session::ask_event(std::uint64_t event, Cause cause) {
   const auto found = events_.find(event);
   if (found == events_.end()) return kInvalidHandle;
   if (found->second.capture != 0) return kCapturedEvent;
-  if (is_finished(found->second)) return link_->failure();
+  if (is_finished(found->second)) return device_turn_ ? show_program(lock) : link_->failure();
   const std::uint64_t number = found->second.recorded, stream = found->second.stream;
   const Answer answer = link_->call(lock, Message{.event = {event}}, cause);
   lock.lock();
-  if (answer.status == kOk) note_finished(stream, number);
-  return answer.status;
+  if (answer.status != kOk) return answer.status;
+  note_finished(stream, number);
+  return show_program(lock);
 }
 
 Status Session::synchronise_event(std::uint64_t event) {

@@ -23,6 +23,7 @@ enum class Cause : std::uint8_t {
   elapsed,
   graph,
   free_memory,
+  managed,
   end
 };
 

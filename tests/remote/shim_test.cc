@@ -95,7 +95,9 @@ TEST_P(Shim, WrongCallsAnswerAsCudaDoes) {
         21);
     SAME(cuda.call("cudaSetDevice", 1), 101);
     SAME(cuda.call("cudaMalloc", &memory.address, std::size_t{1} << 40), 2);
-    SAME(cuda.call("cudaMallocManaged", &memory.address, std::size_t{16}, 1U), 801);
+    void* array = nullptr;
+    SAME(cuda.call("cudaMallocArray", &array, static_cast<const void*>(nullptr), std::size_t{16}),
+         801);
     SAME(cuda.call("cudaMemcpyToSymbol", static_cast<const void*>(&word),
                    static_cast<const void*>(&word), std::size_t{4}, std::size_t{0}, kToDevice),
          13);
@@ -395,7 +397,7 @@ TEST_F(ShimSession, WhatWasRefusedOrFailedIsSaidAtTheEnd) {
                        Program program(cuda);
                        void* any = nullptr;
                        for (int i = 0; i < 2; ++i)
-                         cuda.call("cudaMallocManaged", &any, std::size_t{64}, 1U);
+                         cuda.call("cudaMallocArray", &any, &any, std::size_t{64});
                        program.launch(program.crash, {1}, {1}, kNoStream);
                        cuda.call("cudaDeviceSynchronize");
                      }),
@@ -403,9 +405,9 @@ TEST_F(ShimSession, WhatWasRefusedOrFailedIsSaidAtTheEnd) {
   const std::string said = testing::internal::GetCapturedStderr();
   const auto end = said.find("partita remote: the session ended with error 7");
   ASSERT_NE(end, std::string::npos) << said;
-  EXPECT_EQ(said.find("cudaMallocManaged is not supported"),
-            said.rfind("cudaMallocManaged is not supported"));
-  EXPECT_NE(said.find("refused in this program: cudaMallocManaged\n", end), std::string::npos)
+  EXPECT_EQ(said.find("cudaMallocArray is not supported"),
+            said.rfind("cudaMallocArray is not supported"));
+  EXPECT_NE(said.find("refused in this program: cudaMallocArray\n", end), std::string::npos)
       << said;
 }
 
@@ -584,6 +586,58 @@ TEST_F(ShimSession, AForkedChildHasItsOwn) {
           }),
       0);
   EXPECT_EQ(server.sessions(), 2u);
+}
+
+// Managed memory beside what tests/remote/programs/managed.cu has: what is said of it, and its end.
+TEST_F(ShimSession, ManagedMemoryIsOneForBothSides) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(
+      in_child(
+          server.address(),
+          [] {
+            const Library cuda(kRuntime), driver("libcuda.so.1");
+            Program program(cuda);
+            int managed = 0, concurrent = 1;
+            SAME(cuda.call("cudaDeviceGetAttribute", &managed, 83, 0), 0);
+            SAME(cuda.call("cudaDeviceGetAttribute", &concurrent, 89, 0), 0);
+            NEED(managed == 1 && concurrent == 0);
+            std::uint32_t* both = nullptr;
+            SAME(cuda.call("cudaMallocManaged", &both, std::size_t{0}, 1U), 1);
+            SAME(cuda.call("cudaMallocManaged", &both, std::size_t{8192}, 3U), 1);
+            SAME(cuda.call("cudaMallocManaged", &both, std::size_t{8192}, 1U), 0);
+            const auto address = reinterpret_cast<std::uint64_t>(both);
+            unsigned is_managed = 0;
+            SAME(driver.call("cuPointerGetAttribute", &is_managed, 8, address), 0);
+            SAME(is_managed, 1U);
+            SAME(cuda.call("cudaMemPrefetchAsync", both, std::size_t{8192}, 0, kNoStream), 0);
+            SAME(cuda.call("cudaMemPrefetchAsync", both, std::size_t{8193}, 0, kNoStream), 1);
+            SAME(cuda.call("cudaMemAdvise", &managed, std::size_t{4}, 1, 0), 1);
+            // A host function could look at it while work runs: refused, not wrong.
+            SAME(cuda.call("cudaLaunchHostFunc", kNoStream,
+                           static_cast<void (*)(void*)>([](void*) {}), static_cast<void*>(both)),
+                 801);
+            both[0] = 7;
+            SAME(program.launch(program.fill, {1}, {16}, kNoStream, address + 4, 5U, 16U), 0);
+            SAME(cuda.call("cudaDeviceSynchronize"), 0);
+            NEED(both[0] == 7 && both[1] == 5 && both[16] == 5 && both[17] == 0);
+            // Attached to the host, it is looked at before each launch.
+            SAME(cuda.call("cudaStreamAttachMemAsync", kNoStream, both, std::size_t{0}, 2U), 0);
+            SAME(program.launch(program.fill, {1}, {16}, kNoStream, address + 4, 6U, 16U), 0);
+            both[100] = 9;
+            SAME(program.launch(program.fill, {1}, {16}, kNoStream, address + 8, 8U, 16U), 0);
+            SAME(read(cuda, both + 100, 1)[0], 9U);
+            NEED(both[1] == 6 && both[2] == 8);
+            SAME(cuda.call("cudaFreeAsync", both, kNoStream), 1);
+            SAME(cuda.call("cudaFree", both + 1), 1);
+            SAME(cuda.call("cudaFree", both), 0);
+            SAME(cuda.call("cudaFree", both), 1);
+            SAME(cuda.call("cudaMallocManaged", &both, std::size_t{64}, 2U), 0);
+            both[3] = 1;
+            SAME(cuda.call("cudaDeviceReset"), 0);
+            SAME(cuda.call("cudaMallocManaged", &both, std::size_t{64}, 1U), 0);
+            NEED(both[3] == 0);
+          }),
+      0);
 }
 
 // A thread that waits for a stream does not stop another thread, on which that stream waits.

@@ -61,6 +61,29 @@ CUDA_EXPORT Status cuMemAllocPitch_v2(DevicePtr* memory, std::size_t* pitch, std
     return allocate(memory, *pitch * height);
   });
 }
+CUDA_EXPORT Status cuMemAllocManaged(DevicePtr* memory, std::size_t bytes, unsigned flags) {
+  return guarded([&] {
+    void* made = nullptr;
+    const Status status = allocate_managed(memory == nullptr ? nullptr : &made, bytes, flags);
+    if (status == kOk) *memory = number_of(made);
+    return status;
+  });
+}
+// Where to, and how, follows in the arguments.
+#define NOTED(name)                                              \
+  CUDA_EXPORT Status name(DevicePtr memory, std::size_t bytes) { \
+    return guarded([&] { return noted(place(memory), bytes); }); \
+  }
+NOTED(cuMemPrefetchAsync)
+NOTED(cuMemPrefetchAsync_ptsz)
+NOTED(cuMemPrefetchAsync_v2)
+NOTED(cuMemPrefetchAsync_v2_ptsz)
+NOTED(cuMemAdvise)
+NOTED(cuMemAdvise_v2)
+#undef NOTED
+STREAM_FUNCTION(cuStreamAttachMemAsync, _ptsz,
+                ([[maybe_unused]] void* stream, DevicePtr memory, std::size_t, unsigned flags),
+                { return attach(place(memory), flags); })
 CUDA_EXPORT Status cuMemFree_v2(DevicePtr memory) {
   return guarded([&] { return session().release(memory); });
 }
@@ -191,6 +214,7 @@ CUDA_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DevicePtr p
       kMapped = 13
     };
     const auto block = session().block_of(pointer);
+    const bool managed = session().managed_at(pointer).has_value();
     const bool pinned = session().is_pinned(place(pointer), 1);
     if (value == nullptr || (!block && !pinned)) return kInvalidValue;
     constexpr unsigned kHost = 1, kDevice = 2;
@@ -203,11 +227,11 @@ CUDA_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DevicePtr p
         *static_cast<DevicePtr*>(value) = pointer;
         return kOk;
       case kHostPointer:
-        if (block) return kInvalidValue;
+        if (block && !managed) return kInvalidValue;
         *static_cast<void**>(value) = place(pointer);
         return kOk;
       case kIsManaged:
-        *static_cast<unsigned*>(value) = 0;
+        *static_cast<unsigned*>(value) = managed ? 1 : 0;
         return kOk;
       case kOrdinal:
         *static_cast<int*>(value) = 0;

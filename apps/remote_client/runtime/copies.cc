@@ -87,6 +87,31 @@ Status each_row(const RowsCopy& rows, void* stream) {
 
 }  // namespace
 
+Status allocate_managed(void** memory, std::size_t bytes, unsigned flags) {
+  constexpr unsigned kEverywhere = 1, kHost = 2;
+  if (memory == nullptr || bytes == 0 || (flags != kEverywhere && flags != kHost))
+    return kInvalidValue;
+  const auto got = session().allocate_managed(bytes);
+  if (got && flags == kHost) session().attach_managed();
+  return give(got, memory);
+}
+
+Status noted(const void* memory, std::size_t bytes) {
+  if (const Status status = session().ready(); status != kOk) return status;
+  const auto range = session().managed_at(number_of(memory));
+  const bool inside =
+      range && bytes > 0 && bytes <= range->bytes - (number_of(memory) - range->address);
+  return inside ? kOk : kInvalidValue;
+}
+
+Status attach(const void* memory, unsigned flags) {
+  constexpr unsigned kEverywhere = 1, kSingle = 4;
+  if (flags == 0 || flags > kSingle || (flags & (flags - 1)) != 0) return kInvalidValue;
+  if (const Status status = noted(memory, 1); status != kOk) return status;
+  if (flags != kEverywhere) session().attach_managed();
+  return kOk;
+}
+
 Status copy(const PlainCopy& copy, void* stream, bool may_be_later) {
   if (const Status status = session().ready(); status != kOk) return status;
   if (copy.bytes == 0) return session().failure();
@@ -98,10 +123,14 @@ Status copy(const PlainCopy& copy, void* stream, bool may_be_later) {
       (direction.from_device && !session().covers_device(from, copy.bytes)))
     return kInvalidValue;
   const std::uint64_t on = number_of(stream);
-  if (direction.to_device && direction.from_device)
-    return session().copy_device(
-        on, CopyDevice{.to = {to}, .from = {from}, .width = copy.bytes, .rows = 1});
-  if (direction.to_device) return session().copy_in(on, to, copy.from, copy.bytes);
+  if (direction.to_device) {
+    const Status status =
+        direction.from_device
+            ? session().copy_device(
+                  on, CopyDevice{.to = {to}, .from = {from}, .width = copy.bytes, .rows = 1})
+            : session().copy_in(on, to, copy.from, copy.bytes);
+    return status == kOk && !may_be_later ? session().settle(on) : status;
+  }
   if (direction.from_device) return session().copy_out(on, copy.to, from, copy.bytes, may_be_later);
   const Status status = session().synchronise_stream(on);
   if (status == kOk) std::memmove(copy.to, copy.from, copy.bytes);

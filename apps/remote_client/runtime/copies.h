@@ -15,6 +15,12 @@ struct PlainCopy {
 };
 Status copy(const PlainCopy& copy, void* stream, bool may_be_later);
 
+// Managed memory. `flags`: who may touch it beside running work.
+Status allocate_managed(void** memory, std::size_t bytes, unsigned flags);
+Status attach(const void* memory, unsigned flags);
+// What cudaMemPrefetchAsync and cudaMemAdvise ask for managed memory is so without them.
+Status noted(const void* memory, std::size_t bytes);
+
 struct RowsCopy {
   void* to;
   std::size_t to_pitch;

@@ -92,7 +92,19 @@ CUDA_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 CUDA_EXPORT void __cudaUnregisterFatBinary(void** handle) {
   if (handle != nullptr) session().unload(*module_of(handle));
 }
-CUDA_EXPORT char __cudaInitModule(void**) { return 0; }
+// Called before the program first touches a managed variable of the module.
+CUDA_EXPORT char __cudaInitModule(void** handle) {
+  client::Module& module = *module_of(handle);
+  const Status status = guarded([&] {
+    for (const auto& [shared, name] : session().modules().managed_of(module)) {
+      const auto address = session().share_variable(module, name);
+      if (!address) return address.error();
+      *shared = *address;
+    }
+    return kOk;
+  });
+  return status == kOk ? 1 : 0;
+}
 CUDA_EXPORT void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name,
                                         int, void*, void*, void*, void*, int*) {
   session().modules().add_kernel(*module_of(handle), host, name);
@@ -101,9 +113,9 @@ CUDA_EXPORT void __cudaRegisterVar(void** handle, char* host, char*, const char*
                                    std::size_t bytes, int, int) {
   session().modules().add_variable(*module_of(handle), host, name, bytes);
 }
-CUDA_EXPORT void __cudaRegisterManagedVar(void**, void**, char*, const char* name, int, std::size_t,
-                                          int, int) {
-  std::fprintf(stderr, "partita remote: managed memory is not supported (variable %s)\n", name);
+CUDA_EXPORT void __cudaRegisterManagedVar(void** handle, void** shared, char*, const char* name,
+                                          int, std::size_t bytes, int, int) {
+  session().modules().add_managed(*module_of(handle), shared, name, bytes);
 }
 
 // --- launches ----------------------------------------------------------------------------------

@@ -69,6 +69,26 @@ Status copy_space(const Copy3& c, void* stream, bool later) {
 CUDA_EXPORT Status cudaMalloc(void** memory, std::size_t bytes) {
   return guarded([&] { return allocate(memory, bytes); });
 }
+CUDA_EXPORT Status cudaMallocManaged(void** memory, std::size_t bytes, unsigned flags) {
+  return guarded([&] { return allocate_managed(memory, bytes, flags); });
+}
+// Where to, and how, follows in the arguments.
+#define NOTED(name)                                                \
+  CUDA_EXPORT Status name(const void* memory, std::size_t bytes) { \
+    return guarded([&] { return noted(memory, bytes); });          \
+  }
+NOTED(cudaMemPrefetchAsync)
+NOTED(cudaMemPrefetchAsync_ptsz)
+NOTED(cudaMemPrefetchAsync_v2)
+NOTED(cudaMemAdvise)
+NOTED(cudaMemAdvise_v2)
+#undef NOTED
+CUDA_EXPORT Status cudaStreamAttachMemAsync(void*, void* memory, std::size_t, unsigned flags) {
+  return guarded([&] { return attach(memory, flags); });
+}
+CUDA_EXPORT Status cudaStreamAttachMemAsync_ptsz(void*, void* memory, std::size_t, unsigned flags) {
+  return guarded([&] { return attach(memory, flags); });
+}
 CUDA_EXPORT Status cudaFree(void* memory) {
   return guarded([&] { return session().release(number_of(memory)); });
 }
@@ -254,12 +274,14 @@ CUDA_EXPORT Status cudaPointerGetAttributes(PointerAttributes* attributes, const
   return guarded([&] {
     if (attributes == nullptr) return kInvalidValue;
     if (const Status status = session().ready(); status != kOk) return status;
-    enum Type { kUnregistered, kHost, kDevice };
+    enum Type { kUnregistered, kHost, kDevice, kManaged };
     *attributes = {};
     attributes->device = 0;
     if (session().block_of(number_of(pointer))) {
-      attributes->type = kDevice;
+      const bool managed = session().managed_at(number_of(pointer)).has_value();
+      attributes->type = managed ? kManaged : kDevice;
       attributes->device_pointer = const_cast<void*>(pointer);
+      if (managed) attributes->host_pointer = const_cast<void*>(pointer);
     } else if (session().is_pinned(pointer, 1)) {
       attributes->type = kHost;
       attributes->host_pointer = const_cast<void*>(pointer);

@@ -34,6 +34,7 @@ constexpr Same kSame[] = {
     {&Properties::globalL1CacheSupported, 79},
     {&Properties::localL1CacheSupported, 80},
     {&Properties::regsPerMultiprocessor, 82},
+    {&Properties::managedMemory, 83},
     {&Properties::computePreemptionSupported, 90},
     {&Properties::cooperativeLaunch, 95},
     {&Properties::maxBlocksPerMultiProcessor, 106},
@@ -61,7 +62,7 @@ constexpr SameSize kSameSizes[] = {
 
 }  // namespace
 
-// Managed, mapped and pageable access stay 0: they do not exist here.
+// Mapped and pageable access stay 0: they do not exist here.
 void fill(Properties& properties, const client::Device& device) {
   properties = {};
   const std::size_t length = std::min(device.name.size(), sizeof properties.name - 1);

@@ -94,6 +94,7 @@ cudaError_t cudaPeekAtLastError();
 const char* cudaGetErrorString(cudaError_t);
 const char* cudaGetErrorName(cudaError_t);
 cudaError_t cudaMalloc(void**, size_t);
+cudaError_t cudaMallocManaged(void**, size_t, unsigned);
 cudaError_t cudaFree(void*);
 cudaError_t cudaMallocHost(void**, size_t);
 cudaError_t cudaHostAlloc(void**, size_t, unsigned);
@@ -144,6 +145,10 @@ void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int);
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, struct CUstream_st* = nullptr);
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);
+}
+template <class T>
+cudaError_t cudaMallocManaged(T** pointer, size_t bytes) {
+  return cudaMallocManaged(reinterpret_cast<void**>(pointer), bytes, 1);
 }
 template <class T>
 cudaError_t cudaMalloc(T** pointer, size_t bytes) {

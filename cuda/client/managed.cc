@@ -1,0 +1,154 @@
+#include "client/managed.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace partita::remote::client {
+namespace {
+
+std::uint64_t page_of(std::uint64_t address) { return address / kHostPage * kHostPage; }
+
+std::byte* at(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
+
+bool map_pages(std::uint64_t begin, std::uint64_t end) {
+  if (begin >= end) return true;
+  void* const made =
+      ::mmap(at(begin), end - begin, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (made == at(begin)) return true;
+  if (made != MAP_FAILED) ::munmap(made, end - begin);  // a kernel older than the flag
+  return false;
+}
+
+void unmap_pages(std::uint64_t begin, std::uint64_t end) {
+  if (begin < end) ::munmap(at(begin), end - begin);
+}
+
+// Calls `part(offset, length)` for each page, or what of it belongs to the range.
+template <class Part>
+void by_pages(std::uint64_t address, std::uint64_t bytes, const Part& part) {
+  for (std::uint64_t offset = 0; offset < bytes;) {
+    const std::uint64_t next = page_of(address + offset) + kHostPage - address;
+    const std::uint64_t length = std::min(next, bytes) - offset;
+    part(offset, length);
+    offset += length;
+  }
+}
+
+}  // namespace
+
+bool Managed::take_page(std::uint64_t page) {
+  if (!ends_.contains(page) && !map_pages(page, page + kHostPage)) return false;
+  ++ends_[page];
+  return true;
+}
+
+void Managed::drop_page(std::uint64_t page) {
+  const auto found = ends_.find(page);
+  if (--found->second > 0) return;
+  ends_.erase(found);
+  unmap_pages(page, page + kHostPage);
+}
+
+bool Managed::map(const Block& range) {
+  const std::uint64_t first = page_of(range.address);
+  const std::uint64_t last = page_of(range.address + range.bytes - 1);
+  if (!take_page(first)) return false;
+  if (last != first && !take_page(last)) {
+    drop_page(first);
+    return false;
+  }
+  if (!map_pages(first + kHostPage, last)) {
+    drop_page(first);
+    if (last != first) drop_page(last);
+    return false;
+  }
+  std::memset(at(range.address), 0, std::min(range.bytes, kHostPage));
+  ranges_[range.address] = {range.bytes, std::vector<std::byte>(range.bytes)};
+  return true;
+}
+
+bool Managed::unmap(std::uint64_t address) {
+  const auto found = ranges_.find(address);
+  if (found == ranges_.end()) return false;
+  const std::uint64_t first = page_of(address);
+  const std::uint64_t last = page_of(address + found->second.bytes - 1);
+  ranges_.erase(found);
+  unmap_pages(first + kHostPage, last);
+  drop_page(first);
+  if (last != first) drop_page(last);
+  return true;
+}
+
+void Managed::clear() {
+  while (!ranges_.empty()) unmap(ranges_.begin()->first);
+}
+
+void Managed::forget() {
+  ranges_.clear();
+  ends_.clear();
+}
+
+std::optional<Block> Managed::find(std::uint64_t address) const {
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return std::nullopt;
+  --next;
+  if (address - next->first >= next->second.bytes) return std::nullopt;
+  return Block{next->first, next->second.bytes};
+}
+
+std::vector<Block> Managed::ranges() const {
+  std::vector<Block> all;
+  for (const auto& [address, range] : ranges_) all.push_back({address, range.bytes});
+  return all;
+}
+
+std::vector<Block> Managed::take_changes(bool exactly) {
+  std::vector<Block> changes;
+  const auto add = [&](std::uint64_t range, std::uint64_t from, std::uint64_t length) {
+    const bool goes_on = !changes.empty() && changes.back().address >= range &&
+                         changes.back().address + changes.back().bytes == from;
+    if (goes_on)
+      changes.back().bytes += length;
+    else
+      changes.push_back({from, length});
+  };
+  for (auto& [address, range] : ranges_) {
+    by_pages(address, range.bytes, [&](std::uint64_t offset, std::uint64_t length) {
+      const std::byte* const now = at(address + offset);
+      std::byte* const agreed = range.agreed.data() + offset;
+      if (std::memcmp(now, agreed, length) == 0) return;
+      if (!exactly) add(address, address + offset, length);
+      for (std::uint64_t i = 0; exactly && i < length; ++i)
+        if (now[i] != agreed[i]) add(address, address + offset + i, 1);
+      std::memcpy(agreed, now, length);
+    });
+  }
+  return changes;
+}
+
+std::span<const std::byte> Managed::bytes(const Block& part) const {
+  const auto range = std::prev(ranges_.upper_bound(part.address));
+  return {range->second.agreed.data() + (part.address - range->first), part.bytes};
+}
+
+void Managed::give(std::uint64_t address, std::span<const std::byte> device) {
+  const auto found = ranges_.find(address);
+  if (found == ranges_.end()) return;
+  std::byte* const agreed = found->second.agreed.data();
+  by_pages(address, std::min(found->second.bytes, device.size()),
+           [&](std::uint64_t offset, std::uint64_t length) {
+             std::byte* const now = at(address + offset);
+             if (std::memcmp(now, agreed + offset, length) != 0) {
+               for (std::uint64_t i = offset; i < offset + length; ++i)
+                 if (now[i - offset] == agreed[i]) now[i - offset] = device[i];
+             } else if (std::memcmp(now, device.data() + offset, length) != 0) {
+               std::memcpy(now, device.data() + offset, length);
+             }
+             std::memcpy(agreed + offset, device.data() + offset, length);
+           });
+}
+
+}  // namespace partita::remote::client
