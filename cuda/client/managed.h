@@ -1,7 +1,7 @@
-// Managed memory: pages of the program at the addresses that the device has for the same bytes. Neither
-// sees what the other writes, so whoever looks next is given it: what the program changed goes to
-// the device before the device's next work, what the device has comes back when the program has
-// waited for it. That is what devices without concurrentManagedAccess ask of programs.
+// Managed memory: pages of the program at the addresses that the device has for the same bytes.
+// Neither sees what the other writes, so whoever looks next is given it: what the program changed
+// goes to the device before the device's next work, what the device has comes back when the program
+// has waited for it. That is what devices without concurrentManagedAccess ask of programs.
 #pragma once
 
 #include <cstddef>

@@ -588,6 +588,45 @@ TEST_F(ShimSession, AForkedChildHasItsOwn) {
   EXPECT_EQ(server.sessions(), 2u);
 }
 
+// CUB's launches on sm_90 say that a kernel may begin early: it may as well not.
+TEST_F(ShimSession, LaunchesSayWhatTheyNeedAndWhatTheyMayHave) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(in_child(server.address(),
+                     [] {
+                       struct Attribute {
+                         int id, padding, value[16];
+                       };
+                       struct Config {
+                         Dim3 grid, block;
+                         std::size_t shared_bytes;
+                         void* stream;
+                         const Attribute* attributes;
+                         unsigned count;
+                       };
+                       const Library cuda(kRuntime);
+                       Program program(cuda);
+                       Memory memory(cuda, 64);
+                       std::uint32_t value = 0, count = 16;
+                       void* parameters[] = {&memory.address, &value, &count};
+                       const auto launch = [&](const Attribute& one) {
+                         ++value;
+                         const Config config{{1}, {16}, 0, kNoStream, &one, 1};
+                         return cuda.call("cudaLaunchKernelExC", &config,
+                                          static_cast<const void*>(&program.fill),
+                                          static_cast<void**>(parameters));
+                       };
+                       for (const int may : {0, 1, 3, 5, 6, 8, 9, 10, 14}) {
+                         SAME(launch({may, 0, {1}}), 0);
+                         SAME(read(cuda, memory.address, 16)[15], value);
+                       }
+                       SAME(launch({4, 0, {1, 1, 1}}), 0);
+                       SAME(launch({4, 0, {2, 1, 1}}), 801);  // clusters
+                       SAME(launch({7, 0, {1}}), 801);        // an event amid the kernel
+                       SAME(read(cuda, memory.address, 16)[15], value - 2);
+                     }),
+            0);
+}
+
 // Managed memory beside what tests/remote/programs/managed.cu has: what is said of it, and its end.
 TEST_F(ShimSession, ManagedMemoryIsOneForBothSides) {
   HostServer server(private_address(), test_kernels());

@@ -264,14 +264,9 @@ STREAM_FUNCTION(cuLaunchCooperativeKernel, _ptsz,
 CUDA_EXPORT Status cuLaunchKernelEx(const DriverLaunchConfig* config, void* function,
                                     void** parameters, void** extra) {
   if (config == nullptr) return kInvalidValue;
-  constexpr int kIgnored = 0, kCooperativeLaunch = 2, kPriority = 8;
   bool cooperative = false;
-  for (unsigned i = 0; i < config->count; ++i) {
-    const LaunchAttribute& one = config->attributes[i];
-    if (one.id == kCooperativeLaunch) cooperative = one.value.number != 0;
-    if (one.id != kIgnored && one.id != kCooperativeLaunch && one.id != kPriority)
-      return unsupported("an attribute of cuLaunchKernelEx");
-  }
+  if (const Status status = read(config->attributes, config->count, cooperative); status != kOk)
+    return status;
   return guarded([&] {
     return launch(function,
                   {.grid = {config->grid_x, config->grid_y, config->grid_z},

@@ -121,6 +121,9 @@ Status guarded(Body&& body) noexcept {
   }
 }
 
+// Whether a launch with these is cooperative; refused where one asks for what is not there.
+Status read(const LaunchAttribute* attributes, unsigned count, bool& cooperative);
+
 // Prints once per name which function is missing.
 Status unsupported(const char* function);
 

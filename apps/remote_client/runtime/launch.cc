@@ -175,20 +175,9 @@ CUDA_EXPORT Status cudaLaunchCooperativeKernel(const void* function, Dim3 grid, 
 CUDA_EXPORT Status cudaLaunchKernelExC(const LaunchConfig* config, const void* function,
                                        void** arguments) {
   if (config == nullptr) return remember(kInvalidValue);
-  constexpr int kIgnored = 0, kCooperativeLaunch = 2, kClusterDimension = 4, kPriority = 8;
   bool cooperative = false;
-  for (unsigned i = 0; i < config->count; ++i) {
-    const LaunchAttribute& attribute = config->attributes[i];
-    if (attribute.id == kCooperativeLaunch) cooperative = attribute.value.number != 0;
-    if (attribute.id == kClusterDimension) {
-      Dim3 cluster;
-      std::memcpy(&cluster, attribute.value.bytes, sizeof cluster);
-      if (cluster.x * cluster.y * cluster.z > 1) return unsupported("clusters of blocks");
-    } else if (attribute.id != kIgnored && attribute.id != kCooperativeLaunch &&
-               attribute.id != kPriority) {
-      return unsupported("an attribute of cudaLaunchKernelExC");
-    }
-  }
+  if (const Status status = read(config->attributes, config->count, cooperative); status != kOk)
+    return status;
   return guarded([&] {
     return launch(function, {config->grid, config->block, config->shared_bytes, config->stream},
                   arguments, cooperative);
