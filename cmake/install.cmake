@@ -6,7 +6,7 @@ if(TARGET partita)
   install(TARGETS partita-lab partita-remote RUNTIME DESTINATION lib/partita)
   install(DIRECTORY data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/partita)
   # Where `partita remote run` looks, beside its own folder.
-  install(TARGETS partita_remote cudart_shim_12 cudart_shim_13 cuda_shim LIBRARY DESTINATION lib/partita/remote)
+  install(TARGETS partita_remote cudart_shim_12 cudart_shim_13 cuda_shim cublas_shim_12 cublas_shim_13 LIBRARY DESTINATION lib/partita/remote)
   install(TARGETS partita_library LIBRARY DESTINATION lib NAMELINK_COMPONENT development)
   install(FILES apps/library/partita.h DESTINATION include)
   install(DIRECTORY python/partita DESTINATION lib/python3/dist-packages PATTERN __pycache__ EXCLUDE)

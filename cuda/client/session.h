@@ -88,6 +88,7 @@ class Session final : public NoticeReader {
                   bool later);
   Status copy_device(std::uint64_t stream, const CopyDevice& copy);
   Status set(std::uint64_t stream, const Set& set);
+  Status multiply(std::uint64_t stream, const Gemm& gemm);
   Got<void*> host_allocate(std::uint64_t bytes);
   Status host_release(void* memory);
   Status host_register(void* memory, std::uint64_t bytes);

@@ -208,6 +208,18 @@ Status Session::set(std::uint64_t stream, const Set& set) {
   return link_->post(lock, sent);
 }
 
+Status Session::multiply(std::uint64_t stream, const Gemm& gemm) {
+  Lock lock(mutex_);
+  if (const Status status = connected(lock); status != kOk) return status;
+  const auto real = resolved(lock, stream);
+  if (!real) return real.error();
+  if (const Status status = begin_work(lock, *real, gemm.c.value); status != kOk) return status;
+  Gemm sent = gemm;
+  sent.stream = {*real};
+  if (capture_at(*real) == nullptr) note_work(*real);
+  return link_->post(lock, sent);
+}
+
 // --- memory of the program ---------------------------------------------------------------------
 
 Got<void*> Session::host_allocate(std::uint64_t bytes) {

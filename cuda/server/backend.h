@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "server/errors.h"
-#include "wire/kinds.h"
+#include "wire/operations.h"
 
 namespace partita::remote::server {
 
@@ -74,6 +74,9 @@ struct SetWork {
   std::uint32_t value = 0, element = 1;
   std::uint64_t count = 0, rows = 1, pitch = 0;
 };
+struct GemmWork {  // as remote::Gemm says it; all of it lies in live memory
+  Gemm what = {};
+};
 struct LaunchWork {
   Id kernel = 0;
   Extent3 grid = {}, block = {};
@@ -93,7 +96,7 @@ struct HoldWork {  // a `held` completion; the stream goes on after resume()
 struct GraphWork {
   Id graph = 0;
 };
-using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, LaunchWork, RecordWork,
+using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, LaunchWork, RecordWork,
                                 WaitWork, HoldWork, GraphWork>;
 
 // --- objects ---

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/gemm.h"
+
 namespace partita::remote::server {
 namespace {
 
@@ -15,6 +17,8 @@ void note_touches(const StreamWork& work, std::vector<Touch>& touches) {
     touches.push_back({copy->from, copy->width, copy->from_pitch, copy->rows});
   } else if (const auto* set = std::get_if<SetWork>(&work)) {
     touches.push_back({set->to, set->count * set->element, set->pitch, set->rows});
+  } else if (const auto* gemm = std::get_if<GemmWork>(&work)) {
+    for (const auto& [at, bytes] : operands(gemm->what)) touches.push_back({at, bytes, 0, 1});
   }
 }
 

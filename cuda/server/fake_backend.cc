@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "server/gemm.h"
 
 namespace partita::remote::server {
 namespace {
@@ -268,6 +269,11 @@ void FakeBackend::carry_out(const StreamWork& work) {
       for (std::uint64_t i = 0; i < set->count; ++i)
         std::memcpy(bytes_at(set->to + row * set->pitch + i * set->element, set->element).data(),
                     &set->value, set->element);
+  } else if (const auto* gemm = std::get_if<GemmWork>(&work)) {
+    std::vector<std::byte*> places;
+    for (const auto& [at, bytes] : operands(gemm->what))
+      places.push_back(bytes_at(at, bytes).data());
+    multiply(gemm->what, places, 0, 1, [] { return false; });
   } else if (const auto* made = std::get_if<LaunchWork>(&work)) {
     launch(*made);
   }

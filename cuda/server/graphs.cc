@@ -107,6 +107,7 @@ Answered<StreamWork> Graphs::work_of(Bytes frame, const Graph& graph) {
     return refuse(kInvalidValue, "a node with half a frame");
   if (auto work = work_if<Launch>(header, body, graph)) return *std::move(work);
   if (auto work = work_if<CopyDevice>(header, body, graph)) return *std::move(work);
+  if (auto work = work_if<Gemm>(header, body, graph)) return *std::move(work);
   if (auto work = work_if<Set>(header, body, graph)) return *std::move(work);
   if (auto work = work_if<HostCall>(header, body, graph)) return *std::move(work);
   return refuse(kNotSupported, fmt::format("a node with operation {}", header.code));

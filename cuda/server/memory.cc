@@ -1,5 +1,7 @@
 #include "server/memory.h"
 
+#include "server/gemm.h"
+
 namespace partita::remote::server {
 
 tl::unexpected<Refused> not_held(std::string_view doing, DevicePointer at, std::uint64_t bytes) {
@@ -150,6 +152,19 @@ Answered<SetWork> Memory::checked(const Set& op) const {
                   fmt::format("{:#x} is no multiple of {}", op.to.value, op.element));
   return SetWork{op.to.value, op.value, op.element, op.count, op.count == 0 ? 0 : op.rows,
                  op.pitch};
+}
+
+Answered<GemmWork> Memory::checked(const Gemm& op) const {
+  if (const char* problem = wrong_in(op)) return refuse(kInvalidValue, problem);
+  for (const auto& [at, bytes] : operands(op))
+    if (!allocations_.holds(at, bytes)) return not_held("a matrix", {at}, bytes);
+  return GemmWork{op};
+}
+
+Done Memory::on(const Gemm& op) {
+  Answered<GemmWork> work = checked(op);
+  if (!work) return tl::unexpected<Refused>(work.error());
+  return streams_.submit(op.stream, *work);
 }
 
 Done Memory::on(const CopyDevice& op) {

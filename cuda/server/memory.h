@@ -27,9 +27,11 @@ class Memory {
   Done on(const CopyOutLater& op);
   Done on(const CopyDevice& op);
   Done on(const Set& op);
+  Done on(const Gemm& op);
 
   Answered<CopyWork> checked(const CopyDevice& op) const;
   Answered<SetWork> checked(const Set& op) const;
+  Answered<GemmWork> checked(const Gemm& op) const;
   // The allocation at hand waits for memory that is being freed: to be tried again once this is
   // over.
   bool stalled() const { return stalled_; }

@@ -276,6 +276,39 @@ struct Set {
   using Reply = NoReply;
 };
 
+// Numbers of cudaDataType.
+enum ElementType : std::uint32_t { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBfloat16 = 14 };
+enum GemmForm : std::uint32_t { kTransposedA = 1, kTransposedB = 2 };
+
+// C = alpha op(A) op(B) + beta C for each of `batch`: m x n, k terms each. Matrices lie column after
+// column, `step` elements from one to the next, `stride` from one of the batch to the next. A and B
+// have elements of the type `in`, C of `out`.
+struct Gemm {
+  static constexpr Spec kSpec{"gemm", 91, Completion::async};
+  StreamHandle stream = {};
+  std::uint32_t form = 0, in = kFloat32, out = kFloat32;
+  std::uint64_t m = 0, n = 0, k = 0, batch = 1;
+  DevicePointer a = {};
+  std::uint64_t a_step = 1, a_stride = 0;
+  DevicePointer b = {};
+  std::uint64_t b_step = 1, b_stride = 0;
+  DevicePointer c = {};
+  std::uint64_t c_step = 1, c_stride = 0;
+  std::uint64_t alpha = 0, beta = 0;  // bits of a double
+  // Where they lie instead: a float, or a double where C's elements are such; 0: as above.
+  DevicePointer alpha_at = {}, beta_at = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("stream", o.stream), field("form", o.form), field("in", o.in), field("out", o.out);
+    field("m", o.m), field("n", o.n), field("k", o.k), field("batch", o.batch);
+    field("a", o.a), field("a_step", o.a_step), field("a_stride", o.a_stride);
+    field("b", o.b), field("b_step", o.b_step), field("b_stride", o.b_stride);
+    field("c", o.c), field("c_step", o.c_step), field("c_stride", o.c_stride);
+    field("alpha", o.alpha), field("beta", o.beta);
+    field("alpha_at", o.alpha_at), field("beta_at", o.beta_at);
+  }
+  using Reply = NoReply;
+};
+
 // --- launches ------------------------------------------------------------------------------
 
 enum LaunchFlags : std::uint32_t { kCooperative = 1 };
@@ -551,11 +584,11 @@ struct Table {};
 using ClientOperations =
     Table<Hello, Ping, Bye, Fence, Reset, ModuleHave, ModulePut, ModuleLoad, ModuleUnload,
           KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc, Free,
-          FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Launch, HostCall, CallDone,
-          StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent, EventCreate,
-          EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin, CaptureEnd,
-          GraphCreate, GraphAdd, GraphDestroy, GraphInstantiate, GraphLaunch, GraphExecDestroy,
-          GraphClone, GraphSet, GraphUpdate>;
+          FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Gemm, Launch, HostCall,
+          CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
+          EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
+          CaptureEnd, GraphCreate, GraphAdd, GraphDestroy, GraphInstantiate, GraphLaunch,
+          GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;
 using ServerNotices = Table<Waiting, CopiedOut, Call, Said>;
 
 }  // namespace partita::remote

@@ -184,7 +184,15 @@ CUDA_EXPORT Status cuCtxCreate_v3(void** context, void*, int count, unsigned fla
   return cuCtxCreate_v2(context, flags, device);
 }
 CUDA_EXPORT Status cuCtxCreate_v4(void** context, void* parameters, unsigned flags, int device) {
-  if (parameters != nullptr) return unsupported("cuCtxCreate with parameters");
+  // An affinity, how many of its kind, a context of graphics: none of them is asked for.
+  struct {
+    const void* affinity;
+    std::uint64_t count;
+    const void* graphics;
+  } asked = {};
+  if (parameters != nullptr) std::memcpy(&asked, parameters, sizeof asked);
+  if (asked.affinity != nullptr || asked.graphics != nullptr)
+    return unsupported("cuCtxCreate with an affinity or graphics");
   return cuCtxCreate_v2(context, flags, device);
 }
 CUDA_EXPORT Status cuCtxDestroy_v2(void* context) {

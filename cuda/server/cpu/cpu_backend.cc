@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/descriptor.h"
 #include "server/cpu/device_facts.h"
+#include "server/gemm.h"
 #include "wire/operations.h"
 
 namespace partita::remote::cpu {
@@ -101,6 +102,7 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) 
       std::min(kGlobalsBytes + backend->device_.arena_bytes, ptx::kMaxArenaBytes));
   if (!machine) return failed(machine.error());
   backend->machine_ = *std::move(machine);
+  server::load_blas();
   auto driver = drivers::cpu_mask::CpuMaskDriver::open(hw::generic_topology(1, options.units));
   if (!driver) return failed(driver.error());
   backend->driver_ = *std::move(driver);
@@ -329,6 +331,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
         fill(to.subspan(row * plan.pitch, width), plan.value, plan.element);
     });
   }
+  if (auto* gemm = std::get_if<server::GemmWork>(&work)) return item_of(gemm->what);
   if (auto* record = std::get_if<server::RecordWork>(&work)) {
     events_.at(record->event).last = std::make_shared<Recorded>();
     return Item(Record{events_.at(record->event).last});
@@ -336,6 +339,28 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
   if (auto* wait = std::get_if<server::WaitWork>(&work))
     return Item(Wait{events_.at(wait->event).last});
   return Item(Hold{std::get<server::HoldWork>(work).tag});
+}
+
+Answered<CpuBackend::Item> CpuBackend::item_of(const Gemm& gemm) {
+  std::vector<std::byte*> places;
+  for (const auto& [at, bytes] : server::operands(gemm)) {
+    if (places.empty()) {
+      const auto to = machine_->writable(at, bytes);
+      if (!to) return refused(to.error());
+      places.push_back(to->data());
+    } else {
+      const auto from = machine_->readable(at, bytes);
+      if (!from) return refused(from.error());
+      places.push_back(const_cast<std::byte*>(from->data()));  // only read
+    }
+  }
+  const std::int64_t parts = server::parts_of(gemm, options_.units);
+  return Item(Task{.run =
+                       [shared = shared_, gemm, places, parts](std::int64_t part) {
+                         server::multiply(gemm, places, part, parts,
+                                          [&] { return shared->skips(); });
+                       },
+                   .groups = parts});
 }
 
 Answered<std::vector<CpuBackend::Item>> CpuBackend::items_of_graph(Id graph) {

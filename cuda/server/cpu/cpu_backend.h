@@ -103,6 +103,7 @@ class CpuBackend final : public server::DeviceBackend {
   void sweep();
   server::Answered<Item> item_of(server::StreamWork work);
   server::Answered<Item> item_of(server::LaunchWork work);
+  server::Answered<Item> item_of(const Gemm& gemm);
   server::Answered<std::vector<Item>> items_of_graph(server::Id graph);
 
   const CpuOptions options_;

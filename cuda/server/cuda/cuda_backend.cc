@@ -56,6 +56,7 @@ Result<void> CudaBackend::start(const CudaOptions& options) {
   own_process_ = options.own_process;
   if (auto looked = look_at_device(options); !looked) return looked;
   if (auto reserved = reserve(options); !reserved) return reserved;
+  blas_ = BlasLibrary::open();
   if (auto made = make_default_stream(); !made) return made;
   void* words = nullptr;
   PARTITA_TRY(cuMemHostAlloc(&words, kMaxHolds * 4, abi::kHostPortable | abi::kHostMapped));
@@ -138,6 +139,9 @@ Result<void> CudaBackend::reserve(const CudaOptions&) {
 
 CudaBackend::~CudaBackend() {
   if (context_ == nullptr) return;
+  if (dead_) [[maybe_unused]]
+    BlasLibrary* const left = blas_.release();
+  blas_.reset();
   // The context may be dead: what it refuses goes with the process.
   for (std::uint32_t i = 0; holds_ != nullptr && i < kMaxHolds; ++i)
     __atomic_store_n(holds_ + i, 1u, __ATOMIC_RELEASE);
@@ -522,6 +526,7 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
           if constexpr (std::is_same_v<Work, server::CopyInWork>) return copy_in(stream, what);
           if constexpr (std::is_same_v<Work, server::CopyWork>) return copy(stream, what);
           if constexpr (std::is_same_v<Work, server::SetWork>) return set(stream, what);
+          if constexpr (std::is_same_v<Work, server::GemmWork>) return multiply(stream, what.what);
           if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(stream, what);
           if constexpr (std::is_same_v<Work, server::RecordWork>) return record(stream, what.event);
           if constexpr (std::is_same_v<Work, server::GraphWork>)
@@ -605,6 +610,17 @@ Answered<void> CudaBackend::set(Stream& stream, const server::SetWork& work) {
                                         work.count, work.rows, stream.stream));
   return done("cuMemsetD2D32Async", api_.cuMemsetD2D32Async(work.to, pitch, work.value, work.count,
                                                             work.rows, stream.stream));
+}
+
+Answered<void> CudaBackend::multiply(Stream& stream, const Gemm& op) {
+  if (blas_ == nullptr)
+    return server::refuse(server::kNotSupported, "cuBLAS is not installed at the server");
+  if ((op.alpha_at.value == 0) != (op.beta_at.value == 0))
+    return server::refuse(server::kNotSupported, "one factor here and one on the device");
+  if (op.m == 0 || op.n == 0 || op.batch == 0) return {};
+  if (const int status = blas_->multiply(op, stream.stream); status != 0)
+    return server::refuse(server::kUnknown, fmt::format("cuBLAS: status {}", status));
+  return {};
 }
 
 Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& work) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "server/backend.h"
+#include "server/cuda/blas_library.h"
 #include "server/cuda/driver_library.h"
 #include "server/cuda/kernel_times.h"
 #include "server/cuda/printed_text.h"
@@ -158,6 +159,7 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<void> copy_out(Stream& stream, const server::CopyOutWork& work);
   server::Answered<void> copy(Stream& stream, const server::CopyWork& work);
   server::Answered<void> set(Stream& stream, const server::SetWork& work);
+  server::Answered<void> multiply(Stream& stream, const Gemm& op);
   server::Answered<void> launch(Stream& stream, const server::LaunchWork& work);
   server::Answered<void> launch_on(abi::Stream stream, const Kernel& kernel,
                                    const server::LaunchWork& work);
@@ -175,6 +177,7 @@ class CudaBackend final : public server::DeviceBackend {
   abi::Event joint_ = nullptr;       // on a lane: between the default stream and others
   std::uint64_t default_epoch_ = 0;  // grows with the work of the default stream
   const DriverApi& api_;
+  std::unique_ptr<BlasLibrary> blas_;  // null: not installed
   server::DeviceSnapshot device_;
   abi::Device number_ = 0;
   int ordinal_ = 0;
