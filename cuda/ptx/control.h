@@ -86,6 +86,7 @@ inline constexpr std::uint32_t kMatrixStore = 1;
 const Op* matrix_multiply(const Op* op, Warp& w);
 const Op* matrix_access(const Op* op, Warp& w);
 const Op* matrix_rows(const Op* op, Warp& w);
+const Op* texture(const Op* op, Warp& w);
 
 const Op* clock64(const Op* op, Warp& w);
 const Op* global_timer(const Op* op, Warp& w);

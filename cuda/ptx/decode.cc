@@ -15,9 +15,10 @@ std::uint64_t function_address(std::size_t index) {
 const Opcode* find_opcode(std::string_view name) {
   static const std::map<std::string_view, const Opcode*> kAll = [] {
     std::map<std::string_view, const Opcode*> all;
-    for (const Opcodes family : {integers::opcodes(), floats::opcodes(), selects::opcodes(),
-                                 moves::opcodes(), accesses::opcodes(), atomics::opcodes(),
-                                 flow::opcodes(), exchanges::opcodes(), matrices::opcodes()})
+    for (const Opcodes family :
+         {integers::opcodes(), floats::opcodes(), selects::opcodes(), moves::opcodes(),
+          accesses::opcodes(), atomics::opcodes(), flow::opcodes(), exchanges::opcodes(),
+          matrices::opcodes(), textures::opcodes()})
       for (const Opcode& opcode : family) all[opcode.name] = &opcode;
     return all;
   }();

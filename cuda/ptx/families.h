@@ -29,6 +29,7 @@ namespace atomics { Opcodes opcodes(); }    // and barriers in memory
 namespace flow { Opcodes opcodes(); }       // branches, calls, fences
 namespace exchanges { Opcodes opcodes(); }  // barriers, and what lanes exchange
 namespace matrices { Opcodes opcodes(); }
+namespace textures { Opcodes opcodes(); }   // and surfaces
 // clang-format on
 
 // nullptr where no family has it.

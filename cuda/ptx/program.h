@@ -201,6 +201,24 @@ struct CallSite {
   std::vector<Place> arguments = {}, results = {};
 };
 
+// tex, tld4, suld, sust.
+struct TextureOp {
+  enum class Kind : std::uint8_t { sample, gather, load, store };
+  enum class Outside : std::uint8_t { fault, clamp, zero };  // of surfaces
+  Kind kind = Kind::sample;
+  Outside outside = Outside::fault;
+  std::uint8_t directions = 1;  // 1, 2, 3
+  bool is_cube = false, has_layer = false;
+  bool by_number = false;      // coordinates are whole numbers
+  std::uint8_t component = 0;  // that is gathered
+  std::uint8_t bytes = 4;      // of a value; its register's for surfaces: at least 2
+  std::uint32_t handle = 0;    // slot
+  std::vector<std::uint32_t> coordinates = {};  // slots, without the layer
+  std::uint32_t layer = 0;
+  // Slots of what is read or stored; nothing: not wanted.
+  std::vector<std::optional<std::uint32_t>> values = {};
+};
+
 struct Program {
   std::string kernel = {};
   std::uint32_t entry = 0;
@@ -210,6 +228,7 @@ struct Program {
   std::vector<Callee> callees = {};
   std::vector<CallSite> calls = {};
   std::vector<MatrixOp> matrices = {};                     // by Op::imm
+  std::vector<TextureOp> textures = {};                    // by Op::imm
   std::map<std::uint64_t, std::uint32_t> by_address = {};  // of functions: index in callees
   std::uint32_t register_bytes = 0;
   std::uint32_t constant_begin = 0;       // registers from here on are constant in a launch

@@ -124,6 +124,13 @@ void RegisterFile::finish() {
     move(site.target);
     for (Place& place : site.arguments) move(place.offset);
   }
+  for (TextureOp& texture : program_.textures) {
+    move(texture.handle);
+    move(texture.layer);
+    for (std::uint32_t& slot : texture.coordinates) move(slot);
+    for (std::optional<std::uint32_t>& slot : texture.values)
+      if (slot) move(*slot);
+  }
   for (MatrixOp& matrix : program_.matrices) {
     move(matrix.stride);
     for (Fragment* fragment : {&matrix.a, &matrix.b, &matrix.c, &matrix.d})

@@ -43,6 +43,12 @@ struct Copy3 {  // cudaMemcpy3DParms
 };
 static_assert(sizeof(Copy3) == 160);
 
+struct ChannelDesc {  // cudaChannelFormatDesc
+  int x, y, z, w;     // bits
+  int kind;           // signed, unsigned, float
+};
+static_assert(sizeof(ChannelDesc) == 20);
+
 struct KernelNode {  // cudaKernelNodeParams
   void* function;
   Dim3 grid, block;

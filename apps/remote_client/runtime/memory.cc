@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "copies.h"
+#include "textures.h"
 
 namespace partita::remote::shim {
 namespace {
@@ -50,7 +51,8 @@ Status set_bytes(void* to, int value, std::size_t count, void* stream) {
 }
 
 Status copy_space(const Copy3& c, void* stream, bool later) {
-  if (c.from_array != nullptr || c.to_array != nullptr) return unsupported("cudaMemcpy3D (array)");
+  if (c.from_array != nullptr || c.to_array != nullptr)
+    return copy_space_with_arrays(c, stream, later);
   Status status = kOk;
   for (std::size_t z = 0; z < c.extent.z && status == kOk; ++z) {
     const auto at = [z](const Pitched& memory, const Place3& place) {

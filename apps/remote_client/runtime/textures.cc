@@ -1,0 +1,407 @@
+// Arrays, textures and surfaces of servers that run PTX on cores: an array is memory with rows, an
+// object the address of its description (ptx/texture.h). GPUs have theirs in the driver, which
+// sessions on GPUs do not reach: refused there.
+#include "textures.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "copies.h"
+#include "ptx/texture.h"
+
+namespace partita::remote::shim {
+namespace {
+
+using client::kInvalidHandle;
+using client::kInvalidValue;
+using client::kOk;
+using ptx::Texture;
+
+enum ResourceKind : int { kArray, kMipmapped, kLinear, kPitched };
+enum ArrayFlags : unsigned { kLayered = 1, kCubemap = 4 };
+
+struct Resource {  // cudaResourceDesc
+  int kind;
+  union {
+    void* array;
+    struct {
+      void* at;
+      ChannelDesc channels;
+      std::size_t bytes;
+    } linear;
+    struct {
+      void* at;
+      ChannelDesc channels;
+      std::size_t width, height, pitch;
+    } pitched;
+    int reserved[32];
+  } of;
+  unsigned flags;
+};
+static_assert(sizeof(Resource) == 144);
+
+struct Sampling {  // cudaTextureDesc
+  int beyond[3], filter, read_mode, srgb;
+  float border[4];
+  int normalized;
+  unsigned anisotropy;
+  int mipmap_filter;
+  float bias, least, most;
+  int plain_trilinear, seamless;
+};
+static_assert(sizeof(Sampling) == 72);
+
+struct Array {
+  ChannelDesc channels = {};
+  Place3 extent = {};  // in texels, as given
+  unsigned flags = 0;
+  Texture texels = {};
+};
+
+// Known by their addresses, which are the handles.
+struct Known {
+  std::mutex mutex;
+  std::map<const void*, std::unique_ptr<Array>> arrays;
+  std::map<std::uint64_t, Resource> objects;
+};
+Known& known() {
+  static Known* const made = new Known;
+  return *made;
+}
+
+Array* array_of(const void* handle) {
+  const std::lock_guard lock(known().mutex);
+  const auto found = known().arrays.find(handle);
+  return found == known().arrays.end() ? nullptr : found->second.get();
+}
+
+Status ready_for(const char* function) {
+  if (const Status status = session().ready(); status != kOk) return status;
+  return session().device().backend == "cpu" ? kOk : unsupported(function);
+}
+
+std::size_t element_bytes(const Texture& texels) {
+  return std::size_t{texels.channels} * texels.channel_bytes;
+}
+
+// Channels of one size, one, two or four of them.
+bool describe(const ChannelDesc& given, Texture& to) {
+  const int bits[] = {given.x, given.y, given.z, given.w};
+  int count = 0;
+  while (count < 4 && bits[count] != 0) ++count;
+  const bool known = (count == 1 || count == 2 || count == 4) &&
+                     (given.x == 8 || given.x == 16 || given.x == 32) && given.kind >= 0 &&
+                     given.kind <= 2;
+  if (!known || std::any_of(bits, bits + count, [&](int one) { return one != given.x; }))
+    return false;
+  to.channels = static_cast<std::uint8_t>(count);
+  to.channel_bytes = static_cast<std::uint8_t>(given.x / 8);
+  to.kind = static_cast<ptx::TexelKind>(given.kind);
+  return true;
+}
+
+Status make_array(void** handle, const ChannelDesc* channels, const Place3& extent,
+                  unsigned flags) {
+  constexpr std::size_t kRow = 64, kMost = std::size_t{1} << 30;
+  if (const Status status = ready_for("cudaMallocArray (on a GPU)"); status != kOk) return status;
+  auto array = std::make_unique<Array>();
+  if (handle == nullptr || channels == nullptr || !describe(*channels, array->texels) ||
+      extent.x == 0 || extent.x > kMost || extent.y > kMost || extent.z > kMost)
+    return kInvalidValue;
+  array->channels = *channels;
+  array->extent = extent;
+  array->flags = flags;
+  Texture& texels = array->texels;
+  const bool layered = (flags & (kLayered | kCubemap)) != 0;
+  texels.width = static_cast<std::uint32_t>(extent.x);
+  texels.height = static_cast<std::uint32_t>(extent.y);
+  (layered ? texels.layers : texels.depth) = static_cast<std::uint32_t>(extent.z);
+  texels.row_pitch = (extent.x * element_bytes(texels) + kRow - 1) / kRow * kRow;
+  texels.slice_pitch = texels.row_pitch * std::max<std::size_t>(extent.y, 1);
+  const auto memory = session().allocate(texels.slice_pitch * std::max<std::size_t>(extent.z, 1));
+  if (!memory) return memory.error();
+  texels.begin = *memory;
+  const std::lock_guard lock(known().mutex);
+  *handle = array.get();
+  known().arrays[array.get()] = std::move(array);
+  return kOk;
+}
+
+Status free_array(void* handle) {
+  if (handle == nullptr) return kOk;
+  const std::lock_guard lock(known().mutex);
+  const auto found = known().arrays.find(handle);
+  if (found == known().arrays.end()) return kInvalidHandle;
+  const Status status = session().release(found->second->texels.begin);
+  known().arrays.erase(found);
+  return status;
+}
+
+// Rows of an array, from a place in bytes and rows.
+Status copy_with_array(const void* handle, std::size_t x_bytes, std::size_t row, void* host,
+                       std::size_t pitch, std::size_t width, std::size_t rows, int kind,
+                       void* stream, bool later, bool to_array) {
+  Array* const array = array_of(handle);
+  if (array == nullptr) return kInvalidHandle;
+  const Texture& texels = array->texels;
+  const std::size_t all_rows = std::max<std::size_t>(texels.height, 1);
+  if (x_bytes + width > texels.width * element_bytes(texels) || row + rows > all_rows)
+    return kInvalidValue;
+  void* const there = handle_of(texels.begin + row * texels.row_pitch + x_bytes);
+  const RowsCopy copy = to_array
+                            ? RowsCopy{there, texels.row_pitch, host, pitch, width, rows, kind}
+                            : RowsCopy{host, pitch, there, texels.row_pitch, width, rows, kind};
+  return copy_rows(copy, stream, later);
+}
+
+// Bytes one behind the other, over as many rows as they fill.
+Status copy_packed(const void* handle, std::size_t x_bytes, std::size_t row, void* host,
+                   std::size_t bytes, int kind, void* stream, bool later, bool to_array) {
+  Array* const array = array_of(handle);
+  if (array == nullptr) return kInvalidHandle;
+  const std::size_t width = array->texels.width * element_bytes(array->texels);
+  auto* at = static_cast<std::byte*>(host);
+  while (bytes > 0) {
+    const std::size_t part = std::min(bytes, width - std::min(width, x_bytes));
+    const bool whole = x_bytes == 0 && bytes >= width;
+    const std::size_t rows = whole ? bytes / width : 1;
+    if (part == 0) return kInvalidValue;
+    const Status status =
+        copy_with_array(handle, x_bytes, row, at, part, part, rows, kind, stream, later, to_array);
+    if (status != kOk) return status;
+    at += part * rows, bytes -= part * rows, row += rows, x_bytes = 0;
+  }
+  return kOk;
+}
+
+Status texels_of(const Resource& resource, Texture& to) {
+  switch (resource.kind) {
+    case kArray: {
+      const Array* const array = array_of(resource.of.array);
+      if (array == nullptr) return kInvalidHandle;
+      to = array->texels;
+      return kOk;
+    }
+    case kLinear: {
+      const auto& [at, channels, bytes] = resource.of.linear;
+      if (!describe(channels, to) || !session().covers_device(number_of(at), bytes))
+        return kInvalidValue;
+      to.begin = number_of(at);
+      to.width = static_cast<std::uint32_t>(bytes / element_bytes(to));
+      to.is_line = true;
+      return kOk;
+    }
+    case kPitched: {
+      const auto& [at, channels, width, height, pitch] = resource.of.pitched;
+      if (!describe(channels, to) || height == 0 || width * element_bytes(to) > pitch ||
+          !session().covers_device(number_of(at), pitch * (height - 1) + width * element_bytes(to)))
+        return kInvalidValue;
+      to.begin = number_of(at);
+      to.width = static_cast<std::uint32_t>(width);
+      to.height = static_cast<std::uint32_t>(height);
+      to.row_pitch = pitch;
+      return kOk;
+    }
+    default:
+      return unsupported("mipmapped arrays");
+  }
+}
+
+Status describe(const Sampling& how, Texture& to) {
+  constexpr int kFraction = 1, kLinearFilter = 1;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (how.beyond[i] < 0 || how.beyond[i] > 3) return kInvalidValue;
+    to.beyond[i] = static_cast<ptx::BeyondEdge>(how.beyond[i]);
+  }
+  to.linear = how.filter == kLinearFilter;
+  to.as_fraction = how.read_mode == kFraction;
+  to.normalized = how.normalized != 0;
+  std::copy(how.border, how.border + 4, to.border);
+  const bool integers = to.kind != ptx::TexelKind::floating && !to.as_fraction;
+  if (to.linear && (integers || to.is_line)) return kInvalidValue;
+  return how.srgb != 0 ? unsupported("sRGB textures") : kOk;
+}
+
+// The description goes to the device before anybody can use it.
+Status make_object(std::uint64_t* object, const Resource* resource, const Sampling* how,
+                   const char* function) {
+  if (const Status status = ready_for(function); status != kOk) return status;
+  if (object == nullptr || resource == nullptr) return kInvalidValue;
+  Texture texture;
+  if (const Status status = texels_of(*resource, texture); status != kOk) return status;
+  if (how != nullptr)
+    if (const Status status = describe(*how, texture); status != kOk) return status;
+  const auto memory = session().allocate(sizeof texture);
+  if (!memory) return memory.error();
+  Status status = session().copy_in(0, *memory, &texture, sizeof texture);
+  if (status == kOk) status = session().synchronise_stream(0);
+  if (status != kOk) return status;
+  const std::lock_guard lock(known().mutex);
+  known().objects[*memory] = *resource;
+  *object = *memory;
+  return kOk;
+}
+
+Status destroy_object(std::uint64_t object) {
+  const std::lock_guard lock(known().mutex);
+  if (known().objects.erase(object) == 0) return object == 0 ? kOk : kInvalidValue;
+  return session().release(object);
+}
+
+}  // namespace
+
+Status copy_space_with_arrays(const Copy3& c, void* stream, bool later) {
+  if (c.from_array != nullptr && c.to_array != nullptr)
+    return unsupported("cudaMemcpy3D (between arrays)");
+  const bool to_array = c.to_array != nullptr;
+  Array* const array = array_of(to_array ? c.to_array : c.from_array);
+  if (array == nullptr) return kInvalidHandle;
+  const Texture& texels = array->texels;
+  const Place3& inside = to_array ? c.to_place : c.from_place;
+  const Place3& outside = to_array ? c.from_place : c.to_place;
+  const Pitched& memory = to_array ? c.from : c.to;
+  const std::size_t element = element_bytes(texels);
+  const std::size_t slices = std::max<std::size_t>({texels.depth, texels.layers, 1});
+  if (inside.x + c.extent.x > texels.width ||
+      inside.y + c.extent.y > std::max<std::size_t>(texels.height, 1) ||
+      inside.z + c.extent.z > slices)
+    return kInvalidValue;
+  Status status = kOk;
+  for (std::size_t z = 0; z < c.extent.z && status == kOk; ++z) {
+    void* const there = handle_of(texels.begin + (inside.z + z) * texels.slice_pitch +
+                                  inside.y * texels.row_pitch + inside.x * element);
+    auto* const here = static_cast<std::byte*>(memory.memory) +
+                       ((outside.z + z) * memory.height + outside.y) * memory.pitch + outside.x;
+    const std::size_t width = c.extent.x * element;
+    status = copy_rows(
+        to_array ? RowsCopy{there, texels.row_pitch, here, memory.pitch, width, c.extent.y, c.kind}
+                 : RowsCopy{here, memory.pitch, there, texels.row_pitch, width, c.extent.y, c.kind},
+        stream, later);
+  }
+  return status;
+}
+
+CUDA_EXPORT ChannelDesc cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
+  return {x, y, z, w, kind};
+}
+CUDA_EXPORT Status cudaMallocArray(void** array, const ChannelDesc* channels, std::size_t width,
+                                   std::size_t height, unsigned flags) {
+  return guarded([&] { return make_array(array, channels, {width, height, 0}, flags); });
+}
+CUDA_EXPORT Status cudaMalloc3DArray(void** array, const ChannelDesc* channels, Place3 extent,
+                                     unsigned flags) {
+  return guarded([&] { return make_array(array, channels, extent, flags); });
+}
+CUDA_EXPORT Status cudaFreeArray(void* array) {
+  return guarded([&] { return free_array(array); });
+}
+CUDA_EXPORT Status cudaArrayGetInfo(ChannelDesc* channels, Place3* extent, unsigned* flags,
+                                    void* handle) {
+  return guarded([&] {
+    const Array* const array = array_of(handle);
+    if (array == nullptr) return kInvalidHandle;
+    if (channels != nullptr) *channels = array->channels;
+    if (extent != nullptr) *extent = array->extent;
+    if (flags != nullptr) *flags = array->flags;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaGetChannelDesc(ChannelDesc* channels, const void* handle) {
+  return guarded([&] {
+    const Array* const array = array_of(handle);
+    if (array == nullptr) return kInvalidHandle;
+    if (channels == nullptr) return kInvalidValue;
+    *channels = array->channels;
+    return kOk;
+  });
+}
+
+// ---- copies ----
+
+CUDA_EXPORT Status cudaMemcpy2DToArray(void* to, std::size_t x, std::size_t y, const void* from,
+                                       std::size_t pitch, std::size_t width, std::size_t rows,
+                                       int kind) {
+  return guarded([&] {
+    return copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows, kind, nullptr,
+                           false, true);
+  });
+}
+CUDA_EXPORT Status cudaMemcpy2DToArrayAsync(void* to, std::size_t x, std::size_t y,
+                                            const void* from, std::size_t pitch, std::size_t width,
+                                            std::size_t rows, int kind, void* stream) {
+  return guarded([&] {
+    return copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows, kind, stream,
+                           true, true);
+  });
+}
+CUDA_EXPORT Status cudaMemcpy2DFromArray(void* to, std::size_t pitch, const void* from,
+                                         std::size_t x, std::size_t y, std::size_t width,
+                                         std::size_t rows, int kind) {
+  return guarded([&] {
+    return copy_with_array(from, x, y, to, pitch, width, rows, kind, nullptr, false, false);
+  });
+}
+CUDA_EXPORT Status cudaMemcpy2DFromArrayAsync(void* to, std::size_t pitch, const void* from,
+                                              std::size_t x, std::size_t y, std::size_t width,
+                                              std::size_t rows, int kind, void* stream) {
+  return guarded([&] {
+    return copy_with_array(from, x, y, to, pitch, width, rows, kind, stream, true, false);
+  });
+}
+CUDA_EXPORT Status cudaMemcpyToArray(void* to, std::size_t x, std::size_t y, const void* from,
+                                     std::size_t bytes, int kind) {
+  return guarded([&] {
+    return copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, nullptr, false, true);
+  });
+}
+CUDA_EXPORT Status cudaMemcpyToArrayAsync(void* to, std::size_t x, std::size_t y, const void* from,
+                                          std::size_t bytes, int kind, void* stream) {
+  return guarded([&] {
+    return copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, stream, true, true);
+  });
+}
+CUDA_EXPORT Status cudaMemcpyFromArray(void* to, const void* from, std::size_t x, std::size_t y,
+                                       std::size_t bytes, int kind) {
+  return guarded([&] { return copy_packed(from, x, y, to, bytes, kind, nullptr, false, false); });
+}
+CUDA_EXPORT Status cudaMemcpyFromArrayAsync(void* to, const void* from, std::size_t x,
+                                            std::size_t y, std::size_t bytes, int kind,
+                                            void* stream) {
+  return guarded([&] { return copy_packed(from, x, y, to, bytes, kind, stream, true, false); });
+}
+
+// ---- objects ----
+
+CUDA_EXPORT Status cudaCreateTextureObject(std::uint64_t* object, const Resource* resource,
+                                           const Sampling* how, const void* view) {
+  return guarded([&] {
+    if (view != nullptr) return unsupported("cudaCreateTextureObject (a view)");
+    if (how == nullptr) return kInvalidValue;
+    return make_object(object, resource, how, "cudaCreateTextureObject (on a GPU)");
+  });
+}
+CUDA_EXPORT Status cudaDestroyTextureObject(std::uint64_t object) {
+  return guarded([&] { return destroy_object(object); });
+}
+CUDA_EXPORT Status cudaGetTextureObjectResourceDesc(Resource* resource, std::uint64_t object) {
+  return guarded([&] {
+    const std::lock_guard lock(known().mutex);
+    const auto found = known().objects.find(object);
+    if (resource == nullptr || found == known().objects.end()) return kInvalidValue;
+    *resource = found->second;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaCreateSurfaceObject(std::uint64_t* object, const Resource* resource) {
+  return guarded([&] {
+    if (resource != nullptr && resource->kind != kArray) return kInvalidValue;
+    return make_object(object, resource, nullptr, "cudaCreateSurfaceObject (on a GPU)");
+  });
+}
+CUDA_EXPORT Status cudaDestroySurfaceObject(std::uint64_t object) {
+  return guarded([&] { return destroy_object(object); });
+}
+
+}  // namespace partita::remote::shim
