@@ -153,19 +153,65 @@ void several(Site& at) {
           {at.destination(0, type), in[0], in[1], in[2], in[3]});
 }
 
+// Four bytes: how far they are apart, summed.
+void byte_distances(Site& at) {
+  const bool adds = at.words.take("add");
+  const bool is_plain = at.words.type(0) == Type::u32 && at.words.type(1) == Type::u32 &&
+                        at.words.type(2) == Type::u32;
+  if (!adds || !is_plain) return at.refuse("is not supported");
+  if (!at.count_is(4)) return;
+  const std::uint32_t a = at.source(1, Type::b32), b = at.source(2, Type::b32);
+  const std::uint32_t first = at.registers.temporary(4), second = at.registers.temporary(4);
+  const std::uint32_t eight = at.registers.constant(8, 4), sum = at.registers.temporary(4);
+  for (std::uint32_t byte = 0; byte < 4; ++byte) {
+    const std::uint32_t begin = at.registers.constant(8 * byte, 4);
+    at.emit("bfe.u32", {first, a, begin, eight});
+    at.emit("bfe.u32", {second, b, begin, eight});
+    const std::uint32_t before = byte == 0 ? at.source(3, Type::u32) : sum;
+    at.emit("sad.u32", {byte == 3 ? at.destination(0, Type::u32) : sum, first, second, before});
+  }
+}
+
 }  // namespace
 
 Opcodes opcodes() {
-  static constexpr Opcode kOpcodes[] = {
-      {"add", arithmetic}, {"sub", arithmetic}, {"mul", arithmetic}, {"min", arithmetic},
-      {"max", arithmetic}, {"div", arithmetic}, {"rem", arithmetic}, {"addc", carry},
-      {"subc", carry},     {"neg", unary},      {"abs", unary},      {"not", unary},
-      {"cnot", unary},     {"brev", unary},     {"and", logic},      {"or", logic},
-      {"xor", logic},      {"mad", mad},        {"madc", mad},       {"mul24", mul24},
-      {"mad24", mul24},    {"shl", shift},      {"shr", shift},      {"shf", funnel_shift},
-      {"popc", count},     {"clz", count},      {"bfind", count},    {"bfe", extract},
-      {"bfi", insert},     {"dp4a", dot},       {"dp2a", dot},       {"lop3", several},
-      {"prmt", several},   {"fns", several},    {"sad", several},    {"bmsk", several}};
+  static constexpr Opcode kOpcodes[] = {{"add", arithmetic},
+                                        {"sub", arithmetic},
+                                        {"mul", arithmetic},
+                                        {"min", arithmetic},
+                                        {"max", arithmetic},
+                                        {"div", arithmetic},
+                                        {"rem", arithmetic},
+                                        {"addc", carry},
+                                        {"subc", carry},
+                                        {"neg", unary},
+                                        {"abs", unary},
+                                        {"not", unary},
+                                        {"cnot", unary},
+                                        {"brev", unary},
+                                        {"and", logic},
+                                        {"or", logic},
+                                        {"xor", logic},
+                                        {"mad", mad},
+                                        {"madc", mad},
+                                        {"mul24", mul24},
+                                        {"mad24", mul24},
+                                        {"shl", shift},
+                                        {"shr", shift},
+                                        {"shf", funnel_shift},
+                                        {"popc", count},
+                                        {"clz", count},
+                                        {"bfind", count},
+                                        {"bfe", extract},
+                                        {"bfi", insert},
+                                        {"dp4a", dot},
+                                        {"dp2a", dot},
+                                        {"lop3", several},
+                                        {"prmt", several},
+                                        {"fns", several},
+                                        {"sad", several},
+                                        {"bmsk", several},
+                                        {"vabsdiff4", byte_distances}};
   return kOpcodes;
 }
 
