@@ -76,6 +76,70 @@ enum {
   cudaHostAllocDefault = 0
 };
 
+enum cudaChannelFormatKind {
+  cudaChannelFormatKindSigned,
+  cudaChannelFormatKindUnsigned,
+  cudaChannelFormatKindFloat
+};
+enum cudaResourceType { cudaResourceTypeArray = 0, cudaResourceTypeLinear = 2 };
+enum cudaTextureAddressMode { cudaAddressModeWrap, cudaAddressModeClamp };
+enum cudaTextureFilterMode { cudaFilterModePoint, cudaFilterModeLinear };
+enum cudaTextureReadMode { cudaReadModeElementType };
+enum { cudaArraySurfaceLoadStore = 2 };
+typedef struct cudaArray* cudaArray_t;
+typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t;
+struct cudaChannelFormatDesc {
+  int x, y, z, w;
+  cudaChannelFormatKind f;
+};
+struct cudaExtent {
+  size_t width, height, depth;
+};
+struct cudaPos {
+  size_t x, y, z;
+};
+struct cudaPitchedPtr {
+  void* ptr;
+  size_t pitch, xsize, ysize;
+};
+struct cudaMemcpy3DParms {
+  cudaArray_t srcArray;
+  cudaPos srcPos;
+  cudaPitchedPtr srcPtr;
+  cudaArray_t dstArray;
+  cudaPos dstPos;
+  cudaPitchedPtr dstPtr;
+  cudaExtent extent;
+  cudaMemcpyKind kind;
+};
+struct cudaResourceDesc {
+  cudaResourceType resType;
+  union {
+    struct {
+      cudaArray_t array;
+    } array;
+    struct {
+      void* devPtr;
+      cudaChannelFormatDesc desc;
+      size_t sizeInBytes;
+    } linear;
+    int reserved[32];
+  } res;
+  unsigned flags;
+};
+struct cudaTextureDesc {
+  cudaTextureAddressMode addressMode[3];
+  cudaTextureFilterMode filterMode;
+  cudaTextureReadMode readMode;
+  int sRGB;
+  float borderColor[4];
+  int normalizedCoords;
+  unsigned maxAnisotropy;
+  cudaTextureFilterMode mipmapFilterMode;
+  float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
+  int disableTrilinearOptimization, seamlessCubemap;
+};
+
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 typedef struct CUgraph_st* cudaGraph_t;
@@ -106,6 +170,19 @@ cudaError_t cudaMemGetInfo(size_t*, size_t*);
 cudaError_t cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind);
 cudaError_t cudaMemcpyAsync(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t);
 cudaError_t cudaMemcpy2D(void*, size_t, const void*, size_t, size_t, size_t, cudaMemcpyKind);
+cudaError_t cudaMallocArray(cudaArray_t*, const cudaChannelFormatDesc*, size_t, size_t, unsigned);
+cudaError_t cudaMalloc3DArray(cudaArray_t*, const cudaChannelFormatDesc*, cudaExtent, unsigned);
+cudaError_t cudaFreeArray(cudaArray_t);
+cudaError_t cudaMemcpy2DToArray(cudaArray_t, size_t, size_t, const void*, size_t, size_t, size_t,
+                                cudaMemcpyKind);
+cudaError_t cudaMemcpy2DFromArray(void*, size_t, cudaArray_t, size_t, size_t, size_t, size_t,
+                                  cudaMemcpyKind);
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms*);
+cudaError_t cudaCreateTextureObject(cudaTextureObject_t*, const cudaResourceDesc*,
+                                    const cudaTextureDesc*, const void*);
+cudaError_t cudaDestroyTextureObject(cudaTextureObject_t);
+cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t*, const cudaResourceDesc*);
+cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t);
 cudaError_t cudaMemset(void*, int, size_t);
 cudaError_t cudaMemsetAsync(void*, int, size_t, cudaStream_t);
 cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind);
@@ -189,8 +266,12 @@ cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream) {
 #endif
 #define HOST_DEVICE __host__ __device__
 #define DEVICE __device__
+#define DEVICE_ASM(...) asm(__VA_ARGS__)
+#define DEVICE_ASM_VOLATILE(...) asm volatile(__VA_ARGS__)
 
 #else
+#define DEVICE_ASM(...)
+#define DEVICE_ASM_VOLATILE(...)
 #include "host_only.h"
 #endif
 
