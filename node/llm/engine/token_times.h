@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "llm/engine/engine.h"
 #include "plan/terms.h"
@@ -9,7 +10,7 @@
 namespace partita::llm {
 
 struct ReplicaLoad {
-  Rps rate;          // that comes to the replica, of the service's
+  Rps rate = {};     // that comes to the replica, of the service's
   int count = 1000;  // requests; the first tenth is not counted
   std::uint64_t seed = 1;
 };
@@ -29,5 +30,26 @@ struct ReplicaTimes {
 // at random.
 ReplicaTimes replica_times(const plan::Terms& service, const profile::TokenEngine& engine,
                            const ReplicaLoad& load);
+
+// The same requests at one rate after the other, for whoever looks for the highest one. What does
+// not depend on the rate is drawn once where arrivals are Poisson's.
+class ReplicaRequests {
+ public:
+  // Load's rate is ignored.
+  ReplicaRequests(plan::Terms service, const ReplicaLoad& load);
+  // Valid until the next call; rate > 0.
+  const std::vector<Request>& at(Rps rate);
+
+ private:
+  plan::Terms service_;
+  ReplicaLoad load_;
+  std::vector<Request> drawn_, shown_;  // drawn_: at 1/s; Poisson only
+};
+
+struct Lateness {
+  double share = 0, at_end = 0;  // `late` and `late_at_end` of ReplicaTimes
+};
+Lateness lateness(const plan::Terms& service, const profile::TokenEngine& engine,
+                  const std::vector<Request>& requests);
 
 }  // namespace partita::llm

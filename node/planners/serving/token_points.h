@@ -10,6 +10,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -27,6 +28,8 @@ struct TokenRate {
   Millis step;        // of a full batch
 };
 
+class TokenTrials;
+
 // Simulates; asks equal questions once.
 class TokenOracle {
  public:
@@ -40,6 +43,8 @@ class TokenOracle {
     Rps beaten;  // asked for more than that
   };
   std::map<std::string, Known> known_;
+  std::string asked_;  // of whose requests
+  std::shared_ptr<TokenTrials> trials_;
 };
 
 // No replica of that engine carries more with lengths at their means.
