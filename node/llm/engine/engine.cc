@@ -309,6 +309,7 @@ class Engine {
       ++decode_steps_;
     }
     now_ = Millis{now};
+    run_.most_blocks = std::max(run_.most_blocks, spec_.blocks - free_blocks());
     run_.steps += decode_steps_ - before;
     run_.tokens_out += n * (decode_steps_ - before);
   }
@@ -318,6 +319,9 @@ class Engine {
     const bool preempted = room_to_decode();
     const Prompts prompts = compute_prompts(!preempted);
     CHECK(!decoding_.empty() || prompts.tokens > 0);  // else nothing would ever change
+    const auto running = decoding_.size() + ready_.size() + (prompt_ >= 0);
+    run_.most_sequences = std::max(run_.most_sequences, static_cast<int>(running));
+    run_.most_blocks = std::max(run_.most_blocks, spec_.blocks - free_blocks());
     now_ += cost(prompts);
     ++run_.steps;
     const bool ended = produce();

@@ -153,8 +153,13 @@ ReplicaTimes replica_times(const plan::Terms& service, const profile::TokenEngin
   Tally tally(service, engine);
   const std::size_t first = first_counted(requests);
   for (std::size_t i = first; i < requests.size(); ++i) tally.add(requests[i], run.requests[i]);
-  return std::move(tally).times(run.end - requests[first].arrival,
-                                lateness_of(service, engine, requests, run));
+  ReplicaTimes times = std::move(tally).times(run.end - requests[first].arrival,
+                                              lateness_of(service, engine, requests, run));
+  times.most_sequences = run.most_sequences;
+  times.most_cached =
+      static_cast<double>(run.most_blocks) / static_cast<double>(engine.spec.blocks);
+  times.preemptions = static_cast<long>(run.preemptions);
+  return times;
 }
 
 }  // namespace partita::llm

@@ -24,6 +24,9 @@ struct ReplicaTimes {
   double cached_tokens = 0;                           // KV cache that they hold, on average
   Rps tokens;                                         // produced, per second
   long refused = 0;                                   // do not fit in the cache
+  int most_sequences = 0;                             // at a time, with the one that is begun
+  double most_cached = 0;                             // share of the cache in use, at most
+  long preemptions = 0;
 };
 
 // `service` has tokens; count >= 10. Arrivals are the service's, of which this replica gets a share

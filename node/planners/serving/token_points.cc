@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "base/check.h"
@@ -216,7 +217,7 @@ TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEn
       .first->second.rate;
 }
 
-plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
+AloneTimes alone_times(const plan::ServingProblem& problem, const plan::Service& service) {
   double least_tpot = std::numeric_limits<double>::infinity(), least_ttft = least_tpot;
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
   for (const plan::FleetEntry& entry : problem.fleet)
@@ -228,6 +229,12 @@ plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Serv
                                               c.step + mean.in * c.prompt_token +
                                               mean.in * mean.in / 2 * c.prompt_context);
       }
+  return {Millis{least_ttft}, Millis{least_tpot}};
+}
+
+plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
+  const AloneTimes alone = alone_times(problem, service);
+  const double least_tpot = alone.tpot.value, least_ttft = alone.ttft.value;
   const bool tpot = service.tokens->tpot.value > 0 && least_tpot > service.tokens->tpot.value;
   return {
       "slo", "service " + service.name, tpot ? least_tpot : least_ttft,
@@ -319,29 +326,88 @@ const TokenColumns::Cell* TokenColumns::cell_at(std::size_t entry, std::size_t s
   return found == cells_[entry][service].end() ? nullptr : &found->second;
 }
 
-void fill_token_row(const plan::ServingProblem& problem, const plan::Service& service,
-                    plan::ServingPlan& plan, plan::PlannedService& row) {
-  for (const plan::PlannedGpu& gpu : plan.gpus)
-    for (const plan::PlannedInstance& instance : gpu.instances)
-      if (instance.service == service.name) row.planned += instance.throughput;
-  std::set<std::tuple<std::string, std::string, int, double>> asked;
+namespace {
+
+// What is late first when more comes than a replica carries, and what those who wait wait for.
+plan::TokenLimit limit_of(const plan::Service& service, const profile::TokenEngine& engine,
+                          int measured, Rps carried) {
+  constexpr double kMore = 1.25, kMost = 4, kFull = 0.97;
+  llm::ReplicaTimes crowded;
+  for (double more = kMore; more < kMost && crowded.late <= allowed_late(service); more *= kMore)
+    crowded = llm::replica_times(service, engine,
+                                 {.rate = carried * more, .count = kFewestRequests, .seed = 8});
+  if (crowded.late_tpot >= std::max(crowded.late_ttft, crowded.late_e2e))
+    return plan::TokenLimit::tpot;
+  if (crowded.most_cached > kFull || crowded.preemptions > 0) return plan::TokenLimit::kv;
+  if (crowded.most_sequences >= engine.spec.sequences)  // fewer than measured: for TPOT's sake
+    return engine.spec.sequences >= measured ? plan::TokenLimit::sequences : plan::TokenLimit::tpot;
+  return crowded.late_ttft >= crowded.late_e2e ? plan::TokenLimit::ttft : plan::TokenLimit::e2e;
+}
+
+// Instances of one kind of a service, as a plan has them.
+struct TokenReplicas {
+  const plan::PlannedInstance* instance = nullptr;
+  const plan::FleetEntry* entry = nullptr;
+  double gpus = 0, rate = 0;
+};
+
+std::vector<TokenReplicas> replicas_of(const plan::ServingProblem& problem,
+                                       const plan::ServingPlan& plan, const std::string& service) {
+  std::map<std::tuple<std::string, std::string, int, double>, TokenReplicas> kinds;
   for (const plan::PlannedGpu& gpu : plan.gpus) {
+    const auto entry = std::ranges::find_if(
+        problem.fleet, [&](const plan::FleetEntry& one) { return one.gpu.name == gpu.model; });
     for (const plan::PlannedInstance& one : gpu.instances) {
-      if (one.service != service.name) continue;
-      if (!asked.insert({gpu.model, one.profile + one.engine, one.batch, one.throughput.value})
-               .second)
-        continue;
-      const Rps load =
-          plan::planning_rate(service) * (one.group * one.throughput.value / row.planned.value);
-      const profile::TokenEngine* const engine = plan::engine_of(problem, gpu.model, service, one);
-      CHECK(engine != nullptr);
-      profile::TokenEngine limited = *engine;
-      limited.spec.sequences = one.batch;
-      const llm::ReplicaTimes times =
-          llm::replica_times(service, limited, {.rate = load, .count = kFewestRequests, .seed = 7});
-      row.predicted_latency = std::max(row.predicted_latency, times.e2e);
+      if (one.service != service) continue;
+      TokenReplicas& kind =
+          kinds[{gpu.model, one.profile + one.engine, one.batch, one.throughput.value}];
+      const auto profile = at(entry->gpu.profile_index(one.profile));
+      kind.instance = &one;
+      kind.entry = &*entry;
+      kind.gpus += 1.0 * entry->gpu.profiles[profile].gpcs / whole_of(entry->gpu).gpcs;
+      kind.rate += one.throughput.value;
     }
   }
+  std::vector<TokenReplicas> all;
+  for (const auto& [key, kind] : kinds) all.push_back(kind);
+  return all;
+}
+
+// A fleet's prices are of one kind of GPU only, and 1, where nobody says them.
+bool priced(const plan::ServingProblem& problem) {
+  return problem.goal == plan::Goal::cost ||
+         std::ranges::any_of(problem.fleet,
+                             [](const plan::FleetEntry& one) { return one.price != 1; });
+}
+
+}  // namespace
+
+void fill_token_row(const plan::ServingProblem& problem, const plan::Service& service,
+                    plan::ServingPlan& plan, plan::PlannedService& row) {
+  const std::vector<TokenReplicas> replicas = replicas_of(problem, plan, service.name);
+  for (const TokenReplicas& kind : replicas) row.planned += Rps{kind.rate};
+  plan::TokenOutlook& outlook = row.outlook.emplace();
+  outlook.tokens_per_s = service.rate.value * plan::mean_of(*service.tokens).out;
+  double price = 0, most = 0;
+  for (const TokenReplicas& kind : replicas) {
+    const Rps carried = kind.instance->group * kind.instance->throughput;
+    const Rps load = plan::planning_rate(service) * (carried / row.planned);
+    const profile::TokenEngine* const engine =
+        plan::engine_of(problem, kind.entry->gpu.name, service, *kind.instance);
+    CHECK(engine != nullptr);
+    profile::TokenEngine limited = *engine;
+    limited.spec.sequences = kind.instance->batch;
+    const llm::ReplicaTimes times =
+        llm::replica_times(service, limited, {.rate = load, .count = kFewestRequests, .seed = 7});
+    row.predicted_latency = std::max(row.predicted_latency, times.e2e);
+    outlook.kv_used = std::max(outlook.kv_used, times.most_cached);
+    outlook.gpus += kind.gpus;
+    price += kind.gpus * kind.entry->price;
+    if (kind.rate > most)
+      outlook.limit = limit_of(service, limited, engine->spec.sequences, carried);
+    most = std::max(most, kind.rate);
+  }
+  if (priced(problem)) outlook.cost_per_million = price * 1e6 / (3600 * outlook.tokens_per_s);
 }
 
 }  // namespace partita::planners::serving
