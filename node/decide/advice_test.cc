@@ -70,13 +70,13 @@ TEST(Advise, SaysWhatALongerTtftSaves) {
   service.tokens->lengths =
       plan::TokenPair{plan::LognormalTokens{1000, 0.7}, plan::LognormalTokens{200, 0.6}};
   profile::TokenEngine& engine = problem.fleet[0].engines["lm"].emplace_back();
-  engine.spec.cost = {.step = 8, .sequence = 0.05, .prompt_token = 0.08};
+  engine.spec.cost = {.step = 8, .sequence = 0.05, .prompt_token = 0.04};
   engine.spec.sequences = 64;
   const auto advice = advice_on(problem);
   ASSERT_EQ(advice.size(), 1u);
   EXPECT_TRUE(advice[0].ttft);
   EXPECT_EQ(advice[0].slo, Millis{300});
-  EXPECT_EQ(advice[0].fastest, Millis{8 + 80});
+  EXPECT_EQ(advice[0].fastest, Millis{8 + 40});
   for (const plan::SloOption& option : advice[0].options) {
     service.tokens->ttft = option.slo;
     const auto made = make_plan(exact_planner(), problem, {});
