@@ -20,6 +20,12 @@ namespace {
 constexpr double kRequests = 10'000;
 constexpr int kMoreRuns = 10;
 
+// Enough to see what bursts do, and not more than can be played.
+double requests_of(const plan::Service& service, Rps rate) {
+  const auto telling = static_cast<double>(plan::telling_requests(service.traffic.arrivals, rate));
+  return std::clamp(telling, kRequests, 5 * kRequests);
+}
+
 struct Replica {
   profile::TokenEngine engine;  // with the plan's limit of requests at once
   double weight = 0;            // of the requests
@@ -40,13 +46,17 @@ std::vector<Replica> replicas_of(const plan::ServingProblem& problem,
   return replicas;
 }
 
-// Requests arrive at random and go to replicas at random. Returns when the last one comes.
-double send_requests(const plan::Service& service, double rate, Rng rng,
+// Requests arrive as the service's do and go to replicas at random. Returns when the last one comes.
+double send_requests(const plan::Service& service, Rps rate, const Rng& root,
                      std::vector<Replica>& replicas) {
+  Rng rng = root.split(1);
+  plan::ArrivalSource source =
+      plan::ArrivalSource::of(service.traffic.arrivals, rate, root.split(2));
   double now = 0, all = 0;
   for (const Replica& one : replicas) all += one.weight;
-  for (double i = 0; i < kRequests; ++i) {
-    now += 1e3 * rng.exponential() / rate;
+  const double count = requests_of(service, rate);
+  for (double i = 0; i < count; ++i) {
+    now = static_cast<double>(source.next()) / 1e6;
     double place = rng.uniform() * all;
     std::size_t r = 0;
     while (r + 1 < replicas.size() && place >= replicas[r].weight) place -= replicas[r++].weight;
@@ -72,7 +82,7 @@ double late_share(const plan::ServingProblem& problem, const plan::ServingPlan& 
                   std::uint64_t seed) {
   const plan::Service& service = problem.services[0];
   std::vector<Replica> replicas = replicas_of(problem, plan);
-  const double end = send_requests(service, service.rate.value * load, Rng(seed), replicas);
+  const double end = send_requests(service, load * service.rate, Rng(seed), replicas);
   double late = 0, count = 0;
   for (const Replica& one : replicas) {
     const llm::EngineRun run = llm::PlainEngine(one.engine.spec, one.requests, 0).run();
@@ -107,6 +117,7 @@ TEST(LlmPromise, is_kept_in_a_simulation_of_another_kind) {
     plan::ServingProblem problem;
     problem.fleet.push_back(random.fleet());
     problem.services.push_back(random.service("s", problem.fleet[0]));
+    problem.services[0].traffic.arrivals = random.arrivals();
     const auto made =
         decide::make_plan(**decide::find_planner("", "exact"), problem, decide::PlanOptions{});
     ASSERT_TRUE(made) << "seed " << seed << ": " << to_string(made.error());
@@ -119,7 +130,9 @@ TEST(LlmPromise, is_kept_in_a_simulation_of_another_kind) {
       ++looked_again;
       EXPECT_LE(surely_late(problem, **made->plan, load), allowed)
           << "seed " << seed << ", load " << load << ", of one run " << late << "; "
-          << problem.services[0].model << ", " << plan::to_string(*problem.services[0].tokens);
+          << problem.services[0].model << ", " << plan::to_string(*problem.services[0].tokens)
+          << ", " << plan::to_string(problem.services[0].traffic.arrivals) << ", "
+          << (*made->plan)->objective.gpus << " GPUs";
     }
   }
   EXPECT_GE(planned, rounds);

@@ -64,6 +64,31 @@ class RandomService {
     return one;
   }
 
+  // Every other service has Poisson's; traces are Azure's times, squeezed to its rate.
+  plan::Arrivals arrivals() {
+    static const plan::TraceArrivals kTrace = [] {
+      plan::TraceArrivals trace{.file = "azure", .row = ""};
+      auto recorded = std::make_shared<plan::TrafficTrace>();
+      const plan::TokenTrace conversation = trace_of("conv");
+      for (const plan::TracedRequest& one : *conversation.requests)
+        recorded->times_s.push_back(one.at.value);
+      trace.trace = std::move(recorded);
+      return trace;
+    }();
+    switch (rng_.below(8)) {
+      case 0:
+        return plan::GammaArrivals{3};
+      case 1:
+        return plan::BurstArrivals{{2, 5, 60}};
+      case 2:
+        return plan::MmppArrivals{{2, 5, 60}};
+      case 3:
+        return kTrace;
+      default:
+        return plan::PoissonArrivals{};
+    }
+  }
+
  private:
   double between(double low, double high) { return low * std::pow(high / low, rng_.uniform()); }
 

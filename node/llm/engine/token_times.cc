@@ -118,9 +118,14 @@ std::vector<Request> requests_for(const plan::Terms& service, const ReplicaLoad&
   const Rps all = std::max(load.rate, plan::planning_rate(service));
   const bool poisson = plan::is_poisson(service.traffic.arrivals);  // a share of it is Poisson
   const Rps source = poisson ? load.rate : all;
+  const double telling =
+      static_cast<double>(plan::telling_requests(service.traffic.arrivals, source)) *
+      (load.rate / source);
+  const int count =
+      std::max(load.count, static_cast<int>(std::min(telling, 1.0 * kMostTellingRequests)));
   return requests_of(*service.tokens,
                      plan::ArrivalSource::of(service.traffic.arrivals, source, root.split(1)),
-                     load.rate / source, load.count, root.split(2));
+                     load.rate / source, count, root.split(2));
 }
 
 }  // namespace

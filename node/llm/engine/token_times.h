@@ -9,9 +9,12 @@
 
 namespace partita::llm {
 
+inline constexpr int kMostTellingRequests = 60'000;
 struct ReplicaLoad {
   Rps rate = {};     // that comes to the replica, of the service's
-  int count = 1000;  // requests; the first tenth is not counted
+  // Requests; the first tenth is not counted. Where arrivals are not Poisson's there are as many
+  // more as tell what their bursts do, up to kMostTellingRequests.
+  int count = 1000;
   std::uint64_t seed = 1;
 };
 

@@ -76,9 +76,10 @@ class TokenTrials {
 
   // How many times what may be late is, all in all or of the last ones.
   double usual(const profile::TokenEngine& engine, double rate) {
-    // What misses by far is seen at once.
-    const double share = llm::lateness(service_, engine, glance_.at(Rps{rate})).share;
-    if (share > kFar * late_ + kFar / kGlance) return share / late_;
+    if (plan::is_poisson(service_.traffic.arrivals)) {  // what misses by far is seen at once
+      const double share = llm::lateness(service_, engine, glance_.at(Rps{rate})).share;
+      if (share > kFar * late_ + kFar / kGlance) return share / late_;
+    }
     return spent(engine, usual_.at(Rps{rate}));
   }
   double confirming(const profile::TokenEngine& engine, double rate) {
