@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Prints a services file of N random services of the eleven published models: 1 to 5,000
 requests/s, SLOs of 50 to 450 ms (bert, which is slow: a fifth of the rate, 15 times the SLO).
-With --llm they are language models: three of those that were measured on H200, lognormal lengths,
-promises that some engine keeps; 500 of them take about 2,000 GPUs. The same N and SEED print the
-same file.
+With --llm they are language models: three of those that were measured on H200, lognormal
+lengths, promises that some engine keeps; 500 of them take about 2,000 GPUs. The same N and SEED
+print the same file.
 
     bench/services.py N [SEED] [--llm]
 """
@@ -15,7 +15,8 @@ MODELS = """bert densenet121 densenet169 densenet201 inceptionv3 mobilenetv2 res
 
 # Requests/s, and the shortest TTFT and TPOT in ms.
 LANGUAGE_MODELS = {"meta-llama/Llama-3.1-8B-Instruct": (47, 450, 20),
-                   "meta-llama/Llama-3.1-70B": (6.2, 1500, 40), "openai/gpt-oss-120b": (20, 600, 15)}
+                   "meta-llama/Llama-3.1-70B": (6.2, 1500, 40),
+                   "openai/gpt-oss-120b": (20, 600, 15)}
 
 
 def language_model(n: int, rng: random.Random) -> str:

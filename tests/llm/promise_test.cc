@@ -46,7 +46,7 @@ std::vector<Replica> replicas_of(const plan::ServingProblem& problem,
   return replicas;
 }
 
-// Requests arrive as the service's do and go to replicas at random. Returns when the last one comes.
+// Requests arrive as the service's do and go to replicas at random. Returns when the last comes.
 double send_requests(const plan::Service& service, Rps rate, const Rng& root,
                      std::vector<Replica>& replicas) {
   Rng rng = root.split(1);

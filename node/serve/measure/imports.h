@@ -1,8 +1,8 @@
 // What other profilers measured, as a profile of ours. Their tables say a part of a point; the
 // rest (the instance's size, what they leave out) is told by whoever imports. Of several loads of
 // one configuration the one with the highest throughput counts: the saturated one, as in our own
-// measurements. Runs of engines of language models, whose batches do not begin and end together, are
-// imported by llm/runs.h. Pure; refusals name FILE:LINE.
+// measurements. Runs of engines of language models, whose batches do not begin and end together,
+// are imported by llm/runs.h. Pure; refusals name FILE:LINE.
 #pragma once
 
 #include <optional>
