@@ -11,8 +11,7 @@ namespace partita::serve {
 namespace {
 
 void check_table(std::string_view text) {
-  for (const ForeignForm form :
-       {ForeignForm::perf_analyzer, ForeignForm::model_analyzer, ForeignForm::vllm}) {
+  for (const ForeignForm form : {ForeignForm::perf_analyzer, ForeignForm::model_analyzer}) {
     const bool named = form == ForeignForm::perf_analyzer;
     const auto table = import_foreign(
         form, "fuzz", text,

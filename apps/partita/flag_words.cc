@@ -159,10 +159,11 @@ constexpr FlagWords kWords[] = {
      "Who holds it, as in slurm:42; OWNER/2 is a second one of the same owner. Asking again gives "
      "the same instance"},
     {"--for-user", "NAME", "Whose task it is (default: who asks)", "--user"},
-    {"--form", "perf-analyzer|model-analyzer|vllm",
-     "PATH is what another profiler wrote: perf_analyzer -f, Model Analyzer's "
-     "metrics-model-inference.csv; runs of vLLM (vllm bench serve --save-result) are refused: "
-     "their batches are not static"},
+    {"--form", "FORM",
+     "PATH is what another profiler wrote: perf-analyzer (perf_analyzer -f), model-analyzer "
+     "(metrics-model-inference.csv); of language models, a file or a folder of them: vllm (vllm "
+     "bench serve --save-result), sglang (sglang.bench_serving), aiperf and genai-perf "
+     "(profile_export_*.json or .csv), trtllm-bench (--report_json)"},
     {"--forward", "URL", "Send batches to this server of the Open Inference Protocol v2 instead"},
     {"--frames", "N", "Number of frames averaged into a picture"},
     {"--from", "", "Format of the file (default: recognised)"},
@@ -567,6 +568,9 @@ constexpr FlagWords kWords[] = {
     {"--to", "", "Format to write"},
     {"--token-file", "FILE", "Token file: its first line is the token"},
     {"--tokens", "FILE", "Token file: one token per line, with the services it is for or *"},
+    {"--told", "COLUMN=VALUE",
+     "What the runs leave out: system, backend, version, model, precision, profile, tp, pp, "
+     "attention_dp, moe_tp, moe_ep, concurrency; may be repeated"},
     {"--tolerance", "SHARE", "Share by which a kernel may take longer than on the whole GPU"},
     {"--topology", "TOPOLOGY",
      "The units of the GPU: MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS",

@@ -7,6 +7,8 @@
 #include <map>
 #include <string_view>
 
+#include "planners/serving/token_points.h"
+
 namespace partita::decide {
 namespace {
 
@@ -36,13 +38,29 @@ std::map<std::string_view, int> gpcs_by_service(const plan::ServingProblem& prob
 struct TightService {
   std::size_t service = 0;  // its place in the problem
   int gpcs = 0;
-  Millis fastest, least;
+  Millis slo, fastest, least;
+  bool ttft = false;  // it is a language model's
 };
+
+// What its SLO is near to; none where it is not.
+std::optional<TightService> tight(const plan::ServingProblem& problem,
+                                  const plan::Service& service) {
+  if (service.tokens) {
+    if (service.tokens->ttft.value <= 0) return std::nullopt;
+    const Millis alone = planners::serving::alone_times(problem, service).ttft;
+    return TightService{0, 0, service.tokens->ttft, alone, alone, true};
+  }
+  const std::optional<Millis> fastest = fastest_batch(problem, service.model);
+  if (!fastest) return std::nullopt;
+  const bool execution = problem.rule.kind == plan::SloRule::Kind::execution;
+  const Millis least = execution ? *fastest / problem.rule.fraction : *fastest;
+  if (service.slo >= kTightSlo * least) return std::nullopt;
+  return TightService{0, 0, service.slo, *fastest, least};
+}
 
 std::vector<TightService> tight_services(const plan::ServingProblem& problem,
                                          const plan::ServingPlan& plan) {
   const auto gpcs = gpcs_by_service(problem, plan);
-  const bool execution = problem.rule.kind == plan::SloRule::Kind::execution;
   int all = 0;
   for (const auto& [service, slices] : gpcs) all += slices;
   std::vector<TightService> found;
@@ -50,10 +68,11 @@ std::vector<TightService> tight_services(const plan::ServingProblem& problem,
     const plan::Service& service = problem.services[s];
     const auto slices = gpcs.find(service.name);
     if (slices == gpcs.end() || slices->second < kLargeShare * all) continue;
-    const std::optional<Millis> fastest = fastest_batch(problem, service.model);
-    if (!fastest) continue;
-    const Millis least = execution ? *fastest / problem.rule.fraction : *fastest;
-    if (service.slo < kTightSlo * least) found.push_back({s, slices->second, *fastest, least});
+    std::optional<TightService> one = tight(problem, service);
+    if (!one) continue;
+    one->service = s;
+    one->gpcs = slices->second;
+    found.push_back(*one);
   }
   std::ranges::stable_sort(found, std::ranges::greater{}, &TightService::gpcs);
   if (found.size() > kMaxAdvised) found.resize(kMaxAdvised);
@@ -67,15 +86,17 @@ bool saves(const plan::Objective& objective, const plan::Objective& present) {
 
 // From the longest SLO down, until one saves nothing; ascending.
 std::vector<plan::SloOption> tried_slos(const Planner& planner, plan::ServingProblem problem,
-                                        std::size_t service, const plan::Objective& present,
+                                        const TightService& candidate,
+                                        const plan::Objective& present,
                                         const PlanOptions& options) {
-  const std::vector<Millis> slos = rounder_slos(problem.services[service].slo);
+  plan::Service& service = problem.services[candidate.service];
+  const std::vector<Millis> slos = rounder_slos(candidate.slo);
   std::vector<plan::SloOption> found;
   for (auto slo = slos.rbegin(); slo != slos.rend(); ++slo) {
-    problem.services[service].slo = *slo;
+    (candidate.ttft ? service.tokens->ttft : service.slo) = *slo;
     if (options.watch.progress)
-      options.watch.progress(fmt::format("advice: {} with an SLO of {:g} ms",
-                                         problem.services[service].name, slo->value));
+      options.watch.progress(fmt::format("advice: {} with {} of {:g} ms", service.name,
+                                         candidate.ttft ? "a TTFT" : "an SLO", slo->value));
     const auto made = make_plan(planner, problem, options);
     if (!made || !made->plan || !saves((*made->plan)->objective, present)) break;
     found.push_back({*slo, (*made->plan)->objective.gpus});
@@ -129,13 +150,13 @@ std::vector<plan::SloAdvice> advise(const Planner& planner, const plan::ServingP
   if (plan.objective.gpus < 2 || problem.services.size() > kMaxServicesForAdvice) return advice;
   PlanOptions limited = options;
   limited.node_budget = std::min(options.node_budget, kAdviceNodes);
+  planners::serving::TokenOracle tokens;  // of all tries
+  if (!limited.planners_tokens) limited.planners_tokens = &tokens;
   for (const TightService& candidate : tight_services(problem, plan)) {
-    const plan::Service& service = problem.services[candidate.service];
-    auto said =
-        worth_saying(tried_slos(planner, problem, candidate.service, plan.objective, limited));
+    auto said = worth_saying(tried_slos(planner, problem, candidate, plan.objective, limited));
     if (said.empty()) continue;
-    advice.push_back({service.name, service.slo, candidate.fastest, candidate.least,
-                      plan.objective.gpus, std::move(said)});
+    advice.push_back({problem.services[candidate.service].name, candidate.slo, candidate.fastest,
+                      candidate.least, plan.objective.gpus, std::move(said), candidate.ttft});
   }
   return advice;
 }

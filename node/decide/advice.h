@@ -25,7 +25,8 @@ std::optional<Millis> fastest_batch(const plan::ServingProblem& problem, const s
 // the first that is at least kMostRelaxed times as long.
 std::vector<Millis> rounder_slos(Millis slo);
 
-// For services with a large share of `plan` and an SLO below kTightSlo times the least: the
+// For services with a large share of `plan` and an SLO below kTightSlo times the least (language
+// models: with any TTFT, of which the same is said): the
 // smallest round SLO with which `planner` needs fewer GPUs, and the smallest with the fewest GPUs
 // of those tried. Nothing for plans of one GPU or of many services, or where no GPU is saved.
 std::vector<plan::SloAdvice> advise(const Planner& planner, const plan::ServingProblem& problem,

@@ -54,6 +54,21 @@ void describe(Form& f, plan::Overload& overload) {
            "share of the requests then; those refused at once are not");
 }
 
+void describe(Form& f, plan::TokenOutlook& outlook) {
+  f.number("tokens_per_s", outlook.tokens_per_s, kNotNegative, "produced at its rate");
+  f.number("gpus", outlook.gpus, kNotNegative, "that its instances take, by compute slices");
+  double cost = outlook.cost_per_million.value_or(0);
+  f.optional(outlook.cost_per_million.has_value())
+      .number("cost_per_million_tokens", cost, kNotNegative,
+              "produced, by the prices of GPUs per hour; missing: no prices are known");
+  if (f.reading() && f.reading()->has("cost_per_million_tokens")) outlook.cost_per_million = cost;
+  f.number("kv_used", outlook.kv_used, {.high = 1},
+           "most of a replica's KV cache in use at a time, as simulated");
+  f.word("limit", outlook.limit, {"ttft", "tpot", "e2e", "kv", "sequences"},
+         "what keeps its replicas from carrying more: a promise, the KV cache, or that no more "
+         "requests at once were measured");
+}
+
 void describe(Form& f, PlannedService& service) {
   describe_terms(f, service, TermsKept::whole);
   f.number("planned_rps", service.planned.value, kNotNegative, "the sum over its instances");
@@ -64,6 +79,7 @@ void describe(Form& f, PlannedService& service) {
   f.optional(!service.overload.empty())
       .list("overload", service.overload, describe, {},
             "what was simulated of more than its rate; missing: nothing");
+  f.object("outlook", service.outlook, describe, "of a language model, as simulated at its rate");
   double wanted = service.wanted.value_or(Rps{}).value;
   f.optional(service.wanted.has_value())
       .number("wanted_rps", wanted, kNotNegative,
@@ -127,11 +143,15 @@ void describe(Form& f, plan::SloOption& option) {
 void describe(Form& f, plan::SloAdvice& advice) {
   f.name("service", advice.service, "whose SLO is near its fastest batch");
   f.number("slo_ms", advice.slo.value, kPositive, "asked for");
-  f.number("fastest_batch_ms", advice.fastest.value, kPositive, "on any instance");
+  f.number("fastest_batch_ms", advice.fastest.value, kPositive,
+           "on any instance; TTFT of a request alone");
   f.number("least_slo_ms", advice.least.value, kPositive,
            "that such a batch meets under the SLO rule");
   f.integer("gpus", advice.gpus, {.high = kMaxGpus}, "of this plan");
   f.list("options", advice.options, describe, {}, "plans with a longer SLO of this service");
+  f.optional(advice.ttft)
+      .boolean("ttft", advice.ttft,
+               "these are times to the first token; missing: of whole answers");
 }
 
 // The compute slices in a MIG profile's name: 3 of "3g.40gb", 0 of another kind of name.

@@ -358,10 +358,12 @@ TEST(PlanJson, keeps_language_models) {
                                   .lengths = lengths,
                                   .prefix_share = 0.25,
                                   .prefix_tokens = 32};
+    row.outlook = plan::TokenOutlook{800.5, 2, 1.75, 0.25, plan::TokenLimit::kv};
     plan.objective.gpus = 2;
     const auto again = parse_plan("p.json", plan_json(plan));
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(*again, plan);
+    EXPECT_EQ(again->services[0].outlook, row.outlook);
   }
 }
 

@@ -175,43 +175,35 @@ std::vector<std::string> overload_texts(const ServingPlan& plan) {
   return texts;
 }
 
-// GPUs that the instances of a service take, by their compute slices.
-double gpus_of(const ServingPlan& plan, const hw::Catalogue& catalogue, const std::string& name) {
-  double gpus = 0;
-  for (const PlannedGpu& gpu : plan.gpus) {
-    const hw::GpuModel* const model = catalogue.find(gpu.model);
-    if (model == nullptr) continue;
-    const auto whole = std::ranges::max_element(model->profiles, {}, &hw::MigProfile::gpcs);
-    for (const PlannedInstance& instance : gpu.instances) {
-      const auto profile =
-          std::ranges::find(model->profiles, instance.profile, &hw::MigProfile::name);
-      if (instance.service == name && profile != model->profiles.end())
-        gpus += static_cast<double>(profile->gpcs) / whole->gpcs;
-    }
-  }
-  return gpus;
+std::string limit_text(plan::TokenLimit limit) {
+  constexpr const char* kTexts[] = {"TTFT", "TPOT", "whole answer", "KV cache",
+                                    "requests at once measured"};
+  return kTexts[static_cast<std::size_t>(limit)];
 }
 
-// What a language model promises, and the tokens that its GPUs make at the planned rate.
-std::vector<std::string> token_texts(const ServingPlan& plan, const hw::Catalogue& catalogue) {
-  std::vector<std::string> texts;
-  for (const PlannedService& service : plan.services) {
-    if (!service.tokens) continue;
-    const auto* const trace = std::get_if<plan::TokenTrace>(&service.tokens->lengths);
-    if (trace != nullptr && !trace->requests) continue;  // its lengths are not at hand
-    const double gpus = gpus_of(plan, catalogue, service.name);
-    const double out = service.rate.value * plan::mean_of(*service.tokens).out;
-    std::string text = fmt::format("{}: ", utf8(printable(service.name)));
-    if (service.tokens->ttft.value > 0)
-      text += fmt::format("first token within {} ms, ", number_text(service.tokens->ttft.value));
-    if (service.tokens->tpot.value > 0)
-      text += fmt::format("{} ms a token, ", number_text(service.tokens->tpot.value));
-    text += fmt::format("for {:g} %; {} tokens/s out", service.percentile, number_text(out));
-    if (gpus > 0)
-      text += fmt::format(", {} a GPU of {}", number_text(out / gpus), number_text(gpus));
-    texts.push_back(std::move(text));
+// What a language model promises, and what its GPUs do for it.
+std::string tokens_text(const ServingPlan& plan, const PictureOptions& options) {
+  std::vector<TextRow> rows{{"language model", "TTFT ms", "TPOT ms", "in time", "tokens/s", "GPUs",
+                             "a GPU", "cost/Mtoken", "KV free", "more is kept off by"}};
+  const auto promised = [](Millis limit) {
+    return limit.value > 0 ? number_text(limit.value) : "-";
+  };
+  int more = 0;
+  for (const PlannedService& s : plan.services) {
+    if (!s.tokens || !s.outlook) continue;
+    if (static_cast<int>(rows.size()) > options.max_gpus && ++more) continue;
+    const plan::TokenOutlook& seen = *s.outlook;
+    rows.push_back({fit(s.name, std::min(24, columns(s.name))), promised(s.tokens->ttft),
+                    promised(s.tokens->tpot), fmt::format("{:g} %", s.percentile),
+                    number_text(seen.tokens_per_s), number_text(seen.gpus),
+                    seen.gpus > 0 ? number_text(seen.tokens_per_s / seen.gpus) : "-",
+                    seen.cost_per_million ? number_text(*seen.cost_per_million) : "-",
+                    fmt::format("{:.0f} %", 100 * (1 - seen.kv_used)), limit_text(seen.limit)});
   }
-  return texts;
+  if (rows.size() == 1) return "";
+  std::string text = aligned(rows);
+  if (more > 0) text += fmt::format("... and {} more language models\n", more);
+  return text + "\n";
 }
 
 }  // namespace
@@ -237,13 +229,12 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   const Painter painter(options.colour);
   const auto lines = [&](const std::string& line) { return folded(line, options.width, 4); };
   std::string text = gpus_text(plan, catalogue, options);
-  text += fmt::format("\n{}\n", services_text(plan, options));
+  text += fmt::format("\n{}\n{}", services_text(plan, options), tokens_text(plan, options));
   text += painter.bold(lines(objective_text(plan.objective)));
   text += lines(fmt::format("planner {}, SLO rule {}",
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                             to_string(plan.rule)));
   text += lines(fmt::format("made for {}", server_text(plan.rule.dispatch)));
-  for (const std::string& tokens : token_texts(plan, catalogue)) text += lines(tokens);
   for (const std::string& overload : overload_texts(plan)) text += lines(overload);
   if (plan.survive > 0) text += lines("keeps every SLO when any one GPU is lost");
   if (plan::shares_gpus(plan)) text += lines(plan::kSharesJudged);
@@ -266,10 +257,13 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
 std::string advice_text(const std::vector<plan::SloAdvice>& advice, int width) {
   std::string text;
   for (const plan::SloAdvice& one : advice) {
-    std::string line = fmt::format(
-        "{}: the SLO is {:.2g} x {} ({} ms)", utf8(printable(one.service)), one.slo / one.least,
-        one.least == one.fastest ? "the fastest batch" : "the least under this SLO rule",
-        number_text(one.least.value));
+    std::string line =
+        fmt::format("{}: the {} is {:.2g} x {} ({} ms)", utf8(printable(one.service)),
+                    one.ttft ? "TTFT" : "SLO", one.slo / one.least,
+                    one.ttft                   ? "that of a request alone"
+                    : one.least == one.fastest ? "the fastest batch"
+                                               : "the least under this SLO rule",
+                    number_text(one.least.value));
     for (const plan::SloOption& option : one.options)
       line += fmt::format("{} with {} ms {} {}", &option == &one.options.front() ? ";" : ",",
                           number_text(option.slo.value), count_text(option.gpus, "GPU"),

@@ -15,14 +15,15 @@ struct SloOption {
   bool operator==(const SloOption&) const = default;
 };
 
-// A service whose SLO is near the fastest batch that it can have at all.
+// A service whose SLO is near the fastest batch that it can have at all, or a language model.
 struct SloAdvice {
   std::string service;
-  Millis slo;      // as asked for
-  Millis fastest;  // execution of the fastest batch on any instance
+  Millis slo;      // as asked for; TTFT where that is what could be longer
+  Millis fastest;  // execution of the fastest batch on any instance; TTFT of a request alone
   Millis least;    // the least SLO that such a batch meets under the rule; fastest for most
   int gpus = 0;    // of the plan as it is
   std::vector<SloOption> options;  // ascending SLO, descending GPUs; not empty
+  bool ttft = false;
   bool operator==(const SloAdvice&) const = default;
 };
 

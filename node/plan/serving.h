@@ -120,6 +120,20 @@ struct Overload {
   bool operator==(const Overload&) const = default;
 };
 
+// What keeps a replica of a language model from carrying more: a promise, the KV cache, or that no
+// more requests at once were measured.
+enum class TokenLimit { ttft, tpot, e2e, kv, sequences };
+
+// A language model at its rate, as simulated.
+struct TokenOutlook {
+  double tokens_per_s = 0;                      // produced
+  double gpus = 0;                              // that its instances take, by compute slices
+  std::optional<double> cost_per_million = {};  // tokens produced; prices being per hour
+  double kv_used = 0;                           // of the fullest replica's cache, at most
+  TokenLimit limit = TokenLimit::ttft;          // of the replicas that carry most
+  bool operator==(const TokenOutlook&) const = default;
+};
+
 // A service's terms, and what is planned for them.
 struct PlannedService : Terms {
   Rps planned = {};  // sum of its instances' throughput
@@ -130,6 +144,7 @@ struct PlannedService : Terms {
   // What was asked for, where the plan is made for a part of that: `rate`.
   std::optional<Rps> wanted = {};
   std::vector<Overload> overload = {};  // as simulated; empty: not stated
+  std::optional<TokenOutlook> outlook = {};
   // Equal decisions; what was simulated of them does not count.
   bool operator==(const PlannedService& other) const;
 };

@@ -51,6 +51,7 @@ TEST(Published, NoFileIsLeftOut) {
           "accelwattch/turing-sass.csv", "accelwattch/volta-board.csv",
           "accelwattch/volta-counters.csv", "accelwattch/volta-hw.csv",
           "accelwattch/volta-hybrid.csv", "accelwattch/volta-ptx.csv", "accelwattch/volta-sass.csv",
+          "azure/llm-2023-code.csv", "azure/llm-2023-conv.csv",
           "gpuless/calls.csv", "gpuless/times.csv", "gpulet/a100-mps.csv",
           "gpulet/a100-utilisation.csv", "igniter/v100-idle.csv", "igniter/v100-models.csv",
           "llm/measured.csv", "parvagpu/a100-80gb.csv", "parvagpu/scenarios.csv",

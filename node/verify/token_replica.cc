@@ -180,6 +180,7 @@ class Replica {
   double now_ = 0;
 };
 
+// At least `count`, and as many as tell what bursts do.
 std::vector<Asked> requests_for(const plan::Terms& service, Rps rate, double count) {
   const Rng root(0x10d9e);
   Rng draws = root.split(1);
@@ -187,6 +188,8 @@ std::vector<Asked> requests_for(const plan::Terms& service, Rps rate, double cou
   const Rps all = split ? std::max(rate, plan::planning_rate(service)) : rate;
   plan::ArrivalSource source =
       plan::ArrivalSource::of(service.traffic.arrivals, all, root.split(2));
+  const auto telling = static_cast<double>(plan::telling_requests(service.traffic.arrivals, all));
+  count = std::max(count, std::min(kMost, telling * (rate / all)));
   std::vector<Asked> asked;
   while (static_cast<double>(asked.size()) < count) {
     const plan::Nanos time = source.next();

@@ -299,6 +299,20 @@ class ServingPlanServicesOverload(TypedDict):
     in_time: float
 
 
+class ServingPlanServicesOutlook(TypedDict):
+    # produced at its rate
+    tokens_per_s: float
+    # that its instances take, by compute slices
+    gpus: float
+    # produced, by the prices of GPUs per hour; missing: no prices are known
+    cost_per_million_tokens: NotRequired[float]
+    # most of a replica's KV cache in use at a time, as simulated
+    kv_used: float
+    # what keeps its replicas from carrying more: a promise, the KV cache, or that no more requests
+    # at once were measured
+    limit: Literal["ttft", "tpot", "e2e", "kv", "sequences"]
+
+
 class ServingPlanServices(TypedDict):
     # of the service
     name: str
@@ -332,6 +346,8 @@ class ServingPlanServices(TypedDict):
     predicted: NotRequired[bool]
     # what was simulated of more than its rate; missing: nothing
     overload: NotRequired[list[ServingPlanServicesOverload]]
+    # of a language model, as simulated at its rate
+    outlook: NotRequired[ServingPlanServicesOutlook]
     # asked for, where the plan is for a part of it: rate_rps
     wanted_rps: NotRequired[float]
 
@@ -385,7 +401,7 @@ class ServingPlanAdvice(TypedDict):
     service: str
     # asked for
     slo_ms: float
-    # on any instance
+    # on any instance; TTFT of a request alone
     fastest_batch_ms: float
     # that such a batch meets under the SLO rule
     least_slo_ms: float
@@ -393,6 +409,8 @@ class ServingPlanAdvice(TypedDict):
     gpus: int
     # plans with a longer SLO of this service
     options: list[ServingPlanAdviceOptions]
+    # these are times to the first token; missing: of whole answers
+    ttft: NotRequired[bool]
 
 
 class ServingPlan(TypedDict):

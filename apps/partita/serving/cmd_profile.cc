@@ -14,6 +14,7 @@
 #include "decide/profile_files.h"
 #include "flags.h"
 #include "forms/profile_plot.h"
+#include "llm/runs.h"
 #include "profile/consistency.h"
 #include "profile/fit.h"
 #include "profile/law.h"
@@ -33,6 +34,7 @@ using profile::WorkloadProfile;
 
 struct ProfileFlags : decide::ProfileNames {
   std::string source, form;
+  std::vector<std::string> told;
   int gpcs = 0, batch = 0, processes = 1;
   Output output;
 
@@ -167,8 +169,37 @@ Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
 
 // -------------------------------------------------------------------------------------- import
 
+// Runs of an engine of a language model: a file, or all that are in a folder.
+Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::RunForm form) {
+  auto told = llm::parse_told(flags.told);
+  if (!told) return failed(told.error());
+  if (!flags.gpu.empty()) told->configuration.system = flags.gpu;
+  if (!flags.model.empty()) told->configuration.model = flags.model;
+  std::vector<std::string> paths{flags.path};
+  if (context.files.is_directory(flags.path)) {
+    const auto names = context.files.list(flags.path);
+    if (!names) return failed(names.error());
+    paths.clear();
+    for (const std::string& name : *names) paths.push_back(flags.path + "/" + name);
+  }
+  std::vector<llm::Measured> all;
+  std::set<std::string> notes;
+  for (const std::string& path : paths) {
+    const Result<std::string> text = context.files.read(path);
+    if (!text) return failed(text.error());
+    auto imported = llm::import_runs(form, path, *text, *told);
+    if (!imported) return failed(imported.error());
+    all.insert(all.end(), imported->measured.begin(), imported->measured.end());
+    notes.insert(imported->notes.begin(), imported->notes.end());
+  }
+  if (all.empty()) return bad_input(flags.path, "there is no file in it");
+  for (const std::string& note : notes) complain(context, note);
+  return finish(context, flags.output, llm::points_csv(all));
+}
+
 // A table of another profiler.
 Result<Exit> run_import_foreign(Context& context, const ProfileFlags& flags) {
+  if (const auto form = llm::run_form(flags.form)) return run_import_runs(context, flags, *form);
   if (flags.gpcs == 0)
     return bad_input("--gpcs", "the table does not say how large the instance was; say it");
   const Result<std::string> text = context.files.read(flags.path);
@@ -368,14 +399,19 @@ CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "import", "Turn profiles of any form into a native CSV");
-  one_of(flag(*command, "--form", flags.form), {"perf-analyzer", "model-analyzer", "vllm"});
+  one_of(flag(*command, "--form", flags.form), {"perf-analyzer", "model-analyzer", "vllm", "sglang",
+                                                "aiperf", "genai-perf", "trtllm-bench"});
+  flag(*command, "--told", flags.told);
   within(flag(*command, "--gpcs", flags.gpcs), 1, profile::kMaxGpcs);
   within(flag(*command, "--batch", flags.batch), 1, profile::kMaxBatch);
   add_processes(*command, flags);
   flag(*command, "--model", flags.model);
   flag(*command, "--gpu", flags.gpu);
   add_output(*command, flags.output, {"csv"});
-  command->footer("partita profile import prof_data -o profiles.csv");
+  command->footer(
+      "partita profile import prof_data -o profiles.csv\n"
+      "partita profile import results/ --form vllm --gpu H100-80GB-SXM5 --told tp=2 --told "
+      "precision=fp8 -o points.csv");
   return command;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <queue>
 
 #include "base/check.h"
@@ -239,11 +240,15 @@ class Engine {
 
   // ---- a step
 
-  Millis cost(const Prompts& prompts) const {
+  // Of a step without what depends on the tokens that are read and computed.
+  double cost_of_sequences() const {
     const double n = static_cast<double>(decoding_.size());
     const StepCost& c = spec_.cost;
-    return Millis{c.step + c.sequence * n + c.root_sequences * std::sqrt(n) +
-                  c.cached_token * static_cast<double>(context_) +
+    return c.step + c.sequence * n + c.root_sequences * std::sqrt(n);
+  }
+  Millis cost(const Prompts& prompts) const {
+    const StepCost& c = spec_.cost;
+    return Millis{cost_of_sequences() + c.cached_token * static_cast<double>(context_) +
                   c.prompt_token * static_cast<double>(prompts.tokens) +
                   c.prompt_context * (static_cast<double>(prompts.twice_pairs) / 2)};
   }
@@ -255,7 +260,9 @@ class Engine {
   }
 
   // Tokens of the step's end: of those that decoded, then of those whose prompt is computed.
-  void produce() {
+  // Whether somebody has all of them.
+  bool produce() {
+    bool ended = false;
     run_.tokens_out += static_cast<std::int64_t>(decoding_.size() + ready_.size());
     if (!decoding_.empty()) {
       ++decode_steps_;
@@ -268,6 +275,7 @@ class Engine {
       decoding_.erase(std::find(decoding_.begin(), decoding_.end(), end.request));
       stop_decoding(end.request);
       finish(end.request);
+      ended = true;
     }
     for (const int i : ready_) {
       Sequence& one = sequence(i);
@@ -279,6 +287,31 @@ class Engine {
         begin_decoding(i);
     }
     ready_.clear();
+    return ended;
+  }
+
+  // Steps like the last one, in which all decoded and nobody else did anything: until one ends, one
+  // comes who need not wait, or blocks run out. Who waits already waits on, blocks only get fewer.
+  void coast() {
+    const bool all_wait = in_flight_ > 0 || next_ == count() || !waiting_.empty();
+    const double arrival =
+        all_wait ? std::numeric_limits<double>::infinity() : request(next_).arrival.value;
+    const double base = cost_of_sequences(), token = spec_.cost.cached_token;
+    const auto n = static_cast<std::int64_t>(decoding_.size());
+    const std::int64_t before = decode_steps_;
+    double now = now_.value;
+    while (decode_steps_ + 1 < ends_.top().step && arrival > now) {
+      const std::int64_t blocks = phases_[static_cast<std::size_t>(decode_steps_ % kBlockTokens)];
+      if (blocks > free_blocks()) break;
+      take(blocks);
+      now += base + token * static_cast<double>(context_);
+      context_ += n;
+      ++decode_steps_;
+    }
+    now_ = Millis{now};
+    run_.most_blocks = std::max(run_.most_blocks, spec_.blocks - free_blocks());
+    run_.steps += decode_steps_ - before;
+    run_.tokens_out += n * (decode_steps_ - before);
   }
 
   bool step() {
@@ -286,9 +319,13 @@ class Engine {
     const bool preempted = room_to_decode();
     const Prompts prompts = compute_prompts(!preempted);
     CHECK(!decoding_.empty() || prompts.tokens > 0);  // else nothing would ever change
+    const auto running = decoding_.size() + ready_.size() + (prompt_ >= 0);
+    run_.most_sequences = std::max(run_.most_sequences, static_cast<int>(running));
+    run_.most_blocks = std::max(run_.most_blocks, spec_.blocks - free_blocks());
     now_ += cost(prompts);
     ++run_.steps;
-    produce();
+    const bool ended = produce();
+    if (!ended && !preempted && prompts.tokens == 0) coast();
     return true;
   }
 

@@ -53,6 +53,8 @@ struct Served {
 struct EngineRun {
   std::vector<Served> requests;  // in the order of the requests
   std::int64_t steps = 0, tokens_out = 0, preemptions = 0;
+  std::int64_t most_blocks = 0;  // of the cache in use at a time, at most
+  int most_sequences = 0;        // begun and not ended at a time, at most
   Millis end;
   bool operator==(const EngineRun&) const = default;
 };

@@ -161,6 +161,8 @@ class PlainEngine {
     while (!preempted && !unfinished() && left > 0 && !waiting_.empty() &&
            static_cast<int>(running_.size()) < spec_.sequences && admit(left)) {
     }
+    run_.most_sequences = std::max(run_.most_sequences, static_cast<int>(running_.size()));
+    run_.most_blocks = std::max<std::int64_t>(run_.most_blocks, spec_.blocks - free());
     pass_time();
     produce();
   }

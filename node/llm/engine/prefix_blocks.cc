@@ -29,13 +29,11 @@ void PrefixBlocks::release(int prefix) {
   idle_ += one.blocks;
 }
 
-void PrefixBlocks::shrink_idle(std::int64_t blocks) {
-  while (idle_ > blocks) {
-    const int prefix = idle_order_.begin()->second;
-    idle_order_.erase(idle_order_.begin());
-    idle_ -= of(prefix).blocks;
-    of(prefix) = {};
-  }
+void PrefixBlocks::drop_oldest() {
+  const int prefix = idle_order_.begin()->second;
+  idle_order_.erase(idle_order_.begin());
+  idle_ -= of(prefix).blocks;
+  of(prefix) = {};
 }
 
 }  // namespace partita::llm

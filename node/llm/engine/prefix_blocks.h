@@ -23,9 +23,13 @@ class PrefixBlocks {
   void use(int prefix);      // one more sequence
   void release(int prefix);  // one fewer
   // Idle prefixes go, those unused longest first, until at most so many idle blocks are left.
-  void shrink_idle(std::int64_t blocks);
+  void shrink_idle(std::int64_t blocks) {
+    while (idle_ > blocks) drop_oldest();
+  }
 
  private:
+  void drop_oldest();
+
   struct Prefix {
     std::int64_t blocks = 0;
     int users = 0;

@@ -19,48 +19,58 @@ Millis percentile_of(std::vector<double>& values, double percentile) {
   return Millis{*place};
 }
 
+// What a request sees, and what of it is promised otherwise.
+struct Seen {
+  double ttft, tpot, e2e;
+  bool late_ttft, late_tpot, late_e2e;
+
+  bool late() const { return late_ttft || late_tpot || late_e2e; }
+};
+
+Seen seen(const plan::Terms& service, const profile::TokenEngine& engine, const Request& request,
+          const Served& served) {
+  const double outside = engine.request_ms + engine.request_token_ms * request.in;
+  const auto misses = [&](Millis limit, double value) {
+    return served.refused || (limit.value > 0 && value > limit.value);
+  };
+  const double ttft = served.ttft().value + outside, each = tpot(served, request).value;
+  const double e2e = (served.end - served.arrival).value + outside;
+  return {ttft,
+          each,
+          e2e,
+          misses(service.tokens->ttft, ttft),
+          misses(service.tokens->tpot, each),
+          misses(service.slo, e2e)};
+}
+
 // Adds up what requests see.
 class Tally {
  public:
   Tally(const plan::Terms& service, const profile::TokenEngine& engine)
       : service_(service), engine_(engine) {}
 
-  void add(const Request& request, const Served& served, bool at_end) {
-    const double outside = engine_.request_ms + engine_.request_token_ms * request.in;
-    const double ttft = served.ttft().value + outside;
-    const double token = tpot(served, request).value;
-    const double e2e = (served.end - served.arrival).value + outside;
-    const auto misses = [&](Millis limit, double value, double& count) {
-      const bool missed = served.refused || (limit.value > 0 && value > limit.value);
-      count += missed;
-      return missed;
-    };
-    const bool first = misses(service_.tokens->ttft, ttft, times_.late_ttft);
-    const bool rest = misses(service_.tokens->tpot, token, times_.late_tpot);
-    const bool all = misses(service_.slo, e2e, times_.late_e2e);
-    const bool late = first || rest || all || served.refused;
-    late_ += late;
-    late_at_end_ += late && at_end;
-    at_end_ += at_end;
+  void add(const Request& request, const Served& served) {
+    const Seen one = seen(service_, engine_, request, served);
     ++count_;
+    times_.late_ttft += one.late_ttft;
+    times_.late_tpot += one.late_tpot;
+    times_.late_e2e += one.late_e2e;
     times_.refused += served.refused;
     if (served.refused) return;
-    ttft_.push_back(ttft);
-    tpot_.push_back(token);
-    e2e_.push_back(e2e);
+    ttft_.push_back(one.ttft);
+    tpot_.push_back(one.tpot);
+    e2e_.push_back(one.e2e);
     const double busy = (served.end - served.first).value;
     decoding_ms_ += busy;
     held_ += busy * (request.in + request.out / 2.0);
     tokens_ += request.out;
   }
 
-  ReplicaTimes times(Millis span) && {
-    const auto share = [&](double late) { return count_ > 0 ? late / count_ : 0; };
-    times_.late = share(late_);
-    times_.late_at_end = at_end_ > 0 ? late_at_end_ / at_end_ : 0;
-    times_.late_ttft = share(times_.late_ttft);
-    times_.late_tpot = share(times_.late_tpot);
-    times_.late_e2e = share(times_.late_e2e);
+  ReplicaTimes times(Millis span, const Lateness& late) && {
+    times_.late = late.share;
+    times_.late_at_end = late.at_end;
+    for (double* const share : {&times_.late_ttft, &times_.late_tpot, &times_.late_e2e})
+      *share = count_ > 0 ? *share / count_ : 0;
     times_.ttft = percentile_of(ttft_, service_.percentile);
     times_.tpot = percentile_of(tpot_, service_.percentile);
     times_.e2e = percentile_of(e2e_, service_.percentile);
@@ -76,29 +86,85 @@ class Tally {
   const profile::TokenEngine& engine_;
   ReplicaTimes times_;
   std::vector<double> ttft_, tpot_, e2e_;
-  double late_ = 0, late_at_end_ = 0, at_end_ = 0, count_ = 0;
-  double decoding_ms_ = 0, held_ = 0, tokens_ = 0;
+  double count_ = 0, decoding_ms_ = 0, held_ = 0, tokens_ = 0;
 };
 
-}  // namespace
+std::size_t first_counted(const std::vector<Request>& requests) { return requests.size() / 10; }
 
-ReplicaTimes replica_times(const plan::Terms& service, const profile::TokenEngine& engine,
-                           const ReplicaLoad& load) {
+Lateness lateness_of(const plan::Terms& service, const profile::TokenEngine& engine,
+                     const std::vector<Request>& requests, const EngineRun& run) {
+  const std::size_t first = first_counted(requests), end = requests.size() - requests.size() / 3;
+  double late = 0, late_at_end = 0;
+  for (std::size_t i = first; i < requests.size(); ++i) {
+    const bool one = seen(service, engine, requests[i], run.requests[i]).late();
+    late += one;
+    late_at_end += one && i >= end;
+  }
+  const auto share = [](double count, std::size_t of) {
+    return of > 0 ? count / static_cast<double>(of) : 0;
+  };
+  return {share(late, requests.size() - first), share(late_at_end, requests.size() - end)};
+}
+
+EngineRun run_of(const profile::TokenEngine& engine, const std::vector<Request>& requests) {
+  Result<EngineRun> run = simulate(engine.spec, requests);
+  CHECK(run.has_value());
+  return *std::move(run);
+}
+
+std::vector<Request> requests_for(const plan::Terms& service, const ReplicaLoad& load) {
   CHECK(service.tokens && load.count >= 10);
   const Rng root(load.seed);
   const Rps all = std::max(load.rate, plan::planning_rate(service));
   const bool poisson = plan::is_poisson(service.traffic.arrivals);  // a share of it is Poisson
   const Rps source = poisson ? load.rate : all;
-  const std::vector<Request> requests = requests_of(
-      *service.tokens, plan::ArrivalSource::of(service.traffic.arrivals, source, root.split(1)),
-      load.rate / source, load.count, root.split(2));
-  const Result<EngineRun> run = simulate(engine.spec, requests);
-  CHECK(run.has_value());
+  const double telling =
+      static_cast<double>(plan::telling_requests(service.traffic.arrivals, source)) *
+      (load.rate / source);
+  const int count =
+      std::max(load.count, static_cast<int>(std::min(telling, 1.0 * kMostTellingRequests)));
+  return requests_of(*service.tokens,
+                     plan::ArrivalSource::of(service.traffic.arrivals, source, root.split(1)),
+                     load.rate / source, count, root.split(2));
+}
+
+}  // namespace
+
+ReplicaRequests::ReplicaRequests(plan::Terms service, const ReplicaLoad& load)
+    : service_(std::move(service)), load_(load) {
+  load_.rate = Rps{1};
+  if (!plan::is_poisson(service_.traffic.arrivals)) return;
+  drawn_ = requests_for(service_, load_);
+  shown_ = drawn_;
+}
+
+const std::vector<Request>& ReplicaRequests::at(Rps rate) {
+  load_.rate = rate;
+  if (drawn_.empty()) return shown_ = requests_for(service_, load_);
+  for (std::size_t i = 0; i < drawn_.size(); ++i)
+    shown_[i].arrival = drawn_[i].arrival / rate.value;
+  return shown_;
+}
+
+Lateness lateness(const plan::Terms& service, const profile::TokenEngine& engine,
+                  const std::vector<Request>& requests) {
+  return lateness_of(service, engine, requests, run_of(engine, requests));
+}
+
+ReplicaTimes replica_times(const plan::Terms& service, const profile::TokenEngine& engine,
+                           const ReplicaLoad& load) {
+  const std::vector<Request> requests = requests_for(service, load);
+  const EngineRun run = run_of(engine, requests);
   Tally tally(service, engine);
-  const std::size_t first = requests.size() / 10, end = requests.size() - requests.size() / 3;
-  for (std::size_t i = first; i < requests.size(); ++i)
-    tally.add(requests[i], run->requests[i], i >= end);
-  return std::move(tally).times(run->end - requests[first].arrival);
+  const std::size_t first = first_counted(requests);
+  for (std::size_t i = first; i < requests.size(); ++i) tally.add(requests[i], run.requests[i]);
+  ReplicaTimes times = std::move(tally).times(run.end - requests[first].arrival,
+                                              lateness_of(service, engine, requests, run));
+  times.most_sequences = run.most_sequences;
+  times.most_cached =
+      static_cast<double>(run.most_blocks) / static_cast<double>(engine.spec.blocks);
+  times.preemptions = static_cast<long>(run.preemptions);
+  return times;
 }
 
 }  // namespace partita::llm

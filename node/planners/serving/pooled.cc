@@ -434,7 +434,7 @@ class PoolPlanner {
         [&](std::size_t s, const Counts& cover) {
           return holds(oracle_, service(s), parts_of(settled_[s].mode, s, cover));
         }};
-    const int gpus = level(rules, chosen, levelling);
+    const int gpus = levelled_ = level(rules, chosen, levelling);
     if (gpus > problem_.fleet.front().count.value_or(gpus)) return std::nullopt;
     Placement placed = place(problem_, tables, fleet_, chosen, {gpus});
     if (!placed.gpus) return std::nullopt;
@@ -583,9 +583,10 @@ class PoolPlanner {
              have < least
                  ? fmt::format("{} GPUs are allowed; no dispatcher does it with fewer than {}",
                                have, least)
-                 : fmt::format("no plan was found on {} GPUs; no dispatcher does it with fewer "
+                 : fmt::format("no plan was found on {} GPUs{}; no dispatcher does it with fewer "
                                "than {}",
-                               have, least)}};
+                               have, levelled_ > 0 ? fmt::format(", one on {}", levelled_) : "",
+                               least)}};
   }
 
   void state_bounds(plan::ServingPlan& plan) const {
@@ -629,6 +630,7 @@ class PoolPlanner {
   Modes modes_;
   Fleet fleet_;
   bool alone_ = false;            // each service is planned by itself
+  int levelled_ = 0;              // GPUs that these took, if so
   Modes all_modes_;               // as they were before demands ruled some out
   std::vector<int> missed_;       // per service: rounds in which its pool missed
   std::vector<Settled> settled_;  // per service, when each is planned by itself

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "base/check.h"
@@ -23,7 +24,9 @@ constexpr int kGlance = 400;  // requests
 constexpr double kFar = 5;
 constexpr int kConfirmed = 3;        // times as many requests confirm what was found
 constexpr double kPrecision = 0.02;  // of rates
-constexpr double kConfirmedStep = 0.97;
+// Of the late ones over the rate, near where they become too many: how steep they rise at least.
+constexpr double kSteepness = 40;
+constexpr double kLeastLess = 0.985, kMostLess = 0.93;  // of a rate that was not confirmed
 constexpr int kMostConfirmations = 12;
 constexpr double kLimits[] = {1, 0.75, 0.55};  // of the requests whose steps keep TPOT
 constexpr double kLeastShare = 1e-3;           // of the fluid rate that is worth asking for
@@ -59,67 +62,96 @@ double sequences_in_time(const plan::Service& service, const profile::TokenEngin
   return high;
 }
 
-// One replica under a rate, with a limit of requests at once.
-class Trial {
+}  // namespace
+
+// One service on replicas under rates: always the same requests.
+class TokenTrials {
  public:
-  Trial(const plan::Service& service, profile::TokenEngine engine)
-      : service_(service), engine_(std::move(engine)) {}
+  explicit TokenTrials(const plan::Service& service)
+      : service_(service),
+        late_(kSpent * allowed_late(service)),
+        glance_(service, {.count = kGlance, .seed = 0x70}),
+        usual_(service, {.count = count(1), .seed = 0x71}),
+        confirming_(service, {.count = count(kConfirmed), .seed = 0x70 + 1U * kConfirmed}) {}
 
-  void limit(int sequences) { engine_.spec.sequences = sequences; }
-  bool holds(double rate, int times) const {
-    const double late = kSpent * allowed_late(service_);
-    const double needed = times * kFewestLate / late;
-    const int count =
-        static_cast<int>(std::clamp(needed, 1.0 * kFewestRequests, 1.0 * kMostRequests));
-    // What misses by far is seen at once.
-    const llm::ReplicaTimes glance =
-        llm::replica_times(service_, engine_, {.rate = Rps{rate}, .count = kGlance, .seed = 0x70});
-    if (glance.late > kFar * late + kFar / kGlance) return false;
-    const llm::ReplicaTimes times_of = llm::replica_times(
-        service_, engine_, {.rate = Rps{rate}, .count = count, .seed = 0x70 + 1U * times});
-    return times_of.late <= late && times_of.late_at_end <= 2 * late;
-  }
-
-  // The highest rate between 0 and `most` that holds, within kPrecision.
-  double highest(double most, double known) const {
-    double low = 0, high = most;
-    if (known > 0 && !holds(known * (1 + kPrecision), 1)) return 0;
-    if (known > 0) low = known * (1 + kPrecision);
-    double next = low > 0 ? std::sqrt(low * high) : 0.6 * high;
-    while (high - low > kPrecision * high && high > kLeastShare * most) {
-      (holds(next, 1) ? low : high) = next;
-      next = low > 0 ? (low + high) / 2 : high / 3;
+  // How many times what may be late is, all in all or of the last ones.
+  double usual(const profile::TokenEngine& engine, double rate) {
+    if (plan::is_poisson(service_.traffic.arrivals)) {  // what misses by far is seen at once
+      const double share = llm::lateness(service_, engine, glance_.at(Rps{rate})).share;
+      if (share > kFar * late_ + kFar / kGlance) return share / late_;
     }
-    return low;
+    return spent(engine, usual_.at(Rps{rate}));
   }
+  double confirming(const profile::TokenEngine& engine, double rate) {
+    return spent(engine, confirming_.at(Rps{rate}));
+  }
+  const plan::Service& service() const { return service_; }
 
  private:
-  const plan::Service& service_;
-  profile::TokenEngine engine_;
+  int count(int times) const {
+    const double needed = times * kFewestLate / late_;
+    return static_cast<int>(std::clamp(needed, 1.0 * kFewestRequests, 1.0 * kMostRequests));
+  }
+  double spent(const profile::TokenEngine& engine, const std::vector<llm::Request>& requests) {
+    const llm::Lateness found = llm::lateness(service_, engine, requests);
+    return std::max(found.share, found.at_end / 2) / late_;
+  }
+
+  const plan::Service service_;
+  const double late_;
+  llm::ReplicaRequests glance_, usual_, confirming_;
 };
 
-TokenRate find_rate(const plan::Service& service, const profile::TokenEngine& engine, Rps beat) {
+namespace {
+
+// The highest rate between 0 and `most` at which no more than may be late are, within kPrecision;
+// 0 where that is no more than `known`. Between a rate that holds and one that does not, late ones
+// rise like a power of the rate; every third trial halves what is left, should they not.
+double highest(TokenTrials& trials, const profile::TokenEngine& engine, double most, double known) {
+  constexpr double kLeastLate = 0.05;
+  double low = 0, high = most, low_late = kLeastLate, high_late = 0;
+  double next = known > 0 ? known * (1 + kPrecision) : 0.6 * high;
+  for (int trial = 1; high - low > kPrecision * high && high > kLeastShare * most; ++trial) {
+    const double late = trials.usual(engine, next);
+    if (known > 0 && trial == 1 && late > 1) return 0;
+    if (late <= 1) low = next, low_late = std::max(late, kLeastLate);
+    if (late > 1) high = next, high_late = late;
+    if (low == 0) {
+      next = high / 3;
+    } else if (high_late == 0 || trial % 3 == 0) {
+      next = std::sqrt(low * high);
+    } else {
+      const double part = std::log(1 / low_late) / std::log(high_late / low_late);
+      next = low * std::pow(high / low, std::clamp(part, 0.15, 0.85));
+    }
+  }
+  return low;
+}
+
+TokenRate find_rate(TokenTrials& trials, profile::TokenEngine engine, Rps beat) {
+  const plan::Service& service = trials.service();
   const double in_time = sequences_in_time(service, engine);
   const double most = fluid_rate(service, engine).value;
   TokenRate best;
   if (in_time < 1 || most <= beat.value) return best;
-  Trial trial(service, engine);
   std::set<int> tried;
   for (const double share : kLimits) {
     const int limit = std::max(1, static_cast<int>(std::lround(share * in_time)));
     if (!tried.insert(limit).second) continue;
-    trial.limit(limit);
-    const double rate = trial.highest(most, std::max(beat.value, best.rate.value));
+    engine.spec.sequences = limit;
+    const double rate = highest(trials, engine, most, std::max(beat.value, best.rate.value));
     if (rate > best.rate.value)
       best = {limit, Rps{rate}, {}};
     else if (best.rate.value > 0)
       break;
   }
   if (best.rate.value <= 0) return best;
-  trial.limit(best.sequences);
-  for (int i = 0; !trial.holds(best.rate.value, kConfirmed); ++i) {
+  engine.spec.sequences = best.sequences;
+  for (int i = 0;; ++i) {
+    const double late = trials.confirming(engine, best.rate.value);
+    if (late <= 1) break;
     if (i == kMostConfirmations) return {};
-    best.rate = best.rate * kConfirmedStep;
+    best.rate = best.rate * std::clamp(std::pow(late, -1 / kSteepness), kMostLess, kLeastLess);
   }
   best.step = Millis{step_ms(service, engine, best.sequences)};
   return best;
@@ -174,16 +206,19 @@ TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEn
     one.rate = Rps{1};
     one.traffic = {};
   }
-  const std::string key = plan::digest(asked) + engine.configuration + "/" + engine.mig_profile;
+  const std::string question = plan::digest(asked);
+  const std::string key = question + engine.configuration + "/" + engine.mig_profile;
   const auto known = known_.find(key);
   const bool answers =
       known != known_.end() && (known->second.rate.rate.value > 0 || known->second.beaten <= beat);
   if (answers) return known->second.rate;
-  return known_.insert_or_assign(key, Known{find_rate(service, engine, beat), beat})
+  if (!trials_ || question != asked_) trials_ = std::make_shared<TokenTrials>(service);
+  asked_ = question;
+  return known_.insert_or_assign(key, Known{find_rate(*trials_, engine, beat), beat})
       .first->second.rate;
 }
 
-plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
+AloneTimes alone_times(const plan::ServingProblem& problem, const plan::Service& service) {
   double least_tpot = std::numeric_limits<double>::infinity(), least_ttft = least_tpot;
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
   for (const plan::FleetEntry& entry : problem.fleet)
@@ -195,6 +230,12 @@ plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Serv
                                               c.step + mean.in * c.prompt_token +
                                               mean.in * mean.in / 2 * c.prompt_context);
       }
+  return {Millis{least_ttft}, Millis{least_tpot}};
+}
+
+plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
+  const AloneTimes alone = alone_times(problem, service);
+  const double least_tpot = alone.tpot.value, least_ttft = alone.ttft.value;
   const bool tpot = service.tokens->tpot.value > 0 && least_tpot > service.tokens->tpot.value;
   return {
       "slo", "service " + service.name, tpot ? least_tpot : least_ttft,
@@ -286,29 +327,88 @@ const TokenColumns::Cell* TokenColumns::cell_at(std::size_t entry, std::size_t s
   return found == cells_[entry][service].end() ? nullptr : &found->second;
 }
 
-void fill_token_row(const plan::ServingProblem& problem, const plan::Service& service,
-                    plan::ServingPlan& plan, plan::PlannedService& row) {
-  for (const plan::PlannedGpu& gpu : plan.gpus)
-    for (const plan::PlannedInstance& instance : gpu.instances)
-      if (instance.service == service.name) row.planned += instance.throughput;
-  std::set<std::tuple<std::string, std::string, int, double>> asked;
+namespace {
+
+// What is late first when more comes than a replica carries, and what those who wait wait for.
+plan::TokenLimit limit_of(const plan::Service& service, const profile::TokenEngine& engine,
+                          int measured, Rps carried) {
+  constexpr double kMore = 1.25, kMost = 4, kFull = 0.97;
+  llm::ReplicaTimes crowded;
+  for (double more = kMore; more < kMost && crowded.late <= allowed_late(service); more *= kMore)
+    crowded = llm::replica_times(service, engine,
+                                 {.rate = carried * more, .count = kFewestRequests, .seed = 8});
+  if (crowded.late_tpot >= std::max(crowded.late_ttft, crowded.late_e2e))
+    return plan::TokenLimit::tpot;
+  if (crowded.most_cached > kFull || crowded.preemptions > 0) return plan::TokenLimit::kv;
+  if (crowded.most_sequences >= engine.spec.sequences)  // fewer than measured: for TPOT's sake
+    return engine.spec.sequences >= measured ? plan::TokenLimit::sequences : plan::TokenLimit::tpot;
+  return crowded.late_ttft >= crowded.late_e2e ? plan::TokenLimit::ttft : plan::TokenLimit::e2e;
+}
+
+// Instances of one kind of a service, as a plan has them.
+struct TokenReplicas {
+  const plan::PlannedInstance* instance = nullptr;
+  const plan::FleetEntry* entry = nullptr;
+  double gpus = 0, rate = 0;
+};
+
+std::vector<TokenReplicas> replicas_of(const plan::ServingProblem& problem,
+                                       const plan::ServingPlan& plan, const std::string& service) {
+  std::map<std::tuple<std::string, std::string, int, double>, TokenReplicas> kinds;
   for (const plan::PlannedGpu& gpu : plan.gpus) {
+    const auto entry = std::ranges::find_if(
+        problem.fleet, [&](const plan::FleetEntry& one) { return one.gpu.name == gpu.model; });
     for (const plan::PlannedInstance& one : gpu.instances) {
-      if (one.service != service.name) continue;
-      if (!asked.insert({gpu.model, one.profile + one.engine, one.batch, one.throughput.value})
-               .second)
-        continue;
-      const Rps load =
-          plan::planning_rate(service) * (one.group * one.throughput.value / row.planned.value);
-      const profile::TokenEngine* const engine = plan::engine_of(problem, gpu.model, service, one);
-      CHECK(engine != nullptr);
-      profile::TokenEngine limited = *engine;
-      limited.spec.sequences = one.batch;
-      const llm::ReplicaTimes times =
-          llm::replica_times(service, limited, {.rate = load, .count = kFewestRequests, .seed = 7});
-      row.predicted_latency = std::max(row.predicted_latency, times.e2e);
+      if (one.service != service) continue;
+      TokenReplicas& kind =
+          kinds[{gpu.model, one.profile + one.engine, one.batch, one.throughput.value}];
+      const auto profile = at(entry->gpu.profile_index(one.profile));
+      kind.instance = &one;
+      kind.entry = &*entry;
+      kind.gpus += 1.0 * entry->gpu.profiles[profile].gpcs / whole_of(entry->gpu).gpcs;
+      kind.rate += one.throughput.value;
     }
   }
+  std::vector<TokenReplicas> all;
+  for (const auto& [key, kind] : kinds) all.push_back(kind);
+  return all;
+}
+
+// A fleet's prices are of one kind of GPU only, and 1, where nobody says them.
+bool priced(const plan::ServingProblem& problem) {
+  return problem.goal == plan::Goal::cost ||
+         std::ranges::any_of(problem.fleet,
+                             [](const plan::FleetEntry& one) { return one.price != 1; });
+}
+
+}  // namespace
+
+void fill_token_row(const plan::ServingProblem& problem, const plan::Service& service,
+                    plan::ServingPlan& plan, plan::PlannedService& row) {
+  const std::vector<TokenReplicas> replicas = replicas_of(problem, plan, service.name);
+  for (const TokenReplicas& kind : replicas) row.planned += Rps{kind.rate};
+  plan::TokenOutlook& outlook = row.outlook.emplace();
+  outlook.tokens_per_s = service.rate.value * plan::mean_of(*service.tokens).out;
+  double price = 0, most = 0;
+  for (const TokenReplicas& kind : replicas) {
+    const Rps carried = kind.instance->group * kind.instance->throughput;
+    const Rps load = plan::planning_rate(service) * (carried / row.planned);
+    const profile::TokenEngine* const engine =
+        plan::engine_of(problem, kind.entry->gpu.name, service, *kind.instance);
+    CHECK(engine != nullptr);
+    profile::TokenEngine limited = *engine;
+    limited.spec.sequences = kind.instance->batch;
+    const llm::ReplicaTimes times =
+        llm::replica_times(service, limited, {.rate = load, .count = kFewestRequests, .seed = 7});
+    row.predicted_latency = std::max(row.predicted_latency, times.e2e);
+    outlook.kv_used = std::max(outlook.kv_used, times.most_cached);
+    outlook.gpus += kind.gpus;
+    price += kind.gpus * kind.entry->price;
+    if (kind.rate > most)
+      outlook.limit = limit_of(service, limited, engine->spec.sequences, carried);
+    most = std::max(most, kind.rate);
+  }
+  if (priced(problem)) outlook.cost_per_million = price * 1e6 / (3600 * outlook.tokens_per_s);
 }
 
 }  // namespace partita::planners::serving

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -27,6 +28,8 @@ struct TokenRate {
   Millis step;        // of a full batch
 };
 
+class TokenTrials;
+
 // Simulates; asks equal questions once.
 class TokenOracle {
  public:
@@ -40,10 +43,19 @@ class TokenOracle {
     Rps beaten;  // asked for more than that
   };
   std::map<std::string, Known> known_;
+  std::string asked_;  // of whose requests
+  std::shared_ptr<TokenTrials> trials_;
 };
 
 // No replica of that engine carries more with lengths at their means.
 Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine);
+
+// By any engine of the fleet, of a request alone with its tokens as they are on average. Infinite:
+// none.
+struct AloneTimes {
+  Millis ttft, tpot;
+};
+AloneTimes alone_times(const plan::ServingProblem& problem, const plan::Service& service);
 
 // No engine of the fleet keeps the promise at any rate: what comes closest.
 plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service);
@@ -77,7 +89,7 @@ class TokenColumns {
 };
 
 // Throughput that a plan states of an instance of a group of GPUs is its part; the row of a
-// language model, with the latency that a simulation of its replicas tells.
+// language model, with the latency and the outlook that a simulation of its replicas tells.
 void fill_token_row(const plan::ServingProblem& problem, const plan::Service& service,
                     plan::ServingPlan& plan, plan::PlannedService& row);
 

@@ -60,6 +60,53 @@ TEST(TokenPoints, a_looser_promise_is_carried_at_no_lower_rate) {
   EXPECT_GT(before, 0);
 }
 
+// ---- what keeps more off ----
+
+// What an engine carries when one limit is twice as far.
+double without(plan::TokenLimit limit, plan::Service service, profile::TokenEngine engine) {
+  if (limit == plan::TokenLimit::ttft) service.tokens->ttft = 2 * service.tokens->ttft;
+  if (limit == plan::TokenLimit::tpot) service.tokens->tpot = 2 * service.tokens->tpot;
+  if (limit == plan::TokenLimit::e2e) service.slo = 2 * service.slo;
+  if (limit == plan::TokenLimit::kv) engine.spec.blocks *= 2;
+  if (limit == plan::TokenLimit::sequences) engine.spec.sequences *= 2;
+  return TokenOracle().rate(service, engine).rate.value;
+}
+
+// A service alone on one engine; whether the limit that its plan names is the one that, twice as
+// far, lets it carry most, or as good as that.
+bool names_its_limit(const plan::Service& service, const profile::TokenEngine& engine) {
+  plan::ServingProblem problem;
+  problem.fleet.push_back(made_up_fleet());
+  problem.fleet[0].engines = {{service.model, {engine}}};
+  problem.services.push_back(service);
+  const Outcome outcome = plan_exact(problem, {});
+  EXPECT_TRUE(outcome.plan);
+  const plan::TokenLimit named = outcome.plan->services[0].outlook->limit;
+  double most = 0;
+  using enum plan::TokenLimit;
+  for (const plan::TokenLimit limit : {ttft, tpot, e2e, kv, sequences})
+    most = std::max(most, without(limit, service, engine));
+  const double gained = without(named, service, engine);
+  return gained >= 0.95 * most;
+}
+
+TEST(TokenPoints, the_limit_that_is_named_is_the_one_to_loosen) {
+  const plan::FleetEntry fleet = made_up_fleet();
+  int named = 0, all = 0;
+  for (const plan::Service& service : kinds_of_service())
+    for (profile::TokenEngine engine : fleet.engines.at(service.model)) {
+      const int variant = all++ % 3;
+      if (variant == 1) engine.spec.sequences = 12;
+      if (variant == 2) engine.spec.blocks = 400;
+      if (TokenOracle().rate(service, engine).rate.value > 0)
+        named += names_its_limit(service, engine);
+      else
+        --all;
+    }
+  EXPECT_GE(all, 30);
+  EXPECT_GE(named, 0.9 * all);
+}
+
 // ---- exhaustive search ----
 
 // What one service may use: requests/s that an instance of each class carries.

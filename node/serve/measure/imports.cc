@@ -138,50 +138,16 @@ Result<profile::ProfileTable> from_model_analyzer(const Csv& csv, const ToldOfIm
   return table;
 }
 
-// Over how many GPUs the run says that its model was split; 1 where it says nothing.
-double gpus_of_vllm(const Node& run) {
-  double gpus = 1;
-  for (const char* key : {"tensor_parallel_size", "pipeline_parallel_size", "tp", "pp"}) {
-    const Node* size = run.find(key);
-    if (size != nullptr && size->kind == Node::Kind::string) {  // as --metadata writes it
-      std::string_view text = size->text;
-      gpus *= std::max(take_number<int>(text).value_or(1), 1);
-    } else if (size != nullptr && size->kind == Node::Kind::number) {
-      gpus *= std::max(size->number, 1.0);
-    }
-  }
-  return gpus;
-}
-
-Error refused_vllm(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return document.error();
-  if (document->root.kind != Node::Kind::object)
-    return {ErrorCode::bad_input, "not the object that vllm bench serve --save-result writes",
-            file + ":1"};
-  std::string message =
-      "a run of vLLM cannot be planned with yet: it puts requests into running batches, and a "
-      "plan of static batches would ask for far more GPUs than it needs";
-  if (const double gpus = gpus_of_vllm(document->root); gpus > 1)
-    message += fmt::format(
-        "; and this model was split over {:g} GPUs, where a point is of one "
-        "instance",
-        gpus);
-  return {ErrorCode::bad_input, message, file};
-}
-
 }  // namespace
 
 std::optional<ForeignForm> foreign_form(std::string_view word) {
   if (word == "perf-analyzer") return ForeignForm::perf_analyzer;
   if (word == "model-analyzer") return ForeignForm::model_analyzer;
-  if (word == "vllm") return ForeignForm::vllm;
   return std::nullopt;
 }
 
 Result<profile::ProfileTable> import_foreign(ForeignForm form, const std::string& file,
                                              std::string_view text, const ToldOfImport& told) {
-  if (form == ForeignForm::vllm) return failed(refused_vllm(file, text));
   const Result<Csv> csv = profile::parse_csv(file, text);
   if (!csv) return failed(csv.error());
   return form == ForeignForm::perf_analyzer ? from_perf_analyzer(*csv, told)

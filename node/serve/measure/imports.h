@@ -1,8 +1,8 @@
 // What other profilers measured, as a profile of ours. Their tables say a part of a point; the
 // rest (the instance's size, what they leave out) is told by whoever imports. Of several loads of
 // one configuration the one with the highest throughput counts: the saturated one, as in our own
-// measurements. Runs of vLLM are known and refused: it puts requests into running batches, and a
-// profile's points are batches that begin and end together. Pure; refusals name FILE:LINE.
+// measurements. Runs of engines of language models, whose batches do not begin and end together,
+// are imported by llm/runs.h. Pure; refusals name FILE:LINE.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,9 @@ namespace partita::serve {
 enum class ForeignForm {
   perf_analyzer,   // NVIDIA perf_analyzer -f: a row a concurrency; batch and processes are told
   model_analyzer,  // Triton Model Analyzer, metrics-model-inference.csv: rows of many models
-  vllm,            // vllm bench serve --save-result: a JSON object of one run
 };
 
-// "perf-analyzer", "model-analyzer", "vllm".
+// "perf-analyzer", "model-analyzer".
 std::optional<ForeignForm> foreign_form(std::string_view word);
 
 struct ToldOfImport {

@@ -59,27 +59,5 @@ TEST(Imports, TakesTheBestOfEachConfigurationOfModelAnalyzer) {
   EXPECT_EQ(imported(model_analyzer, torn, {.gpcs = 3}), "f:4: 'x:GPU' is no Instance Group");
 }
 
-// Its batches are not static, and what it says of GPUs is more than one instance.
-TEST(Imports, RefusesRunsOfVllmWithASentence) {
-  const std::string run = R"({"date": "20260101", "backend": "vllm", "model_id": "org/llama-8b",
- "num_prompts": 100, "request_rate": "inf", "max_concurrency": 16, "duration": 50.0,
- "completed": 100, "request_throughput": 2.0, "mean_e2el_ms": 7500.0, "mean_ttft_ms": 100.0})";
-  const std::string sentence =
-      "f: a run of vLLM cannot be planned with yet: it puts requests into running batches, and a "
-      "plan of static batches would ask for far more GPUs than it needs";
-  EXPECT_EQ(imported(vllm, run, {.gpcs = 7}), sentence);
-  EXPECT_EQ(imported(vllm, run, {.gpcs = 7, .batch = 16, .model = "m"}), sentence);
-  std::string split = run;
-  for (const char* size : {R"("tensor_parallel_size": 4,)", R"("tp": "4",)"}) {
-    split = run;
-    split.insert(1, size);
-    EXPECT_EQ(
-        imported(vllm, split, {.gpcs = 7}),
-        sentence + "; and this model was split over 4 GPUs, where a point is of one instance");
-  }
-  EXPECT_NE(imported(vllm, "[]", {.gpcs = 7}).find("f:1: not the object"), std::string::npos);
-  EXPECT_NE(imported(vllm, "{", {.gpcs = 7}).find("f:1"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace partita::serve

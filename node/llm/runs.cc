@@ -1,0 +1,525 @@
+#include "llm/runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "base/document.h"
+#include "base/parse_number.h"
+#include "base/unicode.h"
+#include "profile/csv.h"
+
+namespace partita::llm {
+namespace {
+
+using Path = std::initializer_list<std::string_view>;
+constexpr double kMostTokensOfRun = 1e8, kMostConcurrency = 1e7, kShortestMs = 1e-6,
+                 kLongestMs = 1e9;
+
+// ---- what a run says ----
+
+struct Run {
+  Configuration configuration = {};
+  std::optional<double> in, out, ttft_ms, tpot_ms;
+  std::optional<double> in_flight;            // of a closed loop
+  std::optional<double> rate, latency_ms;     // requests/s, mean of whole answers
+  std::optional<double> completed, failures;  // requests
+};
+
+const Node* at(const Node& root, Path path) {
+  const Node* node = &root;
+  for (const std::string_view key : path)
+    if (node != nullptr) node = node->find(key);
+  return node;
+}
+
+// The first of these that is a number, or text that is one (--metadata writes such).
+std::optional<double> number(const Node& root, std::initializer_list<Path> paths) {
+  for (const Path& path : paths) {
+    const Node* const node = at(root, path);
+    if (node == nullptr) continue;
+    if (node->kind == Node::Kind::number) return node->number;
+    if (node->kind != Node::Kind::string) continue;
+    std::string_view text = node->text;
+    const auto value = take_number<double>(text);
+    if (value && text.empty() && std::isfinite(*value)) return *value;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> gpus(const Node& root, std::initializer_list<Path> paths) {
+  const std::optional<double> value = number(root, paths);
+  if (!value || !(*value >= 1 && *value <= 1e6)) return std::nullopt;
+  return static_cast<int>(*value);
+}
+
+std::string text(const Node& root, std::initializer_list<Path> paths) {
+  for (const Path& path : paths)
+    if (const Node* const node = at(root, path); node && node->kind == Node::Kind::string)
+      return node->text;
+  return "";
+}
+
+std::optional<double> ratio(std::optional<double> a, std::optional<double> b) {
+  return a && b && *b > 0 ? std::optional(*a / *b) : std::nullopt;
+}
+
+// ---- vLLM and SGLang ----
+
+// Numbers of a list, and, of a list of lists, the sum of each.
+std::vector<double> numbers(const Node& root, std::string_view key) {
+  std::vector<double> all;
+  const Node* const list = root.find(key);
+  for (const Node& item : list ? list->items : std::vector<Node>{}) {
+    double sum = item.number;
+    for (const Node& one : item.items) sum += one.number;
+    all.push_back(sum);
+  }
+  return all;
+}
+
+// Detailed runs have every request; where the means are not written they tell them. Seconds there.
+void add_details(const Node& root, Run& run) {
+  const std::vector<double> first = numbers(root, "ttfts"), rest = numbers(root, "itls");
+  const std::vector<double> tokens = numbers(root, "output_lens");
+  if (!run.ttft_ms && !first.empty())
+    run.ttft_ms =
+        1e3 * std::accumulate(first.begin(), first.end(), 0.0) / static_cast<double>(first.size());
+  if (run.tpot_ms || rest.empty() || rest.size() != tokens.size()) return;
+  double sum = 0, count = 0;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    if (tokens[i] < 2) continue;
+    sum += 1e3 * rest[i] / (tokens[i] - 1);
+    ++count;
+  }
+  if (count > 0) run.tpot_ms = sum / count;
+}
+
+Run openai_run(const Node& root, const char* backend) {
+  Run run;
+  run.configuration.backend = backend;
+  run.configuration.model = text(root, {{"model_id"}, {"server_info", "model_path"}});
+  run.configuration.version = text(root, {{"server_info", "version"}});
+  run.configuration.tensor =
+      gpus(root, {{"tensor_parallel_size"}, {"tp"}, {"server_info", "tp_size"}});
+  run.configuration.pipeline =
+      gpus(root, {{"pipeline_parallel_size"}, {"pp"}, {"server_info", "pp_size"}});
+  run.completed = number(root, {{"completed"}});
+  run.failures = number(root, {{"failed"}});
+  run.in = ratio(number(root, {{"total_input_tokens"}}), run.completed);
+  run.out = ratio(number(root, {{"total_output_tokens"}}), run.completed);
+  run.ttft_ms = number(root, {{"mean_ttft_ms"}});
+  run.tpot_ms = number(root, {{"mean_tpot_ms"}});
+  add_details(root, run);
+  run.rate = ratio(run.completed, number(root, {{"duration"}}));
+  run.latency_ms = number(root, {{"mean_e2el_ms"}, {"mean_e2e_latency_ms"}});
+  const std::optional<double> most = number(root, {{"max_concurrency"}});
+  if (most && !number(root, {{"request_rate"}}))  // "inf": all that may be in flight are
+    run.in_flight = std::min(*most, run.completed.value_or(*most));
+  return run;
+}
+
+// ---- trtllm-bench ----
+
+std::string lower(std::string word) {
+  std::ranges::transform(word, word.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return word;
+}
+
+Run trtllm_run(const Node& root) {
+  Run run;
+  run.configuration.backend = "trtllm";
+  run.configuration.version = text(root, {{"engine", "version"}});
+  run.configuration.model = text(root, {{"engine", "model"}});
+  run.configuration.precision =
+      lower(text(root, {{"engine", "quantization"}, {"engine", "dtype"}}));
+  run.configuration.tensor = gpus(root, {{"world_info", "tp_size"}});
+  run.configuration.pipeline = gpus(root, {{"world_info", "pp_size"}});
+  run.configuration.experts = gpus(root, {{"world_info", "ep_size"}});
+  run.completed = number(root, {{"request_info", "num_requests"}});
+  run.in = number(root, {{"request_info", "avg_input_length"}});
+  run.out = number(root, {{"request_info", "avg_output_length"}});
+  run.in_flight = number(root, {{"request_info", "avg_num_concurrent_requests"}});
+  run.ttft_ms = number(root, {{"streaming_metrics", "avg_ttft_ms"}});
+  run.tpot_ms = number(root, {{"streaming_metrics", "avg_tpot_ms"}});
+  return run;
+}
+
+// ---- genai-perf and aiperf ----
+
+using Metrics = std::map<std::string, double>;  // means, by the keys of the JSON form
+
+Run metrics_run(const Metrics& metrics) {
+  const auto known = [&](const char* name) {
+    const auto found = metrics.find(name);
+    return found == metrics.end() ? std::nullopt : std::optional(found->second);
+  };
+  Run run;
+  run.in = known("input_sequence_length");
+  run.out = known("output_sequence_length");
+  run.ttft_ms = known("time_to_first_token");
+  run.tpot_ms = known("inter_token_latency");
+  run.rate = known("request_throughput");
+  run.latency_ms = known("request_latency");
+  run.completed = known("request_count");
+  run.failures = known("error_request_count");
+  return run;
+}
+
+bool in_ms(const std::string& name) {
+  return name == "time_to_first_token" || name == "inter_token_latency" ||
+         name == "request_latency";
+}
+Error wrong_unit(const std::string& name, const std::string& unit, const std::string& place) {
+  return {ErrorCode::bad_input, fmt::format("{} is in {}, must be in ms", name, unit), place};
+}
+
+// The first model, wherever a version of the tool writes it.
+std::string model_of(const Node& config) {
+  for (const Path& path : {Path{"endpoint", "model_names"}, Path{"model_names"},
+                           Path{"models", "items"}, Path{"model"}}) {
+    const Node* const node = at(config, path);
+    if (node == nullptr) continue;
+    const Node& first = node->items.empty() ? *node : node->items.front();
+    if (first.kind == Node::Kind::string) return first.text;
+    if (const std::string name = text(first, {{"name"}}); !name.empty()) return name;
+  }
+  return "";
+}
+
+std::optional<double> concurrency_of(const Node& config) {
+  if (const Node* const phases = config.find("phases"))
+    for (const Node& phase : phases->items)
+      if (text(phase, {{"name"}}) == "profiling") return number(phase, {{"concurrency"}});
+  return number(
+      config,
+      {{"loadgen", "concurrency"}, {"perf_analyzer", "stimulus", "concurrency"}, {"concurrency"}});
+}
+
+Result<Run> aiperf_json(const Document& document) {
+  Metrics metrics;
+  for (const Node::Member& member : document.root.members) {
+    const std::optional<double> mean = number(member.value, {{"avg"}});
+    if (!mean) continue;
+    const std::string unit = text(member.value, {{"unit"}});
+    if (in_ms(member.key) && !unit.empty() && unit != "ms")
+      return failed(wrong_unit(member.key, unit, document.at(member.value)));
+    metrics[member.key] = *mean;
+  }
+  Run run = metrics_run(metrics);
+  if (const Node* const config = document.root.find("input_config")) {
+    run.configuration.model = model_of(*config);
+    run.in_flight = concurrency_of(*config);
+  }
+  return run;
+}
+
+// "1,146.31"
+std::optional<double> grouped_number(std::string cell) {
+  std::erase(cell, ',');
+  std::string_view left = cell;
+  const auto value = take_number<double>(left);
+  return value && left.empty() && std::isfinite(*value) ? std::optional(*value) : std::nullopt;
+}
+
+// "Time To First Token (ms)" as the key of the JSON form, and its unit.
+std::pair<std::string, std::string> key_of(const std::string& title) {
+  const std::size_t open = title.find(" (");
+  std::string key = lower(title.substr(0, open));
+  std::ranges::replace(key, ' ', '_');
+  if (open == std::string::npos) return {key, ""};
+  return {key, title.substr(open + 2, title.find(')', open) - open - 2)};
+}
+
+// Tables one below the other, with blank lines between; the first two columns are a title and a
+// mean, or the only value.
+Result<Run> aiperf_csv(const std::string& file, std::string_view content) {
+  Metrics metrics;
+  std::string table(content);
+  for (std::size_t i = 0; i + 1 < table.size(); ++i)  // parse_csv takes one table
+    if (table[i] == '\r' && table[i + 1] == '\n') table.erase(i, 1);
+  std::size_t begin = 0, lines = 0;
+  while (begin < table.size()) {
+    const std::size_t end = std::min(table.find("\n\n", begin), table.size());
+    const std::string part = table.substr(begin, end - begin);
+    if (part.find_first_not_of("\n ") != std::string::npos) {
+      const auto csv = profile::parse_csv(file, std::string(lines, '\n') + part);
+      if (!csv) return failed(csv.error());
+      for (const profile::CsvRow& row : csv->rows) {
+        if (csv->header.cells[0] != "Metric" || row.cells.size() < 2) continue;
+        const auto [key, unit] = key_of(row.cells[0]);
+        if (in_ms(key) && unit != "ms") return failed(wrong_unit(key, unit, csv->at(row)));
+        if (const auto value = grouped_number(row.cells[1])) metrics[key] = *value;
+      }
+    }
+    lines += static_cast<std::size_t>(std::ranges::count(part, '\n')) + 2;
+    begin = end + 2;
+  }
+  return metrics_run(metrics);
+}
+
+// ---- texts ----
+
+// Python writes NaN and Infinity, which are no JSON: nothing is known of them.
+std::string without_infinities(std::string_view json) {
+  constexpr std::string_view kWords[] = {"-Infinity", "Infinity", "NaN"};
+  std::string out;
+  bool quoted = false;
+  while (!json.empty()) {
+    const auto* const word = std::ranges::find_if(
+        kWords, [&](std::string_view one) { return !quoted && json.starts_with(one); });
+    if (word != std::end(kWords)) {
+      out += "null";
+      json.remove_prefix(word->size());
+      continue;
+    }
+    const std::size_t taken = quoted && json[0] == '\\' && json.size() > 1 ? 2 : 1;
+    if (json[0] == '"') quoted = !quoted;
+    out += json.substr(0, taken);
+    json.remove_prefix(taken);
+  }
+  return out;
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines(1);
+  for (const char c : text) c == '\n' ? void(lines.emplace_back()) : lines.back().push_back(c);
+  return lines;
+}
+
+// Whether every line is an object: JSON lines, or what --append-result leaves.
+bool has_lines(const std::vector<std::string>& lines) {
+  int objects = 0;
+  for (const std::string& line : lines) {
+    const std::size_t first = line.find_first_not_of(" \r\t");
+    if (first == std::string::npos) continue;
+    const std::size_t last = line.find_last_not_of(" \r\t");
+    if (line[first] != '{' || line[last] != '}') return false;
+    ++objects;
+  }
+  return objects > 0;
+}
+
+Result<std::vector<Document>> documents_of(const std::string& file, std::string_view text) {
+  std::vector<Document> all;
+  const std::string json = without_infinities(text);
+  const std::vector<std::string> lines = lines_of(json);
+  const auto add = [&](const std::string& one) -> Result<void> {
+    auto document = parse_document(file, one);
+    if (!document) return failed(document.error());
+    if (document->root.kind != Node::Kind::object)
+      return bad_input(file + ":1", "not the JSON object of a run");
+    all.push_back(*std::move(document));
+    return {};
+  };
+  if (!has_lines(lines)) {
+    if (const auto added = add(json); !added) return failed(added.error());
+    return all;
+  }
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].find('{') == std::string::npos) continue;
+    if (const auto added = add(std::string(i, '\n') + lines[i]); !added)
+      return failed(added.error());
+  }
+  return all;
+}
+
+Result<std::vector<Run>> runs_of(RunForm form, const std::string& file, std::string_view text) {
+  std::vector<Run> runs;
+  if (form == RunForm::aiperf && text.substr(0, text.find_first_of("{\n")).find("Metric") == 0) {
+    auto run = aiperf_csv(file, text);
+    if (!run) return failed(run.error());
+    return std::vector<Run>{*std::move(run)};
+  }
+  const auto documents = documents_of(file, text);
+  if (!documents) return failed(documents.error());
+  for (const Document& document : *documents) {
+    Result<Run> run = form == RunForm::aiperf   ? aiperf_json(document)
+                      : form == RunForm::trtllm ? trtllm_run(document.root)
+                      : form == RunForm::sglang ? openai_run(document.root, "sglang")
+                                                : openai_run(document.root, "vllm");
+    if (!run) return failed(run.error());
+    runs.push_back(*std::move(run));
+  }
+  return runs;
+}
+
+// ---- points ----
+
+template <class T>
+void take(T& value, const T& told) {
+  if (value == T{}) value = told;
+}
+
+Configuration with_told(Configuration c, const Configuration& told) {
+  take(c.system, told.system);
+  take(c.backend, told.backend);
+  take(c.version, told.version);
+  take(c.model, told.model);
+  take(c.precision, told.precision);
+  take(c.profile, told.profile);
+  take(c.tensor, told.tensor);
+  take(c.pipeline, told.pipeline);
+  take(c.attention_data, told.attention_data);
+  take(c.expert_tensor, told.expert_tensor);
+  take(c.experts, told.experts);
+  return c;
+}
+
+// Notes that are said once of all runs.
+class Notes {
+ public:
+  void add(std::string sentence) {
+    if (std::ranges::count(all_, sentence) == 0) all_.push_back(std::move(sentence));
+  }
+  void add_unsaid(const Configuration& c) {
+    if (c.tensor.value_or(0) == 0 && c.profile.empty())
+      add("tp is not said: taken for one whole GPU (--told tp=N, --told profile=3g.40gb)");
+    for (const auto& [name, value] : {std::pair{"system", &c.system},
+                                      {"backend", &c.backend},
+                                      {"version", &c.version},
+                                      {"precision", &c.precision}})
+      if (value->empty()) add(fmt::format("{0} is not said (--told {0}=...)", name));
+  }
+  std::vector<std::string> all() && { return std::move(all_); }
+
+ private:
+  std::vector<std::string> all_;
+};
+
+// Requests in flight, and how that is known.
+std::optional<double> in_flight(const Run& run, const ToldOfRuns& told, Notes& notes) {
+  if (run.in_flight) return run.in_flight;
+  if (told.concurrency) return told.concurrency;
+  if (!run.rate || !run.ttft_ms || !run.tpot_ms || !run.out) return std::nullopt;
+  notes.add(
+      "how many were in flight is not said: the mean by Little's law (--told "
+      "concurrency=N)");
+  const double whole = run.latency_ms.value_or(*run.ttft_ms + *run.tpot_ms * (*run.out - 1));
+  return std::max(1.0, *run.rate * whole / 1e3);
+}
+
+Result<double> needed(const std::string& file, const char* what, std::optional<double> value,
+                      profile::NumberRange range) {
+  if (!value) return bad_input(file, fmt::format("a run does not say {}", what));
+  if (!(*value >= range.min && *value <= range.max))
+    return bad_input(
+        file, fmt::format("{} is {:g}, must be {:g} to {:g}", what, *value, range.min, range.max));
+  return *value;
+}
+
+Result<Point> point_of(const std::string& file, const Run& run, std::optional<double> flight) {
+  if (run.completed && *run.completed < 1)
+    return bad_input(file, "a run of which no request was completed");
+  const auto in = needed(file, "the tokens in", run.in, {0.5, kMostTokensOfRun});
+  if (!in) return failed(in.error());
+  const auto out = needed(file, "the tokens out", run.out, {0.5, kMostTokensOfRun});
+  if (!out) return failed(out.error());
+  const auto ttft = needed(file, "the time to the first token (is it a run with streaming?)",
+                           run.ttft_ms, {kShortestMs, kLongestMs});
+  if (!ttft) return failed(ttft.error());
+  const auto tpot =
+      needed(file, "the time per token after the first", run.tpot_ms, {kShortestMs, kLongestMs});
+  if (!tpot) return failed(tpot.error());
+  const auto concurrency = needed(file, "how many requests were in flight, or their rate", flight,
+                                  {1e-9, kMostConcurrency});
+  if (!concurrency) return failed(concurrency.error());
+  const auto whole = [](double tokens) {
+    return std::max(1, static_cast<int>(std::lround(tokens)));
+  };
+  return Point{
+      {whole(*in), whole(*out)}, std::max(1.0, *concurrency), Millis{*ttft}, Millis{*tpot}};
+}
+
+Result<void> check_names(const std::string& file, const Configuration& c) {
+  for (const std::string* name :
+       {&c.system, &c.backend, &c.version, &c.model, &c.precision, &c.profile})
+    if (const std::string fault = name->empty() ? "" : name_fault(*name); !fault.empty())
+      return bad_input(file, fmt::format("'{}' {}", utf8(printable(*name)), fault));
+  return {};
+}
+
+Result<void> take_told(const std::string& word, ToldOfRuns& told) {
+  const std::size_t equals = word.find('=');
+  const std::string key = word.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+  Configuration& c = told.configuration;
+  const std::map<std::string, std::string*> texts = {
+      {"system", &c.system}, {"backend", &c.backend},     {"version", &c.version},
+      {"model", &c.model},   {"precision", &c.precision}, {"profile", &c.profile}};
+  const std::map<std::string, std::optional<int>*> numbers = {{"tp", &c.tensor},
+                                                              {"pp", &c.pipeline},
+                                                              {"attention_dp", &c.attention_data},
+                                                              {"moe_tp", &c.expert_tensor},
+                                                              {"moe_ep", &c.experts}};
+  if (const auto found = texts.find(key); found != texts.end() && !value.empty()) {
+    *found->second = value;
+    return {};
+  }
+  const std::optional<double> number = grouped_number(value);
+  const bool whole = number && *number >= 1 && *number <= 1e6 && *number == std::floor(*number);
+  if (const auto found = numbers.find(key); found != numbers.end() && whole) {
+    *found->second = static_cast<int>(*number);
+    return {};
+  }
+  if (key == "concurrency" && number && *number >= 1 && *number <= kMostConcurrency) {
+    told.concurrency = number;
+    return {};
+  }
+  return bad_input(
+      "--told " + word,
+      "must be COLUMN=VALUE: system, backend, version, model, precision or profile "
+      "with a text; tp, pp, attention_dp, moe_tp, moe_ep or concurrency with a number");
+}
+
+}  // namespace
+
+std::optional<RunForm> run_form(std::string_view word) {
+  constexpr std::pair<std::string_view, RunForm> kWords[] = {{"vllm", RunForm::vllm},
+                                                             {"sglang", RunForm::sglang},
+                                                             {"aiperf", RunForm::aiperf},
+                                                             {"genai-perf", RunForm::aiperf},
+                                                             {"trtllm-bench", RunForm::trtllm}};
+  for (const auto& [name, form] : kWords)
+    if (name == word) return form;
+  return std::nullopt;
+}
+
+Result<ToldOfRuns> parse_told(const std::vector<std::string>& words) {
+  ToldOfRuns told;
+  for (const std::string& word : words)
+    if (const auto taken = take_told(word, told); !taken) return failed(taken.error());
+  return told;
+}
+
+Result<ImportedRuns> import_runs(RunForm form, const std::string& file, std::string_view text,
+                                 const ToldOfRuns& told) {
+  const auto runs = runs_of(form, file, text);
+  if (!runs) return failed(runs.error());
+  ImportedRuns imported;
+  Notes notes;
+  for (const Run& run : *runs) {
+    const Configuration configuration = with_told(run.configuration, told.configuration);
+    if (configuration.model.empty())
+      return bad_input(file, "a run does not say which model it was: --told model=NAME");
+    if (const auto named = check_names(file, configuration); !named) return failed(named.error());
+    const auto point = point_of(file, run, in_flight(run, told, notes));
+    if (!point) return failed(point.error());
+    notes.add_unsaid(configuration);
+    if (run.failures.value_or(0) > 0)
+      notes.add("some requests failed; the times are of the others");
+    auto same = std::ranges::find(imported.measured, configuration, &Measured::configuration);
+    if (same == imported.measured.end())
+      same = imported.measured.insert(same, Measured{configuration, {}});
+    same->points.push_back(*point);
+  }
+  imported.notes = std::move(notes).all();
+  return imported;
+}
+
+}  // namespace partita::llm

@@ -1,0 +1,184 @@
+// Files as the tools write them (vllm/benchmarks/serve.py, sglang/bench_serving.py, aiperf's and
+// genai-perf's exports, tensorrt_llm/bench/dataclasses/reporting.py), numbers made up.
+#include "llm/runs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace partita::llm {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+ImportedRuns imported(RunForm form, const std::string& text, const ToldOfRuns& told = {}) {
+  const auto found = import_runs(form, "f", text, told);
+  EXPECT_TRUE(found) << (found ? "" : to_string(found.error()));
+  if (!found) return {};
+  const auto again = parse_points("again", points_csv(found->measured));
+  EXPECT_TRUE(again && *again == found->measured);
+  return *found;
+}
+
+std::string refusal(RunForm form, const std::string& text, const ToldOfRuns& told = {}) {
+  const auto found = import_runs(form, "f", text, told);
+  EXPECT_FALSE(found);
+  return found ? "" : to_string(found.error());
+}
+
+std::string vllm(const std::string& traffic, const std::string& rest) {
+  return R"({"date": "20261101-101010", "endpoint_type": "vllm", "backend": "vllm", "label": null,
+ "model_id": "org/llama-8b", "tokenizer_id": "org/llama-8b", "num_prompts": 200, "tp": "2", )" +
+         traffic +
+         R"(, "burstiness": 1.0, "duration": 50.0, "completed": 200, "failed": 0,
+ "total_input_tokens": 204800, "total_output_tokens": 51200, "request_throughput": 4.0,
+ "request_goodput": null, "output_throughput": 1024.0)" +
+         rest + "}";
+}
+const char kClosed[] = R"("request_rate": "inf", "max_concurrency": 16)";
+const char kOpen[] = R"("request_rate": 4.0, "max_concurrency": null)";
+const char kMeans[] = R"(, "mean_ttft_ms": 120.5, "median_ttft_ms": 110, "std_ttft_ms": 3.5,
+ "p99_ttft_ms": 300, "mean_tpot_ms": 14.25, "p99_tpot_ms": 20, "mean_itl_ms": 14)";
+
+TEST(Runs, ReadsAClosedLoopOfVllm) {
+  const auto told =
+      parse_told({"system=H100-80GB-SXM5", "version=0.12", "precision=fp8", "model=other"});
+  const ImportedRuns runs = imported(RunForm::vllm, vllm(kClosed, kMeans), *told);
+  ASSERT_EQ(runs.measured.size(), 1u);
+  const Configuration& c = runs.measured[0].configuration;
+  EXPECT_EQ(to_string(c), "org/llama-8b fp8 on H100-80GB-SXM5, vllm 0.12, tp 2");
+  EXPECT_THAT(runs.measured[0].points,
+              testing::ElementsAre(Point{{1024, 256}, 16, Millis{120.5}, Millis{14.25}}));
+  EXPECT_THAT(runs.notes, testing::IsEmpty());
+}
+
+// 4 requests/s that take 120.5 + 255 x 14.25 ms each: 15.017 in flight.
+TEST(Runs, WorksOutWhatIsInFlightOfAnOpenLoop) {
+  const ImportedRuns runs = imported(RunForm::vllm, vllm(kOpen, kMeans));
+  EXPECT_NEAR(runs.measured.at(0).points.at(0).concurrency, 4 * (0.1205 + 255 * 0.01425), 1e-9);
+  EXPECT_THAT(runs.notes, Contains(HasSubstr("Little's law")));
+  EXPECT_THAT(runs.notes, Contains("precision is not said (--told precision=...)"));
+  const auto told = parse_told({"concurrency=15"});
+  EXPECT_EQ(imported(RunForm::vllm, vllm(kOpen, kMeans), *told).measured[0].points[0].concurrency,
+            15);
+}
+
+// Two requests: first tokens after 0.1 and 0.3 s, then 2 tokens in 0.04 s, and 1 in 0.03 s.
+TEST(Runs, TakesMeansFromDetailsWhereTheyAreNotWritten) {
+  const std::string details = R"(, "input_lens": [1024, 1024], "output_lens": [3, 2],
+ "ttfts": [0.1, 0.3], "itls": [[0.02, 0.02], [0.03]], "generated_texts": ["a", "NaN"],
+ "errors": ["", ""])";
+  const Point point = imported(RunForm::vllm, vllm(kClosed, details)).measured.at(0).points.at(0);
+  EXPECT_NEAR(point.ttft.value, 200, 1e-9);
+  EXPECT_NEAR(point.tpot.value, (20 + 30) / 2.0, 1e-9);
+}
+
+TEST(Runs, ReadsRunsThatWereAppended) {
+  std::string one = vllm(kClosed, kMeans);
+  std::erase(one, '\n');
+  std::string other = one;
+  other.replace(other.find("\"max_concurrency\": 16"), 21, "\"max_concurrency\": 32");
+  const ImportedRuns runs = imported(RunForm::vllm, one + "\n" + other);
+  ASSERT_EQ(runs.measured.size(), 1u);  // of one configuration
+  EXPECT_EQ(runs.measured[0].points.at(1).concurrency, 32);
+  EXPECT_THAT(refusal(RunForm::vllm, one + "\n{\"a\": }"), HasSubstr("f:2"));
+}
+
+TEST(Runs, ReadsLinesOfSglang) {
+  const std::string line =
+      R"({"backend": "sglang", "dataset_name": "random", "request_rate": Infinity, )"
+      R"("max_concurrency": 8, "random_input_len": 1024, "random_output_len": 1024, )"
+      R"("server_info": {"model_path": "org/m", "tp_size": 4, "version": "0.5.6"}, )"
+      R"("duration": 10.0, "completed": 80, "total_input_tokens": 40000, )"
+      R"("total_output_tokens": 8000, "mean_e2e_latency_ms": 900, "mean_ttft_ms": 80, )"
+      R"("mean_tpot_ms": 9.5, "p95_itl_ms": NaN, "concurrency": 7.2})";
+  const ImportedRuns runs = imported(RunForm::sglang, line + "\n" + line + "\n");
+  ASSERT_EQ(runs.measured.size(), 1u);
+  EXPECT_EQ(to_string(runs.measured[0].configuration), "org/m, sglang 0.5.6, tp 4");
+  EXPECT_THAT(runs.measured[0].points,
+              testing::ElementsAre(Point{{500, 100}, 8, Millis{80}, Millis{9.5}},
+                                   Point{{500, 100}, 8, Millis{80}, Millis{9.5}}));
+}
+
+const char kCsv[] =
+    "Metric,avg,min,max,p99,p95,p90,p75,p50,p25\n"
+    "Time To First Token (ms),\"1,146.31\",249.48,\"3,485.23\",4,3,2,1,1,0\n"
+    "Request Latency (ms),\"6,406.20\",5,9,9,9,9,6,5,5\n"
+    "Inter Token Latency (ms),30.35,27.59,35.60,35,34,33,32,31,30\n"
+    "Output Sequence Length (tokens),174.45,164,187,186,183,180,177,174,171\n"
+    "Input Sequence Length (tokens),\"3,000.05\",1,2,3,4,5,6,7,8\n"
+    "\n"
+    "Metric,Value\n"
+    "Output Token Throughput (per sec),261.25\n"
+    "Request Throughput (per sec),1.50\n"
+    "Request Count (count),40.00\n";
+
+TEST(Runs, ReadsTablesOfGenaiPerf) {
+  EXPECT_THAT(refusal(RunForm::aiperf, kCsv), HasSubstr("--told model=NAME"));
+  const auto told = parse_told({"model=m", "system=H100-80GB-SXM5", "tp=1"});
+  const ImportedRuns runs = imported(RunForm::aiperf, kCsv, *told);
+  const Point& point = runs.measured.at(0).points.at(0);
+  EXPECT_EQ(point.shape, (Shape{3000, 174}));
+  EXPECT_EQ(point.ttft, Millis{1146.31});
+  EXPECT_EQ(point.tpot, Millis{30.35});
+  EXPECT_NEAR(point.concurrency, 1.5 * 6.40620, 1e-9);
+  std::string seconds = kCsv;
+  seconds.replace(seconds.find("Token (ms)"), 10, "Token (s)");
+  EXPECT_EQ(refusal(RunForm::aiperf, seconds, *told),
+            "f:2: time_to_first_token is in s, must be in ms");
+}
+
+TEST(Runs, ReadsObjectsOfAiperfWhereverTheySayConcurrency) {
+  const std::string metrics =
+      R"("request_count": {"avg": 256, "unit": "requests"}, "error_request_count": null,
+ "input_sequence_length": {"avg": 16384.0, "unit": "tokens"},
+ "output_sequence_length": {"avg": 126.5, "unit": "tokens"},
+ "time_to_first_token": {"avg": 1240.09, "p99": 2093.6, "unit": "ms"},
+ "inter_token_latency": {"avg": 129.8, "unit": "ms"}})";
+  for (const char* config :
+       {R"({"endpoint": {"model_names": ["m"]}, "loadgen": {"concurrency": 32}})",
+        R"({"model_names": ["m"], "perf_analyzer": {"stimulus": {"concurrency": 32}}})",
+        R"({"models": {"items": [{"name": "m"}]}, "phases": [{"name": "warmup", "concurrency": 2},
+            {"name": "profiling", "concurrency": 32}]})"}) {
+    const ImportedRuns runs =
+        imported(RunForm::aiperf, std::string(R"({"input_config": )") + config + ", " + metrics);
+    ASSERT_EQ(runs.measured.size(), 1u) << config;
+    EXPECT_EQ(runs.measured[0].configuration.model, "m");
+    EXPECT_EQ(runs.measured[0].points.at(0),
+              (Point{{16384, 127}, 32, Millis{1240.09}, Millis{129.8}}));
+  }
+}
+
+TEST(Runs, ReadsReportsOfTrtllmBench) {
+  std::string report = R"({"engine": {"model": "org/m", "model_path": "/m", "engine_dir": "None",
+  "version": "1.1.0", "backend": "Pytorch", "dtype": "bfloat16", "kv_cache_dtype": "FP8",
+  "quantization": "FP8"}, "machine": {"name": "NVIDIA H100 80GB HBM3"},
+ "world_info": {"tp_size": 2, "pp_size": 1, "ep_size": 1, "world_size": 2, "issue_rate": 1e11},
+ "request_info": {"num_requests": 300, "avg_num_concurrent_requests": 63.4,
+  "avg_input_length": 1024.0, "avg_output_length": 1024.0},
+ "performance": {"request_throughput_req_s": 4.2, "avg_request_latency_ms": 15000},
+ "streaming_metrics": {"avg_ttft_ms": 210.5, "avg_tpot_ms": 14.1}})";
+  const ImportedRuns runs = imported(RunForm::trtllm, report);
+  EXPECT_EQ(to_string(runs.measured.at(0).configuration),
+            "org/m fp8, trtllm 1.1.0, tp 2, pp 1, ep 1");
+  EXPECT_EQ(runs.measured[0].points.at(0),
+            (Point{{1024, 1024}, 63.4, Millis{210.5}, Millis{14.1}}));
+  report.replace(report.find("streaming_metrics"), 17, "other");
+  EXPECT_THAT(refusal(RunForm::trtllm, report), HasSubstr("is it a run with streaming?"));
+}
+
+TEST(Runs, RefusesWhatTellsNothing) {
+  EXPECT_THAT(refusal(RunForm::vllm, "[]"), HasSubstr("f:1: not the JSON object of a run"));
+  EXPECT_THAT(refusal(RunForm::vllm, "{"), HasSubstr("f:1"));
+  std::string none = vllm(kClosed, kMeans);
+  none.replace(none.find("\"completed\": 200"), 16, "\"completed\": 0");
+  EXPECT_THAT(refusal(RunForm::vllm, none), HasSubstr("no request was completed"));
+  std::string model = vllm(kClosed, kMeans);
+  model.replace(model.find("org/llama-8b"), 3, "a\\nb");
+  EXPECT_THAT(refusal(RunForm::vllm, model), HasSubstr("control"));
+  for (const char* word : {"tp=x", "tp=0", "tp", "colour=red", "concurrency=0", "model="})
+    EXPECT_FALSE(parse_told({word})) << word;
+}
+
+}  // namespace
+}  // namespace partita::llm
