@@ -134,14 +134,14 @@ void Dispatcher::complete(int member) {
 
 void Dispatcher::drain() { policy_.max_wait = 0; }
 
-Dispatcher::Group* Dispatcher::idle_group() {
+[[gnu::always_inline]] inline Dispatcher::Group* Dispatcher::idle_group() {
   for (Group& group : groups_)
     if (group.first_idle < group.idle.size()) return &group;
   return nullptr;
 }
 
 // When the waiting requests may start on that group if nothing else happens.
-Nanos Dispatcher::start_of(const Group& group, Nanos now) const {
+[[gnu::always_inline]] inline Nanos Dispatcher::start_of(const Group& group, Nanos now) const {
   const auto waiting = arrivals_.size() - head_;
   const std::size_t limit = group.durations.size();
   const Nanos paced = policy_.paced ? ready_at_ : INT64_MIN;
