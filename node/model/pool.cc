@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -23,6 +24,7 @@ constexpr Nanos kMostMargin = 1'000'000;  // as usual_margin() of the dispatcher
 constexpr Nanos kMarginShare = 20;
 constexpr std::size_t kForget = std::size_t{1} << 15;
 constexpr std::size_t kStride = 8;
+using Four [[gnu::vector_size(4 * sizeof(double))]] = double;
 constexpr Nanos kLastNanos = Nanos{1} << 62;
 constexpr std::size_t kMostKept = 20'000;  // latencies
 constexpr std::uint64_t kSeed = 0x9001;
@@ -185,37 +187,40 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
   const double limit = static_cast<double>(now) + 1;
   std::size_t n = 0;
   while (n + kStride < most && times[n + kStride - 1] * gap_ns_ < limit) n += kStride;
-  std::int64_t below = 0;
-  for (std::size_t k = 0; k < kStride; ++k) below += times[n + k] * gap_ns_ < limit ? 1 : 0;
-  return std::min(n + static_cast<std::size_t>(below), most);
+  Four low, high;
+  std::memcpy(&low, times + n, sizeof low);
+  std::memcpy(&high, times + n + kStride / 2, sizeof high);
+  const auto below = -((low * gap_ns_ < limit) + (high * gap_ns_ < limit));
+  return std::min(n + static_cast<std::size_t>(below[0] + below[1] + below[2] + below[3]), most);
 }
 
 // The first group with a process that is idle then; the last one when none is.
 [[gnu::always_inline]] inline std::size_t PoolRun::group_at(Nanos now) const {
   std::size_t group = 0;
-  while (group + 1 < groups_.size() && groups_[group].ends.front() > now) ++group;
+  while (group + 1 < groups_.size() && groups_[group].idle_from() > now) ++group;
   return group;
 }
 
 // When a group before that one has an idle process.
 [[gnu::always_inline]] inline Nanos PoolRun::better_from(std::size_t group) const {
   Nanos first = INT64_MAX;
-  for (std::size_t g = 0; g < group; ++g) first = std::min(first, groups_[g].ends.front());
+  for (std::size_t g = 0; g < group; ++g) first = std::min(first, groups_[g].idle_from());
   return first;
 }
 
-// The process that is idle longest runs until `end`.
+// The process that is idle longest runs until `end`, which is most often the last of all.
 [[gnu::always_inline]] inline void PoolRun::occupy(Group& group, Nanos end) {
-  std::vector<Nanos>& heap = group.ends;
-  std::size_t hole = 0;
-  while (2 * hole + 1 < heap.size()) {
-    std::size_t child = 2 * hole + 1;
-    if (child + 1 < heap.size() && heap[child + 1] < heap[child]) ++child;
-    if (heap[child] >= end) break;
-    heap[hole] = heap[child];
-    hole = child;
+  std::vector<Nanos>& ends = group.ends;
+  const std::size_t size = ends.size();
+  std::size_t place = group.first;
+  group.first = place + 1 == size ? 0 : place + 1;
+  while (place != group.first) {
+    const std::size_t before = place == 0 ? size - 1 : place - 1;
+    if (ends[before] <= end) break;
+    ends[place] = ends[before];
+    place = before;
   }
-  heap[hole] = end;
+  ends[place] = end;
 }
 
 // When the next batch starts, where, and how large it is. A wait that only the pace or a full batch
@@ -224,7 +229,7 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
 [[gnu::always_inline]] inline PoolRun::Start PoolRun::next_start(const double* times) const {
   const Nanos oldest = arrival(times[0]);
   Nanos idle = INT64_MAX;
-  for (const Group& one : groups_) idle = std::min(idle, one.ends.front());
+  for (const Group& one : groups_) idle = std::min(idle, one.idle_from());
   Nanos now = std::max({now_, oldest, idle});
   std::size_t group = group_at(now);
   while (true) {
@@ -249,28 +254,6 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
   }
 }
 
-void PoolRun::keep_latencies(long requests) {
-  keep_ = true;
-  while (static_cast<std::size_t>(requests) / stride_ >= kMostKept) stride_ *= 2;
-  next_kept_ = stride_ - 1;
-  latencies_.reserve(kMostKept);
-}
-
-// Every stride_-th latency of those of a batch; twice the stride when there are too many.
-[[gnu::always_inline]] inline void PoolRun::keep(const double* times, std::size_t batch,
-                                                 Nanos end) {
-  std::size_t i = next_kept_;
-  for (; i < batch; i += stride_) {
-    latencies_.push_back(end - arrival(times[i]));
-    if (latencies_.size() < kMostKept) continue;
-    for (std::size_t n = 0; 2 * n + 1 < latencies_.size(); ++n)
-      latencies_[n] = latencies_[2 * n + 1];
-    latencies_.resize(latencies_.size() / 2);
-    stride_ *= 2;
-  }
-  next_kept_ = i - batch;
-}
-
 void PoolRun::stall(Millis until) {
   for (Group& group : groups_) std::fill(group.ends.begin(), group.ends.end(), nanos(until));
 }
@@ -282,17 +265,17 @@ PoolCount PoolRun::run(long requests, long most_late) {
     const Start start = next_start(times);
     Group& group = groups_[start.group];
     const Nanos end = start.time + group.durations[start.batch - 1];
-    if (keep_) keep(times, start.batch, end);
     const auto in_time = static_cast<double>(end - slo_);
     std::size_t late = 0;
     while (late < start.batch && times[late] * gap_ns_ < in_time) ++late;
     count.late += static_cast<long>(late);
     count.requests += static_cast<long>(start.batch);
     head_ += start.batch;
+    if (keep_) kept_.push_back({head_, end});
     occupy(group, end);
     now_ = start.time;
     ready_ = now_ + group.paces[start.batch - 1];
-    if (!units_ && head_ > kForget) {
+    if (!units_ && !keep_ && head_ > kForget) {
       times_.erase(times_.begin(), times_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;
     }
@@ -306,15 +289,29 @@ std::size_t PoolRun::largest_batch() const {
   return most;
 }
 
+// Every so manieth is looked at, so that these are fewer than kMostKept.
+std::vector<Nanos> PoolRun::latencies(long planned) {
+  const std::size_t requests = kept_.empty() ? 0 : kept_.back().behind;
+  std::size_t stride = 1;
+  while (std::max(requests, static_cast<std::size_t>(planned)) / stride >= kMostKept) stride *= 2;
+  std::vector<Nanos> found;
+  found.reserve(requests / stride);
+  std::size_t i = stride - 1;
+  for (const Kept& batch : kept_)
+    for (; i < batch.behind; i += stride)
+      found.push_back(batch.end - arrival(units_ ? units_->at(i) : times_[i]));
+  return found;
+}
+
 // The same number as without the sample: it only says which values are certainly below.
-Millis PoolRun::percentile(double percent) {
-  CHECK(!latencies_.empty());
+Millis PoolRun::percentile(double percent, long planned) {
+  std::vector<Nanos> all = latencies(planned);
+  CHECK(!all.empty());
   constexpr std::size_t kEvery = 16;
   constexpr double kFurtherDown = 0.02;
-  const auto rank =
-      static_cast<std::size_t>(percent / 100 * static_cast<double>(latencies_.size() - 1));
+  const auto rank = static_cast<std::size_t>(percent / 100 * static_cast<double>(all.size() - 1));
   std::vector<Nanos> some;
-  for (std::size_t i = 0; i < latencies_.size(); i += kEvery) some.push_back(latencies_[i]);
+  for (std::size_t i = 0; i < all.size(); i += kEvery) some.push_back(all[i]);
   const double share = std::max(0.0, percent / 100 - kFurtherDown);
   const auto low = static_cast<std::size_t>(share * static_cast<double>(some.size() - 1));
   const auto nth = [](std::vector<Nanos>& values, std::size_t n) {
@@ -324,10 +321,10 @@ Millis PoolRun::percentile(double percent) {
   };
   const Nanos floor = nth(some, low);
   std::vector<Nanos> above;
-  for (const Nanos latency : latencies_)
+  for (const Nanos latency : all)
     if (latency >= floor) above.push_back(latency);
-  const std::size_t below = latencies_.size() - above.size();
-  const Nanos found = rank >= below ? nth(above, rank - below) : nth(latencies_, rank);
+  const std::size_t below = all.size() - above.size();
+  const Nanos found = rank >= below ? nth(above, rank - below) : nth(all, rank);
   return Millis{static_cast<double>(found) / kNanosPerMilli};
 }
 
@@ -416,11 +413,11 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const Poo
   UnitPoisson own(kSeed);
   PoolRun run(pool, wanted.slo, pace);
   run.poisson(rate, test.units ? *test.units : own);
-  run.keep_latencies(test.fewest);
+  run.keep_latencies();
   PoolVerdict verdict{decide(run, wanted, test)};
   verdict.holds =
       verdict.holds && recovers(pool, wanted, rate, test, test.units ? *test.units : own);
-  if (verdict.holds || !test.hurried) verdict.percentile = run.percentile(percentile);
+  if (verdict.holds || !test.hurried) verdict.percentile = run.percentile(percentile, test.fewest);
   return verdict;
 }
 
@@ -428,9 +425,9 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, PoolArrivals arriva
                     const PoolTest& test, double percentile) {
   PoolRun run(pool, wanted.slo);
   run.arrivals(std::move(arrivals));
-  run.keep_latencies(test.fewest);
+  run.keep_latencies();
   PoolVerdict verdict{decide(run, wanted, test)};
-  verdict.percentile = run.percentile(percentile);
+  verdict.percentile = run.percentile(percentile, test.fewest);
   return verdict;
 }
 

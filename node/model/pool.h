@@ -94,22 +94,27 @@ class PoolRun {
   PoolCount run(long requests, long most_late);
   std::size_t largest_batch() const;
 
-  // Keeps latencies from now on, evenly thinned out when there are many; their percentile is known
-  // then.
-  // A run of `requests` or more need not keep those first that it would thin out later.
-  void keep_latencies(long requests = 0);
-  Millis percentile(double percent);
+  // Before the first run(): keeps when batches end, so that the percentile of the latencies is known
+  // (of some thousand, evenly spread). What was `planned` to run may be more than was.
+  void keep_latencies() { keep_ = true; }
+  Millis percentile(double percent, long planned = 0);
 
  private:
   struct Group {
     std::vector<std::int64_t> durations, paces;  // of a batch of i + 1
-    std::vector<std::int64_t> ends;              // per process; a heap, the earliest first
-    bool ascending = true;                       // durations, as of every sane curve
+    std::vector<std::int64_t> ends;  // per process, ascending from the first on, round and round
+    std::size_t first = 0;
+    bool ascending = true;  // durations, as of every sane curve
+    std::int64_t idle_from() const { return ends[first]; }
   };
 
   struct Start {
     std::int64_t time;
     std::size_t group, batch;
+  };
+  struct Kept {
+    std::size_t behind;  // requests up to and with those of this batch
+    std::int64_t end;
   };
 
   const double* window();
@@ -119,7 +124,7 @@ class PoolRun {
   std::int64_t better_from(std::size_t group) const;
   void occupy(Group& group, std::int64_t end);
   Start next_start(const double* times) const;
-  void keep(const double* times, std::size_t batch, std::int64_t end);
+  std::vector<std::int64_t> latencies(long planned);
 
   std::vector<Group> groups_;  // smallest full batch first
   std::int64_t slo_ = 0, margin_ = 0;
@@ -131,8 +136,7 @@ class PoolRun {
   std::size_t head_ = 0;       // the oldest request that waits or arrives next
   std::int64_t now_ = 0, ready_ = INT64_MIN;
   bool keep_ = false;
-  std::size_t stride_ = 1, next_kept_ = 0;  // how many requests until one is kept
-  std::vector<std::int64_t> latencies_;     // of every stride_-th request
+  std::vector<Kept> kept_;
 };
 
 // Whether at most wanted.late of the requests are late at that rate: a sequential test of one
