@@ -271,7 +271,10 @@ PoolCount PoolRun::run(long requests, long most_late) {
     count.late += static_cast<long>(late);
     count.requests += static_cast<long>(start.batch);
     head_ += start.batch;
-    if (keep_) kept_.push_back({head_, end});
+    if (next_kept_ < head_) {
+      kept_.push_back({head_, end});
+      next_kept_ = head_ | (stride_ - 1);
+    }
     occupy(group, end);
     now_ = start.time;
     ready_ = now_ + group.paces[start.batch - 1];
@@ -289,23 +292,35 @@ std::size_t PoolRun::largest_batch() const {
   return most;
 }
 
-// Every so manieth is looked at, so that these are fewer than kMostKept.
-std::vector<Nanos> PoolRun::latencies(long planned) {
+void PoolRun::keep_latencies(long planned) {
+  keep_ = true;
+  while (static_cast<std::size_t>(planned) / stride_ >= kMostKept) stride_ *= 2;
+  next_kept_ = stride_ - 1;
+}
+
+// Those behind every `stride` requests, twice as many when they are too many.
+std::vector<Nanos> PoolRun::latencies() {
   const std::size_t requests = kept_.empty() ? 0 : kept_.back().behind;
-  std::size_t stride = 1;
-  while (std::max(requests, static_cast<std::size_t>(planned)) / stride >= kMostKept) stride *= 2;
-  std::vector<Nanos> found;
-  found.reserve(requests / stride);
-  std::size_t i = stride - 1;
-  for (const Kept& batch : kept_)
-    for (; i < batch.behind; i += stride)
-      found.push_back(batch.end - arrival(units_ ? units_->at(i) : times_[i]));
+  std::size_t stride = stride_;
+  while (requests / stride >= kMostKept) stride *= 2;
+  std::vector<Nanos> found(requests / stride);
+  const Kept* batch = kept_.data();
+  for (std::size_t n = 0, i = stride - 1; n < found.size();) {
+    constexpr std::size_t kChunk = UnitPoisson::kChunk;
+    const double* const times =
+        units_ ? units_->chunk(i / kChunk) : times_.data() + i / kChunk * kChunk;
+    for (const std::size_t last = (i / kChunk + 1) * kChunk; n < found.size() && i < last;
+         i += stride) {
+      while (batch->behind <= i) ++batch;
+      found[n++] = batch->end - arrival(times[i % kChunk]);
+    }
+  }
   return found;
 }
 
 // The same number as without the sample: it only says which values are certainly below.
-Millis PoolRun::percentile(double percent, long planned) {
-  std::vector<Nanos> all = latencies(planned);
+Millis PoolRun::percentile(double percent) {
+  std::vector<Nanos> all = latencies();
   CHECK(!all.empty());
   constexpr std::size_t kEvery = 16;
   constexpr double kFurtherDown = 0.02;
@@ -413,11 +428,11 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const Poo
   UnitPoisson own(kSeed);
   PoolRun run(pool, wanted.slo, pace);
   run.poisson(rate, test.units ? *test.units : own);
-  run.keep_latencies();
+  run.keep_latencies(test.fewest);
   PoolVerdict verdict{decide(run, wanted, test)};
   verdict.holds =
       verdict.holds && recovers(pool, wanted, rate, test, test.units ? *test.units : own);
-  if (verdict.holds || !test.hurried) verdict.percentile = run.percentile(percentile, test.fewest);
+  if (verdict.holds || !test.hurried) verdict.percentile = run.percentile(percentile);
   return verdict;
 }
 
@@ -425,9 +440,9 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, PoolArrivals arriva
                     const PoolTest& test, double percentile) {
   PoolRun run(pool, wanted.slo);
   run.arrivals(std::move(arrivals));
-  run.keep_latencies();
+  run.keep_latencies(test.fewest);
   PoolVerdict verdict{decide(run, wanted, test)};
-  verdict.percentile = run.percentile(percentile, test.fewest);
+  verdict.percentile = run.percentile(percentile);
   return verdict;
 }
 

@@ -95,9 +95,9 @@ class PoolRun {
   std::size_t largest_batch() const;
 
   // Before the first run(): keeps when batches end, so that the percentile of the latencies is known
-  // (of some thousand, evenly spread). What was `planned` to run may be more than was.
-  void keep_latencies() { keep_ = true; }
-  Millis percentile(double percent, long planned = 0);
+  // (of some thousand, evenly spread). A run of `planned` requests or more need not keep as many.
+  void keep_latencies(long planned = 0);
+  Millis percentile(double percent);
 
  private:
   struct Group {
@@ -124,7 +124,7 @@ class PoolRun {
   std::int64_t better_from(std::size_t group) const;
   void occupy(Group& group, std::int64_t end);
   Start next_start(const double* times) const;
-  std::vector<std::int64_t> latencies(long planned);
+  std::vector<std::int64_t> latencies();
 
   std::vector<Group> groups_;  // smallest full batch first
   std::int64_t slo_ = 0, margin_ = 0;
@@ -136,7 +136,8 @@ class PoolRun {
   std::size_t head_ = 0;       // the oldest request that waits or arrives next
   std::int64_t now_ = 0, ready_ = INT64_MIN;
   bool keep_ = false;
-  std::vector<Kept> kept_;
+  std::size_t stride_ = 1, next_kept_ = SIZE_MAX;  // of requests whose latency is kept
+  std::vector<Kept> kept_;                         // of the batches that have one
 };
 
 // Whether at most wanted.late of the requests are late at that rate: a sequential test of one
