@@ -126,6 +126,15 @@ void Dispatcher::arrive_anywhere(Nanos time) {
   arrivals_.insert(std::upper_bound(first, arrivals_.end(), time), time);
 }
 
+void Dispatcher::arrive(std::span<const Nanos> times) {
+  if (times.empty()) return;
+  arrive(times.front());  // those behind it have room, and come after what waits
+  if (arrivals_.back() <= times.front())
+    arrivals_.insert(arrivals_.end(), times.begin() + 1, times.end());
+  else
+    for (const Nanos time : times.subspan(1)) arrive(time);
+}
+
 void Dispatcher::complete(int member) {
   CHECK(running_ > 0);
   --running_;

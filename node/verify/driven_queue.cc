@@ -1,6 +1,7 @@
 #include "verify/driven_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/nth.h"
 #include "base/rng.h"
 #include "verify/pool_memo.h"
 
@@ -63,12 +65,22 @@ class Drive {
   long served() const { return served_; }
   Millis percentile(double percent) {
     const auto last = static_cast<double>(latencies_.size() - 1);
-    const auto place = latencies_.begin() + static_cast<std::ptrdiff_t>(last * percent / 100);
-    std::nth_element(latencies_.begin(), place, latencies_.end());
-    return Millis{static_cast<double>(*place) / kNanosPerMilli};
+    const auto place = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(last * percent / 100));
+    return Millis{static_cast<double>(nth(latencies_, place)) / kNanosPerMilli};
   }
 
  private:
+  void take_before(Nanos end) {
+    std::array<Nanos, 64> some;
+    while (arrival_ < end) {
+      std::size_t count = 0;
+      Nanos arrival = arrival_;
+      for (; arrival < end && count < some.size(); arrival = drawn()) some[count++] = arrival;
+      arrival_ = arrival;
+      dispatcher_.arrive({some.data(), count});
+    }
+  }
+
   Nanos drawn() {
     if (gap_ <= 0) return arrivals_.next();
     if (next_ == last_) {
@@ -82,9 +94,7 @@ class Drive {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
     // With all processes busy nothing starts before one ends.
     if (dispatcher_.running() == processes_) {
-      Nanos arrival = arrival_;  // here, as the queue's memory might be anywhere
-      for (; arrival < end; arrival = drawn()) dispatcher_.arrive(arrival);
-      arrival_ = arrival;
+      take_before(end);
       wake_ = plan::kForever;
     }
     const Nanos now = now_ = std::min({arrival_, end, wake_});
