@@ -9,6 +9,8 @@ find_program(MOLD mold)
 if(MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
+# Programs load the libraries that they use, and no others.
+add_link_options(-Wl,--as-needed)
 # g++ sweeps its memory whenever it has doubled, from 128 MB on: a tenth of its time. Here from 1 GB on.
 add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 # What CHECK says names a source from here, so that objects do not depend on where the tree lies: else a second clone's unity

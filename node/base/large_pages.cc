@@ -1,5 +1,6 @@
 #include "base/large_pages.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <new>
@@ -12,6 +13,14 @@ LargePages large_page() {
   if (!block) throw std::bad_alloc();
   madvise(block.get(), kBytes, MADV_HUGEPAGE);  // a wish: refused, it is memory all the same
   return block;
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  mallopt(M_TOP_PAD, 1 << 20);
+#endif
 }
 
 }  // namespace partita

@@ -18,4 +18,8 @@ using LargePages = std::unique_ptr<double[], FreeMemory>;
 inline constexpr std::size_t kLargePageNumbers = (std::size_t{2} << 20) / sizeof(double);
 LargePages large_page();
 
+// From now on what is freed stays with the program, which soon asks for as much again: for commands
+// that compute and end. Needs glibc; nothing happens elsewhere.
+void keep_freed_memory();
+
 }  // namespace partita

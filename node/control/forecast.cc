@@ -125,12 +125,15 @@ ServiceForecast learned(ServiceForecast known, const MeasuredRate& measured,
     known.expected = shape.rate;
   }
   // What was not measured for some minutes, while the agent began anew, says nothing; after more,
-  // what was known is old.
+  // what was known fades, and the next minutes make up for it together: none of them is all.
   const double passed = known.last_ms == 0 ? static_cast<double>(kMinuteMs)
                                            : static_cast<double>(now - known.last_ms);
-  const double counts =
-      passed <= kShortGapMs ? std::min(passed, static_cast<double>(measured.over_ms)) : passed;
-  const double weight = 1 - std::exp2(-counts / 1000 / settings.half_life_s);
+  const double over = std::min(passed, static_cast<double>(measured.over_ms));
+  const auto left_after = [&](double ms) { return std::exp2(-ms / 1000 / settings.half_life_s); };
+  const double old = known.worth * left_after(std::max(over, passed - kShortGapMs));
+  const double fresh = 1 - left_after(over);
+  known.worth = std::min(old + fresh, 1.0);
+  const double weight = old + fresh > 0 ? fresh / (old + fresh) : 0;
   known.level += weight * (rate - known.level);
   known.expected += weight * (shape.rate - known.expected);
   known.slot_sum += rate;

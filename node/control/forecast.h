@@ -37,6 +37,7 @@ struct ServiceForecast {
   std::int64_t last_ms = 0;  // of the newest rate; 0: none
   double level = 0;          // of what was measured, exponentially weighted
   double expected = 0;       // of what the shape said at those times
+  double worth = 1;          // of both, against one without a gap; below 1 after a long one
   double slot_sum = 0;       // of the slot under way: sum and number of rates
   int slot_count = 0;
   std::vector<double> shape;        // kShapes * kDaySlots rates

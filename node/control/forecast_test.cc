@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/rng.h"
+#include "control/memory.h"
 
 namespace partita::control {
 namespace {
@@ -101,6 +102,33 @@ TEST(Forecast, AMinuteAfterAShortGapCountsAsOne) {
   EXPECT_GT(learned(known, {now + 3 * kMinuteMs, 300, {}, 3 * kMinuteMs}, settings).level,
             after_one);
   EXPECT_GT(learned(known, {now + 20 * kMinuteMs, 300, {}}, settings).level, after_one);
+}
+
+// What was known fades in a long gap, but a single minute after it is not all that is known.
+TEST(Forecast, NoMinuteAfterALongGapIsAll) {
+  const ForecastSettings settings;
+  ServiceForecast known = begin_forecast({.name = "s", .rate = Rps(100)});
+  const std::int64_t first = 60 * kMinuteMs;
+  known = learned(std::move(known), {first, 100, {}}, settings);
+  // Eleven minutes, as of an agent and a gateway that failed one after the other.
+  const ServiceForecast soon = learned(known, {first + 11 * kMinuteMs, 91, {}}, settings);
+  EXPECT_GT(soon.level, 98);
+  // An hour: the mean of the minutes since then, until they are worth what a level is.
+  double sum = 0;
+  std::int64_t now = first + 60 * kMinuteMs;
+  for (int minute = 1; minute <= 4; ++minute, now += kMinuteMs) {
+    const double rate = minute % 2 == 1 ? 180 : 220;
+    sum += rate;
+    known = learned(std::move(known), {now, rate, {}}, settings);
+    EXPECT_NEAR(known.level, sum / minute, 4) << minute;
+    EXPECT_LT(known.worth, 0.5);
+  }
+  AgentMemory memory;
+  memory.forecasts = {known};
+  EXPECT_EQ(*parse_memory("memory", memory_json(memory)), memory);
+  for (int minute = 0; minute < 60; ++minute, now += kMinuteMs)
+    known = learned(std::move(known), {now, 200, {}}, settings);
+  EXPECT_NEAR(known.worth, 1, 1e-3);
 }
 
 TEST(Forecast, LearnsTheShapeOfADay) {

@@ -84,6 +84,8 @@ void describe_shape(Form& f, ServiceForecast& one) {
   f.whole("last_ms", one.last_ms, kMemoryTimes, "of the newest rate");
   f.number("level", one.level, kNotNegative, "of what was measured");
   f.number("expected", one.expected, kNotNegative, "of what the shape said");
+  f.optional(one.worth < 1)
+      .number("worth", one.worth, {.high = 1}, "of both, against one without a gap");
   f.number("slot_sum", one.slot_sum, kNotNegative, "rates of the quarter under way");
   f.integer("slot_count", one.slot_count, kMemoryIds, "how many");
   f.number("above", one.above, {.high = kWidestInterval}, "upper end, share of the forecast");

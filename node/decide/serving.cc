@@ -91,27 +91,28 @@ std::vector<plan::Reason> not_found(std::vector<plan::Reason> violations) {
   return violations;
 }
 
-// Says no more of a service than was asked: that alone the judge looks at.
-void promise_no_more(plan::ServingPlan& plan, plan::PlannedService& row, Rps asked) {
-  if (row.planned <= asked) return;
-  for (plan::PlannedGpu& gpu : plan.gpus)
-    for (plan::PlannedInstance& one : gpu.instances)
-      if (one.service == row.name) one.throughput = one.throughput * (asked / row.planned);
-  row.planned = asked;
-}
-
 // A plan for something else with the terms and the bounds of what was asked.
 plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan plan,
                           const plan::Objective& bounds) {
+  std::map<std::string_view, const plan::Service*> wanted;
+  for (const plan::Service& one : problem.services) wanted.emplace(one.name, &one);
+  // Says no more of a service than was asked: that alone the judge looks at.
+  std::map<std::string_view, double> less;
   for (plan::PlannedService& row : plan.services) {
-    const auto asked = std::ranges::find(problem.services, row.name, &plan::Service::name);
-    if (asked == problem.services.end()) continue;
-    plan::Terms terms = *asked;
+    const auto asked = wanted.find(row.name);
+    if (asked == wanted.end()) continue;
+    plan::Terms terms = *asked->second;
     terms.dispatch = row.dispatch;
     static_cast<plan::Terms&>(row) = std::move(terms);
-    if (problem.rule.kind == plan::SloRule::Kind::pooled)
-      promise_no_more(plan, row, plan::planning_rate(row));
+    const Rps rate = plan::planning_rate(row);
+    if (problem.rule.kind != plan::SloRule::Kind::pooled || row.planned <= rate) continue;
+    less.emplace(row.name, rate / row.planned);
+    row.planned = rate;
   }
+  for (plan::PlannedGpu& gpu : plan.gpus)
+    for (plan::PlannedInstance& one : gpu.instances)
+      if (const auto share = less.find(one.service); share != less.end())
+        one.throughput = one.throughput * share->second;
   plan::Objective& own = plan.objective;
   own.lower_bound_gpus = std::min(own.gpus, bounds.lower_bound_gpus);
   own.lower_bound_gpcs = std::min(own.gpcs, bounds.lower_bound_gpcs);

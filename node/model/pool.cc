@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <utility>
 
 #include "base/check.h"
+#include "base/nth.h"
 
 namespace partita::model {
 namespace {
@@ -22,6 +24,9 @@ constexpr double kBatchShare = 0.4;
 constexpr Nanos kMostMargin = 1'000'000;  // as usual_margin() of the dispatcher
 constexpr Nanos kMarginShare = 20;
 constexpr std::size_t kForget = std::size_t{1} << 15;
+constexpr std::size_t kStride = 8;
+using Four [[gnu::vector_size(4 * sizeof(double))]] = double;
+constexpr Nanos kLastNanos = Nanos{1} << 62;
 constexpr std::size_t kMostKept = 20'000;  // latencies
 constexpr std::uint64_t kSeed = 0x9001;
 
@@ -148,25 +153,7 @@ PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
     group.ends.assign(static_cast<std::size_t>(one->processes), 0);
     groups_.push_back(std::move(group));
   }
-}
-
-std::size_t UnitPoisson::first_from(std::size_t i, double gap, double limit) {
-  constexpr std::size_t kStride = 8, kLeap = 64;
-  while (true) {
-    const double* const chunk = this->chunk(i / kChunk);
-    std::size_t n = i % kChunk;
-    // Products of ascending numbers ascend, rounded or not.
-    while (n + kLeap <= kChunk && chunk[n + kLeap - 1] * gap < limit) n += kLeap;
-    while (n + kStride <= kChunk && chunk[n + kStride - 1] * gap < limit) n += kStride;
-    if (n + kStride <= kChunk) {  // it is one of these; counted, as guesses of a branch are dear
-      std::size_t below = 0;
-      for (std::size_t k = 0; k + 1 < kStride; ++k) below += chunk[n + k] * gap < limit ? 1 : 0;
-      return i - i % kChunk + n + below;
-    }
-    while (n < kChunk && chunk[n] * gap < limit) ++n;
-    i = i - i % kChunk + n;
-    if (n < kChunk) return i;
-  }
+  seen_.resize(largest_batch() + kStride);
 }
 
 void PoolRun::poisson(Rps rate, UnitPoisson& units) {
@@ -174,144 +161,130 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
   units_ = &units;
 }
 
-// Counts those that have arrived by `now` into waiting_; when the next one arrives. In whole
-// nanoseconds trunc(x) <= now is x < now + 1, so nothing is converted but the next one.
-[[gnu::always_inline]] inline Nanos PoolRun::arrived_by(Nanos now) {
+// The times, over gap_ns_, of as many as the largest batch takes, from the oldest that has not
+// started on, and a few more.
+[[gnu::always_inline]] inline const double* PoolRun::window() {
   if (!units_) {
-    while (recorded(waiting_) <= now) ++waiting_;
-    return recorded(waiting_);
+    while (times_.size() < head_ + seen_.size())
+      times_.push_back(static_cast<double>(std::min(source_(), kLastNanos)));
+    return times_.data() + head_;
   }
-  const std::size_t i = units_->first_from(head_ + waiting_, gap_ns_, static_cast<double>(now) + 1);
-  waiting_ = i - head_;
-  return static_cast<Nanos>(units_->at(i) * gap_ns_);
+  constexpr std::size_t kChunk = UnitPoisson::kChunk;
+  const std::size_t place = head_ % kChunk;
+  if (place + seen_.size() <= kChunk) return units_->chunk(head_ / kChunk) + place;
+  for (std::size_t i = 0; i < seen_.size(); ++i) seen_[i] = units_->at(head_ + i);
+  return seen_.data();
 }
 
-// The i-th request from the oldest that has not started.
-[[gnu::always_inline]] inline Nanos PoolRun::arrival(std::size_t i) {
-  return units_ ? static_cast<Nanos>(units_->at(head_ + i) * gap_ns_) : recorded(i);
+[[gnu::always_inline]] inline Nanos PoolRun::arrival(double time) const {
+  return static_cast<Nanos>(time * gap_ns_);
 }
 
-Nanos PoolRun::recorded(std::size_t i) {
-  while (times_.size() <= head_ + i) times_.push_back(source_());
-  return times_[head_ + i];
+// How many of the first `most` have arrived by `now`. In whole nanoseconds trunc(x) <= now is
+// x < now + 1, so nothing is converted. Counted, as guesses of a branch are dear; products of
+// ascending numbers ascend, rounded or not.
+[[gnu::always_inline]] inline std::size_t PoolRun::arrived(const double* times, std::size_t most,
+                                                           Nanos now) const {
+  const double limit = static_cast<double>(now) + 1;
+  std::size_t n = 0;
+  while (n + kStride < most && times[n + kStride - 1] * gap_ns_ < limit) n += kStride;
+  Four low, high;
+  std::memcpy(&low, times + n, sizeof low);
+  std::memcpy(&high, times + n + kStride / 2, sizeof high);
+  const auto below = -((low * gap_ns_ < limit) + (high * gap_ns_ < limit));
+  return std::min(n + static_cast<std::size_t>(below[0] + below[1] + below[2] + below[3]), most);
 }
 
 // The first group with a process that is idle then; the last one when none is.
 [[gnu::always_inline]] inline std::size_t PoolRun::group_at(Nanos now) const {
   std::size_t group = 0;
-  while (group + 1 < groups_.size() && groups_[group].ends.front() > now) ++group;
+  while (group + 1 < groups_.size() && groups_[group].idle_from() > now) ++group;
   return group;
 }
 
 // When a group before that one has an idle process.
 [[gnu::always_inline]] inline Nanos PoolRun::better_from(std::size_t group) const {
   Nanos first = INT64_MAX;
-  for (std::size_t g = 0; g < group; ++g) first = std::min(first, groups_[g].ends.front());
+  for (std::size_t g = 0; g < group; ++g) first = std::min(first, groups_[g].idle_from());
   return first;
 }
 
-// The process that is idle longest runs until `end`.
+// The process that is idle longest runs until `end`, which is most often the last of all.
 [[gnu::always_inline]] inline void PoolRun::occupy(Group& group, Nanos end) {
-  std::vector<Nanos>& heap = group.ends;
-  std::size_t hole = 0;
-  while (2 * hole + 1 < heap.size()) {
-    std::size_t child = 2 * hole + 1;
-    if (child + 1 < heap.size() && heap[child + 1] < heap[child]) ++child;
-    if (heap[child] >= end) break;
-    heap[hole] = heap[child];
-    hole = child;
+  std::vector<Nanos>& ends = group.ends;
+  const std::size_t size = ends.size();
+  std::size_t place = group.first;
+  group.first = place + 1 == size ? 0 : place + 1;
+  while (place != group.first) {
+    const std::size_t before = place == 0 ? size - 1 : place - 1;
+    if (ends[before] <= end) break;
+    ends[place] = ends[before];
+    place = before;
   }
-  heap[hole] = end;
+  ends[place] = end;
 }
 
-// The end of a wait that only the pace or a full batch ends, in one step instead of one per
-// arrival: no better process before it, and at no time before it has the oldest request to go. As
-// slack only shrinks with what waits, the last such time tells.
-[[gnu::always_inline]] inline std::optional<Nanos> PoolRun::end_of_wait(const Group& group,
-                                                                        Nanos better) {
-  if (!units_ || !group.ascending) return std::nullopt;
-  const std::size_t before = waiting_, most = group.durations.size() - 1;
-  const Nanos full = arrival(most), end = std::min(ready_, full);
-  if (better <= end) return std::nullopt;
-  arrived_by(end);
-  const Nanos longest = group.durations[std::min(waiting_, most) - 1];
-  if (arrival(0) + std::max<Nanos>(0, slo_ - longest - margin_) >= end) return end;
-  waiting_ = before;
-  return std::nullopt;
-}
-
-// When the next batch starts and where; waiting_ are then those that have arrived.
-[[gnu::always_inline]] inline Nanos PoolRun::dispatch_time(std::size_t& group) {
-  if (waiting_ == 0) waiting_ = 1;
-  const Nanos oldest = arrival(0);
+// When the next batch starts, where, and how large it is. A wait that only the pace or a full batch
+// ends is one step instead of one per arrival: no better process before it, and at no time before
+// it has the oldest request to go. As slack only shrinks with what waits, the last such time tells.
+[[gnu::always_inline]] inline PoolRun::Start PoolRun::next_start(const double* times) const {
+  const Nanos oldest = arrival(times[0]);
   Nanos idle = INT64_MAX;
-  for (const Group& one : groups_) idle = std::min(idle, one.ends.front());
+  for (const Group& one : groups_) idle = std::min(idle, one.idle_from());
   Nanos now = std::max({now_, oldest, idle});
-  group = group_at(now);
-  Nanos better = better_from(group);
+  std::size_t group = group_at(now);
   while (true) {
-    const Nanos next = arrived_by(now);
     const std::vector<Nanos>& durations = groups_[group].durations;
-    if (waiting_ >= durations.size() || now >= ready_) return now;
-    const Nanos slack = std::max<Nanos>(0, slo_ - durations[waiting_ - 1] - margin_);
-    if (oldest + slack <= now) return now;
-    if (const auto end = end_of_wait(groups_[group], better)) return *end;
-    now = std::min({ready_, oldest + slack, better, next});
-    if (now >= better) {
-      group = group_at(now);
-      better = better_from(group);
+    const std::size_t full = durations.size();
+    const Nanos full_at = arrival(times[full - 1]), end = std::min(ready_, full_at);
+    if (full_at <= now) return {now, group, full};
+    if (ready_ <= now) return {now, group, arrived(times, full, now)};
+    const Nanos better = better_from(group);
+    const auto urgent_from = [&](std::size_t waiting) {
+      return oldest + std::max<Nanos>(0, slo_ - durations[waiting - 1] - margin_);
+    };
+    if (better > end && groups_[group].ascending) {
+      const std::size_t waiting = arrived(times, full, end);
+      if (urgent_from(std::min(waiting, full - 1)) >= end) return {end, group, waiting};
     }
+    const std::size_t waiting = arrived(times, full, now);
+    const Nanos urgent = urgent_from(waiting);
+    if (urgent <= now) return {now, group, waiting};
+    now = std::min({ready_, urgent, better, arrival(times[waiting])});
+    if (now >= better) group = group_at(now);
   }
-}
-
-void PoolRun::keep_latencies(long requests) {
-  keep_ = true;
-  while (requests / stride_ >= static_cast<long>(kMostKept)) stride_ *= 2;
-}
-
-// Every stride_-th latency of those of a batch; twice the stride when there are too many.
-[[gnu::always_inline]] inline void PoolRun::keep(std::size_t batch, Nanos end) {
-  std::size_t i = 0;
-  while (static_cast<std::size_t>(stride_ - 1 - skipped_) < batch - i) {
-    i += static_cast<std::size_t>(stride_ - 1 - skipped_);
-    latencies_.push_back(end - arrival(i));
-    ++i;
-    skipped_ = 0;
-    if (latencies_.size() < kMostKept) continue;
-    for (std::size_t n = 0; 2 * n + 1 < latencies_.size(); ++n)
-      latencies_[n] = latencies_[2 * n + 1];
-    latencies_.resize(latencies_.size() / 2);
-    stride_ *= 2;
-  }
-  skipped_ += static_cast<long>(batch - i);
-}
-
-[[gnu::always_inline]] inline long PoolRun::count_late(std::size_t batch, Nanos end) {
-  if (keep_) keep(batch, end);
-  std::size_t late = 0;
-  while (late < batch && arrival(late) < end - slo_) ++late;
-  return static_cast<long>(late);
 }
 
 void PoolRun::stall(Millis until) {
   for (Group& group : groups_) std::fill(group.ends.begin(), group.ends.end(), nanos(until));
 }
 
-PoolCount PoolRun::run(long requests, long most_late) {
+// Numbers are the same either way: no product is rounded before it is added to.
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+[[gnu::target_clones("avx2", "default")]]
+#endif
+PoolCount
+PoolRun::run(long requests, long most_late) {
   PoolCount count;
   while (count.requests < requests && count.late <= most_late) {
-    std::size_t index = 0;
-    now_ = dispatch_time(index);
-    Group& group = groups_[index];
-    const std::size_t batch = std::min(waiting_, group.durations.size());
-    waiting_ -= batch;
-    const Nanos end = now_ + group.durations[batch - 1];
-    count.late += count_late(batch, end);
-    count.requests += static_cast<long>(batch);
-    head_ += batch;
+    const double* const times = window();
+    const Start start = next_start(times);
+    Group& group = groups_[start.group];
+    const Nanos end = start.time + group.durations[start.batch - 1];
+    const auto in_time = static_cast<double>(end - slo_);
+    std::size_t late = 0;
+    while (late < start.batch && times[late] * gap_ns_ < in_time) ++late;
+    count.late += static_cast<long>(late);
+    count.requests += static_cast<long>(start.batch);
+    head_ += start.batch;
+    if (next_kept_ < head_) {
+      kept_.push_back({head_, end});
+      next_kept_ = head_ | (stride_ - 1);
+    }
     occupy(group, end);
-    ready_ = now_ + group.paces[batch - 1];
-    if (!units_ && head_ > kForget && head_ * 2 > times_.size()) {
+    now_ = start.time;
+    ready_ = now_ + group.paces[start.batch - 1];
+    if (!units_ && !keep_ && head_ > kForget) {
       times_.erase(times_.begin(), times_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;
     }
@@ -325,29 +298,37 @@ std::size_t PoolRun::largest_batch() const {
   return most;
 }
 
-// The same number as without the sample: it only says which values are certainly below.
+void PoolRun::keep_latencies(long planned) {
+  keep_ = true;
+  while (static_cast<std::size_t>(planned) / stride_ >= kMostKept) stride_ *= 2;
+  next_kept_ = stride_ - 1;
+}
+
+// Those behind every `stride` requests, twice as many when they are too many.
+std::vector<Nanos> PoolRun::latencies() {
+  const std::size_t requests = kept_.empty() ? 0 : kept_.back().behind;
+  std::size_t stride = stride_;
+  while (requests / stride >= kMostKept) stride *= 2;
+  std::vector<Nanos> found(requests / stride);
+  const Kept* batch = kept_.data();
+  for (std::size_t n = 0, i = stride - 1; n < found.size();) {
+    constexpr std::size_t kChunk = UnitPoisson::kChunk;
+    const double* const times =
+        units_ ? units_->chunk(i / kChunk) : times_.data() + i / kChunk * kChunk;
+    for (const std::size_t last = (i / kChunk + 1) * kChunk; n < found.size() && i < last;
+         i += stride) {
+      while (batch->behind <= i) ++batch;
+      found[n++] = batch->end - arrival(times[i % kChunk]);
+    }
+  }
+  return found;
+}
+
 Millis PoolRun::percentile(double percent) {
-  CHECK(!latencies_.empty());
-  constexpr std::size_t kEvery = 16;
-  constexpr double kFurtherDown = 0.02;
-  const auto rank =
-      static_cast<std::size_t>(percent / 100 * static_cast<double>(latencies_.size() - 1));
-  std::vector<Nanos> some;
-  for (std::size_t i = 0; i < latencies_.size(); i += kEvery) some.push_back(latencies_[i]);
-  const double share = std::max(0.0, percent / 100 - kFurtherDown);
-  const auto low = static_cast<std::size_t>(share * static_cast<double>(some.size() - 1));
-  const auto nth = [](std::vector<Nanos>& values, std::size_t n) {
-    const auto place = values.begin() + static_cast<std::ptrdiff_t>(n);
-    std::nth_element(values.begin(), place, values.end());
-    return *place;
-  };
-  const Nanos floor = nth(some, low);
-  std::vector<Nanos> above;
-  for (const Nanos latency : latencies_)
-    if (latency >= floor) above.push_back(latency);
-  const std::size_t below = latencies_.size() - above.size();
-  const Nanos found = rank >= below ? nth(above, rank - below) : nth(latencies_, rank);
-  return Millis{static_cast<double>(found) / kNanosPerMilli};
+  std::vector<Nanos> all = latencies();
+  CHECK(!all.empty());
+  const auto rank = static_cast<std::size_t>(percent / 100 * static_cast<double>(all.size() - 1));
+  return Millis{static_cast<double>(nth(all, rank)) / kNanosPerMilli};
 }
 
 namespace {

@@ -61,12 +61,7 @@ double saturated_late(const Pool& pool, Millis slo, Rps rate);
 double most_late(const Pool& pool, Millis slo, Rps rate);
 
 // Arrivals of rate 1 for all runs that are compared.
-class UnitPoisson : public PoissonTimes {
- public:
-  using PoissonTimes::PoissonTimes;
-  // The first of them from the i-th on that, times `gap`, is not below `limit`.
-  std::size_t first_from(std::size_t i, double gap, double limit);
-};
+using UnitPoisson = PoissonTimes;
 
 // Arrival times in nanoseconds, ascending, one after another.
 using PoolArrivals = std::function<std::int64_t()>;
@@ -99,42 +94,50 @@ class PoolRun {
   PoolCount run(long requests, long most_late);
   std::size_t largest_batch() const;
 
-  // Keeps latencies from now on, evenly thinned out when there are many; their percentile is known
-  // then.
-  // A run of `requests` or more need not keep those first that it would thin out later.
-  void keep_latencies(long requests = 0);
+  // Before the first run(): keeps when batches end, so that the percentile of the latencies is known
+  // (of some thousand, evenly spread). A run of `planned` requests or more need not keep as many.
+  void keep_latencies(long planned = 0);
   Millis percentile(double percent);
 
  private:
   struct Group {
     std::vector<std::int64_t> durations, paces;  // of a batch of i + 1
-    std::vector<std::int64_t> ends;              // per process; a heap, the earliest first
-    bool ascending = true;                       // durations, as of every sane curve
+    std::vector<std::int64_t> ends;  // per process, ascending from the first on, round and round
+    std::size_t first = 0;
+    bool ascending = true;  // durations, as of every sane curve
+    std::int64_t idle_from() const { return ends[first]; }
   };
 
-  std::int64_t arrival(std::size_t i);
-  std::int64_t arrived_by(std::int64_t now);
-  std::int64_t recorded(std::size_t i);
+  struct Start {
+    std::int64_t time;
+    std::size_t group, batch;
+  };
+  struct Kept {
+    std::size_t behind;  // requests up to and with those of this batch
+    std::int64_t end;
+  };
+
+  const double* window();
+  std::int64_t arrival(double time) const;
+  std::size_t arrived(const double* times, std::size_t most, std::int64_t now) const;
   std::size_t group_at(std::int64_t now) const;
   std::int64_t better_from(std::size_t group) const;
   void occupy(Group& group, std::int64_t end);
-  std::optional<std::int64_t> end_of_wait(const Group& group, std::int64_t better);
-  std::int64_t dispatch_time(std::size_t& group);
-  long count_late(std::size_t batch, std::int64_t end);
-  void keep(std::size_t batch, std::int64_t end);
+  Start next_start(const double* times) const;
+  std::vector<std::int64_t> latencies();
 
   std::vector<Group> groups_;  // smallest full batch first
   std::int64_t slo_ = 0, margin_ = 0;
   UnitPoisson* units_ = nullptr;
-  double gap_ns_ = 0;
+  double gap_ns_ = 1;  // between arrivals, on average, where times are those of the units
   PoolArrivals source_;
-  std::vector<std::int64_t> times_;  // of the source, from head_ on: waiting or not yet arrived
-  std::size_t head_ = 0;             // the oldest request that waits or arrives next
-  std::size_t waiting_ = 0;
+  std::vector<double> times_;  // of the source, nanoseconds
+  std::vector<double> seen_;   // of the units, where a window goes over the end of a chunk
+  std::size_t head_ = 0;       // the oldest request that waits or arrives next
   std::int64_t now_ = 0, ready_ = INT64_MIN;
   bool keep_ = false;
-  long skipped_ = 0, stride_ = 1;  // requests since the last one that was kept
-  std::vector<std::int64_t> latencies_;  // of every stride_-th request
+  std::size_t stride_ = 1, next_kept_ = SIZE_MAX;  // of requests whose latency is kept
+  std::vector<Kept> kept_;                         // of the batches that have one
 };
 
 // Whether at most wanted.late of the requests are late at that rate: a sequential test of one

@@ -163,7 +163,7 @@ bool Admission::admits(Nanos now, int queued) {
   rate_.arrived(now);
   arrears_.arrived(now, carried_, slo_ - longest_);
   if (queued >= queue_limit_) return false;
-  forget_ended(now);
+  if (head_ < busy_.size() && busy_[head_].end <= now) forget_ended(now);
   const long ahead = queued + 1L;
   // Whoever starts by then is done in time in the longest batch, too.
   const Nanos sure = now + patience_ - longest_;

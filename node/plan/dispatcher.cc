@@ -126,6 +126,15 @@ void Dispatcher::arrive_anywhere(Nanos time) {
   arrivals_.insert(std::upper_bound(first, arrivals_.end(), time), time);
 }
 
+void Dispatcher::arrive(std::span<const Nanos> times) {
+  if (times.empty()) return;
+  arrive(times.front());  // those behind it have room, and come after what waits
+  if (arrivals_.back() <= times.front())
+    arrivals_.insert(arrivals_.end(), times.begin() + 1, times.end());
+  else
+    for (const Nanos time : times.subspan(1)) arrive(time);
+}
+
 void Dispatcher::complete(int member) {
   CHECK(running_ > 0);
   --running_;
@@ -134,14 +143,14 @@ void Dispatcher::complete(int member) {
 
 void Dispatcher::drain() { policy_.max_wait = 0; }
 
-Dispatcher::Group* Dispatcher::idle_group() {
+[[gnu::always_inline]] inline Dispatcher::Group* Dispatcher::idle_group() {
   for (Group& group : groups_)
     if (group.first_idle < group.idle.size()) return &group;
   return nullptr;
 }
 
 // When the waiting requests may start on that group if nothing else happens.
-Nanos Dispatcher::start_of(const Group& group, Nanos now) const {
+[[gnu::always_inline]] inline Nanos Dispatcher::start_of(const Group& group, Nanos now) const {
   const auto waiting = arrivals_.size() - head_;
   const std::size_t limit = group.durations.size();
   const Nanos paced = policy_.paced ? ready_at_ : INT64_MIN;

@@ -69,6 +69,8 @@ class Dispatcher {
     else
       arrive_anywhere(time);
   }
+  // The same for some, ascending.
+  void arrive(std::span<const Nanos> times);
   void withdraw(std::size_t position);  // the request behind so many leaves the queue
   void complete(int member);            // one of its running batches has ended
   void drain();  // no more arrivals will come: nothing waits for a fuller batch any more

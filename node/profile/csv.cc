@@ -17,9 +17,10 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 std::string place(const std::string& file, int line) { return fmt::format("{}:{}", file, line); }
 
 std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 // A cell shortened for messages.
@@ -39,6 +40,19 @@ std::string_view not_text(std::string_view line) {
     line.remove_prefix(next.bytes);
   }
   return {};
+}
+
+// The cells of a line without quotes.
+std::vector<std::string> plain_cells(std::string_view line, std::size_t count) {
+  std::vector<std::string> cells;
+  cells.reserve(count);
+  while (cells.size() + 1 < count) {
+    const std::string_view cell = line.substr(0, line.find(','));
+    cells.emplace_back(trimmed(cell));
+    line.remove_prefix(cell.size() + 1);
+  }
+  cells.emplace_back(trimmed(line));
+  return cells;
 }
 
 // Cuts the front cell off `rest`, with the comma behind it.
@@ -73,8 +87,10 @@ Result<std::vector<std::string>> csv_cells(std::string_view line) {
   if (const std::string_view reason = not_text(line); !reason.empty()) {
     return bad_input("", std::string(reason));
   }
+  const std::size_t most = 1 + static_cast<std::size_t>(std::ranges::count(line, ','));
+  if (most <= kMaxCsvColumns && line.find('"') == std::string_view::npos)
+    return plain_cells(line, most);
   std::vector<std::string> cells;
-  cells.reserve(1 + static_cast<std::size_t>(std::ranges::count(line, ',')));
   for (;;) {
     Result<std::string> cell = take_cell(line);
     if (!cell) return failed(cell.error());

@@ -10,15 +10,7 @@ namespace {
 
 constexpr std::size_t kArity = 4;
 
-bool earlier(const Event& a, const Event& b) {
-  return a.time != b.time ? a.time < b.time : a.sequence < b.sequence;
-}
-
 }  // namespace
-
-bool EventQueue::before_all(const Event& event) const {
-  return heap_.empty() || earlier(event, heap_.front());
-}
 
 void EventQueue::push(Event event) {
   event.sequence = pushed_++;

@@ -30,6 +30,10 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
+inline bool earlier(const Event& a, const Event& b) {
+  return a.time != b.time ? a.time < b.time : a.sequence < b.sequence;
+}
+
 // Pending events: a 4-ary heap. The order is total, so nothing depends on the heap's shape.
 class EventQueue {
  public:
@@ -41,7 +45,9 @@ class EventQueue {
     event.sequence = pushed_++;
     return event;
   }
-  bool before_all(const Event& event) const;
+  bool before_all(const Event& event) const {
+    return heap_.empty() || earlier(event, heap_.front());
+  }
   bool empty() const { return heap_.empty(); }
   // The earliest event; the queue must not be empty.
   Event pop();

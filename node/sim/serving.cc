@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/draws/poisson_times.h"
 #include "base/hash.h"
 #include "base/index.h"
 #include "profile/share.h"
@@ -320,28 +321,47 @@ OverloadRun overload_run(const Entry& entry) {
   return run;
 }
 
+// When the requests of a service arrive at a rate, in seconds. Poisson ones are drawn once for all
+// rates.
+class OverloadTimes {
+ public:
+  explicit OverloadTimes(const plan::Service& service)
+      : law_(service.traffic.arrivals),
+        rng_(component_rng(ServingOptions{}.seed, service.name)),
+        units_(rng_) {}
+
+  std::vector<double> at(Rps rate, long requests) {
+    std::vector<double> times(static_cast<std::size_t>(requests));
+    if (plan::is_poisson(law_)) {
+      for (std::size_t i = 0; i < times.size(); ++i) times[i] = units_.at(i) / rate.value;
+      return times;
+    }
+    auto source = plan::ArrivalSource::of(law_, rate, rng_);
+    for (double& time : times) time = static_cast<double>(source.next()) / kNanosPerSecond;
+    return times;
+  }
+
+ private:
+  const plan::Arrivals& law_;
+  Rng rng_;
+  PoissonTimes units_;
+};
+
 // Begins with a rush where the pool cannot keep up: its queue is then as it will be.
-double in_time(ServiceWorld& world, const OverloadRun& run, double factor) {
-  const plan::Service& service = *run.entry->service;
-  const Rps rate{service.rate.value * factor};
+double in_time(ServiceWorld& world, OverloadTimes& arrivals, const OverloadRun& run,
+               double factor) {
+  const Rps rate{run.entry->service->rate.value * factor};
   double full = 0;  // requests/s of full batches
   for (const Instance& instance : run.entry->instances)
     full += 1e3 * instance.member.curve.max_batch() * instance.member.processes /
             instance.member.curve.steps.back().latency.value;
-  std::vector<double> times;
-  if (rate.value > full) times.assign(static_cast<std::size_t>(run.in_flight), 0);
-  auto source = plan::ArrivalSource::of(service.traffic.arrivals, rate,
-                                        component_rng(ServingOptions{}.seed, service.name));
-  Nanos now = 0, warm = 0;
-  for (long i = 0; i < run.requests(); ++i) {
-    now = source.next();
-    if (i == run.warmup) warm = now;
-    times.push_back(static_cast<double>(now) / kNanosPerSecond);
-  }
+  std::vector<double> times = arrivals.at(rate, run.requests());
+  const double warm_s = times[static_cast<std::size_t>(run.warmup)], end_s = times.back();
+  if (rate.value > full) times.insert(times.begin(), static_cast<std::size_t>(run.in_flight), 0);
   ServiceSpec spec = spec_of(*run.entry, plan::Dispatch::pooled, {});
   spec.arrivals = ArrivalSource::recorded(times);
-  spec.warmup = warm;
-  spec.end = now + 1;
+  spec.warmup = std::llround(warm_s * kNanosPerSecond);
+  spec.end = std::llround(end_s * kNanosPerSecond) + 1;
   const ServiceOutcome outcome = world.run(std::move(spec));
   return static_cast<double>(outcome.within_slo) /
          static_cast<double>(std::max(1L, outcome.offered));
@@ -443,8 +463,9 @@ Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
         std::ranges::find(plan.services, run.entry->service->name, &plan::PlannedService::name);
     if (row == plan.services.end()) continue;
     row->overload.clear();
+    OverloadTimes arrivals(*run.entry->service);
     for (const double factor : kOverloads)
-      row->overload.push_back({factor, in_time(world, run, factor)});
+      row->overload.push_back({factor, in_time(world, arrivals, run, factor)});
   }
   return plan;
 }

@@ -1,6 +1,7 @@
 #include "verify/driven_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/nth.h"
 #include "base/rng.h"
 #include "verify/pool_memo.h"
 
@@ -42,7 +44,7 @@ class Drive {
         arrivals_(plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {
     for (const plan::PoolMember& member : queue.policy.members) processes_ += member.processes;
-    draw();
+    arrival_ = drawn();
   }
 
   void run(long requests) {
@@ -63,28 +65,36 @@ class Drive {
   long served() const { return served_; }
   Millis percentile(double percent) {
     const auto last = static_cast<double>(latencies_.size() - 1);
-    const auto place = latencies_.begin() + static_cast<std::ptrdiff_t>(last * percent / 100);
-    std::nth_element(latencies_.begin(), place, latencies_.end());
-    return Millis{static_cast<double>(*place) / kNanosPerMilli};
+    const auto place = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(last * percent / 100));
+    return Millis{static_cast<double>(nth(latencies_, place)) / kNanosPerMilli};
   }
 
  private:
-  void draw() {
-    if (gap_ <= 0) {
-      arrival_ = arrivals_.next();
-      return;
+  void take_before(Nanos end) {
+    std::array<Nanos, 64> some;
+    while (arrival_ < end) {
+      std::size_t count = 0;
+      Nanos arrival = arrival_;
+      for (; arrival < end && count < some.size(); arrival = drawn()) some[count++] = arrival;
+      arrival_ = arrival;
+      dispatcher_.arrive({some.data(), count});
     }
-    const std::size_t place = drawn_ % UnitArrivals::kChunk;
-    if (place == 0) chunk_ = units_.chunk(drawn_ / UnitArrivals::kChunk);
-    ++drawn_;
-    arrival_ = static_cast<Nanos>(gap_ * chunk_[place]);
+  }
+
+  Nanos drawn() {
+    if (gap_ <= 0) return arrivals_.next();
+    if (next_ == last_) {
+      next_ = units_.chunk(chunk_++);
+      last_ = next_ + UnitArrivals::kChunk;
+    }
+    return static_cast<Nanos>(gap_ * *next_++);
   }
 
   void step() {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
     // With all processes busy nothing starts before one ends.
     if (dispatcher_.running() == processes_) {
-      for (; arrival_ < end; draw()) dispatcher_.arrive(arrival_);
+      take_before(end);
       wake_ = plan::kForever;
     }
     const Nanos now = now_ = std::min({arrival_, end, wake_});
@@ -93,7 +103,7 @@ class Drive {
       running_.pop();
     } else if (now == arrival_) {
       dispatcher_.arrive(now);
-      draw();
+      arrival_ = drawn();
     }
     plan::Dispatcher::Decision decision = dispatcher_.step(now);
     for (; decision.dispatch > 0; decision = dispatcher_.step(now)) {
@@ -131,8 +141,8 @@ class Drive {
   plan::Dispatcher dispatcher_;
   const double gap_;  // of Poisson arrivals; 0: others
   UnitArrivals& units_;
-  std::size_t drawn_ = 0;
-  const double* chunk_ = nullptr;  // of the units, the one in which the next lies
+  std::size_t chunk_ = 0;  // of the units, behind the one in which the next lies
+  const double *next_ = nullptr, *last_ = nullptr;
   plan::ArrivalSource arrivals_;
   Nanos slo_ = 0, now_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/input_output.h"
+#include "base/large_pages.h"
 #include "commands.h"
 #include "decide/advice.h"
 #include "decide/layout_file.h"
@@ -141,6 +142,7 @@ Result<hw::Catalogue> models_for(Context& context, const PlanCommandFlags& flags
 }
 
 Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
+  keep_freed_memory();
   const bool again = !flags.replan.current.empty();
   if (auto meant = check_objective(flags); !meant) return failed(meant.error());
   const auto planner = decide::find_planner("--planner", flags.planner);

@@ -16,7 +16,8 @@ class PoissonTimes {
  public:
   static constexpr std::size_t kChunk = 4096;
 
-  explicit PoissonTimes(std::uint64_t seed) : rng_(seed) {}
+  explicit PoissonTimes(std::uint64_t seed) : PoissonTimes(Rng(seed)) {}
+  explicit PoissonTimes(Rng rng) : rng_(rng) {}
 
   double at(std::size_t i) { return chunk(i / kChunk)[i % kChunk]; }
   // The times from the (number x kChunk)-th on, kChunk of them.
@@ -27,7 +28,7 @@ class PoissonTimes {
 
  private:
   double* room();
-  void add_up(double* times);
+  void add_up(const double* gaps, double* times);
   void draw();
 
   Rng rng_;

@@ -397,7 +397,7 @@ Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointT
     if (problem.goal == plan::Goal::energy) state_watts(problem, kUnbounded, nothing);
     return {nothing, {}};
   }
-  auto fleet = make_fleet(problem, modes.front());
+  auto fleet = make_fleet(problem, modes.front(), options.rules);
   if (!fleet)
     return {std::nullopt, {{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}}};
   double bound = 0;
@@ -416,7 +416,7 @@ Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointT
 MasterAnswer ask_master(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                         const Options& options) {
   CHECK(problem.fleet.size() == 1);
-  auto fleet = make_fleet(problem, modes.front());
+  auto fleet = make_fleet(problem, modes.front(), options.rules);
   CHECK(fleet);
   return ExactPlanner(problem, modes, *std::move(fleet), options).ask_master();
 }
@@ -425,13 +425,16 @@ Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) 
   Stopwatch watch(options);
   if (problem.rule.kind == plan::SloRule::Kind::pooled) {
     // Many are made until the pools hold, and each keeps all services apart.
-    Options share = options;
+    KnownRules rules;
+    Options each = options;
+    each.rules = &rules;
+    Options share = each;
     share.node_budget = options.node_budget / 10;
     const auto solve = [&](const std::vector<PointTables>& modes) {
       return problem.survive > 0 ? plan_surviving(problem, modes, share)
-                                 : plan_exact(problem, modes, options);
+                                 : plan_exact(problem, modes, each);
     };
-    return complete(plan_pools(problem, options, solve), problem, "exact", watch);
+    return complete(plan_pools(problem, each, solve), problem, "exact", watch);
   }
   PointTables tables;
   for (const plan::FleetEntry& entry : problem.fleet) tables.push_back(best_points(problem, entry));

@@ -77,12 +77,17 @@ namespace {
 
 // The rules with one more class for every group of GPUs, which weighs as much as its GPUs do; in a
 // fill it is its GPUs.
-hw::PackingRules rules_with_groups(const hw::GpuModel& gpu, const PointTable& table) {
+hw::PackingRules rules_with_groups(const hw::GpuModel& gpu, const PointTable& table,
+                                   KnownRules* known) {
   const auto groups =
       static_cast<std::size_t>(std::ranges::count_if(table.gpus, [](int one) { return one > 1; }));
   const std::size_t singles = table.profiles.size() - groups;
-  hw::PackingRules rules = hw::packing_rules(
-      gpu, {table.profiles.begin(), table.profiles.begin() + static_cast<std::ptrdiff_t>(singles)});
+  std::vector<int> profiles(table.profiles.begin(),
+                            table.profiles.begin() + static_cast<std::ptrdiff_t>(singles));
+  KnownRules own;
+  const auto [at, fresh] = (known ? *known : own).try_emplace({gpu.name, profiles});
+  if (fresh) at->second = hw::packing_rules(gpu, profiles);
+  hw::PackingRules rules = at->second;
   for (std::size_t k = singles; k < table.profiles.size(); ++k) {
     const auto whole = std::ranges::find(table.profiles, table.profiles[k]);
     const auto of = static_cast<std::size_t>(whole - table.profiles.begin());
@@ -95,8 +100,8 @@ hw::PackingRules rules_with_groups(const hw::GpuModel& gpu, const PointTable& ta
 
 }  // namespace
 
-Result<Fleet> make_fleet(const plan::ServingProblem& problem,
-                         const std::vector<PointTable>& tables) {
+Result<Fleet> make_fleet(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+                         KnownRules* known) {
   Fleet fleet;
   for (std::size_t m = 0; m < tables.size(); ++m) {
     const hw::GpuModel& gpu = problem.fleet[m].gpu;
@@ -105,7 +110,7 @@ Result<Fleet> make_fleet(const plan::ServingProblem& problem,
     if (fleet.classes > kMaxClasses)
       return failed({ErrorCode::limit,
                      fmt::format("the fleet has more than {} instance shapes", kMaxClasses), ""});
-    fleet.rules.push_back(rules_with_groups(gpu, tables[m]));
+    fleet.rules.push_back(rules_with_groups(gpu, tables[m], known));
     for (std::size_t k = 0; k < tables[m].profiles.size(); ++k) {
       const auto at = static_cast<std::size_t>(fleet.first_class[m]) + k;
       const int gpus = tables[m].gpus.empty() ? 1 : tables[m].gpus[k];

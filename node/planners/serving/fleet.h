@@ -10,6 +10,7 @@
 #include "plan/serving.h"
 #include "planners/serving/cover.h"
 #include "planners/serving/master.h"
+#include "planners/serving/planner.h"
 #include "planners/serving/points.h"
 
 namespace partita::planners::serving {
@@ -32,9 +33,10 @@ struct Fleet {
   bool has_groups() const;
 };
 
-// Classes of every entry from its point table. Refused (limit) beyond kMaxClasses.
-Result<Fleet> make_fleet(const plan::ServingProblem& problem,
-                         const std::vector<PointTable>& tables);
+// Classes of every entry from its point table. Refused (limit) beyond kMaxClasses. `known`: rules
+// of the fleet's models that were found before; may be null.
+Result<Fleet> make_fleet(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+                         KnownRules* known = nullptr);
 
 // Numbers of GPUs per model worth trying: at least the bound in price, below the incumbent's, in
 // ascending price. Limit: kMaxFleetTrials.

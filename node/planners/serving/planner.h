@@ -2,17 +2,23 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "hw/packing.h"
 #include "plan/serving.h"
 
 namespace partita::planners::serving {
 
 struct PoolMemo;
 class TokenOracle;
+
+// Packing rules by GPU model and profiles.
+using KnownRules = std::map<std::pair<std::string, std::vector<int>>, hw::PackingRules>;
 
 // What a planner may be told besides the problem.
 struct Options {
@@ -22,6 +28,7 @@ struct Options {
       progress;                   // a line now and then on long solves; may be empty
   PoolMemo* pools = nullptr;      // of whoever plans again and again (pool_memo.h); may be null
   TokenOracle* tokens = nullptr;  // the same of language models (token_points.h)
+  KnownRules* rules = nullptr;    // of whoever plans the same fleet several times; may be null
 };
 
 // A plan, or the reasons why there is none (every service that cannot be served, with what it

@@ -43,7 +43,8 @@ class RateOracle {
     const auto found = entry_.profiles.find(service.model);
     if (found == entry_.profiles.end() || longest.value <= 0) return std::nullopt;
     std::optional<BestPoint> best;
-    for (const ProfilePoint& point : found->second.points) {
+    for (const ProfilePoint& point :
+         std::ranges::equal_range(found->second.points, shape.gpcs, {}, &ProfilePoint::gpcs)) {
       if (point.latency > longest || !usable(point, shape)) continue;
       const Millis time = profile::batch_time(point);
       if (time > longest) continue;

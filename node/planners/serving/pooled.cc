@@ -168,7 +168,7 @@ class PoolPlanner {
     if (auto reasons = unseen(problem_); !reasons.empty()) return refused(reasons);
     make_modes();
     if (auto reasons = unservable(problem_, modes_); !reasons.empty()) return refused(reasons);
-    auto fleet = make_fleet(problem_, modes_.front());
+    auto fleet = make_fleet(problem_, modes_.front(), options_.rules);
     if (!fleet) return refused({{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}});
     fleet_ = std::move(*fleet);
     alone_ = each_by_itself(problem_);
