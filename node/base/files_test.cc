@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "base/input_output.h"
+#include "base/test_without_input.h"
 
 // ---- what a power cut leaves, and what a bad disk does ----
 //
@@ -365,6 +366,31 @@ TEST_F(FilesTest, StandardInputIsReadOnce) {
   EXPECT_EQ(files_.read("-").value_or(""), "typed");
   EXPECT_EQ(to_string(files_.read("/dev/stdin").error()),
             "/dev/stdin: another input was read from standard input already");
+}
+
+// Without a standard input the next file is number 0, which is a file as any other.
+TEST_F(FilesTest, NumberNoughtIsAFile) {
+  ASSERT_TRUE(files_.append(path("a.partita-1-0"), "of a writer that was killed"));
+  ASSERT_TRUE(files_.append(path(fmt::format("b.partita-{}-0", ::getpid())), "of another one"));
+  const int alive = ::open(path(fmt::format("b.partita-{}-0", ::getpid())).c_str(), O_RDONLY);
+  ASSERT_EQ(::flock(alive, LOCK_EX), 0);
+  std::string said;
+  {
+    const WithoutInput number_nought_is_free;
+    for (const char* name : {"a", "b"}) EXPECT_TRUE(files_.write_atomic(path(name), "whole"));
+    EXPECT_TRUE(files_.append(path("log"), "text"));
+    EXPECT_TRUE(files_.append_unsynced(path("log"), " more"));
+    EXPECT_TRUE(files_.rename(path("log"), path("renamed")));
+    EXPECT_TRUE(write_output("/dev/null", "text"));
+    said = files_.read(path("renamed")).value_or("");
+    const auto lock = files_.lock(path("lock"));
+    EXPECT_TRUE(lock);
+    EXPECT_EQ(files_.lock(path("lock")).error().code, ErrorCode::in_use);
+  }
+  ::close(alive);
+  EXPECT_EQ(said, "text more");
+  EXPECT_FALSE(files_.exists(path("a.partita-1-0")));
+  EXPECT_EQ(files_.read(path("b")).value_or(""), "whole");
 }
 
 // A child that was being started when its parent was killed has the parent's descriptors.

@@ -354,6 +354,9 @@ TEST(Form, KindsAndPartsAreRefusedWhereTheyDoNotFit) {
   EXPECT_EQ(fault("\"service\"", "\"servic\""), "unknown key 'servic'; did you mean 'service'?");
   EXPECT_EQ(fault(", \"batch\": 4", ""), "'batch' is missing");
   EXPECT_EQ(fault("[{", "[{\"x\": 2}, {\"x\": 2}, {"), "too many");
+  EXPECT_EQ(fault("x\uFFFDy", "x\\u001by"), "'said' holds characters that cannot be printed");
+  EXPECT_EQ(fault("\"x\uFFFDy\"", "null"), "accepted");
+  EXPECT_EQ(fault("\"x\uFFFDy\"", "\"\""), "'said' is empty");
   EXPECT_EQ(fault("\"loud\": false", "\"loud\": 7"), "accepted");  // told alone
 }
 
@@ -364,6 +367,15 @@ TEST(Form, TheSchemaDemandsNothingThatOnlyOneKindHas) {
     EXPECT_TRUE(schema["properties"].contains(key)) << key;
   EXPECT_EQ(schema["properties"]["path"]["type"], nlohmann::json::parse(R"(["array", "null"])"));
   EXPECT_EQ(schema["properties"]["loud"]["type"], "boolean");
+}
+
+TEST(Form, TheSchemaSaysWhatIsEmbedded) {
+  const auto schema = nlohmann::json::parse(schema_form<Corner>("C", "", [](Form& f, Corner&) {
+    f.embedded("plan", "{}");
+    f.embedded("other", "{}", "Other.json");
+  }));
+  EXPECT_EQ(schema["properties"]["plan"], nlohmann::json::parse(R"({"type": "object"})"));
+  EXPECT_EQ(schema["properties"]["other"], nlohmann::json::parse(R"({"$ref": "Other.json"})"));
 }
 
 TEST(Form, WhatIsToldAloneIsWrittenInEveryStyle) {

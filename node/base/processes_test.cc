@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/test_without_input.h"
 
 namespace partita {
 namespace {
@@ -111,6 +112,23 @@ TEST(RealProcesses, hand_over_environment_input_directory_and_log) {
   EXPECT_EQ(status_of(processes, *pid), 0);
   EXPECT_EQ(files.read(scratch / "log").value(),
             "before\nmine-a=b\n" + scratch.path() + "\none\ntwo\ne\n");
+}
+
+TEST(RealProcesses, have_an_input_and_a_log_where_we_have_none) {
+  const Scratch scratch;
+  RealProcesses processes;
+  for (const std::string input : {"", "typed"}) {
+    Result<Pid> pid = 0;
+    {
+      const WithoutInput number_nought_is_free;
+      pid = processes.start({.argv = {"sh", "-c", "cat; echo; echo e >&2"},
+                             .log_file = scratch / ("log" + input),
+                             .input = input});
+    }
+    ASSERT_TRUE(pid) << to_string(pid.error());
+    EXPECT_EQ(status_of(processes, *pid), 0);
+    EXPECT_EQ(RealFiles().read(scratch / ("log" + input)).value_or(""), input + "\ne\n");
+  }
 }
 
 TEST(RealProcesses, start_in_our_environment_with_theirs_over_it) {
@@ -369,10 +387,10 @@ TEST(RealProcesses, know_a_family_by_its_cgroup) {
   const Scratch scratch;
   RealProcesses processes;
   const std::string note = scratch / "note";
-  ProcessSpec spec{.argv = {"sh", "-c",
-                            "env -i setsid sh -c 'echo $$ > " + note +
-                                "; exec sleep 60' & sleep 0.05"},
-                   .environment = {{"FAMILY", scratch.path()}}};
+  ProcessSpec spec{
+      .argv = {"sh", "-c",
+               "env -i setsid sh -c 'echo $$ > " + note + "; exec sleep 60' & sleep 0.05"},
+      .environment = {{"FAMILY", scratch.path()}}};
   spec.family_variable = "FAMILY";
   ASSERT_TRUE(processes.start(spec));
   EXPECT_TRUE(eventually([&] { return number_in(note) != 0; }));

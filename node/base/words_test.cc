@@ -1,6 +1,9 @@
-// Small words: codes of errors, and paths beside a file.
+// Small words: codes of errors, paths beside a file, and what a bug of ours says.
 #include <gtest/gtest.h>
 
+#include <csignal>
+
+#include "base/check.h"
 #include "base/error_code.h"
 #include "base/input.h"
 
@@ -27,6 +30,11 @@ TEST(Beside, PathsAreOfTheFileThatNamesThem) {
   EXPECT_EQ(beside("/b.yaml", "c"), "/c");
   EXPECT_EQ(beside("b.yaml", "c"), "c");
   EXPECT_EQ(beside("/a/b.yaml", "/c"), "/c");
+}
+
+TEST(Check, SaysWhatDoesNotHoldAndWhereAndEnds) {
+  EXPECT_EXIT(CHECK(1 + 1 == 3), testing::KilledBySignal(SIGABRT),
+              "words_test.cc:[0-9]+: bug in partita: CHECK\\(1 \\+ 1 == 3\\) failed");
 }
 
 }  // namespace
