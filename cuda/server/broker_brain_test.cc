@@ -56,6 +56,11 @@ TEST(BrokerBrain, QueuesInOrderWithPlaces) {
   EXPECT_EQ(brain.step(WorkerReady{3}), (Actions{Give{3, 3}}));
   EXPECT_EQ(brain.step(ShutDown{}),
             (Actions{Deny{6, "the server is going down"}, Stop{3}, Stop{2}}));
+  EXPECT_EQ(brain.waiting(), 0u);
+  EXPECT_EQ(brain.step(Arrived{7, "gpu"}), (Actions{Deny{7, "the server is going down"}}));
+  EXPECT_THAT(brain.step(WorkerEnded{3}), IsEmpty());
+  EXPECT_THAT(brain.step(WorkerReady{2}), IsEmpty()) << "it was told to stop";
+  EXPECT_EQ(brain.ready(), 0u);
 }
 
 TEST(BrokerBrain, ShapesOfTheCpuAreServedByLargerParts) {

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_without_input.h"
+
 namespace partita::remote::server {
 namespace {
 
@@ -133,6 +135,24 @@ TEST_F(FolderImagesTest, NothingInTheFolderIsTrusted) {
   EXPECT_FALSE(open()->has(digest));
 }
 
+TEST_F(FolderImagesTest, WhatCannotGetItsNameLeavesNothing) {
+  const auto images = open();
+  const Digest digest = digest_of(image_of("one").bytes);
+  fs::create_directories(file_of(digest) / "in the way");
+  put(*images, "one");
+  EXPECT_TRUE(images->has(digest)) << "in memory";
+  EXPECT_EQ(names(), std::vector<std::string>{hex_of(digest)}) << "half a file was left";
+  EXPECT_FALSE(open()->has(digest));
+}
+
+TEST_F(FolderImagesTest, NumberNoughtIsAFile) {
+  const auto images = open(), others = open();
+  const WithoutInput number_nought_is_free;
+  const Digest digest = put(*images, "one");
+  EXPECT_TRUE(others->has(digest));
+  EXPECT_TRUE(open()->has(digest));
+}
+
 // Beyond the limit the oldest files go, and what a killed worker left half-written always does.
 TEST_F(FolderImagesTest, TheOldestFilesGo) {
   const Digest kept = put(*open(), "one");
@@ -142,8 +162,7 @@ TEST_F(FolderImagesTest, TheOldestFilesGo) {
   const auto sized = [&](const std::string& name, std::uint64_t bytes, int age) {
     std::ofstream(folder_ / name) << "x";
     fs::resize_file(folder_ / name, bytes);  // takes no room
-    fs::last_write_time(folder_ / name,
-                        fs::file_time_type::clock::now() - std::chrono::hours(age));
+    fs::last_write_time(folder_ / name, fs::file_time_type::clock::now() - std::chrono::hours(age));
   };
   const std::uint64_t own = fs::file_size(file_of(kept));
   sized("a", kMaxImagesBytes / 2, 3);

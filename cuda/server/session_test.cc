@@ -1,5 +1,6 @@
 #include "server/session.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -266,6 +267,28 @@ TEST_F(SessionTest, FreeWaitsForWork) {
   EXPECT_EQ(seat().device->memory_used(), 512u);
 }
 
+// What was read ahead may have to wait once more.
+TEST_F(SessionTest, AllocationsMayWaitTwice) {
+  start();
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(StreamCreate{{1}});
+  for (const std::uint64_t call : {1, 2}) {
+    client->send(HostCall{{1}, {call}});
+    client->send(Free{{kFakeArena}});
+    client->send(Alloc{{kFakeArena}, 256 + 256 * call});
+  }
+  client->send(Set{.stream = {1}, .to = {kFakeArena + 512}, .value = 9, .element = 4, .count = 1});
+  const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena + 512}, 4});
+  for (const std::uint64_t call : {1, 2}) {
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+    EXPECT_EQ(seat().device->memory_used(), 256 * call);
+    client->send(CallDone{{call}});
+  }
+  EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk)[0], 9u);
+  EXPECT_EQ(seat().device->memory_used(), 768u);
+}
+
 TEST_F(SessionTest, AFaultStaysUntilReset) {
   start();
   load();
@@ -420,6 +443,34 @@ TEST_F(SessionTest, CapturedCopiesNeedTheirMemory) {
   }
 }
 
+// What copies in graphs hold is bounded to the byte, and given back with their graphs.
+TEST_F(SessionTest, CopiesInGraphsAreBoundedTogether) {
+  start({}, {.graphs = 2, .staging_at_most = 8});
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(StreamCreate{{1}});
+  const auto captured = [this](std::uint64_t graph, std::initializer_list<const char*> copies) {
+    client->send(CaptureBegin{{1}, 0});
+    for (const char* bytes : copies) client->send(CopyIn{{1}, {kFakeArena}}, bytes_of(bytes));
+    return client->ask(CaptureEnd{{1}, {graph}}).outcome.status;
+  };
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_EQ(captured(1, {"1234", "5678"}), 0) << client->said;
+    EXPECT_EQ(captured(2, {"9"}), kCaptureInvalidated);
+    EXPECT_THAT(client->said, HasSubstr("copies into the device in graphs are too large"));
+    client->said.clear();
+    EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome.status, 0);
+    EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome.status, kInvalidHandle);
+    EXPECT_EQ(captured(2, {"9"}), kCaptureInvalidated) << "they lie there once";
+    client->send(GraphExecDestroy{{1}});
+    fence();
+    EXPECT_EQ(captured(2, {"9"}), kCaptureInvalidated);
+    client->send(GraphDestroy{{1}});
+  }
+  EXPECT_EQ(captured(1, {"123456789"}), kCaptureInvalidated);
+  EXPECT_EQ(captured(1, {"1234567"}), 0) << client->said;
+  EXPECT_EQ(captured(2, {"8"}), 0) << client->said;
+}
+
 // A copy out behind a function of the client: of what was there then, and the stream goes on.
 TEST_F(SessionTest, CopiesOutKeepTheirPlace) {
   for (const bool mapped : {true, false}) {
@@ -486,6 +537,62 @@ TEST_F(SessionTest, GraphsNodeByNode) {
   client->send(GraphLaunch{{1}, {}});
   fence();
   EXPECT_THAT(client->said, HasSubstr("a kernel of the graph has been unloaded"));
+}
+
+// A node of a graph, or of what was made of it, does something else from now on, and touches
+// something else.
+TEST_F(SessionTest, NodesAreSetAnew) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256}), client->send(Alloc{{kFakeArena + 256}, 256});
+  const auto set = [](std::uint64_t at, std::uint32_t value) {
+    return frame_of(Set{.to = {kFakeArena + at}, .value = value, .element = 4, .count = 1});
+  };
+  const auto word = [this](std::uint64_t exec, std::uint64_t at) {
+    client->send(GraphLaunch{{exec}, {}});
+    return words(client->ask(CopyOut{{}, {kFakeArena + at}, 4}).bulk).at(0);
+  };
+  client->send(GraphCreate{{1}});
+  client->send(GraphAdd{{1}, {11}, {}, set(0, 4)}), client->send(GraphAdd{{1}, {12}, {}, {}});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  EXPECT_EQ(word(1, 0), 4u);
+  client->send(GraphSet{{}, {1}, 0, set(0, 5)});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {2}}).outcome, Outcome{}) << client->said;
+  EXPECT_EQ(word(1, 0), 5u);
+  EXPECT_EQ(word(2, 0), 4u) << "the graph is as it was";
+  client->send(GraphSet{{1}, {}, 0, set(256, 6)});
+  EXPECT_EQ(word(1, 0), 5u);
+  EXPECT_EQ(client->ask(GraphUpdate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  EXPECT_EQ(word(1, 256), 6u);
+  EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_EQ(seat().device->graphs().size(), 2u) << "what it was is gone";
+  client->send(Free{{kFakeArena}});
+  client->send(GraphLaunch{{1}, {}});
+  EXPECT_EQ(fence(), 0) << client->said;
+  const auto refused = [this](const std::string& why) {
+    client->said.clear();
+    fence();
+    EXPECT_THAT(client->said, HasSubstr(why));
+  };
+  client->send(GraphLaunch{{2}, {}});
+  refused("graph_launch: a node uses 4 bytes at 0x700000000000, which were freed");
+  const auto launch = frame_of(Launch{.kernel = {1}, .parameters = arguments(kFakeArena, 0, 0)});
+  const auto call = frame_of(HostCall{{}, {5}});
+  client->send(GraphSet{{1}, {}, 0, launch});
+  refused("graph_set: a node of another kind");
+  client->send(GraphSet{{1}, {}, 0, Bytes(call).first(5)});
+  refused("graph_set: a node with half a frame");
+  client->send(GraphSet{{1}, {}, 0, Bytes(call).first(call.size() - 1)});
+  refused("graph_set: a node with half a frame");
+  client->send(GraphSet{{1}, {}, 0, frame_of(Fence{})});
+  refused(fmt::format("graph_set: a node with operation {}", Fence::kSpec.code));
+  client->send(GraphSet{{1}, {}, 1, set(256, 1)});
+  refused("graph_set: there is no node 1 that does anything");
+  client->send(GraphSet{{1}, {}, 2, set(256, 1)});
+  refused("graph_set: there is no node 2 that does anything");
+  client->send(GraphClone{{1}, {3}}), client->send(GraphDestroy{{1}});
+  EXPECT_EQ(client->ask(GraphInstantiate{{3}, {3}}).outcome.status, 0);
+  EXPECT_EQ(word(3, 256), 6u) << "a clone lives on";
 }
 
 // ---- limits of a session at their edge ----
@@ -674,12 +781,14 @@ TEST_F(SessionTest, ImagesComeInPieces) {
   SimOptions net;
   net.up.room = 70'001;
   start({}, {}, net);
-  std::string image(3'000'000, 'x');
-  for (std::size_t i = 0; i < image.size(); i += 999) image[i] = static_cast<char>(i);
-  const Digest digest = digest_of(bytes_of(image));
-  client->send(ModulePut{digest, 0, image.size()}, bytes_of(image));
-  EXPECT_EQ(client->ask(ModuleHave{digest}).reply.have, 1u) << client->said;
-  EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  for (const std::size_t size : {1, 1 << 20, (1 << 20) + 1, 3'000'000}) {
+    std::string image(size, 'x');
+    for (std::size_t i = 0; i < image.size(); i += 999) image[i] = static_cast<char>(i);
+    const Digest digest = digest_of(bytes_of(image));
+    client->send(ModulePut{digest, 0, image.size()}, bytes_of(image));
+    EXPECT_EQ(client->ask(ModuleHave{digest}).reply.have, 1u) << size << client->said;
+    EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  }
 }
 
 // Images are as large as they say, and of the digest that they say; both are the client's word.
