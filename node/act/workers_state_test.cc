@@ -34,7 +34,8 @@ WorkersState two_workers() {
 }
 
 TEST(WorkersState, is_read_back_as_it_was_written) {
-  for (const WorkersState& state : {two_workers(), WorkersState{}}) {
+  const WorkersState of_a_container{.supervisor = {1, ""}, .workers = {}};
+  for (const WorkersState& state : {two_workers(), of_a_container, WorkersState{}}) {
     const Result<WorkersState> again = parse_workers("w.json", workers_json(state));
     ASSERT_TRUE(again) << to_string(again.error());
     EXPECT_EQ(*again, state);

@@ -416,6 +416,30 @@ TEST_F(CoreByHandTest, WithoutMemoryAHangingWorkersRowsAreGivenUp) {
   EXPECT_TRUE(core_->admit({.service = "s"}));
 }
 
+// Whose client went away while it ran is forgotten with what its hanging worker had.
+TEST_F(CoreByHandTest, WhatWasLetGoBeforeItsWorkerHungIsForgotten) {
+  open({.link_path = "",
+        .memory_bytes = 4 * slot_layout(one_float()).bytes,
+        .shed = false,
+        .hang_after = 50 * kInsideMs,
+        .silent_after = INT64_MAX / 4,
+        .dead_after = INT64_MAX / 4},
+       20);
+  HandWorker worker(*loop_, link_path(directory_), one_float());
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  worker.say(Ready{{{1, kInsideMs}, {4, kInsideMs}}});
+  ASSERT_TRUE(until_ready());
+  const auto admitted = core_->admit({.service = "s"});
+  ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
+  core_->submit(*admitted, {.ended = [](std::optional<Denial>) { ADD_FAILURE(); }});
+  ASSERT_TRUE(until([&] { return !worker.runs.empty(); }));
+  core_->release(*admitted);
+  ASSERT_TRUE(until([&] { return core_->idle(); }));
+  EXPECT_NE(said_.find("hangs: the 1 rows that it had are taken back"), std::string::npos);
+  worker.say(Done{worker.runs.at(0).batch, kInsideMs, {ItemStatus::ok}});
+  ASSERT_TRUE(until_ready());
+}
+
 // When we did not run ourselves, what a worker has said meanwhile is heard before it is judged.
 TEST_F(CoreByHandTest, APauseOfOursIsNoHangingOfTheirs) {
   open(patient(), 50);
