@@ -374,6 +374,8 @@ TEST_F(FilesTest, NumberNoughtIsAFile) {
   ASSERT_TRUE(files_.append(path(fmt::format("b.partita-{}-0", ::getpid())), "of another one"));
   const int alive = ::open(path(fmt::format("b.partita-{}-0", ::getpid())).c_str(), O_RDONLY);
   ASSERT_EQ(::flock(alive, LOCK_EX), 0);
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  const int reader = ::open(path("fifo").c_str(), O_RDONLY | O_NONBLOCK);
   std::string said;
   {
     const WithoutInput number_nought_is_free;
@@ -381,13 +383,16 @@ TEST_F(FilesTest, NumberNoughtIsAFile) {
     EXPECT_TRUE(files_.append(path("log"), "text"));
     EXPECT_TRUE(files_.append_unsynced(path("log"), " more"));
     EXPECT_TRUE(files_.rename(path("log"), path("renamed")));
-    EXPECT_TRUE(write_output("/dev/null", "text"));
+    EXPECT_TRUE(write_output(path("fifo"), "text"));
     said = files_.read(path("renamed")).value_or("");
     const auto lock = files_.lock(path("lock"));
     EXPECT_TRUE(lock);
     EXPECT_EQ(files_.lock(path("lock")).error().code, ErrorCode::in_use);
   }
   ::close(alive);
+  char piped[8];
+  EXPECT_EQ(::read(reader, piped, sizeof piped), 4);
+  ::close(reader);
   EXPECT_EQ(said, "text more");
   EXPECT_FALSE(files_.exists(path("a.partita-1-0")));
   EXPECT_EQ(files_.read(path("b")).value_or(""), "whole");
