@@ -370,6 +370,7 @@ TEST(RealProcesses, end_a_family_in_whatever_session) {
     EXPECT_TRUE(processes.alive(left));
     RealProcesses next;  // as a supervisor that comes after a killed one
     (adopted ? next : processes).end_family("FAMILY", "another");
+    RealClock().sleep_ns(30 * kMs);  // who is killed is not dead at once
     EXPECT_TRUE(processes.alive(left));
     (adopted ? next : processes).end_family("FAMILY", tag);
     EXPECT_TRUE(eventually([&] { return !processes.alive(left); }));
@@ -383,7 +384,7 @@ TEST(RealProcesses, know_a_family_by_its_cgroup) {
   Cgroups cgroups;
   if (!cgroups.enter("partita-test")) GTEST_SKIP() << "no cgroups of version 2 can be made here";
   ASSERT_TRUE(cgroups.leave());
-  EXPECT_TRUE(remove_cgroup(cgroups.folder_of("partita-test")));
+  EXPECT_NE(cgroups.folder_of("partita-test"), "");
   const Scratch scratch;
   RealProcesses processes;
   const std::string note = scratch / "note";
@@ -393,6 +394,7 @@ TEST(RealProcesses, know_a_family_by_its_cgroup) {
       .environment = {{"FAMILY", scratch.path()}}};
   spec.family_variable = "FAMILY";
   ASSERT_TRUE(processes.start(spec));
+  EXPECT_EQ(cgroups.folder_of("partita-test"), "") << "nobody was in it";
   EXPECT_TRUE(eventually([&] { return number_in(note) != 0; }));
   EXPECT_TRUE(eventually([&] { return !processes.exited().empty(); }));
   EXPECT_TRUE(processes.alive(number_in(note)));
