@@ -149,6 +149,7 @@ Answered<KernelFacts> FakeBackend::find_kernel(Id module, const std::string& nam
   for (const KernelParameter& parameter : facts.parameters)
     facts.parameter_bytes = parameter.offset + parameter.size;
   facts.max_threads = 1024;
+  if (kernel == kMany) facts.shared_bytes = 1024;
   facts.const_bytes = 31, facts.local_bytes = 32, facts.registers = 33;
   facts.ptx_version = 34, facts.binary_version = 35;
   return facts;

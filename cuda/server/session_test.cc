@@ -619,6 +619,21 @@ TEST_F(SessionTest, SoManyReasonsAreTold) {
   EXPECT_EQ(client->printed, "hello\n\n");
 }
 
+// What a check finds is told and no fault; what is long is told in pieces.
+TEST_F(SessionTest, WhatIsFoundAndWhatIsLongIsTold) {
+  start();
+  load();
+  client->send(KernelOpen{{2}, {1}, "find", {}});
+  client->send(Launch{.kernel = {2}});
+  EXPECT_EQ(fence(), 0);
+  EXPECT_EQ(client->said, "found one\n\n");
+  client->said.clear();
+  seat().session->end(std::string(8000 - 19, 'x') + "end");
+  while (client->read()) continue;
+  EXPECT_EQ(client->said, "the session ends: " + std::string(4000 - 18, 'x') + "\n" +
+                              std::string(3999, 'x') + "e\n" + "nd\n\n");
+}
+
 // Frames that may not come end the session, and it says which.
 TEST_F(SessionTest, FramesOutOfPlaceAreNamed) {
   const auto ends = [this](std::vector<std::byte> frame, const std::string& why) {
