@@ -139,7 +139,7 @@ void Broker::wait(int stop) {
 void Broker::accept() {
   // Half of the places at most are taken before those that came are listened to.
   for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.greeting / 2); ++i) {
-    auto accepted = listener_->accept(Nanos(0));
+    auto accepted = listener_->accept(kNoWait);
     if (!accepted) return;
     make_room_to_greet();
     Client client;
@@ -187,7 +187,7 @@ void Broker::listen_to_clients() {
 
 // What a client sends before it has a worker: its hello, then pings. False: it is to go.
 bool Broker::hear(ClientId id, Client& client) {
-  const Result<Frame> frame = client.reader->next(Nanos(0));
+  const Result<Frame> frame = client.reader->next(kNoWait);
   if (!frame) {
     if (frame.error().code != ErrorCode::timeout) return false;
     return client.greeted || std::chrono::steady_clock::now() < client.due;

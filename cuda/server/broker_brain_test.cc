@@ -65,6 +65,7 @@ TEST(BrokerBrain, QueuesInOrderWithPlaces) {
 
 TEST(BrokerBrain, ShapesOfTheCpuAreServedByLargerParts) {
   EXPECT_TRUE(fits({"", "CPU-4", 4}, "CPU-2"));
+  EXPECT_TRUE(fits({"", "large", 4}, "CPU-4"));
   EXPECT_FALSE(fits({"", "CPU-4", 4}, "CPU-5"));
   EXPECT_FALSE(fits({"", "CPU-4", 4}, "2g.20gb"));
   EXPECT_FALSE(fits({"", "gpu"}, "CPU-1"));

@@ -36,6 +36,8 @@ TEST(Images, DigestsAreSha256) {
 TEST(Images, AreUnpackedToTheirSize) {
   PackedImage image = image_of("text");
   EXPECT_EQ(unpack(image).value(), image.bytes);
+  image.raw_bytes = kMaxImageBytes;
+  EXPECT_EQ(unpack(image).value(), image.bytes) << "nothing is to be unpacked";
   image.compression = 3;
   EXPECT_EQ(to_string(unpack(image).error()), "image: compression 3 is not known");
   image.raw_bytes = kMaxImageBytes + 1;
@@ -61,6 +63,27 @@ TEST(Images, InMemoryTheOldestGoes) {
   EXPECT_TRUE(images.has(digests[2]));
   EXPECT_TRUE(images.has(digests[5]));
   EXPECT_EQ(images.find(digests[1]), nullptr);
+}
+
+// Bytes are counted as often as an image is kept, not as often as it came.
+TEST(Images, InMemoryTheyHaveSoManyBytes) {
+  const auto large = std::make_shared<const PackedImage>(
+      PackedImage{std::vector<std::byte>(kMaxImageBytes / 4), 0, kMaxImageBytes / 4});
+  MemoryImages images;
+  const Digest first = put(images, "first");
+  std::vector<Digest> digests;
+  for (std::size_t i = 0; i + 1 < 4 * kMaxImagesBytes / kMaxImageBytes; ++i) {
+    digests.push_back(digest_of(image_of(fmt::format("large {}", i)).bytes));
+    for (int again = 0; again < 3; ++again) images.put(digests.back(), large);
+  }
+  EXPECT_TRUE(images.has(first));
+  const auto rest = std::make_shared<const PackedImage>(
+      PackedImage{std::vector<std::byte>(kMaxImageBytes / 4 - 5), 0, 1});
+  images.put(digest_of(image_of("rest").bytes), rest);
+  EXPECT_TRUE(images.has(first)) << "exactly the limit";
+  put(images, "1");
+  EXPECT_FALSE(images.has(first));
+  EXPECT_TRUE(images.has(digests.front()));
 }
 
 class FolderImagesTest : public ::testing::Test {

@@ -383,6 +383,37 @@ TEST_F(ResourcesTest, EventsSayWhichIsMissing) {
   EXPECT_EQ(fake().objects(), 0u);
 }
 
+TEST_F(ResourcesTest, OnlyEventsWithATimeHaveATimeBetween) {
+  EXPECT_EQ(said(streams.on(EventCreate{.event = {1}})), "taken");
+  EXPECT_EQ(said(streams.on(EventCreate{.event = {2}, .flags = kNoTiming})), "taken");
+  for (const std::uint64_t event : {1, 2})
+    EXPECT_EQ(said(streams.on(EventRecord{{event}, {}})), "taken");
+  fake().run();
+  EXPECT_EQ(replied<EventElapsed>(streams.on(EventElapsed{{1}, {1}})), "taken");
+  EXPECT_EQ(replied<EventElapsed>(streams.on(EventElapsed{{1}, {2}})), "the event has no time");
+}
+
+// A stream is gone for the client at once, and for the device once its work is done.
+TEST_F(ResourcesTest, StreamsEndWithTheirWork) {
+  EXPECT_EQ(said(memory.on(Alloc{{kFakeArena}, 256})), "taken");
+  for (const std::uint32_t flags : {0u, kNonBlocking + 0u}) {
+    const std::size_t before = fake().objects();
+    EXPECT_EQ(said(streams.on(StreamCreate{{1}, flags, 0})), "taken");
+    EXPECT_EQ(said(memory.on(Set{.stream = {1}, .to = {kFakeArena}, .element = 1, .count = 16})),
+              "taken");
+    EXPECT_EQ(said(streams.on(StreamDestroy{{1}})), "taken");
+    EXPECT_EQ(said(streams.on(StreamDestroy{{1}})), "there is no stream 1");
+    EXPECT_EQ(fake().objects(), before + 1);
+    fake().run();
+    work.poll();
+    EXPECT_EQ(fake().objects(), before);
+  }
+  EXPECT_EQ(said(memory.on(FreeOnStream{{1}, {kFakeArena}})), "there is no stream 1");
+  EXPECT_EQ(said(memory.on(FreeOnStream{{}, {kFakeArena}})), "taken");
+  work.poll();
+  EXPECT_EQ(fake().memory_used(), 0u);
+}
+
 TEST_F(ResourcesTest, GraphsAreBoundedTogether) {
   EXPECT_EQ(said(memory.on(Alloc{{kFakeArena}, 256})), "taken");
   EXPECT_EQ(said(graphs.on(GraphCreate{{1}})), "taken");

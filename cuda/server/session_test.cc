@@ -217,6 +217,8 @@ TEST_F(SessionTest, OtherVersionsAndWrongTokensAreTurnedAway) {
     EXPECT_TRUE(answer.came);
     EXPECT_NE(answer.outcome.status, 0);
     EXPECT_THAT(client->said, HasSubstr(why));
+    EXPECT_TRUE(server->seats.back()->ended);
+    EXPECT_THAT(server->seats.back()->reason, HasSubstr(why));
   }
   channel = *server->net.connect("sim", std::chrono::seconds(1));
   client = std::make_unique<TestClient>(*channel);
@@ -270,23 +272,47 @@ TEST_F(SessionTest, FreeWaitsForWork) {
 // What was read ahead may have to wait once more.
 TEST_F(SessionTest, AllocationsMayWaitTwice) {
   start();
-  client->send(Alloc{{kFakeArena}, 256});
   client->send(StreamCreate{{1}});
-  for (const std::uint64_t call : {1, 2}) {
-    client->send(HostCall{{1}, {call}});
+  for (int again = 0; again < 3; ++again) {
+    client->send(Alloc{{kFakeArena}, 256});
+    for (const std::uint64_t call : {1, 2}) {
+      client->send(HostCall{{1}, {call}});
+      client->send(Free{{kFakeArena}});
+      client->send(Alloc{{kFakeArena}, 256 + 256 * call});
+    }
+    client->send(
+        Set{.stream = {1}, .to = {kFakeArena + 512}, .value = 9, .element = 4, .count = 1});
+    const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena + 512}, 4});
+    for (const std::uint64_t call : {1, 2}) {
+      for (int i = 0; i < 2; ++i) ASSERT_EQ(client->ask(Ping{}).outcome, Outcome{});
+      EXPECT_EQ(seat().device->memory_used(), 256 * call);
+      client->send(CallDone{{call}});
+    }
+    ASSERT_EQ(fence(), 0) << client->said;
+    EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk)[0], 9u);
+    EXPECT_EQ(seat().device->memory_used(), 768u);
     client->send(Free{{kFakeArena}});
-    client->send(Alloc{{kFakeArena}, 256 + 256 * call});
   }
-  client->send(Set{.stream = {1}, .to = {kFakeArena + 512}, .value = 9, .element = 4, .count = 1});
-  const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena + 512}, 4});
-  for (const std::uint64_t call : {1, 2}) {
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
-    EXPECT_EQ(seat().device->memory_used(), 256 * call);
-    client->send(CallDone{{call}});
+}
+
+// Who sends more than the device can do is not listened to until it has done some of it.
+TEST_F(SessionTest, ADeviceWithTooMuchToDoIsWaitedFor) {
+  start({.manual = true}, {.queued = 4});
+  client->send(Alloc{{kFakeArena}, 256});
+  const auto set = [this] {
+    client->send(Set{.to = {kFakeArena}, .element = 4, .count = 1});
+    return client->ask_later(Ping{});
+  };
+  for (int i = 0; i < 5; ++i) {
+    const std::uint32_t heard = set();
+    ASSERT_TRUE(client->read());
+    EXPECT_TRUE(client->answers.contains(heard));
   }
-  EXPECT_EQ(fence(), 0) << client->said;
-  EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk)[0], 9u);
-  EXPECT_EQ(seat().device->memory_used(), 768u);
+  const std::uint32_t unheard = set();
+  EXPECT_FALSE(client->read());
+  EXPECT_EQ(seat().device->run(2), 2);
+  EXPECT_TRUE(client->read()) << client->error;
+  EXPECT_TRUE(client->answers.contains(unheard));
 }
 
 TEST_F(SessionTest, AFaultStaysUntilReset) {
@@ -422,14 +448,16 @@ TEST_F(SessionTest, CapturesThatAreSpoilt) {
 TEST_F(SessionTest, CapturedCopiesNeedTheirMemory) {
   const std::uint64_t to = kFakeArena, from = kFakeArena + 256;
   for (const std::uint64_t freed : {to, from}) {
-    for (const bool in : {true, false}) {
-      if (in && freed == from) continue;
+    for (const auto& [in, out] : {std::pair(true, false), {false, true}, {false, false}}) {
+      if ((in && freed == from) || (out && freed == to)) continue;
       start();
       client->send(Alloc{{to}, 256}), client->send(Alloc{{from}, 256});
       client->send(StreamCreate{{1}});
       client->send(CaptureBegin{{1}, 0});
       if (in)
         client->send(CopyIn{{1}, {to}}, bytes_of("abcd"));
+      else if (out)
+        client->send(CopyOutLater{{1}, {from}, 64, {8}});
       else
         client->send(CopyDevice{{1}, {to}, {from}, 64, 64, 64, 1});
       EXPECT_EQ(client->ask(CaptureEnd{{1}, {7}}).outcome.status, 0);
@@ -526,6 +554,16 @@ TEST_F(SessionTest, GraphsNodeByNode) {
   client->send(GraphLaunch{{1}, {}}), client->send(GraphLaunch{{1}, {}});
   EXPECT_EQ(words(client->ask(CopyOut{{}, {kFakeArena}, 16}).bulk),
             (std::vector<std::uint32_t>{6, 6, 6, 6}));
+  const auto call = frame_of(HostCall{{}, {5}});
+  client->send(GraphAdd{{1}, {16}, {}, call});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {2}}).outcome, Outcome{}) << client->said;
+  for (std::size_t round = 1; round <= 2; ++round) {
+    client->send(GraphLaunch{{2}, {}});
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+    ASSERT_EQ(client->notices.size(), round) << "called with each launch";
+    client->send(CallDone{{5}});
+  }
+  EXPECT_EQ(fence(), 0) << client->said;
   client->send(GraphAdd{{1}, {14}, std::as_bytes(std::span(&unknown, 1)), add});
   EXPECT_EQ(fence(), kInvalidHandle);
   EXPECT_THAT(client->said, HasSubstr("there is no node 99 to come after"));
@@ -689,6 +727,48 @@ TEST_F(SessionTest, NothingGoesBeforeTheHello) {
     client.reset();
     channel.reset();
   }
+}
+
+// What a step did, and whether there is more: what whoever drives a session goes by.
+TEST(SessionSteps, SayWhatTheyDid) {
+  SimNet net{SimOptions{}};
+  const auto listener = *net.listen("sim");
+  const auto channel = *net.connect("sim", std::chrono::seconds(1));
+  const auto theirs = std::move(listener->accept(Nanos(0))->channel);
+  MemoryImages images;
+  Session session(*theirs, images, "", {});
+  TestClient client(*channel);
+  const auto step = [&] {
+    net.run_for(std::chrono::seconds(1));
+    const Session::Step now = session.step();
+    EXPECT_FALSE(now.ended);
+    return std::vector<bool>{now.progressed, now.busy, now.idle};
+  };
+  using Flags = std::vector<bool>;
+  EXPECT_EQ(step(), (Flags{false, false, true})) << "nobody has said anything";
+  EXPECT_EQ(session.backend_descriptor(), -1);
+  client.ask_later(Hello{.table = protocol_hash()});
+  EXPECT_EQ(step(), (Flags{true, false, true}));
+  EXPECT_TRUE(session.wanted());
+  EXPECT_FALSE(session.wanted()) << "once";
+  auto made = std::make_unique<FakeBackend>(FakeBackend::Options{.manual = true});
+  FakeBackend& device = *made;
+  session.grant(1, std::move(made), {});
+  EXPECT_GE(session.backend_descriptor(), 0);
+  EXPECT_EQ(step(), (Flags{false, false, true}));
+  client.send(HostCall{{}, {5}});
+  ASSERT_TRUE(client.flush());
+  EXPECT_EQ(step(), (Flags{true, false, false})) << "a call is to be heard of";
+  EXPECT_EQ(step(), (Flags{false, false, false}));
+  device.run();
+  EXPECT_EQ(step(), (Flags{true, false, true})) << "it was called";
+  client.send(CallDone{{5}});
+  for (int i = 0; i < 600; ++i) client.send(EventDestroy{{1}});
+  ASSERT_TRUE(client.flush());
+  EXPECT_EQ(step(), (Flags{true, true, true})) << "512 at a time";
+  EXPECT_EQ(session.counts().refused, 511u);
+  EXPECT_EQ(step(), (Flags{true, false, true}));
+  EXPECT_EQ(session.counts().refused, 600u);
 }
 
 // What a client may hear of the device: its quota is the smaller of limit and memory.
