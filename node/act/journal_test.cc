@@ -127,6 +127,8 @@ TEST(Journal, GrowsNoLargerThanItsLimit) {
   MemoryFiles files;
   auto journal = Journal::open(files, "/s/journal");
   ASSERT_TRUE(journal.has_value());
+  for (const Record& record : story()) ASSERT_TRUE(journal->append(record));
+  EXPECT_TRUE(files.content["/s/journal"].ends_with(text_of(story()))) << "until then all stays";
   std::size_t largest = 0;
   for (int i = 1; i <= 6000; ++i) {
     ASSERT_TRUE(journal->append(begin_record(i)));

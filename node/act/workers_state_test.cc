@@ -42,6 +42,12 @@ TEST(WorkersState, is_read_back_as_it_was_written) {
   }
 }
 
+TEST(WorkersState, says_nothing_of_what_a_worker_has_not) {
+  const std::string text = workers_json(two_workers());
+  for (const char* key : {"\"port\"", "\"last_status\"", "\"identity\": \"77@boot\""})
+    EXPECT_EQ(text.find(key), text.rfind(key)) << key << " is of one of the two";
+}
+
 TEST(WorkersState, is_read_in_order) {
   WorkersState shuffled = two_workers();
   std::ranges::reverse(shuffled.workers);

@@ -163,10 +163,17 @@ TEST(Supervisor, kills_after_the_grace_and_only_then_gives_the_device_away) {
   supervisor->follow(assigned({segment("MIG-1", "deaf", 1), segment("MIG-2", "b", 1)}));
   world.run_for(*supervisor, 0);
   supervisor->follow(assigned({segment("MIG-1", "next", 1)}));
+  const auto killed = [&] {
+    return std::ranges::count_if(world.log, [](const std::string& line) {
+      return line == "deaf 0 on MIG-1: did not end within 10.0 s; killed it";
+    });
+  };
   world.run_for(*supervisor, 9 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/deaf/0"));
   EXPECT_THAT(world.released, ElementsAre("MIG-2"));
+  EXPECT_EQ(killed(), 0);
   world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_EQ(killed(), 1);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/next/0"));
 
   supervisor->stop_all();
