@@ -126,6 +126,25 @@ TEST(SlotPool, CopiesWhatAWorkerReads) {
   EXPECT_EQ(pool.trace(1)[0], 'a');
 }
 
+// Tensors of a slot lie behind each other.
+TEST(SlotPool, KeepsTensorsApart) {
+  ModelSpec two = one_float();
+  two.inputs = {{"a", DataType::fp32, {3}}, {"b", DataType::fp64, {2}}};
+  two.outputs = {{"c", DataType::uint8, {5}}, {"d", DataType::fp32, {1}}};
+  const SlotPool pool = SlotPool::make(two, 1 << 20, 2).value();
+  std::vector<std::span<char>> all{pool.input(1, 0), pool.input(1, 1), pool.output(1, 0),
+                                   pool.output(1, 1)};
+  std::vector<std::size_t> sizes;
+  const char* end = pool.memory().base(1);
+  for (const std::span<char> one : all) {
+    EXPECT_GE(one.data(), end);
+    end = one.data() + one.size();
+    sizes.push_back(one.size());
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{12, 16, 5, 4}));
+  EXPECT_LE(end, pool.memory().base(1) + slot_layout(two).bytes);
+}
+
 // ---- workers led by hand
 
 class HandWorker {
@@ -225,6 +244,25 @@ class CoreByHandTest : public testing::Test {
   std::string directory_, said_;
   std::unique_ptr<Core> core_;
 };
+
+// Once nobody is left of the workers with other tensors, and no request of theirs.
+TEST_F(CoreByHandTest, AnotherModelComesWhenTheLastOfTheOldHasGone) {
+  open(patient());
+  ModelSpec other = one_float();
+  other.inputs[0].shape = {2};
+  {
+    HandWorker old(*loop_, link_path(directory_), one_float());
+    ASSERT_TRUE(until([&] { return old.region; }));
+    HandWorker early(*loop_, link_path(directory_), other);
+    ASSERT_TRUE(until([&] { return !early.refused.empty(); }));
+    EXPECT_EQ(core_->model("s")->inputs, one_float().inputs);
+  }
+  ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
+  HandWorker worker(*loop_, link_path(directory_), other);
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  EXPECT_EQ(core_->model("s")->inputs, other.inputs);
+  EXPECT_EQ(core_->services(), std::vector<std::string>{"s"});
+}
 
 TEST_F(CoreByHandTest, FramesOutOfPlaceAreRefusedInWords) {
   open(patient());
