@@ -198,6 +198,18 @@ TEST_F(FolderImagesTest, TheOldestFilesGo) {
   EXPECT_TRUE(fs::exists(folder_ / "b") && fs::exists(folder_ / "c"));
 }
 
+TEST_F(FolderImagesTest, SoManyFilesAndNoMore) {
+  fs::create_directories(folder_ / "a folder");
+  for (std::size_t i = 0; i < kMaxImages; ++i) std::ofstream(folder_ / fmt::format("{:05}", i));
+  open();
+  EXPECT_EQ(names().size(), kMaxImages + 1);
+  std::ofstream(folder_ / "one more").flush();
+  open();
+  EXPECT_EQ(names().size(), kMaxImages + 1);
+  EXPECT_FALSE(fs::exists(folder_ / "00000"));
+  EXPECT_TRUE(fs::exists(folder_ / "one more") && fs::exists(folder_ / "a folder"));
+}
+
 TEST_F(FolderImagesTest, WhatCannotBeOpenedIsNamed) {
   std::ofstream(folder_) << "a file";
   const auto opened = FolderImages::open(folder_);

@@ -89,6 +89,27 @@ TEST_F(SessionTest, CopiesThroughStagingAreTheSame) {
   EXPECT_EQ(words(out.bulk), data);
 }
 
+// What is on its way to a device that does nothing is bounded: the rest stays with the client.
+TEST_F(SessionTest, OnlySoManyBytesAreOnTheirWay) {
+  SimOptions net;
+  net.up.room = net.down.room = 64 << 20;
+  start({.mapped = false, .manual = true}, {.staging = 8 << 20}, net);
+  std::vector<std::uint32_t> data(5 << 20);  // five pieces of 4 MiB
+  std::iota(data.begin(), data.end(), 7);
+  client->send(Alloc{{kFakeArena}, 20 << 20});
+  client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(data)));
+  const std::uint32_t behind = client->ask_later(Ping{});
+  int rounds = 0;
+  for (; !client->read() && rounds < 9; ++rounds) EXPECT_GE(seat().device->run(), 2);
+  EXPECT_EQ(rounds, 2) << "two pieces at a time, and the fifth with what is behind";
+  EXPECT_TRUE(client->answers.contains(behind));
+  const std::uint32_t copy = client->ask_later(CopyOut{{}, {kFakeArena}, 20 << 20});
+  EXPECT_FALSE(client->read());
+  EXPECT_EQ(seat().device->run(), 2);
+  ASSERT_TRUE(client->read()) << client->error;
+  EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk), data);
+}
+
 // Every use of what is not there is refused by number and reason, and harms nothing.
 TEST_F(SessionTest, HandlesAreChecked) {
   start();
@@ -293,6 +314,23 @@ TEST_F(SessionTest, AllocationsMayWaitTwice) {
     EXPECT_EQ(seat().device->memory_used(), 768u);
     client->send(Free{{kFakeArena}});
   }
+}
+
+// Only so much is read ahead of what has to wait.
+TEST_F(SessionTest, OnlySoMuchIsReadAhead) {
+  start({.manual = true}, {.deferred = 3});
+  const Set set{.to = {kFakeArena}, .element = 4, .count = 1};
+  client->send(Alloc{{kFakeArena}, 256}), client->send(set), client->send(Free{{kFakeArena}});
+  client->send(Alloc{{kFakeArena}, 512});  // waits
+  client->send(set);
+  EXPECT_TRUE(client->ask(Ping{}).came);
+  client->send(set);
+  const std::uint32_t unheard = client->ask_later(Ping{});
+  EXPECT_FALSE(client->read());
+  EXPECT_GT(seat().device->run(), 0);
+  EXPECT_TRUE(client->read()) << client->error;
+  EXPECT_TRUE(client->answers.contains(unheard));
+  EXPECT_EQ(seat().device->memory_used(), 512u);
 }
 
 // Who sends more than the device can do is not listened to until it has done some of it.
