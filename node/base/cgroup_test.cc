@@ -100,6 +100,7 @@ TEST_F(CgroupsTest, WhatCannotBeEndedIsNotBegun) {
   write("groups/home/b/cgroup.kill", "");
   EXPECT_FALSE(some.enter("b")) << "it cannot be gone into";
   EXPECT_FALSE(some.enter("nowhere/c"));
+  EXPECT_FALSE(there("groups/home/nowhere"));
   EXPECT_TRUE(some.possible());
   std::filesystem::remove(in("groups/home/cgroup.procs"));
   EXPECT_FALSE(some.leave());

@@ -396,6 +396,22 @@ TEST(Form, TheSchemaDemandsNothingThatOnlyOneKindHas) {
   EXPECT_EQ(schema["properties"]["loud"]["type"], "boolean");
 }
 
+// Files of before may not say what they are; what they say must be right.
+TEST(Form, TheHeadOfADocumentMayBeLeftOut) {
+  const auto head = [](Form& f, Corner& corner) {
+    f.optional().document("Corner");
+    f.integer("x", corner.x, {.high = 9}, "");
+  };
+  const auto read = [&](std::string_view text) {
+    const auto corner = read_form<Corner>("c", text, head);
+    return corner ? "accepted" : corner.error().message;
+  };
+  EXPECT_EQ(read(R"({"x": 1})"), "accepted");
+  EXPECT_EQ(read(R"({"kind": "Shape", "x": 1})"), "'kind' is 'Shape', must be 'Corner'");
+  EXPECT_EQ(read(R"({"api_version": "v2", "x": 1})"),
+            "'api_version' is 'v2', must be 'partita/v1'");
+}
+
 TEST(Form, TheSchemaSaysWhatIsEmbedded) {
   const auto schema = nlohmann::json::parse(schema_form<Corner>("C", "", [](Form& f, Corner&) {
     f.embedded("plan", "{}");

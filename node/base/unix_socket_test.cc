@@ -100,6 +100,18 @@ TEST(UnixSocket, PathsOfEveryLengthAreReached) {
   std::filesystem::remove_all(folder);
 }
 
+// An address closes nothing but what it has opened.
+TEST(UnixSocket, AnAddressLeavesOtherDescriptorsAlone) {
+  const int input = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  const int kept = ::dup(STDIN_FILENO);
+  ASSERT_EQ(::dup2(input, STDIN_FILENO), STDIN_FILENO);
+  EXPECT_TRUE(UnixAddress::of("/tmp/short"));
+  EXPECT_GE(::fcntl(STDIN_FILENO, F_GETFD), 0);
+  ::dup2(kept, STDIN_FILENO);
+  ::close(kept);
+  ::close(input);
+}
+
 TEST(UnixSocket, WhatCannotBeANameIsRefused) {
   const std::string longest(200, 'x');
   EXPECT_EQ(UnixAddress::of("").error().code, ErrorCode::bad_input);
