@@ -101,7 +101,7 @@ Result<void> Broker::run(int stop) {
   bool down = false;
   publish();
   for (;;) {
-    pollfd asked{stop, POLLIN, 0};
+    pollfd asked = readable(stop);
     if (!down && ::poll(&asked, 1, 0) > 0) {
       down = true;
       listener_.reset();
@@ -125,12 +125,12 @@ Result<void> Broker::run(int stop) {
 }
 
 void Broker::wait(int stop) {
-  std::vector<pollfd> ready = {{stop, POLLIN, 0}};
-  if (listener_) ready.push_back({listener_->descriptor(), POLLIN, 0});
+  std::vector<pollfd> ready = {readable(stop)};
+  if (listener_) ready.push_back(readable(listener_->descriptor()));
   for (const auto& [id, client] : clients_)
-    ready.push_back({client.from.channel->descriptor(), POLLIN, 0});
-  for (const auto& [id, worker] : workers_) ready.push_back({worker.control.get(), POLLIN, 0});
-  if (maker_) ready.push_back({maker_->descriptor(), POLLIN, 0});
+    ready.push_back(readable(client.from.channel->descriptor()));
+  for (const auto& [id, worker] : workers_) ready.push_back(readable(worker.control.get()));
+  if (maker_) ready.push_back(readable(maker_->descriptor()));
   ::poll(ready.data(), ready.size(), kTickMs);
 }
 
@@ -139,7 +139,7 @@ void Broker::wait(int stop) {
 void Broker::accept() {
   // Half of the places at most are taken before those that came are listened to.
   for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.greeting / 2); ++i) {
-    auto accepted = listener_->accept(Nanos(0));
+    auto accepted = listener_->accept(kNoWait);
     if (!accepted) return;
     make_room_to_greet();
     Client client;
@@ -187,7 +187,7 @@ void Broker::listen_to_clients() {
 
 // What a client sends before it has a worker: its hello, then pings. False: it is to go.
 bool Broker::hear(ClientId id, Client& client) {
-  const Result<Frame> frame = client.reader->next(Nanos(0));
+  const Result<Frame> frame = client.reader->next(kNoWait);
   if (!frame) {
     if (frame.error().code != ErrorCode::timeout) return false;
     return client.greeted || std::chrono::steady_clock::now() < client.due;

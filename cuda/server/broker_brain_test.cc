@@ -56,10 +56,16 @@ TEST(BrokerBrain, QueuesInOrderWithPlaces) {
   EXPECT_EQ(brain.step(WorkerReady{3}), (Actions{Give{3, 3}}));
   EXPECT_EQ(brain.step(ShutDown{}),
             (Actions{Deny{6, "the server is going down"}, Stop{3}, Stop{2}}));
+  EXPECT_EQ(brain.waiting(), 0u);
+  EXPECT_EQ(brain.step(Arrived{7, "gpu"}), (Actions{Deny{7, "the server is going down"}}));
+  EXPECT_THAT(brain.step(WorkerEnded{3}), IsEmpty());
+  EXPECT_THAT(brain.step(WorkerReady{2}), IsEmpty()) << "it was told to stop";
+  EXPECT_EQ(brain.ready(), 0u);
 }
 
 TEST(BrokerBrain, ShapesOfTheCpuAreServedByLargerParts) {
   EXPECT_TRUE(fits({"", "CPU-4", 4}, "CPU-2"));
+  EXPECT_TRUE(fits({"", "large", 4}, "CPU-4"));
   EXPECT_FALSE(fits({"", "CPU-4", 4}, "CPU-5"));
   EXPECT_FALSE(fits({"", "CPU-4", 4}, "2g.20gb"));
   EXPECT_FALSE(fits({"", "gpu"}, "CPU-1"));
@@ -71,6 +77,67 @@ TEST(BrokerBrain, GivesUpPartsWhoseWorkersDoNotStart) {
   EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{2, 0}}));
   EXPECT_EQ(brain.step(WorkerEnded{2}),
             (Actions{Deny{1, "workers on such parts do not start", true}}));
+}
+
+// A worker that was ready has made good what failed before; one that is kept warm may fail as well.
+TEST(BrokerBrain, CountsFailuresWithoutASuccess) {
+  BrokerBrain brain({{"a", "gpu"}}, {.warm = 1, .failures = 2});
+  EXPECT_EQ(brain.begin(), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{2, 0}}));
+  EXPECT_THAT(brain.step(WorkerReady{2}), IsEmpty());
+  EXPECT_EQ(brain.ready(), 1u);
+  EXPECT_EQ(brain.step(WorkerEnded{2}), (Actions{Start{3, 0}})) << "it was ready: no failure";
+  EXPECT_EQ(brain.step(WorkerEnded{3}), (Actions{Start{4, 0}}));
+  EXPECT_THAT(brain.step(WorkerEnded{4}), IsEmpty()) << "nothing is kept warm there any more";
+  EXPECT_EQ(brain.step(Arrived{1, "gpu"}),
+            (Actions{Deny{1, "workers on such parts do not start", true}}));
+  EXPECT_THAT(brain.step(WorkerReady{4}), IsEmpty()) << "it has ended";
+  EXPECT_THAT(brain.step(WorkerEnded{9}), IsEmpty()) << "there was none";
+}
+
+// The smallest part that will do, one with a ready worker before all, then one that is starting.
+TEST(BrokerBrain, GivesTheLeastThatWillDo) {
+  const std::vector<Part> parts{{"a", "CPU-4", 4}, {"b", "CPU-2", 2}, {"c", "CPU-2", 2}};
+  BrokerBrain cold(parts, {.warm = 0});
+  EXPECT_EQ(cold.step(Arrived{1, "CPU-1"}), (Actions{Start{1, 1}}));
+  EXPECT_EQ(cold.step(Arrived{2, "CPU-1"}), (Actions{Start{2, 2}}));
+  EXPECT_EQ(cold.step(Arrived{3, "CPU-1"}), (Actions{Start{3, 0}}));
+  EXPECT_EQ(cold.step(Arrived{4, "CPU-1"}), (Actions{Place{4, 1}}));
+  EXPECT_EQ(cold.step(WorkerReady{3}), (Actions{Give{1, 3}})) << "first come, first served";
+  EXPECT_EQ(cold.waiting(), 3u);
+  EXPECT_EQ(cold.present(), 3u);
+  BrokerBrain warm(parts, {.warm = 2});
+  EXPECT_EQ(warm.begin(), (Actions{Start{1, 0}, Start{2, 1}}));
+  EXPECT_EQ(warm.step(Arrived{1, "CPU-1"}), (Actions{Start{3, 2}})) << "promised b's; c is warmed";
+  EXPECT_EQ(warm.step(WorkerReady{1}), (Actions{Give{1, 1}})) << "a's is ready";
+  EXPECT_EQ(warm.step(Arrived{2, ""}), (Actions{})) << "b's is starting, and c's";
+  EXPECT_EQ(warm.step(WorkerReady{3}), (Actions{Give{2, 3}}));
+}
+
+TEST(BrokerBrain, MakesOnlySoManyParts) {
+  BrokerBrain brain({}, {.made = 1}, {"1g"});
+  EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Make{0, "1g"}}));
+  EXPECT_EQ(brain.step(Arrived{2, "1g"}), (Actions{Place{2, 1}}));
+  EXPECT_EQ(brain.step(Made{0, "a"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{2, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{2}), (Actions{Give{2, 2}}));
+}
+
+// Who could use another part that is there goes on waiting for it.
+TEST(BrokerBrain, WhatCannotBeMadeIsDeniedToWhoNeedsIt) {
+  BrokerBrain brain({{"x", "1g"}}, {.warm = 0}, {"1g", "2g"});
+  EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, "1g"}), (Actions{Make{1, "1g"}}));
+  EXPECT_EQ(brain.step(Arrived{3, "2g"}), (Actions{Make{2, "2g"}}));
+  EXPECT_EQ(brain.step(NotMade{2, false, "no rights"}), (Actions{Deny{3, "no rights"}}));
+  EXPECT_EQ(brain.parts()[2].shape, "");
+  EXPECT_EQ(brain.step(Left{2}), (Actions{}));
+  EXPECT_EQ(brain.step(Made{1, "a"}), (Actions{Unmake{1}}));
+  EXPECT_EQ(brain.borrowed(), 1u);
+  EXPECT_THAT(brain.step(Unmade{1}), IsEmpty());
+  EXPECT_EQ(brain.parts()[1].name, "");
 }
 
 TEST(BrokerBrain, MakesPartsForWhoAsksAndTakesThemApartAfterwards) {

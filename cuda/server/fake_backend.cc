@@ -108,8 +108,8 @@ Answered<Id> FakeBackend::create(const ObjectSpec& spec) {
     memory_[modules_[id]].resize(4);
   } else if (const auto* stream = std::get_if<StreamSpec>(&spec)) {
     streams_[id].blocking = stream->blocking;
-  } else if (std::holds_alternative<EventSpec>(spec)) {
-    events_[id];
+  } else if (const auto* event = std::get_if<EventSpec>(&spec)) {
+    events_[id].timing = event->timing;
   } else {
     graphs_[id] = std::get<GraphSpec>(spec);
     for (Id node = 0; node < graphs_[id].nodes.size(); ++node)
@@ -150,6 +150,7 @@ Answered<KernelFacts> FakeBackend::find_kernel(Id module, const std::string& nam
   for (const KernelParameter& parameter : facts.parameters)
     facts.parameter_bytes = parameter.offset + parameter.size;
   facts.max_threads = 1024;
+  if (kernel == kMany) facts.shared_bytes = 1024;
   facts.const_bytes = 31, facts.local_bytes = 32, facts.registers = 33;
   facts.ptx_version = 34, facts.binary_version = 35;
   return facts;
@@ -332,6 +333,8 @@ bool FakeBackend::finished(ObjectKind kind, Id id) {
 
 Answered<std::uint64_t> FakeBackend::elapsed(Id from, Id to) {
   CHECK(events_.contains(from) && events_.contains(to));
+  if (!events_[from].timing || !events_[to].timing)
+    return refuse(kInvalidHandle, "the event has no time");
   if (events_[from].last == 0 || events_[to].last == 0)
     return refuse(kInvalidHandle, "the event was not recorded");
   if (!finished(ObjectKind::event, from) || !finished(ObjectKind::event, to))

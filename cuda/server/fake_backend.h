@@ -66,6 +66,7 @@ class FakeBackend : public DeviceBackend {
     std::deque<Item> items = {};
   };
   struct Event {
+    bool timing = true;
     std::uint64_t last = 0;  // serial of the last record
     std::uint64_t time = 0;  // when it was done
     std::vector<std::uint64_t> watched = {};

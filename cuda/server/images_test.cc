@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_without_input.h"
+
 namespace partita::remote::server {
 namespace {
 
@@ -34,6 +36,8 @@ TEST(Images, DigestsAreSha256) {
 TEST(Images, AreUnpackedToTheirSize) {
   PackedImage image = image_of("text");
   EXPECT_EQ(unpack(image).value(), image.bytes);
+  image.raw_bytes = kMaxImageBytes;
+  EXPECT_EQ(unpack(image).value(), image.bytes) << "nothing is to be unpacked";
   image.compression = 3;
   EXPECT_EQ(to_string(unpack(image).error()), "image: compression 3 is not known");
   image.raw_bytes = kMaxImageBytes + 1;
@@ -59,6 +63,27 @@ TEST(Images, InMemoryTheOldestGoes) {
   EXPECT_TRUE(images.has(digests[2]));
   EXPECT_TRUE(images.has(digests[5]));
   EXPECT_EQ(images.find(digests[1]), nullptr);
+}
+
+// Bytes are counted as often as an image is kept, not as often as it came.
+TEST(Images, InMemoryTheyHaveSoManyBytes) {
+  const auto large = std::make_shared<const PackedImage>(
+      PackedImage{std::vector<std::byte>(kMaxImageBytes / 4), 0, kMaxImageBytes / 4});
+  MemoryImages images;
+  const Digest first = put(images, "first");
+  std::vector<Digest> digests;
+  for (std::size_t i = 0; i + 1 < 4 * kMaxImagesBytes / kMaxImageBytes; ++i) {
+    digests.push_back(digest_of(image_of(fmt::format("large {}", i)).bytes));
+    for (int again = 0; again < 3; ++again) images.put(digests.back(), large);
+  }
+  EXPECT_TRUE(images.has(first));
+  const auto rest = std::make_shared<const PackedImage>(
+      PackedImage{std::vector<std::byte>(kMaxImageBytes / 4 - 5), 0, 1});
+  images.put(digest_of(image_of("rest").bytes), rest);
+  EXPECT_TRUE(images.has(first)) << "exactly the limit";
+  put(images, "1");
+  EXPECT_FALSE(images.has(first));
+  EXPECT_TRUE(images.has(digests.front()));
 }
 
 class FolderImagesTest : public ::testing::Test {
@@ -133,6 +158,24 @@ TEST_F(FolderImagesTest, NothingInTheFolderIsTrusted) {
   EXPECT_FALSE(open()->has(digest));
 }
 
+TEST_F(FolderImagesTest, WhatCannotGetItsNameLeavesNothing) {
+  const auto images = open();
+  const Digest digest = digest_of(image_of("one").bytes);
+  fs::create_directories(file_of(digest) / "in the way");
+  put(*images, "one");
+  EXPECT_TRUE(images->has(digest)) << "in memory";
+  EXPECT_EQ(names(), std::vector<std::string>{hex_of(digest)}) << "half a file was left";
+  EXPECT_FALSE(open()->has(digest));
+}
+
+TEST_F(FolderImagesTest, NumberNoughtIsAFile) {
+  const auto images = open(), others = open();
+  const WithoutInput number_nought_is_free;
+  const Digest digest = put(*images, "one");
+  EXPECT_TRUE(others->has(digest));
+  EXPECT_TRUE(open()->has(digest));
+}
+
 // Beyond the limit the oldest files go, and what a killed worker left half-written always does.
 TEST_F(FolderImagesTest, TheOldestFilesGo) {
   const Digest kept = put(*open(), "one");
@@ -142,8 +185,7 @@ TEST_F(FolderImagesTest, TheOldestFilesGo) {
   const auto sized = [&](const std::string& name, std::uint64_t bytes, int age) {
     std::ofstream(folder_ / name) << "x";
     fs::resize_file(folder_ / name, bytes);  // takes no room
-    fs::last_write_time(folder_ / name,
-                        fs::file_time_type::clock::now() - std::chrono::hours(age));
+    fs::last_write_time(folder_ / name, fs::file_time_type::clock::now() - std::chrono::hours(age));
   };
   const std::uint64_t own = fs::file_size(file_of(kept));
   sized("a", kMaxImagesBytes / 2, 3);
@@ -154,6 +196,18 @@ TEST_F(FolderImagesTest, TheOldestFilesGo) {
   EXPECT_TRUE(open()->has(kept));
   EXPECT_FALSE(fs::exists(folder_ / "a"));
   EXPECT_TRUE(fs::exists(folder_ / "b") && fs::exists(folder_ / "c"));
+}
+
+TEST_F(FolderImagesTest, SoManyFilesAndNoMore) {
+  fs::create_directories(folder_ / "a folder");
+  for (std::size_t i = 0; i < kMaxImages; ++i) std::ofstream(folder_ / fmt::format("{:05}", i));
+  open();
+  EXPECT_EQ(names().size(), kMaxImages + 1);
+  std::ofstream(folder_ / "one more").flush();
+  open();
+  EXPECT_EQ(names().size(), kMaxImages + 1);
+  EXPECT_FALSE(fs::exists(folder_ / "00000"));
+  EXPECT_TRUE(fs::exists(folder_ / "one more") && fs::exists(folder_ / "a folder"));
 }
 
 TEST_F(FolderImagesTest, WhatCannotBeOpenedIsNamed) {

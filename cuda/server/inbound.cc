@@ -55,7 +55,7 @@ bool Inbound::go_on() {
   if (bulk_.kind == Kind::image) return go_on_with_image();
   if (bulk_.kind == Kind::chunks) return go_on_with_chunks();
   if (bulk_.left > 0)
-    if (const auto done = reader_.drop_bulk(Nanos(0)); !done) return stopped(done.error());
+    if (const auto done = reader_.drop_bulk(kNoWait); !done) return stopped(done.error());
   bulk_ = {};
   return true;
 }
@@ -85,7 +85,7 @@ bool Inbound::find_target() {
 
 bool Inbound::go_on_with_chunks() {
   if (bulk_.target.empty() && !find_target()) return bulk_.kind == Kind::drop;
-  const auto read = reader_.read_bulk(bulk_.target.subspan(bulk_.filled), Nanos(0));
+  const auto read = reader_.read_bulk(bulk_.target.subspan(bulk_.filled), kNoWait);
   if (!read) {
     bulk_.filled += reader_.taken();
     return stopped(read.error());
@@ -111,7 +111,7 @@ bool Inbound::go_on_with_image() {
   constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
   if (bulk_.filled == bulk_.chunk.size())
     bulk_.chunk.resize(bulk_.filled + std::min(kStep, bulk_.left));
-  const auto read = reader_.read_bulk(std::span(bulk_.chunk).subspan(bulk_.filled), Nanos(0));
+  const auto read = reader_.read_bulk(std::span(bulk_.chunk).subspan(bulk_.filled), kNoWait);
   const std::size_t came = read ? bulk_.chunk.size() - bulk_.filled : reader_.taken();
   bulk_.filled += came;
   bulk_.left -= came;

@@ -3,6 +3,8 @@
 // client: what comes from one is bounded and means nothing but what it says of its own session.
 #pragma once
 
+#include <poll.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -14,6 +16,9 @@
 #include "server/session.h"
 
 namespace partita::remote::server {
+
+// What poll() is asked: whether something can be read there.
+inline pollfd readable(int descriptor) { return {descriptor, POLLIN, 0}; }
 
 // A pair of such sockets.
 Result<std::pair<Descriptor, Descriptor>> message_pair();

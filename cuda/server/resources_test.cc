@@ -199,6 +199,45 @@ TEST_F(LaunchesTest, SharedMemoryFlagsAndParametersAreChecked) {
   EXPECT_EQ(said(modules.on(KernelSetAttribute{{2}, 8, 0})), "there is no kernel 2");
 }
 
+// What a kernel has of shared memory itself is taken from what a launch may ask for.
+TEST_F(LaunchesTest, SharedMemoryOfTheKernelItselfCounts) {
+  std::vector<KernelParameter> eight;
+  for (std::uint32_t i = 0; i < 8; ++i) eight.push_back({i * 8, 8});
+  EXPECT_EQ(said(modules.on(KernelOpen{{2}, {1}, "many", std::as_bytes(std::span(eight))})),
+            "taken");
+  const std::byte block[64] = {};
+  EXPECT_EQ(launch({.kernel = {2}, .shared_bytes = 47 * 1024, .parameters = block}), "taken");
+  EXPECT_EQ(launch({.kernel = {2}, .shared_bytes = 47 * 1024 + 1, .parameters = block}),
+            "48129 bytes of dynamic shared memory; 48128 may be used");
+  const auto dynamic = [&](std::int32_t value) {
+    return said(modules.on(KernelSetAttribute{{2}, 8, value}));
+  };
+  EXPECT_EQ(dynamic(226 * 1024), "taken");
+  EXPECT_EQ(dynamic(226 * 1024 + 1), "231425 bytes of dynamic shared memory; 231424 are the most");
+  const KernelAttributes::Reply facts = **modules.on(KernelAttributes{{2}});
+  EXPECT_EQ(facts.shared_bytes, 1024u);
+  EXPECT_EQ(facts.max_dynamic_shared, 226u * 1024);
+}
+
+// A device with much to do is asked again soon; what it holds is counted.
+TEST_F(ResourcesTest, AFullQueueIsLookedAtAgain) {
+  limits.queued = 1;
+  EXPECT_EQ(said(memory.on(Alloc{{kFakeArena}, 256})), "taken");
+  const Set set{.to = {kFakeArena}, .element = 1, .count = 16};
+  EXPECT_EQ(said(memory.on(set)), "taken");
+  EXPECT_FALSE(work.poll());
+  EXPECT_FALSE(work.full());
+  EXPECT_EQ(work.again(), std::nullopt);
+  EXPECT_EQ(said(memory.on(set)), "taken");
+  EXPECT_FALSE(work.poll());
+  EXPECT_TRUE(work.full());
+  EXPECT_EQ(work.again(), std::chrono::microseconds(200));
+  EXPECT_EQ(fake().run(1), 1);
+  work.poll();
+  EXPECT_FALSE(work.full());
+  EXPECT_EQ(work.again(), std::nullopt);
+}
+
 TEST_F(LaunchesTest, KernelsHaveTheLayoutOfTheirModule) {
   const std::uint32_t right[] = {0, 8, 8, 4, 12, 4}, wrong[] = {0, 8, 8, 8, 12, 4};
   const auto open = [&](std::uint64_t number, std::string_view name, Bytes layout) {
@@ -344,6 +383,37 @@ TEST_F(ResourcesTest, EventsSayWhichIsMissing) {
   EXPECT_EQ(fake().objects(), 0u);
 }
 
+TEST_F(ResourcesTest, OnlyEventsWithATimeHaveATimeBetween) {
+  EXPECT_EQ(said(streams.on(EventCreate{.event = {1}})), "taken");
+  EXPECT_EQ(said(streams.on(EventCreate{.event = {2}, .flags = kNoTiming})), "taken");
+  for (const std::uint64_t event : {1, 2})
+    EXPECT_EQ(said(streams.on(EventRecord{{event}, {}})), "taken");
+  fake().run();
+  EXPECT_EQ(replied<EventElapsed>(streams.on(EventElapsed{{1}, {1}})), "taken");
+  EXPECT_EQ(replied<EventElapsed>(streams.on(EventElapsed{{1}, {2}})), "the event has no time");
+}
+
+// A stream is gone for the client at once, and for the device once its work is done.
+TEST_F(ResourcesTest, StreamsEndWithTheirWork) {
+  EXPECT_EQ(said(memory.on(Alloc{{kFakeArena}, 256})), "taken");
+  for (const std::uint32_t flags : {0u, kNonBlocking + 0u}) {
+    const std::size_t before = fake().objects();
+    EXPECT_EQ(said(streams.on(StreamCreate{{1}, flags, 0})), "taken");
+    EXPECT_EQ(said(memory.on(Set{.stream = {1}, .to = {kFakeArena}, .element = 1, .count = 16})),
+              "taken");
+    EXPECT_EQ(said(streams.on(StreamDestroy{{1}})), "taken");
+    EXPECT_EQ(said(streams.on(StreamDestroy{{1}})), "there is no stream 1");
+    EXPECT_EQ(fake().objects(), before + 1);
+    fake().run();
+    work.poll();
+    EXPECT_EQ(fake().objects(), before);
+  }
+  EXPECT_EQ(said(memory.on(FreeOnStream{{1}, {kFakeArena}})), "there is no stream 1");
+  EXPECT_EQ(said(memory.on(FreeOnStream{{}, {kFakeArena}})), "taken");
+  work.poll();
+  EXPECT_EQ(fake().memory_used(), 0u);
+}
+
 TEST_F(ResourcesTest, GraphsAreBoundedTogether) {
   EXPECT_EQ(said(memory.on(Alloc{{kFakeArena}, 256})), "taken");
   EXPECT_EQ(said(graphs.on(GraphCreate{{1}})), "taken");
@@ -387,10 +457,8 @@ TEST_F(ResourcesTest, GraphsAreBoundedTogether) {
             "1 graphs and 3 nodes are the limit");
   EXPECT_EQ(said(graphs.on(GraphLaunch{{7}, {}})), "taken");
   EXPECT_EQ(out.counts.launches, 1u);
-  EXPECT_EQ(said(graphs.on(GraphSet{{1}, {7}, 0, {}})),
-            "there is no node 0 that does anything");
-  EXPECT_EQ(said(graphs.on(GraphSet{{1}, {8}, 0, {}})),
-            "there is no executable graph 8");
+  EXPECT_EQ(said(graphs.on(GraphSet{{1}, {7}, 0, {}})), "there is no node 0 that does anything");
+  EXPECT_EQ(said(graphs.on(GraphSet{{1}, {8}, 0, {}})), "there is no executable graph 8");
   EXPECT_EQ(said(graphs.on(GraphSet{{2}, {}, 0, {}})), "there is no graph 2");
   EXPECT_EQ(said(graphs.on(GraphClone{{1}, {2}})), "1 graphs are the limit");
   EXPECT_EQ(replied<GraphUpdate>(graphs.on(GraphUpdate{{7}, {1}})), "taken");

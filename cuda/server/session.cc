@@ -258,12 +258,12 @@ void Session::Core::accept(const Frame& frame) {
 
 Session::Step Session::Core::step(Nanos patience) {
   bool progressed = on_ && on_->work.poll();
-  if (on_ && !on_->work.idle()) patience = Nanos(0);
+  if (on_ && !on_->work.idle()) patience = kNoWait;
   int left = kFramesPerStep;
   while (!out_.ended() && left-- > 0) {
     if (on_ && on_->inbound.under_way()) {
       if (!on_->inbound.go_on()) break;
-    } else if (!read_frame(std::exchange(patience, Nanos(0)))) {
+    } else if (!read_frame(std::exchange(patience, kNoWait))) {
       break;
     }
     progressed = true;

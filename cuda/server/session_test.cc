@@ -1,5 +1,6 @@
 #include "server/session.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -86,6 +87,27 @@ TEST_F(SessionTest, CopiesThroughStagingAreTheSame) {
   const auto out = client->ask(CopyOut{{}, {kFakeArena}, data.size() * 4});
   ASSERT_TRUE(out.came) << client->said;
   EXPECT_EQ(words(out.bulk), data);
+}
+
+// What is on its way to a device that does nothing is bounded: the rest stays with the client.
+TEST_F(SessionTest, OnlySoManyBytesAreOnTheirWay) {
+  SimOptions net;
+  net.up.room = net.down.room = 64 << 20;
+  start({.mapped = false, .manual = true}, {.staging = 8 << 20}, net);
+  std::vector<std::uint32_t> data(5 << 20);  // five pieces of 4 MiB
+  std::iota(data.begin(), data.end(), 7);
+  client->send(Alloc{{kFakeArena}, 20 << 20});
+  client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(data)));
+  const std::uint32_t behind = client->ask_later(Ping{});
+  int rounds = 0;
+  for (; !client->read() && rounds < 9; ++rounds) EXPECT_GE(seat().device->run(), 2);
+  EXPECT_EQ(rounds, 2) << "two pieces at a time, and the fifth with what is behind";
+  EXPECT_TRUE(client->answers.contains(behind));
+  const std::uint32_t copy = client->ask_later(CopyOut{{}, {kFakeArena}, 20 << 20});
+  EXPECT_FALSE(client->read());
+  EXPECT_EQ(seat().device->run(), 2);
+  ASSERT_TRUE(client->read()) << client->error;
+  EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk), data);
 }
 
 // Every use of what is not there is refused by number and reason, and harms nothing.
@@ -216,6 +238,8 @@ TEST_F(SessionTest, OtherVersionsAndWrongTokensAreTurnedAway) {
     EXPECT_TRUE(answer.came);
     EXPECT_NE(answer.outcome.status, 0);
     EXPECT_THAT(client->said, HasSubstr(why));
+    EXPECT_TRUE(server->seats.back()->ended);
+    EXPECT_THAT(server->seats.back()->reason, HasSubstr(why));
   }
   channel = *server->net.connect("sim", std::chrono::seconds(1));
   client = std::make_unique<TestClient>(*channel);
@@ -264,6 +288,69 @@ TEST_F(SessionTest, FreeWaitsForWork) {
   EXPECT_EQ(fence(), 0) << client->said;
   EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk)[0], 9u);
   EXPECT_EQ(seat().device->memory_used(), 512u);
+}
+
+// What was read ahead may have to wait once more.
+TEST_F(SessionTest, AllocationsMayWaitTwice) {
+  start();
+  client->send(StreamCreate{{1}});
+  for (int again = 0; again < 3; ++again) {
+    client->send(Alloc{{kFakeArena}, 256});
+    for (const std::uint64_t call : {1, 2}) {
+      client->send(HostCall{{1}, {call}});
+      client->send(Free{{kFakeArena}});
+      client->send(Alloc{{kFakeArena}, 256 + 256 * call});
+    }
+    client->send(
+        Set{.stream = {1}, .to = {kFakeArena + 512}, .value = 9, .element = 4, .count = 1});
+    const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena + 512}, 4});
+    for (const std::uint64_t call : {1, 2}) {
+      for (int i = 0; i < 2; ++i) ASSERT_EQ(client->ask(Ping{}).outcome, Outcome{});
+      EXPECT_EQ(seat().device->memory_used(), 256 * call);
+      client->send(CallDone{{call}});
+    }
+    ASSERT_EQ(fence(), 0) << client->said;
+    EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk)[0], 9u);
+    EXPECT_EQ(seat().device->memory_used(), 768u);
+    client->send(Free{{kFakeArena}});
+  }
+}
+
+// Only so much is read ahead of what has to wait.
+TEST_F(SessionTest, OnlySoMuchIsReadAhead) {
+  start({.manual = true}, {.deferred = 3});
+  const Set set{.to = {kFakeArena}, .element = 4, .count = 1};
+  client->send(Alloc{{kFakeArena}, 256}), client->send(set), client->send(Free{{kFakeArena}});
+  client->send(Alloc{{kFakeArena}, 512});  // waits
+  client->send(set);
+  EXPECT_TRUE(client->ask(Ping{}).came);
+  client->send(set);
+  const std::uint32_t unheard = client->ask_later(Ping{});
+  EXPECT_FALSE(client->read());
+  EXPECT_GT(seat().device->run(), 0);
+  EXPECT_TRUE(client->read()) << client->error;
+  EXPECT_TRUE(client->answers.contains(unheard));
+  EXPECT_EQ(seat().device->memory_used(), 512u);
+}
+
+// Who sends more than the device can do is not listened to until it has done some of it.
+TEST_F(SessionTest, ADeviceWithTooMuchToDoIsWaitedFor) {
+  start({.manual = true}, {.queued = 4});
+  client->send(Alloc{{kFakeArena}, 256});
+  const auto set = [this] {
+    client->send(Set{.to = {kFakeArena}, .element = 4, .count = 1});
+    return client->ask_later(Ping{});
+  };
+  for (int i = 0; i < 5; ++i) {
+    const std::uint32_t heard = set();
+    ASSERT_TRUE(client->read());
+    EXPECT_TRUE(client->answers.contains(heard));
+  }
+  const std::uint32_t unheard = set();
+  EXPECT_FALSE(client->read());
+  EXPECT_EQ(seat().device->run(2), 2);
+  EXPECT_TRUE(client->read()) << client->error;
+  EXPECT_TRUE(client->answers.contains(unheard));
 }
 
 TEST_F(SessionTest, AFaultStaysUntilReset) {
@@ -399,14 +486,16 @@ TEST_F(SessionTest, CapturesThatAreSpoilt) {
 TEST_F(SessionTest, CapturedCopiesNeedTheirMemory) {
   const std::uint64_t to = kFakeArena, from = kFakeArena + 256;
   for (const std::uint64_t freed : {to, from}) {
-    for (const bool in : {true, false}) {
-      if (in && freed == from) continue;
+    for (const auto& [in, out] : {std::pair(true, false), {false, true}, {false, false}}) {
+      if ((in && freed == from) || (out && freed == to)) continue;
       start();
       client->send(Alloc{{to}, 256}), client->send(Alloc{{from}, 256});
       client->send(StreamCreate{{1}});
       client->send(CaptureBegin{{1}, 0});
       if (in)
         client->send(CopyIn{{1}, {to}}, bytes_of("abcd"));
+      else if (out)
+        client->send(CopyOutLater{{1}, {from}, 64, {8}});
       else
         client->send(CopyDevice{{1}, {to}, {from}, 64, 64, 64, 1});
       EXPECT_EQ(client->ask(CaptureEnd{{1}, {7}}).outcome.status, 0);
@@ -418,6 +507,34 @@ TEST_F(SessionTest, CapturedCopiesNeedTheirMemory) {
       EXPECT_THAT(client->said, HasSubstr("which were freed"));
     }
   }
+}
+
+// What copies in graphs hold is bounded to the byte, and given back with their graphs.
+TEST_F(SessionTest, CopiesInGraphsAreBoundedTogether) {
+  start({}, {.graphs = 2, .staging_at_most = 8});
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(StreamCreate{{1}});
+  const auto captured = [this](std::uint64_t graph, std::initializer_list<const char*> copies) {
+    client->send(CaptureBegin{{1}, 0});
+    for (const char* bytes : copies) client->send(CopyIn{{1}, {kFakeArena}}, bytes_of(bytes));
+    return client->ask(CaptureEnd{{1}, {graph}}).outcome.status;
+  };
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_EQ(captured(1, {"1234", "5678"}), 0) << client->said;
+    EXPECT_EQ(captured(2, {"9"}), kCaptureInvalidated);
+    EXPECT_THAT(client->said, HasSubstr("copies into the device in graphs are too large"));
+    client->said.clear();
+    EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome.status, 0);
+    EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome.status, kInvalidHandle);
+    EXPECT_EQ(captured(2, {"9"}), kCaptureInvalidated) << "they lie there once";
+    client->send(GraphExecDestroy{{1}});
+    fence();
+    EXPECT_EQ(captured(2, {"9"}), kCaptureInvalidated);
+    client->send(GraphDestroy{{1}});
+  }
+  EXPECT_EQ(captured(1, {"123456789"}), kCaptureInvalidated);
+  EXPECT_EQ(captured(1, {"1234567"}), 0) << client->said;
+  EXPECT_EQ(captured(2, {"8"}), 0) << client->said;
 }
 
 // A copy out behind a function of the client: of what was there then, and the stream goes on.
@@ -475,6 +592,16 @@ TEST_F(SessionTest, GraphsNodeByNode) {
   client->send(GraphLaunch{{1}, {}}), client->send(GraphLaunch{{1}, {}});
   EXPECT_EQ(words(client->ask(CopyOut{{}, {kFakeArena}, 16}).bulk),
             (std::vector<std::uint32_t>{6, 6, 6, 6}));
+  const auto call = frame_of(HostCall{{}, {5}});
+  client->send(GraphAdd{{1}, {16}, {}, call});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {2}}).outcome, Outcome{}) << client->said;
+  for (std::size_t round = 1; round <= 2; ++round) {
+    client->send(GraphLaunch{{2}, {}});
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+    ASSERT_EQ(client->notices.size(), round) << "called with each launch";
+    client->send(CallDone{{5}});
+  }
+  EXPECT_EQ(fence(), 0) << client->said;
   client->send(GraphAdd{{1}, {14}, std::as_bytes(std::span(&unknown, 1)), add});
   EXPECT_EQ(fence(), kInvalidHandle);
   EXPECT_THAT(client->said, HasSubstr("there is no node 99 to come after"));
@@ -486,6 +613,62 @@ TEST_F(SessionTest, GraphsNodeByNode) {
   client->send(GraphLaunch{{1}, {}});
   fence();
   EXPECT_THAT(client->said, HasSubstr("a kernel of the graph has been unloaded"));
+}
+
+// A node of a graph, or of what was made of it, does something else from now on, and touches
+// something else.
+TEST_F(SessionTest, NodesAreSetAnew) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256}), client->send(Alloc{{kFakeArena + 256}, 256});
+  const auto set = [](std::uint64_t at, std::uint32_t value) {
+    return frame_of(Set{.to = {kFakeArena + at}, .value = value, .element = 4, .count = 1});
+  };
+  const auto word = [this](std::uint64_t exec, std::uint64_t at) {
+    client->send(GraphLaunch{{exec}, {}});
+    return words(client->ask(CopyOut{{}, {kFakeArena + at}, 4}).bulk).at(0);
+  };
+  client->send(GraphCreate{{1}});
+  client->send(GraphAdd{{1}, {11}, {}, set(0, 4)}), client->send(GraphAdd{{1}, {12}, {}, {}});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  EXPECT_EQ(word(1, 0), 4u);
+  client->send(GraphSet{{}, {1}, 0, set(0, 5)});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {2}}).outcome, Outcome{}) << client->said;
+  EXPECT_EQ(word(1, 0), 5u);
+  EXPECT_EQ(word(2, 0), 4u) << "the graph is as it was";
+  client->send(GraphSet{{1}, {}, 0, set(256, 6)});
+  EXPECT_EQ(word(1, 0), 5u);
+  EXPECT_EQ(client->ask(GraphUpdate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  EXPECT_EQ(word(1, 256), 6u);
+  EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_EQ(seat().device->graphs().size(), 2u) << "what it was is gone";
+  client->send(Free{{kFakeArena}});
+  client->send(GraphLaunch{{1}, {}});
+  EXPECT_EQ(fence(), 0) << client->said;
+  const auto refused = [this](const std::string& why) {
+    client->said.clear();
+    fence();
+    EXPECT_THAT(client->said, HasSubstr(why));
+  };
+  client->send(GraphLaunch{{2}, {}});
+  refused("graph_launch: a node uses 4 bytes at 0x700000000000, which were freed");
+  const auto launch = frame_of(Launch{.kernel = {1}, .parameters = arguments(kFakeArena, 0, 0)});
+  const auto call = frame_of(HostCall{{}, {5}});
+  client->send(GraphSet{{1}, {}, 0, launch});
+  refused("graph_set: a node of another kind");
+  client->send(GraphSet{{1}, {}, 0, Bytes(call).first(5)});
+  refused("graph_set: a node with half a frame");
+  client->send(GraphSet{{1}, {}, 0, Bytes(call).first(call.size() - 1)});
+  refused("graph_set: a node with half a frame");
+  client->send(GraphSet{{1}, {}, 0, frame_of(Fence{})});
+  refused(fmt::format("graph_set: a node with operation {}", Fence::kSpec.code));
+  client->send(GraphSet{{1}, {}, 1, set(256, 1)});
+  refused("graph_set: there is no node 1 that does anything");
+  client->send(GraphSet{{1}, {}, 2, set(256, 1)});
+  refused("graph_set: there is no node 2 that does anything");
+  client->send(GraphClone{{1}, {3}}), client->send(GraphDestroy{{1}});
+  EXPECT_EQ(client->ask(GraphInstantiate{{3}, {3}}).outcome.status, 0);
+  EXPECT_EQ(word(3, 256), 6u) << "a clone lives on";
 }
 
 // ---- limits of a session at their edge ----
@@ -510,6 +693,21 @@ TEST_F(SessionTest, SoManyReasonsAreTold) {
   client->send(Launch{.kernel = {2}});
   fence();
   EXPECT_EQ(client->printed, "hello\n\n");
+}
+
+// What a check finds is told and no fault; what is long is told in pieces.
+TEST_F(SessionTest, WhatIsFoundAndWhatIsLongIsTold) {
+  start();
+  load();
+  client->send(KernelOpen{{2}, {1}, "find", {}});
+  client->send(Launch{.kernel = {2}});
+  EXPECT_EQ(fence(), 0);
+  EXPECT_EQ(client->said, "found one\n\n");
+  client->said.clear();
+  seat().session->end(std::string(8000 - 19, 'x') + "end");
+  while (client->read()) continue;
+  EXPECT_EQ(client->said, "the session ends: " + std::string(4000 - 18, 'x') + "\n" +
+                              std::string(3999, 'x') + "e\n" + "nd\n\n");
 }
 
 // Frames that may not come end the session, and it says which.
@@ -567,6 +765,48 @@ TEST_F(SessionTest, NothingGoesBeforeTheHello) {
     client.reset();
     channel.reset();
   }
+}
+
+// What a step did, and whether there is more: what whoever drives a session goes by.
+TEST(SessionSteps, SayWhatTheyDid) {
+  SimNet net{SimOptions{}};
+  const auto listener = *net.listen("sim");
+  const auto channel = *net.connect("sim", std::chrono::seconds(1));
+  const auto theirs = std::move(listener->accept(Nanos(0))->channel);
+  MemoryImages images;
+  Session session(*theirs, images, "", {});
+  TestClient client(*channel);
+  const auto step = [&] {
+    net.run_for(std::chrono::seconds(1));
+    const Session::Step now = session.step();
+    EXPECT_FALSE(now.ended);
+    return std::vector<bool>{now.progressed, now.busy, now.idle};
+  };
+  using Flags = std::vector<bool>;
+  EXPECT_EQ(step(), (Flags{false, false, true})) << "nobody has said anything";
+  EXPECT_EQ(session.backend_descriptor(), -1);
+  client.ask_later(Hello{.table = protocol_hash()});
+  EXPECT_EQ(step(), (Flags{true, false, true}));
+  EXPECT_TRUE(session.wanted());
+  EXPECT_FALSE(session.wanted()) << "once";
+  auto made = std::make_unique<FakeBackend>(FakeBackend::Options{.manual = true});
+  FakeBackend& device = *made;
+  session.grant(1, std::move(made), {});
+  EXPECT_GE(session.backend_descriptor(), 0);
+  EXPECT_EQ(step(), (Flags{false, false, true}));
+  client.send(HostCall{{}, {5}});
+  ASSERT_TRUE(client.flush());
+  EXPECT_EQ(step(), (Flags{true, false, false})) << "a call is to be heard of";
+  EXPECT_EQ(step(), (Flags{false, false, false}));
+  device.run();
+  EXPECT_EQ(step(), (Flags{true, false, true})) << "it was called";
+  client.send(CallDone{{5}});
+  for (int i = 0; i < 600; ++i) client.send(EventDestroy{{1}});
+  ASSERT_TRUE(client.flush());
+  EXPECT_EQ(step(), (Flags{true, true, true})) << "512 at a time";
+  EXPECT_EQ(session.counts().refused, 511u);
+  EXPECT_EQ(step(), (Flags{true, false, true}));
+  EXPECT_EQ(session.counts().refused, 600u);
 }
 
 // What a client may hear of the device: its quota is the smaller of limit and memory.
@@ -674,12 +914,14 @@ TEST_F(SessionTest, ImagesComeInPieces) {
   SimOptions net;
   net.up.room = 70'001;
   start({}, {}, net);
-  std::string image(3'000'000, 'x');
-  for (std::size_t i = 0; i < image.size(); i += 999) image[i] = static_cast<char>(i);
-  const Digest digest = digest_of(bytes_of(image));
-  client->send(ModulePut{digest, 0, image.size()}, bytes_of(image));
-  EXPECT_EQ(client->ask(ModuleHave{digest}).reply.have, 1u) << client->said;
-  EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  for (const std::size_t size : {1, 1 << 20, (1 << 20) + 1, 3'000'000}) {
+    std::string image(size, 'x');
+    for (std::size_t i = 0; i < image.size(); i += 999) image[i] = static_cast<char>(i);
+    const Digest digest = digest_of(bytes_of(image));
+    client->send(ModulePut{digest, 0, image.size()}, bytes_of(image));
+    EXPECT_EQ(client->ask(ModuleHave{digest}).reply.have, 1u) << size << client->said;
+    EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  }
 }
 
 // Images are as large as they say, and of the digest that they say; both are the client's word.

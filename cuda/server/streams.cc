@@ -39,9 +39,6 @@ std::vector<Id> Streams::leave_capture(std::uint64_t number) {
     stream.capture = 0;
     stream.frontier.clear();
   }
-  for (auto& [handle, event] : events_.all()) {
-    if (event.capture == number) event.frontier.clear();
-  }
   return last;
 }
 

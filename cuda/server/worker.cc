@@ -35,7 +35,7 @@ timespec as_timespec(Nanos time) {
 }
 
 bool any_readable(const std::array<int, 2>& descriptors) {
-  std::array<pollfd, 2> ready{pollfd{descriptors[0], POLLIN, 0}, pollfd{descriptors[1], POLLIN, 0}};
+  std::array<pollfd, 2> ready{readable(descriptors[0]), readable(descriptors[1])};
   return ::poll(ready.data(), ready.size(), 0) > 0;
 }
 
@@ -82,9 +82,9 @@ void serve_session(Channel& channel, Session& session, const WorkerOptions& opti
       ::sched_yield();
       continue;
     }
-    std::array<pollfd, 4> ready{pollfd{channel.descriptor(), POLLIN, 0},
-                                pollfd{session.backend_descriptor(), POLLIN, 0},
-                                pollfd{stops[0], POLLIN, 0}, pollfd{stops[1], POLLIN, 0}};
+    std::array<pollfd, 4> ready{readable(channel.descriptor()),
+                                readable(session.backend_descriptor()), readable(stops[0]),
+                                readable(stops[1])};
     const timespec nap = as_timespec(std::min(kNap, step.again.value_or(kNap)));
     ::ppoll(ready.data(), ready.size(), &nap, nullptr);
     if (ready[2].revents != 0 || ready[3].revents != 0) return session.end("it was stopped");
@@ -163,7 +163,7 @@ int run_worker(Descriptor control, const Part& mine, const WorkerOptions& option
   if (!options.shared)
     if (const auto confined = confine(options.sandbox); !confined) return unable(confined.error());
   tell(control.get(), WorkerMessage::Kind::ready, {}, "", options.shared ? 0 : ::getpid());
-  std::array<pollfd, 2> ready{pollfd{control.get(), POLLIN, 0}, pollfd{stop.get(), POLLIN, 0}};
+  std::array<pollfd, 2> ready{readable(control.get()), readable(stop.get())};
   const auto lost = [&options] { return options.spent && options.spent(); };
   const timespec look = as_timespec(kLook);
   while (::ppoll(ready.data(), ready.size(), options.shared ? &look : nullptr, nullptr) <= 0)
@@ -189,7 +189,7 @@ Part part_of(const StartMessage& message) {
   const Descriptor stop(stop_descriptor());  // every session has its own, too
   const auto confined = confine(options.sandbox);
   for (;;) {
-    pollfd ready{socket.get(), POLLIN, 0};
+    pollfd ready = readable(socket.get());
     const bool came = ::poll(&ready, 1, static_cast<int>(kNap / std::chrono::milliseconds(1))) > 0;
     if (options.spent && options.spent()) {
       std::this_thread::sleep_for(kLastWords);  // sessions tell their clients

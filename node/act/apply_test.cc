@@ -50,15 +50,19 @@ struct ApplyNode : Clock {
     meanwhile();
   }
   Doors doors() {
-    return {*driver, files, *this, hw::builtin_catalogue(), "/s", processes_door, interrupted,
-            reset_gpu};
+    return {*driver, files,          *this,       hw::builtin_catalogue(),
+            "/s",    processes_door, interrupted, reset_gpu};
   }
   Result<ApplyReport> to(std::vector<WantedInstance> instances, const ApplyOptions& options = {}) {
     const Wanted wanted{{{"A30-24GB", "", std::move(instances)}}};
     return apply(doors(), wanted, options, [this](const ApplyEvent& event) {
       if (event.kind == ApplyEvent::Kind::retry) retries.push_back(event.detail);
       if (event.kind == ApplyEvent::Kind::waiting) waits.push_back(event.detail);
-      if (event.kind == ApplyEvent::Kind::done_step) after_step(event);
+      if (event.kind == ApplyEvent::Kind::step) begun.push_back(event.step);
+      if (event.kind == ApplyEvent::Kind::done_step) {
+        EXPECT_EQ(begun.back(), event.step);
+        after_step(event);
+      }
     });
   }
   void use(const std::function<void(Machine&)>& change) {
@@ -84,6 +88,7 @@ struct ApplyNode : Clock {
   std::function<Result<void>(int)> reset_gpu;
   Processes* processes_door = nullptr;
   std::vector<std::string> retries, waits;
+  std::vector<std::size_t> begun;  // steps
 };
 
 WantedInstance chat_at(int start) { return {"1g.6gb", start, {"chat", 4, 1, 10}}; }
@@ -340,6 +345,14 @@ TEST(Apply, WhatStaysHalfMadeIsCompletedByTheNextOne) {
   EXPECT_TRUE(node.instances()[0].whole());
   EXPECT_EQ(node.journal().intended.size(), 0u);
   EXPECT_EQ(node.journal().owned, std::vector<std::string>{node.instances()[0].uuid()});
+  ASSERT_TRUE(node.to({}));
+  EXPECT_THAT(node.journal().owned, IsEmpty());
+  EXPECT_THAT(node.journal().intended, IsEmpty());
+  ApplyNode cut(first_calls("create_compute", kMaxReconciles + 1));
+  ASSERT_FALSE(cut.to({plain_at(0)}));
+  ASSERT_TRUE(cut.to({})) << "or taken away";
+  EXPECT_THAT(cut.instances(), IsEmpty());
+  EXPECT_THAT(cut.journal().intended, IsEmpty());
 }
 
 // Nothing is done that could not be noted before.
@@ -387,8 +400,7 @@ TEST(Apply, AnInterruptionAtOnceChangesNothing) {
 
 TEST(Apply, WhatWasBeforeHasAName) {
   ApplyNode node;
-  EXPECT_EQ(to_string(rollback_target(node.doors()).error()),
-            "/s: nothing was ever applied here");
+  EXPECT_EQ(to_string(rollback_target(node.doors()).error()), "/s: nothing was ever applied here");
   EXPECT_FALSE(rollback_name(node.doors()));
   EXPECT_FALSE(again_target(node.doors()));
   ASSERT_TRUE(node.to({plain_at(0)}));

@@ -117,6 +117,8 @@ TEST(ChangeByHand, WhatIsAsWantedIsNotTouched) {
       node.to(on_one({wanted_1g(0, {"chat", 4, 1, 99}), {"2g.12gb", 2, {"other", 8, 2, 1}}}))
           .value();
   EXPECT_TRUE(same.empty());
+  ASSERT_EQ(same.keep.size(), 2u);
+  EXPECT_EQ(same.keep[1].place, (Place{0, "GPU-0", "2g.12gb", 2}));
   EXPECT_EQ(same.kept_gpcs, 3);
   EXPECT_EQ(same.changes, (plan::Changes{.kept = 2}));
   EXPECT_THAT(same.explanation, IsEmpty());
@@ -161,9 +163,18 @@ TEST(ChangeByHand, WithoutRoomTheLossIsTold) {
   EXPECT_EQ(chat.why_below,
             "gpu 0 4g.24gb at 0 has to stop before its successor can start: no room for it, nor "
             "for a stand-in");
-  EXPECT_EQ(node.to(on_one({wanted_1g(0, kTen)}), least(0)).value().affected[0].below,
-            Seconds{0})
+  EXPECT_EQ(node.to(on_one({wanted_1g(0, kTen)}), least(0)).value().affected[0].below, Seconds{0})
       << "nothing was to stay up";
+}
+
+// One of two alike goes: what is to stay is there all the time.
+TEST(ChangeByHand, WhatGoesIsLostOnce) {
+  A30Node node;
+  node.add(0, 1, 0, kTen);
+  node.add(0, 1, 1, kTen);
+  const Change change = node.to(on_one({wanted_1g(0, kTen)})).value();
+  ASSERT_EQ(change.affected.size(), 1u);
+  EXPECT_EQ(change.affected[0], (Affected{"chat", {0}, {0}, 1, ""}));
 }
 
 // Half of the capacity may go: at exactly the floor nothing has to stand in.
@@ -171,8 +182,8 @@ TEST(ChangeByHand, TheFloorItselfIsEnough) {
   A30Node node;
   node.add(0, 2, 0, {"chat", 4, 1, 20});
   node.add(0, 2, 2, {"chat", 4, 1, 20});
-  const Wanted halves = on_one({wanted_1g(0, kTen), wanted_1g(1, kTen), wanted_1g(2, kTen),
-                                wanted_1g(3, kTen)});
+  const Wanted halves =
+      on_one({wanted_1g(0, kTen), wanted_1g(1, kTen), wanted_1g(2, kTen), wanted_1g(3, kTen)});
   const Change half = node.to(halves, least(0.5)).value();
   EXPECT_EQ(half.affected[0].least, 0.5);
   EXPECT_EQ(half.affected[0].below, Seconds{0});
@@ -294,6 +305,8 @@ TEST(ChangeByHand, OfEqualGpusTheOneThatDisturbsNobodyIsTaken) {
   EXPECT_THAT(lent.to(on_one({wanted_1g(0)}, "")).value().gpu_of, ElementsAre(1));
   lent.add(0, 1, 0, kTen);  // something of ours runs there
   EXPECT_THAT(lent.to(on_one({wanted_1g(0, kTen)}, "")).value().gpu_of, ElementsAre(0));
+  EXPECT_THAT(lent.to(on_one({{"4g.24gb", 0, kTen}}, "")).value().gpu_of, ElementsAre(1))
+      << "there is no room beside what is lent";
   A30Node alike(2);  // where it is to be, not where something like it is
   alike.add(0, 1, 0), alike.add(1, 1, 1);
   EXPECT_THAT(alike.to(on_one({wanted_1g(1)}, "")).value().gpu_of, ElementsAre(1));
@@ -436,8 +449,7 @@ TEST(ChangeByHand, MigModeThatNeedsAReset) {
   EXPECT_EQ(node.refusal(wanted),
             "gpu 0: MIG mode is on but not in force: reset the GPU (nvidia-smi --gpu-reset -i 0) "
             "or reboot, then apply again");
-  EXPECT_THAT(node.refusal(wanted, resets(false, true)),
-              HasSubstr("not in force"));
+  EXPECT_THAT(node.refusal(wanted, resets(false, true)), HasSubstr("not in force"));
   gpu.mig_capable = false;
   EXPECT_EQ(node.refusal(wanted), "gpu 0: NVIDIA A30 cannot be cut into instances");
   EXPECT_FALSE(needs_reset(gpu, hw::builtin_catalogue()));
@@ -471,10 +483,9 @@ TEST(ChangeByHand, AStateIsWantedAsItIsWritten) {
   document.state = node.state;
   document.occupants["MIG-0-1"] = {.service = "chat", .batch = 4, .processes = 2};
   const Wanted wanted = wanted_of(document);
-  EXPECT_EQ(wanted.gpus,
-            (std::vector<WantedGpu>{
-                {"A30-24GB", "GPU-0", {wanted_1g(0), wanted_1g(1, {"chat", 4, 2, 0})}},
-                {"A30-24GB", "GPU-3", {}}}));
+  EXPECT_EQ(wanted.gpus, (std::vector<WantedGpu>{
+                             {"A30-24GB", "GPU-0", {wanted_1g(0), wanted_1g(1, {"chat", 4, 2, 0})}},
+                             {"A30-24GB", "GPU-3", {}}}));
   node.assignment.services = {{.name = "chat", .rate = Rps{3}}};
   node.assignment.segments = {{"MIG-0-0", "GPU-0", "1g.6gb", 0, "other", 1, 2, 5}};
   const Wanted now = wanted_of(node.state, node.assignment);

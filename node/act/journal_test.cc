@@ -43,6 +43,10 @@ TEST(Journal, SaysWhatWasWritten) {
   EXPECT_EQ(parsed->state.owned, std::vector<std::string>{"MIG-1"});
   EXPECT_EQ(parsed->state.intended, std::vector<Place>{kPlace});
   EXPECT_EQ(parse_journal("j", journal_text(parsed->state))->state, parsed->state);
+  const std::vector<Record> all = story();
+  const auto ended = parse_journal("j", text_of({all.begin(), all.begin() + 5}));
+  EXPECT_FALSE(ended->state.pending());
+  EXPECT_EQ(parse_journal("j", journal_text(ended->state))->state, ended->state);
 }
 
 TEST(Journal, ATornLastLineIsAsIfItHadNeverBeen) {
@@ -123,6 +127,8 @@ TEST(Journal, GrowsNoLargerThanItsLimit) {
   MemoryFiles files;
   auto journal = Journal::open(files, "/s/journal");
   ASSERT_TRUE(journal.has_value());
+  for (const Record& record : story()) ASSERT_TRUE(journal->append(record));
+  EXPECT_TRUE(files.content["/s/journal"].ends_with(text_of(story()))) << "until then all stays";
   std::size_t largest = 0;
   for (int i = 1; i <= 6000; ++i) {
     ASSERT_TRUE(journal->append(begin_record(i)));

@@ -98,6 +98,25 @@ TEST(NodeBrain, AnotherRateOfTheSameLayoutIsWrittenAndNothingElse) {
   EXPECT_TRUE(brain.result().has_value());
 }
 
+// Each segment is to carry what is wanted of it where it is.
+TEST(NodeBrain, AnotherShareOfTheSameLayoutIsWrittenToItsDevice) {
+  Seen seen = one_segment();
+  device::Instance second = seen.state.gpus[0].instances[0];
+  second.start = 1, second.gi_id = 4, second.compute[0].uuid = "MIG-1";
+  seen.state.gpus[0].instances.push_back(second);
+  seen.assignment.segments.push_back({"MIG-1", "GPU-0", "1g.6gb", 1, "chat", 1, 1, 20});
+  const Wanted wanted{{{"A30-24GB",
+                        "GPU-0",
+                        {{"1g.6gb", 0, {"chat", 1, 1, 11}}, {"1g.6gb", 1, {"chat", 1, 1, 22}}}}},
+                      {kChat}};
+  NodeBrain brain(wanted, {}, {}, hw::builtin_catalogue());
+  asked<Look>(brain.step(0, {}));
+  const NodeActions write = brain.step(kMs, told(Result<Seen>(seen)));
+  std::vector<AssignedSegment> segments = seen.assignment.segments;
+  segments[0].throughput_rps = 11, segments[1].throughput_rps = 22;
+  EXPECT_EQ(asked<Assign>(write).assignment.segments, segments);
+}
+
 // A state that is restored says nothing of promises: what was said before stays.
 TEST(NodeBrain, WhatIsNotSaidOfAServiceStaysAsItWas) {
   const Wanted wanted{{{"A30-24GB", "GPU-0", {{"1g.6gb", 0, {"chat", 2, 1, 10}}}}}};

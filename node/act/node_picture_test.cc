@@ -78,6 +78,9 @@ TEST(NodePicture, ShowsWhatAChangeDoes) {
   EXPECT_LT(svg.find(">− old<"), svg.find("  then<"));
   EXPECT_GT(svg.find(">+ new<"), svg.find("  then<"));
   EXPECT_GT(svg.rfind(">stays<"), svg.find("  then<")) << "by GPU";
+  device::NodeState unknown = state;
+  unknown.gpus[0].model = "";
+  EXPECT_EQ(boxes(change_svg(change, unknown, hw::builtin_catalogue()), ">− old<"), 1u);
   EXPECT_THAT(change_svg({}, state, hw::builtin_catalogue()), HasSubstr("Nothing to do"));
   EXPECT_THAT(change_svg({}, state, hw::builtin_catalogue()), Not(HasSubstr("GPU 0")));
 }

@@ -286,6 +286,30 @@ TEST(PowerGuard, PutsBackWhatAnotherJournalSaysWasThereBefore) {
   EXPECT_TRUE(open("/b/power.journal").changed_by_others()->empty());
 }
 
+// What another journal has put back is marked again as soon as it is changed again.
+TEST(PowerGuard, WhatIsChangedAgainIsMarkedAgain) {
+  Doom doom;
+  Boards boards({{Watts{300}, {}}}, doom);
+  MemoryFiles files;
+  const auto open = [&](const std::string& path) {
+    return PowerGuard::open(files, path, boards, "/locks/").value();
+  };
+  PowerGuard first = open("/a/power.journal");
+  ASSERT_TRUE(first.set(0, {Watts{200}, {}}));
+  {
+    PowerGuard second = open("/b/power.journal");
+    ASSERT_TRUE(second.set(0, {Watts{250}, {}}) && second.restore());
+  }
+  EXPECT_EQ(boards.settings()[0].limit, Watts{300});
+  EXPECT_TRUE(open("/c/power.journal").changed_by_others()->empty());
+  ASSERT_TRUE(first.set(0, {Watts{210}, {}}));
+  const auto others = open("/c/power.journal").changed_by_others();
+  ASSERT_TRUE(others && others->size() == 1U);
+  EXPECT_EQ(others->front(), (PowerBefore{0, "GPU-0", {Watts{300}, {}}}));
+  EXPECT_TRUE(first.restore());
+  EXPECT_TRUE(open("/c/power.journal").changed_by_others()->empty());
+}
+
 // In the order of the GPUs, however they were changed.
 TEST(PowerGuard, JournalsAreReadInOrder) {
   MemoryFiles files;

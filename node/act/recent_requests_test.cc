@@ -24,6 +24,7 @@ TEST(RecentRequests, EvenTrafficIsAnsweredInTime) {
 TEST(RecentRequests, WhatIsNeverAnsweredIsMissedOnceItIsDue) {
   const RequestStretch early = silent_after(20, 21.5).last(3, 2);
   EXPECT_DOUBLE_EQ(early.missed(), 0);  // none is due yet
+  EXPECT_DOUBLE_EQ(silent_after(20, 21).last(3, 0.95).missed(), 0.5) << "but the first half";
   const RequestStretch late = silent_after(20, 24).last(3, 0.5);
   EXPECT_DOUBLE_EQ(late.in_slo, 0);
   EXPECT_DOUBLE_EQ(late.missed(), 30);

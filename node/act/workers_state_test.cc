@@ -34,11 +34,18 @@ WorkersState two_workers() {
 }
 
 TEST(WorkersState, is_read_back_as_it_was_written) {
-  for (const WorkersState& state : {two_workers(), WorkersState{}}) {
+  const WorkersState of_a_container{.supervisor = {1, ""}, .workers = {}};
+  for (const WorkersState& state : {two_workers(), of_a_container, WorkersState{}}) {
     const Result<WorkersState> again = parse_workers("w.json", workers_json(state));
     ASSERT_TRUE(again) << to_string(again.error());
     EXPECT_EQ(*again, state);
   }
+}
+
+TEST(WorkersState, says_nothing_of_what_a_worker_has_not) {
+  const std::string text = workers_json(two_workers());
+  for (const char* key : {"\"port\"", "\"last_status\"", "\"identity\": \"77@boot\""})
+    EXPECT_EQ(text.find(key), text.rfind(key)) << key << " is of one of the two";
 }
 
 TEST(WorkersState, is_read_in_order) {

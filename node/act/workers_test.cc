@@ -123,17 +123,17 @@ struct World {
 TEST(Supervisor, starts_what_is_assigned_with_its_environment) {
   World world;
   auto supervisor = world.supervisor();
-  supervisor->follow(assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b/c", 1)}));
+  supervisor->follow(assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b/c d", 1)}));
   EXPECT_FALSE(supervisor->settled());
   EXPECT_LE(supervisor->step(0), kWorkersSecond);
   EXPECT_TRUE(supervisor->settled());
-  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1", "MIG-2/b/c/0"));
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1", "MIG-2/b/c d/0"));
   const ProcessSpec spec = world.processes.running().at(1002).spec;
-  EXPECT_THAT(spec.argv, ElementsAre("worker", "b/c", "4", "0", "8002", "1"));
+  EXPECT_THAT(spec.argv, ElementsAre("worker", "b/c d", "4", "0", "8002", "1"));
   EXPECT_EQ(spec.environment, (Environment{{"CUDA_VISIBLE_DEVICES", "MIG-2"},
                                            {"SHARE", "50"},
                                            {"PARTITA_WORKER", "/s/workers.json:MIG-2:0"}}));
-  EXPECT_EQ(spec.log_file, "/s/log/b_c.MIG-2.0.log");
+  EXPECT_EQ(spec.log_file, "/s/log/b_c_d.MIG-2.0.log");
   const WorkersState state = parse_workers("w", world.files.content["/s/workers.json"]).value();
   EXPECT_EQ(state, supervisor->state());
   EXPECT_EQ(state.workers.at(2).pid, 1002);
@@ -163,10 +163,17 @@ TEST(Supervisor, kills_after_the_grace_and_only_then_gives_the_device_away) {
   supervisor->follow(assigned({segment("MIG-1", "deaf", 1), segment("MIG-2", "b", 1)}));
   world.run_for(*supervisor, 0);
   supervisor->follow(assigned({segment("MIG-1", "next", 1)}));
+  const auto killed = [&] {
+    return std::ranges::count_if(world.log, [](const std::string& line) {
+      return line == "deaf 0 on MIG-1: did not end within 10.0 s; killed it";
+    });
+  };
   world.run_for(*supervisor, 9 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/deaf/0"));
   EXPECT_THAT(world.released, ElementsAre("MIG-2"));
+  EXPECT_EQ(killed(), 0);
   world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_EQ(killed(), 1);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/next/0"));
 
   supervisor->stop_all();

@@ -115,6 +115,25 @@ TEST(WorkersWatch, OneThatFailsItsProbesIsReplacedAndComesBack) {
   }
 }
 
+// Of a worker that has ended nothing is held against the next one.
+TEST(WorkersWatch, MissesAreOfOneProcess) {
+  Watched world;
+  world.probe = command_probe();
+  world.start();
+  world.run_for(30 * kWatchSecond);
+  world.mood = Watched::Mood::ill;
+  world.run_for(kWatchSecond * 5 / 2);  // two of three
+  world.processes.crash(world.worker().pid, 1);
+  world.mood = Watched::Mood::well;
+  world.run_for(30 * kWatchSecond);
+  const Pid pid = world.worker().pid;
+  EXPECT_EQ(world.worker().answering, Answering::ready);
+  world.mood = Watched::Mood::ill;
+  world.run_for(kWatchSecond * 5 / 2);
+  EXPECT_EQ(world.worker().answering, Answering::silent);
+  EXPECT_EQ(world.worker().pid, pid);
+}
+
 TEST(WorkersWatch, OneThatNeverAnswersHasTheTimeToStart) {
   Watched world;
   world.clock.now = 1000 * kWatchSecond;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -23,8 +24,8 @@ bool write_word(const std::string& path, const char* word) {
 }
 
 // Where the system has mounted cgroups of version 2; "" when nowhere.
-std::string mount_point() {
-  std::ifstream mounts("/proc/self/mounts");
+std::string mount_point(const std::string& proc) {
+  std::ifstream mounts(proc + "/self/mounts");
   for (std::string line; std::getline(mounts, line);) {
     std::istringstream words(line);
     std::string device, folder, type;
@@ -34,8 +35,8 @@ std::string mount_point() {
 }
 
 // Below the mount point; "" when the process is gone or in none.
-std::string place_of(const std::string& process) {
-  std::ifstream groups(fmt::format("/proc/{}/cgroup", process));
+std::string place_of(const std::string& proc, const std::string& process) {
+  std::ifstream groups(fmt::format("{}/{}/cgroup", proc, process));
   for (std::string line; std::getline(groups, line);)
     if (line.starts_with("0::/")) return line.substr(3);
   return {};
@@ -43,15 +44,13 @@ std::string place_of(const std::string& process) {
 
 }  // namespace
 
-Cgroups::Cgroups() : mount_(mount_point()) {
-  const std::string place = place_of("self");
+Cgroups::Cgroups(std::string proc) : proc_(std::move(proc)), mount_(mount_point(proc_)) {
+  const std::string place = place_of(proc_, "self");
   if (mount_.empty() || place.empty()) return;
   std::string home = mount_ + (place == "/" ? "" : place);
-  struct stat info {};
   // Also where we may make folders, somebody else may own what is in them.
-  const bool ours = ::access(home.c_str(), W_OK) == 0 &&
-                    ::access((home + "/cgroup.procs").c_str(), W_OK) == 0 &&
-                    ::stat(home.c_str(), &info) == 0;
+  const bool ours =
+      ::access(home.c_str(), W_OK) == 0 && ::access((home + "/cgroup.procs").c_str(), W_OK) == 0;
   if (ours) home_ = std::move(home);
 }
 
@@ -93,7 +92,7 @@ bool Cgroups::leave() {
 }
 
 std::string Cgroups::folder_with(std::int64_t pid, const std::string& name) const {
-  const std::string place = place_of(std::to_string(pid));
+  const std::string place = place_of(proc_, std::to_string(pid));
   return !mount_.empty() && place.ends_with("/" + name) ? mount_ + place : std::string{};
 }
 

@@ -11,8 +11,8 @@ namespace partita {
 
 class Cgroups {
  public:
-  // Looks for the place; none: possible() is false.
-  Cgroups();
+  // Looks for the place; none: possible() is false. `proc`: where the kernel tells of processes.
+  explicit Cgroups(std::string proc = "/proc");
   bool possible() const { return !home_.empty(); }
 
   // Goes into the cgroup of that name, making it; false: not possible, and we are where we were.
@@ -27,7 +27,7 @@ class Cgroups {
   std::string folder_with(std::int64_t pid, const std::string& name) const;
 
  private:
-  std::string mount_, home_;  // where cgroups are, and our own
+  std::string proc_, mount_, home_;  // where cgroups are, and our own
 };
 
 // Ends all processes in the cgroup of that folder at once.

@@ -64,14 +64,16 @@ TEST_F(ChildTest, QuietOnesSayOnlyWhatIsWrong) {
   ChildSpec spec = shell("echo out; echo err >&2");
   spec.quiet = true;
   spec.output = "";
-  const int kept = ::dup(STDERR_FILENO);
+  const int kept[] = {::dup(STDOUT_FILENO), ::dup(STDERR_FILENO)};
   std::ofstream(log()).flush();
-  const int file = ::open(log().c_str(), O_WRONLY);
+  const int file = ::open(log().c_str(), O_WRONLY | O_APPEND);
+  ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
-  EXPECT_EQ(Child::start(spec)->wait(), 0);
-  ::dup2(kept, STDERR_FILENO);
-  ::close(kept);
-  ::close(file);
+  const int status = Child::start(spec)->wait();
+  ::dup2(kept[0], STDOUT_FILENO);
+  ::dup2(kept[1], STDERR_FILENO);
+  for (const int one : {kept[0], kept[1], file}) ::close(one);
+  EXPECT_EQ(status, 0);
   EXPECT_EQ(printed(), "err\n");
 }
 
@@ -88,6 +90,9 @@ TEST_F(ChildTest, ItsStatusMayBeAskedForAgain) {
   EXPECT_EQ(child->wait(), 7);
   EXPECT_EQ(child->wait(), 7);
   EXPECT_FALSE(child->runs());
+  auto other = Child::start(shell("exit 8"));
+  while (other->runs()) ::usleep(1000);
+  EXPECT_EQ(other->wait(), 8);
 }
 
 // One that is to outlive us, but did not get ready, does not.
@@ -151,6 +156,19 @@ TEST_F(ChildTest, EndsWithItsOwner) {
     while (printed() != "up\n") ::usleep(1000);
   }
   EXPECT_EQ(::kill(pid, 0), -1);
+}
+
+TEST_F(ChildTest, HasItsTimeToEnd) {
+  ChildSpec spec = shell(
+      "trap 'sleep 0.05; echo down; exit 0' TERM; echo up; "
+      "while :; do sleep 0.01; done");
+  spec.ends_within = milliseconds(20'000);
+  {
+    auto child = Child::start(spec);
+    ASSERT_TRUE(child);
+    while (printed() != "up\n") ::usleep(1000);
+  }
+  EXPECT_EQ(printed(), "up\ndown\n");
 }
 
 // Killed, its owner cannot end it: the kernel does.

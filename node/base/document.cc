@@ -253,9 +253,7 @@ class YamlHandler : public YAML::EventHandler {
     no_anchor(mark, anchor);
     keep(take(Node{}, mark));
   }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    keep(builder_.refuse(mark.line + 1, "aliases are not supported"));
-  }
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}  // its anchor was refused before
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     no_anchor(mark, anchor);

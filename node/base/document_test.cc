@@ -87,6 +87,27 @@ TEST(Document, BrokenJsonIsRefusedWhereItBreaks) {
   EXPECT_EQ(refusal("{\"a\": 1e999\n}").find("a.json:1: "), 0u) << refusal("{\"a\": 1e999\n}");
 }
 
+// To the line, from the first to those of two digits.
+TEST(Document, WhatIsBrokenIsNamedByItsLine) {
+  for (const int lines : {0, 1, 8, 9, 11}) {
+    const std::string before(static_cast<std::size_t>(lines), '\n');
+    const std::string place = "a:" + std::to_string(lines + 1) + ": not valid ";
+    EXPECT_EQ(refusal("a", before + "{\"a\" 1}").substr(0, place.size()), place);
+    EXPECT_EQ(refusal("a", before + "a: 'x").substr(0, place.size()), place);
+  }
+}
+
+TEST(Document, WholeNumbersEndWhereIntegersDo) {
+  const auto document =
+      parse_document("a.json", R"({"most": 2147483647, "least": -2147483647, "more": 2147483648,
+                    "below": -2147483648})");
+  ASSERT_TRUE(document);
+  EXPECT_EQ(integer_member(*document, document->root, "most").value_or(0), 2147483647);
+  EXPECT_EQ(integer_member(*document, document->root, "least").value_or(0), -2147483647);
+  for (const char* key : {"more", "below"})
+    EXPECT_FALSE(integer_member(*document, document->root, key)) << key;
+}
+
 TEST(Document, TypedMembersRefuseOtherKinds) {
   const auto document = parse_document("a.json", "{\"n\": 1.5, \"s\": \"x\",\n\"l\": []}");
   ASSERT_TRUE(document);

@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "base/input_output.h"
+#include "base/test_without_input.h"
 
 // ---- what a power cut leaves, and what a bad disk does ----
 //
@@ -367,6 +368,36 @@ TEST_F(FilesTest, StandardInputIsReadOnce) {
             "/dev/stdin: another input was read from standard input already");
 }
 
+// Without a standard input the next file is number 0, which is a file as any other.
+TEST_F(FilesTest, NumberNoughtIsAFile) {
+  ASSERT_TRUE(files_.append(path("a.partita-1-0"), "of a writer that was killed"));
+  ASSERT_TRUE(files_.append(path(fmt::format("b.partita-{}-0", ::getpid())), "of another one"));
+  const int alive = ::open(path(fmt::format("b.partita-{}-0", ::getpid())).c_str(), O_RDONLY);
+  ASSERT_EQ(::flock(alive, LOCK_EX), 0);
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  const int reader = ::open(path("fifo").c_str(), O_RDONLY | O_NONBLOCK);
+  std::string said;
+  {
+    const WithoutInput number_nought_is_free;
+    for (const char* name : {"a", "b"}) EXPECT_TRUE(files_.write_atomic(path(name), "whole"));
+    EXPECT_TRUE(files_.append(path("log"), "text"));
+    EXPECT_TRUE(files_.append_unsynced(path("log"), " more"));
+    EXPECT_TRUE(files_.rename(path("log"), path("renamed")));
+    EXPECT_TRUE(write_output(path("fifo"), "text"));
+    said = files_.read(path("renamed")).value_or("");
+    const auto lock = files_.lock(path("lock"));
+    EXPECT_TRUE(lock);
+    EXPECT_EQ(files_.lock(path("lock")).error().code, ErrorCode::in_use);
+  }
+  ::close(alive);
+  char piped[8];
+  EXPECT_EQ(::read(reader, piped, sizeof piped), 4);
+  ::close(reader);
+  EXPECT_EQ(said, "text more");
+  EXPECT_FALSE(files_.exists(path("a.partita-1-0")));
+  EXPECT_EQ(files_.read(path("b")).value_or(""), "whole");
+}
+
 // A child that was being started when its parent was killed has the parent's descriptors.
 TEST_F(FilesTest, ALockThatIsLeftToAChildForAMomentIsWaitedFor) {
   int told[2];
@@ -440,6 +471,7 @@ TEST_F(FilesTest, WhatIsDamagedIsSetAsideAndTheOldestGoes) {
 
 TEST(Seal, NoBitMayChange) {
   const std::string json = "{\n  \"rate\": 47,\n  \"name\": \"a\"\n}\n", text = sealed(json);
+  EXPECT_NE(text.find("6aaea9b8"), text.npos) << "zlib's crc32 of it";
   EXPECT_EQ(unsealed("f", text).value_or(""), json);
   EXPECT_EQ(unsealed("f", json).value_or(""), json);  // from before there were seals
   for (std::size_t at = 0; at < json.size() - 3; ++at)

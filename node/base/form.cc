@@ -394,10 +394,11 @@ void Form::texts(std::string_view key, std::map<std::string, std::string>& value
                  std::string_view about) {
   if (!open(key, about)) return;
   if (mode_ == Mode::write) {
-    Form object(Mode::write, out_, nullptr, style_, depth_ + 1);
-    out_->raw("{");
-    for (const auto& [name, text] : values) object.told(name, text);
-    out_->raw("}");
+    const auto tell = [&](Form& object, std::size_t) {
+      for (const auto& [name, text] : values) object.told(name, text);
+    };
+    Rows<decltype(tell)> rows{tell};
+    write_object({&rows, &Rows<decltype(tell)>::walk}, 0);
   }
   if (mode_ == Mode::schema) {
     type("object");

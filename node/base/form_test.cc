@@ -256,6 +256,10 @@ TEST(Form, EveryKindOfFieldIsWrittenReadAndRefused) {
   EXPECT_EQ(fault("null", "7"), "p.json:5: 'corner' must be an object");
   EXPECT_NE(fault("\"x\"", "\"\""), "accepted");
   EXPECT_EQ(fault("\"\"", "\"y\""), "accepted");
+  EXPECT_EQ(fault("1099511627776", "18446744073709549568"), "accepted") << "the largest there is";
+  EXPECT_EQ(fault("1099511627776", "18446744073709551616"),
+            "p.json:3: 'bytes' is 1.8446744073709552e+19, must be below 1.84467e+19");
+  EXPECT_EQ(fault("[\"a\"]", "[7]"), "p.json:8: a name in 'owners' must be a text");
   EXPECT_EQ(fault("[\"a\"]", "[\"a\", \"b\"]"), "accepted");
   EXPECT_NE(fault("[\"a\"]", "[\"a\", \"b\", \"c\"]"), "accepted");
   EXPECT_NE(fault("[\"a\"]", "[\"\"]"), "accepted");
@@ -334,11 +338,34 @@ TEST(Form, KindsAndPartsAreWrittenAndReadBack) {
                       describe),
             R"({"what": "closed", "status": 3, "labels": {}, "said": null, "loud": false, )"
             R"("path": null})");
+  const std::string text = write_form(kOpened, describe, Form::Style::indented);
+  EXPECT_EQ(text, nlohmann::ordered_json::parse(text).dump(2) + "\n");
   Event again = kOpened;
   again.said = "x\uFFFDy";
   for (const Event& event : {again, Event{.what = Closed{3}, .labels = {}, .said = {},
                                           .service = {}, .path = {}}})
     EXPECT_EQ(read_form<Event>("e", write_form(event, describe), describe).value(), event);
+}
+
+// Lists that may not be empty, of each kind.
+struct Full {
+  std::vector<std::string> names{"a"};
+  std::vector<Corner> corners{{1, true}};
+};
+void describe_full(Form& f, Full& full) {
+  f.names("names", full.names, {.least = 1}, "");
+  f.list("corners", full.corners, describe, {.least = 1}, "");
+}
+TEST(Form, ListsThatMayNotBeEmptySaySo) {
+  const auto fault = [](std::string_view text) {
+    const auto full = read_form<Full>("f", text, describe_full);
+    return full ? "accepted" : to_string(full.error());
+  };
+  EXPECT_EQ(fault(write_form(Full(), describe_full)), "accepted");
+  EXPECT_EQ(fault(R"({"names": [], "corners": [{"x": 1}]})"), "f:1: 'names' is empty");
+  EXPECT_EQ(fault(R"({"names": ["a"], "corners": []})"), "f:1: 'corners' is empty");
+  const auto schema = nlohmann::json::parse(schema_form<Full>("F", "", describe_full));
+  for (const char* key : {"names", "corners"}) EXPECT_EQ(schema["properties"][key]["minItems"], 1);
 }
 
 TEST(Form, KindsAndPartsAreRefusedWhereTheyDoNotFit) {
@@ -354,6 +381,9 @@ TEST(Form, KindsAndPartsAreRefusedWhereTheyDoNotFit) {
   EXPECT_EQ(fault("\"service\"", "\"servic\""), "unknown key 'servic'; did you mean 'service'?");
   EXPECT_EQ(fault(", \"batch\": 4", ""), "'batch' is missing");
   EXPECT_EQ(fault("[{", "[{\"x\": 2}, {\"x\": 2}, {"), "too many");
+  EXPECT_EQ(fault("x\uFFFDy", "x\\u001by"), "'said' holds characters that cannot be printed");
+  EXPECT_EQ(fault("\"x\uFFFDy\"", "null"), "accepted");
+  EXPECT_EQ(fault("\"x\uFFFDy\"", "\"\""), "'said' is empty");
   EXPECT_EQ(fault("\"loud\": false", "\"loud\": 7"), "accepted");  // told alone
 }
 
@@ -364,6 +394,31 @@ TEST(Form, TheSchemaDemandsNothingThatOnlyOneKindHas) {
     EXPECT_TRUE(schema["properties"].contains(key)) << key;
   EXPECT_EQ(schema["properties"]["path"]["type"], nlohmann::json::parse(R"(["array", "null"])"));
   EXPECT_EQ(schema["properties"]["loud"]["type"], "boolean");
+}
+
+// Files of before may not say what they are; what they say must be right.
+TEST(Form, TheHeadOfADocumentMayBeLeftOut) {
+  const auto head = [](Form& f, Corner& corner) {
+    f.optional().document("Corner");
+    f.integer("x", corner.x, {.high = 9}, "");
+  };
+  const auto read = [&](std::string_view text) {
+    const auto corner = read_form<Corner>("c", text, head);
+    return corner ? "accepted" : corner.error().message;
+  };
+  EXPECT_EQ(read(R"({"x": 1})"), "accepted");
+  EXPECT_EQ(read(R"({"kind": "Shape", "x": 1})"), "'kind' is 'Shape', must be 'Corner'");
+  EXPECT_EQ(read(R"({"api_version": "v2", "x": 1})"),
+            "'api_version' is 'v2', must be 'partita/v1'");
+}
+
+TEST(Form, TheSchemaSaysWhatIsEmbedded) {
+  const auto schema = nlohmann::json::parse(schema_form<Corner>("C", "", [](Form& f, Corner&) {
+    f.embedded("plan", "{}");
+    f.embedded("other", "{}", "Other.json");
+  }));
+  EXPECT_EQ(schema["properties"]["plan"], nlohmann::json::parse(R"({"type": "object"})"));
+  EXPECT_EQ(schema["properties"]["other"], nlohmann::json::parse(R"({"$ref": "Other.json"})"));
 }
 
 TEST(Form, WhatIsToldAloneIsWrittenInEveryStyle) {

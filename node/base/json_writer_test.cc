@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/document.h"
 
 namespace partita {
@@ -21,6 +23,13 @@ TEST(JsonWriter, AnyBytesBecomeTextThatReadersTake) {
   EXPECT_EQ(read_back("caf\xC3"), "caf\uFFFD");
   EXPECT_EQ(read_back("\x80 \xFF"), "\uFFFD \uFFFD");
   EXPECT_EQ(read_back("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");
+}
+
+TEST(JsonWriter, WritesWhatWasRead) {
+  const std::string json = R"({"a":[1,-2.5,1e+300],"b":{"c":null,"d":true},"e":[],"f":"x\"y"})";
+  EXPECT_EQ(JsonWriter().value(parse_document("a.json", json).value().root).take(), json);
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(JsonWriter().number(infinite).raw(",").number(-7L).take(), "null,-7");
 }
 
 }  // namespace

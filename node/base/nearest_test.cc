@@ -34,6 +34,10 @@ TEST(Nearest, FindsSlipsAndPartsOfNames) {
   EXPECT_EQ(nearest("gpu_memory_in_total", names), "");
   EXPECT_EQ(nearest("", names), "");
   EXPECT_EQ(nearest("exact", {}), "");
+  EXPECT_EQ(nearest("xxxxe_rps", {"rate_rps"}), "") << "four of eight letters are too many";
+  EXPECT_EQ(nearest("xxte_rps", {"rate_rps"}), "rate_rps");
+  EXPECT_EQ(nearest("xxxxefghi", {"abcdefghi"}), "abcdefghi") << "of nine four may differ";
+  EXPECT_EQ(nearest("xxxxxfghi", {"abcdefghi"}), "");
 }
 
 TEST(NearestFirst, ListsAllNamesTheLikestFirst) {

@@ -143,9 +143,10 @@ Result<Pid> RealProcesses::start(const ProcessSpec& spec) {
 
   SpawnSettings settings;
   detach(settings);
-  posix_spawn_file_actions_adddup2(&settings.actions, input.get(), STDIN_FILENO);
+  // Where we have no standard input ourselves the log may be number 0: it goes to its place first.
   posix_spawn_file_actions_adddup2(&settings.actions, output.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&settings.actions, output.get(), STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&settings.actions, input.get(), STDIN_FILENO);
   if (!spec.directory.empty())
     posix_spawn_file_actions_addchdir_np(&settings.actions, spec.directory.c_str());
 

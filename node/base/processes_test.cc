@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/test_without_input.h"
 
 namespace partita {
 namespace {
@@ -111,6 +112,23 @@ TEST(RealProcesses, hand_over_environment_input_directory_and_log) {
   EXPECT_EQ(status_of(processes, *pid), 0);
   EXPECT_EQ(files.read(scratch / "log").value(),
             "before\nmine-a=b\n" + scratch.path() + "\none\ntwo\ne\n");
+}
+
+TEST(RealProcesses, have_an_input_and_a_log_where_we_have_none) {
+  const Scratch scratch;
+  RealProcesses processes;
+  for (const std::string input : {"", "typed"}) {
+    Result<Pid> pid = 0;
+    {
+      const WithoutInput number_nought_is_free;
+      pid = processes.start({.argv = {"sh", "-c", "cat; echo; echo e >&2"},
+                             .log_file = scratch / ("log" + input),
+                             .input = input});
+    }
+    ASSERT_TRUE(pid) << to_string(pid.error());
+    EXPECT_EQ(status_of(processes, *pid), 0);
+    EXPECT_EQ(RealFiles().read(scratch / ("log" + input)).value_or(""), input + "\ne\n");
+  }
 }
 
 TEST(RealProcesses, start_in_our_environment_with_theirs_over_it) {
@@ -352,6 +370,7 @@ TEST(RealProcesses, end_a_family_in_whatever_session) {
     EXPECT_TRUE(processes.alive(left));
     RealProcesses next;  // as a supervisor that comes after a killed one
     (adopted ? next : processes).end_family("FAMILY", "another");
+    RealClock().sleep_ns(30 * kMs);  // who is killed is not dead at once
     EXPECT_TRUE(processes.alive(left));
     (adopted ? next : processes).end_family("FAMILY", tag);
     EXPECT_TRUE(eventually([&] { return !processes.alive(left); }));
@@ -365,16 +384,17 @@ TEST(RealProcesses, know_a_family_by_its_cgroup) {
   Cgroups cgroups;
   if (!cgroups.enter("partita-test")) GTEST_SKIP() << "no cgroups of version 2 can be made here";
   ASSERT_TRUE(cgroups.leave());
-  EXPECT_TRUE(remove_cgroup(cgroups.folder_of("partita-test")));
+  EXPECT_NE(cgroups.folder_of("partita-test"), "");
   const Scratch scratch;
   RealProcesses processes;
   const std::string note = scratch / "note";
-  ProcessSpec spec{.argv = {"sh", "-c",
-                            "env -i setsid sh -c 'echo $$ > " + note +
-                                "; exec sleep 60' & sleep 0.05"},
-                   .environment = {{"FAMILY", scratch.path()}}};
+  ProcessSpec spec{
+      .argv = {"sh", "-c",
+               "env -i setsid sh -c 'echo $$ > " + note + "; exec sleep 60' & sleep 0.05"},
+      .environment = {{"FAMILY", scratch.path()}}};
   spec.family_variable = "FAMILY";
   ASSERT_TRUE(processes.start(spec));
+  EXPECT_EQ(cgroups.folder_of("partita-test"), "") << "nobody was in it";
   EXPECT_TRUE(eventually([&] { return number_in(note) != 0; }));
   EXPECT_TRUE(eventually([&] { return !processes.exited().empty(); }));
   EXPECT_TRUE(processes.alive(number_in(note)));

@@ -30,7 +30,12 @@ TEST(RecordLog, RefusesWithTheLine) {
   EXPECT_EQ(refusal(header + cat), "");
   EXPECT_EQ(refusal(cat + cat), "");  // from before there were headers
   EXPECT_EQ(refusal(header + "cat\n"), "f:2: this is no record");
+  EXPECT_EQ(refusal(header + "00000000\n"), "f:2: this is no record");
+  EXPECT_EQ(refusal(header + "00000000-\n"), "f:2: this is no record");
+  EXPECT_EQ(refusal(header + log_line("")), "") << "an empty one is one";
   EXPECT_EQ(refusal(header + cat + "00000000 cat\n"), "f:3: the checksum is wrong");
+  EXPECT_EQ(refusal(log_header(std::string(70, 'x'))),
+            "f:1: a log of '" + std::string(64, 'x') + "', not of 'pets'");
   EXPECT_EQ(refusal(cat + header), "f:2: a header amid the records");
   EXPECT_EQ(refusal(log_header("cars")), "f:1: a log of 'cars', not of 'pets'");
   EXPECT_EQ(refusal(log_line("partita log 2 pets")),

@@ -13,6 +13,8 @@ TEST(Table, AlignsNumbersRightAndWordsLeft) {
             "größe      -\n"
             "b       1200\n");
   EXPECT_EQ(to_string(Table{{"ONE"}, {}}), "ONE\n");
+  EXPECT_EQ(to_string(Table{{"A", "MANY"}, {{"none", "1 %"}, {"-1.5", "12x"}}}),
+            "   A  MANY\nnone  1 %\n-1.5  12x\n");
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ TEST(Durations, AreInTheUnitThatFits) {
   EXPECT_EQ(duration_text(999.95), "16 min 40 s");
   EXPECT_EQ(duration_text(1234.4), "20 min 34 s");
   EXPECT_EQ(duration_text(3599.4), "59 min 59 s");
+  EXPECT_EQ(duration_text(3599.5), "1 h 0 min");
   EXPECT_EQ(duration_text(3599.6), "1 h 0 min");
   EXPECT_EQ(duration_text(12300), "3 h 25 min");
   EXPECT_EQ(duration_text(-0.024288), "-24.3 ms");

@@ -7,6 +7,8 @@
 
 #include <filesystem>
 
+#include "base/test_without_input.h"
+
 namespace partita {
 namespace {
 
@@ -65,8 +67,7 @@ TEST(UnixSocket, DescriptorsTravelInOrder) {
 
 TEST(UnixSocket, TheKernelSaysWhoConnects) {
   const Pair pair;
-  EXPECT_EQ(unix_peer(pair.here.get()).value(),
-            (UnixPeer{.pid = ::getpid(), .uid = ::geteuid()}));
+  EXPECT_EQ(unix_peer(pair.here.get()).value(), (UnixPeer{.pid = ::getpid(), .uid = ::geteuid()}));
   EXPECT_FALSE(unix_peer(-1));
 }
 
@@ -92,8 +93,23 @@ TEST(UnixSocket, PathsOfEveryLengthAreReached) {
     path += "/" + std::string(length - path.size() - 1, 's');
     ASSERT_EQ(path.size(), length);
     EXPECT_TRUE(met(path)) << length;
+    std::filesystem::remove(path);
+    const WithoutInput number_nought_is_free;
+    EXPECT_TRUE(met(path)) << length;
   }
   std::filesystem::remove_all(folder);
+}
+
+// An address closes nothing but what it has opened.
+TEST(UnixSocket, AnAddressLeavesOtherDescriptorsAlone) {
+  const int input = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  const int kept = ::dup(STDIN_FILENO);
+  ASSERT_EQ(::dup2(input, STDIN_FILENO), STDIN_FILENO);
+  EXPECT_TRUE(UnixAddress::of("/tmp/short"));
+  EXPECT_GE(::fcntl(STDIN_FILENO, F_GETFD), 0);
+  ::dup2(kept, STDIN_FILENO);
+  ::close(kept);
+  ::close(input);
 }
 
 TEST(UnixSocket, WhatCannotBeANameIsRefused) {

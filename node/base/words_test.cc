@@ -1,6 +1,9 @@
-// Small words: codes of errors, and paths beside a file.
+// Small words: codes of errors, paths beside a file, files of flags, and what a bug of ours says.
 #include <gtest/gtest.h>
 
+#include <csignal>
+
+#include "base/check.h"
 #include "base/error_code.h"
 #include "base/input.h"
 
@@ -27,6 +30,23 @@ TEST(Beside, PathsAreOfTheFileThatNamesThem) {
   EXPECT_EQ(beside("/b.yaml", "c"), "/c");
   EXPECT_EQ(beside("b.yaml", "c"), "c");
   EXPECT_EQ(beside("/a/b.yaml", "/c"), "/c");
+}
+
+TEST(Input, WhatCannotBeReadIsNamedByItsFlag) {
+  MemoryFiles files;
+  files.content["a.json"] = R"({"a": 1})";
+  EXPECT_EQ(read_input(files, "--plan", "a.json").value_or(""), R"({"a": 1})");
+  EXPECT_EQ(read_document(files, "--plan", "a.json").value().root.find("a")->number, 1);
+  for (const Error& error : {read_input(files, "--plan", "b.json").error(),
+                             read_document(files, "--plan", "b.json").error()}) {
+    EXPECT_EQ(error.code, ErrorCode::bad_input);
+    EXPECT_EQ(to_string(error), "--plan b.json: cannot open: No such file or directory");
+  }
+}
+
+TEST(Check, SaysWhatDoesNotHoldAndWhereAndEnds) {
+  EXPECT_EXIT(CHECK(1 + 1 == 3), testing::KilledBySignal(SIGABRT),
+              "words_test.cc:[0-9]+: bug in partita: CHECK\\(1 \\+ 1 == 3\\) failed");
 }
 
 }  // namespace

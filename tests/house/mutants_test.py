@@ -40,8 +40,25 @@ def load():
     return module
 
 
+def check_cage(mutants):
+    """Whoever is in it finds no process but its own, and writes nothing outside of its folder."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
+        words = f'echo $PPID; touch inside /tmp/also; touch "{folder}.outside"; ls /proc'
+        command = mutants.caged(folder, ("sh", "-c", words))
+        seen = subprocess.run(command, capture_output=True, text=True).stdout.split()
+        if not seen:
+            return "no cage can be made here"
+        assert seen[0] == "1", seen
+        assert str(os.getpid()) not in seen, seen
+        assert os.path.exists(folder + "/inside") and not os.path.exists(folder + ".outside")
+        assert not os.path.exists("/tmp/also")
+    return "the cage holds"
+
+
 def main():
     mutants = load()
+    print(check_cage(mutants))
     places = mutants.places(mutants.blanked(PROGRAM))
     changes = [(number, *place) for number, place in enumerate(places, 1)]
     kinds = {one[1] for one in changes}

@@ -21,6 +21,7 @@
 namespace partita::remote {
 
 using Nanos = std::chrono::nanoseconds;
+inline constexpr Nanos kNoWait{0};
 
 class Channel {
  public:

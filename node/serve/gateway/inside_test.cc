@@ -126,6 +126,25 @@ TEST(SlotPool, CopiesWhatAWorkerReads) {
   EXPECT_EQ(pool.trace(1)[0], 'a');
 }
 
+// Tensors of a slot lie behind each other.
+TEST(SlotPool, KeepsTensorsApart) {
+  ModelSpec two = one_float();
+  two.inputs = {{"a", DataType::fp32, {3}}, {"b", DataType::fp64, {2}}};
+  two.outputs = {{"c", DataType::uint8, {5}}, {"d", DataType::fp32, {1}}};
+  const SlotPool pool = SlotPool::make(two, 1 << 20, 2).value();
+  std::vector<std::span<char>> all{pool.input(1, 0), pool.input(1, 1), pool.output(1, 0),
+                                   pool.output(1, 1)};
+  std::vector<std::size_t> sizes;
+  const char* end = pool.memory().base(1);
+  for (const std::span<char> one : all) {
+    EXPECT_GE(one.data(), end);
+    end = one.data() + one.size();
+    sizes.push_back(one.size());
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{12, 16, 5, 4}));
+  EXPECT_LE(end, pool.memory().base(1) + slot_layout(two).bytes);
+}
+
 // ---- workers led by hand
 
 class HandWorker {
@@ -225,6 +244,25 @@ class CoreByHandTest : public testing::Test {
   std::string directory_, said_;
   std::unique_ptr<Core> core_;
 };
+
+// Once nobody is left of the workers with other tensors, and no request of theirs.
+TEST_F(CoreByHandTest, AnotherModelComesWhenTheLastOfTheOldHasGone) {
+  open(patient());
+  ModelSpec other = one_float();
+  other.inputs[0].shape = {2};
+  {
+    HandWorker old(*loop_, link_path(directory_), one_float());
+    ASSERT_TRUE(until([&] { return old.region; }));
+    HandWorker early(*loop_, link_path(directory_), other);
+    ASSERT_TRUE(until([&] { return !early.refused.empty(); }));
+    EXPECT_EQ(core_->model("s")->inputs, one_float().inputs);
+  }
+  ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
+  HandWorker worker(*loop_, link_path(directory_), other);
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  EXPECT_EQ(core_->model("s")->inputs, other.inputs);
+  EXPECT_EQ(core_->services(), std::vector<std::string>{"s"});
+}
 
 TEST_F(CoreByHandTest, FramesOutOfPlaceAreRefusedInWords) {
   open(patient());
@@ -414,6 +452,30 @@ TEST_F(CoreByHandTest, WithoutMemoryAHangingWorkersRowsAreGivenUp) {
   EXPECT_EQ(core_->service_views().at(0).given_up, 1) << "once";
   EXPECT_EQ(core_->service_views().at(0).withdrawn, 0);
   EXPECT_TRUE(core_->admit({.service = "s"}));
+}
+
+// Whose client went away while it ran is forgotten with what its hanging worker had.
+TEST_F(CoreByHandTest, WhatWasLetGoBeforeItsWorkerHungIsForgotten) {
+  open({.link_path = "",
+        .memory_bytes = 4 * slot_layout(one_float()).bytes,
+        .shed = false,
+        .hang_after = 50 * kInsideMs,
+        .silent_after = INT64_MAX / 4,
+        .dead_after = INT64_MAX / 4},
+       20);
+  HandWorker worker(*loop_, link_path(directory_), one_float());
+  ASSERT_TRUE(until([&] { return worker.region; }));
+  worker.say(Ready{{{1, kInsideMs}, {4, kInsideMs}}});
+  ASSERT_TRUE(until_ready());
+  const auto admitted = core_->admit({.service = "s"});
+  ASSERT_TRUE(admitted && core_->claim(*admitted, 1));
+  core_->submit(*admitted, {.ended = [](std::optional<Denial>) { ADD_FAILURE(); }});
+  ASSERT_TRUE(until([&] { return !worker.runs.empty(); }));
+  core_->release(*admitted);
+  ASSERT_TRUE(until([&] { return core_->idle(); }));
+  EXPECT_NE(said_.find("hangs: the 1 rows that it had are taken back"), std::string::npos);
+  worker.say(Done{worker.runs.at(0).batch, kInsideMs, {ItemStatus::ok}});
+  ASSERT_TRUE(until_ready());
 }
 
 // When we did not run ourselves, what a worker has said meanwhile is heard before it is judged.
