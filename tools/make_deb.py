@@ -15,8 +15,8 @@ import subprocess
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-TARGETS = ("partita", "partita_remote", "cudart_shim_12", "cudart_shim_13", "cuda_shim", "cublas_shim_12",
-           "cublas_shim_13", "partita_library")
+TARGETS = ("partita", "partita_remote", "cudart_shim_12", "cudart_shim_13", "cuda_shim",
+           "cublas_shim_12", "cublas_shim_13", "partita_library")
 CONTROL = """Package: partita
 Version: {version}
 Architecture: {architecture}

@@ -1,5 +1,5 @@
-// Textures and surfaces, lane by lane: filtered as the CUDA programming guide words it, with weights
-// of 8 bits.
+// Textures and surfaces, lane by lane: filtered as the CUDA programming guide words it, with
+// weights of 8 bits.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -96,8 +96,8 @@ struct HoldWork {  // a `held` completion; the stream goes on after resume()
 struct GraphWork {
   Id graph = 0;
 };
-using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, LaunchWork, RecordWork,
-                                WaitWork, HoldWork, GraphWork>;
+using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, LaunchWork,
+                                RecordWork, WaitWork, HoldWork, GraphWork>;
 
 // --- objects ---
 

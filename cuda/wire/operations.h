@@ -280,9 +280,9 @@ struct Set {
 enum ElementType : std::uint32_t { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBfloat16 = 14 };
 enum GemmForm : std::uint32_t { kTransposedA = 1, kTransposedB = 2 };
 
-// C = alpha op(A) op(B) + beta C for each of `batch`: m x n, k terms each. Matrices lie column after
-// column, `step` elements from one to the next, `stride` from one of the batch to the next. A and B
-// have elements of the type `in`, C of `out`.
+// C = alpha op(A) op(B) + beta C for each of `batch`: m x n, k terms each. Matrices lie column
+// after column, `step` elements from one to the next, `stride` from one of the batch to the next.
+// A and B have elements of the type `in`, C of `out`.
 struct Gemm {
   static constexpr Spec kSpec{"gemm", 91, Completion::async};
   StreamHandle stream = {};

@@ -250,7 +250,7 @@ TEST_P(Blas, WrongOnesAnswerAsCublasDoes) {
   });
 }
 
-// Products of a session are its stream's: work before and behind them keeps its place, in graphs too.
+// Products are their stream's: work before and behind them keeps its place, in graphs too.
 TEST_P(Blas, ProductsHaveTheirPlaceInAStream) {
   run([](Libraries& with) {
     void *stream = nullptr, *graph = nullptr, *exec = nullptr;

@@ -1,8 +1,9 @@
 // libcublas: products of matrices and vectors, each an operation of the session's stream. What is
 // not listed here is refused by its name (unsupported.inc).
 //
-// Vectors are matrices with one row: x with a step of incx is 1 x n with columns incx apart. So y = A
-// x is y' = x' A', a rank-one update a product with one term, a scaled sum one with a factor of one.
+// Vectors are matrices with one row: x with a step of incx is 1 x n with columns incx apart. So
+// y = A x is y' = x' A', a rank-one update a product with one term, a scaled sum one with a factor
+// of one.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -31,7 +31,8 @@ KERNEL(textures_volume, (unsigned long long texture, float* out)) {
   DEVICE_ASM("tex.3d.v4.f32.f32 {%0, %1, %2, %3}, [%4, {%5, %6, %7, %7}];"
              : "=f"(a), "=f"(b), "=f"(c), "=f"(d)
              : "l"(texture), "f"(x), "f"(y), "f"(z));
-  out[(blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x] = a + b * 0 + c * 0 + d * 0;
+  const unsigned row = blockIdx.x * blockDim.y + threadIdx.y;
+  out[row * blockDim.x + threadIdx.x] = a + b * 0 + c * 0 + d * 0;
 }
 
 KERNEL(textures_write, (unsigned long long surface, int width)) {
