@@ -23,7 +23,7 @@ Architecture: {architecture}
 Maintainer: The maintainers of Partita <maintainers@partita.invalid>
 Installed-Size: {size}
 Depends: {depends}, passwd
-Recommends: systemd, python3
+Recommends: systemd, python3, libopenblas0-pthread
 Suggests: libnvidia-ml1
 Section: admin
 Priority: optional

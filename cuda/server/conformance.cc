@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -24,6 +25,7 @@ class Suite {
   std::vector<std::string> run() {
     if (!begin()) return wrong_;
     memory();
+    products();
     kernels();
     calls_hold();
     default_stream();
@@ -170,6 +172,35 @@ class Suite {
     const GlobalPlace place = must(backend_.find_global(module_id_, module_.global), "the global");
     enqueue(kDefaultStream, SetWork{place.address, 7, 4, 1, 1, 0});
     expect(place.bytes == 4 && words(kDefaultStream, place.address, 1)[0] == 7, "the global");
+  }
+
+  // Where there is a library for them: 2 x 3 by 3 x 2, twice, in the order of the stream.
+  void products() {
+    const auto as_bits = [](std::initializer_list<float> numbers) {
+      std::vector<std::uint32_t> bits;
+      for (const float number : numbers) bits.push_back(std::bit_cast<std::uint32_t>(number));
+      return bits;
+    };
+    enqueue(
+        kDefaultStream,
+        CopyInWork{at_, staging(as_bits({1, 2, 3, 4, 5, 6, 1, 0, 2, 0, 1, 1, 10, 20, 30, 40}))});
+    const Gemm gemm{.m = 2,
+                    .n = 2,
+                    .k = 3,
+                    .a = {at_},
+                    .a_step = 2,
+                    .b = {at_ + 24},
+                    .b_step = 3,
+                    .c = {at_ + 48},
+                    .c_step = 2,
+                    .alpha = std::bit_cast<std::uint64_t>(2.0),
+                    .beta = std::bit_cast<std::uint64_t>(1.0)};
+    if (const auto done = backend_.enqueue(kDefaultStream, GemmWork{gemm}); !done) {
+      expect(done.error().status == kNotSupported, "products are refused for another reason");
+      return;
+    }
+    enqueue(kDefaultStream, GemmWork{gemm});
+    expect(words(kDefaultStream, at_ + 48, 4) == as_bits({54, 76, 62, 80}), "a product is wrong");
   }
 
   // A held stream waits; others go on.
