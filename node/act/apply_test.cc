@@ -355,6 +355,27 @@ TEST(Apply, WhatStaysHalfMadeIsCompletedByTheNextOne) {
   EXPECT_THAT(cut.journal().intended, IsEmpty());
 }
 
+// Of what others made nothing is noted: it was not ours, and it is not when it has gone.
+TEST(Apply, TheJournalIsOfOurOwn) {
+  ApplyNode node;
+  const auto intents = [&] {
+    const std::string& text = node.files.content["/s/journal"];
+    std::size_t count = 0;
+    for (auto at = text.find("intent"); at != text.npos; at = text.find("intent", at + 1)) ++count;
+    return count;
+  };
+  ASSERT_TRUE(node.to({plain_at(0)}));
+  EXPECT_EQ(intents(), 1u) << "before it was made";
+  ASSERT_TRUE(node.to({}));
+  EXPECT_EQ(intents(), 2u) << "and before its compute instance went";
+  const auto made = node.driver->create_instance(0, {.nvml_enum = 0, .start = 1});
+  ASSERT_TRUE(made) << to_string(made.error());
+  ASSERT_TRUE(node.driver->create_compute(0, *made));
+  ASSERT_TRUE(node.to({}));
+  EXPECT_THAT(node.instances(), IsEmpty());
+  EXPECT_EQ(intents(), 2u);
+}
+
 // Nothing is done that could not be noted before.
 TEST(Apply, AFullDiskStopsItWhereverItIs) {
   ApplyNode measured;
@@ -451,7 +472,9 @@ TEST(Apply, TurnsMigOnWhereSomebodyMayReset) {
     node.use([&](Machine& all) { EXPECT_TRUE(all.reset(gpu)); });
     return {};
   };
-  ASSERT_TRUE(node.to({plain_at(0)}, able));
+  const auto turned = node.to({plain_at(0)}, able);
+  ASSERT_TRUE(turned);
+  EXPECT_EQ(turned->driver_calls, 3) << "the mode and what an instance takes";
   EXPECT_EQ(resets, 1);
   EXPECT_EQ(node.instances().size(), 1u);
   ASSERT_TRUE(node.to({plain_at(1)}, able));

@@ -144,7 +144,6 @@ TEST(ChangeJson, HasEveryField) {
   EXPECT_EQ(number(created, "processes"), 2);
   EXPECT_EQ(list("create").size(), 2u);
   EXPECT_EQ(text(list("destroy")[1], "service"), "chat");
-  EXPECT_EQ(number(list("destroy")[1], "batch"), 4);
   EXPECT_EQ(text(list("reassign")[0], "service"), "chat");
   EXPECT_EQ(number(list("reassign")[0], "start"), 2);
   EXPECT_EQ(number(list("move")[0], "gpu"), 1);
@@ -154,7 +153,6 @@ TEST(ChangeJson, HasEveryField) {
   EXPECT_EQ(text(list("steps")[0], "op"), "enable_mig");
   EXPECT_EQ(text(list("steps")[7], "op"), "destroy_instance");
   EXPECT_EQ(text(list("steps")[7], "service"), "chat");
-  EXPECT_EQ(text(list("steps")[7], "profile"), "1g.6gb");
   EXPECT_EQ(list("steps")[7].find("temporary"), nullptr);
   EXPECT_TRUE(list("steps")[8].find("temporary")->boolean);
   EXPECT_EQ(number(list("steps")[8], "predicted_s"), 0.115);

@@ -103,6 +103,8 @@ TEST(ChangeByHand, AMoveStartsBeforeItStops) {
   EXPECT_DOUBLE_EQ(change.steps.front().predicted.value, 0.11);
   EXPECT_DOUBLE_EQ(change.steps.back().predicted.value, 0.1);
   EXPECT_EQ(change.changes, (plan::Changes{.moved = 1, .removed = 1}));
+  EXPECT_EQ(change.destroy.at(0).gi_id, 10);
+  EXPECT_EQ(change.destroy.at(0).uuid, "MIG-0-0");
   ASSERT_EQ(change.affected.size(), 1u);
   EXPECT_EQ(change.affected[0], (Affected{"chat", {0}, {0}, 1, ""}));
   EXPECT_EQ(change.kept_gpcs, 0);
@@ -143,6 +145,7 @@ TEST(ChangeByHand, EachKindOfNewSegmentIsSaid) {
   EXPECT_EQ(change.changes, (plan::Changes{.restarted = 1, .created = 2, .removed = 2}));
   EXPECT_EQ(change.kept_gpcs, 1) << "the one that nobody used stays untouched";
   EXPECT_EQ(change.predicted.value, 0);
+  for (const Step& step : change.steps) EXPECT_FALSE(step.temporary);
   for (const Step& step : change.steps)
     EXPECT_TRUE(step.kind == Step::Kind::start || step.kind == Step::Kind::stop ||
                 step.kind == Step::Kind::drain);
@@ -285,6 +288,12 @@ TEST(ChangeByHand, WhoIsAffectedIsSaidInOrder) {
   ASSERT_EQ(change.affected.size(), 2u);
   EXPECT_EQ(change.affected[0].service, "a");
   EXPECT_EQ(change.affected[1].service, "z");
+  const Change others =
+      node.to(on_one({wanted_1g(0, {"b", 4, 1, 10}), wanted_1g(1, {"c", 4, 1, 10})}), least(0))
+          .value();
+  ASSERT_EQ(others.affected.size(), 3u);
+  EXPECT_EQ(others.affected[0].service, "a");
+  EXPECT_EQ(others.affected[2].service, "z");
 }
 
 // What runs there already as it is wanted need not be restarted.
@@ -440,6 +449,7 @@ TEST(ChangeByHand, MigModeThatNeedsAReset) {
   const Wanted wanted = on_one({wanted_1g(0)});
   const ChangeOptions never = resets(false, false), able = resets(true, true);
   EXPECT_EQ(node.refusal(wanted), "planned");
+  EXPECT_EQ(steps_of(node.to(wanted).value()).at(0), "enable_mig gpu 0 ");
   EXPECT_THAT(node.refusal(wanted, never),
               HasSubstr("gpu 0: MIG is turned on only by a reset of the GPU"));
   EXPECT_THAT(node.refusal(wanted, never), HasSubstr("nvidia-smi --gpu-reset -i 0"));

@@ -351,6 +351,7 @@ TEST(PowerLoop, FollowsWhatItSeesAndGoesBack) {
   Boards boards(before, doom);
   Disk disk(doom);
   ManualClock clock;
+  clock.now = 7'000'000'000;
   auto guard = PowerGuard::open(disk, kPath, boards);
   std::vector<plan::Observation> asked;
   std::vector<PowerStep> steps;
@@ -366,7 +367,7 @@ TEST(PowerLoop, FollowsWhatItSeesAndGoesBack) {
                        .stopped =
                            [&](std::int64_t ns) {
                              clock.sleep_ns(ns);
-                             return clock.now > 2'600'000'000;
+                             return clock.now > 9'600'000'000;
                            },
                        .tell = [&](const PowerStep& step) { steps.push_back(step); }};
   const auto report = run_power_loop(loop, boards, &*guard, clock);
@@ -379,6 +380,9 @@ TEST(PowerLoop, FollowsWhatItSeesAndGoesBack) {
   for (const PowerStep& step : steps) clocks.push_back(step.settings.clocks->high.value);
   // The start; the next clock up; blind: the start; above all: the highest.
   EXPECT_EQ(clocks, (std::vector<double>{1500, 300, 900, 900, 1500, 1500}));
+  std::vector<std::string> whys;
+  for (const PowerStep& step : steps) whys.push_back(step.why);
+  EXPECT_EQ(whys, (std::vector<std::string>{"", "", "", "", "gateway: gone", ""}));
   EXPECT_EQ(report->changes, 5) << "start, down, up, blind, capped again";
   EXPECT_EQ(asked.size(), 4u);
   EXPECT_EQ(asked[1].at, Seconds{1});

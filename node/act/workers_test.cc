@@ -66,7 +66,7 @@ struct World {
   int prepare_calls = 0;
   std::string prepares_not;           // a device
   std::vector<std::string> prepared;  // devices, in order
-  bool prepares = true, killed_in_prepare = false;
+  bool prepares = true, releases = true, killed_in_prepare = false;
   std::string command = "worker {service} {batch} {index} {port} {processes}";
   std::string share = "50";
   std::int64_t poll_ns = WorkerPolicy{}.poll_ns;
@@ -86,6 +86,7 @@ struct World {
     };
     options.hooks.release = [this](const AssignedSegment& s) -> Result<void> {
       released.push_back(s.device);
+      if (!releases) return environment_error("mps", "it stays");
       return {};
     };
     options.hooks.say = [this](const std::string& line) { log.push_back(line); };
@@ -176,10 +177,16 @@ TEST(Supervisor, kills_after_the_grace_and_only_then_gives_the_device_away) {
   EXPECT_EQ(killed(), 1);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/next/0"));
 
+  const auto kept = [&] {
+    return std::ranges::count(world.log, std::string("MIG-1: mps: it stays"));
+  };
+  EXPECT_EQ(kept(), 0);
+  world.releases = false;
   supervisor->stop_all();
   EXPECT_FALSE(supervisor->stopped());
   world.run_for(*supervisor, kWorkersSecond);
   EXPECT_TRUE(supervisor->stopped());
+  EXPECT_EQ(kept(), 1);
   EXPECT_THAT(world.running(), IsEmpty());
   EXPECT_THAT(world.released, ElementsAre("MIG-2", "MIG-1", "MIG-1"));
   EXPECT_THAT(parse_workers("w", world.files.content["/s/workers.json"])->workers, IsEmpty());
@@ -214,6 +221,9 @@ TEST(Supervisor, restarts_after_longer_and_longer_waits) {
   EXPECT_TRUE(supervisor->troubled());
   EXPECT_TRUE(supervisor->state().workers.at(0).given_up);
   EXPECT_EQ(supervisor->state().workers.at(0).last_status, 3);
+  EXPECT_THAT(world.log, testing::Contains("a 0 on MIG-1: ended with status 3 after 0.2 s, starts "
+                                           "again in 8.0 s"));
+  EXPECT_THAT(world.log.back(), HasSubstr("starts again in 300.0 s (it keeps failing)"));
   world.script = [](const ProcessSpec&) { return SimBehaviour{.run_ns = 20 * kWorkersSecond}; };
   world.run_for(*supervisor, 330 * kWorkersSecond);
   EXPECT_FALSE(supervisor->troubled());
@@ -432,6 +442,8 @@ TEST(Supervisor, starts_anew_what_would_now_run_otherwise) {
     world.run_for(*supervisor, kWorkersSecond);
     EXPECT_THAT(world.pids(), ElementsAre(1002, 1003));
     EXPECT_TRUE(supervisor->settled());
+    EXPECT_THAT(world.log, testing::Contains(
+                               "a 0 on MIG-1: runs another command or environment; restarting it"));
   }
 }
 

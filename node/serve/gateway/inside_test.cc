@@ -604,6 +604,7 @@ TEST_F(DeadWorkersTest, OneThatIsSilentForTooLongIsKilled) {
   EXPECT_TRUE(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) << how;
   EXPECT_GE(Loop::now_ns() - begun, 900 * kInsideMs);
   EXPECT_NE(said_.find("is killed: it does not answer any more"), std::string::npos) << said_;
+  EXPECT_EQ(said_.find("cannot be killed"), std::string::npos) << said_;
   ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
 }
 
