@@ -202,6 +202,7 @@ void Completing::add_usage(std::string& out) const {
 }
 
 void Completing::token(int index, bool last) {
+  const auto lives = shared_from_this();  // while its connection may let it go
   const std::string word = wanted_.user + "." + std::to_string(index) + " ";
   if (!streams_) {
     words_ += word;
