@@ -3,9 +3,10 @@
 
     bench/llm_gateway.py [PROGRAM [SECONDS]]
 
-An engine that computes nothing (`partita engine`), a gateway and `partita load` on this machine. CPU: of the
-gateway's process, over the tokens that passed, with about 64 streams at a time. TTFT: of the same requests
-sent to the engine itself and through the gateway, in turn, a few times each. Wants idle cores.
+An engine that computes nothing (`partita engine`), a gateway and `partita load` on this machine.
+CPU: of the gateway's process, over the tokens that passed, with about 64 streams at a time. TTFT:
+of the same requests sent to the engine itself and through the gateway, in turn, a few times each.
+Wants idle cores.
 """
 import json
 import os
@@ -17,11 +18,9 @@ import time
 import urllib.request
 
 ENGINE, GATEWAY = 18091, 18092
-STREAMS = """services:
-  - {name: chat, kind: llm, model: chat, rate_rps: 8, slo: {ttft_ms: 5000}, tokens: {in: 64, out: 400}}
-"""
-SHORT = """services:
-  - {name: chat, kind: llm, model: chat, rate_rps: 50, slo: {ttft_ms: 5000}, tokens: {in: 64, out: 2}}
+SERVICE = """services:
+  - {{name: chat, kind: llm, model: chat, rate_rps: {}, slo: {{ttft_ms: 5000}},
+     tokens: {{in: 64, out: {}}}}}
 """
 
 
@@ -55,17 +54,17 @@ def tokens_passed():
 
 
 def load(program, port, services, seconds):
-    done = subprocess.run([program, "load", "--openai", f"http://127.0.0.1:{port}", "--services", services,
-                           "--duration", f"{seconds}s", "--format", "json"], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, check=True)
+    command = [program, "load", "--openai", f"http://127.0.0.1:{port}", "--services", services,
+               "--duration", f"{seconds}s", "--format", "json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     return json.loads(done.stdout)["services"][0]
 
 
 def per_token(program, gateway, seconds):
     runs = []
-    running = subprocess.Popen([program, "load", "--openai", f"http://127.0.0.1:{GATEWAY}", "--services",
-                                "streams.yaml", "--duration", f"{seconds + 10}s"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [program, "load", "--openai", f"http://127.0.0.1:{GATEWAY}", "--services",
+               "streams.yaml", "--duration", f"{seconds + 10}s"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(9)  # until as many have begun as end
     for _ in range(5):
         before, passed = cpu_ns(gateway.pid), tokens_passed()
@@ -81,15 +80,17 @@ def main():
     with tempfile.TemporaryDirectory(prefix="partita-llm-") as folder:
         os.chdir(folder)
         os.mkdir("state", 0o700)
-        for name, text in (("streams.yaml", STREAMS), ("short.yaml", SHORT)):
+        for name, text in (("streams.yaml", SERVICE.format(8, 400)),
+                           ("short.yaml", SERVICE.format(50, 2))):
             with open(name, "w", encoding="utf-8") as file:
                 file.write(text)
         children = []
         try:
-            for command in ([program, "engine", "--listen", f"127.0.0.1:{ENGINE}", "--model", "chat",
-                             "--step-cost", "step=20"],
-                            [program, "gateway", "--http", f"127.0.0.1:{GATEWAY}", "--state-dir", "state",
-                             "--engine", f"chat=http://127.0.0.1:{ENGINE}"]):
+            engine = [program, "engine", "--listen", f"127.0.0.1:{ENGINE}", "--model", "chat",
+                      "--step-cost"]
+            for command in (engine + ["step=20"],
+                            [program, "gateway", "--http", f"127.0.0.1:{GATEWAY}", "--state-dir",
+                             "state", "--engine", f"chat=http://127.0.0.1:{ENGINE}"]):
                 children.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
             up(GATEWAY, "/v2/health/ready")
             runs = per_token(program, children[1], seconds)
@@ -97,8 +98,7 @@ def main():
                 statistics.median(runs), len(runs), " ".join(f"{run:.2f}" for run in runs)))
             children[0].terminate()
             children[0].wait()
-            children[0] = subprocess.Popen([program, "engine", "--listen", f"127.0.0.1:{ENGINE}", "--model",
-                                            "chat", "--step-cost", "step=1"], stderr=subprocess.DEVNULL)
+            children[0] = subprocess.Popen(engine + ["step=1"], stderr=subprocess.DEVNULL)
             up(GATEWAY, "/v2/health/ready")
             added = {"p50": [], "p99": []}
             for _ in range(5):

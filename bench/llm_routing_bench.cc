@@ -20,8 +20,19 @@
 
 namespace {
 
-using namespace partita;
-using namespace partita::serve;
+namespace plan = partita::plan;
+namespace profile = partita::profile;
+using partita::Millis;
+using partita::Rng;
+using partita::serve::Denial;
+using partita::serve::EngineCall;
+using partita::serve::EnginePool;
+using partita::serve::EngineService;
+using partita::serve::Loop;
+using partita::serve::Routing;
+using partita::serve::Standin;
+using partita::serve::TokenCounters;
+using partita::serve::TokenService;
 
 constexpr int kEngines = 4, kTenants = 100;
 constexpr int kPrefixWords = 1500;
@@ -94,7 +105,7 @@ void route(benchmark::State& state, Routing routing, bool shed) {
     pool.serve({service});
     EngineService& chat = *pool.find("chat");
     const auto all_ready = [&] {
-      for (const auto& one : chat.replicas())
+      for (const auto& one : chat.engines().here())
         if (!one->ready()) return false;
       return true;
     };

@@ -4,11 +4,11 @@
 // and the next supervisor with the same state file adopts them.
 //
 // Rules: a segment that stays is not touched. One that is gone or changed is stopped (streams that
-// the gateway knows of are waited for, then terminate, the grace, kill) and released before another takes its device. A worker that ends is started
-// again, after longer and longer waits when it fails quickly; after too many quick failures it is
-// marked and tried seldom. One that ended under requests, as the gateway says, had started well: it
-// is no quick failure. Never two workers in one place; what a worker leaves behind when it ends
-// is killed, in whatever session it is.
+// the gateway knows of are waited for, then terminate, the grace, kill) and released before another
+// takes its device. A worker that ends is started again, after longer and longer waits when it
+// fails quickly; after too many quick failures it is marked and tried seldom. One that ended under
+// requests, as the gateway says, had started well: it is no quick failure. Never two workers in one
+// place; what a worker leaves behind when it ends is killed, in whatever session it is.
 //
 // A worker that runs and does not answer is replaced: told to end like any other, and counted as
 // failed. Who asks: a probe, a command or a URL, every probe_period_ns; and the gateway, whose word

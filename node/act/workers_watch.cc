@@ -18,7 +18,6 @@ auto find_worker(const GatewayState& gateway, const WorkerRecord& record) {
 
 }  // namespace
 
-
 Result<WorkerProbe> parse_probe(const std::string& context, const std::string& text,
                                 HttpProbes& http) {
   Result<CommandTemplate> command = parse_command(context, text);
@@ -123,7 +122,8 @@ bool WorkerPulse::streams(const SupervisedWorker& worker, long revision) const {
   if (!gateway) return false;
   const auto told = find_worker(*gateway, worker.record);
   if (told == gateway->workers.end() || !told->open) return false;
-  return told->state != WorkerReadiness::silent && (*told->open > 0 || gateway->revision < revision);
+  const bool gets_more = gateway->revision < revision;
+  return told->state != WorkerReadiness::silent && (*told->open > 0 || gets_more);
 }
 
 void WorkerPulse::hear_beat(SupervisedWorker& worker, const GatewayState& gateway,

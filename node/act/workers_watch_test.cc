@@ -75,6 +75,30 @@ struct Watched {
 
 WorkerProbe command_probe() { return {parse_command("p", "probe {service}").value()}; }
 
+TEST(WorkersWatch, StreamsAreWaitedFor) {
+  for (const bool end : {true, false}) {
+    Watched world;
+    world.start();
+    GatewayWorker told{.device = "MIG-1", .service = "a", .pid = world.worker().pid, .open = 1};
+    const auto says = [&](long revision, int open) {
+      told.open = open;
+      world.gateway = GatewayState{.revision = revision, .workers = {told}};
+    };
+    says(0, 0);
+    Assignment without;
+    without.revision = 1;
+    world.supervisor->follow(without);
+    world.run_for(kWatchSecond);
+    EXPECT_EQ(world.workers(), 1) << "the gateway does not know yet, and may send it more";
+    says(1, 3);
+    world.run_for(50 * kWatchSecond);
+    EXPECT_EQ(world.workers(), 1);
+    if (end) says(1, 0);
+    world.run_for((end ? 1 : 15) * kWatchSecond);
+    EXPECT_EQ(world.workers(), 0);
+  }
+}
+
 TEST(WorkersWatch, AWorkerThatAnswersIsLeftAlone) {
   Watched world;
   world.probe = command_probe();

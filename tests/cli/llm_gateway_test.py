@@ -1,6 +1,6 @@
 """Language models behind the gateway: engines that take time and compute nothing, started by the
-supervisor or by hand; what clients get when engines are killed, stopped and taken away. PARTITA_CHAOS_S
-makes the chaos longer."""
+supervisor or by hand; what clients get when engines are killed, stopped and taken away.
+PARTITA_CHAOS_S makes the chaos longer."""
 
 import http.client
 import json
@@ -124,7 +124,8 @@ class LlmGatewayTest(GatewayCase):
         os.rename(path + ".new", path)
 
     def supervise(self):
-        command = f"{PROGRAM} engine --listen 127.0.0.1:{{port}} --model {{service}} --step-cost {COST}"
+        command = (f"{PROGRAM} engine --listen 127.0.0.1:{{port}} --model {{service}} "
+                   f"--step-cost {COST}")
         return self.start("workers", "--command", command, "--first-port",
                           str(free_port() % 20000 + 20000))
 
@@ -137,8 +138,8 @@ services:
      tokens: {in: 50, out: 10}, prefix: {share: 0.5, tokens: 30}}
 """)
         urls = [self.engine(), self.engine()]
-        self.gateway("--services", self.path("services.yaml"), "--engine", "chat=" + urls[0], "--engine",
-                     "chat=" + urls[1])
+        self.gateway("--services", self.path("services.yaml"), "--engine", "chat=" + urls[0],
+                     "--engine", "chat=" + urls[1])
         self.until(self.ready, "the engines")
         report = self.json("load", "--openai", f"http://127.0.0.1:{self.port}", "--services",
                            "services.yaml", "--duration", "2s")
@@ -229,7 +230,8 @@ services:
         self.assertEqual([wrong for client in clients for wrong in client.wrong], [])
         self.assertEqual([client.reason for client in clients if client.lost], [])
         whole, cut = sum(c.whole for c in clients), sum(c.cut for c in clients)
-        print(f"chaos: {deeds}, {whole} whole, {cut} cut, {sum(c.refused for c in clients)} refused")
+        refused = sum(client.refused for client in clients)
+        print(f"chaos: {deeds}, {whole} whole, {cut} cut, {refused} refused")
         self.assertGreater(whole, 20)
         self.assertEqual(self.metric("vllm:generation_tokens_total"),
                          sum(client.tokens for client in clients))

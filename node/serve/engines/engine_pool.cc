@@ -50,7 +50,8 @@ EngineService* EnginePool::find(std::string_view service) const {
 std::vector<std::pair<std::string, const EngineReplica*>> EnginePool::leaving() const {
   std::vector<std::pair<std::string, const EngineReplica*>> all;
   const auto add = [&](const EngineService& service) {
-    for (const auto& one : service.leaving()) all.emplace_back(service.terms().name, one.get());
+    for (const auto& one : service.engines().leaving())
+      all.emplace_back(service.terms().name, one.get());
   };
   for (const auto& [name, service] : services_) add(*service);
   for (const auto& service : ending_) add(*service);
@@ -58,7 +59,8 @@ std::vector<std::pair<std::string, const EngineReplica*>> EnginePool::leaving() 
 }
 
 bool EnginePool::ready() const {
-  return std::ranges::all_of(services_, [](const auto& one) { return one.second->ready(); });
+  return std::ranges::all_of(services_,
+                             [](const auto& one) { return one.second->engines().ready(); });
 }
 
 bool EnginePool::idle() const {

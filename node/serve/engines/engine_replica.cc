@@ -24,7 +24,7 @@ std::size_t prefix_blocks(const profile::TokenEngine* known) {
 
 Result<std::shared_ptr<EngineReplica>> EngineReplica::make(Loop& loop, EngineAddress address,
                                                            const TlsWishes& tls,
-                                                           const profile::TokenEngine* known) {
+                                                           const Known& known) {
   auto url = parse_url_prefix("engine", address.url);
   if (!url) return failed(url.error());
   if (url->path.ends_with("/v1")) url->path.resize(url->path.size() - 3);
@@ -35,12 +35,12 @@ Result<std::shared_ptr<EngineReplica>> EngineReplica::make(Loop& loop, EngineAdd
 }
 
 EngineReplica::EngineReplica(EngineAddress where, Url parsed, EngineLines connections,
-                             const profile::TokenEngine* known)
+                             const Known& known)
     : address(std::move(where)),
       url(std::move(parsed)),
       lines(std::move(connections)),
-      guess(known, address.sequences),
-      prefixes(prefix_blocks(known)),
+      guess(known.engine, address.sequences, known.factors),
+      prefixes(prefix_blocks(known.engine)),
       heard_(Loop::now_ns()) {}
 
 EngineReplica::~EngineReplica() = default;

@@ -41,10 +41,14 @@ class EngineReplica {
   struct Ears {
     std::function<void()> changed, dead;
   };
+  // What is known of engines of its kind: what was measured before (null: nothing), and since.
+  struct Known {
+    const profile::TokenEngine* engine = nullptr;
+    std::shared_ptr<EngineFactors> factors = {};
+  };
   // bad_input for a URL that is none, environment for a host that is unknown.
   static Result<std::shared_ptr<EngineReplica>> make(Loop& loop, EngineAddress address,
-                                                     const TlsWishes& tls,
-                                                     const profile::TokenEngine* known);
+                                                     const TlsWishes& tls, const Known& known);
   ~EngineReplica();
   EngineReplica(const EngineReplica&) = delete;
   EngineReplica& operator=(const EngineReplica&) = delete;
@@ -69,8 +73,7 @@ class EngineReplica {
   std::vector<EngineCall*> calls = {};
 
  private:
-  EngineReplica(EngineAddress where, Url parsed, EngineLines connections,
-                const profile::TokenEngine* known);
+  EngineReplica(EngineAddress where, Url parsed, EngineLines connections, const Known& known);
   void ask(std::int64_t now);
   void answered(int status);
   void ask_models();

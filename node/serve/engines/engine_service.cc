@@ -28,21 +28,12 @@ bool before(const EngineCall* one, const EngineCall* other) {
 
 }  // namespace
 
-EngineService::EngineService(EngineDesk& desk, const TokenService& wanted) : desk_(desk) {
+EngineService::EngineService(EngineDesk& desk, const TokenService& wanted)
+    : desk_(desk), engines_(desk, [this] { pump(); }) {
   serve(wanted);
 }
 
 EngineService::~EngineService() = default;
-
-// ---- engines
-
-const profile::TokenEngine* EngineService::known(const EngineAddress& address) const {
-  const auto found = desk_.options.engines.find(terms_.model);
-  if (found == desk_.options.engines.end()) return nullptr;
-  const auto engine =
-      std::ranges::find(found->second, address.mig_profile, &profile::TokenEngine::mig_profile);
-  return engine == found->second.end() ? nullptr : &*engine;
-}
 
 void EngineService::serve(const TokenService& wanted) {
   terms_ = wanted;
@@ -50,79 +41,15 @@ void EngineService::serve(const TokenService& wanted) {
     const auto* trace = std::get_if<plan::TokenTrace>(&terms_.tokens->lengths);
     if (trace == nullptr || trace->requests != nullptr) mean_out_ = mean_of(*terms_.tokens).out;
   }
-  std::vector<std::shared_ptr<EngineReplica>> now;
-  for (const EngineAddress& address : wanted.engines) {
-    const auto kept = std::ranges::find_if(
-        replicas_, [&](const auto& one) { return one != nullptr && one->address == address; });
-    if (kept != replicas_.end()) {
-      now.push_back(std::move(*kept));
-      continue;
-    }
-    auto made = EngineReplica::make(desk_.loop, address, desk_.options.tls, known(address));
-    if (!made) {
-      if (desk_.say) desk_.say(terms_.name + ": " + to_string(made.error()));
-      continue;
-    }
-    listen(**made);
-    now.push_back(*std::move(made));
-  }
-  for (auto& gone : std::exchange(replicas_, std::move(now))) {
-    if (gone == nullptr) continue;
-    gone->leave();
-    leaving_.push_back(std::move(gone));
-  }
-}
-
-void EngineService::listen(EngineReplica& replica) {
-  replica.listen({.changed =
-                      [this, &replica] {
-                        if (desk_.say)
-                          desk_.say(terms_.name + ": " + replica.address.url + " is " +
-                                    replica.state());
-                        if (!replica.ready()) lost(replica, false);
-                        pump();
-                        if (desk_.changed) desk_.changed();
-                      },
-                  .dead = [this, &replica] { lost(replica, true); }});
-}
-
-// What it has and nobody has seen anything of goes elsewhere; once it is dead, the rest ends.
-void EngineService::lost(EngineReplica& replica, bool dead) {
-  const auto other = [&](const auto& one) { return one.get() != &replica && one->ready(); };
-  const bool elsewhere = std::ranges::any_of(replicas_, other);
-  const std::vector<EngineCall*> calls = replica.calls;
-  for (EngineCall* call : calls)
-    if (std::ranges::count(replica.calls, call) > 0 && (dead || (elsewhere && call->moves())))
-      call->engine_lost("it does not answer");
-}
-
-bool EngineService::ready() const {
-  return std::ranges::any_of(replicas_, [](const auto& one) { return one->ready(); });
-}
-
-int EngineService::running() const {
-  int sum = 0;
-  for (const auto* list : {&replicas_, &leaving_})
-    for (const auto& one : *list) sum += one->guess.open();
-  return sum;
-}
-
-double EngineService::capacity_rps() const {
-  double sum = 0;
-  for (const auto& one : replicas_) sum += one->ready() ? one->address.throughput_rps : 0;
-  return sum;
+  engines_.serve(terms_, wanted.engines);
 }
 
 TokenSnapshot EngineService::snapshot() const {
-  TokenSnapshot shown{.terms = &terms_,
-                      .counters = &counters_,
-                      .running = running(),
-                      .waiting = static_cast<int>(waiting_.size())};
-  for (const auto* list : {&replicas_, &leaving_})
-    for (const auto& one : *list)
-      shown.engines.push_back(
-          {one->address.url, one->state(), one->guess.open(), one->guess.tokens_held()});
-  return shown;
+  return {.terms = &terms_,
+          .counters = &counters_,
+          .running = engines_.running(),
+          .waiting = waiting(),
+          .engines = engines_.shown()};
 }
 
 // The service's own name where the engine has it, else its model's, else the first that it has.
@@ -165,7 +92,7 @@ double EngineService::cost_at(const EngineCall& call, const EngineReplica& repli
 // Until an engine has room, where none has: behind those that go first.
 std::int64_t EngineService::expected_wait(const EngineCall& call) const {
   double ends_per_ns = 0;
-  for (const auto& one : replicas_)
+  for (const auto& one : engines_.here())
     if (one->ready())
       ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out_)), 1.0);
   const auto ahead = std::ranges::count_if(
@@ -179,9 +106,9 @@ std::shared_ptr<EngineReplica> EngineService::choose(const EngineCall& call, boo
   std::shared_ptr<EngineReplica> best;
   double least = 0;
   const Routing routing = desk_.options.routing;
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    const std::size_t at = (turn_ + i) % replicas_.size();
-    const auto& one = replicas_[at];
+  const EngineSet::List& engines = engines_.here();
+  for (std::size_t i = 0; i < engines.size(); ++i) {
+    const auto& one = engines[(turn_ + i) % engines.size()];
     if (!(any ? one->ready() : one->free())) continue;
     if (std::ranges::count(call.tried, one.get()) > 0) continue;
     const double cost = routing == Routing::tokens           ? cost_at(call, *one, now)
@@ -224,7 +151,7 @@ std::optional<Denial> EngineService::refusal(const EngineCall& call, std::int64_
 tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk ask) {
   const std::int64_t now = Loop::now_ns();
   ++counters_.arrived;
-  if (desk_.closed || !ready()) {
+  if (desk_.closed || !engines_.ready()) {
     ++counters_.fates.full;
     return tl::unexpected(not_ready(terms_.name));
   }
@@ -315,11 +242,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
 }
 
 void EngineService::tick(std::int64_t now) {
-  for (std::size_t i = 0; i < replicas_.size(); ++i) replicas_[i]->tick(now);
-  for (const auto* list : {&replicas_, &leaving_})
-    for (const auto& one : *list)
-      for (EngineCall* call : one->calls) call->assume_first_token(now);
-  std::erase_if(leaving_, [](const auto& one) { return one->calls.empty(); });
+  engines_.tick(now);
   const std::int64_t promised = terms_.tokens ? nanos(terms_.tokens->ttft) : 0;
   const std::vector<EngineCall*> waiting = waiting_;
   for (EngineCall* call : waiting) {

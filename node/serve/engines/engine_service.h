@@ -1,37 +1,22 @@
-// EngineService: a language model and its engines: who is let in, who waits, where a request goes,
-// and what came of all. Requests go where they use up least of what is promised: TTFT, behind what
-// is to be computed there and with what of the prompt is cached there, and TPOT, beside those that
-// decode there; among equals to who has fewest. One that would miss its TTFT is refused; where all engines have as many requests as they may, it waits by priority. Loop thread
-// only. Limits: EngineOptions.
+// EngineService: a language model: who is let in, who waits, where a request goes, and what came of
+// all. Requests go where they use up least of what is promised: TTFT, behind what is to be computed
+// there and with what of the prompt is cached there, and TPOT, beside those that decode there;
+// among equals to who has fewest. One that would miss its TTFT is refused; where all engines have
+// as many requests as they may, it waits by priority. Loop thread only. Limits: EngineOptions.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "base/http/http_stream.h"
-#include "plan/admission.h"
 #include "plan/terms.h"
 #include "serve/engines/engine_call.h"
-#include "serve/engines/engine_replica.h"
+#include "serve/engines/engine_set.h"
 #include "serve/openai/token_metrics.h"
 
 namespace partita::serve {
-
-// tokens: by the TTFT that is expected; the others are what it is measured against.
-enum class Routing : std::uint8_t { tokens, round_robin, least_requests };
-
-struct EngineOptions {
-  Routing routing = Routing::tokens;
-  bool shed = true;                            // refuse what would miss its TTFT
-  int queue_limit = plan::kDefaultQueueLimit;  // requests of a service that wait
-  profile::TokenTable engines = {};            // what was measured, by model
-  TlsWishes tls = {};
-};
 
 struct TokenService : plan::Terms {
   std::vector<EngineAddress> engines = {};
@@ -43,17 +28,6 @@ inline constexpr double kFirstBytesPerToken = 4;
 inline constexpr Millis kUsualTtft{1000}, kUsualTpot{50};
 inline constexpr std::int64_t kLongestWait = 60'000'000'000;  // of one without a promise
 
-// What services share.
-struct EngineDesk {
-  Loop& loop;
-  const EngineOptions& options;
-  std::map<std::string, KeyUse> keys = {};  // bounded by the tokens that there are
-  std::function<void()> changed = {};       // an engine came or went
-  std::function<void(const std::string&)> say = {};
-  std::vector<std::shared_ptr<EngineCall>> buried = {};
-  bool closed = false;
-};
-
 class EngineService {
  public:
   EngineService(EngineDesk& desk, const TokenService& wanted);
@@ -64,17 +38,13 @@ class EngineService {
   // From now on; engines that stay are not disturbed.
   void serve(const TokenService& wanted);
   const plan::Terms& terms() const { return terms_; }
-  bool ready() const;
   bool idle() const { return calls_ == 0; }
-  int running() const;
   int waiting() const { return static_cast<int>(waiting_.size()); }
-  double capacity_rps() const;  // as planned, of the engines that are ready
   const TokenCounters& counters() const { return counters_; }
-  const std::vector<std::shared_ptr<EngineReplica>>& replicas() const { return replicas_; }
-  const std::vector<std::shared_ptr<EngineReplica>>& leaving() const { return leaving_; }
+  const EngineSet& engines() const { return engines_; }
   TokenSnapshot snapshot() const;
 
-  // Lets it in or says why not; `request` is of the body of `ask`.
+  // Lets it in or says why not; the body is one that parse_openai_request takes.
   tl::expected<std::shared_ptr<EngineCall>, Denial> begin(EngineAsk ask);
   void start(EngineCall& call);  // its completion is set
   // Its client has it no more, whether or not it is over.
@@ -85,8 +55,7 @@ class EngineService {
   std::string model_at(const EngineReplica& replica) const;  // what that calls the model
   int tokens_in(std::size_t bytes) const;
   int cached_tokens(const EngineCall& call, const EngineReplica& replica) const;
-  void again(EngineCall& call);   // to another engine
-  void engine_free() { pump(); }  // room for one more
+  void again(EngineCall& call);  // to another engine
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
 
@@ -99,15 +68,11 @@ class EngineService {
   std::optional<Denial> refusal(const EngineCall& call, std::int64_t now);
   void enqueue(EngineCall& call);
   void pump();
-  void listen(EngineReplica& replica);
-  void lost(EngineReplica& replica, bool dead);
   bool keeps(const EngineCame& came) const;
-  const profile::TokenEngine* known(const EngineAddress& address) const;
 
   EngineDesk& desk_;
   plan::Terms terms_;
-  std::vector<std::shared_ptr<EngineReplica>> replicas_ = {};
-  std::vector<std::shared_ptr<EngineReplica>> leaving_ = {};
+  EngineSet engines_;
   std::vector<EngineCall*> waiting_ = {};  // who goes first in front
   TokenCounters counters_ = {};
   double bytes_per_token_ = kFirstBytesPerToken, mean_out_ = 100;

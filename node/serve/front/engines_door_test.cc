@@ -87,7 +87,7 @@ class Engines : public test::DoorFixture {
     front = *std::move(opened);
     RawClient waits = client();
     const auto all_ready = [&] {
-      for (const auto& replica : chat_service().replicas())
+      for (const auto& replica : chat_service().engines().here())
         if (!replica->ready() || replica->models.empty()) return false;
       return true;
     };

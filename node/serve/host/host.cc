@@ -107,7 +107,7 @@ ServiceView view_of(const EngineService& service) {
   ServiceView view{.name = terms.name,
                    .queued = service.waiting(),
                    .planned_rps = terms.rate.value,
-                   .capacity_rps = service.capacity_rps(),
+                   .capacity_rps = service.engines().capacity_rps(),
                    .slo = static_cast<Nanos>((slo.value > 0 ? slo : kUnsaidSlo).value * 1e6),
                    .withdrawn = fates.withdrawn + fates.limited};
   view.counters.offered = service.counters().arrived;
@@ -175,7 +175,7 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
     if (!fresh && readiness == actuate::WorkerReadiness::ready) place->second = worker;
   }
   for (const auto& [name, service] : engines.services())
-    for (const auto& one : service->replicas()) add_engine(name, *one, workers);
+    for (const auto& one : service->engines().here()) add_engine(name, *one, workers);
   for (const auto& [name, one] : engines.leaving()) add_engine(name, *one, workers);
   for (auto& [place, worker] : workers) state.workers.push_back(std::move(worker));
   for (const WorkerLoss& loss : core.losses())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace partita::serve {
 namespace {
@@ -18,7 +19,9 @@ double corrected(double factor, double measured, double expected) {
 
 }  // namespace
 
-EngineGuess::EngineGuess(const profile::TokenEngine* known, int sequences) {
+EngineGuess::EngineGuess(const profile::TokenEngine* known, int sequences,
+                         std::shared_ptr<EngineFactors> factors)
+    : factors_(std::move(factors)) {
   engine_.spec.cost = kUnknownCost;
   engine_.spec.sequences = kUnknownSequences;
   if (known) engine_ = *known;
@@ -28,8 +31,8 @@ EngineGuess::EngineGuess(const profile::TokenEngine* known, int sequences) {
 double EngineGuess::decode_ms() const {
   const profile::StepCost& cost = engine_.spec.cost;
   const double n = decoding_;
-  return step_factor_ * (cost.step + cost.sequence * n + cost.root_sequences * std::sqrt(n) +
-                         cost.cached_token * static_cast<double>(context_));
+  return factors_->step * (cost.step + cost.sequence * n + cost.root_sequences * std::sqrt(n) +
+                           cost.cached_token * static_cast<double>(context_));
 }
 
 double EngineGuess::prefill_ms(int prompt, int cached) const {
@@ -50,11 +53,11 @@ std::int64_t EngineGuess::ttft(int prompt, int cached, std::int64_t now) const {
   const double all = work + steps * step;
   // What of it is done already; the prompt itself is not.
   const double before = all - prefill_ms(prompt, cached) - step;
-  const double since = static_cast<double>(now - head_since_) / kNsPerMs / ttft_factor_;
+  const double since = static_cast<double>(now - head_since_) / kNsPerMs / factors_->ttft;
   const double done = prefilling_.empty() ? 0 : std::clamp(since, 0.0, std::max(before, 0.0));
   const double begun = open() > 0 ? step / 2 : 0;  // of the step that runs
   const double outside = engine_.request_ms + engine_.request_token_ms * prompt;
-  return static_cast<std::int64_t>(ttft_factor_ * (outside + begun + all - done) * kNsPerMs);
+  return static_cast<std::int64_t>(factors_->ttft * (outside + begun + all - done) * kNsPerMs);
 }
 
 std::int64_t EngineGuess::tpot() const { return static_cast<std::int64_t>(decode_ms() * kNsPerMs); }
@@ -81,8 +84,8 @@ void EngineGuess::first_token(GuessedRequest& request, std::int64_t now, bool me
   ++decoding_;
   context_ += request.prompt;
   if (!measured) return;
-  ttft_factor_ = corrected(ttft_factor_, static_cast<double>(now - request.begun),
-                           static_cast<double>(request.expected));
+  factors_->ttft = corrected(factors_->ttft, static_cast<double>(now - request.begun),
+                             static_cast<double>(request.expected));
 }
 
 void EngineGuess::tokens(GuessedRequest& request, int count) {
@@ -96,7 +99,7 @@ void EngineGuess::end(GuessedRequest& request, std::int64_t tpot, std::int64_t n
     std::erase(prefilling_, &request);
     return;
   }
-  step_factor_ = corrected(step_factor_, static_cast<double>(tpot), decode_ms() * kNsPerMs);
+  factors_->step = corrected(factors_->step, static_cast<double>(tpot), decode_ms() * kNsPerMs);
   request.decodes = false;
   --decoding_;
   context_ -= request.prompt + request.produced;

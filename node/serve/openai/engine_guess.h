@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "profile/token_engine.h"
@@ -15,6 +16,11 @@ namespace partita::serve {
 inline constexpr profile::StepCost kUnknownCost{.step = 15, .sequence = 0.1, .prompt_token = 0.1};
 inline constexpr int kUnknownSequences = 256;
 inline constexpr double kMostCorrection = 50;  // either way
+
+// Measured over expected, of engines of one kind: one that was lucky once would else get all.
+struct EngineFactors {
+  double ttft = 1, step = 1;
+};
 
 struct GuessedRequest {
   int prompt = 1, cached = 0;  // tokens
@@ -28,7 +34,8 @@ struct GuessedRequest {
 class EngineGuess {
  public:
   // `sequences`: at once, 0: as the engine says.
-  EngineGuess(const profile::TokenEngine* known, int sequences);
+  EngineGuess(const profile::TokenEngine* known, int sequences,
+              std::shared_ptr<EngineFactors> factors);
 
   int limit() const { return engine_.spec.sequences; }
   int open() const { return static_cast<int>(prefilling_.size()) + decoding_; }
@@ -52,7 +59,7 @@ class EngineGuess {
   double prefill_ms(int prompt, int cached) const;
 
   profile::TokenEngine engine_;
-  double ttft_factor_ = 1, step_factor_ = 1;      // measured over expected
+  std::shared_ptr<EngineFactors> factors_;
   std::vector<GuessedRequest*> prefilling_ = {};  // in order
   std::int64_t head_since_ = 0;                   // the first of them is computed
   int decoding_ = 0;

@@ -2,6 +2,7 @@
 // expected to do, and limits of keys; the wire forms have a fuzz target besides.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -96,7 +97,7 @@ profile::TokenEngine known_engine() {
 
 TEST(EngineGuess, CountsWhatIsInFront) {
   const profile::TokenEngine known = known_engine();
-  EngineGuess guess(&known, 0);
+  EngineGuess guess(&known, 0, std::make_shared<EngineFactors>());
   const std::int64_t zero = 1'000'000 * kMs;
   EXPECT_EQ(guess.ttft(100, 0, zero), (2 + 10 + 10) * kMs);
   EXPECT_EQ(guess.ttft(100, 90, zero), (2 + 10 + 1) * kMs);
@@ -120,7 +121,7 @@ TEST(EngineGuess, CountsWhatIsInFront) {
 }
 
 TEST(EngineGuess, LearnsFromWhatIsMeasured) {
-  EngineGuess guess(nullptr, 8);
+  EngineGuess guess(nullptr, 8, std::make_shared<EngineFactors>());
   std::int64_t now = kMs;
   for (int i = 0; i < 100; ++i) {
     GuessedRequest one{.prompt = 1000};
