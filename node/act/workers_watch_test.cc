@@ -79,10 +79,12 @@ TEST(WorkersWatch, StreamsAreWaitedFor) {
   for (const bool end : {true, false}) {
     Watched world;
     world.start();
-    GatewayWorker told{.device = "MIG-1", .service = "a", .pid = world.worker().pid, .open = 1};
+    GatewayWorker told{.device = "MIG-1", .service = "a", .pid = world.worker().pid};
     const auto says = [&](long revision, int open) {
       told.open = open;
-      world.gateway = GatewayState{.revision = revision, .workers = {told}};
+      world.gateway.emplace();
+      world.gateway->revision = revision;
+      world.gateway->workers = {told};
     };
     says(0, 0);
     Assignment without;
