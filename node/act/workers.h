@@ -36,7 +36,7 @@ namespace partita::actuate {
 
 struct WorkerPolicy {
   std::int64_t grace_ns = 10'000'000'000;      // from terminate to kill
-  std::int64_t drain_ns = 60'000'000'000;      // before it: for streams to end, as the gateway says
+  std::int64_t drain_ns = 45'000'000'000;      // before it, for streams: less than apply waits
   std::int64_t first_wait_ns = 1'000'000'000;  // before a restart; doubles with quick failures
   std::int64_t longest_wait_ns = 60'000'000'000;
   std::int64_t seldom_ns = 300'000'000'000;       // between tries of what was given up
@@ -121,7 +121,7 @@ class WorkerPulse {
   void probed(SupervisedWorker& worker, bool well, std::int64_t now_ns);
   void hear(SupervisedWorker& worker, const GatewayState& gateway, std::int64_t now_ns);
   // Whether the gateway says that it has requests, or may still get some.
-  bool streams(const SupervisedWorker& worker, long revision) const;
+  bool streams(const SupervisedWorker& worker) const;
   // Of HTTP; else they are processes.
   HttpProbes* http() const { return probe_ ? probe_->http : nullptr; }
 

@@ -117,13 +117,13 @@ void WorkerPulse::hear(SupervisedWorker& worker, const GatewayState& gateway, st
   if (worker.living()) hear_beat(worker, gateway, now_ns);
 }
 
-bool WorkerPulse::streams(const SupervisedWorker& worker, long revision) const {
+bool WorkerPulse::streams(const SupervisedWorker& worker) const {
   const auto gateway = hooks_.gateway ? hooks_.gateway() : std::nullopt;
   if (!gateway) return false;
   const auto told = find_worker(*gateway, worker.record);
   if (told == gateway->workers.end() || !told->open) return false;
-  const bool gets_more = gateway->revision < revision;
-  return told->state != WorkerReadiness::silent && (*told->open > 0 || gets_more);
+  if (told->state == WorkerReadiness::silent) return false;
+  return *told->open > 0 || told->state == WorkerReadiness::ready;
 }
 
 void WorkerPulse::hear_beat(SupervisedWorker& worker, const GatewayState& gateway,

@@ -80,22 +80,20 @@ TEST(WorkersWatch, StreamsAreWaitedFor) {
     Watched world;
     world.start();
     GatewayWorker told{.device = "MIG-1", .service = "a", .pid = world.worker().pid};
-    const auto says = [&](long revision, int open) {
+    const auto says = [&](WorkerReadiness state, int open) {
+      told.state = state;
       told.open = open;
-      world.gateway.emplace();
-      world.gateway->revision = revision;
-      world.gateway->workers = {told};
+      world.gateway.emplace().workers = {told};
     };
-    says(0, 0);
-    Assignment without;
-    without.revision = 1;
-    world.supervisor->follow(without);
+    says(WorkerReadiness::ready, 0);
+    world.supervisor->stop_all();
     world.run_for(kWatchSecond);
-    EXPECT_EQ(world.workers(), 1) << "the gateway does not know yet, and may send it more";
-    says(1, 3);
-    world.run_for(50 * kWatchSecond);
+    EXPECT_EQ(world.workers(), 1) << "the gateway may send it more";
+    EXPECT_EQ(world.worker().answering, Answering::leaving);
+    says(WorkerReadiness::leaving, 3);
+    world.run_for(40 * kWatchSecond);
     EXPECT_EQ(world.workers(), 1);
-    if (end) says(1, 0);
+    if (end) says(WorkerReadiness::leaving, 0);
     world.run_for((end ? 1 : 15) * kWatchSecond);
     EXPECT_EQ(world.workers(), 0);
   }

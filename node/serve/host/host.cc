@@ -52,7 +52,8 @@ std::vector<EngineAddress> engines_of(const std::string& service,
                                             &actuate::AssignedSegment::device);
     const bool its = assigned != assignment.segments.end() && assigned->service == service &&
                      worker.segment.service == service;
-    if (!its || worker.pid == 0 || worker.port == 0) continue;
+    const bool leaves = worker.answering == actuate::Answering::leaving;
+    if (!its || leaves || worker.pid == 0 || worker.port == 0) continue;
     engines.push_back({.url = fmt::format("http://127.0.0.1:{}", worker.port),
                        .device = worker.segment.device,
                        .index = worker.index,
