@@ -60,8 +60,8 @@ struct LoadOutcome {
 };
 
 // Asks the server what the models take, but for language models, then runs. Refused: a server that
-// cannot be reached or does not know a model, metadata that cannot be read, certificates. `clock` is
-// CLOCK_MONOTONIC's.
+// cannot be reached or does not know a model, metadata that cannot be read, certificates. `clock`
+// is CLOCK_MONOTONIC's.
 Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService> services,
                              Clock& clock);
 
