@@ -189,15 +189,18 @@ void EngineService::again(EngineCall& call) {
   enqueue(call);
 }
 
+// Requests that fail at once end inside of it: the outermost goes on.
 void EngineService::pump() {
+  if (std::exchange(pumping_, true)) return;
   while (!waiting_.empty()) {
     EngineCall* const call = waiting_.front();
     const auto replica = choose(*call, false);
-    if (replica == nullptr) return;
+    if (replica == nullptr) break;
     waiting_.erase(waiting_.begin());
     ++turn_;
     call->go(replica);
   }
+  pumping_ = false;
 }
 
 void EngineService::release(std::shared_ptr<EngineCall> call) {

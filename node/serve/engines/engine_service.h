@@ -78,6 +78,7 @@ class EngineService {
   double bytes_per_token_ = kFirstBytesPerToken, mean_out_ = 100;
   std::size_t turn_ = 0;
   long calls_ = 0;
+  bool pumping_ = false;
 };
 
 }  // namespace partita::serve
