@@ -26,6 +26,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def free_ports(count):
+    """The first of so many, below those that the system gives to whoever asks."""
+    while True:
+        first = random.randrange(12_000, 30_000)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+
+
 class Client(threading.Thread):
     """Sends streamed requests one after another and holds every answer against what it must be:
     all of its tokens and [DONE], or some of them, in order, and an error event."""
@@ -126,8 +139,7 @@ class LlmGatewayTest(GatewayCase):
     def supervise(self):
         command = (f"{PROGRAM} engine --listen 127.0.0.1:{{port}} --model {{service}} "
                    f"--step-cost {COST}")
-        return self.start("workers", "--command", command, "--first-port",
-                          str(free_port() % 20000 + 20000))
+        return self.start("workers", "--command", command, "--first-port", str(free_ports(64)))
 
     # ---- engines by their URLs
 
