@@ -116,6 +116,7 @@ void EngineCall::note_tokens(int count, std::int64_t now) {
   if (tokens_ == 0) {
     first_ = now;
     counters.ttft.add(now - arrived_);
+    counters.itl.add(0, count - 1);
     replica_->guess.first_token(guessed_, now, true);
   } else {
     counters.itl.add((now - last_) / count, count);
