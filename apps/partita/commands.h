@@ -40,6 +40,7 @@ Command add_agent(CLI::App& app);
 Command add_workers(CLI::App& app);
 Command add_worker(CLI::App& app);
 Command add_gateway(CLI::App& app);
+Command add_engine(CLI::App& app);
 Command add_power(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);

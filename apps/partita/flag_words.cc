@@ -137,6 +137,8 @@ constexpr FlagWords kWords[] = {
      "(0:16)"},
     {"--duration", "TIME", "How long it lasts: 60s, 5m, 2h, 500ms, or seconds"},
     {"--end-expired", "", "First end leases that have expired and are not used", "--sweep"},
+    {"--engine", "SERVICE=URL",
+     "An engine of this language model: a server of OpenAI's API; may be said several times"},
     {"--epoch-ms", "MS", "Time between two settings of the clock"},
     {"--etc", "DIR", "Slurm's folder of configuration"},
     {"--exact", "", "At --start or nowhere"},
@@ -246,6 +248,7 @@ constexpr FlagWords kWords[] = {
      "Append the kernels of each session's request and their times to FILE, as `kernels plan` "
      "reads them"},
     {"--kind", "KINDS", "Only what is of these kinds; with commas, where there may be several"},
+    {"--kv-tokens", "N", "Tokens that the cache of an engine holds"},
     {"--label", "LABEL", "Name of the configuration (mig-parted)"},
     {"--lane-driver", "",
      "What lanes are made on. green_ctx: an NVIDIA GPU; hip_mask: an AMD GPU; cpu_mask: threads of "
@@ -340,7 +343,9 @@ constexpr FlagWords kWords[] = {
     {"--once", "", "Do it once, then end"},
     {"--online", "",
      "Learn of a task only at its release_s, and plan while tasks run, as `partita queue` does"},
-    {"--openai", "", "The server of --forward speaks OpenAI's protocol; answers may be streams"},
+    {"--openai", "URL",
+     "Of a worker: the server of --forward speaks OpenAI's protocol, answers may be streams. Else "
+     "the server of language models, which speaks it"},
     {"--output-tensor", "TENSOR", "Of --null: an output tensor, NAME:TYPE:SIZES", "--output"},
     {"--overlap", "",
      "What slows a worker down. others: the mean units of the others, so that two workers on all "
@@ -437,6 +442,9 @@ constexpr FlagWords kWords[] = {
      "How much of a watt's rise may be missed; smaller is more accurate and slower (rom)",
      "--tolerance"},
     {"--rounds", "N", "Repetitions of each measurement"},
+    {"--route", "tokens|round-robin|least-requests",
+     "Which engine of a language model gets a request: where it uses up least of TTFT and TPOT; in "
+     "turn; who has fewest"},
     {"--row-s", "SECONDS", "Seconds that a row of --power lasts"},
     {"--rows", "KEY", "The list to print as CSV (default: the first one)"},
     {"--rule", "",
@@ -463,6 +471,7 @@ constexpr FlagWords kWords[] = {
      "JSON that is read at every poll: services: [{name, rate_rps, p95_ms, waiting}]"},
     {"--sensor", "K", "Kelvin that sensors round down to"},
     {"--sensor-of", "", "Which temperature sensor", "--sensor"},
+    {"--sequences", "N", "Requests that an engine works on at the same time, at most"},
     {"--sequential", "", "Run one task after another, on one thread"},
     {"--server", "URL",
      "Let the agent at URL do it: unix:/run/partita/api.sock, http://HOST:PORT, https://HOST:PORT "
@@ -523,6 +532,10 @@ constexpr FlagWords kWords[] = {
     {"--stats", "FILE", "Write the program's calls and round trips to FILE as JSON at its end"},
     {"--steady-file", "FILE",
      "Also write blocks and package nodes in HotSpot's form (.steady, .init)"},
+    {"--step-cost", "KEY=MS,...",
+     "Milliseconds of a step of an engine: step, and for each one sequence, cached_token, "
+     "prompt_token"},
+    {"--step-tokens", "N", "Tokens that a step of an engine computes, at most"},
     {"--steps", "N", "Steps per doubling of the time since a sample began (integrate)"},
     {"--streams", "N", "Masks that a worker keeps streams for"},
     {"--strict", "", "Exit 1 when a deadline or an SLO is missed", "--require"},

@@ -63,7 +63,7 @@ std::vector<Entry> node_commands() {
       {"explain", add_explain}, {"diff", add_diff}, {"lease", add_lease},
       {"return", add_return}, {"leases", add_leases}, {"capture", add_capture},
       {"replay", add_replay}, {"agent", add_agent}, {"workers", add_workers},
-      {"worker", add_worker}, {"gateway", add_gateway}, {"load", add_load},
+      {"worker", add_worker}, {"engine", add_engine}, {"gateway", add_gateway}, {"load", add_load},
       {"observe", add_observe}, {"energy", add_energy}, {"export", add_export},
       {"import", add_import}, {"profile", add_profile}, {"power", add_power},
       {"queue", add_queue}, {"slurm", add_slurm}};

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Range kPids{.low = 1, .high = 1e9};
 constexpr Range kPlaces{.high = kMaxProcessesPerSegment - 1};
+constexpr Range kOpen{.high = 1e9};
 constexpr Range kSeconds{.high = 1e12};
 
 constexpr Range kRequests{.high = 1e15};
@@ -60,6 +61,7 @@ void describe(Form& f, GatewayWorker& worker) {
   describe_process(f, worker.pid);
   f.word("state", worker.state, {"ready", "leaving", "silent"}, "whether it gets batches");
   f.number("last_beat_s", worker.last_beat_s, kSeconds, "since its last sign of life");
+  f.integer("open", worker.open, kOpen, "requests that it has, of an engine that streams");
 }
 
 void describe(Form& f, GatewayLoss& loss) {

@@ -36,6 +36,7 @@ struct GatewayWorker {
   Pid pid = 0;
   WorkerReadiness state = WorkerReadiness::ready;
   double last_beat_s = 0;  // so long ago when this was written
+  std::optional<int> open = {};  // of an engine that streams: requests that it has
   bool operator==(const GatewayWorker&) const = default;
 };
 

@@ -48,6 +48,12 @@ Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) { return wanted_by
 Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue) {
   if (plan::shares_gpus(plan))
     return bad_input("plan", "it shares whole GPUs under MPS, and only MIG instances can be made");
+  for (const plan::PlannedGpu& gpu : plan.gpus)
+    for (const plan::PlannedInstance& one : gpu.instances)
+      if (one.group > 1)
+        return bad_input("plan", fmt::format("service {} is on groups of {} GPUs, and only MIG "
+                                             "instances can be made",
+                                             one.service, one.group));
   return check_wanted(wanted_by(plan), catalogue);
 }
 

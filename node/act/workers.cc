@@ -237,6 +237,11 @@ void Supervisor::failed_quickly(Worker& worker, std::int64_t now_ns) {
 
 void Supervisor::stop(Worker& worker, std::int64_t now_ns) {
   if (!worker.living() || (worker.kill_ns && now_ns < *worker.kill_ns)) return;
+  if (!worker.kill_ns && !worker.hung && pulse_.streams(worker)) {
+    worker.record.answering = Answering::leaving;  // the gateway reads it, and sends it no more
+    if (!worker.drain_ns) worker.drain_ns = now_ns + options_.policy.drain_ns;
+    if (now_ns < *worker.drain_ns) return;
+  }
   const StopSignal signal = worker.kill_ns ? StopSignal::kill : StopSignal::terminate;
   if (signal == StopSignal::kill)
     say(fmt::format("{}: did not end within {:.1f} s; killed it", name_of(worker.record),

@@ -3,12 +3,12 @@
 // does what is due and says when to come again. It owns no process: workers live on when it dies,
 // and the next supervisor with the same state file adopts them.
 //
-// Rules: a segment that stays is not touched. One that is gone or changed is stopped (terminate,
-// the grace, kill) and released before another takes its device. A worker that ends is started
-// again, after longer and longer waits when it fails quickly; after too many quick failures it is
-// marked and tried seldom. One that ended under requests, as the gateway says, had started well: it
-// is no quick failure. Never two workers in one place; what a worker leaves behind when it ends
-// is killed, in whatever session it is.
+// Rules: a segment that stays is not touched. One that is gone or changed is stopped (streams that
+// the gateway knows of are waited for, then terminate, the grace, kill) and released before another
+// takes its device. A worker that ends is started again, after longer and longer waits when it
+// fails quickly; after too many quick failures it is marked and tried seldom. One that ended under
+// requests, as the gateway says, had started well: it is no quick failure. Never two workers in one
+// place; what a worker leaves behind when it ends is killed, in whatever session it is.
 //
 // A worker that runs and does not answer is replaced: told to end like any other, and counted as
 // failed. Who asks: a probe, a command or a URL, every probe_period_ns; and the gateway, whose word
@@ -36,6 +36,7 @@ namespace partita::actuate {
 
 struct WorkerPolicy {
   std::int64_t grace_ns = 10'000'000'000;      // from terminate to kill
+  std::int64_t drain_ns = 45'000'000'000;      // before it, for streams: less than apply waits
   std::int64_t first_wait_ns = 1'000'000'000;  // before a restart; doubles with quick failures
   std::int64_t longest_wait_ns = 60'000'000'000;
   std::int64_t seldom_ns = 300'000'000'000;       // between tries of what was given up
@@ -87,6 +88,7 @@ struct SupervisedWorker {
   WorkerRecord record;
   std::int64_t started_ns = 0;
   std::int64_t next_start_ns = 0;
+  std::optional<std::int64_t> drain_ns = {};   // streams are waited for, until then
   std::optional<std::int64_t> kill_ns = {};    // told to terminate; killed at this time
   bool adopted = false;                        // whether it runs as it would now is not yet known
   std::optional<std::int64_t> probe = {};      // under way: a process, or a number of HttpProbes
@@ -118,6 +120,8 @@ class WorkerPulse {
   void drop(SupervisedWorker& worker);
   void probed(SupervisedWorker& worker, bool well, std::int64_t now_ns);
   void hear(SupervisedWorker& worker, const GatewayState& gateway, std::int64_t now_ns);
+  // Whether the gateway says that it has requests, or may still get some.
+  bool streams(const SupervisedWorker& worker) const;
   // Of HTTP; else they are processes.
   HttpProbes* http() const { return probe_ ? probe_->http : nullptr; }
 

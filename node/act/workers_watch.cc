@@ -7,6 +7,16 @@
 #include "act/workers.h"
 
 namespace partita::actuate {
+namespace {
+
+auto find_worker(const GatewayState& gateway, const WorkerRecord& record) {
+  return std::ranges::find_if(gateway.workers, [&](const GatewayWorker& one) {
+    return one.device == record.segment.device && one.index == record.index &&
+           one.pid == record.pid;
+  });
+}
+
+}  // namespace
 
 Result<WorkerProbe> parse_probe(const std::string& context, const std::string& text,
                                 HttpProbes& http) {
@@ -107,12 +117,18 @@ void WorkerPulse::hear(SupervisedWorker& worker, const GatewayState& gateway, st
   if (worker.living()) hear_beat(worker, gateway, now_ns);
 }
 
+bool WorkerPulse::streams(const SupervisedWorker& worker) const {
+  const auto gateway = hooks_.gateway ? hooks_.gateway() : std::nullopt;
+  if (!gateway) return false;
+  const auto told = find_worker(*gateway, worker.record);
+  if (told == gateway->workers.end() || !told->open) return false;
+  if (told->state == WorkerReadiness::silent) return false;
+  return *told->open > 0 || told->state == WorkerReadiness::ready;
+}
+
 void WorkerPulse::hear_beat(SupervisedWorker& worker, const GatewayState& gateway,
                             std::int64_t now_ns) {
-  const auto told = std::ranges::find_if(gateway.workers, [&](const GatewayWorker& one) {
-    return one.device == worker.record.segment.device && one.index == worker.record.index &&
-           one.pid == worker.record.pid;
-  });
+  const auto told = find_worker(gateway, worker.record);
   if (told == gateway.workers.end() || told->state != WorkerReadiness::silent) {
     worker.silent_ns.reset();
     if (told == gateway.workers.end()) {

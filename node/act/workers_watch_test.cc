@@ -77,6 +77,30 @@ struct Watched {
 
 WorkerProbe command_probe() { return {parse_command("p", "probe {service}").value()}; }
 
+TEST(WorkersWatch, StreamsAreWaitedFor) {
+  for (const bool end : {true, false}) {
+    Watched world;
+    world.start();
+    GatewayWorker told{.device = "MIG-1", .service = "a", .pid = world.worker().pid};
+    const auto says = [&](WorkerReadiness state, int open) {
+      told.state = state;
+      told.open = open;
+      world.gateway.emplace().workers = {told};
+    };
+    says(WorkerReadiness::ready, 0);
+    world.supervisor->stop_all();
+    world.run_for(kWatchSecond);
+    EXPECT_EQ(world.workers(), 1) << "the gateway may send it more";
+    EXPECT_EQ(world.worker().answering, Answering::leaving);
+    says(WorkerReadiness::leaving, 3);
+    world.run_for(40 * kWatchSecond);
+    EXPECT_EQ(world.workers(), 1);
+    if (end) says(WorkerReadiness::leaving, 0);
+    world.run_for((end ? 1 : 15) * kWatchSecond);
+    EXPECT_EQ(world.workers(), 0);
+  }
+}
+
 TEST(WorkersWatch, AWorkerThatAnswersIsLeftAlone) {
   for (const std::int64_t poll_ns : {WorkerPolicy{}.poll_ns, 1000 * kWatchSecond}) {
     Watched world;

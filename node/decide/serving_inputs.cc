@@ -311,6 +311,21 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   return problem;
 }
 
+Result<profile::TokenTable> load_engines(Files& files, const std::string& profiles,
+                                         const std::string& gpu) {
+  const Result<hw::GpuModel> model = hw::builtin_model(gpu);
+  if (!model) return bad_input("--gpu", model.error().message);
+  std::vector<llm::Measured> all;
+  for (const std::string& path : paths_in(profiles)) {
+    auto points = token_points(files, path);
+    if (!points) return failed(points.error());
+    if (*points) all.insert(all.end(), (*points)->begin(), (*points)->end());
+  }
+  std::set<std::string> names;
+  for (const llm::Measured& one : all) names.insert(one.configuration.model);
+  return llm::engines_of(all, model->name, names);
+}
+
 hw::Catalogue catalogue_of(const plan::ServingProblem& problem) {
   hw::Catalogue models;
   for (const plan::FleetEntry& entry : problem.fleet) models.gpus.push_back(entry.gpu);

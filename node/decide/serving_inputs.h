@@ -36,6 +36,11 @@ hw::Catalogue catalogue_of(const plan::ServingProblem& problem);
 Result<profile::ProfileTable> load_profiles(Files& files, const std::string& flag,
                                             const std::string& path, const hw::GpuModel& gpu);
 
+// Engines of every language model with points in the files of --profiles that were measured on
+// `gpu`, a catalogue name.
+Result<profile::TokenTable> load_engines(Files& files, const std::string& profiles,
+                                         const std::string& gpu);
+
 // "pooled", "queueing" or "execution:F"; the refusal names `flag`.
 Result<plan::SloRule> load_rule(const std::string& flag, const std::string& text);
 

@@ -6,13 +6,16 @@
 #include <memory>
 #include <thread>
 
+#include "base/door/listener.h"
 #include "base/secret_file.h"
 #include "commands.h"
 #include "decide/input.h"
+#include "decide/serving_inputs.h"
 #include "flags.h"
+#include "forms/serving_forms.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
-#include "base/door/listener.h"
+#include "serve/engines/engine_pool.h"
 #include "serve/front/front.h"
 #include "serve/front/tokens.h"
 #include "serve/grpc/grpc_front.h"
@@ -28,6 +31,8 @@ constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 
 struct GatewayFlags {
   std::string state_directory, tokens, access_log, grpc, grace = "10s";
+  std::string services, profiles, gpu, route = "tokens";
+  std::vector<std::string> engines;
   serve::FrontOptions front = {};
   serve::CoreOptions core = {};
   int memory_mib = 1024;
@@ -50,10 +55,45 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
   return options;
 }
 
+// Language models besides those of the assignment, and where their engines are.
+Result<serve::GivenEngines> given_engines(Context& context, const GatewayFlags& flags) {
+  serve::GivenEngines given;
+  for (const std::string& word : flags.engines) {
+    const std::size_t equals = word.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      return bad_input("--engine", "SERVICE=URL is wanted");
+    const std::string url = word.substr(equals + 1);
+    if (auto parsed = parse_url_prefix("--engine", url); !parsed) return failed(parsed.error());
+    given.urls[word.substr(0, equals)].push_back(url);
+  }
+  if (flags.services.empty()) return given;
+  const auto text = read_input(context.files, "--services", flags.services);
+  if (!text) return failed(text.error());
+  auto services = forms::parse_services(flags.services, *text);
+  if (!services) return failed(services.error());
+  given.services = *std::move(services);
+  return given;
+}
+
+Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags& flags) {
+  serve::EngineOptions options;
+  options.shed = !flags.no_shed;
+  options.queue_limit = flags.core.queue_limit;
+  if (flags.route != "tokens")
+    options.routing =
+        flags.route == "round-robin" ? serve::Routing::round_robin : serve::Routing::least_requests;
+  if (flags.profiles.empty()) return options;
+  auto engines = decide::load_engines(context.files, flags.profiles, flags.gpu);
+  if (!engines) return failed(engines.error());
+  options.engines = *std::move(engines);
+  return options;
+}
+
 // Everything that lives while the gateway runs, in the order in which it may die.
 struct Running {
   std::unique_ptr<serve::Loop> loop;
   std::unique_ptr<serve::Core> core;
+  std::unique_ptr<serve::EnginePool> engines;
   std::unique_ptr<serve::Front> front;
   std::unique_ptr<serve::GrpcFront> grpc = {};
   RealProcesses processes = {};
@@ -84,12 +124,14 @@ void wind_up(Context& context, Running& running, serve::Nanos grace) {
   if (running.ending) return running.loop->stop();  // asked twice: now
   say(context, "stopping: requests under way are answered first\n");
   running.core->close_doors();
+  running.engines->close_doors();
   running.front->drain();
   if (running.grpc) running.grpc->drain();
   running.patience_ends = serve::Loop::now_ns() + grace;
   running.ending = std::make_unique<serve::Loop::Timer>(*running.loop, [&running](std::int64_t) {
     const serve::Nanos now = serve::Loop::now_ns();
-    const bool done = running.core->idle() && running.front->connections() == 0;
+    const bool done =
+        running.core->idle() && running.engines->idle() && running.front->connections() == 0;
     if (done || now >= running.patience_ends) return running.loop->stop();
     running.ending->at(now + kLookForIdle);
   });
@@ -101,6 +143,10 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   if (!grace) return failed(grace.error());
   Result<serve::FrontOptions> options = front_options(context, flags);
   if (!options) return failed(options.error());
+  const auto given = given_engines(context, flags);
+  if (!given) return failed(given.error());
+  const auto engines = engine_options(context, flags);
+  if (!engines) return failed(engines.error());
   const Result<std::string> directory =
       found_state_directory(context, flags.device, flags.state_directory);
   if (!directory) return failed(directory.error());
@@ -124,10 +170,11 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
                          [&] { return serve::Core::open(*running.loop, core, tell); });
   if (!made) return failed(made.error());
   running.core = *std::move(made);
+  running.engines = std::make_unique<serve::EnginePool>(*running.loop, *engines, tell);
   const bool tls = !options->tls_certificate.empty();
   const serve::FrontOptions secured = *options;
   auto front = open_place(context, flags.front.listen, [&] {
-    return serve::Front::open(*running.loop, *running.core, secured);
+    return serve::Front::open(*running.loop, *running.core, secured, running.engines.get());
   });
   if (!front) return failed(front.error());
   running.front = *std::move(front);
@@ -150,8 +197,9 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
                   running.front->port(),
                   running.grpc ? fmt::format(", gRPC at port {}", running.grpc->port()) : "",
                   core.link_path));
-  running.host = std::make_unique<serve::Host>(serve::HostDoors{
-      *running.loop, *running.core, context.files, running.processes, *directory, tell});
+  running.host = std::make_unique<serve::Host>(
+      serve::HostDoors{*running.loop, *running.core, *running.engines, context.files,
+                       running.processes, *directory, tell, *given});
   running.loop->run();
   return Exit::done;
 }
@@ -167,6 +215,12 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
       ->capture_default_str();
   within(flag(command, "--memory", flags.memory_mib), 1, 1'000'000)->capture_default_str();
   flag(command, "--no-shed", flags.no_shed);
+  flag(command, "--engine", flags.engines);
+  one_of(flag(command, "--route", flags.route), {"tokens", "round-robin", "least-requests"})
+      ->capture_default_str();
+  flag(command, "--services", flags.services, "Here: language models beside the assignment's");
+  flag(command, "--profiles", flags.profiles, "Here: of language models, with --gpu")
+      ->needs(flag(command, "--gpu", flags.gpu, "Here: whose --profiles are meant"));
   flag(command, "--access-log", flags.access_log);
   flag(command, "--new-traces", flags.front.new_traces);
   flag(command, "--grace", flags.grace)->capture_default_str();
@@ -184,6 +238,8 @@ Command add_gateway(CLI::App& app) {
       "partita gateway --http 127.0.0.1:8000 --grpc 127.0.0.1:8001\n"
       "partita gateway --http 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem --tokens "
       "tokens.txt\n"
+      "partita gateway --services services.yaml --engine chat=http://gpu1:8000 --engine "
+      "chat=http://gpu2:8000\n"
       "curl localhost:8000/v2/models/chat");
   return {command, [flags](Context& context) { return run_gateway(context, *flags); }};
 }

@@ -30,7 +30,7 @@ constexpr long kServerRequests = 270'336;
 constexpr double kServerPatienceS = 10;
 
 struct LoadFlags {
-  std::string url, services, plan, profiles;
+  std::string url, openai, services, plan, profiles;
   decide::OtherTraffic traffic;
   std::string duration = "60s";
   std::uint64_t seed = 1;
@@ -85,7 +85,8 @@ std::vector<serve::LoadService> load_services(const decide::PlayedTraffic& playe
                         static_cast<sim::Nanos>(service.slo.value * sim::kNanosPerMilli),
                         sim::arrivals_of(service, played.options,
                                          recorded ? std::span<const double>(trace->times_s)
-                                                  : std::span<const double>())});
+                                                  : std::span<const double>()),
+                        service.tokens});
   }
   return services;
 }
@@ -104,12 +105,16 @@ Result<std::string> token_of(Context& context, const std::string& file) {
 
 Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags) {
   serve::LoadOptions options;
-  const auto url = parse_url_prefix("--url", flags.url);
+  if (flags.url.empty() == flags.openai.empty())
+    return bad_input("--url", "say one of it and --openai");
+  const bool openai = !flags.openai.empty();
+  auto url = parse_url_prefix(openai ? "--openai" : "--url", openai ? flags.openai : flags.url);
   if (!url) return failed(url.error());
   const Result<Seconds> duration = parse_duration("--duration", flags.duration);
   if (!duration) return failed(duration.error());
   const auto token = token_of(context, flags.token_file);
   if (!token) return failed(token.error());
+  if (url->path.ends_with("/v1")) url->path.resize(url->path.size() - 3);
   options.url = *url;
   options.tls = flags.tls;
   options.token = *token;
@@ -155,6 +160,11 @@ void add_prediction(serve::LoadReport& report, const sim::ServingReport& predict
     one.predicted_p50_ms = same->p50.value;
     one.predicted_p99_ms = same->p99.value;
     one.predicted_slo_attainment = same->slo_attainment;
+    if (!same->tokens) continue;
+    const sim::TokenTimes& times = *same->tokens;
+    one.predicted = {.ttft_ms = {times.ttft_p50.value, times.ttft_p99.value},
+                     .tpot_ms = {times.tpot_p50.value, times.tpot_p99.value},
+                     .tokens_per_s = times.tokens_per_s};
   }
 }
 
@@ -231,7 +241,8 @@ Result<serve::LoadReport> measured(Context& context, const LoadFlags& flags,
   std::vector<serve::PlayedService> names;
   for (const plan::Service& service : played.problem.services)
     names.push_back({service.name,
-                     played.options.arrivals == sim::ArrivalKind::trace ? 0 : service.rate.value});
+                     played.options.arrivals == sim::ArrivalKind::trace ? 0 : service.rate.value,
+                     service.tokens.has_value()});
   serve::LoadReport report = serve::report_of(options, names, *outcome);
   if (!flags.scenario.empty()) {
     serve::ServerScenario asked;
@@ -256,6 +267,9 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
   const auto played =
       server ? server_services(flags, simulated) : played_services(context, flags, simulated);
   if (!played) return failed(played.error());
+  for (const plan::Service& service : played->problem.services)
+    if (!service.tokens && !flags.openai.empty())
+      return bad_input("--openai", fmt::format("service {} is no language model", service.name));
   const auto predicted = prediction(context, flags, simulated);
   if (!predicted) return failed(predicted.error());
   auto report = measured(context, flags, *played, *options);
@@ -263,10 +277,9 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
   if (*predicted) add_prediction(*report, **predicted);
   for (const std::string& doubt : serve::load_doubts(*report))
     complain(context, "warning: " + doubt);
-  const auto content =
-      wants_document(flags.output)
-          ? document_as(flags.output, serve::load_report_json(*report))
-          : serve::load_report_text(*report);
+  const auto content = wants_document(flags.output)
+                           ? document_as(flags.output, serve::load_report_json(*report))
+                           : serve::load_report_text(*report);
   if (!content) return failed(content.error());
   if (auto written = deliver(context, flags.output, *content); !written)
     return failed(written.error());
@@ -293,7 +306,8 @@ void add_server_scenario(CLI::App& command, LoadFlags& flags) {
 }
 
 void add_connection_flags(CLI::App& command, LoadFlags& flags) {
-  flag(command, "--url", flags.url)->required();
+  flag(command, "--url", flags.url);
+  flag(command, "--openai", flags.openai);
   within(flag(command, "--connections", flags.connections), 1, serve::kMaxLoadConnections)
       ->default_str(fmt::format("{}", flags.connections));
   flag(command, "--first", flags.first);
@@ -317,6 +331,7 @@ Command add_load(CLI::App& app) {
   command->footer(
       "partita load --url http://127.0.0.1:8080 --services services.yaml --require 0.99\n"
       "partita load --url ... --services services.yaml --plan plan.json --profiles profiles.csv\n"
+      "partita load --openai http://127.0.0.1:8000 --services services.yaml --duration 5m\n"
       "partita load --url ... --scenario server --model mlp --target-qps 3000 --latency-bound "
       "15ms");
   return {command, [flags](Context& context) { return run_load_command(context, *flags); }};

@@ -10,8 +10,9 @@
 namespace partita::serve {
 
 struct Front::Impl final : Site {
-  Impl(Backend& backend, FrontOptions given)
-      : options(std::move(given)), door{.backend = backend, .options = options} {}
+  Impl(Backend& backend, FrontOptions given, EnginePool* engines)
+      : options(std::move(given)),
+        door{.backend = backend, .options = options, .engines = engines} {}
 
   std::shared_ptr<Exchange> route(const HttpHead& head, const Peer& peer) override {
     return serve::route(door, head, peer);
@@ -30,7 +31,8 @@ struct Front::Impl final : Site {
 Front::Front(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Front::~Front() = default;
 
-Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOptions options) {
+Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOptions options,
+                                           EnginePool* engines) {
   const auto address = parse_listen_address(options.listen);
   if (!address) return failed(address.error());
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
@@ -51,7 +53,7 @@ Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOp
   }
   const auto listener = listen_on(listen, *address);
   if (!listener) return failed(listener.error());
-  auto impl = std::make_unique<Impl>(backend, std::move(options));
+  auto impl = std::make_unique<Impl>(backend, std::move(options), engines);
   Impl& front = *impl;
   front.log = std::move(log);
   front.desk.log = front.log.get();

@@ -8,19 +8,23 @@
 #include <memory>
 #include <string>
 
-#include "base/result.h"
 #include "base/door/loop.h"
+#include "base/result.h"
 #include "serve/front/backend.h"
 #include "serve/front/options.h"
 
 namespace partita::serve {
+
+class EnginePool;
 
 class Front {
  public:
   // Listens, or says why it cannot: bad_input for an address, a certificate, or an address that is
   // not loopback without TLS and tokens; environment for what the kernel refuses. Loop and backend
   // outlive the front. Ignores SIGPIPE in this process.
-  static Result<std::unique_ptr<Front>> open(Loop& loop, Backend& backend, FrontOptions options);
+  // Requests for language models go to `engines`, where there are any.
+  static Result<std::unique_ptr<Front>> open(Loop& loop, Backend& backend, FrontOptions options,
+                                             EnginePool* engines = nullptr);
   ~Front();
   Front(const Front&) = delete;
   Front& operator=(const Front&) = delete;

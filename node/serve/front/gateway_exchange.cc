@@ -187,23 +187,26 @@ void GatewayExchange::give_back() {
   if (request_) door_.backend.release(*std::exchange(request_, std::nullopt));
 }
 
-Step GatewayExchange::submit(bool streaming) {
-  CHECK(request_);
-  submitted_ns = Loop::now_ns();
+Completion GatewayExchange::completion(bool streaming) {
   Completion completion;
   // Who locks the exchange may have this one.
   completion.ended = [self = weak_from_this(), this](std::optional<Denial> why) {
     if (const auto exchange = self.lock()) on_end(std::move(why));
   };
-  if (streaming) {
-    completion.piece = [self = weak_from_this(), this](StreamPiece piece) {
-      const auto exchange = self.lock();
-      if (exchange == nullptr) return;
-      on_piece(std::move(piece));
-      if (wake) wake();
-    };
-  }
-  door_.backend.submit(*request_, std::move(completion));
+  if (!streaming) return completion;
+  completion.piece = [self = weak_from_this(), this](StreamPiece piece) {
+    const auto exchange = self.lock();
+    if (exchange == nullptr) return;
+    on_piece(std::move(piece));
+    if (wake) wake();
+  };
+  return completion;
+}
+
+Step GatewayExchange::submit(bool streaming) {
+  CHECK(request_);
+  submitted_ns = Loop::now_ns();
+  door_.backend.submit(*request_, completion(streaming));
   return streaming ? Step::stream : Step::backend;
 }
 

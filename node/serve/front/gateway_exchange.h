@@ -18,6 +18,8 @@
 
 namespace partita::serve {
 
+class EnginePool;
+
 // A request whose body is on its way into its slots. When others need them, who has taken long
 // gives them back.
 class Filling {
@@ -34,6 +36,7 @@ inline constexpr std::int64_t kFillGrace = 1'000'000'000;
 struct Door {
   Backend& backend;
   const FrontOptions& options;
+  EnginePool* engines = nullptr;  // of language models; null: there are none
   bool shared_memory_on = false;
   SharedMemory shared_memory = {};
   std::size_t json_in_flight = 0;
@@ -88,6 +91,7 @@ class GatewayExchange : public Exchange {
   std::optional<Denial> admit(int wanted_items, const RequestHead& extra);
   void trace();  // an inference without a trace context gets one, where the options say so
   Step submit(bool streaming);
+  Completion completion(bool streaming);  // that ends this exchange
 
   Door& door_;
   RequestFacts facts_;
@@ -107,6 +111,7 @@ class PlainExchange final : public GatewayExchange {
   PlainExchange(Door& door, RequestFacts facts, Reply answer);
 };
 
+inline constexpr std::string_view kEmbeddingsPath = "/v1/embeddings";
 std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service);
 std::shared_ptr<Exchange> make_openai_exchange(Door& door, RequestFacts facts);
 

@@ -1,44 +1,56 @@
-// A chat or completion request in OpenAI's form: the body goes to the worker as it is, and what the
-// worker answers comes back as it is, piece by piece. "model" in the body names the service.
-#include <algorithm>
-#include <array>
+// A request in OpenAI's form: what an engine or a worker answers comes back as it is, piece by
+// piece. "model" in the body names the service: a language model has engines, to which the body
+// goes; any other may have workers that pass it on.
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "serve/engines/engine_pool.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/oip/json_scan.h"
+#include "serve/openai/openai_request.h"
 
 namespace partita::serve {
 
 namespace {
 
-constexpr std::size_t kLengthBytes = 8;  // before the text, in the slot
+constexpr std::size_t kLengthBytes = 8;              // before the text, in the slot
+constexpr std::size_t kEngineBodyBytes = 32u << 20;  // pictures may be in it
+constexpr int kTooMany = 429;
 
 Reply openai_error(int status, std::string_view message) {
   Reply reply{.status = status, .text = "{\"error\":{\"message\":"};
   append_json_string(reply.text, message);
   reply.text += R"(,"type":")";
-  reply.text += status < 500 ? "invalid_request_error" : "server_error";
-  reply.text += R"(","param":null,"code":null}})";
+  reply.text += status == kTooMany ? "rate_limit_error"
+                : status < 500     ? "invalid_request_error"
+                                   : "server_error";
+  reply.text += status == kTooMany ? R"(","param":null,"code":"rate_limit_exceeded"}})"
+                                   : R"(","param":null,"code":null}})";
   return reply;
 }
 
 class OpenaiExchange final : public GatewayExchange {
  public:
   using GatewayExchange::GatewayExchange;
+  ~OpenaiExchange() override { OpenaiExchange::give_back(); }
   Step begin() override;
   Step on_text() override;
   Step on_growth(std::size_t bytes) override {
     return GatewayExchange::on_growth(bytes) == Step::text ? Step::text : in_our_form();
   }
   void finish() override;
+  void give_back() override;
 
  private:
   void on_piece(StreamPiece&& piece) override;
   Step in_our_form();
   Step read_model();
+  Step to_worker();
+  Step to_engine(EngineService& engines);
   std::string content_type_ = {};
+  EngineService* engines_ = nullptr;
+  std::shared_ptr<EngineCall> call_ = {};
 };
 
 // The reply that the base wrote, with its message where OpenAI's clients look for it.
@@ -59,29 +71,53 @@ Step OpenaiExchange::begin() {
     reply.headers = "Allow: POST\r\n";
     return in_our_form();
   }
-  if (facts_.content_length > kOpenaiBodyBytes) {
+  const std::size_t most = door_.engines ? kEngineBodyBytes : kOpenaiBodyBytes;
+  if (facts_.content_length > most) {
     refuse(413, std::to_string(facts_.content_length) + " bytes of body where " +
-                    std::to_string(kOpenaiBodyBytes) + " are the limit");
+                    std::to_string(most) + " are the limit");
     return in_our_form();
   }
   text_open = facts_.chunked;
-  text_wanted = text_open ? kOpenaiBodyBytes : facts_.content_length;
+  text_wanted = text_open ? most : facts_.content_length;
   return Step::text;
 }
 
 Step OpenaiExchange::read_model() {
-  JsonScan scan(text);
-  scan.object([&](const std::string& key) {
-    if (key == "model")
-      service = scan.string();
-    else
-      scan.skip();
-  });
-  scan.end();
-  if (!scan.ok()) return refuse(400, "request JSON: " + scan.error());
-  if (service.empty()) return refuse(400, "request JSON: \"model\" is to name the service");
+  const auto request = parse_openai_request(text);
+  if (!request) return refuse(400, request.error().message);
+  service = request->model;
   if (!permitted()) return Step::answer;
-  if (!door_.backend.known(service)) return refuse(404, "there is no model '" + service + "'");
+  EngineService* const engines = door_.engines ? door_.engines->find(service) : nullptr;
+  return engines ? to_engine(*engines) : to_worker();
+}
+
+Step OpenaiExchange::to_engine(EngineService& engines) {
+  EngineAsk ask{.path = facts_.path,
+                .body = std::move(text),
+                .priority = facts_.priority.value_or(0),
+                .timeout_ns = facts_.timeout_ns,
+                .idempotent = facts_.idempotent,
+                .trace = facts_.trace};
+  if (facts_.token != nullptr) {
+    ask.key = facts_.client;
+    ask.limits = facts_.token->limits;
+  }
+  auto call = engines.begin(std::move(ask));
+  if (!call) return deny(call.error());
+  engines_ = &engines;
+  call_ = *std::move(call);
+  items = 1;
+  submitted_ns = Loop::now_ns();
+  call_->completion = completion(true);
+  engines.start(*call_);
+  return Step::stream;
+}
+
+Step OpenaiExchange::to_worker() {
+  if (facts_.path == kEmbeddingsPath || !door_.backend.known(service))
+    return refuse(404, "there is no model '" + service + "'");
+  if (text.size() > kOpenaiBodyBytes)
+    return refuse(413, "more than " + std::to_string(kOpenaiBodyBytes) + " bytes of JSON");
   const auto model = door_.model(service);
   if (model == nullptr) {
     door_.backend.turned_away(service);
@@ -96,11 +132,6 @@ Step OpenaiExchange::read_model() {
     return deny({.kind = Denial::Kind::overloaded,
                  .message = "no memory for another request of '" + service + "'",
                  .retry_after_ns = 1'000'000'000});
-  return Step::backend;
-}
-
-Step OpenaiExchange::on_text() {
-  if (read_model() == Step::answer) return in_our_form();
   const std::span<char> slot = door_.backend.input(*request_, 0, 0);
   CHECK(slot.size() >= kLengthBytes + text.size());
   for (std::size_t i = 0; i < kLengthBytes; ++i)
@@ -108,6 +139,16 @@ Step OpenaiExchange::on_text() {
   std::memcpy(slot.data() + kLengthBytes, text.data(), text.size());
   text = {};
   return submit(true);
+}
+
+Step OpenaiExchange::on_text() {
+  const Step next = read_model();
+  return next == Step::answer ? in_our_form() : next;
+}
+
+void OpenaiExchange::give_back() {
+  if (call_ != nullptr) engines_->release(std::exchange(call_, nullptr));
+  GatewayExchange::give_back();
 }
 
 void OpenaiExchange::on_piece(StreamPiece&& piece) {

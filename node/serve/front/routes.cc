@@ -1,9 +1,11 @@
 #include "serve/front/routes.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/door/address.h"
+#include "serve/engines/engine_pool.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/json_scan.h"
 
@@ -95,11 +97,16 @@ Reply repository_index(const Door& door, const RequestFacts& facts) {
 }
 
 Reply openai_models(Door& door, const RequestFacts& facts) {
-  Reply reply{.text = "{\"object\":\"list\",\"data\":["};
+  std::set<std::string, std::less<>> speakers;
   for (const std::string& service : door.backend.services()) {
     const auto model = door.model(service);
-    const bool speaks = model != nullptr && model->kind == ModelKind::openai;
-    if (!speaks || !may_see(facts, service)) continue;
+    if (model != nullptr && model->kind == ModelKind::openai) speakers.insert(service);
+  }
+  if (door.engines)
+    for (const auto& [name, engines] : door.engines->services()) speakers.insert(name);
+  Reply reply{.text = "{\"object\":\"list\",\"data\":["};
+  for (const std::string& service : speakers) {
+    if (!may_see(facts, service)) continue;
     if (reply.text.back() != '[') reply.text.push_back(',');
     reply.text += "{\"id\":";
     append_json_string(reply.text, service);
@@ -112,6 +119,7 @@ Reply openai_models(Door& door, const RequestFacts& facts) {
 Reply metrics(const Door& door) {
   Reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8"};
   reply.text = door.backend.metrics();
+  if (door.engines) reply.text += door.engines->metrics();
   reply.text +=
       "# HELP partita_http_connections Connections of the HTTP front door.\n"
       "# TYPE partita_http_connections gauge\npartita_http_connections " +
@@ -222,8 +230,9 @@ std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& 
     if (post) return answer(not_allowed("GET"));
     if (parts[2] == "live") return answer(bare(200));
     if (parts[2] == "ready")
-      return answer(door.backend.ready() ? bare(200)
-                                         : error_reply(503, "not all services are ready"));
+      return answer(door.backend.ready() && (!door.engines || door.engines->ready())
+                        ? bare(200)
+                        : error_reply(503, "not all services are ready"));
   }
   if (parts[1] == "repository" && parts.size() == 3 && parts[2] == "index")
     return answer(post ? repository_index(door, facts) : not_allowed("POST"));
@@ -286,7 +295,8 @@ std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& pe
   }
   if (facts.path == "/v1/models")
     return answer(post ? not_allowed("GET") : openai_models(door, facts));
-  if (facts.path == "/v1/chat/completions" || facts.path == "/v1/completions")
+  if (facts.path == "/v1/chat/completions" || facts.path == "/v1/completions" ||
+      facts.path == kEmbeddingsPath)
     return make_openai_exchange(door, std::move(facts));
   return answer(error_reply(404, "no such route"));
 }

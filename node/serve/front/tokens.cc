@@ -1,6 +1,7 @@
 #include "serve/front/tokens.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/door/constant_time.h"
 
@@ -27,7 +28,24 @@ std::string token_fault(const std::vector<std::string>& words) {
     return "a token has 16 to 512 characters";
   if (!std::all_of(secret.begin(), secret.end(), [](char c) { return c > ' ' && c < 127; }))
     return "a token is made of visible ASCII characters";
-  if (words.size() < 2) return "after the token come its services, or '*' for all";
+  return {};
+}
+
+constexpr const char* kNoServices = "after the token come its services, or '*' for all";
+
+// A service, '*', or a limit.
+Result<void> take_word(const std::string& word, Token& token) {
+  const bool requests = word.starts_with("rpm=");
+  if (!requests && !word.starts_with("tpm=")) {
+    token.all |= word == "*";
+    if (word != "*") token.services.push_back(word);
+    return {};
+  }
+  double& limit = requests ? token.limits.requests : token.limits.tokens;
+  const auto [end, error] = std::from_chars(word.data() + 4, word.data() + word.size(), limit);
+  const bool whole = error == std::errc() && end == word.data() + word.size();
+  if (!whole || !(limit >= 1 && limit <= 1e12))
+    return bad_input("", "after rpm= and tpm= comes a number from 1 on");
   return {};
 }
 
@@ -47,9 +65,10 @@ Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_vie
     if (tokens.size() == kMaxTokens) return bad_input(context, "more than 10000 tokens");
     Token token{.secret = words[0]};
     for (std::size_t i = 1; i < words.size(); ++i) {
-      token.all |= words[i] == "*";
-      if (words[i] != "*") token.services.push_back(words[i]);
+      if (auto took = take_word(words[i], token); !took)
+        return bad_input(context, took.error().message);
     }
+    if (!token.all && token.services.empty()) return bad_input(context, kNoServices);
     std::sort(token.services.begin(), token.services.end());
     for (const Token& before : tokens)
       if (before.secret == token.secret) return bad_input(context, "this token was said before");

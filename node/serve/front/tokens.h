@@ -1,7 +1,10 @@
 // Who may use which service: bearer tokens. A file has a line per token: the token, then the
 // services it is for, or '*' for all; '#' begins a comment.
 //
+// Of language models it may say how much a minute may have: requests (rpm) and tokens (tpm).
+//
 //   s3cret-of-the-web-shop   resnet50 bert
+//   s3cret-of-the-help-desk  chat rpm=60 tpm=100000
 //   s3cret-of-operations     *
 #pragma once
 
@@ -10,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/openai/token_limits.h"
 
 namespace partita::serve {
 
@@ -20,6 +24,7 @@ struct Token {
   std::string secret;
   bool all = false;                        // every service, and what concerns all of them
   std::vector<std::string> services = {};  // sorted
+  KeyLimits limits = {};
   bool operator==(const Token&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -13,6 +14,56 @@ namespace partita::serve {
 namespace {
 
 constexpr Nanos kSecond = 1'000'000'000;
+
+bool has_tokens(const actuate::Assignment& assignment) {
+  return std::ranges::any_of(assignment.services,
+                             [](const plan::Terms& one) { return one.tokens.has_value(); });
+}
+
+actuate::WorkerReadiness readiness_of(std::string_view state) {
+  if (state == "ready") return actuate::WorkerReadiness::ready;
+  return state == "leaving" ? actuate::WorkerReadiness::leaving : actuate::WorkerReadiness::silent;
+}
+
+using GatewayWorkers = std::map<std::pair<std::string, int>, actuate::GatewayWorker>;
+
+// One that is supervised and has been heard.
+void add_engine(const std::string& service, const EngineReplica& engine, GatewayWorkers& workers) {
+  const EngineAddress& at = engine.address;
+  if (at.device.empty() || std::string_view(engine.state()) == "starting") return;
+  const double heard_s = static_cast<double>(engine.heard_ago(Loop::now_ns())) / 1e9;
+  workers.emplace(std::pair{at.device, at.index},
+                  actuate::GatewayWorker{.device = at.device,
+                                         .index = at.index,
+                                         .service = service,
+                                         .pid = at.pid,
+                                         .state = readiness_of(engine.state()),
+                                         .last_beat_s = heard_s,
+                                         .open = static_cast<int>(engine.calls.size())});
+}
+
+// The workers that the supervisor runs for a service where it is assigned.
+std::vector<EngineAddress> engines_of(const std::string& service,
+                                      const actuate::Assignment& assignment,
+                                      const actuate::WorkersState& workers) {
+  std::vector<EngineAddress> engines;
+  for (const actuate::WorkerRecord& worker : workers.workers) {
+    const auto assigned = std::ranges::find(assignment.segments, worker.segment.device,
+                                            &actuate::AssignedSegment::device);
+    const bool its = assigned != assignment.segments.end() && assigned->service == service &&
+                     worker.segment.service == service;
+    const bool leaves = worker.answering == actuate::Answering::leaving;
+    if (!its || leaves || worker.pid == 0 || worker.port == 0) continue;
+    engines.push_back({.url = fmt::format("http://127.0.0.1:{}", worker.port),
+                       .device = worker.segment.device,
+                       .index = worker.index,
+                       .pid = worker.pid,
+                       .sequences = assigned->batch,
+                       .throughput_rps = assigned->throughput_rps,
+                       .mig_profile = assigned->profile});
+  }
+  return engines;
+}
 
 }  // namespace
 
@@ -27,8 +78,47 @@ std::vector<ServedService> served_by(const actuate::Assignment& assignment) {
   for (const plan::Terms& known : assignment.services)
     static_cast<plan::Terms&>(services[known.name]) = known;
   std::vector<ServedService> list;
-  for (auto& [name, service] : services) list.push_back(std::move(service));
+  for (auto& [name, service] : services)
+    if (!service.tokens) list.push_back(std::move(service));
   return list;
+}
+
+std::vector<TokenService> token_services_by(const actuate::Assignment& assignment,
+                                            const actuate::WorkersState& workers,
+                                            const GivenEngines& given) {
+  std::map<std::string, TokenService> services;
+  for (const auto& [name, urls] : given.urls) services[name].name = name;
+  for (const auto* list : {&given.services, &assignment.services})
+    for (const plan::Terms& terms : *list)
+      if (terms.tokens) static_cast<plan::Terms&>(services[terms.name]) = terms;
+  std::vector<TokenService> found;
+  for (auto& [name, service] : services) {
+    service.engines = engines_of(name, assignment, workers);
+    if (const auto urls = given.urls.find(name); urls != given.urls.end())
+      for (const std::string& url : urls->second) service.engines.push_back({.url = url});
+    found.push_back(std::move(service));
+  }
+  return found;
+}
+
+ServiceView view_of(const EngineService& service) {
+  const TokenFates& fates = service.counters().fates;
+  const plan::Terms& terms = service.terms();
+  const Millis slo = terms.slo.value > 0 ? terms.slo : terms.tokens ? terms.tokens->ttft : Millis{};
+  ServiceView view{.name = terms.name,
+                   .queued = service.waiting(),
+                   .planned_rps = terms.rate.value,
+                   .capacity_rps = service.engines().capacity_rps(),
+                   .slo = static_cast<Nanos>((slo.value > 0 ? slo : kUnsaidSlo).value * 1e6),
+                   .withdrawn = fates.withdrawn + fates.limited};
+  view.counters.offered = service.counters().arrived;
+  view.counters.completed = fates.answered;
+  view.counters.in_slo = fates.in_slo;
+  view.counters.failed = fates.failed + fates.cut;
+  view.counters.expired = fates.expired;
+  view.counters.refused_full = fates.full;
+  view.counters.refused_miss = fates.late;
+  return view;
 }
 
 void note_requests(Recents& recents, const std::vector<ServiceView>& services, double now_s) {
@@ -63,19 +153,21 @@ actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& 
   return requests;
 }
 
-actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment,
-                               const Recents& recents) {
+actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
+                               const actuate::Assignment& assignment, const Recents& recents) {
   actuate::GatewayState state;
   state.revision = assignment.revision;
-  for (const ServiceView& service : core.service_views())
+  const auto add = [&](const ServiceView& service) {
     state.services.push_back(
         {service.name, service.capacity_rps, service.planned_rps, requests_of(service, recents)});
-  std::map<std::pair<std::string, int>, actuate::GatewayWorker> workers;
+  };
+  for (const ServiceView& service : core.service_views()) add(service);
+  for (const auto& [name, service] : engines.services()) add(view_of(*service));
+  std::ranges::sort(state.services, {}, &actuate::GatewayService::name);
+  GatewayWorkers workers;
   for (const WorkerView& view : core.worker_views()) {
     if (view.state == "warming") continue;
-    const auto readiness = view.state == "ready"     ? actuate::WorkerReadiness::ready
-                           : view.state == "leaving" ? actuate::WorkerReadiness::leaving
-                                                     : actuate::WorkerReadiness::silent;
+    const auto readiness = readiness_of(view.state);
     actuate::GatewayWorker worker{view.device,  view.index,
                                   view.service, view.pid,
                                   readiness,    static_cast<double>(view.heard_ago) / 1e9};
@@ -83,6 +175,9 @@ actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assi
     const auto [place, fresh] = workers.emplace(std::pair{view.device, view.index}, worker);
     if (!fresh && readiness == actuate::WorkerReadiness::ready) place->second = worker;
   }
+  for (const auto& [name, service] : engines.services())
+    for (const auto& one : service->engines().here()) add_engine(name, *one, workers);
+  for (const auto& [name, one] : engines.leaving()) add_engine(name, *one, workers);
   for (auto& [place, worker] : workers) state.workers.push_back(std::move(worker));
   for (const WorkerLoss& loss : core.losses())
     state.lost.push_back({loss.device, loss.index, loss.pid});
@@ -103,6 +198,8 @@ Host::Host(HostDoors doors)
   identity_ = doors_.processes.identity(::getpid());
   writer_ = std::jthread([this](const std::stop_token& stop) { write_what_comes(stop); });
   doors_.core.on_change([this] { write(); });
+  doors_.engines.on_change([this] { write(); });
+  doors_.engines.serve(token_services_by(assignment_, workers_, doors_.given));
   look();
   write();
   looking_.at(Loop::now_ns() + kSecond / kLooksPerSecond);
@@ -111,6 +208,7 @@ Host::Host(HostDoors doors)
 
 Host::~Host() {
   doors_.core.on_change({});
+  doors_.engines.on_change({});
   writer_.request_stop();
   writer_.join();
   // Who finds none takes it that no gateway runs, which will be true in a moment.
@@ -124,6 +222,11 @@ void Host::once(const std::string& complaint) {
 }
 
 void Host::look() {
+  follow();
+  look_at_workers();
+}
+
+void Host::follow() {
   const std::string path = actuate::assignment_path(doors_.state_dir);
   if (!doors_.files.exists(path)) return once("waiting for " + path);
   const Result<std::string> text = doors_.files.read(path);
@@ -135,16 +238,38 @@ void Host::look() {
   said_.clear();
   assignment_ = *std::move(assignment);
   const std::vector<ServedService> services = served_by(assignment_);
+  const auto models = token_services_by(assignment_, workers_, doors_.given);
   doors_.say(fmt::format("assignment {}: {} services on {} instances", assignment_.revision,
-                         services.size(), assignment_.segments.size()));
+                         services.size() + models.size(), assignment_.segments.size()));
   doors_.core.serve(services);
+  doors_.engines.serve(models);
   write();
+}
+
+// The engines of language models are told from the supervisor's state: they have ports.
+void Host::look_at_workers() {
+  const std::string path = actuate::workers_path(doors_.state_dir);
+  if (!has_tokens(assignment_) || !doors_.files.exists(path)) return;
+  const Result<std::string> text = doors_.files.read(path);
+  if (!text || *text == workers_text_) return;
+  Result<actuate::WorkersState> workers = actuate::parse_workers(path, *text);
+  if (!workers) return once(to_string(workers.error()));
+  workers_text_ = *text;
+  workers_ = *std::move(workers);
+  doors_.engines.serve(token_services_by(assignment_, workers_, doors_.given));
+  write();
+}
+
+std::vector<ServiceView> Host::views() const {
+  std::vector<ServiceView> all = doors_.core.service_views();
+  for (const auto& [name, service] : doors_.engines.services()) all.push_back(view_of(*service));
+  return all;
 }
 
 void Host::write() {
   const double now_s = static_cast<double>(Loop::now_ns()) / 1e9;
-  note_requests(recents_, doors_.core.service_views(), now_s);
-  actuate::GatewayState state = state_of(doors_.core, assignment_, recents_);
+  note_requests(recents_, views(), now_s);
+  actuate::GatewayState state = state_of(doors_.core, doors_.engines, assignment_, recents_);
   state.pid = ::getpid();
   state.identity = identity_;
   state.written_s = now_s;

@@ -16,17 +16,33 @@
 
 #include "act/assignment.h"
 #include "act/gateway_state.h"
+#include "act/workers_state.h"
 #include "base/files.h"
 #include "base/processes.h"
+#include "serve/engines/engine_pool.h"
 #include "serve/gateway/core.h"
 
 namespace partita::serve {
 
 inline constexpr int kLooksPerSecond = 20;
 
-// What the gateway serves by that assignment, by name. One that is wanted and has no segments is
-// among them: what is asked of it is refused, and counted.
+// What the gateway serves by that assignment with workers of its own, by name: all but language
+// models. One that is wanted and has no segments is among them: what is asked of it is refused, and
+// counted.
 std::vector<ServedService> served_by(const actuate::Assignment& assignment);
+
+// Language models that nobody assigned, and engines that nobody here supervises.
+struct GivenEngines {
+  std::vector<plan::Terms> services = {};
+  std::map<std::string, std::vector<std::string>> urls = {};  // of engines, by service
+};
+// The language models of the assignment, with the workers that the supervisor runs for them, and
+// those given: a service that is only given URLs has no promise.
+std::vector<TokenService> token_services_by(const actuate::Assignment& assignment,
+                                            const actuate::WorkersState& workers,
+                                            const GivenEngines& given);
+// As of a service with workers.
+ServiceView view_of(const EngineService& service);
 
 // What became of the requests of each service of late, by name.
 using Recents = std::map<std::string, actuate::RecentRequests>;
@@ -36,16 +52,18 @@ void note_requests(Recents& recents, const std::vector<ServiceView>& services, d
 actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& recents);
 
 // What it says of itself. `self` and `written_s` are filled in by the caller.
-actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment,
-                               const Recents& recents);
+actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
+                               const actuate::Assignment& assignment, const Recents& recents);
 
 struct HostDoors {
   Loop& loop;
   Core& core;
+  EnginePool& engines;
   Files& files;
   Processes& processes;
   std::string state_dir;
   std::function<void(const std::string&)> say;  // a line each
+  GivenEngines given = {};
 };
 
 class Host {
@@ -61,6 +79,9 @@ class Host {
 
  private:
   void look();
+  void follow();
+  void look_at_workers();
+  std::vector<ServiceView> views() const;
   void write();
   void write_what_comes(const std::stop_token& stop);
   void once(const std::string& complaint);
@@ -68,7 +89,8 @@ class Host {
   HostDoors doors_;
   Loop::Timer looking_, writing_;
   actuate::Assignment assignment_;
-  std::string followed_, said_, identity_;
+  actuate::WorkersState workers_ = {};  // where the assignment has language models
+  std::string followed_, workers_text_, said_, identity_;
   Recents recents_;
   // Of the writing thread, under the lock.
   std::mutex lock_;

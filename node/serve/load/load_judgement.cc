@@ -12,6 +12,22 @@ constexpr double kServerPercentile = 99;
 
 double ms(sim::Nanos time) { return static_cast<double>(time) / sim::kNanosPerMilli; }
 
+LoadPercentiles percentiles(const sim::LatencyHistogram& times) {
+  return {ms(times.percentile(50)), ms(times.percentile(99))};
+}
+
+LoadTokens tokens_of(const LoadTally& tally, const LoadOutcome& outcome) {
+  const TokenTally& tokens = tally.tokens;
+  const double seconds = std::max(outcome.seconds, 1e-9);
+  return {.ttft_ms = percentiles(tokens.ttft),
+          .tpot_ms = percentiles(tokens.tpot),
+          .itl_ms = percentiles(tokens.itl),
+          .in = tokens.in,
+          .out = tokens.out,
+          .goodput_rps = static_cast<double>(tally.within_slo()) / seconds,
+          .tokens_per_s = static_cast<double>(tokens.out) / std::max(outcome.answered_s, 1e-9)};
+}
+
 LoadServiceReport service_report(const PlayedService& played, const LoadTally& tally) {
   return {.name = played.name,
           .rate_rps = played.rate_rps,
@@ -45,6 +61,7 @@ LoadReport report_of(const LoadOptions& options, const std::vector<PlayedService
   for (std::size_t i = 0; i < played.size(); ++i) {
     const LoadTally& tally = outcome.services[i];
     report.services.push_back(service_report(played[i], tally));
+    if (played[i].tokens) report.services.back().tokens = tokens_of(tally, outcome);
     const double late = ms(tally.lateness().percentile(99));
     generator.late_p50_ms = std::max(generator.late_p50_ms, ms(tally.lateness().percentile(50)));
     generator.late_p99_ms = std::max(generator.late_p99_ms, late);

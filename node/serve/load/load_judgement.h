@@ -13,6 +13,7 @@ namespace partita::serve {
 struct PlayedService {
   std::string name;
   double rate_rps = 0;  // 0: a trace's
+  bool tokens = false;  // a language model
 };
 LoadReport report_of(const LoadOptions& options, const std::vector<PlayedService>& played,
                      const LoadOutcome& outcome);

@@ -12,6 +12,34 @@ namespace {
 
 constexpr Range kPart{.high = 1};
 
+void describe(Form& f, LoadPercentiles& percentiles) {
+  f.number("p50", percentiles.p50, kNotNegative, "milliseconds");
+  f.number("p99", percentiles.p99, kNotNegative, "milliseconds");
+}
+
+void describe(Form& f, PredictedTokens& predicted) {
+  f.object("ttft_ms", predicted.ttft_ms, describe, "to the first token");
+  f.object("tpot_ms", predicted.tpot_ms, describe, "per token after it");
+  f.number("tokens_per_s", predicted.tokens_per_s, kNotNegative, "produced");
+}
+
+// Its fields stand among those of the service.
+void describe_tokens(Form& f, std::optional<LoadTokens>& tokens) {
+  const bool there = f.reading() ? f.reading()->has("ttft_ms") : tokens.has_value();
+  LoadTokens kept = tokens.value_or(LoadTokens{});
+  f.optional(there).object("ttft_ms", kept.ttft_ms, describe,
+                           "of a language model: to the first token, from when it was due");
+  f.optional(there).object("tpot_ms", kept.tpot_ms, describe,
+                           "per token after it, on average over an answer");
+  f.optional(there).object("itl_ms", kept.itl_ms, describe, "from one token to the next");
+  f.optional(there).whole("tokens_in", kept.in, kNotNegative, "of prompts, as the server says");
+  f.optional(there).whole("tokens_out", kept.out, kNotNegative, "of answers");
+  f.optional(there).number("tokens_per_s", kept.tokens_per_s, kNotNegative, "of answers");
+  f.optional(there).number("goodput_rps", kept.goodput_rps, kNotNegative,
+                           "answers that kept all that is promised");
+  if (f.reading() && there) tokens = kept;
+}
+
 void describe(Form& f, LoadServiceReport& service) {
   f.name("name", service.name, "of the service");
   f.optional(service.rate_rps > 0)
@@ -33,6 +61,9 @@ void describe(Form& f, LoadServiceReport& service) {
   f.or_null().number("predicted_p99_ms", service.predicted_p99_ms, kNotNegative, "the same");
   f.or_null().number("predicted_slo_attainment", service.predicted_slo_attainment, kPart,
                      "the same");
+  describe_tokens(f, service.tokens);
+  f.object("predicted", service.predicted, describe,
+           "of a language model, by the simulator for requests of such lengths");
 }
 
 void describe(Form& f, LoadGenerator& generator) {
@@ -72,6 +103,38 @@ std::string ms_text(double ms) { return std::isfinite(ms) ? fmt::format("{:.2f}"
 std::string share_text(double share) {
   if (!std::isfinite(share)) return "-";
   return fmt::format("{:.2f} %", std::floor(share * 1e4 + 1e-9) / 100);
+}
+
+// Measured, with what was predicted in brackets.
+std::string both_text(double measured, std::optional<double> predicted) {
+  return ms_text(measured) + (predicted ? fmt::format(" ({})", ms_text(*predicted)) : "");
+}
+
+std::string tokens_text(const LoadReport& report) {
+  Table table{{"SERVICE", "TTFT p50 ms", "p99 ms", "TPOT p50 ms", "p99 ms", "ITL p99 ms",
+               "TOKENS IN", "OUT", "OUT /s", "GOODPUT /s"},
+              {}};
+  bool predicted = false;
+  for (const LoadServiceReport& one : report.services) {
+    if (!one.tokens) continue;
+    const LoadTokens& seen = *one.tokens;
+    predicted = predicted || one.predicted;
+    const auto both = [&](LoadPercentiles LoadTokens::*of, LoadPercentiles PredictedTokens::*by,
+                          double LoadPercentiles::*at) {
+      return both_text(seen.*of.*at,
+                       one.predicted ? std::optional((*one.predicted).*by.*at) : std::nullopt);
+    };
+    using P = LoadPercentiles;
+    table.rows.push_back({one.name, both(&LoadTokens::ttft_ms, &PredictedTokens::ttft_ms, &P::p50),
+                          both(&LoadTokens::ttft_ms, &PredictedTokens::ttft_ms, &P::p99),
+                          both(&LoadTokens::tpot_ms, &PredictedTokens::tpot_ms, &P::p50),
+                          both(&LoadTokens::tpot_ms, &PredictedTokens::tpot_ms, &P::p99),
+                          ms_text(seen.itl_ms.p99), fmt::format("{}", seen.in),
+                          fmt::format("{}", seen.out), fmt::format("{:.1f}", seen.tokens_per_s),
+                          fmt::format("{:.2f}", seen.goodput_rps)});
+  }
+  if (table.rows.empty()) return "";
+  return "\n" + to_string(table) + (predicted ? "(in brackets: predicted)\n" : "");
 }
 
 std::string verdict_text(const ServerScenario& server) {
@@ -128,6 +191,7 @@ std::string load_report_text(const LoadReport& report) {
     row.push_back(share_text(one.predicted_slo_attainment));
   }
   std::string text = to_string(table);
+  text += tokens_text(report);
   text += fmt::format("\n{:g} s, seed {}; the generator was late by {} ms (p50), {} ms (p99)\n",
                       report.duration_s, report.seed, ms_text(report.generator.late_p50_ms),
                       ms_text(report.generator.late_p99_ms));

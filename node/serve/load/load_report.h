@@ -15,6 +15,24 @@ namespace partita::serve {
 
 inline constexpr double kNotPredicted = std::numeric_limits<double>::infinity();
 
+struct LoadPercentiles {
+  double p50 = 0, p99 = 0;
+  bool operator==(const LoadPercentiles&) const = default;
+};
+// Of a language model, of its whole answers; and what the simulator says of such requests.
+struct LoadTokens {
+  LoadPercentiles ttft_ms = {}, tpot_ms = {}, itl_ms = {};
+  long in = 0, out = 0;     // tokens
+  double goodput_rps = 0;   // answers that kept all that is promised
+  double tokens_per_s = 0;  // out
+  bool operator==(const LoadTokens&) const = default;
+};
+struct PredictedTokens {
+  LoadPercentiles ttft_ms = {}, tpot_ms = {};
+  double tokens_per_s = 0;
+  bool operator==(const PredictedTokens&) const = default;
+};
+
 struct LoadServiceReport {
   std::string name;
   double rate_rps = 0;  // that was played; 0: a trace's
@@ -27,6 +45,8 @@ struct LoadServiceReport {
   // Of the simulator, for the same arrivals.
   double predicted_p50_ms = kNotPredicted, predicted_p99_ms = kNotPredicted;
   double predicted_slo_attainment = kNotPredicted;
+  std::optional<LoadTokens> tokens = {};
+  std::optional<PredictedTokens> predicted = {};
   bool operator==(const LoadServiceReport&) const = default;
 };
 

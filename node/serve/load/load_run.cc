@@ -29,6 +29,7 @@ constexpr std::size_t kBodiesBytes = 8u << 20;  // of a service's different requ
 constexpr std::size_t kMostBodies = 16;
 constexpr int kMostAtOnce = 64;  // requests, before answers are looked at
 constexpr std::size_t kReadBytes = 65'536;
+constexpr std::uint64_t kMostStreamed = 1u << 30;  // bytes of an answer
 constexpr std::uint32_t kTimer = 0xffffffff;
 
 struct Stream {  // of the requests of one service
@@ -36,6 +37,8 @@ struct Stream {  // of the requests of one service
   std::vector<std::string> requests;  // as they are sent, in turn
   std::size_t next_request = 0;
   Nanos next = 0;  // arrival, from time 0
+  RequestTarget target = {};
+  Rng rng{1};  // of the requests of a language model
 };
 
 struct Due {
@@ -49,6 +52,8 @@ struct Lane {
   HttpResponse answer;
   std::optional<Due> due = {};  // none: nothing is under way, or its end is already counted
   const std::string* request = nullptr;
+  std::string own = {};     // of a language model: each request is another,
+  TokenAnswer tokens = {};  // and so is its answer
   std::size_t sent = 0;
   bool busy() const { return request != nullptr; }
 };
@@ -213,9 +218,16 @@ class LoadEngine {
     Lane& lane = lanes_[index];
     Stream& stream = streams_[due.service];
     lane.due = due;
-    lane.request = &stream.requests[stream.next_request++ % stream.requests.size()];
     lane.sent = 0;
-    lane.answer.restart();
+    lane.answer = stream.service.tokens ? HttpResponse(kMostStreamed) : HttpResponse();
+    if (stream.service.tokens) {
+      const Rng rng = stream.rng.split(stream.next_request++);
+      lane.own = completion_request(stream.target, *stream.service.tokens, rng);
+      lane.tokens = {};
+      lane.request = &lane.own;
+    } else {
+      lane.request = &stream.requests[stream.next_request++ % stream.requests.size()];
+    }
     write(lane);
   }
 
@@ -251,21 +263,31 @@ class LoadEngine {
   bool take(Lane& lane, std::size_t bytes) {
     const std::size_t used = lane.answer.take(std::span<const char>(room_).first(bytes));
     if (lane.answer.state() == HttpResponse::State::broken || used < bytes) return false;
+    if (lane.due && tokens_of(*lane.due))
+      lane.tokens.take(lane.answer.take_body(), clock_.now_ns());
     if (lane.due && lane.answer.state() == HttpResponse::State::done) count_answer(lane);
     return true;
+  }
+
+  const std::optional<plan::TokenTerms>& tokens_of(Due due) const {
+    return streams_[due.service].service.tokens;
   }
 
   void count_answer(Lane& lane) {
     const int status = lane.answer.status();
     const bool refused = status == 503 || status == 429;
     const Due due = *std::exchange(lane.due, std::nullopt);
-    finish(due,
-           status == 200 ? LoadFate::completed : (refused ? LoadFate::refused : LoadFate::failed));
+    const auto& terms = tokens_of(due);
+    const bool whole = status == 200 && (!terms || lane.tokens.whole());
+    const bool kept =
+        !whole || !terms || outcome_.services[due.service].tokens.end(lane.tokens, *terms, due.at);
+    finish(due, whole ? LoadFate::completed : (refused ? LoadFate::refused : LoadFate::failed),
+           kept);
   }
 
-  void finish(Due due, LoadFate fate) {
+  void finish(Due due, LoadFate fate, bool kept = true) {
     const Nanos now = clock_.now_ns();
-    outcome_.services[due.service].end(fate, std::max<Nanos>(now - due.at, 0));
+    outcome_.services[due.service].end(fate, std::max<Nanos>(now - due.at, 0), kept);
     outcome_.answered_s = static_cast<double>(now - zero_) / 1e9;
     --open_;
   }
@@ -368,10 +390,15 @@ Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService
   std::vector<Stream> streams;
   for (LoadService& service : services) {
     const RequestTarget target{options.url, service.name, options.token};
+    const Rng rng = sim::component_rng(options.seed, service.name).split(2);
+    if (service.tokens) {
+      streams.push_back(
+          {.service = std::move(service), .requests = {}, .target = target, .rng = rng});
+      continue;
+    }
     const auto inputs = inputs_of(*dialer, target, clock);
     if (!inputs) return failed(inputs.error());
     Stream& stream = streams.emplace_back(Stream{std::move(service), {}});
-    const Rng rng = sim::component_rng(options.seed, stream.service.name).split(2);
     do {
       stream.requests.push_back(infer_request(target, *inputs, rng.split(stream.requests.size())));
     } while (stream.requests.size() < kMostBodies &&

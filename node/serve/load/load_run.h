@@ -6,14 +6,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/result.h"
 #include "base/http/http_stream.h"
-#include "serve/load/load_tally.h"
+#include "base/result.h"
 #include "base/url.h"
+#include "serve/load/load_tally.h"
 #include "sim/arrivals.h"
 
 namespace partita::serve {
@@ -25,6 +26,7 @@ struct LoadService {
   std::string name;  // of the model that is asked
   sim::Nanos slo = 0;
   sim::ArrivalSource arrivals;
+  std::optional<plan::TokenTerms> tokens = {};  // of a language model; a trace is loaded
 };
 
 // Every so often, for people.
@@ -57,8 +59,9 @@ struct LoadOutcome {
   bool first_in_line = false;       // the priority was granted
 };
 
-// Asks the server what the models take, then runs. Refused: a server that cannot be reached or does
-// not know a model, metadata that cannot be read, certificates. `clock` is CLOCK_MONOTONIC's.
+// Asks the server what the models take, but for language models, then runs. Refused: a server that
+// cannot be reached or does not know a model, metadata that cannot be read, certificates. `clock`
+// is CLOCK_MONOTONIC's.
 Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService> services,
                              Clock& clock);
 

@@ -7,13 +7,13 @@ namespace partita::serve {
 
 void LoadTally::offer(sim::Nanos late) { lateness_.add(std::max<sim::Nanos>(late, 0)); }
 
-void LoadTally::end(LoadFate fate, sim::Nanos latency) {
+void LoadTally::end(LoadFate fate, sim::Nanos latency, bool kept) {
   switch (fate) {
     case LoadFate::completed:
       latencies_.add(latency);
       recent_.add(latency);
       worst_ = std::max(worst_, latency);
-      if (latency <= slo_) ++within_slo_;
+      if (kept && (slo_ == 0 || latency <= slo_)) ++within_slo_;
       return;
     case LoadFate::refused:
       ++refused_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "serve/load/token_load.h"
 #include "sim/histogram.h"
 
 namespace partita::serve {
@@ -17,12 +18,14 @@ enum class LoadFate : std::uint8_t {
 
 class LoadTally {
  public:
+  // `slo`: 0: any time will do, of a language model.
   explicit LoadTally(sim::Nanos slo) : slo_(slo) {}
 
   // A request was due, and is sent or waits for a connection since so much later.
   void offer(sim::Nanos late);
-  // An offered request has ended, so long after it was due.
-  void end(LoadFate fate, sim::Nanos latency);
+  // An offered request has ended, so long after it was due; `kept`: what else is promised.
+  void end(LoadFate fate, sim::Nanos latency, bool kept = true);
+  TokenTally tokens = {};  // of a language model
 
   sim::Nanos slo() const { return slo_; }
   long offered() const { return lateness_.count(); }

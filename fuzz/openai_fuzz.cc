@@ -1,0 +1,78 @@
+// OpenAI's form from both sides: a stream of events is the same whatever pieces it comes in and
+// loses no byte; what an engine gets of a request is what its client sent, but for the model's name
+// and being told to say usage.
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "serve/openai/event_stream.h"
+#include "serve/openai/openai_request.h"
+#include "serve/openai/prefix_index.h"
+#include "target.h"
+
+namespace {
+
+namespace serve = partita::serve;
+using nlohmann::json;
+
+struct Events {
+  std::string bytes, kinds;
+  bool operator==(const Events&) const = default;
+};
+Events events_of(std::string_view text, std::size_t piece) {
+  Events all;
+  serve::EventStream stream;
+  for (std::size_t at = 0; at < text.size(); at += piece)
+    stream.take(text.substr(at, piece), [&](const serve::StreamEvent& event) {
+      all.bytes += event.bytes;
+      all.kinds += static_cast<char>('0' + static_cast<int>(event.kind));
+      if (event.usage) all.kinds += 'u';
+    });
+  CHECK(text.starts_with(all.bytes));
+  CHECK(stream.inside() == (all.bytes.size() < text.size()));
+  return all;
+}
+
+// Whether an object at the top says a key twice, which nlohmann does not tell.
+bool says_twice(std::string_view text) {
+  std::set<std::string> keys;
+  bool twice = false;
+  const auto look = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::key && depth == 1)
+      twice = !keys.insert(parsed.get<std::string>()).second || twice;
+    return true;
+  };
+  static_cast<void>(json::parse(text, look, false));
+  return twice;
+}
+
+void check_request(std::string_view text) {
+  const auto request = serve::parse_openai_request(text);
+  if (!request) return;
+  serve::prefix_hashes(request->prompt);
+  const json sent = json::parse(text, nullptr, false);
+  if (sent.is_discarded() || says_twice(text)) return;  // a stricter reader
+  json wanted = sent;
+  CHECK(sent["model"].get<std::string>() == request->model);
+  wanted["model"] = "other \"one\"";
+  if (serve::adds_usage(*request)) wanted["stream_options"] = {{"include_usage", true}};
+  const json got = json::parse(serve::engine_body(*request, "other \"one\""), nullptr, false);
+  CHECK(!got.is_discarded());
+  CHECK(got == wanted);
+}
+
+}  // namespace
+
+FUZZ_TARGET(openai) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const Events whole = events_of(text, text.size() + 1);
+  CHECK(events_of(text, 1) == whole);
+  CHECK(events_of(text, 7) == whole);
+  serve::usage_of_answer(text);
+  check_request(text);
+  return 0;
+}

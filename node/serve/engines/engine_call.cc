@@ -1,0 +1,229 @@
+#include "serve/engines/engine_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+#include "serve/engines/engine_service.h"
+#include "serve/oip/json_scan.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr int kUnavailable = 503;
+
+std::string error_event(std::string_view why) {
+  std::string text = R"(data: {"error":{"message":)";
+  append_json_string(text, why);
+  text += R"(,"type":"server_error","param":null,"code":"engine_lost"}})";
+  return text + "\n\n";
+}
+
+}  // namespace
+
+EngineCall::EngineCall(EngineService& service, EngineAsk ask, std::int64_t now)
+    : service_(service),
+      ask_(std::move(ask)),
+      request_(parse_openai_request(ask_.body).value()),
+      hashes_(prefix_hashes(request_.prompt, text_hash(request_.tools))),
+      arrived_(now),
+      prompt_tokens_(service.tokens_in(request_.prompt.size() + request_.tools.size())) {}
+
+EngineCall::~EngineCall() = default;
+
+std::string EngineCall::request_head() const {
+  std::string head = replica_->head("POST", ask_.path);
+  head += "Content-Type: application/json\r\nAccept: text/event-stream, application/json\r\n";
+  if (!ask_.trace.parent.empty()) head += "traceparent: " + ask_.trace.parent + "\r\n";
+  if (!ask_.trace.state.empty()) head += "tracestate: " + ask_.trace.state + "\r\n";
+  return head;
+}
+
+void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
+  const std::int64_t now = Loop::now_ns();
+  replica_ = std::move(replica);
+  ++tries_;
+  status_ = fresh_tokens_ = 0;
+  streams_ = false;
+  events_ = {};
+  held_.clear();
+  guessed_ = {.prompt = prompt_tokens_, .cached = service_.cached_tokens(*this, *replica_)};
+  replica_->guess.begin(guessed_, now);
+  replica_->prefixes.add(hashes_);
+  replica_->calls.push_back(this);
+  auto body =
+      std::make_shared<const std::string>(engine_body(request_, service_.model_at(*replica_)));
+  std::string head = request_head();
+  head += "Content-Length: " + std::to_string(body->size()) + "\r\n\r\n";
+  links_.push_back(std::make_unique<EngineLink>(
+      replica_->lines, std::move(head), std::move(body),
+      EngineLink::Ends{[this](HttpResponse& answer) { more(answer); },
+                       [this](std::string_view why) { link_ended(why); }}));
+  links_.back()->start();
+}
+
+// ---- what comes
+
+void EngineCall::more(HttpResponse& answer) {
+  if (status_ == 0) {
+    status_ = answer.status();
+    type_.clear();
+    for (const char c : answer.header("content-type"))
+      if (c >= ' ' && c < 127) type_ += c;  // it goes into a header
+    streams_ = status_ == 200 && type_.starts_with("text/event-stream");
+  }
+  const std::string bytes = answer.take_body();
+  if (bytes.empty()) return;
+  if (streams_) return take_events(bytes);
+  held_ += bytes;
+  if (held_.size() <= kMostWholeAnswer) return;
+  links_.back()->close();
+  let_go_of_engine(Loop::now_ns());
+  tries_ = kMostTries;
+  again_or_fail("its answer is too long");
+}
+
+void EngineCall::take_events(std::string_view bytes) {
+  out_.clear();
+  fresh_tokens_ = 0;
+  if (!events_.take(bytes, [&](const StreamEvent& event) { note(event); })) {
+    links_.back()->close();
+    return link_ended("an event of its answer is too long");
+  }
+  const std::int64_t now = Loop::now_ns();
+  const bool flushes = flushed_ || fresh_tokens_ > 0 || done_ || error_;
+  if (fresh_tokens_ > 0) note_tokens(fresh_tokens_, now);
+  if (!flushes) {
+    held_ += out_;
+    return;
+  }
+  if (!flushed_) out_ = std::exchange(held_, {}) + out_;
+  flushed_ = true;
+  if (!out_.empty()) piece(std::move(out_));
+}
+
+void EngineCall::note(const StreamEvent& event) {
+  if (event.usage) usage_ = event.usage;
+  fresh_tokens_ += event.kind == StreamEvent::Kind::token;
+  done_ = done_ || event.kind == StreamEvent::Kind::done;
+  error_ = error_ || event.kind == StreamEvent::Kind::error;
+  if (event.kind == StreamEvent::Kind::usage && adds_usage(request_)) return;  // we asked for it
+  out_ += event.bytes;
+}
+
+void EngineCall::note_tokens(int count, std::int64_t now) {
+  TokenCounters& counters = service_.counted();
+  if (tokens_ == 0) {
+    first_ = now;
+    counters.ttft.add(now - arrived_);
+    counters.itl.add(0, count - 1);
+    replica_->guess.first_token(guessed_, now, true);
+  } else {
+    counters.itl.add((now - last_) / count, count);
+  }
+  replica_->guess.tokens(guessed_, count);
+  last_ = now;
+  tokens_ += count;
+}
+
+void EngineCall::assume_first_token(std::int64_t now) {
+  if (streams_ || guessed_.decodes || now < guessed_.begun + guessed_.expected) return;
+  replica_->guess.first_token(guessed_, now, false);
+}
+
+// ---- how it ends
+
+std::int64_t EngineCall::tpot() const {
+  const std::int64_t out = std::max(usage_ ? usage_->completion : 0, tokens_);
+  return out < 2 || first_ == 0 ? 0 : (last_ - first_) / (out - 1);
+}
+
+void EngineCall::let_go_of_engine(std::int64_t now) {
+  if (replica_ == nullptr) return;
+  replica_->guess.end(guessed_, tpot(), now);
+  std::erase(replica_->calls, this);
+}
+
+void EngineCall::link_ended(std::string_view why) {
+  const std::int64_t now = Loop::now_ns();
+  let_go_of_engine(now);
+  if (!why.empty()) replica_->suspect();
+  if (over_) return;
+  if (streams_ && (done_ || error_)) return whole(now);
+  if (why.empty() && !streams_) {
+    if (status_ == kUnavailable && tries_ < kMostTries && ask_.idempotent)
+      return again_or_fail("it is overloaded");
+    return whole(now);
+  }
+  if (!flushed_) return again_or_fail(why.empty() ? "its answer has no end" : why);
+  cut(why.empty() ? "its answer has no end" : why);
+}
+
+void EngineCall::engine_lost(std::string_view why) {
+  links_.back()->close();
+  link_ended(why);
+}
+
+void EngineCall::again_or_fail(std::string_view why) {
+  tried.push_back(replica_.get());
+  replica_ = nullptr;
+  if (ask_.idempotent && tries_ < kMostTries) {
+    ++service_.counted().retries;
+    return service_.again(*this);
+  }
+  count({.fate = &TokenFates::failed});
+  end(Denial{.kind = Denial::Kind::not_ready,
+             .message = "no engine gave an answer: " + std::string(why),
+             .retry_after_ns = 1'000'000'000});
+}
+
+// The client has some of it: it is told that the rest is missing.
+void EngineCall::cut(std::string_view why) {
+  count({.fate = &TokenFates::cut, .used = {.prompt = prompt_tokens_, .completion = tokens_}});
+  piece(error_event("the engine was lost in the middle of the answer: " + std::string(why)));
+  end(std::nullopt);
+}
+
+void EngineCall::whole(std::int64_t now) {
+  if (!streams_) usage_ = usage_of_answer(held_);
+  const bool failed = status_ >= 500 || error_;
+  const TokenUsage used = usage_.value_or(TokenUsage{.completion = tokens_});
+  count({.fate = failed ? &TokenFates::failed : &TokenFates::answered,
+         .used = used,
+         .prompt_bytes = usage_ ? request_.prompt.size() + request_.tools.size() : 0,
+         .ttft = first_ == 0 ? 0 : first_ - arrived_,
+         .tpot = tpot(),
+         .e2e = now - arrived_});
+  if (!streams_) piece(std::move(held_));
+  end(std::nullopt);
+}
+
+void EngineCall::leave() {
+  if (over_) return;
+  if (!links_.empty()) links_.back()->close();
+  let_go_of_engine(Loop::now_ns());
+  count({.fate = &TokenFates::withdrawn,
+         .used = {.prompt = tokens_ > 0 ? prompt_tokens_ : 0, .completion = tokens_}});
+  over_ = true;
+}
+
+void EngineCall::expire() {
+  count({.fate = &TokenFates::expired});
+  end(Denial{.kind = Denial::Kind::expired, .message = "it waited too long for an engine"});
+}
+
+void EngineCall::count(const EngineCame& came) {
+  if (!std::exchange(counted_, true)) service_.over(*this, came);
+}
+
+void EngineCall::piece(std::string bytes) {
+  if (!over_ && completion.piece) completion.piece({status_, type_, std::move(bytes), false});
+}
+
+void EngineCall::end(std::optional<Denial> denial) {
+  if (std::exchange(over_, true)) return;
+  replica_ = nullptr;
+  if (completion.ended) completion.ended(std::move(denial));
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,106 @@
+// EngineCall: a client's request in OpenAI's form on its way to an engine and back. Events of a
+// stream are passed on whole and as they are, from the first that has a token on; before that
+// another engine may be asked, after it an engine that is lost ends the stream with an event that
+// says so. Loop thread only; let go through EngineService::release, never destroyed from inside of
+// a call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/door/trace_context.h"
+#include "serve/engines/engine_replica.h"
+#include "serve/front/backend.h"
+#include "serve/openai/event_stream.h"
+#include "serve/openai/openai_request.h"
+#include "serve/openai/token_limits.h"
+#include "serve/openai/token_metrics.h"
+
+namespace partita::serve {
+
+class EngineService;
+
+inline constexpr int kMostTries = 3;  // engines that a request may be sent to, one after another
+inline constexpr std::size_t kMostWholeAnswer = 64u << 20;  // that is no stream
+
+struct EngineAsk {
+  std::string path = {};  // "/v1/chat/completions"
+  std::string body = {};
+  std::string key = {};  // whose usage it is; "": nobody's
+  KeyLimits limits = {};
+  int priority = 0;
+  std::optional<std::int64_t> timeout_ns = {};  // to the first token
+  bool idempotent = true;
+  TraceContext trace = {};
+};
+
+// What a request came to.
+struct EngineCame {
+  long TokenFates::*fate = nullptr;
+  TokenUsage used = {};
+  std::size_t prompt_bytes = 0;              // with `used` as its engine counted; 0: nobody did
+  std::int64_t ttft = 0, tpot = 0, e2e = 0;  // 0: not known
+};
+
+class EngineCall {
+ public:
+  // The body of `ask` is one that parse_openai_request takes.
+  EngineCall(EngineService& service, EngineAsk ask, std::int64_t now);
+  ~EngineCall();
+  EngineCall(const EngineCall&) = delete;
+  EngineCall& operator=(const EngineCall&) = delete;
+
+  // ---- of its service
+  const EngineAsk& ask() const { return ask_; }
+  const PrefixHashes& hashes() const { return hashes_; }
+  std::int64_t arrived() const { return arrived_; }
+  int prompt_tokens() const { return prompt_tokens_; }
+  void go(std::shared_ptr<EngineReplica> replica);
+  void leave();  // its client has gone
+  void expire();
+  void engine_lost(std::string_view why);                      // that has it
+  bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
+  // An answer that is no stream: its first token is taken to have come when it was expected.
+  void assume_first_token(std::int64_t now);
+  const EngineReplica* replica() const { return replica_.get(); }
+  Completion completion = {};
+  std::vector<const EngineReplica*> tried = {};  // and lost
+
+ private:
+  void more(HttpResponse& answer);
+  void take_events(std::string_view bytes);
+  void note(const StreamEvent& event);
+  void note_tokens(int count, std::int64_t now);
+  void link_ended(std::string_view why);
+  void again_or_fail(std::string_view why);
+  void cut(std::string_view why);
+  void whole(std::int64_t now);
+  void let_go_of_engine(std::int64_t now);
+  std::int64_t tpot() const;
+  void count(const EngineCame& came);
+  void piece(std::string bytes);
+  void end(std::optional<Denial> denial);
+  std::string request_head() const;
+
+  EngineService& service_;
+  EngineAsk ask_;
+  OpenaiRequest request_;  // views into ask_.body
+  PrefixHashes hashes_;
+  std::int64_t arrived_ = 0, first_ = 0, last_ = 0;
+  int prompt_tokens_ = 1, tries_ = 0;
+  std::shared_ptr<EngineReplica> replica_ = {};
+  GuessedRequest guessed_ = {};
+  std::vector<std::unique_ptr<EngineLink>> links_ = {};  // the last one is in use
+  EventStream events_ = {};
+  std::string held_ = {}, out_ = {}, type_ = {};
+  int status_ = 0, fresh_tokens_ = 0;
+  std::int64_t tokens_ = 0;  // events with some of the answer, passed on
+  std::optional<TokenUsage> usage_ = {};
+  bool streams_ = false, flushed_ = false, done_ = false, error_ = false;
+  bool counted_ = false, over_ = false;
+};
+
+}  // namespace partita::serve

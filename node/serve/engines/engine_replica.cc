@@ -1,0 +1,157 @@
+#include "serve/engines/engine_replica.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/oip/json_scan.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr const char* kModelsPath = "/v1/models";
+constexpr std::size_t kMostModels = 64;
+constexpr std::size_t kMostProbeBody = 1u << 20;
+
+std::size_t prefix_blocks(const profile::TokenEngine* known) {
+  if (known == nullptr) return kDefaultPrefixBlocks;
+  // About four characters a token.
+  const std::int64_t tokens = known->spec.blocks * profile::kBlockTokens;
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(
+      tokens * 4 / static_cast<std::int64_t>(kPrefixBytes), 1, kDefaultPrefixBlocks));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<EngineReplica>> EngineReplica::make(Loop& loop, EngineAddress address,
+                                                           const TlsWishes& tls,
+                                                           const Known& known) {
+  auto url = parse_url_prefix("engine", address.url);
+  if (!url) return failed(url.error());
+  if (url->path.ends_with("/v1")) url->path.resize(url->path.size() - 3);
+  auto dialer = HttpDialer::to(*url, tls);
+  if (!dialer) return failed(dialer.error());
+  return std::shared_ptr<EngineReplica>(
+      new EngineReplica(std::move(address), *std::move(url), {loop, *std::move(dialer)}, known));
+}
+
+EngineReplica::EngineReplica(EngineAddress where, Url parsed, EngineLines connections,
+                             const Known& known)
+    : address(std::move(where)),
+      url(std::move(parsed)),
+      lines(std::move(connections)),
+      guess(known.engine, address.sequences, known.factors),
+      prefixes(prefix_blocks(known.engine)),
+      heard_(Loop::now_ns()) {}
+
+EngineReplica::~EngineReplica() = default;
+
+const char* EngineReplica::state() const {
+  if (leaving_) return "leaving";
+  return ready_ ? "ready" : was_ready_ ? "silent" : "starting";
+}
+
+std::string EngineReplica::head(std::string_view verb, std::string_view path) const {
+  std::string text(verb);
+  text += ' ';
+  text += url.path;
+  text += path;
+  text += " HTTP/1.1\r\nHost: ";
+  text += authority_of(url);
+  text += "\r\n";
+  return text;
+}
+
+void EngineReplica::tick(std::int64_t now) {
+  if (leaving_) return;
+  if (asking_) {
+    if (now - probe_began_ < kProbePatience) return;
+    probe_->close();
+    asking_ = false;
+    silent();
+  }
+  if (now >= next_probe_) ask(now);
+  if (!ready_ && !dead_told_ && now - heard_ >= kEngineDead) {
+    dead_told_ = true;
+    if (ears_.dead) ears_.dead();
+  }
+}
+
+void EngineReplica::suspect() {
+  if (!asking_ && !leaving_) ask(Loop::now_ns());
+}
+
+void EngineReplica::leave() { leaving_ = true; }
+
+// Not from inside of the probe that goes.
+void EngineReplica::ask(std::int64_t now) {
+  probe_began_ = now;
+  next_probe_ = now + kProbeEvery;
+  asking_ = true;
+  probe_status_ = 0;
+  probe_body_.clear();
+  const bool names = ready_ && models.empty();
+  const std::string path = names ? kModelsPath : probed_path_;
+  const auto more = [this](HttpResponse& answer) {
+    probe_status_ = answer.status();
+    probe_body_ += answer.take_body();
+    if (probe_body_.size() > kMostProbeBody) probe_body_.clear();
+  };
+  const auto ended = [this, names](std::string_view why) {
+    asking_ = false;
+    if (!why.empty()) return silent();
+    if (names)
+      read_models();
+    else
+      answered(probe_status_);
+  };
+  probe_ = std::make_unique<EngineLink>(lines, head("GET", path) + "\r\n",
+                                        std::make_shared<const std::string>(),
+                                        EngineLink::Ends{more, ended});
+  probe_->start();
+}
+
+void EngineReplica::answered(int status) {
+  heard_ = Loop::now_ns();
+  if (status == 404 || status == 405 || status == 501) {
+    probed_path_ = kModelsPath;  // it has no /health
+    next_probe_ = 0;
+    return;
+  }
+  if (status != 200) return silent();
+  dead_told_ = false;
+  if (std::exchange(ready_, true)) return;
+  was_ready_ = true;
+  prefixes.clear();  // one that was away may have been started anew
+  models.clear();
+  next_probe_ = 0;  // asks what it calls its models
+  if (ears_.changed) ears_.changed();
+}
+
+void EngineReplica::read_models() {
+  heard_ = Loop::now_ns();
+  JsonScan scan(probe_body_);
+  if (scan.peek() == '{') {
+    scan.object([&](const std::string& key) {
+      if (key != "data" || scan.peek() != '[') {
+        scan.skip();
+        return;
+      }
+      scan.array([&] {
+        scan.object([&](const std::string& part) {
+          if (part == "id" && scan.peek() == '"' && models.size() < kMostModels)
+            models.push_back(scan.string());
+          else
+            scan.skip();
+        });
+      });
+    });
+  }
+  if (models.empty()) models.emplace_back();  // it does not say
+}
+
+void EngineReplica::silent() {
+  if (!std::exchange(ready_, false)) return;
+  if (ears_.changed) ears_.changed();
+}
+
+}  // namespace partita::serve

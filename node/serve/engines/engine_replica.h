@@ -1,0 +1,92 @@
+// EngineReplica: one engine of a service: where it is, whether it is well (asked kProbeEvery, at
+// /health, or /v1/models where there is no such), what it calls the model, and what it has to do.
+// Loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/url.h"
+#include "serve/engines/engine_link.h"
+#include "serve/openai/engine_guess.h"
+#include "serve/openai/prefix_index.h"
+
+namespace partita::serve {
+
+class EngineCall;
+
+inline constexpr std::int64_t kProbeEvery = 1'000'000'000, kProbePatience = 2'000'000'000;
+inline constexpr std::int64_t kEngineDead = 10'000'000'000;  // silent for so long: its calls end
+inline constexpr std::size_t kDefaultPrefixBlocks = 65'536;
+
+// Where an engine is: `url`, and of one that is supervised its place in the assignment.
+struct EngineAddress {
+  std::string url;
+  std::string device = {};
+  int index = 0;
+  std::int64_t pid = 0;
+  int sequences = 0;  // requests at once, as planned; 0: not said
+  double throughput_rps = 0;
+  std::string mig_profile = {};
+  bool operator==(const EngineAddress&) const = default;
+};
+
+class EngineReplica {
+ public:
+  // What it tells: `changed`: ready or not any more; `dead`: for kEngineDead nothing was heard.
+  struct Ears {
+    std::function<void()> changed, dead;
+  };
+  // What is known of engines of its kind: what was measured before (null: nothing), and since.
+  struct Known {
+    const profile::TokenEngine* engine = nullptr;
+    std::shared_ptr<EngineFactors> factors = {};
+  };
+  // bad_input for a URL that is none, environment for a host that is unknown.
+  static Result<std::shared_ptr<EngineReplica>> make(Loop& loop, EngineAddress address,
+                                                     const TlsWishes& tls, const Known& known);
+  ~EngineReplica();
+  EngineReplica(const EngineReplica&) = delete;
+  EngineReplica& operator=(const EngineReplica&) = delete;
+
+  void listen(Ears ears) { ears_ = std::move(ears); }
+  void tick(std::int64_t now);  // often: asks when it is time, and gives up what takes too long
+  void suspect();               // a connection of it broke: it is asked at once
+  void leave();                 // gets nothing more; what it has goes on
+  bool ready() const { return ready_ && !leaving_; }
+  bool free() const { return ready() && guess.open() < guess.limit(); }
+  const char* state() const;
+  std::int64_t heard_ago(std::int64_t now) const { return now - heard_; }
+  // The request line and headers for a path of its API, without the end of the head.
+  std::string head(std::string_view verb, std::string_view path) const;
+
+  const EngineAddress address;
+  const Url url;
+  EngineLines lines;
+  EngineGuess guess;
+  PrefixIndex prefixes;
+  std::vector<std::string> models = {};  // that it says it has
+  std::vector<EngineCall*> calls = {};
+
+ private:
+  EngineReplica(EngineAddress where, Url parsed, EngineLines connections, const Known& known);
+  void ask(std::int64_t now);
+  void answered(int status);
+  void ask_models();
+  void read_models();
+  void silent();
+
+  Ears ears_ = {};
+  std::unique_ptr<EngineLink> probe_ = {};
+  std::string probed_path_ = "/health";
+  int probe_status_ = 0;
+  std::string probe_body_ = {};
+  std::int64_t probe_began_ = 0, next_probe_ = 0, heard_ = 0;
+  bool ready_ = false, was_ready_ = false, leaving_ = false, asking_ = false, dead_told_ = false;
+};
+
+}  // namespace partita::serve

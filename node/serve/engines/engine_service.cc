@@ -1,0 +1,259 @@
+#include "serve/engines/engine_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/brain/service_brain.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr double kLearning = 0.05;
+constexpr double kMostBytesPerToken = 64;
+
+Denial not_ready(const std::string& service) {
+  return {.kind = Denial::Kind::not_ready,
+          .message = "no engine of model '" + service + "' is ready",
+          .retry_after_ns = 1'000'000'000};
+}
+
+std::int64_t nanos(Millis time) { return static_cast<std::int64_t>(time.value * 1e6); }
+
+// Who goes first: by priority, then by arrival.
+bool before(const EngineCall* one, const EngineCall* other) {
+  if (one->ask().priority != other->ask().priority)
+    return one->ask().priority > other->ask().priority;
+  return one->arrived() < other->arrived();
+}
+
+}  // namespace
+
+EngineService::EngineService(EngineDesk& desk, const TokenService& wanted)
+    : desk_(desk), engines_(desk, [this] { pump(); }) {
+  serve(wanted);
+}
+
+EngineService::~EngineService() = default;
+
+void EngineService::serve(const TokenService& wanted) {
+  terms_ = wanted;
+  if (terms_.tokens && counters_.arrived == 0) {
+    const auto* trace = std::get_if<plan::TokenTrace>(&terms_.tokens->lengths);
+    if (trace == nullptr || trace->requests != nullptr) mean_out_ = mean_of(*terms_.tokens).out;
+  }
+  engines_.serve(terms_, wanted.engines);
+}
+
+TokenSnapshot EngineService::snapshot() const {
+  return {.terms = &terms_,
+          .counters = &counters_,
+          .running = engines_.running(),
+          .waiting = waiting(),
+          .engines = engines_.shown()};
+}
+
+// The service's own name where the engine has it, else its model's, else the first that it has.
+std::string EngineService::model_at(const EngineReplica& replica) const {
+  for (const std::string* name : {&terms_.name, &terms_.model})
+    if (!name->empty() && std::ranges::count(replica.models, *name) > 0) return *name;
+  const bool says = !replica.models.empty() && !replica.models.front().empty();
+  return says ? replica.models.front() : terms_.name;
+}
+
+// ---- who is let in
+
+int EngineService::tokens_in(std::size_t bytes) const {
+  return static_cast<int>(static_cast<double>(bytes) / bytes_per_token_) + 1;
+}
+
+int EngineService::cached_tokens(const EngineCall& call, const EngineReplica& replica) const {
+  const int cached = tokens_in(replica.prefixes.known(call.hashes()) * kPrefixBytes) - 1;
+  return std::min(cached, call.prompt_tokens() - 1);
+}
+
+std::int64_t EngineService::expected_ttft(const EngineCall& call, const EngineReplica& replica,
+                                          std::int64_t now) const {
+  return replica.guess.ttft(call.prompt_tokens(), cached_tokens(call, replica), now);
+}
+
+double EngineService::cost_at(const EngineCall& call, const EngineReplica& replica,
+                              std::int64_t now) const {
+  const auto scale = [](Millis promised, Millis usual) {
+    return static_cast<double>(nanos(promised.value > 0 ? promised : usual));
+  };
+  const Millis ttft = terms_.tokens ? terms_.tokens->ttft : Millis{};
+  const Millis tpot = terms_.tokens ? terms_.tokens->tpot : Millis{};
+  const double used =
+      static_cast<double>(expected_ttft(call, replica, now)) / scale(ttft, kUsualTtft) +
+      static_cast<double>(replica.guess.tpot()) / scale(tpot, kUsualTpot);
+  return used * (1 + static_cast<double>(replica.guess.open()) / replica.guess.limit());
+}
+
+// Until an engine has room, where none has: behind those that go first.
+std::int64_t EngineService::expected_wait(const EngineCall& call) const {
+  double ends_per_ns = 0;
+  for (const auto& one : engines_.here())
+    if (one->ready())
+      ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out_)), 1.0);
+  const auto ahead = std::ranges::count_if(
+      waiting_, [&](const EngineCall* other) { return before(other, &call); });
+  return static_cast<std::int64_t>(static_cast<double>(ahead + 1) / std::max(ends_per_ns, 1e-15));
+}
+
+// The engine that the routing names among those with room (`any`: with or without).
+std::shared_ptr<EngineReplica> EngineService::choose(const EngineCall& call, bool any) {
+  const std::int64_t now = Loop::now_ns();
+  std::shared_ptr<EngineReplica> best;
+  double least = 0;
+  const Routing routing = desk_.options.routing;
+  const EngineSet::List& engines = engines_.here();
+  for (std::size_t i = 0; i < engines.size(); ++i) {
+    const auto& one = engines[(turn_ + i) % engines.size()];
+    if (!(any ? one->ready() : one->free())) continue;
+    if (std::ranges::count(call.tried, one.get()) > 0) continue;
+    const double cost = routing == Routing::tokens           ? cost_at(call, *one, now)
+                        : routing == Routing::least_requests ? one->guess.open()
+                                                             : static_cast<double>(i);
+    if (best != nullptr && cost >= least) continue;
+    best = one;
+    least = cost;
+  }
+  return best;
+}
+
+// Why it is not let in, by what is expected.
+std::optional<Denial> EngineService::refusal(const EngineCall& call, std::int64_t now) {
+  const auto best = choose(call, false);
+  const bool waits = best == nullptr;
+  if (waits && waiting() >= desk_.options.queue_limit) {
+    ++counters_.fates.full;
+    return Denial{.kind = Denial::Kind::slowed,
+                  .message = "too many requests wait for '" + terms_.name + "'",
+                  .retry_after_ns = expected_wait(call)};
+  }
+  std::int64_t most = terms_.tokens && desk_.options.shed ? nanos(terms_.tokens->ttft) : 0;
+  if (call.ask().timeout_ns)
+    most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
+  if (most <= 0) return std::nullopt;
+  const auto there = waits ? choose(call, true) : best;
+  if (there == nullptr) return std::nullopt;
+  const std::int64_t expected =
+      expected_ttft(call, *there, now) + (waits ? expected_wait(call) : 0);
+  if (expected <= most) return std::nullopt;
+  ++counters_.fates.late;
+  return Denial{.kind = Denial::Kind::slowed,
+                .message = "its first token would come after " +
+                           std::to_string(expected / 1'000'000) + " ms, of " +
+                           std::to_string(most / 1'000'000) + " ms promised",
+                .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)};
+}
+
+tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk ask) {
+  const std::int64_t now = Loop::now_ns();
+  ++counters_.arrived;
+  if (desk_.closed || !engines_.ready()) {
+    ++counters_.fates.full;
+    return tl::unexpected(not_ready(terms_.name));
+  }
+  if (ask.limits != KeyLimits{}) {
+    if (const std::int64_t wait = desk_.keys[ask.key].ask(ask.limits, now); wait > 0) {
+      ++counters_.fates.limited;
+      return tl::unexpected(Denial{.kind = Denial::Kind::slowed,
+                                   .message = "this key is over its limit per minute",
+                                   .retry_after_ns = wait});
+    }
+  }
+  const auto call = std::make_shared<EngineCall>(*this, std::move(ask), now);
+  if (auto why = refusal(*call, now)) return tl::unexpected(*std::move(why));
+  ++calls_;
+  return call;
+}
+
+// ---- on their way
+
+void EngineService::start(EngineCall& call) {
+  if (const auto replica = choose(call, false)) {
+    ++turn_;
+    return call.go(replica);
+  }
+  enqueue(call);
+}
+
+void EngineService::enqueue(EngineCall& call) {
+  waiting_.insert(std::ranges::upper_bound(waiting_, &call, before), &call);
+}
+
+void EngineService::again(EngineCall& call) {
+  if (const auto replica = choose(call, false)) return call.go(replica);
+  call.tried.clear();  // whoever is well again may have it
+  enqueue(call);
+}
+
+// Requests that fail at once end inside of it: the outermost goes on.
+void EngineService::pump() {
+  if (std::exchange(pumping_, true)) return;
+  while (!waiting_.empty()) {
+    EngineCall* const call = waiting_.front();
+    const auto replica = choose(*call, false);
+    if (replica == nullptr) break;
+    waiting_.erase(waiting_.begin());
+    ++turn_;
+    call->go(replica);
+  }
+  pumping_ = false;
+}
+
+void EngineService::release(std::shared_ptr<EngineCall> call) {
+  std::erase(waiting_, call.get());
+  call->leave();
+  --calls_;
+  if (desk_.buried.empty()) desk_.loop.post([&desk = desk_] { desk.buried.clear(); });
+  desk_.buried.push_back(std::move(call));
+}
+
+bool EngineService::keeps(const EngineCame& came) const {
+  if (terms_.slo.value > 0 && came.e2e > nanos(terms_.slo)) return false;
+  if (!terms_.tokens) return true;
+  const auto late = [](Millis promised, std::int64_t took) {
+    return promised.value > 0 && took > nanos(promised);
+  };
+  return !late(terms_.tokens->ttft, came.ttft) && !late(terms_.tokens->tpot, came.tpot);
+}
+
+void EngineService::over(EngineCall& call, const EngineCame& came) {
+  ++(counters_.fates.*came.fate);
+  const TokenUsage& used = came.used;
+  for (TokenUsage* sum : {&counters_.used, &counters_.by_key[call.ask().key]}) {
+    sum->prompt += used.prompt;
+    sum->completion += used.completion;
+    sum->cached += used.cached;
+  }
+  if (call.ask().limits.tokens > 0)
+    desk_.keys[call.ask().key].tokens.take(static_cast<double>(used.prompt + used.completion));
+  if (came.fate == &TokenFates::answered) {
+    counters_.fates.in_slo += keeps(came);
+    counters_.e2e.add(came.e2e);
+    if (came.tpot > 0) counters_.tpot.add(came.tpot);
+    if (used.completion > 0)
+      mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
+  }
+  if (came.prompt_bytes > 0 && used.prompt > 0) {
+    const double seen = static_cast<double>(came.prompt_bytes) / static_cast<double>(used.prompt);
+    bytes_per_token_ += kLearning * (std::clamp(seen, 0.1, kMostBytesPerToken) - bytes_per_token_);
+  }
+  pump();
+}
+
+void EngineService::tick(std::int64_t now) {
+  engines_.tick(now);
+  const std::int64_t promised = terms_.tokens ? nanos(terms_.tokens->ttft) : 0;
+  const std::vector<EngineCall*> waiting = waiting_;
+  for (EngineCall* call : waiting) {
+    const std::int64_t most = call->ask().timeout_ns.value_or(
+        promised > 0 ? std::max(kPatience * promised, kEngineDead) : kLongestWait);
+    if (now - call->arrived() < most || std::erase(waiting_, call) == 0) continue;
+    call->expire();
+  }
+}
+
+}  // namespace partita::serve

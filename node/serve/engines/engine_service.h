@@ -1,0 +1,84 @@
+// EngineService: a language model: who is let in, who waits, where a request goes, and what came of
+// all. Requests go where they use up least of what is promised: TTFT, behind what is to be computed
+// there and with what of the prompt is cached there, and TPOT, beside those that decode there;
+// among equals to who has fewest. One that would miss its TTFT is refused; where all engines have
+// as many requests as they may, it waits by priority. Loop thread only. Limits: EngineOptions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "plan/terms.h"
+#include "serve/engines/engine_call.h"
+#include "serve/engines/engine_set.h"
+#include "serve/openai/token_metrics.h"
+
+namespace partita::serve {
+
+struct TokenService : plan::Terms {
+  std::vector<EngineAddress> engines = {};
+  bool operator==(const TokenService&) const = default;
+};
+
+inline constexpr double kFirstBytesPerToken = 4;
+// What counts as much as a promise where none is given.
+inline constexpr Millis kUsualTtft{1000}, kUsualTpot{50};
+inline constexpr std::int64_t kLongestWait = 60'000'000'000;  // of one without a promise
+
+class EngineService {
+ public:
+  EngineService(EngineDesk& desk, const TokenService& wanted);
+  ~EngineService();
+  EngineService(const EngineService&) = delete;
+  EngineService& operator=(const EngineService&) = delete;
+
+  // From now on; engines that stay are not disturbed.
+  void serve(const TokenService& wanted);
+  const plan::Terms& terms() const { return terms_; }
+  bool idle() const { return calls_ == 0; }
+  int waiting() const { return static_cast<int>(waiting_.size()); }
+  const TokenCounters& counters() const { return counters_; }
+  const EngineSet& engines() const { return engines_; }
+  TokenSnapshot snapshot() const;
+
+  // Lets it in or says why not; the body is one that parse_openai_request takes.
+  tl::expected<std::shared_ptr<EngineCall>, Denial> begin(EngineAsk ask);
+  void start(EngineCall& call);  // its completion is set
+  // Its client has it no more, whether or not it is over.
+  void release(std::shared_ptr<EngineCall> call);
+  void tick(std::int64_t now);
+
+  // ---- of its calls
+  std::string model_at(const EngineReplica& replica) const;  // what that calls the model
+  int tokens_in(std::size_t bytes) const;
+  int cached_tokens(const EngineCall& call, const EngineReplica& replica) const;
+  void again(EngineCall& call);  // to another engine
+  void over(EngineCall& call, const EngineCame& came);
+  TokenCounters& counted() { return counters_; }
+
+ private:
+  std::shared_ptr<EngineReplica> choose(const EngineCall& call, bool any);
+  double cost_at(const EngineCall& call, const EngineReplica& replica, std::int64_t now) const;
+  std::int64_t expected_ttft(const EngineCall& call, const EngineReplica& replica,
+                             std::int64_t now) const;
+  std::int64_t expected_wait(const EngineCall& call) const;
+  std::optional<Denial> refusal(const EngineCall& call, std::int64_t now);
+  void enqueue(EngineCall& call);
+  void pump();
+  bool keeps(const EngineCame& came) const;
+
+  EngineDesk& desk_;
+  plan::Terms terms_;
+  EngineSet engines_;
+  std::vector<EngineCall*> waiting_ = {};  // who goes first in front
+  TokenCounters counters_ = {};
+  double bytes_per_token_ = kFirstBytesPerToken, mean_out_ = 100;
+  std::size_t turn_ = 0;
+  long calls_ = 0;
+  bool pumping_ = false;
+};
+
+}  // namespace partita::serve

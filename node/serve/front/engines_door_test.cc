@@ -1,0 +1,330 @@
+// Language models through the HTTP door, with engines behind that take time and compute nothing:
+// what comes through as it is, who is asked, what happens to a request whose engine or client goes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "serve/engines/engine_pool.h"
+#include "serve/front/door_fixture.h"
+#include "serve/standin/standin.h"
+
+namespace partita::serve {
+namespace {
+
+using nlohmann::json;
+using test::RawClient;
+using testing::HasSubstr;
+using testing::Not;
+
+profile::EngineSpec quick() {
+  return {.cost = {.step = 1, .prompt_token = 0.01}, .step_tokens = 512, .sequences = 64};
+}
+
+json chat(const std::string& user, int out, bool stream = true) {
+  return {{"model", "chat"},
+          {"user", user},
+          {"max_tokens", out},
+          {"stream", stream},
+          {"messages", {{{"role", "user"}, {"content", "tell me " + user}}}}};
+}
+
+std::string post(const json& body, const std::string& headers = "",
+                 const std::string& path = "/v1/chat/completions") {
+  return test::request("POST " + path, body.dump(), headers);
+}
+
+// What an answer of the stand-in says: "USER.0 USER.1 ... "
+std::string words(const std::string& user, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += user + "." + std::to_string(i) + " ";
+  return text;
+}
+
+struct Read {
+  std::string text;
+  int usages = 0, errors = 0;
+  bool done = false;
+};
+Read read_stream(const std::string& body) {
+  Read read;
+  EventStream events;
+  events.take(body, [&](const StreamEvent& event) {
+    read.done = event.kind == StreamEvent::Kind::done;
+    read.usages += event.usage.has_value();
+    read.errors += event.kind == StreamEvent::Kind::error;
+    if (event.kind != StreamEvent::Kind::token) return;
+    const json parsed = json::parse(event.bytes.substr(6));
+    read.text += parsed["choices"][0]["delta"]["content"].get<std::string>();
+  });
+  EXPECT_FALSE(events.inside());
+  return read;
+}
+
+class Engines : public test::DoorFixture {
+ protected:
+  void engine(const profile::EngineSpec& spec = quick()) {
+    auto opened = Standin::open(*loop, {.model = "m", .spec = spec});
+    ASSERT_TRUE(opened);
+    engines.push_back(*std::move(opened));
+    addresses.push_back("http://127.0.0.1:" + std::to_string(engines.back()->port()));
+  }
+  TokenService service() const {
+    TokenService one;
+    one.name = "chat";
+    one.model = "m";
+    one.tokens.emplace();
+    for (const std::string& url : addresses)
+      one.engines.push_back({.url = url, .sequences = sequences});
+    return one;
+  }
+  void begin(const TokenService& one, EngineOptions options = {}, FrontOptions front_options = {}) {
+    pool = std::make_unique<EnginePool>(*loop, std::move(options), nullptr);
+    pool->serve({one});
+    front_options.listen = "127.0.0.1:0";
+    auto opened = Front::open(*loop, backend, front_options, pool.get());
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    front = *std::move(opened);
+    RawClient waits = client();
+    const auto all_ready = [&] {
+      for (const auto& replica : chat_service().engines().here())
+        if (!replica->ready() || replica->models.empty()) return false;
+      return true;
+    };
+    ASSERT_TRUE(waits.wait(all_ready));
+  }
+  // As many requests at once as there are users, each of so many tokens.
+  std::vector<std::unique_ptr<RawClient>> send_all(const std::vector<json>& bodies) {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (const json& body : bodies) {
+      clients.push_back(std::make_unique<RawClient>(*loop, front->port()));
+      clients.back()->send(post(body));
+    }
+    return clients;
+  }
+  EngineService& chat_service() { return *pool->find("chat"); }
+  const TokenCounters& counters() { return chat_service().counters(); }
+  void TearDown() override { front.reset(); }
+
+  int sequences = 0;
+  std::vector<std::unique_ptr<Standin>> engines;
+  std::vector<std::string> addresses;
+  std::unique_ptr<EnginePool> pool;
+};
+
+TEST_F(Engines, StreamsComeAsTheyAre) {
+  engine();
+  begin(service());
+  const auto answer = ask(post(chat("ann", 20)));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.header("Content-Type"), "text/event-stream; charset=utf-8");
+  const Read read = read_stream(answer.body);
+  EXPECT_EQ(read.text, words("ann", 20));
+  EXPECT_TRUE(read.done);
+  EXPECT_EQ(read.usages, 0);  // it did not ask
+  EXPECT_EQ(counters().used.prompt, 3);
+  EXPECT_EQ(counters().used.completion, 20);
+  EXPECT_EQ(counters().ttft.count(), 1);
+  EXPECT_EQ(counters().itl.count(), 19);
+  EXPECT_EQ(counters().fates.answered, 1);
+
+  json asks = chat("bob", 3);
+  asks["stream_options"] = {{"include_usage", true}};
+  EXPECT_EQ(read_stream(ask(post(asks)).body).usages, 1);
+}
+
+TEST_F(Engines, WholeAnswersEmbeddingsModels) {
+  engine();
+  begin(service());
+  const json whole = json::parse(ask(post(chat("ann", 5, false))).body);
+  EXPECT_EQ(whole["choices"][0]["message"]["content"], words("ann", 5));
+  EXPECT_EQ(counters().used.completion, 5);
+  const json text = {{"model", "chat"}, {"prompt", "once upon"}, {"max_tokens", 2}, {"user", "u"}};
+  EXPECT_EQ(json::parse(ask(post(text, "", "/v1/completions")).body)["choices"][0]["text"],
+            words("u", 2));
+  const json input = {{"model", "chat"}, {"input", "a b c"}};
+  EXPECT_EQ(json::parse(ask(post(input, "", "/v1/embeddings")).body)["usage"]["prompt_tokens"], 3);
+  EXPECT_EQ(json::parse(ask("GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n").body)["data"][0]["id"],
+            "chat");
+  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").body,
+              HasSubstr("vllm:generation_tokens_total{model_name=\"chat\"} 7\n"));
+  EXPECT_EQ(ask(post(chat("x", 0), "", "/v1/nothing")).status, 404);
+  const json other = {{"model", "who"}, {"prompt", ""}};
+  EXPECT_EQ(ask(post(other, "", "/v1/completions")).status, 404);
+}
+
+TEST_F(Engines, ManyStreamsAreNeverMixed) {
+  engine();
+  engine();
+  begin(service());
+  std::vector<json> bodies;
+  for (int i = 0; i < 40; ++i) bodies.push_back(chat("c" + std::to_string(i), 5 + i));
+  const auto clients = send_all(bodies);
+  for (int i = 0; i < 40; ++i)
+    EXPECT_EQ(read_stream(clients[static_cast<std::size_t>(i)]->answer().body).text,
+              words("c" + std::to_string(i), 5 + i));
+  EXPECT_EQ(counters().used.completion, 40 * 5 + 40 * 39 / 2);
+  EXPECT_EQ(engines[0]->tokens_produced() + engines[1]->tokens_produced(), 980);
+  EXPECT_GT(engines[0]->requests(), 5);
+  EXPECT_GT(engines[1]->requests(), 5);
+}
+
+TEST_F(Engines, AClientThatLeavesEndsItsRequest) {
+  engine();
+  begin(service());
+  RawClient one = client();
+  one.send(post(chat("ann", 100'000)));
+  ASSERT_TRUE(one.wait([&] { return one.input().find("ann.3 ") != std::string::npos; }));
+  EXPECT_EQ(engines[0]->open_requests(), 1);
+  RawClient waits = client();
+  one.leave();
+  EXPECT_TRUE(waits.wait([&] { return engines[0]->open_requests() == 0; }));
+  EXPECT_EQ(counters().fates.withdrawn, 1);
+  EXPECT_GE(counters().used.completion, 4);
+  EXPECT_TRUE(pool->idle());
+}
+
+TEST_F(Engines, AnEngineLostInTheMiddleIsSaid) {
+  engine();
+  begin(service());
+  RawClient one = client();
+  one.send(post(chat("ann", 100'000)));
+  ASSERT_TRUE(one.wait([&] { return one.input().find("ann.3 ") != std::string::npos; }));
+  engines.clear();
+  const auto answer = one.answer();
+  const Read read = read_stream(answer.body);
+  EXPECT_EQ(read.errors, 1);
+  EXPECT_FALSE(read.done);
+  EXPECT_THAT(answer.body, HasSubstr("\"code\":\"engine_lost\""));
+  EXPECT_THAT(answer.body, Not(HasSubstr("<no end>")));
+  EXPECT_EQ(read.text, words("ann", static_cast<int>(counters().used.completion)));
+  EXPECT_EQ(counters().fates.cut, 1);
+}
+
+TEST_F(Engines, BeforeTheFirstTokenAnotherEngineIsAsked) {
+  profile::EngineSpec slow = quick();
+  slow.cost.step = 5000;
+  engine(slow);
+  engine();
+  begin(service(), {.routing = Routing::round_robin});
+  const auto clients = send_all({chat("c0", 10), chat("c1", 10), chat("c2", 10), chat("c3", 10)});
+  EXPECT_EQ(engines[0]->open_requests(), 2);
+  engines.erase(engines.begin());
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Read read = read_stream(clients[i]->answer().body);
+    EXPECT_EQ(read.text, words("c" + std::to_string(i), 10));
+    EXPECT_TRUE(read.done);
+  }
+  EXPECT_EQ(counters().retries, 2);
+  EXPECT_EQ(counters().fates.answered, 4);
+}
+
+TEST_F(Engines, NoEngineGivesAnAnswer) {
+  engine();
+  begin(service());
+  engines.clear();
+  const auto answer = ask(post(chat("ann", 5), "Partita-Idempotent: false\r\n"));
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.header("Retry-After"), "1");
+  EXPECT_EQ(json::parse(answer.body)["error"]["type"], "server_error");
+  EXPECT_EQ(counters().fates.failed, 1);
+}
+
+TEST_F(Engines, PromptsGoWhereTheirBeginningIs) {
+  engine();
+  engine();
+  begin(service());
+  std::string context;
+  for (int i = 0; i < 400; ++i) context += "word" + std::to_string(i) + " ";
+  for (int i = 0; i < 8; ++i) {
+    json body = chat("u" + std::to_string(i), 2);
+    body["messages"][0]["content"] = context + std::to_string(i);
+    EXPECT_EQ(ask(post(body)).status, 200);
+  }
+  EXPECT_EQ(std::max(engines[0]->requests(), engines[1]->requests()), 8);
+  EXPECT_GT(counters().used.cached, 7 * 350);
+}
+
+TEST_F(Engines, WhatWouldBeLateIsRefused) {
+  profile::EngineSpec slow = quick();
+  slow.cost = {.step = 5, .prompt_token = 1};
+  engine(slow);
+  TokenService promised = service();
+  promised.tokens->ttft = Millis{100};
+  profile::TokenEngine known;
+  known.spec = slow;
+  begin(promised, {.engines = {{"m", {known}}}});
+  json body = chat("ann", 2);
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "... xyz";
+  body["messages"][0]["content"] = text;
+  const auto answer = ask(post(body));
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_EQ(answer.header("Retry-After"), "1");
+  EXPECT_EQ(json::parse(answer.body)["error"]["code"], "rate_limit_exceeded");
+  EXPECT_EQ(ask(post(chat("bob", 2))).status, 200);
+  EXPECT_EQ(counters().fates.late, 1);
+  EXPECT_EQ(counters().fates.in_slo, 1);
+}
+
+TEST_F(Engines, WhoWaitsGoesByPriority) {
+  sequences = 1;
+  engine();
+  begin(service());
+  std::vector<std::unique_ptr<RawClient>> clients;
+  const auto send = [&](const std::string& user, const std::string& headers) {
+    clients.push_back(std::make_unique<RawClient>(*loop, front->port()));
+    clients.back()->send(post(chat(user, 100, false), headers));
+  };
+  send("first", "");
+  send("later", "");
+  send("urgent", "Partita-Priority: 3\r\n");
+  EXPECT_EQ(chat_service().waiting(), 2);
+  EXPECT_EQ(clients[2]->answer().status, 200);
+  EXPECT_EQ(chat_service().waiting(), 0);  // the other one has only just begun
+  EXPECT_EQ(counters().fates.answered, 2);
+  EXPECT_EQ(clients[1]->answer().status, 200);
+}
+
+TEST_F(Engines, KeysHaveLimitsAndAreCounted) {
+  engine();
+  FrontOptions secured;
+  secured.tokens = parse_tokens("t",
+                                "0123456789abcdef chat rpm=2\n"
+                                "fedcba9876543210 chat tpm=10\n")
+                       .value();
+  begin(service(), {}, secured);
+  const std::string one = "Authorization: Bearer 0123456789abcdef\r\n";
+  const std::string other = "Authorization: Bearer fedcba9876543210\r\n";
+  EXPECT_EQ(ask(post(chat("a", 2), one)).status, 200);
+  EXPECT_EQ(ask(post(chat("a", 2), one)).status, 200);
+  const auto refused = ask(post(chat("a", 2), one));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NEAR(std::stoi(refused.header("Retry-After")), 30, 1);
+  EXPECT_EQ(ask(post(chat("b", 27), other)).status, 200);  // 30 with the prompt, of 10
+  EXPECT_NEAR(std::stoi(ask(post(chat("b", 1), other)).header("Retry-After")), 126, 1);
+  EXPECT_EQ(counters().fates.limited, 2);
+  EXPECT_EQ(counters().by_key.at("token 1"), (TokenUsage{.prompt = 6, .completion = 4}));
+  EXPECT_EQ(counters().by_key.at("token 2"), (TokenUsage{.prompt = 3, .completion = 27}));
+}
+
+TEST_F(Engines, AnEngineThatIsTakenAwayEndsItsStreams) {
+  engine();
+  engine();
+  begin(service());
+  RawClient one = client();
+  one.send(post(chat("ann", 300)));
+  ASSERT_TRUE(one.wait([&] { return one.input().find("ann.3 ") != std::string::npos; }));
+  TokenService less = service();
+  const std::size_t its = engines[0]->open_requests() == 1 ? 0 : 1;
+  less.engines.erase(less.engines.begin() + static_cast<long>(its));
+  pool->serve({less});
+  EXPECT_EQ(ask(post(chat("bob", 2))).status, 200);
+  EXPECT_EQ(engines[its]->requests(), 1);
+  EXPECT_EQ(read_stream(one.answer().body).text, words("ann", 300));
+  pool->serve({});
+  EXPECT_EQ(ask(post(chat("bob", 2))).status, 404);
+}
+
+}  // namespace
+}  // namespace partita::serve

@@ -1,0 +1,69 @@
+// EngineGuess: what a replica has to do, in tokens, and when a prompt would have its first token if
+// it went there now. Costs of a step are the profile's where it knows the engine; what is measured
+// corrects them. It knows only the requests that went through this gateway. Times are nanoseconds.
+// Pure; single-threaded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "profile/token_engine.h"
+
+namespace partita::serve {
+
+// Of an engine that nobody measured: some GPU with some model; what is measured corrects it.
+inline constexpr profile::StepCost kUnknownCost{.step = 15, .sequence = 0.1, .prompt_token = 0.1};
+inline constexpr int kUnknownSequences = 256;
+inline constexpr double kMostCorrection = 50;  // either way
+
+// Measured over expected, of engines of one kind: one that was lucky once would else get all.
+struct EngineFactors {
+  double ttft = 1, step = 1;
+};
+
+struct GuessedRequest {
+  int prompt = 1, cached = 0;  // tokens
+  std::int64_t begun = 0;
+  std::int64_t expected = 0;  // its TTFT
+  double prefill_ms = 0;
+  int produced = 0;
+  bool decodes = false;
+};
+
+class EngineGuess {
+ public:
+  // `sequences`: at once, 0: as the engine says.
+  EngineGuess(const profile::TokenEngine* known, int sequences,
+              std::shared_ptr<EngineFactors> factors);
+
+  int limit() const { return engine_.spec.sequences; }
+  int open() const { return static_cast<int>(prefilling_.size()) + decoding_; }
+  std::int64_t tokens_held() const { return context_; }
+  // From now to the first token, with what is there before it.
+  std::int64_t ttft(int prompt, int cached, std::int64_t now) const;
+  // Per token of those that decode.
+  std::int64_t tpot() const;
+  // From one end of a request to the next while it is full, of answers of so many tokens.
+  std::int64_t gap(double mean_out) const;
+
+  // A request has gone there; it is told of until end(), and lives as long.
+  void begin(GuessedRequest& request, std::int64_t now);
+  void first_token(GuessedRequest& request, std::int64_t now, bool measured);
+  void tokens(GuessedRequest& request, int count);
+  // `tpot`: as it was measured over the answer; 0: not.
+  void end(GuessedRequest& request, std::int64_t tpot, std::int64_t now);
+
+ private:
+  double decode_ms() const;
+  double prefill_ms(int prompt, int cached) const;
+
+  profile::TokenEngine engine_;
+  std::shared_ptr<EngineFactors> factors_;
+  std::vector<GuessedRequest*> prefilling_ = {};  // in order
+  std::int64_t head_since_ = 0;                   // the first of them is computed
+  int decoding_ = 0;
+  std::int64_t context_ = 0;  // tokens that those that decode read
+};
+
+}  // namespace partita::serve

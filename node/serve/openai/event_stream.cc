@@ -1,0 +1,147 @@
+#include "serve/openai/event_stream.h"
+
+#include <algorithm>
+
+#include "serve/oip/json_scan.h"
+
+namespace partita::serve {
+namespace {
+
+using Kind = StreamEvent::Kind;
+
+// What follows the "data:" of its lines. More than one line is joined in `scratch`.
+std::string_view data_of(std::string_view event, std::string& scratch) {
+  std::string_view data;
+  bool first = true;
+  while (!event.empty()) {
+    const std::size_t end = std::min(event.find('\n'), event.size());
+    std::string_view line = event.substr(0, end);
+    event.remove_prefix(std::min(end + 1, event.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.starts_with("data:")) continue;
+    line.remove_prefix(line.starts_with("data: ") ? 6 : 5);
+    if (first) {
+      data = line;
+    } else {
+      if (scratch.empty()) scratch = data;
+      scratch += '\n';
+      scratch += line;
+    }
+    first = false;
+  }
+  return scratch.empty() ? data : scratch;
+}
+
+// Whether a value says something: text, a list or an object that is not empty, a number.
+bool says_something(std::string_view value) {
+  if (value == "null" || value == "\"\"") return false;
+  return value.size() > 2 || (!value.empty() && value.front() != '{' && value.front() != '[');
+}
+
+bool has_token(JsonScan& scan) {
+  bool token = false;
+  scan.object([&](const std::string& key) {
+    if (key != "delta" || scan.peek() != '{') {
+      const std::string_view value = scan.skip();
+      token = token || (key == "text" && says_something(value));
+      return;
+    }
+    scan.object([&](const std::string& part) {
+      const std::string_view value = scan.skip();
+      token = token || (part != "role" && says_something(value));
+    });
+  });
+  return token;
+}
+
+std::int64_t count_of(JsonScan& scan) {
+  if (scan.peek() != 'n') return std::max<std::int64_t>(scan.integer(), 0);
+  scan.skip();
+  return 0;
+}
+
+std::optional<TokenUsage> read_usage(JsonScan& scan) {
+  if (scan.peek() != '{') {
+    scan.skip();
+    return std::nullopt;
+  }
+  TokenUsage usage;
+  scan.object([&](const std::string& key) {
+    if (key == "prompt_tokens") {
+      usage.prompt = count_of(scan);
+    } else if (key == "completion_tokens") {
+      usage.completion = count_of(scan);
+    } else if (key == "prompt_tokens_details" && scan.peek() == '{') {
+      scan.object([&](const std::string& detail) {
+        if (detail == "cached_tokens")
+          usage.cached = count_of(scan);
+        else
+          scan.skip();
+      });
+    } else {
+      scan.skip();
+    }
+  });
+  return usage;
+}
+
+}  // namespace
+
+std::size_t end_of_event(std::string_view text, std::size_t from) {
+  for (std::size_t at = text.find('\n', from); at != text.npos; at = text.find('\n', at + 1)) {
+    const std::string_view next = text.substr(at + 1, 2);
+    if (next.starts_with('\n')) return at + 2;
+    if (next == "\r\n") return at + 3;
+  }
+  return std::string_view::npos;
+}
+
+StreamEvent read_event(std::string_view bytes) {
+  StreamEvent event{.bytes = bytes};
+  std::string scratch;
+  const std::string_view data = data_of(bytes, scratch);
+  if (data == "[DONE]") {
+    event.kind = Kind::done;
+    return event;
+  }
+  if (!data.starts_with('{')) return event;
+  JsonScan scan(data);
+  bool token = false, choices = false, error = false;
+  scan.object([&](const std::string& key) {
+    if (key == "choices" && scan.peek() == '[') {
+      scan.array([&] {
+        choices = true;
+        token = has_token(scan) || token;
+      });
+    } else if (key == "usage") {
+      event.usage = read_usage(scan);
+    } else if (key == "error") {
+      error = says_something(scan.skip());
+    } else {
+      scan.skip();
+    }
+  });
+  if (!scan.ok()) return {.bytes = bytes};
+  if (error)
+    event.kind = Kind::error;
+  else if (token)
+    event.kind = Kind::token;
+  else if (event.usage && !choices)
+    event.kind = Kind::usage;
+  return event;
+}
+
+std::optional<TokenUsage> usage_of_answer(std::string_view json) {
+  JsonScan scan(json);
+  std::optional<TokenUsage> usage;
+  if (scan.peek() != '{') return usage;
+  scan.object([&](const std::string& key) {
+    if (key == "usage")
+      usage = read_usage(scan);
+    else
+      scan.skip();
+  });
+  return scan.ok() ? usage : std::nullopt;
+}
+
+}  // namespace partita::serve

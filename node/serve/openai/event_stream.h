@@ -1,0 +1,74 @@
+// Server-sent events of OpenAI's streamed answers: whole events out of the pieces in which they
+// come, and what each says. Events are passed on byte by byte as they are; nothing is rewritten.
+// Limit: kMostEventBytes of one event. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace partita::serve {
+
+inline constexpr std::size_t kMostEventBytes = 8u << 20;
+
+struct TokenUsage {
+  std::int64_t prompt = 0, completion = 0;
+  std::int64_t cached = 0;  // of the prompt's
+  bool operator==(const TokenUsage&) const = default;
+};
+
+struct StreamEvent {
+  enum class Kind : std::uint8_t {
+    other,  // a role, a finish reason, a comment
+    token,  // some of the answer: text, reasoning, a call of a tool
+    usage,  // how many tokens there were, and no choice
+    error,
+    done,  // "[DONE]"
+  };
+  std::string_view bytes = {};  // with the empty line behind it
+  Kind kind = Kind::other;
+  std::optional<TokenUsage> usage = {};
+};
+
+// What a whole event says. What is no JSON of that form is `other`.
+StreamEvent read_event(std::string_view bytes);
+
+// Behind the first empty line at or after `from`; npos: there is none yet.
+std::size_t end_of_event(std::string_view text, std::size_t from);
+
+// Usage of an answer that is no stream; nothing when it says none.
+std::optional<TokenUsage> usage_of_answer(std::string_view json);
+
+class EventStream {
+ public:
+  // Calls event(StreamEvent) on each event that ends in these bytes; its bytes live for the call.
+  // False when one is longer than kMostEventBytes.
+  template <class F>
+  bool take(std::string_view bytes, F&& event);
+  bool inside() const { return !rest_.empty(); }  // of an event, a part is there
+
+ private:
+  std::string rest_ = {};
+};
+
+template <class F>
+bool EventStream::take(std::string_view bytes, F&& event) {
+  std::string joined;
+  std::size_t from = 0;
+  if (!rest_.empty()) {
+    from = rest_.size() - (rest_.size() > 2 ? 2 : rest_.size());  // of a line end that is cut
+    joined = std::move(rest_);
+    joined += bytes;
+    bytes = joined;
+  }
+  for (std::size_t end; (end = end_of_event(bytes, from)) != std::string_view::npos; from = 0) {
+    event(read_event(bytes.substr(0, end)));
+    bytes.remove_prefix(end);
+  }
+  rest_ = bytes;
+  return rest_.size() <= kMostEventBytes;
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,152 @@
+// What is read of OpenAI's requests and events, where prompts begin alike, what a replica is
+// expected to do, and limits of keys; the wire forms have a fuzz target besides.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/openai/engine_guess.h"
+#include "serve/openai/event_stream.h"
+#include "serve/openai/openai_request.h"
+#include "serve/openai/prefix_index.h"
+#include "serve/openai/token_limits.h"
+
+namespace partita::serve {
+namespace {
+
+using Kind = StreamEvent::Kind;
+constexpr std::int64_t kMs = 1'000'000;
+
+Kind kind_of(const std::string& data) { return read_event("data: " + data + "\n\n").kind; }
+
+TEST(ReadEvent, SaysWhatItIs) {
+  EXPECT_EQ(kind_of("[DONE]"), Kind::done);
+  EXPECT_EQ(kind_of(R"({"choices":[{"delta":{"role":"assistant","content":""}}]})"), Kind::other);
+  EXPECT_EQ(kind_of(R"({"choices":[{"delta":{"content":"a"}}]})"), Kind::token);
+  EXPECT_EQ(kind_of(R"({"choices":[{"delta":{"reasoning_content":"a"}}]})"), Kind::token);
+  EXPECT_EQ(kind_of(R"({"choices":[{"delta":{"tool_calls":[{"index":0}]}}]})"), Kind::token);
+  EXPECT_EQ(kind_of(R"({"choices":[{"text":" a"}],"usage":null})"), Kind::token);
+  EXPECT_EQ(kind_of(R"({"choices":[{"delta":{},"finish_reason":"stop"}]})"), Kind::other);
+  EXPECT_EQ(kind_of(R"({"choices":[],"usage":{"prompt_tokens":1}})"), Kind::usage);
+  EXPECT_EQ(kind_of(R"({"error":{"message":"x"}})"), Kind::error);
+  EXPECT_EQ(kind_of(R"({"error":null,"choices":[{"text":"a"}]})"), Kind::token);
+  EXPECT_EQ(kind_of("{broken"), Kind::other);
+  EXPECT_EQ(read_event(": ping\n\n").kind, Kind::other);
+  // In a text that holds such words they are a text.
+  EXPECT_EQ(kind_of(R"({"choices":[{"text":"\"usage\":{\"prompt_tokens\":9}"}]})"), Kind::token);
+  EXPECT_EQ(read_event("data: {\"choices\":\ndata: [{\"text\":\"a\"}]}\n\n").kind, Kind::token);
+}
+
+TEST(ReadEvent, ReadsUsage) {
+  const auto event =
+      read_event(R"(data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,)"
+                 R"("prompt_tokens_details":{"cached_tokens":4}}})");
+  EXPECT_EQ(event.usage, (TokenUsage{.prompt = 7, .completion = 5, .cached = 4}));
+  EXPECT_EQ(usage_of_answer(R"({"usage":{"prompt_tokens":7,"completion_tokens":null}})"),
+            (TokenUsage{.prompt = 7}));
+  EXPECT_EQ(usage_of_answer(R"({"id":1})"), std::nullopt);
+  EXPECT_EQ(usage_of_answer("Internal Server Error"), std::nullopt);
+}
+
+TEST(OpenaiRequest, TheEngineGetsWhatItsClientSent) {
+  const std::string body =
+      R"( {"messages":[{"role":"user","content":"\"model\""}], "model" : "chat","n":2} )";
+  const auto request = parse_openai_request(body);
+  ASSERT_TRUE(request) << to_string(request.error());
+  EXPECT_EQ(request->model, "chat");
+  EXPECT_EQ(request->prompt, R"([{"role":"user","content":"\"model\""}])");
+  EXPECT_EQ(engine_body(*request, "org/m"),
+            R"({"messages":[{"role":"user","content":"\"model\""}], "model" : "org/m","n":2} )");
+}
+
+TEST(OpenaiRequest, AsksForUsageWhereTheClientSaysNothing) {
+  const std::string body = R"({"model":"m","stream":true})";
+  EXPECT_EQ(engine_body(*parse_openai_request(body), "m"),
+            R"({"stream_options":{"include_usage":true},"model":"m","stream":true})");
+  const std::string says = R"({"model":"m","stream":true,"stream_options":{"x":1}})";
+  EXPECT_EQ(engine_body(*parse_openai_request(says), "m"), says);
+  for (const char* bad : {"", "[]", R"({"n":1})", R"({"model":1})", R"({"model":"a","model":"b"})",
+                          R"({"model":"a","stream":1})", R"({"model":"a"} x)"})
+    EXPECT_FALSE(parse_openai_request(bad)) << bad;
+}
+
+TEST(PrefixIndex, KnowsBeginningsAndForgetsTheOldest) {
+  const std::string text(10 * kPrefixBytes + 5, 'a');
+  const PrefixHashes all = prefix_hashes(text);
+  ASSERT_EQ(all.size(), 10u);
+  PrefixIndex index(12);
+  EXPECT_EQ(index.known(all), 0u);
+  index.add(all);
+  EXPECT_EQ(index.known(all), 10u);
+  EXPECT_EQ(index.known(prefix_hashes(text.substr(0, 3 * kPrefixBytes) + std::string(300, 'b'))),
+            3u);
+  EXPECT_EQ(index.known(prefix_hashes(text, 1)), 0u);  // behind other tools
+  index.add(prefix_hashes(std::string(5 * kPrefixBytes, 'c')));
+  EXPECT_EQ(index.known(all), 7u);
+}
+
+profile::TokenEngine known_engine() {
+  profile::TokenEngine known;
+  known.spec = {.cost = {.step = 10, .sequence = 1, .prompt_token = 0.1},
+                .step_tokens = 1000,
+                .sequences = 4};
+  known.request_ms = 2;
+  return known;
+}
+
+TEST(EngineGuess, CountsWhatIsInFront) {
+  const profile::TokenEngine known = known_engine();
+  EngineGuess guess(&known, 0, std::make_shared<EngineFactors>());
+  const std::int64_t zero = 1'000'000 * kMs;
+  EXPECT_EQ(guess.ttft(100, 0, zero), (2 + 10 + 10) * kMs);
+  EXPECT_EQ(guess.ttft(100, 90, zero), (2 + 10 + 1) * kMs);
+  EXPECT_EQ(guess.ttft(2500, 0, zero), (2 + 3 * 10 + 250) * kMs);
+  GuessedRequest first{.prompt = 500}, second{.prompt = 100};
+  guess.begin(first, zero);
+  // Half a step that runs, one for both, and all their tokens.
+  EXPECT_EQ(guess.ttft(100, 0, zero), (2 + 5 + 10 + 60) * kMs);
+  EXPECT_EQ(guess.ttft(100, 0, zero + 20 * kMs), (2 + 5 + 10 + 40) * kMs);
+  guess.begin(second, zero);
+  guess.first_token(first, zero + first.expected, true);  // as expected: nothing is learned
+  EXPECT_EQ(guess.open(), 2);
+  EXPECT_EQ(guess.tpot(), 11 * kMs);
+  guess.tokens(first, 7);
+  EXPECT_EQ(guess.tokens_held(), 507);
+  guess.end(first, 0, zero);
+  guess.end(second, 0, zero);
+  EXPECT_EQ(guess.open(), 0);
+  EXPECT_EQ(guess.tokens_held(), 0);
+  EXPECT_EQ(guess.ttft(100, 0, zero), (2 + 10 + 10) * kMs);
+}
+
+TEST(EngineGuess, LearnsFromWhatIsMeasured) {
+  EngineGuess guess(nullptr, 8, std::make_shared<EngineFactors>());
+  std::int64_t now = kMs;
+  for (int i = 0; i < 100; ++i) {
+    GuessedRequest one{.prompt = 1000};
+    guess.begin(one, now);
+    now += 700 * kMs;
+    guess.first_token(one, now, true);
+    now += 500 * kMs;
+    guess.end(one, 50 * kMs, now);
+  }
+  EXPECT_NEAR(static_cast<double>(guess.ttft(1000, 0, now)), 700e6, 20e6);
+  EXPECT_EQ(guess.limit(), 8);
+}
+
+TEST(KeyUse, WaitsForTheMinuteToPass) {
+  const KeyLimits limits{.requests = 2, .tokens = 600};
+  KeyUse use;
+  const std::int64_t zero = 5'000 * kMs, second = 1'000 * kMs;
+  EXPECT_EQ(use.ask(limits, zero), 0);
+  EXPECT_EQ(use.ask(limits, zero), 0);
+  EXPECT_NEAR(static_cast<double>(use.ask(limits, zero)), 30e9, 10);
+  EXPECT_EQ(use.ask(limits, zero + 31 * second), 0);
+  use.tokens.take(900);  // 300 below nothing
+  EXPECT_NEAR(static_cast<double>(use.ask(limits, zero + 46 * second)), 15.1e9, 10);
+  EXPECT_EQ(KeyUse{}.ask({}, zero), 0);
+}
+
+}  // namespace
+}  // namespace partita::serve

@@ -1,0 +1,261 @@
+"""Language models behind the gateway: engines that take time and compute nothing, started by the
+supervisor or by hand; what clients get when engines are killed, stopped and taken away.
+PARTITA_CHAOS_S makes the chaos longer."""
+
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from gateway_harness import GatewayCase, assignment
+from harness import PROGRAM
+
+COST = "step=5,sequence=0.05,prompt_token=0.02"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def free_ports(count):
+    """The first of so many, below those that the system gives to whoever asks."""
+    while True:
+        first = random.randrange(12_000, 30_000)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+
+
+class Client(threading.Thread):
+    """Sends streamed requests one after another and holds every answer against what it must be:
+    all of its tokens and [DONE], or some of them, in order, and an error event."""
+
+    def __init__(self, port, name, over):
+        super().__init__()
+        self.port, self.name, self.over = port, name, over
+        self.random = random.Random(name)
+        self.whole = self.cut = self.refused = self.tokens = self.lost = 0
+        self.wrong = []
+
+    def run(self):
+        number = 0
+        while not self.over.is_set():
+            number += 1
+            try:
+                self.ask(f"{self.name}-{number}", self.random.randint(1, 60))
+            except (OSError, http.client.HTTPException) as error:
+                self.lost += 1  # the gateway itself has gone
+                self.reason = repr(error)
+                time.sleep(0.05)
+
+    def ask(self, user, out):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        body = {"model": "chat", "user": user, "max_tokens": out, "stream": True,
+                "messages": [{"role": "user", "content": "word " * self.random.randint(1, 200)}]}
+        connection.request("POST", "/v1/chat/completions", json.dumps(body))
+        answer = connection.getresponse()
+        if answer.status != 200:
+            answer.read()
+            connection.close()
+            self.refused += 1
+            if answer.status not in (429, 503):
+                self.wrong.append((user, answer.status))
+            return time.sleep(0.02)
+        text = answer.read().decode()
+        connection.close()
+        return self.check(user, out, text)
+
+    def check(self, user, out, text):
+        words, done, error = "", False, False
+        for event in text.split("\n\n")[:-1]:
+            if done or error:
+                self.wrong.append((user, "something behind the end"))
+            data = event.removeprefix("data: ")
+            done = data == "[DONE]"
+            if done:
+                continue
+            parsed = json.loads(data)
+            error = "error" in parsed
+            for choice in parsed.get("choices", []):
+                words += choice["delta"].get("content", "")
+        got = words.count(" ")
+        self.tokens += got
+        if words != "".join(f"{user}.{i} " for i in range(got)):
+            self.wrong.append((user, words))
+        if error and not done:
+            self.cut += 1
+        elif done and got == out:
+            self.whole += 1
+        else:
+            self.wrong.append((user, f"{got} of {out} tokens, and no word on the rest"))
+
+
+class LlmGatewayTest(GatewayCase):
+    def engine(self, *more):
+        port = free_port()
+        self.start_plain("engine", "--listen", f"127.0.0.1:{port}", "--model", "chat",
+                         "--step-cost", COST, *more)
+        return f"http://127.0.0.1:{port}"
+
+    def start_plain(self, *arguments):
+        log = open(os.path.join(self.folder, arguments[0] + ".log"), "a")
+        child = subprocess.Popen([PROGRAM, *arguments], stdout=log, stderr=log)
+        log.close()
+        self.children.append(child)
+        return child
+
+    def metric(self, name, labels=""):
+        text = self.get("/metrics")[1]
+        found = re.search(re.escape(f'{name}{{model_name="chat"{labels}}} ') + "(\\S+)", text)
+        return float(found[1]) if found else 0
+
+    def ready(self):
+        return self.listens() and self.get("/v2/health/ready")[0] == 200
+
+    def assign_chat(self, revision, *devices, sequences=16):
+        document = assignment(revision, *[(d, "chat", sequences, 1) for d in devices])
+        for service in document["services"]:
+            del service["slo_ms"]
+            service["tokens"] = {"ttft_ms": 2000, "tpot_ms": 50, "in": {"mean": 100},
+                                 "out": {"mean": 30}}
+        path = os.path.join(self.state, "assignment.json")
+        with open(path + ".new", "w") as file:
+            json.dump(document, file)
+        os.rename(path + ".new", path)
+
+    def supervise(self):
+        command = (f"{PROGRAM} engine --listen 127.0.0.1:{{port}} --model {{service}} "
+                   f"--step-cost {COST}")
+        return self.start("workers", "--command", command, "--first-port", str(free_ports(64)))
+
+    # ---- engines by their URLs
+
+    def test_load_says_what_clients_see(self):
+        self.write("services.yaml", """
+services:
+  - {name: chat, kind: llm, model: chat, rate_rps: 20, slo: {ttft_ms: 500, tpot_ms: 50},
+     tokens: {in: 50, out: 10}, prefix: {share: 0.5, tokens: 30}}
+""")
+        urls = [self.engine(), self.engine()]
+        self.gateway("--services", self.path("services.yaml"), "--engine", "chat=" + urls[0],
+                     "--engine", "chat=" + urls[1])
+        self.until(self.ready, "the engines")
+        report = self.json("load", "--openai", f"http://127.0.0.1:{self.port}", "--services",
+                           "services.yaml", "--duration", "2s")
+        chat = report["services"][0]
+        self.assertEqual(chat["offered"], chat["completed"])
+        self.assertEqual(chat["tokens_out"], 10 * chat["completed"])
+        self.assertGreater(chat["ttft_ms"]["p50"], 5)
+        self.assertGreaterEqual(chat["tpot_ms"]["p50"], 5)
+        self.assertEqual(self.metric("vllm:generation_tokens_total"), chat["tokens_out"])
+        self.assertEqual(self.metric("vllm:prompt_tokens_total"), chat["tokens_in"])
+        self.assertEqual(self.metric("vllm:time_to_first_token_seconds_count"), chat["completed"])
+        text = self.ok("load", "--openai", f"http://127.0.0.1:{self.port}", "--services",
+                       "services.yaml", "--duration", "1s", "--format", "text")
+        self.assertIn("GOODPUT", text)
+
+    def test_bad_flags(self):
+        for flags, message in ((["--engine", "chat"], "SERVICE=URL"),
+                               (["--engine", "chat=ftp://x"], "--engine"),
+                               (["--profiles", "x"], "--gpu")):
+            done = self.run_partita("gateway", *flags, "--state-dir", self.state)
+            self.assertIn(message, done.stderr.decode())
+        self.assertIn("--openai", self.run_partita("load", "--services", "x").stderr.decode())
+
+    # ---- engines of the supervisor
+
+    def test_the_supervisor_starts_them(self):
+        self.assign_chat(1, "MIG-a", "MIG-b")
+        self.gateway()
+        self.supervise()
+        self.until_ready(("MIG-a", 0), ("MIG-b", 0))
+        self.until(self.ready, "the service")
+        over = threading.Event()
+        client = Client(self.port, "one", over)
+        client.ask("one-1", 5)
+        self.assertEqual((client.whole, client.wrong), (1, []))
+        self.assertIn('"chat"', self.get("/v1/models")[1])
+
+    def test_what_is_taken_away_ends_its_streams(self):
+        self.assign_chat(1, "MIG-a")
+        self.gateway()
+        self.supervise()
+        self.until_ready(("MIG-a", 0))
+        over = threading.Event()
+        client = Client(self.port, "long", over)
+        thread = threading.Thread(target=client.ask, args=("long-1", 500))
+        thread.start()
+        self.until(lambda: self.metric("vllm:num_requests_running") == 1, "the stream")
+        self.assign_chat(2, "MIG-b")
+        self.until_ready(("MIG-b", 0))
+        thread.join(60)
+        self.assertEqual((client.whole, client.cut, client.wrong), (1, 0, []))
+
+    def test_chaos(self):
+        seconds = float(os.environ.get("PARTITA_CHAOS_S", "12"))
+        devices = ["MIG-a", "MIG-b", "MIG-c"]
+        self.assign_chat(1, *devices)
+        self.gateway()
+        self.supervise()
+        self.until_ready(*[(device, 0) for device in devices])
+        over = threading.Event()
+        clients = [Client(self.port, f"c{i}", over) for i in range(12)]
+        for client in clients:
+            client.start()
+        dice, revision = random.Random(1), 1
+        end = time.monotonic() + seconds
+        deeds = {"kill": 0, "stop": 0, "replace": 0}
+        while time.monotonic() < end:
+            time.sleep(dice.uniform(0.2, 1.5))
+            ready = self.workers()
+            deed = dice.choice(list(deeds))
+            deeds[deed] += 1
+            if deed == "replace":
+                revision += 1
+                gone = dice.randrange(len(devices))
+                devices[gone] = f"MIG-{revision}"
+                self.assign_chat(revision, *devices)
+            elif len(ready) > 1:
+                pid = dice.choice(sorted(ready.values()))
+                try:
+                    os.kill(pid, signal.SIGKILL if deed == "kill" else signal.SIGSTOP)
+                    if deed == "stop":
+                        threading.Timer(dice.uniform(0.1, 15), self.go_on, (pid,)).start()
+                except ProcessLookupError:
+                    pass
+        over.set()
+        for client in clients:
+            client.join(120)
+        self.assertEqual([wrong for client in clients for wrong in client.wrong], [])
+        self.assertEqual([client.reason for client in clients if client.lost], [])
+        whole, cut = sum(c.whole for c in clients), sum(c.cut for c in clients)
+        refused = sum(client.refused for client in clients)
+        print(f"chaos: {deeds}, {whole} whole, {cut} cut, {refused} refused")
+        self.assertGreater(whole, 20)
+        self.assertEqual(self.metric("vllm:generation_tokens_total"),
+                         sum(client.tokens for client in clients))
+        self.assertEqual(self.metric("partita_llm_requests_total", ',fate="answered"'), whole)
+        self.assertEqual(self.metric("partita_llm_requests_total", ',fate="cut"'), cut)
+
+    def go_on(self, pid):
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main()
