@@ -193,6 +193,19 @@ TEST(BrokerBrain, RoomGoesToWhoAskedForItFirst) {
   EXPECT_EQ(brain.step(NotMade{0, false, "denied"}), (Actions{Deny{4, "denied"}}));
 }
 
+// Once there is room again all who wait may have some, in their order.
+TEST(BrokerBrain, RoomThatComesIsForAllWhoWait) {
+  BrokerBrain brain({}, {}, {"1g", "2g", "3g"});
+  EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Make{0, "1g"}}));
+  EXPECT_EQ(brain.step(Made{0, "a"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, "2g"}), (Actions{Make{1, "2g"}}));
+  EXPECT_EQ(brain.step(NotMade{1, true, "no room"}), (Actions{Place{2, 1}}));
+  EXPECT_EQ(brain.step(Arrived{3, "3g"}), (Actions{Place{3, 2}}));
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Unmake{0}}));
+  EXPECT_EQ(brain.step(Unmade{0}), (Actions{Make{0, "2g"}, Make{1, "3g"}}));
+}
+
 TEST(BrokerBrain, DoesNotMakePartsAgainAndAgainWhereWorkersDoNotStart) {
   BrokerBrain brain({}, {.failures = 2}, {"1g"});
   EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Make{0, "1g"}}));

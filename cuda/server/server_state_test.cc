@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "base/unix_socket.h"
 #include "server/messages.h"
 
 namespace partita::remote::server {
@@ -90,6 +91,10 @@ TEST(ServerMessages, ArriveWholeOrNotAtAll) {
   // What is no such message is as good as none.
   ASSERT_TRUE(send_message(pair.first.get(), std::uint32_t{1}));
   EXPECT_EQ(receive_message(pair.second.get(), got), Arrival::gone);
+  const std::vector<int> most(kMostPassed, pair.first.get());
+  EXPECT_TRUE(send_message(pair.first.get(), GiveMessage{}, most));
+  ASSERT_EQ(receive_message(pair.second.get(), got), Arrival::came);
+  EXPECT_EQ(got.descriptors.size(), kMostPassed);
   const std::vector<int> many(100, pair.first.get());
   EXPECT_FALSE(send_message(pair.first.get(), GiveMessage{}, many));
   pair.second.close_now();

@@ -652,6 +652,10 @@ TEST_F(SessionTest, NodesAreSetAnew) {
   };
   client->send(GraphLaunch{{2}, {}});
   refused("graph_launch: a node uses 4 bytes at 0x700000000000, which were freed");
+  client->send(Alloc{{kFakeArena}, 256}), client->send(Free{{kFakeArena + 256}});
+  client->send(GraphLaunch{{1}, {}});
+  refused("graph_launch: a node uses 4 bytes at 0x700000000100, which were freed");
+  client->send(Alloc{{kFakeArena + 256}, 256});
   const auto launch = frame_of(Launch{.kernel = {1}, .parameters = arguments(kFakeArena, 0, 0)});
   const auto call = frame_of(HostCall{{}, {5}});
   client->send(GraphSet{{1}, {}, 0, launch});
@@ -765,6 +769,38 @@ TEST_F(SessionTest, NothingGoesBeforeTheHello) {
     client.reset();
     channel.reset();
   }
+}
+
+// Nor before its answer: whoever waits for a device has none.
+TEST(SessionSteps, NothingGoesBeforeTheAnswerOfTheHello) {
+  SimNet net{SimOptions{}};
+  const auto listener = *net.listen("sim");
+  const auto channel = *net.connect("sim", std::chrono::seconds(1));
+  const auto theirs = std::move(listener->accept(Nanos(0))->channel);
+  MemoryImages images;
+  Session session(*theirs, images, "", {});
+  TestClient client(*channel);
+  client.ask_later(Hello{.table = protocol_hash()});
+  client.ask_later(Ping{});
+  client.ask_later(Fence{});
+  net.run_for(std::chrono::seconds(1));
+  EXPECT_TRUE(session.step().ended);
+  EXPECT_EQ(session.reason(), "fence before the hello was answered");
+}
+
+// Answers that are owed are bounded: nothing more is read until one of them is due.
+TEST_F(SessionTest, OnlySoManyAnswersAreOwed) {
+  start({.manual = true}, {.waiting = 2});
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(Set{.to = {kFakeArena}, .element = 4, .count = 1});
+  const std::uint32_t first = client->ask_later(StreamSync{});
+  EXPECT_TRUE(client->ask(Ping{}).came);
+  client->ask_later(StreamSync{});
+  const std::uint32_t unheard = client->ask_later(Ping{});
+  EXPECT_FALSE(client->read());
+  EXPECT_GT(seat().device->run(), 0);
+  while (!client->answers.contains(unheard)) ASSERT_TRUE(client->read()) << client->error;
+  EXPECT_TRUE(client->answers.contains(first));
 }
 
 // What a step did, and whether there is more: what whoever drives a session goes by.
