@@ -9,8 +9,8 @@
 
 namespace partita {
 
-// Of at least place + 1 values, which are moved about. A sample says which ones are certainly below,
-// nothing else.
+// Of at least place + 1 values, which are moved about. A sample says which ones are certainly
+// below, nothing else.
 template <class T>
 T nth(std::vector<T>& values, std::size_t place) {
   constexpr std::size_t kEvery = 16;
