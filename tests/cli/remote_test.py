@@ -304,15 +304,15 @@ class DoctorTest(CliTest):
         if compiler is None:
             self.skipTest("no C compiler")
         with open(self.path("p.c"), "w", encoding="utf-8") as file:
-            file.write("int cudaMallocManaged(void**, long, int); int cudaFree(void*);\n"
-                       "int main() { return cudaMallocManaged(0, 1, 1) + cudaFree(0); }\n")
+            file.write("int cudaMallocMipmappedArray(void**, long, int); int cudaFree(void*);\n"
+                       "int main() { return cudaMallocMipmappedArray(0, 1, 1) + cudaFree(0); }\n")
         subprocess.run([compiler, self.path("p.c"), "-o", self.path("p"), "-fno-lto",
                         os.path.join(LIBRARIES, "libcudart.so.13"), "-Wl,--allow-shlib-undefined"],
                        check=True)
         result = remote("doctor", "--format", "json", self.path("p"))
         found = json.loads(result.stdout)
         self.assertEqual((result.returncode, found["can_run"]), (1, False))
-        self.assertEqual(found["unsupported"], ["cudaMallocManaged"])
+        self.assertEqual(found["unsupported"], ["cudaMallocMipmappedArray"])
         self.assertEqual(found["runtime"], "libcudart.so.13")
 
 
