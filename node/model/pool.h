@@ -95,7 +95,8 @@ class PoolRun {
   std::size_t largest_batch() const;
 
   // Before the first run(): keeps when batches end, so that the percentile of the latencies is
-  // known (of some thousand, evenly spread). A run of `planned` requests or more need not keep as many.
+  // known (of some thousand, evenly spread). A run of `planned` requests or more need not keep as
+  // many.
   void keep_latencies(long planned = 0);
   Millis percentile(double percent);
 

@@ -315,6 +315,20 @@ class DoctorTest(CliTest):
         self.assertEqual(found["unsupported"], ["cudaMallocMipmappedArray"])
         self.assertEqual(found["runtime"], "libcudart.so.13")
 
+    def test_cublas_is_there_but_for_what_it_refuses(self):
+        compiler = shutil.which("cc")
+        if compiler is None:
+            self.skipTest("no C compiler")
+        for function, runs in (("cublasSgemm_v2", True), ("cublasCherk_v2", False)):
+            with open(self.path("p.c"), "w", encoding="utf-8") as file:
+                file.write(f"int {function}(); int main() {{ return {function}(); }}\n")
+            subprocess.run([compiler, self.path("p.c"), "-o", self.path("p"), "-fno-lto",
+                            os.path.join(LIBRARIES, "libcublas.so.13"),
+                            "-Wl,--allow-shlib-undefined"], check=True)
+            found = json.loads(remote("doctor", "--format", "json", self.path("p")).stdout)
+            self.assertEqual((found["can_run"], found["unsupported"]),
+                             (runs, [] if runs else [function]))
+
 
 class LibrariesTest(CliTest):
     def symbols(self, library):
@@ -331,6 +345,9 @@ class LibrariesTest(CliTest):
             wrong = [name for name in names
                      if not re.fullmatch(rf"(__)?cuda\w+@@libcudart\.so\.{version}", name)]
             self.assertEqual(wrong, [])
+            wrong = [name for name in self.symbols(f"libcublas.so.{version}")
+                     if not re.fullmatch(rf"cublas\w+@@libcublas\.so\.{version}", name)]
+            self.assertEqual(wrong, [])
         wrong = [name for name in self.symbols("libcuda.so.1")
                  if not re.fullmatch(r"cu[A-Z]\w*", name)]
         self.assertEqual(wrong, [])
@@ -338,8 +355,8 @@ class LibrariesTest(CliTest):
     def test_they_need_nothing_but_libc_and_one_another(self):
         if shutil.which("readelf") is None:
             self.skipTest("no readelf")
-        for library in ("libcudart.so.12", "libcudart.so.13", "libcuda.so.1",
-                        "libpartita-remote.so.1"):
+        for library in ("libcudart.so.12", "libcudart.so.13", "libcuda.so.1", "libcublas.so.12",
+                        "libcublas.so.13", "libpartita-remote.so.1"):
             text = subprocess.run(["readelf", "-d", os.path.join(LIBRARIES, library)],
                                   capture_output=True, text=True, check=True).stdout
             needed = set(re.findall(r"NEEDED.*\[(.*)\]", text))

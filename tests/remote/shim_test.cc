@@ -96,7 +96,8 @@ TEST_P(Shim, WrongCallsAnswerAsCudaDoes) {
     SAME(cuda.call("cudaSetDevice", 1), 101);
     SAME(cuda.call("cudaMalloc", &memory.address, std::size_t{1} << 40), 2);
     void* array = nullptr;
-    SAME(cuda.call("cudaMallocArray", &array, static_cast<const void*>(nullptr), std::size_t{16}),
+    SAME(cuda.call("cudaMallocMipmappedArray", &array, static_cast<const void*>(nullptr),
+                   std::size_t{16}),
          801);
     SAME(cuda.call("cudaMemcpyToSymbol", static_cast<const void*>(&word),
                    static_cast<const void*>(&word), std::size_t{4}, std::size_t{0}, kToDevice),
@@ -397,7 +398,7 @@ TEST_F(ShimSession, WhatWasRefusedOrFailedIsSaidAtTheEnd) {
                        Program program(cuda);
                        void* any = nullptr;
                        for (int i = 0; i < 2; ++i)
-                         cuda.call("cudaMallocArray", &any, &any, std::size_t{64});
+                         cuda.call("cudaMallocMipmappedArray", &any, &any, std::size_t{64});
                        program.launch(program.crash, {1}, {1}, kNoStream);
                        cuda.call("cudaDeviceSynchronize");
                      }),
@@ -405,9 +406,10 @@ TEST_F(ShimSession, WhatWasRefusedOrFailedIsSaidAtTheEnd) {
   const std::string said = testing::internal::GetCapturedStderr();
   const auto end = said.find("partita remote: the session ended with error 7");
   ASSERT_NE(end, std::string::npos) << said;
-  EXPECT_EQ(said.find("cudaMallocArray is not supported"),
-            said.rfind("cudaMallocArray is not supported"));
-  EXPECT_NE(said.find("refused in this program: cudaMallocArray\n", end), std::string::npos)
+  EXPECT_EQ(said.find("cudaMallocMipmappedArray is not supported"),
+            said.rfind("cudaMallocMipmappedArray is not supported"));
+  EXPECT_NE(said.find("refused in this program: cudaMallocMipmappedArray\n", end),
+            std::string::npos)
       << said;
 }
 

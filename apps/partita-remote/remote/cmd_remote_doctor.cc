@@ -23,13 +23,14 @@ using remote::image::Program;
 // Functions that the client libraries refuse.
 const std::set<std::string_view> kUnsupported = {
 #define UNSUPPORTED(name) #name,
+#include "../../remote_client/blas/unsupported.inc"
 #include "../../remote_client/driver/driver_unsupported.inc"
 #include "../../remote_client/runtime/unsupported.inc"
 #undef UNSUPPORTED
 };
 
 // NVIDIA's libraries that hold device code of their own and have no counterpart here.
-constexpr std::string_view kLibraries[] = {"libcublas",   "libcudnn",    "libcufft", "libcurand",
+constexpr std::string_view kLibraries[] = {"libcublasLt", "libcudnn",    "libcufft", "libcurand",
                                            "libcusparse", "libcusolver", "libnccl",  "libnpp",
                                            "libnvjpeg",   "libcutensor"};
 
@@ -42,8 +43,10 @@ struct Diagnosis {
 void diagnose_runtime(const Program& program, Diagnosis& diagnosis) {
   for (const std::string& needed : program.needed) {
     if (needed.starts_with("libcudart.so")) diagnosis.runtime = needed;
+    const bool other_blas = needed.starts_with("libcublas.so") && needed != "libcublas.so.12" &&
+                            needed != "libcublas.so.13";
     for (const std::string_view library : kLibraries)
-      if (needed.starts_with(library))
+      if (needed.starts_with(library) || (other_blas && library == kLibraries[0]))
         diagnosis.problems.push_back(needed + " has no remote counterpart yet");
   }
   if (program.static_runtime) {
@@ -91,10 +94,10 @@ Diagnosis diagnose(const std::string& path, const Program& program) {
 }
 
 std::string as_text(const Diagnosis& diagnosis) {
-  std::string text = fmt::format(
-      "{}: {}\n  CUDA runtime   {}\n  device code    {}\n", diagnosis.program,
-      diagnosis.can_run ? "can run" : "cannot run", diagnosis.runtime,
-      diagnosis.targets.empty() ? "none" : joined(diagnosis.targets, ", "));
+  std::string text =
+      fmt::format("{}: {}\n  CUDA runtime   {}\n  device code    {}\n", diagnosis.program,
+                  diagnosis.can_run ? "can run" : "cannot run", diagnosis.runtime,
+                  diagnosis.targets.empty() ? "none" : joined(diagnosis.targets, ", "));
   for (const std::string& problem : diagnosis.problems) text += "  cannot run: " + problem + "\n";
   for (const std::string& remark : diagnosis.remarks) text += "  note: " + remark + "\n";
   return text;

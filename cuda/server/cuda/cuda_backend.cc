@@ -56,7 +56,8 @@ Result<void> CudaBackend::start(const CudaOptions& options) {
   own_process_ = options.own_process;
   if (auto looked = look_at_device(options); !looked) return looked;
   if (auto reserved = reserve(options); !reserved) return reserved;
-  blas_ = BlasLibrary::open();
+  // It calls the system's driver, so it is of no use beside another one.
+  if (options.vendor_library == CudaOptions{}.vendor_library) blas_ = BlasLibrary::open();
   if (auto made = make_default_stream(); !made) return made;
   void* words = nullptr;
   PARTITA_TRY(cuMemHostAlloc(&words, kMaxHolds * 4, abi::kHostPortable | abi::kHostMapped));
