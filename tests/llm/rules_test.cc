@@ -4,7 +4,7 @@
 //                instances of one MIG profile; the best of all such pairs
 //   AIConfigurator  per language model the engine and group with most tokens/s per GPU among those
 //                whose mean TTFT and TPOT are as promised, at mean lengths and any concurrency, as
-//                NVIDIA's AIConfigurator chooses by its own documentation
+//                NVIDIA's AIConfigurator chooses by its CLI guide (aggregated serving only)
 //   whole GPUs   no MIG instance and no group
 // PARTITA_ROUNDS=5 tries 20 fleets; the table is printed.
 #include <gtest/gtest.h>
