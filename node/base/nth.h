@@ -21,11 +21,13 @@ T nth(std::vector<T>& values, std::size_t place) {
     return *at;
   };
   std::vector<T> some;
+  some.reserve(values.size() / kEvery + 1);
   for (std::size_t i = 0; i < values.size(); i += kEvery) some.push_back(values[i]);
   const double share = static_cast<double>(place) / static_cast<double>(values.size());
   const T floor = exactly(some, static_cast<std::size_t>(std::max(0.0, share - kFurtherDown) *
                                                          static_cast<double>(some.size() - 1)));
   std::vector<T> above;
+  above.reserve(values.size());
   std::copy_if(values.begin(), values.end(), std::back_inserter(above),
                [&](const T& value) { return value >= floor; });
   const std::size_t below = values.size() - above.size();

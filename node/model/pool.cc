@@ -302,6 +302,7 @@ void PoolRun::keep_latencies(long planned) {
   keep_ = true;
   while (static_cast<std::size_t>(planned) / stride_ >= kMostKept) stride_ *= 2;
   next_kept_ = stride_ - 1;
+  kept_.reserve(kMostKept);
 }
 
 // Those behind every `stride` requests, twice as many when they are too many.

@@ -104,6 +104,7 @@ Admission::Admission(const DispatchPolicy& policy, int queue_limit) : queue_limi
     shortest_ = std::min(shortest_, time);
     longest_ = std::max(longest_, time);
     largest_ = std::max(largest_, full.batch);
+    all_batches_ += static_cast<long>(full.batch) * member.processes;
     carried_ += static_cast<double>(full.batch) * member.processes / static_cast<double>(time);
   }
 }
@@ -169,7 +170,8 @@ bool Admission::admits(Nanos now, int queued) {
   const Nanos sure = now + patience_ - longest_;
   if (sure >= now) {
     long first = idle_batches_;  // of each process alone
-    for (std::size_t i = head_; first < ahead && i < busy_.size() && busy_[i].end <= sure; ++i)
+    for (std::size_t i = head_;
+         first < ahead && ahead <= all_batches_ && i < busy_.size() && busy_[i].end <= sure; ++i)
       first += kinds_[at(busy_[i].member)].batch;
     if (first >= ahead || startable(now, sure) >= ahead) return true;
   }

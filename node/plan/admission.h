@@ -105,6 +105,7 @@ class Admission {
   std::vector<Busy> busy_;   // [head_, end) by their end
   std::size_t head_ = 0;
   long idle_batches_ = 0;  // requests of full batches on all idle processes
+  long all_batches_ = 0;   // on all of them
   Nanos slo_ = 0;
   Nanos patience_ = 0;                // from arrival until it should be done, less the margin
   Nanos shortest_ = 0, longest_ = 0;  // of full batches

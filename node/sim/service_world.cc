@@ -120,7 +120,8 @@ void ServiceWorld::join(Nanos now) {
   log_.record(now, kArrival, static_cast<std::uint32_t>(index), 1);
   queue.dispatcher.arrive(now);
   if (spec_.keep_answers) queue.unanswered.push_back(outcome_.answers.size() - 1);
-  advance(index, now);
+  // With all processes busy nothing starts before one ends; only the router looks at queues.
+  if (queues_.size() > 1 || queue.dispatcher.running() < queue.processes) advance(index, now);
 }
 
 void ServiceWorld::refuse(std::size_t index, Nanos now) {
