@@ -4,7 +4,7 @@
 // Handles (streams, events, graphs) are numbers chosen here; kernels and modules are objects that
 // live as long as the process, so that their addresses can be handles in programs.
 //
-// Not supported: mapped host memory, arrays and textures, IPC, several devices.
+// Not supported: mapped host memory, IPC, several devices. Arrays and textures are the shims'.
 #pragma once
 
 #include <map>

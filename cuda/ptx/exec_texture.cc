@@ -2,6 +2,7 @@
 // weights of 8 bits.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -132,7 +133,7 @@ Sample where(const TextureOp& what, Warp& w, unsigned lane, const Texture& from)
     at[i] = lane_registers<float>(w, what.coordinates[i])[lane];
   if (what.is_cube) sample.slice = sample.slice * 6 + to_face(at[0], at[1], at[2]);
   const std::size_t directions = what.is_cube ? 2 : what.directions;
-  const bool linear = from.linear || what.kind == TextureOp::Kind::gather;
+  const bool linear = from.linear != 0 || what.kind == TextureOp::Kind::gather;
   for (std::size_t i = 0; i < directions; ++i) sample.along[i] = along(from, i, at[i], linear);
   return sample;
 }
@@ -161,8 +162,8 @@ float channel(const Texture& from, const std::byte* at) {
   const bool is_signed = from.kind == TexelKind::signed_integer;
   const auto number = static_cast<std::int32_t>(bits << unused) >> unused;
   if (!from.as_fraction) return as_float(is_signed ? static_cast<std::uint32_t>(number) : bits);
-  const float most =
-      static_cast<float>((1U << (8U * from.channel_bytes - (is_signed ? 1U : 0U))) - 1);
+  const float most = static_cast<float>(
+      (std::uint64_t{1} << (8U * from.channel_bytes - (is_signed ? 1U : 0U))) - 1);
   return is_signed ? std::fmax(static_cast<float>(number) / most, -1.F)
                    : static_cast<float>(bits) / most;
 }
@@ -181,13 +182,17 @@ std::uint64_t address_of(const Sample& sample, std::int64_t x, std::int64_t y, s
          static_cast<std::uint64_t>(x) * from.channels * from.channel_bytes;
 }
 
+std::uint32_t texel_bytes(const Sample& sample) {
+  return std::uint32_t{sample.from.channels} * sample.from.channel_bytes;
+}
+
 using Samples = std::array<Sample, kLanes>;
 using Texels = std::array<Texel, kLanes>;
 
 // The texel of each lane at this corner (bits: the second along x, y, z). False: a fault.
 bool fetch(const Op* op, Warp& w, const Samples& samples, unsigned corner, Texels& to) {
   Addresses address = {};
-  std::uint32_t absent = 0, bytes = 1;
+  std::uint32_t absent = 0;
   each_lane(w, [&](unsigned i) {
     const Sample& sample = samples[i];
     const auto pick = [&](unsigned which) {
@@ -195,7 +200,6 @@ bool fetch(const Op* op, Warp& w, const Samples& samples, unsigned corner, Texel
       return (corner >> which & 1) != 0 ? one.second : one.first;
     };
     const std::int64_t x = pick(0), y = pick(1), z = pick(2);
-    bytes = std::max<std::uint32_t>(bytes, sample.from.channels * sample.from.channel_bytes);
     if (x < 0 || y < 0 || z < 0) {
       absent |= 1U << i;
       for (std::size_t c = 0; c < 4; ++c)
@@ -204,11 +208,20 @@ bool fetch(const Op* op, Warp& w, const Samples& samples, unsigned corner, Texel
       address[i] = address_of(sample, x, y, z);
     }
   });
-  const Access access = look(op, w, address, bytes, false, 1, absent);
-  if (access.failed) return false;
-  each_lane(w, [&](unsigned i) {
-    if ((absent >> i & 1) == 0) to[i] = texel(samples[i].from, access.found.at[i]);
-  });
+  // Lanes may have textures of their own, whose texels are of other sizes.
+  for (std::uint32_t left = w.mask & ~absent; left != 0;) {
+    const std::uint32_t bytes = texel_bytes(samples[static_cast<unsigned>(std::countr_zero(left))]);
+    std::uint32_t now = 0;
+    each_lane(w, [&](unsigned i) {
+      if ((left >> i & 1) != 0 && texel_bytes(samples[i]) == bytes) now |= 1U << i;
+    });
+    const Access access = look(op, w, address, bytes, false, 1, ~now);
+    if (access.failed) return false;
+    each_lane(w, [&](unsigned i) {
+      if ((now >> i & 1) != 0) to[i] = texel(samples[i].from, access.found.at[i]);
+    });
+    left &= ~now;
+  }
   return true;
 }
 
@@ -223,7 +236,8 @@ const Op* give(const Op* op, Warp& w, const TextureOp& what, const Texels& texel
 
 const Op* sampled(const Op* op, Warp& w, const TextureOp& what, const Samples& samples) {
   bool linear = false;
-  each_lane(w, [&](unsigned i) { linear = linear || (samples[i].from.linear && !what.by_number); });
+  each_lane(
+      w, [&](unsigned i) { linear = linear || (samples[i].from.linear != 0 && !what.by_number); });
   Texels sums = {};
   if (!linear) return fetch(op, w, samples, 0, sums) ? give(op, w, what, sums) : nullptr;
   const unsigned directions = what.is_cube ? 2 : what.directions;

@@ -1,5 +1,6 @@
 // What the handle of a texture or surface points to: a description in the device's memory, which
-// whoever makes the object writes there. The texels are memory like any other.
+// whoever makes the object writes there; so may kernels: nothing in it is believed. The texels are
+// memory like any other.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,11 @@ struct alignas(128) Texture {
   std::uint32_t width = 0, height = 0, depth = 0, layers = 0;
   TexelKind kind = TexelKind::unsigned_integer;
   std::uint8_t channels = 1, channel_bytes = 1;
-  bool linear = false;       // filtered; else the nearest texel
-  bool normalized = false;   // coordinates are 0 to 1 over the width
-  bool as_fraction = false;  // integers are read as 0 to 1, or -1 to 1
+  std::uint8_t linear = 0;       // filtered; else the nearest texel
+  std::uint8_t normalized = 0;   // coordinates are 0 to 1 over the width
+  std::uint8_t as_fraction = 0;  // integers are read as 0 to 1, or -1 to 1
   BeyondEdge beyond[3] = {BeyondEdge::clamp, BeyondEdge::clamp, BeyondEdge::clamp};
-  bool is_line = false;  // plain memory: beyond its end are zeros
+  std::uint8_t is_line = 0;  // plain memory: beyond its end are zeros
   float border[4] = {};
   bool operator==(const Texture&) const = default;
 };

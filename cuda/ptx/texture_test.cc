@@ -275,6 +275,29 @@ TEST(Textures, LinesAreFetchedByNumberAndEndInZeros) {
   for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(found[i][0], 0u);
 }
 
+// Lanes may have textures of their own, of other texels.
+TEST(Textures, EachLaneHasTheHandleThatItHolds) {
+  Device device(
+      texture_kernel("mul.wide.u32 %rd5, %r1, 128; add.u64 %rd1, %rd1, %rd5;"
+                     "tex.1d.v4.u32.s32 {%r5, %r6, %r7, %r8}, [%rd1, {%r2}];"));
+  const std::uint64_t bytes = device.upload(std::vector<std::uint8_t>{7, 8, 9, 10});
+  const std::uint64_t words = device.upload(std::vector<std::uint32_t>{70, 80, 90, 100});
+  const Texture of_bytes{.begin = bytes, .width = 4, .is_line = true};
+  const Texture of_words{.begin = words, .width = 4, .channel_bytes = 4, .is_line = true};
+  const std::uint64_t handles = device.upload(std::vector<Texture>{of_bytes, of_words, of_bytes});
+  const float at = std::bit_cast<float>(3), before = std::bit_cast<float>(1);
+  const std::uint64_t in =
+      device.upload(std::vector<Coordinates>{{at, 0, 0, 0}, {before, 0, 0, 0}, {before, 0, 0, 0}});
+  const std::uint64_t out = device.allocate(48);
+  const auto run =
+      device.run("k", {1, 1, 1}, {3, 1, 1}, Parameters().add(handles).add(in).add(out));
+  EXPECT_THAT(run->faults(), testing::IsEmpty());
+  const auto found = device.download<FourWords>(out, 3);
+  EXPECT_EQ(found[0][0], 10U);
+  EXPECT_EQ(found[1][0], 80U);
+  EXPECT_EQ(found[2][0], 8U);
+}
+
 // Faces as the guide's table has them: each axis' middle is the middle of its face.
 TEST(Textures, CubesHaveSixFaces) {
   const Texture shape{.width = 3,

@@ -12,7 +12,9 @@ namespace partita::remote::server {
 namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
-constexpr double kWorthAPart = 2e6;  // multiplications
+constexpr double kWorthAPart = 2e6;    // multiplications
+constexpr double kAtOnce = 1e10;       // without looking whether to stop
+constexpr std::uint64_t kBlock = 512;  // of halves that are floats at a time
 
 std::optional<std::uint64_t> size_of(std::uint32_t type) {
   switch (type) {
@@ -70,7 +72,6 @@ using DoubleGemm = void (*)(const char*, const char*, const int*, const int*, co
                             const double*, const double*, const int*, const double*, const int*,
                             const double*, double*, const int*);
 struct Blas {
-  const char* name = "plain loops";
   SingleGemm single = nullptr;
   DoubleGemm twice = nullptr;
 };
@@ -84,7 +85,7 @@ Blas find_blas() {
       reinterpret_cast<void (*)(int)>(threads)(1);
     void *const single = ::dlsym(library, "sgemm_"), *const twice = ::dlsym(library, "dgemm_");
     if (single != nullptr && twice != nullptr)
-      return {name, reinterpret_cast<SingleGemm>(single), reinterpret_cast<DoubleGemm>(twice)};
+      return {reinterpret_cast<SingleGemm>(single), reinterpret_cast<DoubleGemm>(twice)};
   }
   return {};
 }
@@ -133,8 +134,8 @@ void with(Function function, const Product<T>& p) {
   function(p.turned_a ? "T" : "N", p.turned_b ? "T" : "N", &p.m, &p.n, &p.k, &p.alpha, p.a,
            &p.a_step, p.b, &p.b_step, &p.beta, p.c, &p.c_step);
 }
-void run(const Product<float>& p) { with(blas().single, p); }
-void run(const Product<double>& p) { with(blas().twice, p); }
+void run(const Product<float>& p, bool plainly) { with(plainly ? nullptr : blas().single, p); }
+void run(const Product<double>& p, bool plainly) { with(plainly ? nullptr : blas().twice, p); }
 
 float widened(std::uint16_t bits, std::uint32_t type) {
   if (type == kBfloat16) return std::bit_cast<float>(std::uint32_t{bits} << 16);
@@ -146,18 +147,6 @@ std::uint16_t narrowed(float value, std::uint32_t type) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (value != value) return static_cast<std::uint16_t>(bits >> 16 | 0x40);  // stays no number
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-// The matrix as floats, packed.
-std::vector<float> floats(const std::byte* from, const Shape& shape, std::uint32_t type) {
-  std::vector<float> made(shape.rows * shape.columns);
-  for (std::uint64_t column = 0; column < shape.columns; ++column)
-    for (std::uint64_t row = 0; row < shape.rows; ++row) {
-      std::uint16_t bits = 0;
-      std::memcpy(&bits, from + (column * shape.step + row) * 2, 2);
-      made[column * shape.rows + row] = widened(bits, type);
-    }
-  return made;
 }
 
 struct Scalars {
@@ -183,7 +172,7 @@ struct Piece {
 };
 
 template <class T>
-void multiply_as(const Gemm& op, const Scalars& by, const Piece& piece) {
+void multiply_as(const Gemm& op, const Scalars& by, const Piece& piece, bool plainly) {
   run(Product<T>{.turned_a = (op.form & kTransposedA) != 0,
                  .turned_b = (op.form & kTransposedB) != 0,
                  .m = static_cast<int>(op.m),
@@ -196,38 +185,76 @@ void multiply_as(const Gemm& op, const Scalars& by, const Piece& piece) {
                  .b_step = static_cast<int>(op.b_step),
                  .beta = static_cast<T>(by.beta),
                  .c = reinterpret_cast<T*>(piece.c),
-                 .c_step = static_cast<int>(op.c_step)});
+                 .c_step = static_cast<int>(op.c_step)},
+      plainly);
 }
 
-// Through floats, rounded once.
-void multiply_halves(const Gemm& op, const Scalars& by, const Piece& piece) {
-  Gemm part = op;
-  part.n = piece.columns;
-  const Shape a = shape_a(part), b = shape_b(part), c = shape_c(part);
-  const bool wide = op.out == kFloat32;
-  const std::vector<float> from_a = op.k == 0 ? std::vector<float>() : floats(piece.a, a, op.in);
-  const std::vector<float> from_b = op.k == 0 ? std::vector<float>() : floats(piece.b, b, op.in);
-  std::vector<float> sums;
-  if (!wide)
-    sums = by.beta == 0 ? std::vector<float>(c.rows * c.columns) : floats(piece.c, c, op.out);
-  run(Product<float>{.turned_a = (op.form & kTransposedA) != 0,
-                     .turned_b = (op.form & kTransposedB) != 0,
-                     .m = static_cast<int>(op.m),
-                     .n = static_cast<int>(piece.columns),
-                     .k = static_cast<int>(op.k),
-                     .alpha = static_cast<float>(by.alpha),
-                     .a = from_a.data(),
-                     .a_step = static_cast<int>(std::max<std::uint64_t>(a.rows, 1)),
-                     .b = from_b.data(),
-                     .b_step = static_cast<int>(std::max<std::uint64_t>(b.rows, 1)),
-                     .beta = static_cast<float>(by.beta),
-                     .c = wide ? reinterpret_cast<float*>(piece.c) : sums.data(),
-                     .c_step = static_cast<int>(wide ? op.c_step : op.m)});
-  for (std::uint64_t column = 0; !wide && column < c.columns; ++column)
-    for (std::uint64_t row = 0; row < c.rows; ++row) {
-      const std::uint16_t bits = narrowed(sums[column * c.rows + row], op.out);
-      std::memcpy(piece.c + (column * c.step + row) * 2, &bits, 2);
+// Halves as floats, `rows` of each of `columns` one behind the other.
+void widen(const std::byte* from, std::uint64_t step, std::uint32_t type, std::uint64_t rows,
+           std::uint64_t columns, std::vector<float>& to) {
+  to.resize(rows * columns);
+  for (std::uint64_t column = 0; column < columns; ++column)
+    for (std::uint64_t row = 0; row < rows; ++row) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, from + (column * step + row) * 2, 2);
+      to[column * rows + row] = widened(bits, type);
     }
+}
+
+// The floats of a block: part of C, and what of A and B it takes at a time.
+struct Blocks {
+  std::vector<float> a, b, c;
+};
+
+// Rows [row, row + rows) of C, columns [column, column + columns): through floats, rounded once.
+void multiply_block(const Gemm& op, const Scalars& by, const Piece& piece, Blocks& blocks,
+                    std::uint64_t row, std::uint64_t rows, std::uint64_t column,
+                    std::uint64_t columns, bool plainly) {
+  const bool turned_a = (op.form & kTransposedA) != 0, turned_b = (op.form & kTransposedB) != 0;
+  std::byte* const c = piece.c + (column * op.c_step + row) * *size_of(op.out);
+  const bool wide = op.out == kFloat32;
+  if (!wide) widen(c, op.c_step, op.out, rows, columns, blocks.c);
+  std::uint64_t k = 0;
+  do {
+    const std::uint64_t terms = std::min(kBlock, op.k - k);
+    const auto at = [](const std::byte* matrix, std::uint64_t step, std::uint64_t first,
+                       std::uint64_t second) { return matrix + (second * step + first) * 2; };
+    if (terms > 0) {
+      widen(turned_a ? at(piece.a, op.a_step, k, row) : at(piece.a, op.a_step, row, k), op.a_step,
+            op.in, turned_a ? terms : rows, turned_a ? rows : terms, blocks.a);
+      widen(turned_b ? at(piece.b, op.b_step, column, k) : at(piece.b, op.b_step, k, column),
+            op.b_step, op.in, turned_b ? columns : terms, turned_b ? terms : columns, blocks.b);
+    }
+    run(
+        Product<float>{
+            .turned_a = turned_a,
+            .turned_b = turned_b,
+            .m = static_cast<int>(rows),
+            .n = static_cast<int>(columns),
+            .k = static_cast<int>(terms),
+            .alpha = static_cast<float>(by.alpha),
+            .a = blocks.a.data(),
+            .a_step = static_cast<int>(std::max<std::uint64_t>(turned_a ? terms : rows, 1)),
+            .b = blocks.b.data(),
+            .b_step = static_cast<int>(std::max<std::uint64_t>(turned_b ? columns : terms, 1)),
+            .beta = k == 0 ? static_cast<float>(by.beta) : 1.0F,
+            .c = wide ? reinterpret_cast<float*>(c) : blocks.c.data(),
+            .c_step = static_cast<int>(wide ? op.c_step : rows)},
+        plainly);
+    k += terms;
+  } while (k < op.k);
+  for (std::uint64_t i = 0; !wide && i < rows * columns; ++i) {
+    const std::uint16_t bits = narrowed(blocks.c[i], op.out);
+    std::memcpy(c + (i / rows * op.c_step + i % rows) * 2, &bits, 2);
+  }
+}
+
+void multiply_halves(const Gemm& op, const Scalars& by, const Piece& piece, bool plainly) {
+  Blocks blocks;
+  for (std::uint64_t column = 0; column < piece.columns; column += kBlock)
+    for (std::uint64_t row = 0; row < op.m; row += kBlock)
+      multiply_block(op, by, piece, blocks, row, std::min(kBlock, op.m - row), column,
+                     std::min(kBlock, piece.columns - column), plainly);
 }
 
 }  // namespace
@@ -238,7 +265,7 @@ const char* wrong_in(const Gemm& op) {
   const bool wider = *in == 2 && op.out == kFloat32;
   if (op.in != op.out && !wider) return "a product of another type than its factors";
   if ((op.form & ~std::uint32_t{kTransposedA | kTransposedB}) != 0) return "an unknown form";
-  for (const std::uint64_t size : {op.m, op.n, op.k, op.a_step, op.b_step, op.c_step})
+  for (const std::uint64_t size : {op.m, op.n, op.k, op.batch, op.a_step, op.b_step, op.c_step})
     if (size > kMost) return "a size beyond 2^31";
   const Shape a = shape_a(op), b = shape_b(op), c = shape_c(op);
   for (const Shape& shape : {a, b, c}) {
@@ -275,7 +302,7 @@ std::int64_t parts_of(const Gemm& op, int cores) {
 }
 
 void multiply(const Gemm& op, std::span<std::byte* const> places, std::int64_t part,
-              std::int64_t parts, const std::function<bool()>& stop) {
+              std::int64_t parts, const std::function<bool()>& stop, bool plainly) {
   if (places.empty()) return;
   std::size_t next = 1;
   const std::byte *a = nullptr, *b = nullptr;
@@ -290,6 +317,8 @@ void multiply(const Gemm& op, std::span<std::byte* const> places, std::int64_t p
                                       static_cast<std::uint64_t>(parts));
   };
   const std::uint64_t in = *size_of(op.in), out = *size_of(op.out), end = border(part + 1);
+  const double each = static_cast<double>(op.m) * static_cast<double>(op.k) + 1;  // of a column
+  const auto most = static_cast<std::uint64_t>(std::max(1.0, kAtOnce / each));
   const std::uint64_t b_column = (op.form & kTransposedB) != 0 ? 1 : op.b_step;
   for (std::uint64_t at = border(part); at < end && !stop();) {
     const std::uint64_t which = at / op.n, column = at % op.n;
@@ -297,17 +326,17 @@ void multiply(const Gemm& op, std::span<std::byte* const> places, std::int64_t p
         .c = places[0] + (which * op.c_stride + column * op.c_step) * out,
         .a = a == nullptr ? nullptr : a + which * op.a_stride * in,
         .b = b == nullptr ? nullptr : b + (which * op.b_stride + column * b_column) * in,
-        .columns = std::min(op.n - column, end - at)};
+        .columns = std::min({op.n - column, end - at, most})};
     if (op.in == kFloat32)
-      multiply_as<float>(op, by, piece);
+      multiply_as<float>(op, by, piece, plainly);
     else if (op.in == kFloat64)
-      multiply_as<double>(op, by, piece);
+      multiply_as<double>(op, by, piece, plainly);
     else
-      multiply_halves(op, by, piece);
+      multiply_halves(op, by, piece, plainly);
     at += piece.columns;
   }
 }
 
-const char* load_blas() { return blas().name; }
+void load_blas() { blas(); }
 
 }  // namespace partita::remote::server

@@ -25,12 +25,12 @@ std::vector<Operand> operands(const Gemm& op);
 
 // Into how many parts it is worth dividing for so many cores.
 std::int64_t parts_of(const Gemm& op, int cores);
-// One of `parts`: `places` holds each of operands() in this process. `stop`: leave the rest undone.
+// One of `parts`: `places` holds each of operands() in this process. `stop`, asked now and then:
+// leave the rest undone. `plainly`: by loops, as where no BLAS is installed.
 void multiply(const Gemm& op, std::span<std::byte* const> places, std::int64_t part,
-              std::int64_t parts, const std::function<bool()>& stop);
+              std::int64_t parts, const std::function<bool()>& stop, bool plainly = false);
 
-// The BLAS in use, by its file, or "plain loops". Loads it when called first: before a process
-// gives up the right to open files.
-const char* load_blas();
+// Before a process gives up the right to open files.
+void load_blas();
 
 }  // namespace partita::remote::server

@@ -152,7 +152,8 @@ TEST(Products, AreWhatTheDefinitionSaysHoweverTheyAreDivided) {
     const auto parts = static_cast<std::int64_t>(1 + rng.below(6));
     const auto places = problem.places();
     for (std::int64_t part = 0; part < parts; ++part)
-      multiply(problem.op, places, part, parts, [] { return false; });
+      multiply(
+          problem.op, places, part, parts, [] { return false; }, round % 2 == 0);
     // By value: -0 is 0.
     for (std::uint64_t at = problem.op.c.value; at < 32'000; at += size_of(problem.op.out))
       ASSERT_EQ(read(&problem.memory[at], problem.op.out), read(&wanted[at], problem.op.out))
@@ -203,10 +204,31 @@ TEST(Products, WhatCannotBeIsRefused) {
   EXPECT_NE(with([](Gemm& op) { op.a.value = 2; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.alpha_at.value = 2; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.m = op.a_step = op.c_step = std::uint64_t{1} << 31; }), nullptr);
+  EXPECT_NE(with([](Gemm& op) { op.batch = std::uint64_t{1} << 31, op.c_stride = 16; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.a_stride = kHuge; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.b_stride = kHuge, op.batch = 5; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.c_stride = kHuge / 2; }), nullptr);
   EXPECT_EQ(with([](Gemm& op) { op.a_stride = kHuge / 4; }), nullptr);
+}
+
+// Longer than a block in every direction; by the library and by loops.
+TEST(Products, HalvesOfManyBlocksAreSummedWhole) {
+  constexpr std::uint64_t kM = 520, kN = 3, kK = 1030;
+  for (const bool plainly : {false, true}) {
+    Gemm op{.form = kTransposedA, .in = kFloat16, .out = kFloat32, .m = kM, .n = kN, .k = kK};
+    op.a_step = kK, op.b.value = kM * kK * 2, op.b_step = kK;
+    op.c.value = op.b.value + kN * kK * 2, op.c_step = kM, op.alpha = bits(1), op.beta = bits(2);
+    Problem problem{op, std::vector<std::byte>(op.c.value + kM * kN * 4)};
+    Rng rng(9);
+    for (std::uint64_t at = 0; at < op.c.value; at += 2)
+      write(&problem.memory[at], kFloat16, static_cast<int>(rng.below(3)) - 1);
+    for (std::uint64_t at = op.c.value; at < problem.memory.size(); at += 4)
+      write(&problem.memory[at], kFloat32, static_cast<int>(rng.below(9)));
+    const std::vector<std::byte> wanted = by_definition(problem);
+    multiply(
+        op, problem.places(), 0, 1, [] { return false; }, plainly);
+    EXPECT_TRUE(problem.memory == wanted) << plainly;
+  }
 }
 
 TEST(Products, StopWhenTheyAreToldTo) {

@@ -771,15 +771,20 @@ TEST_F(SessionTest, NothingGoesBeforeTheHello) {
   }
 }
 
-// Nor before its answer: whoever waits for a device has none.
-TEST(SessionSteps, NothingGoesBeforeTheAnswerOfTheHello) {
+// A session that nobody has given a device, step by step.
+class SessionSteps : public testing::Test {
+ protected:
   SimNet net{SimOptions{}};
-  const auto listener = *net.listen("sim");
-  const auto channel = *net.connect("sim", std::chrono::seconds(1));
-  const auto theirs = std::move(listener->accept(Nanos(0))->channel);
+  const std::unique_ptr<Listener> listener = *net.listen("sim");
+  const std::unique_ptr<Channel> channel = *net.connect("sim", std::chrono::seconds(1));
+  const std::unique_ptr<Channel> theirs = std::move(listener->accept(Nanos(0))->channel);
   MemoryImages images;
-  Session session(*theirs, images, "", {});
-  TestClient client(*channel);
+  Session session{*theirs, images, "", {}};
+  TestClient client{*channel};
+};
+
+// Nor before its answer: whoever waits for a device has none.
+TEST_F(SessionSteps, NothingGoesBeforeTheAnswerOfTheHello) {
   client.ask_later(Hello{.table = protocol_hash()});
   client.ask_later(Ping{});
   client.ask_later(Fence{});
@@ -804,14 +809,7 @@ TEST_F(SessionTest, OnlySoManyAnswersAreOwed) {
 }
 
 // What a step did, and whether there is more: what whoever drives a session goes by.
-TEST(SessionSteps, SayWhatTheyDid) {
-  SimNet net{SimOptions{}};
-  const auto listener = *net.listen("sim");
-  const auto channel = *net.connect("sim", std::chrono::seconds(1));
-  const auto theirs = std::move(listener->accept(Nanos(0))->channel);
-  MemoryImages images;
-  Session session(*theirs, images, "", {});
-  TestClient client(*channel);
+TEST_F(SessionSteps, SayWhatTheyDid) {
   const auto step = [&] {
     net.run_for(std::chrono::seconds(1));
     const Session::Step now = session.step();

@@ -219,6 +219,8 @@ Status describe(const Sampling& how, Texture& to) {
   to.as_fraction = how.read_mode == kFraction;
   to.normalized = how.normalized != 0;
   std::copy(how.border, how.border + 4, to.border);
+  if (to.as_fraction && (to.kind == ptx::TexelKind::floating || to.channel_bytes == 4))
+    to.as_fraction = false;
   const bool integers = to.kind != ptx::TexelKind::floating && !to.as_fraction;
   if (to.linear && (integers || to.is_line)) return kInvalidValue;
   return how.srgb != 0 ? unsupported("sRGB textures") : kOk;
