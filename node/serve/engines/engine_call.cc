@@ -147,7 +147,10 @@ void EngineCall::let_go_of_engine(std::int64_t now) {
 void EngineCall::link_ended(std::string_view why) {
   const std::int64_t now = Loop::now_ns();
   let_go_of_engine(now);
-  if (!why.empty()) replica_->suspect();
+  if (!why.empty()) {
+    replica_->suspect();
+    ++lost_;
+  }
   if (over_) return;
   if (streams_ && (done_ || error_)) return whole(now);
   if (why.empty() && !streams_) {
@@ -167,13 +170,15 @@ void EngineCall::engine_lost(std::string_view why) {
 void EngineCall::again_or_fail(std::string_view why) {
   tried.push_back(replica_.get());
   replica_ = nullptr;
-  if (ask_.idempotent && tries_ < kMostTries) {
+  if (ask_.idempotent && tries_ < kMostTries && lost_ < kMostLost) {
     ++service_.counted().retries;
     return service_.again(*this);
   }
   count({.fate = &TokenFates::failed});
   end(Denial{.kind = Denial::Kind::not_ready,
-             .message = "no engine gave an answer: " + std::string(why),
+             .message = (lost_ < kMostLost ? "no engine gave an answer: "
+                                           : "two engines were lost with it: ") +
+                        std::string(why),
              .retry_after_ns = 1'000'000'000});
 }
 

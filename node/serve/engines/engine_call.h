@@ -24,6 +24,7 @@ namespace partita::serve {
 class EngineService;
 
 inline constexpr int kMostTries = 3;  // engines that a request may be sent to, one after another
+inline constexpr int kMostLost = 2;   // of those, that were lost with it: it may be why
 inline constexpr std::size_t kMostWholeAnswer = 64u << 20;  // that is no stream
 
 struct EngineAsk {
@@ -90,7 +91,7 @@ class EngineCall {
   OpenaiRequest request_;  // views into ask_.body
   PrefixHashes hashes_;
   std::int64_t arrived_ = 0, first_ = 0, last_ = 0;
-  int prompt_tokens_ = 1, tries_ = 0;
+  int prompt_tokens_ = 1, tries_ = 0, lost_ = 0;
   std::shared_ptr<EngineReplica> replica_ = {};
   GuessedRequest guessed_ = {};
   std::vector<std::unique_ptr<EngineLink>> links_ = {};  // the last one is in use

@@ -219,6 +219,28 @@ TEST_F(Engines, BeforeTheFirstTokenAnotherEngineIsAsked) {
   EXPECT_EQ(counters().fates.answered, 4);
 }
 
+// It may be why: the engines that are left are not for it.
+TEST_F(Engines, AfterTwoLostEnginesNoThirdIsAsked) {
+  profile::EngineSpec slow = quick();
+  slow.cost.step = 60'000;
+  for (int i = 0; i < 3; ++i) engine(slow);
+  begin(service(), {.shed = false});
+  RawClient one = client();
+  one.send(post(chat("ann", 5)));
+  for (int death = 0; death < 2; ++death) {
+    const auto has_it = [](const auto& each) { return each->open_requests() > 0; };
+    ASSERT_TRUE(one.wait([&] { return std::ranges::any_of(engines, has_it); }));
+    engines.erase(std::ranges::find_if(engines, has_it));
+  }
+  const auto answer = one.answer();
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_THAT(answer.body, HasSubstr("two engines were lost with it"));
+  EXPECT_EQ(counters().retries, 1);
+  EXPECT_EQ(counters().fates.failed, 1);
+  ASSERT_EQ(engines.size(), 1U);
+  EXPECT_EQ(engines[0]->requests(), 0);
+}
+
 TEST_F(Engines, NoEngineGivesAnAnswer) {
   engine();
   begin(service());
