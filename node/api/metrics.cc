@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/append.h"
 #include "device/observe/sample_text.h"
 
 namespace partita::api {
@@ -33,7 +34,7 @@ class Exposition {
       text_.push_back(between);
       text_ += label;
       text_ += "=\"";
-      escape(said);
+      text_ += metric_label(said);
       text_ += '"';
       between = ',';
     }
@@ -49,16 +50,6 @@ class Exposition {
   std::string take() { return std::move(text_); }
 
  private:
-  void escape(std::string_view said) {
-    for (const char c : said) {
-      if (c == '\n') {
-        text_ += "\\n";
-        continue;
-      }
-      if (c == '\\' || c == '"') text_ += '\\';
-      text_ += c;
-    }
-  }
   std::string_view name_;
   std::string head_, text_;
 };

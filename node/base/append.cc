@@ -6,4 +6,16 @@ void append_formatted(std::string& text, fmt::string_view format, fmt::format_ar
   text += fmt::vformat(format, arguments);
 }
 
+std::string metric_label(std::string_view value) {
+  std::string out;
+  for (const char c : value) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out;
+}
+
 }  // namespace partita

@@ -19,6 +19,9 @@ void append(std::string& text, fmt::format_string<Arguments...> format, Argument
   append_formatted(text, format, fmt::make_format_args(arguments...));
 }
 
+// A label's value as the text format of metrics wants it between quotes.
+std::string metric_label(std::string_view value);
+
 // "a, b, c" of texts or whole numbers.
 template <class Range>
 std::string joined(const Range& parts, std::string_view between) {

@@ -233,15 +233,6 @@ std::string compared_table(const EnergyReport& report, const Digits& digits) {
   return to_string(table);
 }
 
-std::string quoted(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c == '\n' ? ' ' : c;
-  }
-  return out;
-}
-
 }  // namespace
 
 EnergyReport report_of(const TelemetryLedger& ledger, const std::vector<Board>& boards,
@@ -316,23 +307,21 @@ std::string report_prometheus(const EnergyReport& report) {
     return fmt::format(
         "gpu=\"{}\",UUID=\"{}\",modelName=\"{}\",GPU_I_ID=\"{}\",GPU_I_PROFILE=\"{}\","
         "service=\"{}\",tenant=\"{}\"",
-        one.gpu, quoted(one.gpu_uuid), quoted(models[{one.gpu, one.gpu_uuid}]),
-        one.gi_id < 0 ? "" : std::to_string(one.gi_id), quoted(one.profile), quoted(one.service),
-        quoted(one.tenant));
+        one.gpu, metric_label(one.gpu_uuid), metric_label(models[{one.gpu, one.gpu_uuid}]),
+        one.gi_id < 0 ? "" : std::to_string(one.gi_id), metric_label(one.profile),
+        metric_label(one.service), metric_label(one.tenant));
   };
   family("partita_instance_energy_joules_total", "counter", "Energy charged to an instance");
   for (const auto& one : report.instances)
-    append(out, "partita_instance_energy_joules_total{{{}}} {}\n",
-                   labels(one), one.energy_j);
+    append(out, "partita_instance_energy_joules_total{{{}}} {}\n", labels(one), one.energy_j);
   family("partita_instance_power_watts", "gauge", "Mean power of an instance while it was there");
   for (const auto& one : report.instances)
-    append(out, "partita_instance_power_watts{{{}}} {}\n", labels(one),
-                   one.mean_w);
+    append(out, "partita_instance_power_watts{{{}}} {}\n", labels(one), one.mean_w);
   const auto per_gpu = [&](const char* name, const char* help, double EnergyReport::OfGpu::*value) {
     family(name, "counter", help);
     for (const auto& gpu : report.gpus)
-      append(out, "{}{{gpu=\"{}\",UUID=\"{}\",modelName=\"{}\"}} {}\n",
-                     name, gpu.index, quoted(gpu.uuid), quoted(gpu.model), gpu.*value);
+      append(out, "{}{{gpu=\"{}\",UUID=\"{}\",modelName=\"{}\"}} {}\n", name, gpu.index,
+             metric_label(gpu.uuid), metric_label(gpu.model), gpu.*value);
   };
   per_gpu("partita_gpu_energy_joules_total", "Energy that a board took",
           &EnergyReport::OfGpu::measured_j);
@@ -342,8 +331,7 @@ std::string report_prometheus(const EnergyReport& report) {
                               double EnergyReport::Tenant::*value) {
     family(name, type, help);
     for (const auto& tenant : report.tenants)
-      append(out, "{}{{tenant=\"{}\"}} {}\n", name, quoted(tenant.name),
-                     tenant.*value);
+      append(out, "{}{{tenant=\"{}\"}} {}\n", name, metric_label(tenant.name), tenant.*value);
   };
   per_tenant("partita_tenant_energy_joules_total", "counter", "Energy charged to a tenant",
              &EnergyReport::Tenant::energy_j);

@@ -18,20 +18,6 @@ constexpr double kNotSaid = std::numeric_limits<double>::quiet_NaN();
 double seconds(Nanos time) { return static_cast<double>(time) * 1e-9; }
 double micros(Nanos time) { return static_cast<double>(time) * 1e-3; }
 
-// A label's value as the text format wants it.
-std::string quoted(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 class Text {
  public:
   explicit Text(const std::vector<ServiceSnapshot>& services) : services_(services) {}
@@ -56,7 +42,7 @@ class Text {
     family(name, type, help);
     for (const ServiceSnapshot& service : services_)
       for (const auto& [device, totals] : service.segments)
-        line(name, label(service, name) + fmt::format(",device=\"{}\"", quoted(device)),
+        line(name, label(service, name) + fmt::format(",device=\"{}\"", metric_label(device)),
              value(totals));
   }
   std::string take() { return std::move(out_); }
@@ -65,8 +51,8 @@ class Text {
   // Triton's families name the model and its version.
   static std::string label(const ServiceSnapshot& service, std::string_view name) {
     return name.starts_with("nv_")
-               ? fmt::format("model=\"{}\",version=\"1\"", quoted(service.terms.name))
-               : fmt::format("service=\"{}\"", quoted(service.terms.name));
+               ? fmt::format("model=\"{}\",version=\"1\"", metric_label(service.terms.name))
+               : fmt::format("service=\"{}\"", metric_label(service.terms.name));
   }
   void line(const char* name, const std::string& labels, double value) {
     append(out_, "{}{{{}}} {}\n", name, labels, value);

@@ -9,18 +9,6 @@
 namespace partita::serve {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else
-      out += c;
-  }
-  return out;
-}
-
 class Page {
  public:
   explicit Page(const std::vector<TokenSnapshot>& services) : services_(services) {}
@@ -36,7 +24,8 @@ class Page {
   template <class Number>
   void line(const std::string& name, const TokenSnapshot& one, const std::string& labels,
             Number value) {
-    append(out_, "{}{{model_name=\"{}\"{}}} {}\n", name, quoted(one.terms->name), labels, value);
+    append(out_, "{}{{model_name=\"{}\"{}}} {}\n", name, metric_label(one.terms->name), labels,
+           value);
   }
   void histogram(const std::string& name, const char* help,
                  SecondsHistogram TokenCounters::*member) {
@@ -88,7 +77,7 @@ void add_requests(Page& page) {
   page.family("partita_llm_key_tokens_total", "counter", "Tokens used, by key.");
   for (const TokenSnapshot& one : page.services())
     for (const auto& [key, used] : one.counters->by_key) {
-      const std::string label = fmt::format(",key=\"{}\",kind=", quoted(key));
+      const std::string label = fmt::format(",key=\"{}\",kind=", metric_label(key));
       page.line("partita_llm_key_tokens_total", one, label + "\"prompt\"", used.prompt);
       page.line("partita_llm_key_tokens_total", one, label + "\"generation\"", used.completion);
     }
