@@ -240,9 +240,9 @@ std::pair<std::string, std::string> key_of(const std::string& title) {
 // mean, or the only value.
 Result<Run> aiperf_csv(const std::string& file, std::string_view content) {
   Metrics metrics;
-  std::string table(content);
-  for (std::size_t i = 0; i + 1 < table.size(); ++i)  // parse_csv takes one table
-    if (table[i] == '\r' && table[i + 1] == '\n') table.erase(i, 1);
+  std::string table;  // parse_csv takes one, with plain line ends
+  for (std::size_t i = 0; i < content.size(); ++i)
+    if (content.substr(i, 2) != "\r\n") table += content[i];
   std::size_t begin = 0, lines = 0;
   while (begin < table.size()) {
     const std::size_t end = std::min(table.find("\n\n", begin), table.size());

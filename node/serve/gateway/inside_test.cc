@@ -423,15 +423,19 @@ TEST_F(StreamsByHandTest, ASlowReaderGetsEverythingInOrder) {
   }
 }
 
+// A worker hangs after 50 ms, and is never given up.
+CoreOptions hanging_soon(std::uint64_t memory_bytes) {
+  return {.link_path = "",
+          .memory_bytes = memory_bytes,
+          .shed = false,
+          .hang_after = 50 * kInsideMs,
+          .silent_after = INT64_MAX / 4,
+          .dead_after = INT64_MAX / 4};
+}
+
 // With no memory to run them again rows of a worker that hangs are given up, and told so.
 TEST_F(CoreByHandTest, WithoutMemoryAHangingWorkersRowsAreGivenUp) {
-  open({.link_path = "",
-        .memory_bytes = slot_layout(one_float()).bytes,
-        .shed = false,
-        .hang_after = 50 * kInsideMs,
-        .silent_after = INT64_MAX / 4,
-        .dead_after = INT64_MAX / 4},
-       20);
+  open(hanging_soon(slot_layout(one_float()).bytes), 20);
   HandWorker worker(*loop_, link_path(directory_), one_float());
   ASSERT_TRUE(until([&] { return worker.region; }));
   worker.say(Ready{{{1, kInsideMs}, {4, kInsideMs}}});
@@ -456,13 +460,7 @@ TEST_F(CoreByHandTest, WithoutMemoryAHangingWorkersRowsAreGivenUp) {
 
 // Whose client went away while it ran is forgotten with what its hanging worker had.
 TEST_F(CoreByHandTest, WhatWasLetGoBeforeItsWorkerHungIsForgotten) {
-  open({.link_path = "",
-        .memory_bytes = 4 * slot_layout(one_float()).bytes,
-        .shed = false,
-        .hang_after = 50 * kInsideMs,
-        .silent_after = INT64_MAX / 4,
-        .dead_after = INT64_MAX / 4},
-       20);
+  open(hanging_soon(4 * slot_layout(one_float()).bytes), 20);
   HandWorker worker(*loop_, link_path(directory_), one_float());
   ASSERT_TRUE(until([&] { return worker.region; }));
   worker.say(Ready{{{1, kInsideMs}, {4, kInsideMs}}});
