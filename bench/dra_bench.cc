@@ -1,8 +1,9 @@
 // Claims for MIG instances on a node, as Kubernetes' scheduler places them: the first device of the
 // profile whose counters are there. How long do claims wait where the devices are published in the
 // order that keeps the largest shapes free, and where they come by GPU, profile and start, as
-// NVIDIA's driver publishes them? Eight A100; arrivals are Poisson, lengths exponential with mean 1;
-// who waits is tried in order of arrival and keeps nobody else waiting. Argument: claims of a cell (12,000).
+// NVIDIA's driver publishes them? Eight A100; arrivals are Poisson, lengths exponential with
+// mean 1; who waits is tried in order of arrival and keeps nobody else waiting. Argument: claims of
+// a cell (12,000).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -130,10 +131,10 @@ double wait_of(const hw::GpuModel& model, const std::vector<Kind>& mix, double l
 }  // namespace partita::dra
 
 int main(int argc, char** argv) {
-  using namespace partita::dra;
   const int claims = argc > 1 ? std::atoi(argv[1]) : 12'000;
   const partita::hw::GpuModel& model = *partita::hw::builtin_catalogue().find("A100-40GB");
-  const std::vector<std::pair<std::string, std::vector<Kind>>> mixes = {
+  using Mix = std::vector<partita::dra::Kind>;
+  const std::vector<std::pair<std::string, Mix>> mixes = {
       {"1g and 4g, half each", {{"1g.5gb", .5}, {"4g.20gb", .5}}},
       {"even", {{"1g.5gb", .25}, {"2g.10gb", .25}, {"3g.20gb", .25}, {"4g.20gb", .25}}},
       {"small", {{"1g.5gb", .5}, {"2g.10gb", .5}}}};
@@ -141,8 +142,8 @@ int main(int argc, char** argv) {
     for (const double load : {.5, .6, .7}) {
       double theirs = 0, ours = 0;
       for (const std::uint64_t seed : {1, 2, 3}) {
-        theirs += wait_of(model, mix, load, false, claims, seed) / 3;
-        ours += wait_of(model, mix, load, true, claims, seed) / 3;
+        theirs += partita::dra::wait_of(model, mix, load, false, claims, seed) / 3;
+        ours += partita::dra::wait_of(model, mix, load, true, claims, seed) / 3;
       }
       std::fputs(fmt::format("{:22} load {:.1f}: by start {:.4f}, by room {:.4f}, ratio {:.2f}\n",
                              name, load, theirs, ours, ours / theirs)

@@ -1,5 +1,5 @@
-// What the kubelet and the API server say: claims, lists, events of a watch, slices, messages of the
-// two sockets. What is read of a slice is what was written.
+// What the kubelet and the API server say: claims, lists, events of a watch, slices, messages of
+// the two sockets. What is read of a slice is what was written.
 #include <string>
 #include <string_view>
 

@@ -11,15 +11,18 @@ import unittest
 import harness
 from kubernetes_harness import DRIVER, ApiServer, call, field, fields
 
+INFO = "/pluginregistration.Registration/GetInfo"
 PREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
-UNPREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources"
+UNINFO = "/pluginregistration.Registration/GetInfo"
+PREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources"
 KILLS = int(os.environ.get("PARTITA_KILLS", "8"))
 
 
 class DraTest(harness.CliTest):
     def setUp(self):
         super().setUp()
-        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: true}]\nstate: node.state\nspeed: 0\n")
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: true}]\n"
+                   "state: node.state\nspeed: 0\n")
         self.environment = {**os.environ, "PARTITA_SIM": self.path("machine.yaml"),
                             "PARTITA_STATE_DIR": self.path("state"), "XDG_RUNTIME_DIR": self.folder}
         self.api = ApiServer()
@@ -33,14 +36,15 @@ class DraTest(harness.CliTest):
         self.addCleanup(self.log.close)
         self.plugin = subprocess.Popen(
             [harness.PROGRAM, "dra", "--driver", "sim", "--node-name", "n1", "--interval", "100ms",
-             "--api-server", f"http://127.0.0.1:{self.api.server_port}", "--plugin-dir", self.path("p"),
-             "--registry-dir", self.path("r"), "--cdi-dir", self.path("cdi"), *more],
+             "--api-server", f"http://127.0.0.1:{self.api.server_port}",
+             "--plugin-dir", self.path("p"), "--registry-dir", self.path("r"),
+             "--cdi-dir", self.path("cdi"), *more],
             env=self.environment, stdout=self.log, stderr=self.log)
         self.until(lambda: os.path.exists(self.path("r/partita.gpu-reg.sock")) and self.connects())
 
     def connects(self):
         try:
-            return self.ask("r/partita.gpu-reg.sock", "/pluginregistration.Registration/GetInfo", b"")
+            return self.ask("r/partita.gpu-reg.sock", INFO, b"")
         except OSError:
             return None
 
@@ -65,20 +69,27 @@ class DraTest(harness.CliTest):
 
     def claims(self, method, *claims):
         """{uid: ([CDI ids], error)}"""
-        message = b"".join(field(1, field(1, b"ml") + field(2, uid.encode()) + field(3, name.encode()))
-                           for name, uid in claims)
+        message = b"".join(field(1, field(1, b"ml") + field(2, uid.encode())
+                                 + field(3, name.encode())) for name, uid in claims)
         out = {}
         for _, entry in fields(self.ask("p/dra.sock", method, message)):
             (_, uid), (_, said) = fields(entry)
             said = fields(said)
             if method == UNPREPARE:
-                out[uid.decode()] = ([], b"".join(value for number, value in said if number == 1).decode())
+                errors = [value.decode() for number, value in said if number == 1]
+                out[uid.decode()] = ([], "".join(errors))
                 continue
             out[uid.decode()] = (
                 [value.decode() for number, device in said if number == 1
                  for key, value in fields(device) if key == 4],
                 b"".join(value for number, value in said if number == 2).decode())
         return out
+
+    def error(self, uid):
+        return self.claims(PREPARE, ("c" + uid, uid))[uid][1]
+
+    def generation(self):
+        return max(one["spec"]["pool"]["generation"] for one in self.api.slices.values())
 
     def cdi(self, uid):
         with open(self.path(f"cdi/partita.gpu-claim-{uid}.json"), encoding="utf-8") as file:
@@ -90,8 +101,8 @@ class DraTest(harness.CliTest):
 
     def instances(self):
         state = json.loads(subprocess.run(
-            [harness.PROGRAM, "status", "--driver", "sim", "--format", "json"], env=self.environment,
-            capture_output=True, check=True).stdout)
+            [harness.PROGRAM, "status", "--driver", "sim", "--format", "json"],
+            env=self.environment, capture_output=True, check=True).stdout)
         return {one["uuid"]: (gpu["index"], one["profile"], one["start"])
                 for gpu in state["gpus"] for one in gpu["instances"]}
 
@@ -135,8 +146,8 @@ class DraTest(harness.CliTest):
         place = self.instances()[self.uuid_of("a1")]
         self.assertEqual(place[1], "3g.40gb")
         self.assertTrue(device.endswith(f"-{place[2]}"))
-        self.assertIn("/dev/nvidia0", [one["path"] for one in
-                                       self.cdi("a1")["devices"][0]["containerEdits"]["deviceNodes"]])
+        nodes = self.cdi("a1")["devices"][0]["containerEdits"]["deviceNodes"]
+        self.assertIn("/dev/nvidia0", [one["path"] for one in nodes])
         # Once more is the same; another instance's claim does not disturb it.
         before = self.uuid_of("a1")
         self.assertEqual(self.claims(PREPARE, ("ca1", "a1"))["a1"], (ids, ""))
@@ -151,7 +162,7 @@ class DraTest(harness.CliTest):
         self.start()
         for number in range(4):
             self.claim(f"b{number}", "1g.10gb")
-            self.assertEqual(self.claims(PREPARE, (f"cb{number}", f"b{number}"))[f"b{number}"][1], "")
+            self.assertEqual(self.error(f"b{number}"), "")
             self.until(lambda n=number: len(self.instances()) == n + 1 and self.settled())
         places = sorted(self.instances().values())
         self.assertEqual({place[0] for place in places}, {places[0][0]}, places)
@@ -174,19 +185,19 @@ class DraTest(harness.CliTest):
         said = self.claims(PREPARE, ("cd1", "d1"), ("cd2", "d2"), ("cd3", "d3"), ("cd4", "d4"),
                            ("nobody", "d5"), ("cd1", "d6"))
         self.assertEqual(said["d1"][1], "")
-        for uid, part in (("d2", "no such device"), ("d3", "no device of this node"), ("d4", "PartitaShare"),
-                          ("d5", "404"), ("d6", "another one")):
+        for uid, part in (("d2", "no such device"), ("d3", "no device of this node"),
+                          ("d4", "PartitaShare"), ("d5", "404"), ("d6", "another one")):
             self.assertIn(part, said[uid][1])
         self.assertEqual(len(self.instances()), 1)
         self.assertIsNone(self.ask("p/dra.sock", PREPARE, b"\x0a\x03\x12\x05../"))
         self.assertIsNone(self.ask("p/dra.sock", "/nobody.Knows/This", b""))
 
     def test_what_others_have_is_not_for_claims(self):
-        subprocess.run([harness.PROGRAM, "lease", "--driver", "sim", "--profile", "7g.80gb", "--for", "somebody"],
-                       env=self.environment, check=True, capture_output=True)
+        subprocess.run([harness.PROGRAM, "lease", "--driver", "sim", "--profile", "7g.80gb",
+                        "--for", "somebody"], env=self.environment, check=True, capture_output=True)
         self.start()
         self.claim("e1", "7g.80gb")
-        self.assertEqual(self.claims(PREPARE, ("ce1", "e1"))["e1"][1], "")
+        self.assertEqual(self.error("e1"), "")
         self.assertIsNone(self.allocate("1g.10gb"))
 
     def test_conflicts_old_watches_and_slices_of_before(self):
@@ -196,9 +207,9 @@ class DraTest(harness.CliTest):
         self.api.conflicts, self.api.gone = 3, 2
         self.start()
         self.until(lambda: "old" not in self.api.slices and self.api.pool())
-        generation = next(iter(self.api.slices.values()))["spec"]["pool"]["generation"]
+        generation = self.generation()
         self.assertGreater(generation, 41)
-        # What the scheduler has given is known before it is prepared: the next 7g is on the other GPU.
+        # What the scheduler has given is known before it is prepared: a 7g is on the other GPU.
         first = self.claim("f1", "1g.10gb")
         self.until(lambda: self.allocate("7g.80gb") and
                    self.allocate("1g.10gb").startswith(first[:5]))
@@ -207,8 +218,7 @@ class DraTest(harness.CliTest):
         with self.api.lock:
             self.api.slices[name]["metadata"]["resourceVersion"] = self.api.next()
         self.claim("f2", "2g.20gb")
-        self.until(lambda: self.api.pool() and
-                   next(iter(self.api.slices.values()))["spec"]["pool"]["generation"] > generation + 1)
+        self.until(lambda: self.api.pool() and self.generation() > generation + 1)
 
     def test_killed_at_any_moment(self):
         """The same claim has the same instance, no slice is used twice, nothing is left."""
@@ -220,7 +230,8 @@ class DraTest(harness.CliTest):
                 self.claim(uid, "1g.10gb")
                 known[uid] = None
             asked = sorted(known)
-            killer = threading.Timer(0.004 * (number % 6), lambda: self.plugin.send_signal(signal.SIGKILL))
+            killer = threading.Timer(0.004 * (number % 6),
+                                     lambda: self.plugin.send_signal(signal.SIGKILL))
             killer.start()
             try:
                 self.claims(PREPARE, *(("c" + one, one) for one in asked))
@@ -247,8 +258,9 @@ class DraTest(harness.CliTest):
     def test_two_plugins_and_a_server_that_is_away(self):
         self.start()
         second = subprocess.run(
-            [harness.PROGRAM, "dra", "--driver", "sim", "--node-name", "n1", "--api-server", "http://127.0.0.1:1",
-             "--plugin-dir", self.path("p"), "--registry-dir", self.path("r"), "--cdi-dir", self.path("cdi")],
+            [harness.PROGRAM, "dra", "--driver", "sim", "--node-name", "n1",
+             "--api-server", "http://127.0.0.1:1", "--plugin-dir", self.path("p"),
+             "--registry-dir", self.path("r"), "--cdi-dir", self.path("cdi")],
             env=self.environment, capture_output=True, text=True, timeout=60)
         self.assertEqual(second.returncode, 3, second.stderr)
         self.assertIsNotNone(self.connects())  # the first one's sockets are as they were
@@ -256,7 +268,8 @@ class DraTest(harness.CliTest):
         self.assertEqual(self.plugin.wait(30), 0)
         self.assertFalse(os.path.exists(self.path("p/dra.sock")))
         outside = subprocess.run([harness.PROGRAM, "dra", "--driver", "sim"], env={
-            name: value for name, value in self.environment.items() if not name.startswith("KUBERNETES_")},
+            name: value for name, value in self.environment.items()
+            if not name.startswith("KUBERNETES_")},
             capture_output=True, text=True, timeout=60)
         self.assertEqual(outside.returncode, 2)
         self.assertIn("--api-server", outside.stderr)

@@ -1,5 +1,5 @@
-"""A kubelet and an API server of Kubernetes, as little of them as `partita dra` needs: a caller of its
-gRPC sockets, and objects with versions, conflicts, and watches that end and grow too old."""
+"""A kubelet and an API server of Kubernetes, as little of them as `partita dra` needs: a caller of
+its gRPC sockets, and objects with versions, conflicts, and watches that end and grow too old."""
 
 import http.server
 import json
@@ -56,14 +56,14 @@ def fields(data):
 
 
 def call(path, method, message, timeout=30):
-    """One unary call over HTTP/2 on a Unix socket; the answer's message, or None where it has none."""
+    """One unary call over HTTP/2 on a Unix socket; the answer's message, or None: it has none."""
     def frame(kind, flags, stream, payload=b""):
-        return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+        return (struct.pack(">I", len(payload))[1:] + bytes([kind, flags])
+                + struct.pack(">I", stream) + payload)
 
     def header(name, value):
         name, value = name.encode(), value.encode()
-        return b"\x00" + bytes([len(name)]) + name + b"\x7f" + varint(len(value) - 127) + value \
-            if len(value) >= 127 else b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+        return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value  # below 127
 
     heads = b"".join(header(*one) for one in (
         (":method", "POST"), (":scheme", "http"), (":path", method), (":authority", "localhost"),
@@ -122,11 +122,12 @@ class ApiServer(http.server.ThreadingHTTPServer):
 
     def put_claim(self, name, uid, devices, parameters=()):
         with self.lock:
-            claim = {"metadata": {"namespace": "ml", "name": name, "uid": uid, "resourceVersion": self.next(),
+            claim = {"metadata": {"namespace": "ml", "name": name, "uid": uid,
+                                  "resourceVersion": self.next(),
                                   "annotations": {"kubectl": "{\"a\":\n1}"}},
                      "status": {"allocation": {"devices": {
-                         "results": [{"request": "mig", "driver": DRIVER, "pool": pool, "device": device}
-                                     for pool, device in devices],
+                         "results": [{"request": "mig", "driver": DRIVER, "pool": pool,
+                                      "device": device} for pool, device in devices],
                          "config": [{"opaque": {"driver": DRIVER, "parameters": {"kind": kind}}}
                                     for kind in parameters]}}}}
             new = uid not in self.claims
@@ -142,7 +143,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
             self.lock.notify_all()
 
     def pool(self):
-        """Devices in the scheduler's order, and counters, of the highest generation; None: incomplete."""
+        """Devices in the scheduler's order, and counters, of the newest pool; None: incomplete."""
         with self.lock:
             slices = [self.slices[name]["spec"] for name in sorted(self.slices)]
         if not slices:
@@ -176,11 +177,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "watch" in query:
             return self.watch(int(query["resourceVersion"]))
         with server.lock:
-            version = {"resourceVersion": str(server.version)}
+            meta = {"resourceVersion": str(server.version)}
             if url.path == SLICES:
-                return self.answer(200, {"metadata": version, "items": list(server.slices.values())})
+                return self.answer(200, {"metadata": meta, "items": [*server.slices.values()]})
             if url.path == CLAIMS:
-                return self.answer(200, {"metadata": version, "items": list(server.claims.values())})
+                return self.answer(200, {"metadata": meta, "items": [*server.claims.values()]})
             for claim in server.claims.values():
                 if url.path.endswith("/namespaces/ml/resourceclaims/" + claim["metadata"]["name"]):
                     return self.answer(200, claim)
@@ -222,9 +223,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.answer(409, {"kind": "Status", "code": 409})
             if (there is None) != (wanted == 201):
                 return self.answer(404 if there is None else 409, {"kind": "Status"})
-            if there and body["metadata"].get("resourceVersion") != there["metadata"]["resourceVersion"]:
+            meta = body["metadata"]
+            if there and meta.get("resourceVersion") != there["metadata"]["resourceVersion"]:
                 return self.answer(409, {"kind": "Status", "code": 409})
-            body["metadata"]["resourceVersion"] = server.next()
+            meta["resourceVersion"] = server.next()
             server.slices[name] = body
         return self.answer(wanted, body)
 

@@ -167,11 +167,13 @@ class Kubernetes(CliTest):
         api = ApiServer()
         self.addCleanup(api.server_close)
         self.addCleanup(api.shutdown)
-        self.write("big.yaml", "gpus: [{model: H200-141GB, count: 9, mig: true}]\nstate: big.state\n")
+        self.write("big.yaml", "gpus: [{model: H200-141GB, count: 9, mig: true}]\n"
+                   "state: big.state\n")
         plugin = subprocess.Popen(
-            [harness.PROGRAM, "dra", "--driver", "sim", "--machine", self.path("big.yaml"), "--node-name",
-             "node-1.example.org", "--api-server", f"http://127.0.0.1:{api.server_port}", "--plugin-dir",
-             self.path("p"), "--registry-dir", self.path("r"), "--cdi-dir", self.path("c")],
+            [harness.PROGRAM, "dra", "--driver", "sim", "--machine", self.path("big.yaml"),
+             "--node-name", "node-1.example.org", "--api-server",
+             f"http://127.0.0.1:{api.server_port}", "--plugin-dir", self.path("p"),
+             "--registry-dir", self.path("r"), "--cdi-dir", self.path("c")],
             stdout=subprocess.DEVNULL)
         self.addCleanup(plugin.wait)
         self.addCleanup(plugin.kill)
@@ -191,8 +193,8 @@ class Kubernetes(CliTest):
         for objects, faults in self.check(*texts):
             self.assertEqual(faults, [[]] * len(objects))
             kinds |= {one["kind"] for one in objects}
-        self.assertEqual(kinds, {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DeviceClass",
-                                 "DaemonSet"})
+        self.assertEqual(kinds, {"Namespace", "ServiceAccount", "ClusterRole",
+                                 "ClusterRoleBinding", "DeviceClass", "DaemonSet"})
 
     def test_a_template_says_what_the_plan_says(self):
         [(objects, _)] = self.check(self.ok("export", "plan.json", "--to", "dra"))

@@ -1,7 +1,7 @@
 // Plugin: claims of Kubernetes on a node's GPUs. A claim that the scheduler has given a device is
 // prepared by leasing that very place for "claim:UID/DEVICE" and writing a CDI file; so the same
-// claim gets the same instance again, whoever was killed when, and nothing is remembered here. After
-// every change the pool is published in the order that keeps the largest shapes free.
+// claim gets the same instance again, whoever was killed when, and nothing is remembered here.
+// After every change the pool is published in the order that keeps the largest shapes free.
 // Thread rule: prepare() and unprepare() on one thread, publish() on one, which may be another.
 #pragma once
 
