@@ -13,8 +13,7 @@ from kubernetes_harness import DRIVER, ApiServer, call, field, fields
 
 INFO = "/pluginregistration.Registration/GetInfo"
 PREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
-UNINFO = "/pluginregistration.Registration/GetInfo"
-PREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources"
+UNPREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources"
 KILLS = int(os.environ.get("PARTITA_KILLS", "8"))
 
 
