@@ -42,7 +42,7 @@
 #include "serve/front/front.h"
 #include "serve/grpc/grpc_front.h"
 #include "serve/oip/grpc_messages.h"
-#include "serve/oip/proto_scan.h"
+#include "base/proto_scan.h"
 
 namespace partita {
 namespace {

@@ -47,5 +47,6 @@ Command add_import(CLI::App& app);
 Command add_load(CLI::App& app);
 Command add_demo(CLI::App& app);
 Command add_slurm(CLI::App& app);
+Command add_dra(CLI::App& app);
 
 }  // namespace partita::cli

@@ -23,6 +23,7 @@ constexpr FlagWords kWords[] = {
     {"--all", "", "Also what has ended"},
     {"--alone", "", "Give every service a GPU of its own"},
     {"--ambient", "KELVIN", "Temperature of the air around the chip"},
+    {"--api-server", "URL", "The API server of Kubernetes"},
     {"--approve", "CHANGE", "With --server: approve this proposed change"},
     {"--arg", "ARGUMENT",
      "An argument, in order: TYPE:VALUE, or buffer:TYPE:COUNT[:FILL] with FILL none "
@@ -67,6 +68,7 @@ constexpr FlagWords kWords[] = {
     {"--caps-of", "",
      "What --caps are per cent of: the rise above the surroundings, or degrees Celsius"},
     {"--carbon", "G", "Grams of CO2 per kWh"},
+    {"--cdi-dir", "DIR", "Where files of the Container Device Interface go"},
     {"--change", "N", "Only events of this change"},
     {"--change-time", "TIME",
      "With --day: how long before the rates change new instances are made, and how long after it "
@@ -331,7 +333,7 @@ constexpr FlagWords kWords[] = {
     {"--node-budget", "N",
      "Limit on the search nodes of a planner; when it is reached the plan states the gap to the "
      "lower bound"},
-    {"--node-name", "NAME", "Name of the node in Slurm (slurm)"},
+    {"--node-name", "NAME", "Name of the node in Slurm or Kubernetes"},
     {"--nodes", "NODES",
      "Nodes as Slurm names them, g[0-7], for a site file that is not there yet"},
     {"--noise-mk", "MK", "Noise of one frame, in millikelvin"},
@@ -366,6 +368,7 @@ constexpr FlagWords kWords[] = {
     {"--planners", "PLANNERS",
      "The planners, separated by commas; each may be given an SLO rule: "
      "exact,parvagpu@execution:0.45; without one it is --slo-rule, else the planner's own"},
+    {"--plugin-dir", "DIR", "The kubelet's folder for this plugin: its socket goes there"},
     {"--point-time", "TIME", "Longest time for one point"},
     {"--policies", "NAMES", "The policies to compare, separated by commas"},
     {"--policy", "", "The policy"},
@@ -415,6 +418,7 @@ constexpr FlagWords kWords[] = {
      "Who creates and destroys instances, one at a time: the driver of each node, or each GPU by "
      "itself"},
     {"--record", "FILE", "Record into this file"},
+    {"--registry-dir", "DIR", "Where the kubelet looks for sockets of plugins"},
     {"--rehearse", "", "Rehearse on a copy of the node in memory, in simulated time", "--simulate"},
     {"--reject", "CHANGE", "With --server: reject this proposed change"},
     {"--releases", "SECONDS", "Release the tasks one by one over this many seconds"},

@@ -66,7 +66,7 @@ std::vector<Entry> node_commands() {
       {"worker", add_worker}, {"engine", add_engine}, {"gateway", add_gateway}, {"load", add_load},
       {"observe", add_observe}, {"energy", add_energy}, {"export", add_export},
       {"import", add_import}, {"profile", add_profile}, {"power", add_power},
-      {"queue", add_queue}, {"slurm", add_slurm}};
+      {"queue", add_queue}, {"slurm", add_slurm}, {"dra", add_dra}};
   for (const api::Operation& one : api::operations())
     if (!one.command.words.empty() && one.command.words.find(' ') == std::string_view::npos)
       all.push_back(

@@ -1,37 +1,16 @@
 #include "hw/layout.h"
 
 #include <algorithm>
-#include <array>
 #include <bitset>
 #include <functional>
 #include <iterator>
 #include <optional>
 
 #include "base/check.h"
+#include "hw/media.h"
 
 namespace partita::hw {
 namespace {
-
-// Media engines are a resource of their own: an instance takes its share of the engines that the
-// whole GPU has. So +me, which brings the single optical-flow (on A30 also JPEG) engine, exists
-// once, and beside +me.all, which takes them all, only -me fits. Copy engines grow with the slices
-// and never decide.
-using Media = std::array<int, 4>;
-
-Media media_of(const MigProfile& profile) {
-  if (profile.engine_mark == Certainty::U) return {};
-  const Engines& e = profile.engines;
-  return {e.decode, e.encode, e.jpeg, e.optical_flow};
-}
-
-// Engines of the whole GPU: those of an instance that covers it. Absent when no such instance is
-// known.
-std::optional<Media> media_capacity(const GpuModel& gpu) {
-  for (const MigProfile& profile : gpu.profiles)
-    if (profile.size == gpu.memory_slices && profile.engine_mark != Certainty::U)
-      return media_of(profile);
-  return std::nullopt;
-}
 
 const MigProfile& profile_of(const GpuModel& gpu, const PlacedProfile& placed) {
   return gpu.profiles[static_cast<std::size_t>(placed.profile)];

@@ -2,11 +2,20 @@
 // input: a JSON list of texts, each of YAML documents. Standard output: for each text a list of
 // {object, faults}.
 import { readFileSync } from "node:fs";
-import { ConfigMap } from "kubernetes-models/v1/ConfigMap";
+import * as apps from "kubernetes-models/apps/v1";
+import * as rbac from "kubernetes-models/rbac.authorization.k8s.io/v1";
 import * as resource from "kubernetes-models/resource.k8s.io/v1";
+import { ConfigMap } from "kubernetes-models/v1/ConfigMap";
+import { Namespace } from "kubernetes-models/v1/Namespace";
+import { ServiceAccount } from "kubernetes-models/v1/ServiceAccount";
 import { parseAllDocuments } from "yaml";
 
-const kinds = { v1: { ConfigMap }, "resource.k8s.io/v1": resource };
+const kinds = {
+  v1: { ConfigMap, Namespace, ServiceAccount },
+  "apps/v1": apps,
+  "rbac.authorization.k8s.io/v1": rbac,
+  "resource.k8s.io/v1": resource,
+};
 
 // The value, and into `seen` of each object in it which members were asked for.
 function watched(value, path, seen) {

@@ -11,9 +11,12 @@ import shutil
 import subprocess
 import tempfile
 import textwrap
+import time
 import unittest
 
+import harness
 from harness import CliTest
+from kubernetes_harness import ApiServer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NPM = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "npm")
@@ -159,6 +162,39 @@ class Kubernetes(CliTest):
                 self.assertEqual(faults, [[]] * len(kinds))
                 self.assertEqual([one["kind"] for one in objects], kinds)
                 self.assert_names(objects)
+
+    def test_what_the_plugin_publishes(self):
+        api = ApiServer()
+        self.addCleanup(api.server_close)
+        self.addCleanup(api.shutdown)
+        self.write("big.yaml", "gpus: [{model: H200-141GB, count: 9, mig: true}]\n"
+                   "state: big.state\n")
+        plugin = subprocess.Popen(
+            [harness.PROGRAM, "dra", "--driver", "sim", "--machine", self.path("big.yaml"),
+             "--node-name", "node-1.example.org", "--api-server",
+             f"http://127.0.0.1:{api.server_port}", "--plugin-dir", self.path("p"),
+             "--registry-dir", self.path("r"), "--cdi-dir", self.path("c")],
+            stdout=subprocess.DEVNULL)
+        self.addCleanup(plugin.wait)
+        self.addCleanup(plugin.kill)
+        end = time.monotonic() + 60
+        while not api.pool() and time.monotonic() < end:
+            time.sleep(0.05)
+        slices = [json.dumps(one) for one in api.slices.values()]
+        self.assertGreater(len(slices), 4)
+        for objects, faults in self.check(*slices):
+            self.assertEqual(faults, [[]])
+            self.assertTrue(SUBDOMAIN.fullmatch(objects[0]["metadata"]["name"]))
+
+    def test_what_installs_the_plugin(self):
+        names = ("namespace", "access", "class", "plugin")
+        texts = [harness.source_text(f"packaging/kubernetes/{name}.yaml") for name in names]
+        kinds = set()
+        for objects, faults in self.check(*texts):
+            self.assertEqual(faults, [[]] * len(objects))
+            kinds |= {one["kind"] for one in objects}
+        self.assertEqual(kinds, {"Namespace", "ServiceAccount", "ClusterRole",
+                                 "ClusterRoleBinding", "DeviceClass", "DaemonSet"})
 
     def test_a_template_says_what_the_plan_says(self):
         [(objects, _)] = self.check(self.ok("export", "plan.json", "--to", "dra"))

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "serve/oip/proto_scan.h"
+#include "base/proto_scan.h"
 #include "serve/wire/texts.h"
 
 namespace partita::serve {

@@ -1,9 +1,9 @@
-#include "serve/oip/proto_scan.h"
+#include "base/proto_scan.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace partita::serve {
+namespace partita {
 
 ProtoScan::ProtoScan(std::span<const std::string_view> pieces) : pieces_(pieces) {
   for (const std::string_view piece : pieces) size_ += piece.size();
@@ -148,4 +148,4 @@ void append_field(std::string& out, std::uint32_t number, std::uint64_t value) {
   append_varint(out, value);
 }
 
-}  // namespace partita::serve
+}  // namespace partita

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace partita::serve {
+namespace partita {
 
 enum class WireType : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
@@ -66,4 +66,4 @@ void append_varint(std::string& out, std::uint64_t value);
 void append_field(std::string& out, std::uint32_t number, std::string_view bytes);
 void append_field(std::string& out, std::uint32_t number, std::uint64_t value);
 
-}  // namespace partita::serve
+}  // namespace partita

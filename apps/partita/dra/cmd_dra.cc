@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+
+#include "commands.h"
+#include "flags.h"
+#include "fleet/kubelet/claims_sight.h"
+#include "fleet/kubelet/plugin.h"
+#include "fleet/kubelet/unary_server.h"
+#include "lease/lease_desk.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr const char* kAccount = "/var/run/secrets/kubernetes.io/serviceaccount";
+constexpr const char* kPrepare = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources";
+constexpr const char* kUnprepare =
+    "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources";
+constexpr const char* kInfo = "/pluginregistration.Registration/GetInfo";
+constexpr const char* kStatus = "/pluginregistration.Registration/NotifyRegistrationStatus";
+constexpr std::int64_t kLook = 50'000'000;
+
+struct DraFlags {
+  DeviceFlags device;
+  std::string plugin_directory = "/var/lib/kubelet/plugins/partita.gpu";
+  std::string registry_directory = "/var/lib/kubelet/plugins_registry";
+  std::string cdi_directory = "/var/run/cdi";
+  std::string node, every = "1s", patience = "30s";
+  dra::KubeApiSettings api;
+};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What a pod is told by its cluster, where flags say nothing.
+Result<dra::KubeApiSettings> api_of(Context& context, const DraFlags& flags) {
+  dra::KubeApiSettings api = flags.api;
+  if (!api.url.empty()) return api;
+  const std::string host = variable("KUBERNETES_SERVICE_HOST");
+  const std::string port = variable("KUBERNETES_SERVICE_PORT");
+  if (host.empty() || port.empty())
+    return bad_input("--api-server", "is wanted outside a cluster, as http://127.0.0.1:8001");
+  const bool v6 = host.find(':') != std::string::npos;
+  api.url = fmt::format("https://{}:{}", v6 ? "[" + host + "]" : host, port);
+  if (api.token_file.empty() && context.files.exists(std::string(kAccount) + "/token"))
+    api.token_file = std::string(kAccount) + "/token";
+  if (api.ca_file.empty() && context.files.exists(std::string(kAccount) + "/ca.crt"))
+    api.ca_file = std::string(kAccount) + "/ca.crt";
+  return api;
+}
+
+Result<std::string> node_of(const DraFlags& flags) {
+  if (!flags.node.empty()) return flags.node;
+  if (std::string name = variable("NODE_NAME"); !name.empty()) return name;
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0')
+    return bad_input("--node-name", "is wanted: this machine has no name");
+  return std::string(name.data());
+}
+
+// The node, as leases and the driver show it.
+class Node {
+ public:
+  Node(LeaseDesk& desk, const OpenDriver& open) : desk_(desk), open_(open) {}
+
+  dra::NodeDoor door() {
+    return {[this] { return gpus(); }, [this] { return leases(); },
+            [this](const lease::Wanted& wanted) { return take(wanted); },
+            [this](const std::string& owner) { return give_back(owner); }};
+  }
+
+ private:
+  Result<std::vector<dra::PoolGpu>> gpus() {
+    const auto node = device::read_node(*open_.bare);
+    if (!node) return failed(node.error());
+    std::vector<dra::PoolGpu> all;
+    for (const device::GpuState& gpu : node->gpus)
+      if (gpu.mig_enabled && !gpu.lost)
+        all.push_back({gpu, lease::model_of(gpu, {}, open_.catalogue.get())});
+    return all;
+  }
+  Result<std::vector<lease::Lease>> leases() {
+    const auto answer = desk_.list();
+    if (!answer) return failed(answer.error());
+    std::vector<lease::Lease> all;
+    for (const lease::LeaseDocument& one : answer->leases.leases) all.push_back(one.lease);
+    return all;
+  }
+  Result<lease::LeaseDocument> take(const lease::Wanted& wanted) {
+    const auto answer = desk_.take(wanted);
+    if (!answer) return failed(answer.error());
+    if (answer->refused) return failed(lease::error_of(*answer->refused));
+    return answer->leases.leases.front();
+  }
+  Result<void> give_back(const std::string& owner) {
+    const auto answer = desk_.give_back(owner);
+    return answer ? Result<void>() : failed(answer.error());
+  }
+
+  LeaseDesk& desk_;
+  const OpenDriver& open_;
+};
+
+// What the kubelet asks, on both sockets; it counts what it has changed.
+dra::UnaryMethod methods_of(Context& context, dra::Plugin& plugin, std::atomic<long>& changes,
+                            const std::string& socket) {
+  return [&context, &plugin, &changes, socket](std::string_view method,
+                                               dra::Pieces message) -> Result<std::string> {
+    if (method == kInfo) return dra::encode_plugin_info(socket);
+    if (method == kStatus) {
+      const auto why = dra::parse_registration_status(message);
+      if (!why) return failed(why.error());
+      if (!why->empty()) complain(context, "the kubelet does not register this plugin: " + *why);
+      return std::string();
+    }
+    if (method != kPrepare && method != kUnprepare)
+      return failed({ErrorCode::not_supported, "no such method", std::string(method)});
+    const auto claims = dra::parse_claim_names(message);
+    if (!claims) return failed(claims.error());
+    const auto done = method == kPrepare ? plugin.prepare(*claims) : plugin.unprepare(*claims);
+    ++changes;
+    for (const dra::PreparedClaim& claim : done)
+      if (!claim.error.empty()) complain(context, "claim " + claim.uid + ": " + claim.error);
+    return method == kPrepare ? dra::encode_prepared(done) : dra::encode_unprepared(done);
+  };
+}
+
+// Publishes at each look and when something has changed, until a signal comes.
+void keep_published(Context& context, dra::Plugin& plugin, const dra::ClaimsSight& sight,
+                    const std::atomic<long>& changes, StopRequest& stop, std::int64_t every_ns) {
+  std::string said, blind;
+  long seen = -1, version = -1;
+  std::int64_t next = 0;
+  do {
+    const std::int64_t now = context.clock.now_ns();
+    if (now < next && changes == seen && sight.version() == version) continue;
+    seen = changes;
+    version = sight.version();
+    next = now + every_ns;
+    const auto done = plugin.publish(sight.allocated());
+    const std::string trouble = done ? "" : to_string(done.error());
+    if (trouble != said) complain(context, done ? "the API server answers again" : trouble);
+    said = trouble;
+    if (const std::string of = sight.trouble(); of != blind) {
+      if (!of.empty()) complain(context, of);
+      blind = of;
+    }
+  } while (!stop.within(kLook));
+}
+
+Result<Exit> run_dra(Context& context, const DraFlags& flags) {
+  const auto every = parse_duration("--interval", flags.every);
+  if (!every) return failed(every.error());
+  const auto patience = parse_duration("--wait", flags.patience);
+  if (!patience) return failed(patience.error());
+  const auto node_name = node_of(flags);
+  if (!node_name) return failed(node_name.error());
+  const auto settings = api_of(context, flags);
+  if (!settings) return failed(settings.error());
+  const auto api = dra::KubeApi::to(*settings, context.files, context.clock);
+  if (!api) return failed(api.error());
+  const auto open = open_driver(context, flags.device);
+  if (!open) return failed(open.error());
+  auto desk = LeaseDesk::open(context, flags.device, *patience);
+  if (!desk) return failed(desk.error());
+  for (const std::string& folder : {flags.plugin_directory, flags.registry_directory})
+    if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+  const auto lock = context.files.lock(flags.plugin_directory + "/dra.lock");
+  if (!lock) return failed(lock.error());
+
+  StopRequest stop;  // before any thread
+  Node node(*desk, *open);
+  dra::Plugin plugin({*node_name, flags.cdi_directory}, node.door(), *api, context.files);
+  std::atomic<long> changes = 0;
+  const std::string socket = flags.plugin_directory + "/dra.sock";
+  const dra::UnaryMethod methods = methods_of(context, plugin, changes, socket);
+  const auto server = dra::UnaryServer::open(socket, methods);
+  if (!server) return failed(server.error());
+  const dra::ClaimsSight sight(*api, context.clock, *node_name);
+  // Last: the kubelet comes as soon as it sees this socket.
+  const auto registration =
+      dra::UnaryServer::open(flags.registry_directory + "/partita.gpu-reg.sock", methods);
+  if (!registration) return failed(registration.error());
+  say(context, fmt::format("node {}: claims at {}\n", *node_name, socket));
+  keep_published(context, plugin, sight, changes, stop,
+                 static_cast<std::int64_t>(every->value * 1e9));
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_dra(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "dra", "Kubernetes: MIG instances for resource claims, made where most room stays free");
+  auto flags = std::make_shared<DraFlags>();
+  flag(*command, "--plugin-dir", flags->plugin_directory)->default_str(flags->plugin_directory);
+  flag(*command, "--registry-dir", flags->registry_directory)
+      ->default_str(flags->registry_directory);
+  flag(*command, "--cdi-dir", flags->cdi_directory)->default_str(flags->cdi_directory);
+  flag(*command, "--api-server", flags->api.url, "Default: that of the cluster that it runs in");
+  flag(*command, "--token-file", flags->api.token_file);
+  flag(*command, "--tls-ca", flags->api.ca_file);
+  flag(*command, "--node-name", flags->node, "Default: $NODE_NAME, else the machine's");
+  flag(*command, "--interval", flags->every)->default_str(flags->every);
+  flag(*command, "--wait", flags->patience, "For another command that changes the node")
+      ->default_str(flags->patience);
+  add_device_flags(*command, flags->device);
+  command->footer(
+      "partita dra                                     # in a pod of the cluster\n"
+      "partita dra --driver sim --api-server http://127.0.0.1:8001 --plugin-dir p "
+      "--registry-dir r --cdi-dir c");
+  return {command, [flags](Context& context) { return run_dra(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,94 @@
+#include "fleet/dra/claims.h"
+
+#include <algorithm>
+
+#include "base/document.h"
+#include "fleet/dra/resource_slices.h"
+
+namespace partita::dra {
+namespace {
+
+constexpr std::size_t kMaxUid = 64;
+
+std::string text_of(const Node* object, std::string_view key) {
+  const Node* found = object == nullptr ? nullptr : object->find(key);
+  return found == nullptr ? "" : found->text;
+}
+
+const Node* follow(const Node* node, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (node != nullptr) node = node->find(key);
+  return node;
+}
+
+void read_allocation(const Node& object, Claim& claim) {
+  const Node* devices = follow(&object, {"status", "allocation", "devices"});
+  if (const Node* results = follow(devices, {"results"}))
+    for (const Node& one : results->items)
+      if (text_of(&one, "driver") == kDriver)
+        claim.devices.push_back(
+            {text_of(&one, "request"), text_of(&one, "pool"), text_of(&one, "device")});
+  if (const Node* config = follow(devices, {"config"}))
+    for (const Node& one : config->items)
+      if (const Node* opaque = one.find("opaque"); text_of(opaque, "driver") == kDriver)
+        claim.parameters.push_back(text_of(follow(opaque, {"parameters"}), "kind"));
+}
+
+Result<Claim> claim_of(const Document& document, const Node& object) {
+  const Node* meta = object.find("metadata");
+  Claim claim{text_of(meta, "namespace"), text_of(meta, "name"), text_of(meta, "uid")};
+  if (claim.name.empty() || claim.name_space.empty() || !is_uid(claim.uid))
+    return bad_input(document.at(object),
+                     "no ResourceClaim: metadata with namespace, name and uid is wanted");
+  claim.resource_version = text_of(meta, "resourceVersion");
+  read_allocation(object, claim);
+  return claim;
+}
+
+}  // namespace
+
+bool is_uid(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxUid && std::ranges::all_of(text, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
+  });
+}
+
+Result<Claim> parse_claim(const std::string& file, std::string_view text) {
+  const auto document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  return claim_of(*document, document->root);
+}
+
+Result<ClaimList> parse_claims(const std::string& file, std::string_view text) {
+  const auto document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  ClaimList list{{}, text_of(document->root.find("metadata"), "resourceVersion")};
+  const Node* items = document->root.find("items");
+  if (items == nullptr) return bad_input(document->at(document->root), "no list of claims");
+  for (const Node& item : items->items) {
+    auto claim = claim_of(*document, item);
+    if (!claim) return failed(claim.error());
+    list.claims.push_back(*std::move(claim));
+  }
+  return list;
+}
+
+Result<ClaimEvent> parse_claim_event(const std::string& file, std::string_view line) {
+  const auto document = parse_document(file, line);
+  if (!document) return failed(document.error());
+  const std::string type = text_of(&document->root, "type");
+  const Node* object = document->root.find("object");
+  if (object == nullptr) return bad_input(document->at(document->root), "no event of a watch");
+  if (type == "ERROR") return ClaimEvent{ClaimEvent::Kind::too_old, {}};  // 410, and whatever else
+  if (type == "BOOKMARK") {
+    ClaimEvent mark;
+    mark.claim.resource_version = text_of(object->find("metadata"), "resourceVersion");
+    return mark;
+  }
+  auto claim = claim_of(*document, *object);
+  if (!claim) return failed(claim.error());
+  return ClaimEvent{type == "DELETED" ? ClaimEvent::Kind::gone : ClaimEvent::Kind::is,
+                    *std::move(claim)};
+}
+
+}  // namespace partita::dra

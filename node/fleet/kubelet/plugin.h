@@ -1,0 +1,76 @@
+// Plugin: claims of Kubernetes on a node's GPUs. A claim that the scheduler has given a device is
+// prepared by leasing that very place for "claim:UID/DEVICE" and writing a CDI file; so the same
+// claim gets the same instance again, whoever was killed when, and nothing is remembered here.
+// After every change the pool is published in the order that keeps the largest shapes free.
+// Thread rule: prepare() and unprepare() on one thread, publish() on one, which may be another.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "act/lease/lease_forms.h"
+#include "base/files.h"
+#include "fleet/dra/kubelet_messages.h"
+#include "fleet/dra/pool.h"
+#include "fleet/dra/resource_slices.h"
+#include "fleet/kubelet/kube_api.h"
+
+namespace partita::dra {
+
+inline constexpr const char* kOwner = "claim:";  // of a lease, before the claim's UID
+
+// The node. Each call of these alone; an error says why not.
+struct NodeDoor {
+  // GPUs that can be cut now, with the leases that stand.
+  std::function<Result<std::vector<PoolGpu>>()> gpus;
+  std::function<Result<std::vector<lease::Lease>>()> leases;
+  std::function<Result<lease::LeaseDocument>(const lease::Wanted& wanted)> take;
+  std::function<Result<void>(const std::string& owner)> give_back;
+};
+
+struct PluginSettings {
+  std::string node;           // its name in Kubernetes
+  std::string cdi_directory;  // made where it is missing
+};
+
+class Plugin {
+ public:
+  // Doors outlive it.
+  Plugin(PluginSettings settings, NodeDoor node, const KubeApi& api, Files& files)
+      : settings_(std::move(settings)), node_(std::move(node)), api_(api), files_(files) {}
+
+  // As the kubelet asks: again is the same, and one claim's fault is its own.
+  std::vector<PreparedClaim> prepare(const std::vector<ClaimName>& claims);
+  std::vector<PreparedClaim> unprepare(const std::vector<ClaimName>& claims);
+
+  // Writes the pool where it differs from what was written; `allocated` are the devices that claims
+  // have. Whether anything was written. After an error all is written again.
+  Result<bool> publish(const std::set<std::string>& allocated);
+
+ private:
+  Result<PreparedClaim> prepared(const ClaimName& claim);
+  Result<Claim> claim_of(const ClaimName& claim) const;
+  Result<std::vector<PoolGpu>> gpus();
+  Result<void> give_back(const std::string& uid);
+  Result<void> learn_heads();
+  Result<void> write(const Pool& pool, const ResourceSlice& slice, std::size_t slices);
+  Result<void> remove(const std::string& name);
+  std::string path_of(const std::string& slice) const;
+
+  PluginSettings settings_;
+  NodeDoor node_;
+  const KubeApi& api_;
+  Files& files_;
+  std::mutex node_mutex_;  // of node_
+  // Of publish() alone:
+  std::map<std::string, SliceHead> heads_;      // at the server, by name
+  std::map<std::string, std::string> written_;  // slices, as they are without versions
+  long generation_ = 0;
+  bool known_ = false;  // heads_ are those of the server
+};
+
+}  // namespace partita::dra

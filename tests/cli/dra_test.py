@@ -1,0 +1,278 @@
+"""partita dra: a kubelet and an API server of ours ask a real plugin with simulated GPUs."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import harness
+from kubernetes_harness import DRIVER, ApiServer, call, field, fields
+
+INFO = "/pluginregistration.Registration/GetInfo"
+PREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
+UNPREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources"
+KILLS = int(os.environ.get("PARTITA_KILLS", "8"))
+
+
+class DraTest(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: true}]\n"
+                   "state: node.state\nspeed: 0\n")
+        self.environment = {**os.environ, "PARTITA_SIM": self.path("machine.yaml"),
+                            "PARTITA_STATE_DIR": self.path("state"), "XDG_RUNTIME_DIR": self.folder}
+        self.api = ApiServer()
+        self.addCleanup(self.api.server_close)
+        self.addCleanup(self.api.shutdown)
+        self.plugin = None
+        self.addCleanup(self.kill)
+
+    def start(self, *more):
+        self.log = open(self.path("log"), "ab")
+        self.addCleanup(self.log.close)
+        self.plugin = subprocess.Popen(
+            [harness.PROGRAM, "dra", "--driver", "sim", "--node-name", "n1", "--interval", "100ms",
+             "--api-server", f"http://127.0.0.1:{self.api.server_port}",
+             "--plugin-dir", self.path("p"), "--registry-dir", self.path("r"),
+             "--cdi-dir", self.path("cdi"), *more],
+            env=self.environment, stdout=self.log, stderr=self.log)
+        self.until(lambda: os.path.exists(self.path("r/partita.gpu-reg.sock")) and self.connects())
+
+    def connects(self):
+        try:
+            return self.ask("r/partita.gpu-reg.sock", INFO, b"")
+        except OSError:
+            return None
+
+    def kill(self):
+        if self.plugin and self.plugin.poll() is None:
+            self.plugin.kill()
+        if self.plugin:
+            self.plugin.wait()
+
+    def until(self, condition, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            value = condition()
+            if value:
+                return value
+            self.assertIsNone(self.plugin.poll(), self.read("log"))
+            time.sleep(0.02)
+        self.fail("in vain; the plugin said: " + self.read("log"))
+
+    def ask(self, where, method, message):
+        return call(self.path(where), method, message)
+
+    def claims(self, method, *claims):
+        """{uid: ([CDI ids], error)}"""
+        message = b"".join(field(1, field(1, b"ml") + field(2, uid.encode())
+                                 + field(3, name.encode())) for name, uid in claims)
+        out = {}
+        for _, entry in fields(self.ask("p/dra.sock", method, message)):
+            (_, uid), (_, said) = fields(entry)
+            said = fields(said)
+            if method == UNPREPARE:
+                errors = [value.decode() for number, value in said if number == 1]
+                out[uid.decode()] = ([], "".join(errors))
+                continue
+            out[uid.decode()] = (
+                [value.decode() for number, device in said if number == 1
+                 for key, value in fields(device) if key == 4],
+                b"".join(value for number, value in said if number == 2).decode())
+        return out
+
+    def error(self, uid):
+        return self.claims(PREPARE, ("c" + uid, uid))[uid][1]
+
+    def generation(self):
+        return max(one["spec"]["pool"]["generation"] for one in self.api.slices.values())
+
+    def cdi(self, uid):
+        with open(self.path(f"cdi/partita.gpu-claim-{uid}.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def uuid_of(self, uid):
+        env = self.cdi(uid)["devices"][0]["containerEdits"]["env"]
+        return next(one.split("=")[1] for one in env if one.startswith("PARTITA_DEVICE_"))
+
+    def instances(self):
+        state = json.loads(subprocess.run(
+            [harness.PROGRAM, "status", "--driver", "sim", "--format", "json"],
+            env=self.environment, capture_output=True, check=True).stdout)
+        return {one["uuid"]: (gpu["index"], one["profile"], one["start"])
+                for gpu in state["gpus"] for one in gpu["instances"]}
+
+    def allocate(self, profile):
+        """As the scheduler: the first device of the profile whose counters are there."""
+        devices, counters = self.until(self.api.pool)
+        left = {name: dict(these) for name, these in counters.items()}
+        by_name = {device["name"]: device for device in devices}
+
+        def take(device, sign):
+            for use in device["consumesCounters"]:
+                for name, of in use["counters"].items():
+                    left[use["counterSet"]][name] -= sign * int(of["value"])
+            return all(value >= 0 for these in left.values() for value in these.values())
+
+        for claim in self.api.claims.values():
+            for one in claim["status"]["allocation"]["devices"]["results"]:
+                self.assertTrue(take(by_name[one["device"]], 1), "given twice")
+        for device in devices:
+            if device["attributes"]["profile"]["string"] == profile:
+                if take(device, 1):
+                    return device["name"]
+                take(device, -1)
+        return None
+
+    def claim(self, uid, profile):
+        device = self.allocate(profile)
+        self.assertIsNotNone(device)
+        self.api.put_claim("c" + uid, uid, [("n1", device)])
+        return device
+
+    def test_a_claim_from_slice_to_container(self):
+        self.start()
+        info = dict(fields(self.connects()))
+        self.assertEqual((info[1], info[2], info[3].decode()),
+                         (b"DRAPlugin", DRIVER.encode(), self.path("p/dra.sock")))
+        device = self.claim("a1", "3g.40gb")
+        ids, error = self.claims(PREPARE, ("ca1", "a1"))["a1"]
+        self.assertEqual(error, "")
+        self.assertEqual(ids, [f"{DRIVER}/claim=a1-{device}"])
+        place = self.instances()[self.uuid_of("a1")]
+        self.assertEqual(place[1], "3g.40gb")
+        self.assertTrue(device.endswith(f"-{place[2]}"))
+        nodes = self.cdi("a1")["devices"][0]["containerEdits"]["deviceNodes"]
+        self.assertIn("/dev/nvidia0", [one["path"] for one in nodes])
+        # Once more is the same; another instance's claim does not disturb it.
+        before = self.uuid_of("a1")
+        self.assertEqual(self.claims(PREPARE, ("ca1", "a1"))["a1"], (ids, ""))
+        self.assertEqual(self.uuid_of("a1"), before)
+        self.assertEqual(self.claims(UNPREPARE, ("ca1", "a1")), {"a1": ([], "")})
+        self.assertEqual(self.claims(UNPREPARE, ("ca1", "a1")), {"a1": ([], "")})
+        self.assertEqual(self.instances(), {})
+        self.assertFalse(os.path.exists(self.path("cdi/partita.gpu-claim-a1.json")))
+
+    def test_small_ones_lie_together(self):
+        """NVIDIA's order would put a 1g where a 4g begins; ours keeps both 7g and then 4g whole."""
+        self.start()
+        for number in range(4):
+            self.claim(f"b{number}", "1g.10gb")
+            self.assertEqual(self.error(f"b{number}"), "")
+            self.until(lambda n=number: len(self.instances()) == n + 1 and self.settled())
+        places = sorted(self.instances().values())
+        self.assertEqual({place[0] for place in places}, {places[0][0]}, places)
+        self.assertIsNotNone(self.allocate("7g.80gb"))
+        self.assertIsNotNone(self.allocate("3g.40gb"))
+
+    def settled(self):
+        """Whether nothing is written any more."""
+        before = self.api.version
+        time.sleep(0.3)
+        return before == self.api.version
+
+    def test_faults_are_the_claims_own(self):
+        self.start()
+        self.claim("d1", "2g.20gb")
+        device = self.allocate("1g.10gb")
+        self.api.put_claim("cd2", "d2", [("n1", "gpu-7-mig-nothing")])
+        self.api.put_claim("cd3", "d3", [("n2", "gpu-0-mig-1g10gb-19-0")])
+        self.api.put_claim("cd4", "d4", [("n1", device)], ["PartitaShare"])
+        said = self.claims(PREPARE, ("cd1", "d1"), ("cd2", "d2"), ("cd3", "d3"), ("cd4", "d4"),
+                           ("nobody", "d5"), ("cd1", "d6"))
+        self.assertEqual(said["d1"][1], "")
+        for uid, part in (("d2", "no such device"), ("d3", "no device of this node"),
+                          ("d4", "PartitaShare"), ("d5", "404"), ("d6", "another one")):
+            self.assertIn(part, said[uid][1])
+        self.assertEqual(len(self.instances()), 1)
+        self.assertIsNone(self.ask("p/dra.sock", PREPARE, b"\x0a\x03\x12\x05../"))
+        self.assertIsNone(self.ask("p/dra.sock", "/nobody.Knows/This", b""))
+
+    def test_what_others_have_is_not_for_claims(self):
+        subprocess.run([harness.PROGRAM, "lease", "--driver", "sim", "--profile", "7g.80gb",
+                        "--for", "somebody"], env=self.environment, check=True, capture_output=True)
+        self.start()
+        self.claim("e1", "7g.80gb")
+        self.assertEqual(self.error("e1"), "")
+        self.assertIsNone(self.allocate("1g.10gb"))
+
+    def test_conflicts_old_watches_and_slices_of_before(self):
+        self.api.slices["old"] = {"metadata": {"name": "old", "resourceVersion": "7"},
+                                  "spec": {"driver": DRIVER, "nodeName": "n1", "pool": {
+                                      "name": "n1", "generation": 41, "resourceSliceCount": 1}}}
+        self.api.conflicts, self.api.gone = 3, 2
+        self.start()
+        self.until(lambda: "old" not in self.api.slices and self.api.pool())
+        generation = self.generation()
+        self.assertGreater(generation, 41)
+        # What the scheduler has given is known before it is prepared: a 7g is on the other GPU.
+        first = self.claim("f1", "1g.10gb")
+        self.until(lambda: self.allocate("7g.80gb") and
+                   self.allocate("1g.10gb").startswith(first[:5]))
+        # Somebody writes a slice of ours: it is written over.
+        name = sorted(self.api.slices)[-1]
+        with self.api.lock:
+            self.api.slices[name]["metadata"]["resourceVersion"] = self.api.next()
+        self.claim("f2", "2g.20gb")
+        self.until(lambda: self.api.pool() and self.generation() > generation + 1)
+
+    def test_killed_at_any_moment(self):
+        """The same claim has the same instance, no slice is used twice, nothing is left."""
+        self.start()
+        known = {}
+        for number in range(KILLS):
+            uid = f"g{number}"
+            if self.allocate("1g.10gb"):
+                self.claim(uid, "1g.10gb")
+                known[uid] = None
+            asked = sorted(known)
+            killer = threading.Timer(0.004 * (number % 6),
+                                     lambda: self.plugin.send_signal(signal.SIGKILL))
+            killer.start()
+            try:
+                self.claims(PREPARE, *(("c" + one, one) for one in asked))
+            except (OSError, TypeError):
+                pass
+            killer.join()
+            self.plugin.wait()
+            self.start()
+            said = self.claims(PREPARE, *(("c" + one, one) for one in asked))
+            for one in asked:
+                self.assertEqual(said[one][1], "")
+                now = self.uuid_of(one)
+                self.assertEqual(known[one] or now, now)
+                known[one] = now
+            self.assertEqual(sorted(self.instances()), sorted(known.values()))
+            if number % 3 == 2:
+                gone = asked[0]
+                self.assertEqual(self.claims(UNPREPARE, ("c" + gone, gone))[gone][1], "")
+                self.api.drop_claim(gone)
+                del known[gone]
+        self.claims(UNPREPARE, *(("c" + one, one) for one in known))
+        self.assertEqual(self.instances(), {})
+
+    def test_two_plugins_and_a_server_that_is_away(self):
+        self.start()
+        second = subprocess.run(
+            [harness.PROGRAM, "dra", "--driver", "sim", "--node-name", "n1",
+             "--api-server", "http://127.0.0.1:1", "--plugin-dir", self.path("p"),
+             "--registry-dir", self.path("r"), "--cdi-dir", self.path("cdi")],
+            env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual(second.returncode, 3, second.stderr)
+        self.assertIsNotNone(self.connects())  # the first one's sockets are as they were
+        self.plugin.terminate()
+        self.assertEqual(self.plugin.wait(30), 0)
+        self.assertFalse(os.path.exists(self.path("p/dra.sock")))
+        outside = subprocess.run([harness.PROGRAM, "dra", "--driver", "sim"], env={
+            name: value for name, value in self.environment.items()
+            if not name.startswith("KUBERNETES_")},
+            capture_output=True, text=True, timeout=60)
+        self.assertEqual(outside.returncode, 2)
+        self.assertIn("--api-server", outside.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
