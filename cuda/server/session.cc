@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kFramesPerStep = 512;
 constexpr std::size_t kMaxDeferredBytes = std::size_t{64} << 20;
+constexpr std::uint64_t kBulkStep = std::uint64_t{1} << 20;
 
 // Whether the operation may come before the device is granted.
 template <class Op>
@@ -87,7 +88,8 @@ class Session::Core {
   static constexpr std::size_t kCodes = 128;
   struct Deferred {
     FrameHeader header = {};
-    std::vector<std::byte> body = {};
+    std::vector<std::byte> body = {}, bulk = {};  // what was read of it
+    std::size_t bytes() const { return body.size() + bulk.size(); }
   };
 
   static const std::array<Take, kCodes>& table();
@@ -100,6 +102,10 @@ class Session::Core {
   void dispatch(const Frame& frame);
   void defer(const Frame& frame);
   bool may_read() const;
+  bool called() const { return on_ && on_->streams.calls_out(); }
+  bool may_read_ahead() const;
+  bool read_bulk_ahead();
+  void take_deferred();
   bool stalled() const { return on_ && on_->memory.stalled(); }
   void open(std::unique_ptr<DeviceBackend> backend);
 
@@ -125,6 +131,7 @@ class Session::Core {
   std::uint32_t hello_ = 0;  // its request
   std::deque<Deferred> deferred_ = {};
   std::size_t deferred_bytes_ = 0;
+  std::vector<std::byte> ahead_ = {};   // of the bulk of the frame at hand
   std::unique_ptr<Resources> on_ = {};  // the device, once it is granted
 };
 
@@ -186,7 +193,7 @@ void Session::Core::take(const Frame& frame) {
   out_.request = frame.header.request;
   if constexpr (spec.bulk == Bulk::in) {
     out_.counts.bytes_in += frame.header.bulk_bytes;
-    on_->inbound.begin(frame.header.bulk_bytes);
+    on_->inbound.begin(frame.header.bulk_bytes, std::exchange(ahead_, {}));
   }
   if constexpr (spec.completion == Completion::async) {
     if (const Done done = on(*op); !done) out_.refused(spec.name, done.error());
@@ -208,13 +215,18 @@ void Session::Core::dispatch(const Frame& frame) {
   (this->*taker)(frame);
 }
 
-// Whether another frame may be read now.
+// Whether more may be read now.
 bool Session::Core::may_read() const {
   if (out_.owed() >= limits_.waiting) return false;
-  if (on_ && on_->work.full() && !on_->streams.calls_out()) return false;
-  if (!stalled()) return true;
-  return deferred_.size() < limits_.deferred && deferred_bytes_ < kMaxDeferredBytes &&
-         deferred_.back().header.bulk_bytes == 0;
+  if (on_ && on_->work.full() && !called()) return false;
+  return !stalled() || (may_read_ahead() && (called() || reader_.bulk_left() == 0));
+}
+
+// Whether there is room for more behind an allocation that waits. It may wait for a function of the
+// client, whose end lies behind whatever comes.
+bool Session::Core::may_read_ahead() const {
+  return deferred_.size() < (called() ? limits_.queued : limits_.deferred) &&
+         deferred_bytes_ < (called() ? limits_.staging_at_most : kMaxDeferredBytes);
 }
 
 void Session::Core::defer(const Frame& frame) {
@@ -222,22 +234,43 @@ void Session::Core::defer(const Frame& frame) {
   deferred_bytes_ += frame.body.size();
 }
 
+// The first of those that were deferred.
+void Session::Core::take_deferred() {
+  Deferred first = std::move(deferred_.front());
+  deferred_.pop_front();
+  deferred_bytes_ -= first.bytes();
+  ahead_ = std::move(first.bulk);
+  dispatch({first.header, first.body});
+  if (!stalled() || out_.ended()) return;
+  deferred_bytes_ += first.bytes();  // again
+  deferred_.push_front(std::move(first));
+}
+
+// Of the last frame that was deferred, as it comes: what is only promised takes no memory.
+bool Session::Core::read_bulk_ahead() {
+  std::vector<std::byte>& bulk = deferred_.back().bulk;
+  const std::size_t had = bulk.size();
+  bulk.resize(had + std::min(kBulkStep, reader_.bulk_left()));
+  const auto read = reader_.read_bulk(std::span(bulk).subspan(had), kNoWait);
+  bulk.resize(had + reader_.taken());
+  deferred_bytes_ += reader_.taken();
+  if (!read && read.error().code != ErrorCode::timeout) out_.broken(read.error());
+  return read.has_value();
+}
+
 // The next frame, from those that were deferred or from the channel; false when there is none now.
 bool Session::Core::read_frame(Nanos patience) {
-  if (!stalled() && !deferred_.empty()) {
-    const Deferred first = std::move(deferred_.front());
+  if (!stalled() && !deferred_.empty()) return take_deferred(), true;
+  if (stalled() && called() && !may_read_ahead()) {
     deferred_.pop_front();
-    deferred_bytes_ -= first.body.size();
-    dispatch({first.header, first.body});
-    if (stalled() && !out_.ended()) {  // again
-      deferred_bytes_ += first.body.size();
-      deferred_.push_front(first);
-    }
+    on_->memory.give_up();
+    out_.refused("alloc", {kOutOfMemory, "too much waits for a function of the client"});
     return true;
   }
   if (!may_read()) return false;
   if (!reader_.has_buffered()) out_.flush();
   if (out_.ended()) return false;
+  if (reader_.bulk_left() > 0) return read_bulk_ahead();
   const Result<Frame> frame = reader_.next(patience);
   if (!frame) {
     if (frame.error().code != ErrorCode::timeout) out_.broken(frame.error());

@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 
-#include "wire/net/frames.h"
 #include "server/backend.h"
 #include "server/images.h"
+#include "wire/net/frames.h"
 
 namespace partita::remote::server {
 
@@ -23,11 +23,12 @@ struct SessionLimits {
   std::size_t streams = 240, events = 60'000, modules = 512, kernels = 65'536;
   std::size_t graphs = 1024, graph_nodes = 100'000;  // nodes: of all graphs
   std::uint64_t staging = std::uint64_t{256} << 20;  // bytes on their way; more are not read
-  // While the client owes a CallDone reading goes on; what is more than this is refused.
+  // While the client owes a CallDone reading goes on, up to this and `queued`; an allocation that
+  // waits, or work, is refused beyond.
   std::uint64_t staging_at_most = std::uint64_t{1} << 30;
   std::size_t queued = 65'536;  // pieces of work; more are not read, or refused as with staging
   std::size_t waiting = 4096;   // answers that are not due yet
-  std::size_t deferred = 4096;  // frames read ahead of an allocation that has to wait
+  std::size_t deferred = 4096;  // frames read ahead of an allocation that waits for work alone
   std::size_t reasons = 1000;   // said to the client
   Nanos patience = std::chrono::seconds(10);  // for what is written
 };

@@ -316,6 +316,60 @@ TEST_F(SessionTest, AllocationsMayWaitTwice) {
   }
 }
 
+// The end of the call that all waits for is found behind copies, images and many frames.
+TEST_F(SessionTest, TheEndOfACallIsFoundBehindWhatWaitsForIt) {
+  SimOptions net;
+  net.up.room = 1'500'000, net.down.room = 64 << 20;
+  for (const bool mapped : {true, false}) {
+    start({.mapped = mapped}, {.deferred = 3}, net);
+    client->send(Alloc{{kFakeArena}, 256});
+    client->send(StreamCreate{{1}});
+    client->send(HostCall{{1}, {1}});
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+    client->send(Free{{kFakeArena}});
+    client->send(Alloc{{kFakeArena}, 8 << 20});  // waits, and all behind it
+    std::vector<std::uint32_t> data(1'250'000);
+    std::iota(data.begin(), data.end(), 7);
+    client->send(CopyIn{{1}, {kFakeArena}}, std::as_bytes(std::span(data)));
+    load();
+    for (int i = 0; i < 9; ++i)
+      client->send(Launch{.stream = {1}, .kernel = {1}, .parameters = arguments(kFakeArena, 1, 5)});
+    const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena}, data.size() * 4});
+    client->send(CallDone{{1}});
+    EXPECT_EQ(fence(), 0) << client->said << client->error;
+    data[0] += 45;
+    EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk), data);
+    EXPECT_EQ(seat().device->memory_used(), 8u << 20);
+  }
+}
+
+// The allocation is refused where too much would have to be read ahead to find it; the rest is
+// done.
+TEST_F(SessionTest, WhatIsReadAheadOfACallsEndIsBounded) {
+  SimOptions net;
+  net.up.room = 64 << 20;
+  const std::vector<std::byte> data(3 << 20, std::byte{7});
+  for (const bool bytes : {true, false}) {
+    start({}, {.staging_at_most = 2 << 20, .queued = 10}, net);
+    client->send(Alloc{{kFakeArena}, 4 << 20});
+    client->send(Alloc{{kFakeArena + (4 << 20)}, 4 << 20});
+    client->send(StreamCreate{{1}});
+    client->send(HostCall{{1}, {1}});
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+    client->send(Free{{kFakeArena}});
+    client->send(Alloc{{kFakeArena}, 256});
+    if (bytes) client->send(CopyIn{{}, {kFakeArena + (4 << 20)}}, data);
+    for (int i = 0; i < (bytes ? 1 : 12); ++i) client->send(EventDestroy{{1}});
+    client->send(CallDone{{1}});
+    EXPECT_EQ(fence(), kOutOfMemory) << client->error;
+    EXPECT_THAT(client->said, HasSubstr("alloc: too much waits for a function of the client"));
+    const auto out = client->ask(CopyOut{{}, {kFakeArena + (4 << 20)}, 3 << 20}).bulk;
+    EXPECT_EQ(out == data, bytes);
+    EXPECT_EQ(seat().session->counts().refused, bytes ? 2u : 13u);
+    EXPECT_EQ(seat().device->memory_used(), 4u << 20);
+  }
+}
+
 // Only so much is read ahead of what has to wait.
 TEST_F(SessionTest, OnlySoMuchIsReadAhead) {
   start({.manual = true}, {.deferred = 3});
