@@ -122,12 +122,21 @@ void BrokerBrain::take(const broker::NotMade& not_made, std::vector<Action>& act
     full_ = true;
   else
     deny_all(shape, not_made.reason, false, actions);
+  for (Waiting& waiting : queue_) {
+    const std::string* const wanted = makeable(waiting.shape);
+    waiting.in_vain = waiting.in_vain || (wanted != nullptr && *wanted == shape);
+  }
 }
 
-void BrokerBrain::take(const broker::Unmade& unmade, std::vector<Action>&) {
+void BrokerBrain::take(const broker::AskAgain&, std::vector<Action>&) {
+  full_ = false;
+  for (Waiting& waiting : queue_) waiting.in_vain = false;
+}
+
+void BrokerBrain::take(const broker::Unmade& unmade, std::vector<Action>& actions) {
   parts_[unmade.part] = {};
   seats_[unmade.part] = {.state = State::absent, .on_demand = true};
-  full_ = false;
+  take(broker::AskAgain{}, actions);
 }
 
 void BrokerBrain::take(const broker::ShutDown&, std::vector<Action>& actions) {
@@ -235,7 +244,7 @@ void BrokerBrain::match(std::vector<Action>& actions) {
       waiting.client = 0;
       continue;
     }
-    if (best == seats_.size() && shape != nullptr) {
+    if (best == seats_.size() && shape != nullptr && !waiting.in_vain) {
       if (may_make) best = make(*shape, actions);
       // What room there will be is for the first of those who want some.
       if (best == seats_.size()) may_make = false;

@@ -469,6 +469,40 @@ TEST_F(BrokerTest, PartsAreMadeForSessionsAndNobodyElseWaits) {
   EXPECT_EQ(there, 0);
 }
 
+// A maker that always says no.
+class NoMaker final : public PartMaker {
+ public:
+  explicit NoMaker(std::atomic<int>& asked) : asked_(asked) {}
+  std::vector<std::string> shapes() override { return {"CPU-1"}; }
+  Result<std::string> make(const std::string&) override {
+    ++asked_;
+    return environment_error("mig", "no rights");
+  }
+  Result<void> unmake(const std::string&) override { return {}; }
+
+ private:
+  std::atomic<int>& asked_;
+};
+
+// Who waits for a part that is there has another one asked for now and then, not all the time.
+TEST_F(BrokerTest, AMakerThatSaysNoIsLeftInPeaceForAWhile) {
+  std::atomic<int> asked = 0;
+  options.open_maker = [&]() -> Result<std::unique_ptr<PartMaker>> {
+    return std::make_unique<NoMaker>(asked);
+  };
+  options.ask_again = milliseconds(300);
+  start();
+  Guest first(address), second(address), waiting(address);
+  ASSERT_TRUE(first.hello().came && second.hello().came);
+  const auto begun = SteadyClock::now();
+  waiting.client->ask_later(Hello{.table = protocol_hash(), .shape = "CPU-1"});
+  ASSERT_TRUE(soon([&](const ServerState&) { return asked == 4; }));
+  EXPECT_GE(ms_since(begun), 900) << "asked at once, and three times after a pause";
+  first.channel->shut();
+  while (waiting.client->answers.empty()) ASSERT_TRUE(waiting.client->read());
+  EXPECT_EQ(waiting.client->answer_of<Hello>(1).outcome.status, 0);
+}
+
 TEST_F(BrokerTest, ShapesTokensAndGarbage) {
   options.token = "open sesame";
   options.parts.push_back({"c", "broken", 0});
