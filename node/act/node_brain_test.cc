@@ -128,6 +128,23 @@ TEST(NodeBrain, WhatIsNotSaidOfAServiceStaysAsItWas) {
   EXPECT_EQ(asked<Assign>(stop).assignment.services, std::vector{kChat});
 }
 
+// A device may be made anew with the UUID of one that has gone: it is assigned once.
+TEST(NodeBrain, ADeviceThatComesAgainIsAssignedOnce) {
+  Seen seen = one_segment();
+  seen.state.gpus[0].instances.clear();
+  const Wanted wanted{{{"A30-24GB", "GPU-0", {{"1g.6gb", 0, {"chat", 2, 1, 10}}}}}};
+  NodeBrain brain(wanted, {}, {}, hw::builtin_catalogue());
+  asked<Look>(brain.step(0, {}));
+  asked<Note>(brain.step(kMs, told(Result<Seen>(seen))));
+  asked<Note>(brain.step(kMs, told(Result<void>())));
+  asked<CreateInstance>(brain.step(kMs, told(Result<void>())));
+  asked<CreateCompute>(brain.step(kMs, told(Result<int>(3))));
+  asked<Note>(brain.step(kMs, told(Result<device::ComputeInstance>({0, 1, "MIG-0"}))));
+  const NodeActions start = brain.step(kMs, told(Result<void>()));
+  EXPECT_EQ(asked<Assign>(start).assignment.segments,
+            (std::vector<AssignedSegment>{{"MIG-0", "GPU-0", "1g.6gb", 0, "chat", 2, 1, 10}}));
+}
+
 TEST(NodeBrain, AnInterruptionBeforeAnythingChangesNothing) {
   const Wanted empty{{{"A30-24GB", "GPU-0", {}}}};
   NodeBrain brain(empty, {}, {}, hw::builtin_catalogue());

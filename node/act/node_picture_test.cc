@@ -52,6 +52,21 @@ TEST(NodePicture, ShowsWhatIsThere) {
     EXPECT_THAT(other, HasSubstr(text));
 }
 
+// What the catalogue does not know is drawn as wide as what is on it says.
+TEST(NodePicture, UnknownGpusAreAsWideAsTheirInstances) {
+  device::NodeState state = pictured_node();
+  device::Instance last = state.gpus[0].instances[0];
+  last.start = 2;
+  state.gpus[0].instances.push_back(last);
+  const std::string known = node_svg(state, {}, hw::builtin_catalogue());
+  state.gpus[0].model = "";
+  std::string unknown = node_svg(state, {}, hw::builtin_catalogue());
+  const auto name = unknown.find("NVIDIA A30 GPU-0");
+  ASSERT_NE(name, unknown.npos);
+  unknown.replace(name, 10, "A30-24GB");
+  EXPECT_EQ(unknown, known);
+}
+
 // A GPU whose layout changes is drawn as it is and as it will be.
 TEST(NodePicture, ShowsWhatAChangeDoes) {
   const device::NodeState state = pictured_node();

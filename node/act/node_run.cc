@@ -105,11 +105,10 @@ struct Performer {
   }
 };
 
-// `pass` lets time pass until then and says whether somebody interrupts; it is called with now to
-// ask only that.
-template <class Pass>
-Result<ApplyReport> run(NodeBrain& brain, const Doors& doors, Journal& journal,
-                        const ApplyObserver& observe, Pass pass) {
+}  // namespace
+
+Result<ApplyReport> run_real(NodeBrain& brain, const Doors& doors, Journal& journal,
+                             const ApplyObserver& observe) {
   std::vector<NodeEvent> events;
   while (true) {
     NodeActions actions = brain.step(doors.clock.now_ns(), events);
@@ -119,29 +118,10 @@ Result<ApplyReport> run(NodeBrain& brain, const Doors& doors, Journal& journal,
     if (actions.ask)
       events.emplace_back(Answered{std::visit(Performer{doors, journal}, *actions.ask)});
     const std::int64_t now = doors.clock.now_ns();
-    if (pass(actions.ask ? now : brain.next_wake().value_or(now), now))
-      events.emplace_back(Interrupted{});
+    const std::int64_t until = brain.next_wake().value_or(now);
+    if (!actions.ask) doors.clock.sleep_ns(std::min(until - now, kLookNs));
+    if (doors.interrupted && doors.interrupted()) events.emplace_back(Interrupted{});
   }
-}
-
-}  // namespace
-
-Result<ApplyReport> run_real(NodeBrain& brain, const Doors& doors, Journal& journal,
-                             const ApplyObserver& observe) {
-  return run(brain, doors, journal, observe, [&](std::int64_t until, std::int64_t now) {
-    if (until > now) doors.clock.sleep_ns(std::min(until - now, kLookNs));
-    return doors.interrupted && doors.interrupted();
-  });
-}
-
-Result<ApplyReport> run_simulated(NodeBrain& brain, const Doors& doors, Journal& journal,
-                                  ManualClock& clock, const std::function<bool()>& world) {
-  return run(
-      brain, doors, journal, [](const ApplyEvent&) {},
-      [&](std::int64_t until, std::int64_t) {
-        clock.now = std::max(clock.now, until);
-        return world();
-      });
 }
 
 }  // namespace partita::actuate

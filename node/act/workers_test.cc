@@ -239,9 +239,14 @@ TEST(Supervisor, waits_for_a_device_that_cannot_be_made_ready) {
   EXPECT_THAT(world.running(), IsEmpty());
   EXPECT_THAT(world.log.back(), HasSubstr("MIG-1: mps: no daemon; tried again in 4.0 s"));
   EXPECT_EQ(world.prepare_calls, 3) << "after 1 and 2 s more";
+  EXPECT_FALSE(supervisor->troubled());
+  world.run_for(*supervisor, 11 * kWorkersSecond);
+  EXPECT_EQ(world.prepare_calls, 5);
+  EXPECT_TRUE(supervisor->troubled()) << "five times in a row";
   world.prepares = true;
-  world.run_for(*supervisor, 5 * kWorkersSecond);
+  world.run_for(*supervisor, 300 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
+  EXPECT_FALSE(supervisor->troubled());
 }
 
 TEST(Supervisor, waits_for_one_device_at_a_time) {
@@ -347,6 +352,37 @@ TEST(Supervisor, tries_again_what_cannot_be_started) {
   EXPECT_EQ(supervisor->state().workers.at(0).restarts, 1);
   EXPECT_THAT(world.prepared, ElementsAre("MIG-1")) << "a segment of no process needs nothing";
   EXPECT_TRUE(supervisor->settled());
+}
+
+// One that came up only later was started again.
+TEST(Supervisor, counts_a_start_after_a_failed_one) {
+  World world;
+  world.script = [tries = 0](const ProcessSpec&) mutable {
+    SimBehaviour behaviour;
+    if (++tries == 1) behaviour.refused = Error{ErrorCode::environment, "no such program", "w"};
+    return behaviour;
+  };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0"));
+  EXPECT_EQ(supervisor->state().workers.at(0).restarts, 1);
+}
+
+// What is ours by its environment alone goes, and its device is released.
+TEST(Supervisor, ends_what_no_state_knows) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  world.run_for(*supervisor, kWorkersSecond);
+  world.forget(supervisor);
+  world.files.content.clear();
+  supervisor = world.supervisor();
+  EXPECT_THAT(world.log, testing::Contains("worker 0 on MIG-1: process 1000 is not in the state "
+                                           "file; stopping it"));
+  world.run_for(*supervisor, kWorkersSecond);
+  EXPECT_THAT(world.running(), IsEmpty());
+  EXPECT_THAT(world.released, ElementsAre("MIG-1"));
 }
 
 // When to come again is told to the moment, however seldom anybody looks.
