@@ -124,7 +124,7 @@ void BrokerBrain::take(const broker::NotMade& not_made, std::vector<Action>& act
     deny_all(shape, not_made.reason, false, actions);
   for (Waiting& waiting : queue_) {
     const std::string* const wanted = makeable(waiting.shape);
-    waiting.in_vain = waiting.in_vain || (wanted != nullptr && *wanted == shape);
+    if (wanted != nullptr && *wanted == shape) waiting.in_vain = true;
   }
 }
 
@@ -234,7 +234,6 @@ std::size_t BrokerBrain::part_for(const Waiting& waiting, bool& hope) const {
 // Gives free parts to those who wait, first come first served. One who finds no ready worker is
 // promised one that starts, until the next event.
 void BrokerBrain::match(std::vector<Action>& actions) {
-  bool may_make = !full_;
   for (Waiting& waiting : queue_) {
     bool hope = false;
     std::size_t best = part_for(waiting, hope);
@@ -244,11 +243,8 @@ void BrokerBrain::match(std::vector<Action>& actions) {
       waiting.client = 0;
       continue;
     }
-    if (best == seats_.size() && shape != nullptr && !waiting.in_vain) {
-      if (may_make) best = make(*shape, actions);
-      // What room there will be is for the first of those who want some.
-      if (best == seats_.size()) may_make = false;
-    }
+    if (best == seats_.size() && shape != nullptr && !waiting.in_vain && !full_)
+      best = make(*shape, actions);
     waiting.promised = best != seats_.size();
     if (!waiting.promised) continue;
     seats_[best].promised = waiting.client;

@@ -194,6 +194,27 @@ TEST(BrokerBrain, RoomGoesToWhoAskedForItFirst) {
   EXPECT_EQ(brain.step(NotMade{0, false, "denied"}), (Actions{Deny{4, "denied"}}));
 }
 
+// Who comes when nobody waits may have room that others have given since.
+TEST(BrokerBrain, WhoComesFirstAsksAnew) {
+  BrokerBrain brain({}, {}, {"1g", "4g"});
+  EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Make{0, "1g"}}));
+  EXPECT_EQ(brain.step(Made{0, "a"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, "4g"}), (Actions{Make{1, "4g"}}));
+  EXPECT_EQ(brain.step(NotMade{1, true, "no room"}), (Actions{Place{2, 1}}));
+  EXPECT_THAT(brain.step(Left{2}), IsEmpty());
+  EXPECT_EQ(brain.step(Arrived{3, "4g"}), (Actions{Make{1, "4g"}}));
+}
+
+// One that is starting is taken before a smaller one that would have to.
+TEST(BrokerBrain, WhatIsStartingIsTakenFirst) {
+  BrokerBrain brain({{"a", "CPU-4", 4}, {"b", "CPU-1", 1}}, {.warm = 0});
+  EXPECT_EQ(brain.step(Arrived{1, "CPU-4"}), (Actions{Start{1, 0}}));
+  EXPECT_THAT(brain.step(Left{1}), IsEmpty());
+  EXPECT_THAT(brain.step(Arrived{2, "CPU-1"}), IsEmpty());
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{2, 1}}));
+}
+
 // Once there is room again all who wait may have some, in their order.
 TEST(BrokerBrain, RoomThatComesIsForAllWhoWait) {
   BrokerBrain brain({}, {}, {"1g", "2g", "3g"});

@@ -553,6 +553,7 @@ TEST_F(BrokerTest, LimitsOfTime) {
   start();
   Guest idle(address);
   ASSERT_TRUE(idle.hello().came);
+  EXPECT_TRUE(idle.client->ask(Fence{}).came);
   EXPECT_FALSE(idle.client->read() && idle.client->read());
   EXPECT_THAT(idle.client->said, HasSubstr("nothing was asked for too long"));
 }
@@ -744,6 +745,20 @@ TEST_F(BrokerTest, WhatCannotBeOpenedLeavesNothing) {
   EXPECT_EQ(refusal(where), "no rights");
   options.open_maker = {};
   EXPECT_NE(refusal("unix:" + (folder / "none/sock").string()), "");
+}
+
+// What was begun beside the parts lives as long as the server.
+TEST_F(BrokerTest, WhatIsBegunBesideItLivesAsLong) {
+  std::weak_ptr<void> beside;
+  options.begin_beside = [&]() -> Result<std::shared_ptr<void>> {
+    const auto daemon = std::make_shared<int>(1);
+    beside = daemon;
+    return daemon;
+  };
+  start();
+  EXPECT_FALSE(beside.expired());
+  finish();
+  EXPECT_TRUE(beside.expired());
 }
 
 // The server is killed: its workers end with it, and another takes over its address.

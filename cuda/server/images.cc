@@ -168,8 +168,7 @@ void FolderImages::trim() {
   };
   std::vector<File> files;
   std::uint64_t all = 0;
-  const int copy = ::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* const entries = copy < 0 ? nullptr : ::fdopendir(copy);
+  DIR* const entries = ::fdopendir(::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (entries == nullptr) return;
   while (const dirent* entry = ::readdir(entries)) {
     const std::string name = entry->d_name;

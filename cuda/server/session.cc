@@ -11,7 +11,6 @@ namespace partita::remote::server {
 namespace {
 
 constexpr int kFramesPerStep = 512;
-constexpr std::size_t kMaxDeferredBytes = std::size_t{64} << 20;
 constexpr std::uint64_t kBulkStep = std::uint64_t{1} << 20;
 
 // Whether the operation may come before the device is granted.
@@ -78,7 +77,6 @@ class Session::Core {
   int backend_descriptor() { return on_ ? on_->work.backend().descriptor() : -1; }
   std::optional<Wanted> wanted() { return std::exchange(wanted_, std::nullopt); }
   void greeted(std::uint32_t request) { greeted_ = true, hello_ = request; }
-  void waiting(std::uint32_t place);
   void grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen);
   void deny(Status status, const std::string& reason);
   Outbox& out() { return out_; }
@@ -142,7 +140,6 @@ Session::Step Session::step(Nanos patience) { return core_->step(patience); }
 int Session::backend_descriptor() const { return core_->backend_descriptor(); }
 void Session::greeted(std::uint32_t request) { core_->greeted(request); }
 std::optional<Wanted> Session::wanted() { return core_->wanted(); }
-void Session::waiting(std::uint32_t place) { core_->waiting(place); }
 void Session::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen) {
   core_->grant(number, std::move(backend), std::move(reopen));
 }
@@ -177,7 +174,7 @@ bool Session::Core::may_come(const Frame& frame) {
     why = fmt::format("{} {} the hello", spec.name, greeted_ ? "after" : "before");
   else if (!kWithoutDevice<Op> && !on_)
     why = fmt::format("{} before the hello was answered", spec.name);
-  else if (request != 0 && out_.owes(request))
+  else if (out_.owes(request))
     why = fmt::format("request {} is still to be answered", request);
   if (!why.empty()) out_.end(why);
   return why.empty();
@@ -226,7 +223,7 @@ bool Session::Core::may_read() const {
 // client, whose end lies behind whatever comes.
 bool Session::Core::may_read_ahead() const {
   return deferred_.size() < (called() ? limits_.queued : limits_.deferred) &&
-         deferred_bytes_ < (called() ? limits_.staging_at_most : kMaxDeferredBytes);
+         deferred_bytes_ < (called() ? limits_.staging_at_most : limits_.staging);
 }
 
 void Session::Core::defer(const Frame& frame) {
@@ -337,11 +334,6 @@ Reply<Hello> Session::Core::on(const Hello& op) {
   return std::nullopt;
 }
 
-void Session::Core::waiting(std::uint32_t place) {
-  out_.put(Waiting{place});
-  out_.flush();
-}
-
 void Session::Core::deny(Status status, const std::string& reason) {
   out_.say(kToError, reason);
   out_.reply<Hello>(hello_, status, {});
@@ -371,7 +363,6 @@ void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> b
   answer.attributes = std::as_bytes(std::span(device.attributes));
   answer.backend = device.backend;
   out_.reply<Hello>(hello_, kSuccess, answer);
-  out_.flush();
 }
 
 Reply<Fence> Session::Core::on(const Fence&) {

@@ -22,7 +22,7 @@ struct SessionLimits {
   std::size_t allocations = 1 << 20;
   std::size_t streams = 240, events = 60'000, modules = 512, kernels = 65'536;
   std::size_t graphs = 1024, graph_nodes = 100'000;  // nodes: of all graphs
-  std::uint64_t staging = std::uint64_t{256} << 20;  // bytes on their way; more are not read
+  std::uint64_t staging = std::uint64_t{256} << 20;  // bytes on their way, or read ahead, each
   // While the client owes a CallDone reading goes on, up to this and `queued`; an allocation that
   // waits, or work, is refused beyond.
   std::uint64_t staging_at_most = std::uint64_t{1} << 30;
@@ -72,10 +72,8 @@ class Session {
 
   // In place of a hello from the channel: it was read, and found good, before the channel came.
   void greeted(std::uint32_t request);
-  // Once, after a good hello: then one of the next three follows, waiting() before as often as the
-  // place changes.
+  // Once, after a good hello: then one of the next two follows.
   std::optional<Wanted> wanted();
-  void waiting(std::uint32_t place);
   void grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen);
   void deny(Status status, const std::string& reason);
 
