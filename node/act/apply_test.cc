@@ -226,6 +226,32 @@ TEST(Apply, WhoDoesNotComeUpIsNamed) {
   EXPECT_EQ(quick.now, 3 * kApplySecond);
 }
 
+// Who is in the way of the driver is named, and nobody else.
+TEST(Apply, WhoHoldsWhatIsToGoIsNamed) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({plain_at(0), plain_at(1)}));
+  node.hold(8, node.instances().at(1).gi_id);
+  node.after_step = [&](const ApplyEvent& event) {
+    if (event.change->steps[event.step].kind == Step::Kind::drain)
+      node.hold(9, node.instances().at(0).gi_id);
+  };
+  const auto applied = node.to({plain_at(1)}, {.drain_timeout = {2}});
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(applied.error().code, ErrorCode::in_use);
+  EXPECT_THAT(to_string(applied.error()), HasSubstr("pid 9 (worker)"));
+  EXPECT_THAT(to_string(applied.error()), testing::Not(HasSubstr("pid 8")));
+}
+
+// What was ours and is gone is forgotten, all of it.
+TEST(Apply, WhatIsGoneIsNoLongerOurs) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({plain_at(0), plain_at(1), plain_at(2)}));
+  EXPECT_EQ(node.journal().owned.size(), 3u);
+  node.use([](Machine& all) { all.lose(0), all.regain(0); });  // as after a reset
+  ASSERT_TRUE(node.to({plain_at(3)}));
+  EXPECT_EQ(node.journal().owned, std::vector<std::string>{node.instances().at(0).uuid()});
+}
+
 // Who cannot be made to go works on, beside the others.
 TEST(Apply, WhatIsPutBackIsBesideWhatStayed) {
   ApplyNode node;
@@ -541,6 +567,21 @@ TEST(Apply, AResetThatIsRefusedSaysWhoHoldsTheGpu) {
   EXPECT_THAT(to_string(applied.error()), HasSubstr("pid 9 (x)"));
   ASSERT_FALSE(node.retries.empty());
   EXPECT_THAT(node.retries.front(), HasSubstr("held: pid 9 (x)"));
+}
+
+TEST(Apply, AnInterruptedDrainSaysHowToGoOn) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  const auto before = node.segments();
+  node.hold(7, node.instances().at(0).gi_id);
+  node.interrupted = [&] { return node.now >= kApplySecond; };
+  const auto nobody = [](const ApplyEvent& event) {
+    EXPECT_FALSE(event.change->steps[event.step].temporary);
+  };
+  EXPECT_EQ(
+      to_string(drain(node.doors(), {before[0].device}, Seconds{5}, nobody).error()),
+      "interrupted; what was still held has its segments again; `partita drain` again goes on");
+  EXPECT_EQ(node.segments(), before);
 }
 
 TEST(Apply, DrainingEmptiesWhatItNamesAlone) {

@@ -510,6 +510,12 @@ TEST(ChangeByHand, MigModeThatNeedsAReset) {
               HasSubstr("gpu 0: MIG is turned on only by a reset of the GPU"));
   EXPECT_THAT(node.refusal(wanted, never), HasSubstr("nvidia-smi --gpu-reset -i 0"));
   EXPECT_EQ(node.refusal(on_one({}), never), "planned") << "nothing is to be turned on";
+  gpu.holders = {{9, "x"}};
+  const Change held = node.to(wanted).value();
+  ASSERT_EQ(held.blockers.size(), 1u);
+  EXPECT_EQ(held.blockers[0].instance.place, (Place{0, "GPU-0", "", 0}));
+  EXPECT_EQ(held.blockers[0].instance.uuid, "GPU-0");
+  gpu.holders.clear();
   gpu.mig_pending = true;
   EXPECT_EQ(node.refusal(wanted, able), "planned");
   EXPECT_EQ(node.refusal(wanted),

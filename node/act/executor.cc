@@ -182,7 +182,6 @@ Done Executor::start(const Step& step) {
   const Place& place = step.place;
   const std::string device = there(place).compute.front().uuid;
   const Segment& segment = step.segment;
-  stopped_.erase({place.gpu, place.start, place.profile});
   Assignment next = book_.assignment;
   std::erase_if(next.segments, [&](const auto& one) { return one.device == device; });
   next.segments.push_back({device, place.gpu_uuid, place.profile, place.start, segment.service,

@@ -88,6 +88,8 @@ TEST(NodePicture, ShowsWhatAChangeDoes) {
         "gpu 0 2g.12gb at 0\nis destroyed\nprocess 41 python", "gpu 0 1g.6gb at 2\nis created",
         "gpu 1 1g.6gb at 3\nstays"})
     EXPECT_THAT(svg, HasSubstr(text));
+  EXPECT_EQ(boxes(svg, "+ is created"), 1u) << "the legend";
+  EXPECT_EQ(boxes(node_svg(state, {}, hw::builtin_catalogue()), "+ is created"), 0u);
   EXPECT_EQ(boxes(svg, "  then<"), 1u);
   for (const char* box : {">− old<", ">+ new<"}) EXPECT_EQ(boxes(svg, box), 1u);
   EXPECT_LT(svg.find(">− old<"), svg.find("  then<"));

@@ -38,10 +38,10 @@ struct Performer {
                                     assignment_json(one.assignment));
   }
   Answer operator()(const EnableMig& one) const {
-    return named(doors.driver.set_mig_mode(one.gpu, true), one.gpu, -1);
+    return named(doors.driver.set_mig_mode(one.gpu, true), one.gpu);
   }
   Answer operator()(const ResetGpu& one) const {
-    if (doors.reset_gpu) return named(doors.reset_gpu(one.gpu), one.gpu, -1);
+    if (doors.reset_gpu) return named(doors.reset_gpu(one.gpu), one.gpu);
     return Result<void>(
         failed({ErrorCode::reset_required, "the driver did not reset it when its mode was set",
                 fmt::format("gpu {}", one.gpu)}));
@@ -69,7 +69,7 @@ struct Performer {
 
   // A refusal because of somebody's use says whose: of the instance, else of all of the GPU.
   template <class T>
-  Result<T> named(Result<T> result, int gpu, int gi_id) const {
+  Result<T> named(Result<T> result, int gpu, int gi_id = -1) const {
     if (result || result.error().code != ErrorCode::in_use) return result;
     const Result<device::GpuState> state = doors.driver.read(gpu);
     if (!state) return result;

@@ -228,7 +228,12 @@ class Orderer {
       const std::optional<Slot> slot = room_for(unit.slot, gpu);
       if (!slot) break;
       p_.layout.put(*slot);
-      stand_ins.push_back({Unit::Kind::create, unit.id, *slot, -1, unit.loses, 0, unit.lost, true});
+      stand_ins.push_back({.kind = Unit::Kind::create,
+                           .id = unit.id,
+                           .slot = *slot,
+                           .gains = unit.loses,
+                           .gained = unit.lost,
+                           .temporary = true});
     }
     for (const Unit& one : stand_ins) p_.layout.take(one.slot);
     if (stand_ins.size() != missed.size()) return {};
@@ -238,7 +243,12 @@ class Orderer {
   void add_stand_in(const Unit& one) {
     add(one);
     act(one.slot.gpu, position(one.slot.gpu, one));
-    add({Unit::Kind::destroy, one.id, one.slot, one.gains, -1, one.gained, 0, true});
+    add({.kind = Unit::Kind::destroy,
+         .id = one.id,
+         .slot = one.slot,
+         .loses = one.gains,
+         .lost = one.gained,
+         .temporary = true});
   }
 
   // What has to be stood in for so that a group may go: its largest members, until every service

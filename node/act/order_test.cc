@@ -236,6 +236,42 @@ TEST(Order, WhoWaitsForCapacityGoesOnWhenItComes) {
   EXPECT_EQ(one.ids(), (Ids{2, 3, 4, 0, 1}));
 }
 
+// On a GPU where MIG is off there is no room, however little is needed.
+TEST(Order, NothingStandsInWhereMigIsOff) {
+  OrderCase one(1);
+  one.problem.layout.add_gpu(&a30(), false);
+  one.service(10, 10);
+  one.destroy(slot_at(0, 1, 0), 0, 10);
+  one.create(slot_at(0, 2, 0), 0, 10);
+  one.problem.layout.put(slot_at(0, 2, 2));
+  EXPECT_EQ(one.ids(), (Ids{0, 1}));
+}
+
+// Elsewhere a stand-in may be where something else will come: by then it has gone.
+TEST(Order, StandInsMayBeWhereSomebodyWaits) {
+  OrderCase one(2);
+  one.service(10, 10);
+  one.service(10, 10);
+  one.destroy(slot_at(0, 1, 0), 0, 10);
+  one.create(slot_at(0, 2, 0), 0, 10);
+  one.problem.layout.put(slot_at(0, 2, 2));
+  one.destroy(slot_at(1, 2, 0), 1, 10);
+  one.create(slot_at(1, 4, 0), 1, 10);
+  const std::vector<Unit> order = one.order();
+  ASSERT_TRUE(order.front().temporary);
+  EXPECT_EQ(order.front().slot.gpu, 1);
+}
+
+// What makes room waits for capacity that comes elsewhere before anything stands in.
+TEST(Order, RoomIsMadeOnceCapacityHasCome) {
+  OrderCase one(3);
+  one.service(20, 20);
+  one.destroy(slot_at(0, 4, 0), 0, 10);
+  one.create(slot_at(0, 1, 0));
+  one.create(slot_at(1, 4, 0), 0, 10);
+  EXPECT_EQ(one.ids(), (Ids{2, 0, 1}));
+}
+
 // ---- brute force ----
 
 // What is there and what is carried while units are done in some order.

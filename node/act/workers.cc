@@ -179,7 +179,7 @@ void Supervisor::ended(Group& group, Worker& worker, std::int64_t now_ns, int st
   const std::string how =
       status == kUnknownStatus ? "ended" : fmt::format("ended with status {}", status);
   const Pid pid = std::exchange(record.pid, 0);
-  worker.failed_pid = 0;
+  worker.failed_pid.reset();
   record.identity.clear();
   record.last_status = status;
   record.answering = Answering::unknown;

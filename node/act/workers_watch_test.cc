@@ -287,6 +287,27 @@ TEST(WorkersWatch, WhomTheGatewayCallsSilentForLongIsReplaced) {
   EXPECT_EQ(world.worker().answering, Answering::starting);
 }
 
+// The next one has its own time, whatever was said of the one before.
+TEST(WorkersWatch, SilenceIsOfOneProcess) {
+  Watched world;
+  world.start();
+  const auto silent_for = [&](std::int64_t ns) {
+    for (const std::int64_t until = world.clock.now + ns; world.clock.now <= until;) {
+      world.gateway = gateway_of(world.worker(), WorkerReadiness::silent);
+      world.run_for(0);
+    }
+  };
+  const Pid first = world.worker().pid;
+  silent_for(2 * kWatchSecond);
+  EXPECT_EQ(world.worker().pid, first);
+  while (world.worker().pid == first || world.worker().pid == 0) silent_for(0);
+  const Pid second = world.worker().pid;
+  silent_for(2 * kWatchSecond);
+  EXPECT_EQ(world.worker().pid, second);
+  silent_for(2 * kWatchSecond);
+  EXPECT_NE(world.worker().pid, second);
+}
+
 // One request that kills whoever runs it, sent again and again, is no reason to give a worker up.
 TEST(WorkersWatch, WhoDiesUnderRequestsIsNotGivenUp) {
   for (const bool told : {true, false}) {
