@@ -126,7 +126,7 @@ class BrokerBrain {
   std::size_t ready() const;
 
  private:
-  enum class State { absent, making, unmaking, none, starting, ready, serving, ending };
+  enum class State { absent, making, unmaking, none, starting, ready, serving, ending };  // ranked
   struct Seat {  // what a part is doing
     State state = State::none;
     bool on_demand = false;
@@ -154,13 +154,17 @@ class BrokerBrain {
   const std::string* makeable(const std::string& shape) const;
   void deny_all(const std::string& shape, const std::string& reason, bool worker_failed,
                 std::vector<broker::Action>& actions);
-  std::size_t make(const std::string& shape, std::vector<broker::Action>& actions);
+  Seat* make(const std::string& shape, std::vector<broker::Action>& actions);
   void put_back(std::vector<broker::Action>& actions);
-  std::size_t part_for(const Waiting& waiting, bool& hope) const;
+  Seat* seat_for(const Waiting& waiting, bool& hope);
   void match(std::vector<broker::Action>& actions);
   void tell_places(std::vector<broker::Action>& actions);
   void keep_warm(std::vector<broker::Action>& actions);
-  void start(std::size_t part, std::vector<broker::Action>& actions);
+  void start(Seat& seat, std::vector<broker::Action>& actions);
+  std::size_t number_of(const Seat& seat) const {
+    return static_cast<std::size_t>(&seat - seats_.data());
+  }
+  const Part& part_of(const Seat& seat) const { return parts_[number_of(seat)]; }
   Seat* seat_of(WorkerId worker);
 
   std::vector<Part> parts_;

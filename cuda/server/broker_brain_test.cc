@@ -215,6 +215,17 @@ TEST(BrokerBrain, WhatIsStartingIsTakenFirst) {
   EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{2, 1}}));
 }
 
+// One that is there is taken before one that is being made.
+TEST(BrokerBrain, WhatIsThereIsTakenBeforeWhatIsMade) {
+  BrokerBrain brain({{"c", "CPU-2", 2}}, {.warm = 0}, {"CPU-2"});
+  EXPECT_EQ(brain.step(Arrived{1, "CPU-2"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, "CPU-2"}), (Actions{Make{1, "CPU-2"}}));
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{2, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{2}), (Actions{Give{2, 2}}));
+  EXPECT_EQ(brain.step(Made{1, "a"}), (Actions{Unmake{1}}));
+}
+
 // Once there is room again all who wait may have some, in their order.
 TEST(BrokerBrain, RoomThatComesIsForAllWhoWait) {
   BrokerBrain brain({}, {}, {"1g", "2g", "3g"});

@@ -747,6 +747,22 @@ TEST_F(BrokerTest, WhatCannotBeOpenedLeavesNothing) {
   EXPECT_NE(refusal("unix:" + (folder / "none/sock").string()), "");
 }
 
+// Once a client has its worker, nobody else reads what it says.
+TEST_F(BrokerTest, WhatAClientSaysIsForItsWorkerAlone) {
+  start();
+  Guest guest(address);
+  ASSERT_TRUE(guest.hello().came);
+  ASSERT_TRUE(soon(
+      [](const ServerState& s) { return s.sessions.size() == 1 && s.sessions[0].worker_pid > 0; }));
+  const auto worker = static_cast<pid_t>(state().sessions[0].worker_pid);
+  ASSERT_EQ(::kill(worker, SIGSTOP), 0);
+  const std::uint32_t fenced = guest.client->ask_later(Fence{});
+  std::this_thread::sleep_for(milliseconds(300));
+  ASSERT_EQ(::kill(worker, SIGCONT), 0);
+  EXPECT_TRUE(guest.client->read()) << guest.client->error;
+  EXPECT_TRUE(guest.client->answer_of<Fence>(fenced).came);
+}
+
 // What was begun beside the parts lives as long as the server.
 TEST_F(BrokerTest, WhatIsBegunBesideItLivesAsLong) {
   std::weak_ptr<void> beside;

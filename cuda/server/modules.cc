@@ -15,7 +15,8 @@ constexpr std::uint32_t kLastFunctionAttribute = 15;  // that there is
 
 std::vector<KernelParameter> layout_of(Bytes bytes) {
   std::vector<KernelParameter> layout(bytes.size() / sizeof(KernelParameter));
-  if (!layout.empty()) std::memcpy(layout.data(), bytes.data(), layout.size() * sizeof(layout[0]));
+  if (!layout.empty())
+    std::memcpy(layout.data(), bytes.data(), layout.size() * sizeof(KernelParameter));
   return layout;
 }
 

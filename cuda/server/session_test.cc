@@ -332,29 +332,115 @@ TEST_F(SessionTest, TheEndOfACallIsFoundBehindWhatWaitsForIt) {
   SimOptions net;
   net.up.room = 1'500'000, net.down.room = 64 << 20;
   for (const bool mapped : {true, false}) {
-    start({.mapped = mapped}, {.deferred = 3}, net);
-    client->send(Alloc{{kFakeArena}, 256});
-    client->send(StreamCreate{{1}});
-    client->send(HostCall{{1}, {1}});
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
-    client->send(Free{{kFakeArena}});
-    client->send(Alloc{{kFakeArena}, 8 << 20});  // waits, and all behind it
-    std::vector<std::uint32_t> data(1'250'000);
-    std::iota(data.begin(), data.end(), 7);
-    client->send(CopyIn{{1}, {kFakeArena}}, std::as_bytes(std::span(data)));
-    client->send(CopyIn{{1}, {kFakeArena + (8 << 20) - 1}}, bytes_of("x"));
-    load();
-    for (int i = 0; i < 9; ++i)
-      client->send(Launch{.stream = {1}, .kernel = {1}, .parameters = arguments(kFakeArena, 1, 5)});
-    const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena}, data.size() * 4});
-    client->send(CallDone{{1}});
-    EXPECT_EQ(fence(), 0) << client->said << client->error;
-    data[0] += 45;
-    EXPECT_EQ(client->ask(CopyOut{{}, {kFakeArena + (8 << 20) - 1}, 1}).bulk,
-              std::vector{std::byte{'x'}});
-    EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk), data);
-    EXPECT_EQ(seat().device->memory_used(), 8u << 20);
+    start({.mapped = mapped}, {.staging_at_most = 8 << 20, .deferred = 3}, net);
+    for (int again = 0; again < 2; ++again) {  // what was read ahead is no more, then
+      client->send(Alloc{{kFakeArena}, 256});
+      client->send(StreamCreate{{1}});
+      client->send(HostCall{{1}, {1}});
+      for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+      client->send(Free{{kFakeArena}});
+      client->send(Alloc{{kFakeArena}, 8 << 20});  // waits, and all behind it
+      std::vector<std::uint32_t> data(1'250'000);
+      std::iota(data.begin(), data.end(), 7);
+      client->send(CopyIn{{1}, {kFakeArena}}, std::as_bytes(std::span(data)));
+      client->send(CopyIn{{1}, {kFakeArena + (8 << 20) - 1}}, bytes_of("x"));
+      load();
+      for (int i = 0; i < 9; ++i)
+        client->send(
+            Launch{.stream = {1}, .kernel = {1}, .parameters = arguments(kFakeArena, 1, 5)});
+      const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena}, data.size() * 4});
+      client->send(CallDone{{1}});
+      EXPECT_EQ(fence(), 0) << client->said << client->error;
+      data[0] += 45;
+      EXPECT_EQ(client->ask(CopyOut{{}, {kFakeArena + (8 << 20) - 1}, 1}).bulk,
+                std::vector{std::byte{'x'}});
+      EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk), data);
+      EXPECT_EQ(seat().device->memory_used(), 8u << 20);
+      client->send(Free{{kFakeArena}}), client->send(ModuleUnload{{1}}),
+          client->send(StreamDestroy{{1}});
+      EXPECT_EQ(fence(), 0) << client->said;
+    }
   }
+}
+
+// A client that leaves amid what is read ahead has left.
+TEST_F(SessionTest, WhoLeavesAmidACopyIsGone) {
+  start();
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(StreamCreate{{1}});
+  client->send(HostCall{{1}, {1}});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  client->send(Free{{kFakeArena}});
+  client->send(Alloc{{kFakeArena}, 512});
+  ASSERT_TRUE(client->flush());
+  auto frame = frame_of(CopyIn{{1}, {kFakeArena}});
+  FrameHeader header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  header.bulk_bytes = 512;
+  std::memcpy(frame.data(), &header, sizeof(header));
+  const std::span<const std::byte> part(frame);
+  ASSERT_TRUE(channel->write({&part, 1}, std::chrono::seconds(1)));
+  server->step();
+  EXPECT_FALSE(seat().ended);
+  channel->shut();
+  server->step();
+  EXPECT_TRUE(seat().ended);
+  EXPECT_EQ(seat().reason, "the client is gone");
+}
+
+// Calls of one name end in their order, and once each.
+TEST_F(SessionTest, CallsOfOneNameEndOnceEach) {
+  start();
+  for (const std::uint64_t stream : {1, 2}) {
+    client->send(StreamCreate{{stream}, kNonBlocking});
+    client->send(HostCall{{stream}, {5}});
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  EXPECT_EQ(client->notices.size(), 2u);
+  client->send(CallDone{{5}});
+  EXPECT_EQ(client->ask(StreamQuery{{1}}).outcome.status, 0);
+  EXPECT_EQ(client->ask(StreamQuery{{2}}).outcome.status, kNotReady);
+  client->send(CallDone{{5}});
+  EXPECT_EQ(fence(), 0) << client->said;
+  client->send(CallDone{{5}});
+  EXPECT_EQ(fence(), kInvalidValue);
+  EXPECT_THAT(client->said, HasSubstr("no call 0x5 is under way"));
+}
+
+// A product's matrices must be there, when it is asked for and when a graph runs it.
+TEST_F(SessionTest, ProductsNeedTheirMatrices) {
+  start();
+  client->send(Alloc{{kFakeArena}, 256}), client->send(Alloc{{kFakeArena + 256}, 256});
+  client->send(StreamCreate{{1}});
+  const float two = 2, three = 3;
+  client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(&two, 1)));
+  client->send(CopyIn{{}, {kFakeArena + 256}}, std::as_bytes(std::span(&three, 1)));
+  const auto product = [](std::uint64_t stream, std::uint64_t c) {
+    return Gemm{.stream = {stream},
+                .m = 1,
+                .n = 1,
+                .k = 1,
+                .a = {kFakeArena},
+                .b = {kFakeArena + 256},
+                .c = {kFakeArena + c},
+                .alpha = 0x3ff0'0000'0000'0000};
+  };
+  client->send(CaptureBegin{{1}, 0});
+  client->send(product(1, 260));
+  EXPECT_EQ(client->ask(CaptureEnd{{1}, {7}}).outcome.status, 0) << client->said;
+  EXPECT_EQ(client->ask(GraphInstantiate{{7}, {9}}).outcome.status, 0);
+  client->send(GraphLaunch{{9}, {}});
+  float six = 0;
+  const auto out = client->ask(CopyOut{{}, {kFakeArena + 260}, 4}).bulk;
+  ASSERT_EQ(out.size(), 4u) << client->said;
+  std::memcpy(&six, out.data(), 4);
+  EXPECT_EQ(six, 6);
+  client->send(product(0, 512));
+  EXPECT_EQ(fence(), kInvalidValue);
+  EXPECT_THAT(client->said, HasSubstr("a matrix 4 bytes at 0x700000000200"));
+  client->send(Free{{kFakeArena}}), client->send(GraphLaunch{{9}, {}});
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("a node uses 4 bytes at 0x700000000000, which were freed"));
 }
 
 // The allocation is refused where too much would have to be read ahead to find it; the rest is

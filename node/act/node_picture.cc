@@ -44,8 +44,8 @@ std::string pictured_holders(const std::vector<device::Holder>& holders) {
 int size_of(const Place& place, const device::GpuState& gpu, const hw::Catalogue& catalogue) {
   const hw::GpuModel* model = catalogue.find(gpu.model);
   if (model == nullptr) return 1;
-  const auto found = std::ranges::find(model->profiles, place.profile, &hw::MigProfile::name);
-  return found == model->profiles.end() ? 1 : found->size;
+  const int number = model->profile_index(place.profile);
+  return number < 0 ? 1 : model->profiles[static_cast<std::size_t>(number)].size;
 }
 
 // Collects boxes on the rows of their GPUs.
