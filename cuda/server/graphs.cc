@@ -123,7 +123,7 @@ Done Graphs::on(const GraphAdd& op) {
   GraphSpec::Node node;
   for (std::size_t at = 0; at < op.after.size(); at += 8) {
     std::uint64_t handle = 0;
-    std::memcpy(&handle, op.after.data() + at, 8);
+    std::memcpy(&handle, op.after.data() + at, sizeof(handle));
     const auto earlier = graph.nodes.find(handle);
     if (earlier == graph.nodes.end())
       return refuse(kInvalidHandle, fmt::format("there is no node {} to come after", handle));

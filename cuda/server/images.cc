@@ -143,7 +143,7 @@ void FolderImages::put(const Digest& digest, std::shared_ptr<const PackedImage> 
   const std::string name = hex_of(digest);
   memory_.put(digest, image);
   const std::string part = fmt::format(".{}.{}", name, ::getpid());
-  Descriptor file(
+  const Descriptor file(
       ::openat(folder_, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file.get() < 0) return;  // a cache: without it the image comes again
   Head head;
@@ -152,7 +152,6 @@ void FolderImages::put(const Digest& digest, std::shared_ptr<const PackedImage> 
   head.compression = image->compression;
   const bool good = write_all(file.get(), &head, sizeof(head)) &&
                     write_all(file.get(), image->bytes.data(), image->bytes.size());
-  file.close_now();
   if (!good || ::renameat(folder_, part.c_str(), folder_, name.c_str()) != 0)
     ::unlinkat(folder_, part.c_str(), 0);
 }

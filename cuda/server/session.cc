@@ -76,7 +76,7 @@ class Session::Core {
   Step step(Nanos patience);
   int backend_descriptor() { return on_ ? on_->work.backend().descriptor() : -1; }
   std::optional<Wanted> wanted() { return std::exchange(wanted_, std::nullopt); }
-  void greeted(std::uint32_t request) { greeted_ = true, hello_ = request; }
+  void greeted(std::uint32_t request) { hello_ = request; }
   void grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen);
   void deny(Status status, const std::string& reason);
   Outbox& out() { return out_; }
@@ -125,8 +125,7 @@ class Session::Core {
   Outbox out_;
   Open reopen_ = {};
   std::optional<Wanted> wanted_ = {};
-  bool greeted_ = false;     // hello came
-  std::uint32_t hello_ = 0;  // its request
+  std::optional<std::uint32_t> hello_ = {};  // its request, once it came
   std::deque<Deferred> deferred_ = {};
   std::size_t deferred_bytes_ = 0;
   std::vector<std::byte> ahead_ = {};   // of the bulk of the frame at hand
@@ -170,8 +169,8 @@ bool Session::Core::may_come(const Frame& frame) {
     why = fmt::format("{} with request {}", spec.name, request);
   else if (spec.bulk != Bulk::in && frame.header.bulk_bytes != 0)
     why = fmt::format("{} with bulk", spec.name);
-  else if (std::is_same_v<Op, Hello> == greeted_)
-    why = fmt::format("{} {} the hello", spec.name, greeted_ ? "after" : "before");
+  else if (std::is_same_v<Op, Hello> == hello_.has_value())
+    why = fmt::format("{} {} the hello", spec.name, hello_ ? "after" : "before");
   else if (!kWithoutDevice<Op> && !on_)
     why = fmt::format("{} before the hello was answered", spec.name);
   else if (out_.owes(request))
@@ -336,7 +335,7 @@ Reply<Hello> Session::Core::on(const Hello& op) {
 
 void Session::Core::deny(Status status, const std::string& reason) {
   out_.say(kToError, reason);
-  out_.reply<Hello>(hello_, status, {});
+  out_.reply<Hello>(*hello_, status, {});
   out_.flush();
   if (!out_.ended()) out_.ended_as(reason);
 }
@@ -362,7 +361,7 @@ void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> b
   answer.uuid = device.uuid;
   answer.attributes = std::as_bytes(std::span(device.attributes));
   answer.backend = device.backend;
-  out_.reply<Hello>(hello_, kSuccess, answer);
+  out_.reply<Hello>(*hello_, kSuccess, answer);
 }
 
 Reply<Fence> Session::Core::on(const Fence&) {

@@ -110,8 +110,10 @@ TEST_F(SessionTest, OnlySoManyBytesAreOnTheirWay) {
   client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(data)));
   const std::uint32_t behind = client->ask_later(Ping{});
   int rounds = 0;
-  for (; !client->read() && rounds < 9; ++rounds)
+  for (; !client->read() && rounds < 9; ++rounds) {
+    EXPECT_FALSE(seat().session->step().progressed);
     EXPECT_EQ(seat().device->run(), 3) << "and a look whether there is room";
+  }
   EXPECT_EQ(rounds, 2) << "two pieces at a time, and the fifth with what is behind";
   EXPECT_TRUE(client->answers.contains(behind));
   const std::uint32_t copy = client->ask_later(CopyOut{{}, {kFakeArena}, 20 << 20});
@@ -487,12 +489,17 @@ TEST_F(SessionTest, OnlySoMuchIsReadAhead) {
   EXPECT_EQ(seat().device->memory_used(), 512u);
 }
 
-// Nor so many bytes; what was done is counted no more.
+// Nor so many bytes, to the byte; what was done is counted no more.
 TEST_F(SessionTest, OnlySoManyBytesAreReadAhead) {
-  const std::vector<std::byte> names(4096, std::byte{'x'});
-  const std::string_view name(reinterpret_cast<const char*>(names.data()), names.size());
-  start({.manual = true}, {.staging = 6000});
+  const std::string name(4096, 'x');
+  const std::size_t two = encoded_size(Alloc{}) + encoded_size(KernelOpen{.name = name});
   const Set set{.to = {kFakeArena}, .element = 4, .count = 1};
+  start({.manual = true}, {.staging = two});
+  client->send(Alloc{{kFakeArena}, 256}), client->send(set), client->send(Free{{kFakeArena}});
+  client->send(Alloc{{kFakeArena}, 256}), client->send(KernelOpen{{1}, {1}, name, {}});
+  client->ask_later(Ping{});
+  EXPECT_FALSE(client->read());
+  start({.manual = true}, {.staging = two + 1});
   client->send(Alloc{{kFakeArena}, 256});
   for (int again = 0; again < 3; ++again) {
     client->send(set), client->send(Free{{kFakeArena}});

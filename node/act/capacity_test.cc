@@ -23,6 +23,9 @@ TEST(Capacities, AreRatesOrSlices) {
     of->after({"a", 1, 1, 10}, 1);
     of->after({"a", 1, 1, of == &known ? 20.0 : 0}, 2);
   }
+  Capacities small;
+  small.before({"a", 1, 1, 0.5}, 4);
+  EXPECT_EQ(small.now(), std::vector{0.5});
   EXPECT_EQ(known.now(), std::vector{10.0});
   EXPECT_EQ(known.then(), std::vector{30.0});
   EXPECT_EQ(known.floors(0.5), std::vector{5.0});

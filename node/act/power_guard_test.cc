@@ -247,7 +247,8 @@ TEST(PowerGuard, WhatCannotBePutBackStaysInTheJournal) {
   Boards boards({{Watts{300}, {}}, {Watts{310}, {}}}, doom);
   Disk disk(doom);
   auto guard = PowerGuard::open(disk, kPath, boards);
-  ASSERT_TRUE(guard && guard->set(0, {Watts{200}, {}}) && guard->set(1, {Watts{210}, {}}));
+  ASSERT_TRUE(guard && guard->set(1, {Watts{210}, {}}) && guard->set(0, {Watts{200}, {}}));
+  EXPECT_EQ(guard->changed().front().gpu, 0) << "in the order of the GPUs";
   boards.denies = true;
   EXPECT_FALSE(guard->restore());
   EXPECT_EQ(read_power_journal(disk, kPath)->size(), 2u);
