@@ -363,7 +363,14 @@ void Broker::act(const broker::Unmake& unmake) {
 
 void Broker::listen_to_maker() {
   if (!maker_) return;
-  for (const broker::Event& event : maker_->done()) tell(event);
+  for (const broker::Event& event : maker_->done()) {
+    tell(event);
+    if (std::holds_alternative<broker::NotMade>(event))
+      ask_again_ = std::chrono::steady_clock::now() + options_.ask_again;
+  }
+  if (std::chrono::steady_clock::now() < ask_again_) return;
+  ask_again_ = Time::max();
+  tell(broker::AskAgain{});
 }
 
 // ---- what others may know ----

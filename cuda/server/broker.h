@@ -11,11 +11,11 @@
 #include <string>
 
 #include "base/files.h"
-#include "wire/net/frames.h"
 #include "server/messages.h"
 #include "server/part_maker.h"
 #include "server/server_state.h"
 #include "server/worker.h"
+#include "wire/net/frames.h"
 
 namespace partita::remote::server {
 
@@ -33,6 +33,7 @@ struct BrokerOptions {
   std::string metrics_file = {};  // empty: none
   std::size_t greeting = 128;     // connections whose hello has not come: beyond it the oldest go
   Nanos hello_patience = std::chrono::seconds(5);
+  Nanos ask_again = std::chrono::seconds(5);      // for a part that could not be made
   Nanos stop_patience = std::chrono::seconds(2);  // before a worker that should end is killed
 };
 
@@ -99,6 +100,7 @@ class Broker {
   BrokerBrain brain_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<MakerThread> maker_;
+  Time ask_again_ = Time::max();
   std::map<ClientId, Client> clients_;
   std::map<WorkerId, Worker> workers_;
   ClientId next_client_ = 1;

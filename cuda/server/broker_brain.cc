@@ -75,8 +75,7 @@ void BrokerBrain::take(const broker::Arrived& arrived, std::vector<Action>& acti
   };
   const bool any =
       makeable(arrived.shape) != nullptr || std::ranges::any_of(seats_, [&](const Seat& seat) {
-        const auto part = static_cast<std::size_t>(&seat - seats_.data());
-        return !seat.on_demand && fits(parts_[part], arrived.shape);
+        return !seat.on_demand && fits(part_of(seat), arrived.shape);
       });
   if (down_) return deny("the server is going down");
   if (!any) return deny(fmt::format("this server has no part of shape {}", arrived.shape));
@@ -104,8 +103,7 @@ void BrokerBrain::take(const broker::WorkerEnded& ended, std::vector<Action>& ac
   *seat = Seat{.on_demand = seat->on_demand, .failures = failures};
   // One made anew would fail as well.
   if (seat->on_demand && failures >= limits_.failures)
-    deny_all(parts_[static_cast<std::size_t>(seat - seats_.data())].shape,
-             "workers on such parts do not start", true, actions);
+    deny_all(part_of(*seat).shape, "workers on such parts do not start", true, actions);
 }
 
 void BrokerBrain::take(const broker::Made& made, std::vector<Action>&) {
@@ -122,12 +120,21 @@ void BrokerBrain::take(const broker::NotMade& not_made, std::vector<Action>& act
     full_ = true;
   else
     deny_all(shape, not_made.reason, false, actions);
+  for (Waiting& waiting : queue_) {
+    const std::string* const wanted = makeable(waiting.shape);
+    if (wanted != nullptr && *wanted == shape) waiting.in_vain = true;
+  }
 }
 
-void BrokerBrain::take(const broker::Unmade& unmade, std::vector<Action>&) {
+void BrokerBrain::take(const broker::AskAgain&, std::vector<Action>&) {
+  full_ = false;
+  for (Waiting& waiting : queue_) waiting.in_vain = false;
+}
+
+void BrokerBrain::take(const broker::Unmade& unmade, std::vector<Action>& actions) {
   parts_[unmade.part] = {};
   seats_[unmade.part] = {.state = State::absent, .on_demand = true};
-  full_ = false;
+  take(broker::AskAgain{}, actions);
 }
 
 void BrokerBrain::take(const broker::ShutDown&, std::vector<Action>& actions) {
@@ -148,8 +155,8 @@ void BrokerBrain::deny_all(const std::string& shape, const std::string& reason, 
   std::erase_if(queue_, [&](const Waiting& waiting) {
     const std::string* const wanted = makeable(waiting.shape);
     if (wanted == nullptr || *wanted != shape) return false;
-    for (std::size_t part = 0; part < seats_.size(); ++part)
-      if (!seats_[part].on_demand && fits(parts_[part], waiting.shape)) return false;
+    for (const Seat& seat : seats_)
+      if (!seat.on_demand && fits(part_of(seat), waiting.shape)) return false;
     actions.push_back(broker::Deny{waiting.client, reason, worker_failed});
     return true;
   });
@@ -166,25 +173,23 @@ std::vector<Action> BrokerBrain::act() {
   return actions;
 }
 
-// Has a part made; its number, or how many seats there are when all are taken.
-std::size_t BrokerBrain::make(const std::string& shape, std::vector<Action>& actions) {
+// Has a part made; nullptr when there are as many as there may be.
+BrokerBrain::Seat* BrokerBrain::make(const std::string& shape, std::vector<Action>& actions) {
   const auto seat = std::ranges::find(seats_, State::absent, &Seat::state);
-  const auto part = static_cast<std::size_t>(seat - seats_.begin());
-  if (seat == seats_.end()) return part;
+  if (seat == seats_.end()) return nullptr;
   seat->state = State::making;
-  parts_[part].shape = shape;
-  actions.push_back(broker::Make{part, shape});
-  return part;
+  parts_[number_of(*seat)].shape = shape;
+  actions.push_back(broker::Make{number_of(*seat), shape});
+  return &*seat;
 }
 
 // Parts made on demand that nobody wants go.
 void BrokerBrain::put_back(std::vector<Action>& actions) {
-  for (std::size_t part = 0; part < seats_.size(); ++part) {
-    Seat& seat = seats_[part];
+  for (Seat& seat : seats_) {
     if (!seat.on_demand || seat.promised != 0) continue;
     if (seat.state == State::none) {
       seat.state = State::unmaking;
-      actions.push_back(broker::Unmake{part});
+      actions.push_back(broker::Unmake{number_of(seat)});
     } else if (seat.state == State::ready) {
       seat.state = State::ending;
       actions.push_back(broker::Stop{seat.worker});
@@ -192,32 +197,27 @@ void BrokerBrain::put_back(std::vector<Action>& actions) {
   }
 }
 
-void BrokerBrain::start(std::size_t part, std::vector<Action>& actions) {
-  seats_[part].state = State::starting;
-  seats_[part].worker = next_worker_++;
-  actions.push_back(broker::Start{seats_[part].worker, part});
+void BrokerBrain::start(Seat& seat, std::vector<Action>& actions) {
+  seat.state = State::starting;
+  seat.worker = next_worker_++;
+  actions.push_back(broker::Start{seat.worker, number_of(seat)});
 }
 
-// The best part for who waits that nobody has or is promised, or the number of parts. `hope`: some
-// part will do, now or later.
-std::size_t BrokerBrain::part_for(const Waiting& waiting, bool& hope) const {
-  std::size_t best = seats_.size();
-  const auto rank = [&](std::size_t part) {
-    const Seat& seat = seats_[part];
-    const int order = seat.state == State::ready      ? 0
-                      : seat.state == State::starting ? 1
-                      : seat.state == State::none     ? 2
-                                                      : 3;
-    return std::tuple(order, parts_[part].units, part);
+// The best part for who waits that nobody has or is promised, if there is one: that of a worker
+// which is ready, one that starts, one without any, one in the making. `hope`: some part will do,
+// now or later.
+BrokerBrain::Seat* BrokerBrain::seat_for(const Waiting& waiting, bool& hope) {
+  Seat* best = nullptr;
+  const auto rank = [this](const Seat& seat) {
+    return std::tuple(-static_cast<int>(seat.state), part_of(seat).units, number_of(seat));
   };
-  for (std::size_t part = 0; part < seats_.size(); ++part) {
-    const Seat& seat = seats_[part];
+  for (Seat& seat : seats_) {
     if (seat.state == State::absent || seat.state == State::unmaking) continue;
-    if (!fits(parts_[part], waiting.shape) || seat.failures >= limits_.failures) continue;
+    if (!fits(part_of(seat), waiting.shape) || seat.failures >= limits_.failures) continue;
     hope = true;
     if (seat.state == State::serving || seat.state == State::ending) continue;
     if (seat.promised != 0) continue;
-    if (best == seats_.size() || rank(part) < rank(best)) best = part;
+    if (best == nullptr || rank(seat) < rank(*best)) best = &seat;
   }
   return best;
 }
@@ -225,28 +225,24 @@ std::size_t BrokerBrain::part_for(const Waiting& waiting, bool& hope) const {
 // Gives free parts to those who wait, first come first served. One who finds no ready worker is
 // promised one that starts, until the next event.
 void BrokerBrain::match(std::vector<Action>& actions) {
-  bool may_make = !full_;
   for (Waiting& waiting : queue_) {
     bool hope = false;
-    std::size_t best = part_for(waiting, hope);
+    Seat* best = seat_for(waiting, hope);
     const std::string* const shape = makeable(waiting.shape);
     if (!hope && shape == nullptr) {
       actions.push_back(broker::Deny{waiting.client, "workers on such parts do not start", true});
       waiting.client = 0;
       continue;
     }
-    if (best == seats_.size() && shape != nullptr) {
-      if (may_make) best = make(*shape, actions);
-      // What room there will be is for the first of those who want some.
-      if (best == seats_.size()) may_make = false;
-    }
-    waiting.promised = best != seats_.size();
+    if (best == nullptr && shape != nullptr && !waiting.in_vain && !full_)
+      best = make(*shape, actions);
+    waiting.promised = best != nullptr;
     if (!waiting.promised) continue;
-    seats_[best].promised = waiting.client;
-    if (seats_[best].state == State::none) start(best, actions);
-    if (seats_[best].state != State::ready) continue;
-    actions.push_back(broker::Give{waiting.client, seats_[best].worker});
-    seats_[best].state = State::serving;
+    best->promised = waiting.client;
+    if (best->state == State::none) start(*best, actions);
+    if (best->state != State::ready) continue;
+    actions.push_back(broker::Give{waiting.client, best->worker});
+    best->state = State::serving;
     waiting.client = 0;
   }
   std::erase_if(queue_, [](const Waiting& waiting) { return waiting.client == 0; });
@@ -259,10 +255,10 @@ void BrokerBrain::keep_warm(std::vector<Action>& actions) {
     if (!seat.on_demand && seat.promised == 0 &&
         (seat.state == State::ready || seat.state == State::starting))
       ++warm;
-  for (std::size_t part = 0; part < seats_.size() && warm < limits_.warm; ++part) {
-    if (seats_[part].on_demand || seats_[part].state != State::none) continue;
-    if (seats_[part].failures >= limits_.failures) continue;
-    start(part, actions);
+  for (Seat& seat : seats_) {
+    if (seat.on_demand || seat.state != State::none || warm >= limits_.warm) continue;
+    if (seat.failures >= limits_.failures) continue;
+    start(seat, actions);
     ++warm;
   }
 }

@@ -3,7 +3,8 @@
 // smallest such part, preferring one whose worker is ready. A part belongs to one worker process at
 // a time; it is free again when that process has ended. Parts of some shapes can be made on demand:
 // in the order in which they are asked for, and taken apart again as soon as nobody who waits wants
-// one. Limits: BrokerLimits.
+// one. Who hears that none is made, and waits for a part that is there, has it asked for again when
+// room was given back or AskAgain comes. Limits: BrokerLimits.
 #pragma once
 
 #include <cstdint>
@@ -64,9 +65,10 @@ struct NotMade {
 struct Unmade {
   std::size_t part = 0;
 };
+struct AskAgain {};  // some time after NotMade: there may be room by now
 struct ShutDown {};
-using Event =
-    std::variant<Arrived, Left, WorkerReady, WorkerEnded, Made, NotMade, Unmade, ShutDown>;
+using Event = std::variant<Arrived, Left, WorkerReady, WorkerEnded, Made, NotMade, Unmade, AskAgain,
+                           ShutDown>;
 
 struct Start {
   WorkerId worker = 0;
@@ -124,7 +126,7 @@ class BrokerBrain {
   std::size_t ready() const;
 
  private:
-  enum class State { absent, making, unmaking, none, starting, ready, serving, ending };
+  enum class State { absent, making, unmaking, none, starting, ready, serving, ending };  // ranked
   struct Seat {  // what a part is doing
     State state = State::none;
     bool on_demand = false;
@@ -137,6 +139,7 @@ class BrokerBrain {
     std::string shape = {};
     std::uint32_t place = 0;  // as it was told
     bool promised = false;
+    bool in_vain = false;  // a part was asked for, which was not made
   };
   void take(const broker::Arrived& arrived, std::vector<broker::Action>& actions);
   void take(const broker::Left& left, std::vector<broker::Action>& actions);
@@ -145,18 +148,23 @@ class BrokerBrain {
   void take(const broker::Made& made, std::vector<broker::Action>& actions);
   void take(const broker::NotMade& not_made, std::vector<broker::Action>& actions);
   void take(const broker::Unmade& unmade, std::vector<broker::Action>& actions);
+  void take(const broker::AskAgain& again, std::vector<broker::Action>& actions);
   void take(const broker::ShutDown& down, std::vector<broker::Action>& actions);
   std::vector<broker::Action> act();
   const std::string* makeable(const std::string& shape) const;
   void deny_all(const std::string& shape, const std::string& reason, bool worker_failed,
                 std::vector<broker::Action>& actions);
-  std::size_t make(const std::string& shape, std::vector<broker::Action>& actions);
+  Seat* make(const std::string& shape, std::vector<broker::Action>& actions);
   void put_back(std::vector<broker::Action>& actions);
-  std::size_t part_for(const Waiting& waiting, bool& hope) const;
+  Seat* seat_for(const Waiting& waiting, bool& hope);
   void match(std::vector<broker::Action>& actions);
   void tell_places(std::vector<broker::Action>& actions);
   void keep_warm(std::vector<broker::Action>& actions);
-  void start(std::size_t part, std::vector<broker::Action>& actions);
+  void start(Seat& seat, std::vector<broker::Action>& actions);
+  std::size_t number_of(const Seat& seat) const {
+    return static_cast<std::size_t>(&seat - seats_.data());
+  }
+  const Part& part_of(const Seat& seat) const { return parts_[number_of(seat)]; }
   Seat* seat_of(WorkerId worker);
 
   std::vector<Part> parts_;
@@ -165,7 +173,7 @@ class BrokerBrain {
   std::vector<Seat> seats_;
   std::vector<Waiting> queue_;
   WorkerId next_worker_ = 1;
-  bool full_ = false;  // there was no room to make a part, and none has been given back since
+  bool full_ = false;  // there was no room to make a part; until some is given back, or AskAgain
   bool down_ = false;
 };
 

@@ -11,6 +11,7 @@ namespace {
 
 using broker::Action;
 using broker::Arrived;
+using broker::AskAgain;
 using broker::Deny;
 using broker::Give;
 using broker::Left;
@@ -193,6 +194,38 @@ TEST(BrokerBrain, RoomGoesToWhoAskedForItFirst) {
   EXPECT_EQ(brain.step(NotMade{0, false, "denied"}), (Actions{Deny{4, "denied"}}));
 }
 
+// Who comes when nobody waits may have room that others have given since.
+TEST(BrokerBrain, WhoComesFirstAsksAnew) {
+  BrokerBrain brain({}, {}, {"1g", "4g"});
+  EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Make{0, "1g"}}));
+  EXPECT_EQ(brain.step(Made{0, "a"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, "4g"}), (Actions{Make{1, "4g"}}));
+  EXPECT_EQ(brain.step(NotMade{1, true, "no room"}), (Actions{Place{2, 1}}));
+  EXPECT_THAT(brain.step(Left{2}), IsEmpty());
+  EXPECT_EQ(brain.step(Arrived{3, "4g"}), (Actions{Make{1, "4g"}}));
+}
+
+// One that is starting is taken before a smaller one that would have to.
+TEST(BrokerBrain, WhatIsStartingIsTakenFirst) {
+  BrokerBrain brain({{"a", "CPU-4", 4}, {"b", "CPU-1", 1}}, {.warm = 0});
+  EXPECT_EQ(brain.step(Arrived{1, "CPU-4"}), (Actions{Start{1, 0}}));
+  EXPECT_THAT(brain.step(Left{1}), IsEmpty());
+  EXPECT_THAT(brain.step(Arrived{2, "CPU-1"}), IsEmpty());
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{2, 1}}));
+}
+
+// One that is there is taken before one that is being made.
+TEST(BrokerBrain, WhatIsThereIsTakenBeforeWhatIsMade) {
+  BrokerBrain brain({{"c", "CPU-2", 2}}, {.warm = 0}, {"CPU-2"});
+  EXPECT_EQ(brain.step(Arrived{1, "CPU-2"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, "CPU-2"}), (Actions{Make{1, "CPU-2"}}));
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{2, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{2}), (Actions{Give{2, 2}}));
+  EXPECT_EQ(brain.step(Made{1, "a"}), (Actions{Unmake{1}}));
+}
+
 // Once there is room again all who wait may have some, in their order.
 TEST(BrokerBrain, RoomThatComesIsForAllWhoWait) {
   BrokerBrain brain({}, {}, {"1g", "2g", "3g"});
@@ -215,6 +248,28 @@ TEST(BrokerBrain, DoesNotMakePartsAgainAndAgainWhereWorkersDoNotStart) {
             (Actions{Deny{1, "workers on such parts do not start", true}, Unmake{0}}));
 }
 
+// Who may wait for a part that is there has another one asked for once, and again after a while or
+// when room was given back.
+TEST(BrokerBrain, WhatWasAskedForInVainIsNotAskedForAtOnceAgain) {
+  BrokerBrain brain({{"x", "1g"}}, {.warm = 0}, {"1g", "2g"});
+  EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, "1g"}), (Actions{Make{1, "1g"}}));
+  for (const bool no_room : {false, true}) {
+    EXPECT_EQ(brain.step(NotMade{1, no_room, "no"}), no_room ? Actions{} : (Actions{Place{2, 1}}));
+    EXPECT_EQ(brain.step(AskAgain{}), (Actions{Make{1, "1g"}}));
+  }
+  EXPECT_THAT(brain.step(NotMade{1, false, "no"}), IsEmpty());
+  EXPECT_EQ(brain.step(Arrived{3, "2g"}), (Actions{Make{1, "2g"}})) << "others are not kept";
+  EXPECT_EQ(brain.step(Made{1, "a"}), (Actions{Start{2, 1}}));
+  EXPECT_EQ(brain.step(Left{3}), (Actions{}));
+  EXPECT_EQ(brain.step(WorkerEnded{2}), (Actions{Unmake{1}}));
+  EXPECT_EQ(brain.step(Unmade{1}), (Actions{Make{1, "1g"}}));
+  EXPECT_THAT(brain.step(NotMade{1, false, "no"}), IsEmpty());
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{3, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{3}), (Actions{Give{2, 3}}));
+}
+
 // A history: clients come and leave, workers start, end and fail, parts are made or not. What the
 // brain does is checked against what it may.
 class History {
@@ -227,7 +282,7 @@ class History {
   }
   void any() {
     const char* const shapes[] = {"", "CPU-1", "CPU-2", "CPU-3", "gpu", "1g", "2g"};
-    const std::uint64_t what = rng_.below(6);
+    const std::uint64_t what = rng_.below(7);
     if (what == 0) {
       open_[next_] = shapes[rng_.below(7)];
       const ClientId client = next_++;
@@ -244,6 +299,8 @@ class History {
       take(brain_.step(Left{client}));
     } else if (what == 5 && !asked_.empty()) {
       answer_maker();
+    } else if (what == 6) {
+      take(brain_.step(AskAgain{}));
     }
   }
   // Until everybody has had an answer; with nobody there, nothing is borrowed.
@@ -253,6 +310,7 @@ class History {
       while (!asked_.empty()) answer_maker();
       while (!stopping_.empty()) end(stopping_);
       if (!serving_.empty()) end(serving_);
+      take(brain_.step(AskAgain{}));
     }
     return open_.empty() && brain_.borrowed() == 0 && made_.empty();
   }

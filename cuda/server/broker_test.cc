@@ -469,6 +469,40 @@ TEST_F(BrokerTest, PartsAreMadeForSessionsAndNobodyElseWaits) {
   EXPECT_EQ(there, 0);
 }
 
+// A maker that always says no.
+class NoMaker final : public PartMaker {
+ public:
+  explicit NoMaker(std::atomic<int>& asked) : asked_(asked) {}
+  std::vector<std::string> shapes() override { return {"CPU-1"}; }
+  Result<std::string> make(const std::string&) override {
+    ++asked_;
+    return environment_error("mig", "no rights");
+  }
+  Result<void> unmake(const std::string&) override { return {}; }
+
+ private:
+  std::atomic<int>& asked_;
+};
+
+// Who waits for a part that is there has another one asked for now and then, not all the time.
+TEST_F(BrokerTest, AMakerThatSaysNoIsLeftInPeaceForAWhile) {
+  std::atomic<int> asked = 0;
+  options.open_maker = [&]() -> Result<std::unique_ptr<PartMaker>> {
+    return std::make_unique<NoMaker>(asked);
+  };
+  options.ask_again = milliseconds(300);
+  start();
+  Guest first(address), second(address), waiting(address);
+  ASSERT_TRUE(first.hello().came && second.hello().came);
+  const auto begun = SteadyClock::now();
+  waiting.client->ask_later(Hello{.table = protocol_hash(), .shape = "CPU-1"});
+  ASSERT_TRUE(soon([&](const ServerState&) { return asked == 4; }));
+  EXPECT_GE(ms_since(begun), 900) << "asked at once, and three times after a pause";
+  first.channel->shut();
+  while (waiting.client->answers.empty()) ASSERT_TRUE(waiting.client->read());
+  EXPECT_EQ(waiting.client->answer_of<Hello>(1).outcome.status, 0);
+}
+
 TEST_F(BrokerTest, ShapesTokensAndGarbage) {
   options.token = "open sesame";
   options.parts.push_back({"c", "broken", 0});
@@ -519,6 +553,7 @@ TEST_F(BrokerTest, LimitsOfTime) {
   start();
   Guest idle(address);
   ASSERT_TRUE(idle.hello().came);
+  EXPECT_TRUE(idle.client->ask(Fence{}).came);
   EXPECT_FALSE(idle.client->read() && idle.client->read());
   EXPECT_THAT(idle.client->said, HasSubstr("nothing was asked for too long"));
 }
@@ -710,6 +745,36 @@ TEST_F(BrokerTest, WhatCannotBeOpenedLeavesNothing) {
   EXPECT_EQ(refusal(where), "no rights");
   options.open_maker = {};
   EXPECT_NE(refusal("unix:" + (folder / "none/sock").string()), "");
+}
+
+// Once a client has its worker, nobody else reads what it says.
+TEST_F(BrokerTest, WhatAClientSaysIsForItsWorkerAlone) {
+  start();
+  Guest guest(address);
+  ASSERT_TRUE(guest.hello().came);
+  ASSERT_TRUE(soon(
+      [](const ServerState& s) { return s.sessions.size() == 1 && s.sessions[0].worker_pid > 0; }));
+  const auto worker = static_cast<pid_t>(state().sessions[0].worker_pid);
+  ASSERT_EQ(::kill(worker, SIGSTOP), 0);
+  const std::uint32_t fenced = guest.client->ask_later(Fence{});
+  std::this_thread::sleep_for(milliseconds(300));
+  ASSERT_EQ(::kill(worker, SIGCONT), 0);
+  EXPECT_TRUE(guest.client->read()) << guest.client->error;
+  EXPECT_TRUE(guest.client->answer_of<Fence>(fenced).came);
+}
+
+// What was begun beside the parts lives as long as the server.
+TEST_F(BrokerTest, WhatIsBegunBesideItLivesAsLong) {
+  std::weak_ptr<void> beside;
+  options.begin_beside = [&]() -> Result<std::shared_ptr<void>> {
+    const auto daemon = std::make_shared<int>(1);
+    beside = daemon;
+    return daemon;
+  };
+  start();
+  EXPECT_FALSE(beside.expired());
+  finish();
+  EXPECT_TRUE(beside.expired());
 }
 
 // The server is killed: its workers end with it, and another takes over its address.

@@ -136,9 +136,8 @@ Answered<Captures::Taken> Captures::take(Captured& stream, std::uint64_t handle)
     capture->invalid = true;
     return refuse(kCaptureUnmatched, "the capture began on another stream");
   }
-  Taken taken{stream.capture, std::move(capture->graph), capture->invalid};
-  captures_.erase(stream.capture);
-  return taken;
+  auto ended = captures_.extract(stream.capture);
+  return Taken{stream.capture, std::move(ended.mapped().graph), ended.mapped().invalid};
 }
 
 }  // namespace partita::remote::server

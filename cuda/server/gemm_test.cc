@@ -213,22 +213,40 @@ TEST(Products, WhatCannotBeIsRefused) {
 
 // Longer than a block in every direction; by the library and by loops.
 TEST(Products, HalvesOfManyBlocksAreSummedWhole) {
-  constexpr std::uint64_t kM = 520, kN = 3, kK = 1030;
-  for (const bool plainly : {false, true}) {
-    Gemm op{.form = kTransposedA, .in = kFloat16, .out = kFloat32, .m = kM, .n = kN, .k = kK};
-    op.a_step = kK, op.b.value = kM * kK * 2, op.b_step = kK;
-    op.c.value = op.b.value + kN * kK * 2, op.c_step = kM, op.alpha = bits(1), op.beta = bits(2);
-    Problem problem{op, std::vector<std::byte>(op.c.value + kM * kN * 4)};
-    Rng rng(9);
-    for (std::uint64_t at = 0; at < op.c.value; at += 2)
-      write(&problem.memory[at], kFloat16, static_cast<int>(rng.below(3)) - 1);
-    for (std::uint64_t at = op.c.value; at < problem.memory.size(); at += 4)
-      write(&problem.memory[at], kFloat32, static_cast<int>(rng.below(9)));
-    const std::vector<std::byte> wanted = by_definition(problem);
-    multiply(
-        op, problem.places(), 0, 1, [] { return false; }, plainly);
-    EXPECT_TRUE(problem.memory == wanted) << plainly;
+  struct Sizes {
+    std::uint64_t m, n, k;
+  };
+  for (const auto& [m, n, k] : {Sizes{520, 3, 1030}, {3, 520, 5}}) {
+    for (const bool plainly : {false, true}) {
+      Gemm op{.form = kTransposedA, .in = kFloat16, .out = kFloat32, .m = m, .n = n, .k = k};
+      op.a_step = k, op.b.value = m * k * 2, op.b_step = k;
+      op.c.value = op.b.value + n * k * 2, op.c_step = m, op.alpha = bits(1), op.beta = bits(2);
+      Problem problem{op, std::vector<std::byte>(op.c.value + 2 * m * n * 4)};  // and more behind
+      Rng rng(9);
+      for (std::uint64_t at = 0; at < op.c.value; at += 2)
+        write(&problem.memory[at], kFloat16, static_cast<int>(rng.below(3)) - 1);
+      for (std::uint64_t at = op.c.value; at < problem.memory.size(); at += 4)
+        write(&problem.memory[at], kFloat32, static_cast<int>(rng.below(9)));
+      const std::vector<std::byte> wanted = by_definition(problem);
+      multiply(
+          op, problem.places(), 0, 1, [] { return false; }, plainly);
+      EXPECT_TRUE(problem.memory == wanted) << plainly;
+    }
   }
+}
+
+// A part for two million multiplications each, as long as there are cores and columns for them.
+TEST(Products, AreDividedWhereThatIsWorthIt) {
+  constexpr std::uint64_t kMany = 1'000'000;
+  const auto parts = [](std::uint64_t m, std::uint64_t n, std::uint64_t k, std::uint64_t batch) {
+    return parts_of(Gemm{.m = m, .n = n, .k = k, .batch = batch}, 8);
+  };
+  EXPECT_EQ(parts(kMany, 2, 2, 2), 4);
+  EXPECT_EQ(parts(2, 2, kMany, 2), 4);
+  EXPECT_EQ(parts(kMany, 1, 4, 1), 1) << "one column";
+  EXPECT_EQ(parts(kMany, 1, 4, 3), 3) << "three products";
+  EXPECT_EQ(parts(kMany, 64, 4, 1), 8) << "all cores";
+  EXPECT_EQ(parts(2, 2, 2, 2), 1);
 }
 
 TEST(Products, StopWhenTheyAreToldTo) {

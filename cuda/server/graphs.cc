@@ -123,7 +123,7 @@ Done Graphs::on(const GraphAdd& op) {
   GraphSpec::Node node;
   for (std::size_t at = 0; at < op.after.size(); at += 8) {
     std::uint64_t handle = 0;
-    std::memcpy(&handle, op.after.data() + at, 8);
+    std::memcpy(&handle, op.after.data() + at, sizeof(handle));
     const auto earlier = graph.nodes.find(handle);
     if (earlier == graph.nodes.end())
       return refuse(kInvalidHandle, fmt::format("there is no node {} to come after", handle));
@@ -199,7 +199,6 @@ Done Graphs::on(const GraphClone& op) {
 
 // The executable graph that was may be running.
 Done Graphs::make_again(Exec& exec, Graph graph) {
-  captures_.look_again(graph);
   if (Done loaded = modules_.are_loaded(graph.modules); !loaded) return loaded;
   const Answered<Id> made = work_.backend().create(graph.spec);
   if (!made) return tl::unexpected<Refused>(made.error());
@@ -223,8 +222,8 @@ Done Graphs::on(const GraphSet& op) {
     return refuse(kInvalidValue, "a node of another kind");
   Graph changed = *graph;
   changed.spec.nodes[op.place].work = *std::move(work);
-  if (exec != nullptr) return make_again(*exec, std::move(changed));
   captures_.look_again(changed);
+  if (exec != nullptr) return make_again(*exec, std::move(changed));
   *graph = std::move(changed);
   return {};
 }

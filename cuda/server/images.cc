@@ -143,18 +143,15 @@ void FolderImages::put(const Digest& digest, std::shared_ptr<const PackedImage> 
   const std::string name = hex_of(digest);
   memory_.put(digest, image);
   const std::string part = fmt::format(".{}.{}", name, ::getpid());
-  bool good = false;
-  {
-    const Descriptor file(::openat(folder_, part.c_str(),
-                                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (file.get() < 0) return;  // a cache: without it the image comes again
-    Head head;
-    head.bytes = image->bytes.size();
-    head.raw_bytes = image->raw_bytes;
-    head.compression = image->compression;
-    good = write_all(file.get(), &head, sizeof(head)) &&
-           write_all(file.get(), image->bytes.data(), image->bytes.size());
-  }
+  const Descriptor file(
+      ::openat(folder_, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.get() < 0) return;  // a cache: without it the image comes again
+  Head head;
+  head.bytes = image->bytes.size();
+  head.raw_bytes = image->raw_bytes;
+  head.compression = image->compression;
+  const bool good = write_all(file.get(), &head, sizeof(head)) &&
+                    write_all(file.get(), image->bytes.data(), image->bytes.size());
   if (!good || ::renameat(folder_, part.c_str(), folder_, name.c_str()) != 0)
     ::unlinkat(folder_, part.c_str(), 0);
 }
@@ -168,8 +165,7 @@ void FolderImages::trim() {
   };
   std::vector<File> files;
   std::uint64_t all = 0;
-  const int copy = ::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* const entries = copy < 0 ? nullptr : ::fdopendir(copy);
+  DIR* const entries = ::fdopendir(::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (entries == nullptr) return;
   while (const dirent* entry = ::readdir(entries)) {
     const std::string name = entry->d_name;

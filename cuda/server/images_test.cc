@@ -128,6 +128,10 @@ TEST_F(FolderImagesTest, OthersFindWhatOnePut) {
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(again->compression, 2u);
   EXPECT_EQ(again->raw_bytes, 77u);
+  using enum fs::perms;
+  EXPECT_EQ(fs::status(file_of(digest)).permissions(), owner_read | owner_write);
+  fs::remove(file_of(digest));
+  EXPECT_NE(second->find(digest), nullptr) << "it keeps what it has found";
 }
 
 // Whoever wrote into the folder: what is not of its digest is not there.

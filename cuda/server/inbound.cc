@@ -51,6 +51,17 @@ bool Inbound::stopped(const Error& error) {
   return false;
 }
 
+// The next bytes into `into`, of which `filled` are there already; false when more are to come.
+bool Inbound::fill(std::span<std::byte> into) {
+  into = into.subspan(bulk_.filled);
+  const std::size_t known = std::min(into.size(), bulk_.ahead.size() - bulk_.used);
+  std::copy_n(bulk_.ahead.begin() + static_cast<std::ptrdiff_t>(bulk_.used), known, into.begin());
+  const auto read = reader_.read_bulk(into.subspan(known), kNoWait);
+  bulk_.used += known;
+  bulk_.filled += known + reader_.taken();
+  return read || stopped(read.error());
+}
+
 bool Inbound::go_on() {
   if (bulk_.kind == Kind::image) return go_on_with_image();
   if (bulk_.kind == Kind::chunks) return go_on_with_chunks();
@@ -85,11 +96,7 @@ bool Inbound::find_target() {
 
 bool Inbound::go_on_with_chunks() {
   if (bulk_.target.empty() && !find_target()) return bulk_.kind == Kind::drop;
-  const auto read = reader_.read_bulk(bulk_.target.subspan(bulk_.filled), kNoWait);
-  if (!read) {
-    bulk_.filled += reader_.taken();
-    return stopped(read.error());
-  }
+  if (!fill(bulk_.target)) return false;
   const std::uint64_t bytes = bulk_.target.size(), to = bulk_.to;
   bulk_.target = {};
   bulk_.left -= bytes;
@@ -111,11 +118,10 @@ bool Inbound::go_on_with_image() {
   constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
   if (bulk_.filled == bulk_.chunk.size())
     bulk_.chunk.resize(bulk_.filled + std::min(kStep, bulk_.left));
-  const auto read = reader_.read_bulk(std::span(bulk_.chunk).subspan(bulk_.filled), kNoWait);
-  const std::size_t came = read ? bulk_.chunk.size() - bulk_.filled : reader_.taken();
-  bulk_.filled += came;
-  bulk_.left -= came;
-  if (!read) return stopped(read.error());
+  const std::size_t had = bulk_.filled;
+  const bool all = fill(bulk_.chunk);
+  bulk_.left -= bulk_.filled - had;
+  if (!all) return false;
   if (bulk_.left > 0) return true;
   const Arriving arrived = std::exchange(bulk_, {});
   if (digest_of(arrived.chunk) == arrived.put.digest)

@@ -17,9 +17,11 @@ class Inbound {
         out_(out),
         limits_(limits) {}
 
-  // So many bytes follow the frame at hand: they are dropped, unless one of the operations below
-  // takes them.
-  void begin(std::uint64_t bytes) { bulk_ = {.kind = Kind::drop, .left = bytes}; }
+  // So many bytes follow the frame at hand, of which the first may have been read ahead: they are
+  // dropped, unless one of the operations below takes them.
+  void begin(std::uint64_t bytes, std::vector<std::byte> ahead = {}) {
+    bulk_ = {.kind = Kind::drop, .left = bytes, .ahead = std::move(ahead)};
+  }
   Done on(const CopyIn& op);
   Done on(const ModulePut& op);
   bool under_way() const { return bulk_.kind != Kind::none; }
@@ -31,6 +33,8 @@ class Inbound {
   struct Arriving {
     Kind kind = Kind::none;
     std::uint64_t left = 0, to = 0;
+    std::vector<std::byte> ahead = {};
+    std::size_t used = 0;  // of those
     StreamHandle stream = {};
     std::span<std::byte> target = {};
     std::vector<std::byte> chunk = {};
@@ -42,6 +46,7 @@ class Inbound {
   bool go_on_with_image();
   bool room_for(std::uint64_t bytes);
   bool give_up(const Refused& why);
+  bool fill(std::span<std::byte> into);
   bool stopped(const Error& error);
 
   FrameReader& reader_;

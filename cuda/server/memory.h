@@ -35,6 +35,7 @@ class Memory {
   // The allocation at hand waits for memory that is being freed: to be tried again once this is
   // over.
   bool stalled() const { return stalled_; }
+  void give_up() { stalled_ = false; }
 
  private:
   void release_later(std::uint64_t address, std::uint64_t bytes);

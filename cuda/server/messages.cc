@@ -12,7 +12,7 @@
 namespace partita::remote::server {
 
 Result<std::pair<Descriptor, Descriptor>> message_pair() {
-  int ends[2] = {-1, -1};
+  int ends[2] = {};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return environment_error("socketpair", std::strerror(errno));
   return std::pair(Descriptor(ends[0]), Descriptor(ends[1]));

@@ -1,5 +1,6 @@
 #include "server/modules.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace partita::remote::server {
@@ -14,7 +15,8 @@ constexpr std::uint32_t kLastFunctionAttribute = 15;  // that there is
 
 std::vector<KernelParameter> layout_of(Bytes bytes) {
   std::vector<KernelParameter> layout(bytes.size() / sizeof(KernelParameter));
-  if (!layout.empty()) std::memcpy(layout.data(), bytes.data(), layout.size() * sizeof(layout[0]));
+  if (!layout.empty())
+    std::memcpy(layout.data(), bytes.data(), layout.size() * sizeof(KernelParameter));
   return layout;
 }
 
@@ -79,8 +81,7 @@ Done Modules::on(const KernelOpen& op) {
     return refuse(kInvalidValue, fmt::format("the parameters of {} lie at {}, the client says {}",
                                              op.name, to_text(facts->parameters), to_text(layout)));
   module_of_kernel_[facts->id] = module->serial;
-  const std::uint32_t dynamic =
-      facts->shared_bytes < kStaticShared ? kStaticShared - facts->shared_bytes : 0;
+  const std::uint32_t dynamic = kStaticShared - std::min(kStaticShared, facts->shared_bytes);
   kernels_.add(op.kernel.value, {*std::move(facts), module->serial, dynamic});
   return {};
 }

@@ -177,7 +177,7 @@ Result<void> confine(const SandboxOptions& options) {
   const auto limit = [](__rlimit_resource what, rlim_t most) {
     rlimit now{};
     ::getrlimit(what, &now);
-    if (now.rlim_max < most) most = now.rlim_max;
+    most = std::min(most, now.rlim_max);
     const rlimit wanted{most, most};
     return ::setrlimit(what, &wanted) == 0;
   };

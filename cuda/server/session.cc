@@ -11,7 +11,7 @@ namespace partita::remote::server {
 namespace {
 
 constexpr int kFramesPerStep = 512;
-constexpr std::size_t kMaxDeferredBytes = std::size_t{64} << 20;
+constexpr std::uint64_t kBulkStep = std::uint64_t{1} << 20;
 
 // Whether the operation may come before the device is granted.
 template <class Op>
@@ -76,8 +76,7 @@ class Session::Core {
   Step step(Nanos patience);
   int backend_descriptor() { return on_ ? on_->work.backend().descriptor() : -1; }
   std::optional<Wanted> wanted() { return std::exchange(wanted_, std::nullopt); }
-  void greeted(std::uint32_t request) { greeted_ = true, hello_ = request; }
-  void waiting(std::uint32_t place);
+  void greeted(std::uint32_t request) { hello_ = request; }
   void grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen);
   void deny(Status status, const std::string& reason);
   Outbox& out() { return out_; }
@@ -87,7 +86,8 @@ class Session::Core {
   static constexpr std::size_t kCodes = 128;
   struct Deferred {
     FrameHeader header = {};
-    std::vector<std::byte> body = {};
+    std::vector<std::byte> body = {}, bulk = {};  // what was read of it
+    std::size_t bytes() const { return body.size() + bulk.size(); }
   };
 
   static const std::array<Take, kCodes>& table();
@@ -100,6 +100,10 @@ class Session::Core {
   void dispatch(const Frame& frame);
   void defer(const Frame& frame);
   bool may_read() const;
+  bool called() const { return on_ && on_->streams.calls_out(); }
+  bool may_read_ahead() const;
+  bool read_bulk_ahead();
+  void take_deferred();
   bool stalled() const { return on_ && on_->memory.stalled(); }
   void open(std::unique_ptr<DeviceBackend> backend);
 
@@ -121,10 +125,10 @@ class Session::Core {
   Outbox out_;
   Open reopen_ = {};
   std::optional<Wanted> wanted_ = {};
-  bool greeted_ = false;     // hello came
-  std::uint32_t hello_ = 0;  // its request
+  std::optional<std::uint32_t> hello_ = {};  // its request, once it came
   std::deque<Deferred> deferred_ = {};
   std::size_t deferred_bytes_ = 0;
+  std::vector<std::byte> ahead_ = {};   // of the bulk of the frame at hand
   std::unique_ptr<Resources> on_ = {};  // the device, once it is granted
 };
 
@@ -135,7 +139,6 @@ Session::Step Session::step(Nanos patience) { return core_->step(patience); }
 int Session::backend_descriptor() const { return core_->backend_descriptor(); }
 void Session::greeted(std::uint32_t request) { core_->greeted(request); }
 std::optional<Wanted> Session::wanted() { return core_->wanted(); }
-void Session::waiting(std::uint32_t place) { core_->waiting(place); }
 void Session::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen) {
   core_->grant(number, std::move(backend), std::move(reopen));
 }
@@ -166,11 +169,11 @@ bool Session::Core::may_come(const Frame& frame) {
     why = fmt::format("{} with request {}", spec.name, request);
   else if (spec.bulk != Bulk::in && frame.header.bulk_bytes != 0)
     why = fmt::format("{} with bulk", spec.name);
-  else if (std::is_same_v<Op, Hello> == greeted_)
-    why = fmt::format("{} {} the hello", spec.name, greeted_ ? "after" : "before");
+  else if (std::is_same_v<Op, Hello> == hello_.has_value())
+    why = fmt::format("{} {} the hello", spec.name, hello_ ? "after" : "before");
   else if (!kWithoutDevice<Op> && !on_)
     why = fmt::format("{} before the hello was answered", spec.name);
-  else if (request != 0 && out_.owes(request))
+  else if (out_.owes(request))
     why = fmt::format("request {} is still to be answered", request);
   if (!why.empty()) out_.end(why);
   return why.empty();
@@ -186,7 +189,7 @@ void Session::Core::take(const Frame& frame) {
   out_.request = frame.header.request;
   if constexpr (spec.bulk == Bulk::in) {
     out_.counts.bytes_in += frame.header.bulk_bytes;
-    on_->inbound.begin(frame.header.bulk_bytes);
+    on_->inbound.begin(frame.header.bulk_bytes, std::exchange(ahead_, {}));
   }
   if constexpr (spec.completion == Completion::async) {
     if (const Done done = on(*op); !done) out_.refused(spec.name, done.error());
@@ -208,13 +211,18 @@ void Session::Core::dispatch(const Frame& frame) {
   (this->*taker)(frame);
 }
 
-// Whether another frame may be read now.
+// Whether more may be read now.
 bool Session::Core::may_read() const {
   if (out_.owed() >= limits_.waiting) return false;
-  if (on_ && on_->work.full() && !on_->streams.calls_out()) return false;
-  if (!stalled()) return true;
-  return deferred_.size() < limits_.deferred && deferred_bytes_ < kMaxDeferredBytes &&
-         deferred_.back().header.bulk_bytes == 0;
+  if (on_ && on_->work.full() && !called()) return false;
+  return !stalled() || (may_read_ahead() && (called() || reader_.bulk_left() == 0));
+}
+
+// Whether there is room for more behind an allocation that waits. It may wait for a function of the
+// client, whose end lies behind whatever comes.
+bool Session::Core::may_read_ahead() const {
+  return deferred_.size() < (called() ? limits_.queued : limits_.deferred) &&
+         deferred_bytes_ < (called() ? limits_.staging_at_most : limits_.staging);
 }
 
 void Session::Core::defer(const Frame& frame) {
@@ -222,22 +230,43 @@ void Session::Core::defer(const Frame& frame) {
   deferred_bytes_ += frame.body.size();
 }
 
+// The first of those that were deferred.
+void Session::Core::take_deferred() {
+  Deferred first = std::move(deferred_.front());
+  deferred_.pop_front();
+  deferred_bytes_ -= first.bytes();
+  ahead_ = std::move(first.bulk);
+  dispatch({first.header, first.body});
+  if (!stalled() || out_.ended()) return;
+  deferred_bytes_ += first.bytes();  // again
+  deferred_.push_front(std::move(first));
+}
+
+// Of the last frame that was deferred, as it comes: what is only promised takes no memory.
+bool Session::Core::read_bulk_ahead() {
+  std::vector<std::byte>& bulk = deferred_.back().bulk;
+  const std::size_t had = bulk.size();
+  bulk.resize(had + std::min(kBulkStep, reader_.bulk_left()));
+  const auto read = reader_.read_bulk(std::span(bulk).subspan(had), kNoWait);
+  bulk.resize(had + reader_.taken());
+  deferred_bytes_ += reader_.taken();
+  if (!read && read.error().code != ErrorCode::timeout) out_.broken(read.error());
+  return read.has_value();
+}
+
 // The next frame, from those that were deferred or from the channel; false when there is none now.
 bool Session::Core::read_frame(Nanos patience) {
-  if (!stalled() && !deferred_.empty()) {
-    const Deferred first = std::move(deferred_.front());
+  if (!stalled() && !deferred_.empty()) return take_deferred(), true;
+  if (stalled() && called() && !may_read_ahead()) {
     deferred_.pop_front();
-    deferred_bytes_ -= first.body.size();
-    dispatch({first.header, first.body});
-    if (stalled() && !out_.ended()) {  // again
-      deferred_bytes_ += first.body.size();
-      deferred_.push_front(first);
-    }
+    on_->memory.give_up();
+    out_.refused("alloc", {kOutOfMemory, "too much waits for a function of the client"});
     return true;
   }
   if (!may_read()) return false;
   if (!reader_.has_buffered()) out_.flush();
   if (out_.ended()) return false;
+  if (reader_.bulk_left() > 0) return read_bulk_ahead();
   const Result<Frame> frame = reader_.next(patience);
   if (!frame) {
     if (frame.error().code != ErrorCode::timeout) out_.broken(frame.error());
@@ -304,14 +333,9 @@ Reply<Hello> Session::Core::on(const Hello& op) {
   return std::nullopt;
 }
 
-void Session::Core::waiting(std::uint32_t place) {
-  out_.put(Waiting{place});
-  out_.flush();
-}
-
 void Session::Core::deny(Status status, const std::string& reason) {
   out_.say(kToError, reason);
-  out_.reply<Hello>(hello_, status, {});
+  out_.reply<Hello>(*hello_, status, {});
   out_.flush();
   if (!out_.ended()) out_.ended_as(reason);
 }
@@ -337,8 +361,7 @@ void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> b
   answer.uuid = device.uuid;
   answer.attributes = std::as_bytes(std::span(device.attributes));
   answer.backend = device.backend;
-  out_.reply<Hello>(hello_, kSuccess, answer);
-  out_.flush();
+  out_.reply<Hello>(*hello_, kSuccess, answer);
 }
 
 Reply<Fence> Session::Core::on(const Fence&) {

@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 
-#include "wire/net/frames.h"
 #include "server/backend.h"
 #include "server/images.h"
+#include "wire/net/frames.h"
 
 namespace partita::remote::server {
 
@@ -22,12 +22,13 @@ struct SessionLimits {
   std::size_t allocations = 1 << 20;
   std::size_t streams = 240, events = 60'000, modules = 512, kernels = 65'536;
   std::size_t graphs = 1024, graph_nodes = 100'000;  // nodes: of all graphs
-  std::uint64_t staging = std::uint64_t{256} << 20;  // bytes on their way; more are not read
-  // While the client owes a CallDone reading goes on; what is more than this is refused.
+  std::uint64_t staging = std::uint64_t{256} << 20;  // bytes on their way, or read ahead, each
+  // While the client owes a CallDone reading goes on, up to this and `queued`; an allocation that
+  // waits, or work, is refused beyond.
   std::uint64_t staging_at_most = std::uint64_t{1} << 30;
   std::size_t queued = 65'536;  // pieces of work; more are not read, or refused as with staging
   std::size_t waiting = 4096;   // answers that are not due yet
-  std::size_t deferred = 4096;  // frames read ahead of an allocation that has to wait
+  std::size_t deferred = 4096;  // frames read ahead of an allocation that waits for work alone
   std::size_t reasons = 1000;   // said to the client
   Nanos patience = std::chrono::seconds(10);  // for what is written
 };
@@ -71,10 +72,8 @@ class Session {
 
   // In place of a hello from the channel: it was read, and found good, before the channel came.
   void greeted(std::uint32_t request);
-  // Once, after a good hello: then one of the next three follows, waiting() before as often as the
-  // place changes.
+  // Once, after a good hello: then one of the next two follows.
   std::optional<Wanted> wanted();
-  void waiting(std::uint32_t place);
   void grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen);
   void deny(Status status, const std::string& reason);
 

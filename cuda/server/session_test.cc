@@ -13,6 +13,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
+template <class Op>
+std::vector<std::byte> frame_of(const Op& op) {
+  FrameHeader header{.body_bytes = static_cast<std::uint32_t>(encoded_size(op)),
+                     .code = Op::kSpec.code};
+  std::vector<std::byte> frame(sizeof(header) + header.body_bytes);
+  std::memcpy(frame.data(), &header, sizeof(header));
+  encode(op, frame.data() + sizeof(header));
+  return frame;
+}
+
 class SessionTest : public ::testing::Test {
  protected:
   void start(FakeBackend::Options backend = {}, SessionLimits limits = {}, SimOptions net = {}) {
@@ -100,7 +110,10 @@ TEST_F(SessionTest, OnlySoManyBytesAreOnTheirWay) {
   client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(data)));
   const std::uint32_t behind = client->ask_later(Ping{});
   int rounds = 0;
-  for (; !client->read() && rounds < 9; ++rounds) EXPECT_GE(seat().device->run(), 2);
+  for (; !client->read() && rounds < 9; ++rounds) {
+    EXPECT_FALSE(seat().session->step().progressed);
+    EXPECT_EQ(seat().device->run(), 3) << "and a look whether there is room";
+  }
   EXPECT_EQ(rounds, 2) << "two pieces at a time, and the fifth with what is behind";
   EXPECT_TRUE(client->answers.contains(behind));
   const std::uint32_t copy = client->ask_later(CopyOut{{}, {kFakeArena}, 20 << 20});
@@ -316,6 +329,149 @@ TEST_F(SessionTest, AllocationsMayWaitTwice) {
   }
 }
 
+// The end of the call that all waits for is found behind copies, images and many frames.
+TEST_F(SessionTest, TheEndOfACallIsFoundBehindWhatWaitsForIt) {
+  SimOptions net;
+  net.up.room = 1'500'000, net.down.room = 64 << 20;
+  for (const bool mapped : {true, false}) {
+    start({.mapped = mapped}, {.staging_at_most = 8 << 20, .deferred = 3}, net);
+    for (int again = 0; again < 2; ++again) {  // what was read ahead is no more, then
+      client->send(Alloc{{kFakeArena}, 256});
+      client->send(StreamCreate{{1}});
+      client->send(HostCall{{1}, {1}});
+      for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+      client->send(Free{{kFakeArena}});
+      client->send(Alloc{{kFakeArena}, 8 << 20});  // waits, and all behind it
+      std::vector<std::uint32_t> data(1'250'000);
+      std::iota(data.begin(), data.end(), 7);
+      client->send(CopyIn{{1}, {kFakeArena}}, std::as_bytes(std::span(data)));
+      client->send(CopyIn{{1}, {kFakeArena + (8 << 20) - 1}}, bytes_of("x"));
+      load();
+      for (int i = 0; i < 9; ++i)
+        client->send(
+            Launch{.stream = {1}, .kernel = {1}, .parameters = arguments(kFakeArena, 1, 5)});
+      const std::uint32_t copy = client->ask_later(CopyOut{{1}, {kFakeArena}, data.size() * 4});
+      client->send(CallDone{{1}});
+      EXPECT_EQ(fence(), 0) << client->said << client->error;
+      data[0] += 45;
+      EXPECT_EQ(client->ask(CopyOut{{}, {kFakeArena + (8 << 20) - 1}, 1}).bulk,
+                std::vector{std::byte{'x'}});
+      EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk), data);
+      EXPECT_EQ(seat().device->memory_used(), 8u << 20);
+      client->send(Free{{kFakeArena}}), client->send(ModuleUnload{{1}}),
+          client->send(StreamDestroy{{1}});
+      EXPECT_EQ(fence(), 0) << client->said;
+    }
+  }
+}
+
+// A client that leaves amid what is read ahead has left.
+TEST_F(SessionTest, WhoLeavesAmidACopyIsGone) {
+  start();
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(StreamCreate{{1}});
+  client->send(HostCall{{1}, {1}});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  client->send(Free{{kFakeArena}});
+  client->send(Alloc{{kFakeArena}, 512});
+  ASSERT_TRUE(client->flush());
+  auto frame = frame_of(CopyIn{{1}, {kFakeArena}});
+  FrameHeader header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  header.bulk_bytes = 512;
+  std::memcpy(frame.data(), &header, sizeof(header));
+  const std::span<const std::byte> part(frame);
+  ASSERT_TRUE(channel->write({&part, 1}, std::chrono::seconds(1)));
+  server->step();
+  EXPECT_FALSE(seat().ended);
+  channel->shut();
+  server->step();
+  EXPECT_TRUE(seat().ended);
+  EXPECT_EQ(seat().reason, "the client is gone");
+}
+
+// Calls of one name end in their order, and once each.
+TEST_F(SessionTest, CallsOfOneNameEndOnceEach) {
+  start();
+  for (const std::uint64_t stream : {1, 2}) {
+    client->send(StreamCreate{{stream}, kNonBlocking});
+    client->send(HostCall{{stream}, {5}});
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  EXPECT_EQ(client->notices.size(), 2u);
+  client->send(CallDone{{5}});
+  EXPECT_EQ(client->ask(StreamQuery{{1}}).outcome.status, 0);
+  EXPECT_EQ(client->ask(StreamQuery{{2}}).outcome.status, kNotReady);
+  client->send(CallDone{{5}});
+  EXPECT_EQ(fence(), 0) << client->said;
+  client->send(CallDone{{5}});
+  EXPECT_EQ(fence(), kInvalidValue);
+  EXPECT_THAT(client->said, HasSubstr("no call 0x5 is under way"));
+}
+
+// A product's matrices must be there, when it is asked for and when a graph runs it.
+TEST_F(SessionTest, ProductsNeedTheirMatrices) {
+  start();
+  client->send(Alloc{{kFakeArena}, 256}), client->send(Alloc{{kFakeArena + 256}, 256});
+  client->send(StreamCreate{{1}});
+  const float two = 2, three = 3;
+  client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(&two, 1)));
+  client->send(CopyIn{{}, {kFakeArena + 256}}, std::as_bytes(std::span(&three, 1)));
+  const auto product = [](std::uint64_t stream, std::uint64_t c) {
+    return Gemm{.stream = {stream},
+                .m = 1,
+                .n = 1,
+                .k = 1,
+                .a = {kFakeArena},
+                .b = {kFakeArena + 256},
+                .c = {kFakeArena + c},
+                .alpha = 0x3ff0'0000'0000'0000};
+  };
+  client->send(CaptureBegin{{1}, 0});
+  client->send(product(1, 260));
+  EXPECT_EQ(client->ask(CaptureEnd{{1}, {7}}).outcome.status, 0) << client->said;
+  EXPECT_EQ(client->ask(GraphInstantiate{{7}, {9}}).outcome.status, 0);
+  client->send(GraphLaunch{{9}, {}});
+  float six = 0;
+  const auto out = client->ask(CopyOut{{}, {kFakeArena + 260}, 4}).bulk;
+  ASSERT_EQ(out.size(), 4u) << client->said;
+  std::memcpy(&six, out.data(), 4);
+  EXPECT_EQ(six, 6);
+  client->send(product(0, 512));
+  EXPECT_EQ(fence(), kInvalidValue);
+  EXPECT_THAT(client->said, HasSubstr("a matrix 4 bytes at 0x700000000200"));
+  client->send(Free{{kFakeArena}}), client->send(GraphLaunch{{9}, {}});
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("a node uses 4 bytes at 0x700000000000, which were freed"));
+}
+
+// The allocation is refused where too much would have to be read ahead to find it; the rest is
+// done.
+TEST_F(SessionTest, WhatIsReadAheadOfACallsEndIsBounded) {
+  SimOptions net;
+  net.up.room = 64 << 20;
+  const std::vector<std::byte> data(3 << 20, std::byte{7});
+  for (const bool bytes : {true, false}) {
+    start({}, {.staging_at_most = 2 << 20, .queued = 10}, net);
+    client->send(Alloc{{kFakeArena}, 4 << 20});
+    client->send(Alloc{{kFakeArena + (4 << 20)}, 4 << 20});
+    client->send(StreamCreate{{1}});
+    client->send(HostCall{{1}, {1}});
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+    client->send(Free{{kFakeArena}});
+    client->send(Alloc{{kFakeArena}, 256});
+    if (bytes) client->send(CopyIn{{}, {kFakeArena + (4 << 20)}}, data);
+    for (int i = 0; i < (bytes ? 1 : 12); ++i) client->send(EventDestroy{{1}});
+    client->send(CallDone{{1}});
+    EXPECT_EQ(fence(), kOutOfMemory) << client->error;
+    EXPECT_THAT(client->said, HasSubstr("alloc: too much waits for a function of the client"));
+    const auto out = client->ask(CopyOut{{}, {kFakeArena + (4 << 20)}, 3 << 20}).bulk;
+    EXPECT_EQ(out == data, bytes);
+    EXPECT_EQ(seat().session->counts().refused, bytes ? 2u : 13u);
+    EXPECT_EQ(seat().device->memory_used(), 4u << 20);
+  }
+}
+
 // Only so much is read ahead of what has to wait.
 TEST_F(SessionTest, OnlySoMuchIsReadAhead) {
   start({.manual = true}, {.deferred = 3});
@@ -331,6 +487,66 @@ TEST_F(SessionTest, OnlySoMuchIsReadAhead) {
   EXPECT_TRUE(client->read()) << client->error;
   EXPECT_TRUE(client->answers.contains(unheard));
   EXPECT_EQ(seat().device->memory_used(), 512u);
+}
+
+// Nor so many bytes, to the byte; what was done is counted no more.
+TEST_F(SessionTest, OnlySoManyBytesAreReadAhead) {
+  const std::string name(4096, 'x');
+  const std::size_t two = encoded_size(Alloc{}) + encoded_size(KernelOpen{.name = name});
+  const Set set{.to = {kFakeArena}, .element = 4, .count = 1};
+  start({.manual = true}, {.staging = two});
+  client->send(Alloc{{kFakeArena}, 256}), client->send(set), client->send(Free{{kFakeArena}});
+  client->send(Alloc{{kFakeArena}, 256}), client->send(KernelOpen{{1}, {1}, name, {}});
+  client->ask_later(Ping{});
+  EXPECT_FALSE(client->read());
+  start({.manual = true}, {.staging = two + 1});
+  client->send(Alloc{{kFakeArena}, 256});
+  for (int again = 0; again < 3; ++again) {
+    client->send(set), client->send(Free{{kFakeArena}});
+    client->send(Alloc{{kFakeArena}, 256});  // waits
+    client->send(KernelOpen{{1}, {1}, name, {}});
+    EXPECT_TRUE(client->ask(Ping{}).came);
+    client->send(KernelOpen{{1}, {1}, name, {}});
+    const std::uint32_t unheard = client->ask_later(Ping{});
+    EXPECT_FALSE(client->read());
+    EXPECT_GT(seat().device->run(), 0);
+    while (!client->answers.contains(unheard)) ASSERT_TRUE(client->read()) << client->error;
+  }
+}
+
+// A client that takes nothing more ends its session, and nobody else's.
+TEST_F(SessionTest, WhoTakesNothingMoreIsGone) {
+  SimOptions net;
+  net.down.room = 1000;
+  start({}, {}, net);
+  client->send(Alloc{{kFakeArena}, 1 << 20});
+  client->ask_later(CopyOut{{}, {kFakeArena}, 1 << 20});
+  while (client->read()) continue;
+  EXPECT_TRUE(seat().ended);
+  EXPECT_THAT(seat().reason, HasSubstr("simulated connection"));
+}
+
+// A device that cannot be had again ends the session, which says why.
+TEST_F(SessionTest, ADeviceThatIsGoneEndsIt) {
+  start();
+  server->reopens = false;
+  EXPECT_FALSE(client->ask(Reset{}).came);
+  EXPECT_THAT(client->said, HasSubstr("the device cannot be opened again: device: it fell off"));
+  EXPECT_TRUE(seat().ended);
+}
+
+// Once a call has ended there is no reason to refuse what has to wait.
+TEST_F(SessionTest, ACallThatHasEndedBoundsNothing) {
+  SimOptions net;
+  net.up.room = 64 << 20;
+  start({.mapped = false}, {.staging = 1 << 20, .staging_at_most = 8 << 20}, net);
+  const std::vector<std::byte> data(12 << 20, std::byte{7});
+  client->send(Alloc{{kFakeArena}, 12 << 20});
+  client->send(HostCall{{}, {5}});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(client->ask(Ping{}).outcome, Outcome{});
+  client->send(CallDone{{5}});
+  client->send(CopyIn{{}, {kFakeArena}}, data);
+  EXPECT_EQ(fence(), 0) << client->said;
 }
 
 // Who sends more than the device can do is not listened to until it has done some of it.
@@ -427,6 +643,7 @@ TEST_F(SessionTest, CapturedForkAndJoin) {
   }
   client->send(GraphExecDestroy{{9}});
   EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_TRUE(seat().session->step().idle) << "of a graph that is gone nothing is waited for";
 }
 
 TEST_F(SessionTest, CapturesThatCannotBe) {
@@ -475,6 +692,10 @@ TEST_F(SessionTest, CapturesThatAreSpoilt) {
   EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome.status, 0);
   client->send(CaptureBegin{{1}, 0}), client->send(GraphLaunch{{1}, {1}});
   EXPECT_EQ(ends(1), kCaptureInvalidated);
+  // One that joined goes.
+  client->send(CaptureBegin{{1}, 0}), join(1, 2), client->send(StreamDestroy{{2}});
+  EXPECT_EQ(ends(1), kCaptureInvalidated);
+  client->send(StreamCreate{{2}});
   // The stream where it began goes.
   client->send(CaptureBegin{{1}, 0}), join(1, 2), client->send(StreamDestroy{{1}});
   EXPECT_EQ(ends(2), kCaptureInvalidated);
@@ -532,6 +753,13 @@ TEST_F(SessionTest, CopiesInGraphsAreBoundedTogether) {
     EXPECT_EQ(captured(2, {"9"}), kCaptureInvalidated);
     client->send(GraphDestroy{{1}});
   }
+  load();  // an executable that cannot be made gives back what it counted, and no more
+  client->send(GraphCreate{{2}});
+  const auto launch = frame_of(Launch{.kernel = {1}, .parameters = arguments(kFakeArena, 0, 0)});
+  client->send(GraphAdd{{2}, {11}, {}, launch});
+  client->send(ModuleUnload{{1}});
+  EXPECT_EQ(client->ask(GraphInstantiate{{2}, {1}}).outcome.status, kInvalidHandle);
+  client->send(GraphDestroy{{2}});
   EXPECT_EQ(captured(1, {"123456789"}), kCaptureInvalidated);
   EXPECT_EQ(captured(1, {"1234567"}), 0) << client->said;
   EXPECT_EQ(captured(2, {"8"}), 0) << client->said;
@@ -564,16 +792,6 @@ TEST_F(SessionTest, RefusalsThatAreAnswersAreToldToo) {
   EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome.status, kInvalidHandle);
   EXPECT_THAT(client->said, HasSubstr("graph_instantiate: there is no graph 1"));
   EXPECT_EQ(seat().session->counts().refused, 1u);
-}
-
-template <class Op>
-std::vector<std::byte> frame_of(const Op& op) {
-  FrameHeader header{.body_bytes = static_cast<std::uint32_t>(encoded_size(op)),
-                     .code = Op::kSpec.code};
-  std::vector<std::byte> frame(sizeof(header) + header.body_bytes);
-  std::memcpy(frame.data(), &header, sizeof(header));
-  encode(op, frame.data() + sizeof(header));
-  return frame;
 }
 
 TEST_F(SessionTest, GraphsNodeByNode) {
@@ -673,6 +891,28 @@ TEST_F(SessionTest, NodesAreSetAnew) {
   client->send(GraphClone{{1}, {3}}), client->send(GraphDestroy{{1}});
   EXPECT_EQ(client->ask(GraphInstantiate{{3}, {3}}).outcome.status, 0);
   EXPECT_EQ(word(3, 256), 6u) << "a clone lives on";
+}
+
+// An executable whose node was set anew needs what the node needs now, and nothing else.
+TEST_F(SessionTest, NodesThatAreSetAnewNeedOtherThings) {
+  start();
+  load();
+  const Digest digest = digest_of(bytes_of("fake"));
+  client->send(ModuleLoad{{2}, digest}), client->send(KernelOpen{{2}, {2}, "nothing", {}});
+  client->send(Alloc{{kFakeArena}, 256}), client->send(Alloc{{kFakeArena + 256}, 256});
+  const auto set = [](std::uint64_t at) {
+    return frame_of(Set{.to = {kFakeArena + at}, .value = 3, .element = 4, .count = 1});
+  };
+  const auto one = frame_of(Launch{.kernel = {1}, .parameters = arguments(kFakeArena, 0, 0)});
+  client->send(GraphCreate{{1}});
+  client->send(GraphAdd{{1}, {11}, {}, set(0)}), client->send(GraphAdd{{1}, {12}, {}, one});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  client->send(GraphSet{{}, {1}, 0, set(256)});
+  client->send(GraphSet{{}, {1}, 1, frame_of(Launch{.kernel = {2}})});
+  client->send(Free{{kFakeArena}}), client->send(ModuleUnload{{1}});
+  client->send(GraphLaunch{{1}, {}});
+  EXPECT_EQ(words(client->ask(CopyOut{{}, {kFakeArena + 256}, 4}).bulk)[0], 3u);
+  EXPECT_EQ(fence(), 0) << client->said;
 }
 
 // ---- limits of a session at their edge ----
@@ -841,6 +1081,9 @@ TEST_F(SessionSteps, SayWhatTheyDid) {
   EXPECT_EQ(session.counts().refused, 511u);
   EXPECT_EQ(step(), (Flags{true, false, true}));
   EXPECT_EQ(session.counts().refused, 600u);
+  for (int i = 0; i < 511; ++i) client.send(EventDestroy{{1}});
+  ASSERT_TRUE(client.flush());
+  EXPECT_EQ(step(), (Flags{true, false, true})) << "there is no more";
 }
 
 // What a client may hear of the device: its quota is the smaller of limit and memory.
@@ -858,6 +1101,7 @@ TEST_F(SessionTest, TheHelloSaysWhatThereIs) {
     EXPECT_EQ(hello.reply.arena_bytes, std::uint64_t{1} << 40);
     EXPECT_EQ(hello.reply.granule, 256u);
     EXPECT_EQ(hello.reply.device, "Fake");
+    EXPECT_EQ(hello.reply.driver_version, 13'000u);
     EXPECT_EQ(hello.reply.backend, "fake");
     EXPECT_EQ(hello.reply.uuid.size(), 16u);
     EXPECT_EQ(hello.reply.attributes.size(), 120u * 4);

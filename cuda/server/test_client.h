@@ -150,7 +150,10 @@ class TestServer {
       if (!step.busy) return;
     }
   }
-  Result<std::unique_ptr<DeviceBackend>> reopen(Seat& seat) { return open(seat); }
+  Result<std::unique_ptr<DeviceBackend>> reopen(Seat& seat) {
+    if (!reopens) return environment_error("device", "it fell off the bus");
+    return open(seat);
+  }
   std::unique_ptr<DeviceBackend> open(Seat& seat) {
     auto device = std::make_unique<FakeBackend>(backend_);
     seat.device = device.get();
@@ -160,6 +163,7 @@ class TestServer {
   SimNet net;
   MemoryImages images;
   std::string token;
+  bool reopens = true;
   std::vector<std::unique_ptr<Seat>> seats;
 
  private:

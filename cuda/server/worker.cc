@@ -29,10 +29,8 @@ constexpr Nanos kNap = std::chrono::milliseconds(100);  // at most, to look at l
 
 constexpr Nanos kLook = std::chrono::milliseconds(10);  // between looks at who may stop us
 
-timespec as_timespec(Nanos time) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-  return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
-}
+// Of less than a second.
+timespec as_timespec(Nanos time) { return {.tv_sec = {}, .tv_nsec = time.count()}; }
 
 bool any_readable(const std::array<int, 2>& descriptors) {
   std::array<pollfd, 2> ready{readable(descriptors[0]), readable(descriptors[1])};

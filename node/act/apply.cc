@@ -133,7 +133,7 @@ Result<void> drain(const Doors& doors, const std::vector<std::string>& devices, 
                    const ApplyObserver& observe) {
   Result<Journal> journal = Journal::open(doors.files, journal_path(doors.state_dir));
   if (!journal) return failed(journal.error());
-  NodeBrain brain(devices, timeout, journal->state(), doors.catalogue);
+  NodeBrain brain(devices, timeout, doors.catalogue);
   const Result<ApplyReport> drained = run_real(brain, doors, *journal, observe);
   if (!drained) return failed(drained.error());
   return {};

@@ -57,7 +57,10 @@ struct ApplyNode : Clock {
     const Wanted wanted{{{"A30-24GB", "", std::move(instances)}}};
     return apply(doors(), wanted, options, [this](const ApplyEvent& event) {
       if (event.kind == ApplyEvent::Kind::retry) retries.push_back(event.detail);
-      if (event.kind == ApplyEvent::Kind::waiting) waits.push_back(event.detail);
+      if (event.kind == ApplyEvent::Kind::waiting) {
+        waits.push_back(event.detail);
+        EXPECT_LT(event.step, event.change->steps.size());
+      }
       if (event.kind == ApplyEvent::Kind::step) begun.push_back(event.step);
       if (event.kind == ApplyEvent::Kind::done_step) {
         EXPECT_EQ(begun.back(), event.step);
@@ -109,6 +112,7 @@ TEST(Apply, WhatGoesWrongIsTriedAgainEightTimes) {
   const auto applied = well.to({plain_at(0)});
   ASSERT_TRUE(applied) << to_string(applied.error());
   EXPECT_EQ(applied->reconciles, 8);
+  EXPECT_EQ(applied->change.create.size(), 1u) << "as it was planned first";
   EXPECT_EQ(applied->driver_calls, 10) << "nine creations and the compute instance";
   EXPECT_EQ(well.retries.size(), 8u);
   EXPECT_THAT(well.retries.front(), HasSubstr("a fault of the machine's script"));
@@ -222,6 +226,42 @@ TEST(Apply, WhoDoesNotComeUpIsNamed) {
   EXPECT_EQ(quick.now, 3 * kApplySecond);
 }
 
+// Who is in the way of the driver is named, and nobody else.
+TEST(Apply, WhoHoldsWhatIsToGoIsNamed) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({plain_at(0), plain_at(1)}));
+  node.hold(8, node.instances().at(1).gi_id);
+  node.after_step = [&](const ApplyEvent& event) {
+    if (event.change->steps[event.step].kind == Step::Kind::drain)
+      node.hold(9, node.instances().at(0).gi_id);
+  };
+  const auto applied = node.to({plain_at(1)}, {.drain_timeout = {2}});
+  ASSERT_FALSE(applied);
+  EXPECT_EQ(applied.error().code, ErrorCode::in_use);
+  EXPECT_THAT(to_string(applied.error()), HasSubstr("pid 9 (worker)"));
+  EXPECT_THAT(to_string(applied.error()), testing::Not(HasSubstr("pid 8")));
+}
+
+// What was ours and is gone is forgotten, all of it.
+TEST(Apply, WhatIsGoneIsNoLongerOurs) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({plain_at(0), plain_at(1), plain_at(2)}));
+  EXPECT_EQ(node.journal().owned.size(), 3u);
+  node.use([](Machine& all) { all.lose(0), all.regain(0); });  // as after a reset
+  ASSERT_TRUE(node.to({plain_at(3)}));
+  EXPECT_EQ(node.journal().owned, std::vector<std::string>{node.instances().at(0).uuid()});
+}
+
+// Who cannot be made to go works on, beside the others.
+TEST(Apply, WhatIsPutBackIsBesideWhatStayed) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({chat_at(0), chat_at(1)}));
+  const auto before = node.segments();
+  node.hold(7, node.instances().at(0).gi_id);
+  ASSERT_FALSE(node.to({chat_at(1)}, {.drain_timeout = {2}}));
+  EXPECT_EQ(node.segments(), before);
+}
+
 TEST(Apply, ForeignProcessesBlockBeforeAnythingIsTouched) {
   ApplyNode node;
   ASSERT_TRUE(node.to({plain_at(0)}));
@@ -331,6 +371,41 @@ TEST(Apply, WhatWasCutShortIsResumed) {
     EXPECT_EQ(node.instances().size(), same ? 2u : 1u);
     EXPECT_EQ(node.journal().owned.size(), node.instances().size());
   }
+}
+
+// Whoever interrupts while an instance is made hears of it once it is whole.
+TEST(Apply, WhatIsHalfMadeIsMadeWholeFirst) {
+  ApplyNode node;
+  node.interrupted = [&] { return !node.instances().empty(); };
+  EXPECT_EQ(node.to({plain_at(0), plain_at(1)}).error(), interrupted_error(false));
+  ASSERT_EQ(node.instances().size(), 1u);
+  EXPECT_TRUE(node.instances()[0].whole());
+}
+
+// Which GPU becomes which is decided once; another takes the place of one that is lost, and then
+// that is so.
+TEST(Apply, WhatWasCutShortStaysWithItsGpu) {
+  ApplyNode node({}, true, 2);
+  const std::vector<device::GpuState> gpus = device::read_node(*node.driver).value().gpus;
+  const Wanted wanted{{{"A30-24GB", "", {plain_at(0)}}}}, other{{{"A30-24GB", "", {plain_at(1)}}}};
+  const auto cut_without = [&](int lost) {
+    node.use([&](Machine& all) { all.lose(lost); });
+    node.files.appends_left = 1;
+    ASSERT_FALSE(apply(node.doors(), wanted, {}, [](const ApplyEvent&) {}));
+    node.files.appends_left = 1 << 30;
+    node.use([&](Machine& all) { all.regain(lost); });
+    ASSERT_TRUE(node.journal().pending());
+    const std::string& decided = gpus[static_cast<std::size_t>(1 - lost)].uuid;
+    EXPECT_EQ(node.journal().last->gpu_uuids, std::vector{decided}) << lost;
+    EXPECT_EQ(preview(node.doors(), wanted, {}).value().gpu_of, std::vector{1 - lost});
+  };
+  cut_without(1);
+  cut_without(0);
+  EXPECT_EQ(preview(node.doors(), other, {}).value().gpu_of, std::vector{0}) << "another wish";
+  const auto on = apply(node.doors(), wanted, {}, [](const ApplyEvent&) {});
+  ASSERT_TRUE(on) << to_string(on.error());
+  EXPECT_TRUE(on->resumed);
+  EXPECT_EQ(node.driver->read(1).value().instances.size(), 1u);
 }
 
 TEST(Apply, WhatStaysHalfMadeIsCompletedByTheNextOne) {
@@ -494,6 +569,21 @@ TEST(Apply, AResetThatIsRefusedSaysWhoHoldsTheGpu) {
   EXPECT_THAT(node.retries.front(), HasSubstr("held: pid 9 (x)"));
 }
 
+TEST(Apply, AnInterruptedDrainSaysHowToGoOn) {
+  ApplyNode node;
+  ASSERT_TRUE(node.to({chat_at(0)}));
+  const auto before = node.segments();
+  node.hold(7, node.instances().at(0).gi_id);
+  node.interrupted = [&] { return node.now >= kApplySecond; };
+  const auto nobody = [](const ApplyEvent& event) {
+    EXPECT_FALSE(event.change->steps[event.step].temporary);
+  };
+  EXPECT_EQ(
+      to_string(drain(node.doors(), {before[0].device}, Seconds{5}, nobody).error()),
+      "interrupted; what was still held has its segments again; `partita drain` again goes on");
+  EXPECT_EQ(node.segments(), before);
+}
+
 TEST(Apply, DrainingEmptiesWhatItNamesAlone) {
   ApplyNode node;
   ASSERT_TRUE(node.to({chat_at(0), chat_at(1)}));
@@ -514,7 +604,7 @@ TEST(Apply, DrainingEmptiesWhatItNamesAlone) {
 
 // A gateway that says what `ready` says, whenever time passes.
 struct ServedNode : ApplyNode {
-  ServedNode() {
+  explicit ServedNode(int gpus = 1) : ApplyNode({}, true, gpus) {
     pid = *processes.start({.argv = {"gateway"}});
     processes_door = &processes;
     meanwhile = [this] {
@@ -532,7 +622,7 @@ struct ServedNode : ApplyNode {
     for (const AssignedSegment& one : assignment.segments) {
       if (one.start > last_ready) continue;
       told.services[0].capacity_rps +=
-          one.throughput_rps > 0 ? one.throughput_rps : 10 * one.processes;
+          full_batches * (one.throughput_rps > 0 ? one.throughput_rps : 10 * one.processes);
       for (int i = 0; i < one.processes; ++i)
         told.workers.push_back({one.device, i, one.service, 4711 + i, WorkerReadiness::ready, 0});
     }
@@ -547,11 +637,12 @@ struct ServedNode : ApplyNode {
   Pid pid = 0;
   int last_ready = 3;  // segments up to this start come up
   double rate = 20;
-  long behind = 0;  // revisions that it has not seen yet
+  double full_batches = 1;  // what they carry, of what is planned
+  long behind = 0;          // revisions that it has not seen yet
 };
 
 TEST(ApplyServed, WhatIsNotReadyIsNamedAndWaitedForInVainOnce) {
-  for (const double timeout : {20.0, 0.0}) {
+  for (const double timeout : {20.0, 0.5, 0.0}) {
     ServedNode node;
     node.tell();
     ASSERT_TRUE(node.to({chat_at(0), chat_at(1)}));
@@ -567,7 +658,7 @@ TEST(ApplyServed, WhatIsNotReadyIsNamedAndWaitedForInVainOnce) {
                           "ready; is the supervisor running?",
                           waited, node.device_at(2)));
     EXPECT_EQ(applied.error().code, ErrorCode::timeout);
-    EXPECT_EQ(node.now - begun, static_cast<std::int64_t>(waited) * kApplySecond);
+    EXPECT_EQ(node.now - begun, static_cast<std::int64_t>(waited * kApplySecond));
     EXPECT_THAT(node.retries, IsEmpty());
     EXPECT_EQ(node.waits.size(), 1u);
     EXPECT_EQ(node.instances().size(), 3u) << "nothing was stopped";
@@ -627,6 +718,69 @@ TEST(ApplyServed, UnplannedSegmentsCountByTheirProcesses) {
       EXPECT_THAT(to_string(applied.error()), HasSubstr("it would have 20/s"));
     }
   }
+}
+
+// What is planned for those that stay holds, whatever they carry in full batches.
+TEST(ApplyServed, NoMoreIsCountedThanIsPlanned) {
+  for (const auto& [rate, waits] : {std::pair{10.0, false}, {15.0, true}}) {
+    ServedNode node;
+    node.rate = rate;
+    node.full_batches = 3;
+    node.tell();
+    ASSERT_TRUE(node.to({chat_at(0), chat_at(1), chat_at(2)}));
+    node.last_ready = 1;
+    node.tell();
+    const auto applied = node.to({chat_at(1), chat_at(2)}, {.ready_timeout = {5}});
+    ASSERT_EQ(applied.has_value(), !waits) << rate;
+    if (waits) {
+      EXPECT_THAT(to_string(applied.error()), HasSubstr("it would have 10/s"));
+    }
+  }
+}
+
+TEST(ApplyServed, WhereNobodyIsReadyNothingIsCarried) {
+  ServedNode node;
+  node.tell();
+  const auto of = [](int start, double rps) {
+    return WantedInstance{"1g.6gb", start, {"chat", 4, 1, rps}};
+  };
+  ASSERT_TRUE(node.to({of(0, 0), of(1, 0)}));
+  node.last_ready = -1;
+  node.tell();
+  const auto applied = node.to({of(1, 0)}, {.ready_timeout = {5}});
+  ASSERT_FALSE(applied);
+  EXPECT_THAT(to_string(applied.error()), HasSubstr("it would have 0/s"));
+}
+
+// A stand-in that was ready is not waited for again when it has gone.
+TEST(ApplyServed, AStandInIsWaitedForOnce) {
+  ServedNode node(2);
+  node.tell();
+  const std::vector<device::GpuState> gpus = device::read_node(*node.driver).value().gpus;
+  const auto to = [&](const char* profile) {
+    const WantedInstance one{profile, 0, {"chat", 4, 1, 20}};
+    return apply(node.doors(),
+                 {{{"A30-24GB", gpus[0].uuid, {one}}, {"A30-24GB", gpus[1].uuid, {}}}}, {},
+                 [](const ApplyEvent&) {});
+  };
+  ASSERT_TRUE(to("4g.24gb"));
+  const auto applied = to("2g.12gb");
+  ASSERT_TRUE(applied) << to_string(applied.error());
+  EXPECT_EQ(applied->change.temporary.size(), 1u);
+  EXPECT_EQ(node.segments().size(), 1u);
+}
+
+// Without a gateway it is the driver that knows who has come up; what the workers' file says is of
+// no matter.
+TEST(ApplyServed, WithoutAGatewayTheDriverSaysWhoIsUp) {
+  ServedNode node;
+  ASSERT_TRUE(node.files.write_atomic("/s/workers.json", "damaged"));
+  node.meanwhile = [&] {
+    if (node.now == 3 * kApplySecond) node.hold(7, node.instances().at(0).gi_id);
+  };
+  const auto applied = node.to({chat_at(0)}, {.ready_timeout = {20}});
+  ASSERT_TRUE(applied) << to_string(applied.error());
+  EXPECT_EQ(node.now, 3 * kApplySecond);
 }
 
 // A device is free when the supervisor of the workers says so, too.

@@ -122,6 +122,9 @@ TEST(Assignment, services_amid_a_change_are_the_wanted_ones_and_those_that_still
       services_amid(wanted, now),
       (std::vector<plan::Terms>{
           {.name = "both", .slo = Millis{6}}, {.name = "new"}, {.name = "old", .slo = Millis{7}}}));
+  EXPECT_EQ(services_amid({{.name = "z"}, {.name = "a"}}, {}),
+            (std::vector<plan::Terms>{{.name = "a"}, {.name = "z"}}))
+      << "by name";
   now.segments.clear();
   EXPECT_EQ(services_amid(wanted, now), wanted);
 }

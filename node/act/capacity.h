@@ -10,6 +10,10 @@
 
 namespace partita::actuate {
 
+// Whether a capacity is at least so much, but for the last digits: sums come in another order than
+// those they are compared with.
+inline bool reaches(double have, double floor) { return have >= floor - 1e-9 * (1 + floor); }
+
 class Capacities {
  public:
   // A segment that runs before, or will run after the change, on an instance of so many slices.

@@ -221,6 +221,55 @@ TEST(ChangeByHand, AStandInServesWhileRoomIsMade) {
   EXPECT_EQ(change.affected[0], (Affected{"chat", {0}, {0}, 1, ""}));
 }
 
+// Where MIG is off nothing can stand in.
+TEST(ChangeByHand, AGpuWithoutMigHostsNoStandIn) {
+  A30Node node(2);
+  node.add(0, 4, 0, {"chat", 4, 1, 40});
+  node.state.gpus[1].mig_enabled = false;
+  Wanted wanted = on_one({{"2g.12gb", 0, {"chat", 4, 1, 40}}});
+  wanted.gpus.push_back({"A30-24GB", "GPU-1", {}});
+  const Change change = node.to(wanted).value();
+  EXPECT_THAT(change.temporary, IsEmpty());
+  EXPECT_NEAR(change.affected.at(0).unavailable.value, 0.22, 1e-12);
+}
+
+// A service of less than a request a second is as much of one as any.
+TEST(ChangeByHand, SmallRatesCountAsLargeOnesDo) {
+  for (const double rate : {1e-3, 0.7, 1.0, 1e6}) {
+    A30Node node;
+    node.add(0, 4, 0, {"chat", 4, 1, 4 * rate});
+    const Segment part{"chat", 4, 1, rate};
+    const Change change = node.to(on_one({wanted_1g(0, part), wanted_1g(2, part)})).value();
+    EXPECT_EQ(change.affected.at(0).least, 0) << rate;
+    EXPECT_NEAR(change.affected.at(0).unavailable.value, 0.21, 1e-12) << rate;
+    EXPECT_NEAR(change.affected.at(0).below.value, 0.32, 1e-12) << rate;
+  }
+}
+
+// Only a plan of MIG instances that can be beside each other can be carried out.
+TEST(ChangeByHand, PlansThatCannotBeCutAreRefused) {
+  plan::ServingPlan plan;
+  plan.gpu_model = "A30-24GB";
+  plan.gpus.emplace_back().model = "A30-24GB";
+  const auto refusal = [&](const std::string& profile, int start, int group = 1) {
+    plan.gpus[0].instances.clear();
+    for (const bool first : {true, false}) {
+      plan::PlannedInstance& one = plan.gpus[0].instances.emplace_back();
+      one.service = first ? "b" : "a";
+      one.profile = first ? "2g.12gb" : profile;
+      one.start = first ? 2 : start;
+      if (!first) one.group = group;
+    }
+    const auto checked = check_places(plan, hw::builtin_catalogue());
+    return checked ? "fine" : to_string(checked.error());
+  };
+  EXPECT_EQ(refusal("1g.6gb", 1), "fine");
+  EXPECT_EQ(refusal("1g.6gb", 1, 2),
+            "plan: service a is on groups of 2 GPUs, and only MIG instances can be made");
+  EXPECT_THAT(refusal("1g.6gb", 2), HasSubstr("gpu 0: A30-24GB cannot be cut like this: "));
+  EXPECT_EQ(refusal("1g.7gb", 1), "gpu 0: A30-24GB has no profile 1g.7gb");
+}
+
 // What others made stays where that is asked for, unless it is in the way.
 TEST(ChangeByHand, WhatOthersMadeStaysUnlessItIsInTheWay) {
   A30Node node;
@@ -316,6 +365,13 @@ TEST(ChangeByHand, OfEqualGpusTheOneThatDisturbsNobodyIsTaken) {
   EXPECT_THAT(lent.to(on_one({wanted_1g(0, kTen)}, "")).value().gpu_of, ElementsAre(0));
   EXPECT_THAT(lent.to(on_one({{"4g.24gb", 0, kTen}}, "")).value().gpu_of, ElementsAre(1))
       << "there is no room beside what is lent";
+  EXPECT_THAT(lent.to(on_one({wanted_1g(0, kTen), {"2g.12gb", 2, kTen}}, "")).value().gpu_of,
+              ElementsAre(1))
+      << "nor where one of the two would stay";
+  A30Node off(2);  // what is lent is no place for what is wanted
+  off.state.gpus[0].mig_enabled = off.state.gpus[0].mig_pending = false;
+  off.add(1, 1, 3).holders = {{0, "slurm:42"}};
+  EXPECT_THAT(off.to(on_one({wanted_1g(3, kTen)}, "")).value().gpu_of, ElementsAre(0));
   A30Node alike(2);  // where it is to be, not where something like it is
   alike.add(0, 1, 0), alike.add(1, 1, 1);
   EXPECT_THAT(alike.to(on_one({wanted_1g(1)}, "")).value().gpu_of, ElementsAre(1));
@@ -454,6 +510,12 @@ TEST(ChangeByHand, MigModeThatNeedsAReset) {
               HasSubstr("gpu 0: MIG is turned on only by a reset of the GPU"));
   EXPECT_THAT(node.refusal(wanted, never), HasSubstr("nvidia-smi --gpu-reset -i 0"));
   EXPECT_EQ(node.refusal(on_one({}), never), "planned") << "nothing is to be turned on";
+  gpu.holders = {{9, "x"}};
+  const Change held = node.to(wanted).value();
+  ASSERT_EQ(held.blockers.size(), 1u);
+  EXPECT_EQ(held.blockers[0].instance.place, (Place{0, "GPU-0", "", 0}));
+  EXPECT_EQ(held.blockers[0].instance.uuid, "GPU-0");
+  gpu.holders.clear();
   gpu.mig_pending = true;
   EXPECT_EQ(node.refusal(wanted, able), "planned");
   EXPECT_EQ(node.refusal(wanted),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "act/capacity.h"
 #include "base/check.h"
 
 namespace partita::actuate {
@@ -181,7 +182,6 @@ Done Executor::start(const Step& step) {
   const Place& place = step.place;
   const std::string device = there(place).compute.front().uuid;
   const Segment& segment = step.segment;
-  stopped_.erase({place.gpu, place.start, place.profile});
   Assignment next = book_.assignment;
   std::erase_if(next.segments, [&](const auto& one) { return one.device == device; });
   next.segments.push_back({device, place.gpu_uuid, place.profile, place.start, segment.service,
@@ -254,7 +254,7 @@ std::string Executor::too_little(const GatewayState& gateway, const Step& stoppi
   double left = both > 0 ? told->capacity_rps * ready / both : 0;
   if (planned) left = std::min(left, ready);
   const double needed = options_.min_available * told->rate_rps;
-  if (all || left >= needed * (1 - 1e-9)) return {};
+  if (all || reaches(left, needed)) return {};
   return fmt::format("{} to have {:.4g}/s ready without {}; it would have {:.4g}/s", service,
                      needed, to_string(stopping.place), left);
 }

@@ -90,6 +90,11 @@ TEST(Journal, OpensWithATornTailAndRefusesASecondUser) {
   }
   EXPECT_TRUE(read_journal(files, "/s/journal")->pending());
   EXPECT_TRUE(Journal::open(files, "/s/journal").has_value());
+  files.content["/s/journal"][3] ^= 1;
+  const auto damaged = Journal::open(files, "/s/journal");
+  ASSERT_FALSE(damaged.has_value());
+  EXPECT_EQ(damaged.error().message,
+            parse_journal("j", files.content["/s/journal"]).error().message);
 }
 
 // A disk that is full: of every second append only the first half is written.

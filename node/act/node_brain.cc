@@ -59,12 +59,10 @@ class NodeBrain::Work {
     book_.journal = std::move(known);
     flow_.emplace(apply());
   }
-  Work(std::vector<std::string> devices, Seconds timeout, JournalState known,
-       const hw::Catalogue& catalogue)
+  Work(std::vector<std::string> devices, Seconds timeout, const hw::Catalogue& catalogue)
       : catalogue_(catalogue), devices_(std::move(devices)) {
     options_.drain_timeout = timeout;
     options_.min_available = 0;  // who says drain means it
-    book_.journal = std::move(known);
     flow_.emplace(drain());
   }
 
@@ -105,11 +103,13 @@ class NodeBrain::Work {
       for (const device::Instance& one : gpu.instances) {
         if (std::ranges::count(devices_, one.uuid()) == 0) continue;
         const Place place{gpu.index, gpu.uuid, one.profile, one.start};
-        drains.push_back({Step::Kind::drain, place, {}, false, {}});
+        drains.push_back(
+            {.kind = Step::Kind::drain, .place = place, .segment = {}, .predicted = {}});
         for (const AssignedSegment& runs : book_.assignment.segments) {
           if (runs.device != one.uuid()) continue;
           const Segment segment{runs.service, runs.batch, runs.processes, runs.throughput_rps};
-          change_.steps.push_back({Step::Kind::stop, place, segment, false, {}});
+          change_.steps.push_back(
+              {.kind = Step::Kind::stop, .place = place, .segment = segment, .predicted = {}});
         }
       }
     }
@@ -256,24 +256,17 @@ class NodeBrain::Work {
       const bool unseen = gpu != nullptr && gpu->lost;
       return !unseen && !exists(state_, one.device);
     });
-    for (const Present& kept : change_.keep) {
-      for (AssignedSegment& one : settled.segments) {
-        if (one.device == kept.uuid) one.throughput_rps = wanted_at(kept.place);
+    for (std::size_t w = 0; w < wanted_.gpus.size(); ++w) {
+      for (const WantedInstance& wanted : wanted_.gpus[w].instances) {
+        for (AssignedSegment& one : settled.segments) {
+          if (one.gpu_uuid == gpu_uuids_[w] && one.start == wanted.start)
+            one.throughput_rps = wanted.segment.throughput_rps;
+        }
       }
     }
     settled.services = services_amid(book_.services, settled);
     if (settled == book_.assignment) co_return {};
     co_return co_await book_.assign(settled);
-  }
-
-  double wanted_at(const Place& place) const {
-    for (std::size_t w = 0; w < wanted_.gpus.size(); ++w) {
-      if (change_.gpu_of[w] != place.gpu) continue;
-      for (const WantedInstance& one : wanted_.gpus[w].instances) {
-        if (one.start == place.start) return one.segment.throughput_rps;
-      }
-    }
-    return 0;
   }
 
   Done end(const Result<void>& made) {
@@ -300,9 +293,9 @@ class NodeBrain::Work {
 NodeBrain::NodeBrain(Wanted wanted, ApplyOptions options, JournalState known,
                      const hw::Catalogue& catalogue)
     : work_(std::make_unique<Work>(std::move(wanted), options, std::move(known), catalogue)) {}
-NodeBrain::NodeBrain(std::vector<std::string> devices, Seconds timeout, JournalState known,
+NodeBrain::NodeBrain(std::vector<std::string> devices, Seconds timeout,
                      const hw::Catalogue& catalogue)
-    : work_(std::make_unique<Work>(std::move(devices), timeout, std::move(known), catalogue)) {}
+    : work_(std::make_unique<Work>(std::move(devices), timeout, catalogue)) {}
 NodeBrain::~NodeBrain() = default;
 
 NodeActions NodeBrain::step(std::int64_t now, const std::vector<NodeEvent>& events) {

@@ -35,8 +35,7 @@ class NodeBrain {
   NodeBrain(Wanted wanted, ApplyOptions options, JournalState known,
             const hw::Catalogue& catalogue);
   // Takes the segments off devices and waits until nobody holds them.
-  NodeBrain(std::vector<std::string> devices, Seconds timeout, JournalState known,
-            const hw::Catalogue& catalogue);
+  NodeBrain(std::vector<std::string> devices, Seconds timeout, const hw::Catalogue& catalogue);
   ~NodeBrain();
 
   NodeActions step(std::int64_t now, const std::vector<NodeEvent>& events);

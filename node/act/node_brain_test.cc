@@ -41,7 +41,7 @@ std::vector<NodeEvent> told(Answer answer) { return {Answered{std::move(answer)}
 // A drain up to the first time that it waits.
 std::unique_ptr<NodeBrain> waiting_drain() {
   auto brain = std::make_unique<NodeBrain>(std::vector<std::string>{"MIG-0"}, Seconds{1},
-                                           JournalState{}, hw::builtin_catalogue());
+                                           hw::builtin_catalogue());
   asked<Look>(brain->step(0, {}));
   const NodeActions stop = brain->step(1 * kMs, told(Result<Seen>(one_segment())));
   EXPECT_TRUE(asked<Assign>(stop).assignment.segments.empty());
@@ -126,6 +126,29 @@ TEST(NodeBrain, WhatIsNotSaidOfAServiceStaysAsItWas) {
   const NodeActions stop = brain.step(2 * kMs, told(Result<void>()));
   EXPECT_TRUE(asked<Assign>(stop).assignment.segments.empty());
   EXPECT_EQ(asked<Assign>(stop).assignment.services, std::vector{kChat});
+}
+
+// A device may be made anew with the UUID of one that has gone: it is assigned once.
+TEST(NodeBrain, ADeviceThatComesAgainIsAssignedOnce) {
+  Seen seen = one_segment();
+  device::Instance& stays = seen.state.gpus[0].instances[0];
+  stays.start = 1, stays.compute[0].uuid = "MIG-1";
+  const AssignedSegment second{"MIG-1", "GPU-0", "1g.6gb", 1, "chat", 2, 1, 10};
+  seen.assignment.segments.push_back(second);
+  const Segment chat{"chat", 2, 1, 10};
+  const Wanted wanted{{{"A30-24GB", "GPU-0", {{"1g.6gb", 0, chat}, {"1g.6gb", 1, chat}}}}};
+  NodeBrain brain(wanted, {}, {}, hw::builtin_catalogue());
+  asked<Look>(brain.step(0, {}));
+  asked<Note>(brain.step(kMs, told(Result<Seen>(seen))));
+  asked<Note>(brain.step(kMs, told(Result<void>())));
+  asked<CreateInstance>(brain.step(kMs, told(Result<void>())));
+  asked<CreateCompute>(brain.step(kMs, told(Result<int>(3))));
+  asked<Note>(brain.step(kMs, told(Result<device::ComputeInstance>({0, 1, "MIG-0"}))));
+  const NodeActions start = brain.step(kMs, told(Result<void>()));
+  EXPECT_EQ(
+      asked<Assign>(start).assignment.segments,
+      (std::vector<AssignedSegment>{{"MIG-0", "GPU-0", "1g.6gb", 0, "chat", 2, 1, 10}, second}))
+      << "by device";
 }
 
 TEST(NodeBrain, AnInterruptionBeforeAnythingChangesNothing) {

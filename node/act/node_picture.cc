@@ -43,8 +43,9 @@ std::string pictured_holders(const std::vector<device::Holder>& holders) {
 // How many memory slices an instance of this profile has.
 int size_of(const Place& place, const device::GpuState& gpu, const hw::Catalogue& catalogue) {
   const hw::GpuModel* model = catalogue.find(gpu.model);
-  const int at = model ? model->profile_index(place.profile) : -1;
-  return at < 0 ? 1 : model->profiles[static_cast<std::size_t>(at)].size;
+  if (model == nullptr) return 1;
+  const int number = model->profile_index(place.profile);
+  return number < 0 ? 1 : model->profiles[static_cast<std::size_t>(number)].size;
 }
 
 // Collects boxes on the rows of their GPUs.

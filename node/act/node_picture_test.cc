@@ -52,6 +52,21 @@ TEST(NodePicture, ShowsWhatIsThere) {
     EXPECT_THAT(other, HasSubstr(text));
 }
 
+// What the catalogue does not know is drawn as wide as what is on it says.
+TEST(NodePicture, UnknownGpusAreAsWideAsTheirInstances) {
+  device::NodeState state = pictured_node();
+  device::Instance last = state.gpus[0].instances[0];
+  last.start = 2;
+  state.gpus[0].instances.push_back(last);
+  const std::string known = node_svg(state, {}, hw::builtin_catalogue());
+  state.gpus[0].model = "";
+  std::string unknown = node_svg(state, {}, hw::builtin_catalogue());
+  const auto name = unknown.find("NVIDIA A30 GPU-0");
+  ASSERT_NE(name, unknown.npos);
+  unknown.replace(name, 10, "A30-24GB");
+  EXPECT_EQ(unknown, known);
+}
+
 // A GPU whose layout changes is drawn as it is and as it will be.
 TEST(NodePicture, ShowsWhatAChangeDoes) {
   const device::NodeState state = pictured_node();
@@ -73,6 +88,8 @@ TEST(NodePicture, ShowsWhatAChangeDoes) {
         "gpu 0 2g.12gb at 0\nis destroyed\nprocess 41 python", "gpu 0 1g.6gb at 2\nis created",
         "gpu 1 1g.6gb at 3\nstays"})
     EXPECT_THAT(svg, HasSubstr(text));
+  EXPECT_EQ(boxes(svg, "+ is created"), 1u) << "the legend";
+  EXPECT_EQ(boxes(node_svg(state, {}, hw::builtin_catalogue()), "+ is created"), 0u);
   EXPECT_EQ(boxes(svg, "  then<"), 1u);
   for (const char* box : {">− old<", ">+ new<"}) EXPECT_EQ(boxes(svg, box), 1u);
   EXPECT_LT(svg.find(">− old<"), svg.find("  then<"));

@@ -38,10 +38,10 @@ struct Performer {
                                     assignment_json(one.assignment));
   }
   Answer operator()(const EnableMig& one) const {
-    return named(doors.driver.set_mig_mode(one.gpu, true), one.gpu, -1);
+    return named(doors.driver.set_mig_mode(one.gpu, true), one.gpu);
   }
   Answer operator()(const ResetGpu& one) const {
-    if (doors.reset_gpu) return named(doors.reset_gpu(one.gpu), one.gpu, -1);
+    if (doors.reset_gpu) return named(doors.reset_gpu(one.gpu), one.gpu);
     return Result<void>(
         failed({ErrorCode::reset_required, "the driver did not reset it when its mode was set",
                 fmt::format("gpu {}", one.gpu)}));
@@ -69,7 +69,7 @@ struct Performer {
 
   // A refusal because of somebody's use says whose: of the instance, else of all of the GPU.
   template <class T>
-  Result<T> named(Result<T> result, int gpu, int gi_id) const {
+  Result<T> named(Result<T> result, int gpu, int gi_id = -1) const {
     if (result || result.error().code != ErrorCode::in_use) return result;
     const Result<device::GpuState> state = doors.driver.read(gpu);
     if (!state) return result;
@@ -105,11 +105,10 @@ struct Performer {
   }
 };
 
-// `pass` lets time pass until then and says whether somebody interrupts; it is called with now to
-// ask only that.
-template <class Pass>
-Result<ApplyReport> run(NodeBrain& brain, const Doors& doors, Journal& journal,
-                        const ApplyObserver& observe, Pass pass) {
+}  // namespace
+
+Result<ApplyReport> run_real(NodeBrain& brain, const Doors& doors, Journal& journal,
+                             const ApplyObserver& observe) {
   std::vector<NodeEvent> events;
   while (true) {
     NodeActions actions = brain.step(doors.clock.now_ns(), events);
@@ -119,29 +118,10 @@ Result<ApplyReport> run(NodeBrain& brain, const Doors& doors, Journal& journal,
     if (actions.ask)
       events.emplace_back(Answered{std::visit(Performer{doors, journal}, *actions.ask)});
     const std::int64_t now = doors.clock.now_ns();
-    if (pass(actions.ask ? now : brain.next_wake().value_or(now), now))
-      events.emplace_back(Interrupted{});
+    const std::int64_t until = brain.next_wake().value_or(now);
+    if (!actions.ask) doors.clock.sleep_ns(std::min(until - now, kLookNs));
+    if (doors.interrupted && doors.interrupted()) events.emplace_back(Interrupted{});
   }
-}
-
-}  // namespace
-
-Result<ApplyReport> run_real(NodeBrain& brain, const Doors& doors, Journal& journal,
-                             const ApplyObserver& observe) {
-  return run(brain, doors, journal, observe, [&](std::int64_t until, std::int64_t now) {
-    if (until > now) doors.clock.sleep_ns(std::min(until - now, kLookNs));
-    return doors.interrupted && doors.interrupted();
-  });
-}
-
-Result<ApplyReport> run_simulated(NodeBrain& brain, const Doors& doors, Journal& journal,
-                                  ManualClock& clock, const std::function<bool()>& world) {
-  return run(
-      brain, doors, journal, [](const ApplyEvent&) {},
-      [&](std::int64_t until, std::int64_t) {
-        clock.now = std::max(clock.now, until);
-        return world();
-      });
 }
 
 }  // namespace partita::actuate

@@ -6,19 +6,20 @@
 #include <tuple>
 #include <utility>
 
+#include "act/capacity.h"
 #include "base/check.h"
 #include "base/index.h"
 
 namespace partita::actuate {
 namespace {
 
-// Sums of throughputs come in another order than those they are compared with.
-constexpr double kTolerance = 1e-9;
-
 class Orderer {
  public:
   explicit Orderer(OrderProblem problem)
-      : p_(std::move(problem)), of_gpu_(at(p_.layout.gpus())) {
+      : p_(std::move(problem)),
+        of_gpu_(at(p_.layout.gpus())),
+        awake_(of_gpu_.size()),
+        waiting_(p_.capacity.size()) {
     for (const Unit& unit : p_.units) add(unit);
   }
 
@@ -39,16 +40,13 @@ class Orderer {
   }
 
   void wake(int gpu) {
-    if (awake_.size() < of_gpu_.size()) awake_.resize(of_gpu_.size());
     if (awake_[at(gpu)]) return;
     awake_[at(gpu)] = 1;
     queue_.push_back(gpu);
   }
 
   bool may_lose(int service, double amount) const {
-    if (service < 0) return true;
-    const double floor = p_.floor[at(service)];
-    return p_.capacity[at(service)] - amount >= floor - kTolerance * (1 + floor);
+    return service < 0 || reaches(p_.capacity[at(service)] - amount, p_.floor[at(service)]);
   }
 
   // Does a unit: layout, capacities, order. `position` on its GPU.
@@ -70,14 +68,9 @@ class Orderer {
 
   // GPUs where a unit waits for this service to have more than its floor.
   void wake_waiting(int service) {
-    if (waiting_.size() <= at(service)) waiting_.resize(at(service) + 1);
     for (const int gpu : std::exchange(waiting_[at(service)], {})) wake(gpu);
   }
-  void wait(int service, int gpu) {
-    if (waiting_.size() <= at(service)) waiting_.resize(at(service) + 1);
-    std::vector<int>& gpus = waiting_[at(service)];
-    if (gpus.empty() || gpus.back() != gpu) gpus.push_back(gpu);
-  }
+  void wait(int service, int gpu) { waiting_[at(service)].push_back(gpu); }
 
   // Does everything that harms nobody, until nothing of the kind is left.
   void settle() {
@@ -184,7 +177,7 @@ class Orderer {
     for (const auto& [service, lost] : losses(group)) {
       const double floor = p_.floor[at(service)];
       const double left = p_.capacity[at(service)] - lost;
-      if (left < floor - kTolerance * (1 + floor)) missing += (floor - left) / floor;
+      if (!reaches(left, floor)) missing += (floor - left) / floor;
     }
     return missing;
   }
@@ -235,7 +228,12 @@ class Orderer {
       const std::optional<Slot> slot = room_for(unit.slot, gpu);
       if (!slot) break;
       p_.layout.put(*slot);
-      stand_ins.push_back({Unit::Kind::create, unit.id, *slot, -1, unit.loses, 0, unit.lost, true});
+      stand_ins.push_back({.kind = Unit::Kind::create,
+                           .id = unit.id,
+                           .slot = *slot,
+                           .gains = unit.loses,
+                           .gained = unit.lost,
+                           .temporary = true});
     }
     for (const Unit& one : stand_ins) p_.layout.take(one.slot);
     if (stand_ins.size() != missed.size()) return {};
@@ -245,7 +243,12 @@ class Orderer {
   void add_stand_in(const Unit& one) {
     add(one);
     act(one.slot.gpu, position(one.slot.gpu, one));
-    add({Unit::Kind::destroy, one.id, one.slot, one.gains, -1, one.gained, 0, true});
+    add({.kind = Unit::Kind::destroy,
+         .id = one.id,
+         .slot = one.slot,
+         .loses = one.gains,
+         .lost = one.gained,
+         .temporary = true});
   }
 
   // What has to be stood in for so that a group may go: its largest members, until every service
@@ -259,13 +262,13 @@ class Orderer {
       double have = p_.capacity[at(service)] - lost;
       const double floor = p_.floor[at(service)];
       for (const Unit& unit : group) {
-        if (have >= floor - kTolerance * (1 + floor)) break;
+        if (reaches(have, floor)) break;
         if (unit.loses != service || unit.slot.profile < 0) continue;
         if (unit.temporary) return {};  // a stand-in is never stood in for
         chosen.push_back(unit);
         have += unit.lost;
       }
-      if (have < floor - kTolerance * (1 + floor)) return {};
+      if (!reaches(have, floor)) return {};
     }
     return chosen;
   }

@@ -187,6 +187,91 @@ TEST(Order, StandInsKeepOutOfTheWayOfWhatWaits) {
   EXPECT_EQ(order.front().slot, slot_at(2, 2, 2));
 }
 
+// A GPU is done before the next one is begun, as far as nobody is harmed.
+TEST(Order, OneGpuAfterTheOther) {
+  OrderCase room(2), idle(2), spare(2);
+  spare.service(40, 0);
+  for (const int gpu : {0, 1}) {
+    room.create(slot_at(gpu, 1, 0)), room.create(slot_at(gpu, 1, 1));
+    idle.destroy(slot_at(gpu, 4, 0)), idle.create(slot_at(gpu, 1, 0));
+    spare.destroy(slot_at(gpu, 4, 0), 0, 20), spare.create(slot_at(gpu, 1, 0));
+  }
+  for (const OrderCase* one : {&room, &idle, &spare}) EXPECT_EQ(one->ids(), (Ids{0, 1, 2, 3}));
+}
+
+TEST(Order, OfEqualLossesTheSmallerGroupIsTaken) {
+  OrderCase one(1);
+  one.service(20, 20);
+  one.service(5, 0);
+  one.destroy(slot_at(0, 1, 0), 0, 10);
+  one.destroy(slot_at(0, 1, 1), 1, 0);
+  one.create(slot_at(0, 2, 0));
+  one.destroy(slot_at(0, 1, 2), 0, 10);
+  one.create(slot_at(0, 1, 2), 0, 20);
+  one.problem.layout.put(slot_at(0, 1, 3));  // no stand-in
+  EXPECT_EQ(one.ids(), (Ids{3, 4, 0, 1, 2}));
+}
+
+TEST(Order, StandInsGoToTheEmptiestGpu) {
+  OrderCase one(4);
+  one.service(10, 10);
+  one.destroy(slot_at(0, 1, 0), 0, 10);
+  one.create(slot_at(0, 2, 0), 0, 10);
+  one.problem.layout.put(slot_at(0, 2, 2));
+  one.problem.layout.put(slot_at(1, 2, 0));
+  one.problem.layout.put(slot_at(3, 1, 0));
+  const std::vector<Unit> order = one.order();
+  ASSERT_TRUE(order.front().temporary);
+  EXPECT_EQ(order.front().slot, slot_at(2, 1, 0));
+}
+
+// Several that wait for one service all go on when it has more.
+TEST(Order, WhoWaitsForCapacityGoesOnWhenItComes) {
+  OrderCase one(4);
+  one.service(20, 20);
+  for (const int gpu : {0, 1}) one.destroy(slot_at(gpu, 4, 0), 0, 10);
+  one.destroy(slot_at(2, 4, 0));
+  one.create(slot_at(2, 4, 0), 0, 10);
+  one.create(slot_at(3, 4, 0), 0, 10);
+  EXPECT_EQ(one.ids(), (Ids{2, 3, 4, 0, 1}));
+}
+
+// On a GPU where MIG is off there is no room, however little is needed.
+TEST(Order, NothingStandsInWhereMigIsOff) {
+  OrderCase one(1);
+  one.problem.layout.add_gpu(&a30(), false);
+  one.service(10, 10);
+  one.destroy(slot_at(0, 1, 0), 0, 10);
+  one.create(slot_at(0, 2, 0), 0, 10);
+  one.problem.layout.put(slot_at(0, 2, 2));
+  EXPECT_EQ(one.ids(), (Ids{0, 1}));
+}
+
+// Elsewhere a stand-in may be where something else will come: by then it has gone.
+TEST(Order, StandInsMayBeWhereSomebodyWaits) {
+  OrderCase one(2);
+  one.service(10, 10);
+  one.service(10, 10);
+  one.destroy(slot_at(0, 1, 0), 0, 10);
+  one.create(slot_at(0, 2, 0), 0, 10);
+  one.problem.layout.put(slot_at(0, 2, 2));
+  one.destroy(slot_at(1, 2, 0), 1, 10);
+  one.create(slot_at(1, 4, 0), 1, 10);
+  const std::vector<Unit> order = one.order();
+  ASSERT_TRUE(order.front().temporary);
+  EXPECT_EQ(order.front().slot.gpu, 1);
+}
+
+// What makes room waits for capacity that comes elsewhere before anything stands in.
+TEST(Order, RoomIsMadeOnceCapacityHasCome) {
+  OrderCase one(3);
+  one.service(20, 20);
+  one.destroy(slot_at(0, 4, 0), 0, 10);
+  one.create(slot_at(0, 1, 0));
+  one.create(slot_at(1, 4, 0), 0, 10);
+  EXPECT_EQ(one.ids(), (Ids{2, 0, 1}));
+}
+
 // ---- brute force ----
 
 // What is there and what is carried while units are done in some order.
@@ -195,9 +280,8 @@ struct Walk {
       : layout(problem.layout), capacity(problem.capacity), floor(problem.floor) {}
   bool may(const Unit& unit) const {
     if (unit.kind == Unit::Kind::create && !layout.fits(unit.slot)) return false;
-    return unit.loses < 0 ||
-           capacity[static_cast<std::size_t>(unit.loses)] - unit.lost >=
-               floor[static_cast<std::size_t>(unit.loses)] - 1e-6;
+    return unit.loses < 0 || capacity[static_cast<std::size_t>(unit.loses)] - unit.lost >=
+                                 floor[static_cast<std::size_t>(unit.loses)] - 1e-6;
   }
   void act(const Unit& unit) {
     if (unit.kind == Unit::Kind::create) layout.put(unit.slot);

@@ -137,11 +137,11 @@ Result<void> PowerGuard::set(int gpu, const device::PowerSettings& settings) {
   const auto state = driver_->read(gpu);
   if (!state) return failed(state.error());
   const bool first = std::ranges::count(changed_, state->uuid, &PowerBefore::uuid) == 0;
-  bool by_others = false;
+  std::string others_mark;
   if (first) {
     const auto known = marked(state->uuid);
     if (!known) return failed(known.error());
-    by_others = known->has_value();
+    if (*known) others_mark = files_->read(mark_of(state->uuid)).value_or("");
     const auto now = driver_->power_settings(gpu);
     if (!now) return failed(now.error());
     const PowerBefore before{gpu, state->uuid, *known ? (*known)->settings : now->now};
@@ -154,8 +154,10 @@ Result<void> PowerGuard::set(int gpu, const device::PowerSettings& settings) {
   if (set || set.error().code != ErrorCode::denied || !first) return set;
   // Nothing was changed, and without rights nothing could be put back either.
   std::erase_if(changed_, [&](const PowerBefore& one) { return one.uuid == state->uuid; });
-  if (!by_others)
-    if (const auto ok = unmark(state->uuid); !ok) return ok;
+  if (const auto ok = others_mark.empty() ? unmark(state->uuid)
+                                          : files_->write_atomic(mark_of(state->uuid), others_mark);
+      !ok)
+    return ok;
   if (const auto ok = write(); !ok) return ok;
   return set;
 }

@@ -1,5 +1,6 @@
 #include "act/power_guard.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "act/power_loop.h"
@@ -213,12 +214,41 @@ TEST(PowerGuard, WithoutRightsNothingIsLeftInTheJournal) {
   EXPECT_TRUE(read_power_journal(disk, kPath)->empty());
 }
 
+// The mark of another journal stays, whose board it is.
+TEST(PowerGuard, WithoutRightsWhatOthersChangedStaysMarked) {
+  Doom doom;
+  Boards boards({{Watts{300}, {}}}, doom);
+  MemoryFiles files;
+  const auto open = [&](const std::string& path) {
+    return PowerGuard::open(files, path, boards, "/locks/").value();
+  };
+  PowerGuard first = open("/a/power.journal");
+  ASSERT_TRUE(first.set(0, {Watts{200}, {}}));
+  boards.denies = true;
+  EXPECT_FALSE(open("/b/power.journal").set(0, {Watts{250}, {}}));
+  EXPECT_EQ(open("/c/power.journal").changed_by_others()->size(), 1U);
+  boards.denies = false;
+  ASSERT_TRUE(first.restore());
+  boards.denies = true;
+  EXPECT_FALSE(open("/b/power.journal").set(0, {Watts{250}, {}}));
+  EXPECT_FALSE(files.exists("/locks/GPU-0.power")) << "and one of its own is taken back";
+  EXPECT_TRUE(open("/c/power.journal").changed_by_others()->empty());
+}
+
+TEST(PowerGuard, GpusHaveNumbersUpToAMillion) {
+  for (const auto& [gpu, fits] : {std::pair{1'000'000, true}, {1'000'001, false}})
+    EXPECT_EQ(
+        parse_power_record("at", fmt::format(R"({{"gpu": {}, "uuid": "x"}})", gpu)).has_value(),
+        fits);
+}
+
 TEST(PowerGuard, WhatCannotBePutBackStaysInTheJournal) {
   Doom doom;
   Boards boards({{Watts{300}, {}}, {Watts{310}, {}}}, doom);
   Disk disk(doom);
   auto guard = PowerGuard::open(disk, kPath, boards);
-  ASSERT_TRUE(guard && guard->set(0, {Watts{200}, {}}) && guard->set(1, {Watts{210}, {}}));
+  ASSERT_TRUE(guard && guard->set(1, {Watts{210}, {}}) && guard->set(0, {Watts{200}, {}}));
+  EXPECT_EQ(guard->changed().front().gpu, 0) << "in the order of the GPUs";
   boards.denies = true;
   EXPECT_FALSE(guard->restore());
   EXPECT_EQ(read_power_journal(disk, kPath)->size(), 2u);

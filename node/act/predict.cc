@@ -7,8 +7,6 @@
 namespace partita::actuate {
 namespace {
 
-constexpr double kLevelTolerance = 1e-9;
-
 // Follows the capacities of all services through the steps.
 class Follower {
  public:
@@ -37,9 +35,8 @@ class Follower {
     }
     for (std::size_t s = 0; s < level_.size(); ++s) {
       if (full_[s] <= 0) continue;
-      if (level_[s] < floor_[s] - kLevelTolerance * (1 + floor_[s]))
-        affected_[s].below += step.predicted;
-      if (level_[s] <= kLevelTolerance * full_[s]) affected_[s].unavailable += step.predicted;
+      if (!reaches(level_[s], floor_[s])) affected_[s].below += step.predicted;
+      if (reaches(0, level_[s])) affected_[s].unavailable += step.predicted;
     }
   }
 
@@ -58,7 +55,7 @@ class Follower {
     if (full_[s] <= 0) return;
     Affected& one = affected_[s];
     one.least = std::min(one.least, std::max(0.0, level_[s] / full_[s]));
-    if (level_[s] < floor_[s] - kLevelTolerance * (1 + floor_[s]) && one.why_below.empty()) {
+    if (!reaches(level_[s], floor_[s]) && one.why_below.empty()) {
       one.why_below = fmt::format(
           "{} has to stop before its successor can start: no room for it, nor for a stand-in",
           to_string(step.place));

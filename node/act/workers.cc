@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -60,7 +61,7 @@ void Supervisor::say(const std::string& line) const {
 
 Result<void> Supervisor::recover(std::int64_t now_ns) {
   // Nothing may ever have been applied yet.
-  const std::string home = options_.state_file.substr(0, options_.state_file.rfind('/'));
+  const std::string home = std::filesystem::path(options_.state_file).parent_path();
   if (auto made = files_.make_directories(home); !made) return made;
   Result<FileLock> lock = files_.lock(options_.state_file + ".lock");
   if (!lock) return failed(lock.error());
@@ -84,7 +85,7 @@ void Supervisor::adopt_recorded(const WorkersState& state, std::int64_t now_ns) 
     group.stale = group.stale || group.segment != record.segment;
     wanted_[record.segment.device] = record.segment;
     Worker worker{.record = record, .started_ns = now_ns};
-    worker.adopted = record.pid != 0 && processes_.adopt(record.pid, record.identity).has_value();
+    worker.adopted = processes_.adopt(record.pid, record.identity).has_value();
     if (worker.adopted)
       say(fmt::format("{}: adopted, process {}", name_of(record), record.pid));
     else
@@ -178,7 +179,7 @@ void Supervisor::ended(Group& group, Worker& worker, std::int64_t now_ns, int st
   const std::string how =
       status == kUnknownStatus ? "ended" : fmt::format("ended with status {}", status);
   const Pid pid = std::exchange(record.pid, 0);
-  worker.failed_pid = 0;
+  worker.failed_pid.reset();
   record.identity.clear();
   record.last_status = status;
   record.answering = Answering::unknown;

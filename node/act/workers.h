@@ -97,8 +97,8 @@ struct SupervisedWorker {
   bool proven = false;                         // one has succeeded
   std::optional<std::int64_t> silent_ns = {};  // since when the gateway says so
   bool hung = false;                           // being replaced
-  // Of the process before this one, where it failed quickly; 0: it did not.
-  Pid failed_pid = 0;
+  // Of the process before this one, where it failed quickly.
+  std::optional<Pid> failed_pid = {};
   std::int64_t failed_ns = 0;
   int failures_before = 0;
   bool living() const { return record.pid != 0; }

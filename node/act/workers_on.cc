@@ -7,9 +7,7 @@
 namespace partita::actuate {
 namespace {
 
-std::string list(const std::vector<std::string>& names) {
-  return joined(names, "; ");
-}
+std::string list(const std::vector<std::string>& names) { return joined(names, "; "); }
 
 Result<WorkersState> read_state(const WorkersDoors& doors) {
   if (!doors.files.exists(doors.state_file)) return WorkersState{};
@@ -25,7 +23,7 @@ Result<std::string> workers_on(const WorkersDoors& doors, const std::string& dev
   const Result<WorkersState> state = read_state(doors);
   if (!state) return failed(state.error());
   const auto runs = [&](Pid pid, const std::string& identity) {
-    return pid != 0 && !identity.empty() && doors.processes.identity(pid) == identity;
+    return !identity.empty() && doors.processes.identity(pid) == identity;
   };
   const SupervisorRecord& supervisor = state->supervisor;
   const bool supervised = runs(supervisor.pid, supervisor.identity);

@@ -42,6 +42,14 @@ TEST(WorkersState, is_read_back_as_it_was_written) {
   }
 }
 
+TEST(WorkersState, knows_every_port) {
+  WorkersState state = two_workers();
+  for (const int port : {1, 65535}) {
+    state.workers[0].port = port;
+    EXPECT_EQ(parse_workers("w.json", workers_json(state)).value(), state);
+  }
+}
+
 TEST(WorkersState, says_nothing_of_what_a_worker_has_not) {
   const std::string text = workers_json(two_workers());
   for (const char* key : {"\"port\"", "\"last_status\"", "\"identity\": \"77@boot\""})

@@ -135,6 +135,7 @@ TEST(Supervisor, starts_what_is_assigned_with_its_environment) {
                                            {"SHARE", "50"},
                                            {"PARTITA_WORKER", "/s/workers.json:MIG-2:0"}}));
   EXPECT_EQ(spec.log_file, "/s/log/b_c_d.MIG-2.0.log");
+  EXPECT_EQ(spec.family_variable, "PARTITA_WORKER");
   const WorkersState state = parse_workers("w", world.files.content["/s/workers.json"]).value();
   EXPECT_EQ(state, supervisor->state());
   EXPECT_EQ(state.workers.at(2).pid, 1002);
@@ -175,6 +176,7 @@ TEST(Supervisor, kills_after_the_grace_and_only_then_gives_the_device_away) {
   EXPECT_EQ(killed(), 0);
   world.run_for(*supervisor, 2 * kWorkersSecond);
   EXPECT_EQ(killed(), 1);
+  EXPECT_THAT(world.log, testing::Contains(HasSubstr("deaf 0 on MIG-1: ended")));
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/next/0"));
 
   const auto kept = [&] {
@@ -239,9 +241,14 @@ TEST(Supervisor, waits_for_a_device_that_cannot_be_made_ready) {
   EXPECT_THAT(world.running(), IsEmpty());
   EXPECT_THAT(world.log.back(), HasSubstr("MIG-1: mps: no daemon; tried again in 4.0 s"));
   EXPECT_EQ(world.prepare_calls, 3) << "after 1 and 2 s more";
+  EXPECT_FALSE(supervisor->troubled());
+  world.run_for(*supervisor, 11 * kWorkersSecond);
+  EXPECT_EQ(world.prepare_calls, 5);
+  EXPECT_TRUE(supervisor->troubled()) << "five times in a row";
   world.prepares = true;
-  world.run_for(*supervisor, 5 * kWorkersSecond);
+  world.run_for(*supervisor, 300 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
+  EXPECT_FALSE(supervisor->troubled());
 }
 
 TEST(Supervisor, waits_for_one_device_at_a_time) {
@@ -341,12 +348,44 @@ TEST(Supervisor, tries_again_what_cannot_be_started) {
   EXPECT_FALSE(supervisor->settled());
   world.run_for(*supervisor, 2 * kWorkersSecond);
   EXPECT_THAT(world.running(), IsEmpty());
+  EXPECT_EQ(world.log.back(), "a 0 on MIG-1: w: no such program; tried again in 2.0 s");
   EXPECT_EQ(supervisor->state().workers.at(0).quick_failures, 2);
   world.run_for(*supervisor, 2 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0"));
   EXPECT_EQ(supervisor->state().workers.at(0).restarts, 1);
   EXPECT_THAT(world.prepared, ElementsAre("MIG-1")) << "a segment of no process needs nothing";
   EXPECT_TRUE(supervisor->settled());
+}
+
+// One that came up only later was started again.
+TEST(Supervisor, counts_a_start_after_a_failed_one) {
+  World world;
+  world.script = [tries = 0](const ProcessSpec&) mutable {
+    SimBehaviour behaviour;
+    if (++tries == 1) behaviour.refused = Error{ErrorCode::environment, "no such program", "w"};
+    return behaviour;
+  };
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  world.run_for(*supervisor, 2 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0"));
+  EXPECT_EQ(supervisor->state().workers.at(0).restarts, 1);
+}
+
+// What is ours by its environment alone goes, and its device is released.
+TEST(Supervisor, ends_what_no_state_knows) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
+  world.run_for(*supervisor, kWorkersSecond);
+  world.forget(supervisor);
+  world.files.content.clear();
+  supervisor = world.supervisor();
+  EXPECT_THAT(world.log, testing::Contains("worker 0 on MIG-1: process 1000 is not in the state "
+                                           "file; stopping it"));
+  world.run_for(*supervisor, kWorkersSecond);
+  EXPECT_THAT(world.running(), IsEmpty());
+  EXPECT_THAT(world.released, ElementsAre("MIG-1"));
 }
 
 // When to come again is told to the moment, however seldom anybody looks.
@@ -371,20 +410,41 @@ TEST(Supervisor, says_when_to_come_again) {
 
 // Records of one device that contradict each other are of no use: all of it begins anew.
 TEST(Supervisor, does_not_keep_what_contradicts_itself) {
+  for (const std::size_t other : {0, 1}) {
+    World world;
+    auto supervisor = world.supervisor();
+    const Assignment assignment = assigned({segment("MIG-1", "a", 2)});
+    supervisor->follow(assignment);
+    world.run_for(*supervisor, kWorkersSecond);
+    WorkersState state = supervisor->state();
+    world.forget(supervisor);
+    state.workers.at(other).segment.batch = 8;
+    world.files.content["/s/workers.json"] = workers_json(state);
+    supervisor = world.supervisor();
+    supervisor->follow(assignment);
+    world.run_for(*supervisor, 3 * kWorkersSecond);
+    EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
+    EXPECT_THAT(world.pids(), ElementsAre(1002, 1003)) << other;
+  }
+}
+
+// What a worker leaves behind ends with it, and what its neighbour has started does not.
+TEST(Supervisor, ends_what_one_of_two_leaves_behind) {
   World world;
   auto supervisor = world.supervisor();
-  const Assignment assignment = assigned({segment("MIG-1", "a", 2)});
-  supervisor->follow(assignment);
+  supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
   world.run_for(*supervisor, kWorkersSecond);
-  WorkersState state = supervisor->state();
-  world.forget(supervisor);
-  state.workers.at(0).segment.batch = 8;
-  world.files.content["/s/workers.json"] = workers_json(state);
-  supervisor = world.supervisor();
-  supervisor->follow(assignment);
-  world.run_for(*supervisor, 3 * kWorkersSecond);
-  EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
-  EXPECT_THAT(world.pids(), ElementsAre(1002, 1003));
+  const auto orphan = [&](int index) {
+    ProcessSpec spec = world.processes.running().at(1000 + index).spec;
+    return world.processes.start(spec).value();
+  };
+  const Pid of_first = orphan(0), of_second = orphan(1);
+  world.processes.crash(1000, 1);
+  world.run_for(*supervisor, kWorkersSecond / 2);
+  EXPECT_EQ(supervisor->state().workers.at(0).identity, "");
+  EXPECT_NE(supervisor->state().workers.at(1).identity, "");
+  EXPECT_FALSE(world.pids().contains(of_first));
+  EXPECT_TRUE(world.pids().contains(of_second));
 }
 
 // Waits double from the first to the longest; what was given up is tried seldom.

@@ -113,7 +113,7 @@ void WorkerPulse::probed(SupervisedWorker& worker, bool well, std::int64_t now_n
 }
 
 void WorkerPulse::hear(SupervisedWorker& worker, const GatewayState& gateway, std::int64_t now_ns) {
-  if (worker.failed_pid != 0) forgive(worker, gateway);
+  if (worker.failed_pid) forgive(worker, gateway);
   if (worker.living()) hear_beat(worker, gateway, now_ns);
 }
 
@@ -154,7 +154,7 @@ void WorkerPulse::forgive(SupervisedWorker& worker, const GatewayState& gateway)
            loss.pid == worker.failed_pid;
   });
   if (!at_work) return;
-  worker.failed_pid = 0;
+  worker.failed_pid.reset();
   record.quick_failures = worker.failures_before;
   record.given_up = record.quick_failures >= policy_.give_up_after;
   if (!worker.living())

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <set>
 #include <utility>
@@ -99,6 +100,35 @@ TEST(WorkersWatch, StreamsAreWaitedFor) {
     world.run_for((end ? 1 : 15) * kWatchSecond);
     EXPECT_EQ(world.workers(), 0);
   }
+}
+
+// Nobody is waited for of whom the gateway does not say that it may stream.
+TEST(WorkersWatch, WithoutStreamsNobodyIsWaitedFor) {
+  using Told = std::pair<WorkerReadiness, std::optional<int>>;
+  const Told plain{WorkerReadiness::ready, std::nullopt}, silent{WorkerReadiness::silent, 3},
+      idle{WorkerReadiness::leaving, 0};
+  for (const std::optional<Told>& told :
+       {std::optional(plain), std::optional(silent), std::optional(idle), std::optional<Told>()}) {
+    Watched world;
+    world.start();
+    world.gateway.emplace();
+    if (told)
+      world.gateway->workers = {
+          {"MIG-1", 0, "a", world.worker().pid, told->first, 0, told->second}};
+    world.supervisor->stop_all();
+    world.run_for(kWatchSecond);
+    EXPECT_EQ(world.workers(), 0);
+  }
+}
+
+TEST(WorkersWatch, TheFirstProbeComesAfterAPeriod) {
+  Watched world;
+  world.probe = command_probe();
+  world.start();
+  world.run_for(kWatchSecond * 7 / 10);
+  EXPECT_EQ(world.probes, 0);
+  world.run_for(kWatchSecond / 5);
+  EXPECT_EQ(world.probes, 1);
 }
 
 TEST(WorkersWatch, AWorkerThatAnswersIsLeftAlone) {
@@ -257,6 +287,27 @@ TEST(WorkersWatch, WhomTheGatewayCallsSilentForLongIsReplaced) {
   EXPECT_EQ(world.worker().answering, Answering::starting);
 }
 
+// The next one has its own time, whatever was said of the one before.
+TEST(WorkersWatch, SilenceIsOfOneProcess) {
+  Watched world;
+  world.start();
+  const auto silent_for = [&](std::int64_t ns) {
+    for (const std::int64_t until = world.clock.now + ns; world.clock.now <= until;) {
+      world.gateway = gateway_of(world.worker(), WorkerReadiness::silent);
+      world.run_for(0);
+    }
+  };
+  const Pid first = world.worker().pid;
+  silent_for(2 * kWatchSecond);
+  EXPECT_EQ(world.worker().pid, first);
+  while (world.worker().pid == first || world.worker().pid == 0) silent_for(0);
+  const Pid second = world.worker().pid;
+  silent_for(2 * kWatchSecond);
+  EXPECT_EQ(world.worker().pid, second);
+  silent_for(2 * kWatchSecond);
+  EXPECT_NE(world.worker().pid, second);
+}
+
 // One request that kills whoever runs it, sent again and again, is no reason to give a worker up.
 TEST(WorkersWatch, WhoDiesUnderRequestsIsNotGivenUp) {
   for (const bool told : {true, false}) {
@@ -279,6 +330,28 @@ TEST(WorkersWatch, WhoDiesUnderRequestsIsNotGivenUp) {
     EXPECT_EQ(world.worker().given_up, !told);
     EXPECT_EQ(world.worker().quick_failures, told ? 0 : 5);
     EXPECT_EQ(world.supervisor->troubled(), !told);
+  }
+}
+
+// An end under requests takes back what it was counted for, and no failure of before it.
+TEST(WorkersWatch, AnEndUnderRequestsIsNoFailureAmongOthers) {
+  for (const int failures : {4, 5}) {
+    Watched world;
+    world.start();
+    for (int death = 0; death < failures; ++death) {
+      world.processes.crash(world.worker().pid, 11);
+      world.run_for((death < 4 ? 9 : 301) * kWatchSecond);
+    }
+    ASSERT_EQ(world.worker().quick_failures, failures);
+    ASSERT_EQ(world.workers(), 1);
+    world.gateway.emplace().lost.push_back({"MIG-1", 0, world.worker().pid});
+    world.processes.crash(world.worker().pid, 11);
+    world.run_for(kWatchSecond / 2);
+    EXPECT_EQ(world.worker().quick_failures, failures);
+    EXPECT_EQ(world.worker().given_up, failures == 5);
+    EXPECT_EQ(world.workers(), 0);
+    world.run_for(kWatchSecond);
+    EXPECT_EQ(world.workers(), 1) << "after the first wait";
   }
 }
 
@@ -345,7 +418,8 @@ TEST(WorkersWatch, ProbesAreReadOrRefused) {
   EXPECT_EQ(parse_probe_url("p", "http://[::1]:8/"), (Url{.host = "::1", .port = 8, .path = "/"}));
   EXPECT_EQ(parse_probe_url("p", "http://1.2.3.4"), (Url{.host = "1.2.3.4", .path = "/"}));
   for (const char* bad : {"http://a.b:{port}/", "http://127.0.0.1:{prt}/", "http://", "'",
-                          "http://127.0.0.1:99999/", "http://127.0.0.1 x", "http://[::1"})
+                          "http://127.0.0.1:1{service}/", "http://127.0.0.1:99999/",
+                          "http://127.0.0.1 x", "http://[::1"})
     EXPECT_FALSE(parse_probe("p", bad, probes)) << bad;
 }
 

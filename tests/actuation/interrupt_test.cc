@@ -1,6 +1,6 @@
 // Interruptions at every question of a change: the step under way is ended, nothing is left half
 // made, what was taken off a device that is still there goes back to it, and the change can be
-// gone on with or rolled back. And the runner on a simulated clock against the one on the doors'.
+// gone on with or rolled back.
 #include <gtest/gtest.h>
 
 #include "act/node_run.h"
@@ -33,8 +33,8 @@ InterruptTransition at_source(std::uint64_t seed) {
   Rng rng = Rng(seed).split(8);
   const hw::GpuModel& model = **hw::builtin_catalogue().get("A100-80GB");
   InterruptTransition one;
-  one.world = std::make_unique<World>(std::vector<sim_driver::Machine::Gpus>{{&model, 2, true}},
-                                      seed);
+  one.world =
+      std::make_unique<World>(std::vector<sim_driver::Machine::Gpus>{{&model, 2, true}}, seed);
   one.from = random_wanted(model, 2, rng, 0.6);
   one.to = altered(one.from, model, rng);
   EXPECT_TRUE(actuate::apply(one.world->doors(), one.from, {}, nobody));
@@ -102,34 +102,6 @@ TEST(Interrupts, AtEveryQuestionLeaveWhatCanGoOnOrBack) {
     }
   }
   EXPECT_GT(interruptions, 50);
-}
-
-TEST(NodeRun, BothRunnersDoTheSameInTheSameTime) {
-  const hw::GpuModel& model = **hw::builtin_catalogue().get("A100-80GB");
-  Rng rng(3);
-  const Wanted wanted = random_wanted(model, 2, rng, 0.7);
-  std::vector<std::string> journals;
-  std::vector<std::int64_t> ends;
-  for (const bool simulated : {false, true}) {
-    ManualClock clock;
-    MemoryFiles files;
-    const auto machine =
-        sim_driver::own_machine(sim_driver::Machine({{&model, 2, true}}, "same"), clock, 1);
-    sim_driver::SimDriver driver(*machine);
-    const actuate::Doors doors{driver, files, clock, hw::builtin_catalogue(), kStateDir};
-    if (simulated) {
-      auto journal = actuate::Journal::open(files, actuate::journal_path(kStateDir));
-      actuate::NodeBrain brain(wanted, {}, {}, doors.catalogue);
-      ASSERT_TRUE(run_simulated(brain, doors, *journal, clock, [] { return false; }));
-    } else {
-      ASSERT_TRUE(actuate::apply(doors, wanted, {}, nobody));
-    }
-    journals.push_back(files.content.at(actuate::journal_path(kStateDir)));
-    ends.push_back(clock.now);
-  }
-  EXPECT_EQ(journals[0], journals[1]);
-  EXPECT_EQ(ends[0], ends[1]);
-  EXPECT_GT(ends[0], 0);
 }
 
 }  // namespace
