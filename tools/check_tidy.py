@@ -45,7 +45,6 @@ LARGE_CLASSES = {
     "partita::remote::client::Link",
     "partita::remote::client::Session",
     "partita::remote::cpu::CpuBackend",
-    "partita::remote::cuda::CudaBackend",
     "partita::serve::DoorConnection",
     "partita::serve::ServiceBrain",
 }
