@@ -37,8 +37,7 @@ Status Core::connect(Lock& lock) {
                  channel.error().message.c_str());
     return kLost;
   }
-  link = std::make_unique<Link>(*std::move(channel), settings.timeout, *this, mutex);
-  link->count_into(&stats);
+  link = std::make_unique<Link>(*std::move(channel), settings.timeout, *this, mutex, &stats);
   ++generation;
   if (const Status status = greet(lock); status != kOk) {
     link.reset();
@@ -123,7 +122,7 @@ std::uint64_t Core::add_callback(const Callback& callback) {
     });
   }
   callbacks_->add(token, callback);
-  link->keep_watching(true);
+  link->watch(true);
   return token;
 }
 
@@ -155,11 +154,11 @@ void Core::say_outcome(Status status) {
   std::fprintf(stderr, "partita remote: refused in this program: %s\n", names.c_str());
 }
 
-void Core::write_counts(std::uint64_t up, std::uint64_t down) {
+void Core::write_counts(const Traffic& traffic) {
   if (settings.stats_file.empty()) return;
   std::FILE* file = std::fopen(settings.stats_file.c_str(), "we");
   if (file == nullptr) return;
-  const std::string text = stats_json(stats, up, down);
+  const std::string text = stats_json(stats, traffic.up, traffic.down);
   std::fwrite(text.data(), 1, text.size(), file);
   std::fclose(file);
 }

@@ -34,7 +34,7 @@ class Core final : public NoticeReader {
   void refuse(const char* function);
   // What the end of a session was like. A program may have looked at none of it.
   void say_outcome(Status status);
-  void write_counts(std::uint64_t up, std::uint64_t down);
+  void write_counts(const Traffic& traffic);
   // Forgets what the server knew. In the child of a fork nothing of the parent's may be touched.
   void clear(bool child);
 

@@ -83,11 +83,11 @@ void Session::leave() {
     core.link->post(lock, Bye{});
     core.link->flush(lock);
   }
-  const std::uint64_t up = core.link->bytes_up(), down = core.link->bytes_down();
+  const Traffic traffic = core.link->traffic();
   lock.unlock();
   core.link->close();
   core.say_outcome(outcome);
-  core.write_counts(up, down);
+  core.write_counts(traffic);
 }
 
 }  // namespace partita::remote::client
