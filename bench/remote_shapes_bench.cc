@@ -101,11 +101,12 @@ void whole_stack(benchmark::State& state) {
   CHECK(run.player->cold() == client::kOk);
   std::vector<double> syncs;
   std::array<std::byte, 4> result{};
-  const auto block = run.session->allocate(256);
+  const auto block = run.session->memory.allocate(256);
   CHECK(block);
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
-    CHECK(run.session->copy_out(0, result.data(), *block, result.size(), false) == client::kOk);
+    CHECK(run.session->memory.copy_out(0, result.data(), *block, result.size(), false) ==
+          client::kOk);
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
     syncs.push_back(took.count());
   }

@@ -13,11 +13,6 @@ FUZZ_TARGET(mps_answer) {
     for (const partita::Pid pid : *pids) CHECK(pid > 0);
   if (const auto percentage = mps::parse_percentage(text))
     CHECK(*percentage >= 0 && *percentage <= 100);
-  if (const auto memory = mps::parse_memory(text)) CHECK(memory->value >= 0);
-  if (const auto id = mps::parse_new_partition(text, "GPU-1")) CHECK(id->starts_with("GPU-1/"));
-  if (const auto table = mps::parse_lspart(text)) {
-    CHECK(table->free_sms >= 0 && table->used_chunks >= 0);
-    for (const mps::SmPartition& partition : table->partitions) CHECK(!partition.id.empty());
-  }
+  static_cast<void>(mps::lists_partitions(text));
   return 0;
 }

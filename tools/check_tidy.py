@@ -42,10 +42,6 @@ LARGE_CLASSES = {
     "partita::Form",
     "partita::control::SimNode",
     "partita::exec::BatchExecutor",
-    "partita::remote::client::Link",
-    "partita::remote::client::Session",
-    "partita::remote::cpu::CpuBackend",
-    "partita::remote::cuda::CudaBackend",
     "partita::serve::DoorConnection",
     "partita::serve::ServiceBrain",
 }

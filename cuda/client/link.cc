@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <ctime>
 #include <system_error>
+#include <utility>
 
 namespace partita::remote::client {
 namespace {
@@ -31,33 +32,23 @@ void nap() {
 }  // namespace
 
 Link::Link(std::unique_ptr<Channel> channel, Nanos patience, NoticeReader& notices,
-           std::mutex& mutex)
+           std::mutex& mutex, Stats* stats)
     : channel_(std::move(channel)),
       patience_(patience),
       notices_(notices),
       mutex_(mutex),
       writer_(*channel_, patience),
+      stats_(stats),
       reader_(*channel_),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Link::~Link() { close(); }
 
-void Link::count(Cause cause) {
-  if (stats_ != nullptr)
-    stats_->blocking[static_cast<std::size_t>(cause)].fetch_add(1, std::memory_order_relaxed);
-}
-
 void Link::lose(const Error& error) {
   Status expected = kOk;
   if (!lost_.compare_exchange_strong(expected, kLost)) return;
   std::fprintf(stderr, "partita remote: the server is lost: %s\n", error.message.c_str());
-  const std::lock_guard lock(wait_mutex_);
-  for (const auto& [request, waiter] : waiters_) {
-    waiter->done = true;
-    waiter->answer.status = kLost;
-    waiter->turn.notify_one();
-  }
-  waiters_.clear();
+  waiters_.lose_all();
 }
 
 // --- sending -----------------------------------------------------------------------------------
@@ -75,13 +66,13 @@ Status Link::sent(const Lock& lock, const Result<void>& put) {
   posted_since_answer_ += writer_.gathered();
   if (posted_since_answer_ > kMuchOnItsWay && !watching_.load(std::memory_order_relaxed)) watch();
   if (writer_.gathered() == 0) return kOk;
-  if (quiet) return flushed(lock, {});
+  if (quiet) return flush(lock);
   unsent_.store(true);
   if (!awake_.load()) wake_helper();
   return kOk;
 }
 
-Status Link::flushed(const Lock&, const Result<void>& put) {
+Status Link::flush(const Lock&, const Result<void>& put) {
   if (!put && put.error().code == ErrorCode::invalid_argument) return kInvalidValue;
   const Result<void> done = put ? writer_.flush() : put;
   unsent_.store(false, std::memory_order_relaxed);
@@ -92,39 +83,66 @@ Status Link::flushed(const Lock&, const Result<void>& put) {
 
 // --- waiting -----------------------------------------------------------------------------------
 
-void Link::enter(Waiter& waiter) {
-  const std::lock_guard lock(wait_mutex_);
-  waiters_[waiter.request] = &waiter;
-}
-
-Answer Link::given_up(Waiter& waiter, Status status) {
-  const std::lock_guard lock(wait_mutex_);
-  waiters_.erase(waiter.request);
-  return {.status = status, .reply = {}};
-}
-
 Answer Link::wait(Waiter& waiter) {
-  std::unique_lock lock(wait_mutex_);
-  while (!waiter.done) {
-    if (leading_) {
-      waiter.turn.wait(lock);
-      continue;
-    }
-    leading_ = true;
-    lock.unlock();
-    read_one(patience_ / kSlices);
-    lock.lock();
-    leading_ = false;
-  }
-  pass_lead();
-  lock.unlock();
+  waiters_.wait(waiter, [this] { read_one(patience_ / kSlices); });
   if (!always_watching_) watching_.store(false, std::memory_order_relaxed);
   return std::move(waiter.answer);
 }
 
-// Somebody who still waits is to read from now on.
-void Link::pass_lead() {
-  if (!leading_ && !waiters_.empty()) waiters_.begin()->second->turn.notify_one();
+void Waiters::enter(Waiter& waiter) {
+  const std::lock_guard lock(mutex_);
+  waiting_[waiter.request] = &waiter;
+}
+
+Answer Waiters::give_up(Waiter& waiter, Status status) {
+  const std::lock_guard lock(mutex_);
+  waiting_.erase(waiter.request);
+  return {.status = status, .reply = {}};
+}
+
+void Waiters::pass_lead() {
+  if (!leading_ && !waiting_.empty()) waiting_.begin()->second->turn.notify_one();
+}
+
+bool Waiters::take_lead() {
+  const std::lock_guard lock(mutex_);
+  return !std::exchange(leading_, true);
+}
+
+void Waiters::return_lead() {
+  const std::lock_guard lock(mutex_);
+  leading_ = false;
+  pass_lead();
+}
+
+bool Waiters::is_led() {
+  const std::lock_guard lock(mutex_);
+  return leading_;
+}
+
+Waiters::Waiter* Waiters::find(std::uint32_t request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(request);
+  return found == waiting_.end() ? nullptr : found->second;
+}
+
+void Waiters::finish(std::uint32_t request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(request);
+  if (found == waiting_.end()) return;  // lost meanwhile
+  found->second->done = true;
+  found->second->turn.notify_one();
+  waiting_.erase(found);
+}
+
+void Waiters::lose_all() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [request, waiter] : waiting_) {
+    waiter->done = true;
+    waiter->answer.status = kLost;
+    waiter->turn.notify_one();
+  }
+  waiting_.clear();
 }
 
 // --- reading -----------------------------------------------------------------------------------
@@ -152,7 +170,7 @@ void Link::bear_silence(Nanos waited) {
     return;
   }
   const Lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) flushed(lock, writer_.put(Ping{}, ++requests_));
+  if (lock.owns_lock()) flush(lock, writer_.put(Ping{}, ++requests_));
 }
 
 void Link::take_frame(const Frame& frame) {
@@ -181,12 +199,7 @@ void Link::take_answer(const Frame& frame) {
     Status none = kOk;
     sticky_.compare_exchange_strong(none, outcome->sticky);
   }
-  Waiter* waiter = nullptr;
-  {
-    const std::lock_guard lock(wait_mutex_);
-    const auto found = waiters_.find(frame.header.request);
-    if (found != waiters_.end()) waiter = found->second;
-  }
+  Waiter* const waiter = waiters_.find(frame.header.request);
   if (waiter == nullptr) return drop_bulk();  // a ping's
   const Bytes reply = frame.body.subspan(head);
   waiter->answer.reply.assign(reply.begin(), reply.end());
@@ -195,10 +208,7 @@ void Link::take_answer(const Frame& frame) {
   if (frame.header.bulk_bytes <= waiter->into.size())
     read_bulk(waiter->into.first(frame.header.bulk_bytes));
   drop_bulk();
-  const std::lock_guard lock(wait_mutex_);
-  if (waiters_.erase(frame.header.request) == 0) return;  // lost meanwhile
-  waiter->done = true;
-  waiter->turn.notify_one();
+  waiters_.finish(frame.header.request);
 }
 
 bool Link::read_bulk(std::span<std::byte> into) {
@@ -222,15 +232,11 @@ void Link::drop_bulk() {
 
 // --- the helper --------------------------------------------------------------------------------
 
-void Link::watch() {
+void Link::watch(bool always) {
+  if (always) always_watching_ = true;
   if (watching_.exchange(true)) return;
   posted_since_answer_ = 0;
   if (!awake_.load()) wake_helper();
-}
-
-void Link::keep_watching(bool on) {
-  always_watching_ = on;
-  if (on) watch();
 }
 
 void Link::wake_helper() {
@@ -258,7 +264,7 @@ void Link::help() {
     if (unsent_.load()) {
       nap();
       const Lock lock(mutex_, std::try_to_lock);
-      if (lock.owns_lock() && !is_lost()) flushed(lock, {});
+      if (lock.owns_lock() && !is_lost()) flush(lock);
       idle = 0;
     }
     if (watching_.load()) pump();
@@ -277,12 +283,7 @@ void Link::rest() {
   awake_.store(false);
   if (unsent_.load() || stopping_) return awake_.store(true);
   pollfd waits[2] = {{wake_.get(), POLLIN, 0}, {channel_->descriptor(), POLLIN, 0}};
-  bool leads = false;
-  {
-    const std::lock_guard lock(wait_mutex_);
-    leads = leading_;
-  }
-  const bool reads = watching_.load() && !leads && waits[1].fd >= 0;
+  const bool reads = watching_.load() && !waiters_.is_led() && waits[1].fd >= 0;
   constexpr int kWatchMs = 5;  // while somebody leads, look now and then whether he still does
   ::poll(waits, reads ? 2 : 1, watching_.load() ? kWatchMs : -1);
   std::uint64_t count = 0;
@@ -292,20 +293,14 @@ void Link::rest() {
 
 // Reads what is there when nobody else reads.
 void Link::pump() {
-  {
-    const std::lock_guard lock(wait_mutex_);
-    if (leading_) return;
-    leading_ = true;
-  }
+  if (!waiters_.take_lead()) return;
   for (int frames = 0; frames < 64 && !is_lost(); ++frames) {
     const std::uint64_t before = reader_.received();
     const bool buffered = reader_.has_buffered();
     read_one(Nanos{});
     if (!buffered && reader_.received() == before) break;
   }
-  const std::lock_guard lock(wait_mutex_);
-  leading_ = false;
-  pass_lead();
+  waiters_.return_lead();
 }
 
 // --- the end -----------------------------------------------------------------------------------

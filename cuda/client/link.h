@@ -37,6 +37,10 @@ class NoticeReader {
   virtual std::span<std::byte> place_of(Token token, std::uint64_t bytes) = 0;
 };
 
+struct Traffic {  // bytes
+  std::uint64_t up = 0, down = 0;
+};
+
 // An answer. `reply` is the body behind the outcome.
 struct Answer {
   Status status = kOk;
@@ -44,9 +48,59 @@ struct Answer {
   std::vector<std::byte> reply;
 };
 
+// Who waits for an answer. Whoever waits first leads: he reads what comes, for all of them.
+// Any thread.
+class Waiters {
+ public:
+  struct Waiter {
+    std::uint32_t request = 0;
+    std::span<std::byte> into = {};
+    bool done = false;
+    Answer answer = {};
+    std::condition_variable turn = {};
+  };
+  void enter(Waiter& waiter);
+  Answer give_up(Waiter& waiter, Status status);
+  // Until the answer is there, or all is lost. `read_one` is called while he leads.
+  template <class Read>
+  void wait(Waiter& waiter, const Read& read_one) {
+    std::unique_lock lock(mutex_);
+    while (!waiter.done) {
+      if (leading_) {
+        waiter.turn.wait(lock);
+        continue;
+      }
+      leading_ = true;
+      lock.unlock();
+      read_one();
+      lock.lock();
+      leading_ = false;
+    }
+    pass_lead();
+  }
+  // For who waits for nothing: leads when nobody does.
+  bool take_lead();
+  void return_lead();
+  bool is_led();
+
+  Waiter* find(std::uint32_t request);
+  // The answer of whoever waits for it still is whole.
+  void finish(std::uint32_t request);
+  void lose_all();
+
+ private:
+  // Somebody who still waits is to read from now on.
+  void pass_lead();
+  std::mutex mutex_;
+  bool leading_ = false;
+  std::map<std::uint32_t, Waiter*> waiting_;
+};
+
 class Link {
  public:
-  Link(std::unique_ptr<Channel> channel, Nanos patience, NoticeReader& notices, std::mutex& mutex);
+  // `stats`: where waits are counted; null: nowhere. Used with `mutex` held.
+  Link(std::unique_ptr<Channel> channel, Nanos patience, NoticeReader& notices, std::mutex& mutex,
+       Stats* stats);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -64,7 +118,7 @@ class Link {
     Waiter waiter{.request = ++requests_, .into = into};
     const Status status = ask(lock, operation, cause, waiter);
     lock.unlock();
-    return status == kOk ? wait(waiter) : given_up(waiter, status);
+    return status == kOk ? wait(waiter) : waiters_.give_up(waiter, status);
   }
   // The same with the lock held all the time: for the rare operation that nobody may overtake.
   template <class Op>
@@ -72,10 +126,11 @@ class Link {
                    std::span<std::byte> into = {}) {
     Waiter waiter{.request = ++requests_, .into = into};
     const Status status = ask(lock, operation, cause, waiter);
-    return status == kOk ? wait(waiter) : given_up(waiter, status);
+    return status == kOk ? wait(waiter) : waiters_.give_up(waiter, status);
   }
 
-  Status flush(const Lock& lock) { return flushed(lock, {}); }
+  // Sends what was put, if it could be.
+  Status flush(const Lock& lock, const Result<void>& put = {});
   // The error that stays, or kOk.
   Status failure() const {
     const Status lost = lost_.load(std::memory_order_relaxed);
@@ -83,40 +138,28 @@ class Link {
   }
   bool is_lost() const { return lost_ != kOk; }
   void forget_sticky() { sticky_ = kOk; }
-  // The helper reads too until the next answer: notices are expected.
-  void watch();
-  void keep_watching(bool on);
-  void count_into(Stats* stats) { stats_ = stats; }
-  std::uint64_t bytes_up() const { return writer_.written(); }
-  std::uint64_t bytes_down() const { return reader_.received(); }
+  // The helper reads too until the next answer, or always: notices are expected.
+  void watch(bool always = false);
+  Traffic traffic() const { return {writer_.written(), reader_.received()}; }
   // In the child after fork: drops the connection's descriptors, touches no thread and no lock.
   void abandon();
   // Sends what lies there and ends the helper.
   void close();
 
  private:
-  struct Waiter {
-    std::uint32_t request = 0;
-    std::span<std::byte> into = {};
-    bool done = false;
-    Answer answer = {};
-    std::condition_variable turn = {};
-  };
+  using Waiter = Waiters::Waiter;
   static constexpr std::size_t kLargeBulk = 64 * 1024;
 
   template <class Op>
   Status ask(const Lock& lock, const Op& operation, Cause cause, Waiter& waiter) {
     if (const Status lost = lost_; lost != kOk) return lost;
-    count(cause);
-    enter(waiter);
-    return flushed(lock, writer_.put(operation, waiter.request));
+    if (stats_ != nullptr)
+      stats_->blocking[static_cast<std::size_t>(cause)].fetch_add(1, std::memory_order_relaxed);
+    waiters_.enter(waiter);
+    return flush(lock, writer_.put(operation, waiter.request));
   }
-  void count(Cause cause);
-  void enter(Waiter& waiter);
   Answer wait(Waiter& waiter);
-  Answer given_up(Waiter& waiter, Status status);
   Status sent(const Lock& lock, const Result<void>& put);
-  Status flushed(const Lock& lock, const Result<void>& put);
   void lose(const Error& error);
 
   // One frame, or silence; by the thread that leads.
@@ -126,7 +169,6 @@ class Link {
   bool read_bulk(std::span<std::byte> into);
   void drop_bulk();
   void bear_silence(Nanos waited);
-  void pass_lead();
 
   void start_helper();
   void help();
@@ -141,13 +183,11 @@ class Link {
   FrameWriter writer_;
   std::uint32_t requests_ = 0;
   std::chrono::steady_clock::time_point last_put_ = {};
-  Stats* stats_ = nullptr;
+  Stats* const stats_;
 
   FrameReader reader_;  // of the thread that leads
   Nanos silence_ = {};
-  std::mutex wait_mutex_;
-  bool leading_ = false;
-  std::map<std::uint32_t, Waiter*> waiters_;
+  Waiters waiters_;
 
   std::atomic<Status> lost_ = kOk, sticky_ = kOk;
   std::atomic<bool> unsent_ = false, awake_ = false, stopping_ = false, watching_ = false;

@@ -10,8 +10,6 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Cause::end)> kNa
 
 }  // namespace
 
-std::string_view cause_name(Cause cause) { return kNames[static_cast<std::size_t>(cause)]; }
-
 std::string stats_json(const Stats& stats, std::uint64_t bytes_up, std::uint64_t bytes_down) {
   std::uint64_t all = 0;
   std::string causes;

@@ -32,8 +32,6 @@ struct Stats {
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Cause::end)> blocking = {};
 };
 
-std::string_view cause_name(Cause cause);
-
 // The document `kind: RemoteStats`.
 std::string stats_json(const Stats& stats, std::uint64_t bytes_up, std::uint64_t bytes_down);
 

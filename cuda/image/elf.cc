@@ -51,12 +51,6 @@ Result<std::vector<Section>> sections_of(Blob elf) {
   return sections;
 }
 
-const Section* find_section(std::span<const Section> sections, std::string_view name) {
-  for (const Section& section : sections)
-    if (section.name == name) return &section;
-  return nullptr;
-}
-
 const Section* find_section_type(std::span<const Section> sections, std::uint32_t type) {
   for (const Section& section : sections)
     if (section.type == type) return &section;

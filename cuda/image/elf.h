@@ -18,7 +18,6 @@ struct Section {
 // Sections whose bytes lie inside; bad_input for what is no such file.
 Result<std::vector<Section>> sections_of(Blob elf);
 
-const Section* find_section(std::span<const Section> sections, std::string_view name);
 const Section* find_section_type(std::span<const Section> sections, std::uint32_t type);
 
 }  // namespace partita::remote::image

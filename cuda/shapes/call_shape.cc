@@ -106,10 +106,11 @@ client::Status ShapePlayer::cold() {
 
 client::Status ShapePlayer::load() {
   if (const auto status = session_.ready(); status != kOk) return status;
-  client::Module& module = *session_.modules().add_loaded(image_.c_str());
-  if (const auto status = session_.load(module); status != kOk) return status;
+  client::Module& module = *session_.kernels.modules().add_loaded(image_.c_str());
+  if (const auto status = session_.kernels.load(module); status != kOk) return status;
   for (std::uint64_t i = 0; i < shape_.kernels; ++i) {
-    client::Kernel* kernel = session_.modules().kernel_named(module, fmt::format("kernel_{}", i));
+    client::Kernel* kernel =
+        session_.kernels.modules().kernel_named(module, fmt::format("kernel_{}", i));
     if (kernel == nullptr) return client::kNotFound;
     kernels_.push_back(kernel);
   }
@@ -124,22 +125,22 @@ client::Status ShapePlayer::send_weights() {
   const std::uint64_t block = std::max({bytes / shape_.mallocs + 1, piece, kInputBytes});
   memory_.resize(std::max(piece, kInputBytes));
   for (std::uint64_t i = 0; i < shape_.mallocs; ++i) {
-    const auto address = session_.allocate(block);
+    const auto address = session_.memory.allocate(block);
     if (!address) return address.error();
     blocks_.push_back(*address);
   }
   for (std::uint64_t i = 0; i < copies; ++i) {
     const std::uint64_t to = blocks_[i % blocks_.size()];
-    if (const auto status = session_.copy_in(0, to, memory_.data(), piece); status != kOk) {
+    if (const auto status = session_.memory.copy_in(0, to, memory_.data(), piece); status != kOk) {
       return status;
     }
-    if (const auto status = session_.synchronise_stream(0); status != kOk) return status;
+    if (const auto status = session_.streams.synchronise(0); status != kOk) return status;
   }
   return kOk;
 }
 
 client::Status ShapePlayer::hot(std::chrono::nanoseconds time) {
-  if (const auto status = session_.copy_in(0, blocks_[0], memory_.data(), kInputBytes);
+  if (const auto status = session_.memory.copy_in(0, blocks_[0], memory_.data(), kInputBytes);
       status != kOk) {
     return status;
   }
@@ -159,15 +160,15 @@ client::Status ShapePlayer::infer(std::chrono::nanoseconds time) {
       void* parameters[] = {&nanoseconds};
       const client::LaunchShape launch{.grid = {64, 1, 1}, .block = {256, 1, 1}};
       client::Kernel& kernel = *kernels_[launched % kernels_.size()];
-      if (const auto status = session_.launch(kernel, launch, parameters); status != kOk) {
+      if (const auto status = session_.kernels.launch(kernel, launch, parameters); status != kOk) {
         return status;
       }
       if (const auto status = session_.failure(); status != kOk) return status;
     }
-    const auto status = session_.copy_out(0, memory_.data(), blocks_[0], piece, false);
+    const auto status = session_.memory.copy_out(0, memory_.data(), blocks_[0], piece, false);
     if (status != kOk) return status;
   }
-  return session_.synchronise();
+  return session_.streams.synchronise();
 }
 
 std::uint64_t round_trips(client::Session& session) {

@@ -69,7 +69,6 @@ struct GatewayLoss {
   Pid pid = 0;
   bool operator==(const GatewayLoss&) const = default;
 };
-inline constexpr std::size_t kMostLosses = 64;  // the last ones
 
 struct GatewayState {
   long revision = 0;  // of the assignment that it follows

@@ -160,10 +160,6 @@ class FakeAgent final : public Backend {
     }
     if (changed_) changed_();
   }
-  void set_batches(std::vector<control::BatchInfo> next) {
-    const std::lock_guard lock(mutex_);
-    batches_ = std::move(next);
-  }
   std::vector<control::Asked> asked() {
     const std::lock_guard lock(mutex_);
     return asked_;

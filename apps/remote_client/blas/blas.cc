@@ -78,10 +78,10 @@ int refused(const char* function) {
 int create(void** handle) {
   if (handle == nullptr) return kInvalid;
   if (const Status status = session().ready(); status != kOk) return status_of(status);
-  const auto memory = session().allocate(sizeof(Constants) + sizeof(double));
+  const auto memory = session().memory.allocate(sizeof(Constants) + sizeof(double));
   if (!memory) return status_of(memory.error());
   const Constants constants;
-  const Status status = session().copy_in(0, *memory, &constants, sizeof constants);
+  const Status status = session().memory.copy_in(0, *memory, &constants, sizeof constants);
   if (status != kOk) return status_of(status);
   *handle = new Handle{.constants = *memory, .result = *memory + sizeof(Constants)};
   return kSuccess;
@@ -176,7 +176,8 @@ int product(void* handle, std::uint32_t form, std::uint32_t in, std::uint32_t ou
             .c_step = number(c.step),
             .c_stride = number(c.stride)};
   put(gemm, by);
-  return status_of(session().multiply(number_of(static_cast<Handle*>(handle)->stream), gemm));
+  return status_of(
+      session().memory.multiply(number_of(static_cast<Handle*>(handle)->stream), gemm));
 }
 
 std::uint32_t form_of(int a, int b) {
@@ -208,8 +209,8 @@ int gemm_each(void* handle, int ta, int tb, const Sizes& sizes, const void* alph
   for (int i = 0; i < 3 && count > 0; ++i) {
     each[i].resize(count);
     const Status status =
-        session().copy_out(number_of(static_cast<Handle*>(handle)->stream), each[i].data(),
-                           number_of(lists[i]), count * sizeof(void*), false);
+        session().memory.copy_out(number_of(static_cast<Handle*>(handle)->stream), each[i].data(),
+                                  number_of(lists[i]), count * sizeof(void*), false);
     if (status != kOk) return status_of(status);
   }
   for (std::size_t i = 0; i < count; ++i) {
@@ -284,7 +285,7 @@ int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgum
   const int status = product(handle, kTransposedB, type_of<T>(), type_of<T>(), {1, 1, n}, x, y,
                              {handle_of(to), 1}, by);
   if (status != kSuccess || is.on_device()) return status;
-  return status_of(session().copy_out(number_of(is.stream), result, to, sizeof(T), false));
+  return status_of(session().memory.copy_out(number_of(is.stream), result, to, sizeof(T), false));
 }
 
 template <class T>
@@ -307,7 +308,7 @@ int copy_vector(void* handle, std::int64_t n, const MatrixArgument& x, const Mat
                         .from_pitch = static_cast<std::uint64_t>(x.step) * element,
                         .width = element,
                         .rows = static_cast<std::uint64_t>(n)};
-  return status_of(session().copy_device(number_of(static_cast<Handle*>(handle)->stream), copy));
+  return status_of(session().memory.copy(number_of(static_cast<Handle*>(handle)->stream), copy));
 }
 
 struct Types {
@@ -350,8 +351,9 @@ Status copy_columns(void* to, std::int64_t to_step, const void* from, std::int64
   for (std::int64_t i = 0; i < columns && status == kOk && bytes > 0; ++i) {
     auto* const there = static_cast<std::byte*>(to) + i * to_step * element;
     const auto* const here = static_cast<const std::byte*>(from) + i * from_step * element;
-    status = in ? session().copy_in(number_of(stream), number_of(there), here, bytes)
-                : session().copy_out(number_of(stream), there, number_of(here), bytes, false);
+    status =
+        in ? session().memory.copy_in(number_of(stream), number_of(there), here, bytes)
+           : session().memory.copy_out(number_of(stream), there, number_of(here), bytes, false);
   }
   return status;
 }
@@ -367,8 +369,8 @@ CUDA_EXPORT int cublasDestroy_v2(void* handle) {
   return answered([&] {
     if (handle == nullptr) return int{kNotInitialized};
     const auto* const is = static_cast<Handle*>(handle);
-    const Status status = session().synchronise();
-    session().release(is->constants);
+    const Status status = session().streams.synchronise();
+    session().memory.release(is->constants);
     delete is;
     return status_of(status);
   });

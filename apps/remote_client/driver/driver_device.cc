@@ -125,7 +125,7 @@ CUDA_EXPORT Status cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
   return guarded([&] {
     if (const Status status = check(device); status != kOk) return status;
     if (bytes == nullptr) return kInvalidValue;
-    const auto state = session().memory();
+    const auto state = session().memory.state();
     if (!state) return state.error();
     *bytes = state->total;
     return kOk;
@@ -198,7 +198,7 @@ CUDA_EXPORT Status cuCtxCreate_v4(void** context, void* parameters, unsigned fla
 CUDA_EXPORT Status cuCtxDestroy_v2(void* context) {
   return guarded([&] {
     std::erase(contexts, static_cast<Context*>(context));
-    return context == nullptr ? client::kInvalidContext : session().synchronise();
+    return context == nullptr ? client::kInvalidContext : session().streams.synchronise();
   });
 }
 CUDA_EXPORT Status cuCtxPushCurrent_v2(void* context) {
@@ -239,7 +239,7 @@ CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) {
   return kOk;
 }
 CUDA_EXPORT Status cuCtxSynchronize() {
-  return guarded([] { return session().synchronise(); });
+  return guarded([] { return session().streams.synchronise(); });
 }
 CUDA_EXPORT Status cuCtxGetLimit(std::size_t* value, int) {
   if (value == nullptr) return kInvalidValue;

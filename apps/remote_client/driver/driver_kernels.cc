@@ -19,8 +19,8 @@ using client::Module;
 Status load(void** module, const void* image) {
   if (module == nullptr || image == nullptr) return kInvalidValue;
   if (const Status status = session().ready(); status != kOk) return status;
-  Module* made = session().modules().add_loaded(image);
-  if (const Status status = session().load(*made); status != kOk) return status;
+  Module* made = session().kernels.modules().add_loaded(image);
+  if (const Status status = session().kernels.load(*made); status != kOk) return status;
   *module = made;
   return kOk;
 }
@@ -46,13 +46,13 @@ Status load_file(void** module, const char* path) {
 
 Status find_kernel(void** function, void* module, const char* name) {
   if (function == nullptr || module == nullptr || name == nullptr) return kInvalidValue;
-  *function = session().modules().kernel_named(*static_cast<Module*>(module), name);
+  *function = session().kernels.modules().kernel_named(*static_cast<Module*>(module), name);
   return *function == nullptr ? client::kNotFound : kOk;
 }
 
 Status find_global(DevicePtr* address, std::size_t* bytes, void* module, const char* name) {
   if (module == nullptr || name == nullptr) return kInvalidValue;
-  const auto block = session().symbol(*static_cast<Module*>(module), name);
+  const auto block = session().kernels.symbol(*static_cast<Module*>(module), name);
   if (!block) return block.error();
   if (address != nullptr) *address = block->address;
   if (bytes != nullptr) *bytes = block->bytes;
@@ -72,7 +72,8 @@ Bytes extra_block(void** extra) {
 
 Status launch(void* function, const client::LaunchShape& shape, void** parameters, void** extra) {
   if (function == nullptr) return client::kInvalidHandle;
-  return session().launch(*static_cast<Kernel*>(function), shape, parameters, extra_block(extra));
+  return session().kernels.launch(*static_cast<Kernel*>(function), shape, parameters,
+                                  extra_block(extra));
 }
 
 Status attribute(int* value, int which, void* function) {
@@ -89,7 +90,7 @@ Status attribute(int* value, int which, void* function) {
     kCarveout
   };
   if (value == nullptr || function == nullptr) return kInvalidValue;
-  const auto known = session().attributes_of(*static_cast<Kernel*>(function));
+  const auto known = session().kernels.attributes_of(*static_cast<Kernel*>(function));
   if (!known) return known.error();
   const std::uint32_t values[] = {
       known->max_threads,       known->shared_bytes, known->const_bytes,    known->local_bytes,
@@ -107,13 +108,13 @@ Status attribute(int* value, int which, void* function) {
 Status set_attribute(void* function, int which, int value) {
   constexpr int kMaxDynamic = 8, kCarveout = 9;
   if (function == nullptr || (which != kMaxDynamic && which != kCarveout)) return kInvalidValue;
-  return session().set_attribute(*static_cast<Kernel*>(function), static_cast<std::uint32_t>(which),
-                                 value);
+  return session().kernels.set_attribute(*static_cast<Kernel*>(function),
+                                         static_cast<std::uint32_t>(which), value);
 }
 
 Status parameter(void* function, std::size_t index, std::size_t* offset, std::size_t* size) {
   if (function == nullptr || offset == nullptr) return kInvalidValue;
-  const auto layout = session().layout_of(*static_cast<Kernel*>(function));
+  const auto layout = session().kernels.layout_of(*static_cast<Kernel*>(function));
   if (!layout) return layout.error();
   if (index >= (*layout)->parameters.size()) return kInvalidValue;
   *offset = (*layout)->parameters[index].offset;
@@ -128,7 +129,7 @@ Status best_block(int* least_grid, int* block, void* function, SharedOfBlock sha
                   std::size_t shared, int limit) {
   if (least_grid == nullptr || block == nullptr || function == nullptr) return kInvalidValue;
   auto& kernel = *static_cast<Kernel*>(function);
-  const auto known = session().attributes_of(kernel);
+  const auto known = session().kernels.attributes_of(kernel);
   if (!known) return known.error();
   const int most = limit > 0 ? std::min(limit, static_cast<int>(known->max_threads))
                              : static_cast<int>(known->max_threads);
@@ -162,7 +163,7 @@ CUDA_EXPORT Status cuModuleLoadFatBinary(void** module, const void* image) {
 CUDA_EXPORT Status cuModuleUnload(void* module) {
   return guarded([&] {
     return module == nullptr ? client::kInvalidHandle
-                             : session().unload(*static_cast<Module*>(module));
+                             : session().kernels.unload(*static_cast<Module*>(module));
   });
 }
 CUDA_EXPORT Status cuModuleGetFunction(void** function, void* module, const char* name) {
@@ -282,7 +283,7 @@ CUDA_EXPORT Status cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void
                                                                int threads, std::size_t shared) {
   return guarded([&] {
     if (function == nullptr) return kInvalidValue;
-    return give(session().blocks_per_unit(*static_cast<Kernel*>(function), threads, shared),
+    return give(session().kernels.blocks_per_unit(*static_cast<Kernel*>(function), threads, shared),
                 blocks);
   });
 }

@@ -10,11 +10,11 @@ void* place(DevicePtr address) { return handle_of(address); }
 
 Status allocate(DevicePtr* memory, std::size_t bytes) {
   if (memory == nullptr || bytes == 0) return kInvalidValue;
-  return give(session().allocate(bytes), memory);
+  return give(session().memory.allocate(bytes), memory);
 }
 
 Status allocate_host(void** memory, std::size_t bytes) {
-  const auto got = session().host_allocate(bytes);
+  const auto got = session().host.allocate(bytes);
   if (!got) return got.error();
   if (memory == nullptr) return kInvalidValue;
   *memory = *got;
@@ -85,16 +85,16 @@ STREAM_FUNCTION(cuStreamAttachMemAsync, _ptsz,
                 ([[maybe_unused]] void* stream, DevicePtr memory, std::size_t, unsigned flags),
                 { return attach(place(memory), flags); })
 CUDA_EXPORT Status cuMemFree_v2(DevicePtr memory) {
-  return guarded([&] { return session().release(memory); });
+  return guarded([&] { return session().memory.release(memory); });
 }
 STREAM_FUNCTION(cuMemAllocAsync, _ptsz,
                 (DevicePtr * memory, std::size_t bytes, [[maybe_unused]] void* stream),
                 { return allocate(memory, bytes); })
 STREAM_FUNCTION(cuMemFreeAsync, _ptsz, (DevicePtr memory, void* stream),
-                { return session().release_on(number_of(stream), memory); })
+                { return session().memory.release_on(number_of(stream), memory); })
 CUDA_EXPORT Status cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return guarded([&] {
-    const auto state = session().memory();
+    const auto state = session().memory.state();
     if (!state) return state.error();
     if (free != nullptr) *free = state->free;
     if (total != nullptr) *total = state->total;
@@ -104,7 +104,7 @@ CUDA_EXPORT Status cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 CUDA_EXPORT Status cuMemGetAddressRange_v2(DevicePtr* begin, std::size_t* bytes,
                                            DevicePtr address) {
   return guarded([&] {
-    const auto block = session().block_of(address);
+    const auto block = session().memory.block_of(address);
     if (!block) return kInvalidValue;
     if (begin != nullptr) *begin = block->address;
     if (bytes != nullptr) *bytes = block->bytes;
@@ -120,15 +120,15 @@ CUDA_EXPORT Status cuMemHostAlloc(void** memory, std::size_t bytes, unsigned fla
   return guarded([&] { return allocate_host(memory, bytes); });
 }
 CUDA_EXPORT Status cuMemFreeHost(void* memory) {
-  return guarded([&] { return session().host_release(memory); });
+  return guarded([&] { return session().host.release(memory); });
 }
 CUDA_EXPORT Status cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
   constexpr unsigned kMapped = 2;
   if ((flags & kMapped) != 0) return unsupported("cuMemHostRegister (mapped)");
-  return guarded([&] { return session().host_register(memory, bytes); });
+  return guarded([&] { return session().host.enter(memory, bytes); });
 }
 CUDA_EXPORT Status cuMemHostUnregister(void* memory) {
-  return guarded([&] { return session().host_unregister(memory); });
+  return guarded([&] { return session().host.leave(memory); });
 }
 
 // --- copies ------------------------------------------------------------------------------------
@@ -213,9 +213,9 @@ CUDA_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DevicePtr p
       kRangeSize = 12,
       kMapped = 13
     };
-    const auto block = session().block_of(pointer);
-    const bool managed = session().managed_at(pointer).has_value();
-    const bool pinned = session().is_pinned(place(pointer), 1);
+    const auto block = session().memory.block_of(pointer);
+    const bool managed = session().managed.block_at(pointer).has_value();
+    const bool pinned = session().host.is_pinned(place(pointer), 1);
     if (value == nullptr || (!block && !pinned)) return kInvalidValue;
     constexpr unsigned kHost = 1, kDevice = 2;
     switch (attribute) {

@@ -4,41 +4,41 @@
 namespace partita::remote::shim {
 
 CUDA_EXPORT Status cuStreamCreate(void** stream, unsigned flags) {
-  return guarded([&] { return give(session().create_stream(flags, 0), stream); });
+  return guarded([&] { return give(session().streams.create(flags, 0), stream); });
 }
 CUDA_EXPORT Status cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
-  return guarded([&] { return give(session().create_stream(flags, priority), stream); });
+  return guarded([&] { return give(session().streams.create(flags, priority), stream); });
 }
 CUDA_EXPORT Status cuStreamDestroy_v2(void* stream) {
-  return guarded([&] { return session().destroy_stream(number_of(stream)); });
+  return guarded([&] { return session().streams.destroy(number_of(stream)); });
 }
 STREAM_FUNCTION(cuStreamSynchronize, _ptsz, (void* stream),
-                { return session().synchronise_stream(number_of(stream)); })
+                { return session().streams.synchronise(number_of(stream)); })
 STREAM_FUNCTION(cuStreamQuery, _ptsz, (void* stream),
-                { return session().query_stream(number_of(stream)); })
+                { return session().streams.query(number_of(stream)); })
 STREAM_FUNCTION(cuStreamWaitEvent, _ptsz, (void* stream, void* event, unsigned),
-                { return session().wait_event(number_of(stream), number_of(event)); })
+                { return session().events.wait(number_of(stream), number_of(event)); })
 STREAM_FUNCTION(cuStreamGetFlags, _ptsz, (void* stream, unsigned* flags),
-                { return give(session().stream_flags(number_of(stream)), flags); })
+                { return give(session().streams.flags(number_of(stream)), flags); })
 STREAM_FUNCTION(cuStreamGetPriority, _ptsz, (void* stream, int* priority),
-                { return give(session().stream_priority(number_of(stream)), priority); })
+                { return give(session().streams.priority(number_of(stream)), priority); })
 STREAM_FUNCTION(cuLaunchHostFunc, _ptsz, (void* stream, void (*function)(void*), void* data), {
   if (function == nullptr) return kInvalidValue;
-  return session().call_host(number_of(stream), {.function = function, .data = data});
+  return session().kernels.call_host(number_of(stream), {.function = function, .data = data});
 })
 STREAM_FUNCTION(cuStreamAddCallback, _ptsz,
                 (void* stream, void (*function)(void*, int, void*), void* data, unsigned), {
                   if (function == nullptr) return kInvalidValue;
-                  return session().call_host(
+                  return session().kernels.call_host(
                       number_of(stream), {.with_stream = function, .stream = stream, .data = data});
                 })
 STREAM_FUNCTION(cuStreamBeginCapture_v2, _ptsz, (void* stream, int mode), {
-  return session().begin_capture(number_of(stream), static_cast<std::uint32_t>(mode));
+  return session().captures.begin(number_of(stream), static_cast<std::uint32_t>(mode));
 })
 STREAM_FUNCTION(cuStreamEndCapture, _ptsz, (void* stream, void** graph),
-                { return give(session().end_capture(number_of(stream)), graph); })
+                { return give(session().captures.end(number_of(stream)), graph); })
 STREAM_FUNCTION(cuStreamIsCapturing, _ptsz, (void* stream, int* status), {
-  const auto state = session().capture_of(number_of(stream));
+  const auto state = session().captures.state_of(number_of(stream));
   if (!state) return state.error();
   if (status == nullptr) return kInvalidValue;
   *status = state->status;
@@ -49,25 +49,25 @@ CUDA_EXPORT Status cuEventCreate(void** event, unsigned flags) {
   constexpr unsigned kDisableTiming = 2, kInterprocess = 4;
   if ((flags & kInterprocess) != 0) return unsupported("cuEventCreate (interprocess)");
   return guarded([&] {
-    return give(session().create_event((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
+    return give(session().events.create((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
   });
 }
 CUDA_EXPORT Status cuEventDestroy_v2(void* event) {
-  return guarded([&] { return session().destroy_event(number_of(event)); });
+  return guarded([&] { return session().events.destroy(number_of(event)); });
 }
 STREAM_FUNCTION(cuEventRecord, _ptsz, (void* event, void* stream),
-                { return session().record_event(number_of(event), number_of(stream)); })
+                { return session().events.record(number_of(event), number_of(stream)); })
 STREAM_FUNCTION(cuEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned),
-                { return session().record_event(number_of(event), number_of(stream)); })
+                { return session().events.record(number_of(event), number_of(stream)); })
 CUDA_EXPORT Status cuEventQuery(void* event) {
-  return guarded([&] { return session().query_event(number_of(event)); });
+  return guarded([&] { return session().events.query(number_of(event)); });
 }
 CUDA_EXPORT Status cuEventSynchronize(void* event) {
-  return guarded([&] { return session().synchronise_event(number_of(event)); });
+  return guarded([&] { return session().events.synchronise(number_of(event)); });
 }
 CUDA_EXPORT Status cuEventElapsedTime(float* ms, void* from, void* to) {
   return guarded([&] {
-    const auto ns = session().elapsed_ns(number_of(from), number_of(to));
+    const auto ns = session().events.elapsed_ns(number_of(from), number_of(to));
     if (!ns) return ns.error();
     if (ms == nullptr) return kInvalidValue;
     constexpr double kPerMillisecond = 1e6;
@@ -80,18 +80,18 @@ CUDA_EXPORT Status cuEventElapsedTime_v2(float* ms, void* from, void* to) {
 }
 
 CUDA_EXPORT Status cuGraphCreate(void** graph, unsigned) {
-  return guarded([&] { return give(session().create_graph(), graph); });
+  return guarded([&] { return give(session().graphs.create(), graph); });
 }
 CUDA_EXPORT Status cuGraphDestroy(void* graph) {
-  return guarded([&] { return session().destroy_graph(number_of(graph)); });
+  return guarded([&] { return session().graphs.destroy(number_of(graph)); });
 }
 CUDA_EXPORT Status cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
-  return guarded([&] { return give(session().instantiate(number_of(graph)), exec); });
+  return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
 }
 STREAM_FUNCTION(cuGraphLaunch, _ptsz, (void* exec, void* stream),
-                { return session().launch_graph(number_of(exec), number_of(stream)); })
+                { return session().graphs.launch(number_of(exec), number_of(stream)); })
 CUDA_EXPORT Status cuGraphExecDestroy(void* exec) {
-  return guarded([&] { return session().destroy_exec(number_of(exec)); });
+  return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
 }
 
 }  // namespace partita::remote::shim

@@ -17,8 +17,8 @@ struct Direction {
 // The addresses decide; a kind that calls one of the program's own addresses a device's is wrong.
 Direction direction_of(const void* to, const void* from, int kind) {
   if (kind < kHostToHost || kind > kByAddress) return {.status = kInvalidDirection};
-  Direction found{.to_device = session().is_device(number_of(to)),
-                  .from_device = session().is_device(number_of(from))};
+  Direction found{.to_device = session().memory.contains(number_of(to)),
+                  .from_device = session().memory.contains(number_of(from))};
   const bool says_to = kind == kHostToDevice || kind == kDeviceToDevice;
   const bool says_from = kind == kDeviceToHost || kind == kDeviceToDevice;
   if ((says_to && !found.to_device) || (says_from && !found.from_device))
@@ -27,7 +27,7 @@ Direction direction_of(const void* to, const void* from, int kind) {
 }
 
 bool is_capturing(void* stream) {
-  const auto state = session().capture_of(number_of(stream));
+  const auto state = session().captures.state_of(number_of(stream));
   return state && state->status != 0;
 }
 
@@ -38,23 +38,23 @@ Status rows_in(const RowsCopy& rows, void* stream) {
   const auto* from = static_cast<const std::byte*>(rows.from);
   for (std::size_t i = 0; i < rows.rows; ++i)
     std::memcpy(packed.data() + i * rows.width, from + i * rows.from_pitch, rows.width);
-  const auto staging = session().allocate(bytes);
+  const auto staging = session().memory.allocate(bytes);
   if (!staging) return staging.error();
-  Status status = session().copy_in(number_of(stream), *staging, packed.data(), bytes);
+  Status status = session().memory.copy_in(number_of(stream), *staging, packed.data(), bytes);
   const CopyDevice spread{.to = {number_of(rows.to)},
                           .from = {*staging},
                           .to_pitch = rows.to_pitch,
                           .from_pitch = rows.width,
                           .width = rows.width,
                           .rows = rows.rows};
-  if (status == kOk) status = session().copy_device(number_of(stream), spread);
-  const Status freed = session().release_on(number_of(stream), *staging);
+  if (status == kOk) status = session().memory.copy(number_of(stream), spread);
+  const Status freed = session().memory.release_on(number_of(stream), *staging);
   return status != kOk ? status : freed;
 }
 
 Status rows_out(const RowsCopy& rows, void* stream) {
   const std::uint64_t bytes = rows.width * rows.rows;
-  const auto staging = session().allocate(bytes);
+  const auto staging = session().memory.allocate(bytes);
   if (!staging) return staging.error();
   const CopyDevice gathered{.to = {*staging},
                             .from = {number_of(rows.from)},
@@ -63,10 +63,10 @@ Status rows_out(const RowsCopy& rows, void* stream) {
                             .width = rows.width,
                             .rows = rows.rows};
   std::vector<std::byte> packed(bytes);
-  Status status = session().copy_device(number_of(stream), gathered);
+  Status status = session().memory.copy(number_of(stream), gathered);
   if (status == kOk)
-    status = session().copy_out(number_of(stream), packed.data(), *staging, bytes, false);
-  const Status freed = session().release_on(number_of(stream), *staging);
+    status = session().memory.copy_out(number_of(stream), packed.data(), *staging, bytes, false);
+  const Status freed = session().memory.release_on(number_of(stream), *staging);
   auto* to = static_cast<std::byte*>(rows.to);
   for (std::size_t i = 0; i < rows.rows && status == kOk; ++i)
     std::memcpy(to + i * rows.to_pitch, packed.data() + i * rows.width, rows.width);
@@ -91,14 +91,14 @@ Status allocate_managed(void** memory, std::size_t bytes, unsigned flags) {
   constexpr unsigned kEverywhere = 1, kHost = 2;
   if (memory == nullptr || bytes == 0 || (flags != kEverywhere && flags != kHost))
     return kInvalidValue;
-  const auto got = session().allocate_managed(bytes);
-  if (got && flags == kHost) session().attach_managed();
+  const auto got = session().managed.allocate(bytes);
+  if (got && flags == kHost) session().managed.attach();
   return give(got, memory);
 }
 
 Status noted(const void* memory, std::size_t bytes) {
   if (const Status status = session().ready(); status != kOk) return status;
-  const auto range = session().managed_at(number_of(memory));
+  const auto range = session().managed.block_at(number_of(memory));
   const bool inside =
       range && bytes > 0 && bytes <= range->bytes - (number_of(memory) - range->address);
   return inside ? kOk : kInvalidValue;
@@ -108,7 +108,7 @@ Status attach(const void* memory, unsigned flags) {
   constexpr unsigned kEverywhere = 1, kSingle = 4;
   if (flags == 0 || flags > kSingle || (flags & (flags - 1)) != 0) return kInvalidValue;
   if (const Status status = noted(memory, 1); status != kOk) return status;
-  if (flags != kEverywhere) session().attach_managed();
+  if (flags != kEverywhere) session().managed.attach();
   return kOk;
 }
 
@@ -119,20 +119,21 @@ Status copy(const PlainCopy& copy, void* stream, bool may_be_later) {
   const Direction direction = direction_of(copy.to, copy.from, copy.kind);
   if (direction.status != kOk) return direction.status;
   const std::uint64_t to = number_of(copy.to), from = number_of(copy.from);
-  if ((direction.to_device && !session().covers_device(to, copy.bytes)) ||
-      (direction.from_device && !session().covers_device(from, copy.bytes)))
+  if ((direction.to_device && !session().memory.covers(to, copy.bytes)) ||
+      (direction.from_device && !session().memory.covers(from, copy.bytes)))
     return kInvalidValue;
   const std::uint64_t on = number_of(stream);
   if (direction.to_device) {
     const Status status =
         direction.from_device
-            ? session().copy_device(
+            ? session().memory.copy(
                   on, CopyDevice{.to = {to}, .from = {from}, .width = copy.bytes, .rows = 1})
-            : session().copy_in(on, to, copy.from, copy.bytes);
-    return status == kOk && !may_be_later ? session().settle(on) : status;
+            : session().memory.copy_in(on, to, copy.from, copy.bytes);
+    return status == kOk && !may_be_later ? session().managed.settle(on) : status;
   }
-  if (direction.from_device) return session().copy_out(on, copy.to, from, copy.bytes, may_be_later);
-  const Status status = session().synchronise_stream(on);
+  if (direction.from_device)
+    return session().memory.copy_out(on, copy.to, from, copy.bytes, may_be_later);
+  const Status status = session().streams.synchronise(on);
   if (status == kOk) std::memmove(copy.to, copy.from, copy.bytes);
   return status;
 }
@@ -147,11 +148,11 @@ Status copy_rows(const RowsCopy& rows, void* stream, bool may_be_later) {
   if (direction.status != kOk) return direction.status;
   const std::uint64_t to_span = rows.to_pitch * (rows.rows - 1) + rows.width;
   const std::uint64_t from_span = rows.from_pitch * (rows.rows - 1) + rows.width;
-  if ((direction.to_device && !session().covers_device(number_of(rows.to), to_span)) ||
-      (direction.from_device && !session().covers_device(number_of(rows.from), from_span)))
+  if ((direction.to_device && !session().memory.covers(number_of(rows.to), to_span)) ||
+      (direction.from_device && !session().memory.covers(number_of(rows.from), from_span)))
     return kInvalidValue;
   if (direction.to_device && direction.from_device)
-    return session().copy_device(number_of(stream), CopyDevice{.to = {number_of(rows.to)},
+    return session().memory.copy(number_of(stream), CopyDevice{.to = {number_of(rows.to)},
                                                                .from = {number_of(rows.from)},
                                                                .to_pitch = rows.to_pitch,
                                                                .from_pitch = rows.from_pitch,
@@ -166,19 +167,19 @@ Status set_rows(const RowsSet& set, void* stream) {
   if (const Status status = session().ready(); status != kOk) return status;
   if (set.count == 0 || set.rows == 0) return session().failure();
   const std::uint64_t span = set.pitch * (set.rows - 1) + set.count * set.element;
-  if (!session().covers_device(number_of(set.to), span)) return kInvalidValue;
-  return session().set(number_of(stream), Set{.to = {number_of(set.to)},
-                                              .value = set.value,
-                                              .element = set.element,
-                                              .count = set.count,
-                                              .rows = set.rows,
-                                              .pitch = set.pitch});
+  if (!session().memory.covers(number_of(set.to), span)) return kInvalidValue;
+  return session().memory.set(number_of(stream), Set{.to = {number_of(set.to)},
+                                                     .value = set.value,
+                                                     .element = set.element,
+                                                     .count = set.count,
+                                                     .rows = set.rows,
+                                                     .pitch = set.pitch});
 }
 
 client::Got<client::Block> symbol_of(const void* shadow) {
-  const auto variable = session().modules().variable_of(shadow);
+  const auto variable = session().kernels.modules().variable_of(shadow);
   if (!variable) return client::refused(client::kInvalidSymbol);
-  const auto block = session().symbol(*variable->module, variable->name);
+  const auto block = session().kernels.symbol(*variable->module, variable->name);
   if (!block && block.error() == client::kNotFound) return client::refused(client::kInvalidSymbol);
   return block;
 }

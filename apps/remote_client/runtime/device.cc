@@ -87,7 +87,7 @@ CUDA_EXPORT Status cudaGetDeviceFlags(unsigned* flags) {
 CUDA_EXPORT Status cudaSetValidDevices(int*, int) { return kOk; }
 CUDA_EXPORT Status cudaChooseDevice(int* device, const void*) { return cudaGetDevice(device); }
 CUDA_EXPORT Status cudaDeviceSynchronize() {
-  return guarded([] { return session().synchronise(); });
+  return guarded([] { return session().streams.synchronise(); });
 }
 CUDA_EXPORT Status cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 CUDA_EXPORT Status cudaDeviceReset() {
@@ -105,7 +105,7 @@ CUDA_EXPORT Status cudaGetDeviceProperties(Properties* properties, int device) {
     const client::Device* known = device_snapshot(status);
     if (known == nullptr) return status;
     fill(*properties, *known);
-    const auto memory = session().memory();
+    const auto memory = session().memory.state();
     if (memory) properties->totalGlobalMem = memory->total;
     return kOk;
   });

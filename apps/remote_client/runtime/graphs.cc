@@ -28,22 +28,24 @@ template <class Add>
 Status add(const Where& where, Add&& make) {
   if (where.node == nullptr || (where.count > 0 && where.after == nullptr)) return kInvalidValue;
   const std::vector<std::uint64_t> after = numbers(where.after, where.count);
-  return give(make(number_of(where.graph), client::Session::Nodes(after)), where.node);
+  return give(make(number_of(where.graph), client::Graphs::Nodes(after)), where.node);
 }
 
 Status add_copy(const Where& where, const PlainCopy& copy) {
   if (const Status status = session().ready(); status != kOk) return status;
-  const bool to_device = session().is_device(number_of(copy.to));
-  const bool from_device = session().is_device(number_of(copy.from));
-  return add(where, [&](std::uint64_t graph, client::Session::Nodes after) {
+  const bool to_device = session().memory.contains(number_of(copy.to));
+  const bool from_device = session().memory.contains(number_of(copy.from));
+  return add(where, [&](std::uint64_t graph, client::Graphs::Nodes after) {
     client::Session& s = session();
     if (to_device && from_device)
-      return s.add_copy_device(
+      return s.graphs.add_copy_device(
           graph, after,
           CopyDevice{
               .to = {number_of(copy.to)}, .from = {number_of(copy.from)}, .width = copy.bytes});
-    if (to_device) return s.add_copy_in(graph, after, number_of(copy.to), copy.from, copy.bytes);
-    if (from_device) return s.add_copy_out(graph, after, copy.to, number_of(copy.from), copy.bytes);
+    if (to_device)
+      return s.graphs.add_copy_in(graph, after, number_of(copy.to), copy.from, copy.bytes);
+    if (from_device)
+      return s.graphs.add_copy_out(graph, after, copy.to, number_of(copy.from), copy.bytes);
     return client::Got<std::uint64_t>(client::refused(kInvalidValue));
   });
 }
@@ -72,15 +74,16 @@ client::Got<PlainCopy> as_plain(const Copy3& copy) {
 }  // namespace
 
 CUDA_EXPORT Status cudaStreamBeginCapture(void* stream, int mode) {
-  return guarded(
-      [&] { return session().begin_capture(number_of(stream), static_cast<std::uint32_t>(mode)); });
+  return guarded([&] {
+    return session().captures.begin(number_of(stream), static_cast<std::uint32_t>(mode));
+  });
 }
 CUDA_EXPORT Status cudaStreamEndCapture(void* stream, void** graph) {
-  return guarded([&] { return give(session().end_capture(number_of(stream)), graph); });
+  return guarded([&] { return give(session().captures.end(number_of(stream)), graph); });
 }
 CUDA_EXPORT Status cudaStreamIsCapturing(void* stream, int* status) {
   return guarded([&] {
-    const auto state = session().capture_of(number_of(stream));
+    const auto state = session().captures.state_of(number_of(stream));
     if (!state) return state.error();
     if (status == nullptr) return kInvalidValue;
     *status = state->status;
@@ -91,7 +94,7 @@ CUDA_EXPORT Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned 
                                             void** graph, void* const** nodes, const void** edges,
                                             std::size_t* count) {
   return guarded([&] {
-    const auto state = session().capture_of(number_of(stream));
+    const auto state = session().captures.state_of(number_of(stream));
     if (!state) return state.error();
     if (status == nullptr) return kInvalidValue;
     *status = state->status;
@@ -116,30 +119,30 @@ CUDA_EXPORT Status cudaThreadExchangeStreamCaptureMode(int* mode) {
 }
 
 CUDA_EXPORT Status cudaGraphCreate(void** graph, unsigned) {
-  return guarded([&] { return give(session().create_graph(), graph); });
+  return guarded([&] { return give(session().graphs.create(), graph); });
 }
 CUDA_EXPORT Status cudaGraphDestroy(void* graph) {
-  return guarded([&] { return session().destroy_graph(number_of(graph)); });
+  return guarded([&] { return session().graphs.destroy(number_of(graph)); });
 }
 CUDA_EXPORT Status cudaGraphAddEmptyNode(void** node, void* graph, void* const* after,
                                          std::size_t count) {
   return guarded([&] {
-    return add({node, graph, after, count}, [](std::uint64_t in, client::Session::Nodes behind) {
-      return session().add_empty(in, behind);
+    return add({node, graph, after, count}, [](std::uint64_t in, client::Graphs::Nodes behind) {
+      return session().graphs.add_empty(in, behind);
     });
   });
 }
 static Status set_kernel_node(void* graph, void* node, const KernelNode* what) {
   if (what == nullptr) return kInvalidValue;
   if (what->extra != nullptr) return unsupported("parameters of a kernel node (extra)");
-  client::Kernel* kernel = session().modules().kernel_of(what->function);
+  client::Kernel* kernel = session().kernels.modules().kernel_of(what->function);
   if (kernel == nullptr) return client::kInvalidFunction;
-  return session().set_launch(number_of(graph), number_of(node), *kernel, shape_of(*what),
-                              what->parameters);
+  return session().graphs.set_launch(number_of(graph), number_of(node), *kernel, shape_of(*what),
+                                     what->parameters);
 }
 CUDA_EXPORT Status cudaGraphKernelNodeSetParams(void* node, const KernelNode* what) {
   return guarded([&] {
-    const auto graph = session().graph_of(number_of(node));
+    const auto graph = session().graphs.graph_of(number_of(node));
     return graph ? set_kernel_node(handle_of(*graph), node, what) : graph.error();
   });
 }
@@ -148,11 +151,11 @@ CUDA_EXPORT Status cudaGraphExecKernelNodeSetParams(void* exec, void* node,
   return guarded([&] { return set_kernel_node(exec, node, what); });
 }
 CUDA_EXPORT Status cudaGraphClone(void** clone, void* graph) {
-  return guarded([&] { return give(session().clone(number_of(graph)), clone); });
+  return guarded([&] { return give(session().graphs.clone(number_of(graph)), clone); });
 }
 CUDA_EXPORT Status cudaGraphNodeFindInClone(void** node, void* original, void* clone) {
   return guarded([&] {
-    const auto known = session().nodes_of(number_of(clone));
+    const auto known = session().graphs.nodes_of(number_of(clone));
     if (!known) return known.error();
     if (node == nullptr || std::ranges::find(*known, number_of(original)) == known->end())
       return kInvalidValue;
@@ -167,7 +170,7 @@ struct UpdateResult {  // cudaGraphExecUpdateResultInfo
 CUDA_EXPORT Status cudaGraphExecUpdate(void* exec, void* graph, UpdateResult* result) {
   return guarded([&] {
     constexpr int kSuccess = 0, kTopologyChanged = 2;
-    const Status status = session().update(number_of(exec), number_of(graph));
+    const Status status = session().graphs.update(number_of(exec), number_of(graph));
     if (result != nullptr)
       *result = {status == kOk ? kSuccess : kTopologyChanged, nullptr, nullptr};
     return status;
@@ -178,10 +181,10 @@ CUDA_EXPORT Status cudaGraphAddKernelNode(void** node, void* graph, void* const*
   return guarded([&] {
     if (what == nullptr) return kInvalidValue;
     if (what->extra != nullptr) return unsupported("cudaGraphAddKernelNode (extra)");
-    client::Kernel* kernel = session().modules().kernel_of(what->function);
+    client::Kernel* kernel = session().kernels.modules().kernel_of(what->function);
     if (kernel == nullptr) return client::kInvalidFunction;
-    return add({node, graph, after, count}, [&](std::uint64_t in, client::Session::Nodes behind) {
-      return session().add_launch(in, behind, *kernel, shape_of(*what), what->parameters);
+    return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
+      return session().graphs.add_launch(in, behind, *kernel, shape_of(*what), what->parameters);
     });
   });
 }
@@ -195,8 +198,8 @@ CUDA_EXPORT Status cudaGraphAddMemsetNode(void** node, void* graph, void* const*
                   .count = what->width,
                   .rows = what->height,
                   .pitch = what->pitch};
-    return add({node, graph, after, count}, [&](std::uint64_t in, client::Session::Nodes behind) {
-      return session().add_set(in, behind, set);
+    return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
+      return session().graphs.add_set(in, behind, set);
     });
   });
 }
@@ -204,8 +207,9 @@ CUDA_EXPORT Status cudaGraphAddHostNode(void** node, void* graph, void* const* a
                                         std::size_t count, const HostNode* what) {
   return guarded([&] {
     if (what == nullptr || what->function == nullptr) return kInvalidValue;
-    return add({node, graph, after, count}, [&](std::uint64_t in, client::Session::Nodes behind) {
-      return session().add_call(in, behind, {.function = what->function, .data = what->data});
+    return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
+      return session().graphs.add_call(in, behind,
+                                       {.function = what->function, .data = what->data});
     });
   });
 }
@@ -225,7 +229,7 @@ CUDA_EXPORT Status cudaGraphAddMemcpyNode(void** node, void* graph, void* const*
 }
 CUDA_EXPORT Status cudaGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
   return guarded([&] {
-    const auto known = session().nodes_of(number_of(graph));
+    const auto known = session().graphs.nodes_of(number_of(graph));
     if (!known) return known.error();
     if (count == nullptr) return kInvalidValue;
     if (nodes == nullptr) {
@@ -240,20 +244,20 @@ CUDA_EXPORT Status cudaGraphGetNodes(void* graph, void** nodes, std::size_t* cou
 }
 
 CUDA_EXPORT Status cudaGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
-  return guarded([&] { return give(session().instantiate(number_of(graph)), exec); });
+  return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
 }
 CUDA_EXPORT Status cudaGraphInstantiate(void** exec, void* graph, unsigned long long flags) {
   return cudaGraphInstantiateWithFlags(exec, graph, flags);
 }
 CUDA_EXPORT Status cudaGraphLaunch(void* exec, void* stream) {
-  return guarded([&] { return session().launch_graph(number_of(exec), number_of(stream)); });
+  return guarded([&] { return session().graphs.launch(number_of(exec), number_of(stream)); });
 }
 CUDA_EXPORT Status cudaGraphLaunch_ptsz(void* exec, void* stream) {
   return cudaGraphLaunch(exec, own_default(stream));
 }
 CUDA_EXPORT Status cudaGraphUpload(void*, void*) { return kOk; }
 CUDA_EXPORT Status cudaGraphExecDestroy(void* exec) {
-  return guarded([&] { return session().destroy_exec(number_of(exec)); });
+  return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
 }
 
 }  // namespace partita::remote::shim

@@ -24,35 +24,35 @@ thread_local std::vector<Configuration> configurations;  // of <<<...>>>, until 
 constexpr Status kInvalidKernelImage = 98;  // cudaErrorInvalidDeviceFunction
 
 Status launch(const void* function, const Configuration& with, void** arguments, bool cooperative) {
-  Kernel* kernel = session().modules().kernel_of(function);
+  Kernel* kernel = session().kernels.modules().kernel_of(function);
   if (kernel == nullptr) return kInvalidKernelImage;
-  return session().launch(*kernel,
-                          {.grid = {with.grid.x, with.grid.y, with.grid.z},
-                           .block = {with.block.x, with.block.y, with.block.z},
-                           .shared_bytes = with.shared_bytes,
-                           .stream = number_of(with.stream),
-                           .cooperative = cooperative},
-                          arguments);
+  return session().kernels.launch(*kernel,
+                                  {.grid = {with.grid.x, with.grid.y, with.grid.z},
+                                   .block = {with.block.x, with.block.y, with.block.z},
+                                   .shared_bytes = with.shared_bytes,
+                                   .stream = number_of(with.stream),
+                                   .cooperative = cooperative},
+                                  arguments);
 }
 
 // A launch through a handle that __cudaGetKernel gave: no look-up.
 Status launch_kernel(Kernel* kernel, const Configuration& with, void** arguments) {
   if (kernel == nullptr) return kInvalidKernelImage;
-  return session().launch(*kernel,
-                          {.grid = {with.grid.x, with.grid.y, with.grid.z},
-                           .block = {with.block.x, with.block.y, with.block.z},
-                           .shared_bytes = with.shared_bytes,
-                           .stream = number_of(with.stream)},
-                          arguments);
+  return session().kernels.launch(*kernel,
+                                  {.grid = {with.grid.x, with.grid.y, with.grid.z},
+                                   .block = {with.block.x, with.block.y, with.block.z},
+                                   .shared_bytes = with.shared_bytes,
+                                   .stream = number_of(with.stream)},
+                                  arguments);
 }
 
 Module* module_of(void** handle) { return reinterpret_cast<Module*>(handle); }
 
 Status attributes(FunctionAttributes* into, const void* function) {
   if (into == nullptr) return kInvalidValue;
-  Kernel* kernel = session().modules().kernel_of(function);
+  Kernel* kernel = session().kernels.modules().kernel_of(function);
   if (kernel == nullptr) return kInvalidKernelImage;
-  const auto known = session().attributes_of(*kernel);
+  const auto known = session().kernels.attributes_of(*kernel);
   if (!known) return known.error();
   *into = {};
   into->shared_bytes = known->shared_bytes;
@@ -68,15 +68,15 @@ Status attributes(FunctionAttributes* into, const void* function) {
 }
 
 Status occupancy(int* blocks, const void* function, int threads, std::size_t shared) {
-  Kernel* kernel = session().modules().kernel_of(function);
+  Kernel* kernel = session().kernels.modules().kernel_of(function);
   if (kernel == nullptr) return kInvalidKernelImage;
-  return give(session().blocks_per_unit(*kernel, threads, shared), blocks);
+  return give(session().kernels.blocks_per_unit(*kernel, threads, shared), blocks);
 }
 
 Status load_library(void** library, const void* code) {
   if (library == nullptr || code == nullptr) return kInvalidValue;
-  Module* module = session().modules().add_loaded(code);
-  if (const Status status = session().load(*module); status != kOk) return status;
+  Module* module = session().kernels.modules().add_loaded(code);
+  if (const Status status = session().kernels.load(*module); status != kOk) return status;
   *library = module;
   return kOk;
 }
@@ -86,18 +86,18 @@ Status load_library(void** library, const void* code) {
 // --- registration ------------------------------------------------------------------------------
 
 CUDA_EXPORT void** __cudaRegisterFatBinary(void* wrapper) {
-  return reinterpret_cast<void**>(session().modules().add_registered(wrapper));
+  return reinterpret_cast<void**>(session().kernels.modules().add_registered(wrapper));
 }
 CUDA_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 CUDA_EXPORT void __cudaUnregisterFatBinary(void** handle) {
-  if (handle != nullptr) session().unload(*module_of(handle));
+  if (handle != nullptr) session().kernels.unload(*module_of(handle));
 }
 // Called before the program first touches a managed variable of the module.
 CUDA_EXPORT char __cudaInitModule(void** handle) {
   client::Module& module = *module_of(handle);
   const Status status = guarded([&] {
-    for (const auto& [shared, name] : session().modules().managed_of(module)) {
-      const auto address = session().share_variable(module, name);
+    for (const auto& [shared, name] : session().kernels.modules().managed_of(module)) {
+      const auto address = session().managed.share_variable(module, name);
       if (!address) return address.error();
       *shared = *address;
     }
@@ -107,15 +107,15 @@ CUDA_EXPORT char __cudaInitModule(void** handle) {
 }
 CUDA_EXPORT void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name,
                                         int, void*, void*, void*, void*, int*) {
-  session().modules().add_kernel(*module_of(handle), host, name);
+  session().kernels.modules().add_kernel(*module_of(handle), host, name);
 }
 CUDA_EXPORT void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int,
                                    std::size_t bytes, int, int) {
-  session().modules().add_variable(*module_of(handle), host, name, bytes);
+  session().kernels.modules().add_variable(*module_of(handle), host, name, bytes);
 }
 CUDA_EXPORT void __cudaRegisterManagedVar(void** handle, void** shared, char*, const char* name,
                                           int, std::size_t bytes, int, int) {
-  session().modules().add_managed(*module_of(handle), shared, name, bytes);
+  session().kernels.modules().add_managed(*module_of(handle), shared, name, bytes);
 }
 
 // --- launches ----------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ CUDA_EXPORT Status __cudaPopCallConfiguration(Dim3* grid, Dim3* block, std::size
   return kOk;
 }
 CUDA_EXPORT Status __cudaGetKernel(void** kernel, const void* host) {
-  *kernel = session().modules().kernel_of(host);
+  *kernel = session().kernels.modules().kernel_of(host);
   return *kernel == nullptr ? remember(kInvalidKernelImage) : kOk;
 }
 CUDA_EXPORT Status __cudaLaunchKernel(void* kernel, Dim3 grid, Dim3 block, void** arguments,
@@ -191,11 +191,11 @@ CUDA_EXPORT Status cudaFuncGetAttributes(FunctionAttributes* into, const void* f
 }
 CUDA_EXPORT Status cudaFuncSetAttribute(const void* function, int attribute, int value) {
   return guarded([&] {
-    Kernel* kernel = session().modules().kernel_of(function);
+    Kernel* kernel = session().kernels.modules().kernel_of(function);
     if (kernel == nullptr) return kInvalidKernelImage;
     constexpr int kMaxDynamicShared = 8, kCarveout = 9;
     if (attribute != kMaxDynamicShared && attribute != kCarveout) return kInvalidValue;
-    return session().set_attribute(*kernel, static_cast<std::uint32_t>(attribute), value);
+    return session().kernels.set_attribute(*kernel, static_cast<std::uint32_t>(attribute), value);
   });
 }
 CUDA_EXPORT Status cudaKernelSetAttributeForDevice(void* kernel, int attribute, int value, int) {
@@ -205,7 +205,7 @@ CUDA_EXPORT Status cudaFuncSetCacheConfig(const void*, int) { return kOk; }
 CUDA_EXPORT Status cudaFuncSetSharedMemConfig(const void*, int) { return kOk; }
 CUDA_EXPORT Status cudaFuncGetName(const char** name, const void* function) {
   return guarded([&] {
-    const Kernel* kernel = session().modules().kernel_of(function);
+    const Kernel* kernel = session().kernels.modules().kernel_of(function);
     if (kernel == nullptr) return kInvalidKernelImage;
     if (name == nullptr) return kInvalidValue;
     *name = kernel->name.c_str();
@@ -215,9 +215,9 @@ CUDA_EXPORT Status cudaFuncGetName(const char** name, const void* function) {
 CUDA_EXPORT Status cudaFuncGetParamInfo(const void* function, std::size_t index,
                                         std::size_t* offset, std::size_t* size) {
   return guarded([&] {
-    Kernel* kernel = session().modules().kernel_of(function);
+    Kernel* kernel = session().kernels.modules().kernel_of(function);
     if (kernel == nullptr) return kInvalidKernelImage;
-    const auto layout = session().layout_of(*kernel);
+    const auto layout = session().kernels.layout_of(*kernel);
     if (!layout) return layout.error();
     if (index >= (*layout)->parameters.size() || offset == nullptr) return kInvalidValue;
     *offset = (*layout)->parameters[index].offset;
@@ -249,7 +249,7 @@ CUDA_EXPORT Status cudaLibraryLoadData(void** library, const void* code, void*, 
 CUDA_EXPORT Status cudaLibraryGetKernel(void** kernel, void* library, const char* name) {
   return guarded([&] {
     if (kernel == nullptr || library == nullptr || name == nullptr) return kInvalidValue;
-    *kernel = session().modules().kernel_named(*static_cast<Module*>(library), name);
+    *kernel = session().kernels.modules().kernel_named(*static_cast<Module*>(library), name);
     return *kernel == nullptr ? client::kNotFound : kOk;
   });
 }
@@ -257,7 +257,7 @@ CUDA_EXPORT Status cudaLibraryGetGlobal(void** address, std::size_t* bytes, void
                                         const char* name) {
   return guarded([&] {
     if (library == nullptr || name == nullptr) return kInvalidValue;
-    const auto block = session().symbol(*static_cast<Module*>(library), name);
+    const auto block = session().kernels.symbol(*static_cast<Module*>(library), name);
     if (!block) return block.error();
     if (address != nullptr) *address = handle_of(block->address);
     if (bytes != nullptr) *bytes = block->bytes;
@@ -266,7 +266,8 @@ CUDA_EXPORT Status cudaLibraryGetGlobal(void** address, std::size_t* bytes, void
 }
 CUDA_EXPORT Status cudaLibraryUnload(void* library) {
   return guarded([&] {
-    return library == nullptr ? kInvalidValue : session().unload(*static_cast<Module*>(library));
+    return library == nullptr ? kInvalidValue
+                              : session().kernels.unload(*static_cast<Module*>(library));
   });
 }
 

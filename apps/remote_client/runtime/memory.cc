@@ -15,12 +15,12 @@ Status allocate(void** memory, std::size_t bytes) {
   if (memory == nullptr) return kInvalidValue;
   *memory = nullptr;
   if (bytes == 0) return session().ready();
-  return give(session().allocate(bytes), memory);
+  return give(session().memory.allocate(bytes), memory);
 }
 
 Status allocate_host(void** memory, std::size_t bytes) {
   if (memory == nullptr) return kInvalidValue;
-  const auto got = session().host_allocate(bytes);
+  const auto got = session().host.allocate(bytes);
   if (!got) return got.error();
   *memory = *got;
   return kOk;
@@ -92,7 +92,7 @@ CUDA_EXPORT Status cudaStreamAttachMemAsync_ptsz(void*, void* memory, std::size_
   return guarded([&] { return attach(memory, flags); });
 }
 CUDA_EXPORT Status cudaFree(void* memory) {
-  return guarded([&] { return session().release(number_of(memory)); });
+  return guarded([&] { return session().memory.release(number_of(memory)); });
 }
 CUDA_EXPORT Status cudaMallocPitch(void** memory, std::size_t* pitch, std::size_t width,
                                    std::size_t height) {
@@ -120,11 +120,12 @@ CUDA_EXPORT Status cudaMallocFromPoolAsync(void** memory, std::size_t bytes, voi
   return guarded([&] { return allocate(memory, bytes); });
 }
 CUDA_EXPORT Status cudaFreeAsync(void* memory, void* stream) {
-  return guarded([&] { return session().release_on(number_of(stream), number_of(memory)); });
+  return guarded([&] { return session().memory.release_on(number_of(stream), number_of(memory)); });
 }
 CUDA_EXPORT Status cudaFreeAsync_ptsz(void* memory, void* stream) {
-  return guarded(
-      [&] { return session().release_on(number_of(own_default(stream)), number_of(memory)); });
+  return guarded([&] {
+    return session().memory.release_on(number_of(own_default(stream)), number_of(memory));
+  });
 }
 CUDA_EXPORT Status cudaMallocHost(void** memory, std::size_t bytes) {
   return guarded([&] { return allocate_host(memory, bytes); });
@@ -135,26 +136,26 @@ CUDA_EXPORT Status cudaHostAlloc(void** memory, std::size_t bytes, unsigned flag
   return guarded([&] { return allocate_host(memory, bytes); });
 }
 CUDA_EXPORT Status cudaFreeHost(void* memory) {
-  return guarded([&] { return session().host_release(memory); });
+  return guarded([&] { return session().host.release(memory); });
 }
 CUDA_EXPORT Status cudaHostRegister(void* memory, std::size_t bytes, unsigned flags) {
   constexpr unsigned kMapped = 2;
   if ((flags & kMapped) != 0) return unsupported("cudaHostRegister (cudaHostRegisterMapped)");
-  return guarded([&] { return session().host_register(memory, bytes); });
+  return guarded([&] { return session().host.enter(memory, bytes); });
 }
 CUDA_EXPORT Status cudaHostUnregister(void* memory) {
-  return guarded([&] { return session().host_unregister(memory); });
+  return guarded([&] { return session().host.leave(memory); });
 }
 CUDA_EXPORT Status cudaHostGetFlags(unsigned* flags, void* memory) {
   return guarded([&] {
-    if (flags == nullptr || !session().is_pinned(memory, 1)) return kInvalidValue;
+    if (flags == nullptr || !session().host.is_pinned(memory, 1)) return kInvalidValue;
     *flags = 0;
     return kOk;
   });
 }
 CUDA_EXPORT Status cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return guarded([&] {
-    const auto state = session().memory();
+    const auto state = session().memory.state();
     if (!state) return state.error();
     if (free != nullptr) *free = state->free;
     if (total != nullptr) *total = state->total;
@@ -279,12 +280,12 @@ CUDA_EXPORT Status cudaPointerGetAttributes(PointerAttributes* attributes, const
     enum Type { kUnregistered, kHost, kDevice, kManaged };
     *attributes = {};
     attributes->device = 0;
-    if (session().block_of(number_of(pointer))) {
-      const bool managed = session().managed_at(number_of(pointer)).has_value();
+    if (session().memory.block_of(number_of(pointer))) {
+      const bool managed = session().managed.block_at(number_of(pointer)).has_value();
       attributes->type = managed ? kManaged : kDevice;
       attributes->device_pointer = const_cast<void*>(pointer);
       if (managed) attributes->host_pointer = const_cast<void*>(pointer);
-    } else if (session().is_pinned(pointer, 1)) {
+    } else if (session().host.is_pinned(pointer, 1)) {
       attributes->type = kHost;
       attributes->host_pointer = const_cast<void*>(pointer);
     } else {
@@ -322,7 +323,7 @@ CUDA_EXPORT Status cudaMemPoolGetAttribute(void*, int attribute, void* value) {
       *static_cast<int*>(value) = 1;
       return kOk;
     }
-    const auto state = session().memory();
+    const auto state = session().memory.state();
     if (!state) return state.error();
     const bool used = attribute == kReservedNow || attribute == kReservedMost ||
                       attribute == kUsedNow || attribute == kUsedMost;

@@ -8,17 +8,17 @@ using client::kInvalidValue;
 using client::kOk;
 
 Status create_stream(void** stream, unsigned flags, int priority) {
-  return give(session().create_stream(flags, priority), stream);
+  return give(session().streams.create(flags, priority), stream);
 }
 
 Status create_event(void** event, unsigned flags) {
   constexpr unsigned kDisableTiming = 2, kInterprocess = 4;
   if ((flags & kInterprocess) != 0) return unsupported("cudaEventCreateWithFlags (interprocess)");
-  return give(session().create_event((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
+  return give(session().events.create((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
 }
 
 Status call_host(void* stream, const client::Callback& callback) {
-  return session().call_host(number_of(stream), callback);
+  return session().kernels.call_host(number_of(stream), callback);
 }
 
 }  // namespace
@@ -33,32 +33,32 @@ CUDA_EXPORT Status cudaStreamCreateWithPriority(void** stream, unsigned flags, i
   return guarded([&] { return create_stream(stream, flags, priority); });
 }
 CUDA_EXPORT Status cudaStreamDestroy(void* stream) {
-  return guarded([&] { return session().destroy_stream(number_of(stream)); });
+  return guarded([&] { return session().streams.destroy(number_of(stream)); });
 }
 CUDA_EXPORT Status cudaStreamSynchronize(void* stream) {
-  return guarded([&] { return session().synchronise_stream(number_of(stream)); });
+  return guarded([&] { return session().streams.synchronise(number_of(stream)); });
 }
 CUDA_EXPORT Status cudaStreamSynchronize_ptsz(void* stream) {
-  return guarded([&] { return session().synchronise_stream(number_of(own_default(stream))); });
+  return guarded([&] { return session().streams.synchronise(number_of(own_default(stream))); });
 }
 CUDA_EXPORT Status cudaStreamQuery(void* stream) {
-  return guarded([&] { return session().query_stream(number_of(stream)); });
+  return guarded([&] { return session().streams.query(number_of(stream)); });
 }
 CUDA_EXPORT Status cudaStreamQuery_ptsz(void* stream) {
-  return guarded([&] { return session().query_stream(number_of(own_default(stream))); });
+  return guarded([&] { return session().streams.query(number_of(own_default(stream))); });
 }
 CUDA_EXPORT Status cudaStreamWaitEvent(void* stream, void* event, unsigned) {
-  return guarded([&] { return session().wait_event(number_of(stream), number_of(event)); });
+  return guarded([&] { return session().events.wait(number_of(stream), number_of(event)); });
 }
 CUDA_EXPORT Status cudaStreamWaitEvent_ptsz(void* stream, void* event, unsigned) {
   return guarded(
-      [&] { return session().wait_event(number_of(own_default(stream)), number_of(event)); });
+      [&] { return session().events.wait(number_of(own_default(stream)), number_of(event)); });
 }
 CUDA_EXPORT Status cudaStreamGetFlags(void* stream, unsigned* flags) {
-  return guarded([&] { return give(session().stream_flags(number_of(stream)), flags); });
+  return guarded([&] { return give(session().streams.flags(number_of(stream)), flags); });
 }
 CUDA_EXPORT Status cudaStreamGetPriority(void* stream, int* priority) {
-  return guarded([&] { return give(session().stream_priority(number_of(stream)), priority); });
+  return guarded([&] { return give(session().streams.priority(number_of(stream)), priority); });
 }
 CUDA_EXPORT Status cudaStreamGetId(void* stream, unsigned long long* id) {
   return guarded([&] {
@@ -87,27 +87,27 @@ CUDA_EXPORT Status cudaEventCreateWithFlags(void** event, unsigned flags) {
   return guarded([&] { return create_event(event, flags); });
 }
 CUDA_EXPORT Status cudaEventDestroy(void* event) {
-  return guarded([&] { return session().destroy_event(number_of(event)); });
+  return guarded([&] { return session().events.destroy(number_of(event)); });
 }
 CUDA_EXPORT Status cudaEventRecord(void* event, void* stream) {
-  return guarded([&] { return session().record_event(number_of(event), number_of(stream)); });
+  return guarded([&] { return session().events.record(number_of(event), number_of(stream)); });
 }
 CUDA_EXPORT Status cudaEventRecord_ptsz(void* event, void* stream) {
   return guarded(
-      [&] { return session().record_event(number_of(event), number_of(own_default(stream))); });
+      [&] { return session().events.record(number_of(event), number_of(own_default(stream))); });
 }
 CUDA_EXPORT Status cudaEventRecordWithFlags(void* event, void* stream, unsigned) {
   return cudaEventRecord(event, stream);
 }
 CUDA_EXPORT Status cudaEventSynchronize(void* event) {
-  return guarded([&] { return session().synchronise_event(number_of(event)); });
+  return guarded([&] { return session().events.synchronise(number_of(event)); });
 }
 CUDA_EXPORT Status cudaEventQuery(void* event) {
-  return guarded([&] { return session().query_event(number_of(event)); });
+  return guarded([&] { return session().events.query(number_of(event)); });
 }
 CUDA_EXPORT Status cudaEventElapsedTime(float* ms, void* from, void* to) {
   return guarded([&] {
-    const auto ns = session().elapsed_ns(number_of(from), number_of(to));
+    const auto ns = session().events.elapsed_ns(number_of(from), number_of(to));
     if (!ns) return ns.error();
     if (ms == nullptr) return kInvalidValue;
     constexpr double kPerMillisecond = 1e6;

@@ -120,7 +120,8 @@ Status make_array(void** handle, const ChannelDesc* channels, const Place3& exte
   (layered ? texels.layers : texels.depth) = static_cast<std::uint32_t>(extent.z);
   texels.row_pitch = (extent.x * element_bytes(texels) + kRow - 1) / kRow * kRow;
   texels.slice_pitch = texels.row_pitch * std::max<std::size_t>(extent.y, 1);
-  const auto memory = session().allocate(texels.slice_pitch * std::max<std::size_t>(extent.z, 1));
+  const auto memory =
+      session().memory.allocate(texels.slice_pitch * std::max<std::size_t>(extent.z, 1));
   if (!memory) return memory.error();
   texels.begin = *memory;
   const std::lock_guard lock(known().mutex);
@@ -134,7 +135,7 @@ Status free_array(void* handle) {
   const std::lock_guard lock(known().mutex);
   const auto found = known().arrays.find(handle);
   if (found == known().arrays.end()) return kInvalidHandle;
-  const Status status = session().release(found->second->texels.begin);
+  const Status status = session().memory.release(found->second->texels.begin);
   known().arrays.erase(found);
   return status;
 }
@@ -186,7 +187,7 @@ Status texels_of(const Resource& resource, Texture& to) {
     }
     case kLinear: {
       const auto& [at, channels, bytes] = resource.of.linear;
-      if (!describe(channels, to) || !session().covers_device(number_of(at), bytes))
+      if (!describe(channels, to) || !session().memory.covers(number_of(at), bytes))
         return kInvalidValue;
       to.begin = number_of(at);
       to.width = static_cast<std::uint32_t>(bytes / element_bytes(to));
@@ -196,7 +197,7 @@ Status texels_of(const Resource& resource, Texture& to) {
     case kPitched: {
       const auto& [at, channels, width, height, pitch] = resource.of.pitched;
       if (!describe(channels, to) || height == 0 || width * element_bytes(to) > pitch ||
-          !session().covers_device(number_of(at), pitch * (height - 1) + width * element_bytes(to)))
+          !session().memory.covers(number_of(at), pitch * (height - 1) + width * element_bytes(to)))
         return kInvalidValue;
       to.begin = number_of(at);
       to.width = static_cast<std::uint32_t>(width);
@@ -235,10 +236,10 @@ Status make_object(std::uint64_t* object, const Resource* resource, const Sampli
   if (const Status status = texels_of(*resource, texture); status != kOk) return status;
   if (how != nullptr)
     if (const Status status = describe(*how, texture); status != kOk) return status;
-  const auto memory = session().allocate(sizeof texture);
+  const auto memory = session().memory.allocate(sizeof texture);
   if (!memory) return memory.error();
-  Status status = session().copy_in(0, *memory, &texture, sizeof texture);
-  if (status == kOk) status = session().synchronise_stream(0);
+  Status status = session().memory.copy_in(0, *memory, &texture, sizeof texture);
+  if (status == kOk) status = session().streams.synchronise(0);
   if (status != kOk) return status;
   const std::lock_guard lock(known().mutex);
   known().objects[*memory] = *resource;
@@ -249,7 +250,7 @@ Status make_object(std::uint64_t* object, const Resource* resource, const Sampli
 Status destroy_object(std::uint64_t object) {
   const std::lock_guard lock(known().mutex);
   if (known().objects.erase(object) == 0) return object == 0 ? kOk : kInvalidValue;
-  return session().release(object);
+  return session().memory.release(object);
 }
 
 }  // namespace

@@ -38,6 +38,10 @@ struct CpuBackend::Shared {
   }
   void wake_up() const { ::eventfd_write(wake.get(), 1); }
   bool skips() const { return dead || ending; }
+  // What a launch left: what it printed, what checks found, why the device is dead.
+  void tell_outcome(const ptx::Run& run);
+  // The stream got there.
+  void reach(Recorded& here);
 
   std::mutex mutex;
   std::vector<Completed> completed;
@@ -260,18 +264,17 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
                      }
                      if (!shared->skips()) run->execute(group);
                      if (--progress->left > 0) return;
-                     tell_outcome(*shared, *run);
+                     shared->tell_outcome(*run);
                      const std::lock_guard lock(shared->mutex);
                      shared->running.erase(run);
                    },
                    groups});
 }
 
-// What a launch left: what it printed, what checks found, why the device is dead.
-void CpuBackend::tell_outcome(Shared& shared, const ptx::Run& run) {
+void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
   if (std::string printed = run.printed(); !printed.empty())
-    shared.notify({.kind = Completed::Kind::printed, .text = std::move(printed)});
-  if (shared.ending) return;
+    notify({.kind = Completed::Kind::printed, .text = std::move(printed)});
+  if (ending) return;
   std::vector<ptx::Fault> found;  // what does not end the launch
   std::optional<ptx::Fault> fatal;
   for (const ptx::Fault& fault : run.faults()) {
@@ -280,11 +283,11 @@ void CpuBackend::tell_outcome(Shared& shared, const ptx::Run& run) {
     else if (!fatal)
       fatal = fault;
   }
-  if (!found.empty()) shared.notify({.kind = Completed::Kind::found, .text = ptx::to_text(found)});
-  if (fatal && !shared.dead.exchange(true))
-    shared.notify({.kind = Completed::Kind::fault,
-                   .status = status_of(fatal->kind),
-                   .text = ptx::to_text(*fatal)});
+  if (!found.empty()) notify({.kind = Completed::Kind::found, .text = ptx::to_text(found)});
+  if (fatal && !dead.exchange(true))
+    notify({.kind = Completed::Kind::fault,
+            .status = status_of(fatal->kind),
+            .text = ptx::to_text(*fatal)});
 }
 
 Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
@@ -488,34 +491,31 @@ bool CpuBackend::pump(Stream& stream) {
   return any;
 }
 
+void CpuBackend::Shared::reach(Recorded& here) {
+  here.nanoseconds = now_ns();
+  std::vector<std::uint64_t> watched;
+  {
+    const std::lock_guard lock(mutex);
+    here.finished = true;
+    watched = std::exchange(here.watched, {});
+  }
+  for (const std::uint64_t tag : watched) notify({.kind = Completed::Kind::reached, .tag = tag});
+}
+
 void CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
-  launch(stream, {.then = [shared = shared_, here] {
-           here->nanoseconds = now_ns();
-           std::vector<std::uint64_t> watched;
-           {
-             const std::lock_guard lock(shared->mutex);
-             here->finished = true;
-             watched = std::exchange(here->watched, {});
-           }
-           for (const std::uint64_t tag : watched)
-             shared->notify({.kind = Completed::Kind::reached, .tag = tag});
-         }});
-  sweep();
+  launch(stream, {.then = [shared = shared_, here] { shared->reach(*here); }});
+  // The driver's events of records that are finished are given back now and then.
+  if (recorded_.size() >= kSweep)
+    std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
+      if (!record->finished) return false;
+      static_cast<void>(driver_->destroy_event(record->lane_event));
+      return true;
+    });
   const auto event = driver_->record_event(stream.lane);
   CHECK(event.has_value());
   here->lane_event = *event;
   here->pushed = true;
   recorded_.push_back(here);
-}
-
-// Gives back the driver's events of records that are finished.
-void CpuBackend::sweep() {
-  if (recorded_.size() < kSweep) return;
-  std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
-    if (!record->finished) return false;
-    static_cast<void>(driver_->destroy_event(record->lane_event));
-    return true;
-  });
 }
 
 void CpuBackend::resume(std::uint64_t hold) {

@@ -92,7 +92,6 @@ class CpuBackend final : public server::DeviceBackend {
     std::shared_ptr<Recorded> last = {};
   };
   explicit CpuBackend(CpuOptions options);
-  static void tell_outcome(Shared& shared, const ptx::Run& run);
   void push(server::Id id, Item item);
   void order_against_default(server::Id id, Stream& stream);
   void wait_here(Stream& stream, Stream& other);
@@ -100,7 +99,6 @@ class CpuBackend final : public server::DeviceBackend {
   bool pump(Stream& stream);
   void launch(Stream& stream, Task task);
   void push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
-  void sweep();
   server::Answered<Item> item_of(server::StreamWork work);
   server::Answered<Item> item_of(server::LaunchWork work);
   server::Answered<Item> item_of(const Gemm& gemm);

@@ -1,6 +1,5 @@
 #include "server/cuda/cuda_backend.h"
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "base/check.h"
 #include "server/conformance.h"
+#include "server/cuda/sim_library.h"
 
 namespace partita::remote::cuda {
 namespace {
@@ -17,37 +17,13 @@ using server::Completed;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The same library, for what only the tests ask it.
-class CudaBackendTest : public ::testing::Test {
+class CudaBackendTest : public SimLibrary {
  protected:
-  CudaBackendTest() : library(::dlopen(PARTITA_CUDA_SIM, RTLD_NOW)) { call("sim_reset"); }
-  ~CudaBackendTest() override { ::dlclose(library); }
-  void call(const char* name) { reinterpret_cast<void (*)()>(::dlsym(library, name))(); }
-  int objects() { return reinterpret_cast<int (*)()>(::dlsym(library, "sim_objects"))(); }
-  std::string violations() {
-    const char* last = "";
-    const int count =
-        reinterpret_cast<int (*)(const char**)>(::dlsym(library, "sim_violations"))(&last);
-    return count == 0 ? "" : last;
-  }
-  // Of so many SMs, as far as this library knows.
-  Lane lane(int units) {
-    using Create = int (*)(abi::Stream*, unsigned, int);
-    const auto create = reinterpret_cast<Create>(::dlsym(library, "cuStreamCreateWithPriority"));
-    return {[create](int priority) -> Result<abi::Stream> {
-              abi::Stream made = nullptr;
-              if (create(&made, abi::kStreamNonBlocking, priority) != 0)
-                return environment_error("", "");
-              return made;
-            },
-            units};
-  }
   static std::unique_ptr<CudaBackend> open() {
     auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .pinned_ahead = 2});
     EXPECT_TRUE(backend) << to_string(backend.error());
     return *std::move(backend);
   }
-  void* library;
 };
 
 TEST_F(CudaBackendTest, PassesTheSuiteOnAStrictLibrary) {

@@ -9,17 +9,26 @@
 
 namespace partita::remote::cuda::abi {
 
+// Named here, since others have such names outside.
+struct ContextTag;
+struct ModuleTag;
+struct FunctionTag;
+struct StreamTag;
+struct EventTag;
+struct GraphTag;
+struct GraphExecTag;
+
 using Return = int;  // CUresult; server/errors.h has the numbers
 using Device = int;
 using DevicePointer = unsigned long long;
 using AllocationHandle = unsigned long long;
-using Context = struct ContextTag*;
-using Module = struct ModuleTag*;
-using Function = struct FunctionTag*;
-using Stream = struct StreamTag*;  // null: the legacy default stream
-using Event = struct EventTag*;
-using Graph = struct GraphTag*;
-using GraphExec = struct GraphExecTag*;
+using Context = ContextTag*;
+using Module = ModuleTag*;
+using Function = FunctionTag*;
+using Stream = StreamTag*;  // null: the legacy default stream
+using Event = EventTag*;
+using Graph = GraphTag*;
+using GraphExec = GraphExecTag*;
 
 inline constexpr int kPinned = 1, kLocationDevice = 1, kReadWrite = 3;
 inline constexpr unsigned kMemoryDevice = 2;

@@ -72,15 +72,6 @@ std::map<std::string, std::string> client_environment(const Place& place, const 
   return environment;
 }
 
-std::map<std::string, std::string> client_environment(const Place& place,
-                                                      const std::string& partition,
-                                                      Mib pinned_memory) {
-  auto environment = client_environment(place, {.percentage = 100, .pinned_memory = pinned_memory});
-  environment.erase("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-  environment["CUDA_MPS_SM_PARTITION"] = partition;
-  return environment;
-}
-
 // The percentage is set so that one in our own environment does not become everybody's limit.
 std::map<std::string, std::string> Daemon::environment() const {
   return client_environment(place_, Share{});
@@ -176,42 +167,29 @@ void Daemon::clean() {
     static_cast<void>(doors_.files.remove(fmt::format("{}/{}", place_.pipe_directory, name)));
 }
 
-bool Daemon::in_mode(Mode mode) {
-  const Result<SmTable> table = partitions();
-  return table.has_value() == (mode == Mode::static_partitions);
+bool Daemon::shares() {
+  const Result<std::string> answer = ask("lspart");
+  return !answer || !lists_partitions(*answer);
 }
 
-Result<void> Daemon::start(Mode mode) {
+Result<void> Daemon::start() {
   for (const std::string& directory : {place_.pipe_directory, place_.log_directory})
     if (auto made = doors_.files.make_directories(directory); !made) return made;
   const Result<Health> running = health();
   if (!running && running.error().code == ErrorCode::no_driver) return failed(running.error());
-  if (running && in_mode(mode)) return {};
+  if (running && shares()) return {};
   if (running) {
     if (auto ended = quit(); !ended) return ended;
   } else {
     if (auto killed = kill_daemon(); !killed) return killed;
     clean();
   }
-  if (auto launched = launch(mode); !launched) return launched;
-  if (mode == Mode::shared || in_mode(mode)) return {};
-  static_cast<void>(quit());
-  return failed({ErrorCode::not_supported, "this version of MPS has no static SM partitions",
-                 options_.program});
+  return launch();
 }
 
-Result<void> Daemon::launch(Mode mode) {
-  std::vector<std::string> arguments{"-d"};
-  if (mode == Mode::static_partitions) arguments.emplace_back("-S");
-  const Result<std::string> printed = run(arguments, "");
-  if (printed) return await_ready();
-  Error error = printed.error();
-  // An older program does not know the flag: it prints its usage.
-  if (mode == Mode::static_partitions && error.code == ErrorCode::environment) {
-    error = {ErrorCode::not_supported, "no static SM partitions: it " + error.message,
-             error.context};
-  }
-  return failed(std::move(error));
+Result<void> Daemon::launch() {
+  const Result<std::string> printed = run({"-d"}, "");
+  return printed ? await_ready() : failed(printed.error());
 }
 
 Result<void> Daemon::await_ready() {
@@ -261,77 +239,6 @@ Result<Health> Daemon::health() {
     health.servers.push_back({pid, *client_pids});
   }
   return health;
-}
-
-namespace {
-
-Result<void> confirmed(const Result<std::string>& answer, double wanted) {
-  if (!answer) return failed(answer.error());
-  const Result<double> now = parse_percentage(*answer);
-  if (!now) return failed(now.error());
-  if (std::abs(*now - wanted) < 0.1) return {};
-  return environment_error(
-      "nvidia-cuda-mps-control",
-      fmt::format("asked for {} % of the threads, it keeps {} %", wanted, *now));
-}
-
-}  // namespace
-
-Result<void> Daemon::set_default_percentage(double percentage) {
-  const auto set = ask(fmt::format("set_default_active_thread_percentage {:g}", percentage));
-  if (!set) return failed(set.error());
-  return confirmed(ask("get_default_active_thread_percentage"), percentage);
-}
-
-Result<void> Daemon::set_percentage(Pid server, double percentage) {
-  const auto set = ask(fmt::format("set_active_thread_percentage {} {:g}", server, percentage));
-  if (!set) return failed(set.error());
-  return confirmed(ask(fmt::format("get_active_thread_percentage {}", server)), percentage);
-}
-
-Result<void> Daemon::set_default_pinned_memory(Mib limit) {
-  const std::string word = memory_word(limit);
-  const auto set = ask("set_default_device_pinned_mem_limit 0 " + word);
-  if (!set) return failed(set.error());
-  const auto now = ask("get_default_device_pinned_mem_limit 0");
-  if (!now) return failed(now.error());
-  const Result<Mib> kept = parse_memory(*now);
-  if (!kept) return failed(kept.error());
-  if (std::abs(kept->value - std::floor(limit.value)) < 1) return {};
-  return environment_error(
-      options_.program,
-      fmt::format("asked for a memory limit of {}, it keeps {:g} MiB", word, kept->value));
-}
-
-Result<SmTable> Daemon::partitions() {
-  const Result<std::string> answer = ask("lspart");
-  if (!answer) return failed(answer.error());
-  Result<SmTable> table = parse_lspart(*answer);
-  if (!table) table.error().code = ErrorCode::not_supported;
-  return table;
-}
-
-Result<std::string> Daemon::add_partition(int chunks) {
-  if (const Result<SmTable> table = partitions(); !table) return failed(table.error());
-  const Result<std::string> answer =
-      ask(fmt::format("sm_partition add {} {}", place_.device, chunks));
-  if (!answer) return failed(answer.error());
-  Result<std::string> id = parse_new_partition(*answer, place_.device);
-  if (!id) id.error() = {ErrorCode::no_room, last_line(*answer), place_.device};
-  return id;
-}
-
-Result<void> Daemon::remove_partition(const std::string& id) {
-  // Ids may hold further slashes; the first ends the device.
-  const std::string own =
-      id.starts_with(place_.device + "/") ? id.substr(place_.device.size() + 1) : id;
-  const Result<std::string> answer = ask(fmt::format("sm_partition rm {} {}", place_.device, own));
-  if (!answer) return failed(answer.error());
-  const Result<SmTable> table = partitions();
-  if (!table) return failed(table.error());
-  for (const SmPartition& partition : table->partitions)
-    if (partition.id == own) return failed({ErrorCode::in_use, last_line(*answer), id});
-  return {};
 }
 
 }  // namespace partita::drivers::mps

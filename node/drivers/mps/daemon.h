@@ -5,8 +5,8 @@
 // it for exits.
 //
 // Pitfalls of NVIDIA's side that are handled here: a client that does not find the daemon runs
-// without MPS and says nothing (so health() asks the daemon itself, never its files); a setting may
-// be ignored (so it is read back); a pipe directory too long for a socket makes a daemon that
+// without MPS and says nothing (so health() asks the daemon itself, never its files);
+// a pipe directory too long for a socket makes a daemon that
 // nobody can reach (so it is refused); settings in our environment would leak into the daemon.
 #pragma once
 
@@ -38,11 +38,6 @@ Result<Place> place_of(const std::string& runtime_directory, const std::string& 
 // What a client of the daemon needs in its environment, so that it finds the daemon and keeps to
 // its share.
 std::map<std::string, std::string> client_environment(const Place& place, const Share& share);
-// The same for a client in a static SM partition; its memory limit holds, a percentage does not.
-std::map<std::string, std::string> client_environment(const Place& place,
-                                                      const std::string& partition,
-                                                      Mib pinned_memory);
-
 struct Doors {
   Processes& processes;
   Files& files;
@@ -54,11 +49,6 @@ struct Options {
   std::int64_t timeout_ns = 5'000'000'000;
   // How long servers may go on once the daemon was told to quit; whole seconds.
   int quit_grace_s = 1;
-};
-
-enum class Mode {
-  shared,            // percentages
-  static_partitions  // SM partitions; percentages have no effect
 };
 
 struct Server {
@@ -78,36 +68,23 @@ class Daemon {
       : doors_(doors), place_(std::move(place)), options_(std::move(options)) {}
   const Place& place() const { return place_; }
 
-  // Makes the daemon run. One that runs already and answers is kept (its mode, too, must be the
-  // one asked for, else it is replaced); what a dead one left behind is cleaned up. no_driver: the
-  // program is not installed; not_supported: this version has no static SM partitions.
-  Result<void> start(Mode mode = Mode::shared);
+  // Makes the daemon run. One that runs already and answers is kept, unless it hands out
+  // static SM partitions, on which percentages have no effect: then it is replaced. What a dead one
+  // left behind is cleaned up. no_driver: the program is not installed.
+  Result<void> start();
   // Ends servers and daemon, by force when they do not heed it. One that does not run is no error.
   Result<void> quit();
   // Asks the daemon. not_found when it does not run.
   Result<Health> health();
-
-  // Of clients that servers started later will have; read back. Percent and MiB.
-  Result<void> set_default_percentage(double percentage);
-  Result<void> set_default_pinned_memory(Mib limit);
-  // Of clients that this server will have from now on; read back.
-  Result<void> set_percentage(Pid server, double percentage);
-
-  // Static SM partitions. not_supported unless started with Mode::static_partitions.
-  Result<SmTable> partitions();
-  // The id for client_environment(). no_room when the device has not so many chunks left.
-  Result<std::string> add_partition(int chunks);
-  // in_use while a client runs in it.
-  Result<void> remove_partition(const std::string& id);
 
  private:
   std::map<std::string, std::string> environment() const;
   Result<std::string> run(const std::vector<std::string>& arguments, const std::string& input);
   Result<std::string> ask(const std::string& command);
   Result<int> wait(Pid pid, std::int64_t until_ns);
-  Result<void> launch(Mode mode);
+  Result<void> launch();
   Result<void> await_ready();
-  bool in_mode(Mode mode);
+  bool shares();
   Pid daemon_pid();
   bool is_daemon(Pid pid);
   Result<void> kill_daemon();

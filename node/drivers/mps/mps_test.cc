@@ -55,30 +55,15 @@ TEST(Answers, are_read) {
   EXPECT_EQ(parse_percentage("set to 12.5%").value(), 12.5);
   EXPECT_FALSE(parse_percentage("200"));
   EXPECT_FALSE(parse_percentage(""));
-  EXPECT_EQ(parse_memory("900M\n").value(), Mib{900});
-  EXPECT_EQ(parse_memory("2 GB").value(), Mib{2048});
-  EXPECT_FALSE(parse_memory("M"));
-  EXPECT_FALSE(parse_memory("900K"));
-  EXPECT_EQ(parse_new_partition("Partition GPU-1/Dx4/A created\n", "GPU-1").value(), "GPU-1/Dx4/A");
-  EXPECT_EQ(parse_new_partition("GPU-1/Dx4\n", "GPU-1").value(), "GPU-1/Dx4");
-  EXPECT_FALSE(parse_new_partition("GPU-1/ failed", "GPU-1"));
 }
 
-TEST(Answers, tables_of_partitions_are_read_with_and_without_dashes) {
-  const SmTable expected{2, 14, 16, 112, {{"Dx4", 7, 56, true}, {"Ex4", 7, 56, false}}};
-  EXPECT_EQ(parse_lspart("GPU  Partition free used free used clients\n"
-                         "               chunk chunk SM SM\n"
-                         "GPU-7 -   2 14 16 112 -\n"
-                         "GPU-7 Dx4 - 7  -  56  Yes\n"
-                         "GPU-7 Ex4 - 7  -  56  No\n")
-                .value(),
-            expected);
-  EXPECT_EQ(parse_lspart("GPU  Partition free used free used clients\nchunks chunks SM SM\n"
-                         "GPU-7 2 14 16 112\nGPU-7 Dx4 7 56 Yes\nGPU-7 Ex4 7 56 No\n")
-                .value(),
-            expected);
-  EXPECT_FALSE(parse_lspart("Unknown command: lspart"));
-  EXPECT_FALSE(parse_lspart(""));
+TEST(Answers, tables_of_partitions_are_known) {
+  EXPECT_TRUE(lists_partitions("GPU  Partition free used free used clients\n"
+                               "               chunk chunk SM SM\n"
+                               "GPU-7 -   2 14 16 112 -\n"));
+  EXPECT_FALSE(lists_partitions("Unknown command: lspart"));
+  EXPECT_FALSE(lists_partitions("Static partitioning is not enabled"));
+  EXPECT_FALSE(lists_partitions(""));
 }
 
 TEST(Places, fit_into_the_address_of_a_socket) {
@@ -101,9 +86,6 @@ TEST(Clients, get_what_they_need_in_their_environment) {
   EXPECT_EQ(client_environment(place, {.percentage = 30, .pinned_memory = {}}), expected);
   expected["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = "0=1234M";
   EXPECT_EQ(client_environment(place, {.percentage = 30, .pinned_memory = {1234.9}}), expected);
-  expected.erase("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-  expected["CUDA_MPS_SM_PARTITION"] = "MIG-1/Dx4";
-  EXPECT_EQ(client_environment(place, "MIG-1/Dx4", Mib{1234}), expected);
 }
 
 // A runtime directory and the doors of one daemon; nothing runs any more when it is gone.
@@ -166,20 +148,6 @@ TEST_F(Daemons, start_on_their_device_answer_and_quit) {
   EXPECT_TRUE(daemon.quit());
 }
 
-TEST_F(Daemons, keep_settings_or_it_is_noticed) {
-  Daemon daemon = this->daemon();
-  ASSERT_TRUE(daemon.start());
-  EXPECT_TRUE(daemon.set_default_percentage(40));
-  EXPECT_TRUE(daemon.set_default_pinned_memory(Mib{900.5}));
-  EXPECT_TRUE(daemon.set_percentage(71, 25));
-  misbehave("ignores");
-  EXPECT_THAT(to_string(daemon.set_default_percentage(60).error()),
-              HasSubstr("asked for 60 % of the threads, it keeps 40 %"));
-  EXPECT_THAT(to_string(daemon.set_default_pinned_memory(Mib{800}).error()),
-              HasSubstr("it keeps 900 MiB"));
-  EXPECT_FALSE(daemon.set_percentage(71, 30));
-}
-
 TEST_F(Daemons, that_cannot_start_say_why) {
   misbehave("fail");
   const Result<void> started = daemon().start();
@@ -238,27 +206,16 @@ TEST_F(Daemons, that_crashed_leave_nothing_that_disturbs) {
   EXPECT_FALSE(this->daemon(100'000'000).start());  // and we are still here
 }
 
-TEST_F(Daemons, partition_sms_where_the_program_can) {
+TEST_F(Daemons, with_static_partitions_are_replaced) {
   Daemon daemon = this->daemon();
   ASSERT_TRUE(daemon.start());
-  EXPECT_EQ(daemon.add_partition(4).error().code, ErrorCode::not_supported);
   const Pid shared = recorded_pid();
-  ASSERT_TRUE(daemon.start(Mode::static_partitions));  // replaced: the mode cannot be changed
+  put("static", "yes");
+  ASSERT_TRUE(daemon.start());
   EXPECT_NE(recorded_pid(), shared);
-  const Result<std::string> id = daemon.add_partition(10);
-  ASSERT_TRUE(id) << to_string(id.error());
-  EXPECT_EQ(*id, "MIG-1/Dx0/AA");
-  EXPECT_EQ(daemon.partitions().value(), (SmTable{6, 10, 48, 80, {{"Dx0/AA", 10, 80, false}}}));
-  const Result<std::string> too_much = daemon.add_partition(7);
-  EXPECT_EQ(too_much.error().code, ErrorCode::no_room);
-  EXPECT_THAT(too_much.error().message, HasSubstr("CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"));
-  ASSERT_TRUE(daemon.remove_partition(*id));
-  EXPECT_THAT(daemon.partitions().value().partitions, IsEmpty());
-  ASSERT_TRUE(daemon.quit());
-
-  misbehave("old");
-  EXPECT_EQ(daemon.start(Mode::static_partitions).error().code, ErrorCode::not_supported);
-  EXPECT_TRUE(daemon.start());
+  const Pid replaced = recorded_pid();
+  ASSERT_TRUE(daemon.start());
+  EXPECT_EQ(recorded_pid(), replaced);
 }
 
 }  // namespace

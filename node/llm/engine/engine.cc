@@ -112,7 +112,6 @@ class Engine {
   // ---- decoding
 
   std::int64_t steps_of(int i) { return decode_steps_ - sequence(i).since; }
-  std::int64_t computed_of(int i) { return sequence(i).computed + steps_of(i); }
   // Sequences of one phase begin a block in the same steps.
   std::size_t phase_of(int i) {
     return static_cast<std::size_t>(

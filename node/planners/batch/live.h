@@ -67,7 +67,6 @@ class LivePlanner {
     Nanos begin = 0, end = 0;
   };
   std::optional<Expected> expected(long id) const;
-  const TailPlan& last_plan() const { return plan_; }
   long plannings() const { return plannings_; }  // with a search
 
  private:

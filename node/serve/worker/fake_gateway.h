@@ -30,7 +30,6 @@ class FakeGateway {
     worker_ = std::move(**accepted);
     return true;
   }
-  void hang_up() { worker_.reset(); }
 
   void send(const Frame& frame, int descriptor = -1) {
     const auto sent = worker_->send(encode(frame), descriptor);
@@ -67,7 +66,6 @@ class FakeGateway {
     send(Region{.slot_bytes = layout.bytes, .slots = slots}, memory->fd());
     return expect<Ready>();
   }
-  int worker_fd() const { return worker_->fd(); }
   const Connection& worker() const { return *worker_; }
 
   ModelSpec model;

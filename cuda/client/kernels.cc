@@ -1,5 +1,5 @@
-// Modules, kernels and launches of the session. Images are sent when something of them is used
-// first; a launch needs no answer.
+#include "client/kernels.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -35,12 +35,12 @@ Digest digest_of(Bytes bytes) {
 
 }  // namespace
 
-Status Session::send_image(Lock& lock, const Module& module) {
+Status Kernels::send_image(Lock& lock, const Module& module) {
   const image::Member& member = *module.chosen;
   const Digest digest = digest_of(member.stored);
   bool have = false;
   if (member.stored.size() >= kSmallImage) {
-    const Answer answer = link_->call_held(lock, ModuleHave{.digest = digest}, Cause::module);
+    const Answer answer = core_.link->call_held(lock, ModuleHave{.digest = digest}, Cause::module);
     if (answer.status != kOk) return answer.status;
     const auto reply = decode<ModuleHave::Reply>(answer.reply);
     have = reply && reply->have != 0;
@@ -49,58 +49,60 @@ Status Session::send_image(Lock& lock, const Module& module) {
     const ModulePut put{.digest = digest,
                         .compression = static_cast<std::uint32_t>(member.compression),
                         .raw_bytes = member.raw_bytes};
-    if (const Status status = link_->post(lock, put, member.stored); status != kOk) return status;
+    if (const Status status = core_.link->post(lock, put, member.stored); status != kOk)
+      return status;
   }
-  return link_->post(lock, ModuleLoad{.module = module.handle, .digest = digest});
+  return core_.link->post(lock, ModuleLoad{.module = module.handle, .digest = digest});
 }
 
-Status Session::load_locked(Lock& lock, Module& module) {
-  if (module.generation == generation_) return module.status;
+Status Kernels::load(Lock& lock, Module& module) {
+  if (module.generation == core_.generation) return module.status;
   read_members(module);
-  const bool ptx_only = device_.backend == "cpu";
-  module.chosen = image::choose(module.members, device_.sm(), ptx_only);
-  module.generation = generation_;
-  module.handle = {++next_handle_};
+  const bool ptx_only = core_.device.backend == "cpu";
+  module.chosen = image::choose(module.members, core_.device.sm(), ptx_only);
+  module.generation = core_.generation;
+  module.handle = {core_.new_handle()};
   module.symbols.clear();
   if (module.chosen == nullptr) {
     const std::string what =
         module.problem.empty()
             ? "the program has device code for " + image::targets_text(module.members) + " only"
             : module.problem;
-    const std::string want = ptx_only
-                                 ? "PTX (compile with -gencode arch=compute_XX,code=compute_XX)"
-                                 : "code for compute capability " + std::to_string(device_.sm());
+    const std::string want =
+        ptx_only ? "PTX (compile with -gencode arch=compute_XX,code=compute_XX)"
+                 : "code for compute capability " + std::to_string(core_.device.sm());
     std::fprintf(stderr, "partita remote: %s; the server needs %s\n", what.c_str(), want.c_str());
     return module.status = kNoImageForDevice;
   }
   return module.status = send_image(lock, module);
 }
 
-Status Session::load(Module& module) {
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return status;
-  if (const Status status = load_locked(lock, module); status != kOk) return status;
+Status Kernels::load(Module& module) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  if (const Status status = load(lock, module); status != kOk) return status;
   const Status status = read_layouts(module);
   if (status != kOk) std::fprintf(stderr, "partita remote: %s\n", module.problem.c_str());
   return status;
 }
 
-Status Session::unload(Module& module) {
+Status Kernels::unload(Module& module) {
   modules_.forget(module);
-  Lock lock(mutex_);
-  if (link_ == nullptr || left_ || module.generation != generation_ || module.status != kOk)
+  Lock lock(core_.mutex);
+  if (core_.link == nullptr || core_.left || module.generation != core_.generation ||
+      module.status != kOk)
     return kOk;
-  for (const auto& [name, block] : module.symbols) managed_.unmap(block.address);
+  for (const auto& [name, block] : module.symbols) all_.managed.unmap(lock, block.address);
   module.generation = 0;
-  if (link_->is_lost()) return kLost;
-  return link_->post(lock, ModuleUnload{.module = module.handle});
+  if (core_.link->is_lost()) return kLost;
+  return core_.link->post(lock, ModuleUnload{.module = module.handle});
 }
 
 // The kernel is known at the server, under a handle of this generation.
-Status Session::open_locked(Lock& lock, Kernel& kernel) {
+Status Kernels::open(Lock& lock, Kernel& kernel) {
   Module& module = *kernel.module;
-  if (kernel.generation == generation_ && module.generation == generation_) return kOk;
-  if (const Status status = load_locked(lock, module); status != kOk) return status;
+  if (kernel.generation == core_.generation && module.generation == core_.generation) return kOk;
+  if (const Status status = load(lock, module); status != kOk) return status;
   if (const Status status = read_layouts(module); status != kOk) {
     std::fprintf(stderr, "partita remote: %s\n", module.problem.c_str());
     return status;
@@ -108,7 +110,7 @@ Status Session::open_locked(Lock& lock, Kernel& kernel) {
   const auto found = module.layouts.find(kernel.name);
   if (found == module.layouts.end()) return kInvalidFunction;
   kernel.layout = &found->second;
-  kernel.handle = {++next_handle_};
+  kernel.handle = {core_.new_handle()};
   kernel.attributes.reset();
   static_assert(sizeof(image::Place) == 8);
   const auto* places = reinterpret_cast<const std::byte*>(kernel.layout->parameters.data());
@@ -116,25 +118,25 @@ Status Session::open_locked(Lock& lock, Kernel& kernel) {
                         .module = module.handle,
                         .name = kernel.name,
                         .layout = {places, kernel.layout->parameters.size() * 8}};
-  const Status status = link_->post(lock, open);
-  if (status == kOk) kernel.generation = generation_;
+  const Status status = core_.link->post(lock, open);
+  if (status == kOk) kernel.generation = core_.generation;
   return status;
 }
 
-Got<const image::Layout*> Session::layout_of(Kernel& kernel) {
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return refused(status);
-  if (const Status status = open_locked(lock, kernel); status != kOk) return refused(status);
+Got<const image::Layout*> Kernels::layout_of(Kernel& kernel) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = open(lock, kernel); status != kOk) return refused(status);
   return kernel.layout;
 }
 
-Got<KernelAttributes::Reply> Session::attributes_of(Kernel& kernel) {
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return refused(status);
-  if (const Status status = open_locked(lock, kernel); status != kOk) return refused(status);
+Got<KernelAttributes::Reply> Kernels::attributes_of(Kernel& kernel) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = open(lock, kernel); status != kOk) return refused(status);
   if (!kernel.attributes) {
     const Answer answer =
-        link_->call_held(lock, KernelAttributes{.kernel = kernel.handle}, Cause::attributes);
+        core_.link->call_held(lock, KernelAttributes{.kernel = kernel.handle}, Cause::attributes);
     if (answer.status != kOk) return refused(answer.status);
     kernel.attributes = decode<KernelAttributes::Reply>(answer.reply);
     if (!kernel.attributes) return refused(kUnknown);
@@ -144,45 +146,45 @@ Got<KernelAttributes::Reply> Session::attributes_of(Kernel& kernel) {
   return known;
 }
 
-Status Session::set_attribute(Kernel& kernel, std::uint32_t attribute, std::int32_t value) {
+Status Kernels::set_attribute(Kernel& kernel, std::uint32_t attribute, std::int32_t value) {
   constexpr std::uint32_t kMaxDynamic = 8;
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return status;
-  if (const Status status = open_locked(lock, kernel); status != kOk) return status;
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  if (const Status status = open(lock, kernel); status != kOk) return status;
   if (attribute == kMaxDynamic) {
-    const std::int64_t most = device_.limit(Attribute::shared_per_block_optin, kUsualShared);
+    const std::int64_t most = core_.device.limit(Attribute::shared_per_block_optin, kUsualShared);
     if (value < 0 || value > most) return kInvalidValue;
     kernel.dynamic_limit = static_cast<std::uint32_t>(value);
   }
-  return link_->post(
+  return core_.link->post(
       lock, KernelSetAttribute{.kernel = kernel.handle, .attribute = attribute, .value = value});
 }
 
-Got<Block> Session::symbol(Module& module, const std::string& name) {
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return refused(status);
-  if (const Status status = load_locked(lock, module); status != kOk) return refused(status);
+Got<Block> Kernels::symbol(Module& module, const std::string& name) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = load(lock, module); status != kOk) return refused(status);
   const auto found = module.symbols.find(name);
   if (found != module.symbols.end()) return found->second;
   const GlobalAddress asked{.module = module.handle, .name = name};
-  const Answer answer = link_->call_held(lock, asked, Cause::symbol);
+  const Answer answer = core_.link->call_held(lock, asked, Cause::symbol);
   if (answer.status != kOk) return refused(answer.status);
   const auto reply = decode<GlobalAddress::Reply>(answer.reply);
   if (!reply) return refused(kUnknown);
-  globals_[reply->address.value] = reply->bytes;
+  all_.memory.add_global({reply->address.value, reply->bytes});
   return module.symbols[name] = {reply->address.value, reply->bytes};
 }
 
-Got<int> Session::blocks_per_unit(Kernel& kernel, int threads, std::uint64_t dynamic_shared) {
+Got<int> Kernels::blocks_per_unit(Kernel& kernel, int threads, std::uint64_t dynamic_shared) {
   const auto attributes = attributes_of(kernel);
   if (!attributes) return refused(attributes.error());
-  return resident_blocks(device_, *attributes, threads, dynamic_shared);
+  return resident_blocks(core_.device, *attributes, threads, dynamic_shared);
 }
 
 // What the device could never run is refused at once, as CUDA does.
-Status Session::check_shape(const Kernel& kernel, const LaunchShape& shape) const {
+Status Kernels::check_shape(const Kernel& kernel, const LaunchShape& shape) const {
   const auto within = [&](std::uint64_t value, Attribute limit, std::int64_t usual) {
-    return value > 0 && value <= static_cast<std::uint64_t>(device_.limit(limit, usual));
+    return value > 0 && value <= static_cast<std::uint64_t>(core_.device.limit(limit, usual));
   };
   const auto& [grid, block] = std::pair(shape.grid, shape.block);
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
@@ -196,17 +198,17 @@ Status Session::check_shape(const Kernel& kernel, const LaunchShape& shape) cons
     return kInvalidConfiguration;
   const std::uint64_t limit = std::max<std::uint64_t>(
       kernel.dynamic_limit,
-      static_cast<std::uint64_t>(device_.limit(Attribute::shared_per_block, kUsualShared)));
+      static_cast<std::uint64_t>(core_.device.limit(Attribute::shared_per_block, kUsualShared)));
   if (shape.shared_bytes > limit) return kInvalidValue;
   if (kernel.attributes && threads > kernel.attributes->max_threads) return kOutOfResources;
   return kOk;
 }
 
 // A launch without its parameters, everything checked.
-Got<Launch> Session::prepared(Lock& lock, Kernel& kernel, const LaunchShape& shape) {
-  const auto real = resolved(lock, shape.stream);
+Got<Launch> Kernels::prepared(Lock& lock, Kernel& kernel, const LaunchShape& shape) {
+  const auto real = all_.streams.resolved(lock, shape.stream);
   if (!real) return refused(real.error());
-  if (const Status status = open_locked(lock, kernel); status != kOk) return refused(status);
+  if (const Status status = open(lock, kernel); status != kOk) return refused(status);
   if (const Status status = check_shape(kernel, shape); status != kOk) return refused(status);
   return Launch{.stream = {*real},
                 .kernel = kernel.handle,
@@ -216,7 +218,7 @@ Got<Launch> Session::prepared(Lock& lock, Kernel& kernel, const LaunchShape& sha
                 .flags = shape.cooperative ? kCooperative : 0U};
 }
 
-Status Session::launch(Kernel& kernel, const LaunchShape& shape, void** parameters, Bytes block) {
+Status Kernels::launch(Kernel& kernel, const LaunchShape& shape, void** parameters, Bytes block) {
   if (shape.cooperative) {
     const auto blocks =
         blocks_per_unit(kernel, static_cast<int>(shape.block.x * shape.block.y * shape.block.z),
@@ -224,11 +226,11 @@ Status Session::launch(Kernel& kernel, const LaunchShape& shape, void** paramete
     if (!blocks) return blocks.error();
     const std::uint64_t wanted = std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
     if (wanted > static_cast<std::uint64_t>(*blocks) *
-                     static_cast<std::uint64_t>(device_.limit(Attribute::units, 1)))
+                     static_cast<std::uint64_t>(core_.device.limit(Attribute::units, 1)))
       return kCooperativeTooLarge;
   }
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return status;
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
   Got<Launch> launch = prepared(lock, kernel, shape);
   if (!launch) return launch.error();
   std::byte small[kSmallBlock];
@@ -245,28 +247,30 @@ Status Session::launch(Kernel& kernel, const LaunchShape& shape, void** paramete
     block = {place, layout.bytes};
   }
   launch->parameters = block;
-  if (const Status status = begin_work(lock, launch->stream.value); status != kOk) return status;
-  if (capture_at(launch->stream.value) == nullptr) note_work(launch->stream.value);
-  stats_.kernels.fetch_add(1, std::memory_order_relaxed);
-  return link_->post(lock, *launch);
+  if (const Status status = all_.managed.begin_work(lock, launch->stream.value); status != kOk)
+    return status;
+  if (all_.captures.at(launch->stream.value) == nullptr)
+    all_.streams.note_work(launch->stream.value);
+  core_.stats.kernels.fetch_add(1, std::memory_order_relaxed);
+  return core_.link->post(lock, *launch);
 }
 
-Status Session::call_host(std::uint64_t stream, Callback callback) {
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return status;
-  const auto real = resolved(lock, stream);
+Status Kernels::call_host(std::uint64_t stream, Callback callback) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
-  if (const Status status = check_callback(); status != kOk) return status;
-  callback.again = capture_at(*real) != nullptr;
-  if (!callback.again) note_work(*real);
-  const std::uint64_t token = add_callback(callback);
-  return link_->post(lock, HostCall{.stream = {*real}, .token = {token}});
+  if (const Status status = all_.managed.check_callback(); status != kOk) return status;
+  callback.again = all_.captures.at(*real) != nullptr;
+  if (!callback.again) all_.streams.note_work(*real);
+  const std::uint64_t token = core_.add_callback(callback);
+  return core_.link->post(lock, HostCall{.stream = {*real}, .token = {token}});
 }
 
-Got<Session::NodeLaunch> Session::launch_of_node(Kernel& kernel, const LaunchShape& shape,
-                                                 void** parameters) {
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return refused(status);
+Got<NodeLaunch> Kernels::launch_of_node(Kernel& kernel, const LaunchShape& shape,
+                                        void** parameters) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   LaunchShape anywhere = shape;
   anywhere.stream = 0;
   const Got<Launch> launch = prepared(lock, kernel, anywhere);
@@ -275,14 +279,6 @@ Got<Session::NodeLaunch> Session::launch_of_node(Kernel& kernel, const LaunchSha
   if (!node.block.empty() && parameters == nullptr) return refused(kInvalidValue);
   pack(*kernel.layout, parameters, node.block.data());
   return node;
-}
-
-Got<std::uint64_t> Session::add_launch(std::uint64_t graph, Nodes after, Kernel& kernel,
-                                       const LaunchShape& shape, void** parameters) {
-  Got<NodeLaunch> node = launch_of_node(kernel, shape, parameters);
-  if (!node) return refused(node.error());
-  node->launch.parameters = node->block;
-  return add_operation(graph, after, node->launch);
 }
 
 }  // namespace partita::remote::client

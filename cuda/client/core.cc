@@ -1,0 +1,187 @@
+#include "client/core.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+
+#include "wire/net/channel.h"
+
+namespace partita::remote::client {
+
+Status Core::failure() { return is_ready.load(std::memory_order_acquire) ? link->failure() : kOk; }
+
+Status Core::connected(Lock& lock) {
+  if (left) return kUnloading;
+  if (link != nullptr) return kOk;
+  if (connect_failed_ == kOk) connect_failed_ = connect(lock);
+  return connect_failed_;
+}
+
+Status Core::connect(Lock& lock) {
+  std::string file = settings.stats_file;
+  settings = read_settings();
+  if (!file.empty()) settings.stats_file = std::move(file);  // a child has its own
+  if (settings.address.empty()) {
+    std::fputs(
+        "partita remote: PARTITA_REMOTE names no server; start the program with"
+        " `partita remote run -- PROGRAM`\n",
+        stderr);
+    return kNoDevice;
+  }
+  auto channel = system_net().connect(settings.address, settings.timeout);
+  if (!channel) {
+    std::fprintf(stderr, "partita remote: no connection to %s: %s\n", settings.address.c_str(),
+                 channel.error().message.c_str());
+    return kLost;
+  }
+  link = std::make_unique<Link>(*std::move(channel), settings.timeout, *this, mutex, &stats);
+  ++generation;
+  if (const Status status = greet(lock); status != kOk) {
+    link.reset();
+    return status;
+  }
+  at_first();
+  is_ready.store(true, std::memory_order_release);
+  return kOk;
+}
+
+Status Core::greet(Lock& lock) {
+  const Hello hello{.table = protocol_hash(),
+                    .token = settings.token,
+                    .shape = settings.shape,
+                    .program = program_invocation_short_name,
+                    .pid = static_cast<std::uint64_t>(::getpid()),
+                    .flags = settings.flags};
+  const Answer answer = link->call_held(lock, hello, Cause::session);
+  if (answer.status != kOk) {
+    std::fprintf(stderr, "partita remote: %s refused the session (error %d)\n",
+                 settings.address.c_str(), answer.status);
+    return answer.status;
+  }
+  const auto reply = decode<Hello::Reply>(answer.reply);
+  if (!reply || reply->arena.value + reply->arena_bytes < reply->arena.value) {
+    std::fputs("partita remote: the server's greeting cannot be read\n", stderr);
+    return kLost;
+  }
+  device = device_of(*reply);
+  arena = {.begin = reply->arena.value,
+           .bytes = reply->arena_bytes,
+           .granule = reply->granule,
+           .quota = std::min(reply->quota, reply->arena_bytes)};
+  return kOk;
+}
+
+// --- what the server says unasked
+
+void Core::said(std::uint32_t where, Bytes text) {
+  std::FILE* file = where == kToOutput ? stdout : stderr;
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fflush(file);
+  if (where == kFault) mark_fault();
+}
+
+// At once: who started the program is to know of it however the program ends.
+void Core::mark_fault() {
+  if (settings.fault_file.empty()) return;
+  if (std::FILE* file = std::fopen(settings.fault_file.c_str(), "ae"); file != nullptr)
+    std::fclose(file);
+}
+
+void Core::waiting(std::uint32_t place) {
+  std::fprintf(stderr, "partita remote: waiting for a free device, place %u\n", place);
+}
+
+void Core::call(Token token) {
+  const std::lock_guard lock(notice_mutex_);
+  if (callbacks_ != nullptr) callbacks_->run(token.value);
+}
+
+std::span<std::byte> Core::place_of(Token token, std::uint64_t bytes) {
+  const std::lock_guard lock(notice_mutex_);
+  const auto found = deferred_.find(token.value);
+  if (found == deferred_.end()) return {};
+  const Deferred copy = found->second;
+  deferred_.erase(found);
+  if (copy.bytes != bytes) return {};
+  return {copy.to, copy.bytes};
+}
+
+std::uint64_t Core::add_callback(const Callback& callback) {
+  const std::uint64_t token = ++next_token_;
+  const std::lock_guard lock(notice_mutex_);
+  if (callbacks_ == nullptr) {
+    callbacks_ = std::make_unique<Callbacks>();
+    callbacks_->start([this](std::uint64_t done) {
+      const Lock held(mutex);
+      if (link == nullptr || left) return;
+      link->post(held, CallDone{.token = {done}});
+      link->flush(held);
+    });
+  }
+  callbacks_->add(token, callback);
+  link->watch(true);
+  return token;
+}
+
+std::uint64_t Core::expect_copy(std::byte* to, std::uint64_t bytes) {
+  const std::uint64_t token = ++next_token_;
+  const std::lock_guard lock(notice_mutex_);
+  deferred_[token] = {to, bytes};
+  return token;
+}
+
+// --- the end, and a fork
+
+void Core::refuse(const char* function) {
+  const std::lock_guard lock(refusal_mutex_);
+  if (refused_.insert(function).second)
+    std::fprintf(stderr, "partita remote: %s is not supported\n", function);
+}
+
+void Core::say_outcome(Status status) {
+  if (status != kOk)
+    std::fprintf(stderr,
+                 "partita remote: the session ended with error %u; what was launched after it "
+                 "did not run\n",
+                 static_cast<unsigned>(status));
+  const std::lock_guard lock(refusal_mutex_);
+  if (refused_.empty()) return;
+  std::string names;
+  for (const std::string& name : refused_) names += (names.empty() ? "" : ", ") + name;
+  std::fprintf(stderr, "partita remote: refused in this program: %s\n", names.c_str());
+}
+
+void Core::write_counts(const Traffic& traffic) {
+  if (settings.stats_file.empty()) return;
+  std::FILE* file = std::fopen(settings.stats_file.c_str(), "we");
+  if (file == nullptr) return;
+  const std::string text = stats_json(stats, traffic.up, traffic.down);
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fclose(file);
+}
+
+void Core::clear(bool child) {
+  if (child) {
+    if (link != nullptr) {
+      link->abandon();
+      [[maybe_unused]] Link* const leaked = link.release();
+    }
+    [[maybe_unused]] Callbacks* const threads = callbacks_.release();
+    new (&notice_mutex_) std::mutex;
+    new (&refusal_mutex_) std::mutex;
+    refused_.clear();  // the parent says it
+    is_ready = false;
+    connect_failed_ = kOk;
+    if (!settings.stats_file.empty()) settings.stats_file += "." + std::to_string(::getpid());
+    stats.calls = stats.kernels = 0;
+    for (auto& count : stats.blocking) count = 0;
+  }
+  ++generation;
+  const std::lock_guard lock(notice_mutex_);
+  deferred_.clear();
+}
+
+}  // namespace partita::remote::client

@@ -1,0 +1,74 @@
+// Core: what the parts of a session share, under one lock: the connection, what the server said of
+// itself, numbers for handles, what the server says unasked, what was refused.
+// Thread rule: `mutex` is held wherever a Lock is asked for and where data is touched that is not
+// atomic.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "client/arena.h"
+#include "client/callbacks.h"
+#include "client/device.h"
+#include "client/link.h"
+#include "client/settings.h"
+
+namespace partita::remote::client {
+
+class Core final : public NoticeReader {
+ public:
+  // Connects when that has not been tried.
+  Status connected(Lock& lock);
+  // The error that stays, or kOk; local, without the lock: once ready, the link stays until the
+  // process ends.
+  Status failure();
+  std::uint64_t new_handle() { return ++next_handle_; }
+  // A callback that the server asks for; where the bytes of a copy go that nobody waits for.
+  std::uint64_t add_callback(const Callback& callback);
+  std::uint64_t expect_copy(std::byte* to, std::uint64_t bytes);
+  // Says once that a function is not there, and again at the end.
+  void refuse(const char* function);
+  // What the end of a session was like. A program may have looked at none of it.
+  void say_outcome(Status status);
+  void write_counts(const Traffic& traffic);
+  // Forgets what the server knew. In the child of a fork nothing of the parent's may be touched.
+  void clear(bool child);
+
+  std::mutex mutex;
+  Settings settings;
+  std::unique_ptr<Link> link;
+  std::atomic<bool> is_ready = false, left = false;
+  Device device;  // constant once ready
+  ArenaShape arena;
+  Stats stats;
+  std::uint64_t generation = 0;  // of what the server knows
+  void (*at_first)() = [] {};    // once the process has a connection
+
+ private:
+  struct Deferred {  // a copy into pinned memory on its way
+    std::byte* to = nullptr;
+    std::uint64_t bytes = 0;
+  };
+  void said(std::uint32_t where, Bytes text) override;
+  void waiting(std::uint32_t place) override;
+  void call(Token token) override;
+  std::span<std::byte> place_of(Token token, std::uint64_t bytes) override;
+  Status connect(Lock& lock);
+  Status greet(Lock& lock);
+  void mark_fault();
+
+  Status connect_failed_ = kOk;
+  std::uint64_t next_handle_ = 0x1000, next_token_ = 0;
+  std::mutex refusal_mutex_;
+  std::set<std::string> refused_;
+
+  std::mutex notice_mutex_;  // inside `mutex` where both are held
+  std::map<std::uint64_t, Deferred> deferred_;
+  std::unique_ptr<Callbacks> callbacks_;
+};
+
+}  // namespace partita::remote::client

@@ -1,0 +1,210 @@
+#include "client/device_memory.h"
+
+#include <algorithm>
+
+#include "client/session.h"
+
+namespace partita::remote::client {
+namespace {
+
+// Of a copy to the device: other threads' operations may go between.
+constexpr std::uint64_t kPiece = 4 << 20;
+
+bool is_nothing(const CopyDevice& copy) { return copy.width == 0 || copy.rows == 0; }
+bool is_nothing(const Set& set) { return set.count == 0 || set.rows == 0; }
+bool is_nothing(const Gemm&) { return false; }
+
+}  // namespace
+
+Arena& DeviceMemory::arena() {
+  return arena_ ? *arena_ : arena_.emplace(core_.arena);
+}
+
+void DeviceMemory::clear() {
+  arena_.reset();
+  globals_.clear();
+}
+
+Got<std::uint64_t> DeviceMemory::allocate(Lock& lock, std::uint64_t bytes, std::uint64_t align) {
+  Arena& addresses = arena();
+  auto given = addresses.allocate(bytes, align);
+  if (!given && addresses.late() > 0) {
+    const std::size_t late = addresses.late();
+    const Answer answer = core_.link->call_held(lock, Fence{}, Cause::free_memory);
+    if (answer.status != kOk) return refused(answer.status);
+    addresses.recycle(late);
+    given = addresses.allocate(bytes, align);
+  }
+  if (!given) return refused(kMemoryAllocation);
+  if (given->range) {
+    const Alloc alloc{.address = {given->range->address}, .bytes = given->range->bytes};
+    if (const Status status = core_.link->post(lock, alloc); status != kOk) return refused(status);
+  }
+  return given->address;
+}
+
+Got<std::uint64_t> DeviceMemory::allocate(std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = core_.link->failure(); status != kOk) return refused(status);
+  return allocate(lock, bytes);
+}
+
+Status DeviceMemory::release(const Lock& lock, std::uint64_t address) {
+  // Cells of a shared range are not freed at the server, which would wait for all streams.
+  Arena& addresses = arena();
+  const auto block = addresses.find(address);
+  if (!block || block->address != address) return kInvalidValue;
+  const Arena::Taken taken =
+      addresses.release(address, !addresses.has_own_range(address) && all_.streams.any());
+  return taken.range ? core_.link->post(lock, Free{.address = {taken.range->address}}) : kOk;
+}
+
+Status DeviceMemory::release(std::uint64_t address) {
+  if (all_.managed.block_at(address)) return all_.managed.release(address);
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  if (address == 0) return core_.link->failure();
+  const Status status = release(lock, address);
+  return status != kOk ? status : core_.link->failure();
+}
+
+Status DeviceMemory::release_on(std::uint64_t stream, std::uint64_t address) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return real.error();
+  if (all_.managed.holds(lock, address)) return kInvalidValue;
+  const Arena::Taken taken = arena().release(address, true);
+  if (!taken.known) return kInvalidValue;
+  if (!taken.range) return kOk;
+  all_.streams.note_work(*real);
+  return core_.link->post(lock, FreeOnStream{.stream = {*real}, .address = {taken.range->address}});
+}
+
+std::optional<Block> DeviceMemory::block_of(std::uint64_t address) {
+  const Lock lock(core_.mutex);
+  if (arena_)
+    if (const auto block = arena_->find(address)) return block;
+  auto next = globals_.upper_bound(address);
+  if (next == globals_.begin()) return std::nullopt;
+  --next;
+  if (address - next->first >= next->second) return std::nullopt;
+  return Block{next->first, next->second};
+}
+
+bool DeviceMemory::contains(std::uint64_t address) {
+  if (!core_.is_ready.load(std::memory_order_acquire)) return false;
+  {
+    const Lock lock(core_.mutex);
+    if (arena().contains(address)) return true;
+  }
+  return block_of(address).has_value();
+}
+
+bool DeviceMemory::covers(std::uint64_t address, std::uint64_t bytes) {
+  const auto block = block_of(address);
+  return block && bytes <= block->bytes - (address - block->address);
+}
+
+Got<MemoryState> DeviceMemory::state() {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const Arena& addresses = arena();
+  return MemoryState{addresses.free_bytes(),
+                     std::min(addresses.quota(), core_.device.total_memory)};
+}
+
+Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void* from,
+                             std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return real.error();
+  if (bytes == 0) return core_.link->failure();
+  if (const Status status = all_.managed.begin_work(lock, *real, to); status != kOk) return status;
+  Bytes rest(static_cast<const std::byte*>(from), bytes);
+  if (Captures::Capture* capture = all_.captures.at(*real)) {
+    const auto staging = allocate(lock, bytes);
+    if (!staging) return staging.error();
+    auto* host = const_cast<std::byte*>(rest.data());
+    capture->copies.in.push_back({.staging = *staging, .bytes = bytes, .host = host});
+    return core_.link->post(
+        lock, CopyDevice{.stream = {*real}, .to = {to}, .from = {*staging}, .width = bytes});
+  }
+  // No work to be waited for: the bytes have left the program's memory when this returns, and
+  // nobody can see when they arrive. Loaders synchronise after every tensor.
+  for (;;) {
+    const Bytes piece = rest.first(std::min<std::uint64_t>(rest.size(), kPiece));
+    const Status status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {to}}, piece);
+    rest = rest.subspan(piece.size());
+    to += piece.size();
+    if (status != kOk || rest.empty()) return status;
+    lock.unlock();
+    lock.lock();
+    if (core_.link == nullptr) return kLost;
+  }
+}
+
+Status DeviceMemory::copy_out(std::uint64_t stream, void* to, std::uint64_t from,
+                              std::uint64_t bytes, bool later) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return real.error();
+  if (bytes == 0) return core_.link->failure();
+  auto* place = static_cast<std::byte*>(to);
+  if (Captures::Capture* capture = all_.captures.at(*real)) {
+    const auto staging = allocate(lock, bytes);
+    if (!staging) return staging.error();
+    capture->copies.out.push_back({.staging = *staging, .bytes = bytes, .host = place});
+    return core_.link->post(
+        lock, CopyDevice{.stream = {*real}, .to = {*staging}, .from = {from}, .width = bytes});
+  }
+  if (const Status status = core_.link->failure(); status != kOk) return status;
+  if (const Status status = all_.managed.begin_work(lock, *real, 0); status != kOk) return status;
+  const std::uint64_t number = all_.streams.note_work(*real);
+  if (later && all_.host.is_pinned(lock, to, bytes)) {
+    const std::uint64_t token = core_.expect_copy(place, bytes);
+    core_.link->watch();
+    return core_.link->post(
+        lock, CopyOutLater{.stream = {*real}, .from = {from}, .bytes = bytes, .token = {token}});
+  }
+  const Answer answer =
+      core_.link->call(lock, CopyOut{.stream = {*real}, .from = {from}, .bytes = bytes},
+                       Cause::copy_out, {place, bytes});
+  lock.lock();
+  if (answer.status != kOk) return answer.status;
+  if (answer.bulk_bytes != bytes) return kUnknown;
+  all_.streams.note_finished(*real, number);
+  return all_.managed.end_work(lock);
+}
+
+// A copy, a value or a product, of which nobody waits for the end.
+template <class Work>
+Status DeviceMemory::enqueue(std::uint64_t stream, std::uint64_t to, const Work& work) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return real.error();
+  if (is_nothing(work)) return core_.link->failure();
+  if (const Status status = all_.managed.begin_work(lock, *real, to); status != kOk) return status;
+  Work sent = work;
+  sent.stream = {*real};
+  if (all_.captures.at(*real) == nullptr) all_.streams.note_work(*real);
+  return core_.link->post(lock, sent);
+}
+
+Status DeviceMemory::copy(std::uint64_t stream, const CopyDevice& copy) {
+  return enqueue(stream, copy.to.value, copy);
+}
+
+Status DeviceMemory::set(std::uint64_t stream, const Set& set) {
+  return enqueue(stream, set.to.value, set);
+}
+
+Status DeviceMemory::multiply(std::uint64_t stream, const Gemm& gemm) {
+  return enqueue(stream, gemm.c.value, gemm);
+}
+
+}  // namespace partita::remote::client

@@ -1,0 +1,59 @@
+// Memory of a session on the device: addresses, copies, values set, products.
+// Functions without a Lock take the session's; the others are for the session's other parts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "client/core.h"
+
+namespace partita::remote::client {
+
+class Session;
+
+struct MemoryState {
+  std::uint64_t free = 0, total = 0;
+};
+
+class DeviceMemory {
+ public:
+  DeviceMemory(Session& all, Core& core) : all_(all), core_(core) {}
+
+  Got<std::uint64_t> allocate(std::uint64_t bytes);
+  Status release(std::uint64_t address);
+  Status release_on(std::uint64_t stream, std::uint64_t address);
+  std::optional<Block> block_of(std::uint64_t address);
+  bool contains(std::uint64_t address);
+  // Whether these bytes lie in one block, or in a module's variable.
+  bool covers(std::uint64_t address, std::uint64_t bytes);
+  Got<MemoryState> state();
+  // From the program's memory; it may be reused on return.
+  Status copy_in(std::uint64_t stream, std::uint64_t to, const void* from, std::uint64_t bytes);
+  // `later`: the stream's next synchronisation is early enough where the memory is pinned.
+  Status copy_out(std::uint64_t stream, void* to, std::uint64_t from, std::uint64_t bytes,
+                  bool later);
+  Status copy(std::uint64_t stream, const CopyDevice& copy);
+  Status set(std::uint64_t stream, const Set& set);
+  Status multiply(std::uint64_t stream, const Gemm& gemm);
+
+  Got<std::uint64_t> allocate(Lock& lock, std::uint64_t bytes, std::uint64_t align = 0);
+  Status release(const Lock& lock, std::uint64_t address);
+  void add_global(const Block& variable) { globals_[variable.address] = variable.bytes; }
+  // What was freed late is free once all that ran then has ended.
+  std::size_t late() { return arena().late(); }
+  void recycle(std::size_t late) { arena_->recycle(late); }
+  void clear();
+
+ private:
+  Arena& arena();
+  template <class Work>
+  Status enqueue(std::uint64_t stream, std::uint64_t to, const Work& work);
+
+  Session& all_;
+  Core& core_;
+  std::optional<Arena> arena_;
+  std::map<std::uint64_t, std::uint64_t> globals_;  // begin to length, of modules' variables
+};
+
+}  // namespace partita::remote::client

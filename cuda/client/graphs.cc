@@ -1,0 +1,336 @@
+#include "client/graphs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "client/session.h"
+
+namespace partita::remote::client {
+namespace {
+
+template <class Op>
+std::vector<std::byte> frame_of(const Op& operation) {
+  const FrameHeader header{.body_bytes = static_cast<std::uint32_t>(encoded_size(operation)),
+                           .code = Op::kSpec.code};
+  std::vector<std::byte> bytes(sizeof header + header.body_bytes);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  encode(operation, bytes.data() + sizeof header);
+  return bytes;
+}
+
+}  // namespace
+
+// --- captures
+
+Captures::Capture* Captures::at(std::uint64_t stream) {
+  const Streams::Stream* found = all_.streams.find(stream);
+  if (found == nullptr || found->capture == 0) return nullptr;
+  const auto capture = captures_.find(found->capture);
+  return capture == captures_.end() ? nullptr : &capture->second;
+}
+
+bool Captures::break_blocking() {
+  for (auto& [id, capture] : captures_) {
+    const Streams::Stream* origin = all_.streams.find(capture.origin);
+    if (origin == nullptr || (origin->flags & kNonBlocking) != 0) continue;
+    capture.broken = true;
+    return true;
+  }
+  return false;
+}
+
+Status Captures::begin(std::uint64_t stream, std::uint32_t mode) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  if (stream == 0 || stream == kLegacyStream) return kCaptureUnsupported;
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return real.error();
+  if (at(*real) != nullptr) return kInvalidValue;
+  const std::uint64_t id = core_.new_handle();
+  captures_[id] = {.origin = *real, .mode = mode};
+  all_.streams.find(*real)->capture = id;
+  return core_.link->post(lock, CaptureBegin{.stream = {*real}, .mode = mode});
+}
+
+Got<std::uint64_t> Captures::end(std::uint64_t stream) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return refused(real.error());
+  const Streams::Stream* at = all_.streams.find(*real);
+  const auto found = captures_.find(at->capture);
+  if (at->capture == 0 || found == captures_.end()) return refused(kInvalidValue);
+  if (found->second.origin != *real) return refused(kCaptureUnmatched);
+  const Capture capture = std::move(found->second);
+  const std::uint64_t id = found->first;
+  captures_.erase(found);
+  all_.streams.leave_capture(id);
+  const std::uint64_t graph = core_.new_handle();
+  const Answer answer =
+      core_.link->call_held(lock, CaptureEnd{.stream = {*real}, .graph = {graph}}, Cause::graph);
+  if (answer.status != kOk) return refused(answer.status);
+  if (capture.broken) {
+    core_.link->post(lock, GraphDestroy{.graph = {graph}});
+    return refused(kCaptureInvalidated);
+  }
+  const auto reply = decode<CaptureEnd::Reply>(answer.reply);
+  all_.graphs.add_captured(graph, capture.copies, reply ? reply->nodes : 0);
+  return graph;
+}
+
+Got<CaptureState> Captures::state_of(std::uint64_t stream) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  std::uint64_t real = 0;
+  if (stream != 0 && stream != kLegacyStream) {
+    const auto found = all_.streams.resolved(lock, stream);
+    if (!found) return refused(found.error());
+    real = *found;
+  }
+  const Capture* capture = at(real);
+  if (capture == nullptr) return CaptureState{};
+  return CaptureState{capture->broken ? 2 : 1, all_.streams.find(real)->capture, 0};
+}
+
+// --- graphs
+
+void Graphs::add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t nodes) {
+  Graph& made = graphs_[graph];
+  made.copies = std::move(copies);
+  for (std::uint32_t i = 0; i < nodes && i < kMaxBytes; ++i)
+    made.nodes.push_back(core_.new_handle());
+}
+
+void Graphs::clear() {
+  graphs_.clear();
+  execs_.clear();
+}
+
+Got<std::uint64_t> Graphs::create() {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const std::uint64_t graph = core_.new_handle();
+  const Status status = core_.link->post(lock, GraphCreate{.graph = {graph}});
+  if (status != kOk) return refused(status);
+  graphs_[graph] = {};
+  return graph;
+}
+
+Status Graphs::destroy(std::uint64_t graph) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  if (graphs_.erase(graph) == 0) return kInvalidValue;
+  return core_.link->post(lock, GraphDestroy{.graph = {graph}});
+}
+
+Got<std::uint64_t> Graphs::add_node(const Lock& lock, std::uint64_t graph, Nodes after,
+                                    Bytes operation) {
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return refused(kInvalidValue);
+  std::vector<std::uint64_t>& nodes = found->second.nodes;
+  for (const std::uint64_t one : after)
+    if (std::find(nodes.begin(), nodes.end(), one) == nodes.end()) return refused(kInvalidValue);
+  const std::uint64_t node = core_.new_handle();
+  const GraphAdd add{
+      .graph = {graph}, .node = {node}, .after = std::as_bytes(after), .operation = operation};
+  if (const Status status = core_.link->post(lock, add); status != kOk) return refused(status);
+  nodes.push_back(node);
+  return node;
+}
+
+template <class Op>
+Got<std::uint64_t> Graphs::add_operation(std::uint64_t graph, Nodes after, const Op& operation) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  return add_node(lock, graph, after, frame_of(operation));
+}
+
+Got<std::uint64_t> Graphs::add_empty(std::uint64_t graph, Nodes after) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  return add_node(lock, graph, after, {});
+}
+
+Got<std::uint64_t> Graphs::add_launch(std::uint64_t graph, Nodes after, Kernel& kernel,
+                                      const LaunchShape& shape, void** parameters) {
+  Got<NodeLaunch> node = all_.kernels.launch_of_node(kernel, shape, parameters);
+  if (!node) return refused(node.error());
+  node->launch.parameters = node->block;
+  return add_operation(graph, after, node->launch);
+}
+
+Got<std::uint64_t> Graphs::add_set(std::uint64_t graph, Nodes after, const Set& set) {
+  return add_operation(graph, after, set);
+}
+
+Got<std::uint64_t> Graphs::add_copy_device(std::uint64_t graph, Nodes after,
+                                           const CopyDevice& copy) {
+  return add_operation(graph, after, copy);
+}
+
+Got<std::uint64_t> Graphs::add_call(std::uint64_t graph, Nodes after, Callback callback) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = all_.managed.check_callback(); status != kOk) return refused(status);
+  callback.again = true;
+  const HostCall call{.token = {core_.add_callback(callback)}};
+  return add_node(lock, graph, after, frame_of(call));
+}
+
+Got<std::uint64_t> Graphs::add_copy_in(std::uint64_t graph, Nodes after, std::uint64_t to,
+                                       const void* from, std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const auto staging = all_.memory.allocate(lock, bytes);
+  if (!staging) return staging;
+  const CopyDevice copy{.to = {to}, .from = {*staging}, .width = bytes};
+  const auto node = add_node(lock, graph, after, frame_of(copy));
+  if (node) {
+    auto* host = static_cast<std::byte*>(const_cast<void*>(from));
+    graphs_[graph].copies.in.push_back({*staging, bytes, host});
+  }
+  return node;
+}
+
+Got<std::uint64_t> Graphs::add_copy_out(std::uint64_t graph, Nodes after, void* to,
+                                        std::uint64_t from, std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const auto staging = all_.memory.allocate(lock, bytes);
+  if (!staging) return staging;
+  const CopyDevice copy{.to = {*staging}, .from = {from}, .width = bytes};
+  const auto node = add_node(lock, graph, after, frame_of(copy));
+  if (node) graphs_[graph].copies.out.push_back({*staging, bytes, static_cast<std::byte*>(to)});
+  return node;
+}
+
+Got<std::uint64_t> Graphs::graph_of(std::uint64_t node) {
+  Lock lock(core_.mutex);
+  for (const auto& [handle, graph] : graphs_)
+    if (std::find(graph.nodes.begin(), graph.nodes.end(), node) != graph.nodes.end()) return handle;
+  return refused(kInvalidValue);
+}
+
+Got<std::vector<std::uint64_t>> Graphs::nodes_of(std::uint64_t graph) {
+  Lock lock(core_.mutex);
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return refused(kInvalidValue);
+  return found->second.nodes;
+}
+
+Got<std::uint64_t> Graphs::instantiate(std::uint64_t graph) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return refused(kInvalidValue);
+  const std::uint64_t exec = core_.new_handle();
+  const GraphInstantiate make{.graph = {graph}, .exec = {exec}};
+  const HostCopies copies = found->second.copies;
+  const Answer answer = core_.link->call_held(lock, make, Cause::graph);
+  if (answer.status != kOk) return refused(answer.status);
+  execs_[exec] = {.copies = copies, .nodes = found->second.nodes};
+  return exec;
+}
+
+Got<std::uint64_t> Graphs::clone(std::uint64_t graph) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return refused(kInvalidValue);
+  const std::uint64_t made = core_.new_handle();
+  const Status status = core_.link->post(lock, GraphClone{.graph = {graph}, .clone = {made}});
+  if (status != kOk) return refused(status);
+  graphs_[made] = Graph(found->second);
+  return made;
+}
+
+Status Graphs::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
+                          const LaunchShape& shape, void** parameters) {
+  Got<NodeLaunch> made = all_.kernels.launch_of_node(kernel, shape, parameters);
+  if (!made) return made.error();
+  made->launch.parameters = made->block;
+  Lock lock(core_.mutex);
+  const auto exec = execs_.find(graph);
+  const auto plain = graphs_.find(graph);
+  if (exec == execs_.end() && plain == graphs_.end()) return kInvalidValue;
+  const auto& nodes = exec != execs_.end() ? exec->second.nodes : plain->second.nodes;
+  const auto at = std::find(nodes.begin(), nodes.end(), node);
+  if (at == nodes.end()) return kInvalidValue;
+  const std::vector<std::byte> frame = frame_of(made->launch);
+  GraphSet set{.place = static_cast<std::uint32_t>(at - nodes.begin()), .operation = frame};
+  (exec != execs_.end() ? set.exec.value : set.graph.value) = graph;
+  return core_.link->post(lock, set);
+}
+
+Status Graphs::update(std::uint64_t exec, std::uint64_t graph) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto to = execs_.find(exec);
+  const auto from = graphs_.find(graph);
+  if (to == execs_.end() || from == graphs_.end()) return kInvalidValue;
+  const Answer answer =
+      core_.link->call_held(lock, GraphUpdate{.exec = {exec}, .graph = {graph}}, Cause::graph);
+  if (answer.status == kOk) to->second.copies = from->second.copies;
+  return answer.status;
+}
+
+// Bytes for the graph's staging memory must not come while its last launch still reads there.
+Status Graphs::order_launches(const Lock& lock, Exec& exec, std::uint64_t stream) {
+  if (!exec.launched || exec.stream == stream) return kOk;
+  return core_.link->post(lock, StreamWaitEvent{.stream = {stream}, .event = {exec.event}});
+}
+
+Status Graphs::fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream) {
+  for (const HostCopy& copy : exec.copies.out) {
+    const std::uint64_t token = core_.expect_copy(copy.host, copy.bytes);
+    core_.link->watch();
+    const CopyOutLater fetch{
+        .stream = {stream}, .from = {copy.staging}, .bytes = copy.bytes, .token = {token}};
+    if (const Status status = core_.link->post(lock, fetch); status != kOk) return status;
+  }
+  return kOk;
+}
+
+Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return real.error();
+  const auto found = execs_.find(handle);
+  if (found == execs_.end()) return kInvalidValue;
+  if (all_.captures.at(*real) != nullptr) return kNotSupported;
+  Exec& exec = found->second;
+  const bool copies = !exec.copies.in.empty() || !exec.copies.out.empty();
+  if (const Status status = all_.managed.begin_work(lock, *real); status != kOk) return status;
+  if (copies)
+    if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;
+  all_.streams.note_work(*real);
+  Status status = kOk;
+  for (const HostCopy& copy : exec.copies.in)
+    if (status == kOk)
+      status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {copy.staging}},
+                                {copy.host, copy.bytes});
+  if (status == kOk)
+    status = core_.link->post(lock, GraphLaunch{.exec = {handle}, .stream = {*real}});
+  if (status == kOk) status = fetch_results(lock, exec, *real);
+  if (status != kOk || !copies) return status;
+  if (exec.event == 0) {
+    exec.event = core_.new_handle();
+    status = core_.link->post(lock, EventCreate{.event = {exec.event}, .flags = kNoTiming});
+  }
+  exec.stream = *real;
+  exec.launched = true;
+  return status != kOk
+             ? status
+             : core_.link->post(lock, EventRecord{.event = {exec.event}, .stream = {*real}});
+}
+
+Status Graphs::destroy_exec(std::uint64_t exec) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  if (execs_.erase(exec) == 0) return kInvalidValue;
+  return core_.link->post(lock, GraphExecDestroy{.exec = {exec}});
+}
+
+}  // namespace partita::remote::client

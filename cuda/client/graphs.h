@@ -1,0 +1,118 @@
+// Graphs of a session and how they are captured. The server records and runs them; copies with the
+// program's memory are kept here: in the graph they go to and from staging memory on the device,
+// and every launch of the graph sends the bytes as they are then before it, and fetches the results
+// behind it. Functions without a Lock take the session's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "client/core.h"
+#include "client/kernels.h"
+
+namespace partita::remote::client {
+
+class Session;
+
+// What a graph has beside its nodes on the server: copies with the program's memory, which the
+// server's part of the graph does to and from staging memory on the device.
+struct HostCopy {
+  std::uint64_t staging = 0, bytes = 0;
+  std::byte* host = nullptr;
+};
+struct HostCopies {
+  std::vector<HostCopy> in = {}, out = {};
+};
+
+struct CaptureState {
+  int status = 0;  // cudaStreamCaptureStatus: none, active, invalidated
+  std::uint64_t id = 0;
+  std::uint64_t graph = 0;
+};
+
+class Captures {
+ public:
+  Captures(Session& all, Core& core) : all_(all), core_(core) {}
+
+  struct Capture {
+    std::uint64_t origin = 0, graph = 0;
+    std::uint32_t mode = 0;
+    bool broken = false;
+    HostCopies copies = {};
+  };
+  Status begin(std::uint64_t stream, std::uint32_t mode);
+  Got<std::uint64_t> end(std::uint64_t stream);  // a graph
+  Got<CaptureState> state_of(std::uint64_t stream);
+
+  bool any() const { return !captures_.empty(); }
+  bool goes_on(std::uint64_t id) const { return captures_.contains(id); }
+  Capture* at(std::uint64_t stream);
+  // The default stream would wait for what is only recorded: whether there is such a capture.
+  bool break_blocking();
+  void clear() { captures_.clear(); }
+
+ private:
+  Session& all_;
+  Core& core_;
+  std::map<std::uint64_t, Capture> captures_;
+};
+
+class Graphs {
+ public:
+  Graphs(Session& all, Core& core) : all_(all), core_(core) {}
+
+  Got<std::uint64_t> create();
+  Status destroy(std::uint64_t graph);
+  // Nodes of a graph that the program builds itself; `after`: nodes of the same graph.
+  using Nodes = std::span<const std::uint64_t>;
+  Got<std::uint64_t> add_empty(std::uint64_t graph, Nodes after);
+  Got<std::uint64_t> add_launch(std::uint64_t graph, Nodes after, Kernel& kernel,
+                                const LaunchShape& shape, void** parameters);
+  Got<std::uint64_t> add_set(std::uint64_t graph, Nodes after, const Set& set);
+  Got<std::uint64_t> add_call(std::uint64_t graph, Nodes after, Callback callback);
+  Got<std::uint64_t> add_copy_device(std::uint64_t graph, Nodes after, const CopyDevice& copy);
+  Got<std::uint64_t> add_copy_in(std::uint64_t graph, Nodes after, std::uint64_t to,
+                                 const void* from, std::uint64_t bytes);
+  Got<std::uint64_t> add_copy_out(std::uint64_t graph, Nodes after, void* to, std::uint64_t from,
+                                  std::uint64_t bytes);
+  Got<std::uint64_t> graph_of(std::uint64_t node);  // the first that has it: no clone
+  Got<std::vector<std::uint64_t>> nodes_of(std::uint64_t graph);
+  Got<std::uint64_t> clone(std::uint64_t graph);  // its nodes have the same handles
+  // A kernel node of a graph, or of an executable one, launches something else.
+  Status set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
+                    const LaunchShape& shape, void** parameters);
+  // The executable graph does what the graph does; kUpdateFailure where their nodes differ.
+  Status update(std::uint64_t exec, std::uint64_t graph);
+  Got<std::uint64_t> instantiate(std::uint64_t graph);
+  Status launch(std::uint64_t exec, std::uint64_t stream);
+  Status destroy_exec(std::uint64_t exec);
+
+  void add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t nodes);
+  void clear();
+
+ private:
+  struct Graph {
+    HostCopies copies = {};
+    std::vector<std::uint64_t> nodes = {};
+  };
+  struct Exec {
+    HostCopies copies = {};
+    std::vector<std::uint64_t> nodes = {};
+    std::uint64_t stream = 0, event = 0;  // of its last launch
+    bool launched = false;
+  };
+  template <class Op>
+  Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
+  Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
+  Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
+  Status fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream);
+
+  Session& all_;
+  Core& core_;
+  std::map<std::uint64_t, Graph> graphs_;
+  std::map<std::uint64_t, Exec> execs_;
+};
+
+}  // namespace partita::remote::client

@@ -1,0 +1,122 @@
+#include "client/managed_memory.h"
+
+#include <cstdio>
+
+#include "client/session.h"
+
+namespace partita::remote::client {
+
+Got<std::uint64_t> ManagedMemory::allocate(std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = core_.link->failure(); status != kOk) return refused(status);
+  const auto address = all_.memory.allocate(lock, bytes, kHostPage);
+  if (!address) return address;
+  const Status status = share(lock, {*address, bytes});
+  if (status == kOk) return address;
+  if (const Status freed = all_.memory.release(lock, *address); freed != kOk) return refused(freed);
+  return refused(status);
+}
+
+Got<void*> ManagedMemory::share_variable(Module& module, const std::string& name) {
+  const auto block = all_.kernels.symbol(module, name);
+  if (!block) return refused(block.error());
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (!managed_.find(block->address)) {
+    if (const Status status = share(lock, *block); status != kOk) return refused(status);
+    device_turn_ = true;  // its first value is the module's
+    if (const Status status = end_work(lock); status != kOk) return refused(status);
+  }
+  return reinterpret_cast<void*>(block->address);
+}
+
+Status ManagedMemory::share(Lock& lock, const Block& block) {
+  if (!managed_.map(block)) {
+    std::fputs(
+        "partita remote: managed memory: the program has something else at the addresses that the"
+        " device has for it\n",
+        stderr);
+    return kNotSupported;
+  }
+  program_turn_ = true;
+  if (stream_ != 0) return kOk;
+  stream_ = core_.new_handle();
+  return core_.link->post(lock, StreamCreate{.stream = {stream_}, .flags = kNonBlocking});
+}
+
+// A turn is over when nothing of the device's runs that could still write.
+Status ManagedMemory::release(std::uint64_t address) {
+  if (const Status status = all_.streams.synchronise(); status != kOk) return status;
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  return managed_.unmap(address) ? all_.memory.release(lock, address) : kInvalidValue;
+}
+
+std::optional<Block> ManagedMemory::block_at(std::uint64_t address) {
+  if (!core_.is_ready.load(std::memory_order_acquire)) return std::nullopt;
+  const Lock lock(core_.mutex);
+  return managed_.find(address);
+}
+
+void ManagedMemory::attach() {
+  const Lock lock(core_.mutex);
+  attached_ = program_turn_ = true;
+}
+
+Status ManagedMemory::settle(std::uint64_t stream) {
+  return device_turn_.load(std::memory_order_relaxed) ? all_.streams.synchronise(stream) : kOk;
+}
+
+Status ManagedMemory::begin_work(Lock& lock, std::uint64_t stream,
+                                 std::optional<std::uint64_t> to) {
+  if (managed_.empty() || all_.captures.at(stream) != nullptr) return kOk;
+  if (!to || managed_.find(*to)) device_turn_ = true;
+  return show_device(lock);
+}
+
+// It could touch managed memory while work runs, and nobody would know.
+Status ManagedMemory::check_callback() {
+  if (managed_.empty()) return kOk;
+  core_.refuse("a host function beside managed memory");
+  return kNotSupported;
+}
+
+// Waited for: what comes next may run in any stream.
+Status ManagedMemory::show_device(Lock& lock) {
+  if (!program_turn_) return kOk;
+  program_turn_ = attached_;
+  const std::vector<Block> changes = managed_.take_changes(attached_);
+  for (const Block& change : changes) {
+    const CopyIn copy{.stream = {stream_}, .to = {change.address}};
+    const Status status = core_.link->post(lock, copy, managed_.bytes(change));
+    if (status != kOk) return status;
+  }
+  if (changes.empty()) return kOk;
+  return core_.link->call_held(lock, StreamSync{.stream = {stream_}}, Cause::managed).status;
+}
+
+Status ManagedMemory::end_work(Lock& lock) {
+  if (!device_turn_) return kOk;
+  std::vector<std::byte> device;
+  for (const Block& range : managed_.ranges()) {
+    device.resize(range.bytes);
+    const CopyOut copy{.stream = {stream_}, .from = {range.address}, .bytes = range.bytes};
+    const Answer answer = core_.link->call_held(lock, copy, Cause::managed, device);
+    if (answer.status != kOk) return answer.status;
+    if (answer.bulk_bytes != range.bytes) return kUnknown;
+    managed_.give(range.address, device);
+  }
+  program_turn_ = true;
+  device_turn_ = !all_.streams.idle();
+  return kOk;
+}
+
+void ManagedMemory::clear(bool child) {
+  if (child) managed_.forget();
+  managed_.clear();
+  stream_ = 0;
+  program_turn_ = attached_ = device_turn_ = false;
+}
+
+}  // namespace partita::remote::client

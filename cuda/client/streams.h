@@ -1,0 +1,90 @@
+// Streams and events of a session. What is known to be finished is not asked again: every
+// operation has a number, and an answer says up to which one its stream is done.
+// Functions without a Lock take the session's; the others are for the session's other parts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "client/core.h"
+
+namespace partita::remote::client {
+
+class Session;
+
+inline constexpr std::uint64_t kLegacyStream = 1, kPerThreadStream = 2;  // as the programs say it
+
+class Streams {
+ public:
+  Streams(Session& all, Core& core) : all_(all), core_(core) {}
+
+  Got<std::uint64_t> create(std::uint32_t flags, std::int32_t priority);
+  Status destroy(std::uint64_t stream);
+  Status synchronise();  // all of them
+  Status synchronise(std::uint64_t stream);
+  Status query(std::uint64_t stream);
+  Got<std::uint32_t> flags(std::uint64_t stream);
+  Got<std::int32_t> priority(std::uint64_t stream);
+
+  struct Stream {
+    std::uint32_t flags = 0;
+    std::int32_t priority = 0;
+    std::uint64_t last = 0, finished = 0;  // numbers of operations
+    std::uint64_t capture = 0;             // id, 0: none
+  };
+  // The number of the stream at the server: the legacy one is 0.
+  Got<std::uint64_t> resolved(const Lock& lock, std::uint64_t stream);
+  Stream* find(std::uint64_t stream);
+  bool any() const { return !streams_.empty(); }
+  std::uint64_t note_work(std::uint64_t stream);
+  void note_finished(std::uint64_t stream, std::uint64_t number);
+  bool has_finished(std::uint64_t stream, std::uint64_t number);
+  bool idle() const;
+  void leave_capture(std::uint64_t capture);
+  void clear();
+
+ private:
+  // Asks the server unless the stream is known to be finished.
+  template <class Operation>
+  Status ask(Lock& lock, const Operation& operation, Cause cause);
+  template <class T>
+  Got<T> of_stream(std::uint64_t stream, T Stream::*member);
+
+  Session& all_;
+  Core& core_;
+  std::uint64_t operations_ = 0, all_finished_ = 0;
+  Stream legacy_;
+  std::map<std::uint64_t, Stream> streams_;
+};
+
+class Events {
+ public:
+  Events(Session& all, Core& core) : all_(all), core_(core) {}
+
+  Got<std::uint64_t> create(std::uint32_t flags);
+  Status destroy(std::uint64_t event);
+  Status record(std::uint64_t event, std::uint64_t stream);
+  Status wait(std::uint64_t stream, std::uint64_t event);
+  Status synchronise(std::uint64_t event);
+  Status query(std::uint64_t event);
+  Got<std::uint64_t> elapsed_ns(std::uint64_t from, std::uint64_t to);
+
+  void clear() { events_.clear(); }
+
+ private:
+  struct Event {
+    std::uint32_t flags = 0;
+    std::uint64_t stream = 0, recorded = 0;  // number of the operation; 0: never
+    bool finished = true;
+    std::uint64_t capture = 0;  // recorded in this capture
+  };
+  template <class Message>
+  Status ask(std::uint64_t event, Cause cause);
+  bool is_finished(const Event& event);
+
+  Session& all_;
+  Core& core_;
+  std::map<std::uint64_t, Event> events_;
+};
+
+}  // namespace partita::remote::client

@@ -1,0 +1,86 @@
+#include "server/cuda/lane_requests.h"
+
+namespace partita::remote::cuda {
+
+using server::Answered;
+
+LaneRequests::LaneRequests(Context& context, const std::optional<SharedUse>& use)
+    : context_(context) {
+  if (!use) return;
+  cursor_ = use->cursor;
+  measured_ = use->measured;
+}
+
+LaneRequests::~LaneRequests() {
+  if (measured_) {
+    end_request();
+    take_times();
+    measured_(times_.request());
+  }
+  for (const Timed& timed : timed_)
+    for (abi::Event event : {timed.begun, timed.ended})
+      if (event != nullptr) spare_.push_back(event);
+  for (abi::Event event : spare_) context_.api().cuEventDestroy_v2(event);
+}
+
+std::optional<std::size_t> LaneRequests::lane_of(const std::string& kernel) {
+  if (!cursor_) return std::nullopt;
+  return cursor_->lane_of(kernel);
+}
+
+Answered<void> LaneRequests::begin_kernel(abi::Stream stream, const std::string& kernel) {
+  if (!measured_) return {};
+  const auto begun = timing_event(), ended = timing_event();
+  if (!begun || !ended) return tl::unexpected(begun ? ended.error() : begun.error());
+  timed_.push_back({kernel, *begun, *ended});
+  return context_.done("cuEventRecord", context_.api().cuEventRecord(*begun, stream));
+}
+
+void LaneRequests::end_kernel(abi::Stream stream, bool launched) {
+  if (!measured_) return;
+  const Timed& last = timed_.back();
+  if (launched) {
+    static_cast<void>(
+        context_.done("cuEventRecord", context_.api().cuEventRecord(last.ended, stream)));
+    return;
+  }
+  spare_.insert(spare_.end(), {last.begun, last.ended});
+  timed_.pop_back();
+}
+
+Answered<abi::Event> LaneRequests::timing_event() {
+  abi::Event event = nullptr;
+  if (!spare_.empty()) {
+    event = spare_.back();
+    spare_.pop_back();
+  } else if (Answered<void> ok =
+                 context_.done("cuEventCreate", context_.api().cuEventCreate(&event, 0));
+             !ok) {
+    return tl::unexpected(ok.error());
+  }
+  return event;
+}
+
+void LaneRequests::end_request() {
+  if (cursor_) cursor_->request_ended();
+  if (measured_) timed_.push_back({});
+}
+
+void LaneRequests::take_times() {
+  while (!timed_.empty()) {
+    const Timed& first = timed_.front();
+    if (first.kernel.empty()) {
+      times_.request_ended();
+    } else {
+      float ms = 0;
+      const abi::Return code = context_.api().cuEventElapsedTime(&ms, first.begun, first.ended);
+      if (code == server::kNotReady) return;
+      constexpr double kMicrosPerMs = 1e3;
+      if (code == 0) times_.add(first.kernel, double{ms} * kMicrosPerMs);
+      spare_.insert(spare_.end(), {first.begun, first.ended});
+    }
+    timed_.pop_front();
+  }
+}
+
+}  // namespace partita::remote::cuda

@@ -1,0 +1,48 @@
+// LaneRequests: on lanes, which kernels a session's requests are made of: on which lane the next
+// kernel runs, and how long each took, where somebody wants to know. Told at the end.
+// Thread rule: the context's.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/cuda/context.h"
+
+namespace partita::remote::cuda {
+
+class LaneRequests {
+ public:
+  LaneRequests(Context& context, const std::optional<SharedUse>& use);
+  // What runs has ended.
+  ~LaneRequests();
+  LaneRequests(const LaneRequests&) = delete;
+  LaneRequests& operator=(const LaneRequests&) = delete;
+
+  // None: where the stream is.
+  std::optional<std::size_t> lane_of(const std::string& kernel);
+  // Around a launch; a launch that was refused is not timed.
+  server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel);
+  void end_kernel(abi::Stream stream, bool launched);
+  // The client waits: what it launched until now was a request.
+  void end_request();
+  void take_times();
+
+ private:
+  // A launch that is timed.
+  struct Timed {
+    std::string kernel = {};  // empty: a request ended
+    abi::Event begun = nullptr, ended = nullptr;
+  };
+  server::Answered<abi::Event> timing_event();
+
+  Context& context_;
+  std::optional<KernelCursor> cursor_ = {};
+  std::function<void(const std::vector<TimedKernel>&)> measured_ = {};
+  std::deque<Timed> timed_;
+  std::vector<abi::Event> spare_;
+  KernelTimes times_;
+};
+
+}  // namespace partita::remote::cuda
