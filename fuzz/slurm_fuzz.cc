@@ -16,6 +16,7 @@ FUZZ_TARGET(slurm) {
   static_cast<void>(slurm::parse_nodes(text));
   static_cast<void>(slurm::parse_reservations(text));
   static_cast<void>(slurm::parse_config(text));
+  static_cast<void>(slurm::parse_ended(text));
   static_cast<void>(slurm::host_names(text));
   static_cast<void>(slurm::array_tasks(text));
   const auto mark = slurm::parse_mark(text);

@@ -139,6 +139,7 @@ constexpr FlagWords kWords[] = {
      "(0:16)"},
     {"--duration", "TIME", "How long it lasts: 60s, 5m, 2h, 500ms, or seconds"},
     {"--end-expired", "", "First end leases that have expired and are not used", "--sweep"},
+    {"--ended", "FILE", "What slurmctld writes of runs that have ended, as SlurmUser"},
     {"--engine", "SERVICE=URL",
      "An engine of this language model: a server of OpenAI's API; may be said several times"},
     {"--epoch-ms", "MS", "Time between two settings of the clock"},

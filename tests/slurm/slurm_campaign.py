@@ -22,10 +22,9 @@ import slurm_cluster  # noqa: E402
 SHAPES = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
 NODES = 8
 SLICES = 8  # of memory, per node
-LAUNCH = 2  # seconds that a launch takes, at most
 HEARD = 3  # seconds until slurmctld knows that a job has ended, at most
-BETWEEN = 90  # seconds between two kills of slurmctld
-LATE = 13  # seconds that slurmctld's state is late on disk, at most, and to start again
+BETWEEN = 30  # seconds between two kills of slurmctld
+SAVED = 7  # seconds until slurmctld's state is on disk, at most, where that is fast
 # What halves of an A100 can be without a change: pairs of slices, and the last that has one slice
 # of compute and two of memory.
 PAIRS = [["2g.20gb"], ["1g.20gb"], ["1g.10gb"] * 2]
@@ -119,7 +118,7 @@ class Campaign:
             self.go()
             faults = [] if self.static is not None else cluster.judged(
                 {job: [shape] for job, (_, shape) in self.submitted.items()
-                 if job not in self.cancelled | self.forgotten()})
+                 if job not in self.cancelled | self.unheard()})
             faults += [f"node {node} is {state}" for node, state in cluster.node_states().items()
                        if state != "idle"]
             return faults, self.figures()
@@ -168,15 +167,14 @@ class Campaign:
         return True
 
     def kill_controller(self, now):
-        """Its state is on disk up to LATE seconds late, and what it has heard since is lost. A job
-        whose start it forgets it starts once more where it runs, and drains the node: so for so
-        long before no job is handed in or placed. One whose end it forgets runs again."""
+        """Its state is on disk some seconds late, and ends of jobs since then are forgotten. So are
+        jobs that were handed in, and starts, of which Slurm ends the run: none for so long."""
         if any(now < kill + BETWEEN for kill in self.controller_kills[-1:]) or \
                 {"slurmctld", "slurmctld soon"} & set(self.away):
             return False
         self.cluster.kill("placer")
-        self.away["slurmctld soon"] = now + LATE
-        self.away["placer"] = now + LATE + 1
+        self.away["slurmctld soon"] = now + SAVED
+        self.away["placer"] = now + SAVED + 1
         return True
 
     def kill_node(self, now):
@@ -240,20 +238,20 @@ class Campaign:
             if self.cluster.node_states().get(node, "down")[:4] != "down":
                 del self.down[node]
 
-    def forgotten(self):
-        """Jobs that ran to their end twice since Slurm never heard of the first end, or forgot it
-        (slurmctld or slurmd was killed then), or had ended the first run, which went on all the
-        same: its node was set down, or it was requeued, while it was being launched."""
-        lost = set()
+    def unheard(self):
+        """Jobs that ran to their end twice since Slurm itself ended the first run (its node was
+        lost or set down, or the job was requeued) in the moment in which it came to its end, before
+        slurmctld had heard of that."""
+        heard, again = self.cluster.ends_heard(), set()
         for job, runs in self.cluster.runs().items():
             whole = sorted((run for run in runs if run[2]), key=lambda run: run[1])
-            if len(whole) == 2 and (
-                    any(abs(whole[0][1] - kill) < LATE for kill in self.controller_kills) or
-                    any(what in (job, whole[0][3]) and
-                        whole[0][0] - LAUNCH < when < whole[0][1] + HEARD
-                        for what, when in self.downs)):
-                lost.add(job)
-        return lost
+            for run, later in zip(whole, whole[1:]):
+                told = any(run[1] - 0.1 < when < later[0] for when in heard.get(job, []))
+                asked = any(what in (job, run[3]) and abs(run[1] - when) < HEARD
+                            for what, when in self.downs)
+                if asked and not told:
+                    again.add(job)
+        return again
 
     # ---- figures
 
@@ -270,7 +268,7 @@ class Campaign:
                 "jobs_per_s": round(len(done) / (last - first), 3),
                 "mean_wait_s": round(statistics.mean(
                     run[0] - self.submitted[job][0] for job, run in done.items()), 2),
-                "ends that Slurm did not hear of": len(self.forgotten()), "disturbed": self.did}
+                "ended again before Slurm had heard": len(self.unheard()), "disturbed": self.did}
 
 
 def main():

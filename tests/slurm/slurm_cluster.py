@@ -6,6 +6,7 @@ Jobs write records of their runs, which `judged` looks through: what each ran on
 machine itself said then, and from when to when."""
 
 import ctypes
+import datetime
 import glob
 import json
 import os
@@ -35,7 +36,7 @@ SlurmctldPort={port}
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmctldDebug=verbose
-StateSaveLocation={folder}/state
+StateSaveLocation={state}
 SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmdSpoolDir={folder}/spool/%n
 SlurmdLogFile={folder}/log/slurmd.%n.log
@@ -44,7 +45,6 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/none
 MpiDefault=none
 SwitchType=switch/none
 ReturnToService=2
@@ -136,8 +136,11 @@ class Cluster:
         self.partita, self.count, self.static = partita, nodes, static
         self.folder = tempfile.mkdtemp(prefix="partita-slurm-", dir="/tmp")
         os.chmod(self.folder, 0o755)
-        for name in ("etc", "log", "state", "spool", "munge", "nodes", "records"):
+        for name in ("etc", "log", "spool", "munge", "nodes", "records"):
             os.mkdir(self.path(name))
+        # Of a good disk: one that others keep busy lets slurmctld's state be many seconds late.
+        self.state = tempfile.mkdtemp(prefix="partita-slurm-", dir=("/dev/shm" if os.path.isdir(
+            "/dev/shm") else self.folder))
         os.chmod(self.path("records"), 0o777)
         self.nodes = [f"g{i}" for i in range(nodes)]
         self.running = {}
@@ -151,9 +154,14 @@ class Cluster:
             self.write(f"nodes/{node}/machine.yaml", "gpus: [{model: A100-80GB, count: 1, "
                        f"mig: true}}]\nstate: machine.state\nspeed: {speed}\n")
         lines, gres = self.install() if static is None else self.install_static()
-        self.write("etc/plugstack.conf", "")
+        self.spank = os.path.exists(self.path("etc/plugstack.conf.partita"))
+        # Where the kernel has the cgroups for it, devices are kept from jobs.
+        self.confines = self.spank and "cgroup2" in open("/proc/self/mounts").read()
+        plug = self.read("etc/plugstack.conf.partita") if self.spank else ""
+        self.write("etc/plugstack.conf", plug.replace(
+            " jobs=", f" root={self.folder} {'' if self.confines else 'confine=no '}jobs="))
         self.write("etc/slurm.conf", CONF.format(
-            host=HOST, folder=self.folder, port=first,
+            host=HOST, folder=self.folder, port=first, state=self.state,
             nodes="\n".join(f"NodeName={node} NodeHostname={HOST} NodeAddr=127.0.0.1 "
                             f"Port={first + 1 + i} CPUs=16 RealMemory=8000 Gres={gres[i]} "
                             "State=UNKNOWN" for i, node in enumerate(self.nodes)),
@@ -163,7 +171,8 @@ class Cluster:
         self.check(self.partita, "slurm", "install", "--site", self.path("etc/slurm.yaml"),
                    "--nodes", f"g[0-{self.count - 1}]", "--gpu", "A100-80GB", "--driver", "sim",
                    "--machine", self.path("nodes/%n/machine.yaml"),
-                   "--jobs", self.path("nodes/%n/jobs"), "--files", self.path("etc"))
+                   "--jobs", self.path("nodes/%n/jobs"), "--ended", self.path("ended"),
+                   "--files", self.path("etc"))
         # Slurm wants device nodes of GPUs; there is one for all of these.
         os.mkdir(self.path("dev"))
         os.mknod(self.path("dev/nvidia0"), 0o666 | stat.S_IFCHR, os.makedev(195, 0))
@@ -186,7 +195,7 @@ class Cluster:
                 text += f"NodeName={node} Name=gpu Type={shape} File={','.join(files)}\n"
             gres.append(",".join(f"gpu:{shape}:{profiles.count(shape)}" for shape in shapes))
         self.write("etc/gres.conf", text)
-        return "GresTypes=gpu\nSelectType=select/cons_tres", gres
+        return "GresTypes=gpu\nSelectType=select/cons_tres\nJobCompType=jobcomp/none", gres
 
     # ---- files and commands
 
@@ -294,6 +303,7 @@ class Cluster:
             print("kept:", self.folder)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.state, ignore_errors=True)
 
     def processes(self):
         """Of jobs and daemons: those that have this cluster's configuration, by their number."""
@@ -383,6 +393,15 @@ class Cluster:
             runs.setdefault(file.split(".")[0], []).append(
                 (begin, end, whole, node, self.held(file, devices)))
         return runs
+
+    def ends_heard(self):
+        """{job: [when]}: slurmctld was told that a run of it had come to its end."""
+        heard = {}
+        for day, job in re.findall(r"\[(\S+)\] _job_complete: JobId=(?:\S*\()?(\d+)\)? WEXITSTATUS 0",
+                                   self.read("log/slurmctld.log")):
+            when = datetime.datetime.fromisoformat(day).timestamp()
+            heard.setdefault(job, []).append(when)
+        return heard
 
     def held(self, file, devices):
         try:

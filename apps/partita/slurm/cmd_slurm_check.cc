@@ -19,8 +19,8 @@ struct SlurmCheckFlags {
 
 std::map<std::string, std::string> files_in(Context& context, const std::string& folder) {
   std::map<std::string, std::string> files;
-  for (const char* name : {"job_submit.lua", "partita-prolog.sh", "partita-epilog.sh",
-                           "partita-task.sh", "cgroup.conf"}) {
+  for (const char* name : {"job_submit.lua", "jobcomp.lua", "partita-prolog.sh",
+                           "partita-epilog.sh", "partita-task.sh", "cgroup.conf"}) {
     const std::string path = folder + "/" + name;
     if (!context.files.exists(path)) continue;
     if (auto text = context.files.read(path)) files[name] = *std::move(text);

@@ -61,6 +61,7 @@ Result<Exit> run_slurm_install(Context& context, SlurmInstallFlags& flags) {
   slurm::FilePlaces places = flags.places;
   places.site = std::filesystem::absolute(flags.site).string();
   places.program = std::filesystem::canonical("/proc/self/exe").string();
+  places.spank = spank_plugin();
   const std::string folder = flags.apply ? places.folder : flags.folder;
   if (folder.empty()) return bad_input("--files", "a folder for the files, or --into-etc");
   if (!flags.apply) places.folder = std::filesystem::absolute(folder).string();
@@ -76,12 +77,20 @@ Result<Exit> run_slurm_install(Context& context, SlurmInstallFlags& flags) {
     if (!done) return failed(done.error());
     all = all && *done;
   }
-  say(context, "Now put the lines of the .partita files into slurm.conf and gres.conf on every "
-               "node, restart slurmctld and slurmd, and see `partita slurm check`.\n");
+  say(context,
+      "Now put the lines of the .partita files into slurm.conf and gres.conf on every "
+      "node, restart slurmctld and slurmd, and see `partita slurm check`.\n");
   return all ? Exit::done : Exit::no;
 }
 
 }  // namespace
+
+std::string spank_plugin() {
+  const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
+  for (const auto& file : {folder / "spank_partita.so", folder / "../lib/partita/spank_partita.so"})
+    if (std::filesystem::exists(file)) return std::filesystem::canonical(file).string();
+  return {};
+}
 
 Command add_slurm_install(CLI::App& slurm) {
   CLI::App* command = slurm.add_subcommand(
@@ -97,6 +106,7 @@ Command add_slurm_install(CLI::App& slurm) {
   flag(*command, "--machine", flags->described.machine,
        "With --nodes and --driver sim: of each node, %n being its name");
   flag(*command, "--jobs", flags->described.jobs);
+  flag(*command, "--ended", flags->described.ended)->default_str(flags->described.ended);
   flag(*command, "--files", flags->folder);
   flag(*command, "--into-etc", flags->apply);
   flag(*command, "--etc", flags->places.folder)->default_str(flags->places.folder);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 
 #include "base/append.h"
@@ -21,6 +22,8 @@ constexpr std::int64_t kControllerPatience = 60'000'000'000, kControllerRetry = 
 constexpr Seconds kNodePatience{60};
 // Until slurmd has heard that the job goes back; a job that it starts before would fail.
 constexpr std::int64_t kUntilTakenNs = 1'000'000'000;
+constexpr int kEndings = 20;
+constexpr std::int64_t kEndingNs = 100'000'000;
 
 // In the job's file, which its tasks wait for: should something of it start all the same, it ends.
 constexpr const char* kRefused = "PARTITA_REFUSED=1\n";
@@ -69,6 +72,7 @@ class NodeSide {
   lease::Wanted wanted(const slurm::JobMark& mark, std::size_t index) const;
   Result<std::set<long>> jobs_on_nodes();
   Result<bool> end_leftovers(LeaseDesk& desk);
+  Result<void> end_processes(long job);
   Result<void> tell(const std::vector<lease::LeaseDocument>& leases);
   Result<void> write(const std::string& text);
   Result<void> refuse(slurm::JobMark mark);
@@ -164,6 +168,7 @@ Result<bool> NodeSide::end_leftovers(LeaseDesk& desk) {
     const auto job = parse_number<long>(owner.substr(6));
     if (!job || there->contains(*job)) continue;
     complain(context_, fmt::format("job {} has ended and left its instance", *job));
+    if (auto done = end_processes(*job); !done) return failed(done.error());
     const auto back = desk.give_back(std::string(owner));
     if (!back) return failed(back.error());
     ended = true;
@@ -195,11 +200,12 @@ Result<void> NodeSide::tell(const std::vector<lease::LeaseDocument>& leases) {
     for (const std::string& path : one.nodes.paths)
       if (std::ranges::find(nodes, path) == nodes.end()) nodes.push_back(path);
   }
-  return write(fmt::format("CUDA_VISIBLE_DEVICES={}\nNVIDIA_VISIBLE_DEVICES={}\n"
-                           "PARTITA_LEASE_OWNER={}\nPARTITA_LEASE_PROFILE={}\n"
-                           "PARTITA_LEASE_DEVICE_NODES={}\n",
-                           joined(uuids, ","), joined(uuids, ","), owner_of(job_, 0),
-                           joined(profiles, ","), joined(nodes, ":")));
+  return write(
+      fmt::format("CUDA_VISIBLE_DEVICES={}\nNVIDIA_VISIBLE_DEVICES={}\n"
+                  "PARTITA_LEASE_OWNER={}\nPARTITA_LEASE_PROFILE={}\n"
+                  "PARTITA_LEASE_DEVICE_NODES={}\n",
+                  joined(uuids, ","), joined(uuids, ","), owner_of(job_, 0), joined(profiles, ","),
+                  joined(nodes, ":")));
 }
 
 // Back into the queue; the placer sees by the mark that it is not its user who holds it.
@@ -249,8 +255,8 @@ Result<void> NodeSide::prolog() {
     mark.seats.clear();
     for (const lease::LeaseDocument& one : *leases)
       mark.seats.push_back({one.lease.gpu, one.lease.start});
-    const auto said = ask({"scontrol", "update", fmt::format("JobId={}", job_),
-                           "Comment=" + slurm::mark_text(mark)});
+    const auto said = ask(
+        {"scontrol", "update", fmt::format("JobId={}", job_), "Comment=" + slurm::mark_text(mark)});
     if (!said) return failed(said.error());
     return {};
   }
@@ -258,27 +264,38 @@ Result<void> NodeSide::prolog() {
   return refuse(mark);
 }
 
-Result<void> NodeSide::epilog() {
-  if (!context_.files.exists(file_)) {
-    // A prolog that was killed may have left something of it all the same.
-    auto desk = this->desk();
-    if (!desk) return failed(desk.error());
-    const auto list = desk->list();
-    if (!list) return failed(list.error());
-    const auto is_mine = [&](const lease::LeaseDocument& one) {
-      return lease::belongs(one.lease.owner, owner_of(job_, 0));
-    };
-    if (std::ranges::none_of(list->leases.leases, is_mine)) return {};
+// What is told to end while it is launched goes on in Slurm: its processes are asked for, found
+// none, and begin then. They have read the job's file before it went, or do not begin.
+Result<void> NodeSide::end_processes(long job) {
+  const auto door = slurm();
+  if (!door) return failed(door.error());
+  for (int i = 0; i < kEndings; ++i) {
+    const auto said = (*door)->run({"scontrol", "listpids", std::to_string(job), node_});
+    if (!said) return failed(said.error());
+    bool any = false;
+    for (const std::string& line : split(said->out, '\n')) {
+      const auto process = parse_number<::pid_t>(line.substr(0, line.find(' ')));
+      if (!process || *process <= 1) continue;  // "PID JOBID ...", "-1": a step without
+      any = true;
+      ::kill(*process, SIGKILL);
+    }
+    if (!any) return {};
+    complain(context_, fmt::format("job {} went on after its end; its processes are killed", job));
+    context_.clock.sleep_ns(kEndingNs);
   }
+  return {};
+}
+
+Result<void> NodeSide::epilog() {
+  if (auto ended = end_processes(job_); !ended) return ended;
   auto desk = this->desk();
   if (!desk) return failed(desk.error());
   const auto back = desk->give_back(owner_of(job_, 0));
   if (!back) return failed(back.error());
-  return context_.files.remove(file_);
+  return context_.files.remove(file_ + ".over");
 }
 
-Result<Exit> on_node(Context& context, const NodeFlags& flags,
-                     Result<void> (NodeSide::*what)()) {
+Result<Exit> on_node(Context& context, const NodeFlags& flags, Result<void> (NodeSide::*what)()) {
   const auto job = parse_number<long>(environment_variable("SLURM_JOB_ID"));
   std::string node = environment_variable("SLURMD_NODENAME");
   if (!job || node.empty())

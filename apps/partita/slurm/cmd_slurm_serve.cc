@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
+#include <limits>
 #include <memory>
 #include <set>
 
@@ -35,14 +37,27 @@ Result<slurm::PlacerSettings> placer_settings(const SlurmServeFlags& flags) {
 
 class SlurmServer {
  public:
-  SlurmServer(Context& context, slurm::SlurmDoor& door, slurm::Placer& placer, bool dry_run)
-      : context_(context), door_(door), placer_(placer), dry_run_(dry_run) {}
+  SlurmServer(Context& context, slurm::SlurmDoor& door, slurm::Placer& placer,
+              const SlurmServeFlags& flags, std::string ended)
+      : context_(context),
+        door_(door),
+        placer_(placer),
+        dry_run_(flags.dry_run),
+        ended_(std::move(ended)) {}
 
   // One look at Slurm, and what follows from it.
   Result<void> look() {
-    const auto state = slurm::read_slurm(door_);
+    const long now_s = wall_clock_ms() / 1'000;
+    // First: what ends between this and the look at Slurm was not forgotten.
+    std::string ended;
+    if (now_s < controller_since_ + slurm::kForgetfulS)
+      ended = context_.files.read(ended_ + ".old").value_or("") +
+              context_.files.read(ended_).value_or("");
+    auto state = slurm::read_slurm(door_);
     if (!state) return failed(state.error());
-    const slurm::PlacerStep step = placer_.step(wall_clock_ms() / 1'000, *state);
+    controller_since_ = state->controller_since;
+    state->ended = slurm::parse_ended(ended);
+    const slurm::PlacerStep step = placer_.step(now_s, *state);
     for (const std::string& complaint : step.complaints)
       if (complained_.insert(complaint).second) complain(context_, complaint);
     for (const slurm::SlurmCommand& command : step.commands)
@@ -56,7 +71,10 @@ class SlurmServer {
       say(context_, joined(command.argv, " ") + "\n");
       return {};
     }
-    const auto answer = door_.run(command.argv);
+    std::vector<std::string> argv = command.argv;
+    if (argv.front() == "partita")
+      argv.front() = std::filesystem::canonical("/proc/self/exe").string();
+    const auto answer = door_.run(argv);
     if (!answer) return failed(answer.error());
     // A job that has ended meanwhile is no fault; the next look sees it.
     say(context_, fmt::format("job {}: {}{}\n", command.job, command.why,
@@ -68,6 +86,8 @@ class SlurmServer {
   slurm::SlurmDoor& door_;
   slurm::Placer& placer_;
   const bool dry_run_;
+  const std::string ended_;
+  long controller_since_ = std::numeric_limits<long>::max() / 2;  // not known yet
   std::set<std::string> complained_ = {};
 };
 
@@ -88,7 +108,7 @@ Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
   if (!lock) return failed(lock.error());
   const slurm::BestFitPlacing placing;
   slurm::Placer placer(placing, *std::move(gpus), *settings);
-  SlurmServer server(context, *open->door, placer, flags.dry_run);
+  SlurmServer server(context, *open->door, placer, flags, site->ended);
   if (flags.once) {
     if (auto done = server.look(); !done) return failed(done.error());
     return Exit::done;

@@ -18,7 +18,10 @@ Command add_slurm_check(CLI::App& slurm);
 Command add_slurm_serve(CLI::App& slurm);
 Command add_slurm_prolog(CLI::App& slurm);
 Command add_slurm_epilog(CLI::App& slurm);
+Command add_slurm_complete(CLI::App& slurm);
 
+// Beside the program, or where packages put it; empty: nowhere.
+std::string spank_plugin();
 // Adds --site.
 void add_site_flag(CLI::App& command, std::string& site);
 Result<slurm::SlurmSite> read_site(Context& context, const std::string& path);

@@ -106,6 +106,13 @@ local function per_node(job)
       end
     end
   end
+  -- --mig=3g.40gb,1g.10gb:2 of the SPANK plugin is one more --gres.
+  for _, word in pairs(job.spank_job_env or {}) do
+    local shapes = word:match("PARTITA_MIG=(.*)")
+    for shape in (shapes or ""):gmatch("[^,]+") do
+      request = (given(request) and request .. "," or "") .. "gres:gpu:" .. shape
+    end
+  end
   return request, nil
 end
 

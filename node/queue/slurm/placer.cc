@@ -20,6 +20,7 @@ constexpr long kAfterRequeueS = 3;
 constexpr long kAfterBootS = 10;
 constexpr long kForgiven = 600;  // seconds after which a node is as good as new
 constexpr int kMostDoublings = 5;
+constexpr const char* kByLaunch = "launch";  // in place of the node that gave a job back
 constexpr const char* kPutAway = "StartTime=now+365days";
 
 double seconds_of(long limit_s) {
@@ -39,9 +40,8 @@ bool has_features(const SlurmNode& node, const std::string& wanted) {
 }
 
 bool in_partition(const SlurmNode& node, const std::string& partitions) {
-  return std::ranges::any_of(split(partitions, ','), [&](const std::string& one) {
-    return holds(node.partitions, one);
-  });
+  return std::ranges::any_of(split(partitions, ','),
+                             [&](const std::string& one) { return holds(node.partitions, one); });
 }
 
 // Whether reservations let a job begin there now.
@@ -96,6 +96,39 @@ SlurmCommand put_away_command(const SlurmJob& job) {
           {"scontrol", "update", "JobId=" + job.id, "ReqNodeList=" + mark.nodes,
            "Comment=" + mark_text(mark), kPutAway},
           fmt::format("waits again: {}", job.reason)};
+}
+
+// Tells a slurmctld that was killed what it had heard. It has no way to end one that waits, as of
+// which it forgot the beginning too, but to cancel it.
+SlurmCommand end_again_command(const SlurmJob& job, const EndedRun& run) {
+  if (run.cancelled || job.phase == Phase::waiting)
+    return {job.id, {"scancel", job.id}, "has ended; Slurm forgot it"};
+  return {job.id,
+          {"partita", "slurm", "complete", std::to_string(job.number), std::to_string(run.status)},
+          "has ended; Slurm forgot it"};
+}
+
+// A job that Slurm holds since its node would not launch it, as one that a node of ours gave back:
+// its mark says so from now on, and Slurm forgets why with the next change.
+SlurmCommand take_back_command(const SlurmJob& job) {
+  JobMark mark = *job.mark;
+  mark.node.clear();
+  mark.seats.clear();
+  mark.refused = kByLaunch;
+  return {job.id,
+          {"scontrol", "update", "JobId=" + job.id, "ReqNodeList=" + mark.nodes,
+           "Comment=" + mark_text(mark), kPutAway},
+          "was not launched"};
+}
+
+// slurmd refuses a second copy of a job that it runs, and Slurm drains the node for it: only a
+// slurmctld that was killed, and forgot the first, does so.
+void resume_nodes(const SlurmState& state, PlacerStep& step) {
+  for (const SlurmNode& node : state.nodes)
+    if (node.why == "Duplicate jobid")
+      step.commands.push_back({node.name,
+                               {"scontrol", "update", "NodeName=" + node.name, "State=RESUME"},
+                               "drained since Slurm forgot what runs there"});
 }
 
 }  // namespace
@@ -230,6 +263,18 @@ bool Placer::just_requeued(long now_s, const SlurmJob& job) {
   return now_s < known.seen_s + kAfterRequeueS;
 }
 
+// The run that Slurm takes for one to come or to end, if it has ended.
+const EndedRun* Placer::ended_run(const SlurmState& state, const SlurmJob& job) {
+  const auto found = std::ranges::lower_bound(
+      state.ended, std::tuple(std::string_view(job.id), job.submitted, job.restarts), {},
+      [](const EndedRun& run) {
+        return std::tuple(std::string_view(run.id), run.submitted, run.restarts);
+      });
+  const bool same = found != state.ended.end() && found->id == job.id &&
+                    found->submitted == job.submitted && found->restarts == job.restarts;
+  return same ? &*found : nullptr;
+}
+
 // A job that waits: with a place, and Slurm is to start it; for us; or for others.
 void Placer::add_waiting(View& view, const SlurmJob& job) {
   const bool released = job.mark->placed() && job.eligible <= view.now_s && job.priority > 0 &&
@@ -270,8 +315,7 @@ std::optional<WaitingJob> Placer::asked(const View& view, const SlurmJob& job) {
   one.memory_mib = job.memory_mib;
   one.exclusive = job.exclusive;
   one.limit_s = seconds_of(job.limit_s);
-  one.keeps =
-      view.now_s - std::max(job.submitted, job.mark->begin) >= settings_.patience_s;
+  one.keeps = view.now_s - std::max(job.submitted, job.mark->begin) >= settings_.patience_s;
   for (std::string& shape : one.shapes)
     if (shape == kWhole && !one.nodes.empty()) {
       const hw::GpuModel& model = *view.rooms[one.nodes.front()].gpus.front().model;
@@ -324,11 +368,16 @@ PlacerStep Placer::step(long now_s, const SlurmState& state) {
     if (!job.why_unmarked.empty())
       step.complaints.push_back(fmt::format("job {}: {}", job.id, job.why_unmarked));
     if (!job.mark || job.phase == Phase::gone) continue;
-    if (job.phase == Phase::waiting)
+    const EndedRun* ended = job.phase == Phase::leaving ? nullptr : ended_run(state, job);
+    if (ended != nullptr) step.commands.push_back(end_again_command(job, *ended));
+    if (job.unlaunched && job.mark->refused.empty() && ended == nullptr)
+      step.commands.push_back(take_back_command(job));
+    else if (job.phase == Phase::waiting && ended == nullptr)
       add_waiting(view, job);
-    else
+    else if (job.phase != Phase::waiting)
       view.add_running(job);
   }
+  resume_nodes(state, step);
   std::ranges::stable_sort(view.waiting, [](const SlurmJob* a, const SlurmJob* b) {
     return std::pair(-a->priority, a->number) < std::pair(-b->priority, b->number);
   });

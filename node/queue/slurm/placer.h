@@ -34,9 +34,9 @@ struct SlurmCommand {
 
 struct PlacerStep {
   std::vector<SlurmCommand> commands = {};
-  std::size_t waiting = 0;   // and are without a place after it
-  std::size_t released = 0;  // with a place, not started yet
-  std::size_t standing = 0;  // on their instances
+  std::size_t waiting = 0;                   // and are without a place after it
+  std::size_t released = 0;                  // with a place, not started yet
+  std::size_t standing = 0;                  // on their instances
   std::vector<std::string> complaints = {};  // about jobs with damaged marks
 };
 
@@ -52,6 +52,7 @@ class Placer {
   struct View;
   void heed_refusal(long now_s, const SlurmJob& job);
   bool just_requeued(long now_s, const SlurmJob& job);
+  static const EndedRun* ended_run(const SlurmState& state, const SlurmJob& job);
   bool is_ours(long now_s, const SlurmJob& job) const;
   void add_waiting(View& view, const SlurmJob& job);
   std::optional<WaitingJob> asked(const View& view, const SlurmJob& job);

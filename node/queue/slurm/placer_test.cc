@@ -20,8 +20,10 @@ class PlacerTest : public testing::Test {
   Placer placer(const TestSlurm& slurm) { return {placing_, gpus(slurm), settings_}; }
   // A look of the placer's; false: it was killed.
   static bool look(Placer& placer, TestSlurm& slurm) {
-    const auto state = read_slurm(slurm);
+    auto state = read_slurm(slurm);
     if (!state) return false;
+    state->ended = slurm.ended;
+    std::ranges::sort(state->ended);
     for (const SlurmCommand& command : placer.step(slurm.now, *state).commands)
       if (!slurm.run(command.argv)) return false;
     return true;
@@ -43,7 +45,7 @@ class PlacerTest : public testing::Test {
   PlacerSettings settings_{.patience_s = 60, .stuck_s = 5, .rest_s = 10};
 };
 
-const char* const kShapes[] = {"1g.10gb", "1g.10gb", "1g.20gb",         "2g.20gb", "3g.40gb",
+const char* const kShapes[] = {"1g.10gb", "1g.10gb", "1g.20gb",         "2g.20gb",  "3g.40gb",
                                "4g.40gb", "7g.80gb", "1g.10gb,2g.20gb", "3g.40gb*2"};
 
 TEST_F(PlacerTest, all_run_once_without_a_refusal) {
@@ -270,6 +272,59 @@ TEST_F(PlacerTest, nothing_is_placed_at_once_by_a_new_controller) {
   Placer mine = placer(slurm);
   for (int i = 0; i < 14; ++i, slurm.tick(1)) ASSERT_TRUE(look(mine, slurm));
   EXPECT_EQ(slurm.jobs[job].started - slurm.booted, 11);
+}
+
+// slurmctld is killed again and again, and each time has forgotten which runs ended just before.
+TEST_F(PlacerTest, what_slurm_forgot_is_told_again) {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(10)); ++seed) {
+    Rng rng(seed);
+    TestSlurm slurm(4);
+    for (int i = 0; i < 30; ++i)
+      slurm.submit(kShapes[rng.below(std::size(kShapes))], static_cast<long>(1 + rng.below(20)));
+    std::optional<Placer> now;
+    for (int i = 0; i < 2'000 && !slurm.all_done(); ++i) {
+      if (!now) now.emplace(placer(slurm));
+      ASSERT_TRUE(look(*now, slurm));
+      slurm.tick(1);
+      if (rng.below(40) != 0) continue;
+      const auto then = slurm.jobs;
+      for (int k = 0; k < 3; ++k) slurm.tick(1);
+      slurm.forget(then);
+      if (rng.below(2) == 0) now.reset();
+    }
+    ASSERT_TRUE(slurm.all_done()) << seed;
+    for (const auto& [number, job] : slurm.jobs) EXPECT_EQ(job.runs, 1) << seed << " " << number;
+  }
+}
+
+// Its user has it run again: that is another run.
+TEST_F(PlacerTest, a_job_that_is_requeued_after_its_end_runs_again) {
+  TestSlurm slurm(1);
+  const long job = slurm.submit("7g.80gb", 5);
+  Placer mine = placer(slurm);
+  for (int i = 0; i < 40 && slurm.jobs[job].runs < 2; ++i) {
+    ASSERT_TRUE(look(mine, slurm));
+    slurm.tick(1);
+    if (slurm.jobs[job].state == "COMPLETED" && slurm.jobs[job].runs == 1) slurm.requeue(job);
+  }
+  EXPECT_EQ(slurm.jobs[job].runs, 2);
+}
+
+// As after `Duplicate jobid`: held, and nothing but the words says why.
+TEST_F(PlacerTest, a_job_that_was_not_launched_is_placed_again) {
+  for (int commands = 0; commands < 8; ++commands) {
+    TestSlurm slurm(1);
+    const long job = slurm.submit("7g.80gb", 5);
+    slurm.jobs[job].comment = "partita shapes=7g.80gb at=g0:0.0";
+    slurm.jobs[job].begin = slurm.now;
+    slurm.jobs[job].priority = 0;
+    slurm.jobs[job].told = "launch failed requeued held";
+    Placer first = placer(slurm);
+    slurm.commands_left = commands;
+    look(first, slurm);
+    slurm.commands_left = -1;
+    until_done(slurm, 60);
+  }
 }
 
 TEST_F(PlacerTest, exclusive_jobs_get_empty_nodes) {

@@ -26,6 +26,9 @@ void describe_site(Form& f, SlurmSite& site) {
   f.text("machine", site.machine, "As --machine, for driver sim; %n is the node's name");
   f.line("  ").optional(site.jobs != standard.jobs);
   f.text("jobs", site.jobs, "Folder of what jobs are told; %n is the node's name");
+  f.line("  ").optional(site.ended != standard.ended);
+  f.text("ended", site.ended,
+         "File of runs that have ended; SlurmUser writes it on the controller");
   f.closed();
 }
 

@@ -26,9 +26,11 @@ struct SiteNodes {
 
 struct SlurmSite {
   std::vector<SiteNodes> nodes = {};
-  std::string driver = "nvml";                // of the nodes; sim for trials
-  std::string machine = {};                   // of driver sim; %n is the node's name
-  std::string jobs = "/run/partita/slurm/%n"; // folder of what jobs are told on a node
+  std::string driver = "nvml";                 // of the nodes; sim for trials
+  std::string machine = {};                    // of driver sim; %n is the node's name
+  std::string jobs = "/run/partita/slurm/%n";  // folder of what jobs are told on a node
+  // What slurmctld writes of runs that have ended, and the placer reads.
+  std::string ended = "/var/lib/slurm/partita-ended";
   bool operator==(const SlurmSite&) const = default;
 };
 

@@ -68,11 +68,13 @@ class SiteCheck {
     const std::string plugins = value("JobSubmitPlugins");
     if (!lists(plugins, "lua") && !lists(plugins, "job_submit/lua"))
       say("JobSubmitPlugins has no lua: shapes of MIG instances are not understood by sbatch.");
+    if (value("JobCompType") != "jobcomp/lua")
+      say("JobCompType is not jobcomp/lua: jobs whose end a killed slurmctld has forgotten run "
+          "again.");
     if (!lists(value("PrologFlags"), "Alloc") && !lists(value("PrologFlags"), "Contain"))
       say("PrologFlags has no Alloc: the prolog may come after the first step of a job.");
     for (const char* type : {"gpu", "slice", "mslice"})
-      if (!lists(value("GresTypes"), type))
-        say(fmt::format("GresTypes has no {}.", type));
+      if (!lists(value("GresTypes"), type)) say(fmt::format("GresTypes has no {}.", type));
     if (value("SelectType") != "select/cons_tres")
       say(fmt::format("SelectType is {}: only select/cons_tres counts slices beside each other.",
                       value("SelectType")));
@@ -130,13 +132,15 @@ class SiteCheck {
           say(fmt::format("Node {} has {} {} in Slurm; {} x {} are {}.", name, has, gres,
                           gpus.count, gpus.model->name, count));
       if (!found->second->usable)
-        say(fmt::format("Node {} takes no jobs{}{}.", name,
-                        found->second->why.empty() ? "" : ": ", found->second->why));
+        say(fmt::format("Node {} takes no jobs{}{}.", name, found->second->why.empty() ? "" : ": ",
+                        found->second->why));
     }
     for (const SlurmNode& node : in_.nodes)
       if (count_of(node.gres, "slice") > 0 && !wanted.contains(node.name))
-        say(fmt::format("Node {} has slices in Slurm and is not in the site file: nothing is "
-                        "placed there.", node.name));
+        say(
+            fmt::format("Node {} has slices in Slurm and is not in the site file: nothing is "
+                        "placed there.",
+                        node.name));
   }
 
   const CheckedSite& in_;

@@ -14,6 +14,9 @@ namespace {
 constexpr std::string_view kPlugin =
 #include "job_submit.inc"
     ;
+constexpr std::string_view kEnded =
+#include "jobcomp.inc"
+    ;
 
 // What the plugin knows of a shape.
 struct LuaShape {
@@ -95,7 +98,7 @@ std::string run_text(const FilePlaces& places, const char* command, const char* 
   return fmt::format(
       "    for try in 1 2 3; do\n"
       "      '{}' slurm {} --site '{}' 2>&1 | logger -t partita-slurm 2> /dev/null\n"
-      "      [ {} \"$file\" ] && break\n"
+      "      [ {} ] && break\n"
       "    done ;;\n",
       places.program, command, places.site, until);
 }
@@ -107,7 +110,7 @@ std::string prolog_text(const SlurmSite& site, const FilePlaces& places) {
                      "rm -f \"$file\"\n"
                      "case $SLURM_JOB_COMMENT in\n"
                      "  'partita '*)\n" +
-                         run_text(places, "prolog", "-e") +
+                         run_text(places, "prolog", "-e \"$file\"") +
                          "  *) : > \"$file\" ;;\n"
                          "esac\n");
 }
@@ -115,8 +118,10 @@ std::string prolog_text(const SlurmSite& site, const FilePlaces& places) {
 std::string epilog_text(const SlurmSite& site, const FilePlaces& places) {
   return script_text(site, "destroys the instances of a job that has ended",
                      "case $SLURM_JOB_COMMENT in\n"
-                     "  'partita '*)\n" +
-                         run_text(places, "epilog", "! -e") +
+                     "  'partita '*)\n"
+                     "    # No task of it begins from now on.\n"
+                     "    mv -f \"$file\" \"$file.over\" 2> /dev/null || : > \"$file.over\"\n" +
+                         run_text(places, "epilog", "! -e \"$file.over\"") +
                          "  *) rm -f \"$file\" ;;\n"
                          "esac\n");
 }
@@ -144,6 +149,7 @@ std::string slurm_conf_text(const SlurmSite& site, const hw::Catalogue& catalogu
   std::string text = fmt::format(
       "# Written by `partita slurm install`: lines for slurm.conf (docs/slurm.md).\n"
       "JobSubmitPlugins=lua\n"
+      "JobCompType=jobcomp/lua\n"
       "PrologFlags=Alloc\n"
       "Prolog={0}/partita-prolog.sh\n"
       "Epilog={0}/partita-epilog.sh\n",
@@ -173,8 +179,7 @@ std::string gres_conf_text(const SlurmSite& site, const hw::Catalogue& catalogue
   for (const SiteNodes& some : site.nodes) {
     const auto model = catalogue.get(some.gpu);
     if (!model) continue;
-    const std::string devices =
-        some.count == 1 ? "0" : fmt::format("[0-{}]", some.count - 1);
+    const std::string devices = some.count == 1 ? "0" : fmt::format("[0-{}]", some.count - 1);
     append(text, "NodeName={} Name=gpu Type={} File=/dev/nvidia{}\n", some.names,
            slurm_type((*model)->name), devices);
     append(text, "NodeName={} Name=slice Count={}\n", some.names,
@@ -194,10 +199,18 @@ Result<std::map<std::string, SiteFile>> site_files(const SlurmSite& site,
   if (!tables) return failed(tables.error());
   std::map<std::string, SiteFile> files;
   files["job_submit.lua"] = {*tables + std::string(kPlugin)};
+  files["jobcomp.lua"] = {fmt::format(
+      "-- Written by `partita slurm install`.\nlocal ENDED = \"{}\"\n\n{}", site.ended, kEnded)};
   files["partita-prolog.sh"] = {prolog_text(site, places), true};
   files["partita-epilog.sh"] = {epilog_text(site, places), true};
   files["partita-task.sh"] = {task_text(site), true};
   files["slurm.conf.partita"] = {slurm_conf_text(site, catalogue, places), false, true};
+  if (!places.spank.empty())
+    files["plugstack.conf.partita"] = {
+        fmt::format("# Written by `partita slurm install`: lines for plugstack.conf "
+                    "(docs/slurm.md).\nrequired {} jobs={}\n",
+                    places.spank, site.jobs),
+        false, true};
   files["gres.conf.partita"] = {gres_conf_text(site, catalogue), false, true};
   return files;
 }

@@ -16,16 +16,17 @@ struct FilePlaces {
   std::string program = "/usr/bin/partita";
   std::string site = kSiteFile;
   std::string folder = "/etc/slurm";  // where these files are to lie
+  std::string spank = {};             // the SPANK plugin; empty: there is none here
 };
 
 struct SiteFile {
   std::string text;
-  bool program = false;   // is executed
-  bool snippet = false;   // lines for a file of the administrator's
+  bool program = false;  // is executed
+  bool snippet = false;  // lines for a file of the administrator's
 };
 
-// By name: job_submit.lua, partita-prolog.sh, partita-epilog.sh, partita-task.sh,
-// slurm.conf.partita, gres.conf.partita.
+// By name: job_submit.lua, jobcomp.lua, partita-prolog.sh, partita-epilog.sh, partita-task.sh,
+// slurm.conf.partita, gres.conf.partita, plugstack.conf.partita.
 Result<std::map<std::string, SiteFile>> site_files(const SlurmSite& site,
                                                    const hw::Catalogue& catalogue,
                                                    const FilePlaces& places);

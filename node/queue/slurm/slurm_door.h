@@ -43,7 +43,7 @@ class RealSlurm final : public SlurmDoor {
 
 // The output of a command that must succeed: else an error with its complaint.
 Result<std::string> output_of(SlurmDoor& slurm, const std::vector<std::string>& argv);
-// Everything the placer looks at.
+// Everything the placer looks at but what has ended.
 Result<SlurmState> read_slurm(SlurmDoor& slurm);
 
 }  // namespace partita::slurm

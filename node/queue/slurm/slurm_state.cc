@@ -16,6 +16,9 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr double kMinute = 60;
+constexpr std::string_view kUnlaunched = "launch failed requeued held";
+// Of slurm.h, enum job_states.
+constexpr int kCompleted = 3, kCancelled = 4, kFailed = 5, kTimeout = 6, kDeadline = 10, kOom = 11;
 constexpr Range kAny{.low = -kMaxQuantity};
 
 // One job as it is written; what is null is kNone.
@@ -23,7 +26,8 @@ struct JobRow {
   long id = 0, array = 0, eligible = 0, submitted = 0, started = 0, priority = 0, restarts = 0;
   double task = kNone, limit_min = kNone, memory_per_cpu = kNone, memory_per_node = kNone;
   double cpus = 1;
-  std::string tasks, state, reason, comment, nodes, excluded, partition, features, reservation;
+  std::string tasks, state, reason, told, comment, nodes, excluded, partition, features,
+      reservation;
   std::string dependency, shared;
   std::vector<std::string> gres = {};
 };
@@ -35,6 +39,7 @@ void describe_job(Form& f, JobRow& job) {
   f.note("array_task_string", job.tasks, "");
   f.note("job_state", job.state, "");
   f.note("state_reason", job.reason, "");
+  f.optional().note("state_description", job.told, "");
   f.whole("priority", job.priority, {}, "0: held");
   f.note("comment", job.comment, "");
   f.note("nodes", job.nodes, "");
@@ -142,6 +147,7 @@ SlurmJob job_of(const JobRow& row) {
   job.state = row.state;
   job.reason = row.reason;
   job.priority = row.priority;
+  job.unlaunched = row.priority == 0 && row.told == kUnlaunched;
   auto mark = parse_mark(row.comment);
   if (mark)
     job.mark = *std::move(mark);
@@ -250,6 +256,23 @@ Result<std::vector<SlurmReservation>> parse_reservations(std::string_view text) 
     all.push_back(std::move(one));
   }
   return all;
+}
+
+std::vector<EndedRun> parse_ended(std::string_view text) {
+  std::vector<EndedRun> runs;
+  for (const std::string& line : split(text, '\n')) {
+    const std::vector<std::string> words = split(line, ' ');
+    if (words.size() != 5) continue;
+    const auto submitted = parse_number<long>(words[1]);
+    const auto restarts = parse_number<int>(words[2]), state = parse_number<int>(words[3]);
+    const auto status = parse_number<int>(words[4]);
+    if (!submitted || !restarts || !state || !status) continue;
+    const bool itself = *state == kCompleted || *state == kFailed || *state == kOom;
+    const bool cancelled = *state == kCancelled || *state == kTimeout || *state == kDeadline;
+    if (itself || cancelled) runs.push_back({words[0], *submitted, *restarts, cancelled, *status});
+  }
+  std::ranges::sort(runs);
+  return runs;
 }
 
 }  // namespace partita::slurm

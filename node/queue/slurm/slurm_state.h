@@ -15,6 +15,7 @@
 
 namespace partita::slurm {
 
+inline constexpr long kForgetfulS = 600;    // since its start: what it has forgotten is looked for
 inline constexpr long kNoLimit = 1L << 40;  // seconds: a job without a time limit
 
 // Where a job is in its life, for who places it: waits; is on its nodes (also while it is made
@@ -22,22 +23,23 @@ inline constexpr long kNoLimit = 1L << 40;  // seconds: a job without a time lim
 enum class Phase { waiting, running, leaving, gone };
 
 struct SlurmJob {
-  std::string id;  // as scontrol takes it: "12", "12_3"
+  std::string id;   // as scontrol takes it: "12", "12_3"
   long number = 0;  // SLURM_JOB_ID; of tasks that wait together that of their array
-  long array = 0;  // 0: none
+  long array = 0;   // 0: none
   Phase phase = Phase::waiting;
   std::string state, reason;
-  long priority = 0;               // 0: held
+  long priority = 0;  // 0: held
   std::optional<JobMark> mark = {};
-  std::string why_unmarked = {};   // a mark that is damaged
-  std::vector<std::string> nodes = {};     // that it is on
-  std::vector<std::string> excluded = {};  // by its user
+  std::string why_unmarked = {};            // a mark that is damaged
+  bool unlaunched = false;                  // held by Slurm: its node would not begin it
+  std::vector<std::string> nodes = {};      // that it is on
+  std::vector<std::string> excluded = {};   // by its user
   std::vector<std::vector<int>> gpus = {};  // whole ones by index, per node
   std::string partition, features, reservation;
   bool depends = false;    // on jobs that have not ended as it wants
   bool exclusive = false;  // its nodes for itself
   int restarts = 0;
-  int most_at_once = 0;    // of its array, 0: all
+  int most_at_once = 0;                           // of its array, 0: all
   long submitted = 0, eligible = 0, started = 0;  // seconds since 1970
   long limit_s = kNoLimit;
   int cpus = 1;
@@ -60,16 +62,32 @@ struct SlurmReservation {
   long begin = 0, end = 0;
 };
 
+// A run of a job that has ended by itself or was cancelled, as slurmctld said when it heard of it.
+// One that is killed forgets its last seconds; runs are told apart by the job's submission, which a
+// requeue renews, and by its restarts.
+struct EndedRun {
+  std::string id;  // as SlurmJob's
+  long submitted = 0;
+  int restarts = 0;
+  bool cancelled = false;  // by its user or its time limit
+  int status = 0;          // as waitpid gives it
+  auto operator<=>(const EndedRun&) const = default;
+};
+
 struct SlurmState {
   std::vector<SlurmJob> jobs = {};
   std::vector<SlurmNode> nodes = {};
   std::vector<SlurmReservation> reservations = {};
-  long controller_since = 0;  // when slurmctld started
+  long controller_since = 0;         // when slurmctld started
+  std::vector<EndedRun> ended = {};  // sorted; of a slurmctld that runs long: none
 };
 
 // Tasks of an array that wait together become a job each, the first `tasks_most` of each array.
 Result<std::vector<SlurmJob>> parse_jobs(std::string_view json, std::size_t tasks_most = 256);
 Result<std::vector<SlurmNode>> parse_nodes(std::string_view json);
 Result<std::vector<SlurmReservation>> parse_reservations(std::string_view text);
+// What jobcomp.lua writes: a line "ID SUBMITTED RESTARTS STATE STATUS" each, sorted. Others, and
+// runs that Slurm itself ended to begin them again, are passed over.
+std::vector<EndedRun> parse_ended(std::string_view text);
 
 }  // namespace partita::slurm

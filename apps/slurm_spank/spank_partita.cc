@@ -1,0 +1,236 @@
+// Slurm's plugin on submission hosts and nodes (docs/slurm.md). Option --mig=SHAPE[:COUNT][,...]: job_submit.lua makes a
+// --gres of it. On a node, in slurmstepd: what the prolog has written of the job's instances goes
+// into its environment, and its tasks into a cgroup (version 2) that may open no device node of
+// NVIDIA's but theirs. Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name;
+// confine=no; root=FOLDER of the device nodes, for trials.
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+extern "C" {  // the header is C's
+#include <slurm/spank.h>
+}
+
+namespace {
+
+struct Settings {
+  std::string jobs = "/run/partita/slurm/%n", root, mig;
+  bool confine = true;
+};
+Settings settings;
+std::string made;  // the cgroup of this step
+
+using Device = std::pair<unsigned, unsigned>;  // major, minor
+
+void read_settings(int count, char* words[]) {
+  for (int i = 0; i < count; ++i) {
+    const std::string word = words[i];
+    if (word.starts_with("jobs=")) settings.jobs = word.substr(5);
+    if (word.starts_with("root=")) settings.root = word.substr(5);
+    if (word == "confine=no") settings.confine = false;
+  }
+}
+
+int take_mig(int, const char* value, int) {
+  settings.mig = value;
+  return ESPANK_SUCCESS;
+}
+
+// "NAME=VALUE" lines of what the prolog has written for the job of this step; a job with instances
+// has one node.
+std::vector<std::string> told(spank_t step) {
+  std::uint32_t job = 0;
+  std::array<char, 256> node{};
+  if (spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+      spank_getenv(step, "SLURM_JOB_NODELIST", node.data(), static_cast<int>(node.size())) !=
+          ESPANK_SUCCESS)
+    return {};
+  std::string path = settings.jobs;
+  if (const std::size_t at = path.find("%n"); at != std::string::npos)
+    path.replace(at, 2, node.data());
+  std::ifstream file(path + "/" + std::to_string(job) + ".env");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<Device> devices_of(const std::vector<std::string>& lines) {
+  constexpr const char* kKey = "PARTITA_LEASE_DEVICE_NODES=";
+  std::vector<Device> devices;
+  for (const std::string& line : lines) {
+    if (!line.starts_with(kKey)) continue;
+    std::istringstream paths(line.substr(std::strlen(kKey)));
+    for (std::string path; std::getline(paths, path, ':');) {
+      struct stat node {};
+      if (::stat((settings.root + path).c_str(), &node) == 0 && S_ISCHR(node.st_mode))
+        devices.emplace_back(major(node.st_rdev), minor(node.st_rdev));
+    }
+  }
+  return devices;
+}
+
+bpf_insn instruction(unsigned code, unsigned to, unsigned from, int offset, int value) {
+  bpf_insn one{};
+  one.code = static_cast<__u8>(code);
+  one.dst_reg = to & 15U;
+  one.src_reg = from & 15U;
+  one.off = static_cast<__s16>(offset);
+  one.imm = value;
+  return one;
+}
+
+// Of device nodes with a major number of `devices` those alone; all others as before. r2, r3 and r4:
+// major, minor and type of the node that is opened.
+std::vector<bpf_insn> filter(const std::vector<Device>& devices) {
+  std::vector<bpf_insn> code;
+  const auto is_not = [&](unsigned reg, unsigned value, int skip) {
+    code.push_back(instruction(BPF_JMP | BPF_JNE | BPF_K, reg, 0, skip, static_cast<int>(value)));
+  };
+  const auto answer = [&](int value) {
+    code.push_back(instruction(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, value));
+    code.push_back(instruction(BPF_JMP | BPF_EXIT, 0, 0, 0, 0));
+  };
+  for (const auto& [reg, offset] : {std::pair{2U, 4}, {3U, 8}, {4U, 0}})
+    code.push_back(instruction(BPF_LDX | BPF_MEM | BPF_W, reg, 1, offset, 0));
+  code.push_back(instruction(BPF_ALU64 | BPF_AND | BPF_K, 4, 0, 0, 0xffff));
+  code.push_back(
+      instruction(BPF_JMP | BPF_JEQ | BPF_K, 4, 0, 2, BPF_DEVCG_DEV_CHAR));  // else: not ours
+  answer(1);
+  std::set<unsigned> majors;
+  for (const auto& [number, minor] : devices) {
+    majors.insert(number);
+    is_not(2, number, 3);
+    is_not(3, minor, 2);
+    answer(1);
+  }
+  for (const unsigned number : majors) {
+    is_not(2, number, 2);
+    answer(0);
+  }
+  answer(1);
+  return code;
+}
+
+std::uint64_t address_of(const void* data) { return reinterpret_cast<std::uint64_t>(data); }
+
+// Whether processes of this cgroup are kept to the devices from now on.
+bool attach(const std::string& cgroup, const std::vector<Device>& devices) {
+  const std::vector<bpf_insn> code = filter(devices);
+  bpf_attr load{};
+  load.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
+  load.insns = address_of(code.data());
+  load.insn_cnt = static_cast<__u32>(code.size());
+  load.license = address_of("Apache-2.0");
+  const long program = ::syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof load);
+  const int folder = ::open(cgroup.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bpf_attr put{};
+  put.target_fd = static_cast<__u32>(folder);
+  put.attach_bpf_fd = static_cast<__u32>(program);
+  put.attach_type = BPF_CGROUP_DEVICE;
+  put.attach_flags = BPF_F_ALLOW_MULTI;
+  const bool done =
+      program >= 0 && folder >= 0 && ::syscall(SYS_bpf, BPF_PROG_ATTACH, &put, sizeof put) == 0;
+  if (folder >= 0) ::close(folder);
+  if (program >= 0) ::close(static_cast<int>(program));
+  return done;
+}
+
+// Where version 2 is mounted, and below it the cgroup that a process is in; "": nowhere.
+std::string cgroup_of(::pid_t process) {
+  std::string mount, device, folder, type, rest;
+  std::ifstream mounts("/proc/self/mounts");
+  while (mounts >> device >> folder >> type && std::getline(mounts, rest))
+    if (type == "cgroup2") mount = folder;
+  std::ifstream lines("/proc/" + std::to_string(process) + "/cgroup");
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("0::") && !mount.empty())
+      return mount + (line == "0::/" ? "" : line.substr(3));
+  return {};
+}
+
+// Why it did not come to that; "": it did, or nothing is to be done.
+std::string confine(::pid_t process, const std::vector<Device>& devices, const std::string& name) {
+  const std::string home = cgroup_of(process);
+  if (home.empty()) return "there are no cgroups of version 2 here";
+  const std::string cgroup = home + "/" + name;
+  const bool first = ::mkdir(cgroup.c_str(), 0755) == 0;
+  if (!first && errno != EEXIST) return cgroup + ": " + std::strerror(errno);
+  made = cgroup;
+  if (first && !attach(cgroup, devices)) return cgroup + ": no filter: " + std::strerror(errno);
+  std::ofstream processes(cgroup + "/cgroup.procs");
+  processes << process << std::flush;
+  return processes ? "" : cgroup + ": " + std::strerror(errno);
+}
+
+}  // namespace
+
+extern "C" {
+
+extern const char plugin_name[];
+extern const char plugin_type[];
+extern const unsigned int plugin_version;
+extern const unsigned int spank_plugin_version;
+const char plugin_name[] = "partita";
+const char plugin_type[] = "spank";
+const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+const unsigned int spank_plugin_version = 1;
+
+int slurm_spank_init(spank_t step, int count, char* words[]) {
+  read_settings(count, words);
+  static char name[] = "mig", shape[] = "SHAPE[:COUNT]",
+              about[] = "MIG instances for the job, as 3g.40gb or 1g.10gb:2,2g.20gb";
+  spank_option option{name, shape, about, 1, 0, take_mig};
+  return spank_option_register(step, &option);
+}
+
+// For job_submit.lua.
+int slurm_spank_init_post_opt(spank_t step, int, char*[]) {
+  if (spank_remote(step) == 1 || settings.mig.empty()) return ESPANK_SUCCESS;
+  return spank_job_control_setenv(step, "PARTITA_MIG", settings.mig.c_str(), 1);
+}
+
+int slurm_spank_user_init(spank_t step, int, char*[]) {
+  for (const std::string& line : told(step))
+    if (const std::size_t equals = line.find('='); equals != std::string::npos)
+      spank_setenv(step, line.substr(0, equals).c_str(), line.substr(equals + 1).c_str(), 1);
+  return ESPANK_SUCCESS;
+}
+
+// The task waits in its own process, where Slurm has put it.
+int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
+  ::pid_t process = 0;
+  std::uint32_t job = 0, number = 0;
+  const std::vector<Device> devices = devices_of(told(step));
+  if (!settings.confine || devices.empty()) return ESPANK_SUCCESS;
+  if (spank_get_item(step, S_TASK_PID, &process) != ESPANK_SUCCESS ||
+      spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+      spank_get_item(step, S_JOB_STEPID, &number) != ESPANK_SUCCESS)
+    return ESPANK_ERROR;
+  const std::string why =
+      confine(process, devices, "partita-" + std::to_string(job) + "." + std::to_string(number));
+  if (why.empty()) return ESPANK_SUCCESS;
+  slurm_error("partita: %s", why.c_str());
+  return ESPANK_ERROR;
+}
+
+int slurm_spank_exit(spank_t, int, char*[]) {
+  if (!made.empty()) ::rmdir(made.c_str());
+  return ESPANK_SUCCESS;
+}
+
+}  // extern "C"
