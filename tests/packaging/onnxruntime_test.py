@@ -1,4 +1,4 @@
-"""tools/get_onnxruntime where npm, or node alone, is missing: Debian's npm is asked for, then used.
+"""tools/get_onnxruntime and get_llm_engine where npm, or node alone, is missing: Debian's npm is asked for, then used.
 Where it cannot be had, or brings something else, a line says what is left out, with status 0."""
 
 import os
@@ -37,19 +37,21 @@ class OnnxRuntimeTest(unittest.TestCase):
         (self.here / "bin").mkdir()
         for tool in ("sh", "cp"):
             (self.here / "bin" / tool).symlink_to(shutil.which(tool))
-        shutil.copy(TOOLS / "get_onnxruntime", self.here)
+        for tool in ("get_onnxruntime", "get_llm_engine", "npm_package.py"):
+            shutil.copy(TOOLS / tool, self.here)
         script(self.here / "install_packages", INSTALL)
         script(self.here / "npm.new", NPM)
 
-    def get(self, **variables):
+    def get(self, tool="get_onnxruntime", what="ONNX Runtime", **variables):
         environment = {"PATH": str(self.here / "bin"), "HERE": str(self.here), **variables}
-        done = subprocess.run([sys.executable, str(self.here / "get_onnxruntime"), "out"],
+        done = subprocess.run([sys.executable, str(self.here / tool), "out"],
                               cwd=self.here, env=environment, capture_output=True, text=True,
                               timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout.count("\n"), 1, done.stdout)
-        self.assertTrue(done.stdout.startswith("left out: ONNX Runtime"), done.stdout)
-        self.assertFalse((self.here / "out" / "libonnxruntime.so.1").exists())
+        self.assertTrue(done.stdout.startswith(f"left out: {what}"), done.stdout)
+        left = os.listdir(self.here / "out") if (self.here / "out").exists() else []
+        self.assertEqual(left, [])
         return done.stdout
 
     def read(self, name):
@@ -71,6 +73,11 @@ class OnnxRuntimeTest(unittest.TestCase):
             script(self.here / "bin" / name, NPM)
         self.assertIn("not the one that was expected", self.get())
         self.assertIsNone(self.read("installed"))
+
+    def test_the_engine_of_language_models_is_fetched_in_the_same_way(self):
+        said = self.get("get_llm_engine", "llama.cpp")
+        self.assertIn("not the one that was expected", said)
+        self.assertIn("@node-llama-cpp/linux-", self.read("asked"))
 
     def test_without_a_network_it_says_so(self):
         self.assertIn("no network", self.get(NO_NETWORK="1"))
