@@ -20,6 +20,7 @@ if(TARGET partita)
   # The group that the agent's unit asks for; the package makes it itself.
   install(FILES packaging/sysusers.conf DESTINATION lib/sysusers.d RENAME partita.conf)
   install(DIRECTORY packaging/etc/ DESTINATION ${CMAKE_INSTALL_DATADIR}/partita/etc)
+  install(DIRECTORY packaging/kubernetes DESTINATION ${CMAKE_INSTALL_DATADIR}/partita)
   install(CODE "set(source \"${PROJECT_SOURCE_DIR}\")\nset(python \"${Python3_EXECUTABLE}\")")
   install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/install_texts.cmake)
 endif()
