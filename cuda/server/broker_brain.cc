@@ -39,11 +39,6 @@ std::size_t BrokerBrain::borrowed() const {
       seats_, [](const Seat& seat) { return seat.on_demand && seat.state != State::absent; }));
 }
 
-std::size_t BrokerBrain::serving() const {
-  return static_cast<std::size_t>(
-      std::ranges::count(seats_, State::serving, [](const Seat& seat) { return seat.state; }));
-}
-
 std::size_t BrokerBrain::ready() const {
   return static_cast<std::size_t>(
       std::ranges::count(seats_, State::ready, [](const Seat& seat) { return seat.state; }));

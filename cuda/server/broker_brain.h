@@ -122,7 +122,6 @@ class BrokerBrain {
   std::size_t present() const;   // parts that are there
   std::size_t borrowed() const;  // of them made on demand, or in the making or unmaking
   std::size_t waiting() const { return queue_.size(); }
-  std::size_t serving() const;
   std::size_t ready() const;
 
  private:

@@ -35,10 +35,10 @@ TEST(BrokerBrain, GivesWarmWorkersAtOnceAndKeepsTheNextWarm) {
   EXPECT_EQ(brain.begin(), (Actions{Start{1, 0}}));
   EXPECT_THAT(brain.step(WorkerReady{1}), IsEmpty());
   EXPECT_EQ(brain.step(Arrived{7, ""}), (Actions{Give{7, 1}, Start{2, 1}}));
-  EXPECT_EQ(brain.serving(), 1u);
+  EXPECT_EQ(brain.ready(), 0u);  // one serves, one starts
   EXPECT_THAT(brain.step(WorkerReady{2}), IsEmpty());
   EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{}));  // part a is free, b is warm
-  EXPECT_EQ(brain.serving(), 0u);
+  EXPECT_EQ(brain.ready(), 1u);
 }
 
 TEST(BrokerBrain, QueuesInOrderWithPlaces) {

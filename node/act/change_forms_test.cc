@@ -121,8 +121,7 @@ TEST(ChangeJson, HasEveryField) {
     return found != nullptr ? found->text : std::string("none");
   };
   const auto number = [](const Node& node, const char* key) {
-    const Node* found = node.find(key);
-    return found != nullptr ? found->number : -1;
+    return node.find(key) != nullptr ? node.find(key)->number : -1;
   };
   EXPECT_EQ(text(root, "kind"), "Change");
   ASSERT_EQ(list("destroy").size(), 3u);
