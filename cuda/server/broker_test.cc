@@ -722,7 +722,8 @@ TEST_F(BrokerTest, GoingDownEndsWhatRunsInTime) {
   EXPECT_GE(ms_since(begun), 290);
   EXPECT_LT(ms_since(begun), 10'000);
   broker.reset();
-  EXPECT_NE(::kill(static_cast<pid_t>(stopped), 0), 0);
+  const auto gone = [&](const ServerState&) { return ::kill(static_cast<pid_t>(stopped), 0) != 0; };
+  EXPECT_TRUE(soon(gone)) << "it was killed, and takes a moment to end";
 }
 
 // What cannot be begun is said, and nothing of it stays.
@@ -775,6 +776,7 @@ TEST_F(BrokerTest, WhatIsBegunBesideItLivesAsLong) {
   EXPECT_FALSE(beside.expired());
   finish();
   EXPECT_TRUE(beside.expired());
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "nor is a process left";
 }
 
 // The server is killed: its workers end with it, and another takes over its address.

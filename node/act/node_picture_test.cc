@@ -42,6 +42,9 @@ TEST(NodePicture, ShowsWhatIsThere) {
         "2g.12gb · b8×2", "2g.12gb at slice 0\nMIG-0\nprocess 41 python", "GPU 0", "GPU 1",
         "A30-24GB GPU-1, MIG on"})
     EXPECT_THAT(svg, HasSubstr(text));
+  EXPECT_THAT(node_svg(state, {{"MIG-0", {.service = "chat", .batch = 1, .processes = 1}}},
+                       hw::builtin_catalogue()),
+              HasSubstr("2g.12gb · b1×1"));
   state.gpus[0].instances[0].holders.clear();
   state.gpus[1].lost = true;
   state.gpus[0].mig_enabled = false;

@@ -355,6 +355,20 @@ TEST(WorkersWatch, AnEndUnderRequestsIsNoFailureAmongOthers) {
   }
 }
 
+// What the gateway tells late is of no matter once another has run for long.
+TEST(WorkersWatch, AnEndOfBeforeIsForgivenNoMore) {
+  Watched world;
+  world.start();
+  const Pid first = world.worker().pid;
+  world.processes.crash(first, 11);
+  world.run_for(20 * kWatchSecond);
+  world.processes.crash(world.worker().pid, 11);
+  world.run_for(kWatchSecond / 2);
+  world.gateway.emplace().lost.push_back({"MIG-1", 0, first});
+  world.run_for(kWatchSecond);
+  EXPECT_THAT(world.log, testing::Not(testing::Contains(HasSubstr("under requests"))));
+}
+
 // ---- what a worker leaves behind
 
 TEST(WorkersWatch, WhatAWorkerLeavesBehindEndsWithIt) {
