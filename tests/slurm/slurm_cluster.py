@@ -408,8 +408,8 @@ class Cluster:
     def ends_heard(self):
         """{job: [when]}: slurmctld was told that a run of it had come to its end."""
         heard = {}
-        for day, job in re.findall(r"\[(\S+)\] _job_complete: JobId=(?:\S*\()?(\d+)\)? WEXITSTATUS 0",
-                                   self.read("log/slurmctld.log")):
+        line = r"\[(\S+)\] _job_complete: JobId=(?:\S*\()?(\d+)\)? WEXITSTATUS 0"
+        for day, job in re.findall(line, self.read("log/slurmctld.log")):
             when = datetime.datetime.fromisoformat(day).timestamp()
             heard.setdefault(job, []).append(when)
         return heard

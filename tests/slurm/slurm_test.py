@@ -148,6 +148,8 @@ class SlurmTest(unittest.TestCase):
         again = running[0]
         self.cluster.check("scontrol", "requeue", again)
         self.cluster.check("scancel", running[1])
+        self.cluster.until(lambda: self.cluster.jobs()[again][0] == "PENDING" or
+                           len(self.cluster.runs()[again]) > 1, "it has been ended")
         gone = {running[1], *waiting[:2]}
         self.cluster.write("wait", "")
         # Somebody has an instance on a node of which Slurm knows nothing.
