@@ -20,6 +20,7 @@
 #include "control/notify/notice.h"
 #include "llm/law_report.h"
 #include "program.h"
+#include "queue/slurm/site.h"
 #include "serve/load/load_report.h"
 #include "server/server.h"
 #include "sim/report_forms.h"
@@ -40,6 +41,7 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(llm::law_report_kind());
   kinds.push_back(lease::lease_kind());
   kinds.push_back(lease::leases_kind());
+  kinds.push_back(slurm::site_kind());
   kinds.push_back(control::snapshot_kind());
   kinds.push_back(control::batches_kind());
   kinds.push_back(control::batch_kind());

@@ -1,8 +1,8 @@
-// Slurm's plugin on submission hosts and nodes (docs/slurm.md). Option --mig=SHAPE[:COUNT][,...]: job_submit.lua makes a
-// --gres of it. On a node, in slurmstepd: what the prolog has written of the job's instances goes
-// into its environment, and its tasks into a cgroup (version 2) that may open no device node of
-// NVIDIA's but theirs. Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name;
-// confine=no; root=FOLDER of the device nodes, for trials.
+// Slurm's plugin on submission hosts and nodes (docs/slurm.md). Option --mig=SHAPE[:COUNT][,...]:
+// job_submit.lua makes a --gres of it. On a node, in slurmstepd: what the prolog has written of the
+// job's instances goes into its environment, and its tasks into a cgroup (version 2) that may open
+// no device node of NVIDIA's but theirs. Arguments in plugstack.conf: jobs=FOLDER, %n being the
+// node's name; confine=no; root=FOLDER of the device nodes, for trials.
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <sys/stat.h>
@@ -94,7 +94,7 @@ bpf_insn instruction(unsigned code, unsigned to, unsigned from, int offset, int 
   return one;
 }
 
-// Of device nodes with a major number of `devices` those alone; all others as before. r2, r3 and r4:
+// Of device nodes with a major number of `devices` those alone; all others as before. r2, r3, r4:
 // major, minor and type of the node that is opened.
 std::vector<bpf_insn> filter(const std::vector<Device>& devices) {
   std::vector<bpf_insn> code;

@@ -22,7 +22,6 @@ import slurm_cluster  # noqa: E402
 SHAPES = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
 NODES = 8
 SLICES = 8  # of memory, per node
-HEARD = 3  # seconds until slurmctld knows that a job has ended, at most
 BETWEEN = 30  # seconds between two kills of slurmctld
 SAVED = 7  # seconds until slurmctld's state is on disk, at most, where that is fast
 # What halves of an A100 can be without a change: pairs of slices, and the last that has one slice
@@ -240,18 +239,22 @@ class Campaign:
 
     def unheard(self):
         """Jobs that ran to their end twice since Slurm itself ended the first run (its node was
-        lost or set down, or the job was requeued) in the moment in which it came to its end, before
-        slurmctld had heard of that."""
+        lost or set down, or the job was requeued) before slurmctld had heard of its end, or after
+        it had forgotten it and was not told again yet."""
         heard, again = self.cluster.ends_heard(), set()
         for job, runs in self.cluster.runs().items():
             whole = sorted((run for run in runs if run[2]), key=lambda run: run[1])
             for run, later in zip(whole, whole[1:]):
-                told = any(run[1] - 0.1 < when < later[0] for when in heard.get(job, []))
-                asked = any(what in (job, run[3]) and abs(run[1] - when) < HEARD
-                            for what, when in self.downs)
-                if asked and not told:
+                told = [when for when in heard.get(job, []) if run[1] - 0.1 < when < later[0]]
+                if any(what in (job, run[3]) and run[0] < when < later[0] and
+                       not any(heard_at < when and not self.forgot(heard_at, when)
+                               for heard_at in told) for what, when in self.downs):
                     again.add(job)
         return again
+
+    def forgot(self, heard, when):
+        """Whether slurmctld was killed after it had heard, and started just before."""
+        return any(heard < kill < when < kill + SAVED for kill in self.controller_kills)
 
     # ---- figures
 

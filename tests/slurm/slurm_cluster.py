@@ -63,7 +63,8 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 {more}
 """
 
-# What a job does: says what it has, waits, and says from time to time that it still runs.
+# What a job does: says what it has, waits so many milliseconds and for a file, where it is told of
+# one, and says from time to time that it still runs.
 JOB = """#!/bin/bash
 record={folder}/records/$SLURM_JOB_ID.$(date +%s%N)
 echo "begin $(date +%s.%N) $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES" > $record
@@ -74,6 +75,10 @@ while now=$(date +%s%N); [ $now -lt $end ]; do
   echo "tick $now" >> $record
   left=$(( (end - now) / 1000000 )); [ $left -gt 500 ] && left=500
   sleep $(printf '%d.%03d' $((left / 1000)) $((left % 1000)))
+done
+while [ -n "$2" ] && [ ! -e "$2" ]; do
+  echo "tick $(date +%s%N)" >> $record
+  sleep 0.1
 done
 echo "end $(date +%s%N)" >> $record
 """
@@ -156,7 +161,8 @@ class Cluster:
         lines, gres = self.install() if static is None else self.install_static()
         self.spank = os.path.exists(self.path("etc/plugstack.conf.partita"))
         # Where the kernel has the cgroups for it, devices are kept from jobs.
-        self.confines = self.spank and "cgroup2" in open("/proc/self/mounts").read()
+        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+            self.confines = self.spank and " cgroup2 " in mounts.read()
         plug = self.read("etc/plugstack.conf.partita") if self.spank else ""
         self.write("etc/plugstack.conf", plug.replace(
             " jobs=", f" root={self.folder} {'' if self.confines else 'confine=no '}jobs="))
@@ -257,14 +263,16 @@ class Cluster:
         self.start(node, "slurmd", "-D", "-N", node)
 
     def start_placer(self, *more):
-        """Again where it ends at once, as its unit does: a command of the one that was
-        killed a moment ago may hold the lock still."""
-        for _ in range(10):
-            self.start("placer", self.partita, "slurm", "serve", "--site",
-                       self.path("etc/slurm.yaml"), "--interval", "200ms", *more)
-            time.sleep(0.3)
-            if self.started("placer"):
-                return
+        """Until it has its lock, which a command of the one that was killed a moment ago may hold
+        still: started again where it ends, as its unit does."""
+        def holds_lock():
+            if not self.started("placer"):
+                self.start("placer", self.partita, "slurm", "serve", "--site",
+                           self.path("etc/slurm.yaml"), "--interval", "200ms", *more)
+            with open("/proc/locks", encoding="utf-8") as locks:
+                return f" {self.running['placer'].pid} " in locks.read()
+
+        self.until(holds_lock, "the placer's lock")
 
     def started(self, name):
         """Whether a daemon still runs."""
@@ -337,12 +345,13 @@ class Cluster:
 
     # ---- what it says
 
-    def until(self, holds, what, seconds=30):
+    def until(self, holds, what, seconds=240):
         end = time.monotonic() + seconds
-        while not holds():
+        while not (found := holds()):
             if time.monotonic() > end:
                 raise AssertionError(f"{what}: not within {seconds} s\n{self.told()}")
-            time.sleep(0.05)
+            time.sleep(0.1)
+        return found
 
     def told(self):
         """The ends of all logs, for a failure."""
@@ -363,9 +372,11 @@ class Cluster:
                 self.run("squeue", "-h", "-r", "-o", "%i|%T|%r|%N").stdout.split("\n") if line]
         return {row[0]: tuple(row[1:]) for row in rows}
 
-    def submit(self, *words, milliseconds=500):
+    def submit(self, *words, milliseconds=500, gate=None):
+        """With a gate, the job runs until that file is written."""
         return self.check("sbatch", "--parsable", "-n1", "-o", "/dev/null", *words,
-                          self.path("job.sh"), str(milliseconds)).strip()
+                          self.path("job.sh"), str(milliseconds),
+                          *([self.path(gate)] if gate else [])).strip()
 
     def instances(self, node):
         """Of a node, as its simulated machine has them now: (gpu, profile, start)."""
@@ -397,8 +408,8 @@ class Cluster:
     def ends_heard(self):
         """{job: [when]}: slurmctld was told that a run of it had come to its end."""
         heard = {}
-        for day, job in re.findall(r"\[(\S+)\] _job_complete: JobId=(?:\S*\()?(\d+)\)? WEXITSTATUS 0",
-                                   self.read("log/slurmctld.log")):
+        line = r"\[(\S+)\] _job_complete: JobId=(?:\S*\()?(\d+)\)? WEXITSTATUS 0"
+        for day, job in re.findall(line, self.read("log/slurmctld.log")):
             when = datetime.datetime.fromisoformat(day).timestamp()
             heard.setdefault(job, []).append(when)
         return heard

@@ -3,7 +3,9 @@ this machine, with simulated GPUs behind them; whoever is killed, whatever is ca
 
 import os
 import random
+import re
 import signal
+import stat
 import sys
 import time
 import unittest
@@ -35,20 +37,22 @@ class SlurmTest(unittest.TestCase):
         self.cluster.start_placer()
         self.addCleanup(self.cluster.kill, "placer")
 
-    def submit(self, shapes, milliseconds=500, words=()):
-        return self.cluster.submit(f"--gres={shapes}", *words, milliseconds=milliseconds)
+    def submit(self, shapes, milliseconds=500, words=(), gate=None):
+        return self.cluster.submit(f"--gres={shapes}", *words, milliseconds=milliseconds, gate=gate)
 
     def refused(self, *words):
         done = self.cluster.run("sbatch", "-n1", "-o", "/dev/null", *words, "--wrap", "true")
         self.assertNotEqual(done.returncode, 0, f"{words}: {done.stdout}")
         return done.stderr
 
-    def all_gone(self, seconds=60):
-        self.cluster.until(lambda: not self.cluster.jobs(), "all jobs end", seconds)
-        self.assertEqual(self.cluster.node_states(),
-                         {node: "idle" for node in self.cluster.nodes}, self.cluster.told())
-        for node in self.cluster.nodes:
-            self.assertEqual(self.cluster.instances(node), [], node)
+    def all_gone(self):
+        """All jobs have ended, all nodes are as before, and nothing is left on them."""
+        cluster = self.cluster
+        cluster.until(lambda: not cluster.jobs(), "all jobs end")
+        cluster.until(lambda: cluster.node_states() == dict.fromkeys(cluster.nodes, "idle"),
+                      "nodes are idle")
+        for node in cluster.nodes:
+            self.assertEqual(cluster.instances(node), [], node)
 
     def runs(self, job):
         return self.cluster.until(lambda: job in self.cluster.runs(), f"{job} runs")
@@ -81,7 +85,7 @@ class SlurmTest(unittest.TestCase):
         two = self.submit("gpu:3g.40gb:2")
         mixed = self.submit("gpu:1g.10gb:2,gpu:2g.20gb:1", words=["--comment=my words"])
         whole = self.submit("gpu:1")
-        alone = self.submit("gpu:1g.10gb:1", words=["--exclusive"], milliseconds=1500)
+        alone = self.submit("gpu:1g.10gb:1", words=["--exclusive"], gate="alone")
         array = self.submit("gpu:1g.10gb:1", words=["--array=0-5%2"])
         later = self.submit("gpu:2g.20gb:1", words=[f"--dependency=afterok:{two}"])
         self.runs(alone)
@@ -90,6 +94,7 @@ class SlurmTest(unittest.TestCase):
         node = self.cluster.jobs()[alone][2]
         self.assertEqual([row for row in self.cluster.jobs().values() if row[2] == node],
                          [self.cluster.jobs()[alone]])
+        self.cluster.write("alone", "")
         self.all_gone()
         wanted = {two: ["3g.40gb"] * 2, mixed: ["1g.10gb", "1g.10gb", "2g.20gb"],
                   whole: ["7g.80gb"], alone: ["1g.10gb"], later: ["2g.20gb"]}
@@ -133,22 +138,27 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(self.cluster.judged(wanted), [])
 
     def test_cancelled_requeued_and_refused(self):
-        wait = [self.submit("gpu:7g.80gb:1", 1500) for _ in range(12)]
-        self.cluster.until(lambda: len(self.cluster.runs()) >= 4, "some run")
-        for job in wait[8:10]:  # these wait
+        wait = [self.submit("gpu:7g.80gb:1", 100, gate="wait") for _ in range(12)]
+        mine = lambda: [job for job in wait if job in self.cluster.runs()]
+        self.cluster.until(lambda: len(mine()) == 8, "eight run")
+        running = mine()
+        waiting = [job for job in wait if job not in running]
+        for job in waiting[:2]:
             self.cluster.check("scancel", job)
-        again = wait[0]
-        self.runs(again)
+        again = running[0]
         self.cluster.check("scontrol", "requeue", again)
-        self.cluster.check("scancel", wait[1])  # this runs
-        gone = {wait[1], *wait[8:10]}
+        self.cluster.check("scancel", running[1])
+        self.cluster.until(lambda: self.cluster.jobs()[again][0] == "PENDING" or
+                           len(self.cluster.runs()[again]) > 1, "it has been ended")
+        gone = {running[1], *waiting[:2]}
+        self.cluster.write("wait", "")
         # Somebody has an instance on a node of which Slurm knows nothing.
-        self.cluster.until(lambda: not self.cluster.jobs(), "all end", 60)
+        self.cluster.until(lambda: not self.cluster.jobs(), "all end")
         for node in self.cluster.nodes[:4]:
             self.lease(node, "stranger", "1g.10gb")
             self.addCleanup(self.give_back, node, "stranger")
         more = [self.submit("gpu:7g.80gb:1", 300) for _ in range(6)]
-        self.cluster.until(lambda: not self.cluster.jobs(), "all end", 60)
+        self.cluster.until(lambda: not self.cluster.jobs(), "all end")
         for node in self.cluster.nodes[:4]:
             self.give_back(node, "stranger")
         self.all_gone()
@@ -176,11 +186,68 @@ class SlurmTest(unittest.TestCase):
     def program(self):
         return os.path.realpath(PARTITA)
 
+    # What a job can open of the device nodes of NVIDIA that its test made: no driver is there, so
+    # "No such device" says that it may.
+    TRIES = """#!/bin/bash
+env | grep -E '^(CUDA_VISIBLE_DEVICES|PARTITA_LEASE_PROFILE)=' > {folder}/seen
+for node in {nodes}; do
+  (: < $node) 2>> {folder}/seen || true
+done
+: < /dev/zero && echo zero >> {folder}/seen
+"""
+
+    def test_spank_plugin(self):
+        if not self.cluster.spank:
+            self.skipTest("built without Slurm's headers (libslurm-dev)")
+        folder = self.cluster.path("dev")
+        os.makedirs(folder + "/nvidia-caps", exist_ok=True)
+        nodes = {"nvidiactl": (195, 255), "nvidia0": None, "nvidia1": (195, 1)}
+        nodes.update({f"nvidia-caps/nvidia-cap{i}": (237, i) for i in range(1, 150)})
+        for name, numbers in nodes.items():
+            if numbers is not None:
+                os.mknod(f"{folder}/{name}", 0o666 | stat.S_IFCHR, os.makedev(*numbers))
+        self.cluster.write("tries.sh", self.TRIES.format(
+            folder=self.cluster.folder, nodes=" ".join(f"{folder}/{name}" for name in nodes)))
+        job = self.cluster.check("sbatch", "--parsable", "-n1", "-o", "/dev/null",
+                                 "--mig=3g.40gb,1g.10gb", self.cluster.path("tries.sh")).strip()
+        self.cluster.until(lambda: job not in self.cluster.jobs(), "it ends")
+        seen = self.cluster.read("seen")
+        self.assertRegex(seen, r"CUDA_VISIBLE_DEVICES=MIG-[^,\s]+,MIG-\S+\n")
+        self.assertIn("PARTITA_LEASE_PROFILE=3g.40gb,1g.10gb\n", seen)
+        self.assertIn("zero", seen)
+        if not self.cluster.confines:
+            self.skipTest("no cgroups of version 2 are mounted here")
+        refused = re.findall(r"/dev/(\S+): Operation not permitted", seen)
+        opened = [name for name in nodes if name not in refused]
+        self.assertEqual(opened[:2], ["nvidiactl", "nvidia0"])
+        self.assertNotIn("nvidia1", opened)
+        self.assertEqual(len(opened), 6, opened)  # two capabilities for each instance
+        self.assertIn("makes a MIG instance 3g.41gb", self.refused("--mig=3g.41gb"))
+
+    def test_an_end_that_slurmctld_has_forgotten(self):
+        """It is killed before it has written down that a job ended, and told so by the placer."""
+        cluster = self.cluster
+        job = self.submit("gpu:3g.40gb:1", gate="forgotten")
+        self.runs(job)
+        begun = time.time()
+        cluster.check("scontrol", "update", f"JobId={job}", "Name=saved")  # so that it writes
+        saved = os.path.join(cluster.state, "job_state")
+        cluster.until(lambda: os.stat(saved).st_mtime > begun, "the start is on disk")
+        last = os.stat(saved).st_mtime
+        cluster.write("forgotten", "")
+        cluster.until(lambda: job in cluster.ends_heard(), "its end is heard")
+        cluster.kill("slurmctld")
+        forgotten = os.stat(saved).st_mtime == last
+        cluster.start_controller()
+        self.all_gone()
+        self.assertEqual(cluster.judged({job: ["3g.40gb"]}), [])
+        self.assertEqual(len(cluster.runs()[job]), 1)
+        if forgotten:
+            self.assertIn("Slurm forgot it", cluster.read("log/placer.out"))
+
     def test_one_placer_per_site(self):
         once = [PARTITA, "slurm", "serve", "--once", "--dry-run", "--site"]
         serve = [*once, self.cluster.path("etc/slurm.yaml")]
-        # One that has just been started may not hold its lock yet.
-        self.cluster.until(lambda: self.cluster.run(*serve).returncode == 3, "the placer's lock")
         self.assertIn("slurm-placer", self.cluster.run(*serve).stderr)
         self.cluster.write("etc/same.yaml", self.cluster.read("etc/slurm.yaml"))
         self.cluster.check(*once, self.cluster.path("etc/same.yaml"))

@@ -377,6 +377,12 @@ PlacerStep Placer::step(long now_s, const SlurmState& state) {
     else if (job.phase != Phase::waiting)
       view.add_running(job);
   }
+  // A new slurmctld that hears of the epilog of a job which it takes for running keeps the job's
+  // share of the node for good, but for this.
+  if (std::ranges::any_of(step.commands, [](const SlurmCommand& command) {
+        return command.argv.front() == "partita";
+      }))
+    step.commands.push_back({"-", {"scontrol", "reconfigure"}, "shares of nodes are counted anew"});
   resume_nodes(state, step);
   std::ranges::stable_sort(view.waiting, [](const SlurmJob* a, const SlurmJob* b) {
     return std::pair(-a->priority, a->number) < std::pair(-b->priority, b->number);

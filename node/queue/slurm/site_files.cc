@@ -120,7 +120,8 @@ std::string epilog_text(const SlurmSite& site, const FilePlaces& places) {
                      "case $SLURM_JOB_COMMENT in\n"
                      "  'partita '*)\n"
                      "    # No task of it begins from now on.\n"
-                     "    mv -f \"$file\" \"$file.over\" 2> /dev/null || : > \"$file.over\"\n" +
+                     "    mkdir -p \"${file%/*}\"\n"
+                     "    mv -f \"$file\" \"$file.over\" 2> /dev/null || touch \"$file.over\"\n" +
                          run_text(places, "epilog", "! -e \"$file.over\"") +
                          "  *) rm -f \"$file\" ;;\n"
                          "esac\n");
