@@ -1,5 +1,6 @@
-"""tools/get_onnxruntime and get_llm_engine where npm, or node alone, is missing: Debian's npm is asked for, then used.
-Where it cannot be had, or brings something else, a line says what is left out, with status 0."""
+"""tools/get_onnxruntime and get_llm_engine where npm, or node alone, is missing: Debian's npm is
+asked for, then used. Where it cannot be had, or brings something else, a line says what is left
+out, with status 0."""
 
 import os
 import shutil
