@@ -80,7 +80,7 @@ def machine():
 
 
 def get(what, packages, folder, files=()):
-    """`packages` by machine: (package@version, sum, folder inside). `what` is left out."""
+    """`packages` by machine: (package@version, sum, folder inside); `what` is left out."""
     stamp = os.path.join(folder, "version")
     try:
         package, integrity, inside = packages[machine()]

@@ -40,12 +40,28 @@ void describe(Form& f, GatewayRequests& requests) {
     in->refuse("arrived", "more requests have ended than arrived");
 }
 
+}  // namespace
+
+void describe(Form& f, TokenTraffic& t) {
+  f.number("in_per_s", t.in_per_s, kNotNegative, "tokens of prompts a second");
+  f.number("out_per_s", t.out_per_s, kNotNegative, "tokens of answers a second");
+  f.number("mean_in", t.mean_in, kNotNegative, "tokens of a prompt");
+  f.number("mean_out", t.mean_out, kNotNegative, "tokens of an answer");
+  f.number("ttft_p50_ms", t.ttft_p50_ms, kNotNegative, "time to the first token");
+  f.number("ttft_p99_ms", t.ttft_p99_ms, kNotNegative, "time to the first token");
+  f.number("tpot_p50_ms", t.tpot_p50_ms, kNotNegative, "time per token after it");
+  f.number("tpot_p99_ms", t.tpot_p99_ms, kNotNegative, "time per token after it");
+}
+
+namespace {
+
 void describe(Form& f, GatewayService& service) {
   f.name("name", service.name, "of the service");
   f.number("capacity_rps", service.capacity_rps, kNotNegative,
            "of full batches on the workers that are ready");
   f.number("rate_rps", service.rate_rps, kNotNegative, "planned for");
   f.object("requests", service.requests, describe, "what became of its requests");
+  f.object("tokens", service.tokens, actuate::describe, "of a language model, of late");
 }
 
 void describe_process(Form& f, Pid& pid) {

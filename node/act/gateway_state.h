@@ -35,7 +35,7 @@ struct GatewayWorker {
   std::string service;
   Pid pid = 0;
   WorkerReadiness state = WorkerReadiness::ready;
-  double last_beat_s = 0;  // so long ago when this was written
+  double last_beat_s = 0;        // so long ago when this was written
   std::optional<int> open = {};  // of an engine that streams: requests that it has
   bool operator==(const GatewayWorker&) const = default;
 };
@@ -56,9 +56,10 @@ struct GatewayRequests {
 
 struct GatewayService {
   std::string name;
-  double capacity_rps = 0;  // of full batches on the workers that are ready
-  double rate_rps = 0;      // planned for, as the assignment says
+  double capacity_rps = 0;                       // of full batches on the workers that are ready
+  double rate_rps = 0;                           // planned for, as the assignment says
   std::optional<GatewayRequests> requests = {};  // a gateway of an older version does not count
+  std::optional<TokenTraffic> tokens = {};       // of a language model
   bool operator==(const GatewayService&) const = default;
 };
 
@@ -82,6 +83,7 @@ struct GatewayState {
 };
 
 std::string gateway_path(const std::string& state_dir);
+void describe(Form& f, TokenTraffic& tokens);
 
 // The document `kind: GatewayState`; parse_gateway(gateway_json(s)) == s. Refused with FILE:LINE: a
 // place or a service twice, empty names, numbers out of range.

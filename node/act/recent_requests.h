@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 
 namespace partita::actuate {
 
@@ -26,6 +27,14 @@ struct RequestStretch {
   double in_slo = 0;   // of them answered in time
   double missed() const { return due - in_slo; }
   bool operator==(const RequestStretch&) const = default;
+};
+
+// What a language model did in the last half minute, by the answers that ended in it.
+struct TokenTraffic {
+  double in_per_s = 0, out_per_s = 0;  // tokens
+  double mean_in = 0, mean_out = 0;    // of an answer
+  std::optional<double> ttft_p50_ms = {}, ttft_p99_ms = {}, tpot_p50_ms = {}, tpot_p99_ms = {};
+  bool operator==(const TokenTraffic&) const = default;
 };
 
 class RecentRequests {

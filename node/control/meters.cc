@@ -45,6 +45,7 @@ void Meters::see(const ServersSeen& servers, std::int64_t local_ms,
     meter.reading.capacity_rps = load.capacity_rps;
     meter.reading.ready_workers = load.ready_workers;
     meter.reading.p99_ms = load.p99_ms;
+    meter.reading.tokens = load.tokens;
     meter.reading.seen = true;
     // One that began anew may have counted more by now than the one before it ever did.
     const bool follows = meter.last && meter.counted_by == servers.counted_by &&

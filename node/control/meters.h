@@ -29,6 +29,7 @@ class Meters {
     std::optional<double> rate;        // now: of the minute under way once it has 20 s, or the last
     std::optional<double> attainment;  // of the last minute with requests
     std::optional<double> p99_ms;
+    std::optional<actuate::TokenTraffic> tokens;
     std::uint64_t shed = 0;  // of the last minute
     double capacity_rps = 0;
     int ready_workers = 0;
@@ -45,7 +46,7 @@ class Meters {
  private:
   struct Meter {
     std::optional<ServiceLoad> last;
-    std::string counted_by;  // see ServersSeen::counted_by
+    std::string counted_by;                // see ServersSeen::counted_by
     std::int64_t last_ms = 0, bin_ms = 0;  // of the last look, since when the minute is counted
     double arrived = 0, in_slo = 0, shed = 0;
     Reading reading;

@@ -20,6 +20,7 @@ std::vector<ServiceNow> services_now(const ShowGround& ground) {
     now.rate_rps = reading.rate;
     now.p99_ms = reading.p99_ms;
     now.attainment = reading.attainment;
+    now.token_traffic = reading.tokens;
     now.ready_workers = reading.ready_workers;
     if (const auto& forecast = ground.rates[s].forecast) {
       now.forecast_rps = forecast->rate;
@@ -157,6 +158,11 @@ std::vector<history::Measured> measured(const ShowGround& ground) {
     if (reading.rate) add("rate_rps", name, *reading.rate);
     if (reading.p99_ms) add("p99_ms", name, *reading.p99_ms);
     if (reading.attainment) add("attainment", name, *reading.attainment);
+    if (reading.tokens) {
+      add("tokens_per_s", name, reading.tokens->out_per_s);
+      if (reading.tokens->ttft_p99_ms) add("ttft_p99_ms", name, *reading.tokens->ttft_p99_ms);
+      if (reading.tokens->tpot_p99_ms) add("tpot_p99_ms", name, *reading.tokens->tpot_p99_ms);
+    }
     if (const PlannedFor* rate = target ? target->rate_of(name) : nullptr)
       add("planned_rps", name, rate->rate_rps);
   }

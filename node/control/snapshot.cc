@@ -87,6 +87,8 @@ void describe_service_now(Form& f, ServiceRow& s) {
                "as the gateway says; missing: 0");
   f.number("p99_ms", s.p99_ms, kNotNegative, "measured");
   f.number("attainment", s.attainment, kAttained, "share of requests in SLO, measured");
+  f.object("token_traffic", s.token_traffic, actuate::describe,
+           "of a language model, of the last half minute");
   f.number("watts", s.watts, kNotNegative,
            "its part of the boards': by how busy its instances are, idle power by compute slices");
   f.number("energy_j", s.energy_j, kNotNegative, "the same in joules, since the agent began");

@@ -10,6 +10,7 @@
 
 #include "act/assignment.h"
 #include "act/change.h"
+#include "act/gateway_state.h"
 #include "base/form.h"
 #include "control/batch.h"
 #include "control/request.h"
@@ -17,8 +18,8 @@
 #include "device/node_forms.h"
 #include "device/node_state.h"
 #include "history/event.h"
-#include "plan/serving.h"
 #include "hw/telemetry/sample.h"
+#include "plan/serving.h"
 
 namespace partita::control {
 
@@ -31,8 +32,9 @@ struct ServiceNow : plan::Terms {
   std::optional<double> forecast_rps = {}, forecast_low_rps = {}, forecast_high_rps = {};
   double planned_rps = 0;  // what the plan in force is made for
   int segments = 0, ready_workers = 0;
-  std::optional<double> p99_ms = {}, attainment = {};  // measured, share of requests in SLO
-  std::optional<double> watts = {}, energy_j = {};     // its part: energy_meter.h
+  std::optional<double> p99_ms = {}, attainment = {};       // measured, share of requests in SLO
+  std::optional<actuate::TokenTraffic> token_traffic = {};  // of a language model, measured
+  std::optional<double> watts = {}, energy_j = {};          // its part: energy_meter.h
   ServiceVerdict is = {};
   bool at_risk() const { return is.verdict != Standing::serves; }
   bool operator==(const ServiceNow&) const = default;

@@ -33,6 +33,7 @@ struct ServiceLoad {
   int ready_workers = 0;
   // See actuate::GatewayRequests.
   std::optional<actuate::RequestStretch> recent = {}, lately = {}, minute = {};
+  std::optional<actuate::TokenTraffic> tokens = {};  // of a language model
   bool operator==(const ServiceLoad&) const = default;
 };
 
@@ -43,7 +44,7 @@ struct ServersSeen {
   std::vector<ServiceLoad> loads = {};
   std::map<std::string, int> ready = {};  // workers that are, by device
   std::optional<bool> supervisor = {};    // of workers: it runs; nothing: there has never been one
-  std::string counted_by = {};  // the gateway's process: another one counts from nothing
+  std::string counted_by = {};            // the gateway's process: another one counts from nothing
   bool operator==(const ServersSeen&) const = default;
 };
 

@@ -69,7 +69,8 @@ std::optional<Outcome> parse_outcome(std::string_view word);
 Event fitted(Event event);
 
 // A number that was measured at a time, kept coarser the older it is. `metric` is one of a few
-// fixed names: "rate_rps", "planned_rps", "p99_ms", "attainment", "watts", "gpus", "instances".
+// fixed names: "rate_rps", "planned_rps", "p99_ms", "attainment", "tokens_per_s", "ttft_p99_ms",
+// "tpot_p99_ms", "watts", "gpus", "instances".
 struct Measured {
   std::int64_t time_ms = 0;
   std::string metric, subject;  // subject: service, GPU; empty: the node

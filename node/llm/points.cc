@@ -25,7 +25,15 @@ constexpr std::array<std::string_view, 15> kColumns = {
     "system", "backend", "version",      "model",  "precision", "isl",     "osl",    "concurrency",
     "tp",     "pp",      "attention_dp", "moe_tp", "moe_ep",    "ttft_ms", "tpot_ms"};
 
-constexpr std::string_view kProfileColumn = "profile";  // may be missing: whole GPUs
+// May be missing: whole GPUs, and an engine that does not say how it was started.
+constexpr std::string_view kProfileColumn = "profile";
+struct SettingColumn {
+  std::string_view name;
+  std::optional<int> Configuration::*setting;
+};
+constexpr SettingColumn kSettings[] = {{"step_tokens", &Configuration::step_tokens},
+                                       {"kv_tokens", &Configuration::kv_tokens},
+                                       {"kv_move_ns", &Configuration::kv_move_ns}};
 
 // Reads the cells of a row; the first one that is refused is kept, and what follows is 0.
 class Cells {
@@ -42,9 +50,9 @@ class Cells {
   int whole(std::string_view name, profile::NumberRange range) {
     return kept(profile::csv_integer(csv_, row_, csv_.column(name), range));
   }
-  std::optional<int> known(std::string_view name) {
-    if (text(name).empty()) return {};
-    return whole(name, kGpus);
+  std::optional<int> known(std::string_view name, profile::NumberRange range = kGpus) {
+    if (text_if_there(name).empty()) return {};
+    return whole(name, range);
   }
   const std::optional<Error>& error() const { return error_; }
 
@@ -74,6 +82,8 @@ Configuration configuration_of(Cells& cells) {
   one.attention_data = cells.known("attention_dp");
   one.expert_tensor = cells.known("moe_tp");
   one.experts = cells.known("moe_ep");
+  for (const SettingColumn& column : kSettings)
+    one.*column.setting = cells.known(column.name, kTokens);
   return one;
 }
 
@@ -103,11 +113,10 @@ std::string to_string(const Configuration& c) {
   add(c.backend, ", ");
   add(c.version, " ");
   const std::pair<const char*, const std::optional<int>*> splits[] = {
-      {", tp ", &c.tensor},
-      {", pp ", &c.pipeline},
-      {", dp ", &c.attention_data},
-      {", moe tp ", &c.expert_tensor},
-      {", ep ", &c.experts}};
+      {", tp ", &c.tensor},         {", pp ", &c.pipeline},
+      {", dp ", &c.attention_data}, {", moe tp ", &c.expert_tensor},
+      {", ep ", &c.experts},        {", steps of ", &c.step_tokens},
+      {", KV ", &c.kv_tokens},      {", KV moves in ns ", &c.kv_move_ns}};
   for (const auto& [name, number] : splits) add(cell(*number), name);
   return text;
 }
@@ -121,8 +130,10 @@ int Measured::shapes() const {
 Result<std::vector<Measured>> parse_points(const std::string& file, std::string_view text) {
   const Result<Csv> csv = profile::parse_csv(file, text);
   if (!csv) return failed(csv.error());
+  std::vector<std::string_view> others = {kProfileColumn};
+  for (const SettingColumn& column : kSettings) others.push_back(column.name);
   const Result<void> columns =
-      profile::require_columns(*csv, {kColumns.begin(), kColumns.end()}, {kProfileColumn});
+      profile::require_columns(*csv, {kColumns.begin(), kColumns.end()}, others);
   if (!columns) return failed(columns.error());
   std::vector<Measured> all;
   std::map<Configuration, std::size_t> places;
@@ -140,12 +151,21 @@ Result<std::vector<Measured>> parse_points(const std::string& file, std::string_
 }
 
 std::string points_csv(const std::vector<Measured>& all) {
-  const bool profiles = std::ranges::any_of(
-      all, [](const Measured& one) { return !one.configuration.profile.empty(); });
+  const auto any = [&](auto member) {
+    return std::ranges::any_of(all, [&](const Measured& one) {
+      return one.configuration.*member != decltype(one.configuration.*member){};
+    });
+  };
+  const bool profiles = any(&Configuration::profile);
   std::string text = joined(kColumns, ",");
-  text += profiles ? fmt::format(",{}\n", kProfileColumn) : "\n";
+  if (profiles) text += fmt::format(",{}", kProfileColumn);
+  for (const SettingColumn& column : kSettings)
+    if (any(column.setting)) text += fmt::format(",{}", column.name);
+  text += "\n";
   for (const auto& [c, points] : all) {
-    std::string front, split;
+    std::string front, split, back = profiles ? "," + profile::csv_cell(c.profile) : "";
+    for (const SettingColumn& column : kSettings)
+      if (any(column.setting)) back += "," + cell(c.*column.setting);
     for (const std::string* word : {&c.system, &c.backend, &c.version, &c.model, &c.precision})
       front += profile::csv_cell(*word) + ",";
     for (const auto* number :
@@ -153,8 +173,7 @@ std::string points_csv(const std::vector<Measured>& all) {
       split += cell(*number) + ",";
     for (const Point& p : points)
       text += fmt::format("{}{},{},{},{}{},{}{}\n", front, p.shape.tokens_in, p.shape.tokens_out,
-                          p.concurrency, split, p.ttft.value, p.tpot.value,
-                          profiles ? "," + profile::csv_cell(c.profile) : "");
+                          p.concurrency, split, p.ttft.value, p.tpot.value, back);
   }
   return text;
 }

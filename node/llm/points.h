@@ -21,6 +21,8 @@ struct Configuration {
   std::string profile = {};                                   // MIG profile; empty: whole GPUs
   std::optional<int> tensor, pipeline;                        // GPUs that share a layer; stages
   std::optional<int> attention_data, expert_tensor, experts;  // of mixtures of experts
+  std::optional<int> step_tokens, kv_tokens;  // budget of a step, KV cache, as the engine is told
+  std::optional<int> kv_move_ns;  // a token's cache from engine to engine: prefill may be apart
   auto operator<=>(const Configuration&) const = default;
 };
 std::string to_string(const Configuration& configuration);

@@ -248,12 +248,16 @@ Result<Run> aiperf_csv(const std::string& file, std::string_view content) {
     const std::size_t end = std::min(table.find("\n\n", begin), table.size());
     const std::string part = table.substr(begin, end - begin);
     if (part.find_first_not_of("\n ") != std::string::npos) {
-      const auto csv = profile::parse_csv(file, std::string(lines, '\n') + part);
-      if (!csv) return failed(csv.error());
+      const auto csv = profile::parse_csv(file, part);
+      if (!csv)  // once more, for its line
+        return failed(profile::parse_csv(file, std::string(lines, '\n') + part).error());
       for (const profile::CsvRow& row : csv->rows) {
         if (csv->header.cells[0] != "Metric" || row.cells.size() < 2) continue;
         const auto [key, unit] = key_of(row.cells[0]);
-        if (in_ms(key) && unit != "ms") return failed(wrong_unit(key, unit, csv->at(row)));
+        if (in_ms(key) && unit != "ms") {
+          const auto line = static_cast<std::size_t>(row.line) + lines;
+          return failed(wrong_unit(key, unit, fmt::format("{}:{}", file, line)));
+        }
         if (const auto value = grouped_number(row.cells[1])) metrics[key] = *value;
       }
     }
@@ -305,28 +309,22 @@ bool has_lines(const std::vector<std::string>& lines) {
   return objects > 0;
 }
 
-Result<std::vector<Document>> documents_of(const std::string& file, std::string_view text) {
-  std::vector<Document> all;
-  const std::string json = without_infinities(text);
-  const std::vector<std::string> lines = lines_of(json);
-  const auto add = [&](const std::string& one) -> Result<void> {
-    auto document = parse_document(file, one);
-    if (!document) return failed(document.error());
-    if (document->root.kind != Node::Kind::object)
-      return bad_input(file + ":1", "not the JSON object of a run");
-    all.push_back(*std::move(document));
-    return {};
-  };
-  if (!has_lines(lines)) {
-    if (const auto added = add(json); !added) return failed(added.error());
-    return all;
+Result<Run> run_of(RunForm form, const std::string& file, const std::string& json) {
+  const auto document = parse_document(file, json);
+  if (!document) return failed(document.error());
+  if (document->root.kind != Node::Kind::object)
+    return bad_input(file + ":1", "not the JSON object of a run");
+  switch (form) {
+    case RunForm::aiperf:
+      return aiperf_json(*document);
+    case RunForm::trtllm:
+      return trtllm_run(document->root);
+    case RunForm::sglang:
+      return openai_run(document->root, "sglang");
+    case RunForm::vllm:
+      break;
   }
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].find('{') == std::string::npos) continue;
-    if (const auto added = add(std::string(i, '\n') + lines[i]); !added)
-      return failed(added.error());
-  }
-  return all;
+  return openai_run(document->root, "vllm");
 }
 
 Result<std::vector<Run>> runs_of(RunForm form, const std::string& file, std::string_view text) {
@@ -336,13 +334,14 @@ Result<std::vector<Run>> runs_of(RunForm form, const std::string& file, std::str
     if (!run) return failed(run.error());
     return std::vector<Run>{*std::move(run)};
   }
-  const auto documents = documents_of(file, text);
-  if (!documents) return failed(documents.error());
-  for (const Document& document : *documents) {
-    Result<Run> run = form == RunForm::aiperf   ? aiperf_json(document)
-                      : form == RunForm::trtllm ? trtllm_run(document.root)
-                      : form == RunForm::sglang ? openai_run(document.root, "sglang")
-                                                : openai_run(document.root, "vllm");
+  const std::string json = without_infinities(text);
+  const std::vector<std::string> lines = lines_of(json);
+  const bool many = has_lines(lines);
+  for (std::size_t i = 0; i < (many ? lines.size() : 1); ++i) {
+    const std::string& one = many ? lines[i] : json;
+    if (many && one.find('{') == std::string::npos) continue;
+    Result<Run> run = run_of(form, file, one);
+    if (!run) run = run_of(form, file, std::string(i, '\n') + one);  // says which line it was
     if (!run) return failed(run.error());
     runs.push_back(*std::move(run));
   }
@@ -368,6 +367,9 @@ Configuration with_told(Configuration c, const Configuration& told) {
   take(c.attention_data, told.attention_data);
   take(c.expert_tensor, told.expert_tensor);
   take(c.experts, told.experts);
+  take(c.step_tokens, told.step_tokens);
+  take(c.kv_tokens, told.kv_tokens);
+  take(c.kv_move_ns, told.kv_move_ns);
   return c;
 }
 
@@ -456,13 +458,17 @@ Result<void> take_told(const std::string& word, ToldOfRuns& told) {
                                                               {"pp", &c.pipeline},
                                                               {"attention_dp", &c.attention_data},
                                                               {"moe_tp", &c.expert_tensor},
-                                                              {"moe_ep", &c.experts}};
+                                                              {"moe_ep", &c.experts},
+                                                              {"step_tokens", &c.step_tokens},
+                                                              {"kv_tokens", &c.kv_tokens},
+                                                              {"kv_move_ns", &c.kv_move_ns}};
   if (const auto found = texts.find(key); found != texts.end() && !value.empty()) {
     *found->second = value;
     return {};
   }
   const std::optional<double> number = grouped_number(value);
-  const bool whole = number && *number >= 1 && *number <= 1e6 && *number == std::floor(*number);
+  const double most = key.starts_with("kv_") || key == "step_tokens" ? kMostTokensOfRun : 1e6;
+  const bool whole = number && *number >= 1 && *number <= most && *number == std::floor(*number);
   if (const auto found = numbers.find(key); found != numbers.end() && whole) {
     *found->second = static_cast<int>(*number);
     return {};
@@ -474,7 +480,8 @@ Result<void> take_told(const std::string& word, ToldOfRuns& told) {
   return bad_input(
       "--told " + word,
       "must be COLUMN=VALUE: system, backend, version, model, precision or profile "
-      "with a text; tp, pp, attention_dp, moe_tp, moe_ep or concurrency with a number");
+      "with a text; tp, pp, attention_dp, moe_tp, moe_ep, step_tokens, kv_tokens, kv_move_ns or "
+      "concurrency with a number");
 }
 
 }  // namespace
@@ -503,6 +510,7 @@ Result<ImportedRuns> import_runs(RunForm form, const std::string& file, std::str
   if (!runs) return failed(runs.error());
   ImportedRuns imported;
   Notes notes;
+  std::map<Configuration, std::size_t> places;
   for (const Run& run : *runs) {
     const Configuration configuration = with_told(run.configuration, told.configuration);
     if (configuration.model.empty())
@@ -513,10 +521,9 @@ Result<ImportedRuns> import_runs(RunForm form, const std::string& file, std::str
     notes.add_unsaid(configuration);
     if (run.failures.value_or(0) > 0)
       notes.add("some requests failed; the times are of the others");
-    auto same = std::ranges::find(imported.measured, configuration, &Measured::configuration);
-    if (same == imported.measured.end())
-      same = imported.measured.insert(same, Measured{configuration, {}});
-    same->points.push_back(*point);
+    const auto [place, added] = places.emplace(configuration, imported.measured.size());
+    if (added) imported.measured.push_back({configuration, {}});
+    imported.measured[place->second].points.push_back(*point);
   }
   imported.notes = std::move(notes).all();
   return imported;

@@ -113,6 +113,17 @@ const char kCsv[] =
     "Request Throughput (per sec),1.50\n"
     "Request Count (count),40.00\n";
 
+TEST(Runs, ReadsManyLines) {
+  std::string text, line = vllm(kClosed, kMeans);
+  std::erase(line, '\n');
+  for (int i = 0; i < 2'000; ++i) text += line + "\n";
+  const auto imported = import_runs(RunForm::vllm, "f", text, {});
+  ASSERT_TRUE(imported);
+  ASSERT_EQ(imported->measured.size(), 1U);
+  EXPECT_EQ(imported->measured[0].points.size(), 2'000U);
+  EXPECT_THAT(refusal(RunForm::vllm, text + "{\"x\": }"), HasSubstr("f:2001"));
+}
+
 TEST(Runs, ReadsTablesOfGenaiPerf) {
   EXPECT_THAT(refusal(RunForm::aiperf, kCsv), HasSubstr("--told model=NAME"));
   const auto told = parse_told({"model=m", "system=H100-80GB-SXM5", "tp=1"});

@@ -38,6 +38,10 @@ struct TokenEngine {
   std::string configuration;  // engine, version, precision, split: for people
   std::string mig_profile;    // empty: whole GPUs
   int gpus = 1;               // of the group
+  // Engines of the group that only compute prompts, and that only decode; 0: one does both. The
+  // cache of a prompt is moved from one of these to one of those.
+  int prefills = 0, decodes = 0;
+  double move_token_ms = 0;
   EngineSpec spec = {};       // sequences: as many as were measured; blocks: that are known to fit
   double request_ms = 0;      // of a TTFT, outside of steps: tokenisation, network
   double request_token_ms = 0;  // the same per token of the prompt

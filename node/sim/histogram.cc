@@ -36,6 +36,7 @@ void LatencyHistogram::add(Nanos value) {
   least_ = count_ == 0 ? value : std::min(least_, value);
   most_ = std::max(most_, value);
   ++count_;
+  sum_ += static_cast<double>(value);
   ++buckets_[bucket_of(value)];
 }
 
@@ -57,6 +58,7 @@ void LatencyHistogram::clear() {
             begin + static_cast<std::ptrdiff_t>(bucket_of(most_)) + 1, 0);
   count_ = 0;
   least_ = most_ = 0;
+  sum_ = 0;
 }
 
 }  // namespace partita::sim

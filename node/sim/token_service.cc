@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "llm/engine/engine.h"
+#include "llm/engine/split.h"
 #include "llm/engine/workload.h"
 #include "sim/engine.h"
 
@@ -93,7 +93,7 @@ TokenOutcome play_tokens(const plan::Service& service, const std::vector<TokenRe
   const Millis warm{static_cast<double>(run.warmup) / kNanosPerMs};
   EventLog log;
   for (std::size_t r = 0; r < replicas.size(); ++r) {
-    const auto played = llm::simulate(replicas[r].engine.spec, requests[r]);
+    const auto played = llm::simulate_group(replicas[r].engine, requests[r]);
     CHECK(played.has_value());
     outcome.events += played->steps;
     log.absorb(static_cast<std::uint64_t>(played->end.value * kNanosPerMs));

@@ -25,7 +25,7 @@ struct Sequence {
   std::size_t request = 0;
   std::int64_t computed = 0, scheduled = 0;
   int produced = 0;
-  bool shares = false, decodes = false;
+  bool shares = false, decodes = false, anew = false;  // anew: it was preempted
 };
 
 class Replica {
@@ -73,7 +73,7 @@ class Replica {
     const Sequence s = running_.back();
     running_.pop_back();
     release(s);
-    waiting_.push_front({.request = s.request, .produced = s.produced});
+    waiting_.push_front({.request = s.request, .produced = s.produced, .anew = true});
   }
 
   // True where a sequence had to go.
@@ -109,6 +109,10 @@ class Replica {
     const std::int64_t needed = blocks_for(to_compute(s)) - (hit ? prefix_blocks_ : 0);
     if (needed > free_ - woken) return false;
     waiting_.pop_front();
+    if (!s.anew) {
+      s.computed = of(s).came;
+      take(blocks_for(s.computed));
+    }
     if (hit) {
       s.computed = prefix_blocks_ * kBlock;
       start_sharing(s);
@@ -205,6 +209,46 @@ std::vector<Asked> requests_for(const plan::Terms& service, Rps rate, double cou
   return asked;
 }
 
+// Some engines compute prompts, the others decode: each request goes to one of either kind, in
+// between its cache moves.
+std::vector<Asked> play_apart(const profile::TokenEngine& engine, const profile::EngineSpec& spec,
+                              int prefix_tokens, std::vector<Asked> asked) {
+  Rng draws(0x5e9);
+  const auto on_each = [&](int engines, int prefix, std::vector<Asked>& all) {
+    std::vector<std::vector<std::size_t>> places(static_cast<std::size_t>(engines));
+    for (std::size_t i = 0; i < all.size(); ++i) places[draws.below(places.size())].push_back(i);
+    for (const auto& mine : places) {
+      std::vector<Asked> part;
+      for (const std::size_t i : mine) part.push_back(all[i]);
+      part = play(spec, prefix, std::move(part));
+      for (std::size_t k = 0; k < mine.size(); ++k) all[mine[k]] = part[k];
+    }
+  };
+  std::vector<Asked> prompts = asked;
+  for (Asked& one : prompts) one.out = 1;
+  on_each(engine.prefills, prefix_tokens, prompts);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    asked[i].first = asked[i].end = prompts[i].first;
+    asked[i].refused = prompts[i].refused;
+    if (!prompts[i].refused && asked[i].out > 1) order.push_back(i);
+  }
+  const auto comes = [&](std::size_t i) {
+    return asked[i].first + engine.move_token_ms * asked[i].in;
+  };
+  std::ranges::stable_sort(order, {}, comes);
+  std::vector<Asked> rest;
+  for (const std::size_t i : order)
+    rest.push_back(
+        {.arrival = comes(i), .in = asked[i].in + 1, .out = asked[i].out - 1, .came = asked[i].in});
+  on_each(engine.decodes, 0, rest);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    asked[order[k]].end = rest[k].end;
+    asked[order[k]].refused = rest[k].refused;
+  }
+  return asked;
+}
+
 bool above(double value, Millis limit) { return limit.value > 0 && value > limit.value; }
 
 }  // namespace
@@ -220,8 +264,10 @@ ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEng
   const double count = std::clamp(kSeenLate / allowed, kFewest, kMost);
   profile::EngineSpec spec = engine.spec;
   spec.sequences = load.sequences;
-  const std::vector<Asked> asked =
-      play(spec, service.tokens->prefix_tokens, requests_for(service, load.rate, count));
+  std::vector<Asked> asked = requests_for(service, load.rate, count);
+  const int prefix = service.tokens->prefix_tokens;
+  asked = engine.prefills > 0 ? play_apart(engine, spec, prefix, std::move(asked))
+                              : play(spec, prefix, std::move(asked));
   ReplicaVerdict verdict;
   std::vector<double> whole;
   const std::size_t warm = asked.size() / 10;

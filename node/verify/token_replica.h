@@ -18,6 +18,7 @@ struct TokenRequest {
   int in = 1, out = 1;
   bool prefix = false;   // begins with the tokens that others begin with
   bool refused = false;  // it fits no empty cache
+  int came = 0;          // tokens of the prompt whose cache comes along
 };
 // The same requests, served. Arrivals do not fall.
 std::vector<TokenRequest> play(const profile::EngineSpec& spec, int prefix_tokens,

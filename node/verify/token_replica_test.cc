@@ -38,6 +38,8 @@ Crowd crowded(Rng& rng) {
                          .out = static_cast<int>(1 + rng.below(80))};
     request.prefix = one.prefix_tokens > 0 && rng.below(2) == 0;
     if (request.prefix) request.in = std::max(request.in, one.prefix_tokens + 1);
+    if (!request.prefix && rng.below(3) == 0)
+      request.came = static_cast<int>(rng.below(static_cast<std::uint64_t>(request.in)));
     one.requests.push_back(request);
   }
   return one;
@@ -50,7 +52,8 @@ std::vector<llm::Request> as_engine_knows(const Crowd& one) {
                         .in = request.in,
                         .out = request.out,
                         .prefix = request.prefix ? 0 : -1,
-                        .prefix_tokens = request.prefix ? one.prefix_tokens : 0});
+                        .prefix_tokens = request.prefix ? one.prefix_tokens : 0,
+                        .came = request.came});
   return requests;
 }
 
@@ -123,6 +126,24 @@ TEST(TokenReplica, agrees_with_the_planners_simulation) {
     EXPECT_NEAR(judged.late, planned.late, 0.01 + 0.25 * planned.late) << rate;
     EXPECT_NEAR(judged.whole.value, planned.e2e.value, 0.15 * planned.e2e.value) << rate;
   }
+}
+
+TEST(TokenReplica, agrees_with_the_planners_simulation_of_prefill_apart) {
+  for (const auto& [prefills, decodes] : {std::pair{1, 1}, {1, 3}, {2, 2}})
+    for (const double rate : {6.0, 14.0, 22.0}) {
+      const plan::Terms asked = chat(120, 9);
+      profile::TokenEngine apart = token_engine();
+      apart.prefills = prefills;
+      apart.decodes = decodes;
+      apart.move_token_ms = 0.01;
+      apart.spec.sequences = 32;
+      const ReplicaVerdict judged = judge_replica(asked, apart, {32, Rps{rate}, 99});
+      const llm::ReplicaTimes planned =
+          llm::replica_times(asked, apart, {.rate = Rps{rate}, .count = 6000, .seed = 5});
+      EXPECT_NEAR(judged.late, planned.late, 0.01 + 0.25 * planned.late) << rate;
+      EXPECT_NEAR(judged.late_tpot, planned.late_tpot, 0.01 + 0.25 * planned.late_tpot) << rate;
+      EXPECT_NEAR(judged.whole.value, planned.e2e.value, 0.15 * planned.e2e.value) << rate;
+    }
 }
 
 }  // namespace

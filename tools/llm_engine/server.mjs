@@ -4,7 +4,8 @@
 // arrival, while there are --sequences. No preemption: a request is refused that cannot fit --context.
 //
 // usage: node server.mjs --model FILE.gguf --port N [--sequences 16] [--units 2u@0] [--name NAME] ...
-//   --units: as `partita worker` says it, a number of cores and the first one; their threads run there.
+//   --units: a number of cores and the first one, as {profile}@{start} of `partita workers`; its threads
+//   run there. Where there are fewer, they are counted round.
 import {execFileSync} from "node:child_process";
 import {createServer} from "node:http";
 import {createRequire} from "node:module";
@@ -37,7 +38,8 @@ function cores() {
     const [first, last = first] = range.split("-").map(Number);
     return Array.from({length: last - first + 1}, (_, i) => first + i);
   });
-  return usable.slice(Number(found[2]), Number(found[2]) + Number(found[1]));
+  return Array.from({length: Math.min(Number(found[1]), usable.length)},
+                    (_, i) => usable[(Number(found[2]) + i) % usable.length]);
 }
 
 async function loaded(threads) {

@@ -199,10 +199,11 @@ Command add_demo(CLI::App& app) {
   auto flags = std::make_shared<DemoFlags>();
   flag(*command, "-o,--output", flags->picture);
   add_seed(*command, flags->seed);
-  const Command models = add_demo_models(*command), serve = add_demo_serve(*command);
-  return {command, [flags, models, serve](Context& context) {
-            if (models.app->parsed()) return models.run(context);
-            if (serve.app->parsed()) return serve.run(context);
+  const Command models = add_demo_models(*command), serve = add_demo_serve(*command),
+                llm = add_demo_llm(*command);
+  return {command, [flags, models, serve, llm](Context& context) {
+            for (const Command& one : {models, serve, llm})
+              if (one.app->parsed()) return one.run(context);
             return run_demo(context, *flags);
           }};
 }

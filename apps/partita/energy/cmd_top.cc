@@ -98,7 +98,10 @@ class Top {
                             workers(actuate::WorkerReadiness::leaving),
                             workers(actuate::WorkerReadiness::silent)});
     }
-    return to_string(table);
+    std::vector<TokenRow> models;
+    for (const actuate::GatewayService& service : now.services)
+      if (service.tokens) models.push_back({service.name, *service.tokens});
+    return to_string(table) + tokens_table(models);
   }
 
   Context& context_;

@@ -5,11 +5,27 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/table.h"
 #include "base/terminal.h"
 #include "base/unicode.h"
 #include "model/energy/attribution.h"
 
 namespace partita::cli {
+
+std::string tokens_table(const std::vector<TokenRow>& rows) {
+  if (rows.empty()) return {};
+  Table table{{"LANGUAGE MODEL", "TOKENS IN /s", "OUT /s", "IN, mean", "OUT, mean", "TTFT p50 ms",
+               "p99", "TPOT p50 ms", "p99"},
+              {}};
+  const auto shown = [](std::optional<double> value) {
+    return value ? number_text(*value) : std::string("-");
+  };
+  for (const auto& [service, t] : rows)
+    table.rows.push_back({service, number_text(t.in_per_s), number_text(t.out_per_s),
+                          number_text(t.mean_in), number_text(t.mean_out), shown(t.ttft_p50_ms),
+                          shown(t.ttft_p99_ms), shown(t.tpot_p50_ms), shown(t.tpot_p99_ms)});
+  return "\n" + to_string(table);
+}
 
 void TopPicture::know_node(const device::NodeState& state, const std::string& more) {
   long instances = 0, busy = 0;
@@ -27,8 +43,8 @@ void TopPicture::add(const telemetry::Sample& sample, const device::Occupants& o
 }
 
 std::string TopPicture::frame(int height) const {
-  const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n" +
-                            faults_ + "\n" + services_ + (services_.empty() ? "" : "\n");
+  const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n" + faults_ +
+                            "\n" + services_ + (services_.empty() ? "" : "\n");
   const int lines = static_cast<int>(std::ranges::count(above, '\n'));
   return above + view_.frame({.colour = context_.colour,
                               .width = context_.width,

@@ -4,13 +4,22 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "act/gateway_state.h"
 #include "context.h"
 #include "device/node_forms.h"
 #include "device/observe/view.h"
 #include "hw/telemetry/sample.h"
 
 namespace partita::cli {
+
+// Tokens a second, TTFT and TPOT of language models; "" without one.
+struct TokenRow {
+  std::string service;
+  actuate::TokenTraffic tokens;
+};
+std::string tokens_table(const std::vector<TokenRow>& rows);
 
 class TopPicture {
  public:

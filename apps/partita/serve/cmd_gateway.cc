@@ -30,7 +30,7 @@ constexpr serve::Nanos kLookForIdle = 10'000'000;
 constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 
 struct GatewayFlags {
-  std::string state_directory, tokens, access_log, grpc, grace = "10s";
+  std::string state_directory, tokens, access_log, grpc, grace = "10s", stream_idle = "60s";
   std::string services, profiles, gpu, route = "tokens";
   std::vector<std::string> engines;
   serve::FrontOptions front = {};
@@ -79,6 +79,9 @@ Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags
   serve::EngineOptions options;
   options.shed = !flags.no_shed;
   options.queue_limit = flags.core.queue_limit;
+  const Result<Seconds> idle = parse_duration("--stream-idle", flags.stream_idle);
+  if (!idle) return failed(idle.error());
+  options.stream_idle_ns = static_cast<std::int64_t>(idle->value * kNsPerSecond);
   if (flags.route != "tokens")
     options.routing =
         flags.route == "round-robin" ? serve::Routing::round_robin : serve::Routing::least_requests;
@@ -218,6 +221,7 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
   flag(command, "--engine", flags.engines);
   one_of(flag(command, "--route", flags.route), {"tokens", "round-robin", "least-requests"})
       ->capture_default_str();
+  flag(command, "--stream-idle", flags.stream_idle)->capture_default_str();
   flag(command, "--services", flags.services, "Here: language models beside the assignment's");
   flag(command, "--profiles", flags.profiles, "Here: of language models, with --gpu")
       ->needs(flag(command, "--gpu", flags.gpu, "Here: whose --profiles are meant"));

@@ -1,12 +1,13 @@
-// `partita demo serve`: the whole circle on this machine's own cores, with real models and
-// requests.
+// `partita demo serve` and `partita demo llm`: the whole circle on this machine's own cores, with
+// real models and requests; of language models, with a real engine.
 #pragma once
 
 #include "context.h"
 
 namespace partita::cli {
 
-// Adds the subcommand to `demo`.
+// Add the subcommands to `demo`.
 Command add_demo_serve(CLI::App& demo);
+Command add_demo_llm(CLI::App& demo);
 
 }  // namespace partita::cli

@@ -17,6 +17,7 @@
 #include "progress.h"
 #include "serve/measure/bench.h"
 #include "serve/measure/points.h"
+#include "serve/measure_engine.h"
 #include "serve/measure_ground.h"
 #include "serve/worker/cpu_list.h"
 #include "stop_request.h"
@@ -36,6 +37,7 @@ struct MeasureFlags {
   double precision = 2;
   bool null = false, spin = false;
   std::vector<std::string> shapes, worker_flags;
+  EngineMeasureFlags engine;
 };
 
 // The workers of one instance size and number of processes, and their bench.
@@ -318,8 +320,17 @@ Result<std::unique_ptr<MeasureGround>> ground_of(Context& context, const Measure
 
 Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
   MeasureFlags flags = given;
+  if (flags.output.empty() && flags.engine.against.empty())
+    return bad_input("--output", "is required: where the points go");
+  if (!flags.engine.url.empty()) {
+    if (!flags.model.empty() || flags.null)
+      return bad_input("--openai", "measures what runs there; --model and --null start workers");
+    flags.engine.name = flags.name;
+    flags.engine.output = flags.output;
+    return measure_engine(context, flags.engine);
+  }
   if (flags.model.empty() == !flags.null)
-    return bad_input("measure", "say what to measure: --model FILE.onnx, or --null");
+    return bad_input("measure", "say what to measure: --model FILE.onnx, --openai URL or --null");
   if (flags.name.empty()) flags.name = std::filesystem::path(flags.model).stem().string();
   if (flags.name.empty()) flags.name = "null";
   Result<PrivateFolder> scratch = PrivateFolder::make();
@@ -375,10 +386,17 @@ Command add_profile_measure(CLI::App& profile) {
   flag(*command, "--worker-flag", flags->worker_flags);
   flag(*command, "--point-time", flags->point_time)->default_str("5s");
   within(flag(*command, "--precision", flags->precision), 0.1, 50)->default_str("2");
-  flag(*command, "-o,--output", flags->output)->required();
+  flag(*command, "--openai", flags->engine.url);
+  flag(*command, "--token-shapes", flags->engine.shapes)->default_str(flags->engine.shapes);
+  flag(*command, "--in-flight", flags->engine.in_flight)->default_str(flags->engine.in_flight);
+  flag(*command, "--told", flags->engine.told);
+  flag(*command, "--against", flags->engine.against);
+  flag(*command, "-o,--output", flags->output);
   command->footer(
       "partita profile measure --model mlp.onnx --instances 1,2 -o profile.csv\n"
-      "partita profile measure --model resnet50.onnx --gpu 0 --instances 1g,2g,3g -o profile.csv");
+      "partita profile measure --model resnet50.onnx --gpu 0 --instances 1g,2g,3g -o profile.csv\n"
+      "partita profile measure --openai http://127.0.0.1:8000 --told system=H100-80GB-SXM5 "
+      "-o points.csv");
   return {command, [flags](Context& context) { return run_measure(context, *flags); }};
 }
 

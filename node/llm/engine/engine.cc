@@ -78,9 +78,17 @@ class Engine {
         while (next_ < count() && request(next_).arrival <= now_)
           arrive_next(request(next_).arrival);
       if (!decoding_.empty() || prompt_ >= 0 || !waiting_.empty()) return true;
+      if (come()) return true;
       if (next_ == count() || in_flight_ > 0) return false;
       now_ = std::max(now_, request(next_).arrival);
     }
+  }
+
+  // Of a closed loop, those that follow on what ended with the last step. Whether any came.
+  bool come() {
+    const std::size_t before = waiting_.size();
+    for (; coming_ > 0; --coming_) arrive_next(now_);
+    return waiting_.size() > before;
   }
 
   // ---- blocks
@@ -209,6 +217,10 @@ class Engine {
     const bool woken = hit && prefixes_.unused(asked.prefix);  // no longer free for others
     if (blocks_of(to_compute(i)) - (hit ? shared : 0) > free_blocks() - (woken ? shared : 0))
       return false;
+    if (asked.came > 0 && served(i).preemptions == 0) {
+      sequence(i).computed = asked.came;
+      take(blocks_of(asked.came));
+    }
     if (!hit) return true;
     prefixes_.use(asked.prefix);
     sequence(i).shared = shared;
@@ -255,7 +267,7 @@ class Engine {
   void finish(int i) {
     give_back(i, sequence(i).computed);
     served(i).end = now_;
-    if (in_flight_ > 0) arrive_next(now_);
+    if (in_flight_ > 0) ++coming_;
   }
 
   // Tokens of the step's end: of those that decoded, then of those whose prompt is computed.
@@ -317,6 +329,7 @@ class Engine {
     if (!find_work()) return false;
     const bool preempted = room_to_decode();
     const Prompts prompts = compute_prompts(!preempted);
+    const bool came = come();
     CHECK(!decoding_.empty() || prompts.tokens > 0);  // else nothing would ever change
     const auto running = decoding_.size() + ready_.size() + (prompt_ >= 0);
     run_.most_sequences = std::max(run_.most_sequences, static_cast<int>(running));
@@ -324,7 +337,7 @@ class Engine {
     now_ += cost(prompts);
     ++run_.steps;
     const bool ended = produce();
-    if (!ended && !preempted && prompts.tokens == 0) coast();
+    if (!ended && !preempted && !came && prompts.tokens == 0) coast();
     return true;
   }
 
@@ -342,6 +355,7 @@ class Engine {
   EngineRun run_;
   Millis now_{0};
   int next_ = 0;  // request to arrive
+  int coming_ = 0;
   std::deque<int> waiting_;
   int prompt_ = -1;                    // begun and unfinished
   std::vector<int> decoding_, ready_;  // in order of admission
@@ -388,6 +402,8 @@ Result<int> check_requests(std::span<const Request> requests, bool open) {
     if (open && !(r.arrival >= last && std::isfinite(r.arrival.value)))
       return refuse("it arrives before the one in front of it");
     if (open) last = r.arrival;
+    if (r.came < 0 || r.came >= r.in || (r.came > 0 && r.prefix >= 0))
+      return refuse("what came of its cache must leave a token of the prompt, without a prefix");
     if (r.prefix < 0) {
       if (r.prefix_tokens != 0) return refuse("tokens of a prefix without a prefix");
       continue;

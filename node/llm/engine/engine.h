@@ -10,6 +10,7 @@
 //      those that wait, in order, while there are sequences and blocks left for all that each has
 //      to compute. None is admitted in a step that preempts. At most the last one stays unfinished.
 //   4. The step takes its time (StepCost). Sequences whose tokens are all computed produce one.
+// A prompt whose cache came along is computed anew where it was preempted.
 // A shared prefix stays cached when nobody uses it, until its blocks are needed (the one unused
 // longest goes first). Deterministic; a decoding step costs the same for any number of sequences.
 #pragma once
@@ -37,6 +38,7 @@ struct Request {
   int in = 1, out = 1;    // tokens
   int prefix = -1;        // number of the prefix that it shares; none: -1
   int prefix_tokens = 0;  // of `in`, less than that; the same for all of a prefix
+  int came = 0;  // of `in`, less: computed elsewhere, their cache comes along (no prefix then)
 };
 
 // What became of a request.
@@ -59,8 +61,8 @@ struct EngineRun {
   bool operator==(const EngineRun&) const = default;
 };
 
-// Open loop: arrivals do not fall. Closed loop: so many requests are in flight, in order; the next
-// one arrives when one ends. Refused: a spec or a request outside of its limits.
+// Open loop: arrivals do not fall. Closed loop: so many are in flight, in order; the next one comes
+// when one ends, too late for the step that begins then. Refused: what is outside of its limits.
 struct Loop {
   int in_flight = 0;  // 0: open loop
 };

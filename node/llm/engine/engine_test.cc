@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "llm/engine/plain_engine.h"
+#include "llm/engine/split.h"
 
 namespace partita::llm {
 namespace {
@@ -92,6 +93,54 @@ TEST(Engine, WhatFitsNowhereIsRefused) {
   EXPECT_FALSE(simulate(spec, std::vector<Request>{{.in = 9, .prefix = 1, .prefix_tokens = 9}}));
 }
 
+TEST(Engine, APromptWhoseCacheCameIsNotComputed) {
+  const EngineSpec spec{
+      .cost = {.prompt_token = 1}, .step_tokens = 1000, .sequences = 4, .blocks = 8};
+  const auto run = simulate(spec, std::vector<Request>{{.in = 100, .out = 1, .came = 90}});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->requests[0].first, Millis{10});
+  EXPECT_EQ(run->most_blocks, 7);
+  EXPECT_FALSE(simulate(spec, std::vector<Request>{{.in = 9, .came = 9}}));
+  EXPECT_FALSE(
+      simulate(spec, std::vector<Request>{{.in = 9, .prefix = 0, .prefix_tokens = 3, .came = 2}}));
+}
+
+// ---- prefill apart
+
+profile::TokenEngine apart(int prefills, int decodes) {
+  profile::TokenEngine engine;
+  engine.spec = {.cost = {.step = 10, .cached_token = 1, .prompt_token = 0.5},
+                 .step_tokens = 1000,
+                 .sequences = 8,
+                 .blocks = 100};
+  engine.prefills = prefills;
+  engine.decodes = decodes;
+  engine.move_token_ms = 0.1;
+  return engine;
+}
+
+TEST(Apart, ARequestIsComputedMovedAndAnswered) {
+  const Request request{.arrival = Millis{3}, .in = 100, .out = 3};
+  const auto run = simulate_group(apart(1, 1), std::vector{request});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->requests[0].first, Millis{3 + 10 + 50});
+  // 100 tokens move; the first token goes in as a prompt's, the next one reads 101 of cache.
+  EXPECT_EQ(run->requests[0].end, Millis{63 + 10 + 10.5 + 111});
+  EXPECT_EQ(run->tokens_out, 3);
+  const auto alone = simulate_group(apart(1, 1), std::vector<Request>{{.in = 100, .out = 1}});
+  EXPECT_EQ(alone->requests[0].end, alone->requests[0].first);
+}
+
+TEST(Apart, PromptsDoNotSlowAnswers) {
+  std::vector<Request> requests = {{.in = 10, .out = 40}};
+  const Millis alone = simulate_group(apart(1, 1), requests)->requests[0].end;
+  for (int i = 1; i < 20; ++i) requests.push_back({.arrival = Millis{5.0 * i}, .in = 500});
+  EXPECT_EQ(simulate_group(apart(1, 1), requests)->requests[0].end, alone);
+  profile::TokenEngine together = apart(0, 0);
+  EXPECT_GT(simulate_group(together, requests)->requests[0].end, 2 * alone);
+  EXPECT_EQ(*simulate_group(together, requests), *simulate(together.spec, requests));
+}
+
 // ---- the plain one
 
 struct Case {
@@ -120,6 +169,8 @@ Case random_case(Rng& rng) {
       request.prefix = static_cast<int>(rng.below(prefix_tokens.size()));
       request.prefix_tokens = prefix_tokens[static_cast<std::size_t>(request.prefix)];
       request.in += request.prefix_tokens;
+    } else if (rng.below(3) == 0) {
+      request.came = upto(request.in) - 1;
     }
     one.requests.push_back(request);
   }

@@ -1,11 +1,12 @@
 #include "llm/engine/engines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
 
-#include "llm/engine/learned.h"
 #include "llm/law.h"
 
 namespace partita::llm {
@@ -18,8 +19,11 @@ constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {
     {"a100_sxm", "A100-80GB"},      {"gh200_sxm", "GH200-144GB"},
 };
 
-// KV cache that is known to fit: what waiting requests tell, else what the fullest point held.
-double cache_tokens(const std::vector<Point>& points) {
+// KV cache that is known to fit: as the engine was told, else what waiting requests tell, else what
+// the fullest point held.
+double cache_tokens(const Measured& measured) {
+  if (measured.configuration.kv_tokens) return *measured.configuration.kv_tokens;
+  const std::vector<Point>& points = measured.points;
   double held = 0;
   for (const Point& point : points)
     held = std::max(held, point.concurrency * (point.shape.tokens_in + point.shape.tokens_out));
@@ -29,7 +33,8 @@ double cache_tokens(const std::vector<Point>& points) {
 }
 
 // Of which constants are to be learned.
-profile::EngineSpec spec_of(const std::vector<Point>& points, double cache) {
+profile::EngineSpec spec_of(const Measured& measured) {
+  const std::vector<Point>& points = measured.points;
   double most = 1, longest = 1;
   for (const Point& point : points) {
     most = std::max(most, point.concurrency);
@@ -37,15 +42,17 @@ profile::EngineSpec spec_of(const std::vector<Point>& points, double cache) {
   }
   profile::EngineSpec spec;
   spec.sequences = static_cast<int>(std::clamp(most, 1.0, 1.0 * kMostInFlight));
-  spec.step_tokens = std::max(spec.step_tokens, spec.sequences);
-  const double room = std::max(cache, 2 * longest);  // one request has to fit
+  spec.step_tokens =
+      std::max(measured.configuration.step_tokens.value_or(spec.step_tokens), spec.sequences);
+  const double room = std::max(cache_tokens(measured), 2 * longest);  // one request has to fit
   spec.blocks = static_cast<std::int64_t>(std::ceil(room / kBlockTokens)) + spec.sequences;
   return spec;
 }
 
+}  // namespace
+
 Result<profile::TokenEngine> engine_of(const Measured& measured) {
-  const profile::EngineSpec spec = spec_of(measured.points, cache_tokens(measured.points));
-  const Result<LearnedEngine> learned = learn_engine(measured.points, spec);
+  const Result<LearnedEngine> learned = learn_engine(measured.points, spec_of(measured));
   if (!learned) return failed(learned.error());
   profile::TokenEngine engine{.configuration = to_string(measured.configuration),
                               .mig_profile = measured.configuration.profile,
@@ -65,6 +72,15 @@ Result<profile::TokenEngine> engine_of(const Measured& measured) {
   return engine;
 }
 
+LearnedEngine learned_of(const profile::TokenEngine& engine, int in_flight) {
+  LearnedEngine learned{engine.spec, Millis{engine.request_ms}, engine.request_token_ms};
+  learned.spec.sequences = std::max(learned.spec.sequences, in_flight);
+  learned.spec.step_tokens = std::max(learned.spec.step_tokens, learned.spec.sequences);
+  return learned;
+}
+
+namespace {
+
 bool is_usable(const Measured& measured) {
   const int gpus = gpus_of(measured.configuration);
   const bool group = gpus <= profile::kMostGroupedGpus && std::has_single_bit(1U * gpus);
@@ -75,6 +91,21 @@ bool is_usable(const Measured& measured) {
 }
 
 }  // namespace
+
+std::vector<profile::TokenEngine> apart_of(const profile::TokenEngine& one, double move_token_ms) {
+  std::vector<profile::TokenEngine> engines;
+  if (!one.mig_profile.empty()) return engines;
+  for (int all = 2; all * one.gpus <= profile::kMostGroupedGpus; all *= 2)
+    for (int prefills = std::max(1, all / 4); prefills < all; prefills += std::max(1, all / 4)) {
+      profile::TokenEngine& apart = engines.emplace_back(one);
+      apart.gpus = all * one.gpus;
+      apart.prefills = prefills;
+      apart.decodes = all - prefills;
+      apart.move_token_ms = move_token_ms;
+      apart.configuration += fmt::format(", {} of {} engines for prefill alone", prefills, all);
+    }
+  return engines;
+}
 
 bool is_on(const std::string& system, const std::string& gpu_model) {
   return system == gpu_model ||
@@ -98,7 +129,11 @@ Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
       continue;
     Result<profile::TokenEngine> engine = engine_of(measured);
     if (!engine) return bad_input(to_string(configuration), engine.error().message);
-    table[configuration.model].push_back(*std::move(engine));
+    std::vector<profile::TokenEngine>& engines = table[configuration.model];
+    engines.push_back(*engine);
+    if (!configuration.kv_move_ns) continue;
+    const auto apart = apart_of(*engine, *configuration.kv_move_ns / 1e6);
+    engines.insert(engines.end(), apart.begin(), apart.end());
   }
   return table;
 }

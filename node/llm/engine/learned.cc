@@ -27,35 +27,29 @@ constexpr int kColumns = kSteps + 2;  // with `request` and `prompt_token` of Le
 constexpr double kTpotUsual = 0.03, kTtftUsual = 0.1, kTtftWeight = 0.3;
 constexpr int kFits = 6;  // each weighs outliers anew
 
-std::vector<Request> loop_requests(const Shape& shape, int in_flight) {
-  Rng rng(kSeed);
-  const auto about = [&](int tokens) {
-    return std::max(
-        1, static_cast<int>(std::lround((kShortest + (1 - kShortest) * rng.uniform()) * tokens)));
-  };
-  std::vector<Request> requests(at(kRequestsPerLoop * in_flight));
-  for (Request& request : requests) {
-    request.in = about(shape.tokens_in);
-    request.out = about(shape.tokens_out);
-  }
-  return requests;
-}
-
-Result<LoopTimes> mean_times(const EngineSpec& spec, const std::vector<Request>& requests,
-                             int in_flight) {
+Result<std::vector<LoopTimes>> times_of(const EngineSpec& spec,
+                                        const std::vector<Request>& requests, int in_flight) {
   const Result<EngineRun> run = simulate(spec, requests, {.in_flight = in_flight});
   if (!run) return failed(run.error());
-  LoopTimes sum;
+  std::vector<LoopTimes> times;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Served& served = run->requests[i];
     if (served.refused)
       return bad_input("", fmt::format("{} tokens in and {} out do not fit in the KV cache",
                                        requests[i].in, requests[i].out));
-    sum.ttft += served.ttft();
-    sum.tpot += tpot(served, requests[i]);
+    times.push_back({served.ttft(), tpot(served, requests[i])});
   }
-  const double count = static_cast<double>(requests.size());
-  return LoopTimes{sum.ttft / count, sum.tpot / count};
+  return times;
+}
+
+LoopTimes mean_of(const std::vector<LoopTimes>& times) {
+  LoopTimes sum;
+  for (const LoopTimes& one : times) {
+    sum.ttft += one.ttft;
+    sum.tpot += one.tpot;
+  }
+  const double count = static_cast<double>(times.size());
+  return {sum.ttft / count, sum.tpot / count};
 }
 
 // What each constant adds to TTFT and TPOT, per millisecond of it.
@@ -70,10 +64,11 @@ Result<Shares> shares_of(const EngineSpec& spec, const Shape& shape, int in_flig
     EngineSpec one = spec;
     one.cost = {};
     one.cost.*kCosts[k] = 1;
-    const Result<LoopTimes> times = mean_times(one, requests, in_flight);
+    const auto times = times_of(one, requests, in_flight);
     if (!times) return failed(times.error());
-    shares.ttft[at(k)] = times->ttft.value;
-    shares.tpot[at(k)] = times->tpot.value;
+    const LoopTimes mean = mean_of(*times);
+    shares.ttft[at(k)] = mean.ttft.value;
+    shares.tpot[at(k)] = mean.tpot.value;
   }
   double tokens = 0;
   for (const Request& request : requests) tokens += request.in;
@@ -135,18 +130,37 @@ Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const Engin
   return learned;
 }
 
-Result<LoopTimes> closed_loop(const LearnedEngine& engine, const Shape& shape, int in_flight) {
+std::vector<Request> loop_requests(const Shape& shape, int in_flight) {
+  Rng rng(kSeed);
+  const auto about = [&](int tokens) {
+    return std::max(
+        1, static_cast<int>(std::lround((kShortest + (1 - kShortest) * rng.uniform()) * tokens)));
+  };
+  std::vector<Request> requests(at(kRequestsPerLoop * in_flight));
+  for (Request& request : requests) {
+    request.in = about(shape.tokens_in);
+    request.out = about(shape.tokens_out);
+  }
+  return requests;
+}
+
+Result<std::vector<LoopTimes>> loop_times(const LearnedEngine& engine, const Shape& shape,
+                                          int in_flight) {
   if (in_flight < 1 || in_flight > kMostInFlight)
     return bad_input(
         "", fmt::format("{} requests in flight, must be 1 to {}", in_flight, kMostInFlight));
   const std::vector<Request> requests = loop_requests(shape, in_flight);
-  Result<LoopTimes> times = mean_times(engine.spec, requests, in_flight);
+  auto times = times_of(engine.spec, requests, in_flight);
   if (!times) return times;
-  double tokens = 0;
-  for (const Request& request : requests) tokens += request.in;
-  times->ttft +=
-      engine.request + Millis{engine.prompt_token * tokens / static_cast<double>(requests.size())};
+  for (std::size_t i = 0; i < times->size(); ++i)
+    (*times)[i].ttft += engine.request + Millis{engine.prompt_token * requests[i].in};
   return times;
+}
+
+Result<LoopTimes> closed_loop(const LearnedEngine& engine, const Shape& shape, int in_flight) {
+  const auto times = loop_times(engine, shape, in_flight);
+  if (!times) return failed(times.error());
+  return mean_of(*times);
 }
 
 }  // namespace partita::llm

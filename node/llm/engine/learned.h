@@ -24,10 +24,15 @@ inline constexpr std::size_t kLeastEnginePoints = 6;
 inline constexpr int kMostInFlight = 4096;
 Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const EngineSpec& spec);
 
-// Means of a closed loop as described above.
+// The requests of such a loop, in order; whoever measures sends them.
+std::vector<Request> loop_requests(const Shape& shape, int in_flight);
+
+// What each of them sees, and the means.
 struct LoopTimes {
   Millis ttft = {}, tpot = {};
 };
+Result<std::vector<LoopTimes>> loop_times(const LearnedEngine& engine, const Shape& shape,
+                                          int in_flight);
 Result<LoopTimes> closed_loop(const LearnedEngine& engine, const Shape& shape, int in_flight);
 
 }  // namespace partita::llm

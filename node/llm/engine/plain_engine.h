@@ -25,6 +25,7 @@ class PlainEngine {
       while (in_flight_ == 0 && next_ < requests_.size() &&
              requests_[next_].arrival.value <= run_.end.value)
         next_arrives();
+      if (running_.empty() && waiting_.empty()) come();
       if (!running_.empty() || !waiting_.empty())
         step();
       else if (next_ < requests_.size() && in_flight_ == 0)
@@ -48,6 +49,9 @@ class PlainEngine {
   const Request& of(const Sequence& s) const { return requests_[s.request]; }
   long prefix_blocks(const Sequence& s) const { return of(s).prefix_tokens / 16; }
 
+  void come() {
+    for (; coming_ > 0; --coming_) next_arrives();
+  }
   void next_arrives() {
     while (next_ < requests_.size()) {
       const std::size_t i = next_++;
@@ -121,6 +125,7 @@ class PlainEngine {
     const long woken = hit && !used(of(s).prefix) ? prefix_blocks(s) : 0;
     if (needed > free() - woken) return false;
     waiting_.erase(waiting_.begin());
+    if (run_.requests[s.request].preemptions == 0) s.computed = of(s).came;
     if (hit) {
       s.shares = true;
       s.computed = static_cast<int>(prefix_blocks(s)) * 16;
@@ -163,6 +168,7 @@ class PlainEngine {
     }
     run_.most_sequences = std::max(run_.most_sequences, static_cast<int>(running_.size()));
     run_.most_blocks = std::max<std::int64_t>(run_.most_blocks, spec_.blocks - free());
+    come();
     pass_time();
     produce();
   }
@@ -221,7 +227,7 @@ class PlainEngine {
     if (s.produced == of(s).out) {
       run_.requests[i].end = run_.end;
       leave(static_cast<std::size_t>(found - running_.begin()));
-      if (in_flight_ > 0) next_arrives();
+      if (in_flight_ > 0) ++coming_;
     }
   }
 
@@ -232,7 +238,7 @@ class PlainEngine {
   std::size_t next_ = 0;
   std::vector<Sequence> running_, waiting_;
   std::map<int, Prefix> cached_;
-  long releases_ = 0;
+  long releases_ = 0, coming_ = 0;
 };
 
 }  // namespace partita::llm

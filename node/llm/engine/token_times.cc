@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "llm/engine/split.h"
 #include "llm/engine/workload.h"
 
 namespace partita::llm {
@@ -107,7 +108,7 @@ Lateness lateness_of(const plan::Terms& service, const profile::TokenEngine& eng
 }
 
 EngineRun run_of(const profile::TokenEngine& engine, const std::vector<Request>& requests) {
-  Result<EngineRun> run = simulate(engine.spec, requests);
+  Result<EngineRun> run = simulate_group(engine, requests);
   CHECK(run.has_value());
   return *std::move(run);
 }

@@ -11,7 +11,7 @@ namespace partita::llm {
 
 inline constexpr int kMostTellingRequests = 60'000;
 struct ReplicaLoad {
-  Rps rate = {};     // that comes to the replica, of the service's
+  Rps rate = {};  // that comes to the replica, of the service's
   // Requests; the first tenth is not counted. Where arrivals are not Poisson's there are as many
   // more as tell what their bursts do, up to kMostTellingRequests.
   int count = 1000;

@@ -177,7 +177,8 @@ bool keeps_apart(const plan::ServingProblem& problem, const plan::Service& servi
 
 // Sum over steps of n (1 + x (TPOT - T)) bounds the tokens of requests in time for every x >= 0,
 // and n / T is concave in n: so no mix of steps produces more tokens per time than the one whose
-// steps last TPOT. A late share may be served in any way, so the others set the bound.
+// steps last TPOT. A late share may be served in any way, so the others set the bound. With prefill
+// apart, either kind of engines sets it.
 Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine) {
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
   const profile::StepCost& c = engine.spec.cost;
@@ -186,8 +187,11 @@ Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine)
   const double shared =
       service.tokens->prefix_share * std::min<double>(service.tokens->prefix_tokens, mean.in);
   const double prompt = std::max(1.0, mean.in - shared);
-  const double ms = prompt * c.prompt_token + prompt * prompt / 2 * c.prompt_context +
-                    (mean.out - 1) * step_ms(service, engine, n) / n;
+  const double prefill = prompt * c.prompt_token + prompt * prompt / 2 * c.prompt_context;
+  const double decode = (mean.out - 1) * step_ms(service, engine, n) / n;
+  const double ms = engine.prefills > 0
+                        ? std::max(prefill / engine.prefills, decode / engine.decodes)
+                        : prefill + decode;
   const double in_time = service.percentile / 100;
   return Rps{1e3 / (std::max(ms, 1e-9) * in_time)};
 }

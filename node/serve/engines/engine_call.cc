@@ -12,11 +12,14 @@ namespace {
 
 constexpr int kUnavailable = 503;
 
-std::string error_event(std::string_view why) {
+constexpr std::string_view kLost = "engine_lost", kIdle = "stream_idle";
+
+std::string error_event(std::string_view why, std::string_view code) {
   std::string text = R"(data: {"error":{"message":)";
   append_json_string(text, why);
-  text += R"(,"type":"server_error","param":null,"code":"engine_lost"}})";
-  return text + "\n\n";
+  text += R"(,"type":"server_error","param":null,"code":")";
+  text += code;
+  return text + "\"}}\n\n";
 }
 
 }  // namespace
@@ -90,7 +93,7 @@ void EngineCall::take_events(std::string_view bytes) {
     links_.back()->close();
     return link_ended("an event of its answer is too long");
   }
-  const std::int64_t now = Loop::now_ns();
+  const std::int64_t now = heard_ = Loop::now_ns();
   const bool flushes = flushed_ || fresh_tokens_ > 0 || done_ || error_;
   if (fresh_tokens_ > 0) note_tokens(fresh_tokens_, now);
   if (!flushes) {
@@ -116,6 +119,7 @@ void EngineCall::note_tokens(int count, std::int64_t now) {
   if (tokens_ == 0) {
     first_ = now;
     counters.ttft.add(now - arrived_);
+    service_.recents.first_token(now, now - arrived_);
     counters.itl.add(0, count - 1);
     replica_->guess.first_token(guessed_, now, true);
   } else {
@@ -159,7 +163,17 @@ void EngineCall::link_ended(std::string_view why) {
     return whole(now);
   }
   if (!flushed_) return again_or_fail(why.empty() ? "its answer has no end" : why);
-  cut(why.empty() ? "its answer has no end" : why);
+  cut("the engine was lost in the middle of the answer: " +
+          std::string(why.empty() ? "its answer has no end" : why),
+      kLost);
+}
+
+// An engine that is well may still have lost a sequence.
+void EngineCall::end_if_idle(std::int64_t now, std::int64_t most) {
+  if (over_ || !streams_ || !flushed_ || done_ || error_ || now - heard_ < most) return;
+  links_.back()->close();
+  let_go_of_engine(now);
+  cut("nothing more of the answer came for " + std::to_string(most / 1'000'000) + " ms", kIdle);
 }
 
 void EngineCall::engine_lost(std::string_view why) {
@@ -183,9 +197,9 @@ void EngineCall::again_or_fail(std::string_view why) {
 }
 
 // The client has some of it: it is told that the rest is missing.
-void EngineCall::cut(std::string_view why) {
+void EngineCall::cut(std::string_view why, std::string_view code) {
   count({.fate = &TokenFates::cut, .used = {.prompt = prompt_tokens_, .completion = tokens_}});
-  piece(error_event("the engine was lost in the middle of the answer: " + std::string(why)));
+  piece(error_event(why, code));
   end(std::nullopt);
 }
 

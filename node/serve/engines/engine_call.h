@@ -63,6 +63,7 @@ class EngineCall {
   void leave();  // its client has gone
   void expire();
   void engine_lost(std::string_view why);                      // that has it
+  void end_if_idle(std::int64_t now, std::int64_t most);       // since its last event
   bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
   // An answer that is no stream: its first token is taken to have come when it was expected.
   void assume_first_token(std::int64_t now);
@@ -77,7 +78,7 @@ class EngineCall {
   void note_tokens(int count, std::int64_t now);
   void link_ended(std::string_view why);
   void again_or_fail(std::string_view why);
-  void cut(std::string_view why);
+  void cut(std::string_view why, std::string_view code);
   void whole(std::int64_t now);
   void let_go_of_engine(std::int64_t now);
   std::int64_t tpot() const;
@@ -90,7 +91,7 @@ class EngineCall {
   EngineAsk ask_;
   OpenaiRequest request_;  // views into ask_.body
   PrefixHashes hashes_;
-  std::int64_t arrived_ = 0, first_ = 0, last_ = 0;
+  std::int64_t arrived_ = 0, first_ = 0, last_ = 0, heard_ = 0;
   int prompt_tokens_ = 1, tries_ = 0, lost_ = 0;
   std::shared_ptr<EngineReplica> replica_ = {};
   GuessedRequest guessed_ = {};

@@ -233,6 +233,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
   if (came.fate == &TokenFates::answered) {
     counters_.fates.in_slo += keeps(came);
     counters_.e2e.add(came.e2e);
+    recents.answered(Loop::now_ns(), used, came.tpot);
     if (came.tpot > 0) counters_.tpot.add(came.tpot);
     if (used.completion > 0)
       mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
@@ -246,6 +247,10 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
 
 void EngineService::tick(std::int64_t now) {
   engines_.tick(now);
+  for (const auto* engines : {&engines_.here(), &engines_.leaving()})
+    for (const auto& one : EngineSet::List(*engines))
+      for (EngineCall* call : std::vector<EngineCall*>(one->calls))
+        call->end_if_idle(now, desk_.options.stream_idle_ns);
   const std::int64_t promised = terms_.tokens ? nanos(terms_.tokens->ttft) : 0;
   const std::vector<EngineCall*> waiting = waiting_;
   for (EngineCall* call : waiting) {

@@ -15,6 +15,7 @@
 #include "serve/engines/engine_call.h"
 #include "serve/engines/engine_set.h"
 #include "serve/openai/token_metrics.h"
+#include "serve/openai/token_recents.h"
 
 namespace partita::serve {
 
@@ -58,6 +59,7 @@ class EngineService {
   void again(EngineCall& call);  // to another engine
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
+  TokenRecents recents = {};
 
  private:
   std::shared_ptr<EngineReplica> choose(const EngineCall& call, bool any);

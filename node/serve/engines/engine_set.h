@@ -23,9 +23,10 @@ enum class Routing : std::uint8_t { tokens, round_robin, least_requests };
 
 struct EngineOptions {
   Routing routing = Routing::tokens;
-  bool shed = true;                            // refuse what would miss its TTFT
-  int queue_limit = plan::kDefaultQueueLimit;  // requests of a service that wait
-  profile::TokenTable engines = {};            // what was measured, by model
+  bool shed = true;                              // refuse what would miss its TTFT
+  int queue_limit = plan::kDefaultQueueLimit;    // requests of a service that wait
+  std::int64_t stream_idle_ns = 60'000'000'000;  // between two events of a stream, at most
+  profile::TokenTable engines = {};              // what was measured, by model
   TlsWishes tls = {};
 };
 

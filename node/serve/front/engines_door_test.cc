@@ -201,6 +201,51 @@ TEST_F(Engines, AnEngineLostInTheMiddleIsSaid) {
   EXPECT_EQ(counters().fates.cut, 1);
 }
 
+// The engine is well, and answers when it is asked: it computes another prompt.
+TEST_F(Engines, AStreamOfWhichNothingMoreComesIsEndedAndSaid) {
+  profile::EngineSpec spec = quick();
+  spec.cost.prompt_token = 3;
+  engine(spec);
+  begin(service(), {.shed = false, .stream_idle_ns = 300'000'000});
+  RawClient one = client();
+  one.send(post(chat("ann", 100'000)));
+  ASSERT_TRUE(one.wait([&] { return one.input().find("ann.3 ") != std::string::npos; }));
+  json longer = chat("bob", 2);
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "word ";
+  longer["messages"][0]["content"] = text;
+  RawClient other = client();
+  other.send(post(longer));
+  const auto answer = one.answer();
+  EXPECT_THAT(answer.body, HasSubstr("\"code\":\"stream_idle\""));
+  const Read read = read_stream(answer.body);
+  EXPECT_EQ(read.errors, 1);
+  EXPECT_FALSE(read.done);
+  EXPECT_EQ(read.text, words("ann", static_cast<int>(counters().used.completion)));
+  EXPECT_EQ(counters().fates.cut, 1);
+  EXPECT_EQ(read_stream(other.answer().body).text, words("bob", 2));
+  EXPECT_TRUE(other.wait([&] { return engines[0]->open_requests() == 0; }));
+}
+
+// Others go on while it reads nothing; what lies for it is bounded, and then it is let go.
+TEST_F(Engines, AClientThatDoesNotReadHoldsNobodyUp) {
+  profile::EngineSpec spec = quick();
+  spec.cost.step = 0.05;
+  engine(spec);
+  FrontOptions options;
+  options.limits.stream_bytes = 1 << 16;
+  begin(service(), {.shed = false}, options);
+  RawClient sleeper(*loop, front->port(), 4096);
+  sleeper.send(post(chat("ann", 1'000'000)));
+  ASSERT_TRUE(sleeper.wait([&] { return sleeper.input().find("ann.3 ") != std::string::npos; }));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(read_stream(ask(post(chat("bob", 50))).body).text, words("bob", 50));
+  RawClient waits = client();
+  EXPECT_TRUE(waits.wait([&] { return engines[0]->open_requests() == 0; }));
+  EXPECT_EQ(counters().fates.withdrawn, 1);
+  EXPECT_LT(counters().used.completion, 1'000'000);
+}
+
 TEST_F(Engines, BeforeTheFirstTokenAnotherEngineIsAsked) {
   profile::EngineSpec slow = quick();
   slow.cost.step = 5000;

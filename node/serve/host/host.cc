@@ -162,7 +162,10 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
         {service.name, service.capacity_rps, service.planned_rps, requests_of(service, recents)});
   };
   for (const ServiceView& service : core.service_views()) add(service);
-  for (const auto& [name, service] : engines.services()) add(view_of(*service));
+  for (const auto& [name, service] : engines.services()) {
+    add(view_of(*service));
+    state.services.back().tokens = service->recents.traffic(Loop::now_ns());
+  }
   std::ranges::sort(state.services, {}, &actuate::GatewayService::name);
   GatewayWorkers workers;
   for (const WorkerView& view : core.worker_views()) {

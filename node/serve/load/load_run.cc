@@ -25,6 +25,8 @@ using sim::Nanos;
 constexpr Nanos kLoadSecond = 1'000'000'000;
 constexpr Nanos kLead = 20'000'000;  // from the start to time 0
 constexpr Nanos kLongestWait = 100'000'000;
+constexpr Nanos kNotYet = sim::kForever / 2;  // of a closed loop that is full
+constexpr Nanos kLongestTimer = 3'600 * kLoadSecond;
 constexpr std::size_t kBodiesBytes = 8u << 20;  // of a service's different requests
 constexpr std::size_t kMostBodies = 16;
 constexpr int kMostAtOnce = 64;  // requests, before answers are looked at
@@ -39,6 +41,21 @@ struct Stream {  // of the requests of one service
   Nanos next = 0;  // arrival, from time 0
   RequestTarget target = {};
   Rng rng{1};  // of the requests of a language model
+  int open = 0;
+
+  // When the next one is due, at the earliest `now`.
+  Nanos upcoming(Nanos now) {
+    if (service.in_flight == 0) return service.arrivals.next();
+    if (next_request >= service.lengths.size()) return sim::kForever;
+    return open < service.in_flight ? now : kNotYet;
+  }
+  std::string own_request() {
+    Rng own = rng.split(next_request);
+    const plan::Length length =
+        service.in_flight > 0 ? service.lengths[next_request] : plan::drawn(*service.tokens, own);
+    ++next_request;
+    return completion_request(target, *service.tokens, length, own);
+  }
 };
 
 struct Due {
@@ -111,7 +128,7 @@ class LoadEngine {
       return environment_error("epoll", std::strerror(errno));
     zero_ = clock_.now_ns() + kLead;
     next_look_ = zero_ + kLoadSecond;
-    for (Stream& stream : streams_) stream.next = stream.service.arrivals.next();
+    for (Stream& stream : streams_) stream.next = stream.upcoming(0);
     set_timer(std::max<Nanos>(earliest().next, 0) + kLead);
     while (!over()) {
       wait();
@@ -144,7 +161,8 @@ class LoadEngine {
 
   bool over() {
     if (!ended_ && arrivals_over(earliest().next)) end_arrivals();
-    return ended_ && (open_ == 0 || clock_.now_ns() >= *ended_ + options_.patience);
+    const bool cut = outcome_.stopped && streams_.front().service.in_flight > 0;
+    return ended_ && (open_ == 0 || cut || clock_.now_ns() >= *ended_ + options_.patience);
   }
 
   void end_arrivals() {
@@ -166,13 +184,15 @@ class LoadEngine {
       last_ = stream.next;
       ++offered_;
       ++open_;
+      ++stream.open;
       send({service, at});
-      stream.next = stream.service.arrivals.next();
       now = clock_.now_ns();
+      stream.next = stream.upcoming(now - zero_);
     }
   }
 
   void set_timer(Nanos left) {
+    left = std::min(left, kLongestTimer);
     const itimerspec time{.it_interval = {}, .it_value = {left / kLoadSecond, left % kLoadSecond}};
     ::timerfd_settime(timer_.get(), 0, &time, nullptr);
   }
@@ -221,8 +241,7 @@ class LoadEngine {
     lane.sent = 0;
     lane.answer = stream.service.tokens ? HttpResponse(kMostStreamed) : HttpResponse();
     if (stream.service.tokens) {
-      const Rng rng = stream.rng.split(stream.next_request++);
-      lane.own = completion_request(stream.target, *stream.service.tokens, rng);
+      lane.own = stream.own_request();
       lane.tokens = {};
       lane.request = &lane.own;
     } else {
@@ -290,6 +309,9 @@ class LoadEngine {
     outcome_.services[due.service].end(fate, std::max<Nanos>(now - due.at, 0), kept);
     outcome_.answered_s = static_cast<double>(now - zero_) / 1e9;
     --open_;
+    Stream& stream = streams_[due.service];
+    --stream.open;
+    if (stream.next == kNotYet) stream.next = stream.upcoming(now - zero_);
   }
 
   // A lane whose answer is there and whose request has left may take the next one.

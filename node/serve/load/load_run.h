@@ -1,6 +1,7 @@
 // The load generator: sends the requests of several services when they are due, whatever became of
 // those before them, over at most `connections` connections. A request that finds none free waits
-// for one; its latency counts from when it was due all the same. One thread: an epoll set and a
+// for one; its latency counts from when it was due all the same. In a closed loop a request is due
+// when another one ends. One thread: an epoll set and a
 // timerfd. Limits: kMaxLoadConnections, kMaxWaiting requests that wait (more are failed).
 #pragma once
 
@@ -27,6 +28,10 @@ struct LoadService {
   sim::Nanos slo = 0;
   sim::ArrivalSource arrivals;
   std::optional<plan::TokenTerms> tokens = {};  // of a language model; a trace is loaded
+  // Closed loop: so many requests are under way, one after the other of these lengths; its arrivals
+  // are none. 0: open loop.
+  int in_flight = 0;
+  std::vector<plan::Length> lengths = {};
 };
 
 // Every so often, for people.

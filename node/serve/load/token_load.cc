@@ -25,8 +25,7 @@ void add_words(std::string& text, int count, Rng& rng) {
 }  // namespace
 
 std::string completion_request(const RequestTarget& target, const plan::TokenTerms& terms,
-                               Rng rng) {
-  const plan::Length length = plan::drawn(terms, rng);
+                               plan::Length length, Rng rng) {
   std::string prompt;
   int left = length.in;
   if (rng.uniform() < terms.prefix_share) {

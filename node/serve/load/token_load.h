@@ -17,10 +17,11 @@
 
 namespace partita::serve {
 
-// POST /v1/completions: a stream of as many tokens as are drawn, whatever the model would end with
+// POST /v1/completions: a stream of as many tokens as are asked for, however the model would end
 // (`ignore_eos`, which vLLM and SGLang know), with usage at its end. Of those that share a prefix
 // the prompts begin alike.
-std::string completion_request(const RequestTarget& target, const plan::TokenTerms& terms, Rng rng);
+std::string completion_request(const RequestTarget& target, const plan::TokenTerms& terms,
+                               plan::Length length, Rng rng);
 
 // A streamed answer on its way. Times are nanoseconds on one clock.
 class TokenAnswer {

@@ -11,6 +11,7 @@
 #include "serve/openai/openai_request.h"
 #include "serve/openai/prefix_index.h"
 #include "serve/openai/token_limits.h"
+#include "serve/openai/token_recents.h"
 
 namespace partita::serve {
 namespace {
@@ -146,6 +147,25 @@ TEST(KeyUse, WaitsForTheMinuteToPass) {
   use.tokens.take(900);  // 300 below nothing
   EXPECT_NEAR(static_cast<double>(use.ask(limits, zero + 46 * second)), 15.1e9, 10);
   EXPECT_EQ(KeyUse{}.ask({}, zero), 0);
+}
+
+TEST(TokenRecents, ForgetAfterHalfAMinute) {
+  TokenRecents recents;
+  constexpr std::int64_t kSecond = 1'000 * kMs;
+  const auto at = [&](int second) { return (1000 + second) * kSecond; };
+  for (int second = 0; second < 20; ++second) {
+    recents.first_token(at(second), 100 * kMs);
+    recents.answered(at(second), {.prompt = 50, .completion = 10}, 5 * kMs);
+  }
+  const actuate::TokenTraffic seen = recents.traffic(at(20));
+  EXPECT_DOUBLE_EQ(seen.out_per_s, 10);
+  EXPECT_DOUBLE_EQ(seen.in_per_s, 50);
+  EXPECT_DOUBLE_EQ(seen.mean_in, 50);
+  EXPECT_NEAR(*seen.ttft_p99_ms, 100, 1);
+  EXPECT_NEAR(*seen.tpot_p50_ms, 5, 0.1);
+  const actuate::TokenTraffic later = recents.traffic(at(60));
+  EXPECT_EQ(later.out_per_s, 0);
+  EXPECT_FALSE(later.ttft_p50_ms);
 }
 
 }  // namespace

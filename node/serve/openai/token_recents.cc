@@ -1,0 +1,59 @@
+#include "serve/openai/token_recents.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace partita::serve {
+namespace {
+
+constexpr std::int64_t kHalfOfRecent = 15'000'000'000;
+
+std::optional<double> ms(const sim::LatencyHistogram& one, const sim::LatencyHistogram& other,
+                         double percent) {
+  const sim::LatencyHistogram& fuller = one.count() >= other.count() ? one : other;
+  if (fuller.count() == 0) return std::nullopt;
+  return static_cast<double>(fuller.percentile(percent)) / 1e6;
+}
+
+}  // namespace
+
+TokenRecents::Half& TokenRecents::turned(std::int64_t now) {
+  auto& [newer, older] = halves_;
+  if (newer.began > 0 && now - newer.began < kHalfOfRecent) return newer;
+  const bool long_ago = now - newer.began >= 2 * kHalfOfRecent;
+  older = long_ago ? Half{} : std::move(newer);
+  newer = {.began = now};
+  return newer;
+}
+
+void TokenRecents::first_token(std::int64_t now, std::int64_t ttft) {
+  turned(now).ttft.add(std::max<std::int64_t>(ttft, 0));
+}
+
+void TokenRecents::answered(std::int64_t now, const TokenUsage& used, std::int64_t tpot) {
+  Half& half = turned(now);
+  ++half.answers;
+  half.used.prompt += used.prompt;
+  half.used.completion += used.completion;
+  if (tpot > 0) half.tpot.add(tpot);
+}
+
+actuate::TokenTraffic TokenRecents::traffic(std::int64_t now) {
+  turned(now);
+  const auto& [newer, older] = halves_;
+  const std::int64_t began = older.began > 0 ? older.began : newer.began;
+  const double seconds = static_cast<double>(std::max(now - began, kHalfOfRecent)) / 1e9;
+  const auto in = static_cast<double>(newer.used.prompt + older.used.prompt);
+  const auto out = static_cast<double>(newer.used.completion + older.used.completion);
+  const auto answers = static_cast<double>(std::max(1L, newer.answers + older.answers));
+  return {.in_per_s = in / seconds,
+          .out_per_s = out / seconds,
+          .mean_in = in / answers,
+          .mean_out = out / answers,
+          .ttft_p50_ms = ms(newer.ttft, older.ttft, 50),
+          .ttft_p99_ms = ms(newer.ttft, older.ttft, 99),
+          .tpot_p50_ms = ms(newer.tpot, older.tpot, 50),
+          .tpot_p99_ms = ms(newer.tpot, older.tpot, 99)};
+}
+
+}  // namespace partita::serve
