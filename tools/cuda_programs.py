@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The CUDA programs of tests/remote/programs, compiled by compilers that the build does not need.
 
-    tools/cuda_programs.py ptx           clang 14 makes the committed ptx/NAME.ptx anew
+    tools/cuda_programs.py ptx           clang 14 makes the committed ptx/NAME.ptx anew, and the
+                                         libraries' kernels.ptx
     tools/cuda_programs.py check         exit 1 where that would change a file
     tools/cuda_programs.py clang OUT     whole programs by clang
     tools/cuda_programs.py nvcc OUT      the same by nvcc, with the shared runtime
@@ -19,6 +20,7 @@ import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = TOP / "tests/remote/programs"
+LIBRARY = TOP / "apps/remote_client/library/kernels.cu"
 # No header or library of CUDA is looked for. sm_70 with PTX 6.4: shuffles and votes with masks.
 CLANG = ["-x", "cuda", "-std=c++20", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent",
          "--cuda-gpu-arch=sm_70", "-Xclang", "-target-sdk-version=11.0", "-O2", "-fno-exceptions",
@@ -43,7 +45,7 @@ def clang():
 def device_text(source):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out.ptx"
-        run([clang(), *CLANG, *DEVICE, source.name, "-o", out])
+        run([clang(), *CLANG, *DEVICE, source, "-o", out])
         # Lines that say nothing and end in blanks.
         lines = [line.rstrip() for line in out.read_text().splitlines()]
         return "\n".join(lines) + "\n"
@@ -59,8 +61,9 @@ def fat_binary(ptx):
 
 def make_ptx(only_check):
     changed = []
-    for source in sources():
-        path = PROGRAMS / "ptx" / (source.stem + ".ptx")
+    committed = {source: PROGRAMS / "ptx" / (source.stem + ".ptx") for source in sources()}
+    committed[LIBRARY] = LIBRARY.with_suffix(".ptx")
+    for source, path in committed.items():
         text = device_text(source)
         if path.exists() and path.read_text() == text:
             continue

@@ -40,18 +40,64 @@ std::optional<std::uint64_t> Arena::gap(std::uint64_t bytes, std::uint64_t from,
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> Arena::take_range(std::uint64_t bytes, std::uint64_t gap_behind,
-                                               std::uint64_t align) {
-  if (bytes > free_bytes() || bytes > shape_.bytes) return std::nullopt;
-  const std::uint64_t length = bytes + gap_behind;
+std::optional<std::uint64_t> Arena::find_range(std::uint64_t length, std::uint64_t align) {
+  if (length > shape_.bytes || align > shape_.bytes) return std::nullopt;
   auto at = gap(length + align - 1, cursor_, shape_.begin + shape_.bytes);
   if (!at) at = gap(length + align - 1, shape_.begin, cursor_);
   if (!at) return std::nullopt;
   *at = rounded(*at, align);
   ranges_[*at] = length;
-  used_ += bytes;
   cursor_ = *at + length;
   return at;
+}
+
+std::optional<std::uint64_t> Arena::take_range(std::uint64_t bytes, std::uint64_t gap_behind,
+                                               std::uint64_t align) {
+  if (bytes > free_bytes() || bytes > shape_.bytes) return std::nullopt;
+  const auto at = find_range(bytes + gap_behind, align);
+  if (at) used_ += bytes;
+  return at;
+}
+
+std::optional<std::uint64_t> Arena::reserve(std::uint64_t bytes, std::uint64_t align) {
+  if (bytes == 0 || bytes % shape_.granule != 0) return std::nullopt;
+  const auto at = find_range(bytes, std::max(align, shape_.granule));
+  if (at) reserved_[*at] = bytes;
+  return at;
+}
+
+bool Arena::map(const Block& part) {
+  auto range = reserved_.upper_bound(part.address);
+  if (range == reserved_.begin() || part.bytes == 0 || part.bytes > free_bytes()) return false;
+  --range;
+  const std::uint64_t begin = part.address - range->first;
+  if (begin > range->second || part.bytes > range->second - begin) return false;
+  const auto next = blocks_.lower_bound(part.address);
+  const bool taken = find(part.address).has_value() ||
+                     (next != blocks_.end() && next->first < part.address + part.bytes);
+  if (taken || (part.address | part.bytes) % shape_.granule != 0) return false;
+  blocks_[part.address] = {.bytes = part.bytes, .mapped = true};
+  used_ += part.bytes;
+  return true;
+}
+
+bool Arena::unmap(const Block& mapped) {
+  const auto found = blocks_.find(mapped.address);
+  if (found == blocks_.end() || !found->second.mapped || found->second.bytes != mapped.bytes)
+    return false;
+  used_ -= mapped.bytes;
+  blocks_.erase(found);
+  return true;
+}
+
+bool Arena::unreserve(std::uint64_t address, std::uint64_t bytes) {
+  const auto found = reserved_.find(address);
+  if (found == reserved_.end() || found->second != bytes) return false;
+  const auto inside = blocks_.lower_bound(address);
+  if (inside != blocks_.end() && inside->first < address + bytes) return false;
+  reserved_.erase(found);
+  late_.push_back({address, {}});
+  return true;
 }
 
 std::optional<Arena::Given> Arena::allocate(std::uint64_t bytes, std::uint64_t align) {
@@ -105,7 +151,7 @@ void Arena::drop_range(std::uint64_t address, std::uint64_t bytes, bool late) {
 
 Arena::Taken Arena::release(std::uint64_t address, bool late) {
   const auto found = blocks_.find(address);
-  if (found == blocks_.end()) return {};
+  if (found == blocks_.end() || found->second.mapped) return {};
   const Entry entry = found->second;
   blocks_.erase(found);
   Taken taken{.known = true, .range = {}, .block = {address, entry.bytes}};

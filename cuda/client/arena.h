@@ -32,6 +32,12 @@ class Arena {
   // `align`: the address is a multiple, and the range is this block's alone (0: as usual).
   std::optional<Given> allocate(std::uint64_t bytes, std::uint64_t align = 0);
 
+  // Addresses only, until they are mapped; whole granules. Mapping counts for the quota.
+  std::optional<std::uint64_t> reserve(std::uint64_t bytes, std::uint64_t align);
+  bool map(const Block& part);      // false: not reserved, or over the quota, or mapped already
+  bool unmap(const Block& mapped);  // false: no such part
+  bool unreserve(std::uint64_t address, std::uint64_t bytes);  // false: something is mapped there
+
   struct Taken {
     bool known = false;
     std::optional<Block> range;  // to be freed at the server
@@ -65,8 +71,10 @@ class Arena {
   struct Entry {
     std::uint64_t bytes = 0;
     std::uint64_t pool = 0;  // begin of its pool's range; 0: a range of its own
+    bool mapped = false;     // into reserved addresses
   };
 
+  std::optional<std::uint64_t> find_range(std::uint64_t length, std::uint64_t align);
   std::optional<std::uint64_t> take_range(std::uint64_t bytes, std::uint64_t gap_behind,
                                           std::uint64_t align = 1);
   std::optional<std::uint64_t> gap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to) const;
@@ -79,6 +87,7 @@ class Arena {
   std::uint64_t cursor_ = 0;  // next range is looked for from here
   std::map<std::uint64_t, Entry> blocks_;
   std::map<std::uint64_t, std::uint64_t> ranges_;             // taken or late: begin to length
+  std::map<std::uint64_t, std::uint64_t> reserved_;           // of them
   std::map<std::uint64_t, Pool> pools_;                       // by begin of the range
   std::map<std::uint64_t, std::vector<std::uint64_t>> open_;  // by cell: pools with a free cell
   struct Late {

@@ -32,6 +32,30 @@ TEST(Arena, EverySizeIsToldExactlyWhereGranulesAreSmall) {
   EXPECT_FALSE(arena.find(one->address));
 }
 
+TEST(Arena, ReservedAddressesCountWhenTheyAreMapped) {
+  Arena arena(coarse());
+  const std::uint64_t all = arena.free_bytes();
+  const auto at = arena.reserve(64 * kMiB, 4 * kMiB);  // more than the quota
+  ASSERT_TRUE(at);
+  EXPECT_EQ(*at % (4 * kMiB), 0u);
+  EXPECT_EQ(arena.free_bytes(), all);
+  EXPECT_FALSE(arena.reserve(3, 0));
+  EXPECT_FALSE(arena.map({*at, 34 * kMiB})) << "over the quota";
+  EXPECT_FALSE(arena.map({*at + 62 * kMiB, 4 * kMiB})) << "over the end";
+  EXPECT_TRUE(arena.map({*at + 2 * kMiB, 4 * kMiB}));
+  EXPECT_FALSE(arena.map({*at, 4 * kMiB})) << "into what is mapped";
+  EXPECT_FALSE(arena.map({*at + 4 * kMiB, 2 * kMiB}));
+  EXPECT_EQ(arena.free_bytes(), all - 4 * kMiB);
+  EXPECT_EQ(arena.find(*at + 3 * kMiB), (Block{*at + 2 * kMiB, 4 * kMiB}));
+  EXPECT_FALSE(arena.release(*at + 2 * kMiB, false).known) << "it is not cudaFree's";
+  EXPECT_FALSE(arena.unreserve(*at, 64 * kMiB));
+  EXPECT_FALSE(arena.unmap({*at + 2 * kMiB, 2 * kMiB}));
+  EXPECT_TRUE(arena.unmap({*at + 2 * kMiB, 4 * kMiB}));
+  EXPECT_TRUE(arena.unreserve(*at, 64 * kMiB));
+  EXPECT_FALSE(arena.unreserve(*at, 64 * kMiB));
+  EXPECT_EQ(arena.free_bytes(), all);
+}
+
 TEST(Arena, BehindABlockLiesNothing) {
   Arena arena(fine());
   const std::uint64_t first = arena.allocate(512)->address, second = arena.allocate(512)->address;

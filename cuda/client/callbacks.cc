@@ -6,7 +6,8 @@
 
 namespace partita::remote::client {
 
-void Callbacks::start(std::function<void(std::uint64_t)> done) {
+void Callbacks::start(Step first, Step done) {
+  before_ = std::move(first);
   done_ = std::move(done);
   sigset_t all, before;  // signals are the program's
   sigfillset(&all);
@@ -37,6 +38,7 @@ void Callbacks::loop() {
     const Callback callback = found == known_.end() ? Callback{} : found->second;
     if (found != known_.end() && !callback.again) known_.erase(found);
     lock.unlock();
+    before_(token);
     if (callback.function != nullptr) callback.function(callback.data);
     if (callback.with_stream != nullptr) callback.with_stream(callback.stream, 0, callback.data);
     done_(token);

@@ -22,8 +22,9 @@ struct Callback {
 
 class Callbacks {
  public:
-  // `done` is called with the token after the function has returned.
-  void start(std::function<void(std::uint64_t)> done);
+  // `before` and `done` are called with the token before and after the function.
+  using Step = std::function<void(std::uint64_t)>;
+  void start(Step before, Step done);
   bool started() const { return done_ != nullptr; }
   void add(std::uint64_t token, const Callback& callback);
   void run(std::uint64_t token);
@@ -31,7 +32,7 @@ class Callbacks {
  private:
   void loop();
 
-  std::function<void(std::uint64_t)> done_;
+  Step before_, done_;
   std::mutex mutex_;
   std::condition_variable due_;
   std::map<std::uint64_t, Callback> known_;

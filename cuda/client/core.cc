@@ -114,7 +114,8 @@ std::uint64_t Core::add_callback(const Callback& callback) {
   const std::lock_guard lock(notice_mutex_);
   if (callbacks_ == nullptr) {
     callbacks_ = std::make_unique<Callbacks>();
-    callbacks_->start([this](std::uint64_t done) {
+    callbacks_->start(before_call, [this](std::uint64_t done) {
+      after_call(done);
       const Lock held(mutex);
       if (link == nullptr || left) return;
       link->post(held, CallDone{.token = {done}});

@@ -47,6 +47,7 @@ class Core final : public NoticeReader {
   Stats stats;
   std::uint64_t generation = 0;  // of what the server knows
   void (*at_first)() = [] {};    // once the process has a connection
+  Callbacks::Step before_call, after_call;  // around functions of the program, without the lock
 
  private:
   struct Deferred {  // a copy into pinned memory on its way

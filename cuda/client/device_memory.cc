@@ -57,6 +57,7 @@ Status DeviceMemory::release(const Lock& lock, std::uint64_t address) {
   if (!block || block->address != address) return kInvalidValue;
   const Arena::Taken taken =
       addresses.release(address, !addresses.has_own_range(address) && all_.streams.any());
+  if (!taken.known) return kInvalidValue;
   return taken.range ? core_.link->post(lock, Free{.address = {taken.range->address}}) : kOk;
 }
 
@@ -64,7 +65,7 @@ Status DeviceMemory::release(std::uint64_t address) {
   if (all_.managed.block_at(address)) return all_.managed.release(address);
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
-  if (address == 0) return core_.link->failure();
+  if (address == 0 || all_.graphs.has_memory(lock, address)) return core_.link->failure();
   const Status status = release(lock, address);
   return status != kOk ? status : core_.link->failure();
 }
@@ -75,11 +76,56 @@ Status DeviceMemory::release_on(std::uint64_t stream, std::uint64_t address) {
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
   if (all_.managed.holds(lock, address)) return kInvalidValue;
+  if (all_.graphs.has_memory(lock, address)) return kOk;  // its graph's next launch has it again
   const Arena::Taken taken = arena().release(address, true);
   if (!taken.known) return kInvalidValue;
   if (!taken.range) return kOk;
   all_.streams.note_work(*real);
   return core_.link->post(lock, FreeOnStream{.stream = {*real}, .address = {taken.range->address}});
+}
+
+Got<std::uint64_t> DeviceMemory::allocate_on(std::uint64_t stream, std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = core_.link->failure(); status != kOk) return refused(status);
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return real;
+  Captures::Capture* const capture = all_.captures.at(*real);
+  return capture != nullptr ? all_.graphs.make_memory(lock, capture->copies, bytes)
+                            : allocate(lock, bytes);
+}
+
+Got<std::uint64_t> DeviceMemory::reserve(std::uint64_t bytes, std::uint64_t align) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const auto address = arena().reserve(bytes, align);
+  return address ? Got<std::uint64_t>(*address) : refused(kMemoryAllocation);
+}
+
+Status DeviceMemory::unreserve(std::uint64_t address, std::uint64_t bytes) {
+  const Lock lock(core_.mutex);
+  return arena_ && arena_->unreserve(address, bytes) ? kOk : kInvalidValue;
+}
+
+Status DeviceMemory::map(const Block& part) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  if (!arena().map(part)) return kInvalidValue;
+  return core_.link->post(lock, Alloc{.address = {part.address}, .bytes = part.bytes});
+}
+
+Status DeviceMemory::unmap(const Block& parts) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  for (std::uint64_t at = parts.address; at < parts.address + parts.bytes;) {
+    const auto block = arena().find(at);
+    if (!block || block->bytes > parts.address + parts.bytes - at || !arena().unmap(*block))
+      return kInvalidValue;
+    const Status status = core_.link->post(lock, Free{.address = {at}});
+    if (status != kOk) return status;
+    at += block->bytes;
+  }
+  return kOk;
 }
 
 std::optional<Block> DeviceMemory::block_of(std::uint64_t address) {
@@ -122,7 +168,8 @@ Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void*
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
   if (bytes == 0) return core_.link->failure();
-  if (const Status status = all_.managed.begin_work(lock, *real, to); status != kOk) return status;
+  if (const Status status = all_.managed.begin_work(lock, *real, to, false); status != kOk)
+    return status;
   Bytes rest(static_cast<const std::byte*>(from), bytes);
   if (Captures::Capture* capture = all_.captures.at(*real)) {
     const auto staging = allocate(lock, bytes);
@@ -162,7 +209,9 @@ Status DeviceMemory::copy_out(std::uint64_t stream, void* to, std::uint64_t from
         lock, CopyDevice{.stream = {*real}, .to = {*staging}, .from = {from}, .width = bytes});
   }
   if (const Status status = core_.link->failure(); status != kOk) return status;
-  if (const Status status = all_.managed.begin_work(lock, *real, 0); status != kOk) return status;
+  const bool reads = all_.managed.holds(lock, from);
+  if (const Status status = all_.managed.begin_work(lock, *real, 0, reads); status != kOk)
+    return status;
   const std::uint64_t number = all_.streams.note_work(*real);
   if (later && all_.host.is_pinned(lock, to, bytes)) {
     const std::uint64_t token = core_.expect_copy(place, bytes);
@@ -182,13 +231,15 @@ Status DeviceMemory::copy_out(std::uint64_t stream, void* to, std::uint64_t from
 
 // A copy, a value or a product, of which nobody waits for the end.
 template <class Work>
-Status DeviceMemory::enqueue(std::uint64_t stream, std::uint64_t to, const Work& work) {
+Status DeviceMemory::enqueue(std::uint64_t stream, std::uint64_t to, const Work& work,
+                             bool reads) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
   if (is_nothing(work)) return core_.link->failure();
-  if (const Status status = all_.managed.begin_work(lock, *real, to); status != kOk) return status;
+  if (const Status status = all_.managed.begin_work(lock, *real, to, reads); status != kOk)
+    return status;
   Work sent = work;
   sent.stream = {*real};
   if (all_.captures.at(*real) == nullptr) all_.streams.note_work(*real);
@@ -200,7 +251,7 @@ Status DeviceMemory::copy(std::uint64_t stream, const CopyDevice& copy) {
 }
 
 Status DeviceMemory::set(std::uint64_t stream, const Set& set) {
-  return enqueue(stream, set.to.value, set);
+  return enqueue(stream, set.to.value, set, false);
 }
 
 Status DeviceMemory::multiply(std::uint64_t stream, const Gemm& gemm) {

@@ -37,6 +37,14 @@ class DeviceMemory {
   Status set(std::uint64_t stream, const Set& set);
   Status multiply(std::uint64_t stream, const Gemm& gemm);
 
+  // In a capture: memory of the graph that it makes.
+  Got<std::uint64_t> allocate_on(std::uint64_t stream, std::uint64_t bytes);
+  // Addresses, and memory put there (virtual memory management).
+  Got<std::uint64_t> reserve(std::uint64_t bytes, std::uint64_t align);
+  Status unreserve(std::uint64_t address, std::uint64_t bytes);
+  Status map(const Block& part);
+  Status unmap(const Block& parts);  // all that were mapped there, each as a whole
+
   Got<std::uint64_t> allocate(Lock& lock, std::uint64_t bytes, std::uint64_t align = 0);
   Status release(const Lock& lock, std::uint64_t address);
   void add_global(const Block& variable) { globals_[variable.address] = variable.bytes; }
@@ -48,7 +56,7 @@ class DeviceMemory {
  private:
   Arena& arena();
   template <class Work>
-  Status enqueue(std::uint64_t stream, std::uint64_t to, const Work& work);
+  Status enqueue(std::uint64_t stream, std::uint64_t to, const Work& work, bool reads = true);
 
   Session& all_;
   Core& core_;

@@ -105,6 +105,8 @@ void Graphs::add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t 
 void Graphs::clear() {
   graphs_.clear();
   execs_.clear();
+  memory_.clear();
+  calls_.clear();
 }
 
 Got<std::uint64_t> Graphs::create() {
@@ -121,7 +123,52 @@ Status Graphs::destroy(std::uint64_t graph) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   if (graphs_.erase(graph) == 0) return kInvalidValue;
-  return core_.link->post(lock, GraphDestroy{.graph = {graph}});
+  const Status status = core_.link->post(lock, GraphDestroy{.graph = {graph}});
+  return status == kOk ? sweep_memory(lock) : status;
+}
+
+Got<std::uint64_t> Graphs::make_memory(Lock& lock, HostCopies& of, std::uint64_t bytes) {
+  const auto address = all_.memory.allocate(lock, bytes);
+  if (!address) return address;
+  of.memory.push_back(memory_[*address] = std::make_shared<const Block>(Block{*address, bytes}));
+  return address;
+}
+
+Status Graphs::sweep_memory(const Lock& lock) {
+  Status status = kOk;
+  for (auto next = memory_.begin(); next != memory_.end();) {
+    const auto here = next++;
+    if (here->second.use_count() > 1) continue;
+    const std::uint64_t address = here->first;
+    memory_.erase(here);
+    if (status == kOk) status = all_.memory.release(lock, address);
+  }
+  return status;
+}
+
+Got<std::uint64_t> Graphs::add_memory(std::uint64_t graph, Nodes after, std::uint64_t& address,
+                                      std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (bytes == 0 || !graphs_.contains(graph)) return refused(kInvalidValue);
+  const auto node = add_node(lock, graph, after, {});
+  if (!node) return node;
+  const auto made = make_memory(lock, graphs_[graph].copies, bytes);
+  if (!made) return made;
+  address = *made;
+  return node;
+}
+
+bool Graphs::has_memory(std::uint64_t address) {
+  const Lock lock(core_.mutex);
+  return has_memory(lock, address);
+}
+
+std::uint64_t Graphs::memory() {
+  const Lock lock(core_.mutex);
+  std::uint64_t bytes = 0;
+  for (const auto& [address, block] : memory_) bytes += block->bytes;
+  return bytes;
 }
 
 Got<std::uint64_t> Graphs::add_node(const Lock& lock, std::uint64_t graph, Nodes after,
@@ -175,7 +222,45 @@ Got<std::uint64_t> Graphs::add_call(std::uint64_t graph, Nodes after, Callback c
   if (const Status status = all_.managed.check_callback(); status != kOk) return refused(status);
   callback.again = true;
   const HostCall call{.token = {core_.add_callback(callback)}};
-  return add_node(lock, graph, after, frame_of(call));
+  const auto node = add_node(lock, graph, after, frame_of(call));
+  if (node) graphs_[graph].copies.add_call(call.token.value);
+  return node;
+}
+
+void Graphs::note_calls(const HostCopies& copies) {
+  for (const HostCopies::Call& call : copies.calls) {
+    HostCopies& around = calls_[call.token];
+    around.in.assign(copies.in.begin() + static_cast<std::ptrdiff_t>(call.in), copies.in.end());
+    around.out.assign(copies.out.begin(),
+                      copies.out.begin() + static_cast<std::ptrdiff_t>(call.out));
+  }
+}
+
+void Graphs::copy_before_call(std::uint64_t token) {
+  Lock lock(core_.mutex);
+  const auto found = calls_.find(token);
+  if (found == calls_.end()) return;
+  for (const HostCopy& copy : std::vector(found->second.out)) {
+    if (core_.link == nullptr) return;
+    const auto stream = all_.managed.side_stream(lock);
+    if (!stream) return;
+    core_.link->call(lock,
+                     CopyOut{.stream = *stream, .from = {copy.staging}, .bytes = copy.bytes},
+                     Cause::graph, {copy.host, copy.bytes});
+    lock.lock();
+  }
+}
+
+void Graphs::copy_after_call(std::uint64_t token) {
+  Lock lock(core_.mutex);
+  const auto found = calls_.find(token);
+  if (found == calls_.end() || found->second.in.empty() || core_.link == nullptr) return;
+  const auto stream = all_.managed.side_stream(lock);
+  if (!stream) return;
+  for (const HostCopy& copy : found->second.in)
+    core_.link->post(lock, CopyIn{.stream = *stream, .to = {copy.staging}},
+                     {copy.host, copy.bytes});
+  core_.link->call(lock, StreamSync{.stream = *stream}, Cause::graph);
 }
 
 Got<std::uint64_t> Graphs::add_copy_in(std::uint64_t graph, Nodes after, std::uint64_t to,
@@ -306,6 +391,7 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
   if (copies)
     if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;
   all_.streams.note_work(*real);
+  note_calls(exec.copies);
   Status status = kOk;
   for (const HostCopy& copy : exec.copies.in)
     if (status == kOk)
@@ -330,7 +416,8 @@ Status Graphs::destroy_exec(std::uint64_t exec) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   if (execs_.erase(exec) == 0) return kInvalidValue;
-  return core_.link->post(lock, GraphExecDestroy{.exec = {exec}});
+  const Status status = core_.link->post(lock, GraphExecDestroy{.exec = {exec}});
+  return status == kOk ? sweep_memory(lock) : status;
 }
 
 }  // namespace partita::remote::client

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,13 @@ struct HostCopy {
 };
 struct HostCopies {
   std::vector<HostCopy> in = {}, out = {};
+  std::vector<std::shared_ptr<const Block>> memory = {};  // of the graph
+  struct Call {  // a function of the program, behind so many of the copies
+    std::uint64_t token = 0;
+    std::size_t in = 0, out = 0;
+  };
+  std::vector<Call> calls = {};
+  void add_call(std::uint64_t token) { calls.push_back({token, in.size(), out.size()}); }
 };
 
 struct CaptureState {
@@ -85,10 +93,22 @@ class Graphs {
                     const LaunchShape& shape, void** parameters);
   // The executable graph does what the graph does; kUpdateFailure where their nodes differ.
   Status update(std::uint64_t exec, std::uint64_t graph);
+  // Memory of the graph: it lies at its address from now on, for as long as the graph or something
+  // made of it is there.
+  Got<std::uint64_t> add_memory(std::uint64_t graph, Nodes after, std::uint64_t& address,
+                                std::uint64_t bytes);
+  bool has_memory(std::uint64_t address);
+  std::uint64_t memory();  // bytes
   Got<std::uint64_t> instantiate(std::uint64_t graph);
   Status launch(std::uint64_t exec, std::uint64_t stream);
   Status destroy_exec(std::uint64_t exec);
 
+  // What a function in a graph reads has come from the device, what it wrote goes there.
+  void copy_before_call(std::uint64_t token);
+  void copy_after_call(std::uint64_t token);
+
+  bool has_memory(const Lock&, std::uint64_t address) const { return memory_.contains(address); }
+  Got<std::uint64_t> make_memory(Lock& lock, HostCopies& of, std::uint64_t bytes);
   void add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t nodes);
   void clear();
 
@@ -107,12 +127,16 @@ class Graphs {
   Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
   Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
   Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
+  Status sweep_memory(const Lock& lock);  // frees what no graph has any more
+  void note_calls(const HostCopies& copies);
   Status fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream);
 
   Session& all_;
   Core& core_;
   std::map<std::uint64_t, Graph> graphs_;
   std::map<std::uint64_t, Exec> execs_;
+  std::map<std::uint64_t, std::shared_ptr<const Block>> memory_;
+  std::map<std::uint64_t, HostCopies> calls_;  // by token: the copies around it
 };
 
 }  // namespace partita::remote::client

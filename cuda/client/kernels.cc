@@ -245,6 +245,12 @@ Status Kernels::launch(Kernel& kernel, const LaunchShape& shape, void** paramete
     }
     pack(layout, parameters, place);
     block = {place, layout.bytes};
+    if (const Status status = all_.host.map_parameters(lock, {place, layout.bytes}); status != kOk)
+      return status;
+  } else if (all_.host.any()) {
+    large.assign(block.begin(), block.end());
+    block = large;
+    if (const Status status = all_.host.map_parameters(lock, large); status != kOk) return status;
   }
   launch->parameters = block;
   if (const Status status = all_.managed.begin_work(lock, launch->stream.value); status != kOk)
@@ -264,6 +270,7 @@ Status Kernels::call_host(std::uint64_t stream, Callback callback) {
   callback.again = all_.captures.at(*real) != nullptr;
   if (!callback.again) all_.streams.note_work(*real);
   const std::uint64_t token = core_.add_callback(callback);
+  if (Captures::Capture* const capture = all_.captures.at(*real)) capture->copies.add_call(token);
   return core_.link->post(lock, HostCall{.stream = {*real}, .token = {token}});
 }
 
@@ -278,6 +285,8 @@ Got<NodeLaunch> Kernels::launch_of_node(Kernel& kernel, const LaunchShape& shape
   NodeLaunch node{*launch, std::vector<std::byte>(kernel.layout->bytes)};
   if (!node.block.empty() && parameters == nullptr) return refused(kInvalidValue);
   pack(*kernel.layout, parameters, node.block.data());
+  if (const Status status = all_.host.map_parameters(lock, node.block); status != kOk)
+    return refused(status);
   return node;
 }
 

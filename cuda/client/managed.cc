@@ -66,8 +66,14 @@ bool Managed::map(const Block& range) {
     return false;
   }
   std::memset(at(range.address), 0, std::min(range.bytes, kHostPage));
-  ranges_[range.address] = {range.bytes, std::vector<std::byte>(range.bytes)};
+  ranges_[range.address] = {range.bytes, at(range.address), std::vector<std::byte>(range.bytes)};
   return true;
+}
+
+void Managed::adopt(const Block& range, std::byte* host) {
+  std::vector<std::byte> other(host, host + range.bytes);
+  for (std::byte& one : other) one = ~one;
+  ranges_[range.address] = {range.bytes, host, std::move(other), true};
 }
 
 bool Managed::unmap(std::uint64_t address) {
@@ -75,7 +81,9 @@ bool Managed::unmap(std::uint64_t address) {
   if (found == ranges_.end()) return false;
   const std::uint64_t first = page_of(address);
   const std::uint64_t last = page_of(address + found->second.bytes - 1);
+  const bool adopted = found->second.adopted;
   ranges_.erase(found);
+  if (adopted) return true;
   unmap_pages(first + kHostPage, last);
   drop_page(first);
   if (last != first) drop_page(last);
@@ -117,7 +125,7 @@ std::vector<Block> Managed::take_changes(bool exactly) {
   };
   for (auto& [address, range] : ranges_) {
     by_pages(address, range.bytes, [&](std::uint64_t offset, std::uint64_t length) {
-      const std::byte* const now = at(address + offset);
+      const std::byte* const now = range.host + offset;
       std::byte* const agreed = range.agreed.data() + offset;
       if (std::memcmp(now, agreed, length) == 0) return;
       if (!exactly) add(address, address + offset, length);
@@ -134,21 +142,27 @@ std::span<const std::byte> Managed::bytes(const Block& part) const {
   return {range->second.agreed.data() + (part.address - range->first), part.bytes};
 }
 
-void Managed::give(std::uint64_t address, std::span<const std::byte> device) {
+bool Managed::give(std::uint64_t address, std::span<const std::byte> device) {
   const auto found = ranges_.find(address);
-  if (found == ranges_.end()) return;
+  if (found == ranges_.end()) return true;
+  bool agree = true;
+  std::byte* const host = found->second.host;
   std::byte* const agreed = found->second.agreed.data();
   by_pages(address, std::min(found->second.bytes, device.size()),
            [&](std::uint64_t offset, std::uint64_t length) {
-             std::byte* const now = at(address + offset);
+             std::byte* const now = host + offset;
              if (std::memcmp(now, agreed + offset, length) != 0) {
-               for (std::uint64_t i = offset; i < offset + length; ++i)
-                 if (now[i - offset] == agreed[i]) now[i - offset] = device[i];
+               for (std::uint64_t i = offset; i < offset + length; ++i) {
+                 std::byte& one = now[i - offset];
+                 if (one == agreed[i]) one = device[i];
+                 agree = agree && (one == device[i] || device[i] == agreed[i]);
+               }
              } else if (std::memcmp(now, device.data() + offset, length) != 0) {
                std::memcpy(now, device.data() + offset, length);
              }
              std::memcpy(agreed + offset, device.data() + offset, length);
            });
+  return agree;
 }
 
 }  // namespace partita::remote::client

@@ -1,4 +1,5 @@
-// Managed memory: pages of the program at the addresses that the device has for the same bytes.
+// Managed memory: pages of the program at the addresses that the device has for the same bytes, or
+// (mapped host memory) memory of the program that the device has under an address of its own.
 // Neither sees what the other writes, so whoever looks next is given it: what the program changed
 // goes to the device before the device's next work, what the device has comes back when the program
 // has waited for it. That is what devices without concurrentManagedAccess ask of programs.
@@ -28,6 +29,8 @@ class Managed {
   // The program gets pages for this range, all zero; two ranges may share a page at their ends.
   // False, with nothing changed: something of the program's lies there.
   bool map(const Block& range);
+  // The program's own memory `host` is what the device has there; the device is given all of it.
+  void adopt(const Block& range, std::byte* host);
   bool unmap(std::uint64_t address);  // false: none begins here
   void clear();
   // In the child of a fork: the pages stay as they are, and are nobody's.
@@ -44,12 +47,15 @@ class Managed {
   // These bytes as they were when their changes were last taken or given.
   std::span<const std::byte> bytes(const Block& part) const;
   // What the device has in a whole range now. What the program changed meanwhile stays a change.
-  void give(std::uint64_t address, std::span<const std::byte> device);
+  // False: both changed the same byte, each in its own way; the program's stays.
+  bool give(std::uint64_t address, std::span<const std::byte> device);
 
  private:
   struct Range {
     std::uint64_t bytes = 0;
+    std::byte* host = nullptr;
     std::vector<std::byte> agreed;
+    bool adopted = false;
   };
   bool take_page(std::uint64_t page);
   void drop_page(std::uint64_t page);

@@ -40,9 +40,23 @@ Status ManagedMemory::share(Lock& lock, const Block& block) {
     return kNotSupported;
   }
   program_turn_ = true;
-  if (stream_ != 0) return kOk;
+  const auto stream = side_stream(lock);
+  return stream ? kOk : stream.error();
+}
+
+Status ManagedMemory::adopt(Lock& lock, const Block& range, std::byte* host) {
+  managed_.adopt(range, host);
+  program_turn_ = true;
+  const auto stream = side_stream(lock);
+  return stream ? kOk : stream.error();
+}
+
+Got<StreamHandle> ManagedMemory::side_stream(const Lock& lock) {
+  if (stream_ != 0) return StreamHandle{stream_};
   stream_ = core_.new_handle();
-  return core_.link->post(lock, StreamCreate{.stream = {stream_}, .flags = kNonBlocking});
+  const StreamCreate create{.stream = {stream_}, .flags = kNonBlocking};
+  if (const Status status = core_.link->post(lock, create); status != kOk) return refused(status);
+  return StreamHandle{stream_};
 }
 
 // A turn is over when nothing of the device's runs that could still write.
@@ -69,9 +83,11 @@ Status ManagedMemory::settle(std::uint64_t stream) {
 }
 
 Status ManagedMemory::begin_work(Lock& lock, std::uint64_t stream,
-                                 std::optional<std::uint64_t> to) {
+                                 std::optional<std::uint64_t> to, bool reads) {
   if (managed_.empty() || all_.captures.at(stream) != nullptr) return kOk;
-  if (!to || managed_.find(*to)) device_turn_ = true;
+  const bool writes = !to || managed_.find(*to);
+  if (!reads && !writes) return kOk;
+  if (writes) device_turn_ = true;
   return show_device(lock);
 }
 
@@ -85,7 +101,7 @@ Status ManagedMemory::check_callback() {
 // Waited for: what comes next may run in any stream.
 Status ManagedMemory::show_device(Lock& lock) {
   if (!program_turn_) return kOk;
-  program_turn_ = attached_;
+  program_turn_ = attached_ || !device_turn_;
   const std::vector<Block> changes = managed_.take_changes(attached_);
   for (const Block& change : changes) {
     const CopyIn copy{.stream = {stream_}, .to = {change.address}};
@@ -105,7 +121,8 @@ Status ManagedMemory::end_work(Lock& lock) {
     const Answer answer = core_.link->call_held(lock, copy, Cause::managed, device);
     if (answer.status != kOk) return answer.status;
     if (answer.bulk_bytes != range.bytes) return kUnknown;
-    managed_.give(range.address, device);
+    if (!managed_.give(range.address, device))
+      core_.refuse("managed memory that program and device change at the same time");
   }
   program_turn_ = true;
   device_turn_ = !all_.streams.idle();

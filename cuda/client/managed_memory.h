@@ -28,8 +28,10 @@ class ManagedMemory {
   // Before the program takes a copy for finished: what work in this stream wrote is there, too.
   Status settle(std::uint64_t stream);
 
-  // Before an operation of the device's that writes to `to`, or anywhere.
-  Status begin_work(Lock& lock, std::uint64_t stream, std::optional<std::uint64_t> to = {});
+  // Before an operation of the device's that writes to `to`, or anywhere, and may read managed
+  // memory or not.
+  Status begin_work(Lock& lock, std::uint64_t stream, std::optional<std::uint64_t> to = {},
+                    bool reads = true);
   // Nothing of a stream runs any more: what the device may have changed is the program's to see.
   Status end_work(Lock& lock);
   // The same where nothing was asked: the error that stays.
@@ -38,6 +40,10 @@ class ManagedMemory {
   bool holds(const Lock&, std::uint64_t address) const {
     return managed_.find(address).has_value();
   }
+  // The program's memory `host` is what the device has at `range`.
+  Status adopt(Lock& lock, const Block& range, std::byte* host);
+  // A stream beside all that the program has.
+  Got<StreamHandle> side_stream(const Lock& lock);
   void unmap(const Lock&, std::uint64_t address) { managed_.unmap(address); }
   void clear(bool child);
 

@@ -53,6 +53,27 @@ TEST(Managed, BothSidesSeeWhatTheOtherWroteInTurns) {
   }
 }
 
+// Memory of the program's own: the device is given all of it first. Where both change a byte, the
+// program's stays, and it is said.
+TEST(Managed, MemoryOfTheProgramIsAdopted) {
+  Managed managed;
+  constexpr std::uint64_t kDevice = 0x1234;
+  std::vector<std::byte> host(6000, std::byte{3}), device(6000);
+  managed.adopt({kDevice, host.size()}, host.data());
+  ASSERT_EQ(managed.take_changes(), (std::vector<Block>{{kDevice, host.size()}}));
+  EXPECT_EQ(managed.bytes({kDevice + 10, 1})[0], std::byte{3});
+  device = host;
+  device[5] = std::byte{7}, host[5000] = std::byte{8};
+  EXPECT_TRUE(managed.give(kDevice, device));
+  EXPECT_EQ(host[5], std::byte{7});
+  EXPECT_EQ(host[5000], std::byte{8});
+  device[5000] = std::byte{9};
+  EXPECT_FALSE(managed.give(kDevice, device));
+  EXPECT_EQ(host[5000], std::byte{8});
+  EXPECT_TRUE(managed.unmap(kDevice));
+  EXPECT_EQ(host[0], std::byte{3});
+}
+
 // What lies beside a range on its page is nobody's to send.
 TEST(Managed, ChangesAreWholePagesAndNotBeyondTheRange) {
   const std::uint64_t base = free_pages(8);

@@ -1,5 +1,7 @@
 #include "client/modules.h"
 
+#include <algorithm>
+
 #include <cstring>
 
 namespace partita::remote::client {
@@ -124,6 +126,11 @@ Module* Modules::add_registered(const void* wrapper) {
   const std::lock_guard lock(mutex_);
   modules_.push_back({.source = wrapper, .copy = {}});
   return &modules_.back();
+}
+
+bool Modules::has_registered() {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(modules_, [](const Module& one) { return one.source != nullptr; });
 }
 
 Module* Modules::add_loaded(const void* source) {

@@ -70,6 +70,7 @@ class Modules {
   // The names that were registered with this module lead nowhere from now on.
   void forget(Module& module);
 
+  bool has_registered();  // the program has code for the runtime
   Kernel* kernel_of(const void* host);
   std::optional<Variable> variable_of(const void* host);
   // By its name in the module; made when it is asked for first. Needs the module's layouts.

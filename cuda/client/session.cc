@@ -27,7 +27,11 @@ Session& session() {
   return *made;
 }
 
-Session::Session() { core.at_first = register_once; }
+Session::Session() {
+  core.at_first = register_once;
+  core.before_call = [this](std::uint64_t token) { graphs.copy_before_call(token); };
+  core.after_call = [this](std::uint64_t token) { graphs.copy_after_call(token); };
+}
 
 Status Session::ready() {
   if (core.is_ready.load(std::memory_order_acquire) && !core.left) return kOk;
@@ -45,6 +49,7 @@ void Session::clear(bool child) {
   graphs.clear();
   memory.clear();
   managed.clear(child);
+  host.clear();
 }
 
 void Session::before_fork() {

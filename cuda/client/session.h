@@ -4,7 +4,7 @@
 // Handles (streams, events, graphs) are numbers chosen here; kernels and modules are objects that
 // live as long as the process, so that their addresses can be handles in programs.
 //
-// Not supported: mapped host memory, IPC, several devices. Arrays and textures are the shims'.
+// Not supported: IPC, several devices. Arrays and textures are the shims'.
 #pragma once
 
 #include "client/core.h"

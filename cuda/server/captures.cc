@@ -121,9 +121,8 @@ void Captures::keep(const Captured& stream, std::uint64_t tag) {
 
 void Captures::leave(const Captured& stream, std::uint64_t handle) {
   Capture* const capture = find(stream.capture);
-  if (capture == nullptr) return;
-  capture->invalid = true;
-  if (capture->origin == handle) captures_.erase(stream.capture);
+  // One that joined has done its part: what waits for it does so already.
+  if (capture != nullptr && capture->origin == handle) captures_.erase(stream.capture);
 }
 
 Answered<Captures::Taken> Captures::take(Captured& stream, std::uint64_t handle) {

@@ -345,9 +345,14 @@ class LibrariesTest(CliTest):
             wrong = [name for name in names
                      if not re.fullmatch(rf"(__)?cuda\w+@@libcudart\.so\.{version}", name)]
             self.assertEqual(wrong, [])
-            wrong = [name for name in self.symbols(f"libcublas.so.{version}")
-                     if not re.fullmatch(rf"cublas\w+@@libcublas\.so\.{version}", name)]
+        for library in ("libcublas.so.12", "libcublas.so.13", "libcufft.so.11", "libcufft.so.12",
+                        "libcurand.so.10", "libcusparse.so.12"):
+            prefix = library[3:].split(".")[0]
+            wrong = [name for name in self.symbols(library)
+                     if not re.fullmatch(rf"{prefix}\w+@@{re.escape(library)}", name)]
             self.assertEqual(wrong, [])
+        self.assertEqual(self.symbols("libpartita-nvrtc.so"),
+                         ["nvrtcGetCUBIN", "nvrtcGetCUBINSize"])
         wrong = [name for name in self.symbols("libcuda.so.1")
                  if not re.fullmatch(r"cu[A-Z]\w*", name)]
         self.assertEqual(wrong, [])
@@ -356,7 +361,8 @@ class LibrariesTest(CliTest):
         if shutil.which("readelf") is None:
             self.skipTest("no readelf")
         for library in ("libcudart.so.12", "libcudart.so.13", "libcuda.so.1", "libcublas.so.12",
-                        "libcublas.so.13", "libpartita-remote.so.1"):
+                        "libcublas.so.13", "libcufft.so.11", "libcufft.so.12", "libcurand.so.10",
+                        "libcusparse.so.12", "libpartita-nvrtc.so", "libpartita-remote.so.1"):
             text = subprocess.run(["readelf", "-d", os.path.join(LIBRARIES, library)],
                                   capture_output=True, text=True, check=True).stdout
             needed = set(re.findall(r"NEEDED.*\[(.*)\]", text))

@@ -239,6 +239,102 @@ TEST_P(Shim, GraphsByCapture) {
   });
 }
 
+// A function in a graph reads what was copied before it, and what it writes is copied after it.
+TEST_P(Shim, FunctionsInGraphsStandBetweenCopies) {
+  run([](const Library& cuda, Program& program) {
+    constexpr unsigned n = 16;
+    struct Host {
+      std::vector<std::uint32_t> in = Words(n, 0), middle = Words(n, 0), next = Words(n, 0),
+                                 out = Words(n, 0);
+    } host;
+    void *stream = nullptr, *graph = nullptr, *exec = nullptr;
+    SAME(cuda.call("cudaStreamCreate", &stream), 0);
+    Memory device(cuda, n * 4);
+    const auto copy = [&](void* to, const void* from, int kind) {
+      SAME(cuda.call("cudaMemcpyAsync", to, from, std::size_t{n} * 4, kind, stream), 0);
+    };
+    SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+    copy(device.address, host.in.data(), kToDevice);
+    copy(host.middle.data(), device.address, kToHost);
+    SAME(cuda.call("cudaLaunchHostFunc", stream, static_cast<void (*)(void*)>([](void* given) {
+                     auto& is = *static_cast<Host*>(given);
+                     for (unsigned i = 0; i < n; ++i) is.next[i] = is.middle[i] + i;
+                   }),
+                   static_cast<void*>(&host)),
+         0);
+    copy(device.address, host.next.data(), kToDevice);
+    copy(host.out.data(), device.address, kToHost);
+    SAME(cuda.call("cudaStreamEndCapture", stream, &graph), 0);
+    SAME(cuda.call("cudaGraphInstantiate", &exec, graph, 0ULL), 0);
+    for (std::uint32_t round = 1; round <= 3; ++round) {
+      host.in.assign(n, round * 100);
+      SAME(cuda.call("cudaGraphLaunch", exec, stream), 0);
+      SAME(cuda.call("cudaStreamSynchronize", stream), 0);
+      for (unsigned i = 0; i < n; ++i) SAME(host.out[i], round * 100 + i);
+    }
+    static_cast<void>(program);
+  });
+}
+
+// Memory that a graph has: made by a node and in a capture, used by its launches, gone with the
+// last that has it. A stream that joined a capture may end in it.
+TEST_P(Shim, GraphsHaveMemory) {
+  run([](const Library& cuda, Program& program) {
+    constexpr std::uint32_t n = 16;
+    std::size_t before = 0, now = 0, total = 0;
+    void *stream = nullptr, *side = nullptr, *graph = nullptr, *exec = nullptr, *event = nullptr;
+    SAME(cuda.call("cudaStreamCreate", &stream), 0);
+    SAME(cuda.call("cudaStreamCreate", &side), 0);
+    SAME(cuda.call("cudaEventCreate", &event), 0);
+    SAME(cuda.call("cudaMemGetInfo", &before, &total), 0);
+    SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+    void* memory = nullptr;
+    SAME(cuda.call("cudaMallocAsync", &memory, std::size_t{n} * 4, stream), 0);
+    SAME(program.launch(program.fill, {1}, {16}, stream, memory, 3U, n), 0);
+    SAME(cuda.call("cudaEventRecord", event, stream), 0);
+    SAME(cuda.call("cudaStreamWaitEvent", side, event, 0U), 0);
+    SAME(cuda.call("cudaFreeAsync", memory, side), 0);
+    SAME(cuda.call("cudaEventRecord", event, side), 0);
+    SAME(cuda.call("cudaStreamWaitEvent", stream, event, 0U), 0);
+    SAME(cuda.call("cudaStreamDestroy", side), 0);
+    SAME(cuda.call("cudaStreamEndCapture", stream, &graph), 0);
+    SAME(cuda.call("cudaGraphInstantiate", &exec, graph, 0ULL), 0);
+    SAME(cuda.call("cudaGraphDestroy", graph), 0);
+    SAME(cuda.call("cudaGraphLaunch", exec, stream), 0);
+    SAME(cuda.call("cudaStreamSynchronize", stream), 0);
+    SAME(read(cuda, memory, n)[n - 1], 3U);
+    SAME(cuda.call("cudaFree", memory), 0);  // the graph's next launch has it again
+    SAME(read(cuda, memory, n)[0], 3U);
+    SAME(cuda.call("cudaGraphExecDestroy", exec), 0);
+
+    struct {
+      char pool[88] = {};
+      const void* access = nullptr;
+      std::size_t accesses = 0, bytes = n * 4;
+      void* memory = nullptr;
+    } node;
+    void *made = nullptr, *freed = nullptr;
+    SAME(cuda.call("cudaGraphCreate", &graph, 0U), 0);
+    SAME(cuda.call("cudaGraphAddMemAllocNode", &made, graph, static_cast<void**>(nullptr),
+                   std::size_t{0}, static_cast<void*>(&node)),
+         0);
+    NEED(node.memory != nullptr);
+    SAME(cuda.call("cudaGraphAddMemFreeNode", &freed, graph, &made, std::size_t{1}, node.memory),
+         0);
+    SAME(cuda.call("cudaGraphAddMemFreeNode", &freed, graph, &made, std::size_t{1},
+                   static_cast<void*>(&node)),
+         1);
+    std::uint64_t used = 0;
+    SAME(cuda.call("cudaDeviceGetGraphMemAttribute", 0, 0, static_cast<void*>(&used)), 0);
+    SAME(used, n * 4);
+    SAME(cuda.call("cudaGraphDestroy", graph), 0);
+    SAME(cuda.call("cudaDeviceGetGraphMemAttribute", 0, 0, static_cast<void*>(&used)), 0);
+    SAME(used, 0U);
+    SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
+    SAME(now, before);
+  });
+}
+
 // Node by node: set, then fill the first half; then other values.
 TEST_P(Shim, GraphsByNodes) {
   run([](const Library& cuda, Program& program) {
@@ -677,6 +773,106 @@ TEST_F(ShimSession, ManagedMemoryIsOneForBothSides) {
             SAME(cuda.call("cudaDeviceReset"), 0);
             SAME(cuda.call("cudaMallocManaged", &both, std::size_t{64}, 1U), 0);
             NEED(both[3] == 0);
+          }),
+      0);
+}
+
+// What a kernel is given of pinned memory is managed from then on, by the program's address and by
+// the device's; a copy between the program's writing and the launch takes nothing away.
+TEST_F(ShimSession, PinnedMemoryInKernels) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(
+      in_child(server.address(),
+               [] {
+                 const Library cuda(kRuntime);
+                 Program program(cuda);
+                 constexpr std::uint32_t n = 16;
+                 std::size_t before = 0, now = 0, total = 0;
+                 Memory other(cuda, n * 4), sum(cuda, n * 4);
+                 SAME(cuda.call("cudaMemGetInfo", &before, &total), 0);
+                 float *pinned = nullptr, *there = nullptr;
+                 std::vector<float> registered(3 * n, 5);
+                 SAME(cuda.call("cudaMallocHost", &pinned, std::size_t{n} * 4), 0);
+                 SAME(cuda.call("cudaHostRegister", static_cast<void*>(registered.data()),
+                                registered.size() * 4, 2U),
+                      0);
+                 SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
+                 SAME(now, before);  // nothing on the device yet
+                 SAME(program.launch(program.fill, {1}, {16}, kNoStream, pinned, 0x40000000U, n),
+                      0);
+                 SAME(cuda.call("cudaDeviceSynchronize"), 0);
+                 NEED(pinned[0] == 2 && pinned[n - 1] == 2);
+                 SAME(cuda.call("cudaHostGetDevicePointer", &there,
+                                static_cast<void*>(registered.data() + n), 0U),
+                      0);
+                 for (float round = 1; round <= 3; ++round) {
+                   pinned[0] = round, registered[n] = 10 * round;
+                   SAME(cuda.call("cudaMemset", other.address, 0, std::size_t{n} * 4), 0);
+                   SAME(read(cuda, other.address, 1)[0], 0U);
+                   pinned[1] = round + 1;
+                   SAME(program.launch(program.vadd, {1}, {16}, kNoStream, pinned, there,
+                                       registered.data() + 2 * n, n),
+                        0);
+                   SAME(cuda.call("cudaDeviceSynchronize"), 0);
+                   const float* const result = registered.data() + 2 * n;
+                   NEED(result[0] == 11 * round && result[1] == round + 6 && result[2] == 7);
+                   NEED(registered[0] == 5 && pinned[0] == round);
+                 }
+                 SAME(cuda.call("cudaHostUnregister", static_cast<void*>(pinned)), 713);
+                 SAME(cuda.call("cudaHostUnregister", static_cast<void*>(registered.data())), 0);
+                 SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 0);
+                 SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 1);
+                 SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
+                 SAME(now, before);
+               }),
+      0);
+}
+
+TEST_F(ShimSession, AddressesAreReservedAndMemoryIsPutThere) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(
+      in_child(
+          server.address(),
+          [] {
+            const Library cuda(kRuntime), driver("libcuda.so.1");
+            Program program(cuda);
+            constexpr std::size_t kPart = std::size_t{2} << 20;
+            constexpr int kNotSupported = 801;
+            int device = 7;
+            SAME(driver.call("cuCtxGetDevice", &device), 0);  // the runtime's
+            std::size_t before = 0, now = 0, total = 0, granularity = 0;
+            SAME(cuda.call("cudaMemGetInfo", &before, &total), 0);
+            struct {
+              int type = 1, handles = 0, place = 1, device = 0;
+              void* attributes = nullptr;
+              unsigned char flags[8] = {};
+            } properties;
+            SAME(driver.call("cuMemGetAllocationGranularity", &granularity, &properties, 0), 0);
+            SAME(granularity, kPart);
+            unsigned long long at = 0;
+            SAME(driver.call("cuMemAddressReserve", &at, 4 * kPart, std::size_t{0}, 0ULL, 0ULL), 0);
+            SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
+            SAME(now, before);
+            void *one = nullptr, *two = nullptr;
+            SAME(driver.call("cuMemCreate", &one, kPart, &properties, 0ULL), 0);
+            SAME(driver.call("cuMemCreate", &two, 2 * kPart, &properties, 0ULL), 0);
+            SAME(driver.call("cuMemMap", at, kPart, std::size_t{0}, one, 0ULL), 0);
+            SAME(driver.call("cuMemMap", at + kPart, kPart, std::size_t{0}, one, 0ULL),
+                 kNotSupported);
+            SAME(driver.call("cuMemMap", at, 2 * kPart, std::size_t{0}, two, 0ULL), 1);
+            SAME(driver.call("cuMemMap", at + 3 * kPart, 2 * kPart, std::size_t{0}, two, 0ULL), 1);
+            SAME(driver.call("cuMemMap", at + kPart, 2 * kPart, std::size_t{0}, two, 0ULL), 0);
+            SAME(driver.call("cuMemRelease", two), 0);
+            SAME(driver.call("cuMemSetAccess", at, 3 * kPart, &properties, std::size_t{1}), 0);
+            SAME(program.launch(program.fill, {1}, {16}, kNoStream, at + kPart, 9U, 16U), 0);
+            SAME(read(cuda, reinterpret_cast<void*>(at + kPart), 16)[15], 9U);
+            SAME(cuda.call("cudaFree", reinterpret_cast<void*>(at)), 1);
+            SAME(driver.call("cuMemAddressFree", at, 4 * kPart), 1);
+            SAME(driver.call("cuMemUnmap", at, 3 * kPart), 0);
+            SAME(driver.call("cuMemAddressFree", at, 4 * kPart), 0);
+            SAME(driver.call("cuMemRelease", one), 0);
+            SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
+            SAME(now, before);
           }),
       0);
 }

@@ -25,14 +25,12 @@ const std::set<std::string_view> kUnsupported = {
 #define UNSUPPORTED(name) #name,
 #include "../../remote_client/blas/unsupported.inc"
 #include "../../remote_client/driver/driver_unsupported.inc"
+#include "../../remote_client/fft/unsupported.inc"
+#include "../../remote_client/random/unsupported.inc"
 #include "../../remote_client/runtime/unsupported.inc"
+#include "../../remote_client/sparse/unsupported.inc"
 #undef UNSUPPORTED
 };
-
-// NVIDIA's libraries that hold device code of their own and have no counterpart here.
-constexpr std::string_view kLibraries[] = {"libcublasLt", "libcudnn",    "libcufft", "libcurand",
-                                           "libcusparse", "libcusolver", "libnccl",  "libnpp",
-                                           "libnvjpeg",   "libcutensor"};
 
 struct Diagnosis {
   std::string program, runtime = "none";
@@ -43,12 +41,9 @@ struct Diagnosis {
 void diagnose_runtime(const Program& program, Diagnosis& diagnosis) {
   for (const std::string& needed : program.needed) {
     if (needed.starts_with("libcudart.so")) diagnosis.runtime = needed;
-    const bool other_blas = needed.starts_with("libcublas.so") && needed != "libcublas.so.12" &&
-                            needed != "libcublas.so.13";
-    for (const std::string_view library : kLibraries)
-      if (needed.starts_with(library) || (other_blas && library == kLibraries[0]))
-        diagnosis.problems.push_back(needed + " has no remote counterpart yet");
   }
+  for (const std::string& library : without_counterpart(program))
+    diagnosis.problems.push_back(library + " has no remote counterpart yet");
   if (program.static_runtime) {
     diagnosis.runtime = "static";
     diagnosis.problems.push_back(

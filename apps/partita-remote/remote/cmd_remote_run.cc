@@ -1,14 +1,15 @@
 // partita remote run: a CUDA program on a device that is elsewhere.
 #include <CLI/CLI.hpp>
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "flags.h"
 #include "places.h"
 #include "remote/launch_program.h"
-#include "wire/net/channel.h"
 #include "remote/remote_commands.h"
+#include "wire/net/channel.h"
 #include "wire/trace/recording_proxy.h"
 
 namespace partita::cli {
@@ -36,7 +37,12 @@ Result<Exit> run_remote(const RunFlags& flags) {
   if (!path) return failed(path.error());
   const Result<std::string> content = read_program_file(*path);
   if (!content) return failed(content.error());
-  Environment added = library_environment(*libraries, examined(*content));
+  const auto program = examined(*content);
+  Environment added = library_environment(*libraries, program);
+  for (const std::string& missing :
+       program ? without_counterpart(*program) : std::vector<std::string>{})
+    std::fprintf(stderr, "partita remote: %s is not supported: it has no remote counterpart\n",
+                 missing.c_str());
 
   const Result<PrivateFolder> folder = PrivateFolder::make();
   if (!folder) return failed(folder.error());

@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "places.h"
-#include "wire/net/channel.h"
 #include "remote/server_places.h"
+#include "wire/net/channel.h"
 
 namespace partita::cli {
 namespace {
@@ -117,23 +117,41 @@ Result<std::string> read_program_file(const std::string& path) {
   return content;
 }
 
+std::vector<std::string> without_counterpart(const remote::image::Program& program) {
+  constexpr std::string_view kLibraries[] = {"libcublas",   "libcudnn",    "libcufft", "libcurand",
+                                             "libcusolver", "libcusparse", "libnccl",  "libnpp",
+                                             "libnvjpeg",   "libcutensor"};
+  constexpr std::string_view kOurs[] = {"libcublas.so.12", "libcublas.so.13", "libcufft.so.11",
+                                        "libcufft.so.12",  "libcurand.so.10", "libcusparse.so.12"};
+  std::vector<std::string> missing;
+  for (const std::string& needed : program.needed) {
+    const auto begins = [&](std::string_view library) { return needed.starts_with(library); };
+    if (std::ranges::any_of(kLibraries, begins) &&
+        std::ranges::find(kOurs, needed) == std::end(kOurs))
+      missing.push_back(needed);
+  }
+  return missing;
+}
+
 Environment library_environment(const std::string& libraries,
                                 const std::optional<remote::image::Program>& program) {
   Environment added;
   added["LD_LIBRARY_PATH"] = in_front(libraries, environment_variable("LD_LIBRARY_PATH"));
-  if (!program || !program->rpath_wins) return added;
-  std::string preload;  // a path inside the program would be searched first
-  for (const std::string& needed : program->needed) {
-    const std::string path = libraries + "/" + needed;
+  if (!program) return added;
+  std::string preload;
+  const auto put = [&](const std::string& library) {
+    const std::string path = libraries + "/" + library;
     if (::access(path.c_str(), R_OK) == 0) preload = in_front(path, preload);
+  };
+  for (const std::string& needed : program->needed) {
+    if (program->rpath_wins) put(needed);  // a path inside the program would be searched first
+    if (needed.starts_with("libnvrtc.so")) put("libpartita-nvrtc.so");
   }
   if (!preload.empty()) added["LD_PRELOAD"] = in_front(preload, environment_variable("LD_PRELOAD"));
   return added;
 }
 
-std::string private_address(const std::string& folder) {
-  return "unix:" + folder + "/server.sock";
-}
+std::string private_address(const std::string& folder) { return "unix:" + folder + "/server.sock"; }
 
 Result<Child> start_private_server(const std::string& folder) {
   return Child::start(

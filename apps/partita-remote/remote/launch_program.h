@@ -23,6 +23,9 @@ Result<std::string> client_libraries();
 Result<std::string> find_program(const std::string& word);
 Result<std::string> read_program_file(const std::string& path);
 
+// Those of NVIDIA's libraries with device code of their own that it needs and that are not there.
+std::vector<std::string> without_counterpart(const remote::image::Program& program);
+
 // What is to be added to the program's environment so that it finds the libraries.
 Environment library_environment(const std::string& libraries,
                                 const std::optional<remote::image::Program>& program);

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "abi.h"
+#include "library.h"
 
 namespace partita::remote::shim {
 namespace {
@@ -343,6 +343,17 @@ int gemm_ex(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
                  static_cast<std::uint32_t>(types.c), sizes, a, b, c, by);
 }
 
+// Of each matrix of a list on the device.
+int factorise(void* handle, const char* kernel, int n, const void* matrices, int step, int* pivots,
+              int* info, int count) {
+  if (handle == nullptr) return kNotInitialized;
+  if (n < 0 || count < 0 || step < std::max(n, 1) || matrices == nullptr || info == nullptr)
+    return kInvalid;
+  return status_of(run_own(kernel, static_cast<Handle*>(handle)->stream,
+                           static_cast<std::uint64_t>(count), matrices, n, step, pivots, info,
+                           static_cast<Index>(count)));
+}
+
 Status copy_columns(void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
                     std::int64_t rows, std::int64_t columns, std::int64_t element, bool in,
                     void* stream) {
@@ -544,6 +555,17 @@ GEMMS(double, D, _64, std::int64_t)
 GEMMS_EX(, int)
 GEMMS_EX(_64, std::int64_t)
 #undef GEMMS_EX
+
+#define FACTORS(letter, suffix)                                                              \
+  CUDA_EXPORT int cublas##letter##getrfBatched(void* handle, int n, void* matrices, int lda, \
+                                               int* pivots, int* info, int count) {          \
+    return answered([&] {                                                                    \
+      return factorise(handle, "lu_factor_" suffix, n, matrices, lda, pivots, info, count);  \
+    });                                                                                      \
+  }
+FACTORS(S, "f")
+FACTORS(D, "d")
+#undef FACTORS
 
 // ---- copies ----
 

@@ -19,8 +19,16 @@ struct Context {
 Context primary;
 thread_local std::vector<Context*> contexts;  // the current one last
 
+// A program's runtime starts the driver and makes the primary context current.
+bool has_runtime() { return session().kernels.modules().has_registered(); }
+
+Context* current() {
+  if (!contexts.empty()) return contexts.back();
+  return has_runtime() ? &primary : nullptr;
+}
+
 Status check(int device) {
-  if (!initialised) return kNotInitialised;
+  if (!initialised && !has_runtime()) return kNotInitialised;
   return device == 0 ? session().ready() : client::kInvalidDevice;
 }
 
@@ -90,7 +98,7 @@ CUDA_EXPORT Status cuGetErrorString(int number, const char** text) {
 CUDA_EXPORT Status cuDeviceGetCount(int* count) {
   return guarded([&] {
     if (count == nullptr) return kInvalidValue;
-    if (!initialised) return kNotInitialised;
+    if (!initialised && !has_runtime()) return kNotInitialised;
     *count = 1;
     return kOk;
   });
@@ -220,18 +228,18 @@ CUDA_EXPORT Status cuCtxSetCurrent(void* context) {
 }
 CUDA_EXPORT Status cuCtxGetCurrent(void** context) {
   if (context == nullptr) return kInvalidValue;
-  *context = contexts.empty() ? nullptr : contexts.back();
+  *context = current();
   return kOk;
 }
 CUDA_EXPORT Status cuCtxGetDevice(int* device) {
   if (device == nullptr) return kInvalidValue;
   *device = 0;
-  return contexts.empty() ? client::kInvalidContext : kOk;
+  return current() == nullptr ? client::kInvalidContext : kOk;
 }
 CUDA_EXPORT Status cuCtxGetFlags(unsigned* flags) {
   if (flags == nullptr) return kInvalidValue;
-  *flags = contexts.empty() ? 0 : contexts.back()->flags;
-  return contexts.empty() ? client::kInvalidContext : kOk;
+  *flags = current() == nullptr ? 0 : current()->flags;
+  return current() == nullptr ? client::kInvalidContext : kOk;
 }
 CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) {
   if (version == nullptr) return kInvalidValue;

@@ -114,18 +114,17 @@ CUDA_EXPORT Status cuMemGetAddressRange_v2(DevicePtr* begin, std::size_t* bytes,
 CUDA_EXPORT Status cuMemAllocHost_v2(void** memory, std::size_t bytes) {
   return guarded([&] { return allocate_host(memory, bytes); });
 }
-CUDA_EXPORT Status cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
-  constexpr unsigned kMapped = 2;
-  if ((flags & kMapped) != 0) return unsupported("cuMemHostAlloc (mapped)");
+CUDA_EXPORT Status cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   return guarded([&] { return allocate_host(memory, bytes); });
 }
 CUDA_EXPORT Status cuMemFreeHost(void* memory) {
   return guarded([&] { return session().host.release(memory); });
 }
-CUDA_EXPORT Status cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
-  constexpr unsigned kMapped = 2;
-  if ((flags & kMapped) != 0) return unsupported("cuMemHostRegister (mapped)");
+CUDA_EXPORT Status cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
   return guarded([&] { return session().host.enter(memory, bytes); });
+}
+CUDA_EXPORT Status cuMemHostGetDevicePointer_v2(DevicePtr* device, void* memory, unsigned) {
+  return guarded([&] { return give(session().host.device_address(memory), device); });
 }
 CUDA_EXPORT Status cuMemHostUnregister(void* memory) {
   return guarded([&] { return session().host.leave(memory); });

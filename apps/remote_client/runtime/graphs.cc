@@ -132,6 +132,44 @@ CUDA_EXPORT Status cudaGraphAddEmptyNode(void** node, void* graph, void* const* 
     });
   });
 }
+struct MemoryNode {    // cudaMemAllocNodeParams
+  char pool[88];       // properties, all of them the one pool's here
+  const void* access;  // of other devices
+  std::size_t accesses, bytes;
+  void* memory;
+};
+static_assert(sizeof(MemoryNode) == 120);
+CUDA_EXPORT Status cudaGraphAddMemAllocNode(void** node, void* graph, void* const* after,
+                                            std::size_t count, MemoryNode* what) {
+  return guarded([&] {
+    if (what == nullptr) return kInvalidValue;
+    std::uint64_t address = 0;
+    const Status status =
+        add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
+          return session().graphs.add_memory(in, behind, address, what->bytes);
+        });
+    what->memory = handle_of(address);
+    return status;
+  });
+}
+// The memory is the graph's: the node is there for its place in the order.
+CUDA_EXPORT Status cudaGraphAddMemFreeNode(void** node, void* graph, void* const* after,
+                                           std::size_t count, void* memory) {
+  if (!session().graphs.has_memory(number_of(memory))) return remember(kInvalidValue);
+  return cudaGraphAddEmptyNode(node, graph, after, count);
+}
+CUDA_EXPORT Status cudaDeviceGetGraphMemAttribute(int device, int attribute, void* value) {
+  constexpr int kAttributes = 4;  // used and reserved, now and at most
+  return guarded([&] {
+    if (device != 0 || attribute < 0 || attribute >= kAttributes || value == nullptr)
+      return kInvalidValue;
+    *static_cast<std::uint64_t*>(value) = session().graphs.memory();
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaDeviceGraphMemTrim(int device) {
+  return remember(device == 0 ? kOk : client::kInvalidDevice);
+}
 static Status set_kernel_node(void* graph, void* node, const KernelNode* what) {
   if (what == nullptr) return kInvalidValue;
   if (what->extra != nullptr) return unsupported("parameters of a kernel node (extra)");

@@ -18,6 +18,13 @@ Status allocate(void** memory, std::size_t bytes) {
   return give(session().memory.allocate(bytes), memory);
 }
 
+Status allocate_on(void** memory, std::size_t bytes, void* stream) {
+  if (memory == nullptr) return kInvalidValue;
+  *memory = nullptr;
+  if (bytes == 0) return session().ready();
+  return give(session().memory.allocate_on(number_of(stream), bytes), memory);
+}
+
 Status allocate_host(void** memory, std::size_t bytes) {
   if (memory == nullptr) return kInvalidValue;
   const auto got = session().host.allocate(bytes);
@@ -110,14 +117,14 @@ CUDA_EXPORT Status cudaMalloc3D(Pitched* made, Place3 extent) {
     return allocate(&made->memory, pitch * extent.y * extent.z);
   });
 }
-CUDA_EXPORT Status cudaMallocAsync(void** memory, std::size_t bytes, void*) {
-  return guarded([&] { return allocate(memory, bytes); });
+CUDA_EXPORT Status cudaMallocAsync(void** memory, std::size_t bytes, void* stream) {
+  return guarded([&] { return allocate_on(memory, bytes, stream); });
 }
-CUDA_EXPORT Status cudaMallocAsync_ptsz(void** memory, std::size_t bytes, void*) {
-  return guarded([&] { return allocate(memory, bytes); });
+CUDA_EXPORT Status cudaMallocAsync_ptsz(void** memory, std::size_t bytes, void* stream) {
+  return guarded([&] { return allocate_on(memory, bytes, own_default(stream)); });
 }
-CUDA_EXPORT Status cudaMallocFromPoolAsync(void** memory, std::size_t bytes, void*, void*) {
-  return guarded([&] { return allocate(memory, bytes); });
+CUDA_EXPORT Status cudaMallocFromPoolAsync(void** memory, std::size_t bytes, void*, void* stream) {
+  return guarded([&] { return allocate_on(memory, bytes, stream); });
 }
 CUDA_EXPORT Status cudaFreeAsync(void* memory, void* stream) {
   return guarded([&] { return session().memory.release_on(number_of(stream), number_of(memory)); });
@@ -130,21 +137,20 @@ CUDA_EXPORT Status cudaFreeAsync_ptsz(void* memory, void* stream) {
 CUDA_EXPORT Status cudaMallocHost(void** memory, std::size_t bytes) {
   return guarded([&] { return allocate_host(memory, bytes); });
 }
-CUDA_EXPORT Status cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
-  constexpr unsigned kMapped = 2;
-  if ((flags & kMapped) != 0) return unsupported("cudaHostAlloc (cudaHostAllocMapped)");
+CUDA_EXPORT Status cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
   return guarded([&] { return allocate_host(memory, bytes); });
 }
 CUDA_EXPORT Status cudaFreeHost(void* memory) {
   return guarded([&] { return session().host.release(memory); });
 }
-CUDA_EXPORT Status cudaHostRegister(void* memory, std::size_t bytes, unsigned flags) {
-  constexpr unsigned kMapped = 2;
-  if ((flags & kMapped) != 0) return unsupported("cudaHostRegister (cudaHostRegisterMapped)");
+CUDA_EXPORT Status cudaHostRegister(void* memory, std::size_t bytes, unsigned) {
   return guarded([&] { return session().host.enter(memory, bytes); });
 }
 CUDA_EXPORT Status cudaHostUnregister(void* memory) {
   return guarded([&] { return session().host.leave(memory); });
+}
+CUDA_EXPORT Status cudaHostGetDevicePointer(void** device, void* memory, unsigned) {
+  return guarded([&] { return give(session().host.device_address(memory), device); });
 }
 CUDA_EXPORT Status cudaHostGetFlags(unsigned* flags, void* memory) {
   return guarded([&] {

@@ -187,10 +187,13 @@ Status texels_of(const Resource& resource, Texture& to) {
     }
     case kLinear: {
       const auto& [at, channels, bytes] = resource.of.linear;
-      if (!describe(channels, to) || !session().memory.covers(number_of(at), bytes))
-        return kInvalidValue;
+      const auto block = session().memory.block_of(number_of(at));
+      if (!describe(channels, to) || !block) return kInvalidValue;
+      // More may be said than there is; it is not there to be read.
+      const std::uint64_t behind = block->address + block->bytes - number_of(at);
       to.begin = number_of(at);
-      to.width = static_cast<std::uint32_t>(bytes / element_bytes(to));
+      to.width =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, behind) / element_bytes(to));
       to.is_line = true;
       return kOk;
     }
@@ -216,14 +219,14 @@ Status describe(const Sampling& how, Texture& to) {
     if (how.beyond[i] < 0 || how.beyond[i] > 3) return kInvalidValue;
     to.beyond[i] = static_cast<ptx::BeyondEdge>(how.beyond[i]);
   }
-  to.linear = how.filter == kLinearFilter;
+  to.linear = how.filter == kLinearFilter && !to.is_line;
   to.as_fraction = how.read_mode == kFraction;
   to.normalized = how.normalized != 0;
   std::copy(how.border, how.border + 4, to.border);
   if (to.as_fraction && (to.kind == ptx::TexelKind::floating || to.channel_bytes == 4))
     to.as_fraction = false;
   const bool integers = to.kind != ptx::TexelKind::floating && !to.as_fraction;
-  if (to.linear && (integers || to.is_line)) return kInvalidValue;
+  if (to.linear && integers) return kInvalidValue;
   return how.srgb != 0 ? unsupported("sRGB textures") : kOk;
 }
 

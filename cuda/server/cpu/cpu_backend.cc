@@ -220,7 +220,9 @@ Answered<server::KernelFacts> CpuBackend::find_kernel(Id module, const std::stri
   facts.shared_bytes = info.shared_bytes;
   facts.const_bytes = info.const_bytes;
   facts.local_bytes = info.local_bytes;
-  facts.registers = std::min(info.registers, kMostRegisters);
+  // What a compiler would leave of them in registers, so that the largest block fits.
+  const auto each = kRegistersPerBlock / std::max(info.max_threads, 1U) / 8 * 8;
+  facts.registers = std::min({info.registers, kMostRegisters, each});
   facts.ptx_version = info.target;
   facts.binary_version = kComputeVersion;
   kernels_.push_back(*kernel);

@@ -14,42 +14,43 @@ constexpr std::size_t kAttributes = 160;
 
 // By the numbers of CUdevice_attribute.
 constexpr std::pair<std::size_t, std::int32_t> kValues[] = {
-    {1, 1024},          // threads per block
-    {2, 1024},          // block x, y, z
-    {3, 1024},          //
-    {4, 64},            //
-    {5, 0x7fff'ffff},   // grid x, y, z
-    {6, 65'535},        //
-    {7, 65'535},        //
-    {8, 48 * 1024},     // shared memory per block
-    {9, 64 * 1024},     // constant memory
-    {10, 32},           // warp size
-    {11, 0x7fff'ffff},  // pitch
-    {12, 65'536},       // registers per block
-    {13, 1'500'000},    // clock, kHz: no meaning here
-    {14, 512},          // texture alignment
-    {15, 1},            // copies beside kernels
-    {31, 1},            // kernels beside kernels
-    {36, 1'600'000},    // memory clock, kHz: no meaning here
-    {37, 512},          // memory bus, bits: likewise
-    {38, 32 << 20},     // second-level cache
-    {39, 2048},         // threads per multiprocessor
-    {40, 2},            // copy engines
-    {41, 1},            // one address space
-    {51, 32},           // texture pitch alignment
-    {75, 9},            // compute capability
-    {76, 0},            //
-    {78, 1},            // stream priorities
-    {79, 1},            // global and local memory in the first-level cache
-    {80, 1},            //
-    {81, 228 * 1024},   // shared memory per multiprocessor
-    {82, 65'536},       // registers per multiprocessor
-    {87, 2},            // single to double precision
-    {95, 1},            // cooperative launches
-    {97, 227 * 1024},   // shared memory per block, when asked for
-    {106, 32},          // blocks per multiprocessor
-    {111, 1024},        // shared memory that is reserved per block
-    {115, 1},           // memory pools
+    {1, 1024},                 // threads per block
+    {2, 1024},                 // block x, y, z
+    {3, 1024},                 //
+    {4, 64},                   //
+    {5, 0x7fff'ffff},          // grid x, y, z
+    {6, 65'535},               //
+    {7, 65'535},               //
+    {8, 48 * 1024},            // shared memory per block
+    {9, 64 * 1024},            // constant memory
+    {10, 32},                  // warp size
+    {11, 0x7fff'ffff},         // pitch
+    {12, kRegistersPerBlock},  // registers per block
+    {13, 1'500'000},           // clock, kHz: no meaning here
+    {14, 512},                 // texture alignment
+    {15, 1},                   // copies beside kernels
+    {31, 1},                   // kernels beside kernels
+    {36, 1'600'000},           // memory clock, kHz: no meaning here
+    {37, 512},                 // memory bus, bits: likewise
+    {38, 32 << 20},            // second-level cache
+    {39, 2048},                // threads per multiprocessor
+    {40, 2},                   // copy engines
+    {41, 1},                   // one address space
+    {51, 32},                  // texture pitch alignment
+    {75, 9},                   // compute capability
+    {76, 0},                   //
+    {78, 1},                   // stream priorities
+    {79, 1},                   // global and local memory in the first-level cache
+    {80, 1},                   //
+    {81, 228 * 1024},          // shared memory per multiprocessor
+    {82, 65'536},              // registers per multiprocessor
+    {87, 2},                   // single to double precision
+    {95, 1},                   // cooperative launches
+    {97, 227 * 1024},          // shared memory per block, when asked for
+    {102, 1},                  // virtual memory management
+    {106, 32},                 // blocks per multiprocessor
+    {111, 1024},               // shared memory that is reserved per block
+    {115, 1},                  // memory pools
 };
 
 constexpr std::array<char, 16> kUuid = {'p', 'a', 'r', 't', 'i', 't', 'a', '-',

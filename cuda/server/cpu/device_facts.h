@@ -9,6 +9,7 @@ namespace partita::remote::cpu {
 
 inline constexpr server::Status kNoBinary = 209;
 inline constexpr std::uint32_t kComputeVersion = 90;
+inline constexpr std::uint32_t kRegistersPerBlock = 65'536;
 inline constexpr std::uint32_t kMostRegisters = 255;  // that a GPU has for a thread
 
 struct DeviceSize {

@@ -1,0 +1,130 @@
+// libcuda: virtual memory management, and linking. A handle of memory is its size until it is
+// mapped, once and whole; a program linked of one PTX is that PTX.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "driver.h"
+
+namespace partita::remote::shim {
+namespace {
+
+constexpr std::uint64_t kGranularity = std::uint64_t{2} << 20;
+
+struct Properties {  // CUmemAllocationProp
+  int type, handle_types, place, device;
+  void* attributes;
+  unsigned char flags[8];
+};
+static_assert(sizeof(Properties) == 32);
+
+struct Memory {
+  std::uint64_t bytes = 0;
+  Properties properties = {};
+  bool mapped = false;
+};
+
+Status create(Memory** handle, std::size_t bytes, const Properties* properties) {
+  constexpr int kPinned = 1, kDevice = 1;
+  if (handle == nullptr || properties == nullptr || bytes == 0 || bytes % kGranularity != 0)
+    return kInvalidValue;
+  if (properties->type != kPinned || properties->place != kDevice || properties->device != 0)
+    return unsupported("cuMemCreate (memory that is not this device's)");
+  if (properties->handle_types != 0) return unsupported("cuMemCreate (handles for others)");
+  if (const Status status = session().ready(); status != kOk) return status;
+  *handle = new Memory{.bytes = bytes, .properties = *properties};
+  (*handle)->properties.flags[0] = 0;  // not compressed
+  return kOk;
+}
+
+Status map(DevicePtr address, std::size_t bytes, std::size_t offset, Memory* handle) {
+  if (handle == nullptr) return kInvalidValue;
+  if (offset != 0 || bytes != handle->bytes || handle->mapped)
+    return unsupported("cuMemMap (a part of a handle, or a handle twice)");
+  const Status status = session().memory.map({address, bytes});
+  handle->mapped = status == kOk;
+  return status;
+}
+
+Status release(Memory* handle) {
+  if (handle == nullptr) return kInvalidValue;
+  delete handle;  // what is mapped stays until it is unmapped
+  return kOk;
+}
+
+struct Link {
+  std::string ptx;
+};
+
+Status add_ptx(Link* link, int type, const char* text, std::size_t bytes) {
+  constexpr int kPtx = 1;
+  if (link == nullptr || text == nullptr) return kInvalidValue;
+  if (type != kPtx || !link->ptx.empty()) return unsupported("cuLink of anything but one PTX");
+  link->ptx.assign(text, ::strnlen(text, bytes));
+  return kOk;
+}
+
+}  // namespace
+
+CUDA_EXPORT Status cuMemGetAllocationGranularity(std::size_t* bytes, const Properties*, int) {
+  if (bytes == nullptr) return kInvalidValue;
+  *bytes = kGranularity;
+  return kOk;
+}
+CUDA_EXPORT Status cuMemAddressReserve(DevicePtr* address, std::size_t bytes, std::size_t align,
+                                       DevicePtr, unsigned long long) {
+  return guarded([&] {
+    if (bytes % kGranularity != 0) return kInvalidValue;
+    return give(session().memory.reserve(bytes, std::max<std::uint64_t>(align, kGranularity)), address);
+  });
+}
+CUDA_EXPORT Status cuMemAddressFree(DevicePtr address, std::size_t bytes) {
+  return guarded([&] { return session().memory.unreserve(address, bytes); });
+}
+CUDA_EXPORT Status cuMemCreate(Memory** handle, std::size_t bytes, const Properties* properties,
+                               unsigned long long) {
+  return guarded([&] { return create(handle, bytes, properties); });
+}
+CUDA_EXPORT Status cuMemRelease(Memory* handle) {
+  return guarded([&] { return release(handle); });
+}
+CUDA_EXPORT Status cuMemGetAllocationPropertiesFromHandle(Properties* properties, Memory* handle) {
+  if (properties == nullptr || handle == nullptr) return kInvalidValue;
+  *properties = handle->properties;
+  return kOk;
+}
+CUDA_EXPORT Status cuMemMap(DevicePtr address, std::size_t bytes, std::size_t offset,
+                            Memory* handle, unsigned long long) {
+  return guarded([&] { return map(address, bytes, offset, handle); });
+}
+// One device, which may read and write all that it has.
+CUDA_EXPORT Status cuMemSetAccess(DevicePtr address, std::size_t, const void*, std::size_t) {
+  return guarded([&] { return session().memory.block_of(address) ? kOk : kInvalidValue; });
+}
+CUDA_EXPORT Status cuMemUnmap(DevicePtr address, std::size_t bytes) {
+  return guarded([&] { return session().memory.unmap({address, bytes}); });
+}
+
+CUDA_EXPORT Status cuLinkCreate_v2(unsigned, int*, void**, Link** link) {
+  return guarded([&] {
+    if (link == nullptr) return kInvalidValue;
+    *link = new Link;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuLinkAddData_v2(Link* link, int type, void* data, std::size_t bytes,
+                                    const char*, unsigned, int*, void**) {
+  return guarded([&] { return add_ptx(link, type, static_cast<char*>(data), bytes); });
+}
+CUDA_EXPORT Status cuLinkComplete(Link* link, void** code, std::size_t* bytes) {
+  if (link == nullptr || code == nullptr || link->ptx.empty()) return remember(kInvalidValue);
+  *code = link->ptx.data();
+  if (bytes != nullptr) *bytes = link->ptx.size() + 1;
+  return kOk;
+}
+CUDA_EXPORT Status cuLinkDestroy(Link* link) {
+  delete link;
+  return kOk;
+}
+
+}  // namespace partita::remote::shim

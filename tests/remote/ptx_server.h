@@ -1,0 +1,66 @@
+// A server in this process whose sessions run PTX on cores.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/cpu/cpu_backend.h"
+#include "server/session.h"
+#include "wire/net/channel.h"
+
+namespace partita::remote::test {
+
+// Sessions on back ends that run PTX, a thread for each, until it is destroyed.
+class PtxServer {
+ public:
+  explicit PtxServer(const std::string& address) : listener_(*system_net().listen(address)) {
+    acceptor_ = std::thread([this] { accept(); });
+  }
+  ~PtxServer() {
+    stop_ = true;
+    acceptor_.join();
+    for (std::thread& thread : sessions_) thread.join();
+  }
+  std::string address() const { return listener_->address(); }
+
+ private:
+  void accept() {
+    while (!stop_) {
+      auto accepted = listener_->accept(std::chrono::milliseconds(20));
+      if (!accepted) continue;
+      sessions_.emplace_back([this, channel = std::shared_ptr<Channel>(
+                                        std::move(accepted->channel))] { serve(*channel); });
+    }
+  }
+
+  void serve(Channel& channel) {
+    server::Session session(channel, images_, "");
+    while (!stop_) {
+      const server::Session::Step step = session.step(std::chrono::milliseconds(1));
+      if (const auto wanted = session.wanted()) {
+        const auto open = [flags =
+                               wanted->flags]() -> Result<std::unique_ptr<server::DeviceBackend>> {
+          auto backend = cpu::CpuBackend::open({.units = 2, .flags = flags});
+          if (!backend) return failed(backend.error());
+          return std::unique_ptr<server::DeviceBackend>(*std::move(backend));
+        };
+        auto backend = open();
+        if (!backend) return channel.shut();
+        session.grant(1, *std::move(backend), open);
+      }
+      if (step.ended) break;
+    }
+    channel.shut();
+  }
+
+  server::MemoryImages images_;
+  std::unique_ptr<Listener> listener_;
+  std::atomic<bool> stop_ = false;
+  std::vector<std::thread> sessions_;
+  std::thread acceptor_;
+};
+
+}  // namespace partita::remote::test
