@@ -1,5 +1,6 @@
 // Planning while running against what a fixed layout would have done with hindsight and against the
-// offline optimum: `queue_bench online|online8|spread|week|plan|soak [SEEDS] [VARIANTS] [LOAD]`.
+// offline optimum:
+// `queue_bench online|known|online8|spread|week|plan|soak [SEEDS] [VARIANTS] [LOAD]`.
 // For soak SEEDS are thousands of submissions, with ten kills each.
 #include <algorithm>
 #include <cmath>
@@ -34,6 +35,7 @@ using planners::batch::kNever;
 using planners::batch::least_area;
 using planners::batch::LiveOptions;
 using planners::batch::LiveRun;
+using planners::batch::LiveRunOptions;
 using planners::batch::make_forest;
 using planners::batch::Options;
 using planners::batch::run_live;
@@ -132,6 +134,15 @@ void arrive(plan::BatchProblem& problem, double load, std::uint64_t seed) {
   }
 }
 
+// So many tasks of another seed that came before 0, as often.
+std::vector<plan::Task> earlier(sim::Scaling scaling, int gpus, double load, std::uint64_t seed) {
+  plan::BatchProblem before = batch(24, scaling, sim::TimeRange::wide, gpus, seed + 1'000);
+  arrive(before, load, seed + 1'000);
+  for (plan::Task& task : before.tasks) task.release = -task.release;
+  std::ranges::reverse(before.tasks);
+  return before.tasks;
+}
+
 // Lognormal with mean 1.
 double factor(Rng& rng, double cv) {
   if (cv == 0) return 1;
@@ -188,23 +199,26 @@ struct Sums {
   }
 };
 
-void online(int seeds, int gpus, std::vector<double> loads) {
+// `known`: it has seen what came before, as a queue has that is in use.
+void online(int seeds, int gpus, const std::vector<double>& loads, bool known) {
   std::printf("load: makespan/offline, /bound, /best fixed; response / best fixed's\n");
   for (const double load : loads) {
     std::vector<Sums> all(g_variants.size());
     for (int scaling = 0; scaling < 3; ++scaling) {
       std::vector<Sums> sums(g_variants.size());
       for (int seed = 1; seed <= seeds; ++seed) {
+        const auto s = static_cast<std::uint64_t>(seed);
         plan::BatchProblem problem =
-            batch(40 * gpus, static_cast<sim::Scaling>(scaling), sim::TimeRange::wide, gpus,
-                  static_cast<std::uint64_t>(seed));
-        arrive(problem, load, static_cast<std::uint64_t>(seed));
+            batch(40 * gpus, static_cast<sim::Scaling>(scaling), sim::TimeRange::wide, gpus, s);
+        arrive(problem, load, s);
         const Fixed f = fixed(problem);
         const auto best = planners::batch::run(*find_scheduler("best"), problem, Options());
         std::vector<Measured> measures;
         double opt = static_cast<double>(best.schedule->makespan) / kSecond;
         for (const LiveOptions& options : g_variants) {
-          const LiveRun run = *run_live(problem, problem, {options});
+          LiveRunOptions how{options};
+          if (known) how.earlier = earlier(static_cast<sim::Scaling>(scaling), gpus, load, s);
+          const LiveRun run = *run_live(problem, problem, how);
           judge(problem, run.schedule);
           measures.push_back(measured(problem, run.schedule));
           opt = std::min(opt, measures.back().makespan);
@@ -314,9 +328,9 @@ plan::BatchProblem week(double load, std::uint64_t seed) {
   return problem;
 }
 
-void weeks(int seeds) {
+void weeks(int seeds, const std::vector<double>& loads) {
   RealClock clock;
-  for (const double load : {0.3, 0.7, 1.1}) {
+  for (const double load : loads) {
     for (int seed = 1; seed <= seeds; ++seed) {
       for (const double cv : {0.0, 0.3}) {
         const auto s = static_cast<std::uint64_t>(seed);
@@ -443,11 +457,13 @@ int main(int argc, char** argv) {
   const int seeds = argc > 2 ? std::atoi(argv[2]) : 5;
   if (argc > 3) partita::read_variants(argv[3]);
   std::vector<double> loads = {0.5, 0.9, 1.5, 4.0};
+  if (what == "week") loads = {0.3, 0.7, 1.1};
   if (argc > 4) loads = {std::atof(argv[4])};
-  if (what == "online") partita::online(seeds, 1, loads);
-  if (what == "online8") partita::online(seeds, 8, loads);
+  if (what == "online") partita::online(seeds, 1, loads, false);
+  if (what == "known") partita::online(seeds, 1, loads, true);
+  if (what == "online8") partita::online(seeds, 8, loads, false);
   if (what == "spread") partita::spread(seeds);
-  if (what == "week") partita::weeks(seeds);
+  if (what == "week") partita::weeks(seeds, loads);
   if (what == "soak") partita::soak(1'000 * seeds, 10 * seeds);
   if (what == "plan") {
     for (const int gpus : {1, 8, 40}) partita::planning(1000, gpus);

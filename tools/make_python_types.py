@@ -44,7 +44,8 @@ class Operations:
               **query: Any) -> bytes:
         raise NotImplementedError
 '''
-BODIES = {"application/yaml": "services", "text/csv": "tasks", "ServingPlan": "plan"}
+BODIES = {"application/yaml": "services", "text/csv": "tasks", "ServingPlan": "plan",
+          "QueueSubmission": "submission"}
 BY_HAND = ("events", "take_lease")  # a stream; a body of many words
 REFERENCE = "#/components/schemas/"
 WORDS = {"number": "float", "integer": "int", "string": "str", "boolean": "bool",

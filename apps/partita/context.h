@@ -20,6 +20,9 @@
 namespace CLI {
 class App;
 }
+namespace partita::api {
+class Client;
+}
 
 namespace partita::cli {
 
@@ -49,6 +52,8 @@ struct Context {
 struct Command {
   CLI::App* app = nullptr;
   std::function<Result<Exit>(Context&)> run;
+  // The same of an agent (--server); empty: as server/server.cc says.
+  std::function<Result<Exit>(Context&, const api::Client&)> remote = {};
 };
 
 // A command that only has commands below it, which are given.

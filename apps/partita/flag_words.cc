@@ -209,6 +209,8 @@ constexpr FlagWords kWords[] = {
     {"--hooks", "FILE",
      "Settings of the agent (docs/agent.md) whose hooks run before and after the change: programs "
      "that stop and start what keeps GPUs busy"},
+    {"--host-queue", "",
+     "Host a queue of tasks (`partita queue`): its instances are leases of the agent"},
     {"--hotspot-compat", "",
      "Compute as HotSpot 7.0 does, with its defects, to compare with its results"},
     {"--http", "HOST:PORT", "Listen for HTTP on this address; port 0: any free one"},
@@ -412,6 +414,7 @@ constexpr FlagWords kWords[] = {
      "table's p95 alone, as in CoFRIS"},
     {"--queue", "N", "Number of clients that may wait for a free part"},
     {"--queue-limit", "", "Rows of a service that may wait; more requests are refused"},
+    {"--quota", "USER=N", "So many tasks of a user may run at once; *=N: of everybody else"},
     {"--ram", "GIB", "Memory of the node that a task needs, or that tasks may use"},
     {"--ready-timeout", "SECONDS",
      "Seconds to wait for a started segment before the one that it replaces is stopped; 0: do not "
@@ -504,6 +507,7 @@ constexpr FlagWords kWords[] = {
      "--config"},
     {"--shape", "SHAPE",
      "A part for one session, as in CPU-4; give it as often as there are parts"},
+    {"--share", "USER=N", "What a user's due is, of the sum of all; without it 1"},
     {"--shared", "BYTES", "Bytes of dynamic shared memory"},
     {"--shares", "SHARES",
      "Shares of the tasks that run well up to a size, instead of --scaling: 1:0.2,2:0.2,7:0.6"},

@@ -21,6 +21,7 @@
 #include "llm/law_report.h"
 #include "program.h"
 #include "queue/slurm/site.h"
+#include "queue/task_forms.h"
 #include "serve/load/load_report.h"
 #include "server/server.h"
 #include "sim/report_forms.h"
@@ -48,6 +49,9 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(control::memory_kind());
   kinds.push_back(control::settings_kind());
   kinds.push_back(control::weeks_kind());
+  kinds.push_back(queue::submission_kind());
+  kinds.push_back(queue::task_kind());
+  kinds.push_back(queue::tasks_kind());
   std::ranges::sort(kinds, {}, &DocumentKind::name);
   return kinds;
 }

@@ -75,18 +75,29 @@ void AgentDesk::preview(std::string services_text,
 }
 
 // A change that is being made goes before: the node is not as it was read until it has ended.
-void AgentDesk::lease(LeaseCall call, std::function<void(Result<std::string>)> answer) {
-  if (!lender_.answer)
-    return answer(failed({ErrorCode::not_supported, "this agent lends no instances", ""}));
+void AgentDesk::when_idle(std::function<void(control::Agent&)> errand) {
   {
     const std::lock_guard held(lock_);
-    errands_.emplace_back([this, call = std::move(call),
-                           answer = std::move(answer)](control::Agent& agent) {
-      if (agent.applying()) return lease(call, answer);
-      answer(lender_.answer(call, agent));
+    errands_.emplace_back([this, errand = std::move(errand)](control::Agent& agent) {
+      if (agent.applying()) return when_idle(errand);
+      errand(agent);
     });
   }
   wake_();
+}
+
+void AgentDesk::lease(LeaseCall call, std::function<void(Result<std::string>)> answer) {
+  if (!lender_.answer)
+    return answer(failed({ErrorCode::not_supported, "this agent lends no instances", ""}));
+  when_idle([this, call = std::move(call), answer = std::move(answer)](control::Agent& agent) {
+    answer(lender_.answer(call, agent));
+  });
+}
+
+void AgentDesk::queue(queue::Call call, std::function<void(Result<std::string>)> answer) {
+  if (queue_) return queue_(std::move(call), std::move(answer));
+  answer(failed({ErrorCode::not_supported,
+                 "this agent hosts no queue; `partita agent --queue` does", ""}));
 }
 
 Result<std::string> AgentDesk::leases() {

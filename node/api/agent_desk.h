@@ -31,6 +31,12 @@ class AgentDesk final : public Backend {
   };
   void set_lender(Lender lender) { lender_ = std::move(lender); }
 
+  // The queue that the agent hosts, to be set before the server runs; else there is none.
+  using QueueDoor = std::function<void(queue::Call, std::function<void(Result<std::string>)>)>;
+  void set_queue(QueueDoor queue) { queue_ = std::move(queue); }
+  // Runs it on the agent's thread while the agent makes no change. Any thread.
+  void when_idle(std::function<void(control::Agent&)> errand);
+
   // ---- the agent's side
   std::vector<control::Inquiry> take_inquiries();
   std::vector<std::function<void(control::Agent&)>> take_errands();
@@ -48,6 +54,7 @@ class AgentDesk final : public Backend {
                std::function<void(Result<control::ChangeNow>)> answer) override;
   void lease(LeaseCall call, std::function<void(Result<std::string>)> answer) override;
   Result<std::string> leases() override;
+  void queue(queue::Call call, std::function<void(Result<std::string>)> answer) override;
   void watch(std::function<void()> changed) override;
   Result<std::vector<history::Event>> events(const history::EventQuery& query) override;
   Result<std::vector<history::Bucket>> series(const history::SeriesQuery& query) override;
@@ -62,6 +69,7 @@ class AgentDesk final : public Backend {
   const std::function<void()> wake_;
   const std::function<std::int64_t()> wall_ms_;
   Lender lender_;
+  QueueDoor queue_;
   std::mutex lock_;
   std::shared_ptr<const control::Snapshot> snapshot_ = std::make_shared<control::Snapshot>();
   std::int64_t looked_ms_ = 0;

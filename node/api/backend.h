@@ -11,6 +11,7 @@
 #include "control/request.h"
 #include "control/snapshot.h"
 #include "history/store/store.h"
+#include "queue/host/calls.h"
 
 namespace partita::api {
 
@@ -37,6 +38,9 @@ class Backend {
   virtual void lease(LeaseCall call, std::function<void(Result<std::string>)> answer) = 0;
   // The document Leases.
   virtual Result<std::string> leases() = 0;
+  // An operation of the queue (of_the_queue()), by name: its document, or text. `answer` is called
+  // once, from any thread.
+  virtual void queue(queue::Call call, std::function<void(Result<std::string>)> answer) = 0;
   // `changed` is called, from any thread, whenever there is a newer snapshot.
   virtual void watch(std::function<void()> changed) = 0;
   // History; a reader of its own, so that a slow query does not hold up the loop.

@@ -10,6 +10,7 @@
 #include "control/batch_list.h"
 #include "control/verdict.h"
 #include "forms/serving_forms.h"
+#include "queue/task_forms.h"
 
 namespace partita::api {
 
@@ -276,6 +277,9 @@ std::vector<Component> components() {
       {"Lease", lease::lease_kind().schema()},
       {"Leases", lease::leases_kind().schema()},
       {"LeaseWanted", lease::lease_wanted_kind().schema()},
+      {"QueueSubmission", queue::submission_kind().schema()},
+      {"QueueTask", queue::task_kind().schema()},
+      {"QueueTasks", queue::tasks_kind().schema()},
       {"ModeWanted", schema_form("ModeWanted", "How changes are to come about", describe_mode)}};
   for (const DocumentKind& kind : history::document_kinds())
     all.push_back({kind.name, kind.schema()});

@@ -16,6 +16,7 @@ CallExchange::~CallExchange() {
 }
 
 Step CallExchange::begin() {
+  if (asking_.call->verb == Verb::get && is_of_queue(asking_.call->name)) return queue();
   if (asking_.call->verb == Verb::get) {
     reply = site_.answer_now(asking_);
     return Step::answer;
@@ -47,6 +48,7 @@ Step CallExchange::on_growth(std::size_t bytes) {
 Step CallExchange::on_text() {
   const std::string_view name = asking_.call->name;
   if (name == "preview") return preview();
+  if (is_of_queue(name)) return queue();
   return name == "take_lease" || name == "return_lease" ? lease() : ask();
 }
 
@@ -107,28 +109,41 @@ Step CallExchange::preview() {
   return Step::backend;
 }
 
+// What only looks is not kept.
+std::function<void(Result<std::string>)> CallExchange::told(const char* about) {
+  wait();
+  const auto self = std::weak_ptr(std::static_pointer_cast<CallExchange>(shared_from_this()));
+  ApiSite* site = &site_;
+  return [self, site, about, asking = asking_, box = site_.postbox_](Result<std::string> given) {
+    box->post([self, site, about, asking, given = std::move(given)] {
+      if (asking.call->verb != Verb::get)
+        site->keep(asking, given ? history::Outcome::succeeded : history::Outcome::refused,
+                   given ? about : to_string(given.error()));
+      const auto exchange = self.lock();
+      if (exchange == nullptr) return;
+      serve::Reply answer = given ? site->json(*given, asking) : site->error(asking, given.error());
+      if (given) answer.status = asking.call->status;
+      if (given && asking.call->answer == "text/plain")
+        answer.content_type = "text/plain; charset=utf-8";
+      exchange->answered(std::move(answer));
+    });
+  };
+}
+
 Step CallExchange::lease() {
   Backend::LeaseCall call{.user = asking_.caller.user};
   if (asking_.call->name == "take_lease")
     call.wanted = text.empty() ? " " : std::move(text);
   else
     call.owner = asking_.query.find("owner")->second;
-  wait();
-  const auto self = std::weak_ptr(std::static_pointer_cast<CallExchange>(shared_from_this()));
-  ApiSite* site = &site_;
-  site_.backend_.lease(std::move(call), [self, site, asking = asking_,
-                                         box = site_.postbox_](Result<std::string> given) {
-    box->post([self, site, asking, given] {
-      site->keep(asking, given ? history::Outcome::succeeded : history::Outcome::refused,
-                 given ? "a lease" : to_string(given.error()));
-      const auto exchange = self.lock();
-      if (exchange == nullptr) return;
-      serve::Reply answer =
-          site->json(given ? *given : error_json(api_error(given.error())), asking);
-      if (!given) answer.status = status_of(given.error());
-      exchange->answered(std::move(answer));
-    });
-  });
+  site_.backend_.lease(std::move(call), told("a lease"));
+  return Step::backend;
+}
+
+Step CallExchange::queue() {
+  site_.backend_.queue(queue_call(asking_.call->name, asking_.part, asking_.query,
+                                  asking_.caller.user, std::move(text)),
+                       told("a task"));
   return Step::backend;
 }
 

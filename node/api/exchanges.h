@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ class CallExchange final : public serve::Exchange {
   serve::Step ask();
   serve::Step preview();
   serve::Step lease();
+  serve::Step queue();
+  // Takes the document, or the text, that the backend answers with. Any thread.
+  std::function<void(Result<std::string>)> told(const char* about);
   void wait();
 
   ApiSite& site_;

@@ -88,6 +88,10 @@ inline lease::LeaseDocument fake_lease(const std::string& owner) {
   return lease::document_of(one, "");
 }
 
+// A body of queue_submit.
+inline constexpr const char* kSubmission =
+    R"({"api_version": "partita/v1", "kind": "QueueSubmission", "command": "true"})";
+
 class FakeAgent final : public Backend {
  public:
   std::shared_ptr<const control::Snapshot> snapshot() override {
@@ -126,6 +130,19 @@ class FakeAgent final : public Backend {
   }
   Result<std::string> leases() override {
     return lease::leases_json({.leases = {fake_lease("slurm:42")}, .returned = {}});
+  }
+  void queue(queue::Call call, std::function<void(Result<std::string>)> answer) override {
+    if (call.task == 9) return answer(failed({ErrorCode::not_found, "there is no task 9", ""}));
+    if (call.name == "queue_log") return answer("hello\n");
+    if (call.name == "queue_submit") {
+      const auto spec = queue::parse_submission("body", call.body);
+      if (!spec) return answer(failed(spec.error()));
+    }
+    queue::Shown one;
+    one.task = {.id = 3, .spec = {.name = call.name, .command = "true", .user = call.user}};
+    if (call.name == "queue_submit" || call.name == "queue_tasks")
+      return answer(queue::tasks_json({{one}}));
+    answer(queue::task_json(one, {}));
   }
   void watch(std::function<void()> changed) override { changed_ = std::move(changed); }
   Result<std::vector<history::Event>> events(const history::EventQuery& query) override {

@@ -140,6 +140,7 @@ class OpenApiTest : public test::ServerFixture {
     if (type != "application/json") return "services: []\n";
     if (one.path == "/v1/plan") return R"({"kind": "ServingPlan"})";
     if (one.path == "/v1/leases") return R"({"owner": "claim:1", "profile": "1g.10gb"})";
+    if (one.path == "/v1/queue/tasks") return test::kSubmission;
     return one.path == "/v1/mode" ? R"({"mode": "approve"})" : R"({"why": "because"})";
   }
   // The parameters that it cannot do without.

@@ -186,6 +186,27 @@ std::vector<Operation> of_leases() {
        {{.name = "owner", .about = "whose leases", .required = true}}}};
 }
 
+// Tasks that wait, where the agent hosts a queue.
+std::vector<Operation> of_the_queue() {
+  using enum Verb;
+  return {
+      {"queue_submit", post, "/v1/queue/tasks", kOperator,
+       "Puts tasks into the queue; answered once they are on disk", "QueueSubmission",
+       "QueueTasks", 201},
+      {"queue_tasks", get, "/v1/queue/tasks", kViewer, "The tasks that have not ended", "",
+       "QueueTasks", 200, yes_or_no("all", "true: also those that have")},
+      {"queue_task", get, "/v1/queue/tasks/{number}", kViewer, "A task with its attempts", "",
+       "QueueTask", 200, {number_of("number")}},
+      {"queue_log", get, "/v1/queue/tasks/{number}/log", kOperator,
+       "What a task printed, its last megabyte", "", "text/plain", 200, {number_of("number")}},
+      {"queue_cancel", post, "/v1/queue/tasks/{number}/cancel", kOperator,
+       "Ends a task, or does not begin it", "", "QueueTask", 200, {number_of("number")}},
+      {"queue_hold", post, "/v1/queue/tasks/{number}/hold", kOperator, "Does not begin a task", "",
+       "QueueTask", 200, {number_of("number")}},
+      {"queue_release", post, "/v1/queue/tasks/{number}/release", kOperator,
+       "Lets a task begin that was held", "", "QueueTask", 200, {number_of("number")}}};
+}
+
 // What happened, and what does now.
 std::vector<Operation> of_the_past() {
   using enum Verb;
@@ -206,7 +227,7 @@ std::vector<Operation> of_the_past() {
 const std::vector<Operation>& table() {
   static const std::vector<Operation> all = [] {
     std::vector<Operation> operations = of_the_node();
-    for (const auto part : {of_changes, of_batches, of_leases, of_the_past})
+    for (const auto part : {of_changes, of_batches, of_leases, of_the_queue, of_the_past})
       std::ranges::move(part(), std::back_inserter(operations));
     return operations;
   }();

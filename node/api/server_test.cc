@@ -33,6 +33,7 @@ std::string body_of(const std::string& verb, const std::string& path) {
   if (path == "/v1/mode") return R"({"mode": "approve"})";
   if (path == "/v1/plan") return R"({"kind": "ServingPlan"})";
   if (path == "/v1/leases" && verb == "POST") return R"({"owner": "a", "profile": "1g.10gb"})";
+  if (path == "/v1/queue/tasks") return test::kSubmission;
   return path == "/v1/services" || path == "/v1/preview" ? "services: []\n"
          : path == "/v1/batch/tasks"                     ? "task,time_s_1g\na,1\n"
                                                          : "";
@@ -93,9 +94,11 @@ TEST_F(ServerTest, EveryCallForEveryRoleIsAsTheDocumentSays) {
                "\r\n\r\n" + body_of(row.verb, row.path));
       const bool known = role != "" && role != "wrong";
       const bool may = row.role == "-" || (known && rank(role) >= rank(row.role));
-      const bool at_once =
-          row.verb == "GET" || row.path == "/v1/preview" || row.path == "/v1/leases";
-      const int wanted = may     ? (at_once ? 200 : 202)
+      const bool of_queue = row.path.starts_with("/v1/queue");
+      const bool at_once = row.verb == "GET" || row.path == "/v1/preview" ||
+                           row.path == "/v1/leases" || of_queue;
+      const bool comes = row.verb == "POST" && row.path == "/v1/queue/tasks";
+      const int wanted = may     ? (comes ? 201 : at_once ? 200 : 202)
                          : known ? 403
                                  : 401;
       const bool stream = may && row.path == "/v1/events";

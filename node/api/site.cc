@@ -117,6 +117,14 @@ Result<Query> read_query(const Operation& call, std::string_view query) {
   return read;
 }
 
+bool is_of_queue(std::string_view name) { return name.starts_with("queue_"); }
+
+queue::Call queue_call(std::string_view name, const std::string& part, const Query& query,
+                       std::string user, std::string body) {
+  return {std::string(name), whole(part).value_or(0), text_of(query, "all") == "true",
+          std::move(user), std::move(body)};
+}
+
 Result<control::Request> request_of(const Asking& asking, std::string body) {
   const bool wanted = !asking.call->request.empty() && asking.call->request != "Why";
   if (wanted && body.find_first_not_of(" \t\r\n") == std::string::npos)

@@ -125,6 +125,11 @@ class ApiSite final : public serve::Site {
   std::int64_t sent_ns_ = 0, beat_ns_ = 0;
 };
 
+// An operation of the queue; and one as the queue takes it.
+bool is_of_queue(std::string_view name);
+queue::Call queue_call(std::string_view name, const std::string& part, const Query& query,
+                       std::string user, std::string body);
+
 // What a call of the table asks of the loop, made of its body; bad_input says what is wrong.
 Result<control::Request> request_of(const Asking& asking, std::string body);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 #include "base/check.h"
@@ -76,6 +77,12 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
       idle_since_.erase(node);
     }
   }
+  // What may yet come is judged by what came before; what waits comes anew by offer().
+  std::vector<const Task*> last;
+  for (const auto& [id, task] : tasks_ | std::views::reverse) {
+    if (task.attempts > 0 && last.size() < planner_.remembered()) last.push_back(&task);
+  }
+  for (const Task* task : last | std::views::reverse) planner_.came(live(*task));
 }
 
 Place Queue::place_of(int node) const {

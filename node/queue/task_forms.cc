@@ -176,19 +176,24 @@ Result<Run> parse_run(const std::string& file, std::string_view text) {
   return read_form<Run>(file, text, [](Form& f, Run& r) { describe(f, r); });
 }
 
+namespace {
+
+struct Told {
+  Shown shown;
+  std::vector<Run> runs;
+};
+void describe(Form& f, Told& told) {
+  f.document("QueueTask");
+  describe(f, told.shown);
+  f.list(
+      "runs", told.runs, [](Form& g, Run& run) { describe(g, run); }, {.indent = "  "},
+      "its attempts that ended");
+}
+
+}  // namespace
+
 std::string task_json(const Shown& shown, const std::vector<Run>& runs) {
-  return write_form([&](Form& f) {
-    f.document("QueueTask");
-    Shown copy = shown;
-    describe(f, copy);
-    f.rows(
-        "runs", runs,
-        [](Form& g, const Run& run) {
-          Run one = run;
-          describe(g, one);
-        },
-        {.indent = "  "}, "its attempts that ended");
-  });
+  return write_form(Told{shown, runs}, [](Form& f, Told& t) { describe(f, t); });
 }
 
 Result<Shown> parse_shown(const std::string& file, std::string_view text) {
@@ -241,6 +246,12 @@ DocumentKind submission_kind() {
   return {"QueueSubmission", "A task that somebody wants run", [] {
             return schema_form<Spec>("QueueSubmission", "A task that somebody wants run",
                                      [](Form& f, Spec& s) { describe(f, s); });
+          }};
+}
+DocumentKind task_kind() {
+  return {"QueueTask", "A task of a queue, and its attempts", [] {
+            return schema_form<Told>("QueueTask", "A task of a queue, and its attempts",
+                                     [](Form& f, Told& t) { describe(f, t); });
           }};
 }
 DocumentKind tasks_kind() {

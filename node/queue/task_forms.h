@@ -43,6 +43,7 @@ std::string task_text(const Shown& shown);
 std::string tasks_text(const TasksDocument& tasks);
 
 DocumentKind submission_kind();
+DocumentKind task_kind();
 DocumentKind tasks_kind();
 
 }  // namespace partita::queue

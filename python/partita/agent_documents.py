@@ -1173,6 +1173,235 @@ LeaseWanted = TypedDict("LeaseWanted", {
 })
 
 
+class QueueSubmissionAfter(TypedDict):
+    # its id
+    task: int
+    # it ended with status 0; it ended; it ended with another one
+    until: NotRequired[Literal["ok", "any", "not_ok"]]
+
+
+class QueueSubmissionTimes(TypedDict):
+    # compute slices; 0: whatever it has
+    gpcs: int
+    # how long it takes there
+    time_s: float
+
+
+class QueueSubmission(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["QueueSubmission"]
+    # its times are learned under it
+    name: NotRequired[str]
+    # for /bin/sh
+    command: str
+    # whose it is; the caller's where missing
+    user: NotRequired[str]
+    # where it runs
+    directory: NotRequired[str]
+    # an array of so many tasks
+    count: NotRequired[int]
+    # what it waits for
+    after: NotRequired[list[QueueSubmissionAfter]]
+    # each step counts twice as much
+    priority: NotRequired[int]
+    # from its submission
+    deadline_s: NotRequired[float]
+    # of one attempt
+    time_limit_s: NotRequired[float]
+    # after a failure
+    retries: NotRequired[int]
+    # of the GPU
+    memory_gib: NotRequired[float]
+    # that it may run on: "3g.40gb", "3g"
+    profiles: NotRequired[list[str]]
+    # how long it takes, as far as is known
+    times: NotRequired[list[QueueSubmissionTimes]]
+    # spread of these times
+    time_cv: NotRequired[float]
+    # instances at once
+    gpus: NotRequired[int]
+    # of the node
+    cpus: NotRequired[int]
+    # of the node
+    ram_gib: NotRequired[float]
+    # may be ended and begun again
+    preemptible: NotRequired[bool]
+    # command that is run before that
+    checkpoint: NotRequired[str]
+    # waits until it is released
+    held: NotRequired[bool]
+
+
+class QueueTaskSpec(TypedDict):
+    # its times are learned under it
+    name: NotRequired[str]
+    # for /bin/sh
+    command: str
+    # whose it is; the caller's where missing
+    user: NotRequired[str]
+    # where it runs
+    directory: NotRequired[str]
+    # an array of so many tasks
+    count: NotRequired[int]
+    # what it waits for
+    after: NotRequired[list[QueueSubmissionAfter]]
+    # each step counts twice as much
+    priority: NotRequired[int]
+    # from its submission
+    deadline_s: NotRequired[float]
+    # of one attempt
+    time_limit_s: NotRequired[float]
+    # after a failure
+    retries: NotRequired[int]
+    # of the GPU
+    memory_gib: NotRequired[float]
+    # that it may run on: "3g.40gb", "3g"
+    profiles: NotRequired[list[str]]
+    # how long it takes, as far as is known
+    times: NotRequired[list[QueueSubmissionTimes]]
+    # spread of these times
+    time_cv: NotRequired[float]
+    # instances at once
+    gpus: NotRequired[int]
+    # of the node
+    cpus: NotRequired[int]
+    # of the node
+    ram_gib: NotRequired[float]
+    # may be ended and begun again
+    preemptible: NotRequired[bool]
+    # command that is run before that
+    checkpoint: NotRequired[str]
+    # waits until it is released
+    held: NotRequired[bool]
+
+
+class QueueTaskPlaces(TypedDict):
+    # index on the node
+    gpu: int
+    # its shape
+    profile: str
+    # memory slice
+    start: int
+    # UUID of the MIG device
+    device: str
+
+
+class QueueTaskRuns(TypedDict):
+    # its id
+    task: int
+    # from 1
+    attempt: int
+    # since 1970
+    began_ms: int
+    # the same
+    ended_ms: int
+    # exit status; -1: nobody knows
+    status: int
+    # done, failed, timed out, preempted, cancelled, lost
+    outcome: str
+    # where it ran
+    places: list[QueueTaskPlaces]
+
+
+class QueueTask(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["QueueTask"]
+    # its id
+    task: int
+    # what became of it
+    state: Literal[
+        "waiting", "held", "starting", "running", "done", "failed", "cancelled", "skipped"]
+    # the first task of its array
+    array: NotRequired[int]
+    # in it
+    index: NotRequired[int]
+    # as it was submitted
+    spec: QueueTaskSpec
+    # since 1970
+    submitted_ms: int
+    # begun so far
+    attempts: int
+    # of them
+    failures: int
+    # the last attempt
+    began_ms: int
+    # the same
+    ended_ms: int
+    # exit status; -1: nobody knows
+    status: int
+    # why it is not done
+    reason: NotRequired[str]
+    # where it runs
+    places: NotRequired[list[QueueTaskPlaces]]
+    # why its attempt was asked to end
+    ending: NotRequired[str]
+    # its process
+    pid: NotRequired[int]
+    # of that process
+    identity: NotRequired[str]
+    # of the machine
+    boot: NotRequired[str]
+    # as planned now
+    begins_in_s: NotRequired[float]
+    # so
+    ends_in_s: NotRequired[float]
+    # why it is not planned
+    why: NotRequired[str]
+    # its attempts that ended
+    runs: list[QueueTaskRuns]
+
+
+class QueueTasksTasks(TypedDict):
+    # its id
+    task: int
+    # what became of it
+    state: Literal[
+        "waiting", "held", "starting", "running", "done", "failed", "cancelled", "skipped"]
+    # the first task of its array
+    array: NotRequired[int]
+    # in it
+    index: NotRequired[int]
+    # as it was submitted
+    spec: QueueTaskSpec
+    # since 1970
+    submitted_ms: int
+    # begun so far
+    attempts: int
+    # of them
+    failures: int
+    # the last attempt
+    began_ms: int
+    # the same
+    ended_ms: int
+    # exit status; -1: nobody knows
+    status: int
+    # why it is not done
+    reason: NotRequired[str]
+    # where it runs
+    places: NotRequired[list[QueueTaskPlaces]]
+    # why its attempt was asked to end
+    ending: NotRequired[str]
+    # its process
+    pid: NotRequired[int]
+    # of that process
+    identity: NotRequired[str]
+    # of the machine
+    boot: NotRequired[str]
+    # as planned now
+    begins_in_s: NotRequired[float]
+    # so
+    ends_in_s: NotRequired[float]
+    # why it is not planned
+    why: NotRequired[str]
+
+
+class QueueTasks(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["QueueTasks"]
+    # by id
+    tasks: list[QueueTasksTasks]
+
+
 class ModeWanted(TypedDict):
     # how changes come about
     mode: Literal["automatic", "approve", "observe"]
@@ -1366,6 +1595,37 @@ class Operations:
         """The change that these services, or this plan, would lead to; nothing is changed."""
         return cast(AgentChange, json.loads(self._send("POST", "/v1/preview", services,
             "application/yaml")))
+
+    def queue_submit(self, submission: Input) -> QueueTasks:
+        """Puts tasks into the queue; answered once they are on disk."""
+        return cast(QueueTasks, json.loads(self._send("POST", "/v1/queue/tasks", submission)))
+
+    def queue_tasks(self, *, all: bool | None = None) -> QueueTasks:
+        """The tasks that have not ended."""
+        return cast(QueueTasks, json.loads(self._send("GET", "/v1/queue/tasks", all=all)))
+
+    def queue_task(self, number: int) -> QueueTask:
+        """A task with its attempts."""
+        return cast(QueueTask, json.loads(self._send("GET", f"/v1/queue/tasks/{int(number)}")))
+
+    def queue_cancel(self, number: int) -> QueueTask:
+        """Ends a task, or does not begin it."""
+        return cast(QueueTask, json.loads(self._send("POST",
+            f"/v1/queue/tasks/{int(number)}/cancel")))
+
+    def queue_hold(self, number: int) -> QueueTask:
+        """Does not begin a task."""
+        return cast(QueueTask, json.loads(self._send("POST",
+            f"/v1/queue/tasks/{int(number)}/hold")))
+
+    def queue_log(self, number: int) -> str:
+        """What a task printed, its last megabyte."""
+        return self._send("GET", f"/v1/queue/tasks/{int(number)}/log").decode()
+
+    def queue_release(self, number: int) -> QueueTask:
+        """Lets a task begin that was held."""
+        return cast(QueueTask, json.loads(self._send("POST",
+            f"/v1/queue/tasks/{int(number)}/release")))
 
     def replan(self) -> Receipt:
         """Looks and plans now."""

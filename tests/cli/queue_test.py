@@ -29,9 +29,9 @@ class QueueTest(harness.CliTest):
         self.server = None
         self.addCleanup(self.kill)
 
-    def serve(self):
+    def serve(self, *args, command=("queue", "serve")):
         self.server = subprocess.Popen(
-            [harness.PROGRAM, "queue", "serve", "--driver", "sim"], cwd=self.folder,
+            [harness.PROGRAM, *command, "--driver", "sim", *args], cwd=self.folder,
             stderr=subprocess.DEVNULL)
         for _ in range(600):  # until it listens
             if self.run_partita("queue", "list", "--driver", "sim").returncode == 0:
@@ -87,6 +87,41 @@ class QueueTest(harness.CliTest):
             run = self.run_partita("queue", "submit", "--driver", "sim", *args)
             self.assertNotEqual(run.returncode, 0, args)
             self.assertIn(words, run.stderr.decode())
+
+    def test_no_more_of_a_user_run_at_once_than_their_quota(self):
+        self.serve("--quota", "anna=1", "--quota", "*=7")
+        tasks = self.submit("sleep 0.1", "--for-user", "anna", "--count", "3", "--time", "1s")
+        others = self.submit("sleep 0.1", "--for-user", "bob", "--time", "1s")
+        self.assertEqual(self.wait(*tasks, *others), 0)
+        runs = sorted((run["began_ms"], run["ended_ms"]) for task in tasks
+                      for run in self.ask("show", str(task))["runs"])
+        self.assertEqual(len(runs), 3)
+        for (_, ended), (began, _) in zip(runs, runs[1:]):
+            self.assertLessEqual(ended, began)
+        self.kill()
+        for bad in ("anna", "=3", "anna=-1", "anna=many"):
+            run = self.run_partita("queue", "serve", "--driver", "sim", "--quota", bad)
+            self.assertEqual(run.returncode, 2, bad)
+
+    def test_an_agent_hosts_it_and_lends_its_instances(self):
+        agent = {"command": ("agent", "--host-queue")}
+        self.serve(**agent)
+        there = ("--server", f"unix:{self.path('state')}/api.sock")
+        out = self.path("out")
+        one = self.json(*there, "queue", "submit", f"echo one >> {out}; sleep 0.5")["tasks"]
+        self.assertEqual([task["task"] for task in one], [1])
+        while self.ask("show", "1")["state"] != "running":
+            time.sleep(0.02)
+        owners = [lease["owner"] for lease in self.json(*there, "leases")["leases"]]
+        self.assertTrue(owners and all(owner.startswith("queue/") for owner in owners), owners)
+        self.kill()
+        self.serve(**agent)
+        self.assertEqual(self.wait(1, *self.submit(f"echo two >> {out}")), 0)
+        with open(out, encoding="utf-8") as lines:
+            self.assertEqual(sorted(lines.read().split()), ["one", "two"])
+        run = self.run_partita(*there, "queue", "cancel", "7")
+        self.assertIn("there is no task 7", run.stderr.decode())
+        self.assertNotEqual(run.returncode, 0)
 
     def test_killed_again_and_again_nothing_is_lost_or_runs_twice(self):
         out = self.path("out")

@@ -13,6 +13,7 @@
 #include "act/change_forms.h"
 #include "agent/agent_leases.h"
 #include "agent/agent_notices.h"
+#include "agent/agent_queue.h"
 #include "agent/agent_signals.h"
 #include "agent/agent_world.h"
 #include "api/agent_desk.h"
@@ -163,6 +164,7 @@ class LiveRun {
   Result<void> open_history();
   void open_batches();
   Result<void> begin_agent();
+  Result<void> host_queue();
   Result<void> serve();
   void serve_anew(const control::AgentServer& before);
   Result<std::unique_ptr<AgentNotices>> read_notices();
@@ -190,6 +192,7 @@ class LiveRun {
   std::int64_t tidy_ms_ = 0;
   std::unique_ptr<AgentNotices> notices_;
   std::unique_ptr<control::BatchRunner> batches_;
+  std::unique_ptr<AgentQueue> queue_;
   std::unique_ptr<api::Server> server_;  // last: it calls the desk until it ends
 };
 
@@ -339,7 +342,23 @@ Result<void> LiveRun::begin() {
   auto notices = read_notices();
   if (!notices) return failed(notices.error());
   notices_ = *std::move(notices);
+  if (auto hosted = host_queue(); !hosted) return hosted;
   return serve();
+}
+
+Result<void> LiveRun::host_queue() {
+  if (!flags_.host_queue || flags_.dry_run) return {};
+  auto queue = AgentQueue::start(
+      {context_, node_.open, lease_log(node_.open, node_.state), desk_,
+       [this](const control::Agent& agent) { return closed_gpus(agent, node_.file.policy); }},
+      {node_.open, node_.state, node_.state_dir}, flags_.queue);
+  if (!queue) return failed(queue.error());
+  queue_ = *std::move(queue);
+  desk_.set_queue([this](queue::Call call, std::function<void(Result<std::string>)> answer) {
+    queue_->ask(std::move(call), std::move(answer));
+  });
+  say(queue_->text());
+  return {};
 }
 
 Result<void> LiveRun::serve() {
@@ -436,6 +455,7 @@ Result<Exit> LiveRun::run() {
     woken = signals_.wait(std::min(next - wall_ms(), control::kGlanceMs) * kMilli);
   }
   if (server_) server_->stop();
+  queue_.reset();
   if (auto ended = agent_->end(); !ended)
     say("limits and clocks of GPUs stay as they are: " + to_string(ended.error()) +
         "; `partita power restore` puts them back");

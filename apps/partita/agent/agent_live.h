@@ -7,6 +7,7 @@
 #include "context.h"
 #include "control/host/agent_file.h"
 #include "node/devices.h"
+#include "queue/queue_server.h"
 
 namespace partita::cli {
 
@@ -16,6 +17,8 @@ struct LiveFlags {
   std::string state_dir, services, profiles, listen, mode;
   bool once = false, dry_run = false;
   bool driver_said = false;  // the flag, which is stronger than the file
+  bool host_queue = false;
+  QueueServeFlags queue;
   Output output;
 };
 

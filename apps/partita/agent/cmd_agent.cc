@@ -35,6 +35,9 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
   add_state_dir(command, flags.state_dir);
   flag(command, "--listen", flags.listen);
   one_of(flag(command, "--mode", flags.mode), {"automatic", "approve", "observe"});
+  flag(command, "--host-queue", flags.host_queue);
+  flag(command, "--quota", flags.queue.quotas);
+  flag(command, "--share", flags.queue.shares);
   flag(command, "--once", flags.once);
   flag(command, "--dry-run", flags.dry_run);
 }

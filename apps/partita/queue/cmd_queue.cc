@@ -1,21 +1,20 @@
 // partita queue: tasks that wait for GPUs, asked of the queue that serves this node.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
-#include "base/http/http_stream.h"
+#include "api/client.h"
 #include "base/parse_number.h"
 #include "commands.h"
 #include "flags.h"
 #include "node/state_dir.h"
-#include "queue/host/site.h"
 #include "queue/queue_server.h"
+#include "queue/task_forms.h"
 
 namespace partita::cli {
 namespace {
 
-constexpr std::int64_t kPatience = 60'000'000'000;
-constexpr std::uint64_t kMostAnswer = 256u << 20;
 constexpr std::int64_t kWaitLook = 200'000'000;
 
 struct QueueFlags {
@@ -29,49 +28,18 @@ struct QueueFlags {
   bool all = false;
 };
 
-class QueueClient {
- public:
-  static Result<QueueClient> open(Context& context, const QueueFlags& flags) {
-    std::string socket = flags.serve.socket;
-    if (socket.empty()) {
-      const auto state = found_state_directory(context, flags.serve.device, flags.serve.state_dir);
-      if (!state) return failed(state.error());
-      socket = queue_socket(*state);
-    }
-    if (!context.files.exists(socket))
-      return environment_error(socket, "no queue serves here; `partita queue serve` starts one");
-    auto dialer = HttpDialerAt::to(socket);
-    if (!dialer) return failed(dialer.error());
-    return QueueClient(context, *std::move(dialer));
+// The queue that serves this node.
+Result<api::Client> queue_here(Context& context, const QueueFlags& flags) {
+  std::string socket = flags.serve.socket;
+  if (socket.empty()) {
+    const auto state = found_state_directory(context, flags.serve.device, flags.serve.state_dir);
+    if (!state) return failed(state.error());
+    socket = std::filesystem::absolute(queue_socket(*state)).string();
   }
-
-  Result<std::string> call(const std::string& verb, const std::string& path,
-                           const std::string& body = "") {
-    const std::string request = fmt::format(
-        "{} /v1/queue/tasks{} HTTP/1.1\r\nHost: queue\r\nContent-Length: {}\r\n"
-        "Connection: close\r\n\r\n{}",
-        verb, path, body.size(), body);
-    const auto answer =
-        serve::fetch(dialer_.dialer, request, context_.clock, kPatience, kMostAnswer);
-    if (!answer) return failed(answer.error());
-    if (answer->status >= 300) return failed(queue::error_of_answer(answer->status, answer->body));
-    return answer->body;
-  }
-
- private:
-  struct HttpDialerAt {
-    serve::HttpDialer dialer;
-    static Result<HttpDialerAt> to(const std::string& socket) {
-      auto dialer = serve::HttpDialer::to_socket(socket);
-      if (!dialer) return failed(dialer.error());
-      return HttpDialerAt{*std::move(dialer)};
-    }
-  };
-  QueueClient(Context& context, HttpDialerAt dialer)
-      : context_(context), dialer_(std::move(dialer)) {}
-  Context& context_;
-  HttpDialerAt dialer_;
-};
+  if (!context.files.exists(socket))
+    return environment_error(socket, "no queue serves here; `partita queue serve` starts one");
+  return api::Client::to({.socket = socket}, {}, context.clock);
+}
 
 // ---- what is submitted
 
@@ -151,12 +119,10 @@ Result<Exit> show(Context& context, const QueueFlags& flags, const std::string& 
   return Exit::done;
 }
 
-Result<Exit> run_submit(Context& context, const QueueFlags& flags) {
+Result<Exit> run_submit(Context& context, const QueueFlags& flags, const api::Client& client) {
   const auto spec = spec_of(context, flags);
   if (!spec) return failed(spec.error());
-  auto client = QueueClient::open(context, flags);
-  if (!client) return failed(client.error());
-  const auto answer = client->call("POST", "", queue::submission_json(*spec));
+  const auto answer = client.call("queue_submit", {}, queue::submission_json(*spec));
   if (!answer) return failed(answer.error());
   const auto tasks = queue::parse_tasks("the queue's answer", *answer);
   if (!tasks) return failed(tasks.error());
@@ -165,10 +131,8 @@ Result<Exit> run_submit(Context& context, const QueueFlags& flags) {
   return show(context, flags, *answer, text);
 }
 
-Result<Exit> run_list(Context& context, const QueueFlags& flags) {
-  auto client = QueueClient::open(context, flags);
-  if (!client) return failed(client.error());
-  const auto answer = client->call("GET", flags.all ? "?all=1" : "");
+Result<Exit> run_list(Context& context, const QueueFlags& flags, const api::Client& client) {
+  const auto answer = client.call("queue_tasks", {}, {}, flags.all ? "all=true" : "");
   if (!answer) return failed(answer.error());
   const auto tasks = queue::parse_tasks("the queue's answer", *answer);
   if (!tasks) return failed(tasks.error());
@@ -179,33 +143,28 @@ Result<queue::Shown> shown_of(const std::string& answer) {
   return queue::parse_shown("the queue's answer", answer);
 }
 
-Result<Exit> run_show(Context& context, const QueueFlags& flags, const char* verb) {
-  auto client = QueueClient::open(context, flags);
-  if (!client) return failed(client.error());
-  const std::string path = fmt::format("/{}{}{}", flags.task, *verb ? "/" : "", verb);
-  const auto answer = client->call(*verb ? "POST" : "GET", path);
+Result<Exit> run_show(Context& context, const QueueFlags& flags, const api::Client& client,
+                      const std::string& name) {
+  const std::string operation = name == "show" ? "queue_task" : "queue_" + name;
+  const auto answer = client.call(operation, std::to_string(flags.task));
   if (!answer) return failed(answer.error());
   const auto shown = shown_of(*answer);
   if (!shown) return failed(shown.error());
   return show(context, flags, *answer, queue::task_text(*shown));
 }
 
-Result<Exit> run_logs(Context& context, const QueueFlags& flags) {
-  auto client = QueueClient::open(context, flags);
-  if (!client) return failed(client.error());
-  const auto answer = client->call("GET", fmt::format("/{}/log", flags.task));
+Result<Exit> run_logs(Context& context, const QueueFlags& flags, const api::Client& client) {
+  const auto answer = client.call("queue_log", std::to_string(flags.task));
   if (!answer) return failed(answer.error());
   return show(context, flags, *answer, *answer);
 }
 
 // 0: all of them are done.
-Result<Exit> run_wait(Context& context, const QueueFlags& flags) {
-  auto client = QueueClient::open(context, flags);
-  if (!client) return failed(client.error());
+Result<Exit> run_wait(Context& context, const QueueFlags& flags, const api::Client& client) {
   bool done = true;
   for (const long task : flags.tasks) {
     for (;;) {
-      const auto answer = client->call("GET", fmt::format("/{}", task));
+      const auto answer = client.call("queue_task", std::to_string(task));
       if (!answer) return failed(answer.error());
       const auto shown = shown_of(*answer);
       if (!shown) return failed(shown.error());
@@ -260,6 +219,8 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
   add_place(*command, *flags);
   flag(*command, "--return-after", flags->serve.idle)->capture_default_str();
   flag(*command, "--grace", flags->serve.grace)->capture_default_str();
+  flag(*command, "--quota", flags->serve.quotas);
+  flag(*command, "--share", flags->serve.shares);
   flag(*command, "--urgent-after", flags->serve.patience)->capture_default_str();
   within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it they are not counted"), 0,
          1e6);
@@ -298,15 +259,26 @@ Command add_queue(CLI::App& app) {
     add_place(*command, *flags);
     add_output(*command, flags->output, {"text", "json"});
   }
-  return {queue, [flags, queue](Context& context) -> Result<Exit> {
-            const std::string name = queue->get_subcommands().front()->get_name();
-            if (name == "serve") return serve_queue(context, flags->serve);
-            if (name == "submit") return run_submit(context, *flags);
-            if (name == "list") return run_list(context, *flags);
-            if (name == "logs") return run_logs(context, *flags);
-            if (name == "wait") return run_wait(context, *flags);
-            return run_show(context, *flags, name == "show" ? "" : name.c_str());
-          }};
+  const auto ask = [flags, queue](Context& context, const api::Client& client) {
+    const std::string name = queue->get_subcommands().front()->get_name();
+    if (name == "submit") return run_submit(context, *flags, client);
+    if (name == "list") return run_list(context, *flags, client);
+    if (name == "logs") return run_logs(context, *flags, client);
+    if (name == "wait") return run_wait(context, *flags, client);
+    return run_show(context, *flags, client, name);
+  };
+  const auto here = [flags, queue, ask](Context& context) -> Result<Exit> {
+    if (queue->get_subcommands().front()->get_name() == "serve")
+      return serve_queue(context, flags->serve);
+    const auto client = queue_here(context, *flags);
+    return client ? ask(context, *client) : failed(client.error());
+  };
+  const auto there = [queue, ask](Context& context, const api::Client& client) -> Result<Exit> {
+    if (queue->get_subcommands().front()->get_name() == "serve")
+      return bad_input("--server", "a queue serves the machine that it runs on");
+    return ask(context, client);
+  };
+  return {queue, here, there};
 }
 
 }  // namespace partita::cli

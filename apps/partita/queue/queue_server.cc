@@ -12,12 +12,13 @@
 #include "act/carry/occupancy.h"
 #include "base/door/address.h"
 #include "base/door/listener.h"
+#include "base/parse_number.h"
 #include "flags.h"
 #include "lease/lease_desk.h"
 #include "node/state_dir.h"
 #include "queue/host/attempts.h"
 #include "queue/host/instances.h"
-#include "queue/host/site.h"
+#include "queue/queue_site.h"
 #include "queue/store/sqlite_store.h"
 
 namespace partita::cli {
@@ -26,9 +27,39 @@ namespace {
 using queue::Nanos;
 
 constexpr Nanos kLook = 50'000'000;  // between two looks at processes
+constexpr Nanos kLookAtOthers = 10'000'000'000;
 constexpr Nanos kLockWait = 30'000'000'000;
 constexpr Nanos kLockRetry = 5'000'000;
 constexpr unsigned kSocketMode = 0600;  // commands run as who serves: nobody else may submit
+
+// "anna=4", "*=2" of everybody else.
+template <class Take>
+Result<void> each_user(const char* flag, const std::vector<std::string>& all, double least,
+                       const Take& take) {
+  for (const std::string& one : all) {
+    const std::size_t equals = one.rfind('=');
+    const auto value = equals == 0 || equals == std::string::npos
+                           ? std::nullopt
+                           : parse_number<double>(std::string_view(one).substr(equals + 1));
+    if (!value || !(*value >= least) || *value > 1e6)
+      return bad_input(flag,
+                       fmt::format("'{}' is not USER=N, N from {:g} to 1,000,000", one, least));
+    const std::string user = one.substr(0, equals);
+    take(user == "*" ? "" : user, *value);
+  }
+  return {};
+}
+
+Result<void> users_of(const QueueServeFlags& flags, queue::Config& config) {
+  if (auto fine = each_user("--quota", flags.quotas, 0,
+                            [&](const std::string& user, double most) {
+                              config.quotas[user].running = static_cast<int>(most);
+                            });
+      !fine)
+    return fine;
+  return each_user("--share", flags.shares, 1e-3,
+                   [&](const std::string& user, double due) { config.shares[user] = due; });
+}
 
 Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& open,
                                 const device::NodeState& node) {
@@ -55,80 +86,142 @@ Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& 
     if (!duration) return failed(duration.error());
     *into = plan::nanos(*duration);
   }
+  if (auto fine = users_of(flags, config); !fine) return failed(fine.error());
   return config;
 }
 
 // The host on a loop: processes looked at every now and then, driver calls on a thread, one at a
-// time.
-class Server {
+// time. While tasks wait, what others have is looked at, too.
+class Server final : public QueueServer {
  public:
-  Server(queue::Host& host, queue::InstanceDoor& instances, serve::Loop& loop, Nanos wall_origin)
-      : host_(host),
+  struct Parts {
+    std::unique_ptr<queue::SqliteStore> store;
+    FileLock lock;
+    std::string logs, socket;
+    std::size_t gpus = 0;
+  };
+  Server(Context& context, serve::Loop& loop, queue::InstanceDoor& instances, Parts parts)
+      : loop_(loop),
         instances_(instances),
-        loop_(loop),
-        origin_(wall_origin),
+        parts_(std::move(parts)),
+        origin_(wall_clock_ms() * 1'000'000 - serve::Loop::now_ns()),
+        attempts_(processes_, context.files, parts_.logs),
         timer_(loop, [this](std::int64_t) { turn(); }) {}
-  ~Server() {
+  ~Server() override {
     if (caller_.joinable()) caller_.join();
   }
 
+  Result<void> begin(const queue::Config& config) {
+    auto host = queue::Host::open(config, {*parts_.store, attempts_, instances_}, now());
+    if (!host) return failed(host.error());
+    host_ = *std::move(host);
+    calls_.emplace(queue::Calls::Doors{*host_, [this] { return now(); },
+                                       [this](long task) { return attempts_.log_path(task); },
+                                       [this] { turn(); }});
+    site_.emplace(*calls_);
+    desk_.emplace(serve::Desk{*site_, limits_, counts_});
+    const auto fd = serve::listen_on_path(parts_.socket, kSocketMode);
+    if (!fd) return failed(fd.error());
+    listener_ = serve::DoorListener::open(loop_, *desk_, *fd);
+    turn();
+    return {};
+  }
+
+  queue::Calls& calls() override { return *calls_; }
+  std::string text() const override {
+    return fmt::format("queue on {} GPUs at {}", parts_.gpus, parts_.socket);
+  }
+
+ private:
   Nanos now() const { return origin_ + serve::Loop::now_ns(); }
   void turn() {
-    const std::optional<Nanos> wake = host_.turn(now());
+    const std::optional<Nanos> wake = host_->turn(now());
     begin_call();
     Nanos next = now() + kLook;
     if (wake) next = std::min(next, std::max(*wake, now() + 1'000'000));
     timer_.at(next - origin_);
   }
 
- private:
-  void begin_call() {
-    if (calling_) return;
-    const auto call = host_.next_call();
-    if (!call) return;
+  // Runs it on the thread, then `done` with what it gave on the loop.
+  template <class Ask, class Done>
+  void aside(Ask ask, Done done) {
     calling_ = true;
     if (caller_.joinable()) caller_.join();
-    caller_ = std::thread([this, call = *call] {
-      Result<std::string> answer = std::string();
-      if (call.create) {
-        answer = instances_.create(call.place);
-      } else if (auto done = instances_.destroy(call.place); !done) {
-        answer = failed(done.error());
-      }
-      loop_.post([this, call, answer = std::move(answer)] {
+    caller_ = std::thread([this, ask = std::move(ask), done = std::move(done)] {
+      loop_.post([this, done, answer = ask()] {
         calling_ = false;
-        host_.call_done(call, answer, now());
+        done(answer);
         turn();
       });
     });
   }
 
-  queue::Host& host_;
-  queue::InstanceDoor& instances_;
+  void begin_call() {
+    if (calling_) return;
+    if (const auto call = host_->next_call())
+      return aside([this, call = *call] { return perform(call); },
+                   [this, call = *call](const Result<std::string>& device) {
+                     host_->call_done(call, device, now());
+                     if (!device) looked_ = 0;  // something may be there that it does not know of
+                   });
+    if (host_->queue().planner().waiting() == 0 || now() - looked_ < kLookAtOthers) return;
+    looked_ = now();
+    aside([this] { return instances_.look(); },
+          [this](const Result<queue::InstanceDoor::Seen>& seen) {
+            if (seen) host_->others(seen->others);
+          });
+  }
+
+  Result<std::string> perform(const queue::Host::Call& call) {
+    if (call.create) return instances_.create(call.place);
+    const auto done = instances_.destroy(call.place);
+    return done ? Result<std::string>("") : failed(done.error());
+  }
+
   serve::Loop& loop_;
-  Nanos origin_;
+  queue::InstanceDoor& instances_;
+  Parts parts_;
+  Nanos origin_, looked_ = 0;
+  RealProcesses processes_;
+  queue::Attempts attempts_;
+  std::unique_ptr<queue::Host> host_;
+  std::optional<queue::Calls> calls_;
+  std::optional<QueueSite> site_;
+  serve::DoorLimits limits_;
+  serve::DoorCounts counts_;
+  std::optional<serve::Desk> desk_;
+  std::unique_ptr<serve::DoorListener> listener_;
   serve::Loop::Timer timer_;
   std::thread caller_;
   bool calling_ = false;
 };
 
-struct Folders {
-  std::string state, logs, socket;
-};
-Result<Folders> make_folders(Context& context, const QueueServeFlags& flags,
-                             const device::NodeState& node) {
-  Folders folders;
-  folders.state =
-      std::filesystem::absolute(state_directory(flags.state_dir, node)).lexically_normal().string();
-  folders.logs = folders.state + "/queue/logs";
-  folders.socket = flags.socket.empty() ? queue_socket(folders.state) : flags.socket;
-  if (auto made = context.files.make_directories(folders.logs); !made) return failed(made.error());
-  return folders;
-}
-
 }  // namespace
 
 std::string queue_socket(const std::string& state_dir) { return state_dir + "/queue/queue.sock"; }
+
+Result<std::unique_ptr<QueueServer>> QueueServer::start(Context& context, serve::Loop& loop,
+                                                        const Place& place,
+                                                        const QueueServeFlags& flags,
+                                                        queue::InstanceDoor& instances) {
+  const auto config = config_of(flags, place.open, place.node);
+  if (!config) return failed(config.error());
+  const std::string state = std::filesystem::absolute(place.state_dir).lexically_normal().string();
+  Server::Parts parts;
+  parts.gpus = config->gpus.size();
+  parts.logs = state + "/queue/logs";
+  parts.socket = flags.socket.empty() ? queue_socket(state) : flags.socket;
+  if (auto made = context.files.make_directories(parts.logs); !made) return failed(made.error());
+  auto lock = context.files.lock(state + "/queue/queue.lock");
+  if (!lock) return failed(lock.error());
+  parts.lock = *std::move(lock);
+  auto store = queue::SqliteStore::open(state + "/queue/queue.db");
+  if (!store) return failed(store.error());
+  parts.store = *std::move(store);
+  auto server = std::make_unique<Server>(context, loop, instances, std::move(parts));
+  if (auto begun = server->begin(*config); !begun) return failed(begun.error());
+  return server;
+}
 
 Result<Exit> serve_queue(Context& context, const QueueServeFlags& flags) {
   auto loop = serve::Loop::make();
@@ -139,14 +232,6 @@ Result<Exit> serve_queue(Context& context, const QueueServeFlags& flags) {
   if (!open) return failed(open.error());
   const auto node = device::read_node(*open->bare);
   if (!node) return failed(node.error());
-  const auto config = config_of(flags, *open, *node);
-  if (!config) return failed(config.error());
-  const auto folders = make_folders(context, flags, *node);
-  if (!folders) return failed(folders.error());
-  const auto lock = context.files.lock(folders->state + "/queue/queue.lock");
-  if (!lock) return failed(lock.error());
-  RealProcesses processes;
-  queue::Attempts attempts(processes, context.files, folders->logs);
   const auto take_lock = [&]() -> Result<FileLock> {
     const std::int64_t give_up = context.clock.now_ns() + kLockWait;
     for (;;) {
@@ -156,26 +241,13 @@ Result<Exit> serve_queue(Context& context, const QueueServeFlags& flags) {
       context.clock.sleep_ns(kLockRetry);
     }
   };
+  RealProcesses processes;
   queue::LeasedInstances instances(lease_doors(context, *open, processes), lease_log(*open, *node),
                                    take_lock);
-  auto store = queue::SqliteStore::open(folders->state + "/queue/queue.db");
-  if (!store) return failed(store.error());
-  const Nanos origin = wall_clock_ms() * 1'000'000 - serve::Loop::now_ns();
-  auto host =
-      queue::Host::open(*config, {**store, attempts, instances}, origin + serve::Loop::now_ns());
-  if (!host) return failed(host.error());
-  Server server(**host, instances, **loop, origin);
-  queue::QueueSite site({**host, [&] { return server.now(); },
-                         [&](long task) { return attempts.log_path(task); },
-                         [&] { server.turn(); }});
-  serve::DoorLimits limits;
-  serve::DoorCounts counts;
-  serve::Desk desk{site, limits, counts};
-  const auto fd = serve::listen_on_path(folders->socket, kSocketMode);
-  if (!fd) return failed(fd.error());
-  const auto listener = serve::DoorListener::open(**loop, desk, *fd);
-  server.turn();
-  note(context, fmt::format("queue on {} GPUs at {}\n", config->gpus.size(), folders->socket));
+  const auto server = QueueServer::start(
+      context, **loop, {*open, *node, state_directory(flags.state_dir, *node)}, flags, instances);
+  if (!server) return failed(server.error());
+  note(context, (*server)->text() + "\n");
   (*loop)->run();
   return Exit::done;
 }

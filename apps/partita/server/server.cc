@@ -76,11 +76,11 @@ Result<std::string> token_of(Context& context, const ServerFlags& flags) {
   return text->substr(0, end + 1);
 }
 
-Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI::App& command) {
-  const auto& [called_command, name] = called(command);
+Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const Command& command) {
+  const auto& [called_command, name] = called(*command.app);
   const auto* const found = std::ranges::find(kRemote, name, &RemoteCommand::name);
   const api::Operation* alone = operation_of(name);
-  if (found == std::end(kRemote) && alone == nullptr) {
+  if (found == std::end(kRemote) && alone == nullptr && !command.remote) {
     std::vector<std::string_view> names;
     for (const RemoteCommand& one : kRemote) names.push_back(one.name);
     for (const api::Operation& one : api::operations())
@@ -99,6 +99,7 @@ Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI:
                                        .key = flags.key},
                                       context.clock);
   if (!client) return failed(client.error());
+  if (command.remote) return command.remote(context, *client);
   const Remote remote{context, *client, Said(*called_command)};
   return alone != nullptr ? remote_operation(remote, *alone) : found->run(remote);
 }
@@ -120,13 +121,12 @@ std::vector<Command> with_server(CLI::App& app, std::vector<Command> commands) {
         for (CLI::Option* option : own->get_options()) option->required(false);
       });
     if (command.app->get_name() == "agent") add_agent_told(*command.app);
-    command.run = [flags, local = std::move(command.run),
-                   own = command.app](Context& context) -> Result<Exit> {
-      if (!flags->url.empty()) return run_remotely(context, *flags, *own);
+    command.run = [flags, own = command](Context& context) -> Result<Exit> {
+      if (!flags->url.empty()) return run_remotely(context, *flags, own);
       for (const char* flag : kTold)
-        if (own->get_name() == "agent" && own->count(flag) > 0)
+        if (own.app->get_name() == "agent" && own.app->count(flag) > 0)
           return bad_input(flag, "a running agent is told so with --server URL");
-      return local(context);
+      return own.run(context);
     };
   }
   return commands;

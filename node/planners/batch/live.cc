@@ -11,11 +11,20 @@
 namespace partita::planners::batch {
 namespace {
 
-constexpr double kLiveWeightSteps = 1048576;  // 2^20
-constexpr std::size_t kRemembered = 24;
+constexpr double kLiveWeightSteps = 1048576;            // 2^20
+constexpr int kRemembered = 24, kRememberedPerGpu = 4;  // tasks that came
+constexpr int kMostArrivals = 240;
 constexpr double kManyTasks = 300, kMostAppends = 3;  // tasks; times the appends of so many
+constexpr std::size_t kFewestKnown = 3;               // arrivals that tell how often
 constexpr Nanos kSilentGaps = 3;
+// So many usual times ahead tasks are planned for that may yet come: as long as what begins now
+// keeps its slices from them.
+constexpr double kForesight = 1.5;
 constexpr double kInexact = 0.02;  // a smaller cv is none
+
+Nanos usual_gap(const std::deque<LiveTask>& came, Nanos now) {
+  return (now - came.front().since) / static_cast<Nanos>(came.size() - 1);
+}
 
 }  // namespace
 
@@ -36,11 +45,19 @@ LivePlanner::LivePlanner(LiveMachine machine, const LiveOptions& options)
 
 void LivePlanner::add(LiveTask task) {
   const long id = task.id;
-  came_.push_back(task);
-  if (came_.size() > kRemembered) came_.pop_front();
+  came(task);
   order_.emplace(task.rank, id);
   CHECK(waiting_.emplace(id, std::move(task)).second);
   came_something_ = true;
+}
+
+void LivePlanner::came(LiveTask task) {
+  came_.push_back(std::move(task));
+  if (came_.size() > remembered()) came_.pop_front();
+}
+
+std::size_t LivePlanner::remembered() const {
+  return at(std::max(kRemembered, kRememberedPerGpu * machine_.forest().gpus));
 }
 
 void LivePlanner::change(LiveTask task) {
@@ -139,21 +156,37 @@ TimedBatch LivePlanner::tail(Nanos now) {
   return batch;
 }
 
+double LivePlanner::usual_time() const {
+  double sum = 0;
+  for (const LiveTask& task : came_) {
+    Nanos shortest = kNever;
+    for (const int node : of_class_) {
+      if (const Nanos time = machine_.time(task, node); time > 0)
+        shortest = std::min(shortest, time);
+    }
+    sum += static_cast<double>(shortest);
+  }
+  return sum / static_cast<double>(came_.size());
+}
+
+// Nothing has come for so long that nothing more will.
+bool LivePlanner::silent(Nanos now) const {
+  return came_.size() >= kFewestKnown &&
+         now - came_.back().since > kSilentGaps * usual_gap(came_, now);
+}
+
 // What may yet come, as what came lately and as often: tasks behind all others that are released
 // later, so that room is left for them where that costs little.
 void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
-  if (came_.size() < 3 || crowded()) return;
-  const Nanos gap = (now - came_.front().since) / static_cast<Nanos>(came_.size() - 1);
-  // Nothing has come for so long that nothing more will.
-  if (now - came_.back().since > kSilentGaps * gap) return;
-  double area = 0;
-  for (const LiveTask& task : came_) area += machine_.least_area(task);
-  // As long as a task of the usual size would keep a third of the machine.
-  const auto horizon = static_cast<Nanos>(3 * area / static_cast<double>(came_.size()) /
-                                          machine_.forest().columns());
+  if (came_.size() < kFewestKnown || crowded() || silent(now)) return;
+  const Nanos gap = usual_gap(came_, now);
+  const auto horizon = static_cast<Nanos>(kForesight * usual_time());
   std::vector<const LiveTask*> coming;
-  for (int i = 0; i < options_.arrivals && gap * (i + 1) <= horizon; ++i)
-    coming.push_back(&came_[(at(i) * 7 + at(static_cast<int>(plannings_ % 5))) % came_.size()]);
+  const int most = std::min(kMostArrivals, options_.arrivals * machine_.forest().gpus);
+  const std::size_t first = at(static_cast<int>(plannings_ % 5));
+  const std::size_t stride = came_.size() % 7 == 0 ? 1 : 7;  // neighbours are often alike
+  for (int i = 0; i < most && gap * (i + 1) <= horizon; ++i)
+    coming.push_back(&came_[(at(i) * stride + first) % came_.size()]);
   std::vector<Nanos> times;
   for (const LiveTask* task : coming) {
     if (!machine_.fits_somewhere(*task)) continue;
@@ -226,7 +259,7 @@ void LivePlanner::replan(Nanos now) {
   TimedBatch batch = tail(now);
   const bool surprised = came_something_ || machine_.surprises() != surprises_;
   Choice before;
-  before.node.resize(planned_.size());
+  before.node.resize(planned_.size(), -1);
   for (const long id : order_before) {
     const auto found = number_.find(id);
     if (found == number_.end()) continue;
@@ -239,8 +272,7 @@ void LivePlanner::replan(Nanos now) {
   TailOptions options{.aim = crowded() ? options_.crowded : options_.aim,
                       .appends = appends(batch.forest.tasks)};
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
-  options.before =
-      follow || (whole && at(batch.forest.tasks) == planned_.size()) ? &before : nullptr;
+  options.before = before.order.empty() ? nullptr : &before;
   options.follow = follow;
   if (!follow) options.scenarios = scenarios(batch, now);
   plannings_ += follow ? 0 : 1;

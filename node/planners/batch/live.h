@@ -28,8 +28,8 @@ struct LiveOptions {
   TailAim crowded = {.finishing = 1, .makespan = 3, .area = 4};
   // Of the search of one planning of 300 tasks or more; of fewer up to three times as many.
   long appends = 100'000;
-  int window = 400;        // of the waiting tasks the first so many are planned
-  Nanos ageing = 0;        // a task's weight doubles in this time of waiting; 0: it stays
+  int window = 400;  // of the waiting tasks the first so many are planned
+  Nanos ageing = 0;  // a task's weight doubles in this time of waiting; 0: it stays
   std::uint64_t seed = 1;
 };
 
@@ -51,9 +51,11 @@ class LivePlanner {
   LiveMachine& machine() { return machine_; }
   const LiveMachine& machine() const { return machine_; }
 
-  void add(LiveTask task);     // it waits
-  void change(LiveTask task);  // what is known of one that waits
-  void remove(long id);        // one that waits
+  void add(LiveTask task);         // it waits
+  void change(LiveTask task);      // what is known of one that waits
+  void remove(long id);            // one that waits
+  void came(LiveTask task);        // it came once: what is known of what may yet come
+  std::size_t remembered() const;  // so many of these count
 
   // What begins now: it has begun for the planner, and whoever asked does it.
   Decisions decide(Nanos now);
@@ -82,6 +84,8 @@ class LivePlanner {
   }
   long appends(int tasks) const;
   void forget_arrivals(Nanos now);
+  double usual_time() const;         // of it, on the size on which it takes least
+  bool silent(Nanos now) const;
   void add_arrivals(TimedBatch& batch, Nanos now) const;
   std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now) const;
   bool ready(const LiveTask& task, Nanos now) const;

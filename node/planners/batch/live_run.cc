@@ -131,6 +131,8 @@ Result<LiveRun> run_live(const plan::BatchProblem& expected, const plan::BatchPr
                          const LiveRunOptions& options, const std::function<double()>& cpu_ms) {
   auto planner = LivePlanner::create(expected, options.planning);
   if (!planner) return failed(planner.error());
+  for (const plan::Task& task : options.earlier)
+    planner->came({.id = -1, .times = task.times, .weight = task.priority, .since = task.release});
   for (const plan::Task& task : expected.tasks) {
     bool fits = false;
     for (const Node& node : planner->machine().forest().nodes) {

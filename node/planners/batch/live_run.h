@@ -12,6 +12,8 @@ namespace partita::planners::batch {
 struct LiveRunOptions {
   LiveOptions planning = {};
   double cv = 0;  // how far actual times are thought to be off
+  // What came before, by its release: before 0, ascending. It is known, and over.
+  std::vector<plan::Task> earlier = {};
 };
 
 struct LiveRun {

@@ -71,6 +71,29 @@ TEST(Live, ALoneTaskTakesItsFastestSize) {
   EXPECT_EQ(run->schedule.tasks[0].profile, "3g.40gb");
 }
 
+// One that scales poorly takes the whole GPU when nothing is known of others, and few slices when
+// others like it are known to come as often as that.
+TEST(Live, RoomIsLeftForWhatIsKnownToCome) {
+  plan::BatchProblem problem{{}, {live_gpu()}, {0}};
+  plan::Task task{.name = "a", .times = {{}}};
+  for (const int gpcs : {1, 2, 3, 4, 7})
+    task.times[0][gpcs] = (60 - 2 * gpcs) * plan::kNanosInSecond;
+  problem.tasks = {task};
+  LiveRunOptions options;
+  const auto first = run_live(problem, problem, options);
+  for (int i = 12; i > 0; --i) {
+    options.earlier.push_back(task);
+    options.earlier.back().release = -i * 5 * plan::kNanosInSecond;
+  }
+  const auto then = run_live(problem, problem, options);
+  ASSERT_TRUE(first && then);
+  EXPECT_EQ(first->schedule.tasks[0].profile, "7g.80gb");
+  EXPECT_EQ(then->schedule.tasks[0].profile, "1g.10gb");
+  // Of what comes no more, nothing is expected.
+  for (plan::Task& one : options.earlier) one.release -= 3'600 * plan::kNanosInSecond;
+  EXPECT_EQ(run_live(problem, problem, options)->schedule.tasks[0].profile, "7g.80gb");
+}
+
 // The best makespan in order on a fixed layout, all of whose instances are made first.
 Nanos fixed_in_order(const plan::BatchProblem& problem) {
   const Forest forest = *make_forest(problem);
@@ -114,6 +137,31 @@ TEST(Tail, IsNeverLongerThanInOrderOnTheBestFixedLayout) {
     // That one creates all of its instances first, and gives equals to others.
     EXPECT_LE(plan.worth.makespan, fixed_in_order(problem) + 2 * plan::kNanosInSecond);
     EXPECT_EQ(schedule_error(problem, to_schedule(batch.forest, problem, plan.physical)), "");
+  }
+}
+
+// What is known of the plan before is gone on with, and what has come since finds a place in it.
+TEST(Tail, IsNeverWorseThanThePlanBeforeWithTheNewTasksBehindIt) {
+  for (int round = 0; round < test_rounds(40); ++round) {
+    SCOPED_TRACE(round);
+    Rng rng(static_cast<std::uint64_t>(round) + 77);
+    plan::BatchProblem problem = random_arrivals(rng, 1 + round % 2);
+    for (plan::Task& task : problem.tasks) task.after.clear();
+    const TimedBatch batch = make_timed(problem, *make_forest(problem));
+    TailOptions options;
+    options.appends = 20'000;
+    Choice before = plan_tail(batch, options).choice;
+    const std::size_t known = rng.below(before.order.size() + 1);
+    Choice part = before;
+    for (std::size_t i = known; i < part.order.size(); ++i) part.node[at(part.order[i])] = -1;
+    part.order.resize(known);
+    options.before = &part;
+    options.appends = 0;
+    const TailPlan plan = plan_tail(batch, options);
+    EXPECT_EQ(schedule_error(problem, to_schedule(batch.forest, problem, plan.physical)), "");
+    if (known < before.order.size()) continue;
+    TimedDecoder decoder(batch);
+    EXPECT_LE(plan.worth.lateness, decoder.play(before).lateness);
   }
 }
 

@@ -21,6 +21,9 @@ namespace {
 constexpr double kLatenessPrice = 1000;  // of a second of lateness, in seconds of mean end
 // Work of the list schedules: tasks that all of them together append.
 constexpr long kListed = 8'000;
+// Heat of the search, of the level of its start over the number of tasks: where it begins with the
+// plan before, which earlier searches have made, and anywhere else.
+constexpr double kWarm = 0.1, kHot = 0.5, kCold = 0.002;
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMostLayouts = 64;
 
@@ -119,7 +122,7 @@ class TailPlanner {
     in_queue_order();
     energy_ = aimed_.energy();
     for (auto& [choice, name] : fixed_) consider(choice, name);
-    if (options_.before) consider(*options_.before, "before");
+    if (options_.before) consider(completed(*options_.before), "before");
     lists();
     CHECK(best_);
     search();
@@ -166,9 +169,38 @@ class TailPlanner {
     return choice;
   }
 
+  // With what has come since at its end, each task where it ends first.
+  Choice completed(Choice choice) {
+    choice.node.resize(at(n()), -1);
+    decoder_.clear();
+    std::vector<char> there(at(n()), 0);
+    for (const int task : choice.order) {
+      decoder_.append(task, choice.node[at(task)]);
+      there[at(task)] = 1;
+    }
+    for (const int task : batch_.topological) {
+      if (there[at(task)]) continue;
+      choice.node[at(task)] = first_end(task);
+      decoder_.append(task, choice.node[at(task)]);
+      choice.order.push_back(task);
+    }
+    return choice;
+  }
+
+  int first_end(int task) {
+    std::pair<Nanos, int> first{kNever, -1};
+    const Nanos ready = decoder_.ready(task);
+    for (int v = 0; v < static_cast<int>(batch_.forest.nodes.size()); ++v) {
+      const Nanos time = batch_.forest.time(task, v);
+      if (time >= kNever || !open(v)) continue;
+      first = std::min(first, std::pair(std::max(ready, decoder_.available(v)) + time, v));
+    }
+    return first.second;
+  }
+
   void lists() {
     const TimedBounds bounds = timed_bounds(batch_);
-    long left = kListed;
+    long left = options_.before ? kListed / 3 : kListed;
     for (const double waste : {1.0, 0.0, 2.0, 0.5, 4.0}) {
       for (const Urgency urgency :
            {Urgency::smith, Urgency::path, Urgency::area, Urgency::release, Urgency::slack}) {
@@ -232,7 +264,8 @@ class TailPlanner {
       position_[at(current.order[p])] = static_cast<int>(p);
     play(current, kNoLimit);
     find_last();
-    const double hot = level * 0.5 / n(), cold = level * 0.002 / n();
+    const double hot = level * (plan_.from == "before" ? kWarm : kHot) / n();
+    const double cold = level * kCold / n();
     const double cooling = std::log(cold / hot) / static_cast<double>(steps);
     for (long step = 0; step < steps; ++step) {
       const double heat = hot * std::exp(cooling * static_cast<double>(step));

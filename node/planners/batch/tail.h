@@ -26,7 +26,7 @@ struct TailOptions {
   TailAim aim = {};
   long appends = 100'000;  // tasks appended by the search; about 50 ns each
   std::uint64_t seed = 1;
-  const Choice* before = nullptr;  // the plan before, of the same tasks; may be null
+  const Choice* before = nullptr;  // the plan before, as far as it goes; may be null
   // The batch with other times, as they may turn out: a plan is worth what it is worth on average
   // over them. Empty: the batch's own times are exact.
   std::vector<TimedBatch> scenarios = {};

@@ -28,11 +28,8 @@ Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& 
   }
   auto queue = Queue::create(config, *loaded, found, now);
   if (!queue) return failed(queue.error());
-  auto host = std::unique_ptr<Host>(new Host(*std::move(queue), doors));
-  for (const Place& place : seen->others) {
-    if (const int node = node_at(spots, place); node >= 0)
-      host->events_.emplace_back(Closed{node, true});
-  }
+  auto host = std::unique_ptr<Host>(new Host(*std::move(queue), spots, doors));
+  host->others(seen->others);
   for (const Task& task : loaded->tasks) {
     if (task.state == State::starting || task.state == State::running)
       host->events_.push_back(doors.attempts.recover(task));
@@ -162,6 +159,20 @@ void Host::call_done(const Call& call, const Result<std::string>& device, Nanos 
   if (!device) changed.error = device.error();
   events_.emplace_back(std::move(changed));
   now_ = std::max(now_, now);
+}
+
+void Host::others(const std::vector<Place>& places) {
+  std::set<int> closed;
+  for (const Place& place : places) {
+    if (const int node = node_at(spots_, place); node >= 0) closed.insert(node);
+  }
+  for (const int node : closed_) {
+    if (!closed.contains(node)) events_.emplace_back(Closed{node, false});
+  }
+  for (const int node : closed) {
+    if (!closed_.contains(node)) events_.emplace_back(Closed{node, true});
+  }
+  closed_ = std::move(closed);
 }
 
 }  // namespace partita::queue

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ class Host {
   };
   std::optional<Call> next_call();
   void call_done(const Call& call, const Result<std::string>& device, Nanos now);
+  // Places that others have now: nothing is planned there.
+  void others(const std::vector<Place>& places);
 
   const Queue& queue() const { return queue_; }
   // Why nothing goes on; empty: all is well.
@@ -55,12 +58,15 @@ class Host {
   bool idle() const { return queue_.tasks().empty(); }
 
  private:
-  Host(Queue queue, const HostDoors& doors) : queue_(std::move(queue)), doors_(doors) {}
+  Host(Queue queue, std::vector<Spot> spots, const HostDoors& doors)
+      : queue_(std::move(queue)), spots_(std::move(spots)), doors_(doors) {}
   bool flush();
   void perform(const Action& action, Nanos now);
   Shown shown(const Task& task, Nanos now) const;
 
   Queue queue_;
+  std::vector<Spot> spots_;  // per node
+  std::set<int> closed_;     // nodes that others have
   HostDoors doors_;
   std::vector<Event> events_;     // not yet told to the brain
   std::optional<Outputs> stuck_;  // not yet on disk

@@ -56,6 +56,38 @@ TEST(QueueHost, ABusyQueueUsesSlicesWell) {
   EXPECT_LT(bench.world.now - begin, 125 * kSec);
 }
 
+// What others have is kept free of, and used once they have it no longer.
+TEST(QueueHost, OthersComeAndGo) {
+  Bench bench;
+  const Place half{0, "4g.40gb", 0, ""};
+  bench.machine.host().others({half});
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(bench.machine.submit(scaling("a")));
+  bench.finish();
+  for (const Task& task : bench.world.starts) EXPECT_GE(task.places[0].start, 4) << task.id;
+  bench.machine.host().others({});
+  ASSERT_TRUE(bench.machine.submit(scaling("b")));
+  bench.finish();
+  EXPECT_EQ(bench.world.starts.back().places[0].profile, "7g.80gb");
+}
+
+// A queue that has seen poor scalers come again and again leaves room, also after a restart.
+TEST(QueueHost, WhatCameIsRememberedOverARestart) {
+  Bench bench;
+  Spec spec{.name = "poor", .command = "true", .user = "anna"};
+  for (const int gpcs : {1, 2, 3, 4, 7}) spec.times.push_back({gpcs, 60.0 - 2 * gpcs});
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(bench.machine.submit(spec));
+    bench.machine.run_until(bench.world.now + 10 * kSec);
+  }
+  bench.machine.run_until(bench.world.now + 2 * kSec);
+  const std::string kept = bench.world.starts.back().places[0].profile;
+  bench.machine.revive();
+  ASSERT_TRUE(bench.machine.submit(spec));
+  bench.finish();
+  EXPECT_EQ(kept, "1g.10gb");
+  EXPECT_EQ(bench.world.starts.back().places[0].profile, "1g.10gb");
+}
+
 TEST(QueueHost, DependenciesDecideWhoRuns) {
   Bench bench;
   bench.world.status = [](const Task& task) { return task.spec.name == "bad" ? 3 : 0; };

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "act/lease/lease_forms.h"
 #include "act/lease/leases.h"
@@ -17,6 +19,8 @@ class LeasedInstances final : public InstanceDoor {
   // `log`: of leases, see there. `lock`: takes the node's lock, waiting as long as is fit.
   LeasedInstances(lease::LeaseDoors doors, std::string log, std::function<Result<FileLock>()> lock);
 
+  // GPUs that nothing is made on, by UUID, and why.
+  void close(std::map<std::string, std::string> gpus) { doors_.closed = std::move(gpus); }
   Result<std::string> create(const Place& place) override;
   Result<void> destroy(const Place& place) override;
   Result<Seen> look() override;
