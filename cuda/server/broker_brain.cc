@@ -70,7 +70,7 @@ void BrokerBrain::take(const broker::Arrived& arrived, std::vector<Action>& acti
   };
   const bool any =
       makeable(arrived.shape) != nullptr || std::ranges::any_of(seats_, [&](const Seat& seat) {
-        return !seat.on_demand && fits(part_of(seat), arrived.shape);
+        return !seat.on_demand && fits(parts_[number_of(seat)], arrived.shape);
       });
   if (down_) return deny("the server is going down");
   if (!any) return deny(fmt::format("this server has no part of shape {}", arrived.shape));
@@ -98,7 +98,7 @@ void BrokerBrain::take(const broker::WorkerEnded& ended, std::vector<Action>& ac
   *seat = Seat{.on_demand = seat->on_demand, .failures = failures};
   // One made anew would fail as well.
   if (seat->on_demand && failures >= limits_.failures)
-    deny_all(part_of(*seat).shape, "workers on such parts do not start", true, actions);
+    deny_all(parts_[number_of(*seat)].shape, "workers on such parts do not start", true, actions);
 }
 
 void BrokerBrain::take(const broker::Made& made, std::vector<Action>&) {
@@ -151,7 +151,7 @@ void BrokerBrain::deny_all(const std::string& shape, const std::string& reason, 
     const std::string* const wanted = makeable(waiting.shape);
     if (wanted == nullptr || *wanted != shape) return false;
     for (const Seat& seat : seats_)
-      if (!seat.on_demand && fits(part_of(seat), waiting.shape)) return false;
+      if (!seat.on_demand && fits(parts_[number_of(seat)], waiting.shape)) return false;
     actions.push_back(broker::Deny{waiting.client, reason, worker_failed});
     return true;
   });
@@ -204,11 +204,13 @@ void BrokerBrain::start(Seat& seat, std::vector<Action>& actions) {
 BrokerBrain::Seat* BrokerBrain::seat_for(const Waiting& waiting, bool& hope) {
   Seat* best = nullptr;
   const auto rank = [this](const Seat& seat) {
-    return std::tuple(-static_cast<int>(seat.state), part_of(seat).units, number_of(seat));
+    return std::tuple(-static_cast<int>(seat.state), parts_[number_of(seat)].units,
+                      number_of(seat));
   };
   for (Seat& seat : seats_) {
     if (seat.state == State::absent || seat.state == State::unmaking) continue;
-    if (!fits(part_of(seat), waiting.shape) || seat.failures >= limits_.failures) continue;
+    if (!fits(parts_[number_of(seat)], waiting.shape) || seat.failures >= limits_.failures)
+      continue;
     hope = true;
     if (seat.state == State::serving || seat.state == State::ending) continue;
     if (seat.promised != 0) continue;

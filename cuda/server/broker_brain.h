@@ -163,7 +163,6 @@ class BrokerBrain {
   std::size_t number_of(const Seat& seat) const {
     return static_cast<std::size_t>(&seat - seats_.data());
   }
-  const Part& part_of(const Seat& seat) const { return parts_[number_of(seat)]; }
   Seat* seat_of(WorkerId worker);
 
   std::vector<Part> parts_;

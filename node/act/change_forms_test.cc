@@ -162,7 +162,6 @@ TEST(ChangeJson, HasEveryField) {
   EXPECT_EQ(number(below, "least_available"), 0.33);
   EXPECT_EQ(text(below, "why"), "no room");
   EXPECT_EQ(list("affected_services")[0].find("why"), nullptr);
-  EXPECT_EQ(text(list("blockers")[0], "gpu_uuid"), "GPU-a");
   EXPECT_EQ(number(list("blockers")[0], "start"), 2);
   EXPECT_EQ(number(list("blockers")[0], "pid"), 42);
   EXPECT_EQ(text(list("blockers")[0], "name"), "top");
