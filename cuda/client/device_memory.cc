@@ -16,9 +16,7 @@ bool is_nothing(const Gemm&) { return false; }
 
 }  // namespace
 
-Arena& DeviceMemory::arena() {
-  return arena_ ? *arena_ : arena_.emplace(core_.arena);
-}
+Arena& DeviceMemory::arena() { return arena_ ? *arena_ : arena_.emplace(core_.arena); }
 
 void DeviceMemory::clear() {
   arena_.reset();
@@ -65,7 +63,7 @@ Status DeviceMemory::release(std::uint64_t address) {
   if (all_.managed.block_at(address)) return all_.managed.release(address);
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
-  if (address == 0 || all_.graphs.has_memory(lock, address)) return core_.link->failure();
+  if (address == 0 || all_.graph_memory.has(lock, address)) return core_.link->failure();
   const Status status = release(lock, address);
   return status != kOk ? status : core_.link->failure();
 }
@@ -76,7 +74,7 @@ Status DeviceMemory::release_on(std::uint64_t stream, std::uint64_t address) {
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
   if (all_.managed.holds(lock, address)) return kInvalidValue;
-  if (all_.graphs.has_memory(lock, address)) return kOk;  // its graph's next launch has it again
+  if (all_.graph_memory.has(lock, address)) return kOk;  // its graph's next launch has it again
   const Arena::Taken taken = arena().release(address, true);
   if (!taken.known) return kInvalidValue;
   if (!taken.range) return kOk;
@@ -91,7 +89,7 @@ Got<std::uint64_t> DeviceMemory::allocate_on(std::uint64_t stream, std::uint64_t
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real;
   Captures::Capture* const capture = all_.captures.at(*real);
-  return capture != nullptr ? all_.graphs.make_memory(lock, capture->copies, bytes)
+  return capture != nullptr ? all_.graph_memory.make(lock, capture->copies, bytes)
                             : allocate(lock, bytes);
 }
 
@@ -231,8 +229,7 @@ Status DeviceMemory::copy_out(std::uint64_t stream, void* to, std::uint64_t from
 
 // A copy, a value or a product, of which nobody waits for the end.
 template <class Work>
-Status DeviceMemory::enqueue(std::uint64_t stream, std::uint64_t to, const Work& work,
-                             bool reads) {
+Status DeviceMemory::enqueue(std::uint64_t stream, std::uint64_t to, const Work& work, bool reads) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto real = all_.streams.resolved(lock, stream);

@@ -105,7 +105,6 @@ void Graphs::add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t 
 void Graphs::clear() {
   graphs_.clear();
   execs_.clear();
-  memory_.clear();
   calls_.clear();
 }
 
@@ -124,23 +123,23 @@ Status Graphs::destroy(std::uint64_t graph) {
   if (const Status status = core_.connected(lock); status != kOk) return status;
   if (graphs_.erase(graph) == 0) return kInvalidValue;
   const Status status = core_.link->post(lock, GraphDestroy{.graph = {graph}});
-  return status == kOk ? sweep_memory(lock) : status;
+  return status == kOk ? all_.graph_memory.sweep(lock) : status;
 }
 
-Got<std::uint64_t> Graphs::make_memory(Lock& lock, HostCopies& of, std::uint64_t bytes) {
+Got<std::uint64_t> GraphMemory::make(Lock& lock, HostCopies& of, std::uint64_t bytes) {
   const auto address = all_.memory.allocate(lock, bytes);
   if (!address) return address;
-  of.memory.push_back(memory_[*address] = std::make_shared<const Block>(Block{*address, bytes}));
+  of.memory.push_back(blocks_[*address] = std::make_shared<const Block>(Block{*address, bytes}));
   return address;
 }
 
-Status Graphs::sweep_memory(const Lock& lock) {
+Status GraphMemory::sweep(const Lock& lock) {
   Status status = kOk;
-  for (auto next = memory_.begin(); next != memory_.end();) {
+  for (auto next = blocks_.begin(); next != blocks_.end();) {
     const auto here = next++;
     if (here->second.use_count() > 1) continue;
     const std::uint64_t address = here->first;
-    memory_.erase(here);
+    blocks_.erase(here);
     if (status == kOk) status = all_.memory.release(lock, address);
   }
   return status;
@@ -153,22 +152,22 @@ Got<std::uint64_t> Graphs::add_memory(std::uint64_t graph, Nodes after, std::uin
   if (bytes == 0 || !graphs_.contains(graph)) return refused(kInvalidValue);
   const auto node = add_node(lock, graph, after, {});
   if (!node) return node;
-  const auto made = make_memory(lock, graphs_[graph].copies, bytes);
+  const auto made = all_.graph_memory.make(lock, graphs_[graph].copies, bytes);
   if (!made) return made;
   address = *made;
   return node;
 }
 
-bool Graphs::has_memory(std::uint64_t address) {
+bool GraphMemory::has(std::uint64_t address) {
   const Lock lock(core_.mutex);
-  return has_memory(lock, address);
+  return has(lock, address);
 }
 
-std::uint64_t Graphs::memory() {
+std::uint64_t GraphMemory::bytes() {
   const Lock lock(core_.mutex);
-  std::uint64_t bytes = 0;
-  for (const auto& [address, block] : memory_) bytes += block->bytes;
-  return bytes;
+  std::uint64_t sum = 0;
+  for (const auto& [address, block] : blocks_) sum += block->bytes;
+  return sum;
 }
 
 Got<std::uint64_t> Graphs::add_node(const Lock& lock, std::uint64_t graph, Nodes after,
@@ -244,8 +243,7 @@ void Graphs::copy_before_call(std::uint64_t token) {
     if (core_.link == nullptr) return;
     const auto stream = all_.managed.side_stream(lock);
     if (!stream) return;
-    core_.link->call(lock,
-                     CopyOut{.stream = *stream, .from = {copy.staging}, .bytes = copy.bytes},
+    core_.link->call(lock, CopyOut{.stream = *stream, .from = {copy.staging}, .bytes = copy.bytes},
                      Cause::graph, {copy.host, copy.bytes});
     lock.lock();
   }
@@ -417,7 +415,7 @@ Status Graphs::destroy_exec(std::uint64_t exec) {
   if (const Status status = core_.connected(lock); status != kOk) return status;
   if (execs_.erase(exec) == 0) return kInvalidValue;
   const Status status = core_.link->post(lock, GraphExecDestroy{.exec = {exec}});
-  return status == kOk ? sweep_memory(lock) : status;
+  return status == kOk ? all_.graph_memory.sweep(lock) : status;
 }
 
 }  // namespace partita::remote::client

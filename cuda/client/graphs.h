@@ -67,6 +67,25 @@ class Captures {
   std::map<std::uint64_t, Capture> captures_;
 };
 
+// Memory that graphs have: with those who share it.
+class GraphMemory {
+ public:
+  GraphMemory(Session& all, Core& core) : all_(all), core_(core) {}
+
+  bool has(std::uint64_t address);
+  std::uint64_t bytes();
+
+  bool has(const Lock&, std::uint64_t address) const { return blocks_.contains(address); }
+  Got<std::uint64_t> make(Lock& lock, HostCopies& of, std::uint64_t bytes);
+  Status sweep(const Lock& lock);  // frees what no graph has any more
+  void clear() { blocks_.clear(); }
+
+ private:
+  Session& all_;
+  Core& core_;
+  std::map<std::uint64_t, std::shared_ptr<const Block>> blocks_;
+};
+
 class Graphs {
  public:
   Graphs(Session& all, Core& core) : all_(all), core_(core) {}
@@ -97,8 +116,6 @@ class Graphs {
   // made of it is there.
   Got<std::uint64_t> add_memory(std::uint64_t graph, Nodes after, std::uint64_t& address,
                                 std::uint64_t bytes);
-  bool has_memory(std::uint64_t address);
-  std::uint64_t memory();  // bytes
   Got<std::uint64_t> instantiate(std::uint64_t graph);
   Status launch(std::uint64_t exec, std::uint64_t stream);
   Status destroy_exec(std::uint64_t exec);
@@ -107,8 +124,6 @@ class Graphs {
   void copy_before_call(std::uint64_t token);
   void copy_after_call(std::uint64_t token);
 
-  bool has_memory(const Lock&, std::uint64_t address) const { return memory_.contains(address); }
-  Got<std::uint64_t> make_memory(Lock& lock, HostCopies& of, std::uint64_t bytes);
   void add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t nodes);
   void clear();
 
@@ -127,7 +142,6 @@ class Graphs {
   Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
   Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
   Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
-  Status sweep_memory(const Lock& lock);  // frees what no graph has any more
   void note_calls(const HostCopies& copies);
   Status fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream);
 
@@ -135,7 +149,6 @@ class Graphs {
   Core& core_;
   std::map<std::uint64_t, Graph> graphs_;
   std::map<std::uint64_t, Exec> execs_;
-  std::map<std::uint64_t, std::shared_ptr<const Block>> memory_;
   std::map<std::uint64_t, HostCopies> calls_;  // by token: the copies around it
 };
 

@@ -1,8 +1,8 @@
 // Memory of the program that is pinned: allocated here, or registered.
 #pragma once
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 

@@ -82,8 +82,8 @@ Status ManagedMemory::settle(std::uint64_t stream) {
   return device_turn_.load(std::memory_order_relaxed) ? all_.streams.synchronise(stream) : kOk;
 }
 
-Status ManagedMemory::begin_work(Lock& lock, std::uint64_t stream,
-                                 std::optional<std::uint64_t> to, bool reads) {
+Status ManagedMemory::begin_work(Lock& lock, std::uint64_t stream, std::optional<std::uint64_t> to,
+                                 bool reads) {
   if (managed_.empty() || all_.captures.at(stream) != nullptr) return kOk;
   const bool writes = !to || managed_.find(*to);
   if (!reads && !writes) return kOk;

@@ -47,6 +47,7 @@ void Session::clear(bool child) {
   events.clear();
   captures.clear();
   graphs.clear();
+  graph_memory.clear();
   memory.clear();
   managed.clear(child);
   host.clear();

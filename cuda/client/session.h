@@ -43,6 +43,7 @@ class Session {
   ManagedMemory managed{*this, core};
   Kernels kernels{*this, core};
   Captures captures{*this, core};
+  GraphMemory graph_memory{*this, core};
   Graphs graphs{*this, core};
 
  private:

@@ -48,7 +48,8 @@ class There {
     return static_cast<T*>(copy_ != 0 ? handle_of(copy_) : const_cast<void*>(here_));
   }
   Status bring_back(void* to) const {
-    return copy_ == 0 ? session().streams.synchronise() : session().memory.copy_out(0, to, copy_, bytes_, false);
+    return copy_ == 0 ? session().streams.synchronise()
+                      : session().memory.copy_out(0, to, copy_, bytes_, false);
   }
 
  private:

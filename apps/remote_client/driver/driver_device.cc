@@ -223,6 +223,10 @@ CUDA_EXPORT Status cuCtxPopCurrent_v2(void** context) {
     return kOk;
   });
 }
+// What they were called before there was a version of them, by programs that look names up.
+CUDA_EXPORT Status cuCtxDestroy(void* context) { return cuCtxDestroy_v2(context); }
+CUDA_EXPORT Status cuCtxPushCurrent(void* context) { return cuCtxPushCurrent_v2(context); }
+CUDA_EXPORT Status cuCtxPopCurrent(void** context) { return cuCtxPopCurrent_v2(context); }
 CUDA_EXPORT Status cuCtxSetCurrent(void* context) {
   return guarded([&] { return set_current(context); });
 }

@@ -75,7 +75,8 @@ CUDA_EXPORT Status cuMemAddressReserve(DevicePtr* address, std::size_t bytes, st
                                        DevicePtr, unsigned long long) {
   return guarded([&] {
     if (bytes % kGranularity != 0) return kInvalidValue;
-    return give(session().memory.reserve(bytes, std::max<std::uint64_t>(align, kGranularity)), address);
+    return give(session().memory.reserve(bytes, std::max<std::uint64_t>(align, kGranularity)),
+                address);
   });
 }
 CUDA_EXPORT Status cuMemAddressFree(DevicePtr address, std::size_t bytes) {

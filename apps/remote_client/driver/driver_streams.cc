@@ -94,4 +94,8 @@ CUDA_EXPORT Status cuGraphExecDestroy(void* exec) {
   return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
 }
 
+// What they were called before there was a version of them, by programs that look names up.
+CUDA_EXPORT Status cuStreamDestroy(void* stream) { return cuStreamDestroy_v2(stream); }
+CUDA_EXPORT Status cuEventDestroy(void* event) { return cuEventDestroy_v2(event); }
+
 }  // namespace partita::remote::shim

@@ -155,7 +155,7 @@ CUDA_EXPORT Status cudaGraphAddMemAllocNode(void** node, void* graph, void* cons
 // The memory is the graph's: the node is there for its place in the order.
 CUDA_EXPORT Status cudaGraphAddMemFreeNode(void** node, void* graph, void* const* after,
                                            std::size_t count, void* memory) {
-  if (!session().graphs.has_memory(number_of(memory))) return remember(kInvalidValue);
+  if (!session().graph_memory.has(number_of(memory))) return remember(kInvalidValue);
   return cudaGraphAddEmptyNode(node, graph, after, count);
 }
 CUDA_EXPORT Status cudaDeviceGetGraphMemAttribute(int device, int attribute, void* value) {
@@ -163,7 +163,7 @@ CUDA_EXPORT Status cudaDeviceGetGraphMemAttribute(int device, int attribute, voi
   return guarded([&] {
     if (device != 0 || attribute < 0 || attribute >= kAttributes || value == nullptr)
       return kInvalidValue;
-    *static_cast<std::uint64_t*>(value) = session().graphs.memory();
+    *static_cast<std::uint64_t*>(value) = session().graph_memory.bytes();
     return kOk;
   });
 }
