@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/fields.h"
+#include "base/files.h"
 #include "forms/terms_form.h"
 
 namespace partita::actuate {
@@ -73,11 +74,13 @@ void describe_assignment(Form& f, Assignment& assignment) {
 }
 
 std::string assignment_json(const Assignment& assignment) {
-  return write_form(assignment, describe_file);
+  return sealed(write_form(assignment, describe_file));
 }
 
 Result<Assignment> parse_assignment(const std::string& file, std::string_view text) {
-  return read_form<Assignment>(file, text, describe_file);
+  const auto json = unsealed(file, text);
+  if (!json) return failed(json.error());
+  return read_form<Assignment>(file, *json, describe_file);
 }
 
 std::vector<plan::Terms> services_amid(const std::vector<plan::Terms>& wanted,

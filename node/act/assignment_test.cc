@@ -47,6 +47,20 @@ TEST(Assignment, small_rates_are_kept_and_none_is_not_written) {
   EXPECT_EQ(assignment_json({1, {slow}}).find("throughput_rps"), std::string::npos);
 }
 
+// A bit that has changed is not taken for another assignment.
+TEST(Assignment, damage_is_no_other_assignment) {
+  const Assignment before{7, {kFirst}};
+  const std::string text = assignment_json(before);
+  for (std::size_t byte = 0; byte < text.size(); ++byte) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = text;
+      damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << bit));
+      const auto read = parse_assignment("a.json", damaged);
+      EXPECT_EQ(read.value_or(before), before) << byte << ", " << bit;
+    }
+  }
+}
+
 TEST(Assignment, refuses_with_the_line) {
   const std::string good =
       R"({"device": "D", "gpu_uuid": "G", "profile": "p", "start": 0, "service": "s", )"

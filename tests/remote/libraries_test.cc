@@ -355,31 +355,31 @@ TEST_F(OwnKernels, RandomNumbers) {
 
 TEST_F(OwnKernels, FactorsOfManyMatrices) {
   run("libcublas.so.13", [](const Library& cuda, const Library& blas) {
-    constexpr std::size_t kSize = 6, kCount = 5;
-    There<double> all(cuda, numbers<double>(kSize * kSize * kCount, 9));
+    constexpr std::size_t kSide = 6, kCount = 5;
+    There<double> all(cuda, numbers<double>(kSide * kSide * kCount, 9));
     std::vector<double*> places;
-    for (std::size_t i = 0; i < kCount; ++i) places.push_back(all.at + i * kSize * kSize);
+    for (std::size_t i = 0; i < kCount; ++i) places.push_back(all.at + i * kSide * kSide);
     There<double*> list(cuda, places);
-    There<int> rows(cuda, std::vector<int>(kSize * kCount)),
+    There<int> rows(cuda, std::vector<int>(kSide * kCount)),
         info(cuda, std::vector<int>(kCount, 7));
     void* handle = nullptr;
     SAME(blas.call("cublasCreate_v2", &handle), 0);
-    SAME(blas.call("cublasDgetrfBatched", handle, static_cast<int>(kSize), list.begin(),
-                   static_cast<int>(kSize), rows.at, info.at, static_cast<int>(kCount)),
+    SAME(blas.call("cublasDgetrfBatched", handle, static_cast<int>(kSide), list.begin(),
+                   static_cast<int>(kSide), rows.at, info.at, static_cast<int>(kCount)),
          0);
     NEED(info.now() == std::vector<int>(kCount, 0));
     const std::vector<double> factors = all.now();
     const std::vector<int> from = rows.now();
     for (std::size_t i = 0; i < kCount; ++i) {
-      std::vector<std::size_t> order(kSize);
+      std::vector<std::size_t> order(kSide);
       std::iota(order.begin(), order.end(), 0);
-      for (std::size_t k = 0; k < kSize; ++k)
-        std::swap(order[k], order[static_cast<std::size_t>(from[i * kSize + k] - 1)]);
+      for (std::size_t k = 0; k < kSide; ++k)
+        std::swap(order[k], order[static_cast<std::size_t>(from[i * kSide + k] - 1)]);
       const auto of = [&](const std::vector<double>& in, std::size_t r, std::size_t c) {
-        return in[i * kSize * kSize + c * kSize + r];
+        return in[i * kSide * kSide + c * kSide + r];
       };
-      for (std::size_t r = 0; r < kSize; ++r)
-        for (std::size_t c = 0; c < kSize; ++c) {
+      for (std::size_t r = 0; r < kSide; ++r)
+        for (std::size_t c = 0; c < kSide; ++c) {
           double sum = 0;
           for (std::size_t k = 0; k <= std::min(r, c); ++k)
             sum += (k == r ? 1 : of(factors, r, k)) * of(factors, k, c);
