@@ -279,6 +279,25 @@ class AgentStateGpus(TypedDict):
     sample: NotRequired[AgentStateGpusSample]
 
 
+class AgentStateServicesTokenTraffic(TypedDict):
+    # tokens of prompts a second
+    in_per_s: float
+    # tokens of answers a second
+    out_per_s: float
+    # tokens of a prompt
+    mean_in: float
+    # tokens of an answer
+    mean_out: float
+    # time to the first token
+    ttft_p50_ms: NotRequired[float]
+    # time to the first token
+    ttft_p99_ms: NotRequired[float]
+    # time per token after it
+    tpot_p50_ms: NotRequired[float]
+    # time per token after it
+    tpot_p99_ms: NotRequired[float]
+
+
 class AgentStateServices(TypedDict):
     # of the service
     name: str
@@ -324,6 +343,8 @@ class AgentStateServices(TypedDict):
     p99_ms: NotRequired[float]
     # share of requests in SLO, measured
     attainment: NotRequired[float]
+    # of a language model, of the last half minute
+    token_traffic: NotRequired[AgentStateServicesTokenTraffic]
     # its part of the boards': by how busy its instances are, idle power by compute slices
     watts: NotRequired[float]
     # the same in joules, since the agent began

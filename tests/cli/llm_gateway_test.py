@@ -103,11 +103,17 @@ class Client(threading.Thread):
             self.wrong.append((user, f"{got} of {out} tokens, and no word on the rest"))
 
 
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 class LlmGatewayTest(GatewayCase):
     def engine(self, *more):
         port = free_port()
         self.start_plain("engine", "--listen", f"127.0.0.1:{port}", "--model", "chat",
                          *(more if "--step-cost" in more else ("--step-cost", COST, *more)))
+        self.until(lambda: listens(port), "the engine's address")
         return f"http://127.0.0.1:{port}"
 
     def start_plain(self, *arguments):
@@ -228,6 +234,7 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
             gateway.wait()
             gateway = self.gateway(*flags)
             self.until(self.ready, "the engine")
+        self.until(lambda: any(client.whole for client in clients), "a whole stream")
         over.set()
         for client in clients:
             client.join(60)

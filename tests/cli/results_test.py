@@ -147,7 +147,7 @@ class Profiles(harness.CliTest):
             report = re.sub(" {2,}", " | ", done.stderr.decode())
             self.assertEqual(done.returncode, 0, report)
             if arguments[1] == "fit":
-                for row in table("docs/profiles.md", "How good it is"):
+                for row in table("docs/profiles.md", "Accuracy of the law"):
                     self.assertRegex(report, "(?m)^" + re.escape(" | ".join(row)))
         fitted = json.loads(self.read("laws.json"))["laws"]
         shipped = json.loads(harness.source_text("data/profiles/a100-80gb.json"))["laws"]

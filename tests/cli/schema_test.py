@@ -4,6 +4,8 @@ apart."""
 import copy
 import json
 import os
+import subprocess
+import time
 import unittest
 
 import energy_test
@@ -144,6 +146,27 @@ class SchemaTest(harness.CliTest):
         return {"Lease": [self.json("lease", *wanted, *sim)],
                 "Leases": [self.json("leases", *sim), self.json("return", "--for", "a", *sim)]}
 
+    def queue_documents(self):
+        """Of a queue that serves a simulated node, and what is handed in to it."""
+        self.write("queue.yaml", "gpus: [{model: A100-80GB, mig: true}]\nstate: queued\n")
+        sim = ("--driver", "sim", "--machine", "queue.yaml", "--state-dir", "queue")
+        server = subprocess.Popen([harness.PROGRAM, "queue", "serve", *sim], cwd=self.folder,
+                                  stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        for _ in range(600):  # until it listens
+            if self.run_partita("queue", "list", *sim).returncode == 0:
+                break
+            time.sleep(0.05)
+        submitted = self.json("queue", "submit", *sim, "true", "--retries", "1")
+        task = str(submitted["tasks"][0]["task"])
+        return {"QueueSubmission": [{"api_version": "partita/v1", "kind": "QueueSubmission",
+                                     "command": "true", "retries": 1}],
+                "QueueTask": [self.json("queue", "show", *sim, task)],
+                "QueueTasks": [submitted, self.json("queue", "list", *sim, "--all")],
+                "SlurmSite": [{"api_version": "partita/v1", "kind": "SlurmSite",
+                               "nodes": [{"names": "g[0-7]", "gpu": "A100-80GB"}]}]}
+
     def documents(self):
         """A few documents of each kind, as the commands write them."""
         self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
@@ -184,6 +207,7 @@ class SchemaTest(harness.CliTest):
         documents.update(self.power_documents())
         documents.update(self.agent_documents())
         documents.update(self.lease_documents())
+        documents.update(self.queue_documents())
         head, *points = harness.source_text("data/published/llm/measured.csv").splitlines()
         one = [point for point in points if point.startswith("h200_sxm,trtllm,")][:400]
         self.write("points.csv", "\n".join([head, *one]) + "\n")

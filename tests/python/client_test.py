@@ -40,7 +40,7 @@ MORE = SERVICES + "  - {name: draw, model: large, rate_rps: 100, slo_ms: 500}\n"
 TASKS = "task,time_s_1g,time_s_2g,time_s_3g,time_s_4g,time_s_7g,command\na,1,1,1,1,1,true\n"
 HELPERS = {"wait_for"}  # public methods that are no operation
 BODIES = {"services": "application/yaml", "plan": "ServingPlan", "tasks": "text/csv",
-          "mode": "ModeWanted", "why": "Why"}
+          "mode": "ModeWanted", "why": "Why", "submission": "QueueSubmission"}
 
 
 class Agent:

@@ -27,7 +27,7 @@ constexpr double kPrecision = 0.02;  // of rates
 // Of the late ones over the rate, near where they become too many: how steep they rise at least.
 constexpr double kSteepness = 40;
 constexpr double kLeastLess = 0.985, kMostLess = 0.93;  // of a rate that was not confirmed
-constexpr int kMostConfirmations = 12;
+constexpr int kMostConfirmations = 24, kSmallSteps = 4;  // from then on steps grow
 constexpr double kLimits[] = {1, 0.75, 0.55};  // of the requests whose steps keep TPOT
 constexpr double kLeastShare = 1e-3;           // of the fluid rate that is worth asking for
 
@@ -151,7 +151,8 @@ TokenRate find_rate(TokenTrials& trials, profile::TokenEngine engine, Rps beat) 
     const double late = trials.confirming(engine, best.rate.value);
     if (late <= 1) break;
     if (i == kMostConfirmations) return {};
-    best.rate = best.rate * std::clamp(std::pow(late, -1 / kSteepness), kMostLess, kLeastLess);
+    const double less = std::clamp(std::pow(late, -1 / kSteepness), kMostLess, kLeastLess);
+    best.rate = best.rate * std::pow(less, std::max(1, i - kSmallSteps + 1));
   }
   best.step = Millis{step_ms(service, engine, best.sequences)};
   return best;
