@@ -7,6 +7,7 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 find_program(MOLD mold)
 if(MOLD)
+  # Presets with sanitizers link without RELRO: where mold 1.10 ends code just below a page, such a program does not start.
   add_link_options(-fuse-ld=mold)
 endif()
 # Programs load the libraries that they use, and no others.
