@@ -19,6 +19,7 @@ using ::testing::IsEmpty;
 
 class CudaBackendTest : public SimLibrary {
  protected:
+  CudaBackendTest() : SimLibrary(PARTITA_CUDA_SIM) {}
   static std::unique_ptr<CudaBackend> open() {
     auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .pinned_ahead = 2});
     EXPECT_TRUE(backend) << to_string(backend.error());

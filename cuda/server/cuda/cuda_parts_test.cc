@@ -21,7 +21,9 @@ using ::testing::SizeIs;
 
 class CudaParts : public SimLibrary {
  protected:
-  CudaParts() : context(*Context::open({.vendor_library = PARTITA_CUDA_SIM})) {}
+  CudaParts()
+      : SimLibrary(PARTITA_CUDA_SIM),
+        context(*Context::open({.vendor_library = PARTITA_CUDA_SIM})) {}
   ~CudaParts() override {
     context.reset();
     EXPECT_EQ(objects(), 0);

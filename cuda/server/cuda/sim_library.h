@@ -12,7 +12,7 @@ namespace partita::remote::cuda {
 
 class SimLibrary : public ::testing::Test {
  protected:
-  SimLibrary() : library(::dlopen(PARTITA_CUDA_SIM, RTLD_NOW)) { call("sim_reset"); }
+  explicit SimLibrary(const char* file) : library(::dlopen(file, RTLD_NOW)) { call("sim_reset"); }
   ~SimLibrary() override { ::dlclose(library); }
   void call(const char* name) { reinterpret_cast<void (*)()>(::dlsym(library, name))(); }
   int objects() { return reinterpret_cast<int (*)()>(::dlsym(library, "sim_objects"))(); }
