@@ -78,11 +78,13 @@ void EngineGuess::begin(GuessedRequest& request, std::int64_t now) {
 }
 
 void EngineGuess::first_token(GuessedRequest& request, std::int64_t now, bool measured) {
-  std::erase(prefilling_, &request);
-  head_since_ = now;
-  request.decodes = true;
-  ++decoding_;
-  context_ += request.prompt;
+  if (!request.decodes) {  // else it was assumed, before the engine said what it answers with
+    std::erase(prefilling_, &request);
+    head_since_ = now;
+    request.decodes = true;
+    ++decoding_;
+    context_ += request.prompt;
+  }
   if (!measured) return;
   factors_->ttft = corrected(factors_->ttft, static_cast<double>(now - request.begun),
                              static_cast<double>(request.expected));

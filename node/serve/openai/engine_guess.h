@@ -49,6 +49,7 @@ class EngineGuess {
 
   // A request has gone there; it is told of until end(), and lives as long.
   void begin(GuessedRequest& request, std::int64_t now);
+  // Again of one that was assumed to have come: it has.
   void first_token(GuessedRequest& request, std::int64_t now, bool measured);
   void tokens(GuessedRequest& request, int count);
   // `tpot`: as it was measured over the answer; 0: not.

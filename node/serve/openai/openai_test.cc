@@ -121,6 +121,22 @@ TEST(EngineGuess, CountsWhatIsInFront) {
   EXPECT_EQ(guess.ttft(100, 0, zero), (2 + 10 + 10) * kMs);
 }
 
+// A first token that was assumed and then came is one sequence, and its place is free at its end.
+TEST(EngineGuess, CountsAnAssumedFirstTokenOnce) {
+  const profile::TokenEngine known = known_engine();
+  EngineGuess guess(&known, 0, std::make_shared<EngineFactors>());
+  GuessedRequest one{.prompt = 500};
+  guess.begin(one, kMs);
+  guess.first_token(one, 2 * kMs, false);
+  guess.first_token(one, 3 * kMs, true);
+  guess.tokens(one, 4);
+  EXPECT_EQ(guess.open(), 1);
+  EXPECT_EQ(guess.tokens_held(), 504);
+  guess.end(one, 0, 9 * kMs);
+  EXPECT_EQ(guess.open(), 0);
+  EXPECT_EQ(guess.tokens_held(), 0);
+}
+
 TEST(EngineGuess, LearnsFromWhatIsMeasured) {
   EngineGuess guess(nullptr, 8, std::make_shared<EngineFactors>());
   std::int64_t now = kMs;
