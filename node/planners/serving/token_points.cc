@@ -345,8 +345,11 @@ plan::TokenLimit limit_of(const plan::Service& service, const profile::TokenEngi
   if (crowded.late_tpot >= std::max(crowded.late_ttft, crowded.late_e2e))
     return plan::TokenLimit::tpot;
   if (crowded.most_cached > kFull || crowded.preemptions > 0) return plan::TokenLimit::kv;
-  if (crowded.most_sequences >= engine.spec.sequences)  // fewer than measured: for TPOT's sake
-    return engine.spec.sequences >= measured ? plan::TokenLimit::sequences : plan::TokenLimit::tpot;
+  if (crowded.most_sequences >= engine.spec.sequences) {
+    const double tpot = service.tokens->tpot.value;
+    const bool all = tpot <= 0 || step_ms(service, engine, measured) <= tpot;
+    return all ? plan::TokenLimit::sequences : plan::TokenLimit::tpot;  // fewer for its sake
+  }
   return crowded.late_ttft >= crowded.late_e2e ? plan::TokenLimit::ttft : plan::TokenLimit::e2e;
 }
 
