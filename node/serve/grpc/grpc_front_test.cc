@@ -364,9 +364,8 @@ TEST_F(GrpcTest, SilentCallsMakeRoomForOthers) {
   for (int connection = 0; connection < 3; ++connection) {
     grpc::ChannelArguments own;
     own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    stubs.push_back(std::make_unique<grpc::GenericStub>(
-        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(front->port()),
-                                  grpc::InsecureChannelCredentials(), own)));
+    stubs.push_back(std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
+        "127.0.0.1:" + std::to_string(front->port()), grpc::InsecureChannelCredentials(), own)));
     for (int i = 0; i < 7; ++i) {
       silent.push_back(std::make_unique<Silent>());
       Silent& one = *silent.back();
@@ -386,10 +385,10 @@ TEST_F(GrpcTest, SilentCallsMakeRoomForOthers) {
         ++begun;
         continue;
       }
-      refused += static_cast<Silent*>(tag)->status.error_code() ==
-                         grpc::StatusCode::RESOURCE_EXHAUSTED
-                     ? 1
-                     : 0;
+      refused +=
+          static_cast<Silent*>(tag)->status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED
+              ? 1
+              : 0;
     }
   };
   ASSERT_TRUE(wait([&] { return look(), begun == 21 && refused == 6; })) << begun << refused;
@@ -414,6 +413,8 @@ TEST_F(GrpcTest, SilentCallsMakeRoomForOthers) {
 TEST_F(GrpcTest, WhoOpensCallsBeyondEveryLimitIsPutOut) {
   open({.calls_per_connection = 8, .calls = 64});
   const Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  constexpr int kBuffer = 16384;  // what lies in the client's buffers has not been opened yet
+  ASSERT_EQ(::setsockopt(client.get(), SOL_SOCKET, SO_SNDBUF, &kBuffer, sizeof(kBuffer)), 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(front->port()));
@@ -439,11 +440,13 @@ TEST_F(GrpcTest, WhoOpensCallsBeyondEveryLimitIsPutOut) {
   std::string said = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "");
   std::uint32_t stream = 1;
   std::string heard(65536, '\0');
-  const auto ended = [&] {
-    for (int i = 0; i < 20; ++i, stream += 2) said += frame(1, 4, stream, fields);
-    constexpr int kNow = MSG_NOSIGNAL | MSG_DONTWAIT;
-    const ssize_t sent = ::send(client.get(), said.data(), said.size(), kNow);
-    if (sent > 0) said.erase(0, static_cast<std::size_t>(sent));
+  constexpr int kNow = MSG_NOSIGNAL | MSG_DONTWAIT;
+  const auto ended = [&] {  // as many as the connection takes, so that refusals wait for their turn
+    for (ssize_t sent = 1; sent > 0;) {
+      for (; said.size() < 4096; stream += 2) said += frame(1, 4, stream, fields);
+      sent = ::send(client.get(), said.data(), said.size(), kNow);
+      if (sent > 0) said.erase(0, static_cast<std::size_t>(sent));
+    }
     const ssize_t got = ::recv(client.get(), heard.data(), heard.size(), MSG_DONTWAIT);
     return got == 0 || (got < 0 && errno != EAGAIN);
   };
