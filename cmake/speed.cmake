@@ -1,14 +1,14 @@
-# What makes builds fast and is used when present: ccache, and the mold linker.
+# What makes builds fast and is used when present: ccache, and the linker lld.
 # Paths below the source folder are told to the cache as relative ones, so that a second clone anywhere compiles nothing.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
                                   CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
-find_program(MOLD mold)
-if(MOLD)
-  # Presets with sanitizers link without RELRO: where mold 1.10 ends code just below a page, such a program does not start.
-  add_link_options(-fuse-ld=mold)
+# mold 1.10 (Debian 12) made programs that do not start, and did not end on one, as the sizes of their parts fell out.
+find_program(LLD ld.lld)
+if(LLD)
+  add_link_options(-fuse-ld=lld)
 endif()
 # Programs load the libraries that they use, and no others.
 add_link_options(-Wl,--as-needed)
