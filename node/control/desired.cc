@@ -16,11 +16,31 @@ Result<void> check_servable(const World& world, const std::vector<plan::Service>
   for (const plan::Service& one : services) {
     const std::string at = fmt::format("services:{}", one.line);
     const bool known = std::ranges::any_of(world.profiles, [&](const plan::FleetEntry& entry) {
-      return entry.profiles.contains(one.model);
+      return one.tokens ? entry.engines.contains(one.model) : entry.profiles.contains(one.model);
     });
-    if (!known)
-      return bad_input(
-          at, fmt::format("service '{}': there is no profile of model '{}'", one.name, one.model));
+    if (known) continue;
+    return bad_input(
+        at, one.tokens ? fmt::format("service '{}': no points of the language model '{}' on a MIG "
+                                     "instance or one GPU were measured (docs/llm.md)",
+                                     one.name, one.model)
+                       : fmt::format("service '{}': there is no profile of model '{}'", one.name,
+                                     one.model));
+  }
+  return {};
+}
+
+Result<void> check_tokens(const forms::ServicesFile& file) {
+  for (const plan::Service& one : file.services) {
+    if (!one.tokens) continue;
+    const std::string at = fmt::format("services:{}", one.line);
+    if (file.survive > 0)
+      return bad_input(at, fmt::format("service '{}' is of kind llm, which is not planned with the "
+                                       "loss of a GPU (survive)",
+                                       one.name));
+    if (std::holds_alternative<plan::TokenTrace>(one.tokens->lengths))
+      return bad_input(at, fmt::format("service '{}': lengths of a trace, which an agent does not "
+                                       "read; say their mean and cv",
+                                       one.name));
   }
   return {};
 }
@@ -38,6 +58,7 @@ Result<forms::ServicesFile> wanted_services(const std::string& text) {
                                  "it is like by 'arrivals', such as {{cv: 2}}",
                                  one.name));
   }
+  if (auto fine = check_tokens(*parsed); !fine) return failed(fine.error());
   return parsed;
 }
 

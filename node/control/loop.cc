@@ -11,6 +11,7 @@
 #include "control/desired.h"
 #include "control/energy_meter.h"
 #include "control/health.h"
+#include "control/lengths.h"
 #include "control/plans.h"
 #include "control/power.h"
 #include "control/rates.h"
@@ -64,6 +65,7 @@ class Loop::Work {
   Reply set_mode(Mode mode, const std::string& user);
   Reply send(const SetPlan& plan, const std::string& user);
   void begin_services();
+  void believe();
   void decide();
   bool follow(Progress progress);
   void lend();
@@ -97,6 +99,8 @@ class Loop::Work {
   Rates rates_;
   Damping damping_;
   Desired desired_;
+  Lengths lengths_;
+  DesiredNow believed_;  // what is wanted, of requests as they are
   Health health_;
   ServiceWatch watch_;
   Replanner replanner_;
@@ -112,6 +116,7 @@ Loop::Work::Work(World world, AgentMemory memory, long changes)
       rates_(world_.settings),
       damping_(world_.settings.damping, memory_),
       desired_(world_, memory_, report_),
+      lengths_(memory_.lengths),
       health_(world_, memory_, report_),
       watch_(report_),
       replanner_(world_, damping_, memo_, report_),
@@ -121,6 +126,8 @@ Loop::Work::Work(World world, AgentMemory memory, long changes)
       power_(world_, memory_.power_held, report_) {
   plans_.count_changes(std::max(memory_.changes, changes));
   rates_.begin(desired_.now().services, memory_.forecasts);
+  lengths_.begin(desired_.now().services);
+  believe();
   node_.lent = batches_.lent();
 }
 
@@ -153,7 +160,11 @@ void Loop::Work::hear(const Seen& seen) {
   if (seen.sample && node_.known) energy_.see(*seen.sample, tenancy_of(node_));
   rates_.see(seen, now_);
   rates_now_ = rates_.now(desired_.now().services);
-  if (rates_.minute_ended()) deeds_.measure = measured(show_ground(seen));
+  if (rates_.minute_ended()) {
+    deeds_.measure = measured(show_ground(seen));
+    lengths_.see(seen, report_);
+    believe();
+  }
   node_.use = health_.watch(health_ground(), seen.health, seen.boot);
   watch_.hear_workers(seen.workers);
   batches_.hear(batch_ground(), seen.batches);
@@ -252,7 +263,7 @@ void Loop::Work::keep() {
 // ---- what is passed along
 
 PlanGround Loop::Work::plan_ground() const {
-  return {now_, desired_.mode(), desired_.now(), node_, memory_, needs_};
+  return {now_, desired_.mode(), believed_, node_, memory_, needs_};
 }
 
 ChangeGround Loop::Work::change_ground() const {
@@ -317,9 +328,13 @@ void Loop::Work::look(const Seen& seen) {
 
 void Loop::Work::begin_services() {
   rates_.begin(desired_.now().services);
+  lengths_.begin(desired_.now().services);
+  believe();
   replanner_.forget_tries();
   changes_.forget_tries();
 }
+
+void Loop::Work::believe() { believed_ = lengths_.corrected(desired_.now()); }
 
 bool Loop::Work::glance(std::int64_t now_ms, const ServersSeen& servers) const {
   return watch_.differs(verdict_ground(servers), std::max(now_, now_ms));
@@ -407,18 +422,20 @@ Reply Loop::Work::send(const SetPlan& plan, const std::string& user) {
 Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   const bool sent = is_plan(text);
   if (!sent)
-    if (const auto parsed = wanted_services(text); !parsed)
-      return failed(parsed.error());
+    if (const auto parsed = wanted_services(text); !parsed) return failed(parsed.error());
   if (!node_.known) return failed({ErrorCode::environment, "the node cannot be read now", ""});
   AgentMemory memory = memory_;
   if (!sent) memory.services = text;
   Report unheard;
   const Desired desired(world_, memory, unheard);
+  Lengths lengths(memory.lengths);
+  lengths.begin(desired.now().services);
+  const DesiredNow believed = lengths.corrected(desired.now());
   const Damping damping(world_.settings.damping, memory);
   Rates rates = rates_;
   rates.begin(desired.now().services);
   const auto needs = rates.needs(desired.now().services);
-  const PlanGround ground{now_, memory.mode, desired.now(), node_, memory, needs};
+  const PlanGround ground{now_, memory.mode, believed, node_, memory, needs};
   PlanMemo memo;
   auto planned = sent ? sent_plan(world_, ground, memo, text)
                       : Replanner(world_, damping, memo, unheard).plan_all(ground);

@@ -10,6 +10,8 @@
 
 #include "base/rng.h"
 #include "control/brain_fixture.h"
+#include "control/desired.h"
+#include "control/planning.h"
 #include "forms/serving_forms.h"
 
 namespace partita::control {
@@ -26,9 +28,10 @@ class NodeInMemory {
   actuate::Assignment assignment;
   actuate::JournalState journal;
   std::map<std::string, double> rates;  // of what comes; empty: no gateway
-  std::optional<Error> fault;           // of every apply
-  bool nobody_works = false;            // workers are not there, their instances are
-  bool nothing_new = false;             // what is not there does not come up: its apply fails
+  std::map<std::string, actuate::TokenTraffic> tokens;
+  std::optional<Error> fault;  // of every apply
+  bool nobody_works = false;   // workers are not there, their instances are
+  bool nothing_new = false;    // what is not there does not come up: its apply fails
   std::vector<std::string> violations;
   std::vector<history::Event> events;
   std::vector<LoopNotice> notices;
@@ -74,6 +77,8 @@ class NodeInMemory {
                             .recent = recent,
                             .lately = recent,
                             .minute = recent});
+      if (const auto of = tokens.find(service); of != tokens.end())
+        seen.loads.back().tokens = of->second;
     }
     if (seen.gateway)
       for (const actuate::AssignedSegment& one : assignment.segments)
@@ -947,6 +952,95 @@ TEST(Loop, AKillAtAnyStepLeadsToTheSameNode) {
     EXPECT_EQ(other, places) << "killed at step " << step;
     EXPECT_LE(times, applies + 1);  // the end of what was under way was not heard
   }
+}
+
+// Of every size of instance, as fast as it has compute slices.
+World language_world() {
+  World world = small_world(automatic());
+  for (const auto& [profile, gpcs] :
+       std::map<std::string, int>{{"1g.10gb", 1}, {"2g.20gb", 2}, {"3g.40gb", 3}, {"7g.80gb", 7}}) {
+    profile::TokenEngine engine{.configuration = "an engine", .mig_profile = profile};
+    engine.spec.cost = {.step = 40.0 / gpcs, .sequence = 1.0 / gpcs, .prompt_token = 0.5 / gpcs};
+    engine.spec.sequences = 32;
+    engine.most_in = engine.most_out = 4096;
+    world.profiles.front().engines["lm"].push_back(engine);
+  }
+  return world;
+}
+
+std::string language_file(int in, int out) {
+  return fmt::format(
+      "services:\n  - {{name: chat, model: lm, kind: llm, rate_rps: 6, tokens: {{in: {}, out: {}}},"
+      " slo: {{ttft_ms: 2000, tpot_ms: 60, percentile: 95}}}}\n",
+      in, out);
+}
+
+// Whether the plan in force keeps the promise to requests of these lengths, at the rate of the file:
+// what the judge says but that it was made for others.
+bool keeps(const Loop& loop, const NodeInMemory& node, int in, int out) {
+  const World world = language_world();
+  const GpuUse use = gpus_for_services(world, node.state, {});
+  const Want want{wanted_services(language_file(in, out))->services, 0, {}};
+  const auto verdict =
+      verify::judge(problem_of(world, use, want, false), loop.memory().target->plan);
+  if (verdict) return true;
+  return std::ranges::all_of(verdict.error().violations, [](const plan::Reason& one) {
+    return one.constraint == "problem_digest" || one.constraint == "service_row";
+  });
+}
+
+TEST(Loop, PlansALanguageModelForRequestsAsLongAsTheyAre) {
+  NodeInMemory node(4);
+  Loop loop(language_world(), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(language_file(200, 50)));
+  node.rates["chat"] = 6;
+  node.tokens["chat"] = {6 * 210.0, 6 * 52.0, 210, 52};
+  node.run(loop, now, now + kHourMs / 2);
+  EXPECT_TRUE(keeps(loop, node, 200, 50));
+  EXPECT_FALSE(keeps(loop, node, 400, 150));
+  const std::size_t told = node.notices.size();
+  const int applied = node.applies;
+
+  node.tokens["chat"] = {6 * 400.0, 6 * 150.0, 400, 150};
+  node.run(loop, now, now + 2 * kHourMs);
+  EXPECT_TRUE(keeps(loop, node, 400, 150));
+  EXPECT_GT(node.applies, applied);
+  EXPECT_LE(node.notices.size(), told + 20);
+  const auto is_told = [](const LoopNotice& one) {
+    return one.sentence.find("the services file says 200 and 50") != std::string::npos;
+  };
+  EXPECT_TRUE(std::ranges::any_of(node.notices, is_told));
+
+  // An agent that begins anew knows it from the start, and so does a preview.
+  Loop second(language_world(), *node.remembered, 0);
+  node.step(second, now += 1000);
+  EXPECT_EQ(second.memory().lengths, loop.memory().lengths);
+  EXPECT_TRUE(second.snapshot().converged) << second.snapshot().doing;
+  // Who says other lengths is believed until they are measured.
+  node.tokens.clear();
+  node.step(second, now += 1000, with_services(language_file(20, 5)));
+  EXPECT_EQ(second.memory().lengths, (std::vector<LengthKept>{{"chat", 20, 5, 1, 1}}));
+}
+
+TEST(Loop, LengthsOfATraceAndALostGpuAreRefusedForLanguageModels) {
+  NodeInMemory node(1);
+  Loop loop(language_world(), {}, 0);
+  const auto refused = [&](const std::string& text) {
+    const Deeds deeds = node.step(loop, kMonday, with_request(SetServices{text}));
+    return deeds.replies.front() ? std::string() : deeds.replies.front().error().message;
+  };
+  const std::string one = "  - {name: c, model: lm, kind: llm, rate_rps: 1, slo: {ttft_ms: 900},";
+  EXPECT_NE(refused("services:\n" + one + " tokens: {trace: t.csv}}\n").find("trace"),
+            std::string::npos);
+  EXPECT_NE(
+      refused("survive: 1\nservices:\n" + one + " tokens: {in: 9, out: 9}}\n").find("survive"),
+      std::string::npos);
+  EXPECT_NE(
+      refused("services:\n  - {name: c, model: m, kind: llm, rate_rps: 1, slo: {ttft_ms: 900}, "
+              "tokens: {in: 9, out: 9}}\n")
+          .find("no points of the language model 'm'"),
+      std::string::npos);
 }
 
 TEST(Loop, ItsSnapshotAndMemoryComeBackFromTheirDocuments) {

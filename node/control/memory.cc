@@ -57,6 +57,14 @@ void describe_verdict_kept(Form& f, VerdictKept& one) {
   f.whole("since_ms", one.since_ms, kMemoryTimes, "since 1970");
 }
 
+void describe_length(Form& f, LengthKept& one) {
+  f.note("service", one.service, "its name");
+  f.number("told_in", one.told_in, kPositive, "tokens of a prompt, by the services file");
+  f.number("told_out", one.told_out, kPositive, "tokens of an answer");
+  f.number("in", one.in, kPositive, "times that: as measured");
+  f.number("out", one.out, kPositive, "times that: as measured");
+}
+
 void describe_touched(Form& f, Touched& one) {
   f.note("subject", one.subject, "a service, or a GPU's UUID");
   f.whole("at_ms", one.at_ms, kMemoryTimes, "when it was changed last");
@@ -129,6 +137,9 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.optional(!m.verdicts.empty())
       .list("verdicts", m.verdicts, describe_verdict_kept, {.indent = "    "},
             "on services, and since when");
+  f.optional(!m.lengths.empty())
+      .list("lengths", m.lengths, describe_length, {.indent = "    "},
+            "of requests of language models");
   f.whole("drifts", m.drifts, kMemoryNumbers, "so far");
   f.whole("failed_changes", m.failed_changes, kMemoryNumbers, "so far");
   f.optional(m.batches > 0).whole("batches", m.batches, kMemoryNumbers, "numbers used so far");

@@ -97,6 +97,14 @@ struct VerdictKept {
   bool operator==(const VerdictKept&) const = default;
 };
 
+// How long the requests of a language model are, over how long the services file says.
+struct LengthKept {
+  std::string service;
+  double told_in = 1, told_out = 1;  // means by the services file, in tokens
+  double in = 1, out = 1;            // times that
+  bool operator==(const LengthKept&) const = default;
+};
+
 // Parts of the memory; each brain of the loop (loop.cc) writes its own.
 
 struct DesiredKept {
@@ -145,6 +153,7 @@ struct BatchesKept {
 struct AgentMemory : DesiredKept, PlansKept, DampingKept, ChangesKept, HealthKept, BatchesKept {
   std::vector<ServiceForecast> forecasts;  // by service
   std::vector<VerdictKept> verdicts;       // by service
+  std::vector<LengthKept> lengths;         // by service
   bool power_held = false;  // boards may be set otherwise than before the agent set them
   bool operator==(const AgentMemory&) const = default;
 };

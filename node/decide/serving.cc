@@ -221,6 +221,17 @@ bool has_tokens(const plan::ServingProblem& problem) {
                              [](const plan::Service& one) { return one.tokens.has_value(); });
 }
 
+// The model of a service that may be put on groups of GPUs; empty: none.
+std::string grouped_model(const plan::ServingProblem& problem) {
+  for (const plan::Service& one : problem.services)
+    for (const plan::FleetEntry& entry : problem.fleet)
+      if (const auto found = entry.engines.find(one.model);
+          one.tokens && found != entry.engines.end() &&
+          std::ranges::any_of(found->second, [](const auto& engine) { return engine.gpus > 1; }))
+        return one.model;
+  return {};
+}
+
 bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective& found) {
   return problem.rule.kind == plan::SloRule::Kind::pooled &&
          problem.services.size() <= kFewServices && problem.fleet.size() == 1 &&
@@ -310,8 +321,10 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  if (has_tokens(problem))
-    return bad_input("", "services of kind llm are not planned from what runs yet");
+  if (const std::string model = grouped_model(problem); !model.empty())
+    return bad_input("", fmt::format("language models on groups of GPUs, as '{}' was measured, are "
+                                     "not planned from what runs",
+                                     model));
   planners::serving::IncrementalOutcome again;
   auto made = with_room(
       "the incremental planner made a plan", problem, options,

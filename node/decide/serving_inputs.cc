@@ -56,19 +56,13 @@ Result<hw::GpuModel> model_named(const std::optional<hw::Catalogue>& read,
   return **gpu;
 }
 
-// Files that --profiles names, with commas between them.
-std::vector<std::string> paths_in(const std::string& list) {
-  std::vector<std::string> paths(1);
-  for (const char c : list) c == ',' ? void(paths.emplace_back()) : paths.back().push_back(c);
-  return paths;
-}
-
 // Points of language models, if the file holds such.
 Result<std::optional<std::vector<llm::Measured>>> token_points(Files& files,
+                                                               const std::string& flag,
                                                                const std::string& path) {
   using Points = std::optional<std::vector<llm::Measured>>;
   if (files.is_directory(path)) return Points();
-  const Result<std::string> text = read_input(files, "--profiles", path);
+  const Result<std::string> text = read_input(files, flag, path);
   if (!text) return failed(text.error());
   if (text->substr(0, text->find('\n')).find("ttft_ms") == std::string::npos) return Points();
   auto points = llm::parse_points(path, *text);
@@ -76,23 +70,33 @@ Result<std::optional<std::vector<llm::Measured>>> token_points(Files& files,
   return Points(*std::move(points));
 }
 
-// Adds what a file says of the GPU model of `entry`.
-Result<void> add_profiles(Files& files, const std::string& path,
-                          const std::set<std::string>& models, plan::FleetEntry& entry) {
-  const auto points = token_points(files, path);
+std::set<std::string> models_of(const std::vector<llm::Measured>& points) {
+  std::set<std::string> names;
+  for (const llm::Measured& one : points) names.insert(one.configuration.model);
+  return names;
+}
+
+// Adds what a file says of the GPU model of `entry`; of language models, those of `models`, or all.
+struct ProfilesFile {
+  std::string flag, path;
+  std::optional<std::set<std::string>> models;
+};
+Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEntry& entry) {
+  const auto points = token_points(files, file.flag, file.path);
   if (!points) return failed(points.error());
   if (*points) {
-    auto engines = llm::engines_of(**points, entry.gpu.name, models);
+    auto engines =
+        llm::engines_of(**points, entry.gpu.name, file.models ? *file.models : models_of(**points));
     if (!engines) return failed(engines.error());
     for (auto& [model, found] : *engines)
       entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());
     return {};
   }
-  Result<profile::ProfileTable> profiles = load_profiles(files, "--profiles", path, entry.gpu);
+  Result<profile::ProfileTable> profiles = load_profiles(files, file.flag, file.path, entry.gpu);
   if (!profiles) return failed(profiles.error());
   for (auto& [model, workload] : *profiles)
     if (!entry.profiles.emplace(model, std::move(workload)).second)
-      return bad_input("--profiles " + path,
+      return bad_input(file.flag + " " + file.path,
                        fmt::format("model '{}' is in another of the files too", model));
   return {};
 }
@@ -106,7 +110,8 @@ Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalo
   plan::FleetEntry entry{*std::move(gpu), {}, line.count, line.price};
   entry.node_gpus = line.node_gpus;
   for (const std::string& path : paths_in(line.profiles))
-    if (auto added = add_profiles(files, path, models, entry); !added) return failed(added.error());
+    if (auto added = add_profiles(files, {"--profiles", path, models}, entry); !added)
+      return failed(added.error());
   return entry;
 }
 
@@ -121,14 +126,6 @@ std::set<std::string> language_models(const std::vector<plan::Service>& services
   for (const plan::Service& service : services)
     if (service.tokens) models.insert(service.model);
   return models;
-}
-
-// Each of several paths is relative to the file that names them.
-std::string all_beside(const std::string& file, const std::string& list) {
-  std::string all;
-  for (const std::string& path : paths_in(list))
-    all += (all.empty() ? "" : ",") + beside(file, path);
-  return all;
 }
 
 Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
@@ -232,6 +229,19 @@ Result<void> check_complete(const ProblemFiles& inputs) {
 
 }  // namespace
 
+std::vector<std::string> paths_in(const std::string& list) {
+  std::vector<std::string> paths(1);
+  for (const char c : list) c == ',' ? void(paths.emplace_back()) : paths.back().push_back(c);
+  return paths;
+}
+
+std::string all_beside(const std::string& file, const std::string& list) {
+  std::string all;
+  for (const std::string& path : paths_in(list))
+    all += (all.empty() ? "" : ",") + beside(file, path);
+  return all;
+}
+
 Result<plan::SloRule> load_rule(const std::string& flag, const std::string& text) {
   Result<plan::SloRule> rule = plan::parse_slo_rule(text);
   if (rule) return rule;
@@ -311,19 +321,13 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   return problem;
 }
 
-Result<profile::TokenTable> load_engines(Files& files, const std::string& profiles,
-                                         const std::string& gpu) {
-  const Result<hw::GpuModel> model = hw::builtin_model(gpu);
-  if (!model) return bad_input("--gpu", model.error().message);
-  std::vector<llm::Measured> all;
-  for (const std::string& path : paths_in(profiles)) {
-    auto points = token_points(files, path);
-    if (!points) return failed(points.error());
-    if (*points) all.insert(all.end(), (*points)->begin(), (*points)->end());
-  }
-  std::set<std::string> names;
-  for (const llm::Measured& one : all) names.insert(one.configuration.model);
-  return llm::engines_of(all, model->name, names);
+Result<plan::FleetEntry> load_measured(Files& files, const std::string& flag,
+                                       const std::string& paths, const hw::GpuModel& gpu) {
+  plan::FleetEntry entry{gpu, {}, {}, 1};
+  for (const std::string& path : paths_in(paths))
+    if (auto added = add_profiles(files, {flag, path, {}}, entry); !added)
+      return failed(added.error());
+  return entry;
 }
 
 hw::Catalogue catalogue_of(const plan::ServingProblem& problem) {

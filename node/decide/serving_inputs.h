@@ -36,10 +36,14 @@ hw::Catalogue catalogue_of(const plan::ServingProblem& problem);
 Result<profile::ProfileTable> load_profiles(Files& files, const std::string& flag,
                                             const std::string& path, const hw::GpuModel& gpu);
 
-// Engines of every language model with points in the files of --profiles that were measured on
-// `gpu`, a catalogue name.
-Result<profile::TokenTable> load_engines(Files& files, const std::string& profiles,
-                                         const std::string& gpu);
+// Files that --profiles names, with commas between them; each beside the file that names them.
+std::vector<std::string> paths_in(const std::string& list);
+std::string all_beside(const std::string& file, const std::string& list);
+
+// All that was measured on `gpu` in these files, with commas between them: profiles of models, and
+// engines of language models. Count and price are left open. The refusal names `flag`.
+Result<plan::FleetEntry> load_measured(Files& files, const std::string& flag,
+                                       const std::string& paths, const hw::GpuModel& gpu);
 
 // "pooled", "queueing" or "execution:F"; the refusal names `flag`.
 Result<plan::SloRule> load_rule(const std::string& flag, const std::string& text);

@@ -33,12 +33,13 @@ Result<control::AgentFile> load_agent_file(Context& context, const std::string& 
   if (!file) return file;
   for (std::string* named :
        {&file->node.machine, &file->node.catalogue, &file->node.state_dir, &file->services,
-        &file->profiles, &file->server.tokens_file, &file->server.tls_certificate,
-        &file->server.tls_key, &file->server.client_ca, &file->server.client_roles,
-        &file->server.access_log, &file->server.socket})
+        &file->server.tokens_file, &file->server.tls_certificate, &file->server.tls_key,
+        &file->server.client_ca, &file->server.client_roles, &file->server.access_log,
+        &file->server.socket})
     beside_it(path, *named);
+  if (!file->profiles.empty()) file->profiles = decide::all_beside(path, file->profiles);
   for (auto* named : {&file->profiles_of, &file->power_tables})
-    for (control::ModelProfiles& one : *named) beside_it(path, one.path);
+    for (control::ModelProfiles& one : *named) one.path = decide::all_beside(path, one.path);
   return file;
 }
 
@@ -70,9 +71,13 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
     const auto own = std::ranges::find(file.profiles_of, model, &control::ModelProfiles::gpu);
     const std::string path = own != file.profiles_of.end() ? own->path : file.profiles;
     if (gpu == nullptr || path.empty()) continue;
-    auto table = decide::load_profiles(context.files, "profiles", path, *gpu);
-    if (!table) return failed(table.error());
-    world.profiles.push_back({*gpu, *std::move(table), {}, 1});
+    auto measured = decide::load_measured(context.files, "profiles", path, *gpu);
+    if (!measured) return failed(measured.error());
+    // Apply makes instances; groups of whole GPUs it does not.
+    for (auto& [name, engines] : measured->engines)
+      std::erase_if(engines, [](const profile::TokenEngine& one) { return one.gpus > 1; });
+    std::erase_if(measured->engines, [](const auto& one) { return one.second.empty(); });
+    world.profiles.push_back(*std::move(measured));
   }
   return world;
 }

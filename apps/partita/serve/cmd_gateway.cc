@@ -86,9 +86,11 @@ Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags
     options.routing =
         flags.route == "round-robin" ? serve::Routing::round_robin : serve::Routing::least_requests;
   if (flags.profiles.empty()) return options;
-  auto engines = decide::load_engines(context.files, flags.profiles, flags.gpu);
-  if (!engines) return failed(engines.error());
-  options.engines = *std::move(engines);
+  const Result<hw::GpuModel> gpu = hw::builtin_model(flags.gpu);
+  if (!gpu) return bad_input("--gpu", gpu.error().message);
+  auto measured = decide::load_measured(context.files, "--profiles", flags.profiles, *gpu);
+  if (!measured) return failed(measured.error());
+  options.engines = std::move(measured->engines);
   return options;
 }
 

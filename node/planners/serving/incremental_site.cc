@@ -7,10 +7,13 @@
 #include <string>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "base/index.h"
 #include "hw/layout.h"
 #include "planners/serving/instance_rates.h"
+#include "planners/serving/token_points.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -29,27 +32,46 @@ std::vector<Spot> spots_of(const hw::GpuModel& gpu, const PointTable& table, int
   return spots;
 }
 
+// What an instance carries, and how long a full batch takes it; a rate of 0: it must be restarted.
+struct Carried {
+  double rate = 0;
+  Millis latency = {};
+};
+
 // Rates of points that are not the best ones: of running instances that would stay as they are.
 class RunningRates {
  public:
   RunningRates(const plan::ServingProblem& problem, const PointTables& tables)
       : problem_(problem), tables_(tables), rates_(problem.rule.dispatch) {}
 
-  double rate(const plan::FleetEntry& entry, const hw::MigProfile& shape,
-              const plan::Service& service, const plan::PlannedInstance& instance) {
+  Carried carried(const plan::FleetEntry& entry, const hw::MigProfile& shape,
+                  const plan::Service& service, const plan::PlannedInstance& instance) {
     const auto found = entry.profiles.find(service.model);
-    if (found == entry.profiles.end() || instance.processes > problem_.max_processes) return 0;
+    if (found == entry.profiles.end() || instance.processes > problem_.max_processes) return {};
     const profile::ProfilePoint* point =
         profile::find_point(found->second, shape.gpcs, instance.batch, instance.processes);
-    if (!point || (point->memory && shape.memory && *point->memory > *shape.memory)) return 0;
-    if (problem_.rule.kind == plan::SloRule::Kind::execution)
-      return point->latency < problem_.rule.fraction * service.slo ? point->throughput.value : 0;
-    if (problem_.rule.kind == plan::SloRule::Kind::pooled) return pooled(service, *point);
-    if (profile::batch_time(*point) > service.slo) return 0;
-    return rates_.rate({entry.gpu.name, found->second, *point, service}).value;
+    if (!point || (point->memory && shape.memory && *point->memory > *shape.memory)) return {};
+    return {rate({entry.gpu.name, found->second, *point, service}), point->latency};
+  }
+  // Of an engine that keeps its limit of requests at once; where fewer would carry more, that is
+  // another engine.
+  Carried carried(const plan::Service& service, profile::TokenEngine engine, int limit) {
+    if (limit < 1 || limit > engine.spec.sequences) return {};
+    engine.spec.sequences = limit;
+    engine.configuration += fmt::format(" at most {}", limit);
+    const TokenRate found = tokens_.rate(service, engine);
+    if (found.sequences != limit) return {};
+    return {found.rate.value, found.step};
   }
 
  private:
+  double rate(const InstanceRates::Asked& at) {
+    if (problem_.rule.kind == plan::SloRule::Kind::execution)
+      return at.point.latency < problem_.rule.fraction * at.service.slo ? at.point.throughput.value
+                                                                        : 0;
+    if (problem_.rule.kind == plan::SloRule::Kind::pooled) return pooled(at.service, at.point);
+    return profile::batch_time(at.point) > at.service.slo ? 0 : rates_.rate(at).value;
+  }
   // A batch longer than the pool is calibrated for would change what the pool carries.
   double pooled(const plan::Service& service, const profile::ProfilePoint& point) const {
     const auto s = at(static_cast<int>(&service - problem_.services.data()));
@@ -59,6 +81,7 @@ class RunningRates {
   const plan::ServingProblem& problem_;
   const PointTables& tables_;
   InstanceRates rates_;
+  TokenOracle tokens_;
 };
 
 // From the current plan to what may be kept of it.
@@ -119,18 +142,19 @@ class Reader {
                     Millis{0}};
     if (site_.rate(running.service, gpu.model, running.spot) <= 0) return;
     const BestPoint& best = site_.point(running.service, gpu.model, running.spot);
+    const profile::TokenEngine* const engine =
+        site_.engine(running.service, gpu.model, running.spot);
+    // Of what an assignment tells of, nobody knows which engine it is.
+    if (engine != nullptr && !instance.engine.empty() && instance.engine != engine->configuration)
+      return;
     running.best = best.batch == running.batch && best.processes == running.processes;
-    if (running.best) {
-      running.rate = best.throughput.value;
-      running.latency = best.latency;
-    } else {
-      const plan::Service& wanted = site_.problem.services[at(running.service)];
-      running.rate = rates_.rate(entry, entry.gpu.profiles[at(profile)], wanted, instance);
-      if (running.rate > 0)
-        running.latency = profile::find_point(entry.profiles.at(wanted.model), spot->gpcs,
-                                              running.batch, running.processes)
-                              ->latency;
-    }
+    const plan::Service& wanted = site_.problem.services[at(running.service)];
+    const Carried carried =
+        running.best ? Carried{best.throughput.value, best.latency}
+        : engine     ? rates_.carried(wanted, *engine, running.batch)
+                     : rates_.carried(entry, entry.gpu.profiles[at(profile)], wanted, instance);
+    running.rate = carried.rate;
+    running.latency = carried.latency;
     (fits(running, gpu) ? gpu.running : gpu.clashing).push_back(running);
   }
 
@@ -218,6 +242,12 @@ const BestPoint& Site::point(int service, int model, int s) const {
   const auto& best = tables[at(model)].best[at(service)][k];
   CHECK(best.has_value());
   return *best;
+}
+
+const profile::TokenEngine* Site::engine(int service, int model, int s) const {
+  const auto& engines = tables[at(model)].engines;
+  const auto k = spot(model, s).cls - at(fleet.first_class[at(model)]);
+  return engines.empty() ? nullptr : engines[at(service)][k];
 }
 
 int Site::missing(int service, double rate, int count) const {

@@ -66,6 +66,8 @@ struct Site {
   const Running* running_at(int gpu, int spot, int service) const;
   // The best point of a service at a place.
   const BestPoint& point(int service, int model, int s) const;
+  // The engine behind it, of a language model; else null.
+  const profile::TokenEngine* engine(int service, int model, int s) const;
   // Instances that a service needs at least beyond `count` that carry `rate`.
   int missing(int service, double rate, int count) const;
 };

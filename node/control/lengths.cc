@@ -1,0 +1,128 @@
+#include "control/lengths.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "base/hash.h"
+
+namespace partita::control {
+namespace {
+
+constexpr double kDecay = 0.98;      // a minute
+constexpr double kFewest = 300;      // answers, before their mean is believed
+constexpr double kFactorStep = 1.1;  // factors are powers of it: noise moves none
+// So much longer or shorter than planned for, plans follow; a mean of n lengths, which are spread
+// about as far as they are long, is off by a few times 1/sqrt(n).
+constexpr double kLonger = 1.05, kShorter = 0.8, kNoise = 3;
+constexpr double kMost = 64;      // a factor, either way
+constexpr double kTrafficS = 30;  // what a gateway tells of
+
+struct Means {
+  double in = 1, out = 1;
+  bool operator==(const Means&) const = default;
+};
+
+// By the services file; nothing: it says none that could be corrected.
+std::optional<Means> told(const plan::Service& service) {
+  if (!service.tokens) return {};
+  const auto* pair = std::get_if<plan::TokenPair>(&service.tokens->lengths);
+  if (pair == nullptr) return {};
+  const double in = plan::mean_of(pair->in), share = service.tokens->prefix_share;
+  const double with_prefix = std::max(in, service.tokens->prefix_tokens + 1.0);
+  return Means{(1 - share) * in + share * with_prefix, plan::mean_of(pair->out)};
+}
+
+// The factor from now on; the one before, while that will do.
+double followed(double factor, double ratio, double answers) {
+  const double noise = kNoise / std::sqrt(answers);
+  if (ratio <= factor * (kLonger + noise) && ratio >= factor * (kShorter - noise)) return factor;
+  const double power = std::ceil(std::log(ratio) / std::log(kFactorStep) - 1e-9);
+  return std::clamp(std::pow(kFactorStep, power), 1 / kMost, kMost);
+}
+
+int whole(double tokens) {
+  return static_cast<int>(std::lround(std::clamp(tokens, 1.0, double{plan::kMostTokens})));
+}
+
+plan::Tokens times(plan::Tokens tokens, double factor) {
+  if (auto* law = std::get_if<plan::LognormalTokens>(&tokens)) {
+    law->mean = std::clamp(law->mean * factor, 1.0, double{plan::kMostTokens});
+  } else if (auto* list = std::get_if<plan::ListedTokens>(&tokens)) {
+    for (int& one : *list) one = whole(one * factor);
+  } else {
+    tokens = whole(std::get<int>(tokens) * factor);
+  }
+  return tokens;
+}
+
+std::string sentence(const LengthKept& kept, const Means& mean) {
+  return fmt::format(
+      "requests of {} have {:.0f} tokens and their answers {:.0f} on average, where the services "
+      "file says {:.0f} and {:.0f}: plans go by what was measured",
+      kept.service, mean.in, mean.out, kept.told_in, kept.told_out);
+}
+
+}  // namespace
+
+LengthKept* Lengths::find(const std::string& service) {
+  const auto found = std::ranges::find(kept_, service, &LengthKept::service);
+  return found == kept_.end() ? nullptr : &*found;
+}
+
+void Lengths::begin(const std::vector<plan::Service>& services) {
+  std::vector<LengthKept> now;
+  for (const plan::Service& one : services) {
+    const auto means = told(one);
+    if (!means) continue;
+    const LengthKept* before = find(one.name);
+    const bool same = before != nullptr && Means{before->told_in, before->told_out} == *means;
+    now.push_back(same ? *before : LengthKept{one.name, means->in, means->out});
+    if (!same) sums_.erase(one.name);
+  }
+  std::ranges::sort(now, {}, &LengthKept::service);
+  kept_ = std::move(now);
+}
+
+void Lengths::see(const ServersSeen& servers, Report& report) {
+  for (const ServiceLoad& load : servers.loads) {
+    LengthKept* kept = find(load.service);
+    if (kept == nullptr || !load.tokens || !(load.tokens->mean_out > 0)) continue;
+    const double answers = kTrafficS * load.tokens->out_per_s / load.tokens->mean_out;
+    Sums& sums = sums_[load.service];
+    sums.answers = kDecay * sums.answers + answers;
+    sums.in = kDecay * sums.in + answers * load.tokens->mean_in;
+    sums.out = kDecay * sums.out + answers * load.tokens->mean_out;
+    if (sums.answers < kFewest || !(sums.in > 0)) continue;
+    const Means mean{sums.in / sums.answers, sums.out / sums.answers};
+    const double in = followed(kept->in, mean.in / kept->told_in, sums.answers);
+    const double out = followed(kept->out, mean.out / kept->told_out, sums.answers);
+    if (in == kept->in && out == kept->out) continue;
+    kept->in = in;
+    kept->out = out;
+    const std::string key = "lengths/" + load.service;
+    report.untell(key);
+    report.tell(NoticeKind::other, key, load.service, sentence(*kept, mean));
+  }
+}
+
+DesiredNow Lengths::corrected(DesiredNow wanted) const {
+  std::string off;
+  for (plan::Service& one : wanted.services) {
+    const auto kept = std::ranges::find(kept_, one.name, &LengthKept::service);
+    if (!one.tokens || kept == kept_.end() || (kept->in == 1 && kept->out == 1)) continue;
+    off += fmt::format("/{} {} {}", one.name, kept->in, kept->out);
+    if (auto* pair = std::get_if<plan::TokenPair>(&one.tokens->lengths)) {
+      pair->in = times(std::move(pair->in), kept->in);
+      pair->out = times(std::move(pair->out), kept->out);
+    }
+  }
+  if (off.empty()) return wanted;
+  wanted.key = fmt::format("{:016x}", text_hash(wanted.key + off));
+  wanted.who = "their requests, which are longer or shorter than was planned for";
+  return wanted;
+}
+
+}  // namespace partita::control
