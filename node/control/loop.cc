@@ -20,6 +20,7 @@
 #include "control/sent_plan.h"
 #include "control/service_watch.h"
 #include "control/show.h"
+#include "control/speeds.h"
 #include "forms/serving_forms.h"
 
 namespace partita::control {
@@ -66,6 +67,7 @@ class Loop::Work {
   Reply send(const SetPlan& plan, const std::string& user);
   void begin_services();
   void believe();
+  void see_speeds(const Seen& seen);
   void decide();
   bool follow(Progress progress);
   void lend();
@@ -80,7 +82,8 @@ class Loop::Work {
   VerdictGround verdict_ground(const ServersSeen& servers) const;
   ShowGround show_ground(const Seen& seen) const;
 
-  const World world_;
+  const std::vector<plan::FleetEntry> measured_;
+  World world_;  // profiles: as they were found to be
   AgentMemory memory_, kept_;
   std::int64_t now_ = 0, kept_ms_ = 0;
   bool begun_ = false;
@@ -100,7 +103,8 @@ class Loop::Work {
   Damping damping_;
   Desired desired_;
   Lengths lengths_;
-  DesiredNow believed_;  // what is wanted, of requests as they are
+  Speeds speeds_;
+  DesiredNow believed_;  // what is wanted, of requests and engines as they are
   Health health_;
   ServiceWatch watch_;
   Replanner replanner_;
@@ -111,12 +115,14 @@ class Loop::Work {
 };
 
 Loop::Work::Work(World world, AgentMemory memory, long changes)
-    : world_(std::move(world)),
+    : measured_(world.profiles),
+      world_(std::move(world)),
       memory_(std::move(memory)),
       rates_(world_.settings),
       damping_(world_.settings.damping, memory_),
       desired_(world_, memory_, report_),
       lengths_(memory_.lengths),
+      speeds_(memory_.speeds),
       health_(world_, memory_, report_),
       watch_(report_),
       replanner_(world_, damping_, memo_, report_),
@@ -127,6 +133,7 @@ Loop::Work::Work(World world, AgentMemory memory, long changes)
   plans_.count_changes(std::max(memory_.changes, changes));
   rates_.begin(desired_.now().services, memory_.forecasts);
   lengths_.begin(desired_.now().services);
+  world_.profiles = speeds_.corrected(measured_);
   believe();
   node_.lent = batches_.lent();
 }
@@ -163,6 +170,7 @@ void Loop::Work::hear(const Seen& seen) {
   if (rates_.minute_ended()) {
     deeds_.measure = measured(show_ground(seen));
     lengths_.see(seen, report_);
+    see_speeds(seen);
     believe();
   }
   node_.use = health_.watch(health_ground(), seen.health, seen.boot);
@@ -334,7 +342,21 @@ void Loop::Work::begin_services() {
   changes_.forget_tries();
 }
 
-void Loop::Work::believe() { believed_ = lengths_.corrected(desired_.now()); }
+void Loop::Work::believe() { believed_ = speeds_.corrected(lengths_.corrected(desired_.now())); }
+
+// Where the node is as planned, how fast its engines are against what the plan goes by.
+void Loop::Work::see_speeds(const Seen& seen) {
+  const auto& target = memory_.target;
+  const bool language = std::ranges::any_of(
+      believed_.services, [](const plan::Service& one) { return one.tokens.has_value(); });
+  if (!language || !target || !target->done || changes_.under()) return;
+  const Want want = want_of(*target, believed_.services);
+  const auto problem = problem_of(world_, node_.use, want, !target->reduced.empty());
+  if (!speeds_.see({seen, problem, target->plan}, report_)) return;
+  world_.profiles = speeds_.corrected(measured_);
+  memo_.plans = {};  // answers for engines that were otherwise
+  memo_.verdicts = {};
+}
 
 bool Loop::Work::glance(std::int64_t now_ms, const ServersSeen& servers) const {
   return watch_.differs(verdict_ground(servers), std::max(now_, now_ms));
@@ -430,7 +452,7 @@ Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   const Desired desired(world_, memory, unheard);
   Lengths lengths(memory.lengths);
   lengths.begin(desired.now().services);
-  const DesiredNow believed = lengths.corrected(desired.now());
+  const DesiredNow believed = speeds_.corrected(lengths.corrected(desired.now()));
   const Damping damping(world_.settings.damping, memory);
   Rates rates = rates_;
   rates.begin(desired.now().services);

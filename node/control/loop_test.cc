@@ -12,6 +12,7 @@
 #include "control/brain_fixture.h"
 #include "control/desired.h"
 #include "control/planning.h"
+#include "decide/expected_tokens.h"
 #include "forms/serving_forms.h"
 
 namespace partita::control {
@@ -79,6 +80,8 @@ class NodeInMemory {
                             .minute = recent});
       if (const auto of = tokens.find(service); of != tokens.end())
         seen.loads.back().tokens = of->second;
+      seen.loads.back().ready_workers = static_cast<int>(
+          std::ranges::count(assignment.segments, service, &actuate::AssignedSegment::service));
     }
     if (seen.gateway)
       for (const actuate::AssignedSegment& one : assignment.segments)
@@ -1021,6 +1024,53 @@ TEST(Loop, PlansALanguageModelForRequestsAsLongAsTheyAre) {
   node.tokens.clear();
   node.step(second, now += 1000, with_services(language_file(20, 5)));
   EXPECT_EQ(second.memory().lengths, (std::vector<LengthKept>{{"chat", 20, 5, 1, 1}}));
+}
+
+TEST(Loop, PlansALanguageModelWithEnginesAsFastAsTheyAre) {
+  NodeInMemory node(4);
+  Loop loop(language_world(), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(language_file(200, 50)));
+  node.rates["chat"] = 6;
+  node.tokens["chat"] = {6 * 200.0, 6 * 50.0, 200, 50};
+  node.run(loop, now, now + kHourMs / 2);
+  const plan::ServingPlan first = loop.memory().target->plan;
+  // What requests take on engines that are half as fast, on whatever is planned.
+  World slow = language_world();
+  for (profile::TokenEngine& one : slow.profiles.front().engines["lm"])
+    for (double* cost : {&one.spec.cost.step, &one.spec.cost.sequence, &one.spec.cost.prompt_token})
+      *cost *= 2;
+  const std::int64_t end = now + 3 * kHourMs;
+  while (now < end) {
+    const GpuUse use = gpus_for_services(slow, node.state, {});
+    const Want want{wanted_services(language_file(200, 50))->services, 0, {}};
+    const plan::ServingProblem problem = problem_of(slow, use, want, false);
+    node.tokens["chat"].tpot_p50_ms = decide::expected_tpot({problem, loop.memory().target->plan,
+                                                             problem.services.front(), Rps{6}})
+                                          .value;
+    node.run(loop, now, now + kMinuteMs);
+  }
+  ASSERT_EQ(loop.memory().speeds.size(), 1U);
+  EXPECT_GE(loop.memory().speeds.front().slower, 1.9);
+  EXPECT_LE(loop.memory().speeds.front().slower, 2.4);
+  const auto read = parse_memory("memory", memory_json(loop.memory()));
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->speeds, loop.memory().speeds);
+  EXPECT_EQ(read->lengths, loop.memory().lengths);
+  // The plan in force keeps the promise on such engines; the first did not.
+  const GpuUse use = gpus_for_services(slow, node.state, {});
+  const Want want{wanted_services(language_file(200, 50))->services, 0, {}};
+  const auto misses = [&](const plan::ServingPlan& plan) {
+    const auto verdict = verify::judge(problem_of(slow, use, want, false), plan);
+    return !verdict && std::ranges::any_of(verdict.error().violations, [](const auto& one) {
+      return one.constraint != "problem_digest" && one.constraint != "service_row";
+    });
+  };
+  EXPECT_TRUE(misses(first));
+  EXPECT_FALSE(misses(loop.memory().target->plan));
+  Loop second(language_world(), *node.remembered, 0);
+  node.step(second, now += 1000);
+  EXPECT_TRUE(second.snapshot().converged) << second.snapshot().doing;
 }
 
 TEST(Loop, LengthsOfATraceAndALostGpuAreRefusedForLanguageModels) {

@@ -65,6 +65,11 @@ void describe_length(Form& f, LengthKept& one) {
   f.number("out", one.out, kPositive, "times that: as measured");
 }
 
+void describe_speed(Form& f, SpeedKept& one) {
+  f.note("model", one.model, "a language model");
+  f.number("slower", one.slower, kPositive, "times as long a token takes as was measured");
+}
+
 void describe_touched(Form& f, Touched& one) {
   f.note("subject", one.subject, "a service, or a GPU's UUID");
   f.whole("at_ms", one.at_ms, kMemoryTimes, "when it was changed last");
@@ -140,6 +145,8 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.optional(!m.lengths.empty())
       .list("lengths", m.lengths, describe_length, {.indent = "    "},
             "of requests of language models");
+  f.optional(!m.speeds.empty())
+      .list("speeds", m.speeds, describe_speed, {.indent = "    "}, "of engines");
   f.whole("drifts", m.drifts, kMemoryNumbers, "so far");
   f.whole("failed_changes", m.failed_changes, kMemoryNumbers, "so far");
   f.optional(m.batches > 0).whole("batches", m.batches, kMemoryNumbers, "numbers used so far");

@@ -105,6 +105,13 @@ struct LengthKept {
   bool operator==(const LengthKept&) const = default;
 };
 
+// How long a token of a language model takes, over how long its measured points say.
+struct SpeedKept {
+  std::string model;
+  double slower = 1;
+  bool operator==(const SpeedKept&) const = default;
+};
+
 // Parts of the memory; each brain of the loop (loop.cc) writes its own.
 
 struct DesiredKept {
@@ -154,6 +161,7 @@ struct AgentMemory : DesiredKept, PlansKept, DampingKept, ChangesKept, HealthKep
   std::vector<ServiceForecast> forecasts;  // by service
   std::vector<VerdictKept> verdicts;       // by service
   std::vector<LengthKept> lengths;         // by service
+  std::vector<SpeedKept> speeds;           // by model
   bool power_held = false;  // boards may be set otherwise than before the agent set them
   bool operator==(const AgentMemory&) const = default;
 };
