@@ -308,6 +308,8 @@ void BatchExecutor::give_up_destroying(int visit, const Error& error) {
   report_.left.push_back(fmt::format("{} on GPU {}: {}", place_text(script),
                                      script_.gpus[at(script.gpu)].device, error.message));
   change_run(visit, false).status = ChangeStatus::failed;
+  if (ChangeRun& half = change_run(visit, true); half.status == ChangeStatus::pending)
+    half.status = ChangeStatus::failed;
   drop_tasks(visit, to_string(error));
   end(visit, Place::blocked);
 }
@@ -412,7 +414,6 @@ void BatchExecutor::handle(const Withdrawn& event) {
 
 bool BatchExecutor::has_left(int gpu) const {
   if (!withdrawn_.contains(gpu)) return false;
-  if (current_ && script_.visits[at(current_->visit)].gpu == gpu) return false;
   for (std::size_t v = 0; v < visits_.size(); ++v) {
     if (script_.visits[v].gpu != gpu) continue;
     const bool ended = visits_[v].state == Place::gone || visits_[v].state == Place::blocked;
