@@ -414,7 +414,7 @@ constexpr FlagWords kWords[] = {
      "table's p95 alone, as in CoFRIS"},
     {"--queue", "N", "Number of clients that may wait for a free part"},
     {"--queue-limit", "", "Rows of a service that may wait; more requests are refused"},
-    {"--quota", "USER=N", "So many tasks of a user may run at once; *=N: of everybody else"},
+    {"--quota", "USER=N", "Instances that a user's tasks may have at once; *=N: of everybody else"},
     {"--ram", "GIB", "Memory of the node that a task needs, or that tasks may use"},
     {"--ready-timeout", "SECONDS",
      "Seconds to wait for a started segment before the one that it replaces is stopped; 0: do not "

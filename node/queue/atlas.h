@@ -18,7 +18,7 @@ struct Spot {
   int start = 0, gpcs = 0, columns = 0;
 };
 
-// Per node. `indices`: per GPU of the problem the driver's index.
+// Those of make_whole_forest(). Per node. `indices`: per GPU of the problem the driver's index.
 std::vector<Spot> spots_of(const planners::batch::Forest& forest, const plan::BatchProblem& gpus,
                            const std::vector<int>& indices);
 // The node, or -1.

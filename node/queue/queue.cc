@@ -67,15 +67,17 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     for (const Dependency& one : task.spec.after) followers_[one.task].push_back(task.id);
     if (task.state == State::waiting) waiting_.insert(turn(task));
     if (task.state != State::starting && task.state != State::running) continue;
-    ++running_[task.spec.user];
+    running_[task.spec.user] += task.spec.gpus;
     under_[task.id] = {.stopped = {}, .unknown = true};
     if (!task.ending.empty()) under_[task.id].stopped = now_;
+    std::vector<int> nodes;
     for (const Place& place : task.places) {
       const int node = node_at(spots_, place);
       if (node < 0 || !planner_.machine().idle(node)) continue;
-      planner_.machine().began(live(task), node, task.began_ms * kMilli);
+      nodes.push_back(node);
       idle_since_.erase(node);
     }
+    if (!nodes.empty()) planner_.machine().began(live(task), nodes, task.began_ms * kMilli);
   }
   // What may yet come is judged by what came before; what waits comes anew by offer().
   std::vector<const Task*> last;
@@ -218,19 +220,21 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
     out_.keep.runs.push_back(
         {task.id, task.attempts, task.began_ms, task.ended_ms, status, outcome, task.places});
   }
-  if (const std::optional<int> node = planner_.machine().node_of(task.id)) {
-    const Spot& spot = spots_[at(*node)];
-    if (!outcome.empty()) account(task, spot);
+  if (const std::vector<int> nodes = planner_.machine().nodes_of(task.id); !nodes.empty()) {
+    const Spot& spot = spots_[at(nodes.front())];
+    int columns = 0;
+    for (const int node : nodes) columns += spots_[at(node)].columns;
+    if (!outcome.empty()) account(task, columns);
     const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
     if (outcome == "done" && took > 0) {
       const TimeKey key{task.spec.user, name_of(task.spec), config_.models[at(spot.model)].name,
                         spot.gpcs};
       out_.keep.times[key] = times_.learn(key, took);
     }
-    idle_since_[*node] = now_;
+    for (const int node : nodes) idle_since_[node] = now_;
     planner_.machine().ended(task.id);
   }
-  --running_[task.spec.user];
+  running_[task.spec.user] -= task.spec.gpus;
   under_.erase(task.id);
   if (outcome == "done") return settle(task, State::done, "");
   if (outcome == "cancelled") return settle(task, State::cancelled, "cancelled");
@@ -270,10 +274,10 @@ void Queue::look_at_followers(long id) {
   }
 }
 
-void Queue::account(const Task& task, const Spot& spot) {
+void Queue::account(const Task& task, int columns) {
   const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
   out_.keep.usage[task.spec.user] =
-      shares_.add(task.spec.user, spot.columns * std::max(0.0, took), now_);
+      shares_.add(task.spec.user, columns * std::max(0.0, took), now_);
 }
 
 void Queue::ask_to_end(Task& task, const std::string& outcome) {

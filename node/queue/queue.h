@@ -29,7 +29,7 @@ using Nanos = plan::Nanos;
 using planners::batch::LiveOp;
 
 struct Quota {
-  int running = 1'000'000;  // tasks at once
+  int running = 1'000'000;  // instances of their tasks at once
   int open = 100'000;       // tasks that have not ended
   bool operator==(const Quota&) const = default;
 };
@@ -48,6 +48,7 @@ struct Config {
   Nanos patience = 60'000'000'000;     // what waits longer than so may end what is preemptible
   planners::batch::LiveOptions planning = {};
 };
+const Quota* quota_of(const Config& config, const std::string& user);  // null: none
 
 // ---- events
 
@@ -167,13 +168,13 @@ class Queue {
   void end_attempt(Task& task, const std::string& outcome, int status, bool counts);
   void settle(Task& task, State state, const std::string& reason);
   void look_at_followers(long task);
-  void account(const Task& task, const Spot& spot);
+  void account(const Task& task, int columns);
   void ask_to_end(Task& task, const std::string& outcome);
 
   void offer();  // brings what the planner knows in line with what may run
   planners::batch::LiveTask live(const Task& task) const;
   void decide();
-  void start(long id, int node);
+  void start(long id, const std::vector<int>& nodes);
   void watch_limits();
   void preempt();
   void return_idle();
@@ -192,7 +193,7 @@ class Queue {
   std::map<long, Task> tasks_;
   std::map<long, Under> under_;                  // starting and running
   std::map<long, std::vector<long>> followers_;  // task -> those after it, not over
-  std::map<std::string, int> open_, running_;    // per user
+  std::map<std::string, int> open_, running_;    // per user tasks, and instances of them
   std::vector<Spot> spots_;                      // per node
   std::map<int, std::string> devices_;           // per node with an instance
   std::map<int, Nanos> idle_since_;

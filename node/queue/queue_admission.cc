@@ -24,13 +24,31 @@ Result<void> check_numbers(const Spec& spec) {
     return bad_input("retries", fmt::format("is between 0 and {}", kMaxRetries));
   if (std::abs(spec.priority) > kMaxPriority)
     return bad_input("priority", fmt::format("is between -{0} and {0}", kMaxPriority));
-  if (spec.gpus != 1)
-    return failed({ErrorCode::not_supported,
-                   "a task has one instance: tasks of several GPUs are not planned yet", "gpus"});
+  if (spec.gpus < 1 || spec.gpus > kMaxGpus)
+    return bad_input("gpus", fmt::format("is between 1 and {}", kMaxGpus));
   return {};
 }
 
+// The most instances of one of its profiles that these GPUs have at once.
+int most_at_once(const Spec& spec, const Config& config) {
+  int most = 0;
+  for (std::size_t m = 0; m < config.models.size(); ++m) {
+    const auto gpus = std::ranges::count(config.gpus, static_cast<int>(m));
+    for (const int profile : profiles_for(spec, config.models[m])) {
+      const int each = config.models[m].profiles[at(profile)].max_instances;
+      most = std::max(most, each * static_cast<int>(gpus));
+    }
+  }
+  return most;
+}
+
 }  // namespace
+
+const Quota* quota_of(const Config& config, const std::string& user) {
+  auto found = config.quotas.find(user);
+  if (found == config.quotas.end()) found = config.quotas.find("");
+  return found == config.quotas.end() ? nullptr : &found->second;
+}
 
 std::size_t Queue::open() const {
   std::size_t open = 0;
@@ -41,9 +59,13 @@ std::size_t Queue::open() const {
 Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
   if (auto fine = check_numbers(spec); !fine) return failed(fine.error());
   bool fits = false;
-  for (const hw::GpuModel& model : config_.models) fits = fits || !sizes_for(spec, model).empty();
+  for (const hw::GpuModel& model : config_.models)
+    fits = fits || !profiles_for(spec, model).empty();
   if (!fits)
     return bad_input("profiles", "no instance of these GPUs has that profile and that much memory");
+  if (spec.gpus > most_at_once(spec, config_))
+    return bad_input("gpus", fmt::format("these GPUs have at most {} of its instances at once",
+                                         most_at_once(spec, config_)));
   if (config_.cpus > 0 && spec.cpus > config_.cpus)
     return bad_input("cpus", fmt::format("the node has {}", config_.cpus));
   if (config_.ram_gib > 0 && spec.ram_gib > config_.ram_gib)
@@ -54,13 +76,14 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
   }
   if (open() + at(spec.count) > kMaxOpenTasks)
     return over(fmt::format("the queue takes {} tasks, and {} wait or run", kMaxOpenTasks, open()));
-  auto quota = config_.quotas.find(spec.user);
-  if (quota == config_.quotas.end()) quota = config_.quotas.find("");
+  const Quota* quota = quota_of(config_, spec.user);
   const auto own = open_.find(spec.user);
   const int has = own == open_.end() ? 0 : own->second;
-  if (quota != config_.quotas.end() && has + spec.count > quota->second.open)
+  if (quota != nullptr && has + spec.count > quota->open)
     return over(fmt::format("{} may have {} tasks here that have not ended, and has {}", spec.user,
-                            quota->second.open, has));
+                            quota->open, has));
+  if (quota != nullptr && spec.gpus > quota->running)
+    return over(fmt::format("{} may have {} instances at once", spec.user, quota->running));
   std::vector<Task> tasks;
   for (int i = 0; i < spec.count; ++i) {
     Task task{.id = last_id_ + 1 + i, .spec = spec};

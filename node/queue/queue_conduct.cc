@@ -38,10 +38,13 @@ planners::batch::LiveTask Queue::live(const Task& task) const {
   live.since = task.submitted_ms * kMilliNs;
   live.cpus = task.spec.cpus;
   live.ram_gib = task.spec.ram_gib;
+  live.width = task.spec.gpus;
   double cv = 0;
   for (const hw::GpuModel& model : config_.models) {
     const Times::Estimate estimate = times_.estimate(task.spec, model);
     live.times.push_back(estimate.times);
+    std::uint32_t& may = live.profiles.emplace_back(0);
+    for (const int profile : profiles_for(task.spec, model)) may |= 1U << profile;
     cv = std::max(cv, estimate.cv);
     if (!task.spec.time_limit_s) continue;
     for (Nanos& time : live.times.back().by_gpcs)
@@ -64,12 +67,11 @@ void Queue::offer() {
     for (const auto& [rank, id] : waiting_) {
       if (offered >= 2 * at(config_.planning.window)) break;
       const Task& task = tasks_.at(id);
-      auto quota = config_.quotas.find(task.spec.user);
-      if (quota == config_.quotas.end()) quota = config_.quotas.find("");
+      const Quota* quota = quota_of(config_, task.spec.user);
       const bool room =
-          quota == config_.quotas.end() || taken[task.spec.user] < quota->second.running;
+          quota == nullptr || taken[task.spec.user] + task.spec.gpus <= quota->running;
       const bool fine = room && may_run(task, tasks_, planner_);
-      if (fine) ++taken[task.spec.user];
+      if (fine) taken[task.spec.user] += task.spec.gpus;
       if (fine) ++offered;
       if (fine && !planner_.waits(id)) planner_.add(live(task));
       if (!fine && planner_.waits(id)) planner_.remove(id);
@@ -95,7 +97,7 @@ std::string why_waiting(const Queue& queue, const Task& task) {
 
 void Queue::decide() {
   const planners::batch::Decisions decisions = planner_.decide(now_);
-  for (const auto& [id, node] : decisions.starts) start(id, node);
+  for (const auto& [id, nodes] : decisions.starts) start(id, nodes);
   for (const auto& change : decisions.changes) {
     idle_since_.erase(change.node);
     if (change.op == LiveOp::create) {
@@ -107,17 +109,20 @@ void Queue::decide() {
   if (decisions.wake) wake_at(*decisions.wake);
 }
 
-void Queue::start(long id, int node) {
+void Queue::start(long id, const std::vector<int>& nodes) {
   Task& task = tasks_.at(id);
   waiting_.erase({-task.spec.priority, id});
-  idle_since_.erase(node);
-  ++running_[task.spec.user];
+  running_[task.spec.user] += task.spec.gpus;
   ++task.attempts;
   task.state = State::starting;
   task.began_ms = now_ / kMilliNs;
   task.ended_ms = 0;
   task.reason.clear();
-  task.places = {place_of(node)};
+  task.places.clear();
+  for (const int node : nodes) {
+    idle_since_.erase(node);
+    task.places.push_back(place_of(node));
+  }
   under_[id] = {};
   changed_.insert(task.id);
   out_.actions.push_back(StartTask{task});
@@ -170,8 +175,8 @@ void Queue::preempt() {
       if (task.state != State::running || under.unknown || !task.spec.preemptible ||
           task.spec.priority >= urgent.spec.priority)
         continue;
-      const auto node = planner_.machine().node_of(other);
-      if (!node || !planner_.fits(id, *node)) continue;
+      const std::vector<int>& nodes = planner_.machine().nodes_of(other);
+      if (nodes.empty() || !planner_.fits(id, nodes.front())) continue;
       if (victim == nullptr || task.began_ms > victim->began_ms) victim = &task;
     }
     if (victim == nullptr) continue;

@@ -16,6 +16,7 @@ inline constexpr std::size_t kMaxOpenTasks = 200'000;
 inline constexpr int kMaxArray = 100'000;
 inline constexpr std::size_t kMaxCommand = 65'536;  // bytes
 inline constexpr int kMaxRetries = 1'000;
+inline constexpr int kMaxGpus = 64;      // instances of one task
 inline constexpr int kMaxPriority = 10;  // and as far below 0
 
 // Until when a task waits for another one.
@@ -48,7 +49,7 @@ struct Spec {
   std::vector<std::string> profiles = {};  // that it may run on; none: all that have the memory
   std::vector<KnownTime> times = {};
   double time_cv = 0.3;  // of these
-  int gpus = 1;          // so many instances at once, each on a GPU of its own
+  int gpus = 1;          // so many instances of one profile at once; of none named, whole GPUs
   int cpus = 0;
   double ram_gib = 0;
   bool preemptible = false;     // may be ended for one of higher priority, and begins again later

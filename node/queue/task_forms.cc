@@ -57,7 +57,8 @@ void describe_needs(Form& f, Spec& spec) {
   f.optional(spec.time_cv != Spec{}.time_cv)
       .number("time_cv", spec.time_cv, {.low = 0, .high = 10}, "spread of these times");
   f.optional(spec.gpus != 1)
-      .integer("gpus", spec.gpus, {.low = 1, .high = 1'000}, "instances at once");
+      .integer("gpus", spec.gpus, {.low = 1, .high = kMaxGpus},
+               "instances of one profile at once; of none named, whole GPUs");
   f.optional(spec.cpus != 0).integer("cpus", spec.cpus, {.low = 0, .high = 1e6}, "of the node");
   f.optional(spec.ram_gib != 0)
       .number("ram_gib", spec.ram_gib, {.low = 0, .high = 1e6}, "of the node");
@@ -140,7 +141,9 @@ void describe(Form& f, TasksDocument& tasks) {
 std::string place_text(const Task& task) {
   if (task.places.empty()) return "";
   const Place& place = task.places.front();
-  return fmt::format("{}@{} on GPU {}", place.profile, place.start, place.gpu);
+  const std::string more =
+      task.places.size() > 1 ? fmt::format(", {} more", task.places.size() - 1) : "";
+  return fmt::format("{}@{} on GPU {}{}", place.profile, place.start, place.gpu, more);
 }
 
 std::string seconds_text(double time_s) { return fmt::format("{:.1f} s", time_s); }

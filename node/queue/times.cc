@@ -1,5 +1,7 @@
 #include "queue/times.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -62,7 +64,10 @@ double TimeStats::cv() const {
   return std::sqrt(squares / static_cast<double>(runs - 1)) / mean_s;
 }
 
-std::string name_of(const Spec& spec) { return spec.name.empty() ? spec.command : spec.name; }
+std::string name_of(const Spec& spec) {
+  const std::string& name = spec.name.empty() ? spec.command : spec.name;
+  return spec.gpus == 1 ? name : fmt::format("{} on {}", name, spec.gpus);
+}
 
 const TimeStats& Times::learn(const TimeKey& key, double time_s) {
   if (known_.size() >= kMaxLearned && !known_.contains(key)) known_.erase(known_.begin());
@@ -71,20 +76,31 @@ const TimeStats& Times::learn(const TimeKey& key, double time_s) {
   return stats;
 }
 
-std::vector<int> sizes_for(const Spec& spec, const hw::GpuModel& model) {
-  std::vector<int> sizes;
-  for (const hw::MigProfile& profile : model.profiles) {
-    if (!profile.plain()) continue;
+std::vector<int> profiles_for(const Spec& spec, const hw::GpuModel& model) {
+  const auto lacks = [&](const hw::MigProfile& profile) {
+    return spec.memory_gib && profile.memory &&
+           profile.memory->value < *spec.memory_gib * kMibInGib;
+  };
+  const auto plain_lacks = [&](int gpcs) {
+    return std::ranges::any_of(model.profiles, [&](const hw::MigProfile& other) {
+      return other.plain() && other.gpcs == gpcs && lacks(other);
+    });
+  };
+  const bool whole = spec.gpus > 1 && spec.profiles.empty() && !spec.memory_gib;
+  std::vector<int> all;
+  for (std::size_t i = 0; i < model.profiles.size(); ++i) {
+    const hw::MigProfile& profile = model.profiles[i];
     const auto named = [&](const std::string& name) {
       return name == profile.name || std::ranges::count(profile.aliases, name) > 0 ||
-             name == std::to_string(profile.gpcs) + "g";
+             (profile.plain() && name == std::to_string(profile.gpcs) + "g");
     };
-    if (!spec.profiles.empty() && std::ranges::none_of(spec.profiles, named)) continue;
-    if (spec.memory_gib && profile.memory && profile.memory->value < *spec.memory_gib * kMibInGib)
-      continue;
-    if (std::ranges::count(sizes, profile.gpcs) == 0) sizes.push_back(profile.gpcs);
+    const bool usual =
+        whole ? profile.gpcs == model.compute_slices && profile.plain()
+              : profile.plain() || (profile.double_memory() && plain_lacks(profile.gpcs));
+    const bool may = spec.profiles.empty() ? usual : std::ranges::any_of(spec.profiles, named);
+    if (may && !lacks(profile)) all.push_back(static_cast<int>(i));
   }
-  return sizes;
+  return all;
 }
 
 Times::Estimate Times::estimate(const Spec& spec, const hw::GpuModel& model) const {
@@ -121,7 +137,8 @@ Times::Estimate Times::estimate(const Spec& spec, const hw::GpuModel& model) con
   if (points.empty()) points.push_back({1, kUnknownTimeS, 1});
   if (cv_weight > 0) estimate.cv = cv / cv_weight;
   const Law law = law_through(points);
-  for (const int gpcs : sizes_for(spec, model)) {
+  for (const int profile : profiles_for(spec, model)) {
+    const int gpcs = model.profiles[at(profile)].gpcs;
     const auto known = direct.find(gpcs);
     const double time_s =
         std::clamp(known != direct.end() ? known->second : law.at(gpcs), 1e-3, 1e6);

@@ -33,7 +33,7 @@ struct TimeStats {
   bool operator==(const TimeStats&) const = default;
 };
 
-// What a task of this queue is known by: its name, else its command.
+// What a task of this queue is known by: its name, else its command, and how many GPUs it takes.
 std::string name_of(const Spec& spec);
 
 class Times {
@@ -55,7 +55,9 @@ class Times {
   std::map<TimeKey, TimeStats> known_;
 };
 
-// The sizes of the model that the task may use: plain profiles with its memory, of those it names.
-std::vector<int> sizes_for(const Spec& spec, const hw::GpuModel& model);
+// The profiles of the model that the task may have, ascending: those it names, with its memory.
+// Names none: all plain ones and, where these have too little memory for it, the one of double
+// memory; of a task of several GPUs that does not say what memory it needs, the whole GPU.
+std::vector<int> profiles_for(const Spec& spec, const hw::GpuModel& model);
 
 }  // namespace partita::queue

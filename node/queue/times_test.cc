@@ -49,12 +49,43 @@ TEST(Times, RunsOutweighWhatTheOwnerSays) {
   EXPECT_NEAR(seconds(times.estimate(spec, model()), 1), 190, 1e-9);
 }
 
-TEST(Times, OnlySizesWithTheMemory) {
+std::vector<std::string> names_for(const Spec& spec) {
+  std::vector<std::string> names;
+  for (const int profile : profiles_for(spec, model()))
+    names.push_back(model().profiles[static_cast<std::size_t>(profile)].name);
+  return names;
+}
+
+TEST(Times, OnlyProfilesWithTheMemory) {
+  using Names = std::vector<std::string>;
   Spec spec = spec_of("u");
+  EXPECT_EQ(names_for(spec), (Names{"1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"}));
+  spec.memory_gib = 15;
+  EXPECT_EQ(names_for(spec), (Names{"1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"}));
   spec.memory_gib = 30;
-  EXPECT_EQ(sizes_for(spec, model()), (std::vector<int>{3, 4, 7}));
+  EXPECT_EQ(names_for(spec), (Names{"3g.40gb", "4g.40gb", "7g.80gb"}));
   spec.profiles = {"4g.40gb", "7g"};
-  EXPECT_EQ(sizes_for(spec, model()), (std::vector<int>{4, 7}));
+  EXPECT_EQ(names_for(spec), (Names{"4g.40gb", "7g.80gb"}));
+  spec = spec_of("u");
+  spec.profiles = {"1g.20gb", "1g.10gb+me"};
+  EXPECT_EQ(names_for(spec), (Names{"1g.10gb+me", "1g.20gb"}));
+  spec.profiles = {"1g"};  // a size, not what else has it
+  EXPECT_EQ(names_for(spec), (Names{"1g.10gb"}));
+}
+
+TEST(Times, SeveralGpusAreWholeUnlessSaidOtherwise) {
+  using Names = std::vector<std::string>;
+  Spec spec = spec_of("u");
+  spec.gpus = 2;
+  EXPECT_EQ(names_for(spec), (Names{"7g.80gb"}));
+  spec.profiles = {"3g"};
+  EXPECT_EQ(names_for(spec), (Names{"3g.40gb"}));
+  // Its times on several are not those on one.
+  Times times;
+  times.learn({"u", name_of(spec), model().name, 3}, 10);
+  EXPECT_TRUE(times.estimate(spec, model()).measured);
+  spec.gpus = 1;
+  EXPECT_FALSE(times.estimate(spec, model()).measured);
 }
 
 TEST(Shares, HalfIsForgottenInAHalfLife) {

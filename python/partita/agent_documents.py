@@ -1239,7 +1239,7 @@ class QueueSubmission(TypedDict):
     times: NotRequired[list[QueueSubmissionTimes]]
     # spread of these times
     time_cv: NotRequired[float]
-    # instances at once
+    # instances of one profile at once; of none named, whole GPUs
     gpus: NotRequired[int]
     # of the node
     cpus: NotRequired[int]
@@ -1282,7 +1282,7 @@ class QueueTaskSpec(TypedDict):
     times: NotRequired[list[QueueSubmissionTimes]]
     # spread of these times
     time_cv: NotRequired[float]
-    # instances at once
+    # instances of one profile at once; of none named, whole GPUs
     gpus: NotRequired[int]
     # of the node
     cpus: NotRequired[int]

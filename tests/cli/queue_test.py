@@ -66,6 +66,26 @@ class QueueTest(harness.CliTest):
         log = self.ok("queue", "logs", str(task), "--driver", "sim")
         self.assertIn("hello MIG-", log)
 
+    def test_several_instances_are_one_tasks_from_its_beginning_to_its_end(self):
+        self.write("machine.yaml", MACHINE.replace("count: 1", "count: 2"))
+        self.serve()
+        log = self.path("log")
+        say = f"echo b $CUDA_VISIBLE_DEVICES >> {log}; sleep 0.2; echo e >> {log}"
+        whole, = self.submit(say, "--gpus", "2", "--takes", "1s")
+        slices, = self.submit(say, "--gpus", "5", "--profile", "1g.20gb", "--takes", "1s")
+        media, = self.submit(say, "--gpus", "2", "--profile", "1g.10gb+me", "--takes", "1s")
+        self.assertEqual(self.wait(whole, slices, media), 0)
+        for task, profile, count in ((whole, "7g.80gb", 2), (slices, "1g.20gb", 5),
+                                     (media, "1g.10gb+me", 2)):
+            places = self.ask("show", str(task))["places"]
+            self.assertEqual({place["profile"] for place in places}, {profile})
+            self.assertEqual(len({place["device"] for place in places}), count)
+        with open(log, encoding="utf-8") as lines:
+            begun = [line.split()[1].split(",") for line in lines if line.startswith("b")]
+        self.assertEqual(sorted(len(set(devices)) for devices in begun), [2, 2, 5])
+        run = self.run_partita("queue", "submit", "--driver", "sim", "true", "--gpus", "3")
+        self.assertIn("at most 2 of its instances", run.stderr.decode())
+
     def test_what_fails_and_what_waits_for_it(self):
         self.serve()
         bad, = self.submit("exit 3", "--retries", "1")

@@ -207,6 +207,8 @@ void add_needs(CLI::App& command, QueueFlags& flags) {
   spec.memory_gib = 0;
   within(flag(command, "--gpu-memory", *spec.memory_gib), 0, 1e6);
   flag(command, "--profile", spec.profiles, "3g is any shape of three slices");
+  within(flag(command, "--gpus", spec.gpus, "Without --profile and --gpu-memory: whole ones"), 1,
+         queue::kMaxGpus);
   flag(command, "--takes", flags.times);
   within(flag(command, "--cpu-cores", spec.cpus), 0, 1e6);
   within(flag(command, "--ram", spec.ram_gib), 0, 1e6);

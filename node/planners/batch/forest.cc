@@ -28,10 +28,25 @@ struct Tree {
   int columns = 0;
 };
 
-// All plain placements, larger ones first where they nest: by start, falling size, falling gpcs.
-std::vector<Place> places_of(const hw::GpuModel& model) {
+// Of a GPU's media extensions one instance has all.
+bool has_extensions(const hw::MigProfile& profile) { return profile.name.ends_with("+me"); }
+
+using Profiles = std::vector<int>;  // indices
+
+Profiles whole_profiles(const hw::GpuModel& model) {
+  Profiles all;
+  for (std::size_t i = 0; i < model.profiles.size(); ++i) {
+    const hw::MigProfile& profile = model.profiles[i];
+    if (profile.plain() || profile.double_memory() || has_extensions(profile))
+      all.push_back(static_cast<int>(i));
+  }
+  return all;
+}
+
+// All placements, larger ones first where they nest: by start, falling size, falling gpcs.
+std::vector<Place> places_of(const hw::GpuModel& model, const Profiles& profiles) {
   std::vector<Place> places;
-  for (const int index : hw::plain_profiles(model)) {
+  for (const int index : profiles) {
     const hw::MigProfile& profile = model.profiles[static_cast<std::size_t>(index)];
     for (const int start : profile.starts) {
       places.push_back({index, start, profile.size, profile.gpcs});
@@ -42,8 +57,6 @@ std::vector<Place> places_of(const hw::GpuModel& model) {
   return places;
 }
 
-// Whether the places nest or are disjoint, and all disjoint ones may exist together: then every set
-// of pairwise disjoint ones is part of a set of disjoint leaves and inner nodes, each legal.
 Result<void> check_nesting(const hw::GpuModel& model, const std::vector<Place>& places) {
   for (const Place& a : places) {
     for (const Place& b : places) {
@@ -55,6 +68,12 @@ Result<void> check_nesting(const hw::GpuModel& model, const std::vector<Place>& 
       }
     }
   }
+  return {};
+}
+
+// Whether all disjoint ones may exist together, where they nest or are disjoint: then every set
+// of pairwise disjoint ones is part of a set of disjoint leaves and inner nodes, each legal.
+Result<void> check_together(const hw::GpuModel& model, const std::vector<Place>& places) {
   // A set of disjoint places is legal when a larger one is: try those that leave no gap which a
   // place could fill.
   std::vector<hw::PlacedProfile> chosen;
@@ -113,14 +132,17 @@ Nanos reconfiguration_time(const hw::GpuModel& model, int gpcs, bool create) {
   return 0;
 }
 
-Result<Tree> tree_of(const hw::GpuModel& model) {
-  const std::vector<Place> places = places_of(model);
+Result<Tree> tree_of(const hw::GpuModel& model, const Profiles& profiles) {
+  const std::vector<Place> places = places_of(model, profiles);
   if (auto nested = check_nesting(model, places); !nested) return failed(nested.error());
+  const std::vector<Place> plain = places_of(model, hw::plain_profiles(model));
+  if (auto legal = check_together(model, plain); !legal) return failed(legal.error());
   const std::vector<int> column = columns_of(model, places);
   Tree tree;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
     Node node{.profile = place.profile, .start = place.start};
+    node.plain = model.profiles[at(place.profile)].plain();
     node.first_column = -1;
     for (int s = place.start; s < place.end(); ++s) {
       const int c = column[static_cast<std::size_t>(s)];
@@ -145,20 +167,31 @@ Result<Tree> tree_of(const hw::GpuModel& model) {
 bool Forest::conflict(int a, int b) const {
   const Node& x = nodes[static_cast<std::size_t>(a)];
   const Node& y = nodes[static_cast<std::size_t>(b)];
-  return x.first_column < y.first_column + y.columns && y.first_column < x.first_column + x.columns;
+  return (x.first_column < y.first_column + y.columns &&
+          y.first_column < x.first_column + x.columns) ||
+         (x.token >= 0 && x.token == y.token);
 }
 
 namespace {
 
+constexpr int kOtherClass = 1'000;
+
+// Plain profiles of a model are of one class where they have the same size.
+int class_key(const hw::GpuModel& model, int profile) {
+  const hw::MigProfile& of = model.profiles[at(profile)];
+  return of.plain() ? of.gpcs : kOtherClass + profile;
+}
+
 // Numbers the (model, size) pairs, and fills in Forest::times.
-std::vector<std::map<int, int>> fill_times(Forest& forest, const plan::BatchProblem& problem) {
+std::vector<std::map<int, int>> fill_times(Forest& forest, const plan::BatchProblem& problem,
+                                           const std::vector<Profiles>& profiles) {
   std::vector<std::map<int, int>> class_of(problem.models.size());
   std::vector<std::pair<std::size_t, int>> classes;
   for (std::size_t m = 0; m < problem.models.size(); ++m) {
-    for (const int index : hw::plain_profiles(problem.models[m])) {
-      const int gpcs = problem.models[m].profiles[static_cast<std::size_t>(index)].gpcs;
-      if (!class_of[m].emplace(gpcs, static_cast<int>(classes.size())).second) continue;
-      classes.emplace_back(m, gpcs);
+    for (const int index : profiles[m]) {
+      const int key = class_key(problem.models[m], index);
+      if (!class_of[m].emplace(key, static_cast<int>(classes.size())).second) continue;
+      classes.emplace_back(m, key);
     }
   }
   forest.tasks = static_cast<int>(problem.tasks.size());
@@ -168,24 +201,34 @@ std::vector<std::map<int, int>> fill_times(Forest& forest, const plan::BatchProb
   for (const plan::Task& task : problem.tasks) {
     CHECK(task.times.size() == problem.models.size());
     for (const auto& [model, gpcs] : classes) {
-      const Nanos time = task.times[model][gpcs];
+      const Nanos time = gpcs < kOtherClass ? task.times[model][gpcs] : 0;
       forest.times.push_back(time > 0 ? time : kNever);
     }
   }
   return class_of;
 }
 
-}  // namespace
+// The nodes with media extensions of each GPU that has any share a token.
+void add_tokens(Forest& forest, const plan::BatchProblem& problem) {
+  int gpu = -1;
+  for (Node& node : forest.nodes) {
+    const hw::GpuModel& model = problem.models[at(problem.gpus[at(node.gpu)])];
+    if (!has_extensions(model.profiles[at(node.profile)])) continue;
+    if (node.gpu != gpu) ++forest.tokens;
+    gpu = node.gpu;
+    node.token = forest.columns() + forest.tokens - 1;
+  }
+}
 
-Result<Forest> make_forest(const plan::BatchProblem& problem) {
+Result<Forest> forest_of(const plan::BatchProblem& problem, const std::vector<Profiles>& profiles) {
   std::vector<Tree> trees;
-  for (const hw::GpuModel& model : problem.models) {
-    Result<Tree> tree = tree_of(model);
+  for (std::size_t m = 0; m < problem.models.size(); ++m) {
+    Result<Tree> tree = tree_of(problem.models[m], profiles[m]);
     if (!tree) return failed(tree.error());
     trees.push_back(std::move(*tree));
   }
   Forest forest;
-  const std::vector<std::map<int, int>> class_of = fill_times(forest, problem);
+  const std::vector<std::map<int, int>> class_of = fill_times(forest, problem, profiles);
   forest.gpus = static_cast<int>(problem.gpus.size());
   forest.reconfigurer = problem.reconfigurer;
   forest.first_node.push_back(0);
@@ -197,9 +240,7 @@ Result<Forest> make_forest(const plan::BatchProblem& problem) {
       node.gpu = static_cast<int>(gpu);
       node.first_column += forest.first_column.back();
       if (node.parent >= 0) node.parent += base;
-      const hw::MigProfile& profile =
-          problem.models[model].profiles[static_cast<std::size_t>(node.profile)];
-      node.size_class = class_of[model].at(profile.gpcs);
+      node.size_class = class_of[model].at(class_key(problem.models[model], node.profile));
       int& columns = forest.class_columns[static_cast<std::size_t>(node.size_class)];
       columns = columns == 0 ? node.columns : std::min(columns, node.columns);
       forest.nodes.push_back(node);
@@ -207,6 +248,7 @@ Result<Forest> make_forest(const plan::BatchProblem& problem) {
     forest.first_node.push_back(static_cast<int>(forest.nodes.size()));
     forest.first_column.push_back(forest.first_column.back() + trees[model].columns);
   }
+  add_tokens(forest, problem);
   forest.children.resize(forest.nodes.size());
   for (std::size_t i = 0; i < forest.nodes.size(); ++i) {
     const int parent = forest.nodes[i].parent;
@@ -215,6 +257,20 @@ Result<Forest> make_forest(const plan::BatchProblem& problem) {
     }
   }
   return forest;
+}
+
+}  // namespace
+
+Result<Forest> make_forest(const plan::BatchProblem& problem) {
+  std::vector<Profiles> profiles;
+  for (const hw::GpuModel& model : problem.models) profiles.push_back(hw::plain_profiles(model));
+  return forest_of(problem, profiles);
+}
+
+Result<Forest> make_whole_forest(const plan::BatchProblem& problem) {
+  std::vector<Profiles> profiles;
+  for (const hw::GpuModel& model : problem.models) profiles.push_back(whole_profiles(model));
+  return forest_of(problem, profiles);
 }
 
 Nanos least_area(const Forest& forest, int task) {

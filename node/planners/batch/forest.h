@@ -1,4 +1,5 @@
-// Forest: a batch problem flattened for search. Every legal placement of a plain MIG profile on
+// Forest: a batch problem flattened for search. Every legal placement of a plain MIG profile (of
+// make_whole_forest: of nearly any) on
 // every GPU is a node; placements are nested or disjoint, so the nodes of a GPU form trees. A
 // column is a memory slice that decides something: the last memory slice of an A100 is covered only
 // together with the one before, so it has none of its own. Nodes whose columns meet cannot exist at
@@ -28,6 +29,10 @@ struct Node {
   int first_column = 0;  // global number of its first column
   int columns = 0;       // how many it covers, consecutive
   Nanos create = 0, destroy = 0;
+  bool plain = true;  // of a plain profile
+  // A number after all columns, where of several nodes of the GPU one may exist at a time: those
+  // with its media extensions. Else -1.
+  int token = -1;
 };
 
 struct Forest {
@@ -36,6 +41,7 @@ struct Forest {
   std::vector<int> first_node;             // per GPU, and one past the last
   std::vector<int> first_column;           // per GPU, and one past the last
   int gpus = 0;
+  int tokens = 0;
   plan::Reconfigurer reconfigurer;  // whose numbers Start::reconfigurer goes by
   int tasks = 0;
   int classes = 0;
@@ -46,7 +52,14 @@ struct Forest {
     return times[at(task * classes) + at(nodes[at(node)].size_class)];
   }
   int columns() const { return first_column.back(); }
-  bool conflict(int a, int b) const;  // a column in common
+  int held() const { return columns() + tokens; }  // what nodes hold: columns, then tokens
+  template <class Look>
+  void each_held(int node, const Look& look) const {
+    const Node& of = nodes[at(node)];
+    for (int c = of.first_column; c < of.first_column + of.columns; ++c) look(c);
+    if (of.token >= 0) look(of.token);
+  }
+  bool conflict(int a, int b) const;  // something held by both
   int reconfigurers() const { return reconfigurer.count(gpus); }
   int reconfigurer_of(int node) const { return reconfigurer.number(nodes[at(node)].gpu); }
 };
@@ -54,6 +67,9 @@ struct Forest {
 // The forest of a problem. Unsupported when instances of a GPU model overlap without one containing
 // the other, or when disjoint ones cannot exist together (no GPU of the catalogue).
 Result<Forest> make_forest(const plan::BatchProblem& problem);
+// Beside plain profiles also those of double memory and with media extensions (1g.20gb,
+// 1g.10gb+me), each a class of its own; the problem's tasks fit none of these.
+Result<Forest> make_whole_forest(const plan::BatchProblem& problem);
 
 // Least area of a task, in column nanoseconds: over the sizes that it fits, time x columns.
 Nanos least_area(const Forest& forest, int task);

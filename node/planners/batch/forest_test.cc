@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hw/layout.h"
 #include "planners/batch/test_batches.h"
 
 namespace partita::planners::batch {
@@ -68,6 +69,35 @@ TEST(Forest, AreaBoundByHand) {
   EXPECT_EQ(area_bound(*make_forest(problem)), plan::nanos(Seconds{5.13}));
   problem.tasks.clear();
   EXPECT_EQ(area_bound(*make_forest(problem)), 0);
+}
+
+// Two nodes conflict where hw says that they cannot exist together, and what does not conflict
+// pairwise can exist together.
+TEST(Forest, NodesOfAllProfilesConflictAsTheCatalogueSays) {
+  for (const hw::GpuModel& model : hw::builtin_catalogue().gpus) {
+    SCOPED_TRACE(model.name);
+    const Forest forest = *make_whole_forest({{}, {model}, {0}});
+    const auto placed = [&](int v) {
+      return hw::PlacedProfile{forest.nodes[at(v)].profile, forest.nodes[at(v)].start};
+    };
+    const int count = static_cast<int>(forest.nodes.size());
+    for (int a = 0; a < count; ++a) {
+      for (int b = 0; b < a; ++b)
+        EXPECT_EQ(forest.conflict(a, b), !hw::conflicts(model, {placed(a), placed(b)}).empty());
+    }
+    Rng rng(7);
+    for (int round = 0; round < 200; ++round) {
+      std::vector<int> nodes;
+      std::vector<hw::PlacedProfile> all;
+      for (int tries = 0; tries < 100; ++tries) {
+        const int v = static_cast<int>(rng.below(at(count)));
+        if (std::ranges::any_of(nodes, [&](int one) { return forest.conflict(one, v); })) continue;
+        nodes.push_back(v);
+        all.push_back(placed(v));
+      }
+      EXPECT_TRUE(hw::conflicts(model, all).empty());
+    }
+  }
 }
 
 }  // namespace

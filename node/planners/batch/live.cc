@@ -31,7 +31,7 @@ Nanos usual_gap(const std::deque<LiveTask>& came, Nanos now) {
 Result<LivePlanner> LivePlanner::create(plan::BatchProblem problem, const LiveOptions& options) {
   problem.tasks.clear();
   CHECK(!problem.gpus.empty());
-  Result<Forest> forest = make_forest(problem);
+  Result<Forest> forest = make_whole_forest(problem);
   if (!forest) return failed(forest.error());
   return LivePlanner(LiveMachine(std::move(problem), std::move(*forest)), options);
 }
@@ -96,7 +96,7 @@ long LivePlanner::appends(int tasks) const {
 // Its times per class of the forest, at the end of the list.
 void LivePlanner::add_times(const LiveTask& task, std::vector<Nanos>& times) const {
   for (const int node : of_class_) {
-    const Nanos time = machine_.time(task, node);
+    const Nanos time = machine_.enough(task, node) ? machine_.time(task, node) : 0;
     times.push_back(time > 0 ? time : kNever);
   }
 }
@@ -151,6 +151,7 @@ TimedBatch LivePlanner::tail(Nanos now) {
     const auto steps = static_cast<std::int64_t>(weight(task, now) / batch.weight_unit);
     batch.weight.push_back(std::max<std::int64_t>(1, steps));
     batch.topological.push_back(static_cast<int>(t));
+    batch.width.push_back(task.width);
   }
   batch.start = machine_.start(now);
   return batch;
@@ -200,6 +201,7 @@ void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
     batch.before.emplace_back();
     batch.behind.emplace_back();
     batch.topological.push_back(number);
+    batch.width.push_back(task->width);
   }
   batch.forest.times.insert(batch.forest.times.end(), times.begin(), times.end());
 }
@@ -291,27 +293,35 @@ bool LivePlanner::ready(const LiveTask& task, Nanos now) const {
          });
 }
 
+std::vector<int> LivePlanner::nodes_of(int planned) const {
+  std::vector<int> nodes = {plan_.choice.node[at(planned)]};
+  const std::vector<int>& others = plan_.physical.others[at(planned)];
+  nodes.insert(nodes.end(), others.begin(), others.end());
+  return nodes;
+}
+
 // What the plan begins now; it is of this moment. Where there are no CPUs or no memory for the
 // first task of an instance, the next one takes its turn.
 void LivePlanner::take_starts(Nanos now, Decisions& decisions) {
   std::set<int> used, skipped;
   for (const int t : plan_.choice.order) {
-    const int node = plan_.choice.node[at(t)];
-    if (!machine_.idle(node) || used.contains(node)) continue;
+    const std::vector<int> nodes = nodes_of(t);
+    const auto all = [&](const auto& test) { return std::ranges::all_of(nodes, test); };
+    const bool free = all([&](int v) { return machine_.idle(v) && !used.contains(v); });
     const auto task = waiting_.find(planned_[at(t)]);
     const bool due = plan_.physical.begin[at(t)] <= 0;
-    if (!due && !(skipped.contains(node) && ready(task->second, now))) {
-      used.insert(node);
+    const bool begins =
+        free &&
+        (due || (ready(task->second, now) && all([&](int v) { return skipped.contains(v); })));
+    if (begins && !machine_.has_room(task->second)) {
+      skipped.insert(nodes.begin(), nodes.end());
       continue;
     }
-    if (!machine_.has_room(task->second)) {
-      skipped.insert(node);
-      continue;
-    }
-    used.insert(node);
-    decisions.starts.push_back({task->first, node});
+    used.insert(nodes.begin(), nodes.end());
+    if (!begins) continue;
     order_.erase({task->second.rank, task->first});
-    machine_.began(std::move(task->second), node, now);
+    machine_.began(std::move(task->second), nodes, now);
+    decisions.starts.push_back({task->first, nodes});
     waiting_.erase(task);
   }
 }

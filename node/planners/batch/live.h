@@ -36,7 +36,7 @@ struct LiveOptions {
 struct Decisions {
   struct Start {
     long task = 0;
-    int node = 0;
+    std::vector<int> nodes;
   };
   std::vector<Start> starts;
   std::vector<LiveChange> changes;  // at most one per reconfigurer that is free
@@ -84,11 +84,12 @@ class LivePlanner {
   }
   long appends(int tasks) const;
   void forget_arrivals(Nanos now);
-  double usual_time() const;         // of it, on the size on which it takes least
+  double usual_time() const;  // of it, on the size on which it takes least
   bool silent(Nanos now) const;
   void add_arrivals(TimedBatch& batch, Nanos now) const;
   std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now) const;
   bool ready(const LiveTask& task, Nanos now) const;
+  std::vector<int> nodes_of(int planned) const;
   void take_starts(Nanos now, Decisions& decisions);
 
   LiveOptions options_;

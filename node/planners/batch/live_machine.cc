@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -21,27 +22,51 @@ LiveMachine::LiveMachine(plan::BatchProblem problem, Forest forest)
     const auto model = at(gpus_.gpus[at(node.gpu)]);
     gpcs_.push_back(gpus_.models[model].profiles[at(node.profile)].gpcs);
   }
-  closed_.resize(at(forest_.columns()), 0);
+  forest_.children.clear();  // nobody here asks
+  closed_.resize(at(forest_.held()), 0);
+  count_room();
   reconfiguring_.resize(at(forest_.reconfigurers()), 0);
 }
 
 // ---- what happens
 
-void LiveMachine::began(LiveTask task, int node, Nanos now) {
-  Instance& instance = instances_.at(node);
-  CHECK(instance.state == Instance::State::idle);
+bool LiveMachine::open(int node) const {
+  bool open = true;
+  forest_.each_held(node, [&](int c) { open = open && closed_[at(c)] == 0; });
+  return open;
+}
+
+// Nodes of a class are disjoint but for the token that they may share.
+void LiveMachine::count_room() {
+  room_.assign(at(forest_.classes), 0);
+  std::set<std::pair<int, int>> taken;
+  for (int v = 0; v < static_cast<int>(forest_.nodes.size()); ++v) {
+    const Node& node = forest_.nodes[at(v)];
+    if (!open(v) || (node.token >= 0 && !taken.emplace(node.size_class, node.token).second))
+      continue;
+    ++room_[at(node.size_class)];
+  }
+}
+
+void LiveMachine::began(LiveTask task, std::vector<int> nodes, Nanos now) {
   const long id = task.id;
-  instance = {Instance::State::busy, 0, id};
-  const Nanos takes = time(task, node);
-  running_[id] = {std::move(task), node, now, takes};
+  for (const int node : nodes) {
+    Instance& instance = instances_.at(node);
+    CHECK(instance.state == Instance::State::idle);
+    instance = {Instance::State::busy, 0, id};
+  }
+  const Nanos takes = time(task, nodes.front());
+  running_[id] = {std::move(task), std::move(nodes), now, takes};
 }
 
 void LiveMachine::ended(long id) {
   const auto found = running_.find(id);
   CHECK(found != running_.end());
-  Instance& instance = instances_.at(found->second.node);
-  CHECK(instance.task == id);
-  instance = {};
+  for (const int node : found->second.nodes) {
+    Instance& instance = instances_.at(node);
+    CHECK(instance.task == id);
+    instance = {};
+  }
   running_.erase(found);
   ++surprises_;
 }
@@ -73,9 +98,8 @@ void LiveMachine::changed(const LiveChange& change, bool done) {
 }
 
 void LiveMachine::close(int node, bool closed) {
-  const Node& closing = forest_.nodes[at(node)];
-  for (int c = closing.first_column; c < closing.first_column + closing.columns; ++c)
-    closed_[at(c)] += closed ? 1 : -1;
+  forest_.each_held(node, [&](int c) { closed_[at(c)] += closed ? 1 : -1; });
+  count_room();
   ++surprises_;
 }
 
@@ -100,10 +124,10 @@ bool LiveMachine::idle(int node) const {
   return found != instances_.end() && found->second.state == Instance::State::idle;
 }
 
-std::optional<int> LiveMachine::node_of(long running) const {
+const std::vector<int>& LiveMachine::nodes_of(long running) const {
+  static const std::vector<int> none;
   const auto found = running_.find(running);
-  if (found == running_.end()) return std::nullopt;
-  return found->second.node;
+  return found == running_.end() ? none : found->second.nodes;
 }
 
 Nanos LiveMachine::expected_end(long id, Nanos now) const { return end_of(id, now, {}); }
@@ -119,18 +143,17 @@ Nanos LiveMachine::end_of(long id, Nanos now, const Quantile& quantile) const {
 
 bool LiveMachine::fits_somewhere(const LiveTask& task) const {
   for (int v = 0; v < static_cast<int>(forest_.nodes.size()); ++v) {
-    if (time(task, v) == 0) continue;
-    const Node& node = forest_.nodes[at(v)];
-    bool open = true;
-    for (int c = node.first_column; c < node.first_column + node.columns; ++c)
-      open = open && closed_[at(c)] == 0;
-    if (open) return true;
+    if (time(task, v) > 0 && open(v) && enough(task, v)) return true;
   }
   return false;
 }
 
 Nanos LiveMachine::time(const LiveTask& task, int node) const {
-  return task.times[at(gpus_.gpus[at(forest_.nodes[at(node)].gpu)])][gpcs_[at(node)]];
+  const Node& of = forest_.nodes[at(node)];
+  const auto model = at(gpus_.gpus[at(of.gpu)]);
+  const bool may =
+      task.profiles.empty() ? of.plain : ((task.profiles[model] >> of.profile) & 1) != 0;
+  return may ? task.times[model][gpcs_[at(node)]] : 0;
 }
 
 double LiveMachine::least_area(const LiveTask& task) const {
@@ -172,7 +195,6 @@ std::optional<Nanos> LiveMachine::next_try(Nanos now) const {
 void LiveMachine::add_instances(Start& start, Nanos now, const Quantile& quantile) const {
   const auto left = [&](Nanos until) { return until > now ? until - now : kChangeOverdue; };
   for (const auto& [index, instance] : instances_) {
-    const Node& node = forest_.nodes[at(index)];
     Nanos& reconfigurer = start.reconfigurer[at(forest_.reconfigurer_of(index))];
     switch (instance.state) {
       case Instance::State::idle:
@@ -187,8 +209,7 @@ void LiveMachine::add_instances(Start& start, Nanos now, const Quantile& quantil
         break;
       case Instance::State::destroying:
         reconfigurer = left(instance.until);
-        for (int c = node.first_column; c < node.first_column + node.columns; ++c)
-          start.column[at(c)] = reconfigurer;
+        forest_.each_held(index, [&](int c) { start.column[at(c)] = reconfigurer; });
         break;
     }
   }
@@ -196,15 +217,14 @@ void LiveMachine::add_instances(Start& start, Nanos now, const Quantile& quantil
 
 Start LiveMachine::start(Nanos now, const Quantile& quantile) const {
   Start start;
-  start.column.resize(at(forest_.columns()), 0);
+  start.column.resize(at(forest_.held()), 0);
   start.reconfigurer.resize(at(forest_.reconfigurers()), 0);
   add_instances(start, now, quantile);
   // Where the driver has refused: later, whatever is there.
   for (const auto& [index, until] : avoided_) {
     if (until <= now) continue;
-    const Node& node = forest_.nodes[at(index)];
-    for (int c = node.first_column; c < node.first_column + node.columns; ++c)
-      start.column[at(c)] = std::max(start.column[at(c)], until - now);
+    forest_.each_held(
+        index, [&](int c) { start.column[at(c)] = std::max(start.column[at(c)], until - now); });
     for (Start::Alive& there : start.alive) {
       if (there.node == index) there.free = std::max(there.free, until - now);
     }

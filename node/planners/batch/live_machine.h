@@ -3,6 +3,7 @@
 // the caller's clock. Single-threaded, no door.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -18,7 +19,10 @@ using LiveOp = plan::Reconfiguration::Op;
 struct LiveTask {
   long id = 0;                         // unique
   std::vector<plan::SizeTimes> times;  // expected, per GPU model; 0 where it does not fit
-  double weight = 1;                   // > 0
+  // Per GPU model a bit for each of its profiles that it may have; empty: all plain ones.
+  std::vector<std::uint32_t> profiles = {};
+  int width = 1;      // so many instances of one profile at once
+  double weight = 1;  // > 0
   std::optional<Nanos> deadline = {};
   Nanos release = 0;
   std::vector<long> after = {};  // ids: of those that wait or run here it waits for the end
@@ -43,8 +47,8 @@ class LiveMachine {
   // ---- what happens
   // What all tasks together may use beside instances; 0: it is not counted.
   void capacity(int cpus, double ram_gib) { cpus_ = cpus, ram_gib_ = ram_gib; }
-  void began(LiveTask task, int node, Nanos now);
-  // A task runs no more, or did not begin: its instance is idle.
+  void began(LiveTask task, std::vector<int> nodes, Nanos now);
+  // A task runs no more, or did not begin: its instances are idle.
   void ended(long id);
   // An instance that is there, though nobody here decided it; idle.
   void found(int node);
@@ -63,12 +67,16 @@ class LiveMachine {
   long surprises() const { return surprises_; }
   bool idle(int node) const;
   bool runs(long id) const { return running_.contains(id); }
-  std::optional<int> node_of(long running) const;
-  Nanos expected_end(long running, Nanos now) const;  // on average
+  const std::vector<int>& nodes_of(long running) const;  // empty: it does not run
+  Nanos expected_end(long running, Nanos now) const;     // on average
   // The task may run on some node whose columns are nobody else's.
   bool fits_somewhere(const LiveTask& task) const;
   Nanos time(const LiveTask& task, int node) const;  // 0: it does not fit
-  double least_area(const LiveTask& task) const;     // column nanoseconds
+  // Whether as many nodes of this one's class as the task takes can exist at once.
+  bool enough(const LiveTask& task, int node) const {
+    return task.width <= room_[at(forest_.nodes[at(node)].size_class)];
+  }
+  double least_area(const LiveTask& task) const;  // column nanoseconds
   // There are CPUs and memory for it.
   bool has_room(const LiveTask& task) const;
   bool can_begin(const LiveChange& change) const;
@@ -84,7 +92,7 @@ class LiveMachine {
  private:
   struct Running {
     LiveTask task;
-    int node = 0;
+    std::vector<int> nodes;
     Nanos began = 0, time = 0;
   };
   struct Instance {
@@ -92,6 +100,8 @@ class LiveMachine {
     Nanos until = 0;  // expected end of creating or destroying
     long task = 0;    // busy
   };
+  void count_room();
+  bool open(int node) const;
   void add_instances(Start& start, Nanos now, const Quantile& quantile) const;
 
   plan::BatchProblem gpus_;  // without tasks
@@ -99,7 +109,8 @@ class LiveMachine {
   std::vector<int> gpcs_;    // per node
   std::map<long, Running> running_;
   std::map<int, Instance> instances_;  // by node
-  std::vector<int> closed_;            // per column: how many close it
+  std::vector<int> closed_;            // per column and token: how many close it
+  std::vector<int> room_;              // per class how many that are not closed can exist at once
   std::map<int, Nanos> avoided_;       // nodes, and until when
   std::vector<char> reconfiguring_;    // per reconfigurer
   int cpus_ = 0;                       // in all; 0: not counted

@@ -91,7 +91,8 @@ class LiveWorld {
     const Decisions decisions = planner_.decide(now_);
     if (cpu_ms_) times_.push_back(cpu_ms_() - before);
     const Forest& forest = planner_.machine().forest();
-    for (const auto& [id, node_index] : decisions.starts) {
+    for (const auto& [id, nodes] : decisions.starts) {
+      const int node_index = nodes.front();
       const Node& node = forest.nodes[at(node_index)];
       const auto model = at(actual_.gpus[at(node.gpu)]);
       const int gpcs = actual_.models[model].profiles[at(node.profile)].gpcs;

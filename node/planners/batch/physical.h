@@ -27,7 +27,7 @@ struct Start {
     bool operator==(const Alive&) const = default;
   };
   std::vector<Alive> alive;         // pairwise without conflict
-  std::vector<Nanos> column;        // per column: free from then on; empty = all 0
+  std::vector<Nanos> column;        // per column (and token): free from then on; empty = all 0
   std::vector<Nanos> reconfigurer;  // each is free from then on; empty = all 0
 };
 
@@ -43,11 +43,12 @@ struct Op {
 };
 
 struct Physical {
-  std::vector<int> node;          // per task, -1 when it is in no visit
-  std::vector<Nanos> begin, end;  // per task
-  std::vector<Op> ops;            // in order of begin
-  Nanos makespan = 0;             // last end of a task of these visits
-  Start after;                    // what the next batch finds
+  std::vector<int> node;                      // per task, -1 when it is in no visit
+  std::vector<std::vector<int>> others = {};  // per task the further ones that it has; may be empty
+  std::vector<Nanos> begin, end;              // per task
+  std::vector<Op> ops;                        // in order of begin
+  Nanos makespan = 0;                         // last end of a task of these visits
+  Start after;                                // what the next batch finds
 };
 
 // Times of everything. A visit on a node that still exists when its turn comes (alive at the start,

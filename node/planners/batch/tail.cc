@@ -46,7 +46,7 @@ std::vector<Layout> layouts_of(const Forest& forest, int gpu) {
     }
     bool any = false;
     for (int v = forest.first_node[at(gpu)]; v < forest.first_node[at(gpu) + 1]; ++v) {
-      if (forest.nodes[at(v)].first_column != column) continue;
+      if (forest.nodes[at(v)].first_column != column || !forest.nodes[at(v)].plain) continue;
       any = true;
       layout.push_back(v);
       extend(column + forest.nodes[at(v)].columns);
@@ -83,7 +83,7 @@ class Aimed {
   }
   double area(int task, int node) const {
     return area_ * static_cast<double>(batch_.forest.time(task, node)) *
-           batch_.forest.nodes[at(node)].columns;
+           batch_.forest.nodes[at(node)].columns * batch_.width_of(task);
   }
   double area(const Choice& choice) const {
     double sum = 0;
@@ -155,13 +155,23 @@ class TailPlanner {
     }
   }
 
-  // Each task where it may begin first, or where it ends first.
+  bool fits_plain(int task) const {
+    const std::vector<Node>& nodes = batch_.forest.nodes;
+    for (std::size_t v = 0; v < nodes.size(); ++v) {
+      if (nodes[v].plain && batch_.forest.time(task, static_cast<int>(v)) < kNever) return true;
+    }
+    return false;
+  }
+
+  // Each task where it may begin first, or where it ends first. What needs another profile than
+  // those of layouts has its instance made.
   std::optional<Choice> in_queue_order(const std::vector<char>& layout, bool first_free) const {
     TimedPlaces places(batch_, layout);
     Choice choice;
     choice.node.resize(at(n()), -1);
     for (const int task : batch_.topological) {
-      const int node = first_free ? places.put_first(task) : places.put(task, 0);
+      int node = first_free ? places.put_first(task) : places.put(task, 0);
+      if (node < 0 && !fits_plain(task)) node = places.put_beside(task);
       if (node < 0) return std::nullopt;
       choice.node[at(task)] = node;
       choice.order.push_back(task);
@@ -304,11 +314,9 @@ class TailPlanner {
 
   bool open(int v) const {
     if (batch_.start.column.empty()) return true;
-    const Node& node = batch_.forest.nodes[at(v)];
-    for (int c = node.first_column; c < node.first_column + node.columns; ++c) {
-      if (batch_.start.column[at(c)] >= kNever) return false;
-    }
-    return true;
+    bool free = true;
+    batch_.forest.each_held(v, [&](int c) { free = free && batch_.start.column[at(c)] < kNever; });
+    return free;
   }
 
   void find_last() {

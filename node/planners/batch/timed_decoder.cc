@@ -46,11 +46,11 @@ double Energy::of(const Worth& worth) const {
 TimedDecoder::TimedDecoder(const TimedBatch& batch) : batch_(batch) {
   for (const Node& node : batch.forest.nodes) {
     nodes_.push_back({batch.forest.reconfigurer.number(node.gpu), node.first_column, node.columns,
-                      node.size_class, node.create, node.destroy});
+                      node.size_class, node.token, node.create, node.destroy});
   }
   end_.resize(at(batch.forest.tasks));
   found_busy_.resize(at(batch.forest.reconfigurers()));
-  found_last_.resize(at(batch.forest.columns()), -1);
+  found_last_.resize(at(batch.forest.held()), -1);
   find(batch.start);
   clear();
 }
@@ -60,11 +60,9 @@ void TimedDecoder::find(const Start& start) {
     if (start.reconfigurer[r] > 0) found_busy_[r].push_back({0, start.reconfigurer[r]});
   }
   for (const Start::Alive& there : start.alive) {
-    const Lean& node = nodes_[at(there.node)];
     const int life = static_cast<int>(found_lives_.size());
     found_lives_.push_back({there.node, there.free, -1});
-    for (int c = node.first_column; c < node.first_column + node.columns; ++c)
-      found_last_[at(c)] = life;
+    batch_.forest.each_held(there.node, [&](int c) { found_last_[at(c)] = life; });
   }
   for (std::size_t c = 0; c < start.column.size(); ++c) {
     if (found_last_[c] >= 0 || start.column[c] <= 0) continue;
@@ -103,19 +101,23 @@ void TimedDecoder::find_in_the_way(const Lean& node) {
   in_the_way_.clear();
   gone_ = 0;
   int seen = -1;
-  for (int c = node.first_column; c < node.first_column + node.columns; ++c) {
+  const auto look = [&](int c) {
     const int index = last_[at(c)];
-    if (index < 0 || index == seen) continue;
+    if (index < 0 || index == seen) return;
     seen = index;
     const Life& life = lives_[at(index)];
     if (life.gone >= 0) {
       gone_ = std::max(gone_, life.gone);
-      continue;
+      return;
     }
     auto place = in_the_way_.end();
     while (place != in_the_way_.begin() && lives_[at(*(place - 1))].end > life.end) --place;
     in_the_way_.insert(place, index);
-  }
+  };
+  for (int c = node.first_column; c < node.first_column + node.columns; ++c) look(c);
+  // Its life is among those of the columns, or on none of them.
+  if (node.token >= 0 && std::ranges::count(in_the_way_, last_[at(node.token)]) == 0)
+    look(node.token);
 }
 
 Nanos TimedDecoder::available(int node_index) {
@@ -160,7 +162,7 @@ int TimedDecoder::open(int node_index) {
   record(Kind::create, node_index, begin, begin + node.create);
   const int life = static_cast<int>(lives_.size());
   lives_.push_back({node_index, begin + node.create, -1});
-  for (int c = node.first_column; c < node.first_column + node.columns; ++c) last_[at(c)] = life;
+  batch_.forest.each_held(node_index, [&](int c) { last_[at(c)] = life; });
   return life;
 }
 
@@ -170,13 +172,34 @@ Nanos TimedDecoder::ready(int task) const {
   return ready;
 }
 
+// Those of its class that are available first, beside it and each other.
+void TimedDecoder::take_others(int node, int count) {
+  std::vector<std::pair<Nanos, int>> all;
+  for (int v = 0; v < static_cast<int>(nodes_.size()); ++v) {
+    if (v != node && nodes_[at(v)].size_class == nodes_[at(node)].size_class)
+      all.emplace_back(available(v), v);
+  }
+  std::ranges::sort(all);
+  for (const auto& [free, other] : all) {
+    if (static_cast<int>(taken_.size()) == count) return;
+    const auto meets = [&](int one) { return batch_.forest.conflict(one, other); };
+    if (std::ranges::none_of(taken_, meets)) taken_.push_back(other);
+  }
+}
+
 Nanos TimedDecoder::append(int task, int node) {
-  int index = alive(node);
-  if (index < 0) index = open(node);
-  Life& life = lives_[at(index)];
-  const Nanos begin = std::max(life.end, ready(task));
+  taken_.assign(1, node);
+  if (const int width = batch_.width_of(task); width > 1) take_others(node, width);
+  Nanos begin = ready(task);
+  for (const int one : taken_) {
+    int index = alive(one);
+    if (index < 0) index = open(one);
+    begin = std::max(begin, lives_[at(index)].end);
+  }
   const Nanos end = begin + batch_.forest.time(task, node);
-  life.end = end_[at(task)] = end;
+  for (const int one : taken_) lives_[at(alive(one))].end = end;
+  end_[at(task)] = end;
+  if (recording_) others_[at(task)].assign(taken_.begin() + 1, taken_.end());
   const Wide weight = batch_.weight[at(task)];
   const Nanos late = end - batch_.deadline[at(task)];
   if (late > 0) worth_.lateness += weight * late;
@@ -204,10 +227,12 @@ Worth TimedDecoder::play(const Choice& choice) {
 
 Physical TimedDecoder::physical(const Choice& choice) {
   recording_ = true;
+  others_.assign(end_.size(), {});
   play(choice);
   recording_ = false;
   Physical physical;
   physical.node = choice.node;
+  physical.others = std::move(others_);
   physical.end = end_;
   physical.ops = std::move(ops_);
   for (std::size_t t = 0; t < end_.size(); ++t) {

@@ -27,7 +27,11 @@ struct TimedBatch {
   std::vector<std::vector<int>> before;  // per task its predecessors, each once, ascending
   std::vector<std::vector<int>> behind;  // per task its successors
   std::vector<int> topological;          // predecessors first; ties by number
-  double weight_unit = 1;                // priority of weight 1
+  // Per task how many nodes of its class it takes at once, all for as long as it runs; empty: one.
+  // A choice names one of them; which the others are follows: those that are available first.
+  std::vector<int> width = {};
+  int width_of(int task) const { return width.empty() ? 1 : width[at(task)]; }
+  double weight_unit = 1;  // priority of weight 1
   // What it finds; empty: nothing exists, everything is free at 0. A column without an instance
   // that is never free again is kNever.
   Start start = {};
@@ -70,6 +74,8 @@ class TimedDecoder {
   Nanos available(int node);
   // Appends a task whose predecessors have all been appended; returns its end.
   Nanos append(int task, int node);
+  // Where the last one runs: that node first.
+  const std::vector<int>& taken() const { return taken_; }
   Nanos end(int task) const { return end_[static_cast<std::size_t>(task)]; }
   // When a task's release has passed and its predecessors, appended before, have ended.
   Nanos ready(int task) const;
@@ -90,7 +96,7 @@ class TimedDecoder {
     Nanos gone = -1;  // end of its destruction; -1: exists
   };
   struct Lean {  // of a Node, what appending reads
-    int reconfigurer = 0, first_column = 0, columns = 0, size_class = 0;
+    int reconfigurer = 0, first_column = 0, columns = 0, size_class = 0, token = -1;
     Nanos create = 0, destroy = 0;
   };
   struct Span {
@@ -105,23 +111,26 @@ class TimedDecoder {
   Gap gap(const std::vector<Span>& busy, Nanos ready, Nanos length) const;
   int alive(int node) const;
   void find_in_the_way(const Lean& node);
+  void take_others(int node, int count);
   int open(int node_index);
   void record(plan::Reconfiguration::Op op, int node, Nanos begin, Nanos end);
 
   const TimedBatch& batch_;
   std::vector<Lean> nodes_;
   std::vector<Life> lives_;
-  std::vector<int> last_;                // per column its latest life, or -1
+  std::vector<int> last_;                // per column and token its latest life, or -1
   std::vector<std::vector<Span>> busy_;  // per reconfigurer what it does, ascending
   std::vector<Life> found_lives_;        // as the batch finds them
   std::vector<int> found_last_;
   std::vector<std::vector<Span>> found_busy_;
   std::vector<Nanos> end_;       // per task
   std::vector<int> in_the_way_;  // lives, by end
+  std::vector<int> taken_;       // nodes
   Nanos gone_ = 0;               // when the latest destroyed one in the way is gone
   Worth worth_;
   bool recording_ = false;
   std::vector<Op> ops_;
+  std::vector<std::vector<int>> others_;  // per task, while recording
 };
 
 }  // namespace partita::planners::batch

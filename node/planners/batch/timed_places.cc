@@ -13,9 +13,14 @@ TimedPlaces::TimedPlaces(const TimedBatch& batch, std::vector<char> allowed)
   const Forest& forest = batch.forest;
   while (leaves_ < at(forest.gpus)) leaves_ *= 2;
   trees_.assign(at(forest.classes), std::vector<Place>(2 * leaves_));
+  std::vector<char> wanted(at(forest.classes), 0);
+  for (std::size_t i = 0; i < forest.times.size(); ++i) {
+    if (forest.times[i] < kNever) wanted[i % wanted.size()] = 1;
+  }
   for (const Node& node : forest.nodes) {
     std::vector<int>& classes = classes_[at(node.gpu)];
-    if (std::ranges::count(classes, node.size_class) == 0) classes.push_back(node.size_class);
+    if (wanted[at(node.size_class)] && std::ranges::count(classes, node.size_class) == 0)
+      classes.push_back(node.size_class);
   }
   for (int t = 0; t < forest.tasks; ++t) least_.push_back(least_area(forest, t));
   for (int gpu = 0; gpu < forest.gpus; ++gpu) look_at(gpu);
@@ -54,7 +59,8 @@ void TimedPlaces::look_at(int gpu) {
 int TimedPlaces::append(int task, int node) {
   if (node < 0) return node;
   decoder_.append(task, node);
-  look_at(batch_.forest.nodes[at(node)].gpu);
+  const Forest& forest = batch_.forest;
+  for (const int one : decoder_.taken()) look_at(forest.nodes[at(one)].gpu);
   return node;
 }
 
@@ -70,7 +76,8 @@ int TimedPlaces::put(int task, double waste) {
     const Nanos time = forest.time(task, place.node);
     const Node& node = forest.nodes[at(place.node)];
     const int columns = forest.first_column[at(node.gpu) + 1] - forest.first_column[at(node.gpu)];
-    const double excess = static_cast<double>(time) * node.columns - least;
+    const double excess =
+        (static_cast<double>(time) * node.columns - least) * batch_.width_of(task);
     const double cost =
         static_cast<double>(std::max(ready, place.available) + time) + waste * excess / columns;
     if (chosen < 0 || cost < least_cost) {
@@ -96,6 +103,15 @@ int TimedPlaces::put_first(int task) {
     }
   }
   return append(task, chosen);
+}
+
+int TimedPlaces::put_beside(int task) {
+  std::pair<Nanos, int> first{kNever, -1};
+  for (int v = 0; v < static_cast<int>(batch_.forest.nodes.size()); ++v) {
+    const Nanos time = batch_.forest.time(task, v);
+    if (time < kNever) first = std::min(first, {decoder_.available(v) + time, v});
+  }
+  return append(task, first.second);
 }
 
 }  // namespace partita::planners::batch

@@ -22,6 +22,8 @@ class TimedPlaces {
   int put(int task, double waste);
   // Appends it to the node that is free first among those it fits; the same.
   int put_first(int task);
+  // To whatever node it ends first on, allowed or not.
+  int put_beside(int task);
   const Worth& worth() const { return decoder_.worth(); }
 
  private:

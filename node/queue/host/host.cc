@@ -19,7 +19,7 @@ Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& 
   const auto seen = doors.instances.look();
   if (!seen) return failed(seen.error());
   const plan::BatchProblem gpus{{}, config.models, config.gpus, config.reconfigurer};
-  const auto forest = planners::batch::make_forest(gpus);
+  const auto forest = planners::batch::make_whole_forest(gpus);
   if (!forest) return failed(forest.error());
   const std::vector<Spot> spots = spots_of(*forest, gpus, config.indices);
   std::vector<FoundInstance> found;

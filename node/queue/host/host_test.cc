@@ -223,6 +223,15 @@ void kill_it(std::uint64_t seed, bool reboots) {
     for (KnownTime& known : spec.times) known.time_s *= 0.01 + rng.uniform();
     spec.retries = 1'000;
     if (rng.below(4) == 0) spec.count = 3;
+    if (rng.below(4) == 0) spec.profiles = {rng.below(2) == 0 ? "1g.20gb" : "1g.10gb+me"};
+    if (rng.below(4) == 0) {
+      spec.profiles = {rng.below(2) == 0 ? "1g.20gb" : "2g"};
+      spec.gpus = 2;
+    }
+    if (seed % 2 == 1 && rng.below(6) == 0) {  // there are two of them
+      spec.profiles = {rng.below(2) == 0 ? "1g.10gb+me" : "7g"};
+      spec.gpus = 2;
+    }
     if (!answered.empty() && rng.below(4) == 0)
       spec.after = {{*answered.rbegin(), Dependency::Kind::any}};
     full = rng.below(6) == 0;
@@ -240,6 +249,80 @@ void kill_it(std::uint64_t seed, bool reboots) {
     EXPECT_EQ(task.state, State::done) << id << " " << task.reason;
     EXPECT_EQ(world.completed[id], 1) << id;
   }
+}
+
+TEST(QueueHost, SeveralGpusBeginTogether) {
+  World world{a100()};
+  MemoryStore store;
+  Machine machine(world, store, test::config_on(a100(), 4));
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(machine.submit(scaling("small")));
+  Spec whole = scaling("whole");
+  whole.gpus = 4;
+  ASSERT_TRUE(machine.submit(whole));  // 13
+  Spec slices = scaling("slices");
+  slices.gpus = 3;
+  slices.profiles = {"2g"};
+  ASSERT_TRUE(machine.submit(slices));  // 14
+  Spec many = scaling("many");
+  many.gpus = 5;
+  const auto refused = machine.submit(many);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().context, "gpus");
+  EXPECT_TRUE(machine.run_until(world.now + 10'000 * kSec));
+  EXPECT_EQ(world.faults, std::vector<std::string>());
+  for (const Task& task : world.starts) {
+    EXPECT_EQ(task.places.size(), at(task.spec.gpus));
+    if (task.id != 13) continue;
+    std::set<int> gpus;
+    for (const Place& place : task.places) gpus.insert(place.gpu);
+    EXPECT_EQ(gpus.size(), 4u);
+  }
+  EXPECT_EQ(world.completed.size(), 14u);
+}
+
+TEST(QueueHost, QuotasAndSharesCountEveryInstance) {
+  World world{a100()};
+  MemoryStore store;
+  Config config = test::config_on(a100(), 4);
+  config.quotas["anna"] = {.running = 3};
+  Machine machine(world, store, config);
+  Spec two = scaling("two");
+  two.gpus = 2;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(machine.submit(two));
+  Spec four = two;
+  four.gpus = 4;
+  EXPECT_FALSE(machine.submit(four));
+  EXPECT_TRUE(machine.run_until(world.now + 10'000 * kSec));
+  EXPECT_EQ(world.faults, std::vector<std::string>());
+  long began = 0, ended = 0;
+  for (const auto& [key, run] : store.all_runs) {
+    if (run.task == 1) ended = run.ended_ms;
+    if (run.task == 2) began = run.began_ms;
+  }
+  EXPECT_GE(began, ended);  // four at once are more than three
+  // Two runs of two whole GPUs of seven columns.
+  EXPECT_NEAR(store.usage.at("anna").slice_s, 2 * 2 * 7 * (5 + 65.0 / 7), 1);
+}
+
+// A GPU has room for seven of a slice, for four of these, and has its media extensions once.
+TEST(QueueHost, EveryProfileOfTheBoard) {
+  Bench bench;
+  Spec spec{.name = "x", .command = "true", .user = "anna", .count = 4};
+  spec.times = {{1, 100}};
+  spec.profiles = {"1g.20gb"};
+  ASSERT_TRUE(bench.machine.submit(spec));
+  const Nanos begin = bench.world.now;
+  bench.finish();
+  EXPECT_LT(bench.world.now - begin, 110 * kSec);  // all at once
+  spec.profiles = {"1g.10gb+me"};
+  spec.count = 3;
+  ASSERT_TRUE(bench.machine.submit(spec));
+  spec.profiles = {"1g.10gb"};
+  ASSERT_TRUE(bench.machine.submit(spec));
+  const Nanos then = bench.world.now;
+  bench.finish();
+  EXPECT_GT(bench.world.now - then, 300 * kSec);  // one after the other, the others beside them
+  EXPECT_LT(bench.world.now - then, 310 * kSec);
 }
 
 TEST(QueueHost, KilledAtAnyMoment) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,6 +15,7 @@
 
 #include "base/rng.h"
 #include "hw/catalogue.h"
+#include "hw/layout.h"
 #include "queue/host/host.h"
 
 namespace partita::queue::test {
@@ -68,15 +70,13 @@ class World final : public AttemptDoor, public InstanceDoor {
       if (process.ends > now && overlap(process.task.places, task.places))
         faults.push_back(fmt::format("tasks {} and {} share", process.task.id, task.id));
     }
-    const Place& place = task.places.front();
-    const auto there = instances.find({place.gpu, place.start});
-    if (there == instances.end() || there->second.first != place.profile)
-      faults.push_back(fmt::format("task {} has no instance", task.id));
+    check_places(task);
     if (!claimed.insert(key).second)
       faults.push_back(fmt::format("attempt {} of task {} was taken", task.attempts, task.id));
     starts.push_back(task);
     double time_s = 1;
-    const hw::MigProfile& profile = model.profiles[at(model.profile_index(place.profile))];
+    const hw::MigProfile& profile =
+        model.profiles[at(model.profile_index(task.places.front().profile))];
     for (const KnownTime& known : task.spec.times) {
       if (known.gpcs == profile.gpcs || known.gpcs == 0) time_s = known.time_s;
     }
@@ -137,14 +137,15 @@ class World final : public AttemptDoor, public InstanceDoor {
     may_crash();
     if (rng.uniform() < refusals) return failed({ErrorCode::no_room, "refused", ""});
     const int size = model.profiles[at(model.profile_index(place.profile))].size;
+    std::vector<hw::PlacedProfile> beside = {{model.profile_index(place.profile), place.start}};
     const std::string device = fmt::format("MIG-{}-{}-{}", place.gpu, place.start, place.profile);
     const auto found = instances.find({place.gpu, place.start});
     if (found != instances.end() && found->second.first == place.profile) return device;
     for (const auto& [key, other] : instances) {
-      if (key.first == place.gpu && key.second < place.start + size &&
-          place.start < key.second + other.second)
-        faults.push_back(fmt::format("{}@{} overlaps", place.profile, place.start));
+      if (key.first == place.gpu) beside.push_back({model.profile_index(other.first), key.second});
     }
+    for (const hw::Conflict& conflict : hw::conflicts(model, beside))
+      faults.push_back(fmt::format("{}@{}: {}", place.profile, place.start, conflict.constraint));
     instances[{place.gpu, place.start}] = {place.profile, size};
     may_crash();
     return device;
@@ -191,6 +192,24 @@ class World final : public AttemptDoor, public InstanceDoor {
   }
 
  private:
+  // As many instances as it asks for, of one profile that it may have, all there, none twice.
+  void check_places(const Task& task) {
+    const auto fault = [&](const char* what) {
+      faults.push_back(fmt::format("task {} {}", task.id, what));
+    };
+    if (static_cast<int>(task.places.size()) != task.spec.gpus) fault("has not what it asks for");
+    const std::string& profile = task.places.front().profile;
+    if (std::ranges::count(profiles_for(task.spec, model), model.profile_index(profile)) == 0)
+      fault("has another profile than it may");
+    std::set<std::string> devices;
+    for (const Place& place : task.places) {
+      if (!devices.insert(place.device).second) fault("has an instance twice");
+      if (place.profile != profile) fault("has several profiles");
+      const auto there = instances.find({place.gpu, place.start});
+      if (there == instances.end() || there->second.first != place.profile)
+        fault("has no instance");
+    }
+  }
   void complete(Process& process) {
     past_[{process.task.id, process.task.attempts}] = process.code;
     if (process.code == 0) ++completed[process.task.id];
