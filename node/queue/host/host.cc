@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace partita::queue {
@@ -39,11 +40,27 @@ Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& 
 
 // ---- what people ask
 
+Result<Task> Host::find(long task) const {
+  if (const auto live = queue_.tasks().find(task); live != queue_.tasks().end())
+    return live->second;
+  auto kept = doors_.store.task(task);
+  if (!kept) return failed(kept.error());
+  if (!*kept)
+    return failed({ErrorCode::not_found, fmt::format("there is no task {}", task), "task"});
+  return *std::move(*kept);
+}
+
 Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
-  auto tasks = queue_.admit(spec, now);
-  if (!tasks) return tasks;
   if (stuck_ && !flush())
     return failed({ErrorCode::environment, "nothing is taken in now: " + trouble_, ""});
+  std::map<long, State> ended;
+  for (const Dependency& one : spec.after) {
+    const auto before = find(one.task);
+    if (before && is_over(before->state)) ended[one.task] = before->state;
+    if (!before && before.error().code != ErrorCode::not_found) return failed(before.error());
+  }
+  auto tasks = queue_.admit(spec, now, ended);
+  if (!tasks) return tasks;
   Keep keep;
   keep.tasks = *tasks;
   if (auto kept = doors_.store.keep(keep); !kept) {
@@ -58,9 +75,11 @@ Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
 }
 
 Result<void> Host::ask(const Asked& asked, Nanos now) {
-  if (auto fine = can(queue_, asked); !fine) return fine;
   if (stuck_ && !flush())
     return failed({ErrorCode::environment, "nothing can be changed now: " + trouble_, ""});
+  const auto task = find(asked.task);
+  if (!task) return failed(task.error());
+  if (auto fine = can(*task, asked); !fine) return fine;
   events_.emplace_back(asked);
   turn(now);
   if (!stuck_) return {};
@@ -81,17 +100,21 @@ Shown Host::shown(const Task& task, Nanos now) const {
   return shown;
 }
 
-std::optional<Shown> Host::show(long task, Nanos now) const {
-  const auto found = queue_.tasks().find(task);
-  if (found == queue_.tasks().end()) return std::nullopt;
-  return shown(found->second, now);
+Result<Shown> Host::show(long task, Nanos now) const {
+  const auto found = find(task);
+  if (!found) return failed(found.error());
+  return shown(*found, now);
 }
 
-std::vector<Shown> Host::list(bool all, Nanos now) const {
+Result<std::vector<Shown>> Host::list(bool all, Nanos now) const {
   std::vector<Shown> tasks;
-  for (const auto& [id, task] : queue_.tasks()) {
-    if (all || !is_over(task.state)) tasks.push_back(shown(task, now));
+  if (all) {
+    const auto ended = doors_.store.ended(kListed);
+    if (!ended) return failed(ended.error());
+    for (const Task& task : *ended) tasks.push_back({.task = task});
   }
+  for (const auto& [id, task] : queue_.tasks()) tasks.push_back(shown(task, now));
+  std::ranges::sort(tasks, {}, [](const Shown& one) { return one.task.id; });
   return tasks;
 }
 

@@ -24,6 +24,8 @@ struct HostDoors {
   InstanceDoor& instances;
 };
 
+inline constexpr long kListed = 20'000;
+
 class Host {
  public:
   // Takes up what the store has and the machine shows. `now`: nanoseconds since 1970, as in all
@@ -34,8 +36,10 @@ class Host {
   // ---- what people ask: answered only once it is on disk
   Result<std::vector<Task>> submit(const Spec& spec, Nanos now);
   Result<void> ask(const Asked& asked, Nanos now);
-  std::optional<Shown> show(long task, Nanos now) const;
-  std::vector<Shown> list(bool all, Nanos now) const;  // without `all`, what has not ended
+  // not_found: there is none. What has ended is the store's to tell.
+  Result<Shown> show(long task, Nanos now) const;
+  // What has not ended; with `all` the last kListed that have, too.
+  Result<std::vector<Shown>> list(bool all, Nanos now) const;
   Result<std::vector<Run>> runs(long task) { return doors_.store.runs(task); }
 
   // ---- what it does
@@ -55,7 +59,6 @@ class Host {
   const Queue& queue() const { return queue_; }
   // Why nothing goes on; empty: all is well.
   const std::string& trouble() const { return trouble_; }
-  bool idle() const { return queue_.tasks().empty(); }
 
  private:
   Host(Queue queue, std::vector<Spot> spots, const HostDoors& doors)
@@ -63,6 +66,7 @@ class Host {
   bool flush();
   void perform(const Action& action, Nanos now);
   Shown shown(const Task& task, Nanos now) const;
+  Result<Task> find(long task) const;
 
   Queue queue_;
   std::vector<Spot> spots_;  // per node

@@ -116,6 +116,38 @@ TEST(QueueHost, DependenciesDecideWhoRuns) {
   EXPECT_GE(began[6], ended[2]);
 }
 
+// What has ended is out of the brain, and asked of the store: for who comes after it, too, and
+// over a restart.
+TEST(QueueHost, WhatComesAfterATaskThatEndedLongAgo) {
+  Bench bench;
+  bench.world.status = [](const Task& task) { return task.spec.name == "bad" ? 3 : 0; };
+  ASSERT_TRUE(bench.machine.submit(scaling("good")));  // 1
+  ASSERT_TRUE(bench.machine.submit(scaling("bad")));   // 2
+  bench.finish();
+  EXPECT_TRUE(bench.machine.host().queue().tasks().empty());
+  using Kind = Dependency::Kind;
+  const std::pair<Dependency, State> wanted[] = {{{1, Kind::ok}, State::done},
+                                                 {{2, Kind::ok}, State::skipped},
+                                                 {{2, Kind::any}, State::done},
+                                                 {{2, Kind::not_ok}, State::done},
+                                                 {{1, Kind::not_ok}, State::skipped}};
+  for (const auto& [dependency, state] : wanted) {
+    bench.machine.revive();
+    Spec spec = scaling("after");
+    spec.after = {dependency};
+    ASSERT_TRUE(bench.machine.submit(spec));
+    bench.finish();
+    EXPECT_EQ(bench.state(bench.store.tasks.rbegin()->first), state);
+  }
+  Spec nobody = scaling("after");
+  nobody.after = {{77}};
+  EXPECT_EQ(bench.machine.submit(nobody).error().code, ErrorCode::bad_input);
+  EXPECT_EQ(bench.machine.ask(Asked::What::cancel, 77).error().code, ErrorCode::not_found);
+  EXPECT_EQ(bench.machine.ask(Asked::What::cancel, 1).error().code, ErrorCode::bad_input);
+  EXPECT_EQ(bench.machine.host().list(false, bench.world.now)->size(), 0u);
+  EXPECT_EQ(bench.machine.host().list(true, bench.world.now)->size(), 7u);
+}
+
 TEST(QueueHost, RetriesLimitsAndCancellations) {
   Bench bench;
   bench.world.status = [](const Task& task) {
