@@ -109,6 +109,8 @@ struct Run {
   int status = 0;
   std::string outcome;  // "done", "failed", "timed out", "preempted", "cancelled", "lost"
   std::vector<Place> places = {};
+  // That its instances took, of what was measured; nothing: nobody measured all the while.
+  std::optional<double> energy_j = {};
   bool operator==(const Run&) const = default;
 };
 

@@ -129,12 +129,37 @@ std::optional<Nanos> Host::turn(Nanos now) {
   for (int round = 0; round < 8; ++round) {
     Outputs outputs = queue_.step(now_, std::exchange(events_, {}));
     wake = outputs.wake;
+    measure(outputs);
     stuck_ = std::move(outputs);
     if (!flush()) return now_ + kRetryKeep;
     if (events_.empty()) break;
   }
   if (!events_.empty()) return now_;
   return wake;
+}
+
+// What attempts have taken that ended, and where those stand that begin.
+void Host::measure(Outputs& outputs) {
+  const auto all = [&](const std::vector<Place>& places) {
+    std::optional<double> sum = 0;
+    for (const Place& place : places) {
+      const auto joules = doors_.joules ? doors_.joules(place.device) : std::nullopt;
+      sum = sum && joules ? std::optional(*sum + *joules) : std::nullopt;
+    }
+    return sum;
+  };
+  for (Run& run : outputs.keep.runs) {
+    const auto before = joules_before_.find(run.task);
+    if (before == joules_before_.end()) continue;  // it began under an earlier process of the queue
+    const auto now = all(run.places);
+    if (now && *now > before->second) run.energy_j = *now - before->second;
+    joules_before_.erase(before);
+  }
+  for (const Action& action : outputs.actions) {
+    const auto* start = std::get_if<StartTask>(&action);
+    const auto now = start != nullptr ? all(start->task.places) : std::nullopt;
+    if (now) joules_before_[start->task.id] = *now;
+  }
 }
 
 // Puts the outputs on disk, then performs them.

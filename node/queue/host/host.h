@@ -6,6 +6,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,6 +24,9 @@ struct HostDoors {
   QueueStore& store;
   AttemptDoor& attempts;
   InstanceDoor& instances;
+  // Joules that an instance, by its UUID, has taken until now, since some time; nothing: nobody
+  // measures.
+  std::function<std::optional<double>(const std::string& device)> joules = {};
 };
 
 inline constexpr long kListed = 20'000;
@@ -64,6 +69,7 @@ class Host {
   Host(Queue queue, std::vector<Spot> spots, const HostDoors& doors)
       : queue_(std::move(queue)), spots_(std::move(spots)), doors_(doors) {}
   bool flush();
+  void measure(Outputs& outputs);
   void perform(const Action& action, Nanos now);
   Shown shown(const Task& task, Nanos now) const;
   Result<Task> find(long task) const;
@@ -75,6 +81,7 @@ class Host {
   std::vector<Event> events_;     // not yet told to the brain
   std::optional<Outputs> stuck_;  // not yet on disk
   std::deque<Call> calls_;
+  std::map<long, double> joules_before_;  // per attempt under way, of its instances
   std::string trouble_;
   Nanos now_ = 0;
 };

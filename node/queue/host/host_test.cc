@@ -210,6 +210,37 @@ TEST(QueueHost, TimesAreLearned) {
   for (const auto& [key, stats] : bench.store.times) EXPECT_NEAR(stats.mean_s, 1, 0.01);
 }
 
+// 40 W while it runs, of which an instance says so many joules since some time.
+TEST(QueueHost, JoulesOfEachRun) {
+  World world{a100()};
+  MemoryStore store;
+  const auto joules = [&](const std::string&) {
+    return std::optional(40e-9 * static_cast<double>(world.now - test::kEpoch));
+  };
+  const Config config = test::config_on(a100(), 1);
+  auto host = *Host::open(config, {store, world, world, joules}, world.now);
+  Spec spec{.name = "x", .command = "true", .user = "anna"};
+  spec.times = {{0, 60}};
+  ASSERT_TRUE(host->submit(spec, world.now));
+  const auto create = host->next_call();
+  ASSERT_TRUE(create);
+  host->call_done(*create, world.create(create->place), world.now += kSec);
+  host->turn(world.now);
+  ASSERT_EQ(world.starts.size(), 1u);
+  host->turn(world.now += 60 * kSec);
+  ASSERT_EQ(host->runs(1)->size(), 1u);
+  ASSERT_TRUE(host->runs(1)->front().energy_j);
+  EXPECT_NEAR(*host->runs(1)->front().energy_j, 40 * 60, 1e-3);
+  // Who comes after a kill has not seen it begin.
+  ASSERT_TRUE(host->submit(spec, world.now));
+  host->turn(world.now);
+  ASSERT_EQ(world.starts.size(), 2u);
+  host = *Host::open(config, {store, world, world, joules}, world.now);
+  host->turn(world.now += 60 * kSec);
+  ASSERT_EQ(host->runs(2)->size(), 1u);
+  EXPECT_FALSE(host->runs(2)->front().energy_j);
+}
+
 TEST(QueueHost, AFullDiskTakesNothingInAndLosesNothing) {
   Bench bench;
   ASSERT_TRUE(bench.machine.submit(scaling("a")));
