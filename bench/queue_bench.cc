@@ -382,6 +382,8 @@ class DyingStore final : public queue::QueueStore {
     return {};
   }
   Result<std::vector<queue::Run>> runs(long task) override { return store_->runs(task); }
+  Result<std::optional<queue::Task>> task(long id) override { return store_->task(id); }
+  Result<std::vector<queue::Task>> ended(long most) override { return store_->ended(most); }
   void limit(long to) {
     pages = to;
     CHECK(store_->limit_pages(to));
@@ -434,12 +436,13 @@ void soak(int submissions, int kills) {
   }
   store.limit(0);
   CHECK(machine.run_until(world.now + 10'000'000 * queue::test::kSec));
-  const queue::Loaded left = *store.load();
   long lost = 0, twice = 0, not_done = 0;
   for (const auto& [key, count] : world.started) twice += count > 1 ? 1 : 0;
   for (const auto& [task, count] : world.completed) twice += count > 1 ? 1 : 0;
   for (const long id : answered) lost += world.completed.contains(id) ? 0 : 1;
-  for (const queue::Task& task : left.tasks) not_done += task.state == queue::State::done ? 0 : 1;
+  const std::vector<queue::Task> ended = *store.ended(2L * submissions);
+  for (const queue::Task& task : ended) not_done += task.state == queue::State::done ? 0 : 1;
+  not_done += static_cast<long>(store.load()->tasks.size());
   std::printf(
       "%d submissions (%zu answered, %ld refused), %ld kills, disk full %ld times (%ld writes "
       "refused): %ld lost, %ld twice, %ld not done, %zu faults\n",

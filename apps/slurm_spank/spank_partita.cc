@@ -1,8 +1,10 @@
 // Slurm's plugin on submission hosts and nodes (docs/slurm.md). Option --mig=SHAPE[:COUNT][,...]:
 // job_submit.lua makes a --gres of it. On a node, in slurmstepd: what the prolog has written of the
 // job's instances goes into its environment, and its tasks into a cgroup (version 2) that may open
-// no device node of NVIDIA's but theirs. Arguments in plugstack.conf: jobs=FOLDER, %n being the
-// node's name; confine=no; root=FOLDER of the device nodes, for trials.
+// no device node of NVIDIA's but theirs; a batch job's end waits for slurmctld. Arguments in
+// plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no; root=FOLDER of the device
+// nodes, for trials.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <sys/stat.h>
@@ -22,11 +24,15 @@
 #include <utility>
 #include <vector>
 
-extern "C" {  // the header is C's
+extern "C" {  // the headers are C's
+#include <slurm/slurm.h>
 #include <slurm/spank.h>
 }
 
 namespace {
+
+constexpr int kPings = 120;
+constexpr unsigned kBetweenPingsUs = 250'000;
 
 struct Settings {
   std::string jobs = "/run/partita/slurm/%n", root, mig;
@@ -177,6 +183,23 @@ std::string confine(::pid_t process, const std::vector<Device>& devices, const s
   return processes ? "" : cgroup + ": " + std::strerror(errno);
 }
 
+bool is_batch_script(spank_t step) {
+  std::uint32_t number = 0;
+  return spank_remote(step) == 1 && spank_get_item(step, S_JOB_STEPID, &number) == ESPANK_SUCCESS &&
+         number == SLURM_BATCH_SCRIPT;
+}
+
+// slurmstepd says next that the job has ended, and where slurmctld is away waits 15 s before it
+// says so again. In these a slurmctld that is back takes the job for running, and begins it anew if
+// its node fails.
+void await_controller() {
+  const auto ping = reinterpret_cast<int (*)(int)>(::dlsym(RTLD_DEFAULT, "slurm_ping"));
+  for (int i = 0; ping != nullptr && i < kPings; ++i) {
+    if (ping(0) == 0 || ping(1) == 0) return;
+    ::usleep(kBetweenPingsUs);
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -228,8 +251,9 @@ int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
   return ESPANK_ERROR;
 }
 
-int slurm_spank_exit(spank_t, int, char*[]) {
+int slurm_spank_exit(spank_t step, int, char*[]) {
   if (!made.empty()) ::rmdir(made.c_str());
+  if (is_batch_script(step) && !told(step).empty()) await_controller();
   return ESPANK_SUCCESS;
 }
 

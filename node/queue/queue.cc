@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <utility>
 
 #include "base/check.h"
@@ -25,9 +24,7 @@ bool doomed(const Task& task, const std::map<long, Task>& tasks) {
   return std::ranges::any_of(task.spec.after, [&](const Dependency& one) {
     const auto before = tasks.find(one.task);
     if (before == tasks.end() || !is_over(before->second.state)) return false;
-    const bool ok = before->second.state == State::done;
-    return (one.kind == Dependency::Kind::ok && !ok) ||
-           (one.kind == Dependency::Kind::not_ok && ok);
+    return !one.met_by(before->second.state);
   });
 }
 
@@ -60,11 +57,11 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     idle_since_[one.node] = now_;
   }
   for (const Task& task : loaded.tasks) {
-    last_id_ = std::max(last_id_, task.id);
     tasks_[task.id] = task;
-    if (is_over(task.state)) continue;
     ++open_[task.spec.user];
-    for (const Dependency& one : task.spec.after) followers_[one.task].push_back(task.id);
+    for (const Dependency& one : task.spec.after) {
+      if (tasks_.contains(one.task)) followers_[one.task].push_back(task.id);
+    }
     if (task.state == State::waiting) waiting_.insert(turn(task));
     if (task.state != State::starting && task.state != State::running) continue;
     running_[task.spec.user] += task.spec.gpus;
@@ -80,11 +77,13 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     if (!nodes.empty()) planner_.machine().began(live(task), nodes, task.began_ms * kMilli);
   }
   // What may yet come is judged by what came before; what waits comes anew by offer().
-  std::vector<const Task*> last;
-  for (const auto& [id, task] : tasks_ | std::views::reverse) {
-    if (task.attempts > 0 && last.size() < planner_.remembered()) last.push_back(&task);
+  std::map<long, const Task*> came;
+  for (const auto* tasks : {&loaded.recent, &loaded.tasks}) {
+    for (const Task& task : *tasks) {
+      if (task.attempts > 0) came.emplace(task.id, &task);
+    }
   }
-  for (const Task* task : last | std::views::reverse) planner_.came(live(*task));
+  for (const auto& [id, task] : came) planner_.came(live(*task));
 }
 
 Place Queue::place_of(int node) const {
@@ -104,21 +103,28 @@ Outputs Queue::step(Nanos now, const std::vector<Event>& events) {
   decide();
   preempt();
   return_idle();
-  for (const long id : changed_) out_.keep.tasks.push_back(tasks_.at(id));
-  changed_.clear();
+  // Who ended stays until here: what else happened in this step may be about them.
+  for (const long id : std::exchange(changed_, {})) {
+    const auto task = tasks_.find(id);
+    out_.keep.tasks.push_back(task->second);
+    if (is_over(task->second.state)) tasks_.erase(task);
+  }
   return std::move(out_);
 }
 
 void Queue::handle(const Arrived& event) {
   for (const Task& task : event.tasks) {
-    CHECK(tasks_.emplace(task.id, task).second);
     last_id_ = std::max(last_id_, task.id);
+    if (is_over(task.state)) continue;
+    CHECK(tasks_.emplace(task.id, task).second);
     ++open_[task.spec.user];
-    for (const Dependency& one : task.spec.after) followers_[one.task].push_back(task.id);
+    for (const Dependency& one : task.spec.after) {
+      if (tasks_.contains(one.task)) followers_[one.task].push_back(task.id);
+    }
     if (task.state == State::waiting) waiting_.insert(turn(task));
   }
   for (const Task& task : event.tasks) {
-    if (doomed(task, tasks_))
+    if (!is_over(task.state) && doomed(task, tasks_))
       settle(tasks_.at(task.id), State::skipped, "what it waits for ended otherwise");
   }
 }
@@ -268,9 +274,7 @@ void Queue::look_at_followers(long id) {
   for (const long follower : followers) {
     Task& task = tasks_.at(follower);
     if (is_over(task.state) || under_.contains(follower) || !doomed(task, tasks_)) continue;
-    settle(task, State::skipped,
-           fmt::format("task {}, which it waits for, ended as {}", id,
-                       to_string(tasks_.at(id).state)));
+    settle(task, State::skipped, ended_otherwise(id, tasks_.at(id).state));
   }
 }
 

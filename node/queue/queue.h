@@ -125,7 +125,8 @@ struct Outputs {
 
 // What a store has, and the machine as it was found.
 struct Loaded {
-  std::vector<Task> tasks;
+  std::vector<Task> tasks;   // that have not ended
+  std::vector<Task> recent;  // the last that have, by id
   long last_id = 0;
   std::map<TimeKey, TimeStats> times;
   std::map<std::string, Usage> usage;
@@ -142,12 +143,15 @@ class Queue {
   static Result<Queue> create(const Config& config, const Loaded& loaded,
                               const std::vector<FoundInstance>& found, Nanos now);
 
-  // The tasks that a submission means. bad_input whose context is the key; limit: quotas.
-  Result<std::vector<Task>> admit(const Spec& spec, Nanos now) const;
+  // The tasks that a submission means. `ended`: how those that it comes after ended, where they
+  // have; where it cannot come they are skipped at once. bad_input whose context is the key;
+  // limit: quotas.
+  Result<std::vector<Task>> admit(const Spec& spec, Nanos now,
+                                  const std::map<long, State>& ended = {}) const;
   Outputs step(Nanos now, const std::vector<Event>& events);
 
-  const std::map<long, Task>& tasks() const { return tasks_; }
-  std::size_t open() const;  // how many have not ended
+  const std::map<long, Task>& tasks() const { return tasks_; }  // that have not ended
+  std::size_t open() const;                                     // how many have not ended
   const planners::batch::LivePlanner& planner() const { return planner_; }
   Place place_of(int node) const;
 
@@ -190,7 +194,7 @@ class Queue {
 
   Config config_;
   planners::batch::LivePlanner planner_;
-  std::map<long, Task> tasks_;
+  std::map<long, Task> tasks_;                   // not over
   std::map<long, Under> under_;                  // starting and running
   std::map<long, std::vector<long>> followers_;  // task -> those after it, not over
   std::map<std::string, int> open_, running_;    // per user tasks, and instances of them
@@ -207,7 +211,7 @@ class Queue {
 };
 
 // Why this cannot be asked of the task; nothing: it can.
-Result<void> can(const Queue& queue, const Asked& asked);
+Result<void> can(const Task& task, const Asked& asked);
 // Why a waiting task is not planned; empty: it is.
 std::string why_waiting(const Queue& queue, const Task& task);
 

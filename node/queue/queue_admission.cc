@@ -56,7 +56,8 @@ std::size_t Queue::open() const {
   return open;
 }
 
-Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
+Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now,
+                                       const std::map<long, State>& ended) const {
   if (auto fine = check_numbers(spec); !fine) return failed(fine.error());
   bool fits = false;
   for (const hw::GpuModel& model : config_.models)
@@ -70,9 +71,13 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
     return bad_input("cpus", fmt::format("the node has {}", config_.cpus));
   if (config_.ram_gib > 0 && spec.ram_gib > config_.ram_gib)
     return bad_input("ram_gib", fmt::format("the node has {}", config_.ram_gib));
+  std::string never;  // why its turn cannot come
   for (const Dependency& one : spec.after) {
-    if (!tasks_.contains(one.task))
+    if (tasks_.contains(one.task)) continue;
+    const auto before = ended.find(one.task);
+    if (before == ended.end())
       return bad_input("after", fmt::format("there is no task {}", one.task));
+    if (!one.met_by(before->second)) never = ended_otherwise(one.task, before->second);
   }
   if (open() + at(spec.count) > kMaxOpenTasks)
     return over(fmt::format("the queue takes {} tasks, and {} wait or run", kMaxOpenTasks, open()));
@@ -91,16 +96,16 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now) const {
     task.index = i;
     task.submitted_ms = now / 1'000'000;
     task.state = spec.held ? State::held : State::waiting;
+    if (!never.empty()) task.state = State::skipped;
+    if (!never.empty()) task.ended_ms = task.submitted_ms;
+    task.reason = never;
     tasks.push_back(std::move(task));
   }
   return tasks;
 }
 
-Result<void> can(const Queue& queue, const Asked& asked) {
-  const auto found = queue.tasks().find(asked.task);
-  if (found == queue.tasks().end())
-    return failed({ErrorCode::not_found, fmt::format("there is no task {}", asked.task), "task"});
-  const State state = found->second.state;
+Result<void> can(const Task& task, const Asked& asked) {
+  const State state = task.state;
   const auto refused = [&](const char* what) {
     return bad_input("task", fmt::format("task {} is {}: {}", asked.task, to_string(state), what));
   };

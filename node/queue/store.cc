@@ -1,12 +1,18 @@
 #include "queue/store.h"
 
+#include <algorithm>
+#include <ranges>
+
 namespace partita::queue {
 
 Result<Loaded> MemoryStore::load() {
   Loaded loaded;
   loaded.times = times;
   loaded.usage = usage;
-  for (const auto& [id, task] : tasks) loaded.tasks.push_back(task);
+  for (const auto& [id, task] : tasks) {
+    if (!is_over(task.state)) loaded.tasks.push_back(task);
+  }
+  loaded.recent = *ended(kRecentTasks);
   loaded.last_id = tasks.empty() ? 0 : tasks.rbegin()->first;
   return loaded;
 }
@@ -28,6 +34,20 @@ Result<std::vector<Run>> MemoryStore::runs(long task) {
     if (key.first == task) found.push_back(run);
   }
   return found;
+}
+
+Result<std::optional<Task>> MemoryStore::task(long id) {
+  const auto found = tasks.find(id);
+  return found == tasks.end() ? std::nullopt : std::optional(found->second);
+}
+
+Result<std::vector<Task>> MemoryStore::ended(long most) {
+  std::vector<Task> last;
+  for (const auto& [id, task] : tasks | std::views::reverse) {
+    if (is_over(task.state) && std::ssize(last) < most) last.push_back(task);
+  }
+  std::ranges::reverse(last);
+  return last;
 }
 
 }  // namespace partita::queue

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "queue/queue.h"
@@ -14,13 +15,18 @@ namespace partita::queue {
 class QueueStore {
  public:
   virtual ~QueueStore() = default;
-  // Tasks that have not ended, and as many of the last that have as a queue holds (kHeldTasks).
+  // What goes on: tasks that have not ended, kRecentTasks of the last that have, and what was
+  // learned. So it costs what is live, however many have ended.
   virtual Result<Loaded> load() = 0;
   virtual Result<void> keep(const Keep& changes) = 0;
   virtual Result<std::vector<Run>> runs(long task) = 0;
+  // Nothing: there is none of that id.
+  virtual Result<std::optional<Task>> task(long id) = 0;
+  // The last `most` that have ended, by id.
+  virtual Result<std::vector<Task>> ended(long most) = 0;
 };
 
-inline constexpr long kHeldTasks = 20'000;  // that have ended
+inline constexpr long kRecentTasks = 200;
 
 // In memory, for tests and simulations; outlives the queue as a disk does.
 class MemoryStore final : public QueueStore {
@@ -28,6 +34,8 @@ class MemoryStore final : public QueueStore {
   Result<Loaded> load() override;
   Result<void> keep(const Keep& changes) override;
   Result<std::vector<Run>> runs(long task) override;
+  Result<std::optional<Task>> task(long id) override;
+  Result<std::vector<Task>> ended(long most) override;
 
   std::map<long, Task> tasks;
   std::map<std::pair<long, int>, Run> all_runs;

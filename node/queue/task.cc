@@ -1,5 +1,7 @@
 #include "queue/task.h"
 
+#include <fmt/format.h>
+
 namespace partita::queue {
 
 const char* to_string(State state) {
@@ -25,5 +27,14 @@ const char* to_string(State state) {
 }
 
 bool is_over(State state) { return state >= State::done; }
+
+std::string ended_otherwise(long task, State state) {
+  return fmt::format("task {}, which it waits for, ended as {}", task, to_string(state));
+}
+
+bool Dependency::met_by(State ended) const {
+  if (kind == Kind::any) return true;
+  return (kind == Kind::ok) == (ended == State::done);
+}
 
 }  // namespace partita::queue

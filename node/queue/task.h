@@ -19,11 +19,27 @@ inline constexpr int kMaxRetries = 1'000;
 inline constexpr int kMaxGpus = 64;      // instances of one task
 inline constexpr int kMaxPriority = 10;  // and as far below 0
 
+enum class State {
+  waiting,
+  held,
+  starting,  // about to be started: whether it was, the machine says
+  running,
+  done,       // it ended with status 0
+  failed,     // any other way, after all retries
+  cancelled,  // by somebody
+  skipped,    // what it waits for will not come
+};
+const char* to_string(State state);
+bool is_over(State state);
+// "task 7, which it waits for, ended as failed"
+std::string ended_otherwise(long task, State state);
+
 // Until when a task waits for another one.
 struct Dependency {
   enum class Kind { ok, any, not_ok };  // it ended with status 0; it ended; it did not end with 0
   long task = 0;
   Kind kind = Kind::ok;
+  bool met_by(State ended) const;
   bool operator==(const Dependency&) const = default;
 };
 
@@ -57,19 +73,6 @@ struct Spec {
   bool held = false;            // waits until it is released
   bool operator==(const Spec&) const = default;
 };
-
-enum class State {
-  waiting,
-  held,
-  starting,  // about to be started: whether it was, the machine says
-  running,
-  done,       // it ended with status 0
-  failed,     // any other way, after all retries
-  cancelled,  // by somebody
-  skipped,    // what it waits for will not come
-};
-const char* to_string(State state);
-bool is_over(State state);
 
 // Where an attempt runs.
 struct Place {
@@ -107,6 +110,8 @@ struct Run {
   int status = 0;
   std::string outcome;  // "done", "failed", "timed out", "preempted", "cancelled", "lost"
   std::vector<Place> places = {};
+  // That its instances took, of what was measured; nothing: nobody measured all the while.
+  std::optional<double> energy_j = {};
   bool operator==(const Run&) const = default;
 };
 

@@ -122,6 +122,9 @@ void describe(Form& f, Run& run) {
   f.text("outcome", run.outcome, "done, failed, timed out, preempted, cancelled, lost");
   f.list(
       "places", run.places, [](Form& g, Place& p) { describe(g, p); }, {}, "where it ran");
+  f.optional(run.energy_j.has_value())
+      .number("energy_j", run.energy_j, {.low = 0, .high = 1e15},
+              "joules of its instances; missing where nobody measured all the while");
 }
 
 void describe(Form& f, Shown& shown) {

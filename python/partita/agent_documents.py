@@ -1322,6 +1322,8 @@ class QueueTaskRuns(TypedDict):
     outcome: str
     # where it ran
     places: list[QueueTaskPlaces]
+    # joules of its instances; missing where nobody measured all the while
+    energy_j: NotRequired[float]
 
 
 class QueueTask(TypedDict):

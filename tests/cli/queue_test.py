@@ -143,6 +143,101 @@ class QueueTest(harness.CliTest):
         self.assertIn("there is no task 7", run.stderr.decode())
         self.assertNotEqual(run.returncode, 0)
 
+    def test_a_run_says_what_its_instance_took(self):
+        self.serve()
+        task, = self.submit("sleep 3", "--time", "3s")
+        self.assertEqual(self.wait(task), 0)
+        run, = self.ask("show", str(task))["runs"]
+        # An A100 takes 40 to 400 W, of which an instance bears a part.
+        self.assertGreater(run["energy_j"], 1)
+        self.assertLess(run["energy_j"], 400 * (run["ended_ms"] - run["began_ms"] + 2000) / 1000)
+
+    def small_disk(self, kib):
+        """A file system of its own for the queue's state; a test without root is skipped."""
+        where = self.path("state")
+        os.makedirs(where, exist_ok=True)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", where],
+                          stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", where], check=True)
+
+    def test_a_full_disk_refuses_new_tasks_and_loses_none(self):
+        self.small_disk(2048)
+        self.serve()
+        out = self.path("out")
+        held = self.submit(f"echo held >> {out}", "--held", "--time", "1s")
+        runs = self.submit(f"sleep 2; echo runs >> {out}", "--time", "2s")
+        while self.ask("show", str(runs[0]))["state"] != "running":
+            time.sleep(0.02)
+        filler = self.path("state/filler")
+        with open(filler, "wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096):
+                    pass
+            except OSError:
+                pass
+        taken = []
+        for _ in range(300):  # what room SQLite's files have themselves is used up
+            run = self.run_partita("queue", "submit", "--driver", "sim",
+                                   f"echo late >> {out} # " + "y" * 2000, "--time", "1s")
+            if run.returncode != 0:
+                break
+            taken.append(int(run.stdout))
+        self.assertNotEqual(run.returncode, 0)
+        self.assertRegex(run.stderr.decode(), "no room|full")
+        refused = self.run_partita("queue", "release", "--driver", "sim", str(held[0]))
+        self.assertNotEqual(refused.returncode, 0)
+        self.kill()  # in the midst of it
+        time.sleep(2)
+        os.remove(filler)
+        self.serve()
+        self.assertEqual(self.ask("show", str(held[0]))["state"], "held")
+        self.ok("queue", "release", "--driver", "sim", str(held[0]))
+        later = self.submit(f"echo later >> {out}", "--time", "1s")
+        self.assertEqual(self.wait(*held, *runs, *taken, *later), 0)
+        with open(out, encoding="utf-8") as lines:
+            self.assertEqual(sorted(lines.read().split()),
+                             sorted(["held", "runs", "later"] + ["late"] * len(taken)))
+
+    def test_after_a_reboot_what_ran_is_lost_and_tried_again(self):
+        """Queue, tasks and instances are gone at once, as a machine that loses its power."""
+        self.serve()
+        out = self.path("out")
+        again, = self.submit(f"echo again.$PARTITA_ATTEMPT >> {out}; [ $PARTITA_ATTEMPT = 2 ] || "
+                             "sleep 60", "--retries", "1", "--profile", "3g", "--time", "1m")
+        never, = self.submit(f"echo never >> {out}; sleep 60", "--profile", "3g", "--time", "1m")
+        waits, = self.submit(f"echo waits >> {out}", "--after", f"any:{never}", "--time", "1s")
+        while not os.path.exists(out) or len(self.read("out").split()) < 2:
+            time.sleep(0.02)
+        self.kill()
+        while self.end_tasks() > 0:
+            time.sleep(0.1)
+        os.remove(self.path("node.state"))
+        self.serve()
+        self.assertEqual(self.wait(again), 0)
+        self.assertEqual(self.wait(never), 1)
+        self.assertEqual(self.wait(waits), 0)
+        self.assertEqual([run["outcome"] for run in self.ask("show", str(again))["runs"]],
+                         ["lost", "done"])
+        self.assertIn("went down", self.ask("show", str(never))["reason"])
+        with open(out, encoding="utf-8") as lines:
+            self.assertEqual(sorted(lines.read().split()),
+                             ["again.1", "again.2", "never", "waits"])
+
+    def end_tasks(self):
+        """kill -9 of all processes of tasks of this test's queue; how many there were."""
+        ended = 0
+        mark = f"PARTITA_QUEUE_ATTEMPT={self.path('state')}".encode()
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if any(one.startswith(mark) for one in file.read().split(b"\0")):
+                        os.kill(int(entry), signal.SIGKILL)
+                        ended += 1
+            except OSError:
+                continue
+        return ended
+
     def test_killed_again_and_again_nothing_is_lost_or_runs_twice(self):
         out = self.path("out")
         tasks = []

@@ -28,6 +28,9 @@ class AgentQueue::Instances final : public queue::InstanceDoor {
   Result<void> destroy(const queue::Place& place) override {
     return on_agent<Result<void>>([place](auto& leased) { return leased.destroy(place); });
   }
+  Result<telemetry::Sample> sample(Seconds at) override {
+    return on_agent<Result<telemetry::Sample>>([at](auto& leased) { return leased.sample(at); });
+  }
   Result<Seen> look() override {
     if (at_once) return leased_.look();
     return on_agent<Result<Seen>>([](auto& leased) { return leased.look(); });

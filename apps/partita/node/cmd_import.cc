@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <variant>
 
@@ -9,12 +10,17 @@
 #include "decide/input.h"
 #include "device/node_forms.h"
 #include "flags.h"
+#include "forms/batch_forms.h"
+#include "queue/slurm/job_script.h"
+#include "queue/slurm/past_jobs.h"
+#include "queue/task_forms.h"
 
 namespace partita::cli {
 namespace {
 
 struct ImportFlags {
   decide::ForeignFile source;
+  double gpu_memory_gib = 0;  // 0: not said
   std::string catalogue;
   Output output;
 };
@@ -28,9 +34,54 @@ Result<std::string> layout_form(const Context& context, const ImportFlags& flags
                             {.colour = colour, .width = context.width});
 }
 
+// ---- what Slurm has run, or is to run
+
+void say_all(Context& context, const ImportFlags& flags, const std::vector<std::string>& said) {
+  for (const std::string& sentence : said)
+    complain(context, fmt::format("{}: {}", flags.source.file, sentence));
+}
+
+Result<std::string> past_tasks(Context& context, const ImportFlags& flags,
+                               const hw::Catalogue& catalogue, const std::string& text) {
+  if (flags.output.format == "json")
+    return bad_input("--format", "tasks of sacct are written as CSV");
+  if (flags.source.gpu.empty())
+    return bad_input("--gpu", "which GPUs did the jobs run on? Their sizes are the CSV's columns");
+  const auto model = catalogue.get(flags.source.gpu);
+  if (!model) return bad_input("--gpu", model.error().message);
+  const auto past = slurm::parse_sacct(flags.source.file, text);
+  if (!past) return failed(past.error());
+  std::optional<double> memory;
+  if (flags.gpu_memory_gib > 0) memory = flags.gpu_memory_gib;
+  const auto tasks = slurm::tasks_of(*past, **model, memory);
+  if (!tasks) return failed(tasks.error());
+  say_all(context, flags, tasks->said);
+  if (tasks->problem.tasks.empty())
+    return bad_input(flags.source.file, "none of its jobs makes a task");
+  return forms::tasks_csv(tasks->problem);
+}
+
+Result<std::string> submission(Context& context, const ImportFlags& flags,
+                               const std::string& text) {
+  const std::string path = std::filesystem::absolute(flags.source.file).lexically_normal().string();
+  auto script = slurm::parse_job_script(flags.source.file, text, path);
+  if (!script) return failed(script.error());
+  if (flags.gpu_memory_gib > 0) script->spec.memory_gib = flags.gpu_memory_gib;
+  say_all(context, flags, script->said);
+  return queue::submission_json(script->spec);
+}
+
 Result<Exit> run_import(Context& context, const ImportFlags& flags) {
   const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
+  if (flags.source.from == "sacct" || flags.source.from == "sbatch") {
+    const auto text = read_input(context.files, "FILE", flags.source.file);
+    if (!text) return failed(text.error());
+    const auto made = flags.source.from == "sacct" ? past_tasks(context, flags, *catalogue, *text)
+                                                   : submission(context, flags, *text);
+    if (!made) return failed(made.error());
+    return finish(context, flags.output, *made);
+  }
   const auto read = decide::read_foreign(context.files, flags.source, *catalogue);
   if (!read) return failed(read.error());
   Result<std::string> content;
@@ -47,25 +98,33 @@ Result<Exit> run_import(Context& context, const ImportFlags& flags) {
 }  // namespace
 
 Command add_import(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "import", "Read a configuration of another tool and print it, or write a layout for apply");
+  CLI::App* command = app.add_subcommand("import",
+                                         "Read a configuration of another tool and print it, or "
+                                         "write a layout for apply; Slurm's jobs "
+                                         "as tasks, a job script as a submission to the queue");
   auto flags = std::make_shared<ImportFlags>();
   command
-      ->add_option("FILE", flags->source.file,
-                   "mig-parted's YAML or checkpoint, or a device plugin's configuration")
+      ->add_option(
+          "FILE", flags->source.file,
+          "mig-parted's YAML or checkpoint, a device plugin's configuration, what sacct -P or "
+          "sacct --json printed, or a job script")
       ->type_name("FILE")
       ->required();
   one_of(flag(*command, "--from", flags->source.from),
-         {"mig-parted", "checkpoint", "device-plugin"});
+         {"mig-parted", "checkpoint", "device-plugin", "sacct", "sbatch"});
   flag(*command, "--label", flags->source.label);
   flag(*command, "--gpu", flags->source.gpu);
   within(flag(*command, "--gpus", flags->source.gpus), 1, decide::kMaxForeignGpus);
   flag(*command, "--node", flags->source.node);
+  within(flag(*command, "--gpu-memory", flags->gpu_memory_gib, "Of each task of sacct and sbatch"),
+         0, 1e6);
   add_catalogue(*command, flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita import config.yaml --label all-balanced --gpu A100-80GB --gpus 8\n"
-      "partita import checkpoint.json --node state.json --format json -o wanted.json");
+      "partita import checkpoint.json --node state.json --format json -o wanted.json\n"
+      "partita import week.txt --from sacct --gpu A100-80GB -o tasks.csv\n"
+      "partita import job.sh --from sbatch -o submission.json");
   return {command, [flags](Context& context) { return run_import(context, *flags); }};
 }
 

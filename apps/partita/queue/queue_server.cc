@@ -13,6 +13,7 @@
 #include "base/door/address.h"
 #include "base/door/listener.h"
 #include "base/parse_number.h"
+#include "control/energy_meter.h"
 #include "flags.h"
 #include "lease/lease_desk.h"
 #include "node/state_dir.h"
@@ -28,6 +29,7 @@ using queue::Nanos;
 
 constexpr Nanos kLook = 50'000'000;  // between two looks at processes
 constexpr Nanos kLookAtOthers = 10'000'000'000;
+constexpr Nanos kMeasure = 1'000'000'000, kReachesOn = 2 * kMeasure;
 constexpr Nanos kLockWait = 30'000'000'000;
 constexpr Nanos kLockRetry = 5'000'000;
 constexpr unsigned kSocketMode = 0600;  // commands run as who serves: nobody else may submit
@@ -112,7 +114,8 @@ class Server final : public QueueServer {
   }
 
   Result<void> begin(const queue::Config& config) {
-    auto host = queue::Host::open(config, {*parts_.store, attempts_, instances_}, now());
+    const auto joules = [this](const std::string& device) { return joules_of(device); };
+    auto host = queue::Host::open(config, {*parts_.store, attempts_, instances_, joules}, now());
     if (!host) return failed(host.error());
     host_ = *std::move(host);
     calls_.emplace(queue::Calls::Doors{*host_, [this] { return now(); },
@@ -157,7 +160,7 @@ class Server final : public QueueServer {
   }
 
   void begin_call() {
-    if (calling_) return;
+    if (calling_ || begin_measuring()) return;
     if (const auto call = host_->next_call())
       return aside([this, call = *call] { return perform(call); },
                    [this, call = *call](const Result<std::string>& device) {
@@ -172,6 +175,32 @@ class Server final : public QueueServer {
           });
   }
 
+  // While anything runs, and once before.
+  bool begin_measuring() {
+    if (host_->queue().tasks().empty() || now() - measured_ < kMeasure) return false;
+    measured_ = now();
+    const Seconds at{static_cast<double>(measured_ - origin_) / 1e9};
+    aside([this, at] { return instances_.sample(at); },
+          [this](const Result<telemetry::Sample>& sample) {
+            if (!sample) return;
+            energy::Tenancy tenancy;  // each instance is its own
+            for (const telemetry::GpuSample& gpu : sample->gpus)
+              for (const telemetry::InstanceSample& one : gpu.instances)
+                if (!one.uuid.empty())
+                  tenancy.tenures.push_back({.service = one.uuid, .device = one.uuid});
+            meter_.see(*sample, tenancy);
+            seen_ = measured_;
+          });
+    return true;
+  }
+  // The last measurement is gone on from with the watts that there were.
+  std::optional<double> joules_of(const std::string& device) const {
+    if (now() - seen_ > kReachesOn) return std::nullopt;
+    const auto draw = meter_.draws().find(device);
+    if (draw == meter_.draws().end()) return 0.0;
+    return draw->second.joules + draw->second.watts * static_cast<double>(now() - seen_) / 1e9;
+  }
+
   Result<std::string> perform(const queue::Host::Call& call) {
     if (call.create) return instances_.create(call.place);
     const auto done = instances_.destroy(call.place);
@@ -181,7 +210,8 @@ class Server final : public QueueServer {
   serve::Loop& loop_;
   queue::InstanceDoor& instances_;
   Parts parts_;
-  Nanos origin_, looked_ = 0;
+  Nanos origin_, looked_ = 0, measured_ = 0, seen_ = 0;  // asked, and answered
+  control::EnergyMeter meter_;
   RealProcesses processes_;
   queue::Attempts attempts_;
   std::unique_ptr<queue::Host> host_;

@@ -15,11 +15,13 @@ constexpr const char* kVariable = "PARTITA_QUEUE_ATTEMPT";
 constexpr int kClaimed = 75;
 
 // $1 is the command, $2 the claim, $3 the file of the status, $4 what it begins with. The trap
-// keeps the shell alive when its group is asked to end, so that the command has its time to.
+// keeps the shell alive when its group is asked to end, so that the command has its time to. On a
+// full disk the status waits for room, as long as the claim is there.
 constexpr const char* kShell =
     "set -C; true 2>/dev/null > \"$2\" || exit 75; set +C; "
     "trap : TERM; /bin/sh -c \"$1\"; status=$?; "
-    "echo \"$4 $status\" > \"$3.part\" && mv \"$3.part\" \"$3\"; exit $status";
+    "until { echo \"$4 $status\" > \"$3.part\" && mv \"$3.part\" \"$3\"; } 2>/dev/null; do "
+    "[ -e \"$2\" ] || break; sleep 1; done; exit $status";
 
 std::string boot_id(Files& files) {
   std::string id = files.read("/proc/sys/kernel/random/boot_id").value_or("");

@@ -1,7 +1,5 @@
 #include "queue/host/calls.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -44,7 +42,7 @@ Result<std::string> Calls::submit(const Call& call) {
 
 Result<std::string> Calls::show(long task) {
   const auto shown = doors_.host.show(task, doors_.now());
-  if (!shown) return failed({ErrorCode::not_found, fmt::format("there is no task {}", task), ""});
+  if (!shown) return failed(shown.error());
   const auto runs = doors_.host.runs(task);
   if (!runs) return failed(runs.error());
   return task_json(*shown, *runs);
@@ -63,7 +61,10 @@ Result<std::string> Calls::change(const Call& call) {
 
 Result<std::string> Calls::answer(const Call& call) {
   if (call.name == "queue_submit") return submit(call);
-  if (call.name == "queue_tasks") return tasks_json({doors_.host.list(call.all, doors_.now())});
+  if (call.name == "queue_tasks") {
+    const auto tasks = doors_.host.list(call.all, doors_.now());
+    return tasks ? Result<std::string>(tasks_json({*tasks})) : failed(tasks.error());
+  }
   if (call.name == "queue_task") return show(call.task);
   if (call.name != "queue_log") return change(call);
   if (!doors_.host.show(call.task, doors_.now())) return show(call.task);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "hw/telemetry/sample.h"
 #include "queue/queue.h"
 
 namespace partita::queue {
@@ -36,6 +37,10 @@ class InstanceDoor {
     std::vector<Place> ours, others;
   };
   virtual Result<Seen> look() = 0;
+  // What the GPUs say of themselves at a time.
+  virtual Result<telemetry::Sample> sample(Seconds) {
+    return failed({ErrorCode::not_supported, "nothing is measured", ""});
+  }
 };
 
 }  // namespace partita::queue

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace partita::queue {
@@ -39,11 +40,27 @@ Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& 
 
 // ---- what people ask
 
+Result<Task> Host::find(long task) const {
+  if (const auto live = queue_.tasks().find(task); live != queue_.tasks().end())
+    return live->second;
+  auto kept = doors_.store.task(task);
+  if (!kept) return failed(kept.error());
+  if (!*kept)
+    return failed({ErrorCode::not_found, fmt::format("there is no task {}", task), "task"});
+  return *std::move(*kept);
+}
+
 Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
-  auto tasks = queue_.admit(spec, now);
-  if (!tasks) return tasks;
   if (stuck_ && !flush())
     return failed({ErrorCode::environment, "nothing is taken in now: " + trouble_, ""});
+  std::map<long, State> ended;
+  for (const Dependency& one : spec.after) {
+    const auto before = find(one.task);
+    if (before && is_over(before->state)) ended[one.task] = before->state;
+    if (!before && before.error().code != ErrorCode::not_found) return failed(before.error());
+  }
+  auto tasks = queue_.admit(spec, now, ended);
+  if (!tasks) return tasks;
   Keep keep;
   keep.tasks = *tasks;
   if (auto kept = doors_.store.keep(keep); !kept) {
@@ -58,9 +75,11 @@ Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
 }
 
 Result<void> Host::ask(const Asked& asked, Nanos now) {
-  if (auto fine = can(queue_, asked); !fine) return fine;
   if (stuck_ && !flush())
     return failed({ErrorCode::environment, "nothing can be changed now: " + trouble_, ""});
+  const auto task = find(asked.task);
+  if (!task) return failed(task.error());
+  if (auto fine = can(*task, asked); !fine) return fine;
   events_.emplace_back(asked);
   turn(now);
   if (!stuck_) return {};
@@ -81,17 +100,21 @@ Shown Host::shown(const Task& task, Nanos now) const {
   return shown;
 }
 
-std::optional<Shown> Host::show(long task, Nanos now) const {
-  const auto found = queue_.tasks().find(task);
-  if (found == queue_.tasks().end()) return std::nullopt;
-  return shown(found->second, now);
+Result<Shown> Host::show(long task, Nanos now) const {
+  const auto found = find(task);
+  if (!found) return failed(found.error());
+  return shown(*found, now);
 }
 
-std::vector<Shown> Host::list(bool all, Nanos now) const {
+Result<std::vector<Shown>> Host::list(bool all, Nanos now) const {
   std::vector<Shown> tasks;
-  for (const auto& [id, task] : queue_.tasks()) {
-    if (all || !is_over(task.state)) tasks.push_back(shown(task, now));
+  if (all) {
+    const auto ended = doors_.store.ended(kListed);
+    if (!ended) return failed(ended.error());
+    for (const Task& task : *ended) tasks.push_back({.task = task});
   }
+  for (const auto& [id, task] : queue_.tasks()) tasks.push_back(shown(task, now));
+  std::ranges::sort(tasks, {}, [](const Shown& one) { return one.task.id; });
   return tasks;
 }
 
@@ -106,12 +129,37 @@ std::optional<Nanos> Host::turn(Nanos now) {
   for (int round = 0; round < 8; ++round) {
     Outputs outputs = queue_.step(now_, std::exchange(events_, {}));
     wake = outputs.wake;
+    measure(outputs);
     stuck_ = std::move(outputs);
     if (!flush()) return now_ + kRetryKeep;
     if (events_.empty()) break;
   }
   if (!events_.empty()) return now_;
   return wake;
+}
+
+// What attempts have taken that ended, and where those stand that begin.
+void Host::measure(Outputs& outputs) {
+  const auto all = [&](const std::vector<Place>& places) {
+    std::optional<double> sum = 0;
+    for (const Place& place : places) {
+      const auto joules = doors_.joules ? doors_.joules(place.device) : std::nullopt;
+      sum = sum && joules ? std::optional(*sum + *joules) : std::nullopt;
+    }
+    return sum;
+  };
+  for (Run& run : outputs.keep.runs) {
+    const auto before = joules_before_.find(run.task);
+    if (before == joules_before_.end()) continue;  // it began under an earlier process of the queue
+    const auto now = all(run.places);
+    if (now && *now > before->second) run.energy_j = *now - before->second;
+    joules_before_.erase(before);
+  }
+  for (const Action& action : outputs.actions) {
+    const auto* start = std::get_if<StartTask>(&action);
+    const auto now = start != nullptr ? all(start->task.places) : std::nullopt;
+    if (now) joules_before_[start->task.id] = *now;
+  }
 }
 
 // Puts the outputs on disk, then performs them.

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,7 +24,12 @@ struct HostDoors {
   QueueStore& store;
   AttemptDoor& attempts;
   InstanceDoor& instances;
+  // Joules that an instance, by its UUID, has taken until now, since some time; nothing: nobody
+  // measures.
+  std::function<std::optional<double>(const std::string& device)> joules = {};
 };
+
+inline constexpr long kListed = 20'000;
 
 class Host {
  public:
@@ -34,8 +41,10 @@ class Host {
   // ---- what people ask: answered only once it is on disk
   Result<std::vector<Task>> submit(const Spec& spec, Nanos now);
   Result<void> ask(const Asked& asked, Nanos now);
-  std::optional<Shown> show(long task, Nanos now) const;
-  std::vector<Shown> list(bool all, Nanos now) const;  // without `all`, what has not ended
+  // not_found: there is none. What has ended is the store's to tell.
+  Result<Shown> show(long task, Nanos now) const;
+  // What has not ended; with `all` the last kListed that have, too.
+  Result<std::vector<Shown>> list(bool all, Nanos now) const;
   Result<std::vector<Run>> runs(long task) { return doors_.store.runs(task); }
 
   // ---- what it does
@@ -55,14 +64,15 @@ class Host {
   const Queue& queue() const { return queue_; }
   // Why nothing goes on; empty: all is well.
   const std::string& trouble() const { return trouble_; }
-  bool idle() const { return queue_.tasks().empty(); }
 
  private:
   Host(Queue queue, std::vector<Spot> spots, const HostDoors& doors)
       : queue_(std::move(queue)), spots_(std::move(spots)), doors_(doors) {}
   bool flush();
+  void measure(Outputs& outputs);
   void perform(const Action& action, Nanos now);
   Shown shown(const Task& task, Nanos now) const;
+  Result<Task> find(long task) const;
 
   Queue queue_;
   std::vector<Spot> spots_;  // per node
@@ -71,6 +81,7 @@ class Host {
   std::vector<Event> events_;     // not yet told to the brain
   std::optional<Outputs> stuck_;  // not yet on disk
   std::deque<Call> calls_;
+  std::map<long, double> joules_before_;  // per attempt under way, of its instances
   std::string trouble_;
   Nanos now_ = 0;
 };

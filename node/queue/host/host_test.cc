@@ -116,6 +116,38 @@ TEST(QueueHost, DependenciesDecideWhoRuns) {
   EXPECT_GE(began[6], ended[2]);
 }
 
+// What has ended is out of the brain, and asked of the store: for who comes after it, too, and
+// over a restart.
+TEST(QueueHost, WhatComesAfterATaskThatEndedLongAgo) {
+  Bench bench;
+  bench.world.status = [](const Task& task) { return task.spec.name == "bad" ? 3 : 0; };
+  ASSERT_TRUE(bench.machine.submit(scaling("good")));  // 1
+  ASSERT_TRUE(bench.machine.submit(scaling("bad")));   // 2
+  bench.finish();
+  EXPECT_TRUE(bench.machine.host().queue().tasks().empty());
+  using Kind = Dependency::Kind;
+  const std::pair<Dependency, State> wanted[] = {{{1, Kind::ok}, State::done},
+                                                 {{2, Kind::ok}, State::skipped},
+                                                 {{2, Kind::any}, State::done},
+                                                 {{2, Kind::not_ok}, State::done},
+                                                 {{1, Kind::not_ok}, State::skipped}};
+  for (const auto& [dependency, state] : wanted) {
+    bench.machine.revive();
+    Spec spec = scaling("after");
+    spec.after = {dependency};
+    ASSERT_TRUE(bench.machine.submit(spec));
+    bench.finish();
+    EXPECT_EQ(bench.state(bench.store.tasks.rbegin()->first), state);
+  }
+  Spec nobody = scaling("after");
+  nobody.after = {{77}};
+  EXPECT_EQ(bench.machine.submit(nobody).error().code, ErrorCode::bad_input);
+  EXPECT_EQ(bench.machine.ask(Asked::What::cancel, 77).error().code, ErrorCode::not_found);
+  EXPECT_EQ(bench.machine.ask(Asked::What::cancel, 1).error().code, ErrorCode::bad_input);
+  EXPECT_EQ(bench.machine.host().list(false, bench.world.now)->size(), 0u);
+  EXPECT_EQ(bench.machine.host().list(true, bench.world.now)->size(), 7u);
+}
+
 TEST(QueueHost, RetriesLimitsAndCancellations) {
   Bench bench;
   bench.world.status = [](const Task& task) {
@@ -176,6 +208,37 @@ TEST(QueueHost, TimesAreLearned) {
   bench.finish();
   ASSERT_FALSE(bench.store.times.empty());
   for (const auto& [key, stats] : bench.store.times) EXPECT_NEAR(stats.mean_s, 1, 0.01);
+}
+
+// 40 W while it runs, of which an instance says so many joules since some time.
+TEST(QueueHost, JoulesOfEachRun) {
+  World world{a100()};
+  MemoryStore store;
+  const auto joules = [&](const std::string&) {
+    return std::optional(40e-9 * static_cast<double>(world.now - test::kEpoch));
+  };
+  const Config config = test::config_on(a100(), 1);
+  auto host = *Host::open(config, {store, world, world, joules}, world.now);
+  Spec spec{.name = "x", .command = "true", .user = "anna"};
+  spec.times = {{0, 60}};
+  ASSERT_TRUE(host->submit(spec, world.now));
+  const auto create = host->next_call();
+  ASSERT_TRUE(create);
+  host->call_done(*create, world.create(create->place), world.now += kSec);
+  host->turn(world.now);
+  ASSERT_EQ(world.starts.size(), 1u);
+  host->turn(world.now += 60 * kSec);
+  ASSERT_EQ(host->runs(1)->size(), 1u);
+  ASSERT_TRUE(host->runs(1)->front().energy_j);
+  EXPECT_NEAR(*host->runs(1)->front().energy_j, 40 * 60, 1e-3);
+  // Who comes after a kill has not seen it begin.
+  ASSERT_TRUE(host->submit(spec, world.now));
+  host->turn(world.now);
+  ASSERT_EQ(world.starts.size(), 2u);
+  host = *Host::open(config, {store, world, world, joules}, world.now);
+  host->turn(world.now += 60 * kSec);
+  ASSERT_EQ(host->runs(2)->size(), 1u);
+  EXPECT_FALSE(host->runs(2)->front().energy_j);
 }
 
 TEST(QueueHost, AFullDiskTakesNothingInAndLosesNothing) {

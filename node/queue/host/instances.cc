@@ -48,6 +48,15 @@ Result<void> LeasedInstances::destroy(const Place& place) {
   return {};
 }
 
+Result<telemetry::Sample> LeasedInstances::sample(Seconds at) {
+  const auto info = doors_.driver.info();
+  if (!info) return failed(info.error());
+  telemetry::Sample sample{.at = at};
+  for (int gpu = 0; gpu < info->gpus; ++gpu)
+    if (auto read = doors_.driver.telemetry(gpu)) sample.gpus.push_back(*std::move(read));
+  return sample;
+}
+
 Result<InstanceDoor::Seen> LeasedInstances::look() {
   const auto outcome = ask(lease::Sweep{});
   if (!outcome) return failed(outcome.error());

@@ -24,6 +24,7 @@ class LeasedInstances final : public InstanceDoor {
   Result<std::string> create(const Place& place) override;
   Result<void> destroy(const Place& place) override;
   Result<Seen> look() override;
+  Result<telemetry::Sample> sample(Seconds at) override;
 
  private:
   Result<lease::Outcome> ask(const lease::Ask& ask);

@@ -19,8 +19,8 @@ function slurm_jobcomp_log_record(job)
     file = io.open(ENDED, "a")
   end
   if file == nil then return slurm.ERROR end
-  file:write(string.format("%s %d %d %d %d\n", id_of(job), job.submit_time, job.restart_cnt,
-                           job.job_state % 256, job.exit_code))
+  file:write(string.format("%s %d %d %d %d %d\n", id_of(job), job.submit_time, job.restart_cnt,
+                           job.job_state % 256, job.exit_code, os.time()))
   file:close()
   return slurm.SUCCESS
 end

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/form.h"
@@ -18,7 +19,8 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr double kMinute = 60;
 constexpr std::string_view kUnlaunched = "launch failed requeued held";
 // Of slurm.h, enum job_states.
-constexpr int kCompleted = 3, kCancelled = 4, kFailed = 5, kTimeout = 6, kDeadline = 10, kOom = 11;
+constexpr int kCompleted = 3, kCancelled = 4, kFailed = 5, kTimeout = 6, kNodeFail = 7,
+              kDeadline = 10, kOom = 11;
 constexpr Range kAny{.low = -kMaxQuantity};
 
 // One job as it is written; what is null is kNone.
@@ -259,20 +261,28 @@ Result<std::vector<SlurmReservation>> parse_reservations(std::string_view text) 
 }
 
 std::vector<EndedRun> parse_ended(std::string_view text) {
-  std::vector<EndedRun> runs;
+  std::set<EndedRun> runs;
   for (const std::string& line : split(text, '\n')) {
     const std::vector<std::string> words = split(line, ' ');
-    if (words.size() != 5) continue;
+    if (words.size() != 5 && words.size() != 6) continue;  // five: of an earlier version's
     const auto submitted = parse_number<long>(words[1]);
     const auto restarts = parse_number<int>(words[2]), state = parse_number<int>(words[3]);
     const auto status = parse_number<int>(words[4]);
     if (!submitted || !restarts || !state || !status) continue;
     const bool itself = *state == kCompleted || *state == kFailed || *state == kOom;
     const bool cancelled = *state == kCancelled || *state == kTimeout || *state == kDeadline;
-    if (itself || cancelled) runs.push_back({words[0], *submitted, *restarts, cancelled, *status});
+    if (itself || cancelled) runs.insert({words[0], *submitted, *restarts, cancelled, *status});
+    const auto heard = words.size() == 6 ? parse_number<long>(words[5]) : std::nullopt;
+    const auto before = runs.lower_bound({words[0], *submitted, *restarts});
+    if (*state != kNodeFail || !heard || before == runs.end() || before->id != words[0] ||
+        before->submitted != *submitted || before->restarts != *restarts)
+      continue;
+    // A requeue renews the submission, in the second in which this was written or the one before.
+    EndedRun next = *before;
+    ++next.restarts;
+    for (next.submitted = *heard - 1; next.submitted <= *heard; ++next.submitted) runs.insert(next);
   }
-  std::ranges::sort(runs);
-  return runs;
+  return {runs.begin(), runs.end()};
 }
 
 }  // namespace partita::slurm

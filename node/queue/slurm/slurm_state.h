@@ -86,8 +86,10 @@ struct SlurmState {
 Result<std::vector<SlurmJob>> parse_jobs(std::string_view json, std::size_t tasks_most = 256);
 Result<std::vector<SlurmNode>> parse_nodes(std::string_view json);
 Result<std::vector<SlurmReservation>> parse_reservations(std::string_view text);
-// What jobcomp.lua writes: a line "ID SUBMITTED RESTARTS STATE STATUS" each, sorted. Others, and
-// runs that Slurm itself ended to begin them again, are passed over.
+// What jobcomp.lua writes: a line "ID SUBMITTED RESTARTS STATE STATUS HEARD" each, sorted. Others,
+// and runs that Slurm itself ended to begin them again, are passed over. Where such a run had ended
+// before, which a killed slurmctld had forgotten, its next one has nothing left to do: it counts as
+// ended, too.
 std::vector<EndedRun> parse_ended(std::string_view text);
 
 }  // namespace partita::slurm

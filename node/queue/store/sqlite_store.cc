@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -86,14 +87,18 @@ Result<void> write(const SqlFile& file, const Keep& changes) {
   return {};
 }
 
-Result<void> load_tasks(const SqlFile& file, const char* query, Loaded& loaded) {
+// The tasks of a query with one value.
+Result<std::vector<Task>> read_tasks(const SqlFile& file, const char* query, std::int64_t value) {
   Sql rows(file, query);
+  rows.with(value);
+  std::vector<Task> tasks;
   while (rows.row()) {
     auto task = parse_task(file.path(), rows.text(0));
     if (!task) return failed(task.error());
-    loaded.tasks.push_back(*std::move(task));
+    tasks.push_back(*std::move(task));
   }
-  return rows.done();
+  if (auto done = rows.done(); !done) return failed(done.error());
+  return tasks;
 }
 
 Result<void> load_numbers(const SqlFile& file, Loaded& loaded) {
@@ -138,13 +143,14 @@ Result<Loaded> SqliteStore::load() {
   const auto last = file.ask("SELECT coalesce(max(id), 0) FROM tasks");
   if (!last) return failed(last.error());
   loaded.last_id = *last;
-  const std::string over = fmt::format(
-      "SELECT record FROM (SELECT id, record FROM tasks WHERE over = 1 ORDER BY id DESC LIMIT {}) "
-      "ORDER BY id",
-      kHeldTasks);
-  for (const char* query : {over.c_str(), "SELECT record FROM tasks WHERE over = 0 ORDER BY id"}) {
-    if (auto done = load_tasks(file, query, loaded); !done) return failed(done.error());
-  }
+  // Said as the index's own condition is, so that SQLite reads those alone.
+  auto live =
+      read_tasks(file, "SELECT record FROM tasks WHERE over = 0 AND id > ?1 ORDER BY id", 0);
+  if (!live) return failed(live.error());
+  loaded.tasks = *std::move(live);
+  auto recent = ended(kRecentTasks);
+  if (!recent) return failed(recent.error());
+  loaded.recent = *std::move(recent);
   if (auto done = load_numbers(file, loaded); !done) return failed(done.error());
   return loaded;
 }
@@ -168,6 +174,21 @@ Result<std::vector<Run>> SqliteStore::runs(long task) {
   }
   if (auto done = rows.done(); !done) return failed(done.error());
   return runs;
+}
+
+Result<std::optional<Task>> SqliteStore::task(long id) {
+  const auto found =
+      read_tasks(database_->file, "SELECT record FROM tasks WHERE id = ?1", std::int64_t{id});
+  if (!found) return failed(found.error());
+  return found->empty() ? std::nullopt : std::optional(found->front());
+}
+
+Result<std::vector<Task>> SqliteStore::ended(long most) {
+  auto last = read_tasks(database_->file,
+                         "SELECT record FROM tasks WHERE over = 1 ORDER BY id DESC LIMIT ?1",
+                         std::int64_t{most});
+  if (last) std::ranges::reverse(*last);
+  return last;
 }
 
 Result<void> SqliteStore::limit_pages(long pages) {

@@ -19,6 +19,8 @@ class SqliteStore final : public QueueStore {
   Result<Loaded> load() override;
   Result<void> keep(const Keep& changes) override;
   Result<std::vector<Run>> runs(long task) override;
+  Result<std::optional<Task>> task(long id) override;
+  Result<std::vector<Task>> ended(long most) override;
   // No more than that; 0: no limit. As a full disk refuses, for tests.
   Result<void> limit_pages(long pages);
 

@@ -26,6 +26,9 @@ void same(QueueStore& a, QueueStore& b) {
   auto tasks = x->tasks;
   std::ranges::sort(tasks, {}, &Task::id);
   EXPECT_EQ(tasks, y->tasks);
+  EXPECT_EQ(x->recent, y->recent);
+  for (const long most : {0L, 3L, 1'000L}) EXPECT_EQ(*a.ended(most), *b.ended(most));
+  for (long id = 0; id <= 31; ++id) EXPECT_EQ(*a.task(id), *b.task(id));
   EXPECT_EQ(x->last_id, y->last_id);
   EXPECT_EQ(x->times, y->times);
   EXPECT_EQ(x->usage, y->usage);
@@ -53,6 +56,25 @@ TEST(SqliteStore, HoldsWhatTheOneInMemoryHolds) {
     }
     same(**store, memory);
   }
+}
+
+// However many have ended, what a start reads is what is live, and the last few.
+TEST(SqliteStore, AStartReadsWhatIsLive) {
+  const history::TemporaryFolder folder;
+  const auto store = SqliteStore::open(folder.path + "/queue.db");
+  ASSERT_TRUE(store);
+  Keep keep;
+  for (long id = 1; id <= 3'000; ++id) {
+    keep.tasks.push_back(task_of(id));
+    if (id % 1'000 != 0) keep.tasks.back().state = State::failed;
+  }
+  ASSERT_TRUE((*store)->keep(keep));
+  const auto loaded = (*store)->load();
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->tasks.size(), 3u);
+  EXPECT_EQ(loaded->recent.size(), static_cast<std::size_t>(kRecentTasks));
+  EXPECT_EQ(loaded->recent.back().id, 2'999);
+  EXPECT_EQ(loaded->last_id, 3'000);
 }
 
 TEST(SqliteStore, AFullDiskIsASentenceAndLeavesWhatWasThere) {
