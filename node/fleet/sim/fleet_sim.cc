@@ -36,9 +36,10 @@ struct SimNode {
   std::unique_ptr<FleetAgent> agent;  // null: it does not run
   bool alive = true, cut = false;
   std::int64_t next_turn_ms = 0, agent_back_ms = 0, back_ms = 0, joined_ms = 0;
-  double pace = 1;          // of its clock
-  std::int64_t off_ms = 0;  // its wall clock
-  std::optional<Part> carrying;
+  double pace = 1;              // of its clock
+  std::int64_t off_ms = 0;      // its wall clock
+  std::optional<Part> content;  // what its own agent shall make it, on its disk
+  bool carrying = false;        // it is being made so
   std::int64_t carried_ms = 0, well_ms = 0;
   long newest = 0;  // part that it ever took
 };
@@ -100,6 +101,23 @@ class FleetSim {
     node.agent = std::make_unique<FleetAgent>(
         FleetAgentSettings{.fleet = "sim", .node = node.record.node}, *node.way, ground_of_tests());
     node.next_turn_ms = now_ + static_cast<std::int64_t>(rng_.below(1000));
+    go_on(node);
+  }
+
+  // Makes the node what it shall be, again, if it was not made so.
+  void go_on(SimNode& node) {
+    node.carrying = node.content && node.content->revision != node.record.ready;
+    if (!node.carrying) return;
+    // What goes, goes at once; what comes is there at the end.
+    node.record.carries = carried_of(lower(rates_of(node.record.carries), rates_of(*node.content)));
+    node.carried_ms = now_ + 1000 + static_cast<std::int64_t>(rng_.below(kMostCarryMs - 1000));
+  }
+  static Rates lower(const Rates& a, const Rates& b) {
+    Rates rates;
+    for (const auto& [service, rate] : a)
+      if (const auto found = b.find(service); found != b.end())
+        rates[service] = std::min(rate, found->second);
+    return rates;
   }
 
   void tell(const std::string& text) {
@@ -185,7 +203,7 @@ class FleetSim {
     excuse(node);
     node.alive = false;
     node.agent.reset();
-    node.carrying.reset();
+    node.carrying = false;
     node.back_ms = until;
   }
   void cut_off(SimNode& node, std::int64_t until) {
@@ -200,7 +218,7 @@ class FleetSim {
   void kill_agent(SimNode& node) {
     tell(node.record.node + ": its agent is killed");
     node.agent.reset();
-    node.carrying.reset();
+    node.carrying = false;
     node.agent_back_ms = now_ + 3000 + static_cast<std::int64_t>(rng_.below(5000));
   }
   void drain(const SimNode& node) {
@@ -272,7 +290,10 @@ class FleetSim {
       node.well_ms = 0;
       for (NodeGpu& gpu : node.record.gpus) gpu.unusable.clear();
     }
-    if (!node.record.trouble.empty() && now_ >= node.carried_ms) node.record.trouble.clear();
+    if (!node.record.trouble.empty() && node.agent && now_ >= node.carried_ms) {
+      node.record.trouble.clear();
+      go_on(node);
+    }
   }
 
   void heal() {
@@ -293,16 +314,14 @@ class FleetSim {
     if (node.carrying && now_ >= node.carried_ms) carried_out(node);
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
-    NodeNow is{node.record, node.carrying.has_value() || !node.record.trouble.empty()};
+    NodeNow is{node.record, node.carrying || !node.record.trouble.empty()};
     const auto clock = static_cast<std::int64_t>(static_cast<double>(now_) * node.pace);
-    const std::size_t parts = node.agent->view().parts.size();
     Turn turn = node.agent->turn(clock, kStartMs + now_ + node.off_ms, is);
     ++report_.turns;
     for (const std::string& said : turn.said) {
       tell(node.record.node + ": " + said);
       if (said.starts_with("revision")) ++report_.decisions;
     }
-    static_cast<void>(parts);
     if (turn.take) take(node, *std::move(turn.take));
   }
 
@@ -316,15 +335,8 @@ class FleetSim {
     node.newest = std::max(node.newest, part.revision);
     tell(fmt::format("{} takes revision {}", node.record.node, part.revision));
     ++report_.parts;
-    // What goes, goes at once; what comes is there at the end.
-    const Rates now = rates_of(node.record.carries), next = rates_of(part);
-    Rates meanwhile;
-    for (const auto& [service, rate] : now)
-      if (const auto found = next.find(service); found != next.end())
-        meanwhile[service] = std::min(rate, found->second);
-    node.record.carries = carried_of(meanwhile);
-    node.carrying = std::move(part);
-    node.carried_ms = now_ + 1000 + static_cast<std::int64_t>(rng_.below(kMostCarryMs - 1000));
+    node.content = std::move(part);
+    go_on(node);
     if (rng_.below(50) == 0)
       kill_agent(node);  // before it wrote down what it took
     else
@@ -335,14 +347,15 @@ class FleetSim {
     if (rng_.below(60) == 0) {
       tell(node.record.node + " cannot carry out its part");
       node.record.trouble = "an instance cannot be made";
-      node.carrying.reset();
+      node.carrying = false;
       node.carried_ms = now_ + 30'000;
       node.record.taken = node.newest;
       excuse_all();
       for (const auto& [service, rate] : rates_) excused_ms_[service] = now_ + 2 * kRecoveryMs;
       return;
     }
-    const Part part = *std::exchange(node.carrying, {});
+    const Part& part = *node.content;
+    node.carrying = false;
     for (const plan::PlannedGpu& gpu : part.plan.gpus) {
       const NodeGpu& is = node.record.gpus.at(static_cast<std::size_t>(gpu.index));
       if (!is.unusable.empty()) return;  // lost meanwhile: another part comes
@@ -365,9 +378,9 @@ class FleetSim {
   }
 
   bool has_no_room(const std::string& service) {
-    SimNode* leads = leader();
-    if (!leads || !leads->agent->decision()) return false;
-    for (const ServiceOutlook& one : leads->agent->decision()->services)
+    if (SimNode* leads = leader(); leads && leads->agent->decision())
+      outlooks_ = leads->agent->decision()->services;
+    for (const ServiceOutlook& one : outlooks_)
       if (one.name == service) return !one.why.empty();
     return false;
   }
@@ -399,11 +412,11 @@ class FleetSim {
       converged_ = false;
       wrong("after a calm spell: " + text);
     };
-    SimNode* leads = leader();
-    if (!leads) return fault("nobody leads");
     FleetView view;
-    for (const KeyValue& one : store_.range(keys_.root)->all)
+    const auto range = store_.range(keys_.root);
+    for (const KeyValue& one : range->all)
       view.hear(keys_, one.key, one.value, one.version);
+    if (!view.leader) return fault("nobody leads");
     if (!view.damaged.empty()) fault(view.damaged.begin()->second);
     Leader brain(ground_of_tests());
     const auto decision = brain.decide(view, "oracle");
@@ -482,6 +495,7 @@ class FleetSim {
   double slices_ = 0;
   bool survives_ = false, converged_ = false, lost_since_calm_ = false;
   std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
+  std::vector<ServiceOutlook> outlooks_;  // of the last decision of anybody
   std::map<std::string, double> had_;
   std::map<std::string, std::int64_t> excused_ms_, short_ms_;
 };
