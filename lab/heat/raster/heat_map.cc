@@ -10,6 +10,7 @@
 #include <limits>
 #include <numbers>
 
+#include "base/base64.h"
 #include "base/unicode.h"
 #include "heat/raster/png_file.h"
 
@@ -129,22 +130,6 @@ void draw(PngPicture& picture, const Outline& outline) {
   };
   for (int x = left; x <= right; ++x) paint(x, top), paint(x, bottom);
   for (int y = top; y <= bottom; ++y) paint(left, y), paint(right, y);
-}
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve(bytes.size() / 3 * 4 + 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t word = 0;
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    for (std::size_t k = 0; k < 3; ++k)
-      word = word << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      out += k <= count ? kDigits[word >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
 }
 
 constexpr int kPicture = 640, kTallest = 900, kMargin = 24, kHead = 34, kBar = 18;

@@ -1,0 +1,204 @@
+#include "fleet/brain/documents.h"
+
+#include "forms/serving_forms.h"
+
+namespace partita::fleet {
+namespace {
+
+constexpr Range kRevisions{.high = 9e15};
+constexpr Range kTimes{.high = 9e15};
+constexpr ListForm kNodes{.most = kMostNodes};
+constexpr ListForm kServices{.most = 100'000};
+
+void describe(Form& f, NodeGpu& gpu) {
+  f.integer("index", gpu.index, {.high = 1023}, "of the node");
+  f.name("uuid", gpu.uuid, "of the GPU");
+  f.name("model", gpu.model, "catalogue name");
+  f.optional(!gpu.unusable.empty())
+      .text("unusable", gpu.unusable, "why it is not for services; missing: it is");
+}
+
+void describe(Form& f, Carried& carried) {
+  f.name("service", carried.service, "its name");
+  f.number("rate_rps", carried.rate_rps, kNotNegative, "requests per second");
+}
+
+// Of an instance, what a planner must know to keep it.
+void describe_there(Form& f, plan::PlannedInstance& there) {
+  f.name("profile", there.profile, "of MIG");
+  f.integer("start", there.start, {.high = 1023}, "first memory slice");
+  f.name("service", there.service, "whose it is");
+  f.integer("batch", there.batch, {.low = 1, .high = profile::kMaxBatch}, "largest batch");
+  f.integer("processes", there.processes, {.low = 1, .high = profile::kMaxProcesses},
+            "MPS processes");
+  f.optional(!there.engine.empty()).text("engine", there.engine, "of a language model");
+  f.optional(there.group != 1)
+      .integer("group", there.group, {.low = 1, .high = profile::kMostGroupedGpus},
+               "so many GPUs together; missing: 1");
+}
+
+void describe_there(Form& f, plan::PlannedGpu& gpu) {
+  f.integer("index", gpu.index, {.high = 1023}, "of the node");
+  f.name("model", gpu.model, "catalogue name");
+  f.list(
+      "instances", gpu.instances,
+      [](Form& g, plan::PlannedInstance& one) { describe_there(g, one); }, {.most = 64},
+      "by start");
+}
+
+void describe(Form& f, NodeRecord& node) {
+  f.document("FleetNode");
+  f.name("node", node.node, "its name");
+  f.optional(!node.rack.empty()).name("rack", node.rack, "missing: one of its own");
+  f.optional(!node.zone.empty()).name("zone", node.zone, "missing: one of its own");
+  f.optional(!node.gateway.empty()).text("gateway", node.gateway, "its address");
+  f.optional(!node.api.empty()).text("api", node.api, "its address");
+  f.list("gpus", node.gpus, describe, {.most = kMostGpus}, "by index");
+  f.whole("taken", node.taken, kRevisions, "the newest revision that it took");
+  f.whole("ready", node.ready, kRevisions, "the newest revision that it has carried out");
+  f.optional(!node.trouble.empty())
+      .text("trouble", node.trouble, "why its part cannot be carried out");
+  f.list("carries", node.carries, describe, kServices, "what its GPUs carry now");
+  f.list(
+      "runs", node.runs, [](Form& g, plan::PlannedGpu& gpu) { describe_there(g, gpu); },
+      {.most = kMostGpus}, "the instances that are there");
+}
+
+void describe(Form& f, Wait& wait) {
+  f.name("node", wait.node, "that must be ready first");
+  f.whole("revision", wait.revision, kRevisions, "with this revision, or a newer one");
+}
+
+void describe(Form& f, Part& part) {
+  f.document("FleetPart");
+  f.name("node", part.node, "whose part it is");
+  f.whole("revision", part.revision, kRevisions, "an agent never takes an older one");
+  f.optional(!part.by.empty()).name("by", part.by, "the node that led");
+  f.optional(!part.cause.empty()).text("cause", part.cause, "why, a sentence");
+  f.optional(!part.waits_for.empty())
+      .list("waits_for", part.waits_for, describe, kNodes, "it is not carried out before");
+  f.object("plan", part.plan, forms::describe_plan, "of this node's GPUs");
+}
+
+void describe(Form& f, Wanted& wanted) {
+  f.document("FleetWanted");
+  f.note("services", wanted.services, "text of a services file");
+  f.optional().word("survive", wanted.survive, {"none", "node", "rack", "zone"},
+                    "what may be lost, any one of it");
+  f.optional().word("approval", wanted.approval, {"automatic", "approve"},
+                    "whether a person sees a decision before it is written");
+  f.optional(!wanted.drained.empty())
+      .names("drained", wanted.drained, kNodes, "nodes that shall carry nothing");
+  f.optional(!wanted.approved.empty())
+      .name("approved", wanted.approved, "digest of the decision that a person said yes to");
+  f.optional(!wanted.by.empty()).name("by", wanted.by, "who wrote this");
+}
+
+void describe(Form& f, Proposal& proposal) {
+  f.document("FleetProposal");
+  f.name("digest", proposal.digest, "of what would be written");
+  f.notes("changes", proposal.changes, {.most = 100'000}, "a sentence each");
+}
+
+void describe(Form& f, LeaderRecord& leader) {
+  f.document("FleetLeader");
+  f.name("node", leader.node, "the node that leads");
+}
+
+void describe(Form& f, RateRecord& rates) {
+  f.document("FleetRates");
+  f.list("rates", rates.rates, describe, kServices, "what arrived at its gateway lately");
+}
+
+void describe(Form& f, FleetEvent& event) {
+  f.document("FleetEvent");
+  f.whole("time_ms", event.time_ms, kTimes, "since 1970, by the clock of who wrote it");
+  f.whole("revision", event.revision, kRevisions, "of the parts that were written");
+  f.name("by", event.by, "who did it");
+  f.text("what", event.what, "a sentence");
+}
+
+template <class T>
+std::string written(const T& value) {
+  return write_form(value, static_cast<void (*)(Form&, T&)>(describe), Form::Style::compact);
+}
+template <class T>
+Result<T> parsed(const std::string& key, std::string_view text) {
+  return read_form<T>(key, text, static_cast<void (*)(Form&, T&)>(describe));
+}
+template <class T>
+std::string schema_of(std::string_view name) {
+  for (const DocumentKind& kind : document_kinds())
+    if (kind.name == name)
+      return schema_form<T>(kind.name, kind.about, static_cast<void (*)(Form&, T&)>(describe));
+  return {};
+}
+
+}  // namespace
+
+Rates rates_of(const std::vector<Carried>& carried) {
+  Rates rates;
+  for (const Carried& one : carried) rates[one.service] += one.rate_rps;
+  return rates;
+}
+
+Rates rates_of(const Part& part) {
+  Rates rates;
+  for (const plan::PlannedService& one : part.plan.services) rates[one.name] += one.rate.value;
+  return rates;
+}
+
+std::vector<Carried> carried_of(const Rates& rates) {
+  std::vector<Carried> all;
+  for (const auto& [service, rate] : rates) all.push_back({service, rate});
+  return all;
+}
+
+std::string write(const NodeRecord& value) { return written(value); }
+std::string write(const Part& value) { return written(value); }
+std::string write(const Wanted& value) { return written(value); }
+std::string write(const Proposal& value) { return written(value); }
+std::string write(const LeaderRecord& value) { return written(value); }
+std::string write(const RateRecord& value) { return written(value); }
+std::string write(const FleetEvent& value) { return written(value); }
+
+Result<NodeRecord> parse_node_record(const std::string& key, std::string_view text) {
+  return parsed<NodeRecord>(key, text);
+}
+Result<Part> parse_part(const std::string& key, std::string_view text) {
+  return parsed<Part>(key, text);
+}
+Result<Wanted> parse_wanted(const std::string& key, std::string_view text) {
+  return parsed<Wanted>(key, text);
+}
+Result<Proposal> parse_proposal(const std::string& key, std::string_view text) {
+  return parsed<Proposal>(key, text);
+}
+Result<LeaderRecord> parse_leader_record(const std::string& key, std::string_view text) {
+  return parsed<LeaderRecord>(key, text);
+}
+Result<RateRecord> parse_rate_record(const std::string& key, std::string_view text) {
+  return parsed<RateRecord>(key, text);
+}
+Result<FleetEvent> parse_fleet_event(const std::string& key, std::string_view text) {
+  return parsed<FleetEvent>(key, text);
+}
+
+std::vector<DocumentKind> document_kinds() {
+  return {
+      {"FleetNode", "a node of a fleet, and how far it is",
+       [] { return schema_of<NodeRecord>("FleetNode"); }},
+      {"FleetPart", "what a node of a fleet shall carry",
+       [] { return schema_of<Part>("FleetPart"); }},
+      {"FleetWanted", "what is wanted of a fleet", [] { return schema_of<Wanted>("FleetWanted"); }},
+      {"FleetProposal", "a decision of a fleet's leader that waits for a person",
+       [] { return schema_of<Proposal>("FleetProposal"); }},
+      {"FleetLeader", "who leads a fleet", [] { return schema_of<LeaderRecord>("FleetLeader"); }},
+      {"FleetRates", "what arrived at a node's gateway",
+       [] { return schema_of<RateRecord>("FleetRates"); }},
+      {"FleetEvent", "a line of a fleet's history",
+       [] { return schema_of<FleetEvent>("FleetEvent"); }},
+  };
+}
+
+}  // namespace partita::fleet

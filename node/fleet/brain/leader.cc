@@ -1,0 +1,582 @@
+#include "fleet/brain/leader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "base/hash.h"
+#include "forms/serving_forms.h"
+
+namespace partita::fleet {
+namespace {
+
+constexpr double kHeadroom = 1.15;        // over what arrived
+constexpr double kStep = 1.1;             // of a need by what arrived
+constexpr double kMostOver = 4;           // times the rate in the file
+constexpr double kSlack = 0.25;           // above the need that is not worth a change
+constexpr double kTiny = 1e-6;            // of a rate, relative
+constexpr double kLeastPiece = 1.0 / 32;  // of a need
+constexpr double kFilled = 0.85;          // of a node's slices, before others are filled further
+constexpr int kRounds = 24;
+constexpr int kPiecesToSurvive = 3;  // one of them may be lost
+constexpr double kSmallSlices = 2;   // a service of fewer has two of them, each for all of it
+
+bool more(double a, double b) { return a > b * (1 + kTiny) + 1e-12; }
+bool same_rates(const Rates& a, const Rates& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+    return x.first == y.first && !more(x.second, y.second) && !more(y.second, x.second);
+  });
+}
+double rate_in(const Rates& rates, const std::string& service) {
+  const auto found = rates.find(service);
+  return found == rates.end() ? 0 : found->second;
+}
+Rates highest(Rates a, const Rates& b) {
+  for (const auto& [service, rate] : b) a[service] = std::max(a[service], rate);
+  return a;
+}
+Rates lowest(Rates a, const Rates& b) {
+  for (auto& [service, rate] : a) rate = std::min(rate, rate_in(b, service));
+  std::erase_if(a, [](const auto& one) { return one.second <= 0; });
+  return a;
+}
+
+// Whether a node still plans for other terms than these.
+bool same_terms(plan::Service a, plan::Service b, const Rates& beside) {
+  a.rate = b.rate = Rps{0};
+  a.min_replicas = b.min_replicas = 1;
+  a.dispatch = b.dispatch;
+  std::erase_if(b.avoid, [&](const std::string& name) { return !beside.contains(name); });
+  a.traffic.rates.clear();
+  b.traffic.rates.clear();
+  return a == b;
+}
+
+}  // namespace
+
+double need_of(const plan::Service& service, double arrived_rps) {
+  const double file = service.rate.value,
+               asked = std::min(arrived_rps * kHeadroom, kMostOver * file);
+  if (asked <= file) return file;
+  return file * std::pow(kStep, std::ceil(std::log(asked / file) / std::log(kStep) - 1e-9));
+}
+
+double missing_of(double need_rps, const std::map<std::string, double>& by_domain, bool survive) {
+  double all = 0, largest = 0;
+  for (const auto& [domain, rate] : by_domain) all += rate, largest = std::max(largest, rate);
+  const double missing = need_rps - (survive ? all - largest : all);
+  return missing > need_rps * kTiny ? missing : 0;
+}
+
+std::string domain_of(const NodeRecord& node, Survive survive) {
+  if (survive == Survive::rack && !node.rack.empty()) return "rack " + node.rack;
+  if (survive == Survive::zone && !node.zone.empty()) return "zone " + node.zone;
+  return "node " + node.node;
+}
+
+struct Leader::Read {
+  std::string text;
+  std::map<std::string, plan::Service> services;
+  int survive_gpus = 0;
+};
+
+// One decision.
+class Leader::Work {
+ public:
+  Work(NodePlanner& planner, const Read& read, const FleetView& view, const std::string& leader)
+      : planner_(planner), read_(read), view_(view), leader_(leader) {}
+
+  Decision decide() {
+    look();
+    mend();
+    grow();
+    shrink();
+    return word();
+  }
+
+ private:
+  // A node that is there.
+  struct At {
+    const NodeRecord* record = nullptr;
+    const Part* part = nullptr;  // null: it never had one
+    std::string domain;
+    bool counts = true;  // not drained
+    bool open = true;    // may get more
+    bool pending = false;
+    Rates base, has, held;       // by its part; carried now; either
+    double total = 0, used = 0;  // compute slices
+    // What is decided.
+    Rates next;
+    bool changed = false, grows = false;
+    std::optional<plan::ServingPlan> plan;
+    std::string cause;
+    std::size_t kind = 0;           // nodes with the same GPU models
+    std::vector<std::string> adds;  // not planned yet, in this order
+    Rates next_before, on_before;   // of them
+  };
+  struct Of {  // a service
+    const plan::Service* terms = nullptr;
+    double need = 0;
+    std::map<std::string, double> on;         // counted, by node
+    std::map<std::string, double> by_domain;  // the same
+    std::set<std::string> tried;              // nodes that had no room for such a piece
+    double cut = 1;                           // of the size of pieces
+    std::vector<Guess> guess;                 // by kind of node
+    std::string why;
+    bool lost = false;  // a node that carried it is not there
+  };
+
+  void look();
+  void look_at(const NodeRecord& record);
+  double size_of(const Of& of) const;
+  bool waits_in_vain(const At& at) const;
+  bool replan_due(const At& at) const;
+  void count(Of& of, const At& at, double rate);
+  double missing(const Of& of) const { return missing_of(of.need, of.by_domain, survives()); }
+  bool survives() const { return view_.wanted->survive != Survive::none; }
+  void mend();
+  void settle(At& at, Rates rates, const std::string& cause);
+  std::vector<plan::Service> services_at(const Rates& rates) const;
+  Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates);
+  void grow();
+  bool propose(Of& of);
+  double piece_size(const Of& of) const;
+  At* place_for(const Of& of, double& piece);
+  void plan_adds(At& at);
+  void take_back(At& at, std::string service, const std::string& why);
+  void shrink();
+  void shrink_at(At& at);
+  bool spare(const Of& of, const At& at, double less) const;
+  void trim(At& at, Rates& next);
+  std::vector<Wait> waits_of(const At& at) const;
+  Decision word() const;
+  void tell(Decision& decision, const At& at, const Part& part) const;
+  std::vector<ServiceOutlook> outlooks() const;
+
+  NodePlanner& planner_;
+  const Read& read_;
+  const FleetView& view_;
+  const std::string& leader_;
+  std::map<std::string, At> nodes_;
+  std::map<std::string, Of> services_;
+  std::vector<Of*> order_;  // the largest first
+  std::map<std::string, std::size_t> kinds_;
+  int domains_ = 0;  // that may get more
+  long revision_ = 1;
+};
+
+// ---- how it is
+
+void Leader::Work::look() {
+  Rates arrived;
+  for (const auto& [node, rates] : view_.rates)
+    for (const auto& [service, rate] : rates) arrived[service] += rate;
+  for (const auto& [name, terms] : read_.services) {
+    Of& of = services_[name];
+    of.terms = &terms;
+    of.need = need_of(terms, rate_in(arrived, name));
+    order_.push_back(&of);
+  }
+  for (const auto& [name, part] : view_.parts) {
+    revision_ = std::max(revision_, part.revision + 1);
+    if (view_.nodes.contains(name)) continue;
+    for (const auto& [service, rate] : rates_of(part))
+      if (services_.contains(service)) services_[service].lost = true;
+  }
+  for (const auto& [name, record] : view_.nodes) look_at(record);
+  std::set<std::string> domains;
+  std::vector<const NodeRecord*> of_kind(kinds_.size());
+  for (const auto& [name, at] : nodes_) {
+    if (at.open) domains.insert(at.domain);
+    of_kind[at.kind] = at.record;
+  }
+  domains_ = static_cast<int>(domains.size());
+  for (auto& [name, of] : services_)
+    for (const NodeRecord* node : of_kind) of.guess.push_back(planner_.guess(*of.terms, *node));
+  std::ranges::stable_sort(order_, std::greater<>{}, [&](const Of* of) { return size_of(*of); });
+}
+
+// In slices, of the first kind of node.
+double Leader::Work::size_of(const Of& of) const {
+  return of.guess.empty() ? of.need : of.guess.front().slices(of.need);
+}
+
+void Leader::Work::look_at(const NodeRecord& record) {
+  At& at = nodes_[record.node];
+  at.record = &record;
+  if (const auto part = view_.parts.find(record.node); part != view_.parts.end())
+    at.part = &part->second;
+  revision_ = std::max(revision_, std::max(record.taken, record.ready) + 1);
+  at.domain = domain_of(record, view_.wanted->survive);
+  at.counts = std::ranges::count(view_.wanted->drained, record.node) == 0;
+  at.has = rates_of(record.carries);
+  at.base = at.part ? rates_of(*at.part) : at.has;
+  at.held = at.next = highest(at.base, at.has);
+  at.pending = at.part && at.part->revision > record.ready;
+  at.open = at.counts && record.trouble.empty();
+  std::string models;
+  for (const NodeGpu& gpu : record.gpus)
+    if (gpu.unusable.empty() && !models.ends_with(gpu.model + ",")) models += gpu.model + ",";
+  at.kind = kinds_.emplace(models, kinds_.size()).first->second;
+  at.total = planner_.slices(record);
+  at.used = at.part ? planner_.slices(at.part->plan) : 0;
+  if (!at.counts) return;
+  const bool comes = at.pending && record.trouble.empty();
+  for (const auto& [service, rate] : comes ? at.base : lowest(at.base, at.has))
+    if (const auto of = services_.find(service); of != services_.end()) count(of->second, at, rate);
+}
+
+void Leader::Work::count(Of& of, const At& at, double rate) {
+  double& now = of.on[at.record->node];
+  of.by_domain[at.domain] += rate - now;
+  now = rate;
+  if (rate <= 0) of.on.erase(at.record->node);
+}
+
+// Who waits for a node that will not be as it waits for it.
+bool Leader::Work::waits_in_vain(const At& at) const {
+  if (!at.pending || at.record->taken >= at.part->revision) return false;
+  return std::ranges::any_of(at.part->waits_for, [&](const Wait& wait) {
+    const auto other = nodes_.find(wait.node);
+    if (other == nodes_.end() || !other->second.open) return true;
+    const At& is = other->second;
+    return is.record->ready < wait.revision && (!is.part || is.part->revision < wait.revision);
+  });
+}
+
+// GPUs that its part is on cannot be used any more, or services have other terms.
+bool Leader::Work::replan_due(const At& at) const {
+  if (!at.part) return false;
+  for (const plan::PlannedGpu& gpu : at.part->plan.gpus) {
+    const auto is = std::ranges::find(at.record->gpus, gpu.index, &NodeGpu::index);
+    if (!gpu.instances.empty() && (is == at.record->gpus.end() || !is->unusable.empty()))
+      return true;
+  }
+  return std::ranges::any_of(at.part->plan.services, [&](const plan::PlannedService& row) {
+    const auto of = services_.find(row.name);
+    return of != services_.end() && !same_terms(row, *of->second.terms, at.base);
+  });
+}
+
+// ---- plans of nodes
+
+std::vector<plan::Service> Leader::Work::services_at(const Rates& rates) const {
+  std::vector<plan::Service> all;
+  for (const auto& [name, rate] : rates)
+    if (const auto of = services_.find(name); of != services_.end() && rate > 0)
+      all.push_back(piece_of(*of->second.terms, rate, of->second.need));
+  return all;
+}
+
+Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates) {
+  return planner_.plan({*at.record, services_at(rates), read_.survive_gpus});
+}
+
+// The node carries these rates, or as many of them as fit; the smallest go.
+void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
+  std::erase_if(rates, [&](const auto& one) { return !services_.contains(one.first); });
+  auto plan = plan_at(at, rates);
+  while (!plan && !rates.empty()) {
+    rates.erase(std::ranges::min_element(rates, {}, [&](const auto& one) {
+      return services_.at(one.first).guess[at.kind].slices(one.second);
+    }));
+    plan = plan_at(at, rates);
+  }
+  if (!plan) return;
+  for (const auto& [service, rate] : at.held)
+    if (const auto of = services_.find(service); of != services_.end() && at.counts)
+      count(of->second, at, rate_in(rates, service));
+  at.next = std::move(rates);
+  at.used = planner_.slices(*plan);
+  at.plan = *std::move(plan);
+  at.changed = at.grows = true;
+  at.cause = cause;
+}
+
+void Leader::Work::mend() {
+  for (auto& [name, at] : nodes_) {
+    if (replan_due(at))
+      settle(at, at.held, "its GPUs or the terms of its services are others");
+    else if (waits_in_vain(at))
+      settle(at, at.held, "whom it waited for will not carry its services");
+  }
+}
+
+// ---- more
+
+// What one node should get of a service.
+double Leader::Work::piece_size(const Of& of) const {
+  const double less = missing(of);
+  if (!survives()) return less * of.cut;
+  double largest = 0;
+  for (const auto& [domain, rate] : of.by_domain) largest = std::max(largest, rate);
+  const int pieces = size_of(of) < kSmallSlices ? 2 : std::clamp(domains_, 2, kPiecesToSurvive);
+  return std::min(less, std::max(largest, of.need / (pieces - 1))) * of.cut;
+}
+
+// Null: there is none. The piece becomes smaller where no node has room for all of it. To survive,
+// no domain gets more than a piece of the usual size.
+Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
+  At *best = nullptr, *widest = nullptr;
+  std::tuple<bool, bool, double> best_key;
+  const double most = piece * (1 + kTiny);
+  for (auto& [name, at] : nodes_) {
+    if (!at.open || at.total <= 0 || of.tried.contains(name)) continue;
+    if (survives() && rate_in(of.by_domain, at.domain) + piece > most) continue;
+    const double there = rate_in(at.next, of.terms->name);
+    const double takes = of.guess[at.kind].slices(rate_in(of.on, name) + piece - there);
+    const double left = at.total - at.used - takes;
+    if (std::isinf(takes)) continue;
+    if (!widest || at.total - at.used > widest->total - widest->used) widest = &at;
+    if (left < 0) continue;
+    const std::tuple key(there <= 0, at.used + takes > at.total * kFilled, left);
+    if (!best || key < best_key) best = &at, best_key = key;
+  }
+  if (best || !widest) return best;
+  const double free = widest->total - widest->used;
+  if (of.terms->tokens || free <= 0) return free > 0 ? widest : nullptr;
+  const double takes = of.guess[widest->kind].slices(piece);
+  piece = std::max(piece * std::min(1.0, free * kFilled / takes), of.need * kLeastPiece);
+  return widest;
+}
+
+// Whether a node was found to try the service, or some of it, on.
+bool Leader::Work::propose(Of& of) {
+  double piece = piece_size(of);
+  if (At* at = place_for(of, piece)) {
+    const std::string& name = of.terms->name;
+    const double on = rate_in(of.on, at->record->node), there = rate_in(at->next, name);
+    at->next_before.emplace(name, there);
+    at->on_before.emplace(name, on);
+    at->adds.push_back(name);
+    at->next[name] = std::max(there, on + piece);
+    at->used += of.guess[at->kind].slices(on + piece - there);
+    count(of, *at, on + piece);
+    return true;
+  }
+  if (of.cut * 0.5 < kLeastPiece) return false;
+  of.cut *= 0.5;
+  of.tried.clear();
+  return false;
+}
+
+// Plans what was proposed for a node; what does not fit is taken back, the newest first.
+void Leader::Work::plan_adds(At& at) {
+  for (;;) {
+    auto plan = plan_at(at, at.next);
+    if (plan && !at.adds.empty()) {
+      at.plan = *std::move(plan);
+      at.changed = at.grows = true;
+    }
+    if (plan || at.adds.empty()) break;
+    take_back(at, at.adds.back(), to_string(plan.error()));
+    if (at.adds.empty()) break;
+  }
+  at.used = at.plan ? planner_.slices(*at.plan) : at.part ? planner_.slices(at.part->plan) : 0;
+  at.adds.clear();
+  at.next_before.clear();
+  at.on_before.clear();
+}
+
+void Leader::Work::take_back(At& at, const std::string service, const std::string& why) {
+  std::erase(at.adds, service);
+  Of& of = services_.at(service);
+  of.tried.insert(at.record->node);
+  of.why = why;
+  count(of, at, at.on_before.at(service));
+  if (const double before = at.next_before.at(service); before > 0)
+    at.next[service] = before;
+  else
+    at.next.erase(service);
+}
+
+void Leader::Work::grow() {
+  for (int round = 0; round < kRounds; ++round) {
+    bool proposed = false, again = false;
+    for (Of* of : order_) {
+      for (int pieces = 0; missing(*of) > 0 && pieces < kPiecesToSurvive * 8; ++pieces) {
+        const double cut = of->cut;
+        if (!propose(*of)) {
+          again = again || of->cut < cut;
+          break;
+        }
+        proposed = true;
+      }
+    }
+    for (auto& [name, at] : nodes_)
+      if (!at.adds.empty()) plan_adds(at);
+    if (!proposed && !again) return;
+  }
+}
+
+// ---- less
+
+// Whether a service can do without so much of what this node carries.
+bool Leader::Work::spare(const Of& of, const At& at, double less) const {
+  std::map<std::string, double> left = of.by_domain;
+  left[at.domain] -= less;
+  return missing_of(of.need, left, survives()) <= 0;
+}
+
+// Takes from the rates of a node what its services do not need.
+void Leader::Work::trim(At& at, Rates& next) {
+  for (auto& [service, rate] : next) {
+    const auto found = services_.find(service);
+    if (found == services_.end()) {
+      rate = 0;
+      continue;
+    }
+    Of& of = found->second;
+    if (!at.counts) {
+      if (missing(of) <= 0) rate = 0;
+      continue;
+    }
+    const double counted = rate_in(of.on, at.record->node);
+    if (rate > counted && missing(of) <= 0) rate = counted;  // it is leaving already
+    double all = 0, largest = 0;
+    for (const auto& [domain, there] : of.by_domain)
+      all += there, largest = std::max(largest, there);
+    const double over = (survives() ? all - largest : all) - of.need;
+    if (over <= of.need * kSlack && !spare(of, at, rate)) continue;
+    if (spare(of, at, rate))
+      rate = 0;
+    else if (over > of.need * kSlack && !survives())
+      rate -= over;
+    else
+      continue;
+    count(of, at, rate);
+  }
+  std::erase_if(next, [](const auto& one) { return one.second <= 0; });
+}
+
+void Leader::Work::shrink_at(At& at) {
+  if (at.grows || (at.pending && at.counts && at.record->trouble.empty())) return;
+  Rates next = at.base;
+  trim(at, next);
+  if (same_rates(next, at.base)) return;
+  auto plan = plan_at(at, next);
+  if (!plan) return;
+  at.next = std::move(next);
+  at.plan = *std::move(plan);
+  at.changed = true;
+}
+
+// The fullest nodes first.
+void Leader::Work::shrink() {
+  std::vector<At*> order;
+  for (auto& [name, at] : nodes_) order.push_back(&at);
+  std::ranges::stable_sort(order, std::greater<>{}, [](const At* at) {
+    return std::pair(!at->counts, at->total > 0 ? at->used / at->total : 0);
+  });
+  for (At* at : order) shrink_at(*at);
+}
+
+// ---- what is said
+
+// Those that will carry, and do not yet, what this node carries no more.
+std::vector<Wait> Leader::Work::waits_of(const At& at) const {
+  std::vector<Wait> waits;
+  if (at.grows) return waits;
+  for (const auto& [name, other] : nodes_) {
+    if (&other == &at || !other.counts) continue;
+    const bool due = std::ranges::any_of(at.held, [&](const auto& one) {
+      const auto of = services_.find(one.first);
+      if (of == services_.end() || !more(one.second, rate_in(at.next, one.first))) return false;
+      return more(rate_in(of->second.on, name), rate_in(other.has, one.first));
+    });
+    if (!due) continue;
+    if (other.grows)
+      waits.push_back({name, revision_});
+    else if (other.pending)
+      waits.push_back({name, other.part->revision});
+  }
+  return waits;
+}
+
+std::vector<ServiceOutlook> Leader::Work::outlooks() const {
+  std::vector<ServiceOutlook> all;
+  for (const auto& [name, of] : services_) {
+    ServiceOutlook& one = all.emplace_back(ServiceOutlook{.name = name, .need_rps = of.need});
+    one.on = of.on;
+    for (const auto& [node, rate] : of.on) one.planned_rps += rate;
+    if (missing(of) > 0)
+      one.why = of.why.empty() ? "no node has room for it" : "no node has room for it: " + of.why;
+  }
+  for (const auto& [node, at] : nodes_)
+    for (const auto& [service, rate] : at.has) {
+      const auto one = std::ranges::lower_bound(all, service, {}, &ServiceOutlook::name);
+      if (one != all.end() && one->name == service) one->carried_rps += rate;
+    }
+  return all;
+}
+
+void Leader::Work::tell(Decision& decision, const At& at, const Part& part) const {
+  bool urgent = false;
+  std::string less, gains;
+  for (const auto& [service, of] : services_) {
+    const double was = rate_in(at.held, service), is = rate_in(at.next, service);
+    if (more(is, was)) {
+      gains += fmt::format("{}{} {:.4g} req/s", gains.empty() ? "" : ", ", service, is);
+      urgent = urgent || of.lost;
+    } else if (more(was, is)) {
+      less +=
+          fmt::format("{}{} {:.4g} to {:.4g} req/s", less.empty() ? "" : ", ", service, was, is);
+    }
+  }
+  std::string text = part.node + ":";
+  if (!gains.empty()) text += " carries " + gains;
+  if (!less.empty()) text += fmt::format("{} less of {}", gains.empty() ? "" : ";", less);
+  for (const Wait& wait : part.waits_for)
+    text += fmt::format(", once {} has revision {}", wait.node, wait.revision);
+  if (!at.cause.empty()) text += fmt::format(" ({})", at.cause);
+  decision.changes.push_back(text);
+  decision.urgent.push_back(urgent || !at.cause.empty());
+}
+
+Decision Leader::Work::word() const {
+  Decision decision;
+  std::string key;
+  for (const bool grows : {true, false})
+    for (const auto& [name, at] : nodes_) {
+      if (!at.changed || at.grows != grows) continue;
+      Part part{name, revision_, leader_, at.cause, waits_of(at), *at.plan};
+      tell(decision, at, part);
+      key += name;
+      for (const auto& [service, rate] : at.next) key += fmt::format("|{}={:.9g}", service, rate);
+      if (part.cause.empty()) part.cause = decision.changes.back();
+      decision.parts.push_back(std::move(part));
+    }
+  decision.services = outlooks();
+  decision.digest = fmt::format("{:016x}", text_hash(key));
+  return decision;
+}
+
+// ---- the interface
+
+Leader::Leader(FleetGround ground) : planner_(std::move(ground)), read_(std::make_unique<Read>()) {}
+Leader::~Leader() = default;
+
+long Leader::plans_made() const { return planner_.plans_made(); }
+
+Result<Decision> Leader::decide(const FleetView& view, const std::string& leader) {
+  if (!view.wanted) return Decision{};
+  if (read_->text != view.wanted->services || view.wanted->services.empty()) {
+    Read read;
+    read.text = view.wanted->services;
+    if (!read.text.empty()) {
+      auto file = forms::parse_services_file("wanted", read.text);
+      if (!file) return failed(file.error());
+      read.survive_gpus = file->survive;
+      for (plan::Service& one : file->services) read.services.emplace(one.name, std::move(one));
+    }
+    *read_ = std::move(read);
+  }
+  return Work(planner_, *read_, view, leader).decide();
+}
+
+}  // namespace partita::fleet

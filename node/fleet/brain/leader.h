@@ -1,0 +1,66 @@
+// Leader: from what is wanted and how nodes are to the parts that have to be written now. Pure but
+// for its memory of pools; whoever leads decides the same for the same view.
+//
+// Rules. A pool of a service is within one node; several nodes carry shares of its rate, each
+// planned and judged for its own. What is placed stays. A part either makes a node carry more, at
+// once, beside all that it carries still, or makes it carry less, and then waits for the nodes that
+// carry it instead: so no part waits for one that waits. A node that is not there, is drained or
+// cannot carry out its part is not counted on. `survive`: without any one node (rack, zone) the
+// others are planned for the whole rate.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fleet/brain/node_planner.h"
+#include "fleet/brain/view.h"
+
+namespace partita::fleet {
+
+// A service over all nodes.
+struct ServiceOutlook {
+  std::string name;
+  double need_rps = 0;                    // to plan for
+  double planned_rps = 0;                 // by all parts, of nodes that are counted on
+  double carried_rps = 0;                 // by nodes that are there, now
+  std::map<std::string, double> on = {};  // planned, by node
+  std::string why = {};                   // something is missing; empty: nothing is
+  bool operator==(const ServiceOutlook&) const = default;
+};
+
+struct Decision {
+  std::vector<Part> parts;        // to be written in this order; empty: all is as it should be
+  std::vector<bool> urgent = {};  // of each part: it makes up for something lost
+  std::vector<ServiceOutlook> services = {};  // by name
+  std::vector<std::string> changes = {};      // what the parts change, a sentence each
+  std::string digest = {};                    // of the parts without their number
+};
+
+class Leader {
+ public:
+  explicit Leader(FleetGround ground);
+  ~Leader();
+  // bad_input: what is wanted cannot be read.
+  Result<Decision> decide(const FleetView& view, const std::string& leader);
+  long plans_made() const;
+
+ private:
+  class Work;
+  struct Read;  // of the services file, as long as it is the same
+  NodePlanner planner_;
+  std::unique_ptr<Read> read_;
+};
+
+// What a service needs: its rate in the file, or by what arrived lately at all gateways, on steps
+// of a tenth.
+double need_of(const plan::Service& service, double arrived_rps);
+
+// The rate missing of a service that nodes carry like this, and that shall be so after any one
+// domain is lost. `by_domain`: rates.
+double missing_of(double need_rps, const std::map<std::string, double>& by_domain, bool survive);
+// What a node counts as, where so much may be lost at once.
+std::string domain_of(const NodeRecord& node, Survive survive);
+
+}  // namespace partita::fleet

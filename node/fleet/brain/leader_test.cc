@@ -1,0 +1,340 @@
+#include "fleet/brain/leader.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "fleet/brain/documents.h"
+#include "fleet/brain/fleet_fixture.h"
+#include "verify/judge.h"
+
+namespace partita::fleet {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// The judge's word on a part, by a problem made here.
+void expect_judged(const TestFleet& fleet, const Part& part) {
+  plan::ServingProblem problem;
+  for (const plan::PlannedService& row : part.plan.services) problem.services.push_back(row);
+  problem.fleet = ground_of_tests().profiles;
+  problem.fleet[0].count = static_cast<int>(fleet.view.nodes.at(part.node).gpus.size());
+  EXPECT_TRUE(verify::judge(problem, part.plan).has_value()) << write(part);
+}
+
+TEST(Leader, PlansWhatIsWantedAndThenIsQuiet) {
+  TestFleet fleet(3);
+  fleet.want({{"a", 300}, {"b", 900}, {"c", 2500}});
+  fleet.settle();
+  for (const auto& [service, rate] : Rates{{"a", 300}, {"b", 900}, {"c", 2500}})
+    EXPECT_GE(fleet.carried(service), rate * (1 - 1e-9));
+  for (const auto& [name, part] : fleet.view.parts) expect_judged(fleet, part);
+  EXPECT_EQ(fleet.settle(), 0);
+}
+
+TEST(Leader, ServiceLargerThanANodeIsOnSeveral) {
+  TestFleet fleet(4, 1);
+  fleet.want({{"big", 2400}});
+  fleet.settle();
+  EXPECT_GE(fleet.carried("big"), 2400 * (1 - 1e-9));
+  EXPECT_GE(fleet.nodes_of("big").size(), 2u);
+}
+
+TEST(Leader, SaysWhatHasNoRoom) {
+  TestFleet fleet(2, 1);
+  fleet.want({{"big", 90000}});
+  const Decision decision = fleet.decide();
+  ASSERT_EQ(decision.services.size(), 1u);
+  EXPECT_LT(decision.services[0].planned_rps, 90000);
+  EXPECT_NE(decision.services[0].why, "");
+}
+
+TEST(Leader, ServicesOfALostNodeGoToOthersAndNoOtherMoves) {
+  TestFleet fleet(3);
+  fleet.want({{"a", 300}, {"b", 300}, {"c", 300}, {"d", 300}});
+  fleet.settle();
+  const Names was = fleet.nodes_of("a");
+  const auto before = fleet.view.nodes;
+  fleet.view.nodes.erase(was[0]);
+  fleet.settle();
+  for (const char* service : {"a", "b", "c", "d"}) EXPECT_GE(fleet.carried(service), 299.9);
+  for (const auto& [name, node] : fleet.view.nodes)  // what was placed stays
+    for (const Carried& one : before.at(name).carries) {
+      const Rates now = rates_of(node.carries);
+      EXPECT_TRUE(now.contains(one.service)) << one.service << " left " << name;
+    }
+  // It comes back with all it had: by a plan it is spared again, whoever keeps it.
+  fleet.view.nodes[was[0]] = before.at(was[0]);
+  fleet.settle();
+  double all = 0;
+  for (const char* service : {"a", "b", "c", "d"}) all += fleet.carried(service);
+  EXPECT_LE(all, 1200 * 1.26);
+}
+
+TEST(Leader, DrainedNodeEndsEmptyAndNothingIsMissingMeanwhile) {
+  TestFleet fleet(3);
+  fleet.want({{"a", 300}, {"b", 500}});
+  fleet.settle();
+  const std::string node = fleet.nodes_of("a")[0];
+  fleet.view.wanted->drained = {node};
+  fleet.settle([&] {
+    EXPECT_GE(fleet.carried("a"), 299.9);
+    EXPECT_GE(fleet.carried("b"), 499.9);
+  });
+  EXPECT_TRUE(fleet.view.nodes.at(node).carries.empty());
+  EXPECT_EQ(fleet.settle(), 0);
+}
+
+TEST(Leader, LessWaitsForMore) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  const std::string node = fleet.nodes_of("a")[0], other = node == "n0" ? "n1" : "n0";
+  fleet.view.wanted->drained = {node};
+  fleet.decide();
+  const Part& less = fleet.view.parts.at(node);
+  ASSERT_EQ(less.waits_for.size(), 1u);
+  EXPECT_EQ(less.waits_for[0].node, other);
+  EXPECT_FALSE(fleet.carry_out(node));
+  EXPECT_TRUE(fleet.carry_out(other));
+  EXPECT_TRUE(fleet.carry_out(node));
+}
+
+TEST(Leader, WhoWaitsForALostNodeKeepsWhatItHas) {
+  TestFleet fleet(3);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  const std::string node = fleet.nodes_of("a")[0];
+  fleet.view.wanted->drained = {node};
+  fleet.decide();
+  const std::string waited = fleet.view.parts.at(node).waits_for.at(0).node;
+  fleet.view.nodes.erase(waited);
+  fleet.settle([&] { EXPECT_GE(fleet.carried("a"), 299.9); });
+  EXPECT_GE(fleet.carried("a"), 299.9);
+  EXPECT_TRUE(fleet.view.nodes.at(node).carries.empty());
+}
+
+TEST(Leader, SurvivesAnyNode) {
+  TestFleet fleet(4);
+  fleet.view.wanted->survive = Survive::node;
+  fleet.want({{"a", 300}, {"b", 1500}});
+  fleet.settle();
+  for (const auto& [lost, node] : fleet.view.nodes) {
+    const Rates gone = rates_of(node.carries);
+    for (const auto& [service, rate] : Rates{{"a", 300}, {"b", 1500}}) {
+      const auto had = gone.find(service);
+      EXPECT_GE(fleet.carried(service) - (had == gone.end() ? 0 : had->second), rate * (1 - 1e-6))
+          << service << " without " << lost;
+    }
+  }
+  EXPECT_EQ(fleet.settle(), 0);
+}
+
+TEST(Leader, SurvivesAnyRack) {
+  TestFleet fleet(6);
+  for (auto& [name, node] : fleet.view.nodes)
+    node.rack = name < "n2" ? "r0" : name < "n4" ? "r1" : "r2";
+  fleet.view.wanted->survive = Survive::rack;
+  fleet.want({{"a", 300}, {"b", 1500}});
+  fleet.settle();
+  for (const auto& [service, rate] : Rates{{"a", 300}, {"b", 1500}}) {
+    std::map<std::string, double> racks;
+    for (const auto& [name, node] : fleet.view.nodes)
+      for (const Carried& one : node.carries)
+        if (one.service == service) racks[node.rack] += one.rate_rps;
+    for (const auto& [rack, there] : racks)
+      EXPECT_GE(fleet.carried(service) - there, rate * (1 - 1e-6)) << service << rack;
+  }
+}
+
+TEST(Leader, LostGpuIsPlannedAround) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 900}, {"b", 900}});
+  fleet.settle();
+  const std::string node = fleet.nodes_of("a")[0];
+  NodeRecord& record = fleet.view.nodes.at(node);
+  const int used = fleet.view.parts.at(node).plan.gpus.front().index;
+  for (NodeGpu& gpu : record.gpus)
+    if (gpu.index == used) gpu.unusable = "it is lost";
+  fleet.settle();
+  for (const plan::PlannedGpu& gpu : fleet.view.parts.at(node).plan.gpus)
+    EXPECT_NE(gpu.index, used);
+  EXPECT_GE(fleet.carried("a"), 899.9);
+  EXPECT_GE(fleet.carried("b"), 899.9);
+}
+
+TEST(Leader, NodeThatCannotCarryOutItsPartIsNotCountedOn) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}});
+  fleet.decide();
+  const auto [node, part] = *fleet.view.parts.begin();
+  fleet.view.nodes.at(node).taken = part.revision;
+  fleet.view.nodes.at(node).trouble = "MIG cannot be turned on";
+  fleet.settle();
+  EXPECT_GE(fleet.carried("a"), 299.9);
+  EXPECT_NE(fleet.nodes_of("a"), Names{node});
+}
+
+TEST(Leader, MoreIsPlannedWhenMoreArrives) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  fleet.view.rates["n0"] = {{"a", 400}};
+  fleet.view.rates["n1"] = {{"a", 100}};
+  fleet.settle([&] { EXPECT_GE(fleet.carried("a"), 299.9); });
+  EXPECT_GE(fleet.carried("a"), 500 * 1.15 * (1 - 1e-9));
+  fleet.view.rates.clear();
+  fleet.settle([&] { EXPECT_GE(fleet.carried("a"), 299.9); });
+  EXPECT_LE(fleet.carried("a"), 300 * 1.26);
+}
+
+TEST(Leader, ServiceThatIsNotWantedGoesAndOthersStay) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}, {"b", 300}});
+  fleet.settle();
+  fleet.want({{"b", 300}});
+  fleet.settle([&] { EXPECT_GE(fleet.carried("b"), 299.9); });
+  EXPECT_EQ(fleet.carried("a"), 0);
+}
+
+TEST(Leader, DecidesTheSameForTheSameView) {
+  TestFleet one(4), other(4);
+  for (TestFleet* fleet : {&one, &other}) fleet->want({{"a", 300}, {"b", 2500}, {"c", 40}});
+  const Decision first = one.decide(), second = other.decide();
+  EXPECT_EQ(first.parts, second.parts);
+  EXPECT_EQ(first.digest, second.digest);
+}
+
+TEST(Leader, RevisionsGrow) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}});
+  const long first = fleet.decide().parts.at(0).revision;
+  fleet.settle();
+  fleet.view.nodes.begin()->second.taken = 77;  // of a store that was lost
+  fleet.want({{"a", 900}});
+  EXPECT_GT(fleet.decide().parts.at(0).revision, std::max(first, 77L));
+}
+
+TEST(Need, FollowsWhatArrivesInSteps) {
+  plan::Service service;
+  service.rate = Rps{100};
+  EXPECT_EQ(need_of(service, 0), 100);
+  EXPECT_EQ(need_of(service, 80), 100);
+  EXPECT_NEAR(need_of(service, 100), 100 * std::pow(1.1, 2), 1e-9);
+  EXPECT_GE(need_of(service, 1e9), 400 * (1 - 1e-9));
+  EXPECT_LE(need_of(service, 1e9), 440.1);
+}
+
+TEST(Missing, IsWithoutTheLargestDomain) {
+  EXPECT_EQ(missing_of(100, {{"a", 60}, {"b", 60}}, false), 0);
+  EXPECT_EQ(missing_of(100, {{"a", 60}, {"b", 60}}, true), 40);
+  EXPECT_EQ(missing_of(100, {{"a", 50}, {"b", 50}, {"c", 50}}, true), 0);
+  EXPECT_EQ(missing_of(100, {}, true), 100);
+}
+
+TEST(Documents, AreReadAsTheyWereWritten) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}, {"b", 2500}});
+  fleet.settle();
+  for (const auto& [name, node] : fleet.view.nodes) {
+    NodeRecord full = node;
+    full.rack = "r", full.zone = "z", full.trouble = "none", full.gateway = "h:1", full.api = "h:2";
+    full.gpus[0].unusable = "lost";
+    const auto read = parse_node_record("k", write(full));
+    ASSERT_TRUE(read.has_value()) << to_string(read.error());
+    EXPECT_EQ(read->carries, full.carries);
+    EXPECT_EQ(write(*read), write(full));
+  }
+  for (auto [name, part] : fleet.view.parts) {
+    part.waits_for = {{"n9", 4}};
+    const auto read = parse_part("k", write(part));
+    ASSERT_TRUE(read.has_value()) << to_string(read.error());
+    EXPECT_EQ(*read, part);
+  }
+  const Wanted wanted{"services: []\n", Survive::rack, Approval::approve, {"n1"}, "abc", "me"};
+  EXPECT_EQ(*parse_wanted("k", write(wanted)), wanted);
+  const Proposal proposal{"d", {"one", "two"}};
+  EXPECT_EQ(*parse_proposal("k", write(proposal)), proposal);
+  const FleetEvent event{5, 7, "n1", "it leads"};
+  EXPECT_EQ(*parse_fleet_event("k", write(event)), event);
+  EXPECT_EQ(*parse_rate_record("k", write(RateRecord{{{"a", 1.5}}})), (RateRecord{{{"a", 1.5}}}));
+  EXPECT_FALSE(parse_part("k", "{}").has_value());
+}
+
+TEST(View, HearsKeysAndNamesWhatIsDamaged) {
+  const Keys keys("f");
+  FleetView view;
+  view.hear(keys, keys.node("n1"), write(node_of_tests("n1")), 3);
+  view.hear(keys, keys.wanted(), write(Wanted{}), 4);
+  view.hear(keys, keys.part("n1"), "{", 5);
+  view.hear(keys, "/partita/g/nodes/n2", write(node_of_tests("n2")), 6);
+  EXPECT_EQ(view.nodes.size(), 1u);
+  EXPECT_TRUE(view.wanted.has_value());
+  EXPECT_TRUE(view.parts.empty());
+  EXPECT_EQ(view.versions.at("n1"), 5);
+  EXPECT_TRUE(view.damaged.contains(keys.part("n1")));
+  view.hear(keys, keys.node("n1"), std::nullopt, 7);
+  view.hear(keys, keys.part("n1"), std::nullopt, 8);
+  EXPECT_TRUE(view.nodes.empty());
+  EXPECT_TRUE(view.damaged.empty());
+  EXPECT_FALSE(parse_fleet_word("--fleet-name", "a/b").has_value());
+  EXPECT_FALSE(parse_fleet_word("--fleet-name", "").has_value());
+  EXPECT_EQ(*parse_fleet_word("--fleet-name", "prod-1.eu"), "prod-1.eu");
+}
+
+// Random wishes, losses, returns and drains, with parts carried out in random order and leaders
+// that see what is there half way: no service that had what it needs loses it but by a loss.
+TEST(Leader, NothingIsMissingButAfterALoss) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    Rng rng(seed);
+    TestFleet fleet(4, 2);
+    fleet.view.wanted->survive = seed % 3 == 0 ? Survive::node : Survive::none;
+    Rates rates{{"a", 200}, {"b", 500}, {"c", 900}};
+    fleet.want(rates);
+    fleet.settle();
+    std::map<std::string, NodeRecord> away;
+    for (int turn = 0; turn < 12; ++turn) {
+      bool loss = false;
+      const std::string node = fmt::format("n{}", rng.below(4));
+      auto& drained = fleet.view.wanted->drained;
+      switch (rng.below(4)) {
+        case 0:
+          if (fleet.view.nodes.size() == 4) {
+            away.insert(fleet.view.nodes.extract(node));
+            loss = true;
+          }
+          break;
+        case 1:
+          fleet.view.nodes.merge(away);
+          break;
+        case 2:
+          drained = drained.empty() ? Names{node} : Names{};
+          break;
+        default: {
+          auto one = rates.begin();
+          std::advance(one, rng.below(3));
+          one->second *= 0.7 + 0.6 * rng.uniform();
+          fleet.want(rates);
+        }
+      }
+      std::map<std::string, double> had;
+      for (const auto& [service, rate] : rates)
+        had[service] = std::min(rate, fleet.carried(service));
+      for (int step = 0; step < 6; ++step) {
+        fleet.decide();
+        fleet.carry_out_random(rng);
+        for (auto& [service, rate] : had) {
+          EXPECT_GE(fleet.carried(service), loss ? 0 : rate * (1 - 1e-6))
+              << "seed " << seed << " turn " << turn << " " << service;
+          rate = std::max(rate, std::min(rates[service], fleet.carried(service)));
+        }
+      }
+      fleet.settle();
+      for (const auto& [name, part] : fleet.view.parts)
+        if (fleet.view.nodes.contains(name)) expect_judged(fleet, part);
+    }
+    EXPECT_EQ(fleet.settle(), 0) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace partita::fleet

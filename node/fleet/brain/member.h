@@ -1,0 +1,20 @@
+// Member: when a node takes its part. It takes a newer one than it has, and only when the nodes
+// that must carry more first say that they do; never an older one; without a store it has what it
+// took. What it took outlives it (the caller keeps `taken`). Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "fleet/brain/view.h"
+
+namespace partita::fleet {
+
+// Why a part is not taken now; empty: it is, or there is none that is newer.
+struct MemberWord {
+  const Part* take = nullptr;  // of the view
+  std::string waits;           // for whom, a sentence
+};
+MemberWord look_at_part(const FleetView& view, const std::string& node, long taken);
+
+}  // namespace partita::fleet

@@ -1,0 +1,147 @@
+#include "fleet/brain/node_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "decide/serving.h"
+
+namespace partita::fleet {
+namespace {
+
+// A full batch that takes this share of the SLO is a guess of what a pool may run.
+constexpr double kBatchShare = 0.5;
+constexpr double kGuessedLoad = 0.8;  // of such batches back to back
+constexpr std::size_t kPoolsKept = 100'000;
+
+// What is there, all usable GPUs in it, empty ones too.
+plan::ServingPlan plan_of(const NodeRecord& node) {
+  plan::ServingPlan plan;
+  for (const NodeGpu& gpu : node.gpus) {
+    if (!gpu.unusable.empty()) continue;
+    plan::PlannedGpu& one = plan.gpus.emplace_back(plan::PlannedGpu{gpu.index, gpu.model, {}});
+    const auto there = std::ranges::find(node.runs, gpu.index, &plan::PlannedGpu::index);
+    if (there != node.runs.end() && there->model == gpu.model) one.instances = there->instances;
+  }
+  if (!plan.gpus.empty()) plan.gpu_model = plan.gpus.front().model;
+  return plan;
+}
+
+constexpr const char* kNoGpu = "none";  // a node may have none that works
+
+}  // namespace
+
+plan::ServingPlan NodePlanner::empty_plan(const NodeRecord& node) const {
+  plan::ServingPlan plan;
+  plan.gpu_model = node.gpus.empty() ? kNoGpu : node.gpus.front().model;
+  plan.rule = ground_.rule;
+  return plan;
+}
+
+NodePlanner::NodePlanner(FleetGround ground)
+    : ground_(std::move(ground)), planners_pools_(kPoolsKept), judges_pools_(kPoolsKept) {}
+
+const plan::FleetEntry* NodePlanner::entry_of(const std::string& model) const {
+  const auto found =
+      std::ranges::find(ground_.profiles, model, [](const auto& entry) { return entry.gpu.name; });
+  return found == ground_.profiles.end() ? nullptr : &*found;
+}
+
+Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
+  plan::ServingPlan current = plan_of(ask.node);
+  plan::ServingProblem problem;
+  problem.services = ask.services;
+  problem.rule = ground_.rule;
+  problem.max_processes = ground_.max_processes;
+  problem.survive = ask.survive;
+  std::map<std::string, int> counts;
+  std::erase_if(current.gpus, [&](const auto& gpu) { return entry_of(gpu.model) == nullptr; });
+  for (const plan::PlannedGpu& gpu : current.gpus) ++counts[gpu.model];
+  for (const auto& [model, count] : counts) {
+    problem.fleet.push_back(*entry_of(model));
+    problem.fleet.back().count = count;
+    problem.fleet.back().price = 1;
+  }
+  if (ask.services.empty()) return empty_plan(ask.node);
+  if (problem.fleet.empty())
+    return failed({ErrorCode::infeasible, "no GPU of this node can be used", ask.node.node});
+  for (plan::Service& one : problem.services)
+    std::erase_if(one.avoid, [&](const std::string& name) {
+      return std::ranges::count(ask.services, name, &plan::Service::name) == 0;
+    });
+  ++made_;
+  auto made = decide::make_plan_again(problem, current, std::nullopt,
+                                      {.node_budget = ground_.node_budget,
+                                       .planners_pools = &planners_pools_,
+                                       .judges_pools = &judges_pools_});
+  if (!made) return failed(made.error());
+  if (!made->made.plan)
+    return failed({ErrorCode::infeasible, to_string(made->made.refusals.front()), ask.node.node});
+  plan::ServingPlan plan = **made->made.plan;
+  // What a node need not be told; it judges the plan itself.
+  plan.explanation.clear();
+  plan.problem_digest.clear();
+  plan.stats = {};
+  return plan;
+}
+
+double NodePlanner::slices(const NodeRecord& node) const {
+  double all = 0;
+  for (const NodeGpu& gpu : node.gpus)
+    if (const plan::FleetEntry* entry = entry_of(gpu.model); entry && gpu.unusable.empty())
+      all += entry->gpu.compute_slices;
+  return all;
+}
+
+double NodePlanner::slices(const plan::ServingPlan& plan) const { return plan.objective.gpcs; }
+
+// The best of the points whose batches leave time to wait for one.
+double NodePlanner::rate_per_slice(const plan::Service& service,
+                                   const plan::FleetEntry& entry) const {
+  if (service.tokens) return 0;
+  const auto found = entry.profiles.find(service.model);
+  if (found == entry.profiles.end()) return 0;
+  double best = 0, fallback = 0;
+  for (const profile::ProfilePoint& point : found->second.points) {
+    if (point.processes > ground_.max_processes || point.gpcs > entry.gpu.compute_slices) continue;
+    const double rate = point.throughput.value / point.gpcs;
+    if (profile::batch_time(point) <= service.slo * kBatchShare)
+      best = std::max(best, rate);
+    else if (profile::batch_time(point) < service.slo)
+      fallback = std::max(fallback, rate);
+  }
+  return (best > 0 ? best : fallback) * kGuessedLoad;
+}
+
+Guess NodePlanner::guess(const plan::Service& service, const NodeRecord& node) {
+  Guess best;
+  const std::string* last = nullptr;
+  for (const NodeGpu& gpu : node.gpus) {
+    if (!gpu.unusable.empty() || (last && gpu.model == *last)) continue;
+    last = &gpu.model;
+    const plan::FleetEntry* entry = entry_of(gpu.model);
+    if (entry == nullptr) continue;
+    if (service.tokens && entry->engines.contains(service.model))  // the planner says how much
+      return {std::numeric_limits<double>::infinity(), double(entry->gpu.compute_slices)};
+    const std::pair key(gpu.model, fmt::format("{}:{}", service.model, service.slo.value));
+    auto known = per_slice_.find(key);
+    if (known == per_slice_.end())
+      known = per_slice_.emplace(key, rate_per_slice(service, *entry)).first;
+    best.rate_per_slice = std::max(best.rate_per_slice, known->second);
+  }
+  return best;
+}
+
+plan::Service piece_of(const plan::Service& service, double rate_rps, double need_rps) {
+  plan::Service piece = service;
+  piece.rate = Rps{rate_rps};
+  piece.traffic.rates.clear();  // the rate is that of the moment
+  const double share = need_rps > 0 ? std::min(1.0, rate_rps / need_rps) : 1;
+  piece.min_replicas =
+      std::max(1, static_cast<int>(std::ceil(service.min_replicas * share - 1e-9)));
+  return piece;
+}
+
+}  // namespace partita::fleet

@@ -1,0 +1,76 @@
+// NodePlanner: the plan of one node of a fleet, by the planner and the judge that a node's own
+// agent has, from what runs there; and guesses of what a service takes, which say where to try
+// first. Answers are pure; what was found of pools is remembered. One thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fleet/brain/values.h"
+#include "plan/serving.h"
+#include "planners/serving/pool_memo.h"
+#include "verify/pool_memo.h"
+
+namespace partita::fleet {
+
+// What plans are made with; the same on all nodes that may lead.
+struct FleetGround {
+  std::vector<plan::FleetEntry> profiles;  // by GPU model; count and price are not looked at
+  plan::SloRule rule = {};
+  int max_processes = plan::kDefaultMaxProcesses;
+  long node_budget = 20'000;  // of a planner's search, per node
+};
+
+struct NodeAsk {
+  const NodeRecord& node;
+  const std::vector<plan::Service>& services;  // at the rates that the node shall carry
+  int survive = 0;                             // GPUs of the node that may be lost
+};
+
+// Compute slices that a rate takes: in proportion, and at least so many.
+struct Guess {
+  double rate_per_slice = 0;  // 0: nothing was measured; infinite: any rate takes the least
+  double least = 1;
+  double slices(double rate_rps) const {
+    if (rate_rps <= 0) return 0;
+    return rate_per_slice > 0 ? std::max(least, rate_rps / rate_per_slice)
+                              : std::numeric_limits<double>::infinity();
+  }
+};
+
+class NodePlanner {
+ public:
+  explicit NodePlanner(FleetGround ground);
+
+  // A judged plan on the usable GPUs of the node; infeasible, with the first reason. Without
+  // services it is empty.
+  Result<plan::ServingPlan> plan(const NodeAsk& ask);
+
+  // Compute slices of the usable GPUs.
+  double slices(const NodeRecord& node) const;
+  // Compute slices that a plan takes.
+  double slices(const plan::ServingPlan& plan) const;
+  // A guess of what a service takes on the node's GPUs.
+  Guess guess(const plan::Service& service, const NodeRecord& node);
+  long plans_made() const { return made_; }
+
+ private:
+  const plan::FleetEntry* entry_of(const std::string& model) const;
+  plan::ServingPlan empty_plan(const NodeRecord& node) const;
+  double rate_per_slice(const plan::Service& service, const plan::FleetEntry& entry) const;
+
+  FleetGround ground_;
+  planners::serving::PoolMemo planners_pools_;
+  verify::PoolMemo judges_pools_;
+  std::map<std::pair<std::string, std::string>, double> per_slice_;  // by GPU model and terms
+  long made_ = 0;
+};
+
+// A service as a node is asked to carry it: at this rate, with its part of the replicas.
+plan::Service piece_of(const plan::Service& service, double rate_rps, double need_rps);
+
+}  // namespace partita::fleet

@@ -1,0 +1,114 @@
+// What a fleet keeps in its store, as values: nodes and how they are, what is wanted, each node's
+// part of it. Who writes which of them is said there; how they are written is documents.h.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/serving.h"
+
+namespace partita::fleet {
+
+inline constexpr std::size_t kMostNodes = 10'000;
+inline constexpr std::size_t kMostGpus = 64;  // of a node
+
+// What may be lost, any one of it, while every service still has what it was promised.
+enum class Survive { none, node, rack, zone };
+// What a leader does with what it planned: writes it, or lets a person see it first. Parts that
+// make up for something lost are always written.
+enum class Approval { automatic, approve };
+
+struct NodeGpu {
+  int index = 0;
+  std::string uuid, model;
+  std::string unusable = {};  // why it is not for services; empty: it is
+  bool operator==(const NodeGpu&) const = default;
+};
+
+// A service and the rate that a node is planned for, of it.
+struct Carried {
+  std::string service;
+  double rate_rps = 0;
+  bool operator==(const Carried&) const = default;
+};
+
+// A node, written by its agent under a lease: where it is, what it has, how far it is.
+struct NodeRecord {
+  std::string node;
+  std::string rack = {}, zone = {};    // empty: each such node counts as one of its own
+  std::string gateway = {}, api = {};  // addresses; empty: it has none
+  std::vector<NodeGpu> gpus = {};
+  long taken = 0;            // the newest revision that it took; it never takes an older one
+  long ready = 0;            // the newest revision that it has carried out
+  std::string trouble = {};  // why `taken` cannot be carried out; empty: it can
+  std::vector<Carried> carries = {};        // what its GPUs carry now, by service
+  std::vector<plan::PlannedGpu> runs = {};  // the instances that are there
+  bool operator==(const NodeRecord&) const = default;
+};
+
+// A part is not carried out before that node has carried out that revision.
+struct Wait {
+  std::string node;
+  long revision = 0;
+  bool operator==(const Wait&) const = default;
+};
+
+// What a node shall carry, written by a leader.
+struct Part {
+  std::string node;
+  long revision = 0;       // grows from decision to decision; one decision's parts share it
+  std::string by = {};     // the leader's node
+  std::string cause = {};  // why, a sentence
+  std::vector<Wait> waits_for = {};
+  plan::ServingPlan plan;  // of this node's GPUs; services at the rates that it shall carry
+  bool operator==(const Part&) const = default;
+};
+
+// What is wanted of the fleet, written by people.
+struct Wanted {
+  std::string services;  // text of a services file
+  Survive survive = Survive::none;
+  Approval approval = Approval::automatic;
+  std::vector<std::string> drained = {};  // nodes that shall carry nothing
+  std::string approved = {};              // the digest of the decision that a person said yes to
+  std::string by = {};                    // who wrote this
+  bool operator==(const Wanted&) const = default;
+};
+
+// A decision that waits for a person.
+struct Proposal {
+  std::string digest;
+  std::vector<std::string> changes = {};  // a sentence each
+  bool operator==(const Proposal&) const = default;
+};
+
+// Who leads, under a lease.
+struct LeaderRecord {
+  std::string node;
+  bool operator==(const LeaderRecord&) const = default;
+};
+
+// What arrived at a node's gateway lately.
+struct RateRecord {
+  std::vector<Carried> rates = {};  // by service, requests per second
+  bool operator==(const RateRecord&) const = default;
+};
+
+// One line of the fleet's history.
+struct FleetEvent {
+  long time_ms = 0;  // since 1970
+  long revision = 0;
+  std::string by, what;
+  bool operator==(const FleetEvent&) const = default;
+};
+
+// By service.
+using Rates = std::map<std::string, double>;
+Rates rates_of(const std::vector<Carried>& carried);
+Rates rates_of(const Part& part);
+std::vector<Carried> carried_of(const Rates& rates);
+
+}  // namespace partita::fleet

@@ -1,0 +1,67 @@
+#include "fleet/brain/view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "fleet/brain/documents.h"
+
+namespace partita::fleet {
+namespace {
+
+constexpr std::size_t kLongestWord = 253;  // as host names
+
+bool is_of_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+}
+
+}  // namespace
+
+Result<std::string> parse_fleet_word(const std::string& context, const std::string& text) {
+  if (text.empty() || text.size() > kLongestWord || !std::ranges::all_of(text, is_of_word))
+    return bad_input(context, fmt::format("'{}' is no name: letters, digits, '-', '_' and '.', "
+                                          "at most {}",
+                                          text, kLongestWord));
+  return text;
+}
+
+void FleetView::hear(const Keys& keys, std::string_view key,
+                     const std::optional<std::string>& value, long version) {
+  if (!key.starts_with(keys.root)) return;
+  const std::string name(key), rest(key.substr(keys.root.size()));
+  damaged.erase(name);
+  const auto under = [&](std::string_view folder) { return rest.starts_with(folder); };
+  const auto tail = [&] { return rest.substr(rest.find('/') + 1); };
+  const auto only = [&](auto& place, auto parse) {
+    place.reset();
+    if (!value) return;
+    if (auto read = parse(name, *value))
+      place = *std::move(read);
+    else
+      damaged[name] = to_string(read.error());
+  };
+  const auto one_of = [&](auto& all, auto parse, auto take) {
+    all.erase(tail());
+    if (!value) return;
+    auto read = parse(name, *value);
+    if (!read)
+      damaged[name] = to_string(read.error());
+    else
+      all.insert_or_assign(tail(), take(*std::move(read)));
+  };
+  const auto as_it_is = [](auto read) { return read; };
+  if (rest == "wanted") return only(wanted, parse_wanted);
+  if (rest == "leader") return only(leader, parse_leader_record);
+  if (rest == "proposal") return only(proposal, parse_proposal);
+  if (under("nodes/")) return one_of(nodes, parse_node_record, as_it_is);
+  if (under("rates/"))
+    return one_of(rates, parse_rate_record,
+                  [](const RateRecord& one) { return rates_of(one.rates); });
+  if (!under("parts/")) return;
+  versions.erase(tail());
+  if (value) versions[tail()] = version;
+  one_of(parts, parse_part, as_it_is);
+}
+
+}  // namespace partita::fleet

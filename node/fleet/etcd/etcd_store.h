@@ -1,0 +1,53 @@
+// EtcdStore: a Store in etcd 3.4 and newer, by its JSON gateway. It asks the member that answered
+// last, then the others. A call waits at most kPatience per member; a watch runs on a thread of its
+// own. Thread rule: one thread for calls; the store outlives its watches.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/http/http_stream.h"
+#include "fleet/etcd/store.h"
+
+namespace partita::fleet {
+
+struct EtcdSettings {
+  std::vector<std::string> endpoints;  // "http://10.0.0.1:2379"
+  serve::TlsWishes tls = {};           // of those that are https
+  std::string user = {}, password_file = {};
+};
+
+class EtcdStore final : public Store {
+ public:
+  // bad_input: endpoints that are none, a password that would go over a network in the clear.
+  static Result<std::unique_ptr<EtcdStore>> to(EtcdSettings settings, Files& files, Clock& clock);
+  ~EtcdStore() override;
+
+  Result<Range> range(const std::string& prefix) override;
+  Result<Committed> commit(const Transaction& transaction) override;
+  Result<long> grant(int seconds) override;
+  Result<void> keep_alive(long lease) override;
+  Result<void> revoke(long lease) override;
+  Result<std::unique_ptr<Watch>> watch(const std::string& prefix, long after) override;
+
+ private:
+  struct Member;
+  EtcdStore(EtcdSettings settings, Files& files, Clock& clock);
+  Result<std::string> ask(const std::string& path, const std::string& body);
+  Result<std::string> ask_any(const std::string& path, const std::string& body);
+  Result<std::string> ask_one(Member& member, const std::string& path, const std::string& body);
+  Result<void> log_in();
+  std::string head_of(const Member& member, const std::string& path, std::size_t length) const;
+
+  EtcdSettings settings_;
+  Files& files_;
+  Clock& clock_;
+  std::vector<Member> members_;
+  std::size_t chosen_ = 0;
+  std::string token_;
+};
+
+}  // namespace partita::fleet

@@ -1,0 +1,292 @@
+#include "fleet/etcd/fleet_agent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fleet/brain/documents.h"
+#include "fleet/brain/member.h"
+
+namespace partita::fleet {
+namespace {
+
+constexpr std::size_t kPartsAtOnce = 60;
+constexpr std::size_t kBytesAtOnce = 1'000'000;
+constexpr std::size_t kChangesTold = 6;  // of a decision, in the history
+constexpr std::size_t kTrimmedAtOnce = 100;
+constexpr double kRateMoved = 0.1;
+
+bool moved(const Rates& before, const Rates& now) {
+  if (before.size() != now.size()) return true;
+  return !std::ranges::equal(before, now, [](const auto& a, const auto& b) {
+    return a.first == b.first && std::abs(a.second - b.second) <= kRateMoved * a.second;
+  });
+}
+
+std::string told(const std::vector<std::string>& changes) {
+  std::string text;
+  for (std::size_t i = 0; i < changes.size() && i < kChangesTold; ++i)
+    text += (i == 0 ? "" : "; ") + changes[i];
+  if (changes.size() > kChangesTold)
+    text += fmt::format("; and {} more", changes.size() - kChangesTold);
+  return text;
+}
+
+}  // namespace
+
+FleetAgent::FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground)
+    : settings_(std::move(settings)),
+      keys_(settings_.fleet),
+      store_(store),
+      leader_(std::move(ground)) {}
+
+Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& node) {
+  turn_ = {};
+  now_ms_ = now_ms;
+  wall_ms_ = wall_ms;
+  const auto all = [&]() -> Result<void> {
+    if (auto done = stay(); !done) return done;
+    if (auto done = hear(); !done) return done;
+    if (auto done = register_node(node); !done) return done;
+    if (auto done = stand(); !done) return done;
+    return lead();
+  };
+  if (const auto done = all(); !done) {
+    lose(done.error());
+    return std::exchange(turn_, {});
+  }
+  if (node.busy) return std::exchange(turn_, {});
+  const MemberWord word = look_at_part(view_, settings_.node, node.record.taken);
+  turn_.waits = word.waits;
+  if (word.take != nullptr) turn_.take = *word.take;
+  return std::exchange(turn_, {});
+}
+
+void FleetAgent::leave() {
+  if (lease_ != 0) static_cast<void>(store_.revoke(lease_).has_value());
+  lease_ = fence_ = 0;
+  registered_.clear();
+}
+
+// What was under way may have been done or not: everything is read again.
+void FleetAgent::lose(const Error& error) {
+  turn_.trouble = error;
+  watch_.reset();
+  fence_ = 0;
+  registered_.clear();
+}
+
+// ---- the lease, the view
+
+Result<void> FleetAgent::stay() {
+  if (lease_ != 0 && now_ms_ - kept_ms_ < kLeaseSeconds * 1000 / 4) return {};
+  if (lease_ != 0) {
+    const auto kept = store_.keep_alive(lease_);
+    if (kept) {
+      kept_ms_ = now_ms_;
+      return {};
+    }
+    if (kept.error().code != ErrorCode::not_found) return kept;
+    turn_.said.push_back("the fleet had given this node up; it registers anew");
+    fence_ = 0;
+    registered_.clear();
+    watch_.reset();
+  }
+  lease_ = 0;
+  const auto lease = store_.grant(kLeaseSeconds);
+  if (!lease) return failed(lease.error());
+  lease_ = *lease;
+  kept_ms_ = now_ms_;
+  return {};
+}
+
+Result<void> FleetAgent::hear() {
+  if (!watch_ || now_ms_ - read_ms_ >= kReadAnewMs) return read_anew();
+  const auto seen = watch_->take();
+  if (!seen) return read_anew();
+  for (const SeenChange& one : *seen) hear_of(one.key, one.value, one.version);
+  return {};
+}
+
+Result<void> FleetAgent::read_anew() {
+  const auto range = store_.range(keys_.root);
+  if (!range) return failed(range.error());
+  auto watch = store_.watch(keys_.root, range->revision);
+  if (!watch) return failed(watch.error());
+  view_ = {};
+  fence_ = 0;
+  for (const KeyValue& one : range->all) {
+    hear_of(one.key, one.value, one.version);
+    if (one.key == keys_.leader() && one.lease == lease_) fence_ = one.created;
+  }
+  watch_ = *std::move(watch);
+  read_ms_ = now_ms_;
+  changed_ = true;
+  return {};
+}
+
+void FleetAgent::hear_of(const std::string& key, const std::optional<std::string>& value,
+                         long version) {
+  if (key.starts_with(keys_.history())) return;
+  view_.hear(keys_, key, value, version);
+  changed_ = true;
+  if (key == keys_.leader() && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
+  if (key == keys_.node(settings_.node) && !value) registered_.clear();
+}
+
+Result<void> FleetAgent::register_node(const NodeNow& node) {
+  const std::string text = write(node.record);
+  const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && moved(rated_, node.rates);
+  if (text == registered_ && !rates_due) return {};
+  Transaction transaction;
+  transaction.changes.push_back({keys_.node(settings_.node), text, lease_});
+  if (rates_due || registered_.empty())
+    transaction.changes.push_back(
+        {keys_.rates(settings_.node), write(RateRecord{carried_of(node.rates)}), lease_});
+  const auto done = store_.commit(transaction);
+  if (!done) {
+    if (done.error().code == ErrorCode::not_found) lease_ = 0;
+    return failed(done.error());
+  }
+  if (transaction.changes.size() > 1) rated_ = node.rates, rated_ms_ = now_ms_;
+  registered_ = text;
+  for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
+  return {};
+}
+
+// ---- the leader
+
+Result<void> FleetAgent::stand() {
+  if (!settings_.leads || view_.leader) return {};
+  const std::string text = write(LeaderRecord{settings_.node});
+  const auto done = store_.commit(
+      {{{Condition::What::created, keys_.leader(), 0}}, {{keys_.leader(), text, lease_}}});
+  if (!done) {
+    if (done.error().code == ErrorCode::not_found) lease_ = 0;
+    return failed(done.error());
+  }
+  if (!done->done) return {};
+  fence_ = done->revision;
+  view_.hear(keys_, keys_.leader(), text, done->revision);
+  changed_ = true;
+  turn_.said.push_back("this node leads the fleet");
+  return record(fmt::format("{} leads", settings_.node), 0);
+}
+
+// False: this node does not lead any more, or something else was written since; all is read again.
+Result<bool> FleetAgent::commit_as_leader(Transaction transaction) {
+  transaction.conditions.push_back({Condition::What::created, keys_.leader(), fence_});
+  const auto done = store_.commit(transaction);
+  if (!done) return failed(done.error());
+  if (!done->done) {
+    watch_.reset();
+    fence_ = 0;
+    return false;
+  }
+  for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
+  return true;
+}
+
+// Whether all nodes with a part are there, or were missed for so long that they are lost.
+bool FleetAgent::missed_long_enough() {
+  std::map<std::string, std::int64_t> missed;
+  for (const auto& [node, part] : view_.parts) {
+    if (view_.nodes.contains(node)) continue;
+    const auto before = missed_.find(node);
+    missed[node] = before == missed_.end() ? now_ms_ : before->second;
+  }
+  missed_ = std::move(missed);
+  return std::ranges::all_of(missed_,
+                             [&](const auto& one) { return now_ms_ - one.second >= kMissedMs; });
+}
+
+Result<void> FleetAgent::lead() {
+  if (fence_ == 0) {
+    missed_.clear();
+    decision_.reset();
+    return {};
+  }
+  if (!missed_long_enough()) return {};
+  if (!changed_ && now_ms_ - decided_ms_ < kDecideMs) return {};
+  auto decision = leader_.decide(view_, settings_.node);
+  changed_ = false;
+  decided_ms_ = now_ms_;
+  if (!decision) {
+    turn_.said.push_back("what is wanted cannot be planned: " + to_string(decision.error()));
+    decision_.reset();
+    return {};
+  }
+  decision_ = *std::move(decision);
+  const std::vector<Part> parts = agreed(*decision_);
+  if (auto done = propose(*decision_, parts.size()); !done || fence_ == 0) return done;
+  if (parts.empty()) return {};
+  const long revision = parts.front().revision;
+  if (auto done = write_parts(parts); !done || fence_ == 0) return done;
+  turn_.said.push_back(fmt::format("revision {}: {}", revision, told(decision_->changes)));
+  return record(told(decision_->changes), revision);
+}
+
+// Those that may be written without, or with, the yes of a person.
+std::vector<Part> FleetAgent::agreed(const Decision& decision) const {
+  const Wanted& wanted = *view_.wanted;
+  if (wanted.approval == Approval::automatic || wanted.approved == decision.digest)
+    return decision.parts;
+  std::vector<Part> urgent;
+  for (std::size_t i = 0; i < decision.parts.size(); ++i)
+    if (decision.urgent[i]) urgent.push_back(decision.parts[i]);
+  return urgent;
+}
+
+Result<void> FleetAgent::propose(const Decision& decision, std::size_t written) {
+  const bool waits = written < decision.parts.size();
+  if (!waits && !view_.proposal) return {};
+  if (waits && view_.proposal && view_.proposal->digest == decision.digest) return {};
+  Change change{keys_.proposal(), {}, 0};
+  if (waits) change.value = write(Proposal{decision.digest, decision.changes});
+  const auto done = commit_as_leader({{}, {change}});
+  if (waits && done) turn_.said.push_back("a decision waits for a person: " + decision.digest);
+  return done ? Result<void>() : failed(done.error());
+}
+
+Result<void> FleetAgent::write_parts(const std::vector<Part>& parts) {
+  for (std::size_t next = 0; next < parts.size();) {
+    Transaction transaction;
+    for (std::size_t bytes = 0;
+         next < parts.size() && transaction.changes.size() < kPartsAtOnce && bytes < kBytesAtOnce;
+         ++next) {
+      const std::string key = keys_.part(parts[next].node);
+      const auto known = view_.versions.find(parts[next].node);
+      transaction.conditions.push_back(
+          {Condition::What::version, key, known == view_.versions.end() ? 0 : known->second});
+      transaction.changes.push_back({key, write(parts[next]), 0});
+      bytes += transaction.changes.back().value->size();
+    }
+    const auto done = commit_as_leader(std::move(transaction));
+    if (!done) return failed(done.error());
+    if (!*done) return {};
+  }
+  return {};
+}
+
+// ---- the history
+
+Result<void> FleetAgent::record(const std::string& what, long revision) {
+  const FleetEvent event{wall_ms_, revision, settings_.node, what};
+  const std::string key = fmt::format("{}{:015}-{:09}", keys_.history(), wall_ms_, revision);
+  const auto done = commit_as_leader({{}, {{key, write(event), 0}}});
+  if (!done || !*done) return done ? Result<void>() : failed(done.error());
+  return events_++ % 50 == 0 ? trim_history() : Result<void>();
+}
+
+Result<void> FleetAgent::trim_history() {
+  const auto range = store_.range(keys_.history());
+  if (!range) return failed(range.error());
+  if (range->all.size() <= kMostHistory) return {};
+  Transaction transaction;
+  const std::size_t over = std::min(range->all.size() - kMostHistory, kTrimmedAtOnce);
+  for (std::size_t i = 0; i < over; ++i) transaction.changes.push_back({range->all[i].key, {}, 0});
+  const auto done = commit_as_leader(std::move(transaction));
+  return done ? Result<void>() : failed(done.error());
+}
+
+}  // namespace partita::fleet

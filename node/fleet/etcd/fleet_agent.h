@@ -1,0 +1,101 @@
+// FleetAgent: a node of a fleet at its store. Each turn it keeps its lease alive, hears what has
+// changed, registers how its node is, stands for election, decides where it leads, and says which
+// part the node may take. It has no clock and no thread; calls of the store are all that may wait.
+// Whatever fails, the node goes on with what it took; the next turn begins anew.
+//
+// Fencing: parts are written in transactions that name the leader's election and what the part was;
+// who was leader once writes nothing. A node takes only parts newer than what it took.
+// Single-threaded; the store outlives it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fleet/brain/leader.h"
+#include "fleet/brain/view.h"
+#include "fleet/etcd/store.h"
+
+namespace partita::fleet {
+
+inline constexpr int kLeaseSeconds = 10;
+// A node that was there and is not is lost when this leader has missed it for so long: after an
+// outage of the store all come back within that.
+inline constexpr std::int64_t kMissedMs = 2000;
+inline constexpr std::int64_t kReadAnewMs = 60'000;  // all of it, whatever watches say
+inline constexpr std::int64_t kDecideMs = 10'000;    // at the latest, where nothing happens
+inline constexpr std::int64_t kRatesMs = 5000;       // between rates
+inline constexpr std::size_t kMostHistory = 500;     // events
+
+struct FleetAgentSettings {
+  std::string fleet = "default";
+  std::string node;
+  bool leads = true;  // stands for election
+};
+
+// How the node is, by its own agent; `taken` and `ready` in the record say how far it is.
+struct NodeNow {
+  NodeRecord record;
+  bool busy = false;  // it carries something out, and can take nothing yet
+  Rates rates = {};   // what arrives at its gateway
+};
+
+struct Turn {
+  std::optional<Part> take;  // the node is to be so now; say taken = its revision from then on
+  std::string waits;         // why its newest part is not taken yet
+  std::vector<std::string> said;
+  std::optional<Error> trouble;  // of the store
+};
+
+class FleetAgent {
+ public:
+  FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground);
+
+  // `now_ms`: never goes back; `wall_ms` is only written down.
+  Turn turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& node);
+  // Ends the lease, so that others know at once.
+  void leave();
+
+  bool leads() const { return fence_ != 0; }
+  const FleetView& view() const { return view_; }
+  const std::optional<Decision>& decision() const { return decision_; }
+
+ private:
+  Result<void> stay();
+  Result<void> hear();
+  Result<void> read_anew();
+  void hear_of(const std::string& key, const std::optional<std::string>& value, long version);
+  Result<void> register_node(const NodeNow& node);
+  Result<void> stand();
+  Result<void> lead();
+  bool missed_long_enough();
+  std::vector<Part> agreed(const Decision& decision) const;
+  Result<void> write_parts(const std::vector<Part>& parts);
+  Result<void> propose(const Decision& decision, std::size_t written);
+  Result<void> record(const std::string& what, long revision);
+  Result<void> trim_history();
+  Result<bool> commit_as_leader(Transaction transaction);
+  void lose(const Error& error);
+
+  const FleetAgentSettings settings_;
+  const Keys keys_;
+  Store& store_;
+  Leader leader_;
+  FleetView view_;
+  std::unique_ptr<Watch> watch_;
+  std::optional<Decision> decision_;
+  Turn turn_;
+  std::int64_t now_ms_ = 0, wall_ms_ = 0, kept_ms_ = 0, read_ms_ = 0, decided_ms_ = 0,
+               rated_ms_ = 0;
+  long lease_ = 0, fence_ = 0;
+  std::string registered_;  // as it was written last
+  Rates rated_;
+  bool changed_ = true;
+  std::map<std::string, std::int64_t> missed_;  // nodes with a part, since when
+  long events_ = 0;
+};
+
+}  // namespace partita::fleet

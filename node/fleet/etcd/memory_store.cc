@@ -1,0 +1,125 @@
+#include "fleet/etcd/memory_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace partita::fleet {
+namespace {
+
+tl::unexpected<Error> no_lease(long lease) {
+  return failed({ErrorCode::not_found, fmt::format("there is no lease {}", lease), ""});
+}
+
+}  // namespace
+
+class MemoryStore::Watching final : public Watch {
+ public:
+  Watching(const MemoryStore& store, std::string prefix, long after)
+      : store_(store), prefix_(std::move(prefix)), after_(after) {}
+
+  Result<std::vector<SeenChange>> take() override {
+    if (after_ < store_.forgotten_)
+      return environment_error("", "the changes that are watched for are forgotten");
+    std::vector<SeenChange> seen;
+    const auto first = std::ranges::upper_bound(store_.log_, after_, {}, &SeenChange::version);
+    for (auto one = first; one != store_.log_.end(); ++one)
+      if (one->key.starts_with(prefix_)) seen.push_back(*one);
+    after_ = store_.revision_;
+    return seen;
+  }
+
+ private:
+  const MemoryStore& store_;
+  std::string prefix_;
+  long after_;
+};
+
+void MemoryStore::tell_time(std::int64_t now_ms) {
+  now_ms_ = std::max(now_ms_, now_ms);
+  std::vector<long> due;
+  for (const auto& [id, lease] : leases_)
+    if (lease.ends_ms <= now_ms_) due.push_back(id);
+  for (const long id : due) end(id);
+}
+
+bool MemoryStore::holds(const Condition& condition) const {
+  const auto found = keys_.find(condition.key);
+  if (found == keys_.end()) return condition.revision == 0;
+  return condition.revision == (condition.what == Condition::What::created ? found->second.created
+                                                                           : found->second.version);
+}
+
+// At the revision of the store.
+void MemoryStore::write(const Change& change) {
+  if (!change.value) {
+    if (keys_.erase(change.key) > 0) log_.push_back({change.key, {}, revision_});
+    return;
+  }
+  KeyValue& key = keys_[change.key];
+  if (key.created == 0) key.created = revision_;
+  key.key = change.key;
+  key.value = *change.value;
+  key.version = revision_;
+  key.lease = change.lease;
+  log_.push_back({change.key, change.value, revision_});
+}
+
+void MemoryStore::end(long lease) {
+  leases_.erase(lease);
+  std::vector<std::string> gone;
+  for (const auto& [name, key] : keys_)
+    if (key.lease == lease) gone.push_back(name);
+  if (gone.empty()) return;
+  ++revision_;
+  for (const std::string& name : gone) write({name, {}, 0});
+}
+
+Result<Range> MemoryStore::range(const std::string& prefix) {
+  Range range{{}, revision_};
+  for (auto key = keys_.lower_bound(prefix); key != keys_.end() && key->first.starts_with(prefix);
+       ++key)
+    range.all.push_back(key->second);
+  return range;
+}
+
+Result<Committed> MemoryStore::commit(const Transaction& transaction) {
+  if (transaction.conditions.size() > kMostOperations ||
+      transaction.changes.size() > kMostOperations)
+    return failed({ErrorCode::invalid_argument, "too many operations in a transaction", ""});
+  for (const Change& change : transaction.changes)
+    if (change.lease != 0 && !leases_.contains(change.lease)) return no_lease(change.lease);
+  if (!std::ranges::all_of(transaction.conditions,
+                           [&](const Condition& one) { return holds(one); }))
+    return Committed{false, revision_};
+  const bool changes = std::ranges::any_of(
+      transaction.changes, [&](const Change& one) { return one.value || keys_.contains(one.key); });
+  if (changes) ++revision_;
+  for (const Change& change : transaction.changes) write(change);
+  return Committed{true, revision_};
+}
+
+Result<long> MemoryStore::grant(int seconds) {
+  const std::int64_t length = std::int64_t{seconds} * 1000;
+  leases_[++last_lease_] = {length, now_ms_ + length};
+  return last_lease_;
+}
+
+Result<void> MemoryStore::keep_alive(long lease) {
+  const auto found = leases_.find(lease);
+  if (found == leases_.end()) return no_lease(lease);
+  found->second.ends_ms = now_ms_ + found->second.length_ms;
+  return {};
+}
+
+Result<void> MemoryStore::revoke(long lease) {
+  if (!leases_.contains(lease)) return no_lease(lease);
+  end(lease);
+  return {};
+}
+
+Result<std::unique_ptr<Watch>> MemoryStore::watch(const std::string& prefix, long after) {
+  return std::make_unique<Watching>(*this, prefix, after);
+}
+
+}  // namespace partita::fleet

@@ -1,0 +1,87 @@
+// Store: the door to what a fleet agrees on: keys with values and versions, changed in transactions;
+// leases, whose keys go when nobody keeps them alive; watches. What etcd version 3 promises, and no
+// more. Implementations pass the suite of store_conformance.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace partita::fleet {
+
+inline constexpr std::size_t kMostOperations = 128;  // of a transaction, as etcd's default
+inline constexpr std::size_t kMostValueBytes =
+    1'500'000;  // with its key; etcd's default is 1.5 MiB
+
+struct KeyValue {
+  std::string key, value;
+  long created = 0, version = 0;  // revisions of the store
+  long lease = 0;                 // 0: none
+  bool operator==(const KeyValue&) const = default;
+};
+
+struct Range {
+  std::vector<KeyValue> all;  // by key
+  long revision = 0;          // of the store, when it was read
+};
+
+// Holds where the key has been created (or changed last) by that revision; 0: it is not there.
+struct Condition {
+  enum class What { created, version };
+  What what = What::version;
+  std::string key;
+  long revision = 0;
+};
+
+// No value: the key goes.
+struct Change {
+  std::string key;
+  std::optional<std::string> value;
+  long lease = 0;
+};
+
+struct Transaction {
+  std::vector<Condition> conditions;  // all must hold
+  std::vector<Change> changes;        // of different keys
+};
+
+struct Committed {
+  bool done = false;  // false: a condition did not hold, and nothing was changed
+  long revision = 0;  // of the store
+};
+
+struct SeenChange {
+  std::string key;
+  std::optional<std::string> value;  // none: it is gone
+  long version = 0;
+  bool operator==(const SeenChange&) const = default;
+};
+
+// Changes since a revision, in order. Broken by an error: read the range again, and watch anew.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  // What came since the last call; never waits.
+  virtual Result<std::vector<SeenChange>> take() = 0;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  // Keys that begin so.
+  virtual Result<Range> range(const std::string& prefix) = 0;
+  // An error leaves open whether it was done.
+  virtual Result<Committed> commit(const Transaction& transaction) = 0;
+  virtual Result<long> grant(int seconds) = 0;
+  // not_found: it has ended.
+  virtual Result<void> keep_alive(long lease) = 0;
+  virtual Result<void> revoke(long lease) = 0;
+  // Of keys that begin so, after that revision.
+  virtual Result<std::unique_ptr<Watch>> watch(const std::string& prefix, long after) = 0;
+};
+
+}  // namespace partita::fleet

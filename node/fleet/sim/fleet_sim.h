@@ -1,0 +1,37 @@
+// A fleet in virtual time: from a seed to what went wrong, which is to be nothing. What must hold:
+// - parts are judged by a judge of plans, and the revisions of each node's grow;
+// - no node takes a part older than one that it took, whatever was killed meanwhile;
+// - a service keeps what it had of its rate, but for kRecoveryMs after something that it needs was
+//   lost (with `survive: node`: two nodes), and as long as there is no room for it;
+// - at the end of each calm spell the fleet has converged: one leader, every node has carried out
+//   its part, every service that has room has its rate, and nothing is left to decide.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace partita::fleet {
+
+inline constexpr std::int64_t kMostCarryMs = 20'000;  // a part, once it is taken
+// The lease of whoever is lost, that of a leader, nodes that are missed, a turn of each, and a part
+// carried out twice: by one that grows, once more where that fails.
+inline constexpr std::int64_t kRecoveryMs = 10'000 + 12'000 + 4'000 + 4'000 + 2 * kMostCarryMs;
+
+struct FleetSimOptions {
+  std::uint64_t seed = 0;
+  int hours = 2;
+  bool tells = false;  // the whole story in `story`
+};
+
+struct FleetSimReport {
+  std::vector<std::string> wrong;  // a sentence each; empty: all held
+  std::vector<std::string> story;
+  int nodes = 0, deaths = 0, cuts = 0, leaders_killed = 0, outages = 0, wishes = 0;
+  long decisions = 0, parts = 0, turns = 0;
+  std::int64_t longest_short_ms = 0;  // that a service had less than before
+};
+
+FleetSimReport simulate_fleet(const FleetSimOptions& options);
+
+}  // namespace partita::fleet
