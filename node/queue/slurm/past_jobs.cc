@@ -351,10 +351,13 @@ Maker::Maker(const std::vector<Chosen>& chosen, const hw::GpuModel& model,
 plan::Task Maker::task(const Chosen& one) {
   queue::Spec spec{.name = one.job->name, .command = {}, .user = one.job->user};
   spec.memory_gib = std::min(memory_gib_, least_.at(kind_of(one)));
+  for (const hw::MigProfile& profile : model_.profiles)  // what a column of times is of
+    if (profile.plain()) spec.profiles.push_back(profile.name);
   const plan::SizeTimes sizes = times_.estimate(spec, model_).times;
   const double by = one.took_s * kNanos / static_cast<double>(sizes[one.profile->gpcs]);
   plan::Task task{.name = one.job->id, .times = {{}}, .command = one.job->command};
-  for (const int gpcs : queue::sizes_for({}, model_)) {
+  for (const int profile : queue::profiles_for({}, model_)) {
+    const int gpcs = model_.profiles[at(profile)].gpcs;
     const double time = static_cast<double>(sizes[gpcs]) * by;
     if (time > 0)
       task.times[0][gpcs] = std::clamp<Nanos>(std::llround(std::min(time, 1e18)), 1, kLongest);
