@@ -32,10 +32,13 @@ CLI::Option* flag(CLI::App& command, std::string_view name, Value& value,
   for (const std::string& was : split(words.was, ','))  // unless the command has another such
     if (!was.empty() && command.get_option_no_throw(was) == nullptr) names += "," + was;
   if (!details.empty()) text += ". " + details;
-  if constexpr (std::is_same_v<Value, bool>)
+  if constexpr (std::is_same_v<Value, bool>) {
     return command.add_flag(names, value, text);
-  else
-    return command.add_option(names, value, text)->type_name(std::string(words.value));
+  } else {
+    CLI::Option* option = command.add_option(names, value, text);
+    // One that may be repeated takes one value each time: the next word is the command's own.
+    return option->allow_extra_args(false)->type_name(std::string(words.value));
+  }
 }
 
 // Restricts an option to a closed list of words.

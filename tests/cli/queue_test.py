@@ -66,6 +66,16 @@ class QueueTest(harness.CliTest):
         log = self.ok("queue", "logs", str(task), "--driver", "sim")
         self.assertIn("hello MIG-", log)
 
+    def test_a_program_and_its_arguments_are_what_is_run(self):
+        self.serve()
+        one, = self.submit("--profile", "1g.10gb", "echo a  b", "--takes", "1s")
+        two = int(self.ok("queue", "submit", "--driver", "sim", "--takes", "1s", "--", "sh", "-c",
+                          'echo "$0|$1" --held', "a  b'c", ""))
+        self.assertEqual(self.wait(one, two), 0)
+        logs = [self.run_partita("queue", "logs", "--driver", "sim", str(task)).stdout
+                for task in (one, two)]
+        self.assertEqual(logs, [b"a b\n", b"a  b'c| --held\n"])
+
     def test_several_instances_are_one_tasks_from_its_beginning_to_its_end(self):
         self.write("machine.yaml", MACHINE.replace("count: 1", "count: 2"))
         self.serve()

@@ -22,7 +22,7 @@ struct QueueFlags {
   Output output;
   queue::Spec spec;
   std::string file, deadline, limit;
-  std::vector<std::string> after, times;
+  std::vector<std::string> words, after, times;
   std::vector<long> tasks;
   long task = 0;
   bool all = false;
@@ -78,8 +78,21 @@ Result<queue::KnownTime> time_of(const std::string& text) {
   return known;
 }
 
+// One word is a text for the shell; of several each is one word there, too.
+std::string shell_text(const std::vector<std::string>& words) {
+  if (words.size() == 1) return words.front();
+  std::string text;
+  for (const std::string& word : words) {
+    text += text.empty() ? "'" : " '";
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += "'";
+  }
+  return text;
+}
+
 Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
   queue::Spec spec = flags.spec;
+  spec.command = shell_text(flags.words);
   if (!flags.file.empty()) {
     const auto text = context.files.read(flags.file);
     if (!text) return failed(text.error());
@@ -188,7 +201,10 @@ void add_place(CLI::App& command, QueueFlags& flags) {
 
 void add_what(CLI::App& command, QueueFlags& flags) {
   queue::Spec& spec = flags.spec;
-  command.add_option("COMMAND", spec.command, "What the shell runs")->type_name("COMMAND");
+  command
+      .add_option("COMMAND", flags.words,
+                  "What the shell runs: one text, or a program and its arguments behind --")
+      ->type_name("COMMAND");
   flag(command, "--submission", flags.file);
   flag(command, "--task-name", spec.name);
   flag(command, "--for-user", spec.user);
