@@ -1,4 +1,4 @@
-// Schedules become scripts in tests/execution/script_test.cc: it takes the judge to get one.
+// And back: what took place. Schedules become scripts in script_test.cc.
 #include "act/carry/batch_script.h"
 
 #include <gmock/gmock.h>
