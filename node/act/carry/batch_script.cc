@@ -153,11 +153,11 @@ class Compiler {
       for (std::size_t v = 0; v < lives_.size(); ++v)
         by_place_[{script_.visits[v].gpu, lives_[v].placed}].push_back(static_cast<int>(v));
     }
-    const std::vector<int>& visits = by_place_[{task.gpu, place(task.gpu, task.profile, task.start)}];
+    const std::vector<int>& visits =
+        by_place_[{task.gpu, place(task.gpu, task.profile, task.start)}];
     const auto later = std::ranges::upper_bound(visits, task.begin + kTolerance, {},
                                                 [&](int v) { return lives_[at(v)].usable; });
-    if (later == visits.begin())
-      return bad_input("task " + task.task, "has no instance to run on");
+    if (later == visits.begin()) return bad_input("task " + task.task, "has no instance to run on");
     return *(later - 1);
   }
 
