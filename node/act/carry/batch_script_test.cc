@@ -33,6 +33,7 @@ TEST(Realised, IsWhatTookPlace) {
 
   const plan::BatchSchedule real = realised(script, report, planned);
   EXPECT_EQ(real.scheduler, "far");
+  EXPECT_EQ(real.gpu_models, planned.gpu_models);
   EXPECT_EQ(real.makespan, 30);
   EXPECT_EQ(real.lower_bound, 0);  // what is proven of plans says nothing of what happened
   EXPECT_THAT(real.tasks, ElementsAre(plan::ScheduledTask{"a", 0, "2g.12gb", 0, 20, 30}));

@@ -442,6 +442,11 @@ TEST_F(LeaseBrain, OneIsHandedOverAsItIs) {
   EXPECT_THAT(next(HandOver{"a", "b", "2c.2g.20gb", {}}), HasSubstr("note 1 made"))
       << "called as the driver calls it";
   EXPECT_THAT(next(HandOver{"a", "b", "9g", {}}), HasSubstr("refused owner"));
+  known.standing.leases[1].profile = a100().profiles[0].name;
+  known.boards[0].profiles.push_back(offer(a100().profiles[0].name, "first"));
+  EXPECT_THAT(next(HandOver{"a", "b", "first", {}}), HasSubstr("note 1 made"))
+      << "the first of the model, too";
+  known.standing.leases[1].profile = "2g.20gb";
   gpu(0).instances.push_back(instance_at("1g.10gb", 6, 3, "MIG-c"));
   LeaseRecord& other = stands(2, "b", State::made, "MIG-c");
   other.profile = "1g.10gb";

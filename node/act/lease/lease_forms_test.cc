@@ -187,6 +187,9 @@ TEST(LeaseForms, ALeaseIsADocument) {
   document.lease.gpu = -1;
   document.lease.uuid.clear();
   document.lease.expired = true;
+  document.lease.terms.until_ms = 1;
+  EXPECT_EQ(*parse_lease("l", lease_json(document)), document);
+  document.lease.terms.until_ms = 0;
   EXPECT_EQ(*parse_lease("l", lease_json(document)), document);
   EXPECT_EQ(lease_json(document).find("until_ms"), std::string::npos);
   EXPECT_EQ(lease_json(document).find("while_pid"), std::string::npos);

@@ -85,6 +85,7 @@ TEST(LeaseRecord, WhatIsWrongIsRefusedWithItsLine) {
     return refusal_of({good, text});
   };
   EXPECT_EQ(refusal("\"lease\": 1", "\"lease\": 1"), "");
+  EXPECT_NE(refusal("\"since_ms\": 7", "\"since_ms\": 7, \"pid\": 1"), "");
   EXPECT_EQ(refusal("\"since_ms\": 7", "\"since_ms\": 0"), "");
   EXPECT_EQ(refusal("\"since_ms\": 7", "\"since_ms\": 9000000000000000"), "");
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{

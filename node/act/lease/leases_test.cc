@@ -515,11 +515,12 @@ TEST_F(LeasesTest, AreToldWithTheirInstancesAsTheyAre) {
   driver->refuse["read"] = {ErrorCode::timeout, "silent", "call"};
   EXPECT_FALSE(read_leases(
       {*driver, files, processes, hw::builtin_catalogue(), [this] { return now_ms; }, {}}, kLog));
-  // Of a GPU that is not there only the log knows.
+  // Of a GPU that is not there only the log knows; it ended in the first millisecond of all.
   driver->refuse.clear();
   std::string& text = files.content[kLog];
   StandingLeases all = standing();
   all.leases.begin()->second.gpu = expected.gpu_uuid = "GPU-x";
+  all.leases.begin()->second.terms.until_ms = expected.terms.until_ms = 1;
   text = log_header(kLeaseLogKind) + log_line(lease_record_text(all.leases.begin()->second));
   expected.gpu = -1;
   EXPECT_EQ(told(), expected);
