@@ -191,7 +191,6 @@ void BatchExecutor::begin_operation(const Current& next, std::vector<int> presen
                       .size = visit.size,
                       .present = std::move(present),
                       .made = state.made};
-  alive_.erase(next.visit);
   state.state = Place::busy;
   current_ = next;
   out_.actions.emplace_back(BeginOperation{std::move(operation)});

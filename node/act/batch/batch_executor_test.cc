@@ -449,6 +449,14 @@ TEST(BatchExecutor, AsLongAsPatienceLasts) {
   EXPECT_TRUE(just.over()) << "30 is none either";
 }
 
+TEST(BatchExecutor, WhatWaitsForItsNextTryIsNotTriedOnceNobodyNeedsIt) {
+  Play play(test::row({"a"}));
+  play.step(0);
+  play.step(1, {refused()});
+  EXPECT_EQ(play.step(2, {Interrupted{}}), "");
+  EXPECT_TRUE(play.over());
+}
+
 TEST(BatchExecutor, EveryReconfigurationHasItsOwnPatience) {
   Play play(test::row({"a"}));
   play.step(0);
@@ -649,6 +657,26 @@ TEST(BatchExecutor, AHalfMadeInstanceOnALostGpuIsForgotten) {
   EXPECT_EQ(play.change(0, false), "0- skipped x0 [0,0] driver: no");
 }
 
+// One half is to be cleaned up once more when the GPU is lost.
+TEST(BatchExecutor, OnALostGpuNothingIsCleanedUp) {
+  Script script = test::halves();
+  script.visits[1].after.clear();
+  script.visits[2].after.clear();
+  script.tasks[1].after.clear();
+  script.tasks[0].release = 1000;
+  script.gpus[0].changes[0].planned = Planned{500, 510};
+  script.gpus[0].changes[1].planned = Planned{510, 520};
+  Play play(script);
+  EXPECT_EQ(play.step(0), "-> look 4:2g.12gb@0");
+  play.step(1, {found()});
+  EXPECT_EQ(play.step(51, {half_made(7)}), "stale 1 gi7 -> destroy 4:2g.12gb@0 gi7");
+  EXPECT_EQ(play.step(52, {refused()}), "-> look 4:2g.12gb@2");
+  EXPECT_EQ(play.step(53, {refused(ErrorCode::lost)}), "");
+  EXPECT_TRUE(play.over());
+  EXPECT_EQ(play.wake(), std::nullopt);
+  EXPECT_EQ(play.step(60), "");
+}
+
 // ---- a GPU that is wanted back
 
 TEST(BatchExecutor, OnAWithdrawnGpuNothingBeginsAndWhatRunsMayComeToItsEnd) {
@@ -846,7 +874,10 @@ TEST(BatchExecutor, AHalfMadeOneOfBeforeIsCleanedUpFirst) {
   EXPECT_EQ(play.wake(), 0);
   EXPECT_EQ(play.change(0, true), "0+ pending x0 [0,0]");
   EXPECT_EQ(play.step(100), "-> destroy 4:4g.24gb@0 gi7");
-  EXPECT_EQ(play.step(101, {ok()}), "destroyed 0 -> look 4:4g.24gb@0");
+  EXPECT_EQ(play.step(101, {refused()}), "");
+  EXPECT_EQ(play.step(102), "") << "nothing is made where it still is";
+  EXPECT_EQ(play.step(103), "-> destroy 4:4g.24gb@0 gi7");
+  EXPECT_EQ(play.step(104, {ok()}), "destroyed 0 -> look 4:4g.24gb@0");
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ const std::vector<std::pair<Record, std::string>>& records() {
       {{.kind = Kind::stop, .time = 6, .task = "a", .attempt = 2},
        R"({"record": "stop", "t_ns": 6, "task": "a", "attempt": 2})"},
       {{.kind = Kind::end, .time = 7, .task = "a", .attempt = 3, .status = -1, .in_time = false},
-       R"({"record": "end", "t_ns": 7, "task": "a", "attempt": 3, "status": -1, "in_time": false})"},
+       R"({"record": "end", "t_ns": 7, "task": "a", "attempt": 3, "status": -1, )"
+       R"("in_time": false})"},
       {{.kind = Kind::done, .time = 9'000'000'000'000'000},
        R"({"record": "done", "t_ns": 9000000000000000})"}};
   return all;

@@ -91,16 +91,28 @@ TEST(RunReport, IsADocument) {
  "interrupted": true,
  "finished_earlier": 5,
  "tasks": [
-  {"task": "c", "status": "finished", "attempts": 2, "gpu": 4, "profile": "4g.24gb", "start": 0, "planned_begin_s": 10, "planned_end_s": 30, "begin_s": 11, "end_s": 33, "deviation_percent": 10},
-  {"task": "a", "status": "failed", "attempts": 1, "gpu": 4, "profile": "2g.12gb", "start": 0, "planned_begin_s": 50, "planned_end_s": 70, "begin_s": 0.5, "end_s": 50, "reason": "exit status 3"},
-  {"task": "b", "status": "not_run", "attempts": 0, "gpu": 4, "profile": "2g.12gb", "start": 2, "planned_begin_s": 60, "planned_end_s": 90, "reason": "no"}],
+  {"task": "c", "status": "finished", "attempts": 2, "gpu": 4, "profile": "4g.24gb", )"
+            R"("start": 0, "planned_begin_s": 10, "planned_end_s": 30, "begin_s": 11, )"
+            R"("end_s": 33, "deviation_percent": 10},
+  {"task": "a", "status": "failed", "attempts": 1, "gpu": 4, "profile": "2g.12gb", )"
+            R"("start": 0, "planned_begin_s": 50, "planned_end_s": 70, "begin_s": 0.5, )"
+            R"("end_s": 50, "reason": "exit status 3"},
+  {"task": "b", "status": "not_run", "attempts": 0, "gpu": 4, "profile": "2g.12gb", )"
+            R"("start": 2, "planned_begin_s": 60, "planned_end_s": 90, "reason": "no"}],
  "reconfigurations": [
-  {"gpu": 4, "op": "create", "profile": "4g.24gb", "start": 0, "status": "done", "tries": 3, "planned_begin_s": 0, "planned_end_s": 10, "begin_s": 1e-09, "end_s": 15, "deviation_percent": 50},
-  {"gpu": 4, "op": "destroy", "profile": "4g.24gb", "start": 0, "status": "kept", "tries": 0, "planned_begin_s": 30, "planned_end_s": 40},
-  {"gpu": 4, "op": "create", "profile": "2g.12gb", "start": 0, "status": "failed", "tries": 4, "planned_begin_s": 40, "planned_end_s": 50, "reason": "in use"},
-  {"gpu": 4, "op": "create", "profile": "2g.12gb", "start": 2, "status": "running", "tries": 1, "planned_begin_s": 50, "planned_end_s": 60},
-  {"gpu": 4, "op": "destroy", "profile": "2g.12gb", "start": 0, "status": "done", "tries": 1, "begin_s": 0, "end_s": 2},
-  {"gpu": 4, "op": "destroy", "profile": "2g.12gb", "start": 2, "status": "skipped", "tries": 0}],
+  {"gpu": 4, "op": "create", "profile": "4g.24gb", "start": 0, "status": "done", )"
+            R"("tries": 3, "planned_begin_s": 0, "planned_end_s": 10, "begin_s": 1e-09, )"
+            R"("end_s": 15, "deviation_percent": 50},
+  {"gpu": 4, "op": "destroy", "profile": "4g.24gb", "start": 0, "status": "kept", )"
+            R"("tries": 0, "planned_begin_s": 30, "planned_end_s": 40},
+  {"gpu": 4, "op": "create", "profile": "2g.12gb", "start": 0, "status": "failed", )"
+            R"("tries": 4, "planned_begin_s": 40, "planned_end_s": 50, "reason": "in use"},
+  {"gpu": 4, "op": "create", "profile": "2g.12gb", "start": 2, "status": "running", )"
+            R"("tries": 1, "planned_begin_s": 50, "planned_end_s": 60},
+  {"gpu": 4, "op": "destroy", "profile": "2g.12gb", "start": 0, "status": "done", )"
+            R"("tries": 1, "begin_s": 0, "end_s": 2},
+  {"gpu": 4, "op": "destroy", "profile": "2g.12gb", "start": 2, "status": "skipped", )"
+            R"("tries": 0}],
  "refusals": [
   "no room"],
  "left": [

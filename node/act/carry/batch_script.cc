@@ -53,13 +53,11 @@ class Compiler {
     return problem_.models[at(problem_.gpus[gpu])];
   }
 
-  Result<hw::PlacedProfile> place(const std::string& subject, int gpu, const std::string& profile,
-                                  int start) const {
-    if (gpu < 0 || at(gpu) >= problem_.gpus.size())
-      return bad_input(subject, fmt::format("there is no GPU {}", gpu));
+  // The judge lets no GPU or profile pass that is not there.
+  hw::PlacedProfile place(int gpu, const std::string& profile, int start) const {
     const int index = model_of(at(gpu)).profile_index(profile);
-    if (index < 0) return bad_input(subject, "unknown MIG profile " + profile);
-    return hw::PlacedProfile{index, start};
+    CHECK(index >= 0);
+    return {index, start};
   }
 
   // In order of time; what ends at the moment when another begins goes first.
@@ -74,10 +72,9 @@ class Compiler {
       const std::string subject =
           fmt::format("gpu {} {} {} at {}", change->gpu, plan::to_string(change->op),
                       change->profile, change->start);
-      const auto placed = place(subject, change->gpu, change->profile, change->start);
-      if (!placed) return failed(placed.error());
-      const auto done = change->op == Op::create ? add_create(*change, *placed, subject)
-                                                 : add_destroy(*change, *placed, subject);
+      const hw::PlacedProfile placed = place(change->gpu, change->profile, change->start);
+      const auto done = change->op == Op::create ? add_create(*change, placed, subject)
+                                                 : add_destroy(*change, placed, subject);
       if (!done) return failed(done.error());
     }
     return {};
@@ -129,7 +126,7 @@ class Compiler {
     for (std::size_t t = 0; t < problem_.tasks.size(); ++t) {
       const plan::Task& task = problem_.tasks[t];
       const auto found = scheduled.find(task.name);
-      if (found == scheduled.end()) return bad_input("task " + task.name, "is not scheduled");
+      CHECK(found != scheduled.end());
       const Result<int> visit = visit_of(*found->second);
       if (!visit) return failed(visit.error());
       const exec::Planned planned{found->second->begin, found->second->end};
@@ -152,17 +149,15 @@ class Compiler {
 
   // The last visit of its place that can be used when it begins.
   Result<int> visit_of(const plan::ScheduledTask& task) {
-    const std::string subject = "task " + task.task;
-    const auto placed = place(subject, task.gpu, task.profile, task.start);
-    if (!placed) return failed(placed.error());
     if (by_place_.empty()) {
       for (std::size_t v = 0; v < lives_.size(); ++v)
         by_place_[{script_.visits[v].gpu, lives_[v].placed}].push_back(static_cast<int>(v));
     }
-    const std::vector<int>& visits = by_place_[{task.gpu, *placed}];
+    const std::vector<int>& visits =
+        by_place_[{task.gpu, place(task.gpu, task.profile, task.start)}];
     const auto later = std::ranges::upper_bound(visits, task.begin + kTolerance, {},
                                                 [&](int v) { return lives_[at(v)].usable; });
-    if (later == visits.begin()) return bad_input(subject, "has no instance to run on");
+    if (later == visits.begin()) return bad_input("task " + task.task, "has no instance to run on");
     return *(later - 1);
   }
 

@@ -1,4 +1,4 @@
-// Schedules become scripts in tests/execution/script_test.cc: it takes the judge to get one.
+// And back: what took place. Schedules become scripts in script_test.cc.
 #include "act/carry/batch_script.h"
 
 #include <gmock/gmock.h>
@@ -33,6 +33,7 @@ TEST(Realised, IsWhatTookPlace) {
 
   const plan::BatchSchedule real = realised(script, report, planned);
   EXPECT_EQ(real.scheduler, "far");
+  EXPECT_EQ(real.gpu_models, planned.gpu_models);
   EXPECT_EQ(real.makespan, 30);
   EXPECT_EQ(real.lower_bound, 0);  // what is proven of plans says nothing of what happened
   EXPECT_THAT(real.tasks, ElementsAre(plan::ScheduledTask{"a", 0, "2g.12gb", 0, 20, 30}));

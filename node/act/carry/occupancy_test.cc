@@ -67,6 +67,31 @@ TEST(Occupancy, MatchesGpusByModel) {
               HasSubstr("names 2 GPUs, s is for 1"));
 }
 
+TEST(Occupancy, SaysWhatANodeHas) {
+  EXPECT_EQ(said(named_gpus("6", node())),
+            "--gpu: '6' is not the index of a GPU; this node has GPU 0 A30-24GB, GPU 1 A100-80GB, "
+            "GPU 2 A30-24GB, GPU 3 A30-24GB (MIG off), GPU 4 A30-24GB (lost), GPU 5 NVIDIA board");
+  for (const std::string wrong : {"-1", "x", "1x", "", " 1"})
+    EXPECT_FALSE(named_gpus("0," + wrong, node())) << wrong;
+  EXPECT_EQ(said(named_gpus("0,0", node())), "--gpu: GPU 0 is listed twice");
+  EXPECT_EQ(said(named_gpus("3", node())),
+            "GPU 3: MIG is off; `nvidia-smi -i 3 -mig 1` turns it on");
+  EXPECT_EQ(said(named_gpus("4", node())), "GPU 4: fell off the bus");
+  EXPECT_EQ(said(named_gpus("5", node())), "GPU 5: 'NVIDIA board' is not in the catalogue");
+  EXPECT_EQ(named_gpus("5", node()).error().code, ErrorCode::environment);
+  device::NodeState off = node();
+  off.gpus.resize(2);
+  off.gpus[0].mig_enabled = off.gpus[1].mig_enabled = false;
+  EXPECT_EQ(said(usable_gpus(off)),
+            "no GPU of this node has MIG on: GPU 0 A30-24GB (MIG off), GPU 1 A100-80GB (MIG off); "
+            "`nvidia-smi -mig 1` turns it on");
+  EXPECT_EQ(said(matching_gpus(problem({"A30-24GB"}), off, {}, "s")),
+            "s: its GPU 0 is of model A30-24GB, and this node has no such GPU left: GPU 0 A30-24GB "
+            "(MIG off), GPU 1 A100-80GB (MIG off)");
+  EXPECT_EQ(said(matching_gpus(problem({"A30-24GB"}), node(), {3}, "s")).find("no such GPU left"),
+            std::string::npos);
+}
+
 // A 2g.12gb at 0 comes and goes, then a 4g.24gb; somebody's 1g.6gb lies at `start`.
 std::vector<std::string> in_the_way(int start, bool whole_gpu) {
   device::NodeState state = node();
@@ -92,6 +117,74 @@ TEST(Occupancy, NamesWhoIsInTheWay) {
   EXPECT_THAT(in_the_way(1, false), ElementsAre(HasSubstr("77")));
   EXPECT_EQ(in_the_way(3, true).size(), 1u);
   EXPECT_EQ(in_the_way(1, true).size(), 1u);  // in both ways, and said once
+  EXPECT_THAT(in_the_way(1, false), ElementsAre("GPU 0: 1g.6gb@1 (gi 0, held by 77 train)"));
+}
+
+// Several of others, of which one has a shape that the model does not know; on two GPUs.
+TEST(Occupancy, NamesAllThatAreInTheWayAndNoOthers) {
+  device::NodeState state = node();
+  const auto put = [&](int gpu, const std::string& profile, int start, int gi_id) {
+    device::Instance& one = state.gpus[static_cast<std::size_t>(gpu)].instances.emplace_back();
+    one.profile = profile;
+    one.start = start;
+    one.size = one.gpcs = 1;
+    one.gi_id = gi_id;
+  };
+  put(0, "strange", 0, 1);
+  put(0, "1g.6gb", 0, 2);
+  put(0, "1g.6gb", 3, 3);
+  put(2, "1g.6gb", 1, 4);
+  exec::Script script;
+  script.gpus = {{.device = 2, .model = "A30-24GB"}, {.device = 0, .model = "A30-24GB"}};
+  script.visits = {{.gpu = 0, .profile = "2g.12gb", .start = 0, .size = 2},
+                   {.gpu = 1, .profile = "2g.12gb", .start = 2, .size = 2}};
+  script.gpus[0].changes = {{.visit = 0, .create = true}};
+  script.gpus[1].changes = {{.visit = 1, .create = true}};
+  EXPECT_THAT(blockers(script, state, hw::builtin_catalogue()),
+              ElementsAre("GPU 2: 1g.6gb@1 (gi 4)", "GPU 0: 1g.6gb@3 (gi 3)"));
+  script.gpus[0].model = "unknown";
+  EXPECT_THAT(blockers(script, state, hw::builtin_catalogue()),
+              ElementsAre("GPU 0: 1g.6gb@3 (gi 3)"));
+}
+
+// As many as the board gives of a shape: with those of others there are too many.
+TEST(Occupancy, WhereThereAreTooManyAllOthersAreInTheWay) {
+  device::NodeState state = node();
+  for (const int start : {0, 1}) {
+    device::Instance& one = state.gpus[1].instances.emplace_back();
+    one.profile = start == 0 ? "1g.10gb+me" : "1g.10gb";
+    one.start = start;
+    one.size = one.gpcs = 1;
+    one.gi_id = 7 + start;
+  }
+  exec::Script script;
+  script.gpus = {{.device = 1, .model = "A100-80GB"}};
+  script.visits = {{.gpu = 0, .profile = "1g.10gb+me", .start = 4, .size = 1},
+                   {.gpu = 0, .profile = "1g.10gb", .start = 5, .size = 1}};
+  script.gpus[0].changes = {{.visit = 1, .create = true}};
+  EXPECT_THAT(blockers(script, state, hw::builtin_catalogue()), IsEmpty());
+  script.gpus[0].changes = {{.visit = 0, .create = true}};
+  EXPECT_EQ(blockers(script, state, hw::builtin_catalogue()).size(), 2U);
+}
+
+// What went is in nobody's way, and of two of the same shape one goes.
+TEST(Occupancy, WhatIsDestroyedMakesRoom) {
+  device::NodeState state = node();
+  device::Instance& foreign = state.gpus[0].instances.emplace_back();
+  foreign.profile = "1g.6gb";
+  foreign.start = 3;
+  foreign.size = foreign.gpcs = 1;
+  exec::Script script;
+  script.gpus = {{.device = 0, .model = "A30-24GB"}};
+  script.visits = {{.profile = "2g.12gb", .start = 0, .size = 2},
+                   {.profile = "1g.6gb", .start = 0, .size = 1},
+                   {.profile = "1g.6gb", .start = 3, .size = 1}};
+  script.gpus[0].changes = {
+      {.visit = 0, .create = true}, {.visit = 0, .create = false}, {.visit = 1, .create = true}};
+  EXPECT_THAT(blockers(script, state, hw::builtin_catalogue()), IsEmpty());
+  script.gpus[0].changes = {{.visit = 2, .create = false}, {.visit = 2, .create = true}};
+  EXPECT_EQ(blockers(script, state, hw::builtin_catalogue()).size(), 1U)
+      << "it is somebody else's that is there";
 }
 
 }  // namespace

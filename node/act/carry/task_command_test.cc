@@ -27,10 +27,19 @@ TEST(TaskCommand, FillsPlaceholders) {
   EXPECT_EQ(filled("echo {task} {profile} {gpu} {start} {seconds}"),
             "echo 'it'\\''s' '1g.6gb' 3 2 1.500000000");
   EXPECT_EQ(filled("nice {command}; echo ${PWD} {{x}}"), "nice run $HOME; echo ${PWD} {x}");
+  EXPECT_EQ(filled("{gpu}{start}x"), "32x");
+  EXPECT_EQ(filled("a}b ${x"), "--command: '{' without '}'; write '{{' for a brace");
+  EXPECT_EQ(filled("a}b $x}}"), "a}b $x}");
+  exec::Script late = script();
+  late.tasks[0].planned = {500'000'000, 1'500'000'000};
+  ASSERT_TRUE(give_commands(late, "{seconds}"));
+  EXPECT_EQ(late.tasks[0].command, "1.000000000");
 }
 
 TEST(TaskCommand, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(filled("{tasks}"), HasSubstr("--command: unknown placeholder '{tasks}'"));
+  EXPECT_THAT(filled("{tasks}"), HasSubstr("did you mean 'task'?"));
+  EXPECT_THAT(filled("{tasks}"), HasSubstr("; write '{{' for a brace"));
   EXPECT_THAT(filled("{task"), HasSubstr("without '}'"));
   exec::Script one = script();
   one.tasks[0].command.clear();

@@ -54,6 +54,7 @@ TEST(LoanRecord, WhatIsWrongIsRefusedWithItsLine) {
     return read_it ? "" : to_string(read_it.error());
   };
   EXPECT_EQ(refusal("\"loan\": 1", "\"loan\": 9000000000000000"), "");
+  EXPECT_EQ(refusal("\"pid\": 12", "\"pid\": 1"), "");
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {"\"loan\": 1", "\"loan\": 0"},
            {"\"loan\": 1", "\"loan\": 9000000000000002"},
