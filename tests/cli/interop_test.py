@@ -96,7 +96,8 @@ class Interop(CliTest):
                                 "-o", "tasks.csv")
         self.assertEqual(done.returncode, 0)
         self.assertIn("left out (CANCELLED)", done.stderr.decode())
-        self.assertTrue(self.read("tasks.csv").startswith("task,time_s_1g,"), self.read("tasks.csv"))
+        tasks = self.read("tasks.csv")
+        self.assertTrue(tasks.startswith("task,time_s_1g,"), tasks)
         schedule = self.json("batch", "schedule", "--tasks", "tasks.csv", "--gpu", "A100-80GB")
         self.assertEqual({one["task"] for one in schedule["tasks"]}, {"101", "102", "104_3", "107"})
         for args, sentence in (([], "--gpu"), (["--gpu", "A100-80GB", "--format", "json"], "CSV")):
@@ -109,8 +110,9 @@ class Interop(CliTest):
         done = self.run_partita("import", "job.sh", "--from", "sbatch", "--gpu-memory", "20")
         self.assertEqual(done.returncode, 0)
         one = json.loads(done.stdout)
-        self.assertEqual((one["kind"], one["name"], one["count"], one["profiles"], one["memory_gib"]),
-                         ("QueueSubmission", "train", 5, ["3g.40gb"], 20))
+        keys = ("kind", "name", "count", "profiles", "memory_gib")
+        self.assertEqual([one[key] for key in keys],
+                         ["QueueSubmission", "train", 5, ["3g.40gb"], 20])
         self.assertIn(f"exec /bin/bash -l '{self.path('job.sh')}'", one["command"])
         self.assertIn("srun", done.stderr.decode())
 

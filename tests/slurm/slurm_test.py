@@ -73,8 +73,8 @@ class SlurmTest(unittest.TestCase):
             cluster.start(name, PARTITA, "slurm", "meter", "--site", cluster.path("etc/slurm.yaml"),
                           "--node-name", node, "--interval", "200ms")
             self.addCleanup(cluster.kill, name)
-            cluster.until(lambda node=node: os.path.exists(cluster.path(f"nodes/{node}/jobs/joules")),
-                          "a reading")
+            reading = cluster.path(f"nodes/{node}/jobs/joules")
+            cluster.until(lambda reading=reading: os.path.exists(reading), "a reading")
         job = self.submit("gpu:3g.40gb:1", 3000)
         self.all_gone()
         shown = cluster.run("scontrol", "show", "job", job).stdout

@@ -1,5 +1,5 @@
-// Joules of each MIG instance by the UUID of its device, as telemetry comes in: a board's told apart
-// as `partita energy attribute` does it (control/energy_meter.h).
+// Joules of each MIG instance by the UUID of its device, as telemetry comes in: a board's are told
+// apart as `partita energy attribute` does it (control/energy_meter.h).
 #pragma once
 
 #include <map>
