@@ -1,9 +1,9 @@
 // Slurm's plugin on submission hosts and nodes (docs/slurm.md). Option --mig=SHAPE[:COUNT][,...]:
 // job_submit.lua makes a --gres of it. On a node, in slurmstepd: what the prolog has written of the
 // job's instances goes into its environment, and its tasks into a cgroup (version 2) that may open
-// no device node of NVIDIA's but theirs; a batch job's end waits for slurmctld. Arguments in
-// plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no; root=FOLDER of the device
-// nodes, for trials.
+// no device node of NVIDIA's but theirs; a batch job's end waits for slurmctld, and what it took is
+// told before it. Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no;
+// root=FOLDER of the device nodes, for trials.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -14,10 +14,13 @@
 
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -57,19 +60,25 @@ int take_mig(int, const char* value, int) {
   return ESPANK_SUCCESS;
 }
 
-// "NAME=VALUE" lines of what the prolog has written for the job of this step; a job with instances
-// has one node.
-std::vector<std::string> told(spank_t step) {
+// The files about jobs on this node: the folder, and the number of this step's job; a job with
+// instances has one node.
+std::pair<std::string, std::string> place_of(spank_t step) {
   std::uint32_t job = 0;
   std::array<char, 256> node{};
   if (spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS ||
       spank_getenv(step, "SLURM_JOB_NODELIST", node.data(), static_cast<int>(node.size())) !=
           ESPANK_SUCCESS)
     return {};
-  std::string path = settings.jobs;
-  if (const std::size_t at = path.find("%n"); at != std::string::npos)
-    path.replace(at, 2, node.data());
-  std::ifstream file(path + "/" + std::to_string(job) + ".env");
+  std::string folder = settings.jobs;
+  if (const std::size_t at = folder.find("%n"); at != std::string::npos)
+    folder.replace(at, 2, node.data());
+  return {folder, std::to_string(job)};
+}
+
+// "NAME=VALUE" lines of what the prolog has written for the job of this step.
+std::vector<std::string> told(spank_t step) {
+  const auto [folder, job] = place_of(step);
+  std::ifstream file(folder + "/" + job + ".env");
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
@@ -200,6 +209,49 @@ void await_controller() {
   }
 }
 
+// What `partita slurm meter` wrote: joules by device, and under "since" when it began.
+std::map<std::string, double> metered(const std::string& path) {
+  std::map<std::string, double> all;
+  std::ifstream file(path);
+  double value = 0;
+  for (std::string word; file >> word >> value;) all[word] = value;
+  return all;
+}
+
+// What the job's instances have taken; nothing: nobody measured all the while.
+std::optional<double> joules_of(spank_t step, const std::vector<std::string>& lines) {
+  constexpr const char* kKey = "CUDA_VISIBLE_DEVICES=";
+  const auto [folder, job] = place_of(step);
+  auto before = metered(folder + "/" + job + ".joules"), now = metered(folder + "/joules");
+  if (before.empty() || before["since"] != now["since"]) return std::nullopt;
+  double sum = 0;
+  for (const std::string& line : lines) {
+    if (!line.starts_with(kKey)) continue;
+    std::istringstream devices(line.substr(std::strlen(kKey)));
+    for (std::string device; std::getline(devices, device, ',');)
+      sum += now[device] - before[device];
+  }
+  return sum;
+}
+
+// Into the job, as long as it runs: Slurm changes nothing of one that has ended.
+void tell_joules(spank_t step, double joules) {
+  const auto init =
+      reinterpret_cast<void (*)(job_desc_msg_t*)>(::dlsym(RTLD_DEFAULT, "slurm_init_job_desc_msg"));
+  const auto update =
+      reinterpret_cast<int (*)(job_desc_msg_t*)>(::dlsym(RTLD_DEFAULT, "slurm_update_job"));
+  std::string text = "partita joules=" + std::to_string(std::llround(joules));
+  job_desc_msg_t job{};
+  if (init == nullptr || update == nullptr ||
+      spank_get_item(step, S_JOB_ID, &job.job_id) != ESPANK_SUCCESS)
+    return;
+  const std::uint32_t id = job.job_id;
+  init(&job);
+  job.job_id = id;
+  job.admin_comment = text.data();
+  if (update(&job) != 0) slurm_error("partita: the joules of job %u are not told", id);
+}
+
 }  // namespace
 
 extern "C" {
@@ -253,7 +305,10 @@ int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
 
 int slurm_spank_exit(spank_t step, int, char*[]) {
   if (!made.empty()) ::rmdir(made.c_str());
-  if (is_batch_script(step) && !told(step).empty()) await_controller();
+  const std::vector<std::string> lines = told(step);
+  if (lines.empty() || !is_batch_script(step)) return ESPANK_SUCCESS;
+  await_controller();
+  if (const auto joules = joules_of(step, lines)) tell_joules(step, *joules);
   return ESPANK_SUCCESS;
 }
 

@@ -162,8 +162,9 @@ void Queue::preempt() {
       under_, [](const auto& one) { return one.second.saving || one.second.stopped; });
   if (under_way) return;  // one at a time: what becomes free is planned first
   for (const auto& [rank, id] : waiting_) {
+    if (rank >= 0) break;  // of no more than the usual priority from here on
     const Task& urgent = tasks_.at(id);
-    if (urgent.spec.priority <= 0 || !planner_.waits(id)) continue;
+    if (!planner_.waits(id)) continue;
     const Nanos patient = urgent.submitted_ms * kMilliNs + config_.patience;
     if (now_ < patient) {
       wake_at(patient);

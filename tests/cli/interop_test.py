@@ -4,7 +4,7 @@ import json
 import re
 import unittest
 
-from harness import CliTest
+from harness import CliTest, source_text
 
 
 def instance(profile, start, service, processes):
@@ -89,6 +89,32 @@ class Interop(CliTest):
                       "/dev/nvidia-caps/nvidia-cap156,/dev/nvidia-caps/nvidia-cap157\n", text)
         self.assertIn("Gres=gpu:2g.20gb:1,gpu:4g.40gb:1,gpu:3g.40gb:1",
                       self.ok("export", "plan.json", "--to", "slurm"))
+
+    def test_what_slurm_ran_is_scheduled(self):
+        self.write("week.txt", source_text("fuzz/corpus/slurm_jobs/week.txt"))
+        done = self.run_partita("import", "week.txt", "--from", "sacct", "--gpu", "A100-80GB",
+                                "-o", "tasks.csv")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("left out (CANCELLED)", done.stderr.decode())
+        tasks = self.read("tasks.csv")
+        self.assertTrue(tasks.startswith("task,time_s_1g,"), tasks)
+        schedule = self.json("batch", "schedule", "--tasks", "tasks.csv", "--gpu", "A100-80GB")
+        self.assertEqual({one["task"] for one in schedule["tasks"]}, {"101", "102", "104_3", "107"})
+        for args, sentence in (([], "--gpu"), (["--gpu", "A100-80GB", "--format", "json"], "CSV")):
+            run = self.run_partita("import", "week.txt", "--from", "sacct", *args)
+            self.assertEqual(run.returncode, 2, args)
+            self.assertIn(sentence, run.stderr.decode())
+
+    def test_a_job_script_becomes_a_submission(self):
+        self.write("job.sh", source_text("fuzz/corpus/slurm_jobs/job.sh"))
+        done = self.run_partita("import", "job.sh", "--from", "sbatch", "--gpu-memory", "20")
+        self.assertEqual(done.returncode, 0)
+        one = json.loads(done.stdout)
+        keys = ("kind", "name", "count", "profiles", "memory_gib")
+        self.assertEqual([one[key] for key in keys],
+                         ["QueueSubmission", "train", 5, ["3g.40gb"], 20])
+        self.assertIn(f"exec /bin/bash -l '{self.path('job.sh')}'", one["command"])
+        self.assertIn("srun", done.stderr.decode())
 
     def test_refusals_name_what_is_wrong_and_write_nothing(self):
         self.write("two.yaml", "version: v1\nmig-configs:\n"

@@ -101,7 +101,8 @@ class Campaign:
         self.submitted = {}  # id: (when, shape)
         self.cancelled = set()
         self.controller_kills = []  # when
-        self.downs = []  # (what ends jobs, when): nodes, jobs that are requeued
+        self.downs = []  # (node, when)
+        self.requeued = []  # (job, when), as Slurm took it
         self.down = {}  # node: when it comes back
         self.away = {}  # daemon: when it comes back
         self.did = {}
@@ -117,7 +118,7 @@ class Campaign:
             self.go()
             faults = [] if self.static is not None else cluster.judged(
                 {job: [shape] for job, (_, shape) in self.submitted.items()
-                 if job not in self.cancelled | self.unheard()})
+                 if job not in self.cancelled | self.unheard() | self.asked_again()})
             faults += [f"node {node} is {state}" for node, state in cluster.node_states().items()
                        if state != "idle"]
             return faults, self.figures()
@@ -209,8 +210,10 @@ class Campaign:
         if "slurmctld soon" in self.away:
             return False
         job = self.some_job(("RUNNING",))
-        self.downs.append((job, time.time()))
-        return job is not None and self.cluster.run("scontrol", "requeue", job).returncode == 0
+        if job is None or self.cluster.run("scontrol", "requeue", job).returncode != 0:
+            return False
+        self.requeued.append((job, time.time()))
+        return True
 
     def node_down(self, now):
         node = self.rng.choice(self.cluster.nodes)
@@ -237,24 +240,29 @@ class Campaign:
             if self.cluster.node_states().get(node, "down")[:4] != "down":
                 del self.down[node]
 
-    def unheard(self):
-        """Jobs that ran to their end twice since Slurm itself ended the first run (its node was
-        lost or set down, or the job was requeued) before slurmctld had heard of its end, or after
-        it had forgotten it and was not told again yet."""
-        heard, again = self.cluster.ends_heard(), set()
+    def second_runs(self):
+        """(job, run, later): two runs of it one after the other that both came to their end."""
         for job, runs in self.cluster.runs().items():
             whole = sorted((run for run in runs if run[2]), key=lambda run: run[1])
             for run, later in zip(whole, whole[1:]):
-                told = [when for when in heard.get(job, []) if run[1] - 0.1 < when < later[0]]
-                if any(what in (job, run[3]) and run[0] < when < later[0] and
-                       not any(heard_at < when and not self.forgot(heard_at, when)
-                               for heard_at in told) for what, when in self.downs):
-                    again.add(job)
-        return again
+                yield job, run, later
 
-    def forgot(self, heard, when):
-        """Whether slurmctld was killed after it had heard, and started just before."""
-        return any(heard < kill < when < kill + SAVED for kill in self.controller_kills)
+    def asked_again(self):
+        """Jobs that were requeued once a run of theirs had ended, which Slurm had not heard or had
+        forgotten, or a moment before: `scontrol requeue` means a job that has ended, too."""
+        return {job for job, run, later in self.second_runs()
+                if any(what == job and run[0] < when < later[0] for what, when in self.requeued)}
+
+    def unheard(self):
+        """Jobs that ran to their end twice since Slurm itself ended the first run (its node was
+        lost or set down) before slurmctld had heard of its end."""
+        heard, again = self.cluster.ends_heard(), set()
+        for job, run, later in self.second_runs():
+            told = [when for when in heard.get(job, []) if run[1] - 0.1 < when < later[0]]
+            if any(node == run[3] and run[0] < when < later[0] and
+                   not any(heard_at < when for heard_at in told) for node, when in self.downs):
+                again.add(job)
+        return again
 
     # ---- figures
 
@@ -271,7 +279,8 @@ class Campaign:
                 "jobs_per_s": round(len(done) / (last - first), 3),
                 "mean_wait_s": round(statistics.mean(
                     run[0] - self.submitted[job][0] for job, run in done.items()), 2),
-                "ended again before Slurm had heard": len(self.unheard()), "disturbed": self.did}
+                "ended again before Slurm had heard": len(self.unheard()),
+                "ended again since requeued": len(self.asked_again()), "disturbed": self.did}
 
 
 def main():

@@ -66,6 +66,25 @@ class SlurmTest(unittest.TestCase):
         self.all_gone()
         self.assertEqual(self.cluster.judged(wanted), [])
 
+    def test_joules_of_a_job_are_in_its_comment(self):
+        cluster = self.cluster
+        for node in cluster.nodes:
+            name = f"meter {node}"
+            cluster.start(name, PARTITA, "slurm", "meter", "--site", cluster.path("etc/slurm.yaml"),
+                          "--node-name", node, "--interval", "200ms")
+            self.addCleanup(cluster.kill, name)
+            reading = cluster.path(f"nodes/{node}/jobs/joules")
+            cluster.until(lambda reading=reading: os.path.exists(reading), "a reading")
+        job = self.submit("gpu:3g.40gb:1", 3000)
+        self.all_gone()
+        shown = cluster.run("scontrol", "show", "job", job).stdout
+        found = re.search(r"AdminComment=partita joules=(\d+)", shown)
+        self.assertTrue(found, shown)
+        # An A100 takes 40 to 400 W, of which an instance of three slices bears a part.
+        (begin, end, *_), = cluster.runs()[job]
+        self.assertGreater(int(found[1]), 10)
+        self.assertLess(int(found[1]), 400 * (end - begin + 3))
+
     def test_what_sbatch_refuses(self):
         for words, sentence in (
                 (["--gres=gpu:3g.41gb:1"], "no GPU here makes a MIG instance 3g.41gb"),

@@ -13,7 +13,7 @@
 #include "base/door/address.h"
 #include "base/door/listener.h"
 #include "base/parse_number.h"
-#include "control/energy_meter.h"
+#include "energy/instance_joules.h"
 #include "flags.h"
 #include "lease/lease_desk.h"
 #include "node/state_dir.h"
@@ -29,7 +29,8 @@ using queue::Nanos;
 
 constexpr Nanos kLook = 50'000'000;  // between two looks at processes
 constexpr Nanos kLookAtOthers = 10'000'000'000;
-constexpr Nanos kMeasure = 1'000'000'000, kReachesOn = 2 * kMeasure;
+constexpr Nanos kMeasure = 1'000'000'000;
+constexpr double kReachesOnS = 2;
 constexpr Nanos kLockWait = 30'000'000'000;
 constexpr Nanos kLockRetry = 5'000'000;
 constexpr unsigned kSocketMode = 0600;  // commands run as who serves: nobody else may submit
@@ -182,23 +183,15 @@ class Server final : public QueueServer {
     const Seconds at{static_cast<double>(measured_ - origin_) / 1e9};
     aside([this, at] { return instances_.sample(at); },
           [this](const Result<telemetry::Sample>& sample) {
-            if (!sample) return;
-            energy::Tenancy tenancy;  // each instance is its own
-            for (const telemetry::GpuSample& gpu : sample->gpus)
-              for (const telemetry::InstanceSample& one : gpu.instances)
-                if (!one.uuid.empty())
-                  tenancy.tenures.push_back({.service = one.uuid, .device = one.uuid});
-            meter_.see(*sample, tenancy);
-            seen_ = measured_;
+            if (sample) meter_.see(*sample);
           });
     return true;
   }
   // The last measurement is gone on from with the watts that there were.
   std::optional<double> joules_of(const std::string& device) const {
-    if (now() - seen_ > kReachesOn) return std::nullopt;
-    const auto draw = meter_.draws().find(device);
-    if (draw == meter_.draws().end()) return 0.0;
-    return draw->second.joules + draw->second.watts * static_cast<double>(now() - seen_) / 1e9;
+    const Seconds at{static_cast<double>(now() - origin_) / 1e9};
+    if ((at - meter_.seen()).value > kReachesOnS) return std::nullopt;
+    return meter_.of(device, at);
   }
 
   Result<std::string> perform(const queue::Host::Call& call) {
@@ -210,8 +203,8 @@ class Server final : public QueueServer {
   serve::Loop& loop_;
   queue::InstanceDoor& instances_;
   Parts parts_;
-  Nanos origin_, looked_ = 0, measured_ = 0, seen_ = 0;  // asked, and answered
-  control::EnergyMeter meter_;
+  Nanos origin_, looked_ = 0, measured_ = 0;
+  InstanceJoules meter_;
   RealProcesses processes_;
   queue::Attempts attempts_;
   std::unique_ptr<queue::Host> host_;

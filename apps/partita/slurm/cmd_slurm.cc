@@ -47,6 +47,7 @@ Command add_slurm(CLI::App& app) {
   const std::vector<Command> commands = {
       add_slurm_install(*slurm), add_slurm_check(*slurm),  add_slurm_serve(*slurm),
       add_slurm_prolog(*slurm),  add_slurm_epilog(*slurm), add_slurm_complete(*slurm),
+      add_slurm_meter(*slurm),
   };
   return {slurm, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {

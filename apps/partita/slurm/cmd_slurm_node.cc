@@ -75,6 +75,8 @@ class NodeSide {
   Result<void> end_processes(long job);
   Result<void> tell(const std::vector<lease::LeaseDocument>& leases);
   Result<void> write(const std::string& text);
+  std::string before_file() const { return fmt::format("{}/{}.joules", folder_, job_); }
+  void note_joules();
   Result<void> refuse(slurm::JobMark mark);
 
   Context& context_;
@@ -208,6 +210,14 @@ Result<void> NodeSide::tell(const std::vector<lease::LeaseDocument>& leases) {
                   joined(nodes, ":")));
 }
 
+// What had been measured when it began: a device may have the UUID of an earlier one. The SPANK
+// plugin takes it from what there is at the job's end.
+void NodeSide::note_joules() {
+  if (const auto metered = context_.files.read(metered_file(folder_)))
+    if (auto written = context_.files.write_atomic(before_file(), *metered); !written)
+      complain(context_, to_string(written.error()));
+}
+
 // Back into the queue; the placer sees by the mark that it is not its user who holds it.
 Result<void> NodeSide::refuse(slurm::JobMark mark) {
   mark.node.clear();
@@ -250,6 +260,7 @@ Result<void> NodeSide::prolog() {
   const auto leases = take(wanted);
   if (leases && !leases->empty()) {
     if (auto told = tell(*leases); !told) return told;
+    note_joules();
     if (mark.placed() && mark.node == node_) return {};
     mark.node = node_;
     mark.seats.clear();
@@ -292,6 +303,7 @@ Result<void> NodeSide::epilog() {
   if (!desk) return failed(desk.error());
   const auto back = desk->give_back(owner_of(job_, 0));
   if (!back) return failed(back.error());
+  static_cast<void>(context_.files.remove(before_file()));
   return context_.files.remove(file_ + ".over");
 }
 

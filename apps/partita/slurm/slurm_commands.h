@@ -19,6 +19,7 @@ Command add_slurm_serve(CLI::App& slurm);
 Command add_slurm_prolog(CLI::App& slurm);
 Command add_slurm_epilog(CLI::App& slurm);
 Command add_slurm_complete(CLI::App& slurm);
+Command add_slurm_meter(CLI::App& slurm);
 
 // Beside the program, or where packages put it; empty: nowhere.
 std::string spank_plugin();
@@ -33,6 +34,9 @@ struct OpenSlurm {
   std::unique_ptr<slurm::RealSlurm> door;
 };
 Result<OpenSlurm> open_slurm(Context& context);
+// Where `partita slurm meter` writes, in the folder of what jobs are told.
+std::string metered_file(const std::string& folder);
+
 // Held by the one placer of a site on this machine; in_use where one runs.
 Result<FileLock> lock_of_placer(Context& context, const std::string& site);
 

@@ -16,8 +16,8 @@ TEST(HostList, names_and_ranges) {
 }
 
 TEST(HostList, what_is_none_is_refused) {
-  for (const char* text :
-       {"g[0-", "g]0[", "g[a]", "g[3-1]", "g[1-2][3-4]", "a,,b", "g[0-99999999]", "g[-1]", "g[]"})
+  for (const char* text : {"g[0-", "g]0[", "g[a]", "g[3-1]", "g[1-2][3-4]", "a,,b", "g[0-99999999]",
+                           "g[-1]", "g[]"})
     EXPECT_FALSE(host_names(text)) << text;
 }
 

@@ -47,8 +47,8 @@ TEST(JobMark, damaged_ones_are_refused) {
 RC_GTEST_PROP(JobMark, survives_writing, ()) {
   JobMark mark;
   const auto shapes = *rc::gen::inRange(1, 8);
-  mark.shapes.assign(static_cast<std::size_t>(shapes),
-                     *rc::gen::element<std::string>("1g.10gb", "3g.40gb", kWhole));
+  mark.shapes.assign(static_cast<std::size_t>(shapes), *rc::gen::element<std::string>(
+                                                           "1g.10gb", "3g.40gb", kWhole));
   if (*rc::gen::arbitrary<bool>()) mark.nodes = "g[0-9]";
   mark.begin = *rc::gen::inRange(0, 1'000'000);
   if (*rc::gen::arbitrary<bool>()) mark.refused = "g7";

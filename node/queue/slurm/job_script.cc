@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/append.h"
 #include "base/document.h"
 #include "base/parse_number.h"
 #include "base/split.h"
@@ -221,8 +222,9 @@ Result<void> Reader::take_array(const Option& option) {
     array_ = fmt::format("SLURM_ARRAY_TASK_ID=$((PARTITA_ARRAY_INDEX * {} + {})); ", step,
                          tasks.front());
   } else {
-    array_ = fmt::format("set -- {}; shift $PARTITA_ARRAY_INDEX; SLURM_ARRAY_TASK_ID=$1; ",
-                         fmt::join(tasks, " "));
+    array_ = "set --";
+    for (const int task : tasks) append(array_, " {}", task);
+    array_ += "; shift $PARTITA_ARRAY_INDEX; SLURM_ARRAY_TASK_ID=$1; ";
   }
   array_ += "export SLURM_ARRAY_TASK_ID; ";
   if (tasks.size() == 1)  // no array here, so without an index
@@ -306,10 +308,10 @@ Result<JobScript> Reader::script(std::string_view first_line) {
   spec.command = fmt::format("{}exec {} {}", array_, shell, quoted(path_));
   if (spec.command.size() > queue::kMaxCommand)
     return bad_input(file_, fmt::format("its command has more than {} bytes", queue::kMaxCommand));
-  if (!unused_.empty()) say(fmt::format("the queue knows nothing of {}", fmt::join(unused_, ", ")));
+  if (!unused_.empty()) say(fmt::format("the queue knows nothing of {}", joined(unused_, ", ")));
   if (!array_.empty()) variables_.erase("SLURM_ARRAY_TASK_ID");
   if (!variables_.empty())
-    say(fmt::format("it reads {}, which only Slurm sets", fmt::join(variables_, ", ")));
+    say(fmt::format("it reads {}, which only Slurm sets", joined(variables_, ", ")));
   if (srun_) say("it calls srun, which needs Slurm");
   if (!spec.time_limit_s)
     say("it says no time limit; how long it takes is learned from its runs, or said with --takes");

@@ -21,8 +21,8 @@ struct JobScript {
 Result<JobScript> parse_job_script(const std::string& file, std::string_view text,
                                    const std::string& path);
 
-// Seconds of Slurm's "30" (minutes), "30:00", "1:30:00", "2-0", "2-12:00", "2-12:00:00"; nothing: it
-// is none. UNLIMITED and 0 are no limit, infinite.
+// Seconds of Slurm's "30" (minutes), "30:00", "1:30:00", "2-0", "2-12:00", "2-12:00:00"; nothing:
+// it is none. UNLIMITED and 0 are no limit, infinite.
 std::optional<double> parse_time_limit(std::string_view text);
 
 }  // namespace partita::slurm

@@ -31,7 +31,7 @@ struct PastJobs {
 Result<PastJobs> parse_sacct(const std::string& file, std::string_view text);
 
 // Those that ended well on one instance or one GPU, by submission. `memory_gib`: no task needs more
-// of the GPU; without it, what a task was never run on is no size for it where that has less memory.
+// of the GPU; without it, sizes with less memory than any that a task ran on are none for it.
 struct ImportedTasks {
   plan::BatchProblem problem;
   std::vector<std::string> said;  // what was left out and what is not known, a sentence each

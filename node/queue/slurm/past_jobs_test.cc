@@ -32,8 +32,8 @@ ImportedTasks imported(const std::string& text, std::optional<double> memory = {
   return *tasks;
 }
 
-// Two jobs of one name, 600 s on 3 slices and 400 s on 7: by the law through both, time = 250 + 1050
-// / size, 512.5 s on 4. What is smaller has less memory than any that they ran on.
+// Two jobs of one name, 600 s on 3 slices and 400 s on 7: by the law through both, time = 250 +
+// 1050 / size, 512.5 s on 4. What is smaller has less memory than any that they ran on.
 TEST(PastJobs, TimesByTheLawThroughTheSizesThatRan) {
   const ImportedTasks tasks = imported(corpus("week.txt"));
   ASSERT_EQ(tasks.problem.tasks.size(), 4u);
