@@ -1,6 +1,6 @@
 // Planning while running against what a fixed layout would have done with hindsight and against the
 // offline optimum:
-// `queue_bench online|known|online8|spread|week|plan|soak [SEEDS] [VARIANTS] [LOAD]`.
+// `queue_bench online|known|online8|spread|timed|week|plan|soak [SEEDS] [VARIANTS] [LOAD]`.
 // For soak SEEDS are thousands of submissions, with ten kills each.
 #include <algorithm>
 #include <cmath>
@@ -169,8 +169,8 @@ constexpr const char* kScalings[] = {"poor", "mixed", "good"};
 
 std::vector<LiveOptions> g_variants = {LiveOptions()};
 
-// "makespan,area,scenarios,arrivals,appends,crowd,crowded makespan,area;..." of what is to be
-// tried, not the defaults.
+// "makespan,area,scenarios,arrivals,appends,crowd,crowded makespan,area;..." of what is
+// to be tried, not the defaults.
 void read_variants(const char* text) {
   g_variants.clear();
   for (const char* part = text; part != nullptr;) {
@@ -266,6 +266,58 @@ void spread(int seeds) {
       }
       std::fflush(stdout);
     }
+  }
+}
+
+// Batches with releases, deadlines, priorities and predecessors, each for a third of the tasks.
+plan::BatchProblem timed_batch(int tasks, std::uint64_t seed) {
+  const hw::GpuModel& gpu = *hw::builtin_catalogue().find("A30-24GB");
+  plan::BatchProblem problem{{}, {gpu}, {0}};
+  Rng rng(seed);
+  for (int i = 0; i < tasks; ++i) {
+    plan::Task task{.name = "t" + std::to_string(i), .times = {{}}};
+    const double work = 1 + 20 * rng.uniform(), scaling = rng.uniform();
+    const bool large = rng.uniform() < 0.2;
+    for (const int gpcs : {1, 2, 4}) {
+      if (gpcs == 1 && large) continue;
+      task.times[0][gpcs] = std::llround(work / (1 + scaling * (gpcs - 1)) * kSecond);
+    }
+    if (rng.uniform() < 0.33) task.release = std::llround(20 * rng.uniform() * kSecond);
+    if (rng.uniform() < 0.33)
+      task.deadline = task.release + std::llround((2 + 20 * rng.uniform()) * kSecond);
+    if (rng.uniform() < 0.33) task.priority = 1 + static_cast<double>(rng.below(9));
+    for (int j = 0; j < i; ++j)
+      if (rng.uniform() < 0.7 / tasks) task.after.push_back("t" + std::to_string(j));
+    problem.tasks.push_back(std::move(task));
+  }
+  return problem;
+}
+
+void timed(int seeds) {
+  RealClock clock;
+  for (const int n : {5, 6, 8, 10}) {
+    double ms = 0, most = 0, gap = 0, worst = 0;
+    int proven = 0;
+    for (int seed = 1; seed <= seeds; ++seed) {
+      const plan::BatchProblem problem = timed_batch(n, static_cast<std::uint64_t>(seed));
+      const auto before = clock.cpu_ns();
+      const auto outcome = planners::batch::run(*find_scheduler("best"), problem, Options());
+      const double took = static_cast<double>(clock.cpu_ns() - before) / 1e6;
+      judge(problem, *outcome.schedule);
+      ms += took / seeds;
+      most = std::max(most, took);
+      proven += outcome.schedule->optimal ? 1 : 0;
+      const double open = outcome.schedule->optimal
+                              ? 0
+                              : static_cast<double>(outcome.schedule->makespan) /
+                                        static_cast<double>(outcome.schedule->lower_bound) -
+                                    1;
+      gap += open / seeds;
+      worst = std::max(worst, open);
+    }
+    std::printf("n %d: %d of %d proven, %.1f ms (most %.0f), gap %.2f %% (worst %.1f)\n", n, proven,
+                seeds, ms, most, 100 * gap, 100 * worst);
+    std::fflush(stdout);
   }
 }
 
@@ -466,6 +518,7 @@ int main(int argc, char** argv) {
   if (what == "known") partita::online(seeds, 1, loads, true);
   if (what == "online8") partita::online(seeds, 8, loads, false);
   if (what == "spread") partita::spread(seeds);
+  if (what == "timed") partita::timed(seeds);
   if (what == "week") partita::weeks(seeds, loads);
   if (what == "soak") partita::soak(1'000 * seeds, 10 * seeds);
   if (what == "plan") {

@@ -170,16 +170,17 @@ double LivePlanner::usual_time() const {
   return sum / static_cast<double>(came_.size());
 }
 
-// Nothing has come for so long that nothing more will.
-bool LivePlanner::silent(Nanos now) const {
-  return came_.size() >= kFewestKnown &&
-         now - came_.back().since > kSilentGaps * usual_gap(came_, now);
+// Enough has come to tell how often, the last of it lately, and not more waits than is to be seen
+// to first.
+bool LivePlanner::expects(Nanos now) const {
+  return came_.size() >= kFewestKnown && !crowded() &&
+         now - came_.back().since <= kSilentGaps * usual_gap(came_, now);
 }
 
 // What may yet come, as what came lately and as often: tasks behind all others that are released
 // later, so that room is left for them where that costs little.
 void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
-  if (came_.size() < kFewestKnown || crowded() || silent(now)) return;
+  if (!expects(now)) return;
   const Nanos gap = usual_gap(came_, now);
   const auto horizon = static_cast<Nanos>(kForesight * usual_time());
   std::vector<const LiveTask*> coming;
@@ -273,6 +274,8 @@ void LivePlanner::replan(Nanos now) {
   if (!follow) add_arrivals(batch, now);
   TailOptions options{.aim = crowded() ? options_.crowded : options_.aim,
                       .appends = appends(batch.forest.tasks)};
+  // What ends last now will not be the last; on many GPUs one task would count as much as all.
+  if (expects(now)) options.aim.makespan /= machine_.forest().gpus;
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
   options.before = before.order.empty() ? nullptr : &before;
   options.follow = follow;

@@ -83,9 +83,9 @@ class LivePlanner {
     return static_cast<double>(planned_.size()) > options_.crowd * machine_.forest().gpus;
   }
   long appends(int tasks) const;
+  bool expects(Nanos now) const;  // more to come
   void forget_arrivals(Nanos now);
   double usual_time() const;  // of it, on the size on which it takes least
-  bool silent(Nanos now) const;
   void add_arrivals(TimedBatch& batch, Nanos now) const;
   std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now) const;
   bool ready(const LiveTask& task, Nanos now) const;

@@ -7,6 +7,7 @@
 #include "planners/batch/opened.h"
 #include "planners/batch/runs.h"
 #include "planners/batch/timed_explain.h"
+#include "planners/batch/timed_proof.h"
 #include "planners/batch/timed_search.h"
 #include "planners/batch/timed_starts.h"
 
@@ -61,6 +62,44 @@ Physical best_times(const TimedBatch& batch, const plan::BatchProblem& problem,
   return best;
 }
 
+// What is known of the best schedule.
+struct Proven {
+  bool optimal = false;  // none is less late, and none as little late is shorter
+  Nanos bound = 0;       // none at all is shorter
+};
+
+constexpr long kFirstStates = 30'000,
+               kLastStates = 200'000;                    // of proofs before and after the search
+constexpr double kTargets[] = {0.99, 0.97, 0.95, 0.92};  // of the makespan, as bounds
+
+// Searched to the end where that many states suffice, and then `best` may become better. Else that
+// nothing is shorter than a part of it.
+Proven prove_best(const TimedBatch& batch, const TimedBounds& bounds, Physical& best, long states) {
+  Proven proven{.bound = bounds.makespan};
+  const auto search = [&](bool with_lateness, Nanos than, long most) {
+    ProofAim aim{worth_of(batch, best), with_lateness, most};
+    aim.than.makespan = than;
+    return prove(batch, bounds, aim);
+  };
+  const bool due = std::ranges::any_of(batch.deadline, [](Nanos one) { return one < kNever; });
+  TimedProof whole = search(due, best.makespan, states);
+  if (whole.better) best = *std::move(whole.better);
+  proven.optimal = whole.complete;
+  if (whole.complete && due) {  // whether being late makes it shorter
+    const TimedProof any = search(false, best.makespan, states);
+    if (any.complete) proven.bound = any.better ? any.better->makespan : best.makespan;
+  } else if (whole.complete) {
+    proven.bound = best.makespan;
+  }
+  for (const double part : kTargets) {
+    const auto target = static_cast<Nanos>(part * static_cast<double>(best.makespan));
+    if (whole.complete || target <= proven.bound) break;
+    const TimedProof shorter = search(false, target, states / 2);
+    if (shorter.complete && !shorter.better) proven.bound = target;
+  }
+  return proven;
+}
+
 }  // namespace
 
 Outcome timed_from(const plan::BatchProblem& problem, const Options& options,
@@ -73,22 +112,32 @@ Outcome timed_from(const plan::BatchProblem& problem, const Options& options,
   for (const std::vector<int>& assignment : assignments) {
     starts.push_back(choice_of(batch, assignment));
   }
-  Runs runs(std::min(kMaxSteps, kAppends / std::max(1, batch.forest.tasks)), options);
+  const long usual = std::min(kMaxSteps, kAppends / std::max(1, batch.forest.tasks));
+  Runs runs(usual, options);
   std::optional<Physical> best;
+  Proven proven{.bound = bounds.makespan};
+  bool tried = !provable(batch);
   long steps = 0;
   while (const std::optional<Run> run = runs.next()) {
-    const TimedFound found = search_timed(
-        batch, starts, {.seed = run->seed, .steps = run->steps, .bounds = &bounds});
+    const TimedFound found =
+        search_timed(batch, starts, {.seed = run->seed, .steps = run->steps, .bounds = &bounds});
     steps += found.steps;
     Physical physical = best_times(batch, problem, found.choice);
     if (!best || worth_of(batch, physical) < worth_of(batch, *best)) best = std::move(physical);
+    if (!tried && run->steps >= usual >> 8) {
+      proven = prove_best(batch, bounds, *best, kFirstStates);
+      tried = true;
+    }
+    if (proven.optimal && run->steps >= usual >> 4) break;  // only mean ends could be earlier
   }
+  if (tried && !proven.optimal && provable(batch))
+    proven = prove_best(batch, bounds, *best, kLastStates);
   const Physical& physical = *best;
   plan::BatchSchedule schedule = to_schedule(batch.forest, problem, physical);
   schedule.scheduler = "timed";
-  schedule.lower_bound = bounds.makespan;
-  schedule.optimal =
-      schedule.makespan == bounds.makespan && worth_of(batch, physical).lateness == bounds.lateness;
+  schedule.lower_bound = proven.bound;
+  schedule.optimal = proven.optimal || (schedule.makespan == bounds.makespan &&
+                                        worth_of(batch, physical).lateness == bounds.lateness);
   schedule.explanation = explain_timed(problem, batch, bounds, physical);
   schedule.stats.nodes = steps;
   return {.schedule = std::move(schedule), .refusals = {}, .budget = runs.spent()};

@@ -11,6 +11,7 @@
 #include "hw/catalogue.h"
 #include "planners/batch/test_batches.h"
 #include "planners/batch/timed_explain.h"
+#include "planners/batch/timed_proof.h"
 #include "planners/batch/timed_search.h"
 #include "planners/batch/timed_starts.h"
 
@@ -18,7 +19,6 @@ namespace partita::planners::batch {
 namespace {
 
 hw::GpuModel model(const std::string& name) { return *hw::builtin_catalogue().find(name); }
-
 
 plan::BatchProblem problem_on(const std::vector<std::string>& gpus) {
   plan::BatchProblem problem;
@@ -291,6 +291,42 @@ TEST(Timed, FindsTheOptimumOfTinyBatches) {
     EXPECT_LE(bounds.lateness, best.lateness);
   }
   EXPECT_GE(optimal, cases * 99 / 100);
+}
+
+// By itself, from nothing: as good as the best of all orders and nodes, or better where
+// reconfigurers take other turns than the decoder gives them.
+TEST(TimedProof, FindsWhatEnumerationFinds) {
+  Rng rng(8);
+  for (int round = 0; round < test_rounds(200); ++round) {
+    SCOPED_TRACE(round);
+    const bool two = round % 10 == 9;
+    const plan::BatchProblem problem =
+        random_problem(rng,
+                       two ? std::vector<std::string>{"A30-24GB", "A30-24GB"}
+                           : std::vector<std::string>{"A30-24GB"},
+                       two ? 3 : 2 + round % 3);
+    const TimedBatch batch = batch_of(problem);
+    const Worth best = brute_force(batch);
+    const Wide never = Wide{kNever} * kNever;
+    const TimedProof proof = prove(batch, timed_bounds(batch), {{never, kNever}, true, 10'000'000});
+    ASSERT_TRUE(proof.complete && proof.better);
+    expect_valid(problem, batch, *proof.better);
+    Wide lateness = 0;
+    for (std::size_t t = 0; t < problem.tasks.size(); ++t) {
+      const Nanos late = proof.better->end[t] - batch.deadline[t];
+      if (late > 0) lateness += Wide{batch.weight[t]} * late;
+    }
+    EXPECT_TRUE(lateness < best.lateness ||
+                (lateness == best.lateness && proof.better->makespan <= best.makespan));
+    // And nothing is better than that.
+    const TimedProof again =
+        prove(batch, timed_bounds(batch), {{lateness, proof.better->makespan}, true, 10'000'000});
+    EXPECT_TRUE(again.complete && !again.better);
+    const plan::BatchSchedule schedule = scheduled(problem, 1'000'000);
+    EXPECT_TRUE(schedule.optimal);
+    EXPECT_LE(schedule.lower_bound, schedule.makespan);
+    EXPECT_EQ(schedule_error(problem, schedule), "");
+  }
 }
 
 // Tasks that need the whole A30: one machine, and the least weighted lateness over all orders.
