@@ -48,7 +48,8 @@ class FleetTest(harness.CliTest):
         for node in NODES:
             os.makedirs(self.path(node))
             self.write(f"{node}/machine.yaml", MACHINE)
-            self.write(f"{node}/agent.yaml", f"""node: {{driver: sim, machine: machine.yaml, state_dir: state}}
+            self.write(f"{node}/agent.yaml", f"""
+node: {{driver: sim, machine: machine.yaml, state_dir: state}}
 profiles: ../profiles.csv
 policy: {{look_s: 1}}
 server: {{on: false}}

@@ -1,5 +1,5 @@
-// Where a command or an agent finds its fleet: etcd's endpoints and the fleet's name, by flags or by
-// the key `fleet` of a settings file.
+// Where a command or an agent finds its fleet: etcd's endpoints and the fleet's name, by flags or
+// by the key `fleet` of a settings file.
 #pragma once
 
 #include <memory>
