@@ -31,6 +31,7 @@ Command add_lease(CLI::App& app);
 Command add_return(CLI::App& app);
 Command add_leases(CLI::App& app);
 Command add_queue(CLI::App& app);
+Command add_fleet(CLI::App& app);
 Command add_history(CLI::App& app);
 Command add_explain(CLI::App& app);
 Command add_diff(CLI::App& app);

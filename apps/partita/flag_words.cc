@@ -43,6 +43,7 @@ constexpr FlagWords kWords[] = {
     {"--atom", "N",
      "Units that are always masked together; default: the GPU's, 8 on H100 and H200 (2 without "
      "co-scheduling), 2 on A100, 1 on AMD"},
+    {"--back", "", "The node may carry services again"},
     {"--backend", "cpu|cuda", "What runs kernels: the CPU cores of this machine, or CUDA's driver"},
     {"--batch", "N", "Batch size; of a worker: the largest"},
     {"--batch-start", "SECONDS",
@@ -156,9 +157,11 @@ constexpr FlagWords kWords[] = {
     {"--files", "DIR", "Write the files for Slurm into this folder, to look at", "--folder"},
     {"--first", "", "Run with real-time priority: less delay on a busy machine"},
     {"--first-port", "PORT", "First port for {port}; the next ones count up"},
-    {"--fleet", "FILE",
-     "A fleet of several GPU models: a YAML or JSON list under `gpus` of gpu, profiles, and "
-     "optional count and price; minimises the summed price"},
+    {"--fleet", "FILE|ENDPOINTS",
+     "A fleet. FILE: of several GPU models, a YAML or JSON list under `gpus` of gpu, profiles, and "
+     "optional count and price; minimises the summed price. ENDPOINTS: of many nodes, URLs of the "
+     "etcd that they agree in, with commas (else the `fleet` of the settings)"},
+    {"--fleet-name", "NAME", "Of several fleets in one etcd, this one"},
     {"--flp", "FILE", "Floorplan: HotSpot's .flp, in metres"},
     {"--folder", "DIR", "Folder for models, profiles, plans and logs"},
     {"--follow", "", "Also print what happens from now on, one line each"},
@@ -559,6 +562,9 @@ constexpr FlagWords kWords[] = {
     {"--survive", "N",
      "GPUs that may be lost, any of them: the others keep every SLO as they are (else what the "
      "services file says)"},
+    {"--survive-domain", "",
+     "What may be lost, any one of it, while the others carry every service: none, node, rack or "
+     "zone"},
     {"--sweep", "NAME=V,V,...",
      "Run the policies once per value of a parameter: switches, streams, gamma, launch-us, "
      "switch-us, mask-us, spread, static-w or unit-w"},

@@ -14,6 +14,9 @@
 #include "control/snapshot.h"
 #include "decide/difference.h"
 #include "elsewhere.h"
+#include "fleet/brain/documents.h"
+#include "fleet/brain/leader.h"
+#include "fleet/brain/status.h"
 #include "forms/document_kinds.h"
 #include "history/event.h"
 #include "model/energy/energy_forms.h"
@@ -52,6 +55,9 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(queue::submission_kind());
   kinds.push_back(queue::task_kind());
   kinds.push_back(queue::tasks_kind());
+  kinds.push_back(fleet::status_kind());
+  kinds.push_back(fleet::decision_kind());
+  for (DocumentKind& kind : fleet::document_kinds()) kinds.push_back(std::move(kind));
   std::ranges::sort(kinds, {}, &DocumentKind::name);
   return kinds;
 }
@@ -72,7 +78,8 @@ std::vector<Entry> node_commands() {
       {"worker", add_worker}, {"engine", add_engine}, {"gateway", add_gateway}, {"load", add_load},
       {"observe", add_observe}, {"energy", add_energy}, {"export", add_export},
       {"import", add_import}, {"profile", add_profile}, {"power", add_power},
-      {"queue", add_queue}, {"slurm", add_slurm}, {"dra", add_dra}};
+      {"queue", add_queue}, {"slurm", add_slurm}, {"dra", add_dra},
+      {"fleet", add_fleet}};
   for (const api::Operation& one : api::operations())
     if (!one.command.words.empty() && one.command.words.find(' ') == std::string_view::npos)
       all.push_back(

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "act/change_forms.h"
+#include "agent/agent_fleet.h"
 #include "agent/agent_leases.h"
 #include "agent/agent_notices.h"
 #include "agent/agent_queue.h"
@@ -64,6 +65,13 @@ Result<control::AgentFile> settled_file(Context& context, const LiveFlags& flags
   over(flags.profiles, file->profiles);
   over(flags.listen, file->server.listen);
   if (!flags.mode.empty()) file->policy.mode = *control::parse_mode(flags.mode);
+  auto fleet = settled_fleet(file->fleet, flags.fleet);
+  if (!fleet) return failed(fleet.error());
+  file->fleet = *std::move(fleet);
+  if (!file->fleet.endpoints.empty()) {  // who is asked first is the fleet's to say
+    if (flags.mode.empty()) file->policy.mode = control::Mode::automatic;
+    file->policy.forecast.floor_share = 1;  // a part is the least that it plans for
+  }
   if (flags.dry_run) file->policy.mode = control::Mode::observe;
   return file;
 }
@@ -163,6 +171,7 @@ class LiveRun {
   void say(const std::string& sentence) { complain(context_, sentence); }
   Result<void> open_history();
   void open_batches();
+  Result<void> join_fleet();
   Result<void> begin_agent();
   Result<void> host_queue();
   Result<void> serve();
@@ -193,6 +202,7 @@ class LiveRun {
   std::unique_ptr<AgentNotices> notices_;
   std::unique_ptr<control::BatchRunner> batches_;
   std::unique_ptr<AgentQueue> queue_;
+  std::unique_ptr<AgentFleet> fleet_;
   std::unique_ptr<api::Server> server_;  // last: it calls the desk until it ends
 };
 
@@ -225,7 +235,12 @@ control::AgentDoors LiveRun::doors() {
     if (const auto boot = context_.files.read(kBootId))
       doors.boot = boot->substr(0, boot->find('\n'));
   }
-  doors.inquiries = [this] { return desk_.take_inquiries(); };
+  doors.inquiries = [this] {
+    auto asked = desk_.take_inquiries();
+    if (!fleet_) return asked;
+    std::ranges::move(fleet_->take_inquiries(), std::back_inserter(asked));
+    return asked;
+  };
   doors.errands = [this] { return desk_.take_errands(); };
   doors.ending = [this] {  // asked while a change is made, between glances
     desk_.looked(wall_ms());
@@ -260,6 +275,7 @@ control::AgentDoors LiveRun::doors() {
 void LiveRun::publish(const control::Loop& loop) {
   desk_.publish(loop);
   desk_.looked(wall_ms());
+  if (fleet_) fleet_->hear(loop);
   keep_events();
   // What repeats itself from look to look is said once.
   const std::string& doing_now = loop.snapshot().doing;
@@ -343,7 +359,29 @@ Result<void> LiveRun::begin() {
   if (!notices) return failed(notices.error());
   notices_ = *std::move(notices);
   if (auto hosted = host_queue(); !hosted) return hosted;
+  if (auto joined = join_fleet(); !joined) return joined;
   return serve();
+}
+
+// The profiles of other nodes' GPUs are read too: any node may lead.
+Result<void> LiveRun::join_fleet() {
+  if (node_.file.fleet.endpoints.empty() || flags_.dry_run) return {};
+  std::vector<std::string> models = models_of(node_.state);
+  for (const control::ModelProfiles& one : node_.file.profiles_of) models.push_back(one.gpu);
+  std::ranges::sort(models);
+  models.erase(std::ranges::unique(models).begin(), models.end());
+  auto world = agent_world(context_, node_.file, *node_.open.catalogue, models);
+  if (!world) return failed(world.error());
+  auto joined = AgentFleet::start(
+      context_, {.fleet = node_.file.fleet,
+                 .world = *std::move(world),
+                 .state_dir = node_.state_dir,
+                 .wall_ms = wall_ms,
+                 .wake = [this] { signals_.wake(); },
+                 .say = [this](const std::string& sentence) { say(sentence); }});
+  if (!joined) return failed(joined.error());
+  fleet_ = *std::move(joined);
+  return {};
 }
 
 Result<void> LiveRun::host_queue() {
@@ -455,6 +493,7 @@ Result<Exit> LiveRun::run() {
     woken = signals_.wait(std::min(next - wall_ms(), control::kGlanceMs) * kMilli);
   }
   if (server_) server_->stop();
+  fleet_.reset();
   queue_.reset();
   if (auto ended = agent_->end(); !ended)
     say("limits and clocks of GPUs stay as they are: " + to_string(ended.error()) +

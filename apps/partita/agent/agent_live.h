@@ -6,6 +6,7 @@
 
 #include "context.h"
 #include "control/host/agent_file.h"
+#include "fleet/fleet_place.h"
 #include "node/devices.h"
 #include "queue/queue_server.h"
 
@@ -19,6 +20,7 @@ struct LiveFlags {
   bool driver_said = false;  // the flag, which is stronger than the file
   bool host_queue = false;
   QueueServeFlags queue;
+  FleetFlags fleet;
   Output output;
 };
 

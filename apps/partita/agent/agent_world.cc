@@ -18,11 +18,6 @@ void beside_it(const std::string& file, std::string& path) {
   if (!path.empty()) path = beside(file, path);
 }
 
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != 0 ? name : "node";
-}
-
 }  // namespace
 
 Result<control::AgentFile> load_agent_file(Context& context, const std::string& path) {
@@ -35,12 +30,18 @@ Result<control::AgentFile> load_agent_file(Context& context, const std::string& 
        {&file->node.machine, &file->node.catalogue, &file->node.state_dir, &file->services,
         &file->server.tokens_file, &file->server.tls_certificate, &file->server.tls_key,
         &file->server.client_ca, &file->server.client_roles, &file->server.access_log,
-        &file->server.socket})
+        &file->server.socket, &file->fleet.password_file, &file->fleet.ca,
+        &file->fleet.certificate, &file->fleet.key})
     beside_it(path, *named);
   if (!file->profiles.empty()) file->profiles = decide::all_beside(path, file->profiles);
   for (auto* named : {&file->profiles_of, &file->power_tables})
     for (control::ModelProfiles& one : *named) one.path = decide::all_beside(path, one.path);
   return file;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != 0 ? name : "node";
 }
 
 std::vector<std::string> models_of(const device::NodeState& node) {

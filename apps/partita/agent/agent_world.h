@@ -18,6 +18,7 @@ Result<control::AgentFile> load_agent_file(Context& context, const std::string& 
 Result<control::World> agent_world(Context& context, const control::AgentFile& file,
                                    const hw::Catalogue& catalogue,
                                    const std::vector<std::string>& models);
+std::string host_name();
 // The catalogue names of a node's GPUs.
 std::vector<std::string> models_of(const device::NodeState& node);
 

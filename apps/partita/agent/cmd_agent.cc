@@ -36,6 +36,7 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
   flag(command, "--listen", flags.listen);
   one_of(flag(command, "--mode", flags.mode), {"automatic", "approve", "observe"});
   flag(command, "--host-queue", flags.host_queue);
+  add_fleet_flags(command, flags.fleet);
   flag(command, "--quota", flags.queue.quotas);
   flag(command, "--share", flags.queue.shares);
   flag(command, "--once", flags.once);
@@ -59,6 +60,7 @@ Command add_agent(CLI::App& app) {
   add_output(*command, flags->live.output, {"text", "json", "svg"});
   command->footer(
       "partita agent --settings /etc/partita/agent.yaml\n"
+      "partita agent --settings /etc/partita/agent.yaml --fleet http://10.0.0.1:2379\n"
       "partita agent --once --services services.yaml --profiles profiles.csv\n"
       "partita agent --simulate 7 --services services.yaml --profiles profiles.csv\n"
       "partita agent --simulate 7 --services s.yaml --profiles p.csv --pace 60 --listen "

@@ -43,6 +43,22 @@ void describe_server(Form& f, AgentServer& server) {
   f.closed();
 }
 
+void describe_fleet(Form& f, AgentFleet& fleet) {
+  f.names("endpoints", fleet.endpoints, {.most = 20}, "URLs of etcd");
+  f.optional().name("name", fleet.name, "of the fleet");
+  f.optional().note("node", fleet.node, "what it calls this node; empty: its host name");
+  f.optional().note("rack", fleet.rack, "where the node is");
+  f.optional().note("zone", fleet.zone, "where the node is");
+  f.optional().note("gateway", fleet.gateway, "address of the node's gateway");
+  f.optional().boolean("leads", fleet.leads, "whether the node stands for election");
+  f.optional().note("user", fleet.user, "of etcd");
+  f.optional().note("password_file", fleet.password_file, "of the user");
+  f.optional().note("ca", fleet.ca, "PEM; empty: the system's");
+  f.optional().note("certificate", fleet.certificate, "PEM, of this client");
+  f.optional().note("key", fleet.key, "PEM, of this client");
+  f.closed();
+}
+
 void describe_file(Form& f, AgentFile& file) {
   f.optional().object("node", file.node, describe_node, "which node");
   f.optional().note("services", file.services, "a services file");
@@ -54,13 +70,14 @@ void describe_file(Form& f, AgentFile& file) {
   f.optional().note("slo_rule", file.slo_rule, "as `partita plan --slo-rule`");
   f.optional().integer("max_processes", file.max_processes, {.low = 1, .high = 64}, "of a segment");
   f.optional().object("server", file.server, describe_server, "the API");
+  f.optional().object("fleet", file.fleet, describe_fleet, "the fleet that it is one of");
 }
 
 // Keys that nobody reads.
 Result<void> check_keys(const Document& document) {
   const std::vector<std::string> keys{
       "api_version", "kind",   "node",  "services", "profiles", "slo_rule",    "max_processes",
-      "profiles_of", "policy", "hooks", "server",   "notify",   "power_tables"};
+      "profiles_of", "policy", "hooks", "server",   "notify",   "power_tables", "fleet"};
   for (const auto& [name, value] : document.root.members)
     if (std::ranges::find(keys, name) == keys.end())
       return bad_input(document.at(value),

@@ -40,6 +40,17 @@ struct AgentServer {
   bool operator==(const AgentServer&) const = default;
 };
 
+// The fleet that the node is one of, see docs/fleet.md; without endpoints it is one of none.
+struct AgentFleet {
+  std::vector<std::string> endpoints = {};  // of etcd
+  std::string name = "default";             // of the fleet
+  std::string node = {};                    // what it calls this node; empty: its host name
+  std::string rack = {}, zone = {}, gateway = {};
+  bool leads = true;  // stands for election
+  std::string user = {}, password_file = {}, ca = {}, certificate = {}, key = {};
+  bool operator==(const AgentFleet&) const = default;
+};
+
 struct AgentFile {
   AgentNode node;
   std::string services = {};  // a services file; empty: what is wanted comes by the API alone
@@ -51,6 +62,7 @@ struct AgentFile {
   Settings policy;
   std::vector<actuate::Hook> hooks = {};
   AgentServer server;
+  AgentFleet fleet;
   bool operator==(const AgentFile&) const = default;
 };
 

@@ -1,5 +1,5 @@
-// A fleet for tests: nodes of A100-80GB that carry out their parts when they are told to, without a
-// store between them; and an oracle of what services have.
+// A fleet for tests: nodes that carry out their parts when they are told to, without a store
+// between them.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,44 +10,11 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "fleet/brain/invented_fleet.h"
 #include "fleet/brain/leader.h"
 #include "fleet/brain/member.h"
-#include "hw/catalogue.h"
-#include "profile/readers.h"
 
 namespace partita::fleet {
-
-inline const FleetGround& ground_of_tests() {
-  static const FleetGround ground = [] {
-    std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n";
-    for (const int gpcs : {1, 2, 3, 4, 7})
-      for (const int batch : {1, 2, 4, 8}) {
-        const double latency = 5 + 5.0 * batch / gpcs;
-        text += fmt::format("m,{},{},1,{},{},500\n", gpcs, batch, 1000 * batch / latency, latency);
-      }
-    const auto profiles = profile::parse_native_csv("profiles.csv", text);
-    CHECK(profiles.has_value());
-    FleetGround made;
-    made.profiles.push_back({**hw::builtin_catalogue().get("A100-80GB"), *profiles, {}, 1});
-    return made;
-  }();
-  return ground;
-}
-
-inline NodeRecord node_of_tests(const std::string& name, int gpus = 2) {
-  NodeRecord node;
-  node.node = name;
-  for (int g = 0; g < gpus; ++g)
-    node.gpus.push_back({g, fmt::format("GPU-{}-{}", name, g), "A100-80GB"});
-  return node;
-}
-
-inline std::string services_of_tests(const Rates& rates) {
-  std::string text = "services:\n";
-  for (const auto& [name, rate] : rates)
-    text += fmt::format("  - {{name: {}, model: m, rate_rps: {}, slo_ms: 150}}\n", name, rate);
-  return text;
-}
 
 // A node becomes as its part says.
 inline void become(NodeRecord& node, const Part& part) {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/hash.h"
+#include "fleet/brain/part_services.h"
 #include "forms/serving_forms.h"
 
 namespace partita::fleet {
@@ -83,6 +84,7 @@ struct Leader::Read {
   std::string text;
   std::map<std::string, plan::Service> services;
   int survive_gpus = 0;
+  PartServices written;
 };
 
 // One decision.
@@ -544,7 +546,9 @@ Decision Leader::Work::word() const {
   for (const bool grows : {true, false})
     for (const auto& [name, at] : nodes_) {
       if (!at.changed || at.grows != grows) continue;
-      Part part{name, revision_, leader_, at.cause, waits_of(at), *at.plan};
+      Part part{name,     revision_,    leader_,
+                at.cause, waits_of(at), read_.written.text(services_at(at.next)),
+                *at.plan};
       tell(decision, at, part);
       key += name;
       for (const auto& [service, rate] : at.next) key += fmt::format("|{}={:.9g}", service, rate);
@@ -572,6 +576,7 @@ Result<Decision> Leader::decide(const FleetView& view, const std::string& leader
       auto file = forms::parse_services_file("wanted", read.text);
       if (!file) return failed(file.error());
       read.survive_gpus = file->survive;
+      read.written = PartServices(*parse_document("wanted", read.text));
       for (plan::Service& one : file->services) read.services.emplace(one.name, std::move(one));
     }
     *read_ = std::move(read);

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/form.h"
 #include "fleet/brain/node_planner.h"
 #include "fleet/brain/view.h"
 
@@ -52,6 +53,11 @@ class Leader {
   NodePlanner planner_;
   std::unique_ptr<Read> read_;
 };
+
+// The document `kind: FleetDecision`, and the same for people.
+std::string decision_json(const Decision& decision);
+std::string decision_text(const Decision& decision);
+DocumentKind decision_kind();
 
 // What a service needs: its rate in the file, or by what arrived lately at all gateways, on steps
 // of a tenth.

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/fleet_fixture.h"
+#include "forms/serving_forms.h"
 #include "verify/judge.h"
 
 namespace partita::fleet {
@@ -202,6 +203,33 @@ TEST(Leader, DecidesTheSameForTheSameView) {
   const Decision first = one.decide(), second = other.decide();
   EXPECT_EQ(first.parts, second.parts);
   EXPECT_EQ(first.digest, second.digest);
+}
+
+// What a node is told as a file means what its plan is for.
+TEST(Leader, PartsSayTheirServicesAsAFile) {
+  TestFleet fleet(3, 4);
+  fleet.view.wanted->services =
+      "survive: gpu\nservices:\n"
+      "  - {name: a, model: m, rate_rps: 1500, slo_ms: 150, percentile: 95, min_replicas: 2,\n"
+      "     anti_affinity: [b], headroom: 0.1}\n"
+      "  - {name: b, model: m, rate_rps: 30, slo_ms: 50}\n";
+  for (const ServiceOutlook& one : fleet.decide().services) EXPECT_EQ(one.why, "") << one.name;
+  fleet.settle();
+  int pieces = 0;
+  for (const auto& [node, part] : fleet.view.parts) {
+    if (part.plan.services.empty()) continue;
+    const auto file = forms::parse_services_file("part", part.services);
+    ASSERT_TRUE(file.has_value()) << to_string(file.error()) << part.services;
+    EXPECT_EQ(file->survive, 1);
+    ASSERT_EQ(file->services.size(), part.plan.services.size());
+    for (std::size_t i = 0; i < file->services.size(); ++i) {
+      plan::Terms row = part.plan.services[i];
+      row.dispatch = file->services[i].dispatch;
+      EXPECT_EQ(file->services[i], row);
+      ++pieces;
+    }
+  }
+  EXPECT_GE(pieces, 2);
 }
 
 TEST(Leader, RevisionsGrow) {

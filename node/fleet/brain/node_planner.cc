@@ -29,6 +29,18 @@ plan::ServingPlan plan_of(const NodeRecord& node) {
   return plan;
 }
 
+// A plan from scratch counts from 0: its GPUs become those of the node, model by model.
+void number(plan::ServingPlan& plan, const plan::ServingPlan& node) {
+  std::map<std::string, std::vector<int>> free;
+  for (auto gpu = node.gpus.rbegin(); gpu != node.gpus.rend(); ++gpu)
+    free[gpu->model].push_back(gpu->index);
+  for (plan::PlannedGpu& gpu : plan.gpus) {
+    gpu.index = free[gpu.model].back();
+    free[gpu.model].pop_back();
+  }
+  std::ranges::sort(plan.gpus, {}, &plan::PlannedGpu::index);
+}
+
 constexpr const char* kNoGpu = "none";  // a node may have none that works
 
 }  // namespace
@@ -72,14 +84,23 @@ Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
       return std::ranges::count(ask.services, name, &plan::Service::name) == 0;
     });
   ++made_;
-  auto made = decide::make_plan_again(problem, current, std::nullopt,
-                                      {.node_budget = ground_.node_budget,
-                                       .planners_pools = &planners_pools_,
-                                       .judges_pools = &judges_pools_});
-  if (!made) return failed(made.error());
-  if (!made->made.plan)
-    return failed({ErrorCode::infeasible, to_string(made->made.refusals.front()), ask.node.node});
-  plan::ServingPlan plan = **made->made.plan;
+  const decide::PlanOptions options{.node_budget = ground_.node_budget,
+                                    .planners_pools = &planners_pools_,
+                                    .judges_pools = &judges_pools_};
+  decide::Made<plan::ServingPlan> made;
+  if (ask.survive == 0) {
+    auto again = decide::make_plan_again(problem, current, std::nullopt, options);
+    if (!again) return failed(again.error());
+    made = std::move(again->made);
+  } else {  // who plans from what runs does not plan for a lost GPU
+    auto anew = decide::make_plan(planners::serving::planners().front(), problem, options);
+    if (!anew) return failed(anew.error());
+    made = *std::move(anew);
+  }
+  if (!made.plan)
+    return failed({ErrorCode::infeasible, to_string(made.refusals.front()), ask.node.node});
+  plan::ServingPlan plan = **made.plan;
+  if (ask.survive != 0) number(plan, current);
   // What a node need not be told; it judges the plan itself.
   plan.explanation.clear();
   plan.problem_digest.clear();

@@ -63,7 +63,8 @@ struct Part {
   std::string by = {};     // the leader's node
   std::string cause = {};  // why, a sentence
   std::vector<Wait> waits_for = {};
-  plan::ServingPlan plan;  // of this node's GPUs; services at the rates that it shall carry
+  std::string services = {};  // text of a services file, of those; empty: there are none
+  plan::ServingPlan plan;     // of this node's GPUs; services at the rates that it shall carry
   bool operator==(const Part&) const = default;
 };
 

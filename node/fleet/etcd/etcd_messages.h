@@ -1,5 +1,5 @@
-// What is said to etcd and what it answers, by the JSON gateway of its version 3: keys and values in
-// base64, 64-bit numbers as texts, defaults left out. Pure; bounded by what may be read of an
+// What is said to etcd and what it answers, by the JSON gateway of its version 3: keys and values
+// in base64, 64-bit numbers as texts, defaults left out. Pure; bounded by what may be read of an
 // answer. Source: etcd's rpc.proto and kv.proto, as served under /v3.
 #pragma once
 

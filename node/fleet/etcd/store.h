@@ -1,6 +1,6 @@
-// Store: the door to what a fleet agrees on: keys with values and versions, changed in transactions;
-// leases, whose keys go when nobody keeps them alive; watches. What etcd version 3 promises, and no
-// more. Implementations pass the suite of store_conformance.h.
+// Store: the door to what a fleet agrees on: keys with values and versions, changed in
+// transactions; leases, whose keys go when nobody keeps them alive; watches. What etcd version 3
+// promises, and no more. Implementations pass the suite of store_conformance.h.
 #pragma once
 
 #include <cstdint>

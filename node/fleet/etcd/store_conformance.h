@@ -1,5 +1,9 @@
 // What every Store promises, as tests: StoreSuite<Ground>, where a Ground is
-//   struct Ground { static bool is_there(); Store& store(); void pass(std::chrono::milliseconds); };
+//   struct Ground {
+//     static bool is_there();
+//     Store& store();
+//     void pass(std::chrono::milliseconds);
+//   };
 // `pass` lets so much time go by for leases. Keys are under a prefix of its own.
 #pragma once
 

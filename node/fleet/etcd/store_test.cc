@@ -86,7 +86,8 @@ TEST(EtcdStoreTest, SaysWhatIsWrongWithEndpoints) {
 // As etcd 3.4.23 wrote them.
 TEST(EtcdMessages, AreRead) {
   const std::string kv =
-      R"({"key":"YQ==","create_revision":"2","mod_revision":"3","version":"1","value":"Yg==","lease":"1418812106426666502"})";
+      R"({"key":"YQ==","create_revision":"2","mod_revision":"3","version":"1","value":"Yg==",)"
+      R"("lease":"1418812106426666502"})";
   const auto page =
       parse_range(R"({"header":{"revision":"9"},"kvs":[)" + kv + R"(],"more":true,"count":"4"})");
   ASSERT_TRUE(page.has_value());

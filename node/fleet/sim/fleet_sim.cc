@@ -11,7 +11,8 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "fleet/brain/documents.h"
-#include "fleet/brain/fleet_fixture.h"
+#include "fleet/brain/invented_fleet.h"
+#include "fleet/brain/leader.h"
 #include "fleet/etcd/fleet_agent.h"
 #include "fleet/etcd/memory_store.h"
 #include "fleet/sim/fault_store.h"
@@ -44,6 +45,67 @@ struct SimNode {
   long newest = 0;  // part that it ever took
 };
 
+Rates lower(const Rates& a, const Rates& b) {
+  Rates rates;
+  for (const auto& [service, rate] : a)
+    if (const auto found = b.find(service); found != b.end())
+      rates[service] = std::min(rate, found->second);
+  return rates;
+}
+
+double there(const std::vector<SimNode>& nodes, const std::string& service) {
+  double all = 0;
+  for (const SimNode& node : nodes)
+    if (node.alive && !node.cut)
+      for (const Carried& one : node.record.carries)
+        if (one.service == service) all += one.rate_rps;
+  return all;
+}
+
+// By a problem made here: GPUs are the node's, each once, and the judge lets the plan pass.
+std::string fault_of_part(const Part& part, int gpus) {
+  plan::ServingProblem problem;
+  for (const plan::PlannedService& row : part.plan.services) problem.services.push_back(row);
+  problem.fleet = ground_of_tests().profiles;
+  problem.fleet[0].count = gpus;
+  std::set<int> indices;
+  for (const plan::PlannedGpu& gpu : part.plan.gpus)
+    if (!indices.insert(gpu.index).second || gpu.index >= gpus)
+      return fmt::format("revision {} of {} has GPU {} twice, or has none such", part.revision,
+                         part.node, gpu.index);
+  if (!part.plan.services.empty() && !verify::judge(problem, part.plan))
+    return fmt::format("the judge refuses revision {} of {}", part.revision, part.node);
+  return {};
+}
+
+// Of all parts that were ever written: revisions grow, plans are right.
+std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys) {
+  std::vector<std::string> faults;
+  store.forget(0);
+  const auto all = store.watch(keys.root, 0);
+  const auto seen = (*all)->take();
+  if (!seen) return {"the log of the store cannot be read"};
+  std::map<std::string, long> newest;
+  FleetView view;
+  for (const SeenChange& one : *seen) {
+    if (one.value) view.hear(keys, one.key, one.value, one.version);
+    if (!one.value || !one.key.starts_with(keys.part(""))) continue;
+    const auto part = parse_part(one.key, *one.value);
+    if (!part) {
+      faults.push_back(to_string(part.error()));
+      continue;
+    }
+    long& before = newest[part->node];
+    if (part->revision <= before)
+      faults.push_back(fmt::format("revision {} of {} was written after {}", part->revision,
+                                   part->node, before));
+    before = part->revision;
+    const int count = static_cast<int>(view.nodes[part->node].gpus.size());
+    if (std::string fault = fault_of_part(*part, count); !fault.empty()) faults.push_back(fault);
+  }
+  return faults;
+}
+
 class FleetSim {
  public:
   explicit FleetSim(const FleetSimOptions& options)
@@ -64,7 +126,7 @@ class FleetSim {
       check_services();
       if (now_ % kHourMs == kHourMs - kTickMs) check_converged();
     }
-    check_parts();
+    for (const std::string& text : faults_of_parts(store_, keys_)) wrong(text);
     report_.nodes = static_cast<int>(nodes_.size());
     return std::move(report_);
   }
@@ -111,13 +173,6 @@ class FleetSim {
     // What goes, goes at once; what comes is there at the end.
     node.record.carries = carried_of(lower(rates_of(node.record.carries), rates_of(*node.content)));
     node.carried_ms = now_ + 1000 + static_cast<std::int64_t>(rng_.below(kMostCarryMs - 1000));
-  }
-  static Rates lower(const Rates& a, const Rates& b) {
-    Rates rates;
-    for (const auto& [service, rate] : a)
-      if (const auto found = b.find(service); found != b.end())
-        rates[service] = std::min(rate, found->second);
-    return rates;
   }
 
   void tell(const std::string& text) {
@@ -368,15 +423,6 @@ class FleetSim {
 
   // ---- what must hold
 
-  double there(const std::string& service) const {
-    double all = 0;
-    for (const SimNode& node : nodes_)
-      if (node.alive && !node.cut)
-        for (const Carried& one : node.record.carries)
-          if (one.service == service) all += one.rate_rps;
-    return all;
-  }
-
   bool has_no_room(const std::string& service) {
     if (SimNode* leads = leader(); leads && leads->agent->decision())
       outlooks_ = leads->agent->decision()->services;
@@ -388,7 +434,7 @@ class FleetSim {
   void check_services() {
     for (const auto& [service, rate] : rates_) {
       double& had = had_[service];
-      const double is = there(service);
+      const double is = there(nodes_, service);
       std::int64_t& since = short_ms_[service];
       if (is >= had * (1 - 1e-6)) {
         since = 0;
@@ -414,8 +460,7 @@ class FleetSim {
     };
     FleetView view;
     const auto range = store_.range(keys_.root);
-    for (const KeyValue& one : range->all)
-      view.hear(keys_, one.key, one.value, one.version);
+    for (const KeyValue& one : range->all) view.hear(keys_, one.key, one.value, one.version);
     if (!view.leader) return fault("nobody leads");
     if (!view.damaged.empty()) fault(view.damaged.begin()->second);
     Leader brain(ground_of_tests());
@@ -428,9 +473,9 @@ class FleetSim {
         fault(fmt::format("{} has carried out revision {} of {}", node.record.node,
                           node.record.ready, part->second.revision));
     for (const ServiceOutlook& one : decision->services)
-      if (one.why.empty() && there(one.name) < one.need_rps * (1 - 1e-5))
-        fault(
-            fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, there(one.name), one.need_rps));
+      if (one.why.empty() && there(nodes_, one.name) < one.need_rps * (1 - 1e-5))
+        fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, there(nodes_, one.name),
+                          one.need_rps));
     if (survives_) check_survives();
   }
 
@@ -438,48 +483,10 @@ class FleetSim {
     for (const SimNode& lost : nodes_)
       for (const Carried& one : lost.record.carries)
         if (!has_no_room(one.service) &&
-            there(one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
+            there(nodes_, one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
           wrong(fmt::format("without {}, {} has {:.4g} of {:.4g} req/s", lost.record.node,
-                            one.service, there(one.service) - one.rate_rps, rates_[one.service]));
-  }
-
-  // All that was ever written: revisions grow, plans are judged, GPUs are of the node.
-  void check_parts() {
-    const auto log = store_.watch(keys_.root + "parts/", 0);
-    if (store_.revision() == 0) return;
-    store_.forget(0);
-    const auto seen = (*log)->take();
-    if (!seen) return wrong("the log of parts cannot be read");
-    std::map<std::string, long> newest;
-    for (const SeenChange& one : *seen) {
-      if (!one.value) continue;
-      const auto part = parse_part(one.key, *one.value);
-      if (!part) {
-        wrong(to_string(part.error()));
-        continue;
-      }
-      long& before = newest[part->node];
-      if (part->revision <= before)
-        wrong(fmt::format("revision {} of {} was written after {}", part->revision, part->node,
-                          before));
-      before = part->revision;
-      check_part(*part);
-    }
-  }
-  void check_part(const Part& part) {
-    const auto node =
-        std::ranges::find(nodes_, part.node, [](const SimNode& one) { return one.record.node; });
-    plan::ServingProblem problem;
-    for (const plan::PlannedService& row : part.plan.services) problem.services.push_back(row);
-    problem.fleet = ground_of_tests().profiles;
-    problem.fleet[0].count = static_cast<int>(node->record.gpus.size());
-    std::set<int> indices;
-    for (const plan::PlannedGpu& gpu : part.plan.gpus)
-      if (!indices.insert(gpu.index).second || gpu.index >= *problem.fleet[0].count)
-        wrong(fmt::format("revision {} of {} has GPU {} twice, or has none such", part.revision,
-                          part.node, gpu.index));
-    if (!part.plan.services.empty() && !verify::judge(problem, part.plan))
-      wrong(fmt::format("the judge refuses revision {} of {}", part.revision, part.node));
+                            one.service, there(nodes_, one.service) - one.rate_rps,
+                            rates_[one.service]));
   }
 
   static constexpr double kRatePerSlice = 130;

@@ -1,0 +1,209 @@
+#include "agent/agent_fleet.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "agent/agent_world.h"
+#include "control/planning.h"
+#include "fleet/brain/documents.h"
+#include "fleet/fleet_place.h"
+#include "forms/serving_forms.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr auto kTurn = std::chrono::milliseconds(500);
+constexpr const char* kUser = "fleet";
+constexpr double kTiny = 1e-6;
+
+std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control::GpuUse& use) {
+  std::vector<fleet::NodeGpu> all;
+  for (const control::GpuNow& gpu : now.gpus) {
+    fleet::NodeGpu one{gpu.index, gpu.uuid, gpu.model};
+    const auto why = use.not_used.find(gpu.uuid);
+    if (why != use.not_used.end())
+      one.unusable = why->second;
+    else if (!use.is_usable(gpu.uuid))
+      one.unusable = "it is for batches";
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+// What the gateway counts.
+fleet::Rates arriving(const control::Snapshot& now) {
+  fleet::Rates rates;
+  for (const control::ServiceNow& one : now.services)
+    if (one.rate_rps) rates[one.name] = *one.rate_rps;
+  return rates;
+}
+
+bool carries(const fleet::Rates& rates, const fleet::Rates& wanted) {
+  return std::ranges::all_of(wanted, [&](const auto& one) {
+    const auto found = rates.find(one.first);
+    return found != rates.end() && found->second >= one.second * (1 - kTiny);
+  });
+}
+
+fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
+  fleet::Rates rates;
+  for (const auto& [service, rate] : a)
+    if (const auto found = b.find(service); found != b.end())
+      rates[service] = std::min(rate, found->second);
+  return rates;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes wishes) {
+  auto store = open_fleet(context, wishes.fleet);
+  if (!store) return failed(store.error());
+  if (wishes.fleet.node.empty()) wishes.fleet.node = host_name();
+  if (auto fine = fleet::parse_fleet_word("fleet.node", wishes.fleet.node); !fine)
+    return failed(fine.error());
+  std::unique_ptr<AgentFleet> made(new AgentFleet(context, std::move(wishes), *std::move(store)));
+  if (context.files.exists(made->part_path())) {
+    const auto text = context.files.read(made->part_path());
+    if (!text) return failed(text.error());
+    auto part = fleet::parse_part(made->part_path(), *text);
+    if (!part) return failed(part.error());
+    made->part_ = *std::move(part);
+  }
+  made->thread_ = std::thread([fleet = made.get()] { fleet->run(); });
+  return made;
+}
+
+AgentFleet::AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store)
+    : context_(context), wishes_(std::move(wishes)), store_(std::move(store)) {}
+
+AgentFleet::~AgentFleet() {
+  {
+    const std::lock_guard hold(lock_);
+    ending_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void AgentFleet::run() {
+  fleet::FleetAgent agent(
+      {.fleet = wishes_.fleet.name, .node = wishes_.fleet.node, .leads = wishes_.fleet.leads},
+      *store_,
+      {.profiles = wishes_.world.profiles,
+       .rule = wishes_.world.rule,
+       .max_processes = wishes_.world.max_processes});
+  std::string said;
+  for (std::unique_lock hold(lock_); !ending_; wake_.wait_for(hold, kTurn)) {
+    if (!heard_) continue;
+    const fleet::NodeNow now = now_;
+    hold.unlock();
+    fleet::Turn turn = agent.turn(context_.clock.now_ns() / 1'000'000, wishes_.wall_ms(), now);
+    const std::string state = turn.trouble ? "its store: " + to_string(*turn.trouble) +
+                                                 "; this node goes on with its part"
+                                           : turn.waits;
+    hold.lock();
+    for (const std::string& sentence : turn.said) tell(sentence);
+    if (state != said) tell(state.empty() ? "goes on" : state);
+    said = state;
+    if (!turn.take || to_hand_ || handing_ || now_.busy) continue;
+    to_hand_ = std::move(turn.take);
+    now_.busy = true;
+    wishes_.wake();
+  }
+  agent.leave();
+}
+
+// The agent says it, at its next step.
+void AgentFleet::tell(const std::string& sentence) {
+  said_.push_back("fleet: " + sentence);
+  wishes_.wake();
+}
+
+std::vector<control::Inquiry> AgentFleet::take_inquiries() {
+  std::optional<fleet::Part> part;
+  {
+    const std::lock_guard hold(lock_);
+    part = std::exchange(to_hand_, {});
+    handing_ = handing_ || part.has_value();
+  }
+  if (!part) return {};
+  wishes_.say(fmt::format("fleet: takes revision {}: {}", part->revision, part->cause));
+  if (part->services.empty()) {  // its instances stay until something else is placed on them
+    handed(*part, control::Receipt{});
+    return {};
+  }
+  std::vector<control::Inquiry> all;
+  all.push_back({{control::SetServices{part->services}, kUser},
+                 [this, part = *part](const control::Reply& reply) { handed(part, reply); }});
+  all.push_back({{control::SetPlan{forms::plan_json(part->plan)}, kUser},
+                 [this](const control::Reply& reply) {
+                   if (!reply)
+                     wishes_.say(
+                         "fleet: the node plans for itself, the leader's plan is not taken: " +
+                         to_string(reply.error()));
+                 }});
+  return all;
+}
+
+// What was refused was taken, too: the leader hears why it is not carried out.
+void AgentFleet::handed(const fleet::Part& part, const control::Reply& reply) {
+  refused_ = reply ? "" : to_string(reply.error());
+  part_ = part;
+  if (auto kept = context_.files.write_atomic(part_path(), fleet::write(part)); !kept)
+    wishes_.say("fleet: its part is not kept: " + to_string(kept.error()));
+  const std::lock_guard hold(lock_);
+  handing_ = false;
+}
+
+void AgentFleet::hear(const control::Loop& loop) {
+  const control::Snapshot& snapshot = loop.snapshot();
+  const control::AgentMemory& memory = loop.memory();
+  const control::GpuUse use = control::gpus_for_services(wishes_.world, snapshot.state, memory.out);
+  fleet::NodeRecord record{.node = wishes_.fleet.node,
+                           .rack = wishes_.fleet.rack,
+                           .zone = wishes_.fleet.zone,
+                           .gateway = wishes_.fleet.gateway,
+                           .gpus = gpus_of(snapshot, use)};
+  record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
+  tell_of_part(record, loop);
+  const bool changes =
+      snapshot.current && snapshot.current->state == control::ChangeState::applying;
+  std::vector<std::string> said;
+  {
+    const std::lock_guard hold(lock_);
+    said = std::exchange(said_, {});
+    now_ = {std::move(record), changes || handing_ || to_hand_.has_value(), arriving(snapshot)};
+    heard_ = snapshot.node_fault.empty();
+  }
+  wake_.notify_all();
+  for (const std::string& sentence : said) wishes_.say(sentence);
+}
+
+// How far the node is with what it took, and what it carries.
+void AgentFleet::tell_of_part(fleet::NodeRecord& record, const control::Loop& loop) {
+  const control::AgentMemory& memory = loop.memory();
+  const control::Snapshot& snapshot = loop.snapshot();
+  fleet::Rates planned;
+  if (memory.target)
+    for (const control::PlannedFor& one : memory.target->rates) planned[one.service] = one.rate_rps;
+  const bool done = memory.target && memory.target->done;
+  carries_ = done ? planned : lower(carries_, planned);
+  if (part_) {
+    record.taken = part_->revision;
+    const fleet::Rates wanted = fleet::rates_of(*part_);
+    const bool is_its = wanted.empty() || (memory.services == part_->services && done);
+    if (wanted.empty()) carries_.clear();
+    if (is_its && carries(carries_, wanted))
+      ready_ = part_->revision;
+    else if (!refused_.empty())
+      record.trouble = refused_;
+    else if (is_its && !memory.target->reduced.empty())
+      record.trouble = memory.target->reduced;
+    else if (snapshot.last && snapshot.last->state == control::ChangeState::failed)
+      record.trouble = snapshot.last->error.empty() ? "its change failed" : snapshot.last->error;
+  }
+  record.ready = ready_;
+  record.carries = fleet::carried_of(carries_);
+}
+
+}  // namespace partita::cli

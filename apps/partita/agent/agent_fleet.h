@@ -1,0 +1,69 @@
+// AgentFleet: a live agent as a node of a fleet. A thread of its own speaks with the store, so that
+// a store that does not answer keeps the node waiting for nothing; between it and the agent lie
+// values. A part reaches the loop as services and plan that somebody sent; it is on disk, in the
+// state directory, when the fleet is told that it was taken.
+// Thread rule: everything that is public is called on the agent's thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "context.h"
+#include "control/host/agent.h"
+#include "control/host/agent_file.h"
+#include "fleet/etcd/etcd_store.h"
+#include "fleet/etcd/fleet_agent.h"
+
+namespace partita::cli {
+
+class AgentFleet {
+ public:
+  struct Wishes {
+    control::AgentFleet fleet;
+    control::World world;
+    std::string state_dir;
+    std::function<std::int64_t()> wall_ms;
+    std::function<void()> wake;  // the agent has something to ask
+    std::function<void(const std::string&)> say;
+  };
+  // Refused: settings that cannot be, a part on disk that cannot be read.
+  static Result<std::unique_ptr<AgentFleet>> start(Context& context, Wishes wishes);
+  ~AgentFleet();
+
+  std::vector<control::Inquiry> take_inquiries();
+  // How the node is after a step of its loop.
+  void hear(const control::Loop& loop);
+
+ private:
+  AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store);
+  void run();
+  void tell(const std::string& sentence);  // with lock_ held
+  void handed(const fleet::Part& part, const control::Reply& reply);
+  void tell_of_part(fleet::NodeRecord& record, const control::Loop& loop);
+  std::string part_path() const { return wishes_.state_dir + "/fleet-part.json"; }
+
+  Context& context_;
+  const Wishes wishes_;
+  const std::unique_ptr<fleet::EtcdStore> store_;
+  std::optional<fleet::Part> part_;  // taken; agent's thread alone
+  std::string refused_;              // why the loop did not take its services
+  fleet::Rates carries_;
+  long ready_ = 0;
+  std::mutex lock_;
+  std::condition_variable wake_;
+  fleet::NodeNow now_;  // of the next turn
+  bool heard_ = false, ending_ = false;
+  std::optional<fleet::Part> to_hand_;
+  bool handing_ = false;
+  std::vector<std::string> said_;  // by its thread
+  std::thread thread_;
+};
+
+}  // namespace partita::cli

@@ -1,0 +1,310 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+
+#include "agent/agent_world.h"
+#include "base/input.h"
+#include "commands.h"
+#include "control/desired.h"
+#include "decide/input.h"
+#include "flags.h"
+#include "fleet/brain/documents.h"
+#include "fleet/brain/status.h"
+#include "fleet/etcd/fleet_agent.h"
+#include "fleet/fleet_place.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr int kTries = 10;  // of a change that others make too
+
+struct FleetCommandFlags {
+  FleetFlags place;
+  std::string config, profiles, catalogue, file, word, survive, mode;
+  bool back = false;
+  Output output;
+};
+
+// A fleet's store, and what is in it.
+struct Reached {
+  control::AgentFile file;
+  std::unique_ptr<fleet::EtcdStore> store;
+  fleet::Keys keys;
+  fleet::FleetView view = {};
+  long wanted_version = 0;
+  std::vector<fleet::FleetEvent> events = {};
+
+  Result<void> read() {
+    const auto range = store->range(keys.root);
+    if (!range) return failed(range.error());
+    view = {};
+    events.clear();
+    wanted_version = 0;
+    for (const fleet::KeyValue& one : range->all) {
+      view.hear(keys, one.key, one.value, one.version);
+      if (one.key == keys.wanted()) wanted_version = one.version;
+      if (!one.key.starts_with(keys.history())) continue;
+      if (auto event = fleet::parse_fleet_event(one.key, one.value))
+        events.push_back(*std::move(event));
+    }
+    return {};
+  }
+};
+
+Result<Reached> reach(Context& context, const FleetCommandFlags& flags) {
+  auto file = load_agent_file(context, flags.config);
+  if (!file) return failed(file.error());
+  auto place = settled_fleet(file->fleet, flags.place);
+  if (!place) return failed(place.error());
+  if (place->endpoints.empty())
+    return bad_input("--fleet", "is required: URLs of etcd, or --settings with 'fleet'");
+  file->fleet = *std::move(place);
+  auto store = open_fleet(context, file->fleet);
+  if (!store) return failed(store.error());
+  const fleet::Keys keys(file->fleet.name);
+  Reached reached{*std::move(file), *std::move(store), keys};
+  if (auto read = reached.read(); !read) return failed(read.error());
+  return reached;
+}
+
+std::string user() {
+  const char* name = std::getenv("USER");
+  return name == nullptr || *name == 0 ? "somebody" : name;
+}
+
+std::string time_text(long ms) {
+  const std::time_t seconds = ms / 1000;
+  std::tm local{};
+  char text[32] = {};
+  localtime_r(&seconds, &local);
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+// Changes what is wanted, whoever else does at the same time.
+template <class Change>
+Result<fleet::Wanted> change_wanted(Reached& reached, const Change& change) {
+  for (int tried = 0; tried < kTries; ++tried) {
+    fleet::Wanted wanted = reached.view.wanted.value_or(fleet::Wanted{});
+    if (auto done = change(wanted); !done) return failed(done.error());
+    wanted.by = user();
+    const auto committed = reached.store->commit(
+        {{{fleet::Condition::What::version, reached.keys.wanted(), reached.wanted_version}},
+         {{reached.keys.wanted(), write(wanted), 0}}});
+    if (!committed) return failed(committed.error());
+    if (committed->done) return wanted;
+    if (auto read = reached.read(); !read) return failed(read.error());
+  }
+  return environment_error("", "others change what is wanted all the time");
+}
+
+Result<Exit> show(Context& context, const FleetCommandFlags& flags, const Reached& reached) {
+  const auto status = fleet::status_of(reached.view, reached.file.fleet.name);
+  if (!status) return failed(status.error());
+  return finish(context, flags.output,
+                flags.output.format == "json" ? status_json(*status) : status_text(*status));
+}
+
+Result<std::string> services_of(Context& context, const std::string& path) {
+  auto text = read_input(context.files, "--services", path);
+  if (!text) return text;
+  if (auto fine = control::wanted_services(*text); !fine)
+    return bad_input(path, to_string(fine.error()));
+  return text;
+}
+
+fleet::Survive survive_of(const std::string& word) {
+  const std::vector<std::string> words{"none", "node", "rack", "zone"};
+  return static_cast<fleet::Survive>(std::ranges::find(words, word) - words.begin());
+}
+
+void take_flags(fleet::Wanted& wanted, const FleetCommandFlags& flags) {
+  if (!flags.survive.empty()) wanted.survive = survive_of(flags.survive);
+  if (!flags.mode.empty())
+    wanted.approval =
+        flags.mode == "approve" ? fleet::Approval::approve : fleet::Approval::automatic;
+}
+
+Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
+  const auto text = services_of(context, flags.file);
+  if (!text) return failed(text.error());
+  auto reached = reach(context, flags);
+  if (!reached) return failed(reached.error());
+  const auto wanted = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
+    now.services = *text;
+    take_flags(now, flags);
+    return {};
+  });
+  if (!wanted) return failed(wanted.error());
+  say(context, fmt::format("fleet {}: {}\n", reached->file.fleet.name,
+                           wanted->approval == fleet::Approval::approve
+                               ? "wanted; what it changes waits for `partita fleet approve`"
+                               : "wanted; its leader plans it now"));
+  return Exit::done;
+}
+
+// What a leader would decide now, with the profiles that are here.
+Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
+  auto reached = reach(context, flags);
+  if (!reached) return failed(reached.error());
+  fleet::Wanted wanted = reached->view.wanted.value_or(fleet::Wanted{});
+  if (!flags.file.empty()) {
+    auto text = services_of(context, flags.file);
+    if (!text) return failed(text.error());
+    wanted.services = *std::move(text);
+  }
+  take_flags(wanted, flags);
+  reached->view.wanted = wanted;
+  if (!flags.profiles.empty()) reached->file.profiles = flags.profiles;
+  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  std::vector<std::string> models;
+  for (const auto& [name, node] : reached->view.nodes)
+    for (const fleet::NodeGpu& gpu : node.gpus)
+      if (std::ranges::count(models, gpu.model) == 0) models.push_back(gpu.model);
+  const auto world = agent_world(context, reached->file, *catalogue, models);
+  if (!world) return failed(world.error());
+  fleet::Leader leader(
+      {.profiles = world->profiles, .rule = world->rule, .max_processes = world->max_processes});
+  const auto decision = leader.decide(reached->view, "plan");
+  if (!decision) return failed(decision.error());
+  const bool short_of = std::ranges::any_of(
+      decision->services, [](const fleet::ServiceOutlook& one) { return !one.why.empty(); });
+  return finish(context, flags.output,
+                flags.output.format == "json" ? decision_json(*decision) : decision_text(*decision),
+                short_of ? Exit::no : Exit::done);
+}
+
+Result<Exit> run_approve(Context& context, const FleetCommandFlags& flags) {
+  auto reached = reach(context, flags);
+  if (!reached) return failed(reached.error());
+  const auto& proposal = reached->view.proposal;
+  if (!proposal) return failed({ErrorCode::infeasible, "no decision waits for a person", ""});
+  if (!flags.word.empty() && flags.word != proposal->digest)
+    return failed({ErrorCode::infeasible,
+                   fmt::format("{} waits for a person, not {}", proposal->digest, flags.word), ""});
+  const std::string digest = proposal->digest;
+  const auto done = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
+    now.approved = digest;
+    return {};
+  });
+  if (!done) return failed(done.error());
+  say(context, fmt::format("{} may be written\n", digest));
+  return Exit::done;
+}
+
+Result<Exit> run_drain(Context& context, const FleetCommandFlags& flags) {
+  auto reached = reach(context, flags);
+  if (!reached) return failed(reached.error());
+  if (!reached->view.nodes.contains(flags.word) && !reached->view.parts.contains(flags.word))
+    return bad_input("NODE", fmt::format("the fleet has no node '{}'", flags.word));
+  const auto done = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
+    std::erase(now.drained, flags.word);
+    if (!flags.back) now.drained.push_back(flags.word);
+    return {};
+  });
+  if (!done) return failed(done.error());
+  say(context,
+      flags.back
+          ? fmt::format("{} may carry services again\n", flags.word)
+          : fmt::format("{}: its services go to other nodes, then it carries none\n", flags.word));
+  return Exit::done;
+}
+
+Result<Exit> run_explain(Context& context, const FleetCommandFlags& flags) {
+  auto reached = reach(context, flags);
+  if (!reached) return failed(reached.error());
+  std::string text;
+  for (const auto& [name, part] : reached->view.parts) {
+    const fleet::Rates rates = fleet::rates_of(part);
+    if (!flags.word.empty() && flags.word != name && !rates.contains(flags.word)) continue;
+    text += fmt::format("{}, revision {} by {}: {}\n", name, part.revision, part.by, part.cause);
+    for (const auto& [service, rate] : rates)
+      if (flags.word.empty() || flags.word == name || flags.word == service)
+        text += fmt::format("  {} {:.4g} req/s\n", service, rate);
+    for (const fleet::Wait& wait : part.waits_for)
+      text += fmt::format("  once {} has carried out revision {}\n", wait.node, wait.revision);
+  }
+  if (text.empty())
+    return bad_input("NODE|SERVICE", flags.word.empty()
+                                         ? "the fleet has no parts yet"
+                                         : fmt::format("no part is of '{}'", flags.word));
+  return finish(context, flags.output, text);
+}
+
+Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
+  auto reached = reach(context, flags);
+  if (!reached) return failed(reached.error());
+  std::string text;
+  for (const fleet::FleetEvent& one : reached->events)
+    text += flags.output.format == "json"
+                ? write(one) + "\n"
+                : fmt::format("{}  {}  {}{}\n", time_text(one.time_ms), one.by,
+                              one.revision > 0 ? fmt::format("revision {}: ", one.revision) : "",
+                              one.what);
+  return finish(context, flags.output, text);
+}
+
+void add_wishes(CLI::App& command, FleetCommandFlags& flags) {
+  one_of(flag(command, "--survive-domain", flags.survive), {"none", "node", "rack", "zone"});
+  one_of(flag(command, "--mode", flags.mode, "observe is not for fleets"),
+         {"automatic", "approve"});
+}
+
+using Run = Result<Exit> (*)(Context&, const FleetCommandFlags&);
+
+Command below(CLI::App& group, const char* name, const char* about, Run run) {
+  CLI::App* command = group.add_subcommand(name, about);
+  auto flags = std::make_shared<FleetCommandFlags>();
+  const std::string word = name;
+  flag(*command, "--settings", flags->config);
+  add_fleet_flags(*command, flags->place);
+  if (word == "plan") {
+    command->add_option("FILE", flags->file, "A services file; without it what is wanted now");
+    flag(*command, "--profiles", flags->profiles);
+    add_catalogue(*command, flags->catalogue);
+  }
+  if (word == "apply") command->add_option("FILE", flags->file, "A services file")->required();
+  if (word == "plan" || word == "apply") add_wishes(*command, *flags);
+  if (word == "approve")
+    command->add_option("DIGEST", flags->word, "Of the decision; without it the one that waits");
+  if (word == "explain")
+    command->add_option("NODE|SERVICE", flags->word, "One of them; without it all parts");
+  if (word == "drain") {
+    command->add_option("NODE", flags->word, "A node of the fleet")->required();
+    flag(*command, "--back", flags->back);
+  }
+  if (word == "status" || word == "plan" || word == "history")
+    add_output(*command, flags->output, {"text", "json"});
+  if (word == "explain") add_output(*command, flags->output, {"text"});
+  command->footer(fmt::format("partita fleet {}{} --fleet http://127.0.0.1:2379", name,
+                              word == "apply"   ? " services.yaml"
+                              : word == "drain" ? " node3"
+                                                : ""));
+  return {command, [flags, run](Context& context) { return run(context, *flags); }};
+}
+
+Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
+  auto reached = reach(context, flags);
+  if (!reached) return failed(reached.error());
+  return show(context, flags, *reached);
+}
+
+}  // namespace
+
+Command add_fleet(CLI::App& app) {
+  CLI::App* group = app.add_subcommand("fleet", "Many nodes: what they carry, and what is wanted");
+  return group_of(
+      group,
+      {below(*group, "status", "Nodes and services of the fleet", run_status),
+       below(*group, "plan", "What a leader would change; 1 where room is missing", run_plan),
+       below(*group, "apply", "Say which services the fleet shall carry", run_apply),
+       below(*group, "approve", "Say yes to the decision that waits", run_approve),
+       below(*group, "explain", "Why nodes carry what they carry", run_explain),
+       below(*group, "drain", "Move a node's services to others", run_drain),
+       below(*group, "history", "What leaders did", run_history)});
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,48 @@
+// Invented profiles, nodes and services, for tests and simulations of fleets: nodes of A100-80GB,
+// one model whose latency grows with the batch and shrinks with the size.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/check.h"
+#include "fleet/brain/node_planner.h"
+#include "hw/catalogue.h"
+#include "profile/readers.h"
+
+namespace partita::fleet {
+
+inline const FleetGround& ground_of_tests() {
+  static const FleetGround ground = [] {
+    std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n";
+    for (const int gpcs : {1, 2, 3, 4, 7})
+      for (const int batch : {1, 2, 4, 8}) {
+        const double latency = 5 + 5.0 * batch / gpcs;
+        text += fmt::format("m,{},{},1,{},{},500\n", gpcs, batch, 1000 * batch / latency, latency);
+      }
+    const auto profiles = profile::parse_native_csv("profiles.csv", text);
+    CHECK(profiles.has_value());
+    FleetGround made;
+    made.profiles.push_back({**hw::builtin_catalogue().get("A100-80GB"), *profiles, {}, 1});
+    return made;
+  }();
+  return ground;
+}
+
+inline NodeRecord node_of_tests(const std::string& name, int gpus = 2) {
+  NodeRecord node;
+  node.node = name;
+  for (int g = 0; g < gpus; ++g)
+    node.gpus.push_back({g, fmt::format("GPU-{}-{}", name, g), "A100-80GB"});
+  return node;
+}
+
+inline std::string services_of_tests(const Rates& rates) {
+  std::string text = "services:\n";
+  for (const auto& [name, rate] : rates)
+    text += fmt::format("  - {{name: {}, model: m, rate_rps: {}, slo_ms: 150}}\n", name, rate);
+  return text;
+}
+
+}  // namespace partita::fleet

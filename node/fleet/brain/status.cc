@@ -1,0 +1,198 @@
+#include "fleet/brain/status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/table.h"
+#include "fleet/brain/leader.h"
+#include "forms/serving_forms.h"
+
+namespace partita::fleet {
+namespace {
+
+constexpr ListForm kLines{.indent = "    "};
+
+NodeStatus node_status(const FleetView& view, const std::string& name) {
+  NodeStatus status{.node = name};
+  if (view.wanted) status.drained = std::ranges::count(view.wanted->drained, name) > 0;
+  const auto part = view.parts.find(name);
+  if (part != view.parts.end()) status.revision = part->second.revision;
+  const auto found = view.nodes.find(name);
+  status.there = found != view.nodes.end();
+  if (!status.there) return status;
+  const NodeRecord& node = found->second;
+  status.rack = node.rack, status.zone = node.zone;
+  status.gpus = static_cast<int>(node.gpus.size());
+  status.usable_gpus = static_cast<int>(
+      std::ranges::count_if(node.gpus, [](const NodeGpu& gpu) { return gpu.unusable.empty(); }));
+  status.taken = node.taken, status.ready = node.ready;
+  status.trouble = node.trouble;
+  status.carries = node.carries;
+  if (part != view.parts.end() && part->second.revision > node.taken)
+    for (const Wait& wait : part->second.waits_for)
+      status.waits_for += (status.waits_for.empty() ? "" : ", ") + wait.node;
+  return status;
+}
+
+void add_piece(std::map<std::string, ServiceStatus>& services, const std::string& service,
+               const std::string& node, double planned, double carried) {
+  const auto found = services.find(service);
+  if (found == services.end()) return;
+  ServiceStatus& status = found->second;
+  auto piece = std::ranges::find(status.on, node, &ServicePiece::node);
+  if (piece == status.on.end()) piece = status.on.insert(status.on.end(), ServicePiece{node});
+  piece->planned_rps += planned, status.planned_rps += planned;
+  piece->carried_rps += carried, status.carried_rps += carried;
+}
+
+void describe_carries(Form& f, Carried& one) {
+  f.name("service", one.service, "its name");
+  f.number("rate_rps", one.rate_rps, kNotNegative, "that it carries");
+}
+
+void describe(Form& f, NodeStatus& node) {
+  f.name("node", node.node, "its name");
+  f.optional(!node.rack.empty()).text("rack", node.rack, "where it is");
+  f.optional(!node.zone.empty()).text("zone", node.zone, "where it is");
+  f.boolean("there", node.there, "whether its lease is alive");
+  f.boolean("drained", node.drained, "it shall carry nothing");
+  f.integer("gpus", node.gpus, kNotNegative, "of the node");
+  f.integer("usable_gpus", node.usable_gpus, kNotNegative, "for services");
+  f.whole("revision", node.revision, kNotNegative, "of its newest part; 0: it has none");
+  f.whole("taken", node.taken, kNotNegative, "the newest that it took");
+  f.whole("ready", node.ready, kNotNegative, "the newest that it has carried out");
+  f.optional(!node.trouble.empty()).text("trouble", node.trouble, "why it cannot be carried out");
+  f.optional(!node.waits_for.empty())
+      .text("waits_for", node.waits_for, "nodes that must carry its services first");
+  f.list("carries", node.carries, describe_carries, {}, "by service");
+}
+
+void describe(Form& f, ServicePiece& piece) {
+  f.name("node", piece.node, "where");
+  f.number("planned_rps", piece.planned_rps, kNotNegative, "by the node's part");
+  f.number("carried_rps", piece.carried_rps, kNotNegative, "now");
+  f.number("share", piece.share, {.high = 1}, "of its requests that should go there");
+}
+
+void describe(Form& f, ServiceStatus& service) {
+  f.name("service", service.service, "its name");
+  f.number("wanted_rps", service.wanted_rps, kNotNegative, "to plan for");
+  f.number("arrived_rps", service.arrived_rps, kNotNegative, "at all gateways, lately");
+  f.number("planned_rps", service.planned_rps, kNotNegative, "by parts of nodes that are there");
+  f.number("carried_rps", service.carried_rps, kNotNegative, "by nodes that are there, now");
+  f.list("on", service.on, describe, {}, "by node");
+}
+
+void describe(Form& f, FleetStatus& status) {
+  f.lines("  ");
+  f.document("FleetStatus");
+  f.name("fleet", status.fleet, "its name");
+  f.optional(!status.leader.empty()).name("leader", status.leader, "missing: nobody leads now");
+  f.whole("revision", status.revision, kNotNegative, "the newest of all parts");
+  f.boolean("converged", status.converged, "every node that is there has carried out its part");
+  f.text("survive", status.survive, "what may be lost: none, node, rack, zone");
+  f.text("approval", status.approval, "automatic, or approve: decisions wait for a person");
+  f.optional(!status.proposal.empty())
+      .text("proposal", status.proposal, "digest of the decision that waits for a person");
+  f.optional(!status.proposed.empty())
+      .notes("proposed", status.proposed, {}, "what it changes, a sentence each");
+  f.optional(!status.damaged.empty())
+      .notes("damaged", status.damaged, {}, "keys of the store that cannot be read, and why");
+  f.list("nodes", status.nodes, describe, kLines, "by name");
+  f.list("services", status.services, describe, kLines, "by name");
+}
+
+std::string state_of(const NodeStatus& node) {
+  if (!node.there) return "lost";
+  if (!node.trouble.empty()) return "trouble: " + node.trouble;
+  if (!node.waits_for.empty()) return "waits for " + node.waits_for;
+  if (node.ready < node.revision) return "becomes so";
+  return node.drained ? "drained" : "ready";
+}
+
+}  // namespace
+
+Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
+  FleetStatus status{.fleet = fleet};
+  if (view.leader) status.leader = view.leader->node;
+  const Wanted wanted = view.wanted.value_or(Wanted{});
+  static constexpr const char* kSurvive[] = {"none", "node", "rack", "zone"};
+  status.survive = kSurvive[static_cast<int>(wanted.survive)];
+  status.approval = wanted.approval == Approval::automatic ? "automatic" : "approve";
+  if (view.proposal)
+    status.proposal = view.proposal->digest, status.proposed = view.proposal->changes;
+  for (const auto& [key, why] : view.damaged) status.damaged.push_back(why);
+  std::map<std::string, NodeStatus> nodes;
+  for (const auto& [name, node] : view.nodes) nodes[name] = node_status(view, name);
+  for (const auto& [name, part] : view.parts) nodes[name] = node_status(view, name);
+  std::map<std::string, ServiceStatus> services;
+  if (!wanted.services.empty()) {
+    const auto file = forms::parse_services("wanted", wanted.services);
+    if (!file) return failed(file.error());
+    for (const plan::Service& one : *file) {
+      ServiceStatus& is = services[one.name];
+      is.service = one.name;
+      for (const auto& [node, rates] : view.rates)
+        if (const auto rate = rates.find(one.name); rate != rates.end())
+          is.arrived_rps += rate->second;
+      is.wanted_rps = need_of(one, is.arrived_rps);
+    }
+  }
+  status.converged = true;
+  for (auto& [name, node] : nodes) {
+    status.revision = std::max(status.revision, node.revision);
+    if (!node.there) continue;
+    status.converged = status.converged && node.ready >= node.revision;
+    for (const Carried& one : node.carries) add_piece(services, one.service, name, 0, one.rate_rps);
+    if (const auto part = view.parts.find(name); part != view.parts.end())
+      for (const auto& [service, rate] : rates_of(part->second))
+        add_piece(services, service, name, rate, 0);
+  }
+  for (auto& [name, node] : nodes) status.nodes.push_back(std::move(node));
+  for (auto& [name, service] : services) {
+    for (ServicePiece& piece : service.on)
+      if (service.carried_rps > 0) piece.share = piece.carried_rps / service.carried_rps;
+    status.services.push_back(std::move(service));
+  }
+  return status;
+}
+
+std::string status_json(const FleetStatus& status) {
+  return write_form(status, static_cast<void (*)(Form&, FleetStatus&)>(describe));
+}
+
+std::string status_text(const FleetStatus& status) {
+  std::string text = fmt::format("fleet {}: {}, revision {}{}\n", status.fleet,
+                                 status.leader.empty() ? "nobody leads" : status.leader + " leads",
+                                 status.revision, status.converged ? ", carried out" : "");
+  Table nodes{{"node", "rack", "GPUs", "part", "ready", "state"}, {}};
+  for (const NodeStatus& one : status.nodes)
+    nodes.rows.push_back({one.node, one.rack.empty() ? "-" : one.rack,
+                          fmt::format("{} of {}", one.usable_gpus, one.gpus),
+                          std::to_string(one.revision), std::to_string(one.ready), state_of(one)});
+  if (!nodes.rows.empty()) text += to_string(nodes);
+  Table services{{"service", "wanted", "planned", "carried", "on"}, {}};
+  for (const ServiceStatus& one : status.services) {
+    std::string on;
+    for (const ServicePiece& piece : one.on)
+      on += fmt::format("{}{} {:.0f} %", on.empty() ? "" : ", ", piece.node, 100 * piece.share);
+    services.rows.push_back({one.service, fmt::format("{:.1f}", one.wanted_rps),
+                             fmt::format("{:.1f}", one.planned_rps),
+                             fmt::format("{:.1f}", one.carried_rps), on.empty() ? "-" : on});
+  }
+  if (!services.rows.empty()) text += "\n" + to_string(services);
+  if (!status.proposal.empty()) text += fmt::format("\n{} waits for a person:\n", status.proposal);
+  for (const std::string& one : status.proposed) text += "  " + one + "\n";
+  for (const std::string& one : status.damaged) text += "cannot be read: " + one + "\n";
+  return text;
+}
+
+DocumentKind status_kind() {
+  return {"FleetStatus", "what a fleet of nodes is like", [] {
+            return schema_form<FleetStatus>(status_kind().name, status_kind().about,
+                                            static_cast<void (*)(Form&, FleetStatus&)>(describe));
+          }};
+}
+
+}  // namespace partita::fleet

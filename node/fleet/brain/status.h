@@ -1,0 +1,53 @@
+// What a fleet is like, for people and programs: the document `kind: FleetStatus`. From the store
+// alone; nothing is planned. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/form.h"
+#include "fleet/brain/view.h"
+
+namespace partita::fleet {
+
+struct NodeStatus {
+  std::string node, rack = {}, zone = {};
+  bool there = true, drained = false;
+  int gpus = 0, usable_gpus = 0;
+  long revision = 0, taken = 0, ready = 0;  // of its newest part; that it took; carried out
+  std::string trouble = {};
+  std::string waits_for = {};  // nodes, where its newest part is not taken yet
+  std::vector<Carried> carries = {};
+  bool operator==(const NodeStatus&) const = default;
+};
+
+// What one node has of a service; `share` of its requests should go there.
+struct ServicePiece {
+  std::string node;
+  double planned_rps = 0, carried_rps = 0, share = 0;
+  bool operator==(const ServicePiece&) const = default;
+};
+struct ServiceStatus {
+  std::string service;
+  double wanted_rps = 0, arrived_rps = 0, planned_rps = 0, carried_rps = 0;
+  std::vector<ServicePiece> on = {};
+  bool operator==(const ServiceStatus&) const = default;
+};
+
+struct FleetStatus {
+  std::string fleet, leader = {};
+  long revision = 0;       // the newest of all parts
+  bool converged = false;  // every node that is there has carried out its part
+  std::string survive = "none", approval = "automatic", proposal = {};  // digest
+  std::vector<std::string> proposed = {}, damaged = {};
+  std::vector<NodeStatus> nodes = {};        // by name; those that are lost, too
+  std::vector<ServiceStatus> services = {};  // by name
+};
+
+// bad_input: what is wanted cannot be read.
+Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet);
+std::string status_json(const FleetStatus& status);
+std::string status_text(const FleetStatus& status);
+DocumentKind status_kind();
+
+}  // namespace partita::fleet
