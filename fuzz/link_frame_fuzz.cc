@@ -41,6 +41,9 @@ void check_slot(std::span<const char> bytes) {
   CHECK((trace.parent + trace.state).find_first_of("\r\n") == std::string::npos);
   serve::write_slot_trace(place.data(), trace.parent, trace.state);
   CHECK(serve::read_slot_trace(place.data()) == trace);
+  const serve::TensorSpec open{.name = "o", .shape = {2, serve::kOpen}, .open_bytes = 64};
+  const auto values = serve::used_part(open, bytes);
+  CHECK(!values || (values->size() <= 64 && values->size() % 8 == 0));
   const serve::TensorSpec words{
       .name = "w", .type = serve::DataType::bytes, .shape = {3}, .text_bytes = 64};
   const auto used = serve::used_part(words, bytes);

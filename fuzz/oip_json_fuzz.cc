@@ -96,6 +96,41 @@ const serve::ModelSpec& model() {
   return spec;
 }
 
+// Open sizes, rows on the second axis, a scalar that all rows share.
+void check_open(const serve::InferRequest& request) {
+  static const serve::ModelSpec spec{
+      .name = "m",
+      .platform = "null",
+      .inputs = {{"x", serve::DataType::fp32, {2, serve::kOpen}, 0, 1, 64, {2, 1}},
+                 {"k", serve::DataType::int32, {}, 0, serve::kNoBatchAxis}},
+      .outputs = {{"y", serve::DataType::fp32, {serve::kOpen}, 0, 0, 64}},
+      .max_batch = 8};
+  CHECK(serve::check_model("m", spec));
+  const auto bound = serve::bind_request(request, spec, serve::Protocol::http);
+  if (!bound) return;
+  const serve::SlotLayout layout = slot_layout(spec);
+  std::vector<char> slots(layout.bytes * static_cast<std::size_t>(bound->items));
+  const serve::InputRow row = [&](int item, int tensor) {
+    const auto at = static_cast<std::size_t>(tensor);
+    return std::span(slots).subspan(
+        static_cast<std::size_t>(item) * layout.bytes + layout.inputs[at],
+        serve::bytes_of(spec.inputs[at]));
+  };
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    std::size_t bytes = 0;
+    for (const std::span<char> place : input_places(spec, *bound, i, row)) {
+      std::ranges::fill(place, '\x01');
+      bytes += place.size();
+    }
+    if (request.inputs[i].carrier == serve::Carrier::binary)
+      CHECK(bytes == request.inputs[i].bytes);
+    const auto tensor = static_cast<std::size_t>(bound->inputs[i]);
+    const auto sizes = sizes_in(spec.inputs[tensor], row(bound->items - 1, bound->inputs[i]));
+    CHECK(sizes || tensor == 1);
+  }
+  share_inputs(spec, *bound, row);
+}
+
 }  // namespace
 
 FUZZ_TARGET(oip_json) {
@@ -113,14 +148,15 @@ FUZZ_TARGET(oip_json) {
           input.json.data() + input.json.size() <= text.data() + text.size());
     CHECK(input.json.front() == '[' && input.json.back() == ']');
   }
+  check_open(*request);
   const auto bound = serve::bind_request(*request, model(), serve::Protocol::http);
   if (!bound) return 0;
   CHECK(bound->inputs.size() == model().inputs.size());
   CHECK(bound->items >= 1 && bound->items <= serve::kMaxRequestItems);
   const float value = 0;  // as BYTES an empty element
-  const std::string answer = serve::infer_answer(model(), request->id, *bound, [&](int, int) {
+  const auto outputs = serve::take_outputs(model(), *bound, [&](int, int) {
     return std::span(reinterpret_cast<const char*>(&value), sizeof value);
   });
-  CHECK(json::accept(answer));
+  CHECK(outputs && json::accept(serve::infer_answer(model(), request->id, *bound, *outputs)));
   return 0;
 }

@@ -45,7 +45,10 @@ constexpr FlagWords kWords[] = {
      "co-scheduling), 2 on A100, 1 on AMD"},
     {"--back", "", "The node may carry services again"},
     {"--backend", "cpu|cuda", "What runs kernels: the CPU cores of this machine, or CUDA's driver"},
-    {"--batch", "N", "Batch size; of a worker: the largest"},
+    {"--batch", "N",
+     "Batch size; of a worker: the largest, 0: a request at a time, whatever its first size is"},
+    {"--batch-axis", "INPUT=AXIS",
+     "Where the rows of an input lie, as in state=1, or sr=none for one that all rows share"},
     {"--batch-start", "SECONDS",
      "When a BatchSchedule began, on the log's clock; else at its first sample"},
     {"--batch-us", "N", "Of --null: microseconds that a batch takes"},
@@ -58,6 +61,9 @@ constexpr FlagWords kWords[] = {
     {"--blocks", "EXTENT", "Blocks: x, x,y or x,y,z", "--grid"},
     {"--blocks-file", "OUT.flp", "Write the blocks as HotSpot's .flp", "--flp"},
     {"--board-idle", "W", "Power of the board at rest", "--idle"},
+    {"--buckets", "SIZES",
+     "Pad open sizes with zeros up to the next of these, as in 16,32,64, so that requests of "
+     "different sizes run together; for models that mask what is zero"},
     {"--budget", "N",
      "Search steps that a scheduler may spend instead of its own default; steps, not seconds, so "
      "that every machine finds the same. More never gives a worse schedule"},
@@ -354,6 +360,7 @@ constexpr FlagWords kWords[] = {
     {"--once", "", "Do it once, then end"},
     {"--online", "",
      "Learn of a task only at its release_s, and plan while tasks run, as `partita queue` does"},
+    {"--open-bytes", "N", "Bytes that a tensor with open sizes may have in one item"},
     {"--openai", "URL",
      "Of a worker: the server of --forward speaks OpenAI's protocol, answers may be streams. Else "
      "the server of language models, which speaks it"},
@@ -623,6 +630,8 @@ constexpr FlagWords kWords[] = {
      "--patience"},
     {"--url", "URL", "The server: http://HOST:PORT, or https"},
     {"--user", "NAME", "Only what this user did"},
+    {"--value", "INPUT=NUMBER",
+     "What is usual of an input, as in rate=16000; used to try a model out, and to measure it"},
     {"--variation", "FACTOR", "Factor for the smoothing inside blocks (method tv)"},
     {"--volts", "LOW,HIGH", "Volts at the lowest and at the highest clock (default: 0.65,1.06)"},
     {"--wait", "SECONDS", "Seconds to wait", "--timeout"},

@@ -14,6 +14,7 @@
 #include "node/devices.h"
 #include "node/state_dir.h"
 #include "places.h"
+#include "serve/measure/points.h"
 #include "serve/wire/frames.h"
 #include "serve/worker/cpu_list.h"
 #include "serve/worker/forward_engine.h"
@@ -24,14 +25,16 @@
 namespace partita::cli {
 namespace {
 
-constexpr int kMaxThreads = 1024;
+constexpr int kMaxThreads = 1024, kMaxBucket = 1 << 24;
 constexpr double kMicrosecond = 1e3, kNanosPerSecond = 1e9;
 
 struct WorkerFlags {
   std::string model, forward, service, cpus, units, link, state_directory, name;
   bool null = false, openai = false, no_gpu = false, spin = false, with_parent = false;
   int batch = 8, threads = 0, text_bytes = static_cast<int>(serve::kTextBytes);
-  std::vector<std::string> shapes, inputs, outputs;
+  int open_bytes = static_cast<int>(serve::kOpenBytes);
+  std::string buckets;
+  std::vector<std::string> shapes, axes, values, inputs, outputs;
   double batch_us = 0, item_us = 0;
   std::string timeout = "60s";
 };
@@ -71,6 +74,38 @@ Result<serve::EnginePointer> null_engine_of(const WorkerFlags& flags, const std:
                              .item_ns = static_cast<std::int64_t>(flags.item_us * kMicrosecond)});
 }
 
+Result<serve::EnginePointer> onnx_engine_of(const WorkerFlags& flags,
+                                            const serve::ChosenShapes& shapes,
+                                            const std::string& service) {
+  std::error_code ignored;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+  const Result<serve::OrtLibrary> library =
+      serve::OrtLibrary::load(serve::onnxruntime_places(program));
+  if (!library) return failed(library.error());
+  const Result<serve::ChosenAxes> axes = serve::parse_axes(flags.axes);
+  if (!axes) return failed(axes.error());
+  const Result<serve::ChosenValues> values = serve::parse_values(flags.values);
+  if (!values) return failed(values.error());
+  std::vector<std::int64_t> buckets;
+  if (!flags.buckets.empty()) {
+    const auto sizes = serve::parse_counts("--buckets", flags.buckets, kMaxBucket);
+    if (!sizes) return failed(sizes.error());
+    buckets.assign(sizes->begin(), sizes->end());
+  }
+  return serve::ort_engine(*library, {.model_file = flags.model,
+                                      .name = flags.name.empty() ? service : flags.name,
+                                      .max_batch = flags.batch,
+                                      .threads = flags.threads,
+                                      .spin = flags.spin,
+                                      .gpu = !flags.no_gpu,
+                                      .shapes = shapes,
+                                      .axes = *axes,
+                                      .values = *values,
+                                      .buckets = std::move(buckets),
+                                      .text_bytes = static_cast<std::size_t>(flags.text_bytes),
+                                      .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
+}
+
 Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::string& service) {
   if (flags.null) return null_engine_of(flags, service);
   const Result<serve::ChosenShapes> shapes = serve::parse_shapes(flags.shapes);
@@ -88,19 +123,7 @@ Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::stri
          .shapes = *shapes,
          .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
   }
-  std::error_code ignored;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
-  const Result<serve::OrtLibrary> library =
-      serve::OrtLibrary::load(serve::onnxruntime_places(program));
-  if (!library) return failed(library.error());
-  return serve::ort_engine(*library, {.model_file = flags.model,
-                                      .name = flags.name.empty() ? service : flags.name,
-                                      .max_batch = flags.batch,
-                                      .threads = flags.threads,
-                                      .spin = flags.spin,
-                                      .gpu = !flags.no_gpu,
-                                      .shapes = *shapes,
-                                      .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
+  return onnx_engine_of(flags, *shapes, service);
 }
 
 // SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable. Blocked for all threads.
@@ -203,13 +226,17 @@ Command add_worker(CLI::App& app) {
   add_null_flags(*command, *flags);
   flag(*command, "--service", flags->service);
   flag(*command, "--name", flags->name);
-  within(flag(*command, "--batch", flags->batch), 1, serve::kMaxLinkBatch)->default_str("8");
+  within(flag(*command, "--batch", flags->batch), 0, serve::kMaxLinkBatch)->default_str("8");
   within(flag(*command, "--threads", flags->threads), 1, kMaxThreads);
   flag(*command, "--cpus", flags->cpus);
   flag(*command, "--instance", flags->units);
   flag(*command, "--spin", flags->spin);
   flag(*command, "--input-shape", flags->shapes);
   within(flag(*command, "--text-bytes", flags->text_bytes), 1, 1 << 30)->default_str("4096");
+  within(flag(*command, "--open-bytes", flags->open_bytes), 1, 1 << 30)->default_str("4194304");
+  flag(*command, "--batch-axis", flags->axes);
+  flag(*command, "--value", flags->values);
+  flag(*command, "--buckets", flags->buckets);
   flag(*command, "--no-gpu", flags->no_gpu);
   flag(*command, "--link", flags->link);
   flag(*command, "--with-parent", flags->with_parent);

@@ -10,6 +10,7 @@ namespace partita::serve {
 namespace {
 
 constexpr double kDriftWeight = 0.05;
+constexpr double kDepthUsed = 0.8;
 constexpr double kMostDrift = 4;
 constexpr std::size_t kSinglesReckoned = 64;  // more of them are rare, and each costs a look
 
@@ -530,6 +531,18 @@ double ServiceBrain::capacity_rps() const {
     rate += worker.offer.at_once * full.batch * 1e3 / full.latency.value;
   }
   return rate;
+}
+
+// A margin is left, as admission does.
+double ServiceBrain::depth() const {
+  if (!settings_.shed || !settings_.predictable) return 0;
+  Nanos longest = 0;
+  for (const auto& [id, worker] : workers_)
+    if (worker.usable())
+      longest = std::max(longest, plan::execution_time(worker.offer.curve.steps.back().latency));
+  const auto spare = static_cast<double>(settings_.slo - scaled(longest, drift_));
+  const double rows = kDepthUsed * capacity_rps() / drift_ * spare / 1e9;
+  return std::clamp(rows, 0.0, kDepthUsed * settings_.queue_limit);
 }
 
 std::vector<WorkerId> ServiceBrain::overdue(Nanos now, Nanos grace) const {

@@ -121,7 +121,7 @@ struct ServiceCounters {
   long offered = 0, refused_full = 0, refused_miss = 0, refused_worker = 0;  // requests
   long completed = 0, failed = 0, expired = 0, cancelled = 0;                // requests
   long in_slo = 0;  // requests, of completed
-  long refused_slowed = 0, harmful = 0;                                      // requests
+  long refused_slowed = 0, refused_share = 0, harmful = 0;                   // requests
   long batches = 0, items = 0;
   long requeued = 0, rerun = 0;  // items: their worker died or hung; their batch failed
   Nanos queued = 0;    // sum over items until their batch began
@@ -156,6 +156,10 @@ class ServiceBrain {
     ++counters_.offered;
     ++counters_.refused_slowed;
   }
+  void refused_for_share(bool again) {  // its sender has had its part of what is too little
+    if (!again) ++counters_.offered;
+    ++counters_.refused_share;
+  }
   // Refused by the door itself, before anybody asked to let it in.
   void turned_away() {
     ++counters_.offered;
@@ -180,6 +184,7 @@ class ServiceBrain {
   int running_batches() const;
   int workers() const;                                          // ready and not leaving
   double capacity_rps() const;                                  // of full batches on them
+  double depth() const;  // rows that may wait and be in time; 0: nothing is shed
   std::vector<WorkerId> overdue(Nanos now, Nanos grace) const;  // batch late by more than grace
   Nanos first_overdue(Nanos grace) const;                       // when the next one will be
   const ServiceCounters& counters() const { return counters_; }

@@ -18,6 +18,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "serve/openai/token_limits.h"
 #include "serve/wire/tensor.h"
 
 namespace partita::serve {
@@ -36,6 +37,8 @@ struct RequestHead {
   std::string_view client = {};
   bool trusted = true;
   std::int64_t trusted_since = 0;
+  const KeyLimits* limits = nullptr;  // of its key, for the call alone; null: it has none
+  std::uint64_t bytes = 0;            // of its body, as far as that is known
   // W3C trace context, checked, passed on to the worker; parent empty: none.
   std::string_view trace_parent = {}, trace_state = {};
 };
@@ -52,7 +55,7 @@ struct Denial {
     expired,        // 504, DEADLINE_EXCEEDED
     failed,         // 500: the worker failed, with its message
     harmful,        // 422: workers died of it
-    slowed,         // 429 and Retry-After: its sender did harm, and has to wait
+    slowed,         // 429 and Retry-After: its sender did harm, or its key is over a limit
   };
   Kind kind = Kind::failed;
   std::string message;

@@ -171,6 +171,8 @@ std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead
   head.client = facts_.client;
   head.trusted = facts_.trusted;
   head.trusted_since = facts_.trusted_since;
+  head.limits = facts_.token == nullptr ? nullptr : &facts_.token->limits;
+  head.bytes = facts_.content_length;
   head.trace_parent = facts_.trace.parent;
   head.trace_state = facts_.trace.state;
   if (facts_.priority) head.priority = *facts_.priority;

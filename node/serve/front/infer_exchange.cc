@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/index.h"
 #include "base/door/loop.h"
+#include "base/index.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/bind.h"
@@ -54,10 +54,14 @@ class InferExchange final : public GatewayExchange, private Filling {
   Step no_memory();
   Step next_rows();
   Step all_here();
-  std::vector<std::span<char>> rows_of(int tensor);
+  InputRow input_row() {
+    return [this](int item, int tensor) { return door_.backend.input(*request_, item, tensor); };
+  }
+  std::vector<std::span<char>> places(std::size_t input) {
+    return input_places(*model_, bound_, input, input_row());
+  }
   Result<void> spread(std::size_t input, std::string_view bytes);
   Result<void> place(std::size_t input);
-  Result<void> gather();
   Result<void> share_outputs();
   void answer();
 
@@ -73,7 +77,7 @@ class InferExchange final : public GatewayExchange, private Filling {
   int claimed_ = 0;                      // rows that have slots
   std::vector<std::string> texts_ = {};  // by input: BYTES in binary form, before they are spread
   std::vector<std::shared_ptr<SharedRegion>> output_regions_ = {};  // by output; held until the end
-  std::vector<std::vector<std::span<const char>>> answered_ = {};   // by output, by item
+  std::vector<AnsweredOutput> answered_ = {};
 };
 
 Step InferExchange::begin() {
@@ -107,18 +111,12 @@ Step InferExchange::begin() {
 
 // Lets the request in, or not, before the rest of its numbers is read.
 Step InferExchange::on_part(std::string_view beginning) {
+  const auto first = [](const TensorSpec& input) { return input.batch_axis == 0; };
+  if (!std::ranges::all_of(model_->inputs, first)) return Step::text;  // rows lie elsewhere
   const auto rows = probe_items(beginning);
   if (!rows || *rows < 1 || *rows > kMaxRequestItems) return Step::text;  // on_text() says why not
   const auto denial = admit(static_cast<int>(*rows), {});
   return denial ? deny(*denial) : Step::text;
-}
-
-std::vector<std::span<char>> InferExchange::rows_of(int tensor) {
-  std::vector<std::span<char>> rows;
-  rows.reserve(static_cast<std::size_t>(bound_.items));
-  for (int item = 0; item < bound_.items; ++item)
-    rows.push_back(door_.backend.input(*request_, item, tensor));
-  return rows;
 }
 
 // Slots for its first rows, if need be those of somebody who sends too slowly.
@@ -155,7 +153,7 @@ Result<void> InferExchange::place(std::size_t input) {
     coming_.push_back({.input = input});
     return {};
   }
-  const auto rows = rows_of(tensor);
+  const auto rows = places(input);
   if (from.carrier == Carrier::json) {
     auto decoded =
         decode_json_tensor(from.json, model_->inputs[static_cast<std::size_t>(tensor)], rows);
@@ -197,12 +195,21 @@ Step InferExchange::next_rows() {
       ++coming_at_;
       continue;
     }
-    const std::size_t fit = std::clamp<std::size_t>(kClaimBytes / bytes_of(spec), 1, kClaimRows);
+    const Sizes sizes = input_sizes(*model_, bound_, coming.input);
+    const std::size_t fit =
+        std::clamp<std::size_t>(kClaimBytes / *bytes_of_item(spec, sizes), 1, kClaimRows);
+    const bool in_order = spec.batch_axis == 0;
     const int last = static_cast<int>(
-        std::min(static_cast<std::size_t>(coming.next_row) + fit, at(bound_.items)));
+        std::min(in_order ? at(coming.next_row) + fit : at(bound_.items), at(bound_.items)));
     if (!claim(last)) return no_memory();
+    if (!in_order) {
+      for (const std::span<char> part : places(coming.input))
+        scatter.push_back({part.data(), part.size()});
+      coming.next_row = last;
+    }
     for (; coming.next_row < last; ++coming.next_row) {
-      const std::span<char> row = door_.backend.input(*request_, coming.next_row, tensor);
+      const std::span<char> row =
+          begin_item(spec, sizes, door_.backend.input(*request_, coming.next_row, tensor));
       scatter.push_back({row.data(), row.size()});
     }
     return Step::tensors;
@@ -218,13 +225,14 @@ Step InferExchange::all_here() {
     if (const auto done = spread(i, texts_[i]); !done) return refuse(400, to_string(done.error()));
   }
   texts_.clear();
+  share_inputs(*model_, bound_, input_row());
   return submit(false);
 }
 
 // Text that came in binary form into its rows.
 Result<void> InferExchange::spread(std::size_t input, std::string_view bytes) {
   const auto tensor = static_cast<std::size_t>(bound_.inputs[input]);
-  auto done = spread_texts(bytes, model_->inputs[tensor], rows_of(bound_.inputs[input]));
+  auto done = spread_texts(bytes, model_->inputs[tensor], places(input));
   if (!done) done.error().context = "input '" + wanted_.inputs[input].name + "'";
   return done;
 }
@@ -239,8 +247,7 @@ Step InferExchange::on_text() {
   if (!bound) return refuse(400, to_string(bound.error()));
   bound_ = std::move(*bound);
   const bool open_end = facts_.chunked && facts_.json_bytes;
-  const std::uint64_t behind =
-      open_end ? bound_.binary_bytes : facts_.content_length - text_wanted;
+  const std::uint64_t behind = open_end ? bound_.binary_bytes : facts_.content_length - text_wanted;
   if (bound_.binary_bytes != behind)
     return refuse(400, std::to_string(behind) + " bytes follow the JSON; its inputs say " +
                            std::to_string(bound_.binary_bytes));
@@ -263,10 +270,8 @@ Step InferExchange::on_text() {
          .message = "model '" + service + "' has just been replaced by one of other tensors",
          .retry_after_ns = 1'000'000'000});
   texts_.resize(wanted_.inputs.size());
-  const bool all_come =
-      std::ranges::all_of(wanted_.inputs, [](const InferInput& input) {
-        return input.carrier == Carrier::binary;
-      });
+  const bool all_come = std::ranges::all_of(
+      wanted_.inputs, [](const InferInput& input) { return input.carrier == Carrier::binary; });
   if (!all_come && !claim(bound_.items)) return no_memory();
   for (std::size_t i = 0; i < wanted_.inputs.size(); ++i)
     if (const auto placed = place(i); !placed) return refuse(400, to_string(placed.error()));
@@ -277,35 +282,16 @@ Step InferExchange::on_text() {
   return next_rows();
 }
 
-// Looks once at what the worker wrote: where it is text, at how much.
-Result<void> InferExchange::gather() {
-  answered_.resize(model_->outputs.size());
-  for (const BoundOutput& output : bound_.outputs) {
-    const auto tensor = static_cast<std::size_t>(output.tensor);
-    answered_[tensor].reserve(static_cast<std::size_t>(bound_.items));
-    for (int item = 0; item < bound_.items; ++item) {
-      const auto row = door_.backend.output(*request_, item, output.tensor);
-      const auto used = used_part(model_->outputs[tensor], row);
-      if (!used) return bad_input(model_->outputs[tensor].name, "the worker gave no valid text");
-      answered_[tensor].push_back(*used);
-    }
-  }
-  return {};
-}
-
 Result<void> InferExchange::share_outputs() {
   for (std::size_t i = 0; i < bound_.outputs.size(); ++i) {
     if (output_regions_[i] == nullptr) continue;
     std::uint64_t offset = bound_.outputs[i].place.offset;
-    std::size_t total = 0;
-    const auto& rows = answered_[static_cast<std::size_t>(bound_.outputs[i].tensor)];
-    for (const std::span<const char> row : rows) total += row.size();
-    if (total > bound_.outputs[i].place.bytes)
+    if (answered_[i].bytes > bound_.outputs[i].place.bytes)
       return bad_input("", "a shared place of " + std::to_string(bound_.outputs[i].place.bytes) +
-                               " bytes for " + std::to_string(total));
-    for (const std::span<const char> row : rows) {
-      if (auto written = output_regions_[i]->write(offset, row); !written) return written;
-      offset += row.size();
+                               " bytes for " + std::to_string(answered_[i].bytes));
+    for (const std::span<const char> part : answered_[i].parts) {
+      if (auto written = output_regions_[i]->write(offset, part); !written) return written;
+      offset += part.size();
     }
   }
   return {};
@@ -314,27 +300,31 @@ Result<void> InferExchange::share_outputs() {
 void InferExchange::finish() {
   if (denial_) {
     deny(*denial_);
-  } else if (const auto gathered = gather(); !gathered) {
-    refuse(500, to_string(gathered.error()));
-  } else if (const auto shared = share_outputs(); !shared) {
-    refuse(400, to_string(shared.error()));
-  } else {
-    answer();
+    return;
   }
+  auto outputs = take_outputs(*model_, bound_, [this](int item, int tensor) {
+    return door_.backend.output(*request_, item, tensor);
+  });
+  if (!outputs) {
+    refuse(500, to_string(outputs.error()));
+    return;
+  }
+  answered_ = *std::move(outputs);
+  if (const auto shared = share_outputs(); !shared)
+    refuse(400, to_string(shared.error()));
+  else
+    answer();
 }
 
 void InferExchange::answer() {
-  const auto row = [&](int item, int tensor) {
-    return answered_[static_cast<std::size_t>(tensor)][static_cast<std::size_t>(item)];
-  };
-  reply.text = infer_answer(*model_, wanted_.id, bound_, row);
+  reply.text = infer_answer(*model_, wanted_.id, bound_, answered_);
   if (!has_binary(bound_)) return;
   reply.content_type = "application/octet-stream";
   reply.headers = "Inference-Header-Content-Length: " + std::to_string(reply.text.size()) + "\r\n";
-  for (const BoundOutput& output : bound_.outputs) {
-    if (output.carrier != Carrier::binary) continue;
-    for (const std::span<const char> part : answered_[static_cast<std::size_t>(output.tensor)])
-      reply.spans.push_back({const_cast<char*>(part.data()), part.size()});
+  for (std::size_t i = 0; i < bound_.outputs.size(); ++i) {
+    if (bound_.outputs[i].carrier != Carrier::binary) continue;
+    for (const std::span<const char> part : answered_[i].parts)
+      if (!part.empty()) reply.spans.push_back({const_cast<char*>(part.data()), part.size()});
   }
 }
 

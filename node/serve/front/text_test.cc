@@ -191,7 +191,7 @@ TEST_F(TextDoor, AWorkerThatWritesNoTextIsNotBelieved) {
   open();
   const auto answer = infer(input(R"("data":["a","b"])", 1));
   EXPECT_EQ(answer.status, 500);
-  EXPECT_EQ(json::parse(answer.body)["error"], "W: the worker gave no valid text");
+  EXPECT_EQ(json::parse(answer.body)["error"], "W: the worker gave no valid text, or sizes");
   EXPECT_TRUE(backend.requests.empty());
 }
 

@@ -33,19 +33,30 @@ std::string token_fault(const std::vector<std::string>& words) {
 
 constexpr const char* kNoServices = "after the token come its services, or '*' for all";
 
+struct LimitWord {
+  std::string_view word;
+  double KeyLimits::*limit;
+};
+constexpr LimitWord kLimits[] = {
+    {"rpm=", &KeyLimits::requests},    {"tpm=", &KeyLimits::tokens},
+    {"rps=", &KeyLimits::per_second},  {"bytes=", &KeyLimits::bytes},
+    {"at-once=", &KeyLimits::at_once}, {"weight=", &KeyLimits::weight}};
+
 // A service, '*', or a limit.
 Result<void> take_word(const std::string& word, Token& token) {
-  const bool requests = word.starts_with("rpm=");
-  if (!requests && !word.starts_with("tpm=")) {
+  const auto* limit = std::ranges::find_if(
+      kLimits, [&](const LimitWord& one) { return word.starts_with(one.word); });
+  if (limit == std::end(kLimits)) {
     token.all |= word == "*";
     if (word != "*") token.services.push_back(word);
     return {};
   }
-  double& limit = requests ? token.limits.requests : token.limits.tokens;
-  const auto [end, error] = std::from_chars(word.data() + 4, word.data() + word.size(), limit);
+  double& value = token.limits.*limit->limit;
+  const char* begin = word.data() + limit->word.size();
+  const auto [end, error] = std::from_chars(begin, word.data() + word.size(), value);
   const bool whole = error == std::errc() && end == word.data() + word.size();
-  if (!whole || !(limit >= 1 && limit <= 1e12))
-    return bad_input("", "after rpm= and tpm= comes a number from 1 on");
+  if (!whole || !(value >= 1 && value <= 1e12))
+    return bad_input("", "after " + std::string(limit->word) + " comes a number from 1 on");
   return {};
 }
 

@@ -1,9 +1,11 @@
 // Who may use which service: bearer tokens. A file has a line per token: the token, then the
 // services it is for, or '*' for all; '#' begins a comment.
 //
-// Of language models it may say how much a minute may have: requests (rpm) and tokens (tpm).
+// Of language models it may say how much a minute may have: requests (rpm) and tokens (tpm); of
+// other services how much a second may have (rps, bytes), how many requests at once (at-once), and
+// the weight of its share where more is asked than a service carries.
 //
-//   s3cret-of-the-web-shop   resnet50 bert
+//   s3cret-of-the-web-shop   resnet50 bert rps=200 bytes=50000000 at-once=64 weight=3
 //   s3cret-of-the-help-desk  chat rpm=60 tpm=100000
 //   s3cret-of-operations     *
 #pragma once

@@ -72,7 +72,70 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   snapshot.counters = service.brain.counters();
   snapshot.totals = service.totals;
   snapshot.segments = service.segments;
+  snapshot.usage = service.usage;
   return snapshot;
+}
+
+// What its key's limits say. Counts it as under way where they let it in.
+std::optional<Denial> over_limit(Keys& keys, LiveService& service, const RequestHead& head,
+                                 Nanos now) {
+  if (head.again) {
+    keys.again(head.client);
+    return std::nullopt;
+  }
+  const Nanos wait = keys.ask(head.client, *head.limits, head.bytes, now);
+  if (wait == 0) return std::nullopt;
+  ++service.usage[std::string(head.client)].over_limit;
+  service.brain.refused_as_slowed();
+  ++service.totals.withdrawn;  // of no concern to how the service does
+  return Denial{.kind = Denial::Kind::slowed,
+                .message = "this key is over its limit: requests or bytes per second, or at once",
+                .retry_after_ns = wait};
+}
+
+// Whether its key's share of the service lets it in now.
+tl::expected<std::optional<double>, Denial> share(LiveService& service, const RequestHead& head,
+                                                  Nanos now) {
+  const double depth = service.brain.depth();
+  if (head.limits == nullptr || depth <= 0) return std::nullopt;
+  const auto tag = service.shares.may(head.client, head.limits->weight, depth, now);
+  if (tag) return tag;
+  ++service.usage[std::string(head.client)].over_share;
+  service.brain.refused_for_share(head.again);
+  return tl::unexpected<Denial>(
+      {.kind = Denial::Kind::overloaded,
+       .message = fmt::format("more is asked of '{}' than it carries, and this key is ahead of "
+                              "its share",
+                              head.service),
+       .retry_after_ns = std::max<Nanos>(nanos_of(slo_of(service.wanted)) / 2, 1)});
+}
+
+// A place under way of a key, given back where the request is not let in.
+class KeyPlace {
+ public:
+  KeyPlace(Keys& keys, std::string_view key) : keys_(&keys), key_(key) {}
+  KeyPlace(const KeyPlace&) = delete;
+  ~KeyPlace() {
+    if (keys_ != nullptr) keys_->ended(key_);
+  }
+  void keep() { keys_ = nullptr; }
+
+ private:
+  Keys* keys_;
+  std::string_view key_;
+};
+
+Wish wish_of(const RequestHead& head, const LiveService& service, const Senders& senders,
+             Nanos now) {
+  Wish wish{.items = head.items,
+            .arrived = now,
+            .priority = head.priority,
+            .idempotent = head.idempotent && !service.streams(),  // a part may be with the client
+            .again = head.again,
+            .trusted = head.client.empty() ? head.trusted : senders.proven(head.client),
+            .doubted = senders.doubted(head.client, now)};
+  if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
+  return wish;
 }
 
 }  // namespace
@@ -221,8 +284,11 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
 void Core::Impl::run_batch(LiveService& service, Batch batch) {
   Run run{.batch = batch.id, .deadline = batch.deadline};
   run.slots.reserve(batch.items.size());
-  for (const Item& item : batch.items)
-    run.slots.push_back(requests.at(item.request).slots[item.index]);
+  for (const Item& item : batch.items) {
+    LiveRequest& asked = requests.at(item.request);
+    run.slots.push_back(asked.slots[item.index]);
+    if (asked.waits) begun(asked);
+  }
   encode_run(run, run_frame);
   links->send(batch.worker, run_frame);
   service.batches.emplace(batch.id, std::move(batch));
@@ -243,6 +309,7 @@ void Core::Impl::finish(const Finished& finished) {
   asked.state = LiveRequest::State::finished;
   judge(asked, finished.outcome);
   if (finished.outcome == Outcome::done) {
+    if (asked.tag) ++service.usage[asked.client].answered;
     service.recent.add(now, latency);
     service.totals.success_ns += latency;
     service.totals.last_inference_ms = wall_ms();
@@ -312,6 +379,11 @@ LiveRequest& LiveRequests::at(RequestId id) {
   return found->second;
 }
 
+void begun(LiveRequest& asked) {
+  asked.waits = false;
+  asked.service->shares.begun(asked.client, *asked.tag);
+}
+
 tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   const auto denied = [](Denial denial) { return tl::unexpected<Denial>(std::move(denial)); };
   const std::shared_ptr<LiveService> service = find(head.service);
@@ -337,20 +409,22 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
                                           head.client),
                    .retry_after_ns = wait});
   }
-  Wish wish{
-      .items = head.items,
-      .arrived = now,
-      .priority = head.priority,
-      .idempotent = head.idempotent && !service->streams(),  // a part of it may be with the client
-      .again = head.again,
-      .trusted = head.client.empty() ? head.trusted : senders.proven(head.client),
-      .alone = watched,
-      .doubted = senders.doubted(head.client, now)};
-  if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
+  std::optional<KeyPlace> place;
+  if (head.limits != nullptr) {
+    if (auto denial = over_limit(keys, *service, head, now)) return denied(*std::move(denial));
+    place.emplace(keys, head.client);
+  }
+  Wish wish = wish_of(head, *service, senders, now);
+  wish.alone = watched;
   if (head.again) --service->totals.withdrawn;  // it was given back in between
+  const auto tag = share(*service, head, now);
+  if (!tag) return denied(tag.error());
   const Admission admission = service->brain.admit(now, wish);
   if (admission.refusal == Refusal::too_many_items) ++service->totals.withdrawn;
-  if (admission.refusal != Refusal::none) return denied(denial_of(head.service, admission));
+  if (admission.refusal != Refusal::none) {
+    if (*tag) service->shares.refused(head.client, now);
+    return denied(denial_of(head.service, admission));
+  }
   SlotPool& slots = *service->slots;  // some worker is ready, so it is there
   if (at(head.items) > slots.slots()) {
     ++service->totals.withdrawn;
@@ -369,6 +443,14 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   asked.trace_state = head.trace_state;
   asked.watched = watched;
   if (watched) senders.begun(head.client);
+  if (head.limits != nullptr) {
+    place->keep();
+    asked.tag = tag->value_or(0);
+    if (*tag) service->shares.let_in(head.client, **tag, head.items);
+    KeyUsage& usage = service->usage[asked.client];
+    usage.rows += head.again ? 0 : head.items;
+    usage.bytes += head.again ? 0 : head.bytes;
+  }
   requests.by_id.emplace(id, std::move(asked));
   return id;
 }
@@ -410,6 +492,8 @@ void Core::Impl::submit(RequestId id, Completion completion) {
   }
   asked.completion = std::move(completion);
   asked.state = LiveRequest::State::submitted;
+  asked.waits = asked.tag.has_value();
+  if (asked.waits) service->shares.waits(asked.client, *asked.tag);
   service->brain.enqueue(Loop::now_ns(), id, asked.wish);
   step(service);
 }
@@ -436,6 +520,8 @@ void LiveRequests::forget_released(const std::vector<Item>& items) {
 void Core::Impl::release(RequestId id) {
   LiveRequest& asked = requests.at(id);
   const std::shared_ptr<LiveService> service = asked.service;
+  if (asked.waits) begun(asked);
+  if (asked.tag) keys.ended(asked.client);
   if (asked.watched) {
     const Nanos now = Loop::now_ns();
     senders.ended(asked.client, now, now - asked.wish.arrived);

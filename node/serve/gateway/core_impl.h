@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "serve/gateway/core.h"
+#include "serve/gateway/keys.h"
 #include "serve/gateway/metrics.h"
 #include "serve/gateway/senders.h"
 #include "serve/gateway/slot_pool.h"
@@ -46,10 +47,12 @@ struct LiveService {
   std::optional<ModelSpec> model = {};  // as its last worker said
   std::optional<SlotPool> slots = {};
   std::unique_ptr<Loop::Timer> timer = {};
-  std::map<BatchId, Batch> batches = {};               // that run
-  std::map<BatchId, Abandoned> abandoned = {};         // and that nobody waits for any more
-  std::map<std::string, int, std::less<>> held = {};   // rows with slots, by client
-  std::map<std::string, SegmentTotals> segments = {};  // by device
+  std::map<BatchId, Batch> batches = {};                    // that run
+  std::map<BatchId, Abandoned> abandoned = {};              // and that nobody waits for any more
+  std::map<std::string, int, std::less<>> held = {};        // rows with slots, by client
+  std::map<std::string, SegmentTotals> segments = {};       // by device
+  std::map<std::string, KeyUsage, std::less<>> usage = {};  // by key
+  FairShares shares = {};
   RecentLatencies recent = {};
   ServiceTotals totals = {};
   long offered_before = 0;  // at the last look
@@ -79,13 +82,18 @@ struct LiveRequest {
   Wish wish;
   std::vector<std::uint32_t> slots;  // of its first rows, as many as are claimed
   std::string client = {}, trace_parent = {}, trace_state = {};
-  bool watched = false;  // its sender is
-  bool starved = false;  // there were no slots for its last rows
-  bool suspect = false;  // a worker died or hung with it in flight
+  std::optional<double> tag = {};  // of its key's share; none: it has no key
+  bool waits = false;              // in its key's share
+  bool watched = false;            // its sender is
+  bool starved = false;            // there were no slots for its last rows
+  bool suspect = false;            // a worker died or hung with it in flight
   State state = State::open;
   Completion completion = {};
   std::string message = {};  // why a worker failed
 };
+
+// It does not wait in its key's share any more.
+void begun(LiveRequest& request);
 
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {
@@ -164,6 +172,7 @@ struct Core::Impl {
   LiveRequests requests;
   std::string run_frame;  // reused
   Senders senders;
+  Keys keys;
   std::deque<WorkerLoss> losses;
   std::unique_ptr<Loop::Timer> housekeeping, hang_watch;
 };

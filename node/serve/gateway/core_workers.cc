@@ -194,6 +194,8 @@ void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
         shared ? "the batch that it ran in failed, and it must not run again" : frame.message;
   }
   service->totals.execution_ns += frame.nanos;
+  service->totals.values += frame.values;
+  service->totals.padding += frame.padding;
   SegmentTotals& totals = service->segments[seat.device];
   ++totals.batches;
   totals.items += static_cast<long>(batch.items.size());

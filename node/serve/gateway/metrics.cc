@@ -45,6 +45,14 @@ class Text {
         line(name, label(service, name) + fmt::format(",device=\"{}\"", metric_label(device)),
              value(totals));
   }
+  using KeyValue = std::function<double(const KeyUsage&)>;
+  void each_key(const char* name, const char* help, const KeyValue& value) {
+    family(name, "counter", help);
+    for (const ServiceSnapshot& service : services_)
+      for (const auto& [key, usage] : service.usage)
+        line(name, label(service, name) + fmt::format(",key=\"{}\"", metric_label(key)),
+             value(usage));
+  }
   std::string take() { return std::move(out_); }
 
  private:
@@ -102,6 +110,8 @@ void objectives(Text& text) {
               [](const Snapshot& s) { return s.counters.refused_worker; });
   text.series(kRefused, ",reason=\"slowed\"",
               [](const Snapshot& s) { return s.counters.refused_slowed; });
+  text.series(kRefused, ",reason=\"share\"",
+              [](const Snapshot& s) { return s.counters.refused_share; });
   constexpr const char* kEnded = "partita_requests_unanswered_total";
   text.family(kEnded, "counter", "Requests let in and not answered, and why");
   text.series(kEnded, ",reason=\"failed\"", [](const Snapshot& s) { return s.counters.failed; });
@@ -136,6 +146,10 @@ void pools(Text& text) {
             [](const Snapshot& s) { return static_cast<double>(s.slots); });
   text.each("partita_slots_free", "gauge", "Of them, free",
             [](const Snapshot& s) { return static_cast<double>(s.free_slots); });
+  text.each("partita_open_values_total", "counter", "Values of inputs whose sizes are open",
+            [](const Snapshot& s) { return static_cast<double>(s.totals.values); });
+  text.each("partita_padding_values_total", "counter", "Values of padding that ran beside them",
+            [](const Snapshot& s) { return static_cast<double>(s.totals.padding); });
   const std::string late = "partita_pace_lateness_seconds";
   text.family(late.c_str(), "histogram", "How late paced dispatches were");
   for (std::size_t at = 0; at < kLatenessBounds.size(); ++at) {
@@ -158,6 +172,19 @@ void pools(Text& text) {
                     [](const SegmentTotals& s) { return seconds(s.busy); });
 }
 
+void keys(Text& text) {
+  text.each_key("partita_key_requests_total", "Requests of a key that were answered",
+                [](const KeyUsage& key) { return key.answered; });
+  text.each_key("partita_key_rows_total", "Rows of a key that were let in",
+                [](const KeyUsage& key) { return key.rows; });
+  text.each_key("partita_key_bytes_total", "Bytes of a key's requests that were let in",
+                [](const KeyUsage& key) { return static_cast<double>(key.bytes); });
+  text.each_key("partita_key_over_limit_total", "Requests refused for a key's limits",
+                [](const KeyUsage& key) { return key.over_limit; });
+  text.each_key("partita_key_over_share_total", "Requests refused for the shares of other keys",
+                [](const KeyUsage& key) { return key.over_share; });
+}
+
 }  // namespace
 
 std::string prometheus_text(const std::vector<ServiceSnapshot>& services) {
@@ -165,6 +192,7 @@ std::string prometheus_text(const std::vector<ServiceSnapshot>& services) {
   tritons(text);
   objectives(text);
   pools(text);
+  keys(text);
   return text.take();
 }
 

@@ -9,6 +9,7 @@
 #include "plan/terms.h"
 #include "serve/brain/service_brain.h"
 #include "serve/front/backend.h"
+#include "serve/gateway/keys.h"
 
 namespace partita::serve {
 
@@ -25,6 +26,8 @@ struct ServiceTotals {
   // Requests that were offered and are in no count of what came of them: withdrawn before they had
   // to be answered, or never whole; given up by clients that had waited for longer.
   long withdrawn = 0, given_up = 0;
+  // Of inputs with open sizes, as the workers ran them.
+  std::uint64_t values = 0, padding = 0;
 };
 
 struct ServiceSnapshot {
@@ -36,6 +39,7 @@ struct ServiceSnapshot {
   ServiceCounters counters = {};
   ServiceTotals totals = {};
   std::map<std::string, SegmentTotals> segments = {};
+  std::map<std::string, KeyUsage, std::less<>> usage = {};
 };
 
 std::string prometheus_text(const std::vector<ServiceSnapshot>& services);

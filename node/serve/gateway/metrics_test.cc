@@ -35,6 +35,7 @@ ServiceSnapshot all_different() {
                 .cancelled = 7,
                 .in_slo = 690,
                 .refused_slowed = 8,
+                .refused_share = 10,
                 .harmful = 9,
                 .batches = 100,
                 .items = 701,
@@ -49,7 +50,11 @@ ServiceSnapshot all_different() {
               .execution_ns = 16 * kMetricsSecond,
               .last_inference_ms = 17,
               .withdrawn = 18,
-              .given_up = 19};
+              .given_up = 19,
+              .values = 45,
+              .padding = 46};
+  s.usage["k"] = {
+      .answered = 51, .rows = 52, .over_limit = 54, .over_share = 55, .bytes = 53};
   s.segments["d1"] = {.batches = 41, .items = 42, .busy = 3 * kMetricsSecond, .ready_workers = 2};
   s.segments["d2"] = {.batches = 43, .items = 44, .busy = kMetricsSecond / 4, .ready_workers = 0};
   return s;
@@ -88,7 +93,8 @@ TEST(GatewayMetrics, EveryNumberHasItsName) {
           labelled(refused, "reason=\"queue_full\"", "2"),
           labelled(refused, "reason=\"would_be_late\"", "3"),
           labelled(refused, "reason=\"no_worker\"", "4"),
-          labelled(refused, "reason=\"slowed\"", "8"), labelled(ended, "reason=\"failed\"", "5"),
+          labelled(refused, "reason=\"slowed\"", "8"),
+          labelled(refused, "reason=\"share\"", "10"), labelled(ended, "reason=\"failed\"", "5"),
           labelled(ended, "reason=\"expired\"", "6"), labelled(ended, "reason=\"cancelled\"", "7"),
           labelled(ended, "reason=\"harmful\"", "9"), "partita_rows_requeued_total" + own + "11",
           "partita_rows_rerun_total" + own + "12", labelled(latency, "quantile=\"0.5\"", "0.032"),
@@ -96,6 +102,7 @@ TEST(GatewayMetrics, EveryNumberHasItsName) {
           "partita_workers_ready" + own + "37", "partita_rate_rps" + own + "35.5",
           "partita_planned_rps" + own + "31", "partita_capacity_rps" + own + "34.5",
           "partita_slots" + own + "38", "partita_slots_free" + own + "39",
+          "partita_open_values_total" + own + "45", "partita_padding_values_total" + own + "46",
           labelled(late + "_bucket", "le=\"5e-05\"", "20"),
           labelled(late + "_bucket", "le=\"0.0001\"", "21"),
           labelled(late + "_bucket", "le=\"0.0002\"", "22"),
@@ -111,7 +118,12 @@ TEST(GatewayMetrics, EveryNumberHasItsName) {
           labelled(segment + "rows_total", "device=\"d1\"", "42"),
           labelled(segment + "rows_total", "device=\"d2\"", "44"),
           labelled(segment + "busy_seconds_total", "device=\"d1\"", "3"),
-          labelled(segment + "busy_seconds_total", "device=\"d2\"", "0.25")));
+          labelled(segment + "busy_seconds_total", "device=\"d2\"", "0.25"),
+          labelled("partita_key_requests_total", "key=\"k\"", "51"),
+          labelled("partita_key_rows_total", "key=\"k\"", "52"),
+          labelled("partita_key_bytes_total", "key=\"k\"", "53"),
+          labelled("partita_key_over_limit_total", "key=\"k\"", "54"),
+          labelled("partita_key_over_share_total", "key=\"k\"", "55")));
 }
 
 // Each family is announced once, before its lines, whatever services there are.
@@ -133,8 +145,8 @@ TEST(GatewayMetrics, EachFamilyIsAnnouncedOnce) {
         EXPECT_TRUE(line.starts_with(family)) << line;
       }
     }
-    EXPECT_EQ(seen.size(), 28u);
-    EXPECT_EQ(numbers_of(text).size(), 48 * services);
+    EXPECT_EQ(seen.size(), 35u);
+    EXPECT_EQ(numbers_of(text).size(), 56 * services);
   }
 }
 

@@ -18,13 +18,12 @@
 #include <sstream>
 #include <utility>
 
-#include "base/secret_file.h"
 #include "base/door/address.h"
 #include "base/door/trace_context.h"
+#include "base/secret_file.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/grpc/end_connection.h"
 #include "serve/oip/grpc_messages.h"
-#include "serve/wire/texts.h"
 
 namespace partita::serve {
 
@@ -34,8 +33,8 @@ constexpr std::string_view kService = "/inference.GRPCInferenceService/";
 constexpr int kReadChunk = 65'536, kFrameBytes = 1 << 18, kWindowBytes = 1 << 20;
 constexpr int kKeptByMalloc = 16 << 20, kMallocStep = 1 << 20;
 constexpr std::size_t kMaxPemBytes = 1u << 20;
-constexpr std::size_t kKeptForOthers = 16;  // one of so many calls no address gets alone
-constexpr std::size_t kRefusedKindly = 64;  // calls of a connection that wait to hear it
+constexpr std::size_t kKeptForOthers = 16;             // one of so many calls no address gets alone
+constexpr std::size_t kRefusedKindly = 64;             // calls of a connection that wait to hear it
 constexpr std::int64_t kMessageGrace = 1'000'000'000;  // before a call makes room for others
 constexpr std::int64_t kLookEvery = 1'000'000'000;
 
@@ -293,8 +292,8 @@ std::optional<grpc::Status> Call::enter(std::shared_ptr<Call>& displaced) {
   if (connection != all.connections.end() && connection->second.calls >= all.most_per_connection)
     return full("too many calls on this connection");
   const auto there = all.hosts.find(host);
-  const bool share = there != all.hosts.end() &&
-                     there->second >= all.most_calls - all.most_calls / kKeptForOthers;
+  const bool share =
+      there != all.hosts.end() && there->second >= all.most_calls - all.most_calls / kKeptForOthers;
   if (share || all.calls.size() >= all.most_calls) {
     displaced = all.oldest_waiting(share ? host : "");
     if (displaced == nullptr)
@@ -445,10 +444,12 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   head.priority = wanted.priority;
   head.timeout_ns = wanted.timeout_ns;
   head.idempotent = metadata("partita-idempotent") != "false";
-  const std::string client =
-      token_ == nullptr ? host_of_peer(peer_)
-                        : "token " + std::to_string(token_ - shared_->tokens.data() + 1);
+  const std::string client = token_ == nullptr
+                                 ? host_of_peer(peer_)
+                                 : "token " + std::to_string(token_ - shared_->tokens.data() + 1);
   head.client = client;
+  head.limits = token_ == nullptr ? nullptr : &token_->limits;
+  head.bytes = bytes_in_;
   {
     const std::lock_guard lock(shared_->mutex);
     const Shared::Connection& connection = shared_->connections[peer_];
@@ -479,16 +480,16 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
 }
 
 Result<void> Call::place(const InferRequest& wanted, const Received& message) {
-  std::vector<std::span<char>> rows;
+  const InputRow row = [&](int item, int tensor) {
+    return shared_->backend.input(*admitted_, item, tensor);
+  };
   for (std::size_t i = 0; i < wanted.inputs.size(); ++i) {
-    const int tensor = bound_.inputs[i];
-    rows.clear();
-    for (int item = 0; item < bound_.items; ++item)
-      rows.push_back(shared_->backend.input(*admitted_, item, tensor));
-    const TensorSpec& spec = model_->inputs[static_cast<std::size_t>(tensor)];
-    if (auto read = read_grpc_tensor(message.pieces, wanted.inputs[i], spec, rows); !read)
+    const TensorSpec& spec = model_->inputs[static_cast<std::size_t>(bound_.inputs[i])];
+    const auto places = input_places(*model_, bound_, i, row);
+    if (auto read = read_grpc_tensor(message.pieces, wanted.inputs[i], spec, places); !read)
       return read;
   }
+  share_inputs(*model_, bound_, row);
   return {};
 }
 
@@ -546,23 +547,16 @@ void Call::infer() {
 }
 
 void Call::answer_infer() {
-  const std::string head = encode_infer_head(*model_, id_, bound_);
+  const auto outputs = take_outputs(*model_, bound_, [&](int item, int tensor) {
+    return shared_->backend.output(*admitted_, item, tensor);
+  });
+  if (!outputs) return fail(grpc::StatusCode::INTERNAL, to_string(outputs.error()));
+  const std::string head = encode_infer_head(*model_, id_, bound_, *outputs);
   std::vector<std::string> heads;
   std::size_t total = head.size();
-  std::vector<std::vector<std::span<const char>>> rows;  // by output; looked at once
-  for (const BoundOutput& output : bound_.outputs) {
-    std::size_t bytes = 0;
-    const TensorSpec& tensor = model_->outputs[static_cast<std::size_t>(output.tensor)];
-    rows.emplace_back();
-    for (int item = 0; item < bound_.items; ++item) {
-      const auto row = shared_->backend.output(*admitted_, item, output.tensor);
-      const auto used = used_part(tensor, row);
-      if (!used) return fail(grpc::StatusCode::INTERNAL, "the worker gave no valid text");
-      rows.back().push_back(*used);
-      bytes += used->size();
-    }
-    heads.push_back(encode_raw_head(bytes));
-    total += heads.back().size() + bytes;
+  for (const AnsweredOutput& output : *outputs) {
+    heads.push_back(encode_raw_head(output.bytes));
+    total += heads.back().size() + output.bytes;
   }
   grpc::Slice slice(total);
   auto* to = const_cast<std::uint8_t*>(slice.begin());
@@ -570,7 +564,7 @@ void Call::answer_infer() {
   put(head.data(), head.size());
   for (std::size_t i = 0; i < heads.size(); ++i) {
     put(heads[i].data(), heads[i].size());
-    for (const std::span<const char> row : rows[i]) put(row.data(), row.size());
+    for (const std::span<const char> part : (*outputs)[i].parts) put(part.data(), part.size());
   }
   finished_ = true;
   log(http_status_of(grpc::StatusCode::OK), total);
@@ -630,14 +624,14 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   if (!credentials) return failed(credentials.error());
   keep_pages();
   auto impl = std::make_unique<Impl>();
-  impl->shared = std::shared_ptr<Shared>(new Shared{.loop = loop,
-                                                    .backend = backend,
-                                                    .tokens = options.tokens,
-                                                    .new_traces = options.new_traces,
-                                                    .log = options.log,
-                                                    .most_per_connection =
-                                                        options.calls_per_connection,
-                                                    .most_calls = options.calls});
+  impl->shared =
+      std::shared_ptr<Shared>(new Shared{.loop = loop,
+                                         .backend = backend,
+                                         .tokens = options.tokens,
+                                         .new_traces = options.new_traces,
+                                         .log = options.log,
+                                         .most_per_connection = options.calls_per_connection,
+                                         .most_calls = options.calls});
   impl->service = std::make_unique<Service>(impl->shared);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);

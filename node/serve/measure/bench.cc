@@ -14,6 +14,8 @@
 #include "serve/link/connection.h"
 #include "serve/link/slot_memory.h"
 #include "serve/measure/interval.h"
+#include "serve/wire/items.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 namespace {
@@ -32,10 +34,14 @@ std::int64_t now_ns() {
 void fill(const ModelSpec& model, const SlotLayout& layout, SlotMemory& memory) {
   std::uint64_t count = 0;
   for (std::uint32_t slot = 0; slot < memory.slots(); ++slot) {
+    make_usual(model, memory.base(slot));
     for (std::size_t i = 0; i < model.inputs.size(); ++i) {
       if (model.inputs[i].type != DataType::fp32) continue;
-      char* at = memory.base(slot) + layout.inputs[i];
-      for (std::int64_t n = elements_of(model.inputs[i]); n > 0; --n, at += sizeof(float)) {
+      const TensorSpec& input = model.inputs[i];
+      const auto values =
+          *used_part(input, {memory.base(slot) + layout.inputs[i], bytes_of(input)});
+      char* at = memory.base(slot) + layout.inputs[i] + head_bytes(input);
+      for (std::size_t n = values.size() / sizeof(float); n > 0; --n, at += sizeof(float)) {
         const auto value =
             static_cast<float>(static_cast<double>(mix64(++count * kGolden64) >> 11) * 0x1p-52 - 1);
         std::memcpy(at, &value, sizeof value);

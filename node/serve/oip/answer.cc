@@ -4,17 +4,17 @@
 
 #include "serve/oip/json_scan.h"
 #include "serve/oip/tensor_json.h"
+#include "serve/wire/items.h"
 
 namespace partita::serve {
 
 namespace {
 
-void append_shape(std::string& out, std::string_view rows, const TensorSpec& tensor) {
+void append_shape(std::string& out, const std::vector<std::int64_t>& shape) {
   out += "\"shape\":[";
-  out += rows;
-  for (const std::int64_t size : tensor.shape) {
-    out.push_back(',');
-    out += std::to_string(size);
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) out.push_back(',');
+    out += std::to_string(shape[i]);
   }
   out.push_back(']');
 }
@@ -27,11 +27,13 @@ void append_head(std::string& out, const TensorSpec& tensor) {
   out += "\",";
 }
 
-void append_values(std::string& out, const TensorSpec& tensor, const BoundRequest& request,
-                   const std::function<std::span<const char>(int item)>& row) {
+void append_values(std::string& out, const TensorSpec& tensor, const AnsweredOutput& answered) {
   out += ",\"data\":[";
-  for (int item = 0; item < request.items; ++item)
-    append_json_row(out, tensor.type, row(item), item == 0);
+  bool first = true;
+  for (const std::span<const char> part : answered.parts) {
+    append_json_row(out, tensor.type, part, first);
+    first = first && part.empty();
+  }
   out.push_back(']');
 }
 
@@ -43,7 +45,7 @@ void append_tensors(std::string& out, std::string_view name,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (i > 0) out.push_back(',');
     append_head(out, tensors[i]);
-    append_shape(out, "-1", tensors[i]);
+    append_shape(out, whole_shape(tensors[i], tensors[i].shape, -1));
     out.push_back('}');
   }
   out.push_back(']');
@@ -52,7 +54,7 @@ void append_tensors(std::string& out, std::string_view name,
 }  // namespace
 
 std::string infer_answer(const ModelSpec& model, std::string_view id, const BoundRequest& request,
-                         const OutputRow& row) {
+                         std::span<const AnsweredOutput> answered) {
   std::string out = "{\"model_name\":";
   append_json_string(out, model.name);
   out += ",\"model_version\":\"";
@@ -66,12 +68,10 @@ std::string infer_answer(const ModelSpec& model, std::string_view id, const Boun
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
     const BoundOutput& output = request.outputs[i];
     const TensorSpec& tensor = model.outputs[static_cast<std::size_t>(output.tensor)];
-    std::size_t size = 0;
-    for (int item = 0; item < request.items; ++item) size += row(item, output.tensor).size();
-    const std::string bytes = std::to_string(size);
+    const std::string bytes = std::to_string(answered[i].bytes);
     if (i > 0) out.push_back(',');
     append_head(out, tensor);
-    append_shape(out, std::to_string(request.items), tensor);
+    append_shape(out, answered[i].shape);
     if (output.carrier == Carrier::binary) {
       out += ",\"parameters\":{\"binary_data_size\":" + bytes + "}";
     } else if (output.carrier == Carrier::shared) {
@@ -80,7 +80,7 @@ std::string infer_answer(const ModelSpec& model, std::string_view id, const Boun
       out += ",\"shared_memory_offset\":" + std::to_string(output.place.offset) +
              ",\"shared_memory_byte_size\":" + bytes + "}";
     } else {
-      append_values(out, tensor, request, [&](int item) { return row(item, output.tensor); });
+      append_values(out, tensor, answered[i]);
     }
     out.push_back('}');
   }

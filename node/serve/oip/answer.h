@@ -2,7 +2,6 @@
 // not in the text: they follow it. Pure.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,13 +16,10 @@ inline constexpr std::string_view kModelVersion = "1";
 inline constexpr std::string_view kServerName = "partita";
 inline constexpr std::string_view kServerVersion = "0.1.0";
 
-// One item's tensor in the model's outputs, its used part (texts.h).
-using OutputRow = std::function<std::span<const char>(int item, int tensor)>;
-
-// The JSON of an answer. Of outputs that do not go as JSON only the sizes of rows are looked at;
-// the bytes of binary ones follow the text in the order of request.outputs, row after row.
+// The JSON of an answer. Of outputs that do not go as JSON only the sizes are said; the bytes of
+// binary ones follow the text in the order of request.outputs, part after part.
 std::string infer_answer(const ModelSpec& model, std::string_view id, const BoundRequest& request,
-                         const OutputRow& row);
+                         std::span<const AnsweredOutput> answered);
 bool has_binary(const BoundRequest& request);
 
 std::string model_metadata(const ModelSpec& model);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/proto_scan.h"
+#include "serve/wire/items.h"
 #include "serve/wire/texts.h"
 
 namespace partita::serve {
@@ -241,7 +242,7 @@ Result<void> read_typed(ProtoScan& scan, const InferInput& input, const TensorSp
                         std::span<const std::span<char>> rows) {
   const std::uint32_t wanted = contents_field(tensor.type);
   const std::size_t size = size_of(tensor.type);
-  const std::size_t in_row = rows[0].size() / size, all = in_row * rows.size();
+  const std::size_t in_row = rows.empty() ? 0 : rows[0].size() / size, all = in_row * rows.size();
   std::size_t count = 0;
   const auto put = [&] {
     const std::uint64_t value = read_number(scan, tensor.type);
@@ -290,13 +291,11 @@ Result<void> read_texts(ProtoScan& scan, const InferInput& input, const TensorSp
   return {};
 }
 
-std::string encode_tensor(const TensorSpec& tensor, std::int64_t rows) {
+std::string encode_tensor(const TensorSpec& tensor, Sizes whole) {
   std::string out, shape;
   append_field(out, kName, tensor.name);
   append_field(out, kDatatype, name_of(tensor.type));
-  append_varint(shape, static_cast<std::uint64_t>(rows));
-  for (const std::int64_t size : tensor.shape)
-    append_varint(shape, static_cast<std::uint64_t>(size));
+  for (const std::int64_t size : whole) append_varint(shape, static_cast<std::uint64_t>(size));
   append_field(out, kShape, shape);
   return out;
 }
@@ -396,28 +395,32 @@ std::string encode_model_metadata(const ModelSpec& model) {
   append_field(out, 1, model.name);
   append_field(out, 2, kModelVersion);
   append_field(out, 3, model.platform);
-  for (const TensorSpec& tensor : model.inputs) append_field(out, 4, encode_tensor(tensor, -1));
-  for (const TensorSpec& tensor : model.outputs) append_field(out, 5, encode_tensor(tensor, -1));
+  const auto add = [&](std::uint32_t field, const TensorSpec& tensor) {
+    append_field(out, field, encode_tensor(tensor, whole_shape(tensor, tensor.shape, -1)));
+  };
+  for (const TensorSpec& tensor : model.inputs) add(4, tensor);
+  for (const TensorSpec& tensor : model.outputs) add(5, tensor);
   return out;
 }
 
 std::string encode_infer_head(const ModelSpec& model, std::string_view id,
-                              const BoundRequest& request) {
+                              const BoundRequest& request,
+                              std::span<const AnsweredOutput> answered) {
   std::string out;
   append_field(out, kModelName, model.name);
   append_field(out, kModelVersion_, kModelVersion);
   if (!id.empty()) append_field(out, kId, id);
-  for (const BoundOutput& output : request.outputs) {
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    const BoundOutput& output = request.outputs[i];
     const TensorSpec& spec = model.outputs[static_cast<std::size_t>(output.tensor)];
-    std::string tensor = encode_tensor(spec, request.items);
+    std::string tensor = encode_tensor(spec, answered[i].shape);
     if (output.carrier == Carrier::shared) {
-      const std::uint64_t bytes = bytes_of(spec) * static_cast<std::uint64_t>(request.items);
       const auto add = [&](const std::string& entry) {
         append_field(tensor, kTensorParameters, entry);
       };
       add(encode_parameter("shared_memory_region", 3, output.place.region, 0));
       add(encode_parameter("shared_memory_offset", 2, "", output.place.offset));
-      add(encode_parameter("shared_memory_byte_size", 2, "", bytes));
+      add(encode_parameter("shared_memory_byte_size", 2, "", answered[i].bytes));
     }
     append_field(out, kInputs, tensor);  // `outputs` is field 5 of the response
   }

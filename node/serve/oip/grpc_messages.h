@@ -25,7 +25,7 @@ struct ModelName {
 Result<ModelName> parse_model_name(Pieces message);
 // Of a ModelInferRequest. Inputs that are Carrier::binary or typed say where in the message.
 Result<InferRequest> parse_grpc_infer(Pieces message);
-// Reads the bytes (binary), or the numbers (typed) of an input into the rows of its tensor.
+// Reads the bytes (binary), or the numbers (typed) of an input into its places (input_places()).
 Result<void> read_grpc_tensor(Pieces message, const InferInput& input, const TensorSpec& tensor,
                               std::span<const std::span<char>> rows);
 
@@ -36,7 +36,8 @@ std::string encode_model_metadata(const ModelSpec& model);
 // A ModelInferResponse's bytes without raw_output_contents, and what precedes the bytes of an
 // output there: they follow, each behind its head, in the order of request.outputs.
 std::string encode_infer_head(const ModelSpec& model, std::string_view id,
-                              const BoundRequest& request);
+                              const BoundRequest& request,
+                              std::span<const AnsweredOutput> answered);
 std::string encode_raw_head(std::size_t bytes);
 
 }  // namespace partita::serve

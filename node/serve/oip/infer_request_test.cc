@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "serve/oip/bind.h"
+#include "serve/oip/tensor_json.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 namespace {
@@ -126,6 +128,89 @@ TEST(BindTest, EveryMisfitHasItsSentence) {
       fault(x + "," + h, R"(,"outputs":[{"name":"y","parameters":{"shared_memory_region":"r",)"
                          R"("shared_memory_byte_size":23}}])"),
       "output 'y': a shared place of 23 bytes for 24");
+}
+
+ModelSpec open_model() {
+  return {.name = "m",
+          .platform = "null",
+          .inputs = {{.name = "x",
+                      .type = DataType::uint8,
+                      .shape = {2, kOpen},
+                      .batch_axis = 1,
+                      .open_bytes = 8,
+                      .usual = {2, 1}},
+                     {.name = "k", .type = DataType::uint8, .batch_axis = kNoBatchAxis}},
+          .outputs = {{.name = "y", .type = DataType::uint8, .shape = {2}, .batch_axis = 1},
+                      {.name = "z", .type = DataType::uint8, .shape = {kOpen}, .open_bytes = 4}},
+          .max_batch = 8};
+}
+
+std::string open_fault(const std::string& shape, int bytes) {
+  const auto request =
+      parse_infer_json(R"({"inputs":[{"name":"x","datatype":"UINT8","shape":)" + shape +
+                       R"(,"parameters":{"binary_data_size":)" + std::to_string(bytes) +
+                       R"(}},{"name":"k","datatype":"UINT8","shape":[],"data":[5]}]})");
+  const auto bound = bind_request(*request, open_model(), Protocol::http);
+  return bound ? "" : to_string(bound.error());
+}
+
+TEST(BindTest, OpenSizesAndRowsOnAnotherAxis) {
+  EXPECT_EQ(wanted_shape(open_model().inputs[0]), "[2,n,?]");
+  EXPECT_EQ(wanted_shape(open_model().inputs[1]), "[]");
+  EXPECT_EQ(open_fault("[2,3,4]", 24), "");
+  EXPECT_EQ(open_fault("[2,3,4]", 23), "input 'x': 23 bytes where 24 are wanted for shape [2,3,4]");
+  EXPECT_EQ(open_fault("[2,3,5]", 30),
+            "input 'x': shape [2,3,5] is more than 8 bytes a row (--open-bytes of the worker)");
+  EXPECT_EQ(open_fault("[3,3,1]", 9), "input 'x': shape [3,3,1] where [2,n,?] is wanted");
+  EXPECT_EQ(open_fault("[2,3,0]", 0), "input 'x': shape [2,3,0] where [2,n,?] is wanted");
+  EXPECT_EQ(open_fault("[2,0,1]", 0), "input 'x': shape [2,0,1]: 1 to 4096 rows are wanted");
+}
+
+// What comes in goes to the slots, and what lies in them comes out, as whole tensors.
+TEST(BindTest, PlacesAndAnswersAreInTheOrderOfWholeTensors) {
+  const ModelSpec model = open_model();
+  const auto request = parse_infer_json(R"({"inputs":[
+    {"name":"x","datatype":"UINT8","shape":[2,2,3],"data":[1,2,3,4,5,6,7,8,9,10,11,12]},
+    {"name":"k","datatype":"UINT8","shape":[],"data":[5]}]})");
+  const auto bound = bind_request(*request, model, Protocol::http);
+  ASSERT_TRUE(bound) << to_string(bound.error());
+  EXPECT_EQ(bound->items, 2);
+  const SlotLayout layout = slot_layout(model);
+  std::vector<char> slots(2 * layout.bytes);
+  const InputRow in = [&](int item, int tensor) {
+    const auto at = static_cast<std::size_t>(tensor);
+    return std::span(slots).subspan(
+        static_cast<std::size_t>(item) * layout.bytes + layout.inputs[at],
+        bytes_of(model.inputs[at]));
+  };
+  for (std::size_t i = 0; i < 2; ++i)
+    ASSERT_TRUE(decode_json_tensor(request->inputs[i].json, model.inputs[i],
+                                   input_places(model, *bound, i, in)));
+  share_inputs(model, *bound, in);
+  const auto values = [](std::span<const char> bytes) {
+    return std::vector<int>(bytes.begin(), bytes.end());
+  };
+  EXPECT_EQ(values(*used_part(model.inputs[0], in(0, 0))), (std::vector{1, 2, 3, 7, 8, 9}));
+  EXPECT_EQ(values(*used_part(model.inputs[0], in(1, 0))), (std::vector{4, 5, 6, 10, 11, 12}));
+  EXPECT_EQ(in(1, 1)[0], 5);
+
+  std::vector<std::string> rows = {"ab", "AB"};
+  std::vector<std::string> open(2, std::string(bytes_of(model.outputs[1]), '\0'));
+  for (std::string& row : open) begin_item(model.outputs[1], std::vector<std::int64_t>{2}, row);
+  const OutputRow out = [&](int item, int tensor) {
+    return std::span<const char>((tensor == 0 ? rows : open)[static_cast<std::size_t>(item)]);
+  };
+  const auto answered = take_outputs(model, *bound, out);
+  ASSERT_TRUE(answered) << to_string(answered.error());
+  std::string whole;
+  for (const auto part : (*answered)[0].parts) whole.append(part.data(), part.size());
+  EXPECT_EQ(whole, "aAbB");
+  EXPECT_EQ((*answered)[0].shape, (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ((*answered)[1].shape, (std::vector<std::int64_t>{2, 2}));
+  begin_item(model.outputs[1], std::vector<std::int64_t>{1}, open[1]);
+  EXPECT_FALSE(take_outputs(model, *bound, out));  // rows that are not alike
+  open[1].assign(open[1].size(), '\xFF');
+  EXPECT_FALSE(take_outputs(model, *bound, out));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 
@@ -65,13 +66,15 @@ constexpr int kSize = 1, kParameter = 2;
 constexpr std::int64_t kIr = 8, kOpset = 17;
 
 std::string value_info(const std::string& name, OnnxGraph::Element element,
-                       const std::vector<std::int64_t>& shape) {
-  std::string batch, dimensions;
-  put_bytes(batch, value::kParameter, "batch");
-  put_bytes(dimensions, value::kDim, batch);
-  for (const std::int64_t size : shape) {
+                       const std::vector<std::int64_t>& whole) {
+  std::string dimensions;
+  bool batch = true;  // the first open one
+  for (const std::int64_t size : whole) {
     std::string dimension;
-    put_number(dimension, value::kSize, size);
+    if (size < 0 && std::exchange(batch, false))
+      put_bytes(dimension, value::kParameter, "batch");
+    else
+      put_number(dimension, value::kSize, size);
     put_bytes(dimensions, value::kDim, dimension);
   }
   std::string of_tensor, type, info;
@@ -119,14 +122,33 @@ std::string attribute_proto(const std::string& name, const OnnxGraph::Attribute&
 
 }  // namespace
 
+namespace {
+
+std::vector<std::int64_t> with_batch(std::vector<std::int64_t> shape) {
+  shape.insert(shape.begin(), -1);
+  return shape;
+}
+
+}  // namespace
+
+void OnnxGraph::whole_input(const std::string& name, Element element,
+                            const std::vector<std::int64_t>& whole) {
+  put_bytes(inputs_, graph::kInput, value_info(name, element, whole));
+}
+
+void OnnxGraph::whole_output(const std::string& name, Element element,
+                             const std::vector<std::int64_t>& whole) {
+  put_bytes(outputs_, graph::kOutput, value_info(name, element, whole));
+}
+
 void OnnxGraph::input(const std::string& name, Element element,
                       const std::vector<std::int64_t>& shape) {
-  put_bytes(inputs_, graph::kInput, value_info(name, element, shape));
+  whole_input(name, element, with_batch(shape));
 }
 
 void OnnxGraph::output(const std::string& name, Element element,
                        const std::vector<std::int64_t>& shape) {
-  put_bytes(outputs_, graph::kOutput, value_info(name, element, shape));
+  whole_output(name, element, with_batch(shape));
 }
 
 std::string OnnxGraph::weight(OnnxWeight weight) {

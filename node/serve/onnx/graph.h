@@ -28,6 +28,11 @@ class OnnxGraph {
   // Tensors of the model; `shape` is of one item, the open batch dimension comes before it.
   void input(const std::string& name, Element element, const std::vector<std::int64_t>& shape);
   void output(const std::string& name, Element element, const std::vector<std::int64_t>& shape);
+  // The same with all their dimensions; -1: open.
+  void whole_input(const std::string& name, Element element,
+                   const std::vector<std::int64_t>& whole);
+  void whole_output(const std::string& name, Element element,
+                    const std::vector<std::int64_t>& whole);
   // A constant. As many values as the shape says (a CHECK).
   std::string weight(OnnxWeight weight);
   // An operator with one output; the output's name.

@@ -1,5 +1,7 @@
-// Requests and tokens per minute of a key. A minute's worth may come at once; tokens are taken when
-// an answer has ended, so that a key goes below nothing and then waits. Pure.
+// What a key may have: of language models requests and tokens per minute, of all else requests and
+// bytes per second, and requests at a time. The worth of a minute, or second, may come at once;
+// tokens and bytes are taken when they are known, so that a key goes below nothing and then waits.
+// Pure.
 #pragma once
 
 #include <algorithm>
@@ -8,33 +10,39 @@
 namespace partita::serve {
 
 struct KeyLimits {
-  double requests = 0, tokens = 0;  // per minute; 0: any number
+  double requests = 0, tokens = 0;    // per minute; 0: any number
+  double per_second = 0, bytes = 0;   // requests, and bytes of them, per second; 0: any number
+  double at_once = 0;                 // 0: any number
+  double weight = 1;                  // of its share where more is asked than there is
   bool operator==(const KeyLimits&) const = default;
 };
 
-class MinuteBucket {
+inline constexpr double kMinuteNs = 60e9, kSecondNs = 1e9;
+
+class RateBucket {
  public:
+  explicit RateBucket(double unit_ns) : unit_(unit_ns) {}
   // How long until `need` are there; 0: they are.
-  std::int64_t wait(double per_minute, double need, std::int64_t now) {
-    refill(per_minute, now);
-    if (per_minute <= 0 || level_ >= need) return 0;
-    return static_cast<std::int64_t>((need - level_) / per_minute * kMinute) + 1;
+  std::int64_t wait(double per_unit, double need, std::int64_t now) {
+    refill(per_unit, now);
+    need = std::min(need, per_unit);
+    if (per_unit <= 0 || level_ >= need) return 0;
+    return static_cast<std::int64_t>((need - level_) / per_unit * unit_) + 1;
   }
   void take(double count) { level_ -= count; }
 
  private:
-  static constexpr double kMinute = 60e9;
-  void refill(double per_minute, std::int64_t now) {
-    const double came = static_cast<double>(now - since_) / kMinute * per_minute;
-    level_ = since_ == 0 ? per_minute : std::min(per_minute, level_ + came);
+  void refill(double per_unit, std::int64_t now) {
+    const double came = static_cast<double>(now - since_) / unit_ * per_unit;
+    level_ = since_ == 0 ? per_unit : std::min(per_unit, level_ + came);
     since_ = now;
   }
-  double level_ = 0;
+  double unit_, level_ = 0;
   std::int64_t since_ = 0;
 };
 
 struct KeyUse {
-  MinuteBucket requests = {}, tokens = {};
+  RateBucket requests{kMinuteNs}, tokens{kMinuteNs};
 
   // How long its next request has to wait; 0: not at all, and it is counted.
   std::int64_t ask(const KeyLimits& limits, std::int64_t now) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -62,6 +63,11 @@ void put_tensors(std::string& out, const std::vector<TensorSpec>& tensors) {
     put(out, static_cast<std::uint32_t>(tensor.shape.size()));
     for (const std::int64_t size : tensor.shape) put(out, size);
     put(out, static_cast<std::uint64_t>(tensor.text_bytes));
+    put(out, static_cast<std::int32_t>(tensor.batch_axis));
+    put(out, static_cast<std::uint64_t>(tensor.open_bytes));
+    put(out, static_cast<std::uint32_t>(tensor.usual.size()));
+    for (const std::int64_t size : tensor.usual) put(out, size);
+    put(out, tensor.usual_value);
   }
 }
 
@@ -101,6 +107,8 @@ void write(std::string& out, const Run& run) {
 void write(std::string& out, const Done& done) {
   put(out, done.batch);
   put(out, done.nanos);
+  put(out, done.values);
+  put(out, done.padding);
   put(out, static_cast<std::uint32_t>(done.status.size()));
   out.append(reinterpret_cast<const char*>(done.status.data()), done.status.size());
   put_text(out, done.message);
@@ -186,18 +194,28 @@ class FrameReader {
   std::string fault_;
 };
 
+std::vector<std::int64_t> read_sizes(FrameReader& in) {
+  const auto dimensions = in.take<std::uint32_t>();
+  if (dimensions > kMaxDimensions) in.refuse(fmt::format("{} dimensions", dimensions));
+  std::vector<std::int64_t> sizes;
+  for (std::uint32_t d = 0; d < dimensions && in.fault().empty(); ++d)
+    sizes.push_back(in.take<std::int64_t>());
+  return sizes;
+}
+
 std::vector<TensorSpec> read_tensors(FrameReader& in) {
   const auto number = in.take<std::uint32_t>();
   if (number > kMaxTensors) in.refuse(fmt::format("{} tensors", number));
   std::vector<TensorSpec> tensors;
   for (std::uint32_t i = 0; i < number && in.fault().empty(); ++i) {
     TensorSpec tensor{.name = in.text(kMaxNameBytes), .type = in.take<DataType>(), .shape = {}};
-    const auto dimensions = in.take<std::uint32_t>();
-    if (dimensions > kMaxDimensions) in.refuse(fmt::format("{} dimensions", dimensions));
-    for (std::uint32_t d = 0; d < dimensions && in.fault().empty(); ++d) {
-      tensor.shape.push_back(in.take<std::int64_t>());
-    }
+    tensor.shape = read_sizes(in);
     tensor.text_bytes = in.take<std::uint64_t>();
+    tensor.batch_axis = in.take<std::int32_t>();
+    tensor.open_bytes = in.take<std::uint64_t>();
+    tensor.usual = read_sizes(in);
+    tensor.usual_value = in.take<double>();
+    in.require(std::isfinite(tensor.usual_value), "a usual value that is none");
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -261,6 +279,8 @@ void read(FrameReader& in, Run& run) {
 void read(FrameReader& in, Done& done) {
   done.batch = in.take<std::uint64_t>();
   done.nanos = in.nanos();
+  done.values = in.take<std::uint64_t>();
+  done.padding = in.take<std::uint64_t>();
   done.status.resize(in.count(kMaxLinkBatch, 1));
   for (ItemStatus& status : done.status) {
     status = in.take<ItemStatus>();

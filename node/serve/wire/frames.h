@@ -30,7 +30,7 @@
 
 namespace partita::serve {
 
-inline constexpr std::uint32_t kLinkVersion = 2;
+inline constexpr std::uint32_t kLinkVersion = 3;
 inline constexpr std::size_t kMaxFrameBytes = 60'000;  // below a socket buffer's usual limit
 inline constexpr int kMaxLinkBatch = 4096;             // items of a RUN
 inline constexpr std::size_t kMaxPartBytes = 32'768;
@@ -74,6 +74,8 @@ struct Done {
   std::int64_t nanos = 0;               // execution alone
   std::vector<ItemStatus> status = {};  // of each item of the RUN, in order
   std::string message = {};             // why some failed
+  // Values of inputs with open sizes that it ran, and those that were padding up to a bucket.
+  std::uint64_t values = 0, padding = 0;
   bool operator==(const Done&) const = default;
 };
 struct Part {

@@ -22,6 +22,15 @@ Hello some_hello() {
                     .max_batch = 32}};
 }
 
+Hello open_hello() {
+  Hello hello = some_hello();
+  hello.model.inputs = {
+      {.name = "x", .shape = {kOpen, 8}, .open_bytes = 4096, .usual = {5, 8}},
+      {.name = "state", .shape = {2, 128}, .batch_axis = 1},
+      {.name = "sr", .type = DataType::int64, .batch_axis = kNoBatchAxis, .usual_value = 16000}};
+  return hello;
+}
+
 std::vector<Frame> all_frames() {
   return {some_hello(),
           Region{.slot_bytes = 8192, .slots = 64},
@@ -31,14 +40,17 @@ std::vector<Frame> all_frames() {
           Done{.batch = 7,
                .nanos = 5,
                .status = {ItemStatus::ok, ItemStatus::failed, ItemStatus::cancelled},
-               .message = "bad luck"},
+               .message = "bad luck",
+               .values = 6,
+               .padding = 2},
           Part{.batch = 7, .item = 1, .http_status = 200, .content_type = "text/event-stream"},
           Part{.batch = 7, .item = 1, .sequence = 1, .bytes = std::string("a\0b", 3)},
           Cancel{.batch = 7, .items = {1, 2}},
           Leaving{},
           Drain{},
           Drained{},
-          Beat{}};
+          Beat{},
+          open_hello()};
 }
 
 std::string fault_of(std::string_view bytes) {
@@ -58,7 +70,8 @@ TEST(Frames, AreTheseBytes) {
                              32));
   EXPECT_EQ(encode(Beat{}), std::string("\14\0\0\0", 4));
   EXPECT_EQ(encode(Done{.batch = 1, .nanos = 2, .status = {ItemStatus::failed}, .message = "no"}),
-            std::string("\6\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\1\2\0\0\0no", 31));
+            std::string("\6\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 20) + std::string(16, '\0') +
+                std::string("\1\0\0\0\1\2\0\0\0no", 11));
 }
 
 TEST(Frames, ComeBack) {
@@ -108,7 +121,7 @@ TEST(Frames, OutOfRangeAreRefused) {
   EXPECT_EQ(fault_of(std::string(4, '\0')), "frame: no known kind: 0");
   Hello hello = some_hello();
   hello.version = 1;
-  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 2");
+  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 3");
   hello = some_hello();
   hello.model.max_batch = kMaxLinkBatch + 1;
   EXPECT_NE(fault_of(hello), "");

@@ -40,6 +40,28 @@ constexpr std::size_t up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+// What is wrong with its sizes, or where its rows lie.
+std::string open_fault(const TensorSpec& tensor) {
+  const auto good = [](std::int64_t size) { return size >= 1 || size == kOpen; };
+  if (!std::ranges::all_of(tensor.shape, good)) return "has a dimension below 1";
+  const bool open = is_open(tensor), text = tensor.type == DataType::bytes;
+  if (open != (tensor.open_bytes > 0)) return "has room for open sizes without them, or none";
+  const int rank = static_cast<int>(tensor.shape.size());
+  if (tensor.batch_axis < kNoBatchAxis || tensor.batch_axis > rank)
+    return "has its rows on an axis that is none";
+  if (text && (open || tensor.batch_axis > 0)) return "is text: its sizes are fixed, rows first";
+  if (tensor.usual.empty()) return "";
+  bool fits = open && tensor.usual.size() == tensor.shape.size();
+  std::size_t bytes = size_of(tensor.type);
+  for (std::size_t i = 0; fits && i < tensor.usual.size(); ++i) {
+    const std::int64_t size = tensor.usual[i];
+    fits = size >= 1 && (tensor.shape[i] == kOpen || tensor.shape[i] == size) &&
+           !__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) &&
+           bytes <= tensor.open_bytes;
+  }
+  return fits ? "" : "has usual sizes that do not fit it";
+}
+
 std::string tensors_fault(const std::vector<TensorSpec>& tensors, std::string_view side) {
   if (tensors.empty() || tensors.size() > kMaxTensors) {
     return fmt::format("{} {}s; a model has 1 to {}", tensors.size(), side, kMaxTensors);
@@ -59,9 +81,8 @@ std::string tensors_fault(const std::vector<TensorSpec>& tensors, std::string_vi
       return fmt::format("{} '{}' has {} dimensions; at most {} fit", side, tensor.name,
                          tensor.shape.size(), kMaxDimensions);
     }
-    if (std::ranges::any_of(tensor.shape, [](std::int64_t size) { return size < 1; })) {
-      return fmt::format("{} '{}' has a dimension below 1", side, tensor.name);
-    }
+    const std::string open = open_fault(tensor);
+    if (!open.empty()) return fmt::format("{} '{}' {}", side, tensor.name, open);
     if ((tensor.type == DataType::bytes) != (tensor.text_bytes > 0)) {
       return fmt::format("{} '{}': room for text is what BYTES has, and nothing else", side,
                          tensor.name);
@@ -88,7 +109,15 @@ std::string model_fault(const ModelSpec& model) {
   }
   if (model.kind != ModelKind::tensors) return "a model of no known kind";
   fault = tensors_fault(model.inputs, "input");
-  return fault.empty() ? tensors_fault(model.outputs, "output") : fault;
+  if (fault.empty()) fault = tensors_fault(model.outputs, "output");
+  if (!fault.empty()) return fault;
+  for (const TensorSpec& input : model.inputs)
+    if (is_open(input) && input.usual.empty()) return "no usual sizes of '" + input.name + "'";
+  const auto rows = [](const TensorSpec& tensor) { return tensor.batch_axis != kNoBatchAxis; };
+  const bool in = std::ranges::any_of(model.inputs, rows);
+  const bool out = in ? std::ranges::all_of(model.outputs, rows)
+                      : std::ranges::none_of(model.outputs, rows) && model.max_batch == 1;
+  return out ? "" : "rows that go in and do not come out, or the other way round";
 }
 
 }  // namespace
@@ -105,7 +134,21 @@ Result<DataType> parse_data_type(const std::string& context, std::string_view na
   return bad_input(context, fmt::format("'{}' is no data type", shown));
 }
 
+bool is_open(const TensorSpec& tensor) {
+  return std::ranges::find(tensor.shape, kOpen) != tensor.shape.end();
+}
+
+bool has_rows(const ModelSpec& model) {
+  return std::ranges::any_of(
+      model.inputs, [](const TensorSpec& tensor) { return tensor.batch_axis != kNoBatchAxis; });
+}
+
+std::size_t head_bytes(const TensorSpec& tensor) {
+  return is_open(tensor) ? up(tensor.shape.size() * sizeof(std::int64_t), kTensorAlign) : 0;
+}
+
 std::int64_t elements_of(const TensorSpec& tensor) {
+  if (is_open(tensor)) return static_cast<std::int64_t>(tensor.open_bytes / size_of(tensor.type));
   std::int64_t product = 1;
   for (const std::int64_t size : tensor.shape) {
     if (__builtin_mul_overflow(product, size, &product)) {
@@ -117,6 +160,11 @@ std::int64_t elements_of(const TensorSpec& tensor) {
 
 std::size_t bytes_of(const TensorSpec& tensor) {
   std::size_t bytes = 0;
+  if (tensor.open_bytes > 0) {
+    return __builtin_add_overflow(tensor.open_bytes, head_bytes(tensor), &bytes)
+               ? std::numeric_limits<std::size_t>::max()
+               : bytes;
+  }
   const auto elements = static_cast<std::size_t>(elements_of(tensor));
   const bool over = __builtin_mul_overflow(elements, size_of(tensor.type), &bytes) ||
                     __builtin_add_overflow(bytes, tensor.text_bytes, &bytes);

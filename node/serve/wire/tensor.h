@@ -1,6 +1,6 @@
 // What a model takes and gives, item by item, and where that lies in a slot of shared memory.
-// An item is one row of a batch: its tensors have fixed shapes, the batch dimension left out.
-// Values only; sizes are bytes.
+// An item is one row of a batch: its tensors have the shapes below, the batch axis left out. Sizes
+// may be open: then the item says its own (items.h). Values only; sizes are bytes.
 #pragma once
 
 #include <cstddef>
@@ -42,16 +42,29 @@ std::size_t size_of(DataType type);       // of an element; of BYTES its length 
 // bad_input with `context` for any other word.
 Result<DataType> parse_data_type(const std::string& context, std::string_view name);
 
+inline constexpr std::int64_t kOpen = -1;  // a size that each item says for itself
+inline constexpr int kNoBatchAxis = -1;
+
 struct TensorSpec {
   std::string name;
   DataType type = DataType::fp32;
-  std::vector<std::int64_t> shape = {};  // of one item: without the batch dimension; each >= 1
+  std::vector<std::int64_t> shape = {};  // of one item: without the batch axis; >= 1, or kOpen
   std::size_t text_bytes = 0;            // BYTES: room for the text of one item, without lengths
+  // Where rows lie beside each other in the whole tensor. kNoBatchAxis: an input that all items of
+  // a batch share, or, where no tensor has one, a model that runs one request at a time.
+  int batch_axis = 0;
+  std::size_t open_bytes = 0;            // room for the values of an item whose sizes are open
+  std::vector<std::int64_t> usual = {};  // sizes of a usual item, of an input with open ones
+  double usual_value = 0;                // of its elements, in warm-up and measurements
   bool operator==(const TensorSpec&) const = default;
 };
 
-std::int64_t elements_of(const TensorSpec& tensor);
-std::size_t bytes_of(const TensorSpec& tensor);  // of one item; of BYTES at most
+bool is_open(const TensorSpec& tensor);              // some size is
+std::int64_t elements_of(const TensorSpec& tensor);  // of one item; where sizes are open at most
+// Of one item; of BYTES and open sizes at most, the item's own sizes in front included.
+std::size_t bytes_of(const TensorSpec& tensor);
+// In front of the values of an item with open sizes: its sizes. 0 for others.
+std::size_t head_bytes(const TensorSpec& tensor);
 
 // tensors: requests are tensors of these shapes. openai: an item is the JSON body of a chat or
 // completion request, and its answer comes in parts (frames.h); inputs and outputs are empty then.
@@ -66,7 +79,11 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
+// Some tensor has a batch axis. Else a request is one item.
+bool has_rows(const ModelSpec& model);
+
 inline constexpr std::size_t kTextBytes = 4096;  // of an item, where nobody says more
+inline constexpr std::size_t kOpenBytes = 4u << 20;
 // Says how much text there may be in each tensor of BYTES.
 void give_text_room(ModelSpec& model, std::size_t text_bytes);
 

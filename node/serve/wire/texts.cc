@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "serve/wire/items.h"
+
 namespace partita::serve {
 namespace {
 
@@ -23,6 +25,11 @@ std::optional<std::string_view> take_text(std::string_view& rest) {
 
 std::optional<std::span<const char>> used_part(const TensorSpec& tensor,
                                                std::span<const char> row) {
+  if (tensor.open_bytes > 0) {
+    const auto sizes = sizes_in(tensor, row);
+    if (!sizes) return std::nullopt;
+    return row.subspan(head_bytes(tensor), *bytes_of_item(tensor, *sizes));
+  }
   if (tensor.type != DataType::bytes) return row;
   std::string_view rest(row.data(), row.size());
   for (std::int64_t i = elements_of(tensor); i > 0; --i)

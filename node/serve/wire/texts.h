@@ -19,8 +19,8 @@ namespace partita::serve {
 
 inline constexpr std::size_t kTextLengthBytes = 4;
 
-// What of a row is used: of BYTES its elements, of other types all of it. Nothing where the
-// elements run over the end: whoever wrote them is not to be trusted.
+// What of a row is used: of BYTES its elements, of open sizes the values, else all of it. Nothing
+// where they run over the end: whoever wrote them is not to be trusted.
 std::optional<std::span<const char>> used_part(const TensorSpec& tensor, std::span<const char> row);
 
 // Calls element(text) for each of the elements in the used part of a row.

@@ -25,11 +25,17 @@ class Engine {
     std::string message;
   };
   const std::vector<Fault>& faults() const { return faults_; }
+  // Of the last run(): values of inputs with open sizes, and of padding beside them.
+  struct Filling {
+    std::uint64_t values = 0, padding = 0;
+  };
+  const Filling& filling() const { return filling_; }
 
  protected:
   // Outputs of these items are more text than there is room for.
   void too_long(const std::vector<std::size_t>& items, const TensorSpec& output);
   std::vector<Fault> faults_;
+  Filling filling_;
 };
 
 using EnginePointer = std::unique_ptr<Engine>;

@@ -62,6 +62,38 @@ TEST(OipBatch, OpenShapesNeedAChoice) {
   EXPECT_FALSE(parse_shapes({"t=1", "t=1"}));
 }
 
+TEST(Shapes, OfInputsAreItemByItem) {
+  const std::vector<WholeTensor> whole = {{"x", DataType::fp32, {-1, 3, -1}},
+                                          {"state", DataType::fp32, {2, -1, 128}},
+                                          {"sr", DataType::int64, {}}};
+  const auto chosen = parse_shapes({"x=3,640?"});
+  const auto axes = parse_axes({"state=none"});
+  const auto values = parse_values({"sr=16000"});
+  ASSERT_TRUE(chosen && axes && values);
+  const auto inputs = inputs_of(whole, {*chosen, {}, *values});
+  ASSERT_TRUE(inputs) << to_string(inputs.error());
+  EXPECT_EQ((*inputs)[0].shape, (std::vector<std::int64_t>{3, kOpen}));
+  EXPECT_EQ((*inputs)[0].usual, (std::vector<std::int64_t>{3, 640}));
+  EXPECT_EQ((*inputs)[1].batch_axis, 1);
+  EXPECT_EQ((*inputs)[1].shape, (std::vector<std::int64_t>{2, 128}));
+  EXPECT_EQ((*inputs)[2].batch_axis, kNoBatchAxis);
+  EXPECT_EQ((*inputs)[2].usual_value, 16000);
+  EXPECT_TRUE(takes_rows(whole, *inputs));
+  const auto other = inputs_of(whole, {{}, *axes, {}});
+  EXPECT_EQ((*other)[1].shape, (std::vector<std::int64_t>{2, kOpen, 128}));
+  const auto one = inputs_of(whole, {{}, {}, {}, false});
+  EXPECT_EQ((*one)[0].shape, (std::vector<std::int64_t>{kOpen, 3, kOpen}));
+  EXPECT_FALSE(takes_rows(whole, *one));
+  EXPECT_FALSE(inputs_of(whole, {{{"x", {4, 2}}}, {}, {}}));
+  EXPECT_FALSE(inputs_of(whole, {{{"y", {4, 2}}}, {}, {}}));
+  EXPECT_FALSE(inputs_of(whole, {{}, {{"sr", 0}}, {}}));
+  EXPECT_FALSE(inputs_of({{"w", DataType::bytes, {-1, -1}}}, {{}, {}, {}}));
+  for (const char* text : {"x", "x=", "=1", "x=-2", "x=99", "x=1.5"})
+    EXPECT_FALSE(parse_axes({text})) << text;
+  for (const char* text : {"x", "x=", "=1", "x=a", "x=1e300", "x=nan"})
+    EXPECT_FALSE(parse_values({text})) << text;
+}
+
 TEST(OipBatch, TakesAnswersApart) {
   const ModelSpec model = *parse_oip_metadata(kMetadata, 4, {});
   std::string body;  // what came back points into it

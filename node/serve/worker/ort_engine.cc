@@ -7,8 +7,11 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 
-#include "base/unicode.h"
+#include "serve/wire/items.h"
+#include "serve/wire/texts.h"
+#include "serve/worker/ort_objects.h"
 #include "serve/worker/ort_text.h"
 
 namespace partita::serve {
@@ -16,147 +19,19 @@ namespace {
 
 using ort::Slot;
 
-constexpr int kLogErrors = 3, kAllOptimisations = 99, kArenaAllocator = 1, kDefaultMemory = 0;
+constexpr int kLogFatal = 4, kAllOptimisations = 99, kArenaAllocator = 1, kDefaultMemory = 0;
+// Open sizes of which nobody says what is usual: the first with which the model runs.
+constexpr std::int64_t kUsual[] = {32, 64, 128, 224, 512, 16, 8, 2, 1};
 
-struct ElementRow {
-  ort::Element element;
-  DataType type;
-};
-constexpr std::array<ElementRow, kDataTypes> kElements = {
-    {{ort::Element::float32, DataType::fp32},
-     {ort::Element::uint8, DataType::uint8},
-     {ort::Element::int8, DataType::int8},
-     {ort::Element::uint16, DataType::uint16},
-     {ort::Element::int16, DataType::int16},
-     {ort::Element::int32, DataType::int32},
-     {ort::Element::int64, DataType::int64},
-     {ort::Element::boolean, DataType::boolean},
-     {ort::Element::float16, DataType::fp16},
-     {ort::Element::float64, DataType::fp64},
-     {ort::Element::uint32, DataType::uint32},
-     {ort::Element::uint64, DataType::uint64},
-     {ort::Element::bfloat16, DataType::bf16},
-     {ort::Element::string, DataType::bytes}}};
-
-ort::Element element_of(DataType type) {
-  return std::ranges::find(kElements, type, &ElementRow::type)->element;
-}
-
-// A tensor of the model as the library tells it.
-struct WholeTensor {
-  std::string name;
-  DataType type = DataType::fp32;
-  std::vector<std::int64_t> shape;
-};
-
-// What the library makes, owned.
-class OrtObjects {
- public:
-  explicit OrtObjects(const OrtLibrary& library) : library_(library) {}
-
-  template <class What>
-  OrtOwned<What> own(What* what, Slot release) const {
-    return {what, {library_.call<ort::Release<What>>(release)}};
-  }
-  Result<void> check(ort::Status* status) const { return library_.check(status, "onnxruntime"); }
-  const OrtLibrary& library() const { return library_; }
-
-  Result<OrtOwned<ort::Value>> tensor(const ort::MemoryInfo& memory, const TensorSpec& spec,
-                                      std::size_t items, char* data) const {
-    std::vector<std::int64_t> shape = {static_cast<std::int64_t>(items)};
-    shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-    ort::Value* value = nullptr;
-    const auto made = check(library_.call<ort::CreateTensorWithData>(Slot::create_tensor_with_data)(
-        &memory, data, items * bytes_of(spec), shape.data(), shape.size(), element_of(spec.type),
-        &value));
-    if (!made) return failed(made.error());
-    return own(value, Slot::release_value);
-  }
-
-  Result<WholeTensor> described(std::string name, const ort::TensorInfo* info) const {
-    ort::Element element{};
-    std::size_t rank = 0;
-    if (auto got = check(library_.call<ort::ElementType>(Slot::element_type)(info, &element)); !got)
-      return failed(got.error());
-    if (auto got = check(library_.call<ort::DimensionsCount>(Slot::dimensions_count)(info, &rank));
-        !got)
-      return failed(got.error());
-    WholeTensor tensor{.name = std::move(name), .shape = std::vector<std::int64_t>(rank)};
-    if (auto got = check(
-            library_.call<ort::Dimensions>(Slot::dimensions)(info, tensor.shape.data(), rank));
-        !got)
-      return failed(got.error());
-    const auto* row = std::ranges::find(kElements, element, &ElementRow::element);
-    if (row == kElements.end()) return bad_input(tensor.name, "its data type cannot be served");
-    if (row->type == DataType::bytes && !library_.takes_text()) {
-      return environment_error(
-          tensor.name, fmt::format("text (BYTES) needs ONNX Runtime 1.{}", ort::kTextVersion));
-    }
-    tensor.type = row->type;
-    return tensor;
-  }
-
- private:
-  const OrtLibrary& library_;
-};
-
-struct Side {  // of a session: its inputs, or its outputs
-  Slot count, type, name;
-};
-constexpr Side kInputs = {Slot::input_count, Slot::input_type, Slot::input_name};
-constexpr Side kOutputs = {Slot::output_count, Slot::output_type, Slot::output_name};
-
-Result<std::string> name_of_tensor(const OrtObjects& objects, const ort::Session& session,
-                                   Slot slot, std::size_t index) {
-  const OrtLibrary& library = objects.library();
-  ort::Allocator* allocator = nullptr;
-  char* text = nullptr;
-  if (auto got =
-          objects.check(library.call<ort::DefaultAllocator>(Slot::default_allocator)(&allocator));
-      !got)
-    return failed(got.error());
-  if (auto got = objects.check(library.call<ort::NameOf>(slot)(&session, index, allocator, &text));
-      !got)
-    return failed(got.error());
-  const std::string name = text;
-  static_cast<void>(
-      objects.check(library.call<ort::AllocatorFree>(Slot::allocator_free)(allocator, text)));
-  return name;
-}
-
-Result<std::vector<WholeTensor>> tensors_of(const OrtObjects& objects, const ort::Session& session,
-                                            const Side& side) {
-  const OrtLibrary& library = objects.library();
-  std::size_t count = 0;
-  if (auto got = objects.check(library.call<ort::Count>(side.count)(&session, &count)); !got)
-    return failed(got.error());
-  std::vector<WholeTensor> tensors;
-  for (std::size_t i = 0; i < count; ++i) {
-    Result<std::string> name = name_of_tensor(objects, session, side.name, i);
-    if (!name) return failed(name.error());
-    ort::TypeInfo* type = nullptr;
-    if (auto got = objects.check(library.call<ort::TypeOf>(side.type)(&session, i, &type)); !got)
-      return failed(got.error());
-    const auto owned = objects.own(type, Slot::release_type_info);
-    const ort::TensorInfo* info = nullptr;  // part of the type
-    if (auto got = objects.check(
-            library.call<ort::CastToTensorInfo>(Slot::cast_to_tensor_info)(type, &info));
-        !got)
-      return failed(got.error());
-    if (info == nullptr) return bad_input(*name, "it is no tensor");
-    Result<WholeTensor> tensor = objects.described(*std::move(name), info);
-    if (!tensor) return failed(tensor.error());
-    tensors.push_back(*std::move(tensor));
-  }
-  return tensors;
-}
+bool is_text(const TensorSpec& tensor) { return tensor.type == DataType::bytes; }
 
 class OrtEngine final : public Engine {
  public:
   OrtEngine(const OrtLibrary& library, const OrtOptions& options)
-      : library_(library), objects_(library_), max_batch_(options.max_batch) {
+      : library_(library), objects_(library_), buckets_(options.buckets) {
     spec_.name = options.name;
     spec_.platform = "onnxruntime";
+    std::ranges::sort(buckets_);
   }
   OrtEngine(const OrtEngine&) = delete;
 
@@ -169,31 +44,54 @@ class OrtEngine final : public Engine {
   struct Tensors {  // of batches of one size, on the staging memory
     Values inputs, outputs;
   };
+  using ItemSizes = std::vector<std::vector<std::int64_t>>;  // by input
+  struct Group {                                             // items that run together
+    ItemSizes padded;
+    std::vector<std::size_t> items = {};  // of the batch
+    std::vector<ItemSizes> sizes = {};    // of each
+  };
 
   Result<void> set_up(ort::SessionOptions& session_options, const OrtOptions& options);
   Result<void> add_provider(ort::SessionOptions& session_options);
-  Result<void> learn_inputs(const OrtOptions& options);
-  Result<void> learn_outputs();
-  Result<Values> try_zeros(std::size_t items);
-  Result<Values> values_on(const std::vector<TensorSpec>& specs, std::size_t items,
+  Result<void> learn(const OrtOptions& options);
+  Result<bool> learn_with(const OrtOptions& options, InputWishes wishes);
+  Result<bool> learn_rows(std::size_t rows);
+  void learn_sizes(const std::vector<WholeTensor>& a, const std::vector<WholeTensor>& b);
+  Result<std::vector<WholeTensor>> try_out(std::size_t rows, bool ones);
+  Result<void> make_room();
+  Result<Values> values_on(const std::vector<TensorSpec>& specs, std::size_t rows,
                            const std::vector<char*>& data);
-  Result<void> execute(const Values& inputs, const Values& outputs);
+  // Where `outputs` has nulls the library makes what comes out.
+  Result<void> execute(const Values& inputs, Values& outputs);
   Result<void> run_in_place(char* slot);
-  Result<const Tensors*> staged(std::size_t items);
-  Result<Values> inputs_of(std::span<char* const> slots);
-  Result<void> run_text(std::span<char* const> slots);
+  Result<Tensors*> staged(std::size_t rows);
+  Result<void> run_together(std::span<char* const> slots);
+  Result<void> run_groups(std::span<char* const> slots);
+  std::map<std::string, Group> groups_of(std::span<char* const> slots);
+  std::vector<std::int64_t> bucketed(const TensorSpec& input, Sizes sizes) const;
+  Result<void> run_group(const Group& group, std::span<char* const> slots);
+  Result<Values> gather(const Group& group, std::span<char* const> slots);
+  Result<void> scatter(const Group& group, std::span<char* const> slots, std::size_t output,
+                       const ort::Value& value);
+  std::vector<std::int64_t> cropped(const Group& group, std::size_t item, const TensorSpec& output,
+                                    Sizes padded) const;
+  char* input_at(char* slot, std::size_t input) const { return slot + layout_.inputs[input]; }
+  std::span<char> output_row(char* slot, std::size_t output) const {
+    return {slot + layout_.outputs[output], bytes_of(spec_.outputs[output])};
+  }
 
   OrtLibrary library_;
   OrtObjects objects_;
   ModelSpec spec_;
-  int max_batch_ = 1;
+  std::vector<WholeTensor> inputs_, outputs_;  // as the model has them
+  std::vector<std::int64_t> buckets_;
   SlotLayout layout_;
-  bool text_ = false;  // some tensor is of BYTES
+  bool plain_ = false;  // rows first, fixed sizes, no text
   OrtOwned<ort::Env> env_;
   OrtOwned<ort::Session> session_;
   OrtOwned<ort::MemoryInfo> memory_;
   std::vector<std::vector<char>> staging_in_, staging_out_;  // a whole batch per tensor
-  std::map<std::size_t, Tensors> staged_;                    // by items
+  std::map<std::size_t, Tensors> staged_;                    // by rows
   std::vector<const char*> input_names_, output_names_;
 };
 
@@ -245,7 +143,7 @@ Result<void> OrtEngine::set_up(ort::SessionOptions& session_options, const OrtOp
 Result<void> OrtEngine::open(const OrtOptions& options) {
   ort::Env* env = nullptr;
   if (auto made = objects_.check(
-          library_.call<ort::CreateEnv>(Slot::create_env)(kLogErrors, "partita", &env));
+          library_.call<ort::CreateEnv>(Slot::create_env)(kLogFatal, "partita", &env));
       !made)
     return made;
   env_ = objects_.own(env, Slot::release_env);
@@ -269,123 +167,181 @@ Result<void> OrtEngine::open(const OrtOptions& options) {
       !made)
     return made;
   memory_ = objects_.own(memory, Slot::release_memory_info);
-  if (auto learnt = learn_inputs(options); !learnt) return learnt;
-  return learn_outputs();
+  return learn(options);
 }
 
-Result<void> OrtEngine::learn_inputs(const OrtOptions& options) {
-  const Result<std::vector<WholeTensor>> inputs = tensors_of(objects_, *session_, kInputs);
+// ---- what the model takes and gives ----
+
+// Whether rows can be run together, and how large open sizes may be, is tried out.
+Result<void> OrtEngine::learn(const OrtOptions& options) {
+  auto inputs = model_inputs(objects_, *session_);
   if (!inputs) return failed(inputs.error());
-  const Result<std::vector<WholeTensor>> outputs = tensors_of(objects_, *session_, kOutputs);
+  auto outputs = model_outputs(objects_, *session_);
   if (!outputs) return failed(outputs.error());
-  spec_.max_batch = options.max_batch;
-  for (const WholeTensor& input : *inputs) {
-    Result<ItemShape> item = item_shape(input.name, input.shape, options.shapes);
-    if (!item) return failed(item.error());
-    if (!item->batched && options.max_batch > 1) {
-      return bad_input("--batch", fmt::format("input '{}' takes one item at a time; export the "
-                                              "model with a dynamic batch, or say --batch 1",
-                                              input.name));
+  inputs_ = *std::move(inputs);
+  outputs_ = *std::move(outputs);
+  for (const WholeTensor& input : inputs_) input_names_.push_back(input.name.c_str());
+  for (const WholeTensor& output : outputs_) output_names_.push_back(output.name.c_str());
+  Result<bool> learnt = false;
+  std::optional<Error> fault;  // of running rows: it says more than what comes after it
+  for (const bool rows : {true, false}) {
+    if (rows && options.max_batch == 0) continue;
+    for (const std::int64_t usual : kUsual) {
+      learnt = learn_with(options, {.shapes = options.shapes,
+                                    .axes = options.axes,
+                                    .values = options.values,
+                                    .rows = rows,
+                                    .usual = usual,
+                                    .open_bytes = options.open_bytes});
+      if (learnt && *learnt) return make_room();
+      const bool last = learnt || learnt.error().code == ErrorCode::bad_input;
+      if (last || std::ranges::none_of(spec_.inputs, is_open)) break;
     }
-    spec_.inputs.push_back(
-        {.name = input.name, .type = input.type, .shape = std::move(item->shape)});
+    if (!learnt && !fault) fault = learnt.error();
+    if (!learnt && learnt.error().code == ErrorCode::bad_input) break;
   }
-  for (const auto& [name, shape] : options.shapes) {
-    if (std::ranges::find(spec_.inputs, name, &TensorSpec::name) == spec_.inputs.end())
-      return bad_input("--shape", "the model has no input '" + name + "'");
-  }
-  for (const WholeTensor& output : *outputs) {
-    spec_.outputs.push_back({.name = output.name, .type = output.type});
-  }
-  give_text_room(spec_, options.text_bytes);
-  const auto is_text = [](const TensorSpec& tensor) { return tensor.type == DataType::bytes; };
-  text_ = std::ranges::any_of(spec_.inputs, is_text) || std::ranges::any_of(spec_.outputs, is_text);
-  if (auto checked = check_model(options.model_file, spec_); !checked) return checked;
-  for (const TensorSpec& input : spec_.inputs) input_names_.push_back(input.name.c_str());
-  for (const TensorSpec& output : spec_.outputs) output_names_.push_back(output.name.c_str());
-  return {};
+  return failed(*fault);
 }
 
-// Runs zeros (empty texts) with outputs made by the library.
-Result<OrtEngine::Values> OrtEngine::try_zeros(std::size_t items) {
-  std::vector<std::vector<char>> zeros;
-  std::vector<char*> data;
-  for (const TensorSpec& input : spec_.inputs) {
-    zeros.emplace_back(std::max<std::size_t>(1, items * bytes_of(input)));
-    data.push_back(zeros.back().data());
-  }
-  const Result<Values> inputs = values_on(spec_.inputs, items, data);
+// False: some output has no rows. bad_input: no other try will do better.
+Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes) {
+  auto inputs = inputs_of(inputs_, wishes);
   if (!inputs) return failed(inputs.error());
-  std::vector<const ort::Value*> in;
-  for (const auto& value : *inputs) in.push_back(value.get());
-  std::vector<ort::Value*> out(spec_.outputs.size());
-  const auto ran = objects_.check(
-      library_.call<ort::Run>(Slot::run)(session_.get(), nullptr, input_names_.data(), in.data(),
-                                         in.size(), output_names_.data(), out.size(), out.data()));
-  Values outputs;
-  for (ort::Value* value : out) outputs.push_back(objects_.own(value, Slot::release_value));
-  if (!ran) return failed(ran.error());
-  return outputs;
+  spec_.inputs = *std::move(inputs);
+  spec_.max_batch = std::max(1, options.max_batch);
+  spec_.outputs.clear();
+  for (const WholeTensor& output : outputs_)
+    spec_.outputs.push_back({.name = output.name, .type = output.type});
+  give_text_room(spec_, options.text_bytes);
+  for (const TensorSpec& input : spec_.inputs)
+    if (is_open(input) && !bytes_of_item(input, input.usual))
+      return environment_error(input.name, "its usual sizes are more than --open-bytes");
+  if (wishes.rows && !has_rows(spec_)) return false;
+  const Result<bool> together = takes_rows(inputs_, spec_.inputs) ? learn_rows(2) : false;
+  if (!together || !*together) {
+    const Result<bool> one = learn_rows(1);
+    if (!one || !*one) return one;
+    spec_.max_batch = 1;
+  }
+  for (TensorSpec& output : spec_.outputs)
+    if (is_open(output)) output.open_bytes = options.open_bytes;
+  if (auto checked = check_model(options.model_file, spec_); !checked)
+    return failed(checked.error());
+  return true;
 }
 
-// Outputs' shapes are what comes out: models often leave them open.
-Result<void> OrtEngine::learn_outputs() {
-  const std::size_t items = spec_.max_batch > 1 ? 2 : 1;
-  const Result<Values> outputs = try_zeros(items);
-  if (!outputs) return failed(outputs.error());
+// Where rows come out: the axis that grows with them. False: of some output nowhere.
+Result<bool> OrtEngine::learn_rows(std::size_t rows) {
+  const auto few = try_out(rows, false);
+  if (!few) return failed(few.error());
+  auto more = rows > 1 ? try_out(rows + 1, false) : few;
+  if (!more) return failed(more.error());
+  const bool axes = has_rows(spec_);
+  for (std::size_t i = 0; i < spec_.outputs.size(); ++i) {
+    const std::vector<std::int64_t>&a = (*few)[i].shape, &b = (*more)[i].shape;
+    int axis = kNoBatchAxis;
+    for (std::size_t d = 0; axes && a.size() == b.size() && d < a.size(); ++d) {
+      const bool grows = rows > 1 ? b[d] == a[d] + 1 : d == 0 && outputs_[i].shape[0] <= 1;
+      if (a[d] == static_cast<std::int64_t>(rows) && grows && axis == kNoBatchAxis)
+        axis = static_cast<int>(d);
+    }
+    spec_.outputs[i].batch_axis = axis;
+    if (axes && axis == kNoBatchAxis) return false;
+  }
+  // Sizes that values decide show when these are others; a model may refuse them.
+  const auto others = try_out(rows, true);
+  learn_sizes(*few, others ? *others : *few);
+  return true;
+}
+
+// Of the outputs, without their rows. What the model leaves open is open where inputs are, and
+// where it depends on values; models often leave open what is fixed.
+void OrtEngine::learn_sizes(const std::vector<WholeTensor>& a, const std::vector<WholeTensor>& b) {
+  const bool any_open = std::ranges::any_of(spec_.inputs, is_open);
   for (std::size_t i = 0; i < spec_.outputs.size(); ++i) {
     TensorSpec& output = spec_.outputs[i];
-    ort::TensorInfo* info = nullptr;
-    if (auto got = objects_.check(library_.call<ort::TensorInfoOfValue>(Slot::tensor_info_of_value)(
-            (*outputs)[i].get(), &info));
-        !got)
-      return got;
-    const auto owned = objects_.own(info, Slot::release_tensor_info);
-    const Result<WholeTensor> whole = objects_.described(output.name, info);
-    if (!whole) return failed(whole.error());
-    if (whole->shape.empty() || whole->shape[0] != static_cast<std::int64_t>(items)) {
-      return bad_input(output.name,
-                       fmt::format("this output has not one row per item, so the model cannot be "
-                                   "run in batches{}",
-                                   items > 1 ? "; try --batch 1" : ""));
+    const std::vector<std::int64_t>& declared = outputs_[i].shape;
+    output.shape.clear();
+    for (std::size_t d = 0; d < a[i].shape.size(); ++d) {
+      if (static_cast<int>(d) == output.batch_axis) continue;
+      const std::int64_t size = a[i].shape[d];
+      const bool said_open = d >= declared.size() || declared[d] < 0;
+      const bool moves = size == 0 || b[i].shape.size() <= d || b[i].shape[d] != size;
+      output.shape.push_back(moves || (said_open && any_open) ? kOpen : size);
     }
-    output.shape.assign(whole->shape.begin() + 1, whole->shape.end());
   }
-  if (auto checked = check_model(spec_.name, spec_); !checked) return checked;
+}
+
+// The shapes that come out of zeros (empty texts), or of ones.
+Result<std::vector<WholeTensor>> OrtEngine::try_out(std::size_t rows, bool ones) {
+  Values inputs, outputs;
+  std::vector<std::vector<char>> memory;
+  for (const TensorSpec& input : spec_.inputs) {
+    const Sizes sizes = is_open(input) ? Sizes(input.usual) : Sizes(input.shape);
+    const std::size_t bytes = is_text(input) ? bytes_of(input) : *bytes_of_item(input, sizes);
+    std::vector<char>& data = memory.emplace_back(std::max<std::size_t>(1, rows * bytes));
+    const double value_of_all = input.usual_value != 0 ? input.usual_value : ones ? 1 : 0;
+    if (value_of_all != 0) fill_values(input.type, value_of_all, data);
+    const std::vector<std::span<const char>> texts(input.batch_axis < 0 ? 1 : rows,
+                                                   std::span<const char>(data).first(bytes));
+    auto value = is_text(input) ? text_value(library_, input, texts)
+                                : objects_.tensor(*memory_, input, sizes, rows, data.data());
+    if (!value) return failed(value.error());
+    inputs.push_back(*std::move(value));
+  }
+  for (std::size_t i = 0; i < spec_.outputs.size(); ++i)
+    outputs.push_back(objects_.own<ort::Value>(nullptr, Slot::release_value));
+  if (auto ran = execute(inputs, outputs); !ran) return failed(ran.error());
+  std::vector<WholeTensor> made;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    auto whole = objects_.described(spec_.outputs[i].name, *outputs[i]);
+    if (!whole) return failed(whole.error());
+    made.push_back(*std::move(whole));
+  }
+  return made;
+}
+
+Result<void> OrtEngine::make_room() {
   layout_ = slot_layout(spec_);
-  const auto items_at_most = static_cast<std::size_t>(spec_.max_batch);
-  if (items_at_most > 1 || text_) {
-    for (const TensorSpec& input : spec_.inputs)
-      staging_in_.emplace_back(items_at_most * bytes_of(input));
-    for (const TensorSpec& output : spec_.outputs)
-      staging_out_.emplace_back(items_at_most * bytes_of(output));
-  }
+  const auto simple = [](const TensorSpec& tensor) {
+    return tensor.batch_axis == 0 && tensor.open_bytes == 0 && !is_text(tensor);
+  };
+  plain_ = std::ranges::all_of(spec_.inputs, simple) && std::ranges::all_of(spec_.outputs, simple);
+  staging_in_.resize(spec_.inputs.size());
+  staging_out_.resize(spec_.outputs.size());
+  const auto rows = static_cast<std::size_t>(spec_.max_batch);
+  if (!plain_ || rows == 1) return {};
+  for (std::size_t i = 0; i < staging_in_.size(); ++i)
+    staging_in_[i].resize(rows * bytes_of(spec_.inputs[i]));
+  for (std::size_t i = 0; i < staging_out_.size(); ++i)
+    staging_out_[i].resize(rows * bytes_of(spec_.outputs[i]));
   return {};
 }
 
+// ---- batches of equal rows ----
+
 Result<OrtEngine::Values> OrtEngine::values_on(const std::vector<TensorSpec>& specs,
-                                               std::size_t items, const std::vector<char*>& data) {
+                                               std::size_t rows, const std::vector<char*>& data) {
   Values values;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    Result<OrtOwned<ort::Value>> value =
-        specs[i].type == DataType::bytes
-            ? text_value(library_, specs[i],
-                         std::vector<std::span<const char>>(items, {data[i], bytes_of(specs[i])}))
-            : objects_.tensor(*memory_, specs[i], items, data[i]);
+    auto value = objects_.tensor(*memory_, specs[i], specs[i].shape, rows, data[i]);
     if (!value) return failed(value.error());
     values.push_back(*std::move(value));
   }
   return values;
 }
 
-Result<void> OrtEngine::execute(const Values& inputs, const Values& outputs) {
+Result<void> OrtEngine::execute(const Values& inputs, Values& outputs) {
   std::array<const ort::Value*, kMaxTensors> in{};
   std::array<ort::Value*, kMaxTensors> out{};
   for (std::size_t i = 0; i < inputs.size(); ++i) in.at(i) = inputs[i].get();
   for (std::size_t i = 0; i < outputs.size(); ++i) out.at(i) = outputs[i].get();
-  return objects_.check(library_.call<ort::Run>(Slot::run)(
+  const auto ran = objects_.check(library_.call<ort::Run>(Slot::run)(
       session_.get(), nullptr, input_names_.data(), in.data(), inputs.size(), output_names_.data(),
       outputs.size(), out.data()));
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i] == nullptr) outputs[i].reset(out.at(i));
+  return ran;
 }
 
 Result<void> OrtEngine::run_in_place(char* slot) {
@@ -396,92 +352,28 @@ Result<void> OrtEngine::run_in_place(char* slot) {
   };
   const Result<Values> inputs = values_on(spec_.inputs, 1, places(layout_.inputs));
   if (!inputs) return failed(inputs.error());
-  const Result<Values> outputs = values_on(spec_.outputs, 1, places(layout_.outputs));
+  Result<Values> outputs = values_on(spec_.outputs, 1, places(layout_.outputs));
   if (!outputs) return failed(outputs.error());
   return execute(*inputs, *outputs);
 }
 
-Result<const OrtEngine::Tensors*> OrtEngine::staged(std::size_t items) {
-  if (const auto found = staged_.find(items); found != staged_.end()) return &found->second;
+Result<OrtEngine::Tensors*> OrtEngine::staged(std::size_t rows) {
+  if (const auto found = staged_.find(rows); found != staged_.end()) return &found->second;
   const auto starts = [](std::vector<std::vector<char>>& buffers) {
     std::vector<char*> data;
     for (std::vector<char>& buffer : buffers) data.push_back(buffer.data());
     return data;
   };
-  Result<Values> inputs = values_on(spec_.inputs, items, starts(staging_in_));
+  Result<Values> inputs = values_on(spec_.inputs, rows, starts(staging_in_));
   if (!inputs) return failed(inputs.error());
-  Result<Values> outputs = values_on(spec_.outputs, items, starts(staging_out_));
+  Result<Values> outputs = values_on(spec_.outputs, rows, starts(staging_out_));
   if (!outputs) return failed(outputs.error());
   Tensors tensors{*std::move(inputs), *std::move(outputs)};
-  return &staged_.emplace(items, std::move(tensors)).first->second;
+  return &staged_.emplace(rows, std::move(tensors)).first->second;
 }
 
-// The inputs of a batch on the staging memory, texts in objects of the library.
-Result<OrtEngine::Values> OrtEngine::inputs_of(std::span<char* const> slots) {
-  Values values;
-  for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
-    const TensorSpec& input = spec_.inputs[t];
-    const std::size_t bytes = bytes_of(input);
-    std::vector<std::span<const char>> rows;
-    for (const char* slot : slots) rows.emplace_back(slot + layout_.inputs[t], bytes);
-    if (input.type != DataType::bytes) {
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        std::memcpy(staging_in_[t].data() + (i * bytes), rows[i].data(), bytes);
-    }
-    Result<OrtOwned<ort::Value>> value =
-        input.type == DataType::bytes
-            ? text_value(library_, input, rows)
-            : objects_.tensor(*memory_, input, slots.size(), staging_in_[t].data());
-    if (!value) return failed(value.error());
-    values.push_back(*std::move(value));
-  }
-  return values;
-}
-
-// How much text comes out is not known before, so the library makes the outputs that hold text.
-Result<void> OrtEngine::run_text(std::span<char* const> slots) {
-  const Result<Values> inputs = inputs_of(slots);
-  if (!inputs) return failed(inputs.error());
-  Values outputs;
-  for (std::size_t t = 0; t < spec_.outputs.size(); ++t) {
-    outputs.push_back(objects_.own<ort::Value>(nullptr, Slot::release_value));
-    if (spec_.outputs[t].type == DataType::bytes) continue;
-    auto value = objects_.tensor(*memory_, spec_.outputs[t], slots.size(), staging_out_[t].data());
-    if (!value) return failed(value.error());
-    outputs.back() = *std::move(value);
-  }
-  std::array<const ort::Value*, kMaxTensors> in{};
-  std::array<ort::Value*, kMaxTensors> out{};
-  for (std::size_t i = 0; i < inputs->size(); ++i) in.at(i) = (*inputs)[i].get();
-  for (std::size_t i = 0; i < outputs.size(); ++i) out.at(i) = outputs[i].get();
-  const auto ran = objects_.check(library_.call<ort::Run>(Slot::run)(
-      session_.get(), nullptr, input_names_.data(), in.data(), inputs->size(), output_names_.data(),
-      outputs.size(), out.data()));
-  for (std::size_t t = 0; t < outputs.size(); ++t)
-    if (outputs[t] == nullptr) outputs[t].reset(out.at(t));
-  if (!ran) return ran;
-  for (std::size_t t = 0; t < outputs.size(); ++t) {
-    const TensorSpec& output = spec_.outputs[t];
-    const std::size_t bytes = bytes_of(output);
-    std::vector<std::span<char>> rows;
-    for (char* slot : slots) rows.emplace_back(slot + layout_.outputs[t], bytes);
-    if (output.type != DataType::bytes) {
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        std::memcpy(rows[i].data(), staging_out_[t].data() + (i * bytes), bytes);
-    } else {
-      const auto read = read_text_value(library_, *outputs[t], output, rows);
-      if (!read) return failed(read.error());
-      too_long(*read, output);
-    }
-  }
-  return {};
-}
-
-Result<void> OrtEngine::run(std::span<char* const> slots) {
-  faults_.clear();
-  if (text_) return run_text(slots);
-  if (slots.size() == 1) return run_in_place(slots[0]);
-  const Result<const Tensors*> tensors = staged(slots.size());
+Result<void> OrtEngine::run_together(std::span<char* const> slots) {
+  const Result<Tensors*> tensors = staged(slots.size());
   if (!tensors) return failed(tensors.error());
   for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
     const std::size_t bytes = bytes_of(spec_.inputs[t]);
@@ -497,6 +389,181 @@ Result<void> OrtEngine::run(std::span<char* const> slots) {
       std::memcpy(slots[i] + layout_.outputs[t], from + (i * bytes), bytes);
   }
   return {};
+}
+
+// ---- batches of rows that differ ----
+
+// Up to the next bucket, where they then still fit.
+std::vector<std::int64_t> OrtEngine::bucketed(const TensorSpec& input, Sizes sizes) const {
+  std::vector<std::int64_t> padded(sizes.begin(), sizes.end());
+  for (std::size_t i = 0; i < padded.size(); ++i) {
+    const auto bucket = std::ranges::lower_bound(buckets_, padded[i]);
+    if (input.shape[i] == kOpen && bucket != buckets_.end()) padded[i] = *bucket;
+  }
+  if (bytes_of_item(input, padded)) return padded;
+  return {sizes.begin(), sizes.end()};
+}
+
+// Items of the same sizes, and the same values in what they share. Those that make no sense fail.
+std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* const> slots) {
+  std::map<std::string, Group> groups;
+  for (std::size_t item = 0; item < slots.size(); ++item) {
+    ItemSizes own, padded;
+    std::string key;
+    bool good = true;
+    for (std::size_t t = 0; t < spec_.inputs.size() && good; ++t) {
+      const TensorSpec& input = spec_.inputs[t];
+      const std::span<const char> row(input_at(slots[item], t), bytes_of(input));
+      auto sizes = sizes_in(input, row);
+      const auto used = used_part(input, row);
+      good = sizes && used;
+      if (!good) break;
+      if (sizes->empty()) *sizes = input.shape;
+      padded.push_back(bucketed(input, *sizes));
+      for (const std::int64_t size : padded.back())
+        key.append(reinterpret_cast<const char*>(&size), sizeof size);
+      if (input.batch_axis == kNoBatchAxis) key.append(used->data(), used->size());
+      own.push_back(*std::move(sizes));
+    }
+    if (!good) {
+      faults_.push_back({item, "what lies in its slot are no such values"});
+      continue;
+    }
+    Group& group = groups.try_emplace(key, Group{.padded = padded}).first->second;
+    group.items.push_back(item);
+    group.sizes.push_back(std::move(own));
+  }
+  return groups;
+}
+
+// The inputs of a group on the staging memory, texts in objects of the library.
+Result<OrtEngine::Values> OrtEngine::gather(const Group& group, std::span<char* const> slots) {
+  Values values;
+  const std::size_t rows = group.items.size();
+  for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
+    const TensorSpec& input = spec_.inputs[t];
+    const std::size_t own = input.batch_axis == kNoBatchAxis ? 1 : rows;
+    if (is_text(input)) {
+      std::vector<std::span<const char>> texts;
+      for (std::size_t i = 0; i < own; ++i)
+        texts.emplace_back(input_at(slots[group.items[i]], t), bytes_of(input));
+      auto value = text_value(library_, input, texts);
+      if (!value) return failed(value.error());
+      values.push_back(*std::move(value));
+      continue;
+    }
+    const std::size_t bytes = *bytes_of_item(input, group.padded[t]);
+    staging_in_[t].assign(std::max<std::size_t>(1, own * bytes), 0);
+    for (std::size_t i = 0; i < own; ++i) {
+      const char* from = input_at(slots[group.items[i]], t) + head_bytes(input);
+      copy_item({input, group.sizes[i][t], group.padded[t], i, own},
+                [&](std::size_t whole, std::size_t item, std::size_t size) {
+                  std::memcpy(staging_in_[t].data() + whole, from + item, size);
+                });
+      if (!is_open(input)) continue;
+      const std::size_t given = *bytes_of_item(input, group.sizes[i][t]),
+                        size = size_of(input.type);
+      filling_.values += given / size;
+      filling_.padding += (bytes - given) / size;
+    }
+    auto value = objects_.tensor(*memory_, input, group.padded[t], own, staging_in_[t].data());
+    if (!value) return failed(value.error());
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+// What an output's sizes are without the padding: those that came out as long as a padded size of
+// an input are as long as it was.
+std::vector<std::int64_t> OrtEngine::cropped(const Group& group, std::size_t item,
+                                             const TensorSpec& output, Sizes padded) const {
+  std::vector<std::int64_t> sizes(padded.begin(), padded.end());
+  for (std::size_t d = 0; d < sizes.size() && !buckets_.empty(); ++d) {
+    if (output.shape[d] != kOpen) continue;
+    bool found = false;
+    for (std::size_t t = 0; t < spec_.inputs.size() && !found; ++t) {
+      for (std::size_t i = 0; i < group.padded[t].size() && !found; ++i) {
+        found = spec_.inputs[t].shape[i] == kOpen && group.padded[t][i] == padded[d];
+        if (found) sizes[d] = group.sizes[item][t][i];
+      }
+    }
+  }
+  return sizes;
+}
+
+Result<void> OrtEngine::scatter(const Group& group, std::span<char* const> slots,
+                                std::size_t output, const ort::Value& value) {
+  const TensorSpec& spec = spec_.outputs[output];
+  const std::size_t rows = group.items.size();
+  if (is_text(spec)) {
+    std::vector<std::span<char>> places;
+    for (const std::size_t item : group.items) places.push_back(output_row(slots[item], output));
+    auto read = read_text_value(library_, value, spec, places);
+    if (!read) return failed(read.error());
+    for (std::size_t& item : *read) item = group.items[item];
+    too_long(*read, spec);
+    return {};
+  }
+  const auto whole = objects_.described(spec.name, value);
+  if (!whole) return failed(whole.error());
+  std::vector<std::int64_t> padded = whole->shape;
+  const auto axis = static_cast<std::size_t>(std::max(spec.batch_axis, 0));
+  if (spec.batch_axis != kNoBatchAxis) {
+    if (padded.size() <= axis || padded[axis] != static_cast<std::int64_t>(rows))
+      return bad_input(spec.name, "this output has not one row per item");
+    padded.erase(padded.begin() + spec.batch_axis);
+  }
+  void* data = nullptr;
+  if (auto got = objects_.check(library_.call<ort::TensorData>(Slot::tensor_data)(
+          const_cast<ort::Value*>(&value), &data));
+      !got)
+    return got;
+  for (std::size_t i = 0; i < rows; ++i) {
+    const bool same_rank = padded.size() == spec.shape.size();
+    const auto sizes = same_rank ? cropped(group, i, spec, padded) : padded;
+    if (!bytes_of_item(spec, sizes)) {
+      faults_.push_back({group.items[i],
+                         fmt::format("output '{}': sizes that it never had, or more than {} bytes "
+                                     "(--open-bytes)",
+                                     spec.name, spec.open_bytes)});
+      continue;
+    }
+    const std::span<char> to = begin_item(spec, sizes, output_row(slots[group.items[i]], output));
+    copy_item({spec, sizes, padded, i, rows},
+              [&](std::size_t from, std::size_t item, std::size_t size) {
+                std::memcpy(to.data() + item, static_cast<const char*>(data) + from, size);
+              });
+  }
+  return {};
+}
+
+Result<void> OrtEngine::run_group(const Group& group, std::span<char* const> slots) {
+  const Result<Values> inputs = gather(group, slots);
+  if (!inputs) return failed(inputs.error());
+  Values outputs;
+  for (std::size_t i = 0; i < spec_.outputs.size(); ++i)
+    outputs.push_back(objects_.own<ort::Value>(nullptr, Slot::release_value));
+  if (auto ran = execute(*inputs, outputs); !ran) return ran;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (auto scattered = scatter(group, slots, i, *outputs[i]); !scattered) return scattered;
+  return {};
+}
+
+Result<void> OrtEngine::run_groups(std::span<char* const> slots) {
+  for (const auto& [key, group] : groups_of(slots)) {
+    const Result<void> ran = run_group(group, slots);
+    if (!ran && group.items.size() == slots.size()) return ran;
+    for (const std::size_t item : group.items)
+      if (!ran) faults_.push_back({item, to_string(ran.error())});
+  }
+  return {};
+}
+
+Result<void> OrtEngine::run(std::span<char* const> slots) {
+  faults_.clear();
+  filling_ = {};
+  if (!plain_) return run_groups(slots);
+  return slots.size() == 1 ? run_in_place(slots[0]) : run_together(slots);
 }
 
 }  // namespace

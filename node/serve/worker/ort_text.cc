@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/wire/items.h"
 #include "serve/wire/texts.h"
 
 namespace partita::serve {
@@ -21,8 +22,7 @@ Result<OrtOwned<ort::Value>> text_value(const OrtLibrary& library, const TensorS
           library.call<ort::DefaultAllocator>(Slot::default_allocator)(&allocator), kContext);
       !got)
     return failed(got.error());
-  std::vector<std::int64_t> shape = {static_cast<std::int64_t>(rows.size())};
-  shape.insert(shape.end(), tensor.shape.begin(), tensor.shape.end());
+  const auto shape = whole_shape(tensor, tensor.shape, static_cast<std::int64_t>(rows.size()));
   ort::Value* made = nullptr;
   if (auto got =
           library.check(library.call<ort::CreateTensor>(Slot::create_tensor)(

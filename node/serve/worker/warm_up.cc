@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "base/median.h"
+#include "serve/wire/items.h"
 
 namespace partita::serve {
 namespace {
@@ -66,6 +67,7 @@ Result<std::vector<CurvePoint>> warm_up(Engine& engine, const std::function<bool
   const int most = engine.spec().max_batch;
   const Result<OwnSlots> slots = OwnSlots::make(slot_layout(engine.spec()).bytes, most);
   if (!slots) return failed(slots.error());
+  for (char* slot : slots->first(most)) make_usual(engine.spec(), slot);
   for (int i = 0; i < 2; ++i) {
     if (const auto ran = engine.run(slots->first(most)); !ran) return failed(ran.error());
     if (!pause()) return interrupted();

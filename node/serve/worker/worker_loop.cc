@@ -187,6 +187,8 @@ class LinkedWorker {
     }
     done_.status.assign(run.slots.size(),
                         done_.message.empty() ? ItemStatus::ok : ItemStatus::failed);
+    done_.values = streams_ == nullptr ? engine_->filling().values : 0;
+    done_.padding = streams_ == nullptr ? engine_->filling().padding : 0;
     if (streams_ == nullptr && done_.message.empty()) {
       for (const Engine::Fault& fault : engine_->faults()) {
         done_.status[fault.item] = ItemStatus::failed;

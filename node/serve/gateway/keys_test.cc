@@ -1,0 +1,124 @@
+#include "serve/gateway/keys.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <random>
+#include <vector>
+
+namespace partita::serve {
+namespace {
+
+constexpr Nanos kKeyMs = 1'000'000, kKeySecond = 1000 * kKeyMs;
+
+TEST(Keys, HaveRatesAndRequestsAtOnce) {
+  Keys keys;
+  const KeyLimits rate{.per_second = 10};
+  Nanos now = kKeySecond;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(keys.ask("a", rate, 0, now), 0) << i;
+  EXPECT_NEAR(static_cast<double>(keys.ask("a", rate, 0, now)), 1e8, 10);
+  EXPECT_EQ(keys.ask("b", rate, 0, now), 0) << "each has its own";
+  EXPECT_EQ(keys.ask("a", rate, 0, now + 100 * kKeyMs + 10), 0);
+  const KeyLimits bytes{.bytes = 1000};
+  EXPECT_EQ(keys.ask("c", bytes, 5000, now), 0);
+  EXPECT_NEAR(static_cast<double>(keys.ask("c", bytes, 1, now)), 4.001e9, 1e7);
+  const KeyLimits two{.at_once = 2};
+  EXPECT_EQ(keys.ask("d", two, 0, now), 0);
+  EXPECT_EQ(keys.ask("d", two, 0, now), 0);
+  EXPECT_GT(keys.ask("d", two, 0, now), 0);
+  keys.ended("d");
+  EXPECT_EQ(keys.ask("d", two, 0, now), 0);
+}
+
+// One server that takes batches first come, first served, and refuses who would be late.
+struct Served {
+  std::vector<double> asked, served;
+};
+Served simulate(const std::vector<double>& weights, const std::vector<double>& rates, int batch,
+                double capacity) {
+  FairShares shares;
+  struct Waiting {
+    std::size_t key;
+    double tag;
+  };
+  std::deque<Waiting> queue;
+  std::mt19937_64 random(11);
+  const auto gap = [&](double rate) {
+    return static_cast<Nanos>(-std::log1p(-std::uniform_real_distribution<>(0, 1)(random)) / rate *
+                              1e9);
+  };
+  std::vector<Nanos> next;
+  for (const double rate : rates) next.push_back(kKeySecond + gap(rate));
+  const double slo_rows = capacity * 0.1;  // an SLO of 100 ms
+  const double depth = 0.8 * (slo_rows - batch);
+  Served result{std::vector<double>(rates.size()), std::vector<double>(rates.size())};
+  const auto takes = static_cast<Nanos>(batch / capacity * 1e9);
+  for (Nanos now = kKeySecond; now < 61 * kKeySecond; now += takes) {
+    for (;;) {
+      const auto key = static_cast<std::size_t>(std::ranges::min_element(next) - next.begin());
+      const Nanos at = next[key];
+      if (at >= now + takes) break;
+      next[key] += gap(rates[key]);
+      const std::string name = std::to_string(key);
+      ++result.asked[key];
+      const auto tag = shares.may(name, weights[key], depth, at);
+      if (!tag) continue;
+      if (static_cast<double>(queue.size()) + batch >= slo_rows) {
+        shares.refused(name, at);
+        continue;
+      }
+      shares.let_in(name, *tag, 1);
+      shares.waits(name, *tag);
+      queue.push_back({key, *tag});
+    }
+    for (int i = 0; i < batch && !queue.empty(); ++i) {
+      shares.begun(std::to_string(queue.front().key), queue.front().tag);
+      ++result.served[queue.front().key];
+      queue.pop_front();
+    }
+  }
+  return result;
+}
+
+double sum(const std::vector<double>& values) {
+  double all = 0;
+  for (const double value : values) all += value;
+  return all;
+}
+
+// The flood is of one; the others ask for half as much again as their share.
+TEST(FairShares, AreAsTheWeightsWhenOneFloods) {
+  const std::vector<double> weights = {1, 2, 3, 4, 5};
+  for (const int batch : {1, 8, 32}) {
+    for (const std::size_t flooder : {0U, 2U, 4U}) {
+      std::vector<double> rates;
+      for (const double weight : weights) rates.push_back(1.5 * 2000 * weight / 15);
+      rates[flooder] = 20'000;
+      const Served got = simulate(weights, rates, batch, 2000);
+      EXPECT_GT(sum(got.served), 0.98 * 2000 * 60) << "nothing is left unused";
+      for (std::size_t key = 0; key < 5; ++key)
+        EXPECT_NEAR(got.served[key] / sum(got.served) * 15 / weights[key], 1, 0.03)
+            << key << " of batches of " << batch << ", flooded by " << flooder;
+    }
+  }
+}
+
+// Who asks for less than its share has all of it; the flood gets what is left.
+TEST(FairShares, WhatOneDoesNotUseIsTheOthers) {
+  const std::vector<double> weights = {1, 2, 3, 4, 5};
+  std::vector<double> rates;
+  for (const double weight : weights) rates.push_back(0.6 * 2000 * weight / 15);
+  rates[0] = 20'000;
+  const Served got = simulate(weights, rates, 8, 2000);
+  for (std::size_t key = 1; key < 5; ++key) EXPECT_GT(got.served[key] / got.asked[key], 0.99);
+  EXPECT_GT(sum(got.served), 0.98 * 2000 * 60);
+}
+
+TEST(FairShares, AKeyAloneMayHaveAll) {
+  const Served got = simulate({1}, {1500}, 8, 2000);
+  EXPECT_GT(got.served[0] / got.asked[0], 0.999);
+}
+
+}  // namespace
+}  // namespace partita::serve
