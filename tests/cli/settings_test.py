@@ -45,7 +45,7 @@ def variable(*words):
 
 def has_own_config(path):
     """Where --config is an older name of another flag: of --settings, of HotSpot's --package."""
-    return path == ("agent",) or path[0] == "thermal"
+    return path[0] in ("agent", "fleet", "thermal")
 
 
 class SettingsTest(harness.CliTest):
