@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -198,15 +199,43 @@ bool is_batch_script(spank_t step) {
          number == SLURM_BATCH_SCRIPT;
 }
 
+// A function of Slurm's own library, which is in the program that has loaded this.
+template <class Function>
+Function* of_slurm(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+bool controller_answers() {
+  const auto ping = of_slurm<int(int)>("slurm_ping");
+  return ping == nullptr || ping(0) == 0 || ping(1) == 0;
+}
+
 // slurmstepd says next that the job has ended, and where slurmctld is away waits 15 s before it
 // says so again. In these a slurmctld that is back takes the job for running, and begins it anew if
 // its node fails.
 void await_controller() {
-  const auto ping = reinterpret_cast<int (*)(int)>(::dlsym(RTLD_DEFAULT, "slurm_ping"));
-  for (int i = 0; ping != nullptr && i < kPings; ++i) {
-    if (ping(0) == 0 || ping(1) == 0) return;
-    ::usleep(kBetweenPingsUs);
+  for (int i = 0; i < kPings && !controller_answers(); ++i) ::usleep(kBetweenPingsUs);
+}
+
+// Whether slurmctld, if it answers, has put the job back or ended it: who is told so while a job is
+// launched finds no process to end, and it would run all the same.
+bool is_called_off(spank_t step) {
+  const auto load = of_slurm<int(job_info_msg_t**, std::uint32_t, std::uint16_t)>("slurm_load_job");
+  const auto free = of_slurm<void(job_info_msg_t*)>("slurm_free_job_info_msg");
+  std::uint32_t job = 0;
+  job_info_msg_t* found = nullptr;
+  if (load == nullptr || free == nullptr || !controller_answers() ||
+      spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS || load(&found, job, 0) != 0)
+    return false;
+  bool off = false;
+  for (std::uint32_t i = 0; i < found->record_count; ++i) {
+    const slurm_job_info_t& one = found->job_array[i];
+    const std::uint32_t state = one.job_state & JOB_STATE_BASE;
+    const bool runs = state == JOB_RUNNING || state == JOB_SUSPENDED;
+    off = off || (one.job_id == job && (!runs || (one.job_state & JOB_COMPLETING) != 0));
   }
+  free(found);
+  return off;
 }
 
 // What `partita slurm meter` wrote: joules by device, and under "since" when it began.
@@ -236,10 +265,8 @@ std::optional<double> joules_of(spank_t step, const std::vector<std::string>& li
 
 // Into the job, as long as it runs: Slurm changes nothing of one that has ended.
 void tell_joules(spank_t step, double joules) {
-  const auto init =
-      reinterpret_cast<void (*)(job_desc_msg_t*)>(::dlsym(RTLD_DEFAULT, "slurm_init_job_desc_msg"));
-  const auto update =
-      reinterpret_cast<int (*)(job_desc_msg_t*)>(::dlsym(RTLD_DEFAULT, "slurm_update_job"));
+  const auto init = of_slurm<void(job_desc_msg_t*)>("slurm_init_job_desc_msg");
+  const auto update = of_slurm<int(job_desc_msg_t*)>("slurm_update_job");
   std::string text = "partita joules=" + std::to_string(std::llround(joules));
   job_desc_msg_t job{};
   if (init == nullptr || update == nullptr ||
@@ -290,12 +317,20 @@ int slurm_spank_user_init(spank_t step, int, char*[]) {
 int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
   ::pid_t process = 0;
   std::uint32_t job = 0, number = 0;
-  const std::vector<Device> devices = devices_of(told(step));
-  if (!settings.confine || devices.empty()) return ESPANK_SUCCESS;
+  const std::vector<std::string> lines = told(step);
+  if (lines.empty()) return ESPANK_SUCCESS;
   if (spank_get_item(step, S_TASK_PID, &process) != ESPANK_SUCCESS ||
       spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS ||
       spank_get_item(step, S_JOB_STEPID, &number) != ESPANK_SUCCESS)
     return ESPANK_ERROR;
+  // By a signal, as its end was meant: an error here would drain the node.
+  if (is_batch_script(step) && is_called_off(step)) {
+    slurm_info("partita: job %u was called off while it was launched", job);
+    ::kill(process, SIGKILL);
+    return ESPANK_SUCCESS;
+  }
+  const std::vector<Device> devices = devices_of(lines);
+  if (!settings.confine || devices.empty()) return ESPANK_SUCCESS;
   const std::string why =
       confine(process, devices, "partita-" + std::to_string(job) + "." + std::to_string(number));
   if (why.empty()) return ESPANK_SUCCESS;

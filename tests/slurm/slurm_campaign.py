@@ -116,9 +116,9 @@ class Campaign:
             if self.static is None:
                 cluster.start_placer()
             self.go()
+            passed = self.cancelled | self.unheard() | self.asked_again()
             faults = [] if self.static is not None else cluster.judged(
-                {job: [shape] for job, (_, shape) in self.submitted.items()
-                 if job not in self.cancelled | self.unheard() | self.asked_again()})
+                {job: [shape] for job, (_, shape) in self.submitted.items() if job not in passed})
             faults += [f"node {node} is {state}" for node, state in cluster.node_states().items()
                        if state != "idle"]
             return faults, self.figures()

@@ -61,6 +61,7 @@ std::string metered_file(const std::string& folder) { return folder + "/joules";
 Command add_slurm_meter(CLI::App& slurm) {
   CLI::App* command =
       slurm.add_subcommand("meter", "On a node: measure what jobs take; Slurm keeps it per job");
+  command->group("");  // beside slurmd, started as it is
   auto flags = std::make_shared<MeterFlags>();
   add_site_flag(*command, flags->site);
   flag(*command, "--node-name", flags->node)->required();
