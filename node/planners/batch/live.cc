@@ -21,9 +21,47 @@ constexpr Nanos kSilentGaps = 3;
 // keeps its slices from them.
 constexpr double kForesight = 1.5;
 constexpr double kInexact = 0.02;  // a smaller cv is none
+// So full GPUs may be of what comes; prices of a column beyond the last are none.
+constexpr double kFill = 0.95, kMostPrice = 16;
+constexpr int kPriceRounds = 16;
 
 Nanos usual_gap(const std::deque<LiveTask>& came, Nanos now) {
   return (now - came.front().since) / static_cast<Nanos>(came.size() - 1);
+}
+
+// What a second of a column is worth, in seconds of a task's end: the price at which tasks as they
+// came, each on the size that costs it least, take no more than the room, in column nanoseconds.
+double column_price(const LiveMachine& machine, const std::vector<int>& of_class,
+                    const std::deque<LiveTask>& came, double room) {
+  struct Size {
+    double time = 0;
+    int columns = 0;
+  };
+  std::vector<std::vector<Size>> sizes;
+  for (const LiveTask& task : came) {
+    sizes.emplace_back();
+    for (const int node : of_class) {
+      const auto time = static_cast<double>(machine.time(task, node));
+      const int columns = machine.forest().nodes[at(node)].columns * task.width;
+      if (time > 0) sizes.back().push_back({time, columns});
+    }
+  }
+  const auto fits = [&](double price) {
+    double area = 0;
+    for (const std::vector<Size>& task : sizes) {
+      const auto cost = [&](const Size& size) { return size.time * (1 + price * size.columns); };
+      const auto least = std::ranges::min_element(task, {}, cost);
+      if (least != task.end()) area += least->time * least->columns;
+    }
+    return area <= room;
+  };
+  double low = 0, high = kMostPrice;
+  if (fits(0)) return 0;
+  for (int round = 0; round < kPriceRounds; ++round) {
+    const double middle = (low + high) / 2;
+    (fits(middle) ? high : low) = middle;
+  }
+  return high;
 }
 
 }  // namespace
@@ -274,8 +312,16 @@ void LivePlanner::replan(Nanos now) {
   if (!follow) add_arrivals(batch, now);
   TailOptions options{.aim = crowded() ? options_.crowded : options_.aim,
                       .appends = appends(batch.forest.tasks)};
-  // What ends last now will not be the last; on many GPUs one task would count as much as all.
-  if (expects(now)) options.aim.makespan /= machine_.forest().gpus;
+  // What ends last now will not be the last, and of many GPUs it counts as much as all. What takes
+  // slices for longer than is planned ahead takes them from others.
+  if (const int gpus = machine_.forest().gpus; gpus > 1 && expects(now)) {
+    options.aim.makespan /= gpus;
+    const double room = kFill * machine_.forest().columns() *
+                        static_cast<double>(usual_gap(came_, now)) *
+                        static_cast<double>(came_.size());
+    options.aim.area += column_price(machine_, of_class_, came_, room) *
+                        machine_.forest().columns() / batch.forest.tasks;
+  }
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
   options.before = before.order.empty() ? nullptr : &before;
   options.follow = follow;
