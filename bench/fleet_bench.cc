@@ -3,6 +3,8 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include "base/document.h"
+#include "base/json_writer.h"
 #include "base/rng.h"
 #include "base/source_text.h"
 #include "fleet/brain/documents.h"
@@ -38,7 +40,9 @@ std::string services(const FleetGround& ground, int count, double scale) {
     text += fmt::format("  - {{name: s{}, model: {}, rate_rps: {:.3f}, slo_ms: {}}}\n", s, model,
                         std::max(1.0, best * slices), slo);
   }
-  return text;
+  return JsonWriter()
+      .value(parse_document("services", text)->root)
+      .take();  // as `fleet apply` does
 }
 
 struct Fleet {
@@ -115,7 +119,7 @@ void change_of_one(benchmark::State& state) {
   fleet.carry_out(fleet.decide());
   const std::string before = fleet.view.wanted->services;
   std::string after = before;
-  const std::size_t at = after.find("rate_rps: ", after.find("name: s77,")) + 10;
+  const std::size_t at = after.find("\"rate_rps\":", after.find("\"name\":\"s77\"")) + 11;
   const double rate = std::stod(after.substr(at));
   after.replace(at, after.find(',', at) - at, fmt::format("{:.3f}", rate * 1.5));
   double parts = 0;

@@ -24,6 +24,7 @@ constexpr double kTiny = 1e-6;            // of a rate, relative
 constexpr double kLeastPiece = 1.0 / 32;  // of a need
 constexpr double kFilled = 0.85;          // of a node's slices, before others are filled further
 constexpr int kRounds = 24;
+constexpr std::size_t kTried = 3;    // nodes that refuse a piece, before it is cut
 constexpr int kPiecesToSurvive = 3;  // one of them may be lost
 constexpr double kSmallSlices = 2;   // a service of fewer has two of them, each for all of it
 
@@ -147,6 +148,7 @@ class Leader::Work {
   Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates);
   void grow();
   bool propose(Of& of);
+  static void cut(Of& of);
   double piece_size(const Of& of) const;
   At* place_for(const Of& of, double& piece);
   void plan_adds(At& at);
@@ -349,6 +351,7 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
 
 // Whether a node was found to try the service, or some of it, on.
 bool Leader::Work::propose(Of& of) {
+  if (of.tried.size() >= kTried) cut(of);
   double piece = piece_size(of);
   if (At* at = place_for(of, piece)) {
     const std::string& name = of.terms->name;
@@ -361,10 +364,15 @@ bool Leader::Work::propose(Of& of) {
     count(of, *at, on + piece);
     return true;
   }
-  if (of.cut * 0.5 < kLeastPiece) return false;
+  cut(of);
+  return false;
+}
+
+// Smaller pieces, for which any node may have room; not below the least.
+void Leader::Work::cut(Of& of) {
+  if (of.cut * 0.5 < kLeastPiece) return;
   of.cut *= 0.5;
   of.tried.clear();
-  return false;
 }
 
 // Plans what was proposed for a node; what does not fit is taken back, the newest first.
