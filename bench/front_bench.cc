@@ -264,6 +264,10 @@ class InstantBackend final : public serve::Backend {
     sizes_[id] = head.service == "small" ? kSmall : kLarge;
     return id;
   }
+  void turned_away(std::string_view) override {}
+  bool claim(RequestId, int) override { return true; }
+  bool set_loaded(std::string_view, bool) override { return false; }
+  bool loaded(std::string_view) const override { return true; }
   std::span<char> input(RequestId id, int, int) override { return {slots_[id].data(), sizes_[id]}; }
   void submit(RequestId, serve::Completion completion) override { completion.ended(std::nullopt); }
   std::span<const char> output(RequestId, int, int) override { return answer_body(); }

@@ -369,6 +369,57 @@ TEST_F(Open, RowsLieOnAnyAxisAndSharedOnesTellGroupsApart) {
   EXPECT_EQ((*alone)->spec().inputs[0].shape, (Shape{2, kOpen, 3}));
 }
 
+// next = state + x, y = 10 next: steps of two sequences, together and in turn.
+TEST_F(Open, StateIsKeptBySequence) {
+  OnnxGraph graph("g");
+  graph.input("state", Element::float32, {2});
+  graph.input("x", Element::float32, {2});
+  const std::string ten = graph.weight({"ten", {1}, std::vector<float>{10}});
+  graph.node("Add", {"state", "x"}, "next");
+  graph.node("Mul", {"next", ten}, "y");
+  graph.output("y", Element::float32, {2});
+  graph.output("next", Element::float32, {2});
+  const auto opened = open_with(graph, {.max_batch = 4, .states = {{"state", "next"}}});
+  ASSERT_TRUE(opened) << to_string(opened.error());
+  Engine& engine = **opened;
+  EXPECT_TRUE(engine.spec().sequences);
+  ASSERT_EQ(engine.spec().inputs.size(), 1U);
+  ASSERT_EQ(engine.spec().outputs.size(), 1U);
+  const SlotLayout layout = slot_layout(engine.spec());
+  const auto steps = [&](const std::vector<std::pair<SlotStep, float>>& items) {
+    std::vector<char> memory(items.size() * layout.bytes);
+    std::vector<char*> slots;
+    for (const auto& [step, x] : items) {
+      slots.push_back(memory.data() + (slots.size() * layout.bytes));
+      const float both[] = {x, -x};
+      std::memcpy(slots.back() + layout.inputs[0], both, sizeof both);
+      write_slot_step(slots.back() + layout.step, step);
+    }
+    const auto ran = engine.run(slots);
+    EXPECT_TRUE(ran) << to_string(ran.error());
+    Numbers out;
+    for (const char* slot : slots) {
+      float y[2];
+      std::memcpy(y, slot + layout.outputs[0], sizeof y);
+      EXPECT_EQ(y[0], -y[1]);
+      out.push_back(y[0]);
+    }
+    return out;
+  };
+  EXPECT_EQ(steps({{{1, true}, 1}, {{2, true}, 2}}), (Numbers{10, 20}));
+  EXPECT_EQ(steps({{{2}, 3}, {{1}, 4}}), (Numbers{50, 50}));
+  EXPECT_EQ(steps({{{1, false, true}, 5}}), (Numbers{100}));
+  EXPECT_EQ(steps({{{2}, 1}, {{1}, 1}, {{2}, 1}})[0], 60) << "the other sequence goes on";
+  ASSERT_EQ(engine.faults().size(), 2U);  // one has ended, one is there twice
+  EXPECT_EQ(engine.faults()[0].item, 1U);
+  EXPECT_EQ(engine.faults()[0].message, "the state of its sequence is not here");
+  EXPECT_EQ(engine.faults()[1].item, 2U);
+  EXPECT_EQ(steps({{{2, true}, 1}}), (Numbers{10})) << "begun again";
+  EXPECT_TRUE(warm_up(engine, [] { return true; }));
+  EXPECT_FALSE(open_with(graph, {.max_batch = 4, .states = {{"state", "no"}}}));
+  EXPECT_FALSE(open_with(graph, {.max_batch = 4, .states = {{"x", "y"}, {"z", "next"}}}));
+}
+
 // Words twice, beside numbers without those below 0.
 TEST_F(Onnx, TextGoesThroughWhateverItsBytes) {
   OnnxGraph graph("text");

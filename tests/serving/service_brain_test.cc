@@ -105,7 +105,7 @@ class World {
   }
   void leave(WorkerId id) {
     leaving.insert(id);
-    brain.leave(id);
+    brain.leave(now, id);
     step();
   }
   void step() {

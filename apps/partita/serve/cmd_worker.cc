@@ -33,8 +33,8 @@ struct WorkerFlags {
   bool null = false, openai = false, no_gpu = false, spin = false, with_parent = false;
   int batch = 8, threads = 0, text_bytes = static_cast<int>(serve::kTextBytes);
   int open_bytes = static_cast<int>(serve::kOpenBytes);
-  std::string buckets;
-  std::vector<std::string> shapes, axes, values, inputs, outputs;
+  std::string buckets, version;
+  std::vector<std::string> shapes, axes, values, states, inputs, outputs;
   double batch_us = 0, item_us = 0;
   std::string timeout = "60s";
 };
@@ -86,24 +86,31 @@ Result<serve::EnginePointer> onnx_engine_of(const WorkerFlags& flags,
   if (!axes) return failed(axes.error());
   const Result<serve::ChosenValues> values = serve::parse_values(flags.values);
   if (!values) return failed(values.error());
+  const auto states = serve::parse_states(flags.states);
+  if (!states) return failed(states.error());
   std::vector<std::int64_t> buckets;
   if (!flags.buckets.empty()) {
     const auto sizes = serve::parse_counts("--buckets", flags.buckets, kMaxBucket);
     if (!sizes) return failed(sizes.error());
     buckets.assign(sizes->begin(), sizes->end());
   }
-  return serve::ort_engine(*library, {.model_file = flags.model,
-                                      .name = flags.name.empty() ? service : flags.name,
-                                      .max_batch = flags.batch,
-                                      .threads = flags.threads,
-                                      .spin = flags.spin,
-                                      .gpu = !flags.no_gpu,
-                                      .shapes = shapes,
-                                      .axes = *axes,
-                                      .values = *values,
-                                      .buckets = std::move(buckets),
-                                      .text_bytes = static_cast<std::size_t>(flags.text_bytes),
-                                      .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
+  const Result<serve::ModelFile> file = serve::model_file_of(flags.model, flags.version);
+  if (!file) return failed(file.error());
+  return serve::ort_engine(
+      *library, {.model_file = file->path,
+                 .name = flags.name.empty() ? service.substr(0, service.rfind('@')) : flags.name,
+                 .version = file->version,
+                 .max_batch = flags.batch,
+                 .threads = flags.threads,
+                 .spin = flags.spin,
+                 .gpu = !flags.no_gpu,
+                 .shapes = shapes,
+                 .axes = *axes,
+                 .values = *values,
+                 .buckets = std::move(buckets),
+                 .states = *states,
+                 .text_bytes = static_cast<std::size_t>(flags.text_bytes),
+                 .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
 }
 
 Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::string& service) {
@@ -236,6 +243,8 @@ Command add_worker(CLI::App& app) {
   within(flag(*command, "--open-bytes", flags->open_bytes), 1, 1 << 30)->default_str("4194304");
   flag(*command, "--batch-axis", flags->axes);
   flag(*command, "--value", flags->values);
+  flag(*command, "--carry", flags->states);
+  flag(*command, "--model-version", flags->version);
   flag(*command, "--buckets", flags->buckets);
   flag(*command, "--no-gpu", flags->no_gpu);
   flag(*command, "--link", flags->link);

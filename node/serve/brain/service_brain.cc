@@ -103,12 +103,25 @@ void ServiceBrain::resume(WorkerId id) {
   rebuild();
 }
 
-void ServiceBrain::leave(WorkerId id) {
+void ServiceBrain::leave(Nanos now, WorkerId id) {
   const auto found = workers_.find(id);
   if (found == workers_.end() || found->second.leaving) return;
   found->second.leaving = true;
   if (found->second.batches.empty()) drained_.push_back(id);
   rebuild();
+  fail_steps(now, id);
+}
+
+// Steps of sequences whose worker takes nothing any more.
+void ServiceBrain::fail_steps(Nanos now, WorkerId worker) {
+  std::set<RequestId> steps;
+  for (const Waiting& waiting : singles_)
+    if (requests_.at(waiting.item.request).wish.worker == worker)
+      steps.insert(waiting.item.request);
+  for (const RequestId id : steps) {
+    requests_.at(id).failed = true;
+    settle(now, id);
+  }
 }
 
 void ServiceBrain::lose(Nanos now, WorkerId id) {
@@ -119,6 +132,7 @@ void ServiceBrain::lose(Nanos now, WorkerId id) {
   std::erase(drained_, id);
   rebuild();
   run_again(now, under_way);
+  fail_steps(now, id);
 }
 
 void ServiceBrain::take_back(Nanos now, WorkerId id) {
@@ -129,6 +143,7 @@ void ServiceBrain::take_back(Nanos now, WorkerId id) {
   if (found->second.leaving && !under_way.empty()) drained_.push_back(id);
   rebuild();
   run_again(now, under_way);
+  fail_steps(now, id);
 }
 
 std::vector<ServiceBrain::Waiting> ServiceBrain::take_batches(Worker& worker) {
@@ -261,7 +276,7 @@ void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
   if (wish.deadline) deadlines_.insert({*wish.deadline, id});
   for (int i = 0; i < wish.items; ++i) {
     const Waiting waiting{key_of(wish), now, {id, static_cast<std::uint32_t>(i)}};
-    wish.alone ? insert_single(waiting) : insert(waiting);
+    wish.alone || wish.worker ? insert_single(waiting) : insert(waiting);
   }
   if (wish.doubted) hold_suspects();
 }
@@ -472,17 +487,44 @@ void ServiceBrain::start_singles(Nanos now, std::vector<Batch>& run) {
     const auto free = std::find_if(idle_.begin(), idle_.end(),
                                    [](const std::deque<WorkerId>& idle) { return !idle.empty(); });
     if (free == idle_.end()) return;
-    if (!may_run(requests_.at(singles_[i].item.request))) {
+    const Request& request = requests_.at(singles_[i].item.request);
+    const WorkerId worker = request.wish.worker.value_or(free->front());
+    const bool idle = !request.wish.worker || std::ranges::any_of(idle_, [&](const auto& ids) {
+      return std::ranges::find(ids, worker) != ids.end();
+    });
+    if (!idle || !may_run(request)) {
       ++i;
       continue;
     }
-    const WorkerId worker = free->front();
-    const Waiting single = singles_[i];
-    singles_.erase(singles_.begin() + static_cast<std::ptrdiff_t>(i));
-    const Nanos takes = plan::execution_time(workers_.at(worker).offer.curve.latency(1));
-    run.push_back(begin_batch(now, worker, takes, {single}));
+    std::vector<Waiting> items = {singles_[i]};
+    if (request.wish.worker)
+      items = steps_with(i, worker);
+    else
+      singles_.erase(singles_.begin() + static_cast<std::ptrdiff_t>(i));
+    const int size = static_cast<int>(items.size());
+    const Nanos takes = plan::execution_time(workers_.at(worker).offer.curve.latency(size));
+    run.push_back(begin_batch(now, worker, takes, std::move(items)));
     rebuild();  // the dispatcher learns that this worker is busy
   }
+}
+
+// The step at `first`, and those behind it that its worker can take together with it: of other
+// sequences, each the first of its own. They leave the queue.
+std::vector<ServiceBrain::Waiting> ServiceBrain::steps_with(std::size_t first, WorkerId worker) {
+  const auto most = at(workers_.at(worker).offer.curve.max_batch());
+  std::vector<Waiting> steps;
+  std::set<std::uint64_t> sequences;
+  for (std::size_t i = first; i < singles_.size() && steps.size() < most;) {
+    const Wish& wish = requests_.at(singles_[i].item.request).wish;
+    const bool fits = wish.worker == worker && sequences.insert(wish.sequence).second;
+    if (!fits) {
+      ++i;
+      continue;
+    }
+    steps.push_back(singles_[i]);
+    singles_.erase(singles_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return steps;
 }
 
 Outputs ServiceBrain::step(Nanos now) {

@@ -39,8 +39,8 @@ using RequestId = std::uint64_t;
 using WorkerId = std::uint64_t;
 using BatchId = std::uint64_t;
 
-inline constexpr int kMostDeaths = 2;  // of workers, with a request in flight: then it is refused
-inline constexpr int kPatience = 2;    // SLOs that a request is held where no worker takes it
+inline constexpr int kMostDeaths = 2;   // of workers, with a request in flight: then it is refused
+inline constexpr int kPatience = 2;     // SLOs that a request is held where no worker takes it
 inline constexpr int kMaxPriority = 8;  // and -kMaxPriority
 inline constexpr int kMaxItems = 4096;  // of a request
 using plan::kDefaultQueueLimit;
@@ -73,6 +73,10 @@ struct Wish {
   bool trusted = true;                 // its sender is known to be well
   bool alone = false;                  // shares no batch with others
   bool doubted = false;                // its sender may have ended a worker
+  // On this worker alone, which has the state of its sequence: in order, not idempotent, one row,
+  // together with steps of other sequences.
+  std::optional<WorkerId> worker = {};
+  std::uint64_t sequence = 0;
   bool operator==(const Wish&) const = default;
 };
 
@@ -120,12 +124,12 @@ inline constexpr std::array<Nanos, 8> kLatenessBounds = {
 struct ServiceCounters {
   long offered = 0, refused_full = 0, refused_miss = 0, refused_worker = 0;  // requests
   long completed = 0, failed = 0, expired = 0, cancelled = 0;                // requests
-  long in_slo = 0;  // requests, of completed
-  long refused_slowed = 0, refused_share = 0, harmful = 0;                   // requests
+  long in_slo = 0;                                          // requests, of completed
+  long refused_slowed = 0, refused_share = 0, harmful = 0;  // requests
   long batches = 0, items = 0;
   long requeued = 0, rerun = 0;  // items: their worker died or hung; their batch failed
-  Nanos queued = 0;    // sum over items until their batch began
-  Nanos lateness = 0;  // sum over wake-ups: how late step() came
+  Nanos queued = 0;              // sum over items until their batch began
+  Nanos lateness = 0;            // sum over wake-ups: how late step() came
   long wakes = 0;
   std::array<long, kLatenessBounds.size()> wakes_within = {};  // cumulative
 };
@@ -141,7 +145,8 @@ class ServiceBrain {
   // It is silent: no batch for it until it is heard again; what it runs may still end.
   void suspend(WorkerId worker);
   void resume(WorkerId worker);
-  void leave(WorkerId worker);  // no batch for it any more; drained once idle
+  // No batch for it any more; drained once idle. Steps of sequences that wait for it fail.
+  void leave(Nanos now, WorkerId worker);
   // Its connection is gone. Its items run again, alone: idempotent ones of requests that were not
   // in flight at kMostDeaths deaths; the others end at the next step().
   void lose(Nanos now, WorkerId worker);
@@ -182,9 +187,9 @@ class ServiceBrain {
 
   int queued() const;
   int running_batches() const;
-  int workers() const;                                          // ready and not leaving
-  double capacity_rps() const;                                  // of full batches on them
-  double depth() const;  // rows that may wait and be in time; 0: nothing is shed
+  int workers() const;          // ready and not leaving
+  double capacity_rps() const;  // of full batches on them
+  double depth() const;         // rows that may wait and be in time; 0: nothing is shed
   std::vector<WorkerId> overdue(Nanos now, Nanos grace) const;  // batch late by more than grace
   Nanos first_overdue(Nanos grace) const;                       // when the next one will be
   const ServiceCounters& counters() const { return counters_; }
@@ -230,6 +235,8 @@ class ServiceBrain {
   std::vector<Waiting> take_batches(Worker& worker);
   void run_again(Nanos now, const std::vector<Waiting>& under_way);
   bool may_run(const Request& request) const;
+  std::vector<Waiting> steps_with(std::size_t first, WorkerId worker);
+  void fail_steps(Nanos now, WorkerId worker);
   void start_singles(Nanos now, std::vector<Batch>& run);
   Batch begin_batch(Nanos now, WorkerId worker, Nanos predicted, std::vector<Waiting> items);
   Nanos patience_of(const Request& request) const;
@@ -255,7 +262,7 @@ class ServiceBrain {
   std::size_t most_workers_ = 0;  // that were there at the same time
   plan::RecentRate rate_;         // of items
   plan::Arrears arrears_;
-  double drift_ = 1;              // execution time over what was predicted, smoothed
+  double drift_ = 1;  // execution time over what was predicted, smoothed
   Nanos asked_ = plan::kForever;
 };
 

@@ -39,6 +39,8 @@ struct RequestHead {
   std::int64_t trusted_since = 0;
   const KeyLimits* limits = nullptr;  // of its key, for the call alone; null: it has none
   std::uint64_t bytes = 0;            // of its body, as far as that is known
+  std::uint64_t sequence = 0;         // whose step it is; 0: of none
+  bool sequence_begins = false, sequence_ends = false;
   // W3C trace context, checked, passed on to the worker; parent empty: none.
   std::string_view trace_parent = {}, trace_state = {};
 };
@@ -55,6 +57,7 @@ struct Denial {
     expired,        // 504, DEADLINE_EXCEEDED
     failed,         // 500: the worker failed, with its message
     harmful,        // 422: workers died of it
+    lost,           // 410, ABORTED: the worker that had its sequence's state is gone
     slowed,         // 429 and Retry-After: its sender did harm, or its key is over a limit
   };
   Kind kind = Kind::failed;
@@ -106,6 +109,21 @@ class Backend {
   virtual void release(RequestId request) = 0;
   virtual ServiceStatistics statistics(std::string_view service) const = 0;
   virtual std::string metrics() const = 0;  // Prometheus text
+  // Whether it takes requests. It takes none once it was unloaded, until it is loaded again; its
+  // workers stay. False: no such service.
+  virtual bool set_loaded(std::string_view service, bool loaded) = 0;
+  virtual bool loaded(std::string_view service) const = 0;
 };
+
+// A model has the versions of the service that is called as it, and of those called "NAME@VERSION".
+// The service that has this version, or where none is said of `name` itself, else of the highest;
+// empty: none has.
+std::string service_of(const Backend& backend, const std::string& name, std::string_view version);
+// Ascending, as numbers where they are some.
+std::vector<std::string> versions_of(const Backend& backend, std::string_view name);
+struct NameAndVersion {
+  std::string name, version;
+};
+NameAndVersion name_and_version(const Backend& backend, const std::string& service);
 
 }  // namespace partita::serve

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -40,7 +41,9 @@ class FakeBackend : public Backend {
   bool known(std::string_view service) const override {
     return models.contains(service) || service == "asleep";
   }
-  bool ready(std::string_view service) const override { return models.contains(service); }
+  bool ready(std::string_view service) const override {
+    return models.contains(service) && loaded(service);
+  }
   bool ready() const override { return all_ready; }
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override {
     ++admissions;
@@ -113,6 +116,15 @@ class FakeBackend : public Backend {
   ServiceStatistics statistics(std::string_view) const override {
     return {.success_count = 3, .success_ns = 4, .queue_count = 5, .inference_count = 6};
   }
+  bool set_loaded(std::string_view service, bool on) override {
+    if (!models.contains(service)) return false;
+    on ? unloaded.erase(std::string(service)) : unloaded.insert(std::string(service)).second;
+    return true;
+  }
+  bool loaded(std::string_view service) const override {
+    return !unloaded.contains(std::string(service));
+  }
+  std::set<std::string> unloaded;
   std::string metrics() const override { return "nv_inference_count{model=\"pair\"} 6\n"; }
 
   const SlotLayout& layout_of(const std::string& service) {

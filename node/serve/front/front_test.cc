@@ -218,8 +218,7 @@ TEST_F(FrontTest, WrongRequestsAreNamed) {
       {"version", "GET /v2/models/pair/versions/2 HTTP/1.1\r\n\r\n", 404, ""},
       {"head", "BROKEN\r\n\r\n", 400, ""},
       {"lengths", "POST /v2 HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, ""},
-      {"coding",
-       "POST /v2/models/pair/infer HTTP/1.1\r\nTransfer-Encoding: zip\r\n\r\n", 501,
+      {"coding", "POST /v2/models/pair/infer HTTP/1.1\r\nTransfer-Encoding: zip\r\n\r\n", 501,
        "of Transfer-Encoding, chunked alone is taken"},
       {"zipped", request("POST /v2/models/pair/infer", "x", "Content-Encoding: gzip\r\n"), 415, ""},
       {"huge", "POST /v2/models/pair/infer HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413,
@@ -391,6 +390,57 @@ TEST_F(FrontTest, SaysWhatItIsAndWhatItHas) {
   EXPECT_EQ(last.status, 200);
   EXPECT_EQ(last.header("Connection"), "close");
   EXPECT_TRUE(one.closed());
+}
+
+// Version 1 is the service itself, 2 and 10 are services of their own.
+TEST_F(FrontTest, VersionsLieSideBySide) {
+  for (const char* version : {"2", "10"}) {
+    ModelSpec model = test::pair_model();
+    model.version = version;
+    backend.models.insert_or_assign(std::string("pair@") + version, model);
+  }
+  open();
+  const json of_all = json::parse(get("/v2/models/pair").body);
+  EXPECT_EQ(of_all["versions"], json::parse(R"(["1","2","10"])"));
+  EXPECT_EQ(get("/v2/models/pair/versions/10/ready").status, 200);
+  EXPECT_EQ(get("/v2/models/pair/versions/3").status, 404);
+  EXPECT_EQ(get("/v2/models/pair/versions/3").body,
+            R"({"error":"model 'pair' has no version '3'"})");
+  const std::string body = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],
+    "data":[1,2,3,4]},{"name":"k","datatype":"INT32","shape":[1,2],"data":[1,2]}]})";
+  const auto version_of = [&](const std::string& path) {
+    const auto answer = ask(request("POST /v2/models/pair" + path + "/infer", body));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return json::parse(answer.body)["model_version"].get<std::string>();
+  };
+  EXPECT_EQ(version_of(""), "1");
+  EXPECT_EQ(version_of("/versions/1"), "1");
+  EXPECT_EQ(version_of("/versions/2"), "2");
+  backend.models.erase("pair");
+  EXPECT_EQ(version_of(""), "10") << "without one of that name the highest";
+  const json index = json::parse(ask(request("POST /v2/repository/index", "")).body);
+  EXPECT_TRUE(std::ranges::any_of(
+      index, [](const json& one) { return one["name"] == "pair" && one["version"] == "10"; }));
+}
+
+TEST_F(FrontTest, ModelsAreUnloadedAndLoaded) {
+  open();
+  const auto state = [&] {
+    const json index = json::parse(ask(request("POST /v2/repository/index", "")).body);
+    for (const json& one : index)
+      if (one["name"] == "pair")
+        return one["state"].get<std::string>() + " " + one["reason"].get<std::string>();
+    return std::string("none");
+  };
+  EXPECT_EQ(state(), "READY ");
+  EXPECT_EQ(ask(request("POST /v2/repository/models/pair/unload", "")).status, 200);
+  EXPECT_EQ(state(), "UNAVAILABLE unloaded");
+  EXPECT_EQ(get("/v2/models/pair/ready").status, 503);
+  EXPECT_EQ(ask(request("POST /v2/repository/models/pair/load", "")).status, 200);
+  EXPECT_EQ(state(), "READY ");
+  EXPECT_EQ(ask(request("POST /v2/repository/models/none/load", "")).status, 400);
+  EXPECT_EQ(get("/v2/repository/models/pair/load").status, 405);
+  EXPECT_EQ(ask(request("POST /v2/repository/models/pair/burn", "")).status, 404);
 }
 
 }  // namespace

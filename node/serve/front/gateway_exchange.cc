@@ -57,6 +57,8 @@ int status_of(Denial::Kind kind) {
       return 504;
     case Denial::Kind::harmful:
       return 422;
+    case Denial::Kind::lost:
+      return 410;
     case Denial::Kind::slowed:
       return 429;
     case Denial::Kind::failed:

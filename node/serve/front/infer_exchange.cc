@@ -40,6 +40,9 @@ class InferExchange final : public GatewayExchange, private Filling {
     head.again = again;
     head.timeout_ns = wanted_.timeout_ns;
     head.priority = wanted_.priority;
+    head.sequence = wanted_.sequence;
+    head.sequence_begins = wanted_.sequence_begins;
+    head.sequence_ends = wanted_.sequence_ends;
     return head;
   }
   // Whether the slots are still for the model that the request was checked against.
@@ -112,7 +115,7 @@ Step InferExchange::begin() {
 // Lets the request in, or not, before the rest of its numbers is read.
 Step InferExchange::on_part(std::string_view beginning) {
   const auto first = [](const TensorSpec& input) { return input.batch_axis == 0; };
-  if (!std::ranges::all_of(model_->inputs, first)) return Step::text;  // rows lie elsewhere
+  if (model_->sequences || !std::ranges::all_of(model_->inputs, first)) return Step::text;
   const auto rows = probe_items(beginning);
   if (!rows || *rows < 1 || *rows > kMaxRequestItems) return Step::text;  // on_text() says why not
   const auto denial = admit(static_cast<int>(*rows), {});

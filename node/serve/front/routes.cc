@@ -53,11 +53,12 @@ void append_count(std::string& out, std::string_view name, std::uint64_t count, 
 }
 
 // As Triton's statistics extension has it. Inputs and outputs are not copied: their times are 0.
-void append_statistics(std::string& out, std::string_view service, const ServiceStatistics& is) {
+void append_statistics(std::string& out, const NameAndVersion& one, const ServiceStatistics& is) {
   out += "{\"name\":";
-  append_json_string(out, service);
-  out += ",\"version\":\"" + std::string(kModelVersion) +
-         "\",\"last_inference\":" + std::to_string(is.last_inference_ms) +
+  append_json_string(out, one.name);
+  out += ",\"version\":";
+  append_json_string(out, one.version);
+  out += ",\"last_inference\":" + std::to_string(is.last_inference_ms) +
          ",\"inference_count\":" + std::to_string(is.inference_count) +
          ",\"execution_count\":" + std::to_string(is.execution_count) + ",\"inference_stats\":{";
   append_count(out, "success", is.success_count, is.success_ns);
@@ -74,7 +75,8 @@ Reply statistics(const Door& door, const RequestFacts& facts, std::string_view o
   for (const std::string& service : door.backend.services()) {
     if (!may_see(facts, service) || (!only.empty() && service != only)) continue;
     if (reply.text.back() != '[') reply.text.push_back(',');
-    append_statistics(reply.text, service, door.backend.statistics(service));
+    append_statistics(reply.text, name_and_version(door.backend, service),
+                      door.backend.statistics(service));
   }
   reply.text += "]}";
   return reply;
@@ -85,12 +87,18 @@ Reply repository_index(const Door& door, const RequestFacts& facts) {
   for (const std::string& service : door.backend.services()) {
     if (!may_see(facts, service)) continue;
     const bool ready = door.backend.ready(service);
+    const NameAndVersion one = name_and_version(door.backend, service);
     if (reply.text.back() != '[') reply.text.push_back(',');
     reply.text += "{\"name\":";
-    append_json_string(reply.text, service);
-    reply.text += ",\"version\":\"" + std::string(kModelVersion) + "\",\"state\":\"" +
-                  (ready ? "READY" : "UNAVAILABLE") + "\",\"reason\":\"" +
-                  (ready ? "" : "no worker is ready") + "\"}";
+    append_json_string(reply.text, one.name);
+    reply.text += ",\"version\":";
+    append_json_string(reply.text, one.version);
+    reply.text += std::string(",\"state\":\"") + (ready ? "READY" : "UNAVAILABLE") +
+                  "\",\"reason\":\"" +
+                  (ready                           ? ""
+                   : !door.backend.loaded(service) ? "unloaded"
+                                                   : "no worker is ready") +
+                  "\"}";
   }
   reply.text += "]";
   return reply;
@@ -188,19 +196,40 @@ std::shared_ptr<Exchange> shared_memory_route(Door& door, RequestFacts facts, co
   return answer(bare(200));
 }
 
+// /v2/repository/models/NAME/load|unload
+std::shared_ptr<Exchange> load_route(Door& door, RequestFacts facts, const Parts& parts) {
+  const auto answer = [&](Reply reply) {
+    return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
+  };
+  const bool load = parts[4] == "load";
+  if (!load && parts[4] != "unload") return answer(error_reply(404, "no such route"));
+  if (facts.method != Method::post) return answer(not_allowed("POST"));
+  if (!may_all(facts)) return answer(error_reply(403, "this token is not for all services"));
+  bool any = false;
+  for (const std::string& service : door.backend.services()) {
+    const bool named =
+        service == parts[3] || name_and_version(door.backend, service).name == parts[3];
+    any = (named && door.backend.set_loaded(service, load)) || any;
+  }
+  return answer(any ? bare(200) : error_reply(400, "there is no model '" + parts[3] + "'"));
+}
+
 // /v2/models/NAME[/versions/V][/ready|/infer|/stats]
 std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts parts) {
   const auto answer = [&](Reply reply) {
     return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
   };
-  const std::string name = parts[2];
+  std::string version;
   if (parts.size() >= 5 && parts[3] == "versions") {
-    if (parts[4] != kModelVersion)
-      return answer(error_reply(404, "model '" + name + "' has version 1 only"));
+    version = parts[4];
     parts.erase(parts.begin() + 3, parts.begin() + 5);
   }
   const std::string verb = parts.size() == 4 ? parts[3] : "";
   if (parts.size() > 4) return answer(error_reply(404, "no such route"));
+  const std::string found = service_of(door.backend, parts[2], version);
+  if (found.empty() && !version.empty() && !versions_of(door.backend, parts[2]).empty())
+    return answer(error_reply(404, "model '" + parts[2] + "' has no version '" + version + "'"));
+  const std::string name = found.empty() ? parts[2] : found;
   if (verb == "infer") return make_infer_exchange(door, std::move(facts), name);
   if (facts.method == Method::post) return answer(not_allowed("GET"));
   if (!may_see(facts, name))
@@ -216,7 +245,7 @@ std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts part
   const auto model = door.model(name);
   if (model == nullptr)
     return answer(error_reply(503, "no worker of model '" + name + "' has said what it takes"));
-  return answer({.text = model_metadata(*model)});
+  return answer({.text = model_metadata(*model, versions_of(door.backend, parts[2]))});
 }
 
 std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& parts) {
@@ -236,6 +265,8 @@ std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& 
   }
   if (parts[1] == "repository" && parts.size() == 3 && parts[2] == "index")
     return answer(post ? repository_index(door, facts) : not_allowed("POST"));
+  if (parts[1] == "repository" && parts.size() == 5 && parts[2] == "models")
+    return load_route(door, std::move(facts), parts);
   if (parts[1] == "systemsharedmemory") return shared_memory_route(door, std::move(facts), parts);
   if (parts[1] == "models" && parts.size() == 3 && parts[2] == "stats")
     return answer(post ? not_allowed("GET") : statistics(door, facts, ""));

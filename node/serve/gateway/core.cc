@@ -73,6 +73,7 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   snapshot.totals = service.totals;
   snapshot.segments = service.segments;
   snapshot.usage = service.usage;
+  snapshot.sequences = service.sequences.size();
   return snapshot;
 }
 
@@ -108,6 +109,27 @@ tl::expected<std::optional<double>, Denial> share(LiveService& service, const Re
                               "its share",
                               head.service),
        .retry_after_ns = std::max<Nanos>(nanos_of(slo_of(service.wanted)) / 2, 1)});
+}
+
+// What its key has of the service with it.
+void let_in(LiveRequest& asked, const RequestHead& head, std::optional<double> tag) {
+  asked.tag = tag.value_or(0);
+  if (tag) asked.service->shares.let_in(head.client, *tag, head.items);
+  if (head.again) return;
+  KeyUsage& usage = asked.service->usage[asked.client];
+  usage.rows += head.items;
+  usage.bytes += head.bytes;
+}
+
+Denial slowed(LiveService& service, const RequestHead& head, Nanos wait) {
+  if (!head.again) {  // of no concern to how the service does
+    service.brain.refused_as_slowed();
+    ++service.totals.withdrawn;
+  }
+  return {
+      .kind = Denial::Kind::slowed,
+      .message = fmt::format("requests of {} did harm here: one at a time, and later", head.client),
+      .retry_after_ns = wait};
 }
 
 // A place under way of a key, given back where the request is not let in.
@@ -307,6 +329,12 @@ void Core::Impl::finish(const Finished& finished) {
   const Nanos now = Loop::now_ns();
   const Nanos latency = now - asked.wish.arrived;
   asked.state = LiveRequest::State::finished;
+  const auto sequence =
+      asked.sequence ? service.sequences.find(*asked.sequence) : service.sequences.end();
+  const bool own =
+      sequence != service.sequences.end() && sequence->second.number == asked.step.sequence;
+  const bool lost = own && sequence->second.lost;
+  if (own && asked.step.ends) service.sequences.erase(sequence);
   judge(asked, finished.outcome);
   if (finished.outcome == Outcome::done) {
     if (asked.tag) ++service.usage[asked.client].answered;
@@ -326,6 +354,9 @@ void Core::Impl::finish(const Finished& finished) {
     ++service.totals.withdrawn;  // what it does is not what the service does
     denial.kind = Denial::Kind::harmful;
     denial.message = fmt::format("{} workers died with this request in flight", kMostDeaths);
+  } else if (lost) {
+    denial.kind = Denial::Kind::lost;
+    denial.message = "the worker that had its sequence is gone, and its state with it";
   } else if (denial.message.empty()) {
     denial.message = "its worker died";
   }
@@ -391,24 +422,18 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied({.kind = Denial::Kind::unknown_model,
                    .message = fmt::format("no service '{}' here", head.service)});
   }
-  if (closed) {
+  if (closed || !service->loaded) {
     service->brain.turned_away();
-    return denied({.kind = Denial::Kind::not_ready, .message = "this gateway is shutting down"});
+    return denied({.kind = Denial::Kind::not_ready,
+                   .message = closed ? "this gateway is shutting down"
+                                     : fmt::format("'{}' was unloaded", head.service)});
   }
   const Nanos now = Loop::now_ns();
   const bool well =
       head.trusted && !senders.watched_since_before(head.client, head.trusted_since, now);
   const bool watched = !well && senders.watched(head.client, now);
-  if (const Nanos wait = watched ? senders.wait(head.client, now) : 0; wait > 0) {
-    if (!head.again) {  // of no concern to how the service does
-      service->brain.refused_as_slowed();
-      ++service->totals.withdrawn;
-    }
-    return denied({.kind = Denial::Kind::slowed,
-                   .message = fmt::format("requests of {} did harm here: one at a time, and later",
-                                          head.client),
-                   .retry_after_ns = wait});
-  }
+  if (const Nanos wait = watched ? senders.wait(head.client, now) : 0; wait > 0)
+    return denied(slowed(*service, head, wait));
   std::optional<KeyPlace> place;
   if (head.limits != nullptr) {
     if (auto denial = over_limit(keys, *service, head, now)) return denied(*std::move(denial));
@@ -417,6 +442,11 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   Wish wish = wish_of(head, *service, senders, now);
   wish.alone = watched;
   if (head.again) --service->totals.withdrawn;  // it was given back in between
+  if (service->model && service->model->sequences)
+    if (auto denial = find_worker(*service, seats, head, wish)) {
+      service->brain.turned_away();
+      return denied(*std::move(denial));
+    }
   const auto tag = share(*service, head, now);
   if (!tag) return denied(tag.error());
   const Admission admission = service->brain.admit(now, wish);
@@ -442,14 +472,11 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   asked.trace_parent = head.trace_parent;
   asked.trace_state = head.trace_state;
   asked.watched = watched;
+  if (wish.worker) step_taken(asked, head, wish);
   if (watched) senders.begun(head.client);
-  if (head.limits != nullptr) {
+  if (place) {
     place->keep();
-    asked.tag = tag->value_or(0);
-    if (*tag) service->shares.let_in(head.client, **tag, head.items);
-    KeyUsage& usage = service->usage[asked.client];
-    usage.rows += head.again ? 0 : head.items;
-    usage.bytes += head.again ? 0 : head.bytes;
+    let_in(asked, head, *tag);
   }
   requests.by_id.emplace(id, std::move(asked));
   return id;
@@ -477,6 +504,8 @@ bool Core::Impl::claim(RequestId id, int rows) {
     asked.slots.push_back(*service.slots->take());
     write_slot_trace(service.slots->trace(asked.slots.back()), asked.trace_parent,
                      asked.trace_state);
+    if (service.model->sequences)
+      write_slot_step(service.slots->step(asked.slots.back()), asked.step);
   }
   if (!asked.client.empty()) service.held[asked.client] += static_cast<int>(more);
   return true;
@@ -610,18 +639,30 @@ const ModelSpec* Core::model(std::string_view name) const {
   return service && service->model ? &*service->model : nullptr;
 }
 
+bool Core::set_loaded(std::string_view name, bool loaded) {
+  const auto service = impl_->find(name);
+  if (service) service->loaded = loaded;
+  return service != nullptr;
+}
+
+bool Core::loaded(std::string_view name) const {
+  const auto service = impl_->find(name);
+  return service && service->loaded;
+}
+
 bool Core::known(std::string_view name) const { return impl_->find(name) != nullptr; }
 
 bool Core::ready(std::string_view name) const {
   const auto service = impl_->find(name);
-  return service && service->brain.workers() > 0;
+  return service && service->loaded && service->brain.workers() > 0;
 }
 
 bool Core::ready() const {
   return !impl_->closed &&
          std::all_of(impl_->services.begin(), impl_->services.end(), [](const auto& entry) {
            // One that the plan has no room for does not take the others from their clients.
-           return entry.second->brain.workers() > 0 || entry.second->wanted.segments.empty();
+           return entry.second->brain.workers() > 0 || entry.second->wanted.segments.empty() ||
+                  !entry.second->loaded;
          });
 }
 
@@ -666,6 +707,7 @@ void Core::Impl::look_after(Nanos now) {
     const double rate = static_cast<double>(offered - service->offered_before) * 1e9 / kLookEvery;
     service->offered_before = offered;
     service->rate_rps += kRateWeight * (rate - service->rate_rps);
+    forget_sequences(*service, now);
     for (const auto& [batch, abandoned] : service->abandoned) {
       const auto seat = seats.find(abandoned.worker);
       if (now - abandoned.since > options.dead_after && seat != seats.end())

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "base/door/loop.h"
 #include "plan/terms.h"
 #include "serve/brain/service_brain.h"
-#include "base/door/loop.h"
 #include "serve/front/backend.h"
 
 namespace partita::serve {
@@ -27,8 +27,8 @@ struct CoreOptions {
   bool shed = true;                                 // refuse what would be late
   Nanos hang_after = 200'000'000;      // a batch late by so much, or by its SLO if that is more:
                                        // its worker hangs, and what it has is taken back
-  Nanos silent_after = 3'000'000'000;               // without a beat a worker is silent,
-  Nanos dead_after = 10'000'000'000;                // then ended, so that its requests may move on
+  Nanos silent_after = 3'000'000'000;  // without a beat a worker is silent,
+  Nanos dead_after = 10'000'000'000;   // then ended, so that its requests may move on
 };
 
 inline constexpr std::size_t kMostWorkerLosses = 64;
@@ -106,6 +106,8 @@ class Core final : public Backend {
   void release(RequestId request) override;
   ServiceStatistics statistics(std::string_view service) const override;
   std::string metrics() const override;
+  bool set_loaded(std::string_view service, bool loaded) override;
+  bool loaded(std::string_view service) const override;
 
  private:
   struct Impl;

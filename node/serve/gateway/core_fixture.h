@@ -37,13 +37,15 @@ inline ModelSpec doubler(int max_batch = 4) {
 class TestWorker {
  public:
   TestWorker(Loop& loop, const std::string& path, std::string place, Nanos takes,
-             std::optional<std::vector<CurvePoint>> measured = {})
+             std::optional<std::vector<CurvePoint>> measured = {}, bool sequences = false)
       : measured_(std::move(measured)),
         connection_(connected(path)),
         takes_(takes),
         timer_(loop, [this](std::int64_t) { finish(); }) {
     watch_ = loop.watch(connection_->fd(), [this](Readiness) { read(); });
-    say(Hello{.place = std::move(place), .service = "s", .model = doubler()});
+    Hello hello{.place = std::move(place), .service = "s", .model = doubler()};
+    hello.model.sequences = sequences;
+    say(hello);
   }
   ~TestWorker() { vanish(); }
   // As when its process is killed.
@@ -65,6 +67,8 @@ class TestWorker {
   std::vector<std::uint32_t> cancelled;
   std::set<std::string> traces;  // of all items
   std::set<std::uint32_t> slots;
+  std::vector<SlotStep> steps;        // in the order in which they ran
+  std::vector<std::size_t> together;  // by batch
 
  private:
   static std::optional<Connection> connected(const std::string& path) {
@@ -104,7 +108,9 @@ class TestWorker {
         const SlotTrace trace = read_slot_trace(memory_->base(slot) + slot_layout(doubler()).trace);
         traces.insert(trace.parent + trace.state);
         slots.insert(slot);
+        steps.push_back(read_slot_step(memory_->base(slot) + slot_layout(doubler()).step));
       }
+      together.push_back(run->slots.size());
       if (drained) ++after_drain;
       running_ = *run;
       if (has(dies_of)) {

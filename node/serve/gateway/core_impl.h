@@ -39,6 +39,17 @@ struct Abandoned {
   std::vector<std::uint32_t> slots = {};
 };
 
+// A sequence of requests whose state one worker has: by its sender, where that is a key, and id.
+using SequenceName = std::pair<std::string, std::uint64_t>;
+struct LiveSequence {
+  WorkerId worker = 0;
+  std::uint64_t number = 0;  // as workers know it
+  Nanos used = 0;
+  bool lost = false;  // with its worker
+};
+inline constexpr std::size_t kMostSequences = 65'536;   // of a service
+inline constexpr Nanos kSequenceIdle = 60'000'000'000;  // then it is forgotten
+
 struct LiveService {
   LiveService(ServedService service, const ServiceSettings& settings)
       : wanted(std::move(service)), brain(settings) {}
@@ -53,12 +64,15 @@ struct LiveService {
   std::map<std::string, SegmentTotals> segments = {};       // by device
   std::map<std::string, KeyUsage, std::less<>> usage = {};  // by key
   FairShares shares = {};
+  std::map<SequenceName, LiveSequence> sequences = {};
+  std::uint64_t next_sequence = 1;
   RecentLatencies recent = {};
   ServiceTotals totals = {};
   long offered_before = 0;  // at the last look
   double rate_rps = 0;
   bool stepping = false, step_again = false;
   bool removed = false;
+  bool loaded = true;
   bool streams() const { return model && model->kind == ModelKind::openai; }
   // For so many rows more of a client: it leaves the others a part of what it finds, so that each
   // gets something, however many come.
@@ -75,6 +89,8 @@ inline constexpr std::uint32_t kNoSlot = UINT32_MAX;
 // How late a batch may be before its worker counts as hanging.
 Nanos hang_after(const LiveService& service, const CoreOptions& options);
 
+struct Seat;
+
 struct LiveRequest {
   enum class State : std::uint8_t { open, submitted, finished, released };
   RequestId id = 0;
@@ -84,9 +100,11 @@ struct LiveRequest {
   std::string client = {}, trace_parent = {}, trace_state = {};
   std::optional<double> tag = {};  // of its key's share; none: it has no key
   bool waits = false;              // in its key's share
-  bool watched = false;            // its sender is
-  bool starved = false;            // there were no slots for its last rows
-  bool suspect = false;            // a worker died or hung with it in flight
+  std::optional<SequenceName> sequence = {};
+  SlotStep step = {};
+  bool watched = false;  // its sender is
+  bool starved = false;  // there were no slots for its last rows
+  bool suspect = false;  // a worker died or hung with it in flight
   State state = State::open;
   Completion completion = {};
   std::string message = {};  // why a worker failed
@@ -94,6 +112,16 @@ struct LiveRequest {
 
 // It does not wait in its key's share any more.
 void begun(LiveRequest& request);
+
+// Sequences (core_sequences.cc). The worker that a step has to run on: of a new sequence the one
+// that has the fewest; or why there is none.
+std::optional<Denial> find_worker(LiveService& service, const std::map<WorkerId, Seat>& seats,
+                                  const RequestHead& head, Wish& wish);
+// A step was let in.
+void step_taken(LiveRequest& request, const RequestHead& head, const Wish& wish);
+// Whoever goes on with one of this worker hears it.
+void lose_sequences(LiveService& service, WorkerId worker);
+void forget_sequences(LiveService& service, Nanos now);  // that nobody goes on with
 
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {

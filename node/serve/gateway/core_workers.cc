@@ -106,6 +106,7 @@ std::string Core::Impl::admit_model(LiveService& service, const ModelSpec& model
   if (const Result<void> checked = check_model("the model", model); !checked)
     return to_string(checked.error());
   const bool fits = service.slots && service.slots->model().kind == model.kind &&
+                    service.slots->model().sequences == model.sequences &&
                     service.slots->model().inputs == model.inputs &&
                     service.slots->model().outputs == model.outputs;
   if (fits) return "";
@@ -227,7 +228,8 @@ void Core::Impl::leave(WorkerId worker, Seat& seat) {
     return;
   }
   --seat.service->segments[seat.device].ready_workers;
-  seat.service->brain.leave(worker);
+  lose_sequences(*seat.service, worker);
+  seat.service->brain.leave(Loop::now_ns(), worker);
   step(seat.service);
 }
 
@@ -248,6 +250,7 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
     batch = service->batches.erase(batch);
   }
   doubt_senders(had);
+  lose_sequences(*service, worker);
   std::erase_if(service->abandoned, [&](const auto& entry) {
     if (entry.second.worker != worker) return false;
     for (const std::uint32_t slot : entry.second.slots) service->slots->give_back(slot);
@@ -306,6 +309,7 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
   }
   say(fmt::format("{} hangs: the {} rows that it had are taken back", named(seat), had.size()));
   doubt_senders(had);
+  lose_sequences(*service, worker);  // nobody knows how far it came
   service->brain.take_back(Loop::now_ns(), worker);
   requests.forget_released(had);
   changed();

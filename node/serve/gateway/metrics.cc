@@ -150,6 +150,10 @@ void pools(Text& text) {
             [](const Snapshot& s) { return static_cast<double>(s.totals.values); });
   text.each("partita_padding_values_total", "counter", "Values of padding that ran beside them",
             [](const Snapshot& s) { return static_cast<double>(s.totals.padding); });
+  text.each("partita_sequences", "gauge", "Sequences under way",
+            [](const Snapshot& s) { return static_cast<double>(s.sequences); });
+  text.each("partita_sequences_lost_total", "counter", "Sequences that ended with their worker",
+            [](const Snapshot& s) { return s.totals.sequences_lost; });
   const std::string late = "partita_pace_lateness_seconds";
   text.family(late.c_str(), "histogram", "How late paced dispatches were");
   for (std::size_t at = 0; at < kLatenessBounds.size(); ++at) {

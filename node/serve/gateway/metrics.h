@@ -28,6 +28,7 @@ struct ServiceTotals {
   long withdrawn = 0, given_up = 0;
   // Of inputs with open sizes, as the workers ran them.
   std::uint64_t values = 0, padding = 0;
+  long sequences_lost = 0;  // with their workers
 };
 
 struct ServiceSnapshot {
@@ -40,6 +41,7 @@ struct ServiceSnapshot {
   ServiceTotals totals = {};
   std::map<std::string, SegmentTotals> segments = {};
   std::map<std::string, KeyUsage, std::less<>> usage = {};
+  std::size_t sequences = 0;
 };
 
 std::string prometheus_text(const std::vector<ServiceSnapshot>& services);

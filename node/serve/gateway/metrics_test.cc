@@ -52,9 +52,10 @@ ServiceSnapshot all_different() {
               .withdrawn = 18,
               .given_up = 19,
               .values = 45,
-              .padding = 46};
-  s.usage["k"] = {
-      .answered = 51, .rows = 52, .over_limit = 54, .over_share = 55, .bytes = 53};
+              .padding = 46,
+              .sequences_lost = 47};
+  s.sequences = 48;
+  s.usage["k"] = {.answered = 51, .rows = 52, .over_limit = 54, .over_share = 55, .bytes = 53};
   s.segments["d1"] = {.batches = 41, .items = 42, .busy = 3 * kMetricsSecond, .ready_workers = 2};
   s.segments["d2"] = {.batches = 43, .items = 44, .busy = kMetricsSecond / 4, .ready_workers = 0};
   return s;
@@ -93,16 +94,17 @@ TEST(GatewayMetrics, EveryNumberHasItsName) {
           labelled(refused, "reason=\"queue_full\"", "2"),
           labelled(refused, "reason=\"would_be_late\"", "3"),
           labelled(refused, "reason=\"no_worker\"", "4"),
-          labelled(refused, "reason=\"slowed\"", "8"),
-          labelled(refused, "reason=\"share\"", "10"), labelled(ended, "reason=\"failed\"", "5"),
-          labelled(ended, "reason=\"expired\"", "6"), labelled(ended, "reason=\"cancelled\"", "7"),
-          labelled(ended, "reason=\"harmful\"", "9"), "partita_rows_requeued_total" + own + "11",
-          "partita_rows_rerun_total" + own + "12", labelled(latency, "quantile=\"0.5\"", "0.032"),
+          labelled(refused, "reason=\"slowed\"", "8"), labelled(refused, "reason=\"share\"", "10"),
+          labelled(ended, "reason=\"failed\"", "5"), labelled(ended, "reason=\"expired\"", "6"),
+          labelled(ended, "reason=\"cancelled\"", "7"), labelled(ended, "reason=\"harmful\"", "9"),
+          "partita_rows_requeued_total" + own + "11", "partita_rows_rerun_total" + own + "12",
+          labelled(latency, "quantile=\"0.5\"", "0.032"),
           labelled(latency, "quantile=\"0.99\"", "0.033"), "partita_queue_rows" + own + "36",
           "partita_workers_ready" + own + "37", "partita_rate_rps" + own + "35.5",
           "partita_planned_rps" + own + "31", "partita_capacity_rps" + own + "34.5",
           "partita_slots" + own + "38", "partita_slots_free" + own + "39",
           "partita_open_values_total" + own + "45", "partita_padding_values_total" + own + "46",
+          "partita_sequences" + own + "48", "partita_sequences_lost_total" + own + "47",
           labelled(late + "_bucket", "le=\"5e-05\"", "20"),
           labelled(late + "_bucket", "le=\"0.0001\"", "21"),
           labelled(late + "_bucket", "le=\"0.0002\"", "22"),
@@ -145,8 +147,8 @@ TEST(GatewayMetrics, EachFamilyIsAnnouncedOnce) {
         EXPECT_TRUE(line.starts_with(family)) << line;
       }
     }
-    EXPECT_EQ(seen.size(), 35u);
-    EXPECT_EQ(numbers_of(text).size(), 56 * services);
+    EXPECT_EQ(seen.size(), 37u);
+    EXPECT_EQ(numbers_of(text).size(), 58 * services);
   }
 }
 

@@ -31,6 +31,7 @@ class SlotPool {
   // What a worker is to read there: its inputs and trace.
   void copy_inputs(std::uint32_t from, std::uint32_t to);
   char* trace(std::uint32_t slot) const { return memory_.base(slot) + layout_.trace; }
+  char* step(std::uint32_t slot) const { return memory_.base(slot) + layout_.step; }
 
  private:
   SlotPool(ModelSpec model, SlotLayout layout, SlotMemory memory);

@@ -54,6 +54,8 @@ grpc::StatusCode code_of(Denial::Kind kind) {
       return grpc::StatusCode::DEADLINE_EXCEEDED;
     case Denial::Kind::harmful:
       return grpc::StatusCode::FAILED_PRECONDITION;
+    case Denial::Kind::lost:
+      return grpc::StatusCode::ABORTED;
     case Denial::Kind::slowed:
       return grpc::StatusCode::RESOURCE_EXHAUSTED;
     case Denial::Kind::failed:
@@ -232,7 +234,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void infer();
   Result<void> place(const InferRequest& wanted, const Received& message);
   std::optional<Denial> admit(const InferRequest& wanted);
-  void model_metadata(const ModelName& model);
+  void model_metadata(const std::string& service, const std::string& name);
   void answer_infer();
   void send(std::string_view message);
   void fail(grpc::StatusCode code, const std::string& message) { end({code, message}); }
@@ -420,21 +422,22 @@ void Call::serve() {
     return fail(grpc::StatusCode::UNIMPLEMENTED, "the protocol has no call " + std::string(method));
   const auto model = parse_model_name(Received(request_).pieces);
   if (!model) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(model.error()));
-  if (!permitted(model->name)) return;
-  if (!shared_->backend.known(model->name))
-    return fail(grpc::StatusCode::NOT_FOUND, "there is no model '" + model->name + "'");
-  if (!model->version.empty() && model->version != kModelVersion)
-    return fail(grpc::StatusCode::NOT_FOUND, "model '" + model->name + "' has version 1 only");
-  if (method == "ModelReady") return send(encode_flag(shared_->backend.ready(model->name)));
-  model_metadata(*model);
+  const std::string service = service_of(shared_->backend, model->name, model->version);
+  if (!permitted(service.empty() ? model->name : service)) return;
+  if (service.empty())
+    return fail(grpc::StatusCode::NOT_FOUND,
+                "there is no model '" + model->name + "'" +
+                    (model->version.empty() ? "" : " of this version"));
+  if (method == "ModelReady") return send(encode_flag(shared_->backend.ready(service)));
+  model_metadata(service, model->name);
 }
 
-void Call::model_metadata(const ModelName& model) {
-  const ModelSpec* spec = shared_->backend.model(model.name);
+void Call::model_metadata(const std::string& service, const std::string& name) {
+  const ModelSpec* spec = shared_->backend.model(service);
   if (spec == nullptr)
     return fail(grpc::StatusCode::UNAVAILABLE,
-                "no worker of model '" + model.name + "' has said what it takes");
-  send(encode_model_metadata(*spec));
+                "no worker of model '" + service + "' has said what it takes");
+  send(encode_model_metadata(*spec, versions_of(shared_->backend, name)));
 }
 
 std::optional<Denial> Call::admit(const InferRequest& wanted) {
@@ -443,6 +446,9 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   head.items = bound_.items;
   head.priority = wanted.priority;
   head.timeout_ns = wanted.timeout_ns;
+  head.sequence = wanted.sequence;
+  head.sequence_begins = wanted.sequence_begins;
+  head.sequence_ends = wanted.sequence_ends;
   head.idempotent = metadata("partita-idempotent") != "false";
   const std::string client = token_ == nullptr
                                  ? host_of_peer(peer_)
@@ -495,12 +501,18 @@ Result<void> Call::place(const InferRequest& wanted, const Received& message) {
 
 void Call::infer() {
   const Received message(request_);
-  const auto wanted = parse_grpc_infer(message.pieces);
+  auto wanted = parse_grpc_infer(message.pieces);
   if (!wanted) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(wanted.error()));
+  Backend& backend = shared_->backend;
+  const std::string service = service_of(backend, wanted->model, wanted->version);
+  const bool other_version = service.empty() && backend.known(wanted->model);
+  if (!service.empty()) wanted->model = service;
   service_ = wanted->model.substr(0, kMaxNameBytes);
   if (!permitted(wanted->model)) return;
-  Backend& backend = shared_->backend;
-  if (!backend.known(wanted->model))
+  if (other_version)
+    return fail(grpc::StatusCode::INVALID_ARGUMENT,
+                "model '" + wanted->model + "' has no such version");
+  if (service.empty())
     return fail(grpc::StatusCode::NOT_FOUND, "there is no model '" + wanted->model + "'");
   const ModelSpec* spec = backend.model(wanted->model);
   if (spec == nullptr) {
@@ -508,10 +520,9 @@ void Call::infer() {
     return fail(grpc::StatusCode::UNAVAILABLE,
                 "no worker of model '" + wanted->model + "' is ready");
   }
-  if (spec->kind != ModelKind::tensors ||
-      (!wanted->version.empty() && wanted->version != kModelVersion))
+  if (spec->kind != ModelKind::tensors)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
-                "model '" + wanted->model + "' takes tensors in version 1 only, if at all");
+                "model '" + wanted->model + "' does not take tensors");
   for (const InferInput& input : wanted->inputs)
     if (input.carrier == Carrier::shared)
       return fail(grpc::StatusCode::INVALID_ARGUMENT, "shared memory is offered over HTTP only");

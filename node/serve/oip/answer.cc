@@ -57,9 +57,8 @@ std::string infer_answer(const ModelSpec& model, std::string_view id, const Boun
                          std::span<const AnsweredOutput> answered) {
   std::string out = "{\"model_name\":";
   append_json_string(out, model.name);
-  out += ",\"model_version\":\"";
-  out += kModelVersion;
-  out += "\"";
+  out += ",\"model_version\":";
+  append_json_string(out, model.version);
   if (!id.empty()) {
     out += ",\"id\":";
     append_json_string(out, id);
@@ -93,12 +92,15 @@ bool has_binary(const BoundRequest& request) {
                      [](const BoundOutput& output) { return output.carrier == Carrier::binary; });
 }
 
-std::string model_metadata(const ModelSpec& model) {
+std::string model_metadata(const ModelSpec& model, std::span<const std::string> versions) {
   std::string out = "{\"name\":";
   append_json_string(out, model.name);
-  out += ",\"versions\":[\"";
-  out += kModelVersion;
-  out += "\"],\"platform\":";
+  out += ",\"versions\":[";
+  for (const std::string& version : versions) {
+    if (out.back() != '[') out.push_back(',');
+    append_json_string(out, version);
+  }
+  out += "],\"platform\":";
   append_json_string(out, model.platform);
   append_tensors(out, "inputs", model.inputs);
   append_tensors(out, "outputs", model.outputs);
@@ -109,7 +111,8 @@ std::string model_metadata(const ModelSpec& model) {
 std::string server_metadata() {
   return "{\"name\":\"" + std::string(kServerName) + "\",\"version\":\"" +
          std::string(kServerVersion) +
-         "\",\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"statistics\","
+         "\",\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"sequence\","
+         "\"statistics\","
          "\"system_shared_memory\"]}";
 }
 

@@ -12,7 +12,6 @@
 
 namespace partita::serve {
 
-inline constexpr std::string_view kModelVersion = "1";
 inline constexpr std::string_view kServerName = "partita";
 inline constexpr std::string_view kServerVersion = "0.1.0";
 
@@ -22,7 +21,8 @@ std::string infer_answer(const ModelSpec& model, std::string_view id, const Boun
                          std::span<const AnsweredOutput> answered);
 bool has_binary(const BoundRequest& request);
 
-std::string model_metadata(const ModelSpec& model);
+// `versions`: all that are served, ascending.
+std::string model_metadata(const ModelSpec& model, std::span<const std::string> versions);
 std::string server_metadata();
 std::string error_answer(std::string_view message);  // {"error":"..."}
 

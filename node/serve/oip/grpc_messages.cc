@@ -147,7 +147,12 @@ void take_parameter(ProtoScan& scan, const GrpcParameter& parameter, InferReques
   } else if (parameter.key == "timeout" && parameter.number != 0) {
     keep(timeout_from_us("parameter timeout", parameter.number), request.timeout_ns);
   } else if (parameter.key == "sequence_id") {
-    scan.fail("sequences are not supported (parameter sequence_id)");
+    if (!parameter.text.empty()) return scan.fail("a sequence_id that is no number");
+    request.sequence = static_cast<std::uint64_t>(parameter.number);
+  } else if (parameter.key == "sequence_start") {
+    request.sequence_begins = parameter.number != 0;
+  } else if (parameter.key == "sequence_end") {
+    request.sequence_ends = parameter.number != 0;
   }
 }
 
@@ -390,10 +395,10 @@ std::string encode_server_metadata() {
   return out;
 }
 
-std::string encode_model_metadata(const ModelSpec& model) {
+std::string encode_model_metadata(const ModelSpec& model, std::span<const std::string> versions) {
   std::string out;
   append_field(out, 1, model.name);
-  append_field(out, 2, kModelVersion);
+  for (const std::string& version : versions) append_field(out, 2, version);
   append_field(out, 3, model.platform);
   const auto add = [&](std::uint32_t field, const TensorSpec& tensor) {
     append_field(out, field, encode_tensor(tensor, whole_shape(tensor, tensor.shape, -1)));
@@ -408,7 +413,7 @@ std::string encode_infer_head(const ModelSpec& model, std::string_view id,
                               std::span<const AnsweredOutput> answered) {
   std::string out;
   append_field(out, kModelName, model.name);
-  append_field(out, kModelVersion_, kModelVersion);
+  append_field(out, kModelVersion_, model.version);
   if (!id.empty()) append_field(out, kId, id);
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
     const BoundOutput& output = request.outputs[i];

@@ -31,7 +31,7 @@ Result<void> read_grpc_tensor(Pieces message, const InferInput& input, const Ten
 
 std::string encode_flag(bool value);  // ServerLive, ServerReady, ModelReady responses
 std::string encode_server_metadata();
-std::string encode_model_metadata(const ModelSpec& model);
+std::string encode_model_metadata(const ModelSpec& model, std::span<const std::string> versions);
 
 // A ModelInferResponse's bytes without raw_output_contents, and what precedes the bytes of an
 // output there: they follow, each behind its head, in the order of request.outputs.

@@ -18,7 +18,8 @@ struct RequestParameters {
   std::optional<std::int64_t> classification = {};
   std::optional<bool> binary_data = {}, binary_outputs = {};
   std::optional<std::string> region = {};
-  bool sequence = false;
+  std::optional<std::int64_t> sequence = {};
+  std::optional<bool> begins = {}, ends = {};
 };
 
 void read_parameters(JsonScan& scan, RequestParameters& into) {
@@ -43,8 +44,13 @@ void read_parameters(JsonScan& scan, RequestParameters& into) {
       into.timeout = scan.integer();
     } else if (key == "classification") {
       into.classification = scan.integer();
+    } else if (key == "sequence_id") {
+      into.sequence = scan.integer();
+    } else if (key == "sequence_start") {
+      into.begins = scan.boolean();
+    } else if (key == "sequence_end") {
+      into.ends = scan.boolean();
     } else {
-      into.sequence |= key == "sequence_id";
       scan.skip();
     }
   });
@@ -133,7 +139,10 @@ InferOutput read_output(JsonScan& scan) {
 }
 
 void apply_parameters(JsonScan& scan, const RequestParameters& parameters, InferRequest& request) {
-  if (parameters.sequence) scan.fail("sequences are not supported (parameter sequence_id)");
+  if (parameters.sequence.value_or(0) < 0) scan.fail("a sequence_id below 0");
+  request.sequence = static_cast<std::uint64_t>(parameters.sequence.value_or(0));
+  request.sequence_begins = parameters.begins.value_or(false);
+  request.sequence_ends = parameters.ends.value_or(false);
   request.binary_outputs = parameters.binary_outputs.value_or(false);
   if (parameters.priority) {
     const auto priority = priority_from("parameter priority", *parameters.priority);

@@ -53,6 +53,9 @@ struct InferRequest {
   std::vector<InferOutput> outputs = {};  // none: all, as `binary_outputs` says
   bool binary_outputs = false;
   int priority = 0;  // higher goes first
+  // Triton's sequence extension; 0: no sequence.
+  std::uint64_t sequence = 0;
+  bool sequence_begins = false, sequence_ends = false;
   std::optional<std::int64_t> timeout_ns = {};
 };
 

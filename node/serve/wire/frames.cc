@@ -81,6 +81,8 @@ void write(std::string& out, const Hello& hello) {
   put_tensors(out, hello.model.inputs);
   put_tensors(out, hello.model.outputs);
   put(out, static_cast<std::uint32_t>(hello.model.max_batch));
+  put(out, static_cast<std::uint8_t>(hello.model.sequences));
+  put_text(out, hello.model.version);
 }
 
 void write(std::string& out, const Region& region) {
@@ -237,6 +239,10 @@ void read(FrameReader& in, Hello& hello) {
   hello.model.outputs = read_tensors(in);
   const auto batch = in.take<std::uint32_t>();
   hello.model.max_batch = static_cast<int>(std::min<std::uint32_t>(batch, kMaxLinkBatch + 1));
+  const auto sequences = in.take<std::uint8_t>();
+  in.require(sequences <= 1, "a flag that is none");
+  hello.model.sequences = sequences == 1;
+  hello.model.version = in.text(kMaxNameBytes);
   if (!in.fault().empty()) return;
   if (const std::string fault = name_fault(hello.service); !fault.empty()) {
     in.refuse("the service's name " + fault);

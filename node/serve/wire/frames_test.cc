@@ -28,6 +28,8 @@ Hello open_hello() {
       {.name = "x", .shape = {kOpen, 8}, .open_bytes = 4096, .usual = {5, 8}},
       {.name = "state", .shape = {2, 128}, .batch_axis = 1},
       {.name = "sr", .type = DataType::int64, .batch_axis = kNoBatchAxis, .usual_value = 16000}};
+  hello.model.sequences = true;
+  hello.model.version = "12";
   return hello;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <set>
 
@@ -100,6 +101,8 @@ std::string model_fault(const ModelSpec& model) {
   if (!fault.empty()) return "the model's name " + fault;
   fault = name_fault(model.platform);
   if (!fault.empty()) return "the platform " + fault;
+  fault = name_fault(model.version);
+  if (!fault.empty()) return "the version " + fault;
   if (model.max_batch < 1 || model.max_batch > kMaxLinkBatch) {
     return fmt::format("largest batch {}; it is 1 to {}", model.max_batch, kMaxLinkBatch);
   }
@@ -199,8 +202,22 @@ SlotLayout slot_layout(const ModelSpec& model) {
     at = up(at + bytes_of(tensor), kTensorAlign);
   }
   layout.trace = at;
-  layout.bytes = up(at + kSlotTraceBytes, kSlotPage);
+  layout.step = up(at + kSlotTraceBytes, kTensorAlign);
+  layout.bytes = up(layout.step + kSlotStepBytes, kSlotPage);
   return layout;
+}
+
+void write_slot_step(char* place, const SlotStep& step) {
+  std::memcpy(place, &step.sequence, sizeof step.sequence);
+  place[8] = static_cast<char>((step.begins ? 1 : 0) + (step.ends ? 2 : 0));
+}
+
+SlotStep read_slot_step(const char* place) {
+  SlotStep step;
+  std::memcpy(&step.sequence, place, sizeof step.sequence);
+  step.begins = (place[8] & 1) != 0;
+  step.ends = (place[8] & 2) != 0;
+  return step;
 }
 
 }  // namespace partita::serve

@@ -76,6 +76,8 @@ struct ModelSpec {
   std::string platform;  // "onnxruntime", "null", "forward"
   std::vector<TensorSpec> inputs = {}, outputs = {};
   int max_batch = 1;
+  bool sequences = false;  // it has state: every request is a step of a sequence
+  std::string version = "1";
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -97,10 +99,22 @@ inline constexpr std::size_t kSlotPage = 4096;
 struct SlotLayout {
   std::vector<std::size_t> inputs = {}, outputs = {};
   std::size_t trace = 0;  // of the item's trace context (slot_trace.h), behind the tensors
+  std::size_t step = 0;   // of what step of which sequence it is, behind that
   std::size_t bytes = 0;  // of a slot; a multiple of kSlotPage
   bool operator==(const SlotLayout&) const = default;
 };
 inline constexpr std::size_t kOpenaiBodyBytes = 1u << 20;  // the longest body of an openai request
 SlotLayout slot_layout(const ModelSpec& model);
+
+// Which step of which sequence an item is, in its slot. The gateway numbers sequences anew, so that
+// a number is never used for two; 0: of none. kSlotStepBytes at the place.
+struct SlotStep {
+  std::uint64_t sequence = 0;
+  bool begins = false, ends = false;
+  bool operator==(const SlotStep&) const = default;
+};
+inline constexpr std::size_t kSlotStepBytes = 16;
+void write_slot_step(char* place, const SlotStep& step);
+SlotStep read_slot_step(const char* place);
 
 }  // namespace partita::serve

@@ -21,17 +21,33 @@ using ort::Slot;
 
 constexpr int kLogFatal = 4, kAllOptimisations = 99, kArenaAllocator = 1, kDefaultMemory = 0;
 // Open sizes of which nobody says what is usual: the first with which the model runs.
+constexpr std::size_t kMostKept = 65'536 + 1;  // sequences; the one used longest ago goes first
 constexpr std::int64_t kUsual[] = {32, 64, 128, 224, 512, 16, 8, 2, 1};
 
 bool is_text(const TensorSpec& tensor) { return tensor.type == DataType::bytes; }
+
+// Up to the next bucket, where they then still fit.
+std::vector<std::int64_t> bucketed(const std::vector<std::int64_t>& buckets,
+                                   const TensorSpec& input, Sizes sizes) {
+  std::vector<std::int64_t> padded(sizes.begin(), sizes.end());
+  for (std::size_t i = 0; i < padded.size(); ++i) {
+    const auto bucket = std::ranges::lower_bound(buckets, padded[i]);
+    if (input.shape[i] == kOpen && bucket != buckets.end()) padded[i] = *bucket;
+  }
+  if (bytes_of_item(input, padded)) return padded;
+  return {sizes.begin(), sizes.end()};
+}
 
 class OrtEngine final : public Engine {
  public:
   OrtEngine(const OrtLibrary& library, const OrtOptions& options)
       : library_(library), objects_(library_), buckets_(options.buckets) {
-    spec_.name = options.name;
-    spec_.platform = "onnxruntime";
+    model_.name = options.name;
+    model_.version = options.version;
+    model_.platform = "onnxruntime";
     std::ranges::sort(buckets_);
+    for (const auto& [input, output] : options.states)
+      states_.push_back({.input = input, .output = output});
   }
   OrtEngine(const OrtEngine&) = delete;
 
@@ -45,7 +61,16 @@ class OrtEngine final : public Engine {
     Values inputs, outputs;
   };
   using ItemSizes = std::vector<std::vector<std::int64_t>>;  // by input
-  struct Group {                                             // items that run together
+  struct State {  // an input that is fed with what an output gave in the step before
+    std::string input, output;
+    std::size_t bytes = 0;
+    bool found = false, found_output = false;
+  };
+  struct Kept {  // of a sequence, by state: before the step that runs, and after it
+    std::vector<std::vector<char>> now, next;
+    std::uint64_t used = 0;
+  };
+  struct Group {  // items that run together
     ItemSizes padded;
     std::vector<std::size_t> items = {};  // of the batch
     std::vector<ItemSizes> sizes = {};    // of each
@@ -59,6 +84,7 @@ class OrtEngine final : public Engine {
   void learn_sizes(const std::vector<WholeTensor>& a, const std::vector<WholeTensor>& b);
   Result<std::vector<WholeTensor>> try_out(std::size_t rows, bool ones);
   Result<void> make_room();
+  Result<void> hide_states();
   Result<Values> values_on(const std::vector<TensorSpec>& specs, std::size_t rows,
                            const std::vector<char*>& data);
   // Where `outputs` has nulls the library makes what comes out.
@@ -68,23 +94,36 @@ class OrtEngine final : public Engine {
   Result<void> run_together(std::span<char* const> slots);
   Result<void> run_groups(std::span<char* const> slots);
   std::map<std::string, Group> groups_of(std::span<char* const> slots);
-  std::vector<std::int64_t> bucketed(const TensorSpec& input, Sizes sizes) const;
   Result<void> run_group(const Group& group, std::span<char* const> slots);
   Result<Values> gather(const Group& group, std::span<char* const> slots);
   Result<void> scatter(const Group& group, std::span<char* const> slots, std::size_t output,
                        const ort::Value& value);
   std::vector<std::int64_t> cropped(const Group& group, std::size_t item, const TensorSpec& output,
                                     Sizes padded) const;
-  char* input_at(char* slot, std::size_t input) const { return slot + layout_.inputs[input]; }
+  const State* at_state(int index) const {
+    return static_cast<std::size_t>(index) < states_.size()
+               ? &states_[static_cast<std::size_t>(index)]
+               : nullptr;
+  }
+  // Where an item's values of an input lie: in its slot, or in the state of its sequence.
+  const char* input_at(char* slot, std::size_t input) const;
+  Kept* kept_of(char* slot);
+  void keep(std::span<char* const> slots, const std::vector<Fault>& faults);
   std::span<char> output_row(char* slot, std::size_t output) const {
-    return {slot + layout_.outputs[output], bytes_of(spec_.outputs[output])};
+    return {slot + layout_.outputs[shown_output_[output]], bytes_of(model_.outputs[output])};
   }
 
   OrtLibrary library_;
   OrtObjects objects_;
-  ModelSpec spec_;
+  ModelSpec model_;                            // with its state,
+  ModelSpec spec_;                             // and without: what requests see
   std::vector<WholeTensor> inputs_, outputs_;  // as the model has them
   std::vector<std::int64_t> buckets_;
+  std::vector<State> states_;
+  std::vector<int> state_of_input_, state_of_output_;    // states_.size(): none
+  std::vector<std::size_t> shown_input_, shown_output_;  // where it is in what requests see
+  std::map<std::uint64_t, Kept> sequences_;
+  std::uint64_t steps_ = 0;
   SlotLayout layout_;
   bool plain_ = false;  // rows first, fixed sizes, no text
   OrtOwned<ort::Env> env_;
@@ -120,7 +159,7 @@ Result<void> OrtEngine::add_provider(ort::SessionOptions& session_options) {
             library_.call<ort::AppendProvider>(provider.append)(&session_options, made));
         !got)
       return got;
-    spec_.platform = "onnxruntime_gpu";
+    model_.platform = "onnxruntime_gpu";
   }
   return {};
 }
@@ -195,7 +234,7 @@ Result<void> OrtEngine::learn(const OrtOptions& options) {
                                     .open_bytes = options.open_bytes});
       if (learnt && *learnt) return make_room();
       const bool last = learnt || learnt.error().code == ErrorCode::bad_input;
-      if (last || std::ranges::none_of(spec_.inputs, is_open)) break;
+      if (last || std::ranges::none_of(model_.inputs, is_open)) break;
     }
     if (!learnt && !fault) fault = learnt.error();
     if (!learnt && learnt.error().code == ErrorCode::bad_input) break;
@@ -207,25 +246,25 @@ Result<void> OrtEngine::learn(const OrtOptions& options) {
 Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes) {
   auto inputs = inputs_of(inputs_, wishes);
   if (!inputs) return failed(inputs.error());
-  spec_.inputs = *std::move(inputs);
-  spec_.max_batch = std::max(1, options.max_batch);
-  spec_.outputs.clear();
+  model_.inputs = *std::move(inputs);
+  model_.max_batch = std::max(1, options.max_batch);
+  model_.outputs.clear();
   for (const WholeTensor& output : outputs_)
-    spec_.outputs.push_back({.name = output.name, .type = output.type});
-  give_text_room(spec_, options.text_bytes);
-  for (const TensorSpec& input : spec_.inputs)
+    model_.outputs.push_back({.name = output.name, .type = output.type});
+  give_text_room(model_, options.text_bytes);
+  for (const TensorSpec& input : model_.inputs)
     if (is_open(input) && !bytes_of_item(input, input.usual))
       return environment_error(input.name, "its usual sizes are more than --open-bytes");
-  if (wishes.rows && !has_rows(spec_)) return false;
-  const Result<bool> together = takes_rows(inputs_, spec_.inputs) ? learn_rows(2) : false;
+  if (wishes.rows && !has_rows(model_)) return false;
+  const Result<bool> together = takes_rows(inputs_, model_.inputs) ? learn_rows(2) : false;
   if (!together || !*together) {
     const Result<bool> one = learn_rows(1);
     if (!one || !*one) return one;
-    spec_.max_batch = 1;
+    model_.max_batch = 1;
   }
-  for (TensorSpec& output : spec_.outputs)
+  for (TensorSpec& output : model_.outputs)
     if (is_open(output)) output.open_bytes = options.open_bytes;
-  if (auto checked = check_model(options.model_file, spec_); !checked)
+  if (auto checked = check_model(options.model_file, model_); !checked)
     return failed(checked.error());
   return true;
 }
@@ -236,8 +275,8 @@ Result<bool> OrtEngine::learn_rows(std::size_t rows) {
   if (!few) return failed(few.error());
   auto more = rows > 1 ? try_out(rows + 1, false) : few;
   if (!more) return failed(more.error());
-  const bool axes = has_rows(spec_);
-  for (std::size_t i = 0; i < spec_.outputs.size(); ++i) {
+  const bool axes = has_rows(model_);
+  for (std::size_t i = 0; i < model_.outputs.size(); ++i) {
     const std::vector<std::int64_t>&a = (*few)[i].shape, &b = (*more)[i].shape;
     int axis = kNoBatchAxis;
     for (std::size_t d = 0; axes && a.size() == b.size() && d < a.size(); ++d) {
@@ -245,7 +284,7 @@ Result<bool> OrtEngine::learn_rows(std::size_t rows) {
       if (a[d] == static_cast<std::int64_t>(rows) && grows && axis == kNoBatchAxis)
         axis = static_cast<int>(d);
     }
-    spec_.outputs[i].batch_axis = axis;
+    model_.outputs[i].batch_axis = axis;
     if (axes && axis == kNoBatchAxis) return false;
   }
   // Sizes that values decide show when these are others; a model may refuse them.
@@ -257,9 +296,9 @@ Result<bool> OrtEngine::learn_rows(std::size_t rows) {
 // Of the outputs, without their rows. What the model leaves open is open where inputs are, and
 // where it depends on values; models often leave open what is fixed.
 void OrtEngine::learn_sizes(const std::vector<WholeTensor>& a, const std::vector<WholeTensor>& b) {
-  const bool any_open = std::ranges::any_of(spec_.inputs, is_open);
-  for (std::size_t i = 0; i < spec_.outputs.size(); ++i) {
-    TensorSpec& output = spec_.outputs[i];
+  const bool any_open = std::ranges::any_of(model_.inputs, is_open);
+  for (std::size_t i = 0; i < model_.outputs.size(); ++i) {
+    TensorSpec& output = model_.outputs[i];
     const std::vector<std::int64_t>& declared = outputs_[i].shape;
     output.shape.clear();
     for (std::size_t d = 0; d < a[i].shape.size(); ++d) {
@@ -276,7 +315,7 @@ void OrtEngine::learn_sizes(const std::vector<WholeTensor>& a, const std::vector
 Result<std::vector<WholeTensor>> OrtEngine::try_out(std::size_t rows, bool ones) {
   Values inputs, outputs;
   std::vector<std::vector<char>> memory;
-  for (const TensorSpec& input : spec_.inputs) {
+  for (const TensorSpec& input : model_.inputs) {
     const Sizes sizes = is_open(input) ? Sizes(input.usual) : Sizes(input.shape);
     const std::size_t bytes = is_text(input) ? bytes_of(input) : *bytes_of_item(input, sizes);
     std::vector<char>& data = memory.emplace_back(std::max<std::size_t>(1, rows * bytes));
@@ -289,12 +328,12 @@ Result<std::vector<WholeTensor>> OrtEngine::try_out(std::size_t rows, bool ones)
     if (!value) return failed(value.error());
     inputs.push_back(*std::move(value));
   }
-  for (std::size_t i = 0; i < spec_.outputs.size(); ++i)
+  for (std::size_t i = 0; i < model_.outputs.size(); ++i)
     outputs.push_back(objects_.own<ort::Value>(nullptr, Slot::release_value));
   if (auto ran = execute(inputs, outputs); !ran) return failed(ran.error());
   std::vector<WholeTensor> made;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    auto whole = objects_.described(spec_.outputs[i].name, *outputs[i]);
+    auto whole = objects_.described(model_.outputs[i].name, *outputs[i]);
     if (!whole) return failed(whole.error());
     made.push_back(*std::move(whole));
   }
@@ -302,13 +341,15 @@ Result<std::vector<WholeTensor>> OrtEngine::try_out(std::size_t rows, bool ones)
 }
 
 Result<void> OrtEngine::make_room() {
+  if (auto split = hide_states(); !split) return split;
   layout_ = slot_layout(spec_);
   const auto simple = [](const TensorSpec& tensor) {
     return tensor.batch_axis == 0 && tensor.open_bytes == 0 && !is_text(tensor);
   };
-  plain_ = std::ranges::all_of(spec_.inputs, simple) && std::ranges::all_of(spec_.outputs, simple);
-  staging_in_.resize(spec_.inputs.size());
-  staging_out_.resize(spec_.outputs.size());
+  plain_ = !spec_.sequences && std::ranges::all_of(spec_.inputs, simple) &&
+           std::ranges::all_of(spec_.outputs, simple);
+  staging_in_.resize(model_.inputs.size());
+  staging_out_.resize(model_.outputs.size());
   const auto rows = static_cast<std::size_t>(spec_.max_batch);
   if (!plain_ || rows == 1) return {};
   for (std::size_t i = 0; i < staging_in_.size(); ++i)
@@ -316,6 +357,42 @@ Result<void> OrtEngine::make_room() {
   for (std::size_t i = 0; i < staging_out_.size(); ++i)
     staging_out_[i].resize(rows * bytes_of(spec_.outputs[i]));
   return {};
+}
+
+// Takes the state's inputs and outputs out of what requests see.
+Result<void> OrtEngine::hide_states() {
+  spec_ = model_;
+  spec_.inputs.clear();
+  spec_.outputs.clear();
+  spec_.sequences = !states_.empty();
+  for (const TensorSpec& input : model_.inputs) {
+    const auto state = std::ranges::find(states_, input.name, &State::input);
+    state_of_input_.push_back(static_cast<int>(state - states_.begin()));
+    shown_input_.push_back(spec_.inputs.size());
+    if (state == states_.end()) {
+      spec_.inputs.push_back(input);
+      continue;
+    }
+    if (is_open(input) || is_text(input) || input.batch_axis == kNoBatchAxis)
+      return bad_input("--carry",
+                       fmt::format("'{}' is to have rows of fixed sizes, see --shape", input.name));
+    state->bytes = bytes_of(input);
+    state->found = true;
+  }
+  for (TensorSpec& output : model_.outputs) {
+    const auto state = std::ranges::find(states_, output.name, &State::output);
+    state_of_output_.push_back(static_cast<int>(state - states_.begin()));
+    shown_output_.push_back(spec_.outputs.size());
+    if (state == states_.end())
+      spec_.outputs.push_back(output);
+    else
+      state->found_output = true;
+  }
+  for (const State& state : states_)
+    if (!state.found || !state.found_output)
+      return bad_input("--carry",
+                       fmt::format("the model has no '{}' or '{}'", state.input, state.output));
+  return check_model("--carry", spec_);
 }
 
 // ---- batches of equal rows ----
@@ -350,9 +427,9 @@ Result<void> OrtEngine::run_in_place(char* slot) {
     for (const std::size_t offset : offsets) data.push_back(slot + offset);
     return data;
   };
-  const Result<Values> inputs = values_on(spec_.inputs, 1, places(layout_.inputs));
+  const Result<Values> inputs = values_on(model_.inputs, 1, places(layout_.inputs));
   if (!inputs) return failed(inputs.error());
-  Result<Values> outputs = values_on(spec_.outputs, 1, places(layout_.outputs));
+  Result<Values> outputs = values_on(model_.outputs, 1, places(layout_.outputs));
   if (!outputs) return failed(outputs.error());
   return execute(*inputs, *outputs);
 }
@@ -364,9 +441,9 @@ Result<OrtEngine::Tensors*> OrtEngine::staged(std::size_t rows) {
     for (std::vector<char>& buffer : buffers) data.push_back(buffer.data());
     return data;
   };
-  Result<Values> inputs = values_on(spec_.inputs, rows, starts(staging_in_));
+  Result<Values> inputs = values_on(model_.inputs, rows, starts(staging_in_));
   if (!inputs) return failed(inputs.error());
-  Result<Values> outputs = values_on(spec_.outputs, rows, starts(staging_out_));
+  Result<Values> outputs = values_on(model_.outputs, rows, starts(staging_out_));
   if (!outputs) return failed(outputs.error());
   Tensors tensors{*std::move(inputs), *std::move(outputs)};
   return &staged_.emplace(rows, std::move(tensors)).first->second;
@@ -375,15 +452,15 @@ Result<OrtEngine::Tensors*> OrtEngine::staged(std::size_t rows) {
 Result<void> OrtEngine::run_together(std::span<char* const> slots) {
   const Result<Tensors*> tensors = staged(slots.size());
   if (!tensors) return failed(tensors.error());
-  for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
-    const std::size_t bytes = bytes_of(spec_.inputs[t]);
+  for (std::size_t t = 0; t < model_.inputs.size(); ++t) {
+    const std::size_t bytes = bytes_of(model_.inputs[t]);
     char* to = staging_in_[t].data();
     for (std::size_t i = 0; i < slots.size(); ++i)
       std::memcpy(to + (i * bytes), slots[i] + layout_.inputs[t], bytes);
   }
   if (auto ran = execute((*tensors)->inputs, (*tensors)->outputs); !ran) return ran;
-  for (std::size_t t = 0; t < spec_.outputs.size(); ++t) {
-    const std::size_t bytes = bytes_of(spec_.outputs[t]);
+  for (std::size_t t = 0; t < model_.outputs.size(); ++t) {
+    const std::size_t bytes = bytes_of(model_.outputs[t]);
     const char* from = staging_out_[t].data();
     for (std::size_t i = 0; i < slots.size(); ++i)
       std::memcpy(slots[i] + layout_.outputs[t], from + (i * bytes), bytes);
@@ -393,15 +470,42 @@ Result<void> OrtEngine::run_together(std::span<char* const> slots) {
 
 // ---- batches of rows that differ ----
 
-// Up to the next bucket, where they then still fit.
-std::vector<std::int64_t> OrtEngine::bucketed(const TensorSpec& input, Sizes sizes) const {
-  std::vector<std::int64_t> padded(sizes.begin(), sizes.end());
-  for (std::size_t i = 0; i < padded.size(); ++i) {
-    const auto bucket = std::ranges::lower_bound(buckets_, padded[i]);
-    if (input.shape[i] == kOpen && bucket != buckets_.end()) padded[i] = *bucket;
+const char* OrtEngine::input_at(char* slot, std::size_t input) const {
+  if (at_state(state_of_input_[input]) == nullptr)
+    return slot + layout_.inputs[shown_input_[input]];
+  const auto kept = sequences_.find(read_slot_step(slot + layout_.step).sequence);
+  return kept->second.now[static_cast<std::size_t>(state_of_input_[input])].data();
+}
+
+// The state of the item's sequence, from zeros where it begins; null where it is not known.
+// Sequence 0 is of warm-up and measurements: each step begins it.
+OrtEngine::Kept* OrtEngine::kept_of(char* slot) {
+  const SlotStep step = read_slot_step(slot + layout_.step);
+  const auto found = sequences_.find(step.sequence);
+  if (!step.begins && step.sequence != 0)
+    return found == sequences_.end() ? nullptr : &found->second;
+  if (found == sequences_.end() && sequences_.size() >= kMostKept)
+    sequences_.erase(std::ranges::min_element(sequences_, {},
+                                              [](const auto& entry) { return entry.second.used; }));
+  Kept& kept = sequences_[step.sequence];
+  kept.now.clear();
+  for (const State& state : states_) kept.now.emplace_back(state.bytes);
+  return &kept;
+}
+
+// After a run: what became of the states. One whose item has a fault stays as it was.
+void OrtEngine::keep(std::span<char* const> slots, const std::vector<Fault>& faults) {
+  for (std::size_t item = 0; item < slots.size(); ++item) {
+    const SlotStep step = read_slot_step(slots[item] + layout_.step);
+    const auto found = sequences_.find(step.sequence);
+    if (found == sequences_.end()) continue;
+    Kept& kept = found->second;
+    const bool well = std::ranges::find(faults, item, &Fault::item) == faults.end();
+    if (well && !kept.next.empty()) kept.now = std::move(kept.next);
+    kept.next.clear();
+    kept.used = ++steps_;
+    if (step.ends) sequences_.erase(found);
   }
-  if (bytes_of_item(input, padded)) return padded;
-  return {sizes.begin(), sizes.end()};
 }
 
 // Items of the same sizes, and the same values in what they share. Those that make no sense fail.
@@ -410,23 +514,32 @@ std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* con
   for (std::size_t item = 0; item < slots.size(); ++item) {
     ItemSizes own, padded;
     std::string key;
-    bool good = true;
-    for (std::size_t t = 0; t < spec_.inputs.size() && good; ++t) {
-      const TensorSpec& input = spec_.inputs[t];
+    Kept* const kept = states_.empty() ? nullptr : kept_of(slots[item]);
+    bool good = states_.empty() || (kept != nullptr && kept->next.empty());
+    if (good && kept != nullptr) kept->next.resize(states_.size());
+    for (std::size_t t = 0; t < model_.inputs.size() && good; ++t) {
+      const TensorSpec& input = model_.inputs[t];
+      if (at_state(state_of_input_[t]) != nullptr) {
+        own.push_back(input.shape);
+        padded.push_back(input.shape);
+        continue;
+      }
       const std::span<const char> row(input_at(slots[item], t), bytes_of(input));
       auto sizes = sizes_in(input, row);
       const auto used = used_part(input, row);
       good = sizes && used;
       if (!good) break;
       if (sizes->empty()) *sizes = input.shape;
-      padded.push_back(bucketed(input, *sizes));
+      padded.push_back(bucketed(buckets_, input, *sizes));
       for (const std::int64_t size : padded.back())
         key.append(reinterpret_cast<const char*>(&size), sizeof size);
       if (input.batch_axis == kNoBatchAxis) key.append(used->data(), used->size());
       own.push_back(*std::move(sizes));
     }
     if (!good) {
-      faults_.push_back({item, "what lies in its slot are no such values"});
+      faults_.push_back({item, kept == nullptr && !states_.empty()
+                                   ? "the state of its sequence is not here"
+                                   : "what lies in its slot are no such values"});
       continue;
     }
     Group& group = groups.try_emplace(key, Group{.padded = padded}).first->second;
@@ -440,8 +553,8 @@ std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* con
 Result<OrtEngine::Values> OrtEngine::gather(const Group& group, std::span<char* const> slots) {
   Values values;
   const std::size_t rows = group.items.size();
-  for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
-    const TensorSpec& input = spec_.inputs[t];
+  for (std::size_t t = 0; t < model_.inputs.size(); ++t) {
+    const TensorSpec& input = model_.inputs[t];
     const std::size_t own = input.batch_axis == kNoBatchAxis ? 1 : rows;
     if (is_text(input)) {
       std::vector<std::span<const char>> texts;
@@ -481,9 +594,9 @@ std::vector<std::int64_t> OrtEngine::cropped(const Group& group, std::size_t ite
   for (std::size_t d = 0; d < sizes.size() && !buckets_.empty(); ++d) {
     if (output.shape[d] != kOpen) continue;
     bool found = false;
-    for (std::size_t t = 0; t < spec_.inputs.size() && !found; ++t) {
+    for (std::size_t t = 0; t < model_.inputs.size() && !found; ++t) {
       for (std::size_t i = 0; i < group.padded[t].size() && !found; ++i) {
-        found = spec_.inputs[t].shape[i] == kOpen && group.padded[t][i] == padded[d];
+        found = model_.inputs[t].shape[i] == kOpen && group.padded[t][i] == padded[d];
         if (found) sizes[d] = group.sizes[item][t][i];
       }
     }
@@ -493,7 +606,7 @@ std::vector<std::int64_t> OrtEngine::cropped(const Group& group, std::size_t ite
 
 Result<void> OrtEngine::scatter(const Group& group, std::span<char* const> slots,
                                 std::size_t output, const ort::Value& value) {
-  const TensorSpec& spec = spec_.outputs[output];
+  const TensorSpec& spec = model_.outputs[output];
   const std::size_t rows = group.items.size();
   if (is_text(spec)) {
     std::vector<std::span<char>> places;
@@ -519,6 +632,21 @@ Result<void> OrtEngine::scatter(const Group& group, std::span<char* const> slots
       !got)
     return got;
   for (std::size_t i = 0; i < rows; ++i) {
+    if (const State* state = at_state(state_of_output_[output])) {
+      const SlotStep step = read_slot_step(slots[group.items[i]] + layout_.step);
+      std::vector<char>& next =
+          sequences_[step.sequence].next[static_cast<std::size_t>(state - states_.data())];
+      next.resize(state->bytes);
+      std::size_t got = 0;
+      copy_item({spec, padded, padded, i, rows},
+                [&](std::size_t from, std::size_t item, std::size_t size) {
+                  got += size;
+                  if (item + size <= next.size())
+                    std::memcpy(next.data() + item, static_cast<const char*>(data) + from, size);
+                });
+      if (got != state->bytes) return bad_input(spec.name, "a state of another size came out");
+      continue;
+    }
     const bool same_rank = padded.size() == spec.shape.size();
     const auto sizes = same_rank ? cropped(group, i, spec, padded) : padded;
     if (!bytes_of_item(spec, sizes)) {
@@ -541,7 +669,7 @@ Result<void> OrtEngine::run_group(const Group& group, std::span<char* const> slo
   const Result<Values> inputs = gather(group, slots);
   if (!inputs) return failed(inputs.error());
   Values outputs;
-  for (std::size_t i = 0; i < spec_.outputs.size(); ++i)
+  for (std::size_t i = 0; i < model_.outputs.size(); ++i)
     outputs.push_back(objects_.own<ort::Value>(nullptr, Slot::release_value));
   if (auto ran = execute(*inputs, outputs); !ran) return ran;
   for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -552,7 +680,7 @@ Result<void> OrtEngine::run_group(const Group& group, std::span<char* const> slo
 Result<void> OrtEngine::run_groups(std::span<char* const> slots) {
   for (const auto& [key, group] : groups_of(slots)) {
     const Result<void> ran = run_group(group, slots);
-    if (!ran && group.items.size() == slots.size()) return ran;
+    if (!ran && group.items.size() == slots.size() && states_.empty()) return ran;
     for (const std::size_t item : group.items)
       if (!ran) faults_.push_back({item, to_string(ran.error())});
   }
@@ -562,7 +690,11 @@ Result<void> OrtEngine::run_groups(std::span<char* const> slots) {
 Result<void> OrtEngine::run(std::span<char* const> slots) {
   faults_.clear();
   filling_ = {};
-  if (!plain_) return run_groups(slots);
+  if (!plain_) {
+    const Result<void> ran = run_groups(slots);
+    if (!states_.empty()) keep(slots, faults_);
+    return ran;
+  }
   return slots.size() == 1 ? run_in_place(slots[0]) : run_together(slots);
 }
 

@@ -14,7 +14,8 @@ namespace partita::serve {
 struct OrtOptions {
   std::string model_file = {};
   std::string name = {};  // of the model
-  int max_batch = 1;      // 0: a request at a time, whatever its first size is
+  std::string version = "1";
+  int max_batch = 1;  // 0: a request at a time, whatever its first size is
   int threads = 1;
   bool spin = false;  // threads wait busily for work: only where the CPUs are theirs alone
   bool gpu = true;    // use the CUDA or TensorRT provider where one lies beside the library
@@ -22,6 +23,8 @@ struct OrtOptions {
   ChosenAxes axes = {};
   ChosenValues values = {};
   std::vector<std::int64_t> buckets = {};
+  // Inputs that are fed with what an output gave in the step before of the same sequence.
+  std::map<std::string, std::string> states = {};
   std::size_t text_bytes = kTextBytes;  // of an item in each tensor of BYTES
   std::size_t open_bytes = kOpenBytes;  // of an item in each tensor with open sizes
 };

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
+
+#include "base/parse_number.h"
 
 namespace partita::serve {
 namespace {
@@ -69,6 +72,25 @@ Result<void> OrtLibrary::check(ort::Status* status, const std::string& context) 
   const std::string message = call<ort::GetErrorMessage>(ort::Slot::get_error_message)(status);
   call<ort::Release<ort::Status>>(ort::Slot::release_status)(status);
   return environment_error(context, message);
+}
+
+Result<ModelFile> model_file_of(const std::string& path, const std::string& version) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return ModelFile{path, version.empty() ? "1" : version};
+  std::string best = version;
+  long highest = -1;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
+    const auto number = parse_number<long>(entry.path().filename().string());
+    if (!version.empty() || !number || *number <= highest) continue;
+    if (!fs::exists(entry.path() / "model.onnx", ignored)) continue;
+    highest = *number;
+    best = entry.path().filename().string();
+  }
+  const fs::path file = fs::path(path) / best / "model.onnx";
+  if (best.empty() || !fs::exists(file, ignored))
+    return failed({ErrorCode::not_found, "there is no VERSION/model.onnx in it", path});
+  return ModelFile{file.string(), best};
 }
 
 }  // namespace partita::serve

@@ -71,6 +71,17 @@ Result<ChosenValues> parse_values(const std::vector<std::string>& texts) {
   return chosen;
 }
 
+Result<std::map<std::string, std::string>> parse_states(const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> states;
+  for (const std::string& text : texts) {
+    const std::size_t at = text.rfind('=');
+    if (at == std::string::npos || at == 0 || at + 1 == text.size() ||
+        !states.emplace(text.substr(0, at), text.substr(at + 1)).second)
+      return bad_input("--carry", "'" + text + "': say INPUT=OUTPUT once, as in state=stateN");
+  }
+  return states;
+}
+
 Result<ItemShape> item_shape(const std::string& name, const std::vector<std::int64_t>& whole,
                              const ChosenShapes& chosen) {
   if (whole.empty()) return bad_input(name, "a scalar has no batch dimension");

@@ -37,6 +37,9 @@ Result<ItemShape> item_shape(const std::string& name, const std::vector<std::int
 using ChosenValues = std::map<std::string, double>;
 Result<ChosenValues> parse_values(const std::vector<std::string>& texts);
 
+// Inputs and the outputs that they are fed with: "state=stateN" from --carry.
+Result<std::map<std::string, std::string>> parse_states(const std::vector<std::string>& texts);
+
 // A tensor as a model has it.
 struct WholeTensor {
   std::string name;
