@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "base/test_rounds.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/fleet_fixture.h"
 #include "forms/serving_forms.h"
@@ -312,7 +313,7 @@ TEST(View, HearsKeysAndNamesWhatIsDamaged) {
 // Random wishes, losses, returns and drains, with parts carried out in random order and leaders
 // that see what is there half way: no service that had what it needs loses it but by a loss.
 TEST(Leader, NothingIsMissingButAfterALoss) {
-  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(30)); ++seed) {
     Rng rng(seed);
     TestFleet fleet(4, 2);
     fleet.view.wanted->survive = seed % 3 == 0 ? Survive::node : Survive::none;

@@ -19,7 +19,7 @@ int number_of(const char* name, int standard) {
 // PARTITA_FLEET_SEED=N tells the story of one; PARTITA_FLEET_SEEDS=N runs so many, and
 // PARTITA_FLEET_HOURS=H so long each.
 TEST(FleetSim, HoldsForEachSeed) {
-  const int hours = number_of("PARTITA_FLEET_HOURS", 2);
+  const int hours = number_of("PARTITA_FLEET_HOURS", test_rounds(10) < 10 ? 1 : 2);
   const int one = number_of("PARTITA_FLEET_SEED", -1);
   const int first = one >= 0 ? one : number_of("PARTITA_FLEET_FIRST", 0);
   const int count = one >= 0 ? 1 : number_of("PARTITA_FLEET_SEEDS", test_rounds(24));
