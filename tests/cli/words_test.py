@@ -7,7 +7,7 @@ import unittest
 from harness import CliTest
 
 WIDTH = 80
-MOST_COMMANDS = 86  # seven of them are of fleets
+MOST_COMMANDS = 85  # seven of them are of fleets
 OTHERS = ("lab", "mask", "kernels", "graph", "probe", "thermal", "floorplan", "remote", "ptx",
           "energy fit", "energy predict", "energy validate")
 
