@@ -167,6 +167,39 @@ class SchemaTest(harness.CliTest):
                 "SlurmSite": [{"api_version": "partita/v1", "kind": "SlurmSite",
                                "nodes": [{"names": "g[0-7]", "gpu": "A100-80GB"}]}]}
 
+    def fleet_documents(self):
+        """What a fleet keeps in etcd, which need not be there: as documents.cc of fleet/brain writes it."""
+        plan = json.loads(self.read("plan.json"))
+        carries = [{"service": "a", "rate_rps": 12.5}]
+        piece = {"node": "n1", "planned_rps": 12.5, "carried_rps": 12.5, "share": 1}
+        there = {"profile": "3g.40gb", "start": 0, "service": "a", "batch": 8, "processes": 1}
+        node = {"node": "n1", "gpus": [{"index": 0, "uuid": "GPU-1", "model": "A100-80GB"}],
+                "taken": 2, "ready": 2, "carries": carries,
+                "runs": [{"index": 0, "model": "A100-80GB", "instances": [there]}]}
+        status = {"node": "n1", "there": True, "drained": False, "gpus": 1, "usable_gpus": 1,
+                  "revision": 2, "taken": 2, "ready": 2, "carries": carries}
+        all_of = {
+            "FleetNode": node,
+            "FleetPart": {"node": "n1", "revision": 2, "by": "n2", "cause": "new",
+                          "waits_for": [{"node": "n2", "revision": 2}], "services": "services: []",
+                          "plan": plan},
+            "FleetWanted": {"services": "services: []", "survive": "node", "approval": "approve",
+                            "drained": ["n3"], "approved": "d1", "by": "ops"},
+            "FleetProposal": {"digest": "d1", "changes": ["n1: a 12.5/s"]},
+            "FleetLeader": {"node": "n2"},
+            "FleetRates": {"rates": carries},
+            "FleetEvent": {"time_ms": 5, "revision": 2, "by": "n2", "what": "n2 leads"},
+            "FleetDecision": {"digest": "d1", "changes": ["n1: a 12.5/s"], "services": [
+                {"service": "a", "need_rps": 12.5, "planned_rps": 12.5, "carried_rps": 0,
+                 "on": [{"node": "n1", "rate_rps": 12.5}]}]},
+            "FleetStatus": {"fleet": "default", "leader": "n2", "revision": 2, "converged": True,
+                            "survive": "none", "approval": "automatic", "nodes": [status],
+                            "services": [{"service": "a", "wanted_rps": 12.5, "arrived_rps": 1,
+                                          "planned_rps": 12.5, "carried_rps": 12.5,
+                                          "on": [piece]}]}}
+        head = {"api_version": "partita/v1"}
+        return {kind: [{**head, "kind": kind, **one}] for kind, one in all_of.items()}
+
     def documents(self):
         """A few documents of each kind, as the commands write them."""
         self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
@@ -208,6 +241,7 @@ class SchemaTest(harness.CliTest):
         documents.update(self.agent_documents())
         documents.update(self.lease_documents())
         documents.update(self.queue_documents())
+        documents.update(self.fleet_documents())
         head, *points = harness.source_text("data/published/llm/measured.csv").splitlines()
         one = [point for point in points if point.startswith("h200_sxm,trtllm,")][:400]
         self.write("points.csv", "\n".join([head, *one]) + "\n")
