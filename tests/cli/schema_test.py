@@ -168,7 +168,7 @@ class SchemaTest(harness.CliTest):
                                "nodes": [{"names": "g[0-7]", "gpu": "A100-80GB"}]}]}
 
     def fleet_documents(self):
-        """What a fleet keeps in etcd, which need not be there: as documents.cc of fleet/brain writes it."""
+        """What a fleet keeps in etcd, which need not be there."""
         plan = json.loads(self.read("plan.json"))
         carries = [{"service": "a", "rate_rps": 12.5}]
         piece = {"node": "n1", "planned_rps": 12.5, "carried_rps": 12.5, "share": 1}
