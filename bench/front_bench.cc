@@ -93,15 +93,15 @@ std::string http_request(std::size_t bytes) {
 
 std::string grpc_request(std::size_t bytes) {
   std::string tensor, shape, out;
-  serve::append_field(tensor, 1, std::string_view("x"));
-  serve::append_field(tensor, 2, std::string_view("FP32"));
-  serve::append_varint(shape, 1);
-  serve::append_varint(shape, bytes / 4);
-  serve::append_field(tensor, 3, shape);
-  serve::append_field(out, 1, std::string_view(bytes == kSmall ? "small" : "large"));
-  serve::append_field(out, 3, std::string_view("42"));
-  serve::append_field(out, 5, tensor);
-  serve::append_field(out, 7, std::string(bytes, 'x'));
+  append_field(tensor, 1, std::string_view("x"));
+  append_field(tensor, 2, std::string_view("FP32"));
+  append_varint(shape, 1);
+  append_varint(shape, bytes / 4);
+  append_field(tensor, 3, shape);
+  append_field(out, 1, std::string_view(bytes == kSmall ? "small" : "large"));
+  append_field(out, 3, std::string_view("42"));
+  append_field(out, 5, tensor);
+  append_field(out, 7, std::string(bytes, 'x'));
   return out;
 }
 
@@ -317,19 +317,19 @@ class EchoCall final : public grpc::ServerGenericBidiReactor {
     std::vector<std::string_view> pieces;
     for (const grpc::Slice& slice : slices)
       pieces.emplace_back(reinterpret_cast<const char*>(slice.begin()), slice.size());
-    serve::ProtoScan scan(pieces);
-    scan.message(scan.size(), [&](std::uint32_t number, serve::WireType type) {
-      if (type == serve::WireType::bytes)
+    ProtoScan scan(pieces);
+    scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
+      if (type == WireType::bytes)
         message_.fields[number].push_back(scan.text(type, kLarge));
       else
         scan.skip(type);
     });
     CHECK(scan.ok());
     std::string out;
-    serve::append_field(out, 1, message_.fields[1][0]);
-    serve::append_field(out, 3, message_.fields[3][0]);
-    serve::append_field(out, 5, message_.fields[5][0]);
-    serve::append_field(out, 6, answer_body());
+    append_field(out, 1, message_.fields[1][0]);
+    append_field(out, 3, message_.fields[3][0]);
+    append_field(out, 5, message_.fields[5][0]);
+    append_field(out, 6, answer_body());
     grpc::Slice slice(out);
     response_ = grpc::ByteBuffer(&slice, 1);
     StartWriteAndFinish(&response_, {}, grpc::Status::OK);
