@@ -18,6 +18,8 @@ template <class... Each>
 struct Cases : Each... {
   using Each::operator()...;
 };
+template <class... Each>
+Cases(Each...) -> Cases<Each...>;  // clang 16 has no guides of its own for aggregates
 
 // Of a step that touches the GPU: which, and for which lease.
 struct Touch {
