@@ -2,9 +2,12 @@
 // process regression) of log ratios over octaves of requests in flight, tokens in and tokens out.
 // Near what was measured it interpolates, far from it the formula stands alone. Outliers bend it
 // little: noise has Student's t distribution, by iterated weights. Cubic in the number of points.
+// Formulas of things that are akin (one model on other GPUs) go wrong alike: the deviations of the
+// others tell of places where the one in question was not measured.
 #pragma once
 
-#include <span>
+#include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace partita::llm {
@@ -25,11 +28,21 @@ struct Belief {
   double freedom = 2;                                 // of Student's t
 };
 
+// How far measurements of one thing lie from its formula: a log ratio per place.
+struct Deviations {
+  std::vector<Place> places;
+  std::vector<double> log_ratios;
+};
+// How alike two of several things are, 0 to 1: symmetric, each wholly like itself.
+using Likeness = std::function<double(std::size_t, std::size_t)>;
+
 class Deviation {
  public:
   Deviation() = default;  // none anywhere
-  // A log ratio per place.
-  Deviation(std::vector<Place> places, std::span<const double> log_ratios, const Belief& belief);
+  Deviation(const Deviations& seen, const Belief& belief);
+  // Of the first one. The others count as much as they are like it, half as much or not at all:
+  // whichever says best what of the first one is left out, one concurrency after the other.
+  Deviation(const std::vector<Deviations>& seen, const Likeness& alike, const Belief& belief);
   // The log ratio to expect.
   double at(const Place& place) const;
 

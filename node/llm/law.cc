@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 
 #include "base/index.h"
+#include "base/median.h"
 #include "base/numeric/nnls.h"
 
 namespace partita::llm {
@@ -86,11 +88,6 @@ struct Curve {
   const Belief& belief;
 };
 
-struct Learned {
-  Terms coefficients{};
-  Deviation deviation;
-};
-
 // Least squares of relative errors; rows beyond the usual error count about as in least absolutes.
 Terms closed_form(const std::vector<Row>& rows, const Curve& curve) {
   constexpr int kTerms = std::tuple_size_v<Terms>;
@@ -112,35 +109,44 @@ Terms closed_form(const std::vector<Row>& rows, const Curve& curve) {
   return found;
 }
 
-Learned learn_curve(const std::vector<Row>& rows, const Curve& curve) {
-  Learned learned{closed_form(rows, curve), {}};
-  std::vector<Place> places;
-  std::vector<double> ratios;
+constexpr Curve kTpot{tpot_terms, kTpotUsual, kTpotBelief};
+constexpr Curve kTtft{ttft_terms, kTtftUsual, kTtftBelief};
+
+Deviations deviations(const std::vector<Row>& rows, const Terms& coefficients, const Curve& curve) {
+  Deviations seen;
   for (const Row& row : rows) {
-    places.push_back(place_of(row.at));
-    ratios.push_back(std::log(row.ms / sum(learned.coefficients, curve.terms(row.at))));
+    seen.places.push_back(place_of(row.at));
+    seen.log_ratios.push_back(std::log(row.ms / sum(coefficients, curve.terms(row.at))));
   }
-  learned.deviation = Deviation(std::move(places), ratios, curve.belief);
-  return learned;
+  return seen;
+}
+
+std::vector<Row> tpot_rows(const std::vector<Point>& points, const CacheLimit& cache) {
+  std::vector<Row> rows;
+  for (const Point& point : points)
+    rows.push_back({running(cache, point.shape, point.concurrency), point.tpot.value});
+  return rows;
+}
+
+// Without what they wait for others; those that do little else are left out.
+std::vector<Row> ttft_rows(const std::vector<Point>& points, const CacheLimit& cache) {
+  std::vector<Row> computed, whole;
+  for (const Point& point : points) {
+    const Running at = running(cache, point.shape, point.concurrency);
+    const double ms = point.ttft.value - wait_ms(at, point.concurrency, point.tpot.value);
+    if (ms > (1 - kMostWait) * point.ttft.value) computed.push_back({at, ms});
+    whole.push_back({at, point.ttft.value});
+  }
+  return computed.size() < 3 ? whole : computed;  // all of them wait: it is the best that is known
 }
 
 // The law if the cache is so large. `measured` stays empty.
 TokenLaw law_with(const std::vector<Point>& points, const CacheLimit& cache) {
-  std::vector<Row> tpot, ttft;
-  for (const Point& point : points) {
-    const Running at = running(cache, point.shape, point.concurrency);
-    const double computed = point.ttft.value - wait_ms(at, point.concurrency, point.tpot.value);
-    tpot.push_back({at, point.tpot.value});
-    if (computed > (1 - kMostWait) * point.ttft.value) ttft.push_back({at, computed});
-  }
-  if (ttft.size() < 3) {  // all of them wait: what they measured is the best that is known
-    ttft.clear();
-    for (const Point& point : points)
-      ttft.push_back({running(cache, point.shape, point.concurrency), point.ttft.value});
-  }
-  const Learned token = learn_curve(tpot, {tpot_terms, kTpotUsual, kTpotBelief});
-  const Learned first = learn_curve(ttft, {ttft_terms, kTtftUsual, kTtftBelief});
-  return {token.coefficients, first.coefficients, token.deviation, first.deviation, cache, {}};
+  const std::vector<Row> tpot = tpot_rows(points, cache), ttft = ttft_rows(points, cache);
+  TokenLaw law{closed_form(tpot, kTpot), closed_form(ttft, kTtft), {}, {}, cache, {}};
+  law.tpot_deviation = Deviation(deviations(tpot, law.tpot_ms, kTpot), kTpot.belief);
+  law.ttft_deviation = Deviation(deviations(ttft, law.ttft_ms, kTtft), kTtft.belief);
+  return law;
 }
 
 // How badly a law says what it was learned from.
@@ -179,7 +185,92 @@ std::vector<CacheLimit> possible_limits(const std::vector<Point>& points) {
   return limits;
 }
 
+// How alike their TTFTs go, from 0: the shares that differences leave are of the same search as
+// the beliefs; errors change by 0.2 points at most where one is changed by a fifth.
+double alike(const Configuration& a, const Configuration& b) {
+  double share = 0.85;
+  if (a.model != b.model) share *= 0.3;
+  if (a.system != b.system) share *= 0.9;
+  if (a.backend != b.backend) share *= 0.7;
+  if (a.precision != b.precision) share *= 0.9;
+  if (a.tensor != b.tensor) share *= 0.9;
+  return share;
+}
+
+// One run under two names.
+bool same_run(const std::vector<Point>& a, const std::vector<Point>& b) {
+  const auto common = std::ranges::count_if(
+      a, [&](const Point& point) { return std::ranges::find(b, point) != b.end(); });
+  return static_cast<std::size_t>(3 * common) >= std::min(a.size(), b.size());
+}
+
+// The kin that are asked, the most alike first.
+std::vector<const Kin*> closest(const Measured& measured, const std::vector<Kin>& kin) {
+  std::vector<const Kin*> asked;
+  for (const Kin& one : kin)
+    if (one.measured.configuration != measured.configuration &&
+        !same_run(measured.points, one.measured.points))
+      asked.push_back(&one);
+  std::ranges::stable_sort(asked, std::greater(), [&](const Kin* one) {
+    return alike(measured.configuration, one->measured.configuration);
+  });
+  asked.resize(std::min(asked.size(), kMostKin));
+  return asked;
+}
+
+constexpr double kCloseKin = 0.6;  // alike by so much, the cache that fits is about the same
+
+// Tokens that fit by what kin on as many of the same GPUs tell; infinity: they tell nothing, or
+// less than half of what was held here.
+double kins_cache(const Measured& measured, const std::vector<const Kin*>& kin) {
+  std::vector<double> told;
+  for (const Kin* one : kin) {
+    const Configuration &a = measured.configuration, &b = one->measured.configuration;
+    if (std::isfinite(one->law.cache.tokens) && a.system == b.system && a.tensor == b.tensor &&
+        alike(a, b) >= kCloseKin)
+      told.push_back(one->law.cache.tokens);
+  }
+  double held = 0;
+  for (const Point& point : measured.points)
+    held = std::max(held, point.concurrency * (point.shape.tokens_in + point.shape.tokens_out));
+  const double tokens = told.empty() ? 0 : median(told);
+  return tokens < held / 2 || told.empty() ? CacheLimit().tokens : tokens;
+}
+
 }  // namespace
+
+std::vector<Kin> kin_of(const std::vector<Measured>& all) {
+  std::vector<Kin> kin;
+  for (const Measured& one : all)
+    if (Result<TokenLaw> law = learn(one.points)) kin.push_back({one, *std::move(law)});
+  return kin;
+}
+
+Result<TokenLaw> learn(const Measured& measured, const std::vector<Kin>& kin) {
+  Result<TokenLaw> law = learn(measured.points);
+  if (!law) return law;
+  const std::vector<const Kin*> asked = closest(measured, kin);
+  if (asked.empty()) return law;
+  const double tokens = kins_cache(measured, asked);
+  if (!std::isfinite(law->cache.tokens) && std::isfinite(tokens)) {
+    const MeasuredRange range = law->measured;
+    law = law_with(measured.points, {.tokens = tokens});
+    law->measured = range;
+  }
+  const auto seen_of = [](const std::vector<Point>& points, const TokenLaw& of) {
+    return deviations(ttft_rows(points, of.cache), of.ttft_ms, kTtft);
+  };
+  std::vector<Deviations> seen{seen_of(measured.points, *law)};
+  std::vector<const Configuration*> whose{&measured.configuration};
+  for (const Kin* one : asked) {
+    seen.push_back(seen_of(one->measured.points, one->law));
+    whose.push_back(&one->measured.configuration);
+  }
+  law->ttft_deviation = Deviation(
+      seen, [&](std::size_t i, std::size_t j) { return alike(*whose[i], *whose[j]); },
+      kTtft.belief);
+  return law;
+}
 
 Result<TokenLaw> learn(const std::vector<Point>& points) {
   if (points.size() < kLeastPoints || points.size() > kMostPoints)

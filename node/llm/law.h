@@ -10,6 +10,9 @@
 // least squares of relative errors, outliers weighed down. Deviations: deviation.h. `kv`, the
 // tokens of cache that fit, is told by points whose requests wait (Little's law), where any do.
 // docs/llm.md has how the form was chosen and how good it is. Limit: kMostPoints points.
+//
+// Kin, other configurations of the model, tell of what was not measured in this one: how TTFT goes
+// elsewhere, and how many tokens of cache fit where no requests waited.
 #pragma once
 
 #include <array>
@@ -46,6 +49,18 @@ struct Expected {
 
 // Of at least kLeastPoints and at most kMostPoints points.
 Result<TokenLaw> learn(const std::vector<Point>& points);
+
+// Another configuration, with the law that was learned from its points alone.
+struct Kin {
+  Measured measured;
+  TokenLaw law;
+};
+// Those of which a law can be learned.
+std::vector<Kin> kin_of(const std::vector<Measured>& all);
+// The same with what kin tell: kMostKin at most, the most alike. Those that are the same points
+// under another name, and `measured` itself, tell nothing.
+inline constexpr std::size_t kMostKin = 12;
+Result<TokenLaw> learn(const Measured& measured, const std::vector<Kin>& kin);
 // concurrency >= 1, both token counts >= 1.
 Expected expect(const TokenLaw& law, const Shape& shape, double concurrency);
 

@@ -34,10 +34,11 @@ void add(ConfigurationErrors& errors, const TokenLaw& law, const Point& point) {
   ++errors.predicted;
 }
 
-Result<ConfigurationErrors> errors_of(const Measured& one, LeftOut left_out) {
+Result<ConfigurationErrors> errors_of(const Measured& one, const std::vector<Kin>& kin,
+                                      LeftOut left_out) {
   const std::string name = to_string(one.configuration);
   const auto learned = [&](const std::vector<Point>& points) -> Result<TokenLaw> {
-    Result<TokenLaw> law = learn(points);
+    Result<TokenLaw> law = learn({one.configuration, points}, kin);
     if (!law) return bad_input(name, law.error().message);
     return law;
   };
@@ -77,13 +78,14 @@ double mean(const std::vector<double>& values) {
 Result<LawReport> law_report(const std::vector<Measured>& all, LeftOut left_out) {
   LawReport report;
   report.left_out = left_out;
+  const std::vector<Kin> kin = kin_of(all);
   std::vector<double> tpot, ttft;
   for (const Measured& one : all) {
     if (one.shapes() < kFewestShapes || one.points.size() < std::size_t{kFewestPoints}) {
       ++report.too_small;
       continue;
     }
-    Result<ConfigurationErrors> errors = errors_of(one, left_out);
+    Result<ConfigurationErrors> errors = errors_of(one, kin, left_out);
     if (!errors) return failed(errors.error());
     if (errors->predicted == 0) {  // a single concurrency
       ++report.too_small;

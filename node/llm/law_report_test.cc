@@ -23,7 +23,7 @@ TEST(LawReport, PublishedPointsAreSaidWithinTheStatedErrors) {
   EXPECT_LT(seen->tpot_error_mean, 0.025);
   EXPECT_LT(seen->ttft_error_mean, 0.10);
   EXPECT_LT(unseen->tpot_error_mean, 0.04);
-  EXPECT_LT(unseen->ttft_error_mean, 0.135);
+  EXPECT_LT(unseen->ttft_error_mean, 0.123);
 }
 
 // What the report counts, done once more by hand for the shape left out.
@@ -41,7 +41,8 @@ TEST(LawReport, LeavesOutWhatItSays) {
       std::vector<Point> told;
       for (const Point& point : one.points)
         if (point.shape != asked.shape) told.push_back(point);
-      const Expected e = expect(*learn(told), asked.shape, asked.concurrency);
+      const Expected e =
+          expect(*learn({one.configuration, told}, kin_of(all)), asked.shape, asked.concurrency);
       tpot += std::abs(e.tpot.value - asked.tpot.value) / asked.tpot.value;
       ttft += std::abs(e.ttft.value - asked.ttft.value) / asked.ttft.value;
     }

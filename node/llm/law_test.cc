@@ -77,6 +77,74 @@ TEST(Law, FindsTheCacheInWhatWaits) {
   }
 }
 
+// Kin: the same engine on a GPU that takes `times` as long, with a TTFT that departs from any law's
+// form, up and down over four octaves of requests in flight.
+Measured waving(const std::string& system, double times, double wave) {
+  Measured one;
+  one.configuration.system = system;
+  one.configuration.model = "m";
+  for (Point point : Engine().measured(kShapes, kCounts)) {
+    const double phase = std::acos(0) * std::log2(point.concurrency);
+    point.tpot = Millis{times * point.tpot.value};
+    point.ttft = Millis{times * point.ttft.value * std::pow(wave, std::sin(phase))};
+    one.points.push_back(point);
+  }
+  return one;
+}
+Measured without(Measured one, double concurrency) {
+  std::erase_if(one.points, [&](const Point& p) { return p.concurrency == concurrency; });
+  return one;
+}
+double ttft_error(const TokenLaw& law, const Measured& whole, double concurrency) {
+  double sum = 0, count = 0;
+  for (const Point& p : whole.points)
+    if (p.concurrency == concurrency) {
+      sum += std::abs(std::log(expect(law, p.shape, p.concurrency).ttft / p.ttft));
+      ++count;
+    }
+  return sum / count;
+}
+
+TEST(Law, KinTellWhereTtftLeavesItsForm) {
+  const Measured whole = waving("a", 1, 1.5), told = without(whole, 32);
+  const auto kin = kin_of({waving("b", 1.5, 1.5), waving("c", 0.7, 1.5), whole});
+  const auto alone = learn(told.points), together = learn(told, kin);
+  ASSERT_TRUE(alone && together);
+  EXPECT_LT(ttft_error(*together, whole, 32), 0.7 * ttft_error(*alone, whole, 32));
+}
+
+TEST(Law, KinThatGoOtherwiseAreNotBelieved) {
+  const Measured whole = waving("a", 1, 1), told = without(whole, 64);
+  const auto kin = kin_of({waving("b", 1, 2), waving("c", 1, 2), waving("d", 1, 2)});
+  const auto together = learn(told, kin);
+  ASSERT_TRUE(together);
+  EXPECT_LT(ttft_error(*together, whole, 64), 0.1);
+}
+
+// What is asked for must not come from the same run under another name, nor from itself.
+TEST(Law, TheSameRunUnderAnotherNameTellsNothing) {
+  const Measured whole = waving("a", 1, 1.5), told = without(whole, 64);
+  Measured renamed = whole;
+  renamed.configuration.system = "b";
+  const auto alone = learn(told.points), together = learn(told, kin_of({whole, renamed}));
+  ASSERT_TRUE(alone && together);
+  EXPECT_EQ(ttft_error(*together, whole, 64), ttft_error(*alone, whole, 64));
+}
+
+TEST(Law, KinTellTheCacheThatFits) {
+  const Engine engine{.cache = 180'000};
+  Measured told, other{{}, Engine{.step = 8, .cache = 180'000}.measured(kShapes, kCounts)};
+  told.configuration.version = "1";
+  other.configuration.version = "2";
+  for (const Point& point : engine.measured(kShapes, kCounts))
+    if (point.concurrency <= 16) told.points.push_back(point);
+  const auto alone = learn(told.points);
+  const auto together = learn(told, kin_of({other}));
+  ASSERT_TRUE(alone && together);
+  EXPECT_TRUE(std::isinf(alone->cache.tokens));
+  EXPECT_NEAR(together->cache.tokens / engine.cache, 1, 0.1);
+}
+
 TEST(Law, OneBadMeasurementLeavesTheOthersAlone) {
   const Engine engine;
   std::vector<Point> points = engine.measured(kShapes, kCounts);

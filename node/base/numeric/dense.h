@@ -24,6 +24,10 @@ EigenPairs symmetric_eigen(std::span<const double> matrix, std::size_t n);
 // finite.
 std::vector<double> solve_symmetric(std::span<const double> matrix, std::span<const double> b);
 
+// The first `columns` columns of the inverse of a positive definite matrix with n columns.
+std::vector<double> inverse_definite(std::span<const double> matrix, std::size_t n,
+                                     std::size_t columns);
+
 // a transposed times b: `rows` is the height of both.
 std::vector<double> transposed_product(std::span<const double> a, std::span<const double> b,
                                        std::size_t rows);

@@ -54,6 +54,17 @@ RC_GTEST_PROP(SolveSymmetric, GivesBackWhatWasMultiplied, ()) {
   for (std::size_t i = 0; i < n; ++i) RC_ASSERT(std::abs(solved[i] - x[i]) < 1e-6);
 }
 
+RC_GTEST_PROP(InverseDefinite, GivesUnitColumns, ()) {
+  const auto n = *rc::gen::inRange<std::size_t>(1, 15);
+  const auto columns = *rc::gen::inRange<std::size_t>(1, n + 1);
+  const auto matrix = definite(n), inverse = inverse_definite(matrix, n, columns);
+  RC_ASSERT(inverse.size() == columns * n);
+  for (std::size_t j = 0; j < columns; ++j) {
+    const auto unit = times(matrix, std::span(inverse).subspan(j * n, n));
+    for (std::size_t i = 0; i < n; ++i) RC_ASSERT(std::abs(unit[i] - (i == j)) < 1e-6);
+  }
+}
+
 RC_GTEST_PROP(SymmetricEigen, StretchesItsVectorsByItsValues, ()) {
   const auto n = *rc::gen::inRange<std::size_t>(1, 15);
   const auto matrix = definite(n);
