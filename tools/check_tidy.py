@@ -42,7 +42,6 @@ LARGE_CLASSES = {
     "partita::Form",
     "partita::control::SimNode",
     "partita::exec::BatchExecutor",
-    "partita::serve::DoorConnection",
     "partita::serve::ServiceBrain",
 }
 UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")
