@@ -41,7 +41,6 @@ COSTLY_ELSEWHERE = re.compile(r"^(node|cuda|lab|apps)/(?!.*(_test\.cc|_fixture\.
 LARGE_CLASSES = {
     "partita::Form",
     "partita::control::SimNode",
-    "partita::exec::BatchExecutor",
     "partita::serve::ServiceBrain",
 }
 UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")
