@@ -40,9 +40,6 @@ COSTLY_ELSEWHERE = re.compile(r"^(node|cuda|lab|apps)/(?!.*(_test\.cc|_fixture\.
 # Classes that have more functions than the limit and are not parted yet.
 LARGE_CLASSES = {
     "partita::Form",
-    "partita::control::SimNode",
-    "partita::exec::BatchExecutor",
-    "partita::serve::DoorConnection",
     "partita::serve::ServiceBrain",
 }
 UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")

@@ -211,7 +211,7 @@ Truth OutageSeed::truth_of(std::size_t service) {
   const double missed = 1 - share, may_miss = 1 - wanted.percentile / 100;
   Truth truth{.words = {}, .missed = rate * missed, .requests = rate};
   const double ready = node().ready_rps(service);
-  if (!node().gateway_answers()) {
+  if (!node().gateway().answers()) {
     truth.words = last_words(service, ready);
     return truth;
   }
@@ -368,7 +368,7 @@ void OutageSeed::look() {
   const Snapshot* now = weeks_->snapshot();
   if (now != nullptr) note_forecasts(*now);
   if (!with_outages_) return;
-  if (!node().gateway_answers()) unheard_s_ = second();
+  if (!node().gateway().answers()) unheard_s_ = second();
   for (std::size_t s = 0; s < truths_.size(); ++s) {
     const Truth now_so = truth_of(s);
     if (!truths_[s].empty() && truths_[s].back().words != now_so.words)
@@ -430,7 +430,7 @@ OutageResult OutageSeed::run() {
     end_agent();
     if (!with_outages_) look();
   }
-  for (const auto& [what, times] : node().events()) result_.counts[what] += times;
+  for (const auto& [what, times] : node().counts().events) result_.counts[what] += times;
   return result_;
 }
 

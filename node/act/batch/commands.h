@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/files.h"
-#include "act/batch/batch_executor.h"
+#include "act/batch/run_events.h"
 #include "act/batch/recovery.h"
 
 namespace partita::exec {

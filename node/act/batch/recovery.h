@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "act/batch/batch_executor.h"
+#include "act/batch/run_events.h"
 
 namespace partita::exec {
 

@@ -88,7 +88,7 @@ struct DoorListener::Impl {
   Entries idle = {};  // in the order of their deadlines
   Entries busy = {};
   std::map<std::string, std::size_t> hosts = {};  // connections of each
-  Entries ended = {};  // to be destroyed outside of their calls
+  Entries ended = {};                             // to be destroyed outside of their calls
   std::size_t most_connections = 0;
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // for what is posted
 };
@@ -133,8 +133,8 @@ bool DoorListener::Impl::room_for(const std::string& host) {
   const bool full = idle.size() + busy.size() >= limit;
   if (!full && has < share) return true;
   if (full) {
-    const auto most_of_all = std::max_element(
-        hosts.begin(), hosts.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    const auto most_of_all = std::max_element(hosts.begin(), hosts.end(),
+                                              [](auto& a, auto& b) { return a.second < b.second; });
     if (most_of_all->second > has && close_spare_of(std::string(most_of_all->first))) return true;
   }
   return has > 0 && close_spare_of(host);
@@ -257,7 +257,7 @@ void DoorListener::drain() {
   impl_->desk.closing = true;
   for (auto entry = impl_->idle.begin(); entry != impl_->idle.end();) {
     const auto here = entry++;
-    here->connection->close_if_idle();
+    if (here->connection->idle()) here->connection->close();
     impl_->changed(here);
   }
 }

@@ -172,7 +172,7 @@ void AgentFleet::violation(const std::string& text) {
 
 long AgentFleet::disturbances() const {
   long sum = result_.kills;
-  for (const auto& [what, times] : weeks_->node().events()) sum += times;
+  for (const auto& [what, times] : weeks_->node().counts().events) sum += times;
   return sum;
 }
 
@@ -200,7 +200,7 @@ void AgentFleet::change_begins(const ChangeNow& change, const Snapshot& now) {
                                               static_cast<double>(change.change.steps.size())
                                     : 0);
   }
-  node.watch_floors(std::move(floors));
+  node.gateway().watch_floors(std::move(floors));
   guarded_ = std::move(guarded);
   line(fmt::format("change {} begins: {} ({} steps)", change.number, change.cause,
                    change.change.steps.size()));
@@ -210,14 +210,14 @@ void AgentFleet::change_ends() {
   SimNode& node = weeks_->node();
   if (guarded_->disturbed == disturbances()) {
     ++result_.guarded;
-    for (std::size_t s = 0; s < node.below_floor_s().size(); ++s)
-      if (node.below_floor_s()[s] > guarded_->allowed_s[s] + 1e-6)
+    for (std::size_t s = 0; s < node.gateway().below_floor_s().size(); ++s)
+      if (node.gateway().below_floor_s()[s] > guarded_->allowed_s[s] + 1e-6)
         violation(fmt::format("change {}: {} had too little for {:.1f} s, predicted {:.1f} s",
                               guarded_->change, node.services()[s].wanted.name,
-                              node.below_floor_s()[s], guarded_->allowed_s[s]));
+                              node.gateway().below_floor_s()[s], guarded_->allowed_s[s]));
   }
   guarded_.reset();
-  node.watch_floors({});
+  node.gateway().watch_floors({});
 }
 
 // Whether more comes for some service than was planned before: that may take from others at once.
@@ -301,7 +301,8 @@ void AgentFleet::check_tasks() {
   const actuate::Assignment assignment = weeks_->node().assignment();
   for (const auto& [device, task] : weeks_->batches().running()) {
     if (!devices.insert(device).second) violation("two tasks on " + device);
-    if (weeks_->node().foreign().contains(device)) violation(task + " runs on what others made");
+    if (weeks_->node().boards().foreign().contains(device))
+      violation(task + " runs on what others made");
     for (const actuate::AssignedSegment& one : assignment.segments)
       if (one.device == device) violation(task + " runs where " + one.service + " does");
   }
@@ -346,13 +347,13 @@ void AgentFleet::check_calm() {
   std::set<std::string> assigned;
   for (const actuate::AssignedSegment& one : assignment.segments) assigned.insert(one.device);
   const double seen_within = options_.world.settings.look_s + 60;
-  const device::NodeState state = node.look();
+  const device::NodeState state = node.boards().look();
   const std::set<std::string> lent(now->batch.gpus.begin(), now->batch.gpus.end());
   std::set<std::string> there;
   for (const device::GpuState& gpu : state.gpus)
     for (const device::Instance& one : gpu.instances) {
       if (lent.contains(gpu.uuid)) continue;
-      if (!node.foreign().contains(one.uuid()) || assigned.contains(one.uuid()))
+      if (!node.boards().foreign().contains(one.uuid()) || assigned.contains(one.uuid()))
         there.insert(one.uuid());
     }
   for (const std::string& device : assigned)
@@ -360,7 +361,7 @@ void AgentFleet::check_calm() {
   for (const std::string& device : there)
     if (!assigned.contains(device)) violation("there, and for nothing: " + device);
   for (std::size_t s = 0; s < node.services().size(); ++s)
-    if (node.ready_rps(s) < node.rate(s) && node.tally(s).short_now_s > seen_within)
+    if (node.ready_rps(s) < node.rate(s) && node.gateway().tally(s).short_now_s > seen_within)
       violation(fmt::format("{} has {:.0f} req/s ready for {:.0f} in calm",
                             node.services()[s].wanted.name, node.ready_rps(s), node.rate(s)));
   check_batches_in_calm(*now, state);
@@ -373,7 +374,7 @@ AgentFleetResult AgentFleet::run() {
   SimNode& node = weeks_->node();
   node.log = [this](const std::string& text) { line(text); };
   node.at_call = [this, &node] {
-    if (node.calm(node.now_ns()) || kills_.uniform() >= kKillChance) return;
+    if (node.calm() || kills_.uniform() >= kKillChance) return;
     throw AgentKilled{};
   };
   weeks_->published = [this](const Snapshot& now) { saw(now); };
@@ -397,10 +398,11 @@ AgentFleetResult AgentFleet::run() {
     check_calm();
     checked_ns_ = next;
   }
-  result_.counts = node.events();
+  result_.counts = node.counts().events;
   for (std::size_t s = 0; s < node.services().size(); ++s)
-    result_.worst_attainment = std::min(
-        result_.worst_attainment, node.tally(s).in_slo / std::max(1.0, node.tally(s).arrived));
+    result_.worst_attainment =
+        std::min(result_.worst_attainment,
+                 node.gateway().tally(s).in_slo / std::max(1.0, node.gateway().tally(s).arrived));
   return result_;
 }
 

@@ -65,7 +65,7 @@ class DamageWorld {
 // UUIDs of the instances, and who serves on them.
 std::set<std::string> layout_of(DamageWorld& world) {
   std::set<std::string> all;
-  for (const device::GpuState& gpu : world.weeks->node().look().gpus)
+  for (const device::GpuState& gpu : world.weeks->node().boards().look().gpus)
     for (const device::Instance& one : gpu.instances) all.insert(one.uuid());
   for (const actuate::AssignedSegment& one : world.weeks->node().assignment().segments)
     all.insert(one.device + " " + one.service);
@@ -74,7 +74,8 @@ std::set<std::string> layout_of(DamageWorld& world) {
 
 void expect_nothing_lost(DamageWorld& world, DamageWorld& twin) {
   EXPECT_EQ(layout_of(world), layout_of(twin));
-  EXPECT_EQ(world.weeks->node().created(), twin.weeks->node().created()) << "made again";
+  EXPECT_EQ(world.weeks->node().counts().created, twin.weeks->node().counts().created)
+      << "made again";
   // Another digit in the number of the last change is still a number: some are left out then, and
   // none is given twice.
   EXPECT_GE(world.memory().changes, twin.memory().changes);
@@ -129,7 +130,7 @@ TEST(Damage, AnAgentGoesOnAndLosesNothing) {
                                           "assignment.json",   "assignment.json.copy"};
   for (DamageWorld* one : {&world, &twin}) {
     one->look(10);
-    one->asks = {{TakeOut{one->weeks->node().look().gpus[3].uuid, "for a test"}, "anna"}};
+    one->asks = {{TakeOut{one->weeks->node().boards().look().gpus[3].uuid, "for a test"}, "anna"}};
     one->look(30);
     ASSERT_FALSE(one->memory().batch.empty());
     ASSERT_EQ(one->memory().out.size(), 1U);
@@ -147,7 +148,7 @@ TEST(Damage, AnAgentGoesOnAndLosesNothing) {
     const bool restart = rng.below(2) == 0;
     if (restart)
       for (DamageWorld* one : {&world, &twin}) one->weeks->drop_agent();
-    if (text) node.write(path, *text);
+    if (text) node.disk()[path] = *text;
     bool refuses = !text;  // until it is moved, or something is put in its place
     node.disk_refuses = [&](const std::string& asked, bool change) -> std::optional<Error> {
       if (change && asked == path) refuses = false;
@@ -177,16 +178,16 @@ TEST(Damage, AnAgentGoesOnAndLosesNothing) {
 TEST(Damage, WithoutAnyMemoryTheNodeStays) {
   DamageWorld world(6);
   world.look(40);
-  const auto before = world.weeks->node().look();
-  const long created = world.weeks->node().created(), last = world.memory().changes;
+  const auto before = world.weeks->node().boards().look();
+  const long created = world.weeks->node().counts().created, last = world.memory().changes;
   world.weeks->drop_agent();
-  world.weeks->node().write("/state/agent-memory.json", "{");
-  world.weeks->node().write("/state/agent-memory.json.copy", "");
+  world.weeks->node().disk()["/state/agent-memory.json"] = "{";
+  world.weeks->node().disk()["/state/agent-memory.json.copy"] = "";
   world.look(4);
   ASSERT_EQ(world.told.size(), 2U);
   EXPECT_NE(world.told[0].find("begins anew"), std::string::npos);
   EXPECT_GE(world.memory().changes, last);  // no number is given twice
-  EXPECT_LE(world.weeks->node().created() - created, 1);
+  EXPECT_LE(world.weeks->node().counts().created - created, 1);
   for (std::size_t service = 0; service < 2; ++service)
     EXPECT_GE(world.weeks->node().ready_rps(service), world.weeks->node().rate(service));
 }
@@ -200,13 +201,13 @@ TEST(Damage, ABatchWithoutItsJournalWaitsForAPerson) {
   for (const auto& [path, text] : node.disk())
     if (path.ends_with("/run.journal")) journal = path;
   ASSERT_FALSE(journal.empty());
-  const long created = node.created();
+  const long created = node.counts().created;
   world.weeks->drop_agent();
-  node.remove(journal);
+  node.disk().erase(journal);
   world.look(40);
   EXPECT_TRUE(node.disk().contains(journal + ".open"));
   EXPECT_FALSE(node.disk().contains(journal));
-  EXPECT_EQ(node.created(), created);
+  EXPECT_EQ(node.counts().created, created);
   ASSERT_EQ(world.memory().batch.size(), 1U);
 }
 
@@ -218,11 +219,11 @@ TEST(Damage, AnAssignmentIsKnownWithoutItsCopy) {
   SimNode& node = world.weeks->node();
   const std::string path = "/state/assignment.json", copy = path + ".copy";
   const std::string whole = node.disk().at(path);
-  node.write(copy, "");
+  node.disk()[copy] = "";
   for (DamageWorld* one : {&world, &twin}) one->look(2);
   EXPECT_EQ(node.disk().at(copy), whole);
-  node.write(copy, "[]");
-  node.write(path, "{");
+  node.disk()[copy] = "[]";
+  node.disk()[path] = "{";
   for (DamageWorld* one : {&world, &twin}) one->look(1);
   EXPECT_EQ(node.assignment().segments, twin.weeks->node().assignment().segments);
   for (DamageWorld* one : {&world, &twin}) one->look(4);
@@ -240,12 +241,13 @@ TEST(Damage, AFullDiskStopsNothingForGood) {
     if (!change) return std::nullopt;
     return Error{ErrorCode::environment, "cannot write: No space left on device", path};
   };
-  const long created = world.weeks->node().created();
-  world.asks = {{TakeOut{world.weeks->node().look().gpus[2].uuid, "for a test"}, "anna"}};
+  const long created = world.weeks->node().counts().created;
+  world.asks = {{TakeOut{world.weeks->node().boards().look().gpus[2].uuid, "for a test"}, "anna"}};
   world.look(10);
   world.weeks->drop_agent();
   world.look(10);
-  EXPECT_EQ(world.weeks->node().created(), created) << "done though it could not be written down";
+  EXPECT_EQ(world.weeks->node().counts().created, created)
+      << "done though it could not be written down";
   world.weeks->node().disk_refuses = {};
   world.look(20);
   for (std::size_t service = 0; service < 2; ++service)

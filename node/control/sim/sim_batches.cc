@@ -39,7 +39,7 @@ class SimBatches::Tasks final : public Processes {
     one.attempt = parse_number<int>(spec.environment.at("PARTITA_ATTEMPT")).value();
     one.status_file = spec.argv.back();
     one.device = spec.environment.at("CUDA_VISIBLE_DEVICES");
-    node_.hold(one.device, *pid, "task");
+    node_.boards().hold(one.device, *pid, "task");
     return pid;
   }
   std::vector<ProcessExit> exited() override { return {}; }
@@ -89,10 +89,10 @@ class SimBatches::Tasks final : public Processes {
         ++it;
         continue;
       }
-      node_.let_go(it->first);
+      node_.boards().let_go(it->first);
       const Alive& one = it->second;
       if (with_status)
-        node_.write(one.status_file, fmt::format("{} {}\n", one.run, one.stopped ? kStopped : 0));
+        node_.disk()[one.status_file] = fmt::format("{} {}\n", one.run, one.stopped ? kStopped : 0);
       gone.push_back(one);
       it = alive_.erase(it);
     }

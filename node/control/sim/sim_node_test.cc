@@ -59,8 +59,7 @@ struct OneSegment {
   TrafficShape even{
       .trough = 1, .weekend = 1, .shifts_per_day = 0, .bursts_per_day = 0, .noise = 0};
   SimNode node{{.machine = drivers::sim::Machine({{catalogue.find("A100-80GB"), 1, true}}, "test"),
-                .services = {{sim_service(80), SimTraffic(sim_service(80), even, 600, Rng(1))}},
-                .profiles = {},
+                .sites = {{{sim_service(80), SimTraffic(sim_service(80), even, 600, Rng(1))}}, {}},
                 .services_text = "",
                 .troubles = {}},
                catalogue};
@@ -73,8 +72,8 @@ struct OneSegment {
     const auto made = doors.driver.create_compute(0, *gi);
     ASSERT_TRUE(made);
     device = made->uuid;
-    write(1, {{device, node.look().gpus[0].uuid, node.look().gpus[0].instances[0].profile, 0,
-               "chat", 1, 1, rps}});
+    write(1, {{device, node.boards().look().gpus[0].uuid,
+               node.boards().look().gpus[0].instances[0].profile, 0, "chat", 1, 1, rps}});
   }
   void write(long revision, std::vector<actuate::AssignedSegment> segments) {
     ASSERT_TRUE(
@@ -87,26 +86,26 @@ TEST(SimNode, WorkersTakeTheirTimeAndHoldTheirDevice) {
   OneSegment world;
   world.assign(100);
   EXPECT_EQ(world.node.ready_rps(0), 0);
-  EXPECT_TRUE(world.node.look().gpus[0].instances[0].busy());
+  EXPECT_TRUE(world.node.boards().look().gpus[0].instances[0].busy());
   world.node.advance(world.node.now_ns() + 31 * kSimNodeSecond);
   EXPECT_EQ(world.node.ready_rps(0), 100);
   world.write(2, {});
   EXPECT_EQ(world.node.ready_rps(0), 0);
-  EXPECT_TRUE(world.node.look().gpus[0].instances[0].busy());  // it is on its way out
+  EXPECT_TRUE(world.node.boards().look().gpus[0].instances[0].busy());  // it is on its way out
   world.node.advance(world.node.now_ns() + 3 * kSimNodeSecond);
-  EXPECT_FALSE(world.node.look().gpus[0].instances[0].busy());
+  EXPECT_FALSE(world.node.boards().look().gpus[0].instances[0].busy());
 }
 
 TEST(SimNode, CountsEveryRequestOnce) {
   OneSegment world;
   world.assign(100);
   world.node.advance(600 * kSimNodeSecond);
-  const SimTally& tally = world.node.tally(0);
+  const SimTally& tally = world.node.gateway().tally(0);
   EXPECT_NEAR(tally.arrived, 80 * 600, 1e-3);
   EXPECT_NEAR(tally.arrived, tally.in_slo + tally.missed + tally.shed, 1e-6);
   EXPECT_GT(tally.longest_short_s, 9);  // until the workers were ready
   EXPECT_LT(tally.longest_short_s, 31);
-  EXPECT_NEAR(world.node.gpu_seconds(), 600, 1);
+  EXPECT_NEAR(world.node.counts().gpu_seconds, 600, 1);
 }
 
 TEST(SimNode, TheGatewayStateIsReadAsARealOne) {
@@ -128,7 +127,7 @@ TEST(SimNode, ARebootTakesInstancesAndLeavesTheAssignment) {
   world.assign(100);
   world.node.advance(60 * kSimNodeSecond);
   world.node.reboot();
-  EXPECT_TRUE(world.node.look().gpus[0].instances.empty());
+  EXPECT_TRUE(world.node.boards().look().gpus[0].instances.empty());
   EXPECT_EQ(world.node.assignment().segments.size(), 1U);
   EXPECT_EQ(world.node.ready_rps(0), 0);
 }

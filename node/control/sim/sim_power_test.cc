@@ -112,12 +112,12 @@ class PowerDay {
   SimNode& node() { return weeks_->node(); }
   SimWeeks& weeks() { return *weeks_; }
   device::PowerSettings settings(int gpu) {
-    const auto now = node().meters().power_settings(gpu);
+    const auto now = node().boards().driver().power_settings(gpu);
     CHECK(now.has_value());
     return now->now;
   }
   double attainment(std::size_t service) {
-    const SimTally& tally = node().tally(service);
+    const SimTally& tally = node().gateway().tally(service);
     return tally.in_slo / tally.arrived;
   }
 
@@ -131,7 +131,7 @@ class PowerDay {
   void look() {
     double watts = 0;
     for (int gpu = 0; gpu < 2; ++gpu)
-      if (const auto sample = node().meters().telemetry(gpu)) {
+      if (const auto sample = node().boards().driver().telemetry(gpu)) {
         watts += sample->power->value;
         most_board = std::max(most_board, sample->power->value);
       }
@@ -210,9 +210,9 @@ TEST(SimPower, ClocksFallAsFarAsTheSlosAllowAndArePutBack) {
   for (const std::size_t s : {0U, 1U}) {
     EXPECT_GE(with.attainment(s), without.attainment(s) - 0.002) << without.attainment(s);
   }
-  EXPECT_LT(with.node().energy_j(), 0.9 * without.node().energy_j());
-  RecordProperty("kilojoules", static_cast<int>(with.node().energy_j() / 1e3));
-  RecordProperty("kilojoules_without", static_cast<int>(without.node().energy_j() / 1e3));
+  EXPECT_LT(with.node().boards().energy_j(), 0.9 * without.node().boards().energy_j());
+  RecordProperty("kilojoules", static_cast<int>(with.node().boards().energy_j() / 1e3));
+  RecordProperty("kilojoules_without", static_cast<int>(without.node().boards().energy_j() / 1e3));
   RecordProperty("attained_ppm", static_cast<int>(1e6 * with.attainment(0)));
   RecordProperty("attained_ppm_without", static_cast<int>(1e6 * without.attainment(0)));
   RecordProperty("judged", with.judged);

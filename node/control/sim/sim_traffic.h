@@ -34,4 +34,9 @@ class SimTraffic {
   std::vector<double> rates_;  // by minute
 };
 
+struct SimService {
+  plan::Service wanted;
+  SimTraffic traffic;
+};
+
 }  // namespace partita::control

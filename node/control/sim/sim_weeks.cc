@@ -54,8 +54,12 @@ Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
   std::unique_ptr<SimWeeks> weeks(new SimWeeks(std::move(options)));
   const WeeksOptions& kept = weeks->options_;
   weeks->node_ = std::make_unique<SimNode>(
-      SimNodeOptions{kept.machine, std::move(services), kept.world.profiles, kept.services_text,
-                     kept.troubles, kept.seed, kept.world.power_tables, kept.power_rights},
+      SimNodeOptions{kept.machine,
+                     {std::move(services), kept.world.profiles, kept.world.power_tables},
+                     kept.services_text,
+                     kept.troubles,
+                     kept.seed,
+                     kept.power_rights},
       kept.world.catalogue);
   weeks->batches_ = std::make_unique<SimBatches>(*weeks->node_, kept.seed);
   return weeks;
@@ -86,7 +90,7 @@ void SimWeeks::begin_agent() {
       for (Inquiry& one : others()) all.push_back(std::move(one));
     return all;
   };
-  node_->watch_anew();
+  node_->boards().watch_anew();
   next_look_ms_ = 0;
   auto agent = Agent::begin(std::move(doors), options_.world, highest_change_);
   CHECK(agent.has_value());
@@ -130,7 +134,7 @@ void SimWeeks::note_point() {
   next_point_ns_ = (node_->now_ns() / every + 1) * every;
   WeeksPoint& point = line_.emplace_back();
   point.hour = static_cast<double>(node_->now_ns()) / 3.6e12;
-  point.gpus = node_->gpus_used();
+  point.gpus = node_->boards().used();
   for (std::size_t s = 0; s < node_->services().size(); ++s) {
     point.rate_rps.push_back(node_->rate(s));
     point.ready_rps.push_back(node_->ready_rps(s));
@@ -170,7 +174,7 @@ Result<WeeksReport> SimWeeks::report() {
   const double hours = static_cast<double>(node_->now_ns()) / 3.6e12;
   for (std::size_t s = 0; s < node_->services().size(); ++s) {
     const SimService& service = node_->services()[s];
-    const SimTally& tally = node_->tally(s);
+    const SimTally& tally = node_->gateway().tally(s);
     report.services.push_back(
         {.name = service.wanted.name,
          .slo_ms = service.wanted.slo.value,
@@ -182,13 +186,13 @@ Result<WeeksReport> SimWeeks::report() {
          .short_s = tally.short_s,
          .longest_short_s = tally.longest_short_s});
   }
-  report.gpu_hours = node_->gpu_seconds() / 3600;
+  report.gpu_hours = node_->counts().gpu_seconds / 3600;
   const Result<int> peak = gpus_for_the_peak(options_, node_->services());
   if (!peak) return failed(peak.error());
   report.peak_fits = *peak > 0;
   report.peak_gpus = *peak > 0 ? *peak : report.gpus;
   report.peak_gpu_hours = report.peak_gpus * hours;
-  report.instances_made = node_->created();
+  report.instances_made = node_->counts().created;
   if (agent_) {
     const BatchNow& batch = agent_->snapshot().batch;
     report.tasks = batch.waiting + batch.running + batch.done + batch.failed + batch.cancelled;
@@ -196,7 +200,7 @@ Result<WeeksReport> SimWeeks::report() {
     report.tasks_failed = batch.failed;
   }
   for (const auto& [task, times] : batches_->begun()) report.tasks_begun += times;
-  std::map<std::string, long> all = node_->events();
+  std::map<std::string, long> all = node_->counts().events;
   for (const auto& [what, times] : events_) all[what] += times;
   report.changes = all["applied"];
   report.failed_changes = all["applied-failed"];
