@@ -565,6 +565,11 @@ int ServiceBrain::workers() const {
                                         [](const auto& w) { return w.second.usable(); }));
 }
 
+bool ServiceBrain::usable(WorkerId worker) const {
+  const auto found = workers_.find(worker);
+  return found != workers_.end() && found->second.usable();
+}
+
 double ServiceBrain::capacity_rps() const {
   double rate = 0;
   for (const auto& [id, worker] : workers_) {

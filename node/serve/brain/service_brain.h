@@ -187,9 +187,10 @@ class ServiceBrain {
 
   int queued() const;
   int running_batches() const;
-  int workers() const;          // ready and not leaving
-  double capacity_rps() const;  // of full batches on them
-  double depth() const;         // rows that may wait and be in time; 0: nothing is shed
+  int workers() const;                 // ready and not leaving
+  bool usable(WorkerId worker) const;  // one of them
+  double capacity_rps() const;         // of full batches on them
+  double depth() const;                // rows that may wait and be in time; 0: nothing is shed
   std::vector<WorkerId> overdue(Nanos now, Nanos grace) const;  // batch late by more than grace
   Nanos first_overdue(Nanos grace) const;                       // when the next one will be
   const ServiceCounters& counters() const { return counters_; }

@@ -329,12 +329,11 @@ void Core::Impl::finish(const Finished& finished) {
   const Nanos now = Loop::now_ns();
   const Nanos latency = now - asked.wish.arrived;
   asked.state = LiveRequest::State::finished;
-  const auto sequence =
-      asked.sequence ? service.sequences.find(*asked.sequence) : service.sequences.end();
-  const bool own =
-      sequence != service.sequences.end() && sequence->second.number == asked.step.sequence;
-  const bool lost = own && sequence->second.lost;
-  if (own && asked.step.ends) service.sequences.erase(sequence);
+  const Sequences::Sequence* const sequence =
+      asked.sequence ? service.sequences.find(*asked.sequence) : nullptr;
+  const bool own = sequence != nullptr && sequence->number == asked.step.sequence;
+  const bool lost = own && sequence->state == Sequences::State::lost;
+  if (own && asked.step.ends) service.sequences.end(*asked.sequence);
   judge(asked, finished.outcome);
   if (finished.outcome == Outcome::done) {
     if (asked.tag) ++service.usage[asked.client].answered;
@@ -443,7 +442,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   wish.alone = watched;
   if (head.again) --service->totals.withdrawn;  // it was given back in between
   if (service->model && service->model->sequences)
-    if (auto denial = find_worker(*service, seats, head, wish)) {
+    if (auto denial = find_worker(service, head, wish)) {
       service->brain.turned_away();
       return denied(*std::move(denial));
     }
@@ -531,6 +530,8 @@ void LiveRequests::forget(LiveRequest& asked) {
   LiveService& service = *asked.service;
   for (const std::uint32_t slot : asked.slots)
     if (slot != kNoSlot) service.slots->give_back(slot);
+  if (asked.sequence)
+    service.sequences.step_over(*asked.sequence, asked.step.sequence, Loop::now_ns());
   if (const auto held = service.held.find(asked.client); held != service.held.end()) {
     held->second -= static_cast<int>(asked.slots.size());
     if (held->second == 0) service.held.erase(held);
@@ -707,7 +708,7 @@ void Core::Impl::look_after(Nanos now) {
     const double rate = static_cast<double>(offered - service->offered_before) * 1e9 / kLookEvery;
     service->offered_before = offered;
     service->rate_rps += kRateWeight * (rate - service->rate_rps);
-    forget_sequences(*service, now);
+    service->sequences.expire(now);
     for (const auto& [batch, abandoned] : service->abandoned) {
       const auto seat = seats.find(abandoned.worker);
       if (now - abandoned.since > options.dead_after && seat != seats.end())

@@ -163,6 +163,7 @@ void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
   service->brain.join(worker, {.device = seat.device,
                                .curve = curve_of(frame.curve, streams ? 1 : seat.max_batch),
                                .at_once = streams ? seat.max_batch : 1});
+  service->sequences.join(worker);
   ++service->segments[seat.device].ready_workers;
   say(fmt::format("{} is ready", named(seat)));
   changed();
@@ -228,7 +229,7 @@ void Core::Impl::leave(WorkerId worker, Seat& seat) {
     return;
   }
   --seat.service->segments[seat.device].ready_workers;
-  lose_sequences(*seat.service, worker);
+  lose_sequences(*seat.service, worker, Loop::now_ns());
   seat.service->brain.leave(Loop::now_ns(), worker);
   step(seat.service);
 }
@@ -250,7 +251,7 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
     batch = service->batches.erase(batch);
   }
   doubt_senders(had);
-  lose_sequences(*service, worker);
+  lose_sequences(*service, worker, Loop::now_ns());
   std::erase_if(service->abandoned, [&](const auto& entry) {
     if (entry.second.worker != worker) return false;
     for (const std::uint32_t slot : entry.second.slots) service->slots->give_back(slot);
@@ -309,7 +310,7 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
   }
   say(fmt::format("{} hangs: the {} rows that it had are taken back", named(seat), had.size()));
   doubt_senders(had);
-  lose_sequences(*service, worker);  // nobody knows how far it came
+  lose_sequences(*service, worker, Loop::now_ns());  // nobody knows how far it came
   service->brain.take_back(Loop::now_ns(), worker);
   requests.forget_released(had);
   changed();
@@ -344,6 +345,7 @@ void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
 void Core::Impl::awake_again(WorkerId worker, Seat& seat) {
   seat.hangs = false;
   if (!seat.silent) seat.service->brain.resume(worker);
+  if (seat.state == Seat::State::ready) seat.service->sequences.join(worker);
   say(fmt::format("{} goes on", named(seat)));
   changed();
   step(seat.service);
