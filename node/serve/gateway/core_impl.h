@@ -14,7 +14,7 @@
 #include "serve/gateway/keys.h"
 #include "serve/gateway/metrics.h"
 #include "serve/gateway/senders.h"
-#include "serve/gateway/sequences.h"
+#include "serve/gateway/sequence_moves.h"
 #include "serve/gateway/slot_pool.h"
 #include "serve/gateway/worker_links.h"
 #include "sim/histogram.h"
@@ -55,6 +55,7 @@ struct LiveService {
   std::map<std::string, KeyUsage, std::less<>> usage = {};  // by key
   FairShares shares = {};
   Sequences sequences = {};
+  SequenceMoves moves = {};
   RecentLatencies recent = {};
   ServiceTotals totals = {};
   long offered_before = 0;  // at the last look
@@ -108,8 +109,12 @@ std::optional<Denial> find_worker(const std::shared_ptr<LiveService>& service,
                                   const RequestHead& head, Wish& wish);
 // A step was let in.
 void step_taken(LiveRequest& request, const RequestHead& head, const Wish& wish);
-// Whoever goes on with one of this worker hears it.
-void lose_sequences(LiveService& service, WorkerId worker, Nanos now);
+// A step has come whole: its worker is the one that has the state by now. Or there is none.
+std::optional<Denial> where_it_is_now(LiveRequest& request);
+// Its last step is over.
+void end_sequence(LiveRequest& request, Outcome outcome, const SequenceMoves::Send& send);
+void expire_sequences(LiveService& service, const SequenceMoves::Send& send, Nanos now);
+SequenceMoves::Ground ground_of(LiveService& service, const SequenceMoves::Send& send);
 
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {
@@ -187,6 +192,7 @@ struct Core::Impl {
   std::map<WorkerId, Seat> seats;
   LiveRequests requests;
   std::string run_frame;  // reused
+  SequenceMoves::Send send_frame;
   Senders senders;
   Keys keys;
   std::deque<WorkerLoss> losses;

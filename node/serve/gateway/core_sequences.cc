@@ -52,13 +52,6 @@ std::optional<Denial> no_room(const LiveService& service, const SequenceName& na
   return std::nullopt;
 }
 
-// Of those that get batches the one that has the fewest.
-std::optional<WorkerId> fewest(const LiveService& service) {
-  for (const auto& [load, worker] : service.sequences.workers())
-    if (service.brain.usable(worker)) return worker;
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<Denial> find_worker(const std::shared_ptr<LiveService>& service,
@@ -78,7 +71,7 @@ std::optional<Denial> find_worker(const std::shared_ptr<LiveService>& service,
     return std::nullopt;
   }
   if (auto denial = no_room(*service, name)) return denial;
-  wish.worker = fewest(*service);
+  wish.worker = fewest(service->sequences, service->brain);
   if (!wish.worker)
     return refused(Denial::Kind::not_ready,
                    fmt::format("no worker of '{}' is ready", head.service));
@@ -92,12 +85,38 @@ void step_taken(LiveRequest& asked, const RequestHead& head, const Wish& wish) {
   asked.service->sequences.step(*asked.sequence, *wish.worker, wish.sequence, wish.arrived);
 }
 
-void lose_sequences(LiveService& service, WorkerId worker, Nanos now) {
-  service.sequences.leave(worker);
-  for (const SequenceName& name : service.sequences.held_by(worker)) {
-    service.sequences.lose(name, now);
-    ++service.totals.sequences_lost;
+std::optional<Denial> where_it_is_now(LiveRequest& asked) {
+  const Sequences::Sequence* const sequence = asked.service->sequences.find(*asked.sequence);
+  if (sequence == nullptr || sequence->number != asked.step.sequence ||
+      sequence->state != Sequences::State::live)
+    return refused(Denial::Kind::lost, "its sequence ended while this step was on its way");
+  asked.wish.worker = sequence->holder();
+  return std::nullopt;
+}
+
+SequenceMoves::Ground ground_of(LiveService& service, const SequenceMoves::Send& send) {
+  return {service.sequences, service.brain, send, Loop::now_ns()};
+}
+
+// Where its last step did not run, its worker still has the state.
+void end_sequence(LiveRequest& asked, Outcome outcome, const SequenceMoves::Send& send) {
+  LiveService& service = *asked.service;
+  const Sequences::Sequence* const sequence = service.sequences.find(*asked.sequence);
+  if (outcome != Outcome::done && sequence->state == Sequences::State::live)
+    send(sequence->holder(), ForgetStates{{sequence->number}});
+  service.sequences.end(*asked.sequence);
+}
+
+// Those that nobody went on with.
+void expire_sequences(LiveService& service, const SequenceMoves::Send& send, Nanos now) {
+  std::map<WorkerId, ForgetStates> forgotten;
+  for (const auto& [worker, number] : service.sequences.expire(now)) {
+    std::vector<std::uint64_t>& numbers = forgotten[worker].sequences;
+    numbers.push_back(number);
+    if (numbers.size() == kMaxLinkBatch) send(worker, std::exchange(forgotten[worker], {}));
   }
+  for (const auto& [worker, frame] : forgotten)
+    if (!frame.sequences.empty()) send(worker, frame);
 }
 
 }  // namespace partita::serve

@@ -52,8 +52,8 @@ class Sequences {
   // For one that is not there yet.
   Room room(const SequenceName& name) const;
   std::uint64_t next_number() { return next_++; }
-  // A step was let in: of the sequence that has this number, or begins with it; one of the same name
-  // is forgotten then.
+  // A step was let in: of the sequence that has this number, or begins with it; another one of the
+  // same name is forgotten then.
   void step(const SequenceName& name, WorkerId worker, std::uint64_t number, Nanos now);
   void step_over(const SequenceName& name, std::uint64_t number, Nanos now);
   void end(const SequenceName& name);

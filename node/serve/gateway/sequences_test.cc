@@ -13,6 +13,8 @@ using test::CoreTest;
 using test::kMs;
 using test::TestWorker;
 
+constexpr std::size_t kStateBytes = 70'000;  // more than two frames
+
 class SequenceSteps : public CoreTest {
  protected:
   std::unique_ptr<TestWorker> stateful(const std::string& device) {
@@ -123,6 +125,84 @@ TEST_F(SequenceSteps, EndWithTheirWorkerAndSaySo) {
   const auto anew = step(1, true);
   ASSERT_TRUE(done({anew}));
   EXPECT_FALSE(anew->denial);
+}
+
+// A worker that leaves has its sequences moved: every step runs once, in order, on the state that
+// the steps before it have left, and nowhere after its state has gone from there.
+TEST_F(SequenceSteps, MoveWithTheirStateWhenTheirWorkerLeaves) {
+  const auto one = stateful("d");
+  one->state_bytes = kStateBytes;
+  ASSERT_TRUE(until_ready(1));
+  constexpr std::uint64_t kMany = 2 * kMovesAtOnce + 3;
+  std::vector<std::shared_ptr<Asked>> all;
+  for (std::uint64_t id = 1; id <= kMany; ++id) all.push_back(step(id, true));
+  const auto two = stateful("e");
+  two->state_bytes = kStateBytes;  // some begin there: their first steps have not run yet
+  ASSERT_TRUE(until_ready(2));
+  for (std::uint64_t id = 1; id <= kMany; ++id) all.push_back(step(id));
+  one->leave();
+  ASSERT_TRUE(until([&] { return core_->service_views().at(0).ready_workers == 1; }));
+  for (std::uint64_t id = 1; id <= kMany; ++id) all.push_back(step(id));
+  ASSERT_TRUE(done(all));
+  for (const auto& asked : all) ASSERT_FALSE(asked->denial) << asked->denial->message;
+  ASSERT_TRUE(until([&] { return one->drained; }));
+  EXPECT_EQ(metric("partita_sequences_moved_total{service=\"s\"}"), kMany);
+  EXPECT_EQ(metric("partita_sequences_lost_total{service=\"s\"}"), 0);
+  EXPECT_EQ(one->steps.size() + two->steps.size(), all.size());
+  for (const auto& [number, state] : two->states)
+    EXPECT_TRUE(state == "..." + std::string(kStateBytes, 's')) << number;
+  EXPECT_EQ(two->states.size(), kMany);
+}
+
+// Its new worker dies with half of it: the old one still has it, and a third one gets it.
+TEST_F(SequenceSteps, MoveAgainWhenTheirNewWorkerDies) {
+  const auto one = stateful("d");
+  one->state_bytes = kStateBytes;
+  ASSERT_TRUE(until_ready(1));
+  const auto begun = step(1, true);
+  ASSERT_TRUE(done({begun}));
+  auto two = stateful("e");
+  ASSERT_TRUE(until_ready(2));
+  one->keeps_back = true;
+  one->leave();
+  ASSERT_TRUE(until_ready(1));
+  const auto next = step(1);
+  const auto three = stateful("f");
+  ASSERT_TRUE(until_ready(2));
+  one->keeps_back = false;
+  two->vanish();
+  ASSERT_TRUE(done({next}));
+  EXPECT_FALSE(next->denial);
+  EXPECT_TRUE(two->steps.empty());
+  EXPECT_TRUE(three->states.begin()->second == ".." + std::string(kStateBytes, 's'));
+  ASSERT_TRUE(until([&] { return one->drained; }));
+}
+
+// The old one dies before it has given its state away: nobody goes on with it.
+TEST_F(SequenceSteps, AreLostWhereTheirStateIs) {
+  auto one = stateful("d");
+  one->state_bytes = kStateBytes;
+  ASSERT_TRUE(until_ready(1));
+  const auto begun = step(1, true);
+  ASSERT_TRUE(done({begun}));
+  const auto two = stateful("e");
+  ASSERT_TRUE(until_ready(2));
+  one->keeps_back = true;
+  one->leave();
+  ASSERT_TRUE(until_ready(1));
+  const auto waits = step(1);
+  one->vanish();
+  ASSERT_TRUE(done({waits}));
+  EXPECT_EQ(waits->denial->kind, Denial::Kind::lost);
+  EXPECT_EQ(step(1)->denial->kind, Denial::Kind::lost);
+  EXPECT_TRUE(two->steps.empty());
+  ASSERT_TRUE(until([&] { return !two->forgotten.empty(); }));
+  // With nobody to move to it is lost at once.
+  const auto anew = step(1, true);
+  ASSERT_TRUE(done({anew}));
+  two->leave();
+  ASSERT_TRUE(until([&] { return two->drained; }));
+  EXPECT_EQ(step(1)->denial->kind, Denial::Kind::lost);
 }
 
 // One client has what it may have, and others begin all the same: at the edge, through the door.
