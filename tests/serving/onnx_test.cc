@@ -416,6 +416,7 @@ TEST_F(Open, StateIsKeptBySequence) {
   EXPECT_EQ(engine.faults()[1].item, 2U);
   EXPECT_EQ(steps({{{2, true}, 1}}), (Numbers{10})) << "begun again";
   EXPECT_TRUE(warm_up(engine, [] { return true; }));
+  EXPECT_TRUE(engine.faults().empty()) << "a whole batch runs, not its first item";
   EXPECT_FALSE(open_with(graph, {.max_batch = 4, .states = {{"state", "no"}}}));
   EXPECT_FALSE(open_with(graph, {.max_batch = 4, .states = {{"x", "y"}, {"z", "next"}}}));
 }

@@ -105,7 +105,7 @@ class World {
   }
   void leave(WorkerId id) {
     leaving.insert(id);
-    brain.leave(now, id);
+    brain.leave(id);
     step();
   }
   void step() {
@@ -481,6 +481,34 @@ TEST(ServiceBrain, WhatAHangingWorkerHeldIsTakenBack) {
 }
 
 // A sender that is being watched shares no batch with others, and never runs on all workers.
+// Steps run on the worker that has the state: each sequence's in order, those of others beside
+// them. While their worker leaves they wait; they go on where they are moved to, or fail.
+TEST(ServiceBrain, StepsWaitForTheStateOfTheirSequence) {
+  World world({.slo = 1000 * kMs});
+  world.join(1, "d", slow());
+  world.join(2, "e", slow());
+  const auto step = [&](RequestId id, std::uint64_t sequence, WorkerId worker) {
+    world.ask(id, {.idempotent = false, .worker = worker, .sequence = sequence});
+  };
+  for (RequestId id = 1; id <= 8; ++id) step(id, id % 2 + 1, 1);
+  EXPECT_EQ(world.order, (std::vector<RequestId>{1})) << "the first goes at once";
+  world.advance(7 * kMs);
+  EXPECT_EQ(world.order, (std::vector<RequestId>{1, 2, 3})) << "one of each sequence";
+  world.leave(1);
+  world.advance(100 * kMs);
+  EXPECT_EQ(world.order.size(), 3U);
+  EXPECT_EQ(world.drained, (std::vector<WorkerId>{1}));
+  world.brain.move_steps(1, 1, 2);
+  world.step();
+  world.brain.fail_steps(world.now, 2, 1);
+  world.step();
+  world.advance(200 * kMs);
+  EXPECT_EQ(world.order, (std::vector<RequestId>{1, 2, 3, 4, 6, 8})) << "in order";
+  for (RequestId id = 1; id <= 8; ++id)
+    EXPECT_EQ(world.finishes.at(id).second,
+              id > 4 && id % 2 == 1 ? Outcome::failed : Outcome::done);
+}
+
 TEST(ServiceBrain, WhoIsWatchedRunsAlone) {
   World world({.slo = 1'000 * kMs});
   world.join(1, "a", fast());

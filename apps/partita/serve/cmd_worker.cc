@@ -55,6 +55,7 @@ std::string link_of(const WorkerFlags& flags, const std::string& place) {
 
 Result<serve::EnginePointer> null_engine_of(const WorkerFlags& flags, const std::string& service) {
   serve::ModelSpec spec{.name = service, .platform = "null", .max_batch = flags.batch};
+  spec.sequences = !flags.states.empty();
   const auto read = [](const char* flag, const std::vector<std::string>& texts,
                        std::vector<serve::TensorSpec>& into) -> Result<void> {
     for (const std::string& text : texts) {

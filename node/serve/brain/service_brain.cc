@@ -34,6 +34,13 @@ void ServiceBrain::configure(const ServiceSettings& settings) {
   rebuild();
 }
 
+template <class Do>
+void ServiceBrain::each_queue(Do&& look) const {
+  look(singles_);
+  look(queue_);
+  for (const auto& [id, worker] : workers_) look(worker.steps);
+}
+
 // ---- workers ----
 
 // The pool of the workers that are ready now; the queue stays as it is.
@@ -76,7 +83,7 @@ void ServiceBrain::hold_suspects() {
   if (!dispatcher_ || !last_is_kept()) return;
   for (std::size_t i = queue_.size(); i-- > 0;) {
     if (!requests_.at(queue_[i].item.request).suspect()) continue;
-    insert_single(queue_[i]);
+    insert_by_key(singles_, queue_[i]);
     queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
     dispatcher_->withdraw(i);
   }
@@ -103,24 +110,42 @@ void ServiceBrain::resume(WorkerId id) {
   rebuild();
 }
 
-void ServiceBrain::leave(Nanos now, WorkerId id) {
+void ServiceBrain::leave(WorkerId id) {
   const auto found = workers_.find(id);
   if (found == workers_.end() || found->second.leaving) return;
   found->second.leaving = true;
   if (found->second.batches.empty()) drained_.push_back(id);
   rebuild();
-  fail_steps(now, id);
 }
 
-// Steps of sequences whose worker takes nothing any more.
-void ServiceBrain::fail_steps(Nanos now, WorkerId worker) {
-  std::set<RequestId> steps;
-  for (const Waiting& waiting : singles_)
-    if (requests_.at(waiting.item.request).wish.worker == worker)
-      steps.insert(waiting.item.request);
+void ServiceBrain::move_steps(std::uint64_t sequence, WorkerId from, WorkerId to) {
+  std::deque<Waiting>& waiting = workers_.at(from).steps;
+  const auto moves = std::ranges::stable_partition(waiting, [&](const Waiting& one) {
+    return requests_.at(one.item.request).wish.sequence != sequence;
+  });
+  for (const Waiting& one : moves) {
+    requests_.at(one.item.request).wish.worker = to;
+    insert_by_key(workers_.at(to).steps, one);
+  }
+  waiting.erase(moves.begin(), moves.end());
+}
+
+void ServiceBrain::fail_steps(Nanos now, std::uint64_t sequence, WorkerId worker) {
+  std::vector<RequestId> steps;
+  for (const Waiting& waiting : workers_.at(worker).steps)
+    if (requests_.at(waiting.item.request).wish.sequence == sequence)
+      steps.push_back(waiting.item.request);
   for (const RequestId id : steps) {
     requests_.at(id).failed = true;
     settle(now, id);
+  }
+}
+
+// Steps of sequences whose worker takes nothing any more.
+void ServiceBrain::fail_all_steps(Nanos now, Worker& worker) {
+  for (const Waiting& waiting : std::exchange(worker.steps, {})) {
+    requests_.at(waiting.item.request).failed = true;
+    settle(now, waiting.item.request);
   }
 }
 
@@ -128,11 +153,11 @@ void ServiceBrain::lose(Nanos now, WorkerId id) {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return;
   const std::vector<Waiting> under_way = take_batches(found->second);
+  fail_all_steps(now, found->second);
   workers_.erase(found);
   std::erase(drained_, id);
   rebuild();
   run_again(now, under_way);
-  fail_steps(now, id);
 }
 
 void ServiceBrain::take_back(Nanos now, WorkerId id) {
@@ -143,7 +168,7 @@ void ServiceBrain::take_back(Nanos now, WorkerId id) {
   if (found->second.leaving && !under_way.empty()) drained_.push_back(id);
   rebuild();
   run_again(now, under_way);
-  fail_steps(now, id);
+  fail_all_steps(now, found->second);
 }
 
 std::vector<ServiceBrain::Waiting> ServiceBrain::take_batches(Worker& worker) {
@@ -170,7 +195,7 @@ void ServiceBrain::run_again(Nanos now, const std::vector<Waiting>& under_way) {
     const Request& request = requests_.at(waiting.item.request);
     if (request.failed || request.gone) continue;
     ++counters_.requeued;
-    insert_single(waiting);
+    insert_by_key(singles_, waiting);
   }
   for (const RequestId request : affected) settle(now, request);
 }
@@ -214,6 +239,22 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items,
   return batch.start + scaled(plan::execution_time(curve.latency(size)), drift_);
 }
 
+// When a step that joins what waits for its worker should be done.
+Nanos ServiceBrain::predicted_step(Nanos now, WorkerId id) const {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return now;
+  const auto waiting = static_cast<int>(found->second.steps.size());
+  const profile::BatchCurve& curve = found->second.offer.curve;
+  Nanos start = now;
+  for (const BatchId batch : found->second.batches) {
+    const Running& running = batches_.at(batch);
+    start = std::max(start, running.begun + scaled(running.predicted, drift_));
+  }
+  const Nanos full = plan::execution_time(curve.steps.back().latency);
+  const Nanos last = plan::execution_time(curve.latency(waiting % curve.max_batch() + 1));
+  return start + scaled(waiting / curve.max_batch() * full + last, drift_);
+}
+
 void ServiceBrain::note_arrivals(Nanos now, int items) {
   Nanos longest = 0;
   for (const auto& [id, worker] : workers_)
@@ -242,7 +283,8 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
                        [](Nanos key, const Waiting& waiting) { return key < waiting.key; });
   const auto position = static_cast<std::size_t>(after - queue_.begin());
   const plan::Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
-  const Nanos finish = predicted_finish(now, position, wish.items, pressure);
+  const Nanos finish = wish.worker ? predicted_step(now, *wish.worker)
+                                   : predicted_finish(now, position, wish.items, pressure);
   const Nanos full = queued() + wish.items > settings_.queue_limit;
   if (full) {
     ++counters_.refused_full;
@@ -264,9 +306,8 @@ void ServiceBrain::insert(const Waiting& waiting) {
   if (dispatcher_) dispatcher_->arrive(waiting.key);
 }
 
-void ServiceBrain::insert_single(const Waiting& waiting) {
-  const auto before = [](const Waiting& a, const Waiting& b) { return a.key < b.key; };
-  singles_.insert(std::upper_bound(singles_.begin(), singles_.end(), waiting, before), waiting);
+void ServiceBrain::insert_by_key(std::deque<Waiting>& queue, const Waiting& waiting) {
+  queue.insert(std::ranges::upper_bound(queue, waiting.key, {}, &Waiting::key), waiting);
 }
 
 void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
@@ -276,7 +317,12 @@ void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
   if (wish.deadline) deadlines_.insert({*wish.deadline, id});
   for (int i = 0; i < wish.items; ++i) {
     const Waiting waiting{key_of(wish), now, {id, static_cast<std::uint32_t>(i)}};
-    wish.alone || wish.worker ? insert_single(waiting) : insert(waiting);
+    if (wish.worker)
+      insert_by_key(workers_.at(*wish.worker).steps, waiting);
+    else if (wish.alone)
+      insert_by_key(singles_, waiting);
+    else
+      insert(waiting);
   }
   if (wish.doubted) hold_suspects();
 }
@@ -290,7 +336,13 @@ void ServiceBrain::doubt(RequestId id) {
 
 // Its items that wait leave the queue.
 void ServiceBrain::take_out(RequestId id) {
-  std::erase_if(singles_, [&](const Waiting& waiting) { return waiting.item.request == id; });
+  const auto its = [&](const Waiting& waiting) { return waiting.item.request == id; };
+  if (const auto worker = requests_.at(id).wish.worker) {
+    const auto found = workers_.find(*worker);
+    if (found != workers_.end()) std::erase_if(found->second.steps, its);
+    return;
+  }
+  std::erase_if(singles_, its);
   for (std::size_t i = queue_.size(); i-- > 0;) {
     if (queue_[i].item.request != id) continue;
     queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -387,7 +439,7 @@ void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
     const bool well = i < failed.size() && !failed[i];
     if (!well && shared && request.wish.idempotent && !request.gone && !request.failed) {
       ++counters_.rerun;
-      insert_single(running.items[i]);
+      insert_by_key(singles_, running.items[i]);
       continue;
     }
     --request.left;
@@ -422,14 +474,14 @@ void ServiceBrain::expire(Nanos now) {
     take_out(id);
     finish(now, id, Outcome::expired);
   }
-  for (const std::deque<Waiting>* waiting : {&singles_, &queue_}) {
-    while (!waiting->empty()) {
-      const RequestId id = waiting->front().item.request;
-      if (patience_of(requests_.at(id)) > now || running(id)) break;
+  each_queue([&](const std::deque<Waiting>& waiting) {
+    while (!waiting.empty()) {
+      const RequestId id = waiting.front().item.request;
+      if (patience_of(requests_.at(id)) > now || running(id)) return;
       take_out(id);
       finish(now, id, Outcome::expired);
     }
-  }
+  });
 }
 
 Batch ServiceBrain::begin_batch(Nanos now, WorkerId worker, Nanos predicted,
@@ -487,43 +539,48 @@ void ServiceBrain::start_singles(Nanos now, std::vector<Batch>& run) {
     const auto free = std::find_if(idle_.begin(), idle_.end(),
                                    [](const std::deque<WorkerId>& idle) { return !idle.empty(); });
     if (free == idle_.end()) return;
-    const Request& request = requests_.at(singles_[i].item.request);
-    const WorkerId worker = request.wish.worker.value_or(free->front());
-    const bool idle = !request.wish.worker || std::ranges::any_of(idle_, [&](const auto& ids) {
-      return std::ranges::find(ids, worker) != ids.end();
-    });
-    if (!idle || !may_run(request)) {
+    if (!may_run(requests_.at(singles_[i].item.request))) {
       ++i;
       continue;
     }
-    std::vector<Waiting> items = {singles_[i]};
-    if (request.wish.worker)
-      items = steps_with(i, worker);
-    else
-      singles_.erase(singles_.begin() + static_cast<std::ptrdiff_t>(i));
-    const int size = static_cast<int>(items.size());
-    const Nanos takes = plan::execution_time(workers_.at(worker).offer.curve.latency(size));
-    run.push_back(begin_batch(now, worker, takes, std::move(items)));
+    const WorkerId worker = free->front();
+    const Nanos takes = plan::execution_time(workers_.at(worker).offer.curve.latency(1));
+    run.push_back(begin_batch(now, worker, takes, {singles_[i]}));
+    singles_.erase(singles_.begin() + static_cast<std::ptrdiff_t>(i));
     rebuild();  // the dispatcher learns that this worker is busy
   }
 }
 
-// The step at `first`, and those behind it that its worker can take together with it: of other
-// sequences, each the first of its own. They leave the queue.
-std::vector<ServiceBrain::Waiting> ServiceBrain::steps_with(std::size_t first, WorkerId worker) {
-  const auto most = at(workers_.at(worker).offer.curve.max_batch());
+void ServiceBrain::start_steps(Nanos now, std::vector<Batch>& run) {
+  bool any = false;
+  for (auto& [id, worker] : workers_) {
+    if (worker.steps.empty() || !worker.usable() || !worker.batches.empty()) continue;
+    std::vector<Waiting> items = next_steps(worker.steps, at(worker.offer.curve.max_batch()));
+    if (items.empty()) continue;
+    const auto size = static_cast<int>(items.size());
+    const Nanos takes = plan::execution_time(worker.offer.curve.latency(size));
+    run.push_back(begin_batch(now, id, takes, std::move(items)));
+    any = true;
+  }
+  if (any) rebuild();  // the dispatcher learns that these workers are busy
+}
+
+// What a worker can take together: of each sequence the first. They leave the queue.
+std::vector<ServiceBrain::Waiting> ServiceBrain::next_steps(std::deque<Waiting>& queue,
+                                                            std::size_t most) {
   std::vector<Waiting> steps;
   std::set<std::uint64_t> sequences;
-  for (std::size_t i = first; i < singles_.size() && steps.size() < most;) {
-    const Wish& wish = requests_.at(singles_[i].item.request).wish;
-    const bool fits = wish.worker == worker && sequences.insert(wish.sequence).second;
-    if (!fits) {
-      ++i;
-      continue;
-    }
-    steps.push_back(singles_[i]);
-    singles_.erase(singles_.begin() + static_cast<std::ptrdiff_t>(i));
+  std::deque<Waiting> stay;
+  while (!queue.empty() && steps.size() < most) {
+    const Request& request = requests_.at(queue.front().item.request);
+    const bool first = sequences.insert(request.wish.sequence).second;
+    if (first && may_run(request))
+      steps.push_back(queue.front());
+    else
+      stay.push_back(queue.front());
+    queue.pop_front();
   }
+  queue.insert(queue.begin(), stay.begin(), stay.end());
   return steps;
 }
 
@@ -537,6 +594,7 @@ Outputs ServiceBrain::step(Nanos now) {
   }
   expire(now);
   if (!singles_.empty()) start_singles(now, outputs.run);
+  start_steps(now, outputs.run);
   if (dispatcher_) {
     while (true) {
       const plan::Dispatcher::Decision decision = dispatcher_->step(now);
@@ -546,23 +604,32 @@ Outputs ServiceBrain::step(Nanos now) {
     }
   }
   if (!deadlines_.empty()) outputs.wake_at = std::min(outputs.wake_at, deadlines_.begin()->first);
-  for (const std::deque<Waiting>* waiting : {&singles_, &queue_}) {
-    if (waiting->empty() || running(waiting->front().item.request)) continue;
+  each_queue([&](const std::deque<Waiting>& waiting) {
+    if (waiting.empty() || running(waiting.front().item.request)) return;
     outputs.wake_at =
-        std::min(outputs.wake_at, patience_of(requests_.at(waiting->front().item.request)));
-  }
+        std::min(outputs.wake_at, patience_of(requests_.at(waiting.front().item.request)));
+  });
   asked_ = outputs.wake_at;
   outputs.finished = std::exchange(finished_, {});
   outputs.drain = std::exchange(drained_, {});
   return outputs;
 }
 
-int ServiceBrain::queued() const { return static_cast<int>(queue_.size() + singles_.size()); }
+int ServiceBrain::queued() const {
+  std::size_t all = 0;
+  each_queue([&](const std::deque<Waiting>& waiting) { all += waiting.size(); });
+  return static_cast<int>(all);
+}
 int ServiceBrain::running_batches() const { return static_cast<int>(batches_.size()); }
 
 int ServiceBrain::workers() const {
   return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
                                         [](const auto& w) { return w.second.usable(); }));
+}
+
+bool ServiceBrain::usable(WorkerId worker) const {
+  const auto found = workers_.find(worker);
+  return found != workers_.end() && found->second.usable();
 }
 
 double ServiceBrain::capacity_rps() const {

@@ -145,8 +145,12 @@ class ServiceBrain {
   // It is silent: no batch for it until it is heard again; what it runs may still end.
   void suspend(WorkerId worker);
   void resume(WorkerId worker);
-  // No batch for it any more; drained once idle. Steps of sequences that wait for it fail.
-  void leave(Nanos now, WorkerId worker);
+  // No batch for it any more; drained once idle. Steps of sequences wait for it until they move or
+  // fail.
+  void leave(WorkerId worker);
+  // The steps of this sequence that wait for `from` wait for `to`, which has its state now.
+  void move_steps(std::uint64_t sequence, WorkerId from, WorkerId to);
+  void fail_steps(Nanos now, std::uint64_t sequence, WorkerId worker);
   // Its connection is gone. Its items run again, alone: idempotent ones of requests that were not
   // in flight at kMostDeaths deaths; the others end at the next step().
   void lose(Nanos now, WorkerId worker);
@@ -187,25 +191,27 @@ class ServiceBrain {
 
   int queued() const;
   int running_batches() const;
-  int workers() const;          // ready and not leaving
-  double capacity_rps() const;  // of full batches on them
-  double depth() const;         // rows that may wait and be in time; 0: nothing is shed
+  int workers() const;                 // ready and not leaving
+  bool usable(WorkerId worker) const;  // one of them
+  double capacity_rps() const;         // of full batches on them
+  double depth() const;                // rows that may wait and be in time; 0: nothing is shed
   std::vector<WorkerId> overdue(Nanos now, Nanos grace) const;  // batch late by more than grace
   Nanos first_overdue(Nanos grace) const;                       // when the next one will be
   const ServiceCounters& counters() const { return counters_; }
 
  private:
+  struct Waiting {
+    Nanos key = 0;      // the order of the queue, see above
+    Nanos arrived = 0;  // when it joined
+    Item item;
+  };
   struct Worker {
     WorkerOffer offer;
     bool leaving = false, suspended = false;
     int member = -1;  // of the pool; -1: gets nothing
     std::set<BatchId> batches = {};
+    std::deque<Waiting> steps = {};  // by key: of sequences that it has
     bool usable() const { return !leaving && !suspended; }
-  };
-  struct Waiting {
-    Nanos key = 0;      // the order of the queue, see above
-    Nanos arrived = 0;  // when it joined
-    Item item;
   };
   struct Running {
     WorkerId worker = 0;
@@ -231,12 +237,16 @@ class ServiceBrain {
   bool last_is_kept() const;
   void hold_suspects();
   void insert(const Waiting& waiting);
-  void insert_single(const Waiting& waiting);
+  static void insert_by_key(std::deque<Waiting>& queue, const Waiting& waiting);
   std::vector<Waiting> take_batches(Worker& worker);
   void run_again(Nanos now, const std::vector<Waiting>& under_way);
   bool may_run(const Request& request) const;
-  std::vector<Waiting> steps_with(std::size_t first, WorkerId worker);
-  void fail_steps(Nanos now, WorkerId worker);
+  std::vector<Waiting> next_steps(std::deque<Waiting>& queue, std::size_t most);
+  template <class Do>
+  void each_queue(Do&& look) const;
+  void fail_all_steps(Nanos now, Worker& worker);
+  Nanos predicted_step(Nanos now, WorkerId worker) const;
+  void start_steps(Nanos now, std::vector<Batch>& run);
   void start_singles(Nanos now, std::vector<Batch>& run);
   Batch begin_batch(Nanos now, WorkerId worker, Nanos predicted, std::vector<Waiting> items);
   Nanos patience_of(const Request& request) const;

@@ -74,6 +74,7 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   snapshot.segments = service.segments;
   snapshot.usage = service.usage;
   snapshot.sequences = service.sequences.size();
+  snapshot.moves = service.moves.totals();
   return snapshot;
 }
 
@@ -211,6 +212,7 @@ Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
     housekeeping->at(now + kLookEvery);
   });
   housekeeping->at(Loop::now_ns() + kLookEvery);
+  send_frame = [this](WorkerId worker, const Frame& frame) { links->send(worker, encode(frame)); };
   hang_watch =
       std::make_unique<Loop::Timer>(loop, [this](std::int64_t due) { look_for_hanging(due); });
 }
@@ -292,7 +294,8 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
   while (std::exchange(service->step_again, false)) {
     Outputs outputs = service->brain.step(Loop::now_ns());
     for (Batch& batch : outputs.run) run_batch(*service, std::move(batch));
-    for (const WorkerId worker : outputs.drain) links->send(worker, encode(Drain{}));
+    for (const WorkerId worker : outputs.drain)
+      service->moves.drain(ground_of(*service, send_frame), worker);
     if (outputs.wake_at == plan::kForever) {
       service->timer->cancel();
     } else {
@@ -329,12 +332,11 @@ void Core::Impl::finish(const Finished& finished) {
   const Nanos now = Loop::now_ns();
   const Nanos latency = now - asked.wish.arrived;
   asked.state = LiveRequest::State::finished;
-  const auto sequence =
-      asked.sequence ? service.sequences.find(*asked.sequence) : service.sequences.end();
-  const bool own =
-      sequence != service.sequences.end() && sequence->second.number == asked.step.sequence;
-  const bool lost = own && sequence->second.lost;
-  if (own && asked.step.ends) service.sequences.erase(sequence);
+  const Sequences::Sequence* const sequence =
+      asked.sequence ? service.sequences.find(*asked.sequence) : nullptr;
+  const bool own = sequence != nullptr && sequence->number == asked.step.sequence;
+  const bool lost = own && sequence->state == Sequences::State::lost;
+  if (own && asked.step.ends) end_sequence(asked, finished.outcome, send_frame);
   judge(asked, finished.outcome);
   if (finished.outcome == Outcome::done) {
     if (asked.tag) ++service.usage[asked.client].answered;
@@ -443,7 +445,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   wish.alone = watched;
   if (head.again) --service->totals.withdrawn;  // it was given back in between
   if (service->model && service->model->sequences)
-    if (auto denial = find_worker(*service, seats, head, wish)) {
+    if (auto denial = find_worker(service, head, wish)) {
       service->brain.turned_away();
       return denied(*std::move(denial));
     }
@@ -519,6 +521,8 @@ void Core::Impl::submit(RequestId id, Completion completion) {
     completion.ended(Denial{.kind = Denial::Kind::not_ready, .message = "taken out of service"});
     return;
   }
+  if (asked.sequence)
+    if (auto denial = where_it_is_now(asked)) return completion.ended(*std::move(denial));
   asked.completion = std::move(completion);
   asked.state = LiveRequest::State::submitted;
   asked.waits = asked.tag.has_value();
@@ -531,6 +535,8 @@ void LiveRequests::forget(LiveRequest& asked) {
   LiveService& service = *asked.service;
   for (const std::uint32_t slot : asked.slots)
     if (slot != kNoSlot) service.slots->give_back(slot);
+  if (asked.sequence)
+    service.sequences.step_over(*asked.sequence, asked.step.sequence, Loop::now_ns());
   if (const auto held = service.held.find(asked.client); held != service.held.end()) {
     held->second -= static_cast<int>(asked.slots.size());
     if (held->second == 0) service.held.erase(held);
@@ -707,7 +713,7 @@ void Core::Impl::look_after(Nanos now) {
     const double rate = static_cast<double>(offered - service->offered_before) * 1e9 / kLookEvery;
     service->offered_before = offered;
     service->rate_rps += kRateWeight * (rate - service->rate_rps);
-    forget_sequences(*service, now);
+    expire_sequences(*service, send_frame, now);
     for (const auto& [batch, abandoned] : service->abandoned) {
       const auto seat = seats.find(abandoned.worker);
       if (now - abandoned.since > options.dead_after && seat != seats.end())

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -67,7 +68,12 @@ class TestWorker {
   std::vector<std::uint32_t> cancelled;
   std::set<std::string> traces;  // of all items
   std::set<std::uint32_t> slots;
-  std::vector<SlotStep> steps;        // in the order in which they ran
+  std::vector<SlotStep> steps;  // in the order in which they ran
+  // Of its sequences: "." for each step, and so many bytes behind. Gives but the first part.
+  std::size_t state_bytes = 10;
+  std::map<std::uint64_t, std::string> states;
+  bool keeps_back = false;
+  std::vector<std::uint64_t> forgotten;
   std::vector<std::size_t> together;  // by batch
 
  private:
@@ -109,6 +115,8 @@ class TestWorker {
         traces.insert(trace.parent + trace.state);
         slots.insert(slot);
         steps.push_back(read_slot_step(memory_->base(slot) + slot_layout(doubler()).step));
+        if (steps.back().begins) states[steps.back().sequence] = std::string(state_bytes, 's');
+        states[steps.back().sequence].insert(0, ".");
       }
       together.push_back(run->slots.size());
       if (drained) ++after_drain;
@@ -121,6 +129,16 @@ class TestWorker {
       if (!hold) timer_.at(Loop::now_ns() + takes_);
     } else if (const auto* cancel = std::get_if<Cancel>(&frame)) {
       cancelled = cancel->items;
+    } else if (const auto* fetch = std::get_if<FetchState>(&frame)) {
+      if (!keeps_back || fetch->offset == 0) give_state(*fetch);
+    } else if (const auto* part = std::get_if<StatePart>(&frame)) {
+      std::string& coming = coming_[part->sequence];
+      if (part->offset == 0) coming.clear();
+      coming += part->bytes;
+      if (coming.size() == part->total) states[part->sequence] = coming;
+      say(FetchState{part->sequence, coming.size()});
+    } else if (const auto* forget = std::get_if<ForgetStates>(&frame)) {
+      forgotten.insert(forgotten.end(), forget->sequences.begin(), forget->sequences.end());
     } else if (std::holds_alternative<Drain>(frame)) {
       drained = true;
       say(Drained{});
@@ -129,6 +147,11 @@ class TestWorker {
       refused = std::holds_alternative<Refused>(frame);
       if (refused) why = std::get<Refused>(frame).reason;
     }
+  }
+  void give_state(const FetchState& wanted) {
+    const std::string& state = states[wanted.sequence];
+    say(StatePart{wanted.sequence, wanted.offset, state.size(),
+                  state.substr(wanted.offset, kMaxPartBytes)});
   }
   bool has(const std::optional<float>& value) const {
     return value && std::any_of(running_.slots.begin(), running_.slots.end(), [&](auto slot) {
@@ -158,6 +181,7 @@ class TestWorker {
   Loop::Timer timer_;
   Loop::Watch watch_;
   std::optional<SlotMemory> memory_;
+  std::map<std::uint64_t, std::string> coming_;
   Run running_;
 };
 

@@ -14,6 +14,7 @@
 #include "serve/gateway/keys.h"
 #include "serve/gateway/metrics.h"
 #include "serve/gateway/senders.h"
+#include "serve/gateway/sequence_moves.h"
 #include "serve/gateway/slot_pool.h"
 #include "serve/gateway/worker_links.h"
 #include "sim/histogram.h"
@@ -39,17 +40,6 @@ struct Abandoned {
   std::vector<std::uint32_t> slots = {};
 };
 
-// A sequence of requests whose state one worker has: by its sender, where that is a key, and id.
-using SequenceName = std::pair<std::string, std::uint64_t>;
-struct LiveSequence {
-  WorkerId worker = 0;
-  std::uint64_t number = 0;  // as workers know it
-  Nanos used = 0;
-  bool lost = false;  // with its worker
-};
-inline constexpr std::size_t kMostSequences = 65'536;   // of a service
-inline constexpr Nanos kSequenceIdle = 60'000'000'000;  // then it is forgotten
-
 struct LiveService {
   LiveService(ServedService service, const ServiceSettings& settings)
       : wanted(std::move(service)), brain(settings) {}
@@ -64,8 +54,8 @@ struct LiveService {
   std::map<std::string, SegmentTotals> segments = {};       // by device
   std::map<std::string, KeyUsage, std::less<>> usage = {};  // by key
   FairShares shares = {};
-  std::map<SequenceName, LiveSequence> sequences = {};
-  std::uint64_t next_sequence = 1;
+  Sequences sequences = {};
+  SequenceMoves moves = {};
   RecentLatencies recent = {};
   ServiceTotals totals = {};
   long offered_before = 0;  // at the last look
@@ -115,13 +105,16 @@ void begun(LiveRequest& request);
 
 // Sequences (core_sequences.cc). The worker that a step has to run on: of a new sequence the one
 // that has the fewest; or why there is none.
-std::optional<Denial> find_worker(LiveService& service, const std::map<WorkerId, Seat>& seats,
+std::optional<Denial> find_worker(const std::shared_ptr<LiveService>& service,
                                   const RequestHead& head, Wish& wish);
 // A step was let in.
 void step_taken(LiveRequest& request, const RequestHead& head, const Wish& wish);
-// Whoever goes on with one of this worker hears it.
-void lose_sequences(LiveService& service, WorkerId worker);
-void forget_sequences(LiveService& service, Nanos now);  // that nobody goes on with
+// A step has come whole: its worker is the one that has the state by now. Or there is none.
+std::optional<Denial> where_it_is_now(LiveRequest& request);
+// Its last step is over.
+void end_sequence(LiveRequest& request, Outcome outcome, const SequenceMoves::Send& send);
+void expire_sequences(LiveService& service, const SequenceMoves::Send& send, Nanos now);
+SequenceMoves::Ground ground_of(LiveService& service, const SequenceMoves::Send& send);
 
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {
@@ -199,6 +192,7 @@ struct Core::Impl {
   std::map<WorkerId, Seat> seats;
   LiveRequests requests;
   std::string run_frame;  // reused
+  SequenceMoves::Send send_frame;
   Senders senders;
   Keys keys;
   std::deque<WorkerLoss> losses;

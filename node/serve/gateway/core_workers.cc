@@ -92,10 +92,17 @@ void Core::Impl::heard(WorkerId worker, const UnixPeer& peer, Frame heard) {
   const auto found = seats.find(worker);
   if (found == seats.end()) return refuse(worker, "it did not say HELLO first");
   Seat& seat = found->second;
+  const auto of_state = [&](const auto& frame) {
+    const std::shared_ptr<LiveService> service = seat.service;
+    service->moves.hear(ground_of(*service, send_frame), worker, frame);
+    step(service);
+  };
   std::visit(Overloaded{[&](const Ready& frame) { ready(worker, seat, frame); },
                         [&](const Done& frame) { done(worker, seat, frame); },
                         [&](const Part& frame) { part(seat, frame); },
                         [&](const Leaving&) { leave(worker, seat); },
+                        [&](const StatePart& frame) { of_state(frame); },
+                        [&](const FetchState& frame) { of_state(frame); },
                         [&](const Drained&) {},  // its connection ends next
                         [&](const auto&) { refuse(worker, "it sent what only gateways send"); }},
              heard);
@@ -163,6 +170,7 @@ void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
   service->brain.join(worker, {.device = seat.device,
                                .curve = curve_of(frame.curve, streams ? 1 : seat.max_batch),
                                .at_once = streams ? seat.max_batch : 1});
+  service->sequences.join(worker);
   ++service->segments[seat.device].ready_workers;
   say(fmt::format("{} is ready", named(seat)));
   changed();
@@ -228,8 +236,8 @@ void Core::Impl::leave(WorkerId worker, Seat& seat) {
     return;
   }
   --seat.service->segments[seat.device].ready_workers;
-  lose_sequences(*seat.service, worker);
-  seat.service->brain.leave(Loop::now_ns(), worker);
+  seat.service->brain.leave(worker);
+  seat.service->moves.leave(ground_of(*seat.service, send_frame), worker);
   step(seat.service);
 }
 
@@ -250,7 +258,7 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
     batch = service->batches.erase(batch);
   }
   doubt_senders(had);
-  lose_sequences(*service, worker);
+  service->moves.lose(ground_of(*service, send_frame), worker);
   std::erase_if(service->abandoned, [&](const auto& entry) {
     if (entry.second.worker != worker) return false;
     for (const std::uint32_t slot : entry.second.slots) service->slots->give_back(slot);
@@ -309,7 +317,7 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
   }
   say(fmt::format("{} hangs: the {} rows that it had are taken back", named(seat), had.size()));
   doubt_senders(had);
-  lose_sequences(*service, worker);  // nobody knows how far it came
+  service->moves.lose(ground_of(*service, send_frame), worker);  // nobody knows how far it came
   service->brain.take_back(Loop::now_ns(), worker);
   requests.forget_released(had);
   changed();
@@ -344,6 +352,7 @@ void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
 void Core::Impl::awake_again(WorkerId worker, Seat& seat) {
   seat.hangs = false;
   if (!seat.silent) seat.service->brain.resume(worker);
+  if (seat.state == Seat::State::ready) seat.service->sequences.join(worker);
   say(fmt::format("{} goes on", named(seat)));
   changed();
   step(seat.service);

@@ -153,7 +153,10 @@ void pools(Text& text) {
   text.each("partita_sequences", "gauge", "Sequences under way",
             [](const Snapshot& s) { return static_cast<double>(s.sequences); });
   text.each("partita_sequences_lost_total", "counter", "Sequences that ended with their worker",
-            [](const Snapshot& s) { return s.totals.sequences_lost; });
+            [](const Snapshot& s) { return s.moves.lost; });
+  text.each("partita_sequences_moved_total", "counter",
+            "Sequences that went on with another worker",
+            [](const Snapshot& s) { return s.moves.moved; });
   const std::string late = "partita_pace_lateness_seconds";
   text.family(late.c_str(), "histogram", "How late paced dispatches were");
   for (std::size_t at = 0; at < kLatenessBounds.size(); ++at) {

@@ -10,6 +10,7 @@
 #include "serve/brain/service_brain.h"
 #include "serve/front/backend.h"
 #include "serve/gateway/keys.h"
+#include "serve/gateway/sequence_moves.h"
 
 namespace partita::serve {
 
@@ -28,7 +29,6 @@ struct ServiceTotals {
   long withdrawn = 0, given_up = 0;
   // Of inputs with open sizes, as the workers ran them.
   std::uint64_t values = 0, padding = 0;
-  long sequences_lost = 0;  // with their workers
 };
 
 struct ServiceSnapshot {
@@ -42,6 +42,7 @@ struct ServiceSnapshot {
   std::map<std::string, SegmentTotals> segments = {};
   std::map<std::string, KeyUsage, std::less<>> usage = {};
   std::size_t sequences = 0;
+  SequenceMoves::Totals moves = {};
 };
 
 std::string prometheus_text(const std::vector<ServiceSnapshot>& services);

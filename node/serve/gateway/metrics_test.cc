@@ -52,8 +52,8 @@ ServiceSnapshot all_different() {
               .withdrawn = 18,
               .given_up = 19,
               .values = 45,
-              .padding = 46,
-              .sequences_lost = 47};
+              .padding = 46};
+  s.moves = {.moved = 49, .lost = 47};
   s.sequences = 48;
   s.usage["k"] = {.answered = 51, .rows = 52, .over_limit = 54, .over_share = 55, .bytes = 53};
   s.segments["d1"] = {.batches = 41, .items = 42, .busy = 3 * kMetricsSecond, .ready_workers = 2};
@@ -105,6 +105,7 @@ TEST(GatewayMetrics, EveryNumberHasItsName) {
           "partita_slots" + own + "38", "partita_slots_free" + own + "39",
           "partita_open_values_total" + own + "45", "partita_padding_values_total" + own + "46",
           "partita_sequences" + own + "48", "partita_sequences_lost_total" + own + "47",
+          "partita_sequences_moved_total" + own + "49",
           labelled(late + "_bucket", "le=\"5e-05\"", "20"),
           labelled(late + "_bucket", "le=\"0.0001\"", "21"),
           labelled(late + "_bucket", "le=\"0.0002\"", "22"),
@@ -147,8 +148,8 @@ TEST(GatewayMetrics, EachFamilyIsAnnouncedOnce) {
         EXPECT_TRUE(line.starts_with(family)) << line;
       }
     }
-    EXPECT_EQ(seen.size(), 37u);
-    EXPECT_EQ(numbers_of(text).size(), 58 * services);
+    EXPECT_EQ(seen.size(), 38u);
+    EXPECT_EQ(numbers_of(text).size(), 59 * services);
   }
 }
 

@@ -35,6 +35,8 @@ void fill(const ModelSpec& model, const SlotLayout& layout, SlotMemory& memory) 
   std::uint64_t count = 0;
   for (std::uint32_t slot = 0; slot < memory.slots(); ++slot) {
     make_usual(model, memory.base(slot));
+    write_slot_step(memory.base(slot) + layout.step,
+                    {.sequence = slot + std::uint64_t{1}, .begins = true, .ends = true});
     for (std::size_t i = 0; i < model.inputs.size(); ++i) {
       if (model.inputs[i].type != DataType::fp32) continue;
       const TensorSpec& input = model.inputs[i];

@@ -29,7 +29,10 @@ enum class Kind : std::uint32_t {
   leaving,
   drain,
   drained,
-  beat
+  beat,
+  fetch_state,
+  state_part,
+  forget_states
 };
 constexpr std::size_t kMaxPlaceBytes = 4096, kMaxTextBytes = 4096, kMaxContentType = 256;
 constexpr std::size_t kMaxSlotBytes = (2 * kMaxItemBytes) + (2 * kSlotPage);
@@ -50,9 +53,10 @@ void put_text(std::string& out, std::string_view text) {
   out += text;
 }
 
-void put_numbers(std::string& out, std::span<const std::uint32_t> numbers) {
+template <class Number>
+void put_numbers(std::string& out, const std::vector<Number>& numbers) {
   put(out, static_cast<std::uint32_t>(numbers.size()));
-  out.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+  out.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number));
 }
 
 void put_tensors(std::string& out, const std::vector<TensorSpec>& tensors) {
@@ -135,6 +139,20 @@ void write(std::string&, const Drain&) {}
 void write(std::string&, const Drained&) {}
 void write(std::string&, const Beat&) {}
 
+void write(std::string& out, const FetchState& fetch) {
+  put(out, fetch.sequence);
+  put(out, fetch.offset);
+}
+
+void write(std::string& out, const StatePart& part) {
+  put(out, part.sequence);
+  put(out, part.offset);
+  put(out, part.total);
+  put_text(out, part.bytes);
+}
+
+void write(std::string& out, const ForgetStates& forget) { put_numbers(out, forget.sequences); }
+
 // ---- reading
 
 // Takes values off the front; the first fault sticks and later reads return zeros.
@@ -169,9 +187,10 @@ class FrameReader {
     if (number > rest_.size() / each) refuse("it ends too early");
     return fault_.empty() ? number : 0;
   }
-  std::vector<std::uint32_t> numbers() {
-    std::vector<std::uint32_t> taken(count(kMaxLinkBatch, sizeof(std::uint32_t)));
-    for (std::uint32_t& number : taken) number = take<std::uint32_t>();
+  template <class Number = std::uint32_t>
+  std::vector<Number> numbers() {
+    std::vector<Number> taken(count(kMaxLinkBatch, sizeof(Number)));
+    for (Number& number : taken) number = take<Number>();
     return taken;
   }
   std::int64_t nanos() {
@@ -324,6 +343,24 @@ void read(FrameReader&, Drain&) {}
 void read(FrameReader&, Drained&) {}
 void read(FrameReader&, Beat&) {}
 
+void read(FrameReader& in, FetchState& fetch) {
+  fetch.sequence = in.take<std::uint64_t>();
+  fetch.offset = in.take<std::uint64_t>();
+  in.require(fetch.offset <= kMaxItemBytes, "from behind the end of every state");
+}
+
+void read(FrameReader& in, StatePart& part) {
+  part.sequence = in.take<std::uint64_t>();
+  part.offset = in.take<std::uint64_t>();
+  part.total = in.take<std::uint64_t>();
+  part.bytes = in.text(kMaxPartBytes);
+  in.require(part.total <= kMaxItemBytes && part.offset <= part.total &&
+                 part.bytes.size() <= part.total - part.offset,
+             "a part that does not lie in its state");
+}
+
+void read(FrameReader& in, ForgetStates& forget) { forget.sequences = in.numbers<std::uint64_t>(); }
+
 template <class Body>
 Result<Frame> read_frame(FrameReader in, std::string_view name) {
   Body body;
@@ -381,6 +418,12 @@ Result<Frame> decode(std::span<const char> bytes) {
       return read_frame<Drained>(in, "DRAINED");
     case Kind::beat:
       return read_frame<Beat>(in, "BEAT");
+    case Kind::fetch_state:
+      return read_frame<FetchState>(in, "FETCH");
+    case Kind::state_part:
+      return read_frame<StatePart>(in, "STATE");
+    case Kind::forget_states:
+      return read_frame<ForgetStates>(in, "FORGET");
   }
   return bad_input("frame", fmt::format("no known kind: {}", static_cast<std::uint32_t>(kind)));
 }

@@ -12,6 +12,11 @@
 //   worker  LEAVING  please let me go (on SIGTERM); it still takes RUN until DRAIN
 //   gateway DRAIN    no RUN follows
 //   worker  DRAINED  and it ends
+//   gateway FETCH    give me the state of this sequence, from this byte on; a worker that leaves
+//                    still has it, and nothing runs on it there any more
+//   worker  STATE    a part of it; the gateway passes it on to the worker that is to go on with it,
+//                    which answers with FETCH of the next part: from behind the end it has all
+//   gateway FORGET   nobody goes on with these sequences
 //   worker  BEAT     at least every kBeatNs, also during a batch: it lives
 //
 // Little-endian, version in HELLO. Times are CLOCK_MONOTONIC, nanoseconds. Pure: bytes in, bytes
@@ -30,7 +35,7 @@
 
 namespace partita::serve {
 
-inline constexpr std::uint32_t kLinkVersion = 3;
+inline constexpr std::uint32_t kLinkVersion = 4;
 inline constexpr std::size_t kMaxFrameBytes = 60'000;  // below a socket buffer's usual limit
 inline constexpr int kMaxLinkBatch = 4096;             // items of a RUN
 inline constexpr std::size_t kMaxPartBytes = 32'768;
@@ -102,12 +107,26 @@ struct Drain {
 struct Drained {
   bool operator==(const Drained&) const = default;
 };
+struct FetchState {
+  std::uint64_t sequence = 0, offset = 0;
+  bool operator==(const FetchState&) const = default;
+};
+struct StatePart {
+  std::uint64_t sequence = 0, offset = 0;
+  std::uint64_t total = 0;  // of all parts; 0: it has none of this sequence
+  std::string bytes = {};
+  bool operator==(const StatePart&) const = default;
+};
+struct ForgetStates {
+  std::vector<std::uint64_t> sequences = {};
+  bool operator==(const ForgetStates&) const = default;
+};
 struct Beat {
   bool operator==(const Beat&) const = default;
 };
 
 using Frame = std::variant<Hello, Region, Refused, Ready, Run, Done, Part, Cancel, Leaving, Drain,
-                           Drained, Beat>;
+                           Drained, Beat, FetchState, StatePart, ForgetStates>;
 
 // The frame's bytes, at most kMaxFrameBytes (a CHECK: who makes a frame keeps the limits).
 std::string encode(const Frame& frame);

@@ -52,6 +52,10 @@ std::vector<Frame> all_frames() {
           Drain{},
           Drained{},
           Beat{},
+          FetchState{.sequence = 9, .offset = 32'768},
+          StatePart{.sequence = 9, .offset = 3, .total = 8, .bytes = std::string("\0\1\2\3\4", 5)},
+          StatePart{.sequence = 9},
+          ForgetStates{.sequences = {1, UINT64_MAX}},
           open_hello()};
 }
 
@@ -119,11 +123,11 @@ TEST(Frames, CutOrTooLongAreRefused) {
 }
 
 TEST(Frames, OutOfRangeAreRefused) {
-  EXPECT_EQ(fault_of(std::string("\15\0\0\0", 4)), "frame: no known kind: 13");
+  EXPECT_EQ(fault_of(std::string("\20\0\0\0", 4)), "frame: no known kind: 16");
   EXPECT_EQ(fault_of(std::string(4, '\0')), "frame: no known kind: 0");
   Hello hello = some_hello();
   hello.version = 1;
-  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 3");
+  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 4");
   hello = some_hello();
   hello.model.max_batch = kMaxLinkBatch + 1;
   EXPECT_NE(fault_of(hello), "");
@@ -143,6 +147,11 @@ TEST(Frames, OutOfRangeAreRefused) {
   EXPECT_NE(fault_of(Part{.batch = 1, .http_status = 0}), "");
   EXPECT_NE(fault_of(Part{.batch = 1, .http_status = 200, .content_type = "a\r\nb: c"}), "");
   EXPECT_NE(fault_of(Cancel{.batch = 1, .items = {kMaxLinkBatch}}), "");
+  EXPECT_NE(fault_of(FetchState{.offset = kMaxItemBytes + 1}), "");
+  EXPECT_NE(fault_of(StatePart{.total = kMaxItemBytes + 1}), "");
+  EXPECT_NE(fault_of(StatePart{.offset = 2, .total = 1}), "");
+  EXPECT_NE(fault_of(StatePart{.offset = 1, .total = 2, .bytes = "ab"}), "");
+  EXPECT_NE(fault_of(ForgetStates{}), "");
 }
 
 TEST(Frames, DamagedEitherRefusedOrTheSameBytesAgain) {

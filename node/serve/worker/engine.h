@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "serve/wire/tensor.h"
+#include "serve/worker/sequence_states.h"
 
 namespace partita::serve {
 
@@ -30,6 +31,8 @@ class Engine {
     std::uint64_t values = 0, padding = 0;
   };
   const Filling& filling() const { return filling_; }
+  // Of a model with state: what it keeps, between runs. Else null.
+  virtual SequenceStates* states() { return nullptr; }
 
  protected:
   // Outputs of these items are more text than there is room for.

@@ -1,10 +1,13 @@
 #include "serve/worker/null_engine.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <ctime>
+#include <optional>
 
 #include "base/check.h"
 #include "base/parse_number.h"
@@ -14,6 +17,7 @@
 namespace partita::serve {
 namespace {
 
+constexpr std::uint64_t kFnvPrime = 0x100000001B3;
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kSpin = 80'000;  // sleeps end that much too late, most often
 
@@ -37,14 +41,18 @@ class NullEngine final : public Engine {
   NullEngine(ModelSpec spec, NullTimes times)
       : spec_(std::move(spec)), times_(times), layout_(slot_layout(spec_)) {
     ::prctl(PR_SET_TIMERSLACK, 1UL);
+    if (spec_.sequences) states_.emplace(sizeof(std::uint64_t));
   }
   const ModelSpec& spec() const override { return spec_; }
+  SequenceStates* states() override { return states_ ? &*states_ : nullptr; }
 
   Result<void> run(std::span<char* const> slots) override {
     const auto items = static_cast<std::int64_t>(slots.size());
     const std::int64_t takes = times_.batch_ns + (items * times_.item_ns);
     const std::int64_t end = takes > 0 ? monotonic_ns() + takes : 0;
+    faults_.clear();
     for (char* slot : slots) item(slot);
+    for (std::size_t i = 0; states_ && i < slots.size(); ++i) step(slots[i], i);
     if (takes > 0) wait_until(end);
     return {};
   }
@@ -82,8 +90,26 @@ class NullEngine final : public Engine {
     while (!into.full()) static_cast<void>(into.put(""));
   }
 
+  // What it answers is a hash of all first inputs of the sequence so far, and who says so.
+  void step(char* slot, std::size_t item) {
+    const SlotStep step = read_slot_step(slot + layout_.step);
+    SequenceStates::Kept* const kept = states_->begin(step);
+    if (kept == nullptr) return faults_.push_back({item, "the state of its sequence is not here"});
+    std::uint64_t hash = 0;
+    std::memcpy(&hash, kept->now.data(), sizeof hash);
+    for (const char c : std::span(slot + layout_.inputs[0], bytes_of(spec_.inputs[0])))
+      hash = (hash ^ (static_cast<unsigned char>(c) + 1U)) * kFnvPrime;
+    std::memcpy(kept->next.data(), &hash, sizeof hash);
+    const std::array<std::uint64_t, 2> answer = {hash, static_cast<std::uint64_t>(::getpid())};
+    if (!layout_.outputs.empty())
+      std::memcpy(slot + layout_.outputs[0], answer.data(),
+                  std::min(sizeof answer, bytes_of(spec_.outputs[0])));
+    states_->settle(step, true);
+  }
+
   ModelSpec spec_;
   NullTimes times_;
+  std::optional<SequenceStates> states_;
   SlotLayout layout_;
   volatile unsigned touched_ = 0;  // so that reading is not optimised away
 };

@@ -1,6 +1,8 @@
 // The engine without a model, for measurements and tests: touches the ends of the inputs, copies
 // the first input into the first output as far as it goes and zeros the other outputs. It can take
-// a fixed time, to the microsecond: it sleeps and spins for the end.
+// a fixed time, to the microsecond: it sleeps and spins for the end. With state (spec.sequences)
+// the first output begins with a hash of all first inputs of the sequence so far (FNV-0 over each
+// byte plus 1, eight bytes), then the process that says so, as far as there is room.
 #pragma once
 
 #include <cstdint>

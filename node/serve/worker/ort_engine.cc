@@ -21,8 +21,11 @@ using ort::Slot;
 
 constexpr int kLogFatal = 4, kAllOptimisations = 99, kArenaAllocator = 1, kDefaultMemory = 0;
 // Open sizes of which nobody says what is usual: the first with which the model runs.
-constexpr std::size_t kMostKept = 65'536 + 1;  // sequences; the one used longest ago goes first
 constexpr std::int64_t kUsual[] = {32, 64, 128, 224, 512, 16, 8, 2, 1};
+
+SlotStep step_of(const SlotLayout& layout, const char* slot) {
+  return read_slot_step(slot + layout.step);
+}
 
 bool is_text(const TensorSpec& tensor) { return tensor.type == DataType::bytes; }
 
@@ -54,6 +57,7 @@ class OrtEngine final : public Engine {
   const ModelSpec& spec() const override { return spec_; }
   Result<void> open(const OrtOptions& options);
   Result<void> run(std::span<char* const> slots) override;
+  SequenceStates* states() override { return states_.empty() ? nullptr : &sequences_; }
 
  private:
   using Values = std::vector<OrtOwned<ort::Value>>;
@@ -63,12 +67,8 @@ class OrtEngine final : public Engine {
   using ItemSizes = std::vector<std::vector<std::int64_t>>;  // by input
   struct State {  // an input that is fed with what an output gave in the step before
     std::string input, output;
-    std::size_t bytes = 0;
+    std::size_t bytes = 0, offset = 0;  // in what is kept of a sequence
     bool found = false, found_output = false;
-  };
-  struct Kept {  // of a sequence, by state: before the step that runs, and after it
-    std::vector<std::vector<char>> now, next;
-    std::uint64_t used = 0;
   };
   struct Group {  // items that run together
     ItemSizes padded;
@@ -107,8 +107,7 @@ class OrtEngine final : public Engine {
   }
   // Where an item's values of an input lie: in its slot, or in the state of its sequence.
   const char* input_at(char* slot, std::size_t input) const;
-  Kept* kept_of(char* slot);
-  void keep(std::span<char* const> slots, const std::vector<Fault>& faults);
+  void settle(std::span<char* const> slots);
   std::span<char> output_row(char* slot, std::size_t output) const {
     return {slot + layout_.outputs[shown_output_[output]], bytes_of(model_.outputs[output])};
   }
@@ -122,8 +121,7 @@ class OrtEngine final : public Engine {
   std::vector<State> states_;
   std::vector<int> state_of_input_, state_of_output_;    // states_.size(): none
   std::vector<std::size_t> shown_input_, shown_output_;  // where it is in what requests see
-  std::map<std::uint64_t, Kept> sequences_;
-  std::uint64_t steps_ = 0;
+  SequenceStates sequences_;
   SlotLayout layout_;
   bool plain_ = false;  // rows first, fixed sizes, no text
   OrtOwned<ort::Env> env_;
@@ -388,10 +386,14 @@ Result<void> OrtEngine::hide_states() {
     else
       state->found_output = true;
   }
-  for (const State& state : states_)
+  std::size_t bytes = 0;
+  for (State& state : states_) {
     if (!state.found || !state.found_output)
       return bad_input("--carry",
                        fmt::format("the model has no '{}' or '{}'", state.input, state.output));
+    state.offset = std::exchange(bytes, bytes + state.bytes);
+  }
+  sequences_ = SequenceStates(bytes);
   return check_model("--carry", spec_);
 }
 
@@ -471,41 +473,17 @@ Result<void> OrtEngine::run_together(std::span<char* const> slots) {
 // ---- batches of rows that differ ----
 
 const char* OrtEngine::input_at(char* slot, std::size_t input) const {
-  if (at_state(state_of_input_[input]) == nullptr)
-    return slot + layout_.inputs[shown_input_[input]];
-  const auto kept = sequences_.find(read_slot_step(slot + layout_.step).sequence);
-  return kept->second.now[static_cast<std::size_t>(state_of_input_[input])].data();
+  const State* const state = at_state(state_of_input_[input]);
+  if (state == nullptr) return slot + layout_.inputs[shown_input_[input]];
+  return sequences_.at(step_of(layout_, slot)).now.data() + state->offset;
 }
 
-// The state of the item's sequence, from zeros where it begins; null where it is not known.
-// Sequence 0 is of warm-up and measurements: each step begins it.
-OrtEngine::Kept* OrtEngine::kept_of(char* slot) {
-  const SlotStep step = read_slot_step(slot + layout_.step);
-  const auto found = sequences_.find(step.sequence);
-  if (!step.begins && step.sequence != 0)
-    return found == sequences_.end() ? nullptr : &found->second;
-  if (found == sequences_.end() && sequences_.size() >= kMostKept)
-    sequences_.erase(std::ranges::min_element(sequences_, {},
-                                              [](const auto& entry) { return entry.second.used; }));
-  Kept& kept = sequences_[step.sequence];
-  kept.now.clear();
-  for (const State& state : states_) kept.now.emplace_back(state.bytes);
-  return &kept;
-}
-
-// After a run: what became of the states. One whose item has a fault stays as it was.
-void OrtEngine::keep(std::span<char* const> slots, const std::vector<Fault>& faults) {
-  for (std::size_t item = 0; item < slots.size(); ++item) {
-    const SlotStep step = read_slot_step(slots[item] + layout_.step);
-    const auto found = sequences_.find(step.sequence);
-    if (found == sequences_.end()) continue;
-    Kept& kept = found->second;
-    const bool well = std::ranges::find(faults, item, &Fault::item) == faults.end();
-    if (well && !kept.next.empty()) kept.now = std::move(kept.next);
-    kept.next.clear();
-    kept.used = ++steps_;
-    if (step.ends) sequences_.erase(found);
-  }
+// After a run: what became of the states.
+void OrtEngine::settle(std::span<char* const> slots) {
+  for (std::size_t item = 0; item < slots.size(); ++item)
+    if (std::ranges::find(faults_, item, &Fault::item) == faults_.end())
+      sequences_.settle(step_of(layout_, slots[item]), true);
+  for (const Fault& fault : faults_) sequences_.settle(step_of(layout_, slots[fault.item]), false);
 }
 
 // Items of the same sizes, and the same values in what they share. Those that make no sense fail.
@@ -514,9 +492,8 @@ std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* con
   for (std::size_t item = 0; item < slots.size(); ++item) {
     ItemSizes own, padded;
     std::string key;
-    Kept* const kept = states_.empty() ? nullptr : kept_of(slots[item]);
-    bool good = states_.empty() || (kept != nullptr && kept->next.empty());
-    if (good && kept != nullptr) kept->next.resize(states_.size());
+    const bool here = states_.empty() || sequences_.begin(step_of(layout_, slots[item])) != nullptr;
+    bool good = here;
     for (std::size_t t = 0; t < model_.inputs.size() && good; ++t) {
       const TensorSpec& input = model_.inputs[t];
       if (at_state(state_of_input_[t]) != nullptr) {
@@ -537,9 +514,8 @@ std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* con
       own.push_back(*std::move(sizes));
     }
     if (!good) {
-      faults_.push_back({item, kept == nullptr && !states_.empty()
-                                   ? "the state of its sequence is not here"
-                                   : "what lies in its slot are no such values"});
+      faults_.push_back({item, here ? "what lies in its slot are no such values"
+                                    : "the state of its sequence is not here"});
       continue;
     }
     Group& group = groups.try_emplace(key, Group{.padded = padded}).first->second;
@@ -633,16 +609,14 @@ Result<void> OrtEngine::scatter(const Group& group, std::span<char* const> slots
     return got;
   for (std::size_t i = 0; i < rows; ++i) {
     if (const State* state = at_state(state_of_output_[output])) {
-      const SlotStep step = read_slot_step(slots[group.items[i]] + layout_.step);
-      std::vector<char>& next =
-          sequences_[step.sequence].next[static_cast<std::size_t>(state - states_.data())];
-      next.resize(state->bytes);
+      char* const next =
+          sequences_.at(step_of(layout_, slots[group.items[i]])).next.data() + state->offset;
       std::size_t got = 0;
       copy_item({spec, padded, padded, i, rows},
                 [&](std::size_t from, std::size_t item, std::size_t size) {
                   got += size;
-                  if (item + size <= next.size())
-                    std::memcpy(next.data() + item, static_cast<const char*>(data) + from, size);
+                  if (item + size <= state->bytes)
+                    std::memcpy(next + item, static_cast<const char*>(data) + from, size);
                 });
       if (got != state->bytes) return bad_input(spec.name, "a state of another size came out");
       continue;
@@ -692,7 +666,7 @@ Result<void> OrtEngine::run(std::span<char* const> slots) {
   filling_ = {};
   if (!plain_) {
     const Result<void> ran = run_groups(slots);
-    if (!states_.empty()) keep(slots, faults_);
+    if (!states_.empty()) settle(slots);
     return ran;
   }
   return slots.size() == 1 ? run_in_place(slots[0]) : run_together(slots);

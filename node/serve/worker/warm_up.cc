@@ -67,7 +67,12 @@ Result<std::vector<CurvePoint>> warm_up(Engine& engine, const std::function<bool
   const int most = engine.spec().max_batch;
   const Result<OwnSlots> slots = OwnSlots::make(slot_layout(engine.spec()).bytes, most);
   if (!slots) return failed(slots.error());
-  for (char* slot : slots->first(most)) make_usual(engine.spec(), slot);
+  const SlotLayout layout = slot_layout(engine.spec());
+  std::uint64_t sequence = 0;  // each item is all of one
+  for (char* slot : slots->first(most)) {
+    make_usual(engine.spec(), slot);
+    write_slot_step(slot + layout.step, {.sequence = ++sequence, .begins = true, .ends = true});
+  }
   for (int i = 0; i < 2; ++i) {
     if (const auto ran = engine.run(slots->first(most)); !ran) return failed(ran.error());
     if (!pause()) return interrupted();

@@ -131,8 +131,20 @@ class LinkedWorker {
       if (streams_ == nullptr || streams_->idle()) return std::optional(drained());
     } else if (const auto* cancel = std::get_if<Cancel>(&*frame)) {
       if (streams_ != nullptr) streams_->cancel(*cancel);
+    } else if (engine_ != nullptr && engine_->states() != nullptr) {
+      if (!hear_of_states(*frame, *engine_->states())) return std::optional(ended());
     }
     return std::optional<Ending>();
+  }
+
+  // False: the gateway is gone.
+  bool hear_of_states(const Frame& frame, SequenceStates& states) {
+    if (const auto* fetch = std::get_if<FetchState>(&frame))
+      return link_->send(states.part(*fetch));
+    if (const auto* part = std::get_if<StatePart>(&frame)) return link_->send(states.take(*part));
+    if (const auto* forget = std::get_if<ForgetStates>(&frame))
+      for (const std::uint64_t sequence : forget->sequences) states.forget(sequence);
+    return true;
   }
 
   Result<std::optional<Ending>> get_ready(const Region& region, Descriptor descriptor) {
