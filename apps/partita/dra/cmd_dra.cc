@@ -71,26 +71,21 @@ class Node {
   Node(LeaseDesk& desk, const OpenDriver& open) : desk_(desk), open_(open) {}
 
   dra::NodeDoor door() {
-    return {[this] { return gpus(); }, [this] { return leases(); },
-            [this](const lease::Wanted& wanted) { return take(wanted); },
+    return {[this] { return look(); }, [this](const lease::Wanted& wanted) { return take(wanted); },
             [this](const std::string& owner) { return give_back(owner); }};
   }
 
  private:
-  Result<std::vector<dra::PoolGpu>> gpus() {
+  Result<dra::NodeLook> look() {
     const auto node = device::read_node(*open_.bare);
     if (!node) return failed(node.error());
-    std::vector<dra::PoolGpu> all;
+    const auto leases = desk_.list(*node);
+    if (!leases) return failed(leases.error());
+    dra::NodeLook all;
+    for (const lease::Lease& one : *leases) all.owners.push_back(one.owner);
     for (const device::GpuState& gpu : node->gpus)
       if (gpu.mig_enabled && !gpu.lost)
-        all.push_back({gpu, lease::model_of(gpu, {}, open_.catalogue.get())});
-    return all;
-  }
-  Result<std::vector<lease::Lease>> leases() {
-    const auto answer = desk_.list();
-    if (!answer) return failed(answer.error());
-    std::vector<lease::Lease> all;
-    for (const lease::LeaseDocument& one : answer->leases.leases) all.push_back(one.lease);
+        all.gpus.push_back({gpu, lease::model_of(gpu, {}, open_.catalogue.get())});
     return all;
   }
   Result<lease::LeaseDocument> take(const lease::Wanted& wanted) {

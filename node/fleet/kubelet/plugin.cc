@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/index.h"
 #include "fleet/dra/cdi.h"
 #include "fleet/dra/claims.h"
 
@@ -43,32 +44,43 @@ Result<Claim> Plugin::claim_of(const ClaimName& wanted) const {
   return claim;
 }
 
-Result<std::vector<PoolGpu>> Plugin::gpus() {
+Result<NodeLook> Plugin::look() {
   const std::lock_guard lock(node_mutex_);
-  return node_.gpus();
+  return node_.look();
+}
+
+// A device's name says GPU, profile and start for good, so the node is not read for it again.
+Result<lease::Wanted> Plugin::place_of(const std::string& device) {
+  if (const auto known = places_.find(device); known != places_.end()) return known->second;
+  const std::lock_guard lock(node_mutex_);
+  const auto now = node_.look();
+  if (!now) return failed(now.error());
+  const Pool pool = pool_of(now->gpus);
+  for (const PoolDevice& one : pool.devices) {
+    const PoolGpu& gpu = pool.gpus[one.gpu];
+    places_[one.name] = {.owner = {},
+                         .profile = gpu.model->profiles[at(one.place.profile)].name,
+                         .gpu = gpu.gpu.index,
+                         .start = one.place.start,
+                         .exact = true};
+  }
+  const auto found = places_.find(device);
+  if (found == places_.end()) return bad_input(device, "the node has no such device");
+  return found->second;
 }
 
 Result<PreparedClaim> Plugin::prepared(const ClaimName& wanted) {
   const auto claim = claim_of(wanted);
   if (!claim) return failed(claim.error());
-  const auto now = gpus();
-  if (!now) return failed(now.error());
-  const Pool pool = pool_of(*now);
   PreparedClaim done{wanted.uid};
   std::vector<CdiDevice> given;
   for (const ClaimedDevice& one : claim->devices) {
     if (one.pool != settings_.node) continue;
-    const PoolDevice* const device = find_device(pool, one.device);
-    if (device == nullptr) return bad_input(one.device, "the node has no such device");
-    const PoolGpu& gpu = pool.gpus[device->gpu];
-    const std::string& profile =
-        gpu.model->profiles[static_cast<std::size_t>(device->place.profile)].name;
+    auto place = place_of(one.device);
+    if (!place) return failed(place.error());
+    place->owner = owner_of(wanted.uid, one.device);
     const std::lock_guard lock(node_mutex_);
-    auto taken = node_.take({.owner = owner_of(wanted.uid, one.device),
-                             .profile = profile,
-                             .gpu = gpu.gpu.index,
-                             .start = device->place.start,
-                             .exact = true});
+    auto taken = node_.take(*place);
     if (!taken) return failed(taken.error());
     given.push_back({one.device, *std::move(taken)});
     done.devices.push_back({one.request, one.pool, one.device, cdi_id(wanted.uid, one.device)});
@@ -157,23 +169,18 @@ Result<void> Plugin::remove(const std::string& name) {
 }
 
 Result<bool> Plugin::publish(const std::set<std::string>& allocated) {
-  auto now = gpus();
+  auto now = look();
   if (!now) return failed(now.error());
   // Which places are claimed is told by the leases, and by the scheduler before there is one.
-  for (PoolGpu& gpu : *now) gpu.claimed.clear();
-  Pool pool = pool_of(*now);
+  for (PoolGpu& gpu : now->gpus) gpu.claimed.clear();
+  Pool pool = pool_of(now->gpus);
   std::set<std::string> devices = allocated;
-  {
-    const std::lock_guard lock(node_mutex_);
-    const auto leases = node_.leases();
-    if (!leases) return failed(leases.error());
-    for (const lease::Lease& one : *leases)
-      if (one.owner.starts_with(kOwner)) devices.insert(one.owner.substr(one.owner.find('/') + 1));
-  }
+  for (const std::string& owner : now->owners)
+    if (owner.starts_with(kOwner)) devices.insert(owner.substr(owner.find('/') + 1));
   for (const std::string& name : devices)
     if (const PoolDevice* device = find_device(pool, name))
-      (*now)[device->gpu].claimed.push_back(device->place);
-  pool = pool_of(*std::move(now));
+      now->gpus[device->gpu].claimed.push_back(device->place);
+  pool = pool_of(std::move(now->gpus));
 
   if (!known_)
     if (auto learnt = learn_heads(); !learnt) return failed(learnt.error());

@@ -23,11 +23,14 @@ namespace partita::dra {
 
 inline constexpr const char* kOwner = "claim:";  // of a lease, before the claim's UID
 
+// GPUs that can be cut now, and whose leases stand.
+struct NodeLook {
+  std::vector<PoolGpu> gpus;
+  std::vector<std::string> owners;
+};
 // The node. Each call of these alone; an error says why not.
 struct NodeDoor {
-  // GPUs that can be cut now, with the leases that stand.
-  std::function<Result<std::vector<PoolGpu>>()> gpus;
-  std::function<Result<std::vector<lease::Lease>>()> leases;
+  std::function<Result<NodeLook>()> look;
   std::function<Result<lease::LeaseDocument>(const lease::Wanted& wanted)> take;
   std::function<Result<void>(const std::string& owner)> give_back;
 };
@@ -54,7 +57,8 @@ class Plugin {
  private:
   Result<PreparedClaim> prepared(const ClaimName& claim);
   Result<Claim> claim_of(const ClaimName& claim) const;
-  Result<std::vector<PoolGpu>> gpus();
+  Result<NodeLook> look();
+  Result<lease::Wanted> place_of(const std::string& device);
   Result<void> give_back(const std::string& uid);
   Result<void> learn_heads();
   Result<void> write(const Pool& pool, const ResourceSlice& slice, std::size_t slices);
@@ -66,6 +70,8 @@ class Plugin {
   const KubeApi& api_;
   Files& files_;
   std::mutex node_mutex_;  // of node_
+  // Of prepare() alone: by device; they stay as long as the GPUs.
+  std::map<std::string, lease::Wanted> places_;
   // Of publish() alone:
   std::map<std::string, SliceHead> heads_;      // at the server, by name
   std::map<std::string, std::string> written_;  // slices, as they are without versions
