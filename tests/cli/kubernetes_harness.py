@@ -134,7 +134,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
         self.version += 1
         return str(self.version)
 
-    def put_claim(self, name, uid, devices, parameters=()):
+    def put_claim(self, name, uid, devices, parameters=(), source="FromClaim"):
         with self.lock:
             claim = {"metadata": {"namespace": "ml", "name": name, "uid": uid,
                                   "resourceVersion": self.next(),
@@ -142,8 +142,9 @@ class ApiServer(http.server.ThreadingHTTPServer):
                      "status": {"allocation": {"devices": {
                          "results": [{"request": "mig", "driver": DRIVER, "pool": pool,
                                       "device": device} for pool, device in devices],
-                         "config": [{"opaque": {"driver": DRIVER, "parameters": {"kind": kind}}}
-                                    for kind in parameters]}}}}
+                         "config": [{"source": source,
+                                     "opaque": {"driver": DRIVER, "parameters": one}}
+                                    for one in parameters]}}}}
             new = uid not in self.claims
             self.claims[uid] = claim
             self.happened("ADDED" if new else "MODIFIED", claim)

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "dra/claim_shares.h"
 #include "flags.h"
 #include "fleet/kubelet/claims_sight.h"
 #include "fleet/kubelet/plugin.h"
@@ -71,8 +72,11 @@ class Node {
   Node(LeaseDesk& desk, const OpenDriver& open) : desk_(desk), open_(open) {}
 
   dra::NodeDoor door() {
-    return {[this] { return look(); }, [this](const lease::Wanted& wanted) { return take(wanted); },
-            [this](const std::string& owner) { return give_back(owner); }};
+    dra::NodeDoor door;
+    door.look = [this] { return look(); };
+    door.take = [this](const lease::Wanted& wanted) { return take(wanted); };
+    door.give_back = [this](const std::string& owner) { return give_back(owner); };
+    return door;
   }
 
  private:
@@ -172,7 +176,12 @@ Result<Exit> run_dra(Context& context, const DraFlags& flags) {
 
   StopRequest stop;  // before any thread
   Node node(*desk, *open);
-  dra::Plugin plugin({*node_name, flags.cdi_directory}, node.door(), *api, context.files);
+  ClaimShares shares(context, *open, flags.plugin_directory);
+  dra::NodeDoor door = node.door();
+  shares.add_to(door);
+  dra::Plugin plugin({*node_name, flags.cdi_directory}, door, *api, context.files);
+  if (const auto recovered = plugin.recover(); !recovered)
+    complain(context, to_string(recovered.error()));
   std::atomic<long> changes = 0;
   const std::string socket = flags.plugin_directory + "/dra.sock";
   const dra::UnaryMethod methods = methods_of(context, plugin, changes, socket);
