@@ -184,11 +184,15 @@ Result<void> PowerGuard::restore_one(const PowerBefore& before) {
   return failed({ErrorCode::not_found, fmt::format("GPU {} is not there", before.uuid), {}});
 }
 
-Result<void> PowerGuard::restore() {
+Result<void> PowerGuard::restore(const std::set<std::string>& kept) {
   if (changed_.empty()) return {};
   Result<void> first;
   std::vector<PowerBefore> left;
   for (const PowerBefore& before : changed_) {
+    if (kept.contains(before.uuid)) {
+      left.push_back(before);
+      continue;
+    }
     auto restored = restore_one(before);
     if (restored) restored = unmark(before.uuid);
     if (restored) continue;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,9 +56,9 @@ class PowerGuard {
   Result<void> set(int gpu, const device::PowerSettings& settings);
   // GPUs that are changed, or may be, by number.
   const std::vector<PowerBefore>& changed() const { return changed_; }
-  // Puts every changed GPU back. The first that refuses is the answer; it and the others are tried
-  // all the same, and those that refused stay in the journal.
-  Result<void> restore();
+  // Puts every changed GPU back but those of these UUIDs. The first that refuses is the answer; it
+  // and the others are tried all the same, and those that refused stay in the journal.
+  Result<void> restore(const std::set<std::string>& kept = {});
 
  private:
   PowerGuard(Files& files, RecordLog log, device::NodeDriver& driver,

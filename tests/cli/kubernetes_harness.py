@@ -110,17 +110,31 @@ class ApiServer(http.server.ThreadingHTTPServer):
         self.version = 100
         self.slices, self.claims, self.events = {}, {}, []
         self.conflicts = self.gone = 0  # how often to answer so
+        self.down_until = self.restarts = 0
         self.seen = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
         """A plugin that is killed breaks its connections."""
 
+    def restart(self, seconds):
+        """Connections break, and nobody answers for so long."""
+        with self.lock:
+            self.restarts += 1
+            self.down_until = time.monotonic() + seconds
+            self.lock.notify_all()
+
+    def happened(self, kind, claim):
+        """An event of watches; those from before the last thousand are too old."""
+        self.events.append((self.version, kind, claim))
+        del self.events[:-1000]
+        self.lock.notify_all()
+
     def next(self):
         self.version += 1
         return str(self.version)
 
-    def put_claim(self, name, uid, devices, parameters=()):
+    def put_claim(self, name, uid, devices, parameters=(), source="FromClaim"):
         with self.lock:
             claim = {"metadata": {"namespace": "ml", "name": name, "uid": uid,
                                   "resourceVersion": self.next(),
@@ -128,19 +142,18 @@ class ApiServer(http.server.ThreadingHTTPServer):
                      "status": {"allocation": {"devices": {
                          "results": [{"request": "mig", "driver": DRIVER, "pool": pool,
                                       "device": device} for pool, device in devices],
-                         "config": [{"opaque": {"driver": DRIVER, "parameters": {"kind": kind}}}
-                                    for kind in parameters]}}}}
+                         "config": [{"source": source,
+                                     "opaque": {"driver": DRIVER, "parameters": one}}
+                                    for one in parameters]}}}}
             new = uid not in self.claims
             self.claims[uid] = claim
-            self.events.append((self.version, "ADDED" if new else "MODIFIED", claim))
-            self.lock.notify_all()
+            self.happened("ADDED" if new else "MODIFIED", claim)
 
     def drop_claim(self, uid):
         with self.lock:
             claim = self.claims.pop(uid)
             self.next()
-            self.events.append((self.version, "DELETED", claim))
-            self.lock.notify_all()
+            self.happened("DELETED", claim)
 
     def pool(self):
         """Devices in the scheduler's order, and counters, of the newest pool; None: incomplete."""
@@ -162,6 +175,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+    def parse_request(self):
+        return time.monotonic() >= self.server.down_until and super().parse_request()
 
     def answer(self, status, body):
         data = json.dumps(body).encode()
@@ -197,10 +213,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             data = json.dumps({"type": kind, "object": thing}).encode() + b"\n"
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
-        end = time.monotonic() + 3
+        end, restarts = time.monotonic() + 3, server.restarts
         with server.lock:
-            if server.gone > 0:
-                server.gone -= 1
+            old = len(server.events) == 1000 and version < server.events[0][0] - 1
+            if server.gone > 0 or old:
+                server.gone = max(0, server.gone - 1)
                 line("ERROR", {"kind": "Status", "code": 410})
                 end = 0
         while time.monotonic() < end:
@@ -209,6 +226,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     line(kind, claim)
                     version = number
                 server.lock.wait(0.2)
+            if server.restarts != restarts:
+                self.close_connection = True
+                return
             line("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
         self.wfile.write(b"0\r\n\r\n")
 

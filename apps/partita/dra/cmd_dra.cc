@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "dra/claim_shares.h"
 #include "flags.h"
 #include "fleet/kubelet/claims_sight.h"
 #include "fleet/kubelet/plugin.h"
@@ -71,26 +72,24 @@ class Node {
   Node(LeaseDesk& desk, const OpenDriver& open) : desk_(desk), open_(open) {}
 
   dra::NodeDoor door() {
-    return {[this] { return gpus(); }, [this] { return leases(); },
-            [this](const lease::Wanted& wanted) { return take(wanted); },
-            [this](const std::string& owner) { return give_back(owner); }};
+    dra::NodeDoor door;
+    door.look = [this] { return look(); };
+    door.take = [this](const lease::Wanted& wanted) { return take(wanted); };
+    door.give_back = [this](const std::string& owner) { return give_back(owner); };
+    return door;
   }
 
  private:
-  Result<std::vector<dra::PoolGpu>> gpus() {
+  Result<dra::NodeLook> look() {
     const auto node = device::read_node(*open_.bare);
     if (!node) return failed(node.error());
-    std::vector<dra::PoolGpu> all;
+    const auto leases = desk_.list(*node);
+    if (!leases) return failed(leases.error());
+    dra::NodeLook all;
+    for (const lease::Lease& one : *leases) all.owners.push_back(one.owner);
     for (const device::GpuState& gpu : node->gpus)
       if (gpu.mig_enabled && !gpu.lost)
-        all.push_back({gpu, lease::model_of(gpu, {}, open_.catalogue.get())});
-    return all;
-  }
-  Result<std::vector<lease::Lease>> leases() {
-    const auto answer = desk_.list();
-    if (!answer) return failed(answer.error());
-    std::vector<lease::Lease> all;
-    for (const lease::LeaseDocument& one : answer->leases.leases) all.push_back(one.lease);
+        all.gpus.push_back({gpu, lease::model_of(gpu, {}, open_.catalogue.get())});
     return all;
   }
   Result<lease::LeaseDocument> take(const lease::Wanted& wanted) {
@@ -177,7 +176,12 @@ Result<Exit> run_dra(Context& context, const DraFlags& flags) {
 
   StopRequest stop;  // before any thread
   Node node(*desk, *open);
-  dra::Plugin plugin({*node_name, flags.cdi_directory}, node.door(), *api, context.files);
+  ClaimShares shares(context, *open, flags.plugin_directory);
+  dra::NodeDoor door = node.door();
+  shares.add_to(door);
+  dra::Plugin plugin({*node_name, flags.cdi_directory}, door, *api, context.files);
+  if (const auto recovered = plugin.recover(); !recovered)
+    complain(context, to_string(recovered.error()));
   std::atomic<long> changes = 0;
   const std::string socket = flags.plugin_directory + "/dra.sock";
   const dra::UnaryMethod methods = methods_of(context, plugin, changes, socket);

@@ -153,6 +153,11 @@ Result<LeaseAnswer> LeaseDesk::sweep() {
                  [&](const api::Client&) { return list(); });  // the agent sweeps by itself
 }
 
+Result<std::vector<lease::Lease>> LeaseDesk::list(const device::NodeState& node) {
+  return lease::read_leases(lease_doors(context_, open_, processes_), lease_log(open_, node_),
+                            node);
+}
+
 Result<LeaseAnswer> LeaseDesk::list() {
   const auto leases = lease::read_leases(lease_doors(context_, open_, processes_),
                                          lease_log(open_, node_));

@@ -41,8 +41,9 @@ class LeaseDesk {
   // While processes use an instance, up to 10 s.
   Result<LeaseAnswer> give_back(const std::string& owner);
   Result<LeaseAnswer> sweep();
-  // What stands, without a lock.
+  // What stands, without a lock; of a node that was read already.
   Result<LeaseAnswer> list();
+  Result<std::vector<lease::Lease>> list(const device::NodeState& node);
 
  private:
   LeaseDesk(Context& context, OpenDriver open, Seconds patience)

@@ -21,7 +21,21 @@ const Node* follow(const Node* node, std::initializer_list<std::string_view> key
   return node;
 }
 
-void read_allocation(const Node& object, Claim& claim) {
+// What cannot be taken is this claim's fault, not that of the list that it is in.
+void read_share(const std::string& file, const Node& entry, Claim& claim) {
+  const Node* const opaque = entry.find("opaque");
+  if (text_of(opaque, "driver") != kDriver) return;
+  const Node* const parameters = follow(opaque, {"parameters"});
+  auto share = parse_share(file, parameters == nullptr ? *opaque : *parameters);
+  if (!share) claim.fault = to_string(share.error());
+  if (!share) return;
+  ShareFor one{{}, text_of(&entry, "source") == "FromClass", *std::move(share)};
+  if (const Node* requests = entry.find("requests"))
+    for (const Node& name : requests->items) one.requests.push_back(name.text);
+  claim.shares.push_back(std::move(one));
+}
+
+void read_allocation(const std::string& file, const Node& object, Claim& claim) {
   const Node* devices = follow(&object, {"status", "allocation", "devices"});
   if (const Node* results = follow(devices, {"results"}))
     for (const Node& one : results->items)
@@ -29,9 +43,7 @@ void read_allocation(const Node& object, Claim& claim) {
         claim.devices.push_back(
             {text_of(&one, "request"), text_of(&one, "pool"), text_of(&one, "device")});
   if (const Node* config = follow(devices, {"config"}))
-    for (const Node& one : config->items)
-      if (const Node* opaque = one.find("opaque"); text_of(opaque, "driver") == kDriver)
-        claim.parameters.push_back(text_of(follow(opaque, {"parameters"}), "kind"));
+    for (const Node& one : config->items) read_share(file, one, claim);
 }
 
 Result<Claim> claim_of(const Document& document, const Node& object) {
@@ -41,7 +53,7 @@ Result<Claim> claim_of(const Document& document, const Node& object) {
     return bad_input(document.at(object),
                      "no ResourceClaim: metadata with namespace, name and uid is wanted");
   claim.resource_version = text_of(meta, "resourceVersion");
-  read_allocation(object, claim);
+  read_allocation(document.file, object, claim);
   return claim;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "fleet/dra/share.h"
 
 namespace partita::dra {
 
@@ -18,8 +19,8 @@ struct ClaimedDevice {
 struct Claim {
   std::string name_space, name, uid;
   std::vector<ClaimedDevice> devices = {};  // of this driver, of any pool; none: not allocated
-  // Kinds of opaque parameters that are for this driver; it has none yet.
-  std::vector<std::string> parameters = {};
+  std::vector<ShareFor> shares = {};        // opaque parameters for this driver
+  std::string fault = {};                   // why one of those cannot be taken
   std::string resource_version = {};
   bool operator==(const Claim&) const = default;
 };

@@ -26,15 +26,60 @@ TEST(DraClaims, DevicesOfThisDriverAlone) {
   EXPECT_EQ(claim->uid, kUid);
   EXPECT_EQ(claim->name_space + "/" + claim->name, "ml/train");
   EXPECT_EQ(claim->devices, (std::vector<ClaimedDevice>{{"mig", "n1", "gpu-0-mig-1g10gb-19-3"}}));
-  EXPECT_TRUE(claim->parameters.empty());
+  EXPECT_TRUE(claim->shares.empty());
+}
+
+std::string config(const std::string& source, const std::string& parameters) {
+  return R"({"source":")" + source + R"(","opaque":{"driver":"partita.gpu","parameters":)" +
+         parameters + "}}";
+}
+std::string share_text(const std::string& more) {
+  return R"({"apiVersion":"partita.gpu/v1","kind":"PartitaShare")" + more + "}";
 }
 
 TEST(DraClaims, ParametersForThisDriverAreSeen) {
-  const auto claim = parse_claim("claim", claim_text(R"(,"config":[
-   {"source":"FromClaim","opaque":{"driver":"partita.gpu","parameters":{"kind":"PartitaShare"}}},
-   {"opaque":{"driver":"net.example","parameters":{"kind":"Mtu"}}}])"));
+  const auto claim = parse_claim(
+      "claim", claim_text(R"(,"config":[)" +
+                          config("FromClass", share_text(R"(,"mps":{"threadPercentage":40})")) +
+                          "," + config("FromClaim", share_text(R"(,"powerCapWatts":250)")) +
+                          R"(,{"opaque":{"driver":"net.example","parameters":{"kind":"Mtu"}}}])"));
   ASSERT_TRUE(claim);
-  EXPECT_EQ(claim->parameters, std::vector<std::string>{"PartitaShare"});
+  EXPECT_EQ(claim->fault, "");
+  EXPECT_EQ(claim->shares,
+            (std::vector<ShareFor>{{{}, true, {MpsShare{40}, {}}}, {{}, false, {{}, 250}}}));
+}
+
+TEST(DraClaims, WrongParametersAreTheClaimsFault) {
+  for (const auto& [parameters, part] : std::vector<std::pair<std::string, std::string>>{
+           {share_text(R"(,"mps":{"threadPercentage":140})"), "threadPercentage"},
+           {share_text(R"(,"mps":{"threadPercentage":0})"), "threadPercentage"},
+           {share_text(R"(,"mps":{"memoryMib":0})"), "memoryMib"},
+           {share_text(R"(,"mps":{"clients":2})"), "clients"},
+           {share_text(R"(,"lanes":3)"), "lanes"},
+           {share_text(R"(,"powerCapWatts":"300")"), "powerCapWatts"},
+           {share_text(""), "neither"},
+           {R"({"apiVersion":"partita.gpu/v2","kind":"PartitaShare"})", "apiVersion"},
+           {R"({"apiVersion":"partita.gpu/v1","kind":"MigConfig"})", "kind"},
+           {"7", ""}}) {
+    const auto claim =
+        parse_claim("claim", claim_text(R"(,"config":[)" + config("FromClaim", parameters) + "]"));
+    ASSERT_TRUE(claim) << parameters;
+    EXPECT_NE(claim->fault.find("claim:"), std::string::npos) << parameters;
+    EXPECT_NE(claim->fault.find(part), std::string::npos) << claim->fault;
+  }
+}
+
+TEST(DraShare, TheLastWordHoldsAndAClaimsComesAfterItsClass) {
+  const ShareFor by_class{{}, true, {MpsShare{50, 4000}, 200}};
+  const ShareFor of_claim{{"a"}, false, {MpsShare{30}, {}}};
+  const SharedInstance small{"a/big", false, 9728}, other{"b", false, 9728};
+  EXPECT_EQ(*share_of({of_claim, by_class}, small), (Share{MpsShare{30}, 200}));
+  EXPECT_EQ(*share_of({of_claim, by_class}, other), (Share{MpsShare{50, 4000}, 200}));
+  EXPECT_EQ(*share_of({}, small), Share{});
+  const ShareFor cap{{}, false, {{}, 250}};
+  EXPECT_FALSE(share_of({cap}, small)) << "others share the GPU";
+  EXPECT_EQ(share_of({by_class, cap}, {"a", true, {}})->power_cap_w, 250);
+  EXPECT_FALSE(share_of({{{}, false, {MpsShare{50, 10'000}, {}}}}, small));
 }
 
 TEST(DraClaims, WhatCannotBeAFileNameIsNoUid) {
@@ -111,10 +156,27 @@ TEST(Cdi, SaysNodesAndUuid) {
   ASSERT_EQ(edits.find("env")->items.size(), 2u);
   EXPECT_EQ(edits.find("env")->items[0].text, "PARTITA_DEVICE_GPU_0_MIG_1=MIG-1");
   EXPECT_EQ(edits.find("env")->items[1].text, "CUDA_VISIBLE_DEVICES=MIG-1");
+  EXPECT_TRUE(parse_standing_shares("cdi", cdi_json(kUid, {{"gpu-0-mig-1", one}}))->empty());
   // Beside each other neither hides the other.
   const Document two = read(cdi_json(kUid, {{"a", one}, {"b", one}}));
   for (const Node& each : two.root.find("devices")->items)
     EXPECT_EQ(each.find("containerEdits")->find("env")->items.size(), 1u);
+}
+
+TEST(Cdi, RemembersShares) {
+  CdiDevice one{
+      "gpu-0-mig-1", {}, {MpsShare{50}, 250.5}, {{"CUDA_MPS_PIPE_DIRECTORY", "/r/p"}}, "/r/p"};
+  one.lease.lease.uuid = "MIG-1";
+  one.lease.lease.gpu_uuid = "GPU-1";
+  const std::string text = cdi_json(kUid, {one});
+  EXPECT_EQ(*parse_standing_shares("cdi", text),
+            (std::vector<StandingShare>{{"MIG-1", "GPU-1", true, 250.5}}));
+  const Document document = *parse_document("cdi", text);
+  const Node& edits = *document.root.find("devices")->items[0].find("containerEdits");
+  EXPECT_EQ(edits.find("env")->items.back().text, "CUDA_MPS_PIPE_DIRECTORY=/r/p");
+  EXPECT_EQ(edits.find("mounts")->items[0].find("hostPath")->text, "/r/p");
+  EXPECT_TRUE(is_cdi_file(cdi_file_name(kUid)));
+  EXPECT_FALSE(is_cdi_file("nvidia.yaml"));
 }
 
 }  // namespace

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "fleet/dra/cdi.h"
-#include "fleet/dra/claims.h"
+#include "base/index.h"
 
 namespace partita::dra {
 namespace {
@@ -36,50 +35,159 @@ Result<Claim> Plugin::claim_of(const ClaimName& wanted) const {
   if (!claim) return failed(claim.error());
   if (claim->uid != wanted.uid)
     return bad_input(wanted.name, "a claim of that name is there, and is another one");
-  if (!claim->parameters.empty())
-    return bad_input(wanted.name,
-                     fmt::format("parameters of kind '{}' are for driver {}, which takes none yet",
-                                 claim->parameters.front(), kDriver));
+  if (!claim->fault.empty()) return bad_input(wanted.name, claim->fault);
   return claim;
 }
 
-Result<std::vector<PoolGpu>> Plugin::gpus() {
+Result<NodeLook> Plugin::look() {
   const std::lock_guard lock(node_mutex_);
-  return node_.gpus();
+  return node_.look();
 }
 
+// A device's name says GPU, profile and start for good, so the node is not read for it again.
+Result<Plugin::Place> Plugin::place_of(const std::string& device) {
+  if (const auto known = places_.find(device); known != places_.end()) return known->second;
+  const auto now = look();
+  if (!now) return failed(now.error());
+  const Pool pool = pool_of(now->gpus);
+  for (const PoolDevice& one : pool.devices) {
+    const PoolGpu& gpu = pool.gpus[one.gpu];
+    const hw::MigProfile& profile = gpu.model->profiles[at(one.place.profile)];
+    Place& place = places_[one.name];
+    place.lease = {.owner = {},
+                   .profile = profile.name,
+                   .gpu = gpu.gpu.index,
+                   .start = one.place.start,
+                   .exact = true};
+    place.instance.whole_gpu = profile.gpcs == gpu.model->compute_slices;
+    if (profile.memory) place.instance.memory_mib = profile.memory->value;
+  }
+  const auto found = places_.find(device);
+  if (found == places_.end()) return bad_input(device, "the node has no such device");
+  return found->second;
+}
+
+// All that can be wrong with a claim is said before anything is made.
+Result<std::vector<Plugin::Allotted>> Plugin::allotted(const Claim& claim) {
+  std::vector<Allotted> all;
+  for (const ClaimedDevice& one : claim.devices) {
+    if (one.pool != settings_.node) continue;
+    auto place = place_of(one.device);
+    if (!place) return failed(place.error());
+    place->instance.request = one.request;
+    place->lease.owner = owner_of(claim.uid, one.device);
+    const auto share = share_of(claim.shares, place->instance);
+    if (!share) return failed(share.error());
+    if (share->power_cap_w)
+      if (auto may = node_.may_cap(*place->lease.gpu, *share->power_cap_w); !may)
+        return failed(may.error());
+    all.push_back({one, *place, *share});
+  }
+  if (all.empty()) return bad_input(claim.name, "no device of this node is allocated to it");
+  if (all.size() > 1 &&
+      std::ranges::any_of(all, [](const auto& one) { return one.share.mps.has_value(); }))
+    return bad_input(claim.name, "mps is for claims of one device: a process has one MPS daemon");
+  return all;
+}
+
+Result<CdiDevice> Plugin::lend(const std::string& uid, const Allotted& one) {
+  const std::lock_guard lock(node_mutex_);
+  auto taken = node_.take(one.place.lease);
+  if (!taken) return failed(taken.error());
+  CdiDevice given{one.of.device, *std::move(taken), one.share};
+  if (!one.share.mps) return given;
+  auto edits = node_.mps_edits(given.lease.lease.uuid, *one.share.mps);
+  if (!edits) {
+    if (auto back = node_.give_back(kOwner + uid); !back) return failed(back.error());
+    return failed(edits.error());
+  }
+  given.environment = std::move(edits->environment);
+  given.mount = std::move(edits->mount);
+  return given;
+}
+
+// The file says what is to be undone, so it is written before a share is put in effect.
 Result<PreparedClaim> Plugin::prepared(const ClaimName& wanted) {
   const auto claim = claim_of(wanted);
   if (!claim) return failed(claim.error());
-  const auto now = gpus();
-  if (!now) return failed(now.error());
-  const Pool pool = pool_of(*now);
+  const auto all = allotted(*claim);
+  if (!all) return failed(all.error());
   PreparedClaim done{wanted.uid};
   std::vector<CdiDevice> given;
-  for (const ClaimedDevice& one : claim->devices) {
-    if (one.pool != settings_.node) continue;
-    const PoolDevice* const device = find_device(pool, one.device);
-    if (device == nullptr) return bad_input(one.device, "the node has no such device");
-    const PoolGpu& gpu = pool.gpus[device->gpu];
-    const std::string& profile =
-        gpu.model->profiles[static_cast<std::size_t>(device->place.profile)].name;
-    const std::lock_guard lock(node_mutex_);
-    auto taken = node_.take({.owner = owner_of(wanted.uid, one.device),
-                             .profile = profile,
-                             .gpu = gpu.gpu.index,
-                             .start = device->place.start,
-                             .exact = true});
-    if (!taken) return failed(taken.error());
-    given.push_back({one.device, *std::move(taken)});
-    done.devices.push_back({one.request, one.pool, one.device, cdi_id(wanted.uid, one.device)});
+  for (const Allotted& one : *all) {
+    auto device = lend(wanted.uid, one);
+    if (!device) return failed(device.error());
+    given.push_back(*std::move(device));
+    done.devices.push_back(
+        {one.of.request, one.of.pool, one.of.device, cdi_id(wanted.uid, one.of.device)});
   }
-  if (given.empty()) return bad_input(wanted.name, "no device of this node is allocated to it");
   if (auto made = files_.make_directories(settings_.cdi_directory); !made)
     return failed(made.error());
-  const std::string file = settings_.cdi_directory + "/" + cdi_file_name(wanted.uid);
-  if (auto kept = files_.write_atomic(file, cdi_json(wanted.uid, given)); !kept)
+  const std::string name = cdi_file_name(wanted.uid), text = cdi_json(wanted.uid, given);
+  if (auto kept = files_.write_atomic(settings_.cdi_directory + "/" + name, text); !kept)
     return failed(kept.error());
+  const auto shares = parse_standing_shares(name, text);
+  if (!shares) return failed(shares.error());
+  if (auto shared = share(*shares); !shared) return failed(shared.error());
   return done;
+}
+
+Result<void> Plugin::share(const std::vector<StandingShare>& shares) {
+  for (const StandingShare& one : shares)
+    if (one.mps)
+      if (auto started = node_.start_mps(one.uuid); !started) return started;
+  if (std::ranges::any_of(shares, [](const auto& one) { return one.power_cap_w.has_value(); }))
+    return settle_caps();
+  return {};
+}
+
+Result<std::vector<std::string>> Plugin::claim_files() const {
+  if (!files_.is_directory(settings_.cdi_directory)) return std::vector<std::string>{};
+  auto names = files_.list(settings_.cdi_directory);
+  if (names) std::erase_if(*names, [](const std::string& name) { return !is_cdi_file(name); });
+  return names;
+}
+
+Result<std::vector<StandingShare>> Plugin::standing_shares(const std::string& name) const {
+  const std::string file = settings_.cdi_directory + "/" + name;
+  if (!files_.exists(file)) return std::vector<StandingShare>{};
+  const auto text = files_.read(file);
+  if (!text) return failed(text.error());
+  return parse_standing_shares(file, *text);
+}
+
+// Of each GPU the lowest cap of its claims.
+Result<void> Plugin::settle_caps() {
+  const auto names = claim_files();
+  if (!names) return failed(names.error());
+  std::map<std::string, double> caps;
+  for (const std::string& name : *names) {
+    const auto shares = standing_shares(name);
+    if (!shares) return failed(shares.error());
+    for (const StandingShare& one : *shares)
+      if (one.power_cap_w) {
+        double& cap = caps.try_emplace(one.gpu, *one.power_cap_w).first->second;
+        cap = std::min(cap, *one.power_cap_w);
+      }
+  }
+  return node_.cap(caps);
+}
+
+Result<void> Plugin::recover() {
+  const auto names = claim_files();
+  if (!names) return failed(names.error());
+  Result<void> first;
+  for (const std::string& name : *names) {
+    const auto shares = standing_shares(name);
+    Result<void> done;
+    if (shares)
+      done = share(*shares);
+    else
+      done = failed(shares.error());
+    if (first && !done) first = done;
+  }
+  const Result<void> settled = settle_caps();
+  return first ? settled : first;
 }
 
 std::vector<PreparedClaim> Plugin::prepare(const std::vector<ClaimName>& claims) {
@@ -92,11 +200,20 @@ std::vector<PreparedClaim> Plugin::prepare(const std::vector<ClaimName>& claims)
 }
 
 Result<void> Plugin::give_back(const std::string& uid) {
+  const std::string name = cdi_file_name(uid);
+  const auto shares = standing_shares(name);
+  if (!shares) return failed(shares.error());
+  for (const StandingShare& one : *shares)
+    if (one.mps)
+      if (auto quit = node_.quit_mps(one.uuid); !quit) return quit;
   {
     const std::lock_guard lock(node_mutex_);
     if (auto gone = node_.give_back(kOwner + uid); !gone) return gone;
   }
-  return files_.remove(settings_.cdi_directory + "/" + cdi_file_name(uid));
+  if (auto gone = files_.remove(settings_.cdi_directory + "/" + name); !gone) return gone;
+  if (std::ranges::any_of(*shares, [](const auto& one) { return one.power_cap_w.has_value(); }))
+    return settle_caps();
+  return {};
 }
 
 std::vector<PreparedClaim> Plugin::unprepare(const std::vector<ClaimName>& claims) {
@@ -157,23 +274,18 @@ Result<void> Plugin::remove(const std::string& name) {
 }
 
 Result<bool> Plugin::publish(const std::set<std::string>& allocated) {
-  auto now = gpus();
+  auto now = look();
   if (!now) return failed(now.error());
   // Which places are claimed is told by the leases, and by the scheduler before there is one.
-  for (PoolGpu& gpu : *now) gpu.claimed.clear();
-  Pool pool = pool_of(*now);
+  for (PoolGpu& gpu : now->gpus) gpu.claimed.clear();
+  Pool pool = pool_of(now->gpus);
   std::set<std::string> devices = allocated;
-  {
-    const std::lock_guard lock(node_mutex_);
-    const auto leases = node_.leases();
-    if (!leases) return failed(leases.error());
-    for (const lease::Lease& one : *leases)
-      if (one.owner.starts_with(kOwner)) devices.insert(one.owner.substr(one.owner.find('/') + 1));
-  }
+  for (const std::string& owner : now->owners)
+    if (owner.starts_with(kOwner)) devices.insert(owner.substr(owner.find('/') + 1));
   for (const std::string& name : devices)
     if (const PoolDevice* device = find_device(pool, name))
-      (*now)[device->gpu].claimed.push_back(device->place);
-  pool = pool_of(*std::move(now));
+      now->gpus[device->gpu].claimed.push_back(device->place);
+  pool = pool_of(std::move(now->gpus));
 
   if (!known_)
     if (auto learnt = learn_heads(); !learnt) return failed(learnt.error());

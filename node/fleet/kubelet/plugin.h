@@ -14,6 +14,8 @@
 
 #include "act/lease/lease_forms.h"
 #include "base/files.h"
+#include "fleet/dra/cdi.h"
+#include "fleet/dra/claims.h"
 #include "fleet/dra/kubelet_messages.h"
 #include "fleet/dra/pool.h"
 #include "fleet/dra/resource_slices.h"
@@ -23,13 +25,27 @@ namespace partita::dra {
 
 inline constexpr const char* kOwner = "claim:";  // of a lease, before the claim's UID
 
+// GPUs that can be cut now, and whose leases stand.
+struct NodeLook {
+  std::vector<PoolGpu> gpus;
+  std::vector<std::string> owners;
+};
+// What a client of an instance's MPS daemon needs.
+struct MpsEdits {
+  std::map<std::string, std::string> environment;
+  std::string mount;  // a directory
+};
 // The node. Each call of these alone; an error says why not.
 struct NodeDoor {
-  // GPUs that can be cut now, with the leases that stand.
-  std::function<Result<std::vector<PoolGpu>>()> gpus;
-  std::function<Result<std::vector<lease::Lease>>()> leases;
+  std::function<Result<NodeLook>()> look;
   std::function<Result<lease::LeaseDocument>(const lease::Wanted& wanted)> take;
   std::function<Result<void>(const std::string& owner)> give_back;
+  // MPS daemons, by UUID of a MIG device: started again is kept, ended again is no error.
+  std::function<Result<MpsEdits>(const std::string& uuid, const MpsShare& share)> mps_edits;
+  std::function<Result<void>(const std::string&uuid)> start_mps, quit_mps;
+  // Whether a GPU takes that cap; then the caps that hold, by UUID: all others are as they were.
+  std::function<Result<void>(int gpu, double watts)> may_cap;
+  std::function<Result<void>(const std::map<std::string, double>& watts)> cap;
 };
 
 struct PluginSettings {
@@ -43,6 +59,9 @@ class Plugin {
   Plugin(PluginSettings settings, NodeDoor node, const KubeApi& api, Files& files)
       : settings_(std::move(settings)), node_(std::move(node)), api_(api), files_(files) {}
 
+  // Puts in effect what claims' files say, after whoever was killed.
+  Result<void> recover();
+
   // As the kubelet asks: again is the same, and one claim's fault is its own.
   std::vector<PreparedClaim> prepare(const std::vector<ClaimName>& claims);
   std::vector<PreparedClaim> unprepare(const std::vector<ClaimName>& claims);
@@ -54,7 +73,23 @@ class Plugin {
  private:
   Result<PreparedClaim> prepared(const ClaimName& claim);
   Result<Claim> claim_of(const ClaimName& claim) const;
-  Result<std::vector<PoolGpu>> gpus();
+  Result<NodeLook> look();
+  struct Place {
+    lease::Wanted lease;
+    SharedInstance instance;
+  };
+  Result<Place> place_of(const std::string& device);
+  struct Allotted {
+    ClaimedDevice of;
+    Place place;
+    Share share;
+  };
+  Result<std::vector<Allotted>> allotted(const Claim& claim);
+  Result<CdiDevice> lend(const std::string& uid, const Allotted& one);
+  Result<void> share(const std::vector<StandingShare>& shares);
+  Result<void> settle_caps();
+  Result<std::vector<StandingShare>> standing_shares(const std::string& name) const;
+  Result<std::vector<std::string>> claim_files() const;
   Result<void> give_back(const std::string& uid);
   Result<void> learn_heads();
   Result<void> write(const Pool& pool, const ResourceSlice& slice, std::size_t slices);
@@ -66,6 +101,8 @@ class Plugin {
   const KubeApi& api_;
   Files& files_;
   std::mutex node_mutex_;  // of node_
+  // Of prepare() alone: by device; they stay as long as the GPUs.
+  std::map<std::string, Place> places_;
   // Of publish() alone:
   std::map<std::string, SliceHead> heads_;      // at the server, by name
   std::map<std::string, std::string> written_;  // slices, as they are without versions
