@@ -173,6 +173,7 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .rack = wishes_.fleet.rack,
                            .zone = wishes_.fleet.zone,
                            .gateway = wishes_.fleet.gateway,
+                           .grpc = wishes_.fleet.grpc,
                            .gpus = gpus_of(snapshot, use)};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);
