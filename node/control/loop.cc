@@ -42,6 +42,13 @@ energy::Tenancy tenancy_of(const NodeView& node) {
   return tenancy;
 }
 
+// GPUs that are to be empty where nothing is wanted any more.
+std::vector<OutGpu> all_out(std::vector<OutGpu> out, const GpuUse& use) {
+  for (const GpuUse::Gpu& gpu : use.usable)
+    out.push_back({.uuid = gpu.uuid, .why = "no services are wanted"});
+  return out;
+}
+
 }  // namespace
 
 // Passes values along between the brains, each of which writes its part of the memory only.
@@ -69,7 +76,6 @@ class Loop::Work {
   void believe();
   void see_speeds(const Seen& seen);
   void decide();
-  void empty_all();
   bool follow(Progress progress);
   void lend();
   void set_power(const Seen& seen);
@@ -184,7 +190,13 @@ void Loop::Work::hear(const Seen& seen) {
 // What must be planned is, then the node becomes so; then what may be planned.
 void Loop::Work::decide() {
   if (changes_.under() || !node_.known) return;
-  if (desired_.now().services.empty()) return empty_all();
+  if (desired_.now().services.empty()) {
+    report_.doing = "no services are wanted: send some, or name a services file";
+    if (!desired_.wants_none() || desired_.mode() != Mode::automatic) return;
+    plans_.forget();
+    follow(changes_.empty(all_out(health_.out(), node_.use), change_ground()));
+    return;
+  }
   needs_ = rates_.needs(desired_.now().services);
   const PlanGround ground = plan_ground();
   plans_.look(ground);
@@ -210,17 +222,6 @@ void Loop::Work::decide() {
   if (memory_.proposal || plans_.is_quiet(now_)) return;
   decision = replanner_.consider(ground);
   if (decision && plans_.settle_on(*std::move(decision), ground)) bring_about();
-}
-
-// What was carried goes, where somebody said that nothing is wanted any more.
-void Loop::Work::empty_all() {
-  report_.doing = "no services are wanted: send some, or name a services file";
-  if (!desired_.wants_none() || desired_.mode() != Mode::automatic) return;
-  plans_.forget();
-  std::vector<OutGpu> all = health_.out();
-  for (const GpuUse::Gpu& gpu : node_.use.usable)
-    all.push_back({.uuid = gpu.uuid, .why = "no services are wanted"});
-  follow(changes_.empty(all, change_ground()));
 }
 
 // What a look at changes means for the plans; whether there is something to bring about.

@@ -1,5 +1,5 @@
-"""partita export --to haproxy, nginx and envoy: what they say of a fleet's status, and what Debian's
-HAProxy and nginx think of it. Envoy is not in Debian: its fields are checked by name, as
+"""partita export --to haproxy, nginx and envoy: what they say of a fleet's status, and what
+Debian's HAProxy and nginx think of it. Envoy is not in Debian: its fields are checked by name, as
 envoy.config.endpoint.v3.ClusterLoadAssignment has them."""
 
 import json

@@ -1,5 +1,5 @@
-// export --to haproxy|nginx|envoy: a fleet's balancers, from what its store or its status says, once
-// or again whenever it changes.
+// export --to haproxy|nginx|envoy: a fleet's balancers, from what its store or its status says,
+// once or again whenever it changes.
 #pragma once
 
 #include <string>
