@@ -68,14 +68,15 @@ struct Door {
   std::string listen;
   char letter;  // of its pools' names
   std::string BalancedNode::*address;
+  std::string ca;
   std::string pool(const BalancedService& service) const {
     return fmt::format("{}_{}", letter, service.name);
   }
 };
 std::vector<Door> doors_of(const BalancerOptions& options) {
   std::vector<Door> doors;
-  if (!options.http.empty()) doors.push_back({options.http, 's', &BalancedNode::http});
-  if (!options.grpc.empty()) doors.push_back({options.grpc, 'g', &BalancedNode::grpc});
+  if (!options.http.empty()) doors.push_back({options.http, 's', &BalancedNode::http, options.ca});
+  if (!options.grpc.empty()) doors.push_back({options.grpc, 'g', &BalancedNode::grpc, options.ca});
   return doors;
 }
 
@@ -109,22 +110,35 @@ std::string haproxy_frontend(const BalancedServices& services, const Door& door)
   return text + "  default_backend nobody\n";
 }
 
+bool is_name(const std::string& host) {
+  return std::ranges::any_of(host, [](unsigned char c) { return std::isalpha(c) != 0; }) &&
+         host.find(':') == host.npos;
+}
+
+// Of certificates HAProxy compares names; of addresses it checks who signed them.
+std::string haproxy_tls(const std::string& host, const Door& door) {
+  if (door.ca.empty()) return door.letter == 'g' ? " proto h2" : "";
+  std::string text = fmt::format(" ssl verify required ca-file {}", door.ca);
+  if (is_name(host)) text += fmt::format(" sni str({0}) verifyhost {0} check-sni {0}", host);
+  return door.letter == 'g' ? text + " alpn h2 check-alpn http/1.1" : text;
+}
+
 std::string haproxy_server(const BalancedService& service, const BalancedNode& node,
                            const Door& door) {
-  const bool grpc = door.letter == 'g';
-  std::string text = fmt::format("  server {} {} weight {} check", node.node, node.*door.address,
-                                 weight_of(service, node));
-  if (!grpc) return text + "\n";
-  if (node.http.empty()) return text + " proto h2\n";
-  return text + fmt::format(" proto h2 addr {} port {} check-proto h1\n",
-                            parse_address("", node.http)->host, parse_address("", node.http)->port);
+  const std::string host = parse_address("", node.*door.address)->host;
+  std::string text = fmt::format("  server {} {} weight {} check{}", node.node, node.*door.address,
+                                 weight_of(service, node), haproxy_tls(host, door));
+  if (door.letter != 'g' || node.http.empty()) return text + "\n";
+  const auto asked = parse_address("", node.http);
+  return text + fmt::format(" addr {} port {} check-proto h1\n", asked->host, asked->port);
 }
 
 std::string haproxy_backend(const BalancedService& service, const Door& door) {
   std::string text = fmt::format("\nbackend {}\n", door.pool(service));
   if (door.letter == 's' ||
       std::ranges::none_of(service.nodes, [](const BalancedNode& one) { return one.http.empty(); }))
-    text += fmt::format("  option httpchk GET /v2/models/{}/ready\n", service.name);
+    text += fmt::format("  option httpchk GET /v2/models/{}/ready\n", service.name) +
+            "  http-check expect rstatus ^(200|401)\n";  // 401: it wants a token, so it is there
   text +=
       "  default-server inter 500ms fastinter 200ms fall 2 rise 1 on-marked-down "
       "shutdown-sessions\n";
@@ -161,7 +175,8 @@ std::string nginx_map(const BalancedServices& services, const Door& door) {
 
 std::string nginx_server(const BalancedServices& services, const Door& door) {
   const bool grpc = door.letter == 'g';
-  const char* word = grpc ? "grpc" : "proxy";
+  const std::string word = grpc ? "grpc" : "proxy";
+  const std::string scheme = (grpc ? "grpc" : "http") + std::string(door.ca.empty() ? "" : "s");
   std::string text = fmt::format("server {{\n  listen {}{};\n  client_max_body_size 0;\n",
                                  door.listen, grpc ? " http2" : "");
   text += fmt::format(
@@ -172,16 +187,20 @@ std::string nginx_server(const BalancedServices& services, const Door& door) {
     text +=
         "  proxy_http_version 1.1;\n  proxy_set_header Connection \"\";\n"
         "  proxy_set_header Host $host;\n  proxy_buffering off;\n";
+  if (!door.ca.empty())
+    text += fmt::format(
+        "  {0}_ssl_trusted_certificate {1};\n  {0}_ssl_verify on;\n  {0}_ssl_name partita;\n", word,
+        door.ca);
   for (const BalancedService& one : services)
     if (!grpc)
       text += fmt::format(
-          "  location /v2/models/{0}/ {{ proxy_pass http://{1}; }}\n"
-          "  location = /v2/models/{0} {{ proxy_pass http://{1}; }}\n",
-          one.name, door.pool(one));
+          "  location /v2/models/{0}/ {{ proxy_pass {2}://{1}; }}\n"
+          "  location = /v2/models/{0} {{ proxy_pass {2}://{1}; }}\n",
+          one.name, door.pool(one), scheme);
   text += fmt::format(
       "  location / {{\n    if ($partita_{0} = \"\") {{ return 404; }}\n    {1}_pass "
       "{2}://$partita_{0};\n  }}\n}}\n",
-      door.letter, word, grpc ? "grpc" : "http");
+      door.letter, word, scheme);
   return text;
 }
 

@@ -26,6 +26,7 @@ struct BalancerOptions {
   std::string http = "*:8080";  // where the balancer listens; empty: it does not
   std::string grpc = {};
   std::string stats_socket = {};  // HAProxy's, where weights are set; empty: it has none
+  std::string ca = {};  // who signs the certificates of gateways; empty: they speak no TLS
 };
 
 // Names that a balancer cannot hold and addresses that are none are bad input without context.

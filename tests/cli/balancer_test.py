@@ -59,16 +59,42 @@ class BalancerTest(CliTest):
         if shutil.which("haproxy"):
             self.check("haproxy", "-c", "-f", "h.cfg")
 
-    def test_nginx(self):
-        text = self.export("nginx", "--http", "127.0.0.1:8000", "--grpc", "127.0.0.1:8001")
-        pool = text.split("upstream s_chat {")[1].split("}")[0]
-        self.assertIn("server 10.0.0.2:8080 weight=85 ", pool)
-        self.assertIn("server 10.0.0.3:8080 down;", pool)
+    def test_haproxy_and_nginx_over_tls(self):
+        if not shutil.which("openssl"):
+            self.skipTest("openssl is not installed")
+        self.check("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                   "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=partita", "-keyout", "k.pem",
+                   "-out", "ca.pem")
+        named = json.loads(json.dumps(STATUS))
+        named["nodes"][1].update(gateway="n2.lan:8080", grpc="n2.lan:8081")
+        self.write("status.json", json.dumps(named))
+        ca = self.path("ca.pem")
+        text = self.export("haproxy", "--grpc", "127.0.0.1:8001", "--tls-ca", ca)
+        self.assertIn(f"server n1 10.0.0.1:8080 weight 256 check ssl verify required ca-file {ca}\n",
+                      text)
+        self.assertIn("sni str(n2.lan) verifyhost n2.lan check-sni n2.lan alpn h2", text)
+        here = text.replace("n2.lan:", "127.0.0.1:").replace("addr n2.lan", "addr 127.0.0.1")
+        self.write("h.cfg", here)  # nobody knows that name
+        if shutil.which("haproxy"):
+            self.check("haproxy", "-c", "-f", "h.cfg")
+        text = self.export("nginx", "--http", "127.0.0.1:8000", "--grpc", "127.0.0.1:8001",
+                           "--tls-ca", ca)
+        self.assertIn("proxy_pass https://s_chat;", text)
+        self.check_nginx(text.replace("n2.lan:", "127.0.0.1:"))
+
+    def check_nginx(self, text):
         self.write("pools.conf", text)
         self.write("nginx.conf", f"pid {self.path('n.pid')};\nerror_log stderr;\nevents {{}}\n"
                                  "http { include pools.conf; }\n")
         if shutil.which("nginx"):
             self.check("nginx", "-t", "-q", "-p", self.folder, "-c", "nginx.conf")
+
+    def test_nginx(self):
+        text = self.export("nginx", "--http", "127.0.0.1:8000", "--grpc", "127.0.0.1:8001")
+        pool = text.split("upstream s_chat {")[1].split("}")[0]
+        self.assertIn("server 10.0.0.2:8080 weight=85 ", pool)
+        self.assertIn("server 10.0.0.3:8080 down;", pool)
+        self.check_nginx(text)
 
     def test_envoy(self):
         clusters = {one["cluster_name"]: one for one in

@@ -160,6 +160,7 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   only(flag(command, "--http", balance.balancer.http)->default_str(balance.balancer.http),
        "haproxy nginx");
   only(flag(command, "--grpc", balance.balancer.grpc), "haproxy nginx");
+  only(flag(command, "--tls-ca", balance.balancer.ca), "haproxy nginx");
   only(flag(command, "--runtime", balance.balancer.stats_socket), "haproxy");
   balancers(flag(command, "--fleet", balance.place.endpoints));
   balancers(flag(command, "--fleet-name", balance.place.name));
