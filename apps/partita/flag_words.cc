@@ -443,6 +443,7 @@ constexpr FlagWords kWords[] = {
     {"--rehearse", "", "Rehearse on a copy of the node in memory, in simulated time", "--simulate"},
     {"--reject", "CHANGE", "With --server: reject this proposed change"},
     {"--releases", "SECONDS", "Release the tasks one by one over this many seconds"},
+    {"--reload", "COMMAND", "Run this by the shell whenever the file was written anew"},
     {"--repeats", "N", "Runs of each policy, in turns"},
     {"--replace", "", "Replace files that differ", "--force"},
     {"--replan", "N",
@@ -477,6 +478,8 @@ constexpr FlagWords kWords[] = {
      "GR_ENGINE_ACTIVE, or equally; auto: by a model if there is one, else by activity"},
     {"--run-as", "USER", "User that session processes run as (needs root)", "--user"},
     {"--runs", "N", "How many runs"},
+    {"--runtime", "SOCKET",
+     "HAProxy's stats socket: weights alone are set there, without a reload"},
     {"--runtime-dir", "DIR",
      "Where MPS daemons have their sockets (default: $XDG_RUNTIME_DIR/partita, /run/partita for "
      "root)"},

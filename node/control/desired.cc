@@ -84,7 +84,16 @@ bool Desired::hear_file(const std::optional<std::string>& text) {
   return true;
 }
 
+Reply Desired::set_none(const std::string& user) {
+  kept_.services.clear();
+  kept_.services_by = kNobodys;
+  load();
+  record(user, fmt::format("{} wants no services any more", user));
+  return Receipt{0, "no services are wanted now; their instances go"};
+}
+
 Reply Desired::set(const SetServices& request, const std::string& user) {
+  if (request.none) return set_none(user);
   const auto parsed = wanted_services(request.text);
   if (!parsed) return failed(parsed.error());
   if (auto fine = check_servable(world_, parsed->services); !fine) return failed(fine.error());

@@ -37,9 +37,13 @@ class Desired {
   void ask_first() { kept_.mode = Mode::approve, kept_.mode_set = true; }
 
   const DesiredNow& now() const { return now_; }
+  // Somebody said so; else nobody has said anything yet.
+  bool wants_none() const { return now_.services.empty() && kept_.services_by == kNobodys; }
   Mode mode() const { return kept_.mode; }
 
  private:
+  static constexpr const char* kNobodys = "none any more";  // instead of who wanted them
+  Reply set_none(const std::string& user);
   void load();
   void record(const std::string& user, const std::string& cause);
 

@@ -42,6 +42,13 @@ energy::Tenancy tenancy_of(const NodeView& node) {
   return tenancy;
 }
 
+// GPUs that are to be empty where nothing is wanted any more.
+std::vector<OutGpu> all_out(std::vector<OutGpu> out, const GpuUse& use) {
+  for (const GpuUse::Gpu& gpu : use.usable)
+    out.push_back({.uuid = gpu.uuid, .why = "no services are wanted"});
+  return out;
+}
+
 }  // namespace
 
 // Passes values along between the brains, each of which writes its part of the memory only.
@@ -185,6 +192,9 @@ void Loop::Work::decide() {
   if (changes_.under() || !node_.known) return;
   if (desired_.now().services.empty()) {
     report_.doing = "no services are wanted: send some, or name a services file";
+    if (!desired_.wants_none() || desired_.mode() != Mode::automatic) return;
+    plans_.forget();
+    follow(changes_.empty(all_out(health_.out(), node_.use), change_ground()));
     return;
   }
   needs_ = rates_.needs(desired_.now().services);

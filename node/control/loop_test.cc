@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "base/rng.h"
@@ -151,6 +152,45 @@ TEST(Loop, TakesAGpuOutMovesItsServicesAndLeavesItEmpty) {
   EXPECT_NE(loop.snapshot().gpus[0].why.find("fan"), std::string::npos);
   node.step(loop, now += 1000, with_request(GiveBack{"GPU-0"}));
   EXPECT_FALSE(loop.snapshot().gpus[0].out);
+}
+
+TEST(Loop, WhatIsWantedNoMoreGoesWhateverIsKilledMeanwhile) {
+  NodeInMemory node(2);
+  auto loop = std::make_unique<Loop>(small_world(automatic()), AgentMemory{}, 0);
+  std::int64_t now = kMonday;
+  node.step(*loop, now, with_services(services_text({{"a", 500}, {"b", 900}})));
+  node.step(*loop, now += 1000);
+  ASSERT_GT(node.instances(), 1);
+  node.step(*loop, now += 1000, with_request(SetMode{Mode::approve}));
+  const Deeds told = node.step(*loop, now += 1000, with_request(SetServices{"", true}));
+  EXPECT_TRUE(told.replies.at(0).has_value());
+  for (int i = 0; i < 4; ++i) node.step(*loop, now += 1000);
+  EXPECT_GT(node.instances(), 1);  // nobody is asked, so nothing is done
+  loop = std::make_unique<Loop>(small_world(automatic()), *node.remembered, 0);
+  node.fault = Error{ErrorCode::environment, "in use", ""};
+  node.step(*loop, now += 1000, with_request(SetMode{Mode::automatic}));
+  node.step(*loop, now += 1000);
+  loop = std::make_unique<Loop>(small_world(automatic()), *node.remembered, 0);
+  node.fault.reset();
+  for (int i = 0; i < 4; ++i) node.step(*loop, now += 1000);
+  EXPECT_EQ(node.instances(), 0);
+  EXPECT_TRUE(node.assignment.segments.empty());
+  EXPECT_FALSE(loop->memory().target);
+  node.step(*loop, now += 1000, with_request(SetServices{services_text({{"b", 300}})}));
+  node.step(*loop, now += 1000);
+  EXPECT_GE(node.capacity("b"), 300);
+}
+
+TEST(Loop, WithoutServicesWhatIsThereStays) {
+  NodeInMemory node(1);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  const int instances = node.instances();
+  ASSERT_GT(instances, 0);
+  Loop another(small_world(automatic()), {}, 0);  // its memory is lost, nobody has said anything
+  for (int i = 0; i < 4; ++i) node.step(another, now += 1000);
+  EXPECT_EQ(node.instances(), instances);
 }
 
 TEST(Loop, ServesByPriorityWhatIsLeftOfTheGpus) {

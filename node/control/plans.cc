@@ -160,6 +160,14 @@ void Plans::drop(const std::string& why) {
   proposed_.reset();
 }
 
+void Plans::forget() {
+  drop("no services are wanted");
+  if (kept_.target) kept_.before = std::exchange(kept_.target, {});
+  judged_.reset();
+  judge_says_.clear();
+  stuck_.clear();
+}
+
 // Why a change cannot be decided on: there never was one, or it does not wait.
 Reply Plans::not_waiting(long change) const {
   if (change < 1 || change > kept_.changes)

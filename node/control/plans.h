@@ -38,6 +38,8 @@ class Plans {
   bool settle_on(Decision decision, const PlanGround& ground);
   // Nothing waits any more.
   void drop(const std::string& why);
+  // Nothing is in force any more, either; no change may be under way.
+  void forget();
 
   Reply approve(const Approve& request, const std::string& user, const PlanGround& ground);
   Reply reject(const Reject& request, const std::string& user, std::int64_t now_ms);

@@ -19,6 +19,7 @@ Result<Mode> parse_mode(const std::string& text);
 
 struct SetServices {  // replaces the wanted services
   std::string text;   // a services file (YAML or JSON), as `partita plan --services` takes it
+  bool none = false;  // no text, but none any more: in mode automatic their instances go
 };
 struct SetPlan {     // carries out a plan of somebody else, once the judge lets it pass
   std::string text;  // a document ServingPlan for the services that are wanted
@@ -58,8 +59,7 @@ struct ResumeBatch {
   std::string why;
 };
 using Request = std::variant<SetServices, Approve, Reject, Rollback, Replan, SetMode, TakeOut,
-                             GiveBack, SubmitTasks, SetPlan, CancelBatch,
-                             PauseBatch, ResumeBatch>;
+                             GiveBack, SubmitTasks, SetPlan, CancelBatch, PauseBatch, ResumeBatch>;
 
 // One of batches: it is on disk before it is answered.
 inline bool is_of_batches(const Request& request) {

@@ -104,6 +104,14 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         return [piece["node"] for one in self.status()["services"] if one["service"] == service
                 for piece in one["on"] if piece["carried_rps"] > 0]
 
+    def services_on(self, node):
+        """Services of the instances that are on its machine; "" for one of none."""
+        layout = json.loads(subprocess.run(
+            [harness.PROGRAM, "status", "--driver", "sim", "--machine", "machine.yaml",
+             "--state-dir", "state", "--format", "json"], cwd=self.path(node),
+            capture_output=True, check=True).stdout)
+        return {one.get("service", "") for gpu in layout["gpus"] for one in gpu["instances"]}
+
     def test_a_killed_nodes_services_are_elsewhere(self):
         self.ready()
         done = self.fleet("plan", "services.yaml", "--profiles", "profiles.csv")
@@ -114,12 +122,7 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.until(self.carried)
         # What is there is there on the machines.
         node = self.nodes_of("chat")[0]
-        layout = json.loads(subprocess.run(
-            [harness.PROGRAM, "status", "--driver", "sim", "--machine", "machine.yaml",
-             "--state-dir", "state", "--format", "json"], cwd=self.path(node),
-            capture_output=True, check=True).stdout)
-        self.assertIn("chat", [one.get("service") for gpu in layout["gpus"]
-                               for one in gpu["instances"]])
+        self.assertIn("chat", self.services_on(node))
         self.assertIn("chat", self.fleet("explain", "chat").stdout)
 
         self.agents[node].kill()
@@ -147,6 +150,11 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         node = self.nodes_of("search")[0]
         self.assertEqual(self.fleet("drain", node).returncode, 0)
         self.until(lambda: self.carried(without=(node,)))
+        self.until(lambda: self.services_on(node) == set())
+        for other in NODES:
+            self.assertLessEqual(self.services_on(other), {
+                piece["service"] for n in self.status()["nodes"] if n["node"] == other
+                for piece in n["carries"]})
         self.assertEqual(self.fleet("drain", node, "--back").returncode, 0)
         self.assertEqual(self.fleet("drain", "nobody").returncode, 2)
 

@@ -45,6 +45,17 @@ bool carries(const fleet::Rates& rates, const fleet::Rates& wanted) {
   });
 }
 
+// Of services; not those of a GPU that is off the bus.
+bool has_instances(const control::Snapshot& now) {
+  return std::ranges::any_of(now.assignment.segments, [&](const auto& segment) {
+    const device::GpuState* gpu = now.state.find(segment.gpu_uuid);
+    return gpu != nullptr && !gpu->lost &&
+           std::ranges::any_of(gpu->instances, [&](const device::Instance& one) {
+             return one.uuid() == segment.device;
+           });
+  });
+}
+
 fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
   fleet::Rates rates;
   for (const auto& [service, rate] : a)
@@ -68,6 +79,7 @@ Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes w
     auto part = fleet::parse_part(made->part_path(), *text);
     if (!part) return failed(part.error());
     made->part_ = *std::move(part);
+    if (made->part_->services.empty()) made->to_hand_ = made->part_;  // nothing forgets it
   }
   made->thread_ = std::thread([fleet = made.get()] { fleet->run(); });
   return made;
@@ -128,13 +140,11 @@ std::vector<control::Inquiry> AgentFleet::take_inquiries() {
   }
   if (!part) return {};
   wishes_.say(fmt::format("fleet: takes revision {}: {}", part->revision, part->cause));
-  if (part->services.empty()) {  // its instances stay until something else is placed on them
-    handed(*part, control::Receipt{});
-    return {};
-  }
+  const bool none = part->services.empty();
   std::vector<control::Inquiry> all;
-  all.push_back({{control::SetServices{part->services}, kUser},
+  all.push_back({{control::SetServices{part->services, none}, kUser},
                  [this, part = *part](const control::Reply& reply) { handed(part, reply); }});
+  if (none) return all;
   all.push_back({{control::SetPlan{forms::plan_json(part->plan)}, kUser},
                  [this](const control::Reply& reply) {
                    if (!reply)
@@ -163,6 +173,7 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .rack = wishes_.fleet.rack,
                            .zone = wishes_.fleet.zone,
                            .gateway = wishes_.fleet.gateway,
+                           .grpc = wishes_.fleet.grpc,
                            .gpus = gpus_of(snapshot, use)};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);
@@ -191,13 +202,14 @@ void AgentFleet::tell_of_part(fleet::NodeRecord& record, const control::Loop& lo
   if (part_) {
     record.taken = part_->revision;
     const fleet::Rates wanted = fleet::rates_of(*part_);
-    const bool is_its = wanted.empty() || (memory.services == part_->services && done);
+    const bool is_its = wanted.empty() ? !memory.target && !has_instances(snapshot)
+                                       : memory.services == part_->services && done;
     if (wanted.empty()) carries_.clear();
     if (is_its && carries(carries_, wanted))
       ready_ = part_->revision;
     else if (!refused_.empty())
       record.trouble = refused_;
-    else if (is_its && !memory.target->reduced.empty())
+    else if (is_its && memory.target && !memory.target->reduced.empty())
       record.trouble = memory.target->reduced;
     else if (snapshot.last && snapshot.last->state == control::ChangeState::failed)
       record.trouble = snapshot.last->error.empty() ? "its change failed" : snapshot.last->error;

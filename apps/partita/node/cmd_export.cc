@@ -11,6 +11,7 @@
 #include "decide/input.h"
 #include "decide/layout_file.h"
 #include "flags.h"
+#include "fleet/balance.h"
 #include "interop/checkpoint.h"
 #include "interop/device_plugin.h"
 #include "interop/dra.h"
@@ -25,8 +26,9 @@ struct ExportFlags {
   std::string label = "partita", sharing = "time-slicing", minors, part = "all";
   interop::DraOptions dra;
   interop::SlurmOptions slurm;
+  BalanceFlags balance;
   Output output;
-  // ExportFlags that only one form has, and that form.
+  // ExportFlags that only some forms have, and those forms.
   std::vector<std::pair<const CLI::Option*, std::string>> particular = {};
 };
 
@@ -120,9 +122,15 @@ Result<std::string> form(Context& context, const ExportFlags& flags, const Sourc
 }
 
 Result<Exit> run_export(Context& context, const ExportFlags& flags) {
-  for (const auto& [option, form_name] : flags.particular)
-    if (option->count() > 0 && form_name != flags.to)
-      return bad_input(option->get_name(), fmt::format("only --to {} has it", form_name));
+  for (const auto& [option, forms] : flags.particular)
+    if (option->count() > 0 && (" " + forms + " ").find(" " + flags.to + " ") == forms.npos)
+      return bad_input(option->get_name(), fmt::format("only --to {} has it", forms));
+  if (is_balancer(flags.to)) {
+    BalanceFlags balance = flags.balance;
+    balance.to = flags.to, balance.file = flags.file, balance.output = flags.output;
+    return run_balance(context, balance);
+  }
+  if (flags.file.empty()) return bad_input("PLAN", "is required");
   const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const Result<Source> source = load(context, flags, *catalogue);
@@ -147,6 +155,19 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   only(flag(command, "--node-name", flags.slurm.node_name)->default_str(flags.slurm.node_name),
        "slurm");
   only(flag(command, "--mig-minors", flags.minors), "slurm");
+  BalanceFlags& balance = flags.balance;
+  const auto balancers = [&](const CLI::Option* option) { only(option, "haproxy nginx envoy"); };
+  only(flag(command, "--http", balance.balancer.http)->default_str(balance.balancer.http),
+       "haproxy nginx");
+  only(flag(command, "--grpc", balance.balancer.grpc), "haproxy nginx");
+  only(flag(command, "--tls-ca", balance.balancer.ca), "haproxy nginx");
+  only(flag(command, "--runtime", balance.balancer.stats_socket), "haproxy");
+  balancers(flag(command, "--fleet", balance.place.endpoints));
+  balancers(flag(command, "--fleet-name", balance.place.name));
+  balancers(flag(command, "--settings", balance.settings));
+  balancers(flag(command, "--watch", balance.watch));
+  balancers(flag(command, "--interval", balance.interval)->default_str(balance.interval));
+  balancers(flag(command, "--reload", balance.reload));
   only(one_of(flag(command, "--part", flags.part), {"all", "gres", "node", "dynamic"})
            ->default_str(flags.part),
        "slurm");
@@ -158,11 +179,12 @@ Command add_export(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "export", "Write a plan or the state of a node in the form of another tool");
   auto flags = std::make_shared<ExportFlags>();
-  command->add_option("PLAN", flags->file, "A plan, or the state of a node (partita status)")
-      ->type_name("FILE")
-      ->required();
+  command
+      ->add_option("PLAN", flags->file,
+                   "A plan, or the state of a node (partita status) or a fleet (fleet status)")
+      ->type_name("FILE");
   one_of(flag(*command, "--to", flags->to),
-         {"mig-parted", "checkpoint", "device-plugin", "dra", "slurm"})
+         {"mig-parted", "checkpoint", "device-plugin", "dra", "slurm", "haproxy", "nginx", "envoy"})
       ->required();
   flag(*command, "--node", flags->node);
   add_particular(*command, *flags);
@@ -171,7 +193,9 @@ Command add_export(CLI::App& app) {
   command->footer(
       "partita export plan.json --to mig-parted -o config.yaml\n"
       "partita export plan.json --node state.json --to checkpoint -o checkpoint.json\n"
-      "partita export plan.json --to dra --namespace inference");
+      "partita export plan.json --to dra --namespace inference\n"
+      "partita export --fleet http://10.0.0.1:2379 --to haproxy --watch -o haproxy.cfg \\\n"
+      "  --runtime /run/haproxy.sock --reload 'systemctl reload haproxy'");
   return {command, [flags](Context& context) { return run_export(context, *flags); }};
 }
 

@@ -50,6 +50,7 @@ void describe_fleet(Form& f, AgentFleet& fleet) {
   f.optional().note("rack", fleet.rack, "where the node is");
   f.optional().note("zone", fleet.zone, "where the node is");
   f.optional().note("gateway", fleet.gateway, "address of the node's gateway");
+  f.optional().note("grpc", fleet.grpc, "the same for gRPC");
   f.optional().boolean("leads", fleet.leads, "whether the node stands for election");
   f.optional().note("user", fleet.user, "of etcd");
   f.optional().note("password_file", fleet.password_file, "of the user");

@@ -52,6 +52,7 @@ void describe(Form& f, NodeRecord& node) {
   f.optional(!node.rack.empty()).name("rack", node.rack, "missing: one of its own");
   f.optional(!node.zone.empty()).name("zone", node.zone, "missing: one of its own");
   f.optional(!node.gateway.empty()).text("gateway", node.gateway, "its address");
+  f.optional(!node.grpc.empty()).text("grpc", node.grpc, "address of its gateway for gRPC");
   f.optional(!node.api.empty()).text("api", node.api, "its address");
   f.list("gpus", node.gpus, describe, {.most = kMostGpus}, "by index");
   f.whole("taken", node.taken, kRevisions, "the newest revision that it took");

@@ -11,6 +11,7 @@
 namespace partita::fleet {
 namespace {
 
+constexpr double kOfARate = 1e-6;
 constexpr ListForm kLines{.indent = "    "};
 
 NodeStatus node_status(const FleetView& view, const std::string& name) {
@@ -23,6 +24,7 @@ NodeStatus node_status(const FleetView& view, const std::string& name) {
   if (!status.there) return status;
   const NodeRecord& node = found->second;
   status.rack = node.rack, status.zone = node.zone;
+  status.gateway = node.gateway, status.grpc = node.grpc;
   status.gpus = static_cast<int>(node.gpus.size());
   status.usable_gpus = static_cast<int>(
       std::ranges::count_if(node.gpus, [](const NodeGpu& gpu) { return gpu.unusable.empty(); }));
@@ -46,6 +48,23 @@ void add_piece(std::map<std::string, ServiceStatus>& services, const std::string
   piece->carried_rps += carried, status.carried_rps += carried;
 }
 
+void share(ServiceStatus& service, const std::vector<std::string>& drained) {
+  std::vector<double> stay;
+  double all = 0, planned = 0;
+  for (const ServicePiece& piece : service.on) {
+    const bool goes = std::ranges::count(drained, piece.node) > 0;
+    stay.push_back(goes ? 0 : std::min(piece.planned_rps, piece.carried_rps));
+    all += stay.back();
+    planned += goes ? 0 : piece.planned_rps;
+  }
+  const bool enough = all > 0 && all >= std::min(planned, service.wanted_rps) * (1 - kOfARate);
+  for (std::size_t i = 0; i < stay.size(); ++i) {
+    const double part = enough ? stay[i] : service.on[i].carried_rps;
+    const double of = enough ? all : service.carried_rps;
+    service.on[i].share = of > 0 ? part / of : 0;
+  }
+}
+
 void describe_carries(Form& f, Carried& one) {
   f.name("service", one.service, "its name");
   f.number("rate_rps", one.rate_rps, kNotNegative, "that it carries");
@@ -55,6 +74,8 @@ void describe(Form& f, NodeStatus& node) {
   f.name("node", node.node, "its name");
   f.optional(!node.rack.empty()).text("rack", node.rack, "where it is");
   f.optional(!node.zone.empty()).text("zone", node.zone, "where it is");
+  f.optional(!node.gateway.empty()).text("gateway", node.gateway, "address of its gateway");
+  f.optional(!node.grpc.empty()).text("grpc", node.grpc, "the same for gRPC");
   f.boolean("there", node.there, "whether its lease is alive");
   f.boolean("drained", node.drained, "it shall carry nothing");
   f.integer("gpus", node.gpus, kNotNegative, "of the node");
@@ -151,11 +172,14 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   }
   for (auto& [name, node] : nodes) status.nodes.push_back(std::move(node));
   for (auto& [name, service] : services) {
-    for (ServicePiece& piece : service.on)
-      if (service.carried_rps > 0) piece.share = piece.carried_rps / service.carried_rps;
+    share(service, wanted.drained);
     status.services.push_back(std::move(service));
   }
   return status;
+}
+
+Result<FleetStatus> parse_status(const std::string& file, std::string_view text) {
+  return read_form<FleetStatus>(file, text, static_cast<void (*)(Form&, FleetStatus&)>(describe));
 }
 
 std::string status_json(const FleetStatus& status) {

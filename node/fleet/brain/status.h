@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/form.h"
@@ -12,6 +13,7 @@ namespace partita::fleet {
 
 struct NodeStatus {
   std::string node, rack = {}, zone = {};
+  std::string gateway = {}, grpc = {};  // addresses of its gateway
   bool there = true, drained = false;
   int gpus = 0, usable_gpus = 0;
   long revision = 0, taken = 0, ready = 0;  // of its newest part; that it took; carried out
@@ -21,7 +23,9 @@ struct NodeStatus {
   bool operator==(const NodeStatus&) const = default;
 };
 
-// What one node has of a service; `share` of its requests should go there.
+// What one node has of a service; `share` of its requests should go there: by what it carries and
+// will carry still, where the nodes that stay carry all of it; else by what it carries now. None
+// goes to a node that is not there.
 struct ServicePiece {
   std::string node;
   double planned_rps = 0, carried_rps = 0, share = 0;
@@ -46,6 +50,7 @@ struct FleetStatus {
 
 // bad_input: what is wanted cannot be read.
 Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet);
+Result<FleetStatus> parse_status(const std::string& file, std::string_view text);
 std::string status_json(const FleetStatus& status);
 std::string status_text(const FleetStatus& status);
 DocumentKind status_kind();

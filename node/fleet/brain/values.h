@@ -39,7 +39,7 @@ struct Carried {
 struct NodeRecord {
   std::string node;
   std::string rack = {}, zone = {};    // empty: each such node counts as one of its own
-  std::string gateway = {}, api = {};  // addresses; empty: it has none
+  std::string gateway = {}, grpc = {}, api = {};  // addresses, two of its gateway; empty: none
   std::vector<NodeGpu> gpus = {};
   long taken = 0;            // the newest revision that it took; it never takes an older one
   long ready = 0;            // the newest revision that it has carried out

@@ -58,8 +58,18 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
   if (node.busy) return std::exchange(turn_, {});
   const MemberWord word = look_at_part(view_, settings_.node, node.record.taken);
   turn_.waits = word.waits;
-  if (word.take != nullptr) turn_.take = *word.take;
+  if (word.take != nullptr && may_go(*word.take, node.record)) turn_.take = *word.take;
   return std::exchange(turn_, {});
+}
+
+bool FleetAgent::may_go(const Part& part, const NodeRecord& is) {
+  const Rates next = rates_of(part);
+  const bool less = std::ranges::any_of(is.carries, [&](const Carried& one) {
+    const auto rate = next.find(one.service);
+    return rate == next.end() || rate->second < one.rate_rps;
+  });
+  if (going_ != part.revision) going_ = part.revision, going_ms_ = now_ms_;
+  return !less || now_ms_ - going_ms_ >= kHandOverMs;
 }
 
 void FleetAgent::leave() {

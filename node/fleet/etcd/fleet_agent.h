@@ -25,6 +25,8 @@ inline constexpr int kLeaseSeconds = 10;
 // A node that was there and is not is lost when this leader has missed it for so long: after an
 // outage of the store all come back within that.
 inline constexpr std::int64_t kMissedMs = 2000;
+// Who balances requests over nodes hears of a part that carries less before the node does less.
+inline constexpr std::int64_t kHandOverMs = 2000;
 inline constexpr std::int64_t kReadAnewMs = 60'000;  // all of it, whatever watches say
 inline constexpr std::int64_t kDecideMs = 10'000;    // at the latest, where nothing happens
 inline constexpr std::int64_t kRatesMs = 5000;       // between rates
@@ -79,6 +81,7 @@ class FleetAgent {
   Result<void> trim_history();
   Result<bool> commit_as_leader(Transaction transaction);
   void lose(const Error& error);
+  bool may_go(const Part& part, const NodeRecord& is);
 
   const FleetAgentSettings settings_;
   const Keys keys_;
@@ -96,6 +99,8 @@ class FleetAgent {
   bool changed_ = true;
   std::map<std::string, std::int64_t> missed_;  // nodes with a part, since when
   long events_ = 0;
+  long going_ = 0;  // revision of a part that carries less, and since when it may be taken
+  std::int64_t going_ms_ = 0;
 };
 
 }  // namespace partita::fleet

@@ -78,6 +78,18 @@ std::string fault_of_part(const Part& part, int gpus) {
   return {};
 }
 
+// Instances of services that its part does not have.
+std::string left_over(const SimNode& node, const FleetView& view) {
+  const auto part = view.parts.find(node.record.node);
+  const Rates planned = part == view.parts.end() ? Rates{} : rates_of(part->second);
+  for (const plan::PlannedGpu& gpu : node.record.runs)
+    for (const plan::PlannedInstance& one : gpu.instances)
+      if (!planned.contains(one.service))
+        return fmt::format("GPU {} of {} has an instance of {}, which is planned elsewhere",
+                           gpu.index, node.record.node, one.service);
+  return {};
+}
+
 // Of all parts that were ever written: revisions grow, plans are right.
 std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys) {
   std::vector<std::string> faults;
@@ -474,6 +486,8 @@ class FleetSim {
           part != view.parts.end() && node.record.ready != part->second.revision)
         fault(fmt::format("{} has carried out revision {} of {}", node.record.node,
                           node.record.ready, part->second.revision));
+    for (const SimNode& node : nodes_)
+      if (std::string left = left_over(node, view); !left.empty()) fault(left);
     for (const ServiceOutlook& one : decision->services)
       if (one.why.empty() && there(nodes_, one.name) < one.need_rps * (1 - 1e-5))
         fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, there(nodes_, one.name),

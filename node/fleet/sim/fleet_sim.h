@@ -4,7 +4,8 @@
 // - a service keeps what it had of its rate, but for kRecoveryMs after something that it needs was
 //   lost (with `survive: node`: two nodes), and as long as there is no room for it;
 // - at the end of each calm spell the fleet has converged: one leader, every node has carried out
-//   its part, every service that has room has its rate, and nothing is left to decide.
+//   its part, every service that has room has its rate, no GPU has an instance of a service that is
+//   planned elsewhere, and nothing is left to decide.
 #pragma once
 
 #include <cstdint>

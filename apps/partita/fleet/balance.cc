@@ -1,0 +1,205 @@
+#include "fleet/balance.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "agent/agent_world.h"
+#include "base/child.h"
+#include "base/descriptor.h"
+#include "base/input.h"
+#include "base/unix_socket.h"
+#include "flags.h"
+#include "fleet/brain/status.h"
+#include "fleet/brain/view.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kReadAnew = 60 * kSecond;  // all of the store, whatever its watch says
+constexpr std::int64_t kAgain = kSecond;          // after the store did not answer
+constexpr std::size_t kMostSaid = 300;            // by HAProxy
+
+// What the store of a fleet says, kept up to date.
+class Follower {
+ public:
+  Follower(fleet::EtcdStore& store, const std::string& name, Clock& clock)
+      : store_(store), keys_(name), clock_(clock) {}
+
+  Result<void> hear() {
+    if (clock_.now_ns() < next_) return {};
+    if (watch_ && clock_.now_ns() - read_ < kReadAnew)
+      if (const auto seen = watch_->take()) {
+        for (const fleet::SeenChange& one : *seen)
+          view_.hear(keys_, one.key, one.value, one.version);
+        return {};
+      }
+    Result<void> done = read();
+    if (!done) watch_.reset(), next_ = clock_.now_ns() + kAgain;
+    return done;
+  }
+  const fleet::FleetView& view() const { return view_; }
+
+ private:
+  Result<void> read() {
+    const auto range = store_.range(keys_.root);
+    if (!range) return failed(range.error());
+    auto watch = store_.watch(keys_.root, range->revision);
+    if (!watch) return failed(watch.error());
+    view_ = {};
+    for (const fleet::KeyValue& one : range->all)
+      view_.hear(keys_, one.key, one.value, one.version);
+    watch_ = *std::move(watch);
+    read_ = clock_.now_ns();
+    return {};
+  }
+
+  fleet::EtcdStore& store_;
+  const fleet::Keys keys_;
+  Clock& clock_;
+  fleet::FleetView view_;
+  std::unique_ptr<fleet::Watch> watch_;
+  std::int64_t read_ = 0, next_ = 0;
+};
+
+interop::BalancedServices services_of(const fleet::FleetStatus& status) {
+  interop::BalancedServices all;
+  for (const fleet::ServiceStatus& service : status.services) {
+    interop::BalancedService& one = all.emplace_back(interop::BalancedService{service.service});
+    for (const fleet::ServicePiece& piece : service.on) {
+      const auto node = std::ranges::find(status.nodes, piece.node, &fleet::NodeStatus::node);
+      if (node != status.nodes.end() && node->there)
+        one.nodes.push_back({piece.node, node->gateway, node->grpc, piece.share});
+    }
+  }
+  return all;
+}
+
+Result<std::string> written(const BalanceFlags& flags, const interop::BalancedServices& services) {
+  if (flags.to == "haproxy") return interop::haproxy_config(services, flags.balancer);
+  if (flags.to == "nginx") return interop::nginx_config(services, flags.balancer);
+  return interop::envoy_endpoints(services);
+}
+
+// HAProxy's answer is empty lines where it did all of it.
+Result<void> set_weights(const std::string& path, const std::string& commands) {
+  const auto address = UnixAddress::of(path);
+  if (!address) return failed(address.error());
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval patience{.tv_sec = 2, .tv_usec = 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (::connect(socket.get(), address->get(), UnixAddress::size()) != 0)
+    return environment_error(path, "nobody listens there");
+  const std::string line = commands + "\n";
+  if (::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(line.size()))
+    return environment_error(path, "it does not read");
+  std::string answer;
+  char piece[1024];
+  for (ssize_t got; (got = ::read(socket.get(), piece, sizeof piece)) > 0;)
+    answer.append(piece, static_cast<std::size_t>(got));
+  std::erase(answer, '\n');
+  if (answer.empty()) return {};
+  return environment_error(path, "it says: " + answer.substr(0, kMostSaid));
+}
+
+// The file, and whoever reads it.
+class Balancer {
+ public:
+  Balancer(Context& context, const BalanceFlags& flags) : context_(context), flags_(flags) {}
+
+  // Whether it could be written.
+  Result<void> take(const interop::BalancedServices& services) {
+    auto content = written(flags_, services);
+    if (!content) return failed(content.error());
+    if (content == content_) return {};
+    const std::string frame = *written(flags_, interop::without_weights(services));
+    if (auto done = deliver(context_, flags_.output, *content); !done) return done;
+    const bool weights_alone = !content_.empty() && frame == frame_;
+    content_ = *std::move(content);
+    frame_ = frame;
+    if (!weights_alone || !weights_are_set(services)) reload();
+    return {};
+  }
+
+ private:
+  bool weights_are_set(const interop::BalancedServices& services) {
+    const std::string& socket = flags_.balancer.stats_socket;
+    if (socket.empty()) return false;
+    const auto done = set_weights(socket, interop::haproxy_weights(services, flags_.balancer));
+    if (!done) complain(context_, to_string(done.error()));
+    return done.has_value();
+  }
+  void reload() {
+    if (flags_.reload.empty()) return;
+    auto child = Child::start({.program = "/bin/sh", .argv = {"sh", "-c", flags_.reload}});
+    const int status = child ? child->wait() : 127;
+    if (status != 0) complain(context_, fmt::format("--reload has ended with {}", status));
+  }
+
+  Context& context_;
+  const BalanceFlags& flags_;
+  std::string content_, frame_;
+};
+
+Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
+  const auto text = read_input(context.files, "PLAN", flags.file);
+  if (!text) return failed(text.error());
+  const auto status = fleet::parse_status(flags.file, *text);
+  if (!status) return failed(status.error());
+  const auto content = written(flags, services_of(*status));
+  if (!content) return failed({content.error().code, content.error().message, flags.file});
+  return finish(context, flags.output, *content);
+}
+
+// What cannot be heard or written now is tried again; the balancer goes on with what it has.
+Result<Exit> follow(Context& context, const BalanceFlags& flags, Follower& follower,
+                    const std::string& name, std::int64_t interval) {
+  Balancer balancer(context, flags);
+  std::string said;
+  std::optional<StopRequest> stop;
+  if (flags.watch) stop.emplace();
+  do {
+    Result<void> done = follower.hear();
+    if (done) {
+      const auto status = fleet::status_of(follower.view(), name);
+      done = status ? balancer.take(services_of(*status)) : failed(status.error());
+    }
+    if (!done && !stop) return failed(done.error());
+    const std::string says = done ? "" : to_string(done.error());
+    if (!says.empty() && says != said) complain(context, says);
+    said = says;
+  } while (stop && !stop->within(interval));
+  return Exit::done;
+}
+
+}  // namespace
+
+bool is_balancer(const std::string& form) {
+  return form == "haproxy" || form == "nginx" || form == "envoy";
+}
+
+Result<Exit> run_balance(Context& context, const BalanceFlags& flags) {
+  if (!flags.file.empty()) return from_document(context, flags);
+  const auto interval = parse_duration("--interval", flags.interval);
+  if (!interval) return failed(interval.error());
+  if (flags.watch && flags.output.file.empty()) return bad_input("--watch", "needs -o FILE");
+  const auto file = load_agent_file(context, flags.settings);
+  if (!file) return failed(file.error());
+  const auto place = settled_fleet(file->fleet, flags.place);
+  if (!place) return failed(place.error());
+  if (place->endpoints.empty())
+    return bad_input("PLAN", "is required: a document FleetStatus, or --fleet with URLs of etcd");
+  const auto store = open_fleet(context, *place);
+  if (!store) return failed(store.error());
+  Follower follower(**store, place->name, context.clock);
+  return follow(context, flags, follower, place->name,
+                static_cast<std::int64_t>(interval->value * 1e9));
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,299 @@
+#include "interop/balancer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "base/form.h"
+#include "base/parse_number.h"
+
+namespace partita::interop {
+namespace {
+
+constexpr double kHeaviest = 256;  // HAProxy's; of the node with the largest share
+constexpr std::string_view kWritten =
+    "# Written by `partita export`; what is changed here is lost.\n";
+
+struct Address {
+  std::string host;
+  int port = 0;
+};
+
+Result<Address> parse_address(const std::string& node, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto port = colon == text.npos ? std::nullopt : parse_number<int>(text.substr(colon + 1));
+  const bool fine =
+      port && *port > 0 && *port < 65536 && colon > 0 &&
+      std::ranges::none_of(text, [](unsigned char c) {
+        return std::isalnum(c) == 0 && c != '.' && c != ':' && c != '-' && c != '[' && c != ']';
+      });
+  if (!fine)
+    return bad_input("", fmt::format("the gateway of {} is '{}', no HOST:PORT", node, text));
+  return Address{text.substr(0, colon), *port};
+}
+
+// What all three take as a name, and a path as it is.
+bool is_plain(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+}
+
+Result<void> check(const BalancedServices& services) {
+  for (const BalancedService& service : services) {
+    if (!is_plain(service.name))
+      return bad_input("", fmt::format("service '{}': a balancer's names have letters, digits, "
+                                       "'-', '_' and '.' only",
+                                       service.name));
+    for (const BalancedNode& node : service.nodes)
+      for (const std::string& address : {node.http, node.grpc})
+        if (!address.empty())
+          if (auto fine = parse_address(node.node, address); !fine) return failed(fine.error());
+  }
+  return {};
+}
+
+// The largest share is the heaviest; whoever has any weighs at least 1.
+int weight_of(const BalancedService& service, const BalancedNode& node) {
+  double largest = 0;
+  for (const BalancedNode& one : service.nodes) largest = std::max(largest, one.share);
+  if (node.share <= 0 || largest <= 0) return 0;
+  return std::max(1, static_cast<int>(std::lround(kHeaviest * node.share / largest)));
+}
+
+// One of the two doors of a balancer.
+struct Door {
+  std::string listen;
+  char letter;  // of its pools' names
+  std::string BalancedNode::*address;
+  std::string ca;
+  std::string pool(const BalancedService& service) const {
+    return fmt::format("{}_{}", letter, service.name);
+  }
+};
+std::vector<Door> doors_of(const BalancerOptions& options) {
+  std::vector<Door> doors;
+  if (!options.http.empty()) doors.push_back({options.http, 's', &BalancedNode::http, options.ca});
+  if (!options.grpc.empty()) doors.push_back({options.grpc, 'g', &BalancedNode::grpc, options.ca});
+  return doors;
+}
+
+// ---- HAProxy
+
+// Gateways say that they are asked for what they do not have with 404, and that they cannot now
+// with 503: another one is asked then. An answer that has begun is never asked for again.
+constexpr std::string_view kHaproxyDefaults = R"(
+defaults
+  mode http
+  timeout connect 1s
+  timeout client 60s
+  timeout server 60s
+  timeout check 1s
+  option redispatch 1
+  retries 2
+  retry-on conn-failure empty-response 404 503
+  balance roundrobin
+)";
+
+std::string haproxy_frontend(const BalancedServices& services, const Door& door) {
+  const bool grpc = door.letter == 'g';
+  std::string text = fmt::format("\nfrontend partita_{}\n  bind {}{}\n", grpc ? "grpc" : "http",
+                                 door.listen, grpc ? " proto h2" : "");
+  text += "  http-request set-var(txn.service) req.hdr(partita-service)\n";
+  if (!grpc)
+    text += "  http-request set-var(txn.service) path,field(4,/) if { path_beg /v2/models/ }\n";
+  for (const BalancedService& one : services)
+    text += fmt::format("  use_backend {} if {{ var(txn.service) -m str {} }}\n", door.pool(one),
+                        one.name);
+  return text + "  default_backend nobody\n";
+}
+
+bool is_name(const std::string& host) {
+  return std::ranges::any_of(host, [](unsigned char c) { return std::isalpha(c) != 0; }) &&
+         host.find(':') == host.npos;
+}
+
+// Of certificates HAProxy compares names; of addresses it checks who signed them.
+std::string haproxy_tls(const std::string& host, const Door& door) {
+  if (door.ca.empty()) return door.letter == 'g' ? " proto h2" : "";
+  std::string text = fmt::format(" ssl verify required ca-file {}", door.ca);
+  if (is_name(host)) text += fmt::format(" sni str({0}) verifyhost {0} check-sni {0}", host);
+  return door.letter == 'g' ? text + " alpn h2 check-alpn http/1.1" : text;
+}
+
+std::string haproxy_server(const BalancedService& service, const BalancedNode& node,
+                           const Door& door) {
+  const std::string host = parse_address("", node.*door.address)->host;
+  std::string text = fmt::format("  server {} {} weight {} check{}", node.node, node.*door.address,
+                                 weight_of(service, node), haproxy_tls(host, door));
+  if (door.letter != 'g' || node.http.empty()) return text + "\n";
+  const auto asked = parse_address("", node.http);
+  return text + fmt::format(" addr {} port {} check-proto h1\n", asked->host, asked->port);
+}
+
+std::string haproxy_backend(const BalancedService& service, const Door& door) {
+  std::string text = fmt::format("\nbackend {}\n", door.pool(service));
+  if (door.letter == 's' ||
+      std::ranges::none_of(service.nodes, [](const BalancedNode& one) { return one.http.empty(); }))
+    text += fmt::format("  option httpchk GET /v2/models/{}/ready\n", service.name) +
+            "  http-check expect rstatus ^(200|401)\n";  // 401: it wants a token, so it is there
+  text +=
+      "  default-server inter 500ms fastinter 200ms fall 2 rise 1 on-marked-down "
+      "shutdown-sessions\n";
+  for (const BalancedNode& node : service.nodes)
+    if (!(node.*door.address).empty()) text += haproxy_server(service, node, door);
+  return text;
+}
+
+// ---- nginx
+
+std::string nginx_upstream(const BalancedService& service, const Door& door) {
+  std::string text = fmt::format("upstream {} {{\n", door.pool(service));
+  bool any = false;
+  for (const BalancedNode& node : service.nodes) {
+    if ((node.*door.address).empty()) continue;
+    const int weight = weight_of(service, node);
+    text += weight > 0 ? fmt::format("  server {} weight={} max_fails=1 fail_timeout=1s;  # {}\n",
+                                     node.*door.address, weight, node.node)
+                       : fmt::format("  server {} down;  # {}\n", node.*door.address, node.node);
+    any = true;
+  }
+  if (!any) text += "  server 127.0.0.1:9 down;\n";
+  return text + "  keepalive 64;\n}\n";
+}
+
+// Which pool a header names.
+std::string nginx_map(const BalancedServices& services, const Door& door) {
+  std::string text =
+      fmt::format("map $http_partita_service $partita_{} {{\n  default \"\";\n", door.letter);
+  for (const BalancedService& one : services)
+    text += fmt::format("  {} {};\n", one.name, door.pool(one));
+  return text + "}\n";
+}
+
+std::string nginx_server(const BalancedServices& services, const Door& door) {
+  const bool grpc = door.letter == 'g';
+  const std::string word = grpc ? "grpc" : "proxy";
+  const std::string scheme = (grpc ? "grpc" : "http") + std::string(door.ca.empty() ? "" : "s");
+  std::string text = fmt::format("server {{\n  listen {}{};\n  client_max_body_size 0;\n",
+                                 door.listen, grpc ? " http2" : "");
+  text += fmt::format(
+      "  {0}_connect_timeout 1s;\n  {0}_read_timeout 60s;\n  {0}_next_upstream error timeout "
+      "http_404 http_503 non_idempotent;\n  {0}_next_upstream_tries 3;\n",
+      word);
+  if (!grpc)
+    text +=
+        "  proxy_http_version 1.1;\n  proxy_set_header Connection \"\";\n"
+        "  proxy_set_header Host $host;\n  proxy_buffering off;\n";
+  if (!door.ca.empty())
+    text += fmt::format(
+        "  {0}_ssl_trusted_certificate {1};\n  {0}_ssl_verify on;\n  {0}_ssl_name partita;\n", word,
+        door.ca);
+  for (const BalancedService& one : services)
+    if (!grpc)
+      text += fmt::format(
+          "  location /v2/models/{0}/ {{ proxy_pass {2}://{1}; }}\n"
+          "  location = /v2/models/{0} {{ proxy_pass {2}://{1}; }}\n",
+          one.name, door.pool(one), scheme);
+  text += fmt::format(
+      "  location / {{\n    if ($partita_{0} = \"\") {{ return 404; }}\n    {1}_pass "
+      "{2}://$partita_{0};\n  }}\n}}\n",
+      door.letter, word, scheme);
+  return text;
+}
+
+// ---- Envoy
+
+void tell_endpoint(Form& f, const BalancedNode& node, const Address& address, int weight) {
+  f.told_object("endpoint", [&](Form& endpoint) {
+    endpoint.told_object("address", [&](Form& g) {
+      g.told_object("socket_address", [&](Form& socket) {
+        socket.told("address", address.host);
+        socket.told("port_value", address.port);
+      });
+    });
+    endpoint.told("hostname", node.node);
+  });
+  f.told("load_balancing_weight", std::max(weight, 1));  // none may be 0
+  f.told("health_status", weight > 0 ? "UNKNOWN" : "DRAINING");
+}
+
+struct Cluster {
+  const BalancedService* service;
+  Door door;
+};
+
+void tell_cluster(Form& f, const Cluster& cluster) {
+  std::vector<const BalancedNode*> nodes;
+  for (const BalancedNode& node : cluster.service->nodes)
+    if (!(node.*cluster.door.address).empty()) nodes.push_back(&node);
+  f.told("@type", "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment");
+  f.told("cluster_name", cluster.door.pool(*cluster.service));
+  const std::vector<int> one{0};  // of places
+  f.rows("endpoints", one,
+         [&](Form& g, int) {
+           g.rows("lb_endpoints", nodes,
+                  [&](Form& h, const BalancedNode* node) {
+                    tell_endpoint(h, *node, *parse_address(node->node, node->*cluster.door.address),
+                                  weight_of(*cluster.service, *node));
+                  },
+                  {});
+         },
+         {});
+}
+
+}  // namespace
+
+Result<std::string> haproxy_config(const BalancedServices& services,
+                                   const BalancerOptions& options) {
+  if (auto fine = check(services); !fine) return failed(fine.error());
+  std::string text(kWritten);
+  if (!options.stats_socket.empty())
+    text += fmt::format("global\n  stats socket {} mode 600 level admin\n", options.stats_socket);
+  text += kHaproxyDefaults;
+  for (const Door& door : doors_of(options)) text += haproxy_frontend(services, door);
+  for (const Door& door : doors_of(options))
+    for (const BalancedService& one : services) text += haproxy_backend(one, door);
+  return text +
+         "\nbackend nobody\n  http-request return status 404 content-type text/plain string \"no "
+         "such service\"\n";
+}
+
+Result<std::string> nginx_config(const BalancedServices& services, const BalancerOptions& options) {
+  if (auto fine = check(services); !fine) return failed(fine.error());
+  std::string text(kWritten);
+  for (const Door& door : doors_of(options)) {
+    for (const BalancedService& one : services) text += nginx_upstream(one, door);
+    text += nginx_map(services, door) + nginx_server(services, door);
+  }
+  return text;
+}
+
+Result<std::string> envoy_endpoints(const BalancedServices& services) {
+  if (auto fine = check(services); !fine) return failed(fine.error());
+  std::vector<Cluster> clusters;
+  for (const Door& door : doors_of({.http = "*", .grpc = "*"}))
+    for (const BalancedService& one : services) clusters.push_back({&one, door});
+  return write_form([&](Form& f) { f.rows("resources", clusters, tell_cluster, {}); });
+}
+
+BalancedServices without_weights(BalancedServices services) {
+  for (BalancedService& service : services)
+    for (BalancedNode& node : service.nodes) node.share = 0;
+  return services;
+}
+
+std::string haproxy_weights(const BalancedServices& services, const BalancerOptions& options) {
+  std::string text;
+  for (const Door& door : doors_of(options))
+    for (const BalancedService& service : services)
+      for (const BalancedNode& node : service.nodes)
+        if (!(node.*door.address).empty())
+          text += fmt::format("{}set weight {}/{} {}", text.empty() ? "" : ";", door.pool(service),
+                              node.node, weight_of(service, node));
+  return text;
+}
+
+}  // namespace partita::interop

@@ -1,0 +1,46 @@
+// Balancers in front of the gateways of several nodes: HAProxy's and nginx's configuration, Envoy's
+// endpoints. Each service has a pool of nodes of its own, with the share of its requests that each
+// should get. HTTP requests name their service in the path (/v2/models/NAME/...), all others in the
+// header `partita-service` (of gRPC: metadata).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace partita::interop {
+
+struct BalancedNode {
+  std::string node;
+  std::string http, grpc;  // HOST:PORT of its gateway; empty: it has none
+  double share = 0;        // 0: nothing is sent there
+};
+struct BalancedService {
+  std::string name;
+  std::vector<BalancedNode> nodes = {};
+};
+using BalancedServices = std::vector<BalancedService>;
+
+struct BalancerOptions {
+  std::string http = "*:8080";  // where the balancer listens; empty: it does not
+  std::string grpc = {};
+  std::string stats_socket = {};  // HAProxy's, where weights are set; empty: it has none
+  std::string ca = {};  // who signs the certificates of gateways; empty: they speak no TLS
+};
+
+// Names that a balancer cannot hold and addresses that are none are bad input without context.
+Result<std::string> haproxy_config(const BalancedServices& services,
+                                   const BalancerOptions& options);
+// To be included in the block `http`.
+Result<std::string> nginx_config(const BalancedServices& services, const BalancerOptions& options);
+// A DiscoveryResponse of ClusterLoadAssignments, a cluster per service and protocol, which Envoy
+// reads again whenever the file is replaced (path_config_source).
+Result<std::string> envoy_endpoints(const BalancedServices& services);
+
+// The same without weights: what a change of weights alone does not change.
+BalancedServices without_weights(BalancedServices services);
+// For the stats socket: "set weight POOL/NODE N" of all, on one line.
+std::string haproxy_weights(const BalancedServices& services, const BalancerOptions& options);
+
+}  // namespace partita::interop

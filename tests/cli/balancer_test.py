@@ -1,0 +1,131 @@
+"""partita export --to haproxy, nginx and envoy: what they say of a fleet's status, and what
+Debian's HAProxy and nginx think of it. Envoy is not in Debian: its fields are checked by name, as
+envoy.config.endpoint.v3.ClusterLoadAssignment has them."""
+
+import json
+import shutil
+import subprocess
+import unittest
+
+from harness import CliTest
+
+
+def node(name, number, **more):
+    return {"node": name, "gateway": f"10.0.0.{number}:8080", "grpc": f"10.0.0.{number}:8081",
+            "there": True, "drained": False, "gpus": 1, "usable_gpus": 1, "revision": 1,
+            "taken": 1, "ready": 1, "carries": [], **more}
+
+
+def piece(name, share):
+    return {"node": name, "planned_rps": 1, "carried_rps": 1, "share": share}
+
+
+def service(name, *on):
+    return {"service": name, "wanted_rps": 1, "arrived_rps": 0, "planned_rps": 1, "carried_rps": 1,
+            "on": list(on)}
+
+
+STATUS = {"api_version": "partita/v1", "kind": "FleetStatus", "fleet": "f", "revision": 1,
+          "converged": True, "survive": "none", "approval": "automatic",
+          "nodes": [node("n1", 1), node("n2", 2), node("n3", 3), node("n4", 4, there=False)],
+          "services": [service("chat", piece("n1", 0.75), piece("n2", 0.25), piece("n3", 0),
+                               piece("n4", 0)),
+                       service("search.v2", piece("n2", 1)), service("nowhere")]}
+
+
+class BalancerTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("status.json", json.dumps(STATUS))
+
+    def export(self, form, *more):
+        return self.ok("export", "status.json", "--to", form, *more)
+
+    def check(self, *words):
+        done = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
+    def test_haproxy(self):
+        text = self.export("haproxy", "--http", "127.0.0.1:8000", "--grpc", "127.0.0.1:8001",
+                           "--runtime", self.path("h.sock"), "-o", "h.cfg")
+        text = self.read("h.cfg")
+        pool = text.split("backend s_chat\n")[1].split("\nbackend")[0]
+        self.assertIn("server n1 10.0.0.1:8080 weight 256 check", pool)
+        self.assertIn("server n2 10.0.0.2:8080 weight 85 check", pool)
+        self.assertIn("server n3 10.0.0.3:8080 weight 0 check", pool)
+        self.assertNotIn("n4", pool)
+        self.assertIn("server n2 10.0.0.2:8081 weight 256 check proto h2 addr 10.0.0.2 port 8080 "
+                      "check-proto h1", text)
+        if shutil.which("haproxy"):
+            self.check("haproxy", "-c", "-f", "h.cfg")
+
+    def test_haproxy_and_nginx_over_tls(self):
+        if not shutil.which("openssl"):
+            self.skipTest("openssl is not installed")
+        self.check("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                   "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=partita", "-keyout", "k.pem",
+                   "-out", "ca.pem")
+        named = json.loads(json.dumps(STATUS))
+        named["nodes"][1].update(gateway="n2.lan:8080", grpc="n2.lan:8081")
+        self.write("status.json", json.dumps(named))
+        ca = self.path("ca.pem")
+        text = self.export("haproxy", "--grpc", "127.0.0.1:8001", "--tls-ca", ca)
+        self.assertIn(f"server n1 10.0.0.1:8080 weight 256 check ssl verify required ca-file {ca}\n",
+                      text)
+        self.assertIn("sni str(n2.lan) verifyhost n2.lan check-sni n2.lan alpn h2", text)
+        here = text.replace("n2.lan:", "127.0.0.1:").replace("addr n2.lan", "addr 127.0.0.1")
+        self.write("h.cfg", here)  # nobody knows that name
+        if shutil.which("haproxy"):
+            self.check("haproxy", "-c", "-f", "h.cfg")
+        text = self.export("nginx", "--http", "127.0.0.1:8000", "--grpc", "127.0.0.1:8001",
+                           "--tls-ca", ca)
+        self.assertIn("proxy_pass https://s_chat;", text)
+        self.check_nginx(text.replace("n2.lan:", "127.0.0.1:"))
+
+    def check_nginx(self, text):
+        self.write("pools.conf", text)
+        self.write("nginx.conf", f"pid {self.path('n.pid')};\nerror_log stderr;\nevents {{}}\n"
+                                 "http { include pools.conf; }\n")
+        if shutil.which("nginx"):
+            self.check("nginx", "-t", "-q", "-p", self.folder, "-c", "nginx.conf")
+
+    def test_nginx(self):
+        text = self.export("nginx", "--http", "127.0.0.1:8000", "--grpc", "127.0.0.1:8001")
+        pool = text.split("upstream s_chat {")[1].split("}")[0]
+        self.assertIn("server 10.0.0.2:8080 weight=85 ", pool)
+        self.assertIn("server 10.0.0.3:8080 down;", pool)
+        self.check_nginx(text)
+
+    def test_envoy(self):
+        clusters = {one["cluster_name"]: one for one in
+                    json.loads(self.export("envoy"))["resources"]}
+        self.assertEqual(sorted(clusters), ["g_chat", "g_nowhere", "g_search.v2", "s_chat",
+                                            "s_nowhere", "s_search.v2"])
+        for one in clusters.values():
+            self.assertEqual(set(one), {"@type", "cluster_name", "endpoints"})
+            self.assertEqual(one["@type"], "type.googleapis.com/"
+                                           "envoy.config.endpoint.v3.ClusterLoadAssignment")
+        first, _, idle = clusters["g_chat"]["endpoints"][0]["lb_endpoints"]
+        self.assertEqual(first, {
+            "endpoint": {"address": {"socket_address": {"address": "10.0.0.1",
+                                                        "port_value": 8081}}, "hostname": "n1"},
+            "load_balancing_weight": 256, "health_status": "UNKNOWN"})
+        self.assertEqual((idle["load_balancing_weight"], idle["health_status"]), (1, "DRAINING"))
+
+    def test_what_is_wrong_is_said(self):
+        bad = json.loads(json.dumps(STATUS))
+        bad["nodes"][0]["gateway"] = "10.0.0.1"
+        self.write("bad.json", json.dumps(bad))
+        bad["services"][0]["service"] = "a b"
+        self.write("worse.json", json.dumps(bad))
+        for words, said in (((), "PLAN"), (("bad.json",), "no HOST:PORT"),
+                            (("worse.json",), "'a b'"),
+                            (("status.json", "--label", "x"), "--to mig-parted"),
+                            (("--fleet", "http://127.0.0.1:1", "--watch"), "-o FILE")):
+            done = self.run_partita("export", "--to", "haproxy", *words)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
