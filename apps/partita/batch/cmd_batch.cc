@@ -10,7 +10,7 @@ Command add_batch(CLI::App& app) {
   std::vector<Command> commands = {
       add_batch_schedule(*batch),   add_batch_stream(*batch),   add_batch_verify(*batch),
       add_batch_compare(*batch),    add_batch_simulate(*batch), add_batch_run(*batch),
-      add_batch_schedulers(*batch), add_batch_generate(*batch)};
+      add_batch_generate(*batch)};
   for (Command& one : add_operations(*batch, "batch")) commands.push_back(std::move(one));
   batch->footer(
       "partita batch generate --count 12 --scaling mixed --gpu A30 --seed 1 -o tasks.csv\n"

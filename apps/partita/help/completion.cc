@@ -44,7 +44,7 @@ std::string name_of(const CommandDoc& command) {
 }
 
 // Everything that may stand where a word begins: subcommands, flags and the words of positionals.
-std::vector<std::string> words_of(const CommandDoc& command) {
+std::vector<std::string> candidates_of(const CommandDoc& command) {
   std::vector<std::string> words;
   for (const CommandDoc& child : command.children) words.push_back(child.path.back());
   for (const FlagDoc& flag : command.positionals) {
@@ -62,7 +62,7 @@ std::string bash_script(const CommandDoc& root) {
   for (const CommandDoc* command : flatten(root)) {
     const std::string name = name_of(*command);
     if (command != &root) paths += fmt::format("{}\"{}\"", paths.empty() ? "" : " | ", name);
-    words += fmt::format("    \"{}\") words=\"{}\" ;;\n", name, joined(words_of(*command), " "));
+    words += fmt::format("    \"{}\") words=\"{}\" ;;\n", name, joined(candidates_of(*command), " "));
     for (const FlagDoc& flag : command->flags) {
       if (flag.value.empty()) continue;
       std::vector<std::string> patterns;

@@ -10,6 +10,7 @@ CommandDocs docs_of(const CLI::App& app, const Program& program) {
   CommandDocs docs{describe(app), {}};
   for (const DocumentKind& kind : program.kinds())
     docs.kinds.push_back({std::string(kind.name), std::string(kind.about)});
+  take_in_forms(docs.root);
   return program.whole ? with_others(std::move(docs)) : docs;
 }
 

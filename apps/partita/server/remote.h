@@ -83,7 +83,6 @@ bool is_document(const std::string& file, std::string_view text, std::string_vie
 Result<Exit> remote_preview(const Remote& remote, const std::string& text);
 Result<Exit> remote_apply(const Remote& remote);
 Result<Exit> remote_verify(const Remote& remote);
-Result<Exit> remote_rollback(const Remote& remote);
 Result<Exit> remote_drain(const Remote& remote);
 std::string why_json(const std::string& why);  // a body Why; empty: none
 // Batches: server_batch.cc.

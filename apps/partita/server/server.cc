@@ -40,7 +40,7 @@ struct RemoteCommand {
 };
 constexpr RemoteCommand kRemote[] = {
     {"status", remote_status}, {"top", remote_top},         {"plan", remote_plan},
-    {"verify", remote_verify}, {"apply", remote_apply},     {"rollback", remote_rollback},
+    {"verify", remote_verify}, {"apply", remote_apply},
     {"drain", remote_drain},   {"history", remote_history}, {"explain", remote_explain},
     {"diff", remote_diff},     {"agent", remote_agent},     {"batch run", remote_batch_run},
     {"lease", remote_lease},   {"return", remote_return},   {"leases", remote_leases}};
