@@ -201,7 +201,8 @@ Command add_completion(CLI::App& app, const Program& program) {
   one_of(command->add_option("SHELL", *shell, "The shell"), {"bash", "zsh", "fish"})->required();
   command->footer("source <(partita completion bash)");
   return {command, [&app, &program, shell](Context& context) -> Result<Exit> {
-            const CommandDoc root = docs_of(app, program).root;
+            CommandDoc root = docs_of(app, program).root;
+            take_in_forms(root);
             const std::string script = *shell == "bash"  ? bash_script(root)
                                        : *shell == "zsh" ? zsh_script(root)
                                                          : fish_script(root);

@@ -10,7 +10,6 @@ CommandDocs docs_of(const CLI::App& app, const Program& program) {
   CommandDocs docs{describe(app), {}};
   for (const DocumentKind& kind : program.kinds())
     docs.kinds.push_back({std::string(kind.name), std::string(kind.about)});
-  take_in_forms(docs.root);
   return program.whole ? with_others(std::move(docs)) : docs;
 }
 
