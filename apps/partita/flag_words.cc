@@ -492,7 +492,7 @@ constexpr FlagWords kWords[] = {
     {"--scenario", "",
      "server: Poisson requests to one model, VALID or INVALID by their 99th percentile, as "
      "MLPerf's LoadGen judges its Server scenario"},
-    {"--scheduler", "SCHEDULER", "The scheduler; `partita batch schedulers` lists them"},
+    {"--scheduler", "SCHEDULER", "The scheduler; `partita planners` lists them"},
     {"--schedulers", "SCHEDULERS",
      "The schedulers, separated by commas; by default best, far, miso and fixed-best, and exact "
      "for at most 12 tasks"},

@@ -58,11 +58,10 @@ constexpr VerbForm kForms[] = {
 };
 
 // Of the program, before the verb: those that have a value.
-constexpr std::array kBefore = {"--server",    "--token-file",         "--server-ca",
-                                "--config",    "--client-certificate", "--client-key"};
+constexpr std::array kBefore = {"--server", "--token-file",         "--server-ca",
+                                "--config", "--client-certificate", "--client-key"};
 
 using Words = std::vector<std::string>;
-
 
 std::string kind_of(Files& files, const std::string& file) {
   if (file.empty() || file.starts_with('-') || !files.exists(file)) return {};
@@ -150,8 +149,8 @@ std::size_t verb_at(const Words& words) {
 const CLI::App* app_at(const CLI::App& root, std::string_view path) {
   const CLI::App* app = &root;
   for (const std::string& word : split(path, ' ')) {
-    const auto below = app->get_subcommands(
-        [&](const CLI::App* one) { return one->get_name() == word; });
+    const auto below =
+        app->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
     if (below.empty() || below.front()->get_prefix_command()) return nullptr;
     app = below.front();
   }
@@ -181,7 +180,7 @@ Spoken with_verb(Files& files, std::span<char* const> words) {
   const auto old = std::ranges::find_if(
       kForms, [&](const VerbForm& one) { return is_only_words(one) && said(one.was); });
   if (old != std::end(kForms))
-    return {replace(std::move(all), split(old->was, ' ').size(), said_now(*old).substr(8))};
+    return {replace(std::move(all), split(old->was, ' ').size(), said_now(*old))};
   const auto verb =
       std::ranges::find_if(kForms, [&](const VerbForm& one) { return said(one.verb); });
   if (verb == std::end(kForms)) return {std::move(all)};
@@ -204,16 +203,20 @@ const VerbForm* form_called(std::string_view was) {
 }
 
 std::string said_now(const VerbForm& form) {
-  if (form.when == "+") return "partita " + std::string(form.verb);
-  if (is_only_words(form))
-    return "partita " + std::string(form.verb) + " " + std::string(form.when.substr(1));
+  if (form.when == "+") return std::string(form.verb);
+  if (is_only_words(form)) return std::string(form.verb) + " " + std::string(form.when.substr(1));
   const std::string first = split(form.when, '|').front();
   const std::string flag = first.substr(0, first.find_first_of("!*="));
   const std::string behind = first.starts_with("--") || first == "batches" ? " " + flag
-                             : first.ends_with(':')                       ? " " + flag + "NUMBER"
-                             : first == "@"                               ? " A B"
-                                                                          : " FILE";
-  return "partita " + std::string(form.verb) + behind;
+                             : first.ends_with(':')                        ? " " + flag + "NUMBER"
+                             : first == "@"                                ? " A B"
+                                                                           : " FILE";
+  return std::string(form.verb) + behind;
+}
+
+std::string said_now(std::string_view name) {
+  const VerbForm* form = form_called(name);
+  return form == nullptr ? std::string(name) : said_now(*form);
 }
 
 std::string when_text(const VerbForm& form) {
@@ -261,8 +264,8 @@ void hide_forms(CLI::App& root) {
       auto* const app = const_cast<CLI::App*>(found);
       app->group("");
       CLI::App* const parent = app->get_parent();
-      const auto listed = parent->get_subcommands(
-          [](const CLI::App* one) { return !one->get_group().empty(); });
+      const auto listed =
+          parent->get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
       if (parent != &root && listed.empty()) parent->group("");
     }
 }

@@ -36,8 +36,10 @@ Spoken with_verb(Files& files, std::span<char* const> words);
 const VerbForm* form_called(std::string_view was);
 // Whether the older name is no command any more, but stands for words.
 bool is_only_words(const VerbForm& form);
-// "partita verify --tasks ...": how it is said now.
+// "verify --tasks": how it is said now.
 std::string said_now(const VerbForm& form);
+// The same of any command's name.
+std::string said_now(std::string_view name);
 // "With --tasks, or of a BatchSchedule": when a verb has this form.
 std::string when_text(const VerbForm& form);
 // The flag that only says which form is meant, and is not one of the form's own; empty: none.

@@ -43,7 +43,7 @@ struct GiveBack {  // a GPU that was taken out, by a person or by its health
   std::string gpu_uuid;
 };
 struct SubmitTasks {  // a batch for the GPUs that are the batch's (policy)
-  std::string text;   // a tasks file, as `partita batch schedule` takes it
+  std::string text;   // a tasks file, as `partita plan --tasks` takes it
 };
 struct CancelBatch {  // what runs of it is stopped, the rest never begins, its GPUs are free again
   long batch = 0;
@@ -58,8 +58,7 @@ struct ResumeBatch {
   std::string why;
 };
 using Request = std::variant<SetServices, Approve, Reject, Rollback, Replan, SetMode, TakeOut,
-                             GiveBack, SubmitTasks, SetPlan, CancelBatch,
-                             PauseBatch, ResumeBatch>;
+                             GiveBack, SubmitTasks, SetPlan, CancelBatch, PauseBatch, ResumeBatch>;
 
 // One of batches: it is on disk before it is answered.
 inline bool is_of_batches(const Request& request) {

@@ -291,7 +291,8 @@ std::string older_names_below(const CLI::App& group, const std::string& path) {
 }  // namespace
 
 std::string older_name(const VerbForm& form) {
-  return wrapped(fmt::format("partita {} is an older name of `{}`.", form.was, said_now(form)), 0);
+  return wrapped(
+      fmt::format("partita {} is an older name of `partita {}`.", form.was, said_now(form)), 0);
 }
 
 std::string help_of(const CLI::App& command) {

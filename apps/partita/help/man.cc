@@ -144,9 +144,7 @@ std::string command_page(const CommandDoc& command, const CommandDoc& root) {
 
 Result<Exit> run_man(Context& context, const CommandDoc& root, const std::string& folder) {
   if (folder.empty()) {
-    if (auto written = deliver(context, {}, man_page(root)); !written)
-      return failed(written.error());
-    return Exit::done;
+    return finish(context, {}, man_page(root));
   }
   if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
   for (const CommandDoc* command : flatten(root)) {

@@ -176,7 +176,7 @@ Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node
   doors.interrupted = [&stop] { return stop.within(0); };
   Chronicle chronicle(context, node.state_dir,
                       flags.again      ? "partita apply --again"
-                      : flags.rollback ? "partita rollback"
+                      : flags.rollback ? "partita apply --rollback"
                                        : "partita apply " + flags.plan,
                       flags.why);
   attach_plan(chronicle, context, flags);
@@ -248,7 +248,8 @@ Result<Exit> run_apply(Context& context, ApplyFlags flags) {
   const auto unfinished = load_unfinished(context, node->state_dir);
   const bool said = !exit && exit.error().message.starts_with("interrupted");
   if (!exit && unfinished && !said) {
-    complain(context, "run the same command again to go on, or `partita apply --rollback` to go back");
+    complain(context,
+             "run the same command again to go on, or `partita apply --rollback` to go back");
   }
   return exit;
 }
