@@ -9,7 +9,9 @@ import harness
 
 TASKS = "task,time_s_1g,time_s_2g,time_s_4g\na,40,25,14\nb,30,16,9\nc,12,8,6\n"
 TABLE = """model,clock_mhz,units,batch,p95_ms,max_rps,power_w
--,0,0,0,0,0,30
+-,0,0,0,0,0,15
+-,1000,0,0,0,0,45
+-,1500,0,0,0,0,60
 m,1000,30,1,20,60,80
 m,1500,30,1,14,90,110
 m,1000,60,1,12,100,110
