@@ -45,6 +45,7 @@ struct Context {
   bool quiet = false;               // nothing but the result and what ends the command is said
   std::function<void()> last = {};  // what main() does last of all
   std::span<char* const> words = {};  // of the command line, the program's name first
+  std::string verb = {};              // said instead of the command's own name; see verbs.h
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`

@@ -12,8 +12,7 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 // Those that docs/ promises an end in order of.
-constexpr std::string_view kInOrder[] = {"apply",     "rollback",  "drain",
-                                         "batch run", "power run", "power set"};
+constexpr std::string_view kInOrder[] = {"apply", "drain", "batch run", "power run", "power set"};
 
 extern "C" void end_in_order(int) {
   constexpr std::string_view kSentence = "partita: interrupted before anything was begun\n";

@@ -279,6 +279,7 @@ constexpr FlagWords kWords[] = {
      "How late the server's timers ring on average, in ms (exponentially distributed)"},
     {"--layer", "N", "Layer to draw; 0 is next to the board (default: the first that dissipates)"},
     {"--layout", "SEED", "Seed of the layout of the chip's SMs; 0: the standard one"},
+    {"--layouts", "", "The layouts of the model to which no further instance can be added"},
     {"--lcf", "FILE", "Layers of a stacked chip: HotSpot's .lcf, in the place of --flp"},
     {"--leave-out", "concurrency|shape",
      "Errors of points that the law has not seen: of a whole concurrency, or of a whole shape "
@@ -287,11 +288,13 @@ constexpr FlagWords kWords[] = {
     {"--library", "FILE", "The vendor's library, where it is not the installed one"},
     {"--limit", "CELSIUS", "Where the board throttles"},
     {"--link", "PATH", "The gateway's socket"},
+    {"--list", "", "Show which instances are lent, and to whom"},
     {"--listen", "ADDRESS", "Address to listen on: HOST:PORT, unix:PATH or tcp:HOST:PORT"},
     {"--load", "FACTOR", "Play all rates times this; the plan stays as it is"},
     {"--log-dir", "DIR",
      "Folder for the output of tasks or workers (default: one in the state directory)"},
     {"--log-limit", "MIB", "Rotate a log after this many MiB"},
+    {"--logs", "", "Print what it printed"},
     {"--longest-gap", "TIME",
      "Longest time between two samples that still counts as watched (default: 10 times the usual "
      "one)"},
@@ -458,10 +461,12 @@ constexpr FlagWords kWords[] = {
     {"--require", "SHARE",
      "Exit 1 when a service meets its SLO for less than this share of its requests"},
     {"--require-within", "KELVIN", "Exit 1 when some value is off by more", "--require"},
+    {"--restore", "", "Put power limits and clocks back to what they were before"},
     {"--resume", "",
      "Continue the last run although it has ended: retry the tasks that did not finish. (A run "
      "that was interrupted always continues)"},
     {"--retries", "N", "How often to retry a task that failed"},
+    {"--return", "", "Give back what the owner holds"},
     {"--return-after", "TIME", "Return an instance that nobody has waited for so long", "--idle"},
     {"--rollback", "", "Undo the last apply"},
     {"--rom-tolerance", "K/W",
@@ -490,7 +495,7 @@ constexpr FlagWords kWords[] = {
     {"--scenario", "",
      "server: Poisson requests to one model, VALID or INVALID by their 99th percentile, as "
      "MLPerf's LoadGen judges its Server scenario"},
-    {"--scheduler", "SCHEDULER", "The scheduler; `partita batch schedulers` lists them"},
+    {"--scheduler", "SCHEDULER", "The scheduler; `partita planners` lists them"},
     {"--schedulers", "SCHEDULERS",
      "The schedulers, separated by commas; by default best, far, miso and fixed-best, and exact "
      "for at most 12 tasks"},
@@ -631,6 +636,7 @@ constexpr FlagWords kWords[] = {
     {"--unit-cost", "J", "Energy of changing the units once"},
     {"--unit-step", "N", "Numbers of units: 1, 1 + N, 1 + 2 N ... and all"},
     {"--units", "N", "Number of SMs, CUs or CPU threads"},
+    {"--until-over", "", "Wait until it is over; exit status 1 where it is not done"},
     {"--unused", "W",
      "Watts of a GPU without work (default: the table's board at rest; 0: switched off)"},
     {"--urgent-after", "TIME", "How long an urgent task waits before a preemptible one is ended",

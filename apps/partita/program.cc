@@ -102,6 +102,7 @@ Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error)
   for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent()) {
     path = " " + part->get_name() + path;
   }
+  if (!context.verb.empty()) path = " " + context.verb;
   refusal(context, rest.empty() ? said(command, error) : unknown_word(command, rest.front()));
   note(context, fmt::format("Try 'partita help{}'.\n", path));
   return Exit::bad_input;
@@ -168,6 +169,8 @@ Exit run(Context& context, const std::vector<Command>& commands, const Settings&
 const Entry* alone(const Settings& settings, std::span<char*> words,
                    const std::vector<Entry>& entries) {
   if (words.size() < 2 || settings.may_come_from_file(words)) return nullptr;
+  const auto help = [](std::string_view word) { return word == "--help" || word == "-h"; };
+  if (std::ranges::any_of(words, help)) return nullptr;  // it tells of all forms of a verb
   const auto found = std::ranges::find(entries, std::string_view(words[1]), &Entry::name);
   return found == entries.end() ? nullptr : &*found;
 }
@@ -188,6 +191,7 @@ std::vector<Command> describe_all(CLI::App& app, const Program& program, const E
   if (only == nullptr) {
     for (Command& command : add_help_commands(app, program)) commands.push_back(std::move(command));
   }
+  if (program.whole) hide_forms(app);
   return program.dress ? program.dress(app, std::move(commands)) : commands;
 }
 
@@ -203,12 +207,13 @@ int run_program(int argc, char** argv, const Program& program) {
     if (settings.verbose()) std::fputs(("partita: " + shown(what) + "\n").c_str(), stderr);
   });
   Context context = real_context(files, clock);
-  std::vector<std::string> said = program.whole
-                                      ? with_verb(disk, {argv, static_cast<std::size_t>(argc)})
-                                      : std::vector<std::string>(argv, argv + argc);
+  const std::span<char* const> given(argv, static_cast<std::size_t>(argc));
+  Spoken said = program.whole ? with_verb(disk, given) : Spoken{{given.begin(), given.end()}};
   std::vector<char*> words;
-  for (std::string& word : said) words.push_back(word.data());
+  for (std::string& word : said.words) words.push_back(word.data());
   context.words = words;
+  context.verb = said.verb;
+  settings.said_as(said.verb);
   CLI::App app(program.summary, "partita");
   app.formatter(help_formatter());
   app.set_help_flag("-h,--help", "Explain this command");

@@ -9,8 +9,10 @@
 
 #include "base/document.h"
 #include "base/nearest.h"
+#include "base/split.h"
 #include "elsewhere.h"
 #include "places.h"
+#include "verbs.h"
 
 namespace partita::cli {
 namespace {
@@ -47,6 +49,14 @@ std::vector<std::string> flags_of(const CLI::App& command) {
     for (const std::string& name : option->get_lnames())
       if (!spoken(*option, name)) names.push_back(name);
   std::ranges::sort(names);
+  return names;
+}
+
+// The same with those of a verb's forms.
+std::vector<std::string> flags_with_forms(const CLI::App& command) {
+  std::vector<std::string> names = flags_of(command);
+  for (const FormOf& one : forms_of(command))
+    for (std::string& name : flags_of(*one.app)) names.push_back(std::move(name));
   return names;
 }
 
@@ -118,7 +128,7 @@ Result<void> check_command(const Document& document, const Node& section, const 
     return bad_input(document.at(section),
                      fmt::format("'{}': options with their values are wanted", command.get_name()));
   const bool root = command.get_parent() == nullptr;
-  const std::vector<std::string> flags = root ? std::vector<std::string>{} : flags_of(command);
+  const std::vector<std::string> flags = root ? std::vector<std::string>{} : flags_with_forms(command);
   std::vector<std::string> names = flags;
   for (const CLI::App* child : command.get_subcommands({})) names.push_back(child->get_name());
   if (root) names.emplace_back(kAllCommands);
@@ -229,10 +239,12 @@ void Settings::fill_in(const CLI::App& root, const std::string& named) {
   const CLI::Option* own = command->get_option_no_throw("--config");
   const bool ours = own != nullptr && own->get_group() == kEverywhere && own->count() > 0;
   read_file(ours ? own->results().front() : named, root);
+  std::vector<std::vector<std::string>> paths{path};
+  if (!verb_.empty()) paths.insert(paths.begin(), split(root.get_name() + " " + verb_, ' '));
   for (const std::string& flag : flags_of(*command)) {
     CLI::Option* option = command->get_option("--" + flag);
     if (option->count() > 0 || ruled_out(*option)) continue;
-    if (const Found found = find(path, flag); !found.values.empty()) set(*option, found);
+    if (const Found found = find(paths, flag); !found.values.empty()) set(*option, found);
   }
 }
 
@@ -250,18 +262,24 @@ void Settings::read_file(const std::string& path, const CLI::App& root) {
   document_ = std::make_shared<Document>(*std::move(document));
 }
 
-Settings::Found Settings::find(const std::vector<std::string>& path,
+Settings::Found Settings::find(const std::vector<std::vector<std::string>>& paths,
                                const std::string& flag) const {
-  for (const std::string& name : {variable_of(path, flag), variable_of(flag)}) {
+  std::vector<std::string> variables;
+  for (const auto& path : paths) variables.push_back(variable_of(path, flag));
+  variables.push_back(variable_of(flag));
+  for (const std::string& name : variables) {
     if (name.empty()) continue;
     if (std::string value = environment_variable(name.c_str()); !value.empty())
       return {{std::move(value)}, name};
   }
   if (!document_) return {};
-  const Node* section = &document_->root;
-  for (std::size_t i = 1; i < path.size() && section != nullptr; ++i)
-    section = section->find(path[i]);
-  const Node* value = section == nullptr ? nullptr : section->find(flag);
+  const Node* value = nullptr;
+  for (const auto& path : paths) {
+    const Node* section = &document_->root;
+    for (std::size_t i = 1; i < path.size() && section != nullptr; ++i)
+      section = section->find(path[i]);
+    if (value == nullptr && section != nullptr) value = section->find(flag);
+  }
   if (value == nullptr) {
     const Node* all = document_->root.find(kAllCommands);
     value = all == nullptr ? nullptr : all->find(flag);

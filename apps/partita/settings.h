@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -46,6 +47,8 @@ class Settings {
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
+  // The command goes by this verb (verbs.h): the verb's settings come before its own.
+  void said_as(std::string verb) { verb_ = std::move(verb); }
   // Whether there may be a settings file, given the words of a command line.
   bool may_come_from_file(std::span<char* const> words) const;
   // Gives every command below `root`, which are all there, its three flags, and all flags their
@@ -66,14 +69,14 @@ class Settings {
   void add_flags(CLI::App& command);
   void fill_in(const CLI::App& root, const std::string& named);
   void read_file(const std::string& path, const CLI::App& root);
-  Found find(const std::vector<std::string>& path, const std::string& flag) const;
+  Found find(const std::vector<std::vector<std::string>>& paths, const std::string& flag) const;
   void set(CLI::Option& option, const Found& found);
 
   Files& files_;
   bool whole_;
   std::shared_ptr<Document> document_;  // none: no file
   bool quiet_ = false, verbose_ = false;
-  std::string config_;
+  std::string config_, verb_;
   std::vector<std::string> sources_;
 };
 

@@ -1,16 +1,58 @@
-// Verbs: `partita verify FILE` is `batch verify`, `kernels verify` or `power verify` where the file
-// is of that kind, and so are `simulate` and `compare`. The longer names stay.
+// Verbs: one command for documents of several kinds. `partita verify FILE` has a form for plans of
+// services, one for schedules and one for power plans; a form is a command of its own in the tree,
+// not listed, under the name that it had before, which stays understood. The table in verbs.cc is
+// the only place that says which. Pure, but for a look at the kind of a file.
 #pragma once
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files.h"
 
+namespace CLI {
+class App;
+}
+
 namespace partita::cli {
 
-// The words of a command line with the verb replaced, where what it is about wants that.
-std::vector<std::string> with_verb(Files& files, std::span<char* const> words);
+// One form of a verb.
+struct VerbForm {
+  std::string_view verb;  // "verify", "queue show"
+  std::string_view when;  // what of a command line asks for it: alternatives, see verbs.cc
+  std::string_view was;   // the command that does it, and its older name: "batch verify"
+};
+
+// A command line: `words` name the command that does it, and `verb` is what was said instead of
+// that; empty: nothing else was.
+struct Spoken {
+  std::vector<std::string> words;
+  std::string verb = {};
+};
+Spoken with_verb(Files& files, std::span<char* const> words);
+
+// The form that has this older name; null: none.
+const VerbForm* form_called(std::string_view was);
+// Whether the older name is no command any more, but stands for words.
+bool is_only_words(const VerbForm& form);
+// "verify --tasks": how it is said now.
+std::string said_now(const VerbForm& form);
+// The same of any command's name.
+std::string said_now(std::string_view name);
+// "With --tasks, or of a BatchSchedule": when a verb has this form.
+std::string when_text(const VerbForm& form);
+// The flag that only says which form is meant, and is not one of the form's own; empty: none.
+std::string marker_of(const VerbForm& form);
+
+struct FormOf {
+  const VerbForm* form = nullptr;
+  const CLI::App* app = nullptr;
+};
+// The forms of a command, those of other programs left out.
+std::vector<FormOf> forms_of(const CLI::App& command);
+
+// Takes the forms out of the lists of commands, and groups of nothing else. Before CLI11 parses.
+void hide_forms(CLI::App& root);
 
 }  // namespace partita::cli

@@ -283,7 +283,7 @@ TEST(Apply, AnInterruptionAmidSaysHowToGoOn) {
   node.hold(7, node.instances().at(0).gi_id);
   node.interrupted = [&] { return node.now >= kApplySecond; };
   EXPECT_EQ(to_string(node.to({}, {.drain_timeout = {20}}).error()),
-            "interrupted; `partita apply` again goes on, `partita rollback` goes back");
+            "interrupted; `partita apply` again goes on, `partita apply --rollback` goes back");
   EXPECT_EQ(node.now, kApplySecond);
   EXPECT_EQ(node.segments(), before);
 }

@@ -18,8 +18,9 @@ std::int64_t ns(Seconds time) { return static_cast<std::int64_t>(time.value * 1e
 
 Error interrupted_error(bool untouched) {
   return {ErrorCode::environment,
-          untouched ? "interrupted; nothing was changed"
-                    : "interrupted; `partita apply` again goes on, `partita rollback` goes back",
+          untouched
+              ? "interrupted; nothing was changed"
+              : "interrupted; `partita apply` again goes on, `partita apply --rollback` goes back",
           ""};
 }
 

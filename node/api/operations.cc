@@ -130,7 +130,7 @@ std::vector<Operation> of_changes() {
        with_why<control::Approve>, {"approve", "CHANGE", "approve 7 --why 'looked at it'"}},
       {"reject", post, "/v1/changes/{number}/reject", kOperator,
        "Keeps a proposed change from happening", "Why", "Receipt", 202, {number_of("number")},
-       with_why<control::Reject>, {"reject", "CHANGE", "reject 7 --why 'not tonight'"}},
+       with_why<control::Reject>, {"reject", "CHANGE", "approve --reject 7 --why 'not tonight'"}},
       {"rollback", post, "/v1/rollback", kOperator,
        "Back to what was before the last change; from then on changes wait for approval", "",
        "Receipt", 202, {}, alone<control::Rollback>},
@@ -156,21 +156,21 @@ std::vector<Operation> of_batches() {
        with_body<control::SubmitTasks>},
       {"batches", get, "/v1/batch", kViewer,
        "The batches that are not over, and the newest others, with at most 500 tasks", "",
-       "AgentBatches", 200, {}, nullptr, {"batch list", "", "batch list"}},
+       "AgentBatches", 200, {}, nullptr, {"batch list", "", "queue list batches"}},
       {"batch", get, "/v1/batch/{number}", kViewer,
        "A batch with its tasks; 404: not known, or not any more", "", "AgentBatch", 200,
-       {number_of("number")}, nullptr, {"batch show", "BATCH", "batch show 3"}},
+       {number_of("number")}, nullptr, {"batch show", "BATCH", "queue show batch:3"}},
       {"cancel_batch", post, "/v1/batch/{number}/cancel", kOperator,
        "Stops what runs of a batch; the rest of it never begins", "Why", "Receipt", 202,
        {number_of("number")}, with_why<control::CancelBatch>,
-       {"batch cancel", "BATCH", "batch cancel 3 --why 'wrong data'"}},
+       {"batch cancel", "BATCH", "queue cancel batch:3 --why 'wrong data'"}},
       {"pause_batch", post, "/v1/batch/{number}/pause", kOperator,
        "Begins no further task of a batch; what runs goes on", "Why", "Receipt", 202,
        {number_of("number")}, with_why<control::PauseBatch>,
-       {"batch pause", "BATCH", "batch pause 3 --why 'the data is late'"}},
+       {"batch pause", "BATCH", "queue hold batch:3 --why 'the data is late'"}},
       {"resume_batch", post, "/v1/batch/{number}/resume", kOperator,
        "Goes on with a batch that was paused", "Why", "Receipt", 202, {number_of("number")},
-       with_why<control::ResumeBatch>, {"batch resume", "BATCH", "batch resume 3"}}};
+       with_why<control::ResumeBatch>, {"batch resume", "BATCH", "queue release batch:3"}}};
 }
 
 // Instances that are lent.

@@ -50,7 +50,7 @@ Reply Batches::submit(const Ground& ground, const SubmitTasks& request, const st
     return refused_now("no GPU is for batches: name some under policy.batch.gpus, or set idle");
   if (!carried_out_)
     return refused_now(
-        "this agent carries out no batches; `partita batch run` does, on a node "
+        "this agent carries out no batches; `partita apply --tasks` does, on a node "
         "without an agent");
   if (ground.mode == Mode::observe)
     return refused_now("the agent only observes: set the mode automatic or approve first");

@@ -44,7 +44,7 @@ struct GiveBack {  // a GPU that was taken out, by a person or by its health
   std::string gpu_uuid;
 };
 struct SubmitTasks {  // a batch for the GPUs that are the batch's (policy)
-  std::string text;   // a tasks file, as `partita batch schedule` takes it
+  std::string text;   // a tasks file, as `partita plan --tasks` takes it
 };
 struct CancelBatch {  // what runs of it is stopped, the rest never begins, its GPUs are free again
   long batch = 0;

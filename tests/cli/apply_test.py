@@ -375,7 +375,7 @@ speed: 0
             self.assertEqual(running.returncode, 3, rest)
             self.assertEqual(rest.splitlines()[-1],
                              "partita: interrupted; `partita apply` again goes on, "
-                             "`partita rollback` goes back")
+                             "`partita apply --rollback` goes back")
             now, segments = self.node()
             for place in before.keys() & now.keys():
                 self.assertEqual((now[place], segments[place]), (before[place], services[place]))

@@ -166,7 +166,7 @@ class BatchRunTest(BatchTest):
                          [("applied", 1), ("applying", 1)])
         self.assertEqual(kept[0]["outcome"], "succeeded")
         self.assertEqual(kept[0]["detail"], "6 of 6 tasks finished")
-        self.assertEqual(kept[0]["cause"], "nightly (partita batch run)")
+        self.assertEqual(kept[0]["cause"], "nightly (partita apply)")
         story = self.ok("explain", "--driver", "sim", "--machine", "machine.yaml", "--state-dir",
                         "state")
         self.assertIn("nightly", story)

@@ -139,14 +139,14 @@ class Kernels(harness.CliTest):
 class Profiles(harness.CliTest):
     def test_the_commands_run_as_they_stand_and_the_laws_fit_as_the_table_says(self):
         self.as_in_a_clone()
-        commands = harness.documented("docs/profiles.md", "profile ")
-        self.assertEqual([one[1] for one in commands],
-                         ["show", "show", "predict", "fit", "import"])
+        commands = harness.documented("docs/profiles.md", "profile ", "show ")
+        self.assertEqual([" ".join(one[:1 + (one[0] == "profile")]) for one in commands],
+                         ["show", "show", "profile predict", "profile law", "profile import"])
         for arguments in commands:
             done = self.run_partita(*arguments)
             report = re.sub(" {2,}", " | ", done.stderr.decode())
             self.assertEqual(done.returncode, 0, report)
-            if arguments[1] == "fit":
+            if arguments[1] == "law":
                 for row in table("docs/profiles.md", "Accuracy of the law"):
                     self.assertRegex(report, "(?m)^" + re.escape(" | ".join(row)))
         fitted = json.loads(self.read("laws.json"))["laws"]

@@ -4,10 +4,8 @@ import collections
 import concurrent.futures
 import json
 import os
-import pathlib
 import re
 import subprocess
-import tempfile
 import unittest
 
 import harness
@@ -18,25 +16,24 @@ TAKEN = {"PARTITA_" + word for word in (
 
 
 def command_flags():
-    """Of every command that can be run, its flags with the names of their values: from man pages,
-    which are printed from what the parser accepts."""
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([harness.PROGRAM, "man", "--pages", folder], check=True)
-        found = {}
-        for page in sorted(pathlib.Path(folder).glob("partita-*.1")):
-            text = page.read_text("utf-8").replace("\\-", "-").replace("\\&", "")
-            synopsis = text.split(".SH SYNOPSIS\n.B ")[1].split("\n")[0]
-            words = synopsis.split()
-            path = next(words[1:end] for end in range(2, len(words) + 1)
-                        if "-".join(words[:end]) == page.stem)
-            options = text.split(".SH EXAMPLES")[0].split(".SH \"Options of every")[0]
-            flags = re.findall(r"\.TP\n(?:\\fB-\w\\fR, )?\\fB--([\w-]+)\\fR(?: \\fI(.*)\\fR)?",
-                               options)
-            if path == ["lab"]:  # the whole of partita-lab
-                continue
-            if "COMMAND" not in synopsis or path == ["help"] or path == ["demo"]:
-                found[tuple(path)] = dict(flags)
-        return found
+    """Of every command that can be run, its flags with the names of their values; forms of verbs
+    by their older names. All as `partita docs` says, which is printed from what the parser
+    accepts."""
+    found = {}
+
+    def look(command, path):
+        if not command["children"] and path not in (["help"], ["lab"], []):
+            found[tuple(path)] = {flag["names"][-1][2:]: flag["value"]
+                                  for flag in command["flags"] if not flag["everywhere"]
+                                  and flag["names"][-1] != "--help"}
+        for form in command.get("forms", []):
+            look(form, form["was"].split())
+        for child in command["children"]:
+            look(child, [*path, child["path"][-1]])
+
+    done = subprocess.run([harness.PROGRAM, "docs"], check=True, capture_output=True)
+    look(json.loads(done.stdout)["root"], [])
+    return found
 
 
 def variable(*words):

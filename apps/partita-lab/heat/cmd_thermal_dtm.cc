@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/table.h"
-#include "heat/dtm/dtm_study.h"
 #include "flags.h"
+#include "heat/dtm/dtm_study.h"
 #include "heat/thermal_flags.h"
 
 namespace partita::cli {
@@ -109,9 +109,7 @@ Result<Exit> run_thermal_dtm(Context& context, DtmFlags flags) {
   if (flags.output.format == "svg") {
     const auto picture = dtm::dtm_picture(context.files, flags.names);
     if (!picture) return failed(picture.error());
-    if (auto written = deliver(context, flags.output, *picture); !written)
-      return failed(written.error());
-    return Exit::done;
+    return finish(context, flags.output, *picture);
   }
   const auto study = dtm::dtm_study(context.files, flags.names);
   if (!study) return failed(study.error());

@@ -129,11 +129,9 @@ Result<Exit> run_doctor(Context& context, const DoctorFlags& flags) {
   if (!program)
     return bad_input(*path, "not an executable of this machine: " + program.error().message);
   const Diagnosis diagnosis = diagnose(*path, *program);
-  const auto done =
-      deliver(context, flags.output,
-              flags.output.format == "json" ? as_json(diagnosis) : as_text(diagnosis));
-  if (!done) return failed(done.error());
-  return diagnosis.can_run ? Exit::done : Exit::no;
+  return finish(context, flags.output,
+                flags.output.format == "json" ? as_json(diagnosis) : as_text(diagnosis),
+                diagnosis.can_run ? Exit::done : Exit::no);
 }
 
 }  // namespace

@@ -97,9 +97,7 @@ Command add_remote_sessions(CLI::App& remote) {
                 living_servers(context.files, remote_state_directory(flags->directory));
             const std::string text =
                 flags->output.format == "json" ? sessions_json(servers) : sessions_text(servers);
-            if (auto done = deliver(context, flags->output, text); !done)
-              return failed(done.error());
-            return Exit::done;
+            return finish(context, flags->output, text);
           }};
 }
 

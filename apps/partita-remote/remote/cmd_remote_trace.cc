@@ -11,8 +11,8 @@
 #include "base/terminal.h"
 #include "decide/input.h"
 #include "flags.h"
-#include "wire/net/channel.h"
 #include "remote/remote_commands.h"
+#include "wire/net/channel.h"
 #include "wire/trace/describe.h"
 #include "wire/trace/format.h"
 #include "wire/trace/replay.h"
@@ -198,10 +198,7 @@ Command add_remote_operations(CLI::App& remote) {
   add_output(*command, *output, {"markdown"});
   command->footer("partita remote operations --format markdown -o docs/remote-protocol.md");
   return {command, [output](Context& context) -> Result<Exit> {
-            if (auto done = deliver(context, *output, remote::protocol_page()); !done) {
-              return failed(done.error());
-            }
-            return Exit::done;
+            return finish(context, *output, remote::protocol_page());
           }};
 }
 

@@ -156,11 +156,10 @@ class LiveRun {
                [this](history::Event event) { keep_hook(std::move(event)); }),
         leases_(context, node_.open, lease_log(node_.open, node_.state)) {
     if (flags.once || flags.dry_run) return;
-    desk_.set_lender(
-        {[this](const api::Backend::LeaseCall& call, const control::Agent& agent) {
-           return leases_.answer(call, closed_gpus(agent, node_.file.policy));
-         },
-         [this](const device::NodeState& now) { return leases_.list(now); }});
+    desk_.set_lender({[this](const api::Backend::LeaseCall& call, const control::Agent& agent) {
+                        return leases_.answer(call, closed_gpus(agent, node_.file.policy));
+                      },
+                      [this](const device::NodeState& now) { return leases_.list(now); }});
   }
 
   Result<void> begin();
@@ -372,13 +371,13 @@ Result<void> LiveRun::join_fleet() {
   models.erase(std::ranges::unique(models).begin(), models.end());
   auto world = agent_world(context_, node_.file, *node_.open.catalogue, models);
   if (!world) return failed(world.error());
-  auto joined = AgentFleet::start(
-      context_, {.fleet = node_.file.fleet,
-                 .world = *std::move(world),
-                 .state_dir = node_.state_dir,
-                 .wall_ms = wall_ms,
-                 .wake = [this] { signals_.wake(); },
-                 .say = [this](const std::string& sentence) { say(sentence); }});
+  auto joined =
+      AgentFleet::start(context_, {.fleet = node_.file.fleet,
+                                   .world = *std::move(world),
+                                   .state_dir = node_.state_dir,
+                                   .wall_ms = wall_ms,
+                                   .wake = [this] { signals_.wake(); },
+                                   .say = [this](const std::string& sentence) { say(sentence); }});
   if (!joined) return failed(joined.error());
   fleet_ = *std::move(joined);
   return {};
@@ -497,7 +496,7 @@ Result<Exit> LiveRun::run() {
   queue_.reset();
   if (auto ended = agent_->end(); !ended)
     say("limits and clocks of GPUs stay as they are: " + to_string(ended.error()) +
-        "; `partita power restore` puts them back");
+        "; `partita power set --restore` puts them back");
   keep_events();
   history::Event stopped;
   stopped.time_ms = wall_ms();

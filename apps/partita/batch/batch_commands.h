@@ -13,6 +13,5 @@ Command add_batch_verify(CLI::App& batch);
 Command add_batch_compare(CLI::App& batch);
 Command add_batch_simulate(CLI::App& batch);
 Command add_batch_run(CLI::App& batch);
-Command add_batch_schedulers(CLI::App& batch);
 
 }  // namespace partita::cli

@@ -40,7 +40,7 @@ void add_time_flag(CLI::App& command, decide::SearchOptions& flags) {
 void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags) {
   command
       .add_option("SCHEDULE", flags.schedule,
-                  "A schedule (JSON), as `partita batch schedule --format json` writes it")
+                  "A schedule (JSON), as `partita plan --format json` writes it")
       ->type_name("FILE")
       ->required();
   add_tasks_flag(command, flags.tasks);

@@ -73,8 +73,8 @@ Command add_batch_compare(CLI::App& batch) {
   add_search_flags(*command, flags->search);
   add_output(*command, flags->output, {"text", "json", "svg", "csv"});
   command->footer(
-      "partita batch compare --tasks data/batches/rodinia-a30.csv --gpu A30\n"
-      "partita batch compare --tasks tasks.csv --gpu A100-80GB --schedulers best,fixed:4g+2g+1g");
+      "partita compare --tasks data/batches/rodinia-a30.csv --gpu A30\n"
+      "partita compare --tasks tasks.csv --gpu A100-80GB --schedulers best,fixed:4g+2g+1g");
   return {command, [flags](Context& context) { return run_batch_compare(context, *flags); }};
 }
 

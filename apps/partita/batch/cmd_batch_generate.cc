@@ -77,8 +77,7 @@ Command add_batch_generate(CLI::App& batch) {
   add_seed(*command, flags->words.seed);
   add_details(*command, flags->words);
   add_output(*command, flags->output, {"csv"});
-  command->footer(
-      "partita batch generate --count 20 --scaling mixed --gpu A100-80GB --seed 7 -o tasks.csv");
+  command->footer("partita init --count 20 --scaling mixed --gpu A100-80GB --seed 7 -o tasks.csv");
   return {command, [flags](Context& context) { return run_batch_generate(context, *flags); }};
 }
 

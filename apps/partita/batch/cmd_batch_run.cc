@@ -1,4 +1,4 @@
-// partita batch run: a schedule carried out on this node, or rehearsed on a copy of it in memory.
+// partita apply of a schedule: carried out on this node, or rehearsed on a copy of it in memory.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -315,7 +315,7 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   if (!session) return failed(session.error());
   const bool continued = session->past.now > 0;
   if (continued) complain(context, "continuing an earlier run that was interrupted");
-  Chronicle chronicle(context, paths.state, "partita batch run", flags.why);
+  Chronicle chronicle(context, paths.state, "partita apply", flags.why);
   chronicle.begin(begin_text(prepared, continued));
   auto watcher = std::make_unique<Watcher>(context, prepared.script);
   session->settings.interrupted = [&] { return stop.within(0); };
@@ -355,7 +355,7 @@ Result<Exit> run_batch_run(Context& context, BatchRunFlags flags) {
 void add_inputs(CLI::App& command, BatchRunFlags& flags) {
   command
       .add_option("SCHEDULE", flags.schedule.schedule,
-                  "A schedule (JSON), as `partita batch schedule --format json` writes it; without "
+                  "A schedule (JSON), as `partita plan --format json` writes it; without "
                   "it --scheduler makes one for the GPUs")
       ->type_name("FILE");
   add_tasks_flag(command, flags.schedule.tasks);
@@ -393,10 +393,10 @@ Command add_batch_run(CLI::App& batch) {
   add_conduct(*command, *flags);
   add_record(*command, *flags);
   command->footer(
-      "partita batch run schedule.json --tasks tasks.csv --retries 1 --timeout 3x\n"
-      "partita batch run --tasks tasks.csv --gpu 0 --format json -o report.json\n"
-      "partita batch run --tasks tasks.csv --driver sim --command 'sleep {seconds}'\n"
-      "partita batch run schedule.json --tasks tasks.csv --driver sim --simulate");
+      "partita apply schedule.json --tasks tasks.csv --retries 1 --timeout 3x\n"
+      "partita apply --tasks tasks.csv --gpu 0 --format json -o report.json\n"
+      "partita apply --tasks tasks.csv --driver sim --command 'sleep {seconds}'\n"
+      "partita apply schedule.json --tasks tasks.csv --driver sim --simulate");
   return {command, [flags](Context& context) { return run_batch_run(context, *flags); }};
 }
 

@@ -115,9 +115,9 @@ Command add_batch_schedule(CLI::App& batch) {
   flag(*command, "--explain", flags->explain);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
-      "partita batch schedule --tasks data/batches/rodinia-a30.csv --gpu A30\n"
-      "partita batch schedule --tasks tasks.csv --gpu A100-80GB --gpus 4 --format json -o s.json\n"
-      "partita batch schedule --tasks tasks.csv --gpu H100-80GB-SXM5:2,A30 --format svg -o s.svg");
+      "partita plan --tasks data/batches/rodinia-a30.csv --gpu A30\n"
+      "partita plan --tasks tasks.csv --gpu A100-80GB --gpus 4 --format json -o s.json\n"
+      "partita plan --tasks tasks.csv --gpu H100-80GB-SXM5:2,A30 --format svg -o s.svg");
   return {command, [flags](Context& context) { return run_batch_schedule(context, *flags); }};
 }
 

@@ -34,8 +34,8 @@ Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flag
   if (!timed) return failed(timed.error());
   const Result<std::string> content =
       wants_document(flags.output)
-          ? document_as(flags.output, sim::report_json(timed->report, flags.options,
-                                                       timed->events_per_second))
+          ? document_as(flags.output,
+                        sim::report_json(timed->report, flags.options, timed->events_per_second))
           : sim::report_text(timed->report, flags.options);
   return content ? finish(context, flags.output, *content) : failed(content.error());
 }
@@ -58,8 +58,7 @@ Command add_batch_simulate(CLI::App& batch) {
       ->default_str(fmt::format("{}", flags->options.runs));
   add_seed(*command, flags->options.seed);
   add_output(*command, flags->output, {"text", "json", "csv"});
-  command->footer(
-      "partita batch simulate schedule.json --tasks tasks.csv --spread 0.1 --runs 1000");
+  command->footer("partita simulate schedule.json --tasks tasks.csv --spread 0.1 --runs 1000");
   return {command, [flags](Context& context) { return run_batch_simulate(context, *flags); }};
 }
 

@@ -110,8 +110,8 @@ Command add_batch_stream(CLI::App& batch) {
   add_seed(*command, flags->seed);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
-      "partita batch stream --tasks monday.csv --tasks tuesday.csv --gpu A100-80GB\n"
-      "partita batch stream --tasks arrivals.csv --online --gpu A30 --format json -o "
+      "partita plan --tasks monday.csv --tasks tuesday.csv --gpu A100-80GB\n"
+      "partita plan --tasks arrivals.csv --online --gpu A30 --format json -o "
       "schedule.json");
   return {command, [flags](Context& context) { return run_batch_stream(context, *flags); }};
 }

@@ -41,7 +41,7 @@ Command add_batch_verify(CLI::App& batch) {
   auto flags = std::make_shared<BatchVerifyFlags>();
   add_schedule_flags(*command, flags->schedule);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita batch verify schedule.json --tasks tasks.csv");
+  command->footer("partita verify schedule.json --tasks tasks.csv");
   return {command, [flags](Context& context) { return run_batch_verify(context, *flags); }};
 }
 

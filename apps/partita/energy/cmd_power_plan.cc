@@ -13,17 +13,28 @@
 namespace partita::cli {
 namespace {
 
+// Of the plan and its judge.
 struct PowerPlanFlags {
   PowerFlags power;
-  std::string policy = "exact";
+  std::string plan, policy = "exact";
   int gpus = 1;
   double unused = -1;
   Output output;
 };
 
-void add_fleet_flags(CLI::App& command, int& gpus, double& unused) {
-  within(flag(command, "--gpus", gpus), 1, plan::kMaxPowerGpus)->default_str("1");
-  within(flag(command, "--unused", unused), 0, 5'000);
+void add_problem(CLI::App& command, PowerPlanFlags& flags) {
+  add_power_flags(command, flags.power);
+  within(flag(command, "--gpus", flags.gpus), 1, plan::kMaxPowerGpus)->default_str("1");
+  within(flag(command, "--unused", flags.unused), 0, 5'000);
+  add_output(command, flags.output, {"text", "json"});
+}
+
+Result<plan::PowerProblem> problem_of(Context& context, const PowerPlanFlags& flags) {
+  auto problem = load_power(context, flags.power);
+  if (!problem) return problem;
+  problem->gpus = flags.gpus;
+  if (flags.unused >= 0) problem->unused = Watts{flags.unused};
+  return problem;
 }
 
 std::string power_plan_text(const plan::PowerProblem& problem, const plan::PowerPlan& plan) {
@@ -62,10 +73,8 @@ std::string power_plan_text(const plan::PowerProblem& problem, const plan::Power
 }
 
 Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
-  auto problem = load_power(context, flags.power);
+  const auto problem = problem_of(context, flags);
   if (!problem) return failed(problem.error());
-  problem->gpus = flags.gpus;
-  if (flags.unused >= 0) problem->unused = Watts{flags.unused};
   const auto made = decide::make_power_plan(*problem, flags.policy);
   if (!made) return failed(made.error());
   if (!made->plan) return refuse(context, flags.output, "plan", made->refusals);
@@ -75,23 +84,13 @@ Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
   return finish(context, flags.output, content);
 }
 
-struct PowerVerifyFlags {
-  PowerFlags power;
-  std::string plan;
-  int gpus = 1;
-  double unused = -1;
-  Output output;
-};
-
-Result<Exit> run_power_verify(Context& context, const PowerVerifyFlags& flags) {
-  auto problem = load_power(context, flags.power);
+Result<Exit> run_power_verify(Context& context, const PowerPlanFlags& flags) {
+  const auto problem = problem_of(context, flags);
   if (!problem) return failed(problem.error());
   const auto text = read_input(context.files, "PLAN", flags.plan);
   if (!text) return failed(text.error());
   const auto plan = forms::parse_power_plan(flags.plan, *text);
   if (!plan) return failed(plan.error());
-  problem->gpus = flags.gpus;
-  if (flags.unused >= 0) problem->unused = Watts{flags.unused};
   const auto verdict = verify::judge(*problem, *plan);
   const std::string ok = fmt::format(
       "{}: every share is in the table, keeps its SLO and the watts "
@@ -107,32 +106,27 @@ Command add_power_plan(CLI::App& power) {
   CLI::App* command = power.add_subcommand(
       "plan", "Choose which GPUs are on, their clocks and caps, and who has which share of them");
   auto flags = std::make_shared<PowerPlanFlags>();
-  add_power_flags(*command, flags->power);
-  add_fleet_flags(*command, flags->gpus, flags->unused);
+  add_problem(*command, *flags);
   one_of(
       flag(*command, "--policy", flags->policy,
            "exact: the least power, proven or with a bound; the others are CoFRIS's, for one GPU"),
       power::policy_names())
       ->default_str(flags->policy);
-  add_output(*command, flags->output, {"text", "json"});
   command->footer(
-      "partita power plan --services services.yaml --table mi50.csv --gpu MI50 --gpus 4\n"
-      "partita power plan --services one.yaml --table mi50.csv --policy cofris-cu --format json");
+      "partita plan --services services.yaml --table mi50.csv --gpu MI50 --gpus 4\n"
+      "partita plan --services one.yaml --table mi50.csv --policy cofris-cu --format json");
   return {command, [flags](Context& context) { return run_power_plan(context, *flags); }};
 }
 
 Command add_power_verify(CLI::App& power) {
   CLI::App* command =
       power.add_subcommand("verify", "Judge a power plan: units, clocks, SLOs, rates, watts");
-  auto flags = std::make_shared<PowerVerifyFlags>();
+  auto flags = std::make_shared<PowerPlanFlags>();
   command->add_option("PLAN", flags->plan, "The plan, of kind PowerPlan")
       ->required()
       ->type_name("FILE");
-  add_power_flags(*command, flags->power);
-  add_fleet_flags(*command, flags->gpus, flags->unused);
-  add_output(*command, flags->output, {"text", "json"});
-  command->footer(
-      "partita power verify plan.json --services services.yaml --table mi50.csv --gpus 4");
+  add_problem(*command, *flags);
+  command->footer("partita verify plan.json --services services.yaml --table mi50.csv --gpus 4");
   return {command, [flags](Context& context) { return run_power_verify(context, *flags); }};
 }
 

@@ -170,7 +170,7 @@ Result<Exit> run_set(Context& context, const SetFlags& flags) {
   if (!set) return failed(set.error());
   tell(context, *wanted, "");
   if (!hold) {
-    note(context, "it stays so until 'partita power restore' or a reset\n");
+    note(context, "it stays so until 'partita power set --restore' or a reset\n");
     return Exit::done;
   }
   stop.within(static_cast<std::int64_t>(hold->value * 1e9));
@@ -253,7 +253,7 @@ Command add_power_restore(CLI::App& power) {
   add_state_dir(*command, flags->state_directory);
   flag(*command, "--dry-run", flags->dry_run);
   flag(*command, "--after-input", flags->after_stdin);
-  command->footer("partita power restore");
+  command->footer("partita power set --restore");
   return {command, [flags](Context& context) { return run_restore(context, *flags); }};
 }
 

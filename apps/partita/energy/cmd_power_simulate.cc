@@ -284,7 +284,7 @@ Command add_power_simulate(CLI::App& power) {
   flag(*command, "--strict", flags->require);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
-      "partita power simulate --services mi50.yaml --table mi50.csv --gpu MI50 --alone --at-most "
+      "partita simulate --services mi50.yaml --table mi50.csv --gpu MI50 --alone --at-most "
       "--trace data/published/swim/fb09-0.csv");
   return {command, [flags](Context& context) { return run_power_simulate(context, *flags); }};
 }

@@ -144,7 +144,7 @@ Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
   if (!wanted) return failed(wanted.error());
   say(context, fmt::format("fleet {}: {}\n", reached->file.fleet.name,
                            wanted->approval == fleet::Approval::approve
-                               ? "wanted; what it changes waits for `partita fleet approve`"
+                               ? "wanted; what it changes waits for `partita approve --fleet`"
                                : "wanted; its leader plans it now"));
   return Exit::done;
 }
@@ -283,7 +283,7 @@ Command below(CLI::App& group, const char* name, const char* about, Run run) {
   if (word == "status" || word == "plan" || word == "history")
     add_output(*command, flags->output, {"text", "json"});
   if (word == "explain") add_output(*command, flags->output, {"text"});
-  command->footer(fmt::format("partita fleet {}{} --fleet http://127.0.0.1:2379", name,
+  command->footer(fmt::format("partita {}{} --fleet http://127.0.0.1:2379", name,
                               word == "apply"   ? " services.yaml"
                               : word == "drain" ? " node3"
                                                 : ""));

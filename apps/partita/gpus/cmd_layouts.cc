@@ -126,7 +126,8 @@ Command add_layouts(CLI::App& app) {
   flag(*command, "--with", flags->with);
   add_catalogue(*command, flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita layouts A100-80GB\npartita layouts H200-141GB --with double-memory,me");
+  command->footer(
+      "partita gpus A100-80GB --layouts\npartita gpus H200-141GB --with double-memory,me");
   return {command, [flags](Context& context) { return run_layouts(context, *flags); }};
 }
 

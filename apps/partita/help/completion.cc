@@ -39,12 +39,10 @@ Values values_of(const FlagDoc& flag) {
   return values;
 }
 
-std::string name_of(const CommandDoc& command) {
-  return joined(command.path, " ");
-}
+std::string name_of(const CommandDoc& command) { return joined(command.path, " "); }
 
 // Everything that may stand where a word begins: subcommands, flags and the words of positionals.
-std::vector<std::string> words_of(const CommandDoc& command) {
+std::vector<std::string> candidates_of(const CommandDoc& command) {
   std::vector<std::string> words;
   for (const CommandDoc& child : command.children) words.push_back(child.path.back());
   for (const FlagDoc& flag : command.positionals) {
@@ -62,7 +60,8 @@ std::string bash_script(const CommandDoc& root) {
   for (const CommandDoc* command : flatten(root)) {
     const std::string name = name_of(*command);
     if (command != &root) paths += fmt::format("{}\"{}\"", paths.empty() ? "" : " | ", name);
-    words += fmt::format("    \"{}\") words=\"{}\" ;;\n", name, joined(words_of(*command), " "));
+    words +=
+        fmt::format("    \"{}\") words=\"{}\" ;;\n", name, joined(candidates_of(*command), " "));
     for (const FlagDoc& flag : command->flags) {
       if (flag.value.empty()) continue;
       std::vector<std::string> patterns;
@@ -175,8 +174,7 @@ std::string fish_script(const CommandDoc& root) {
     for (std::size_t i = 1; i < command->path.size(); ++i) {
       seen.push_back("__fish_seen_subcommand_from " + command->path[i]);
     }
-    const std::string inside =
-        seen.empty() ? "__fish_use_subcommand" : joined(seen, "; and ");
+    const std::string inside = seen.empty() ? "__fish_use_subcommand" : joined(seen, "; and ");
     for (const CommandDoc& child : command->children) {
       text += fmt::format("complete -c partita -n '{}' -a {} -d '{}'\n", inside, child.path.back(),
                           quoted(child.summary, "\\"));
@@ -201,13 +199,12 @@ Command add_completion(CLI::App& app, const Program& program) {
   one_of(command->add_option("SHELL", *shell, "The shell"), {"bash", "zsh", "fish"})->required();
   command->footer("source <(partita completion bash)");
   return {command, [&app, &program, shell](Context& context) -> Result<Exit> {
-            const CommandDoc root = docs_of(app, program).root;
+            CommandDoc root = docs_of(app, program).root;
+            take_in_forms(root);
             const std::string script = *shell == "bash"  ? bash_script(root)
                                        : *shell == "zsh" ? zsh_script(root)
                                                          : fish_script(root);
-            auto written = deliver(context, {}, script);
-            if (!written) return failed(written.error());
-            return Exit::done;
+            return finish(context, {}, script);
           }};
 }
 

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/append.h"
 #include "base/form.h"
 #include "elsewhere.h"
 #include "flags.h"
 #include "settings.h"
+#include "verbs.h"
 
 namespace partita::cli {
 namespace {
@@ -28,9 +30,8 @@ FlagDoc flag_doc(const CLI::Option& option) {
   return flag;
 }
 
-CommandDoc describe_below(const CLI::App& app, std::vector<std::string> path) {
-  path.push_back(app.get_name());
-  CommandDoc command{path, app.get_description(), {}, {}, {}, {}, is_elsewhere(app)};
+CommandDoc describe_one(const CLI::App& app, std::vector<std::string> path) {
+  CommandDoc command{std::move(path), app.get_description(), {}, {}, {}, {}, is_elsewhere(app)};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;
     (option->get_positional() ? command.positionals : command.flags).push_back(flag_doc(*option));
@@ -38,6 +39,30 @@ CommandDoc describe_below(const CLI::App& app, std::vector<std::string> path) {
   for (const std::string& line : split(app.get_footer(), '\n')) {
     if (!line.empty()) command.examples.push_back(line);
   }
+  return command;
+}
+
+// A form of the verb that has this path.
+CommandDoc describe_form(const FormOf& of, const std::vector<std::string>& path) {
+  CommandDoc form = describe_one(*of.app, path);
+  form.when = when_text(*of.form);
+  form.was = std::string(of.form->was);
+  for (FlagDoc& flag : form.flags)
+    flag.required = flag.required || of.form->when.starts_with(flag.names.back() + "=");
+  if (of.form->when.ends_with(':')) form.positionals.at(0).names = {"batch:NUMBER"};
+  const std::string marker = marker_of(*of.form);
+  if (marker.empty()) return form;
+  const FlagWords& words = words_of(marker);
+  if (!words.value.empty()) form.positionals.clear();  // it is said behind the flag
+  form.flags.insert(form.flags.begin(),
+                    {{marker}, std::string(words.value), std::string(words.text), {}, true});
+  return form;
+}
+
+CommandDoc describe_below(const CLI::App& app, std::vector<std::string> path) {
+  path.push_back(app.get_name());
+  CommandDoc command = describe_one(app, path);
+  for (const FormOf& one : forms_of(app)) command.forms.push_back(describe_form(one, path));
   for (const CLI::App* child : app.get_subcommands({})) {
     if (!child->get_group().empty()) command.children.push_back(describe_below(*child, path));
   }
@@ -108,6 +133,10 @@ void describe_command(Form& f, CommandDoc& command) {
   f.list("flags", command.flags, describe_flag, {}, "in order");
   f.notes("examples", command.examples, {}, "lines");
   f.boolean("elsewhere", command.elsewhere, "another program's");
+  f.optional(!command.was.empty()).note("when", command.when, "of a verb's form: what asks for it");
+  f.optional(!command.was.empty()).note("was", command.was, "of a verb's form: its older name");
+  if (f.reading() == nullptr ? !command.forms.empty() : f.reading()->has("forms"))
+    f.list("forms", command.forms, describe_command, {}, "of a verb, by what it is about");
   if (f.reading() == nullptr || f.reading()->has("children"))
     f.list("children", command.children, describe_command, {}, "below it");
 }
@@ -147,6 +176,17 @@ Result<CommandDocs> parse_docs(const std::string& file, std::string_view text) {
 
 CommandDoc describe(const CLI::App& app) { return describe_below(app, {}); }
 
+void take_in_forms(CommandDoc& command) {
+  for (const CommandDoc& form : command.forms)
+    for (FlagDoc flag : form.flags) {
+      const auto same = [&](const FlagDoc& one) { return one.names.back() == flag.names.back(); };
+      if (std::ranges::any_of(command.flags, same)) continue;
+      flag.required = false;
+      command.flags.push_back(std::move(flag));
+    }
+  for (CommandDoc& child : command.children) take_in_forms(child);
+}
+
 std::vector<const CommandDoc*> flatten(const CommandDoc& root) {
   std::vector<const CommandDoc*> all{&root};
   for (const CommandDoc& child : root.children) {
@@ -163,16 +203,39 @@ std::string usage(const CommandDoc& command) {
     line += flag.required ? " " + flag.names[0] : " [" + flag.names[0] + "]";
   }
   for (const FlagDoc& flag : command.flags) {
-    if (flag.required) line += fmt::format(" {} {}", flag.names.back(), flag.value);
+    if (!flag.required) continue;
+    line += " " + flag.names.back() + (flag.value.empty() ? "" : " " + flag.value);
   }
   return line + " [options]";
 }
 
 namespace {
 
+const FlagDoc* flag_called(const CommandDoc& command, const std::string& name) {
+  const auto found = std::ranges::find_if(
+      command.flags, [&](const FlagDoc& flag) { return flag.names.back() == name; });
+  return found == command.flags.end() ? nullptr : &*found;
+}
+
+// What a form has besides what the verb and the forms before it told; the rest by name.
+std::string form_help(const CommandDoc& form, const CommandDoc& told) {
+  std::string text = "\n" + wrapped(fmt::format("{}: {}", form.when, form.summary), 0);
+  std::vector<std::string> known;
+  for (const FlagDoc& flag : form.positionals) text += flag_help(flag);
+  for (const FlagDoc& flag : form.flags) {
+    if (flag_called(told, flag.names.back()) == nullptr)
+      text += flag_help(flag);
+    else if (!flag.everywhere && flag.names.back() != "--help")
+      known.push_back(flag.names.back());
+  }
+  if (!known.empty()) text += wrapped("As above: " + joined(known, ", "), 2);
+  return text;
+}
+
 std::string help_text(const CommandDoc& command) {
   std::string text = wrapped(command.summary, 0);
   text += "\n" + wrapped("Usage: " + usage(command), {0, 10});
+  for (const CommandDoc& form : command.forms) text += wrapped(usage(form), {7, 10});
   if (!command.children.empty()) {
     text += "\nCommands:\n";
     std::size_t widest = 0;
@@ -189,9 +252,18 @@ std::string help_text(const CommandDoc& command) {
   if (!command.flags.empty()) text += "\nOptions:\n";
   for (const FlagDoc& flag : command.flags)
     if (!flag.everywhere) text += flag_help(flag);
+  CommandDoc told = command;
+  told.forms.clear();
+  for (const CommandDoc& form : command.forms) {
+    text += form_help(form, told);
+    told.forms = {form};
+    take_in_forms(told);
+  }
   text += everywhere_help(command);
   if (!command.examples.empty()) text += "\nExamples:\n";
   for (const std::string& example : command.examples) text += wrapped(example, {2, 6, " \\"});
+  for (const CommandDoc& form : command.forms)
+    for (const std::string& example : form.examples) text += wrapped(example, {2, 6, " \\"});
   text += "\nExit status:\n";
   for (const std::string& status : kExitStatuses) text += wrapped(status, {2, 5});
   return text;
@@ -199,11 +271,38 @@ std::string help_text(const CommandDoc& command) {
 
 }  // namespace
 
+namespace {
+
+// "batch verify" of the command `partita batch verify`.
+std::string below_program(const CommandDoc& command) {
+  return joined(std::vector<std::string>(command.path.begin() + 1, command.path.end()), " ");
+}
+
+// Of a group that is not listed any more.
+std::string older_names_below(const CLI::App& group, const std::string& path) {
+  std::string text;
+  if (!group.get_group().empty()) return text;
+  for (const CLI::App* child : group.get_subcommands({}))
+    if (const VerbForm* form = form_called(path + " " + child->get_name()))
+      text += (text.empty() ? "\nOlder names:\n" : "") + older_name(*form);
+  return text;
+}
+
+}  // namespace
+
+std::string older_name(const VerbForm& form) {
+  return wrapped(
+      fmt::format("partita {} is an older name of `partita {}`.", form.was, said_now(form)), 0);
+}
+
 std::string help_of(const CLI::App& command) {
   std::vector<std::string> parents;
   for (const CLI::App* up = command.get_parent(); up != nullptr; up = up->get_parent())
     parents.insert(parents.begin(), up->get_name());
-  return help_text(describe_below(command, parents));
+  const CommandDoc told = describe_below(command, parents);
+  const std::string path = below_program(told);
+  if (const VerbForm* form = form_called(path)) return older_name(*form) + "\n" + help_text(told);
+  return help_text(told) + older_names_below(command, path);
 }
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }

@@ -17,6 +17,8 @@ class FormatterBase;
 
 namespace partita::cli {
 
+struct VerbForm;
+
 struct FlagDoc {
   std::vector<std::string> names;  // "-o", "--output"; a positional has one name without dashes
   std::string value;               // "FILE", "text|json"; empty for a switch
@@ -33,6 +35,8 @@ struct CommandDoc {
   std::vector<std::string> examples;
   std::vector<CommandDoc> children;  // hidden commands are left out
   bool elsewhere = false;            // a name for a command of another program
+  std::string when = {}, was = {};   // of a verb's form: what asks for it, and its older name
+  std::vector<CommandDoc> forms = {};  // of a verb
 };
 
 // A kind of document that a program knows.
@@ -50,14 +54,19 @@ Result<CommandDocs> parse_docs(const std::string& file, std::string_view text);
 
 CommandDoc describe(const CLI::App& app);
 
+// With the flags of a verb's forms among its own, here and below.
+void take_in_forms(CommandDoc& command);
+
 // All commands below and including `root`, parents before children.
 std::vector<const CommandDoc*> flatten(const CommandDoc& root);
 
 // "partita plan --services FILE [options]"
 std::string usage(const CommandDoc& command);
 
-// What --help prints.
+// What --help prints; of an older name, how it is said now, too.
 std::string help_of(const CLI::App& command);
+// "partita watch is an older name of `partita show --watch`."
+std::string older_name(const VerbForm& form);
 
 // Gives help_text to CLI11's --help. Set on the root before commands are added: they inherit it.
 std::shared_ptr<CLI::FormatterBase> help_formatter();

@@ -4,16 +4,24 @@
 
 #include "base/append.h"
 #include "base/nearest.h"
+#include "base/split.h"
 #include "elsewhere.h"
 #include "help/help_commands.h"
+#include "verbs.h"
 
 namespace partita::cli {
 namespace {
 
 Result<Exit> run_help(Context& context, const CLI::App& root, bool whole,
-                      const std::vector<std::string>& path) {
+                      std::vector<std::string> path) {
   const Elsewhere* other = whole ? elsewhere_of(joined(path, " ")) : nullptr;
   if (other != nullptr) return become(context, *other);
+  const VerbForm* older = form_called(joined(path, " "));
+  std::string before;
+  if (older != nullptr && is_only_words(*older)) {
+    before = older_name(*older) + "\n";
+    path = split(older->verb, ' ');
+  }
   const CLI::App* command = &root;
   for (const std::string& name : path) {
     std::vector<std::string> names;
@@ -29,7 +37,7 @@ Result<Exit> run_help(Context& context, const CLI::App& root, bool whole,
     }
     command = found;
   }
-  return finish(context, {}, help_of(*command));
+  return finish(context, {}, before + help_of(*command));
 }
 
 }  // namespace

@@ -18,9 +18,8 @@ Command add_docs(CLI::App& app, const Program& program) {
       app.add_subcommand("docs", "Print the commands, their flags and documents as JSON")
           ->group("");
   return {command, [&app, &program](Context& context) -> Result<Exit> {
-            auto written =
-                deliver(context, {.file = {}, .format = "json"}, docs_json(docs_of(app, program)));
-            return written ? Result<Exit>(Exit::done) : failed(written.error());
+            return finish(context, {.file = {}, .format = "json"},
+                          docs_json(docs_of(app, program)));
           }};
 }
 

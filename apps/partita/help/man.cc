@@ -40,10 +40,18 @@ std::string flag_roff(const FlagDoc& flag) {
   return fmt::format(".TP\n{}\n{}.{}\n", head, roff(flag.text), notes);
 }
 
+// How it is said, a line for each form of a verb.
+std::string synopsis(const CommandDoc& command) {
+  std::string text = fmt::format(".B {}\n", roff(usage(command)));
+  for (const CommandDoc& form : command.forms)
+    text += fmt::format(".br\n.B {}\n", roff(usage(form)));
+  return text;
+}
+
 std::string command_roff(const CommandDoc& command) {
   std::string text =
       fmt::format(".SS {}\n{}.\n", roff(joined(command.path, " ")), roff(command.summary));
-  text += fmt::format(".PP\n.B {}\n", roff(usage(command)));
+  text += ".PP\n" + synopsis(command);
   for (const FlagDoc& flag : command.positionals) text += flag_roff(flag);
   for (const FlagDoc& flag : command.flags) {
     if (!flag.everywhere && flag.names.back() != "--help") text += flag_roff(flag);
@@ -120,9 +128,11 @@ std::string commands_roff(const CommandDoc& command) {
 
 std::string command_page(const CommandDoc& command, const CommandDoc& root) {
   std::string text = title(page_name(command));
-  text += fmt::format(".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n.SH DESCRIPTION\n{}.\n.PP\n{}",
-                      roff(page_name(command)), roff(command.summary), roff(usage(command)),
+  text += fmt::format(".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n{}.SH DESCRIPTION\n{}.\n.PP\n{}",
+                      roff(page_name(command)), roff(command.summary), synopsis(command),
                       roff(command.summary), kResults);
+  for (const CommandDoc& form : command.forms)
+    text += fmt::format(".PP\n{}: {}.\n", roff(form.when), roff(form.summary));
   text += commands_roff(command) + options_roff(command);
   if (!command.examples.empty()) {
     text += ".SH EXAMPLES\n.nf\n";
@@ -134,9 +144,7 @@ std::string command_page(const CommandDoc& command, const CommandDoc& root) {
 
 Result<Exit> run_man(Context& context, const CommandDoc& root, const std::string& folder) {
   if (folder.empty()) {
-    if (auto written = deliver(context, {}, man_page(root)); !written)
-      return failed(written.error());
-    return Exit::done;
+    return finish(context, {}, man_page(root));
   }
   if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
   for (const CommandDoc* command : flatten(root)) {
@@ -155,7 +163,9 @@ Command add_man(CLI::App& app, const Program& program) {
   auto folder = std::make_shared<std::string>();
   flag(*command, "--pages", *folder);
   return {command, [&app, &program, folder](Context& context) {
-            return run_man(context, docs_of(app, program).root, *folder);
+            CommandDoc root = docs_of(app, program).root;
+            take_in_forms(root);
+            return run_man(context, root, *folder);
           }};
 }
 

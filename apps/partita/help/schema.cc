@@ -19,9 +19,7 @@ Result<Exit> run_schema(Context& context, const Program& program, const std::str
   std::vector<KindDoc> known;
   for (const DocumentKind& kind : program.kinds()) {
     if (kind.name == name) {
-      if (auto written = deliver(context, output, kind.schema()); !written)
-        return failed(written.error());
-      return Exit::done;
+      return finish(context, output, kind.schema());
     }
     known.push_back({std::string(kind.name), std::string(kind.about)});
   }
@@ -29,8 +27,7 @@ Result<Exit> run_schema(Context& context, const Program& program, const std::str
     for (const std::string_view other : kOtherPrograms)
       if (const std::string said = name.empty() ? "" : said_by(other, "schema " + name);
           !said.empty()) {
-        auto written = deliver(context, output, said);
-        return written ? Result<Exit>(Exit::done) : failed(written.error());
+        return finish(context, output, said);
       }
     known = with_others({{}, std::move(known)}).kinds;
     std::ranges::sort(known, {}, &KindDoc::name);
@@ -55,8 +52,7 @@ Command add_schema(CLI::App& app, const Program& program) {
   command->add_option("KIND", *kind, "The kind, as in the document's `kind`")->type_name("KIND");
   add_output_file(*command, output->file);
   command->footer("partita schema ServingPlan");
-  return {command,
-          [&program, kind, output](Context& context) {
+  return {command, [&program, kind, output](Context& context) {
             return run_schema(context, program, *kind, *output);
           }};
 }

@@ -45,10 +45,23 @@ Result<Exit> run_lease(Context& context, const LeaseFlags& flags) {
   return show_lease(context, flags.output, *answer);
 }
 
+Result<Exit> remote_lease(Context& context, const LeaseFlags& flags, const api::Client& agent) {
+  const auto wanted = wanted_of(flags);
+  if (!wanted) return failed(wanted.error());
+  const auto answer = take_of_agent(agent, *wanted);
+  return answer ? show_lease(context, flags.output, *answer) : failed(by_flag(answer.error()));
+}
+
 Result<Exit> run_return(Context& context, const LeaseFlags& flags) {
   auto desk = open_desk(context, flags);
   if (!desk) return failed(desk.error());
   const auto answer = desk->give_back(flags.wanted.owner);
+  if (!answer) return failed(by_flag(answer.error()));
+  return show_returned(context, flags.output, flags.wanted.owner, *answer);
+}
+
+Result<Exit> remote_return(Context& context, const LeaseFlags& flags, const api::Client& agent) {
+  const auto answer = give_back_to_agent(agent, flags.wanted.owner);
   if (!answer) return failed(by_flag(answer.error()));
   return show_returned(context, flags.output, flags.wanted.owner, *answer);
 }
@@ -59,6 +72,23 @@ Result<Exit> run_leases(Context& context, const LeaseFlags& flags) {
   const auto answer = flags.sweep ? desk->sweep() : desk->list();
   if (!answer) return failed(by_flag(answer.error()));
   return show_leases(context, flags.output, *answer);
+}
+
+Result<Exit> remote_leases(Context& context, const LeaseFlags& flags, const api::Client& agent) {
+  const auto text = agent.call("leases");
+  if (!text) return failed(text.error());
+  auto leases = lease::parse_leases_document("the server's answer", *text);
+  if (!leases) return failed(leases.error());
+  return show_leases(context, flags.output, {*std::move(leases), {}});
+}
+
+// Here, and of an agent.
+Command both(CLI::App* command, const std::shared_ptr<LeaseFlags>& flags,
+             Result<Exit> (*here)(Context&, const LeaseFlags&),
+             Result<Exit> (*there)(Context&, const LeaseFlags&, const api::Client&)) {
+  return {
+      command, [=](Context& context) { return here(context, *flags); },
+      [=](Context& context, const api::Client& agent) { return there(context, *flags, agent); }};
 }
 
 CLI::Option* add_owner(CLI::App& command, LeaseFlags& flags) {
@@ -92,7 +122,7 @@ Command add_lease(CLI::App& app) {
       "partita lease --profile 3g.40gb --gpu-index 0 --start 4 --exact --for slurm:42\n"
       "partita lease --profile 1g.10gb --for me --while $$\n"
       "partita lease --take-from slurm:42 --for slurm:43");
-  return {command, [flags](Context& context) { return run_lease(context, *flags); }};
+  return both(command, flags, run_lease, remote_lease);
 }
 
 Command add_return(CLI::App& app) {
@@ -103,8 +133,8 @@ Command add_return(CLI::App& app) {
   add_patience(*command, *flags);
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita return --for slurm:42");
-  return {command, [flags](Context& context) { return run_return(context, *flags); }};
+  command->footer("partita lease --return --for slurm:42");
+  return both(command, flags, run_return, remote_return);
 }
 
 Command add_leases(CLI::App& app) {
@@ -114,8 +144,8 @@ Command add_leases(CLI::App& app) {
   add_patience(*command, *flags);
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita leases --format json");
-  return {command, [flags](Context& context) { return run_leases(context, *flags); }};
+  command->footer("partita lease --list --format json");
+  return both(command, flags, run_leases, remote_leases);
 }
 
 }  // namespace partita::cli

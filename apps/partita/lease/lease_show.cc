@@ -19,16 +19,13 @@ Result<Exit> show_lease(Context& context, const Output& output, const LeaseAnswe
   if (const auto& no = answer.refused) {
     refusal(context, fmt::format("{}: {}", no->reason.subject, no->reason.detail));
     if (output.format != "json") return Exit::no;
-    if (auto written = deliver(context, {}, lease::refusal_json(*no)); !written)
-      return failed(written.error());
-    return Exit::no;
+    return finish(context, {}, lease::refusal_json(*no), Exit::no);
   }
   const lease::LeaseDocument& one = answer.leases.leases.front();
   const std::string text = output.format == "json"  ? lease::lease_json(one)
                            : output.format == "env" ? lease::lease_shell(one)
                                                     : lease::lease_text(one);
-  if (auto written = deliver(context, output, text); !written) return failed(written.error());
-  return Exit::done;
+  return finish(context, output, text);
 }
 
 Result<Exit> show_returned(Context& context, const Output& output, const std::string& owner,
@@ -38,16 +35,14 @@ Result<Exit> show_returned(Context& context, const Output& output, const std::st
   for (const std::string& one : answer.leases.returned)
     text += fmt::format("returned what {} held\n", one);
   if (text.empty()) text = fmt::format("{} holds nothing\n", owner);
-  if (auto written = deliver(context, output, text); !written) return failed(written.error());
-  return Exit::done;
+  return finish(context, output, text);
 }
 
 Result<Exit> show_leases(Context& context, const Output& output, const LeaseAnswer& answer) {
   const std::string text = output.format == "json"
                                ? lease::leases_json(answer.leases)
                                : lease::leases_text(answer.leases, wall_clock_ms());
-  if (auto written = deliver(context, output, text); !written) return failed(written.error());
-  return Exit::done;
+  return finish(context, output, text);
 }
 
 }  // namespace partita::cli

@@ -176,7 +176,7 @@ Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node
   doors.interrupted = [&stop] { return stop.within(0); };
   Chronicle chronicle(context, node.state_dir,
                       flags.again      ? "partita apply --again"
-                      : flags.rollback ? "partita rollback"
+                      : flags.rollback ? "partita apply --rollback"
                                        : "partita apply " + flags.plan,
                       flags.why);
   attach_plan(chronicle, context, flags);
@@ -248,24 +248,10 @@ Result<Exit> run_apply(Context& context, ApplyFlags flags) {
   const auto unfinished = load_unfinished(context, node->state_dir);
   const bool said = !exit && exit.error().message.starts_with("interrupted");
   if (!exit && unfinished && !said) {
-    complain(context, "run the same command again to go on, or `partita rollback` to go back");
+    complain(context,
+             "run the same command again to go on, or `partita apply --rollback` to go back");
   }
   return exit;
-}
-
-void add_flags(CLI::App& command, ApplyFlags& flags) {
-  add_device_flags(command, flags.device);
-  add_state_dir(command, flags.state_dir);
-  add_why(command, flags.why);
-  flag(command, "--dry-run", flags.dry_run);
-  flag(command, "--explain", flags.explain);
-  add_hooks(command, flags.hooks);
-  flag(command, "--no-reset", flags.no_reset);
-  flag(command, "--keep-foreign", flags.keep_foreign);
-  within(flag(command, "--min-available", flags.min_available), 0, 1);
-  within(flag(command, "--drain-timeout", flags.drain_timeout), 0, kMaxWait);
-  within(flag(command, "--ready-timeout", flags.ready_timeout), 0, kMaxWait);
-  add_output(command, flags.output, {"text", "json", "svg"});
 }
 
 struct DrainFlags {
@@ -331,7 +317,18 @@ Command add_apply(CLI::App& app) {
   flag(*command, "--again", flags->again);
   flag(*command, "--services", flags->services);
   flag(*command, "--profiles", flags->profiles);
-  add_flags(*command, *flags);
+  add_device_flags(*command, flags->device);
+  add_state_dir(*command, flags->state_dir);
+  add_why(*command, flags->why);
+  flag(*command, "--dry-run", flags->dry_run);
+  flag(*command, "--explain", flags->explain);
+  add_hooks(*command, flags->hooks);
+  flag(*command, "--no-reset", flags->no_reset);
+  flag(*command, "--keep-foreign", flags->keep_foreign);
+  within(flag(*command, "--min-available", flags->min_available), 0, 1);
+  within(flag(*command, "--drain-timeout", flags->drain_timeout), 0, kMaxWait);
+  within(flag(*command, "--ready-timeout", flags->ready_timeout), 0, kMaxWait);
+  add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita apply plan.json --dry-run\n"
       "partita apply plan.json --dry-run --format svg -o change.svg\n"
@@ -339,15 +336,6 @@ Command add_apply(CLI::App& app) {
       "partita apply plan.json --driver sim --machine machine.yaml\n"
       "partita apply plan.json --hooks /etc/partita/agent.yaml\n"
       "partita apply --again");
-  return {command, [flags](Context& context) { return run_apply(context, *flags); }};
-}
-
-Command add_rollback(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("rollback", "Undo the last apply");
-  auto flags = std::make_shared<ApplyFlags>();
-  flags->rollback = true;
-  add_flags(*command, *flags);
-  command->footer("partita rollback --dry-run");
   return {command, [flags](Context& context) { return run_apply(context, *flags); }};
 }
 

@@ -39,7 +39,7 @@ Command add_capture(CLI::App& app) {
   auto flags = std::make_shared<CaptureFlags>();
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"json"});
-  command->footer("partita capture -o node.json\npartita replay node.json");
+  command->footer("partita capture -o node.json\npartita show node.json");
   return {command, [flags](Context& context) { return run_capture(context, *flags); }};
 }
 

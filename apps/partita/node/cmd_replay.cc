@@ -127,7 +127,7 @@ Command add_replay(CLI::App& app) {
   within(flag(*command, "--draft", flags->draft), 0, static_cast<double>(device::kMaxNodeGpus));
   add_catalogue(*command, flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita replay node.json\npartita replay node.json --draft 0 -o board.json");
+  command->footer("partita show node.json\npartita show node.json --draft 0 -o board.json");
   return {command, [flags](Context& context) { return run_replay(context, *flags); }};
 }
 

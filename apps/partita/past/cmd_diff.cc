@@ -1,5 +1,5 @@
-// partita diff: what differs between two plans, states or services, from files, from the history or
-// from the node itself.
+// partita compare A B: what differs between two plans, states or services, from files, from the
+// history or from the node itself.
 #include <fmt/format.h>
 
 #include <memory>
@@ -84,8 +84,8 @@ Command add_diff(CLI::App& app) {
   add_past(*command, flags->past);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
-      "partita diff 11 12\n"
-      "partita diff plan.json now");
+      "partita compare 11 12\n"
+      "partita compare plan.json now");
   return {command, [flags](Context& context) { return run_diff(context, *flags); }};
 }
 

@@ -126,10 +126,7 @@ Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
 
 Result<Exit> show(Context& context, const QueueFlags& flags, const std::string& json,
                   const std::string& text) {
-  if (auto said = deliver(context, flags.output, flags.output.format == "json" ? json : text);
-      !said)
-    return failed(said.error());
-  return Exit::done;
+  return finish(context, flags.output, flags.output.format == "json" ? json : text);
 }
 
 Result<Exit> run_submit(Context& context, const QueueFlags& flags, const api::Client& client) {

@@ -83,7 +83,6 @@ bool is_document(const std::string& file, std::string_view text, std::string_vie
 Result<Exit> remote_preview(const Remote& remote, const std::string& text);
 Result<Exit> remote_apply(const Remote& remote);
 Result<Exit> remote_verify(const Remote& remote);
-Result<Exit> remote_rollback(const Remote& remote);
 Result<Exit> remote_drain(const Remote& remote);
 std::string why_json(const std::string& why);  // a body Why; empty: none
 // Batches: server_batch.cc.
@@ -93,10 +92,6 @@ Result<std::string> batches_answer_text(const std::string& answer);
 Result<std::string> batch_answer_text(const std::string& answer);
 // One operation of the table as it is: server_operations.cc.
 Result<Exit> remote_operation(const Remote& remote, const api::Operation& operation);
-// Leases: lease/remote_lease.cc.
-Result<Exit> remote_lease(const Remote& remote);
-Result<Exit> remote_return(const Remote& remote);
-Result<Exit> remote_leases(const Remote& remote);
 // What was: server_past.cc.
 Result<Exit> remote_history(const Remote& remote);
 Result<Exit> remote_explain(const Remote& remote);

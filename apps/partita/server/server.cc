@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "places.h"
 #include "server/remote.h"
+#include "verbs.h"
 
 namespace partita::cli {
 namespace {
@@ -40,10 +41,9 @@ struct RemoteCommand {
 };
 constexpr RemoteCommand kRemote[] = {
     {"status", remote_status}, {"top", remote_top},         {"plan", remote_plan},
-    {"verify", remote_verify}, {"apply", remote_apply},     {"rollback", remote_rollback},
-    {"drain", remote_drain},   {"history", remote_history}, {"explain", remote_explain},
-    {"diff", remote_diff},     {"agent", remote_agent},     {"batch run", remote_batch_run},
-    {"lease", remote_lease},   {"return", remote_return},   {"leases", remote_leases}};
+    {"verify", remote_verify}, {"apply", remote_apply},     {"drain", remote_drain},
+    {"diff", remote_diff},     {"history", remote_history}, {"explain", remote_explain},
+    {"agent", remote_agent},   {"batch run", remote_batch_run}};
 
 // What an agent is told by the command that shows it.
 struct AgentTold {
@@ -81,12 +81,13 @@ Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const Comm
   const auto* const found = std::ranges::find(kRemote, name, &RemoteCommand::name);
   const api::Operation* alone = operation_of(name);
   if (found == std::end(kRemote) && alone == nullptr && !command.remote) {
-    std::vector<std::string_view> names;
-    for (const RemoteCommand& one : kRemote) names.push_back(one.name);
+    std::vector<std::string> names;
+    for (const RemoteCommand& one : kRemote) names.push_back(said_now(one.name));
+    for (const char* one : {"lease", "return", "leases", "queue"}) names.push_back(said_now(one));
     for (const api::Operation& one : api::operations())
-      if (!one.command.words.empty()) names.push_back(one.command.words);
+      if (!one.command.words.empty()) names.push_back(said_now(one.command.words));
     return bad_input("--server", fmt::format("'{}' is done on this machine; with a server go {}",
-                                             name, joined(names, ", ")));
+                                             said_now(name), joined(names, ", ")));
   }
   const auto place = api::parse_server_place("--server", flags.url);
   if (!place) return failed(place.error());

@@ -65,7 +65,11 @@ bool is_document(const std::string& file, std::string_view text, std::string_vie
 
 // Services, or a plan for the services that are wanted there.
 Result<Exit> remote_apply(const Remote& remote) {
-  if (remote.said.given("--rollback")) return remote.ask("rollback");
+  if (remote.said.given("--rollback")) {
+    if (remote.said.given("--dry-run"))
+      return bad_input("--dry-run", "an agent cannot show a rollback before it is done");
+    return remote.ask("rollback");
+  }
   std::vector<std::string> files = remote.said.positionals();
   if (files.empty()) files.push_back(remote.said.text("--services"));
   if (files.front().empty())
@@ -148,12 +152,6 @@ Result<Exit> remote_told(const Remote& remote) {
     return remote.ask("set_mode", "", fmt::format(R"({{"mode": "{}"}})", said.text("--set-mode")));
   const auto uuid = gpu_of(remote, "--give-back", said.text("--give-back"));
   return uuid ? remote.ask("give_back", *uuid) : failed(uuid.error());
-}
-
-Result<Exit> remote_rollback(const Remote& remote) {
-  if (remote.said.given("--dry-run"))
-    return bad_input("--dry-run", "an agent cannot show a rollback before it is done");
-  return remote.ask("rollback");
 }
 
 // GPUs by UUID or index; single MIG devices are the agent's own business.

@@ -58,8 +58,7 @@ Command add_compare(CLI::App& app) {
   add_output(*command, flags->output, {"text", "json", "csv"});
   command->footer(
       "partita compare --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
-      "partita compare ... --planners exact@queueing,parvagpu@execution:0.45\n"
-      "partita compare --tasks tasks.csv --gpu A30    # as batch compare");
+      "partita compare ... --planners exact@queueing,parvagpu@execution:0.45");
   return {command, [flags](Context& context) { return run_compare(context, *flags); }};
 }
 

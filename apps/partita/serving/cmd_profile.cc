@@ -41,12 +41,6 @@ struct ProfileFlags : decide::ProfileNames {
   bool json() const { return output.format == "json"; }
 };
 
-Result<Exit> finish(Context& context, const Output& output, const std::string& content) {
-  const Result<void> written = deliver(context, output, content);
-  if (!written) return failed(written.error());
-  return Exit::done;
-}
-
 // ---------------------------------------------------------------------------------------- show
 
 // The point of a size with the highest throughput, or null.
@@ -391,8 +385,8 @@ CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
   add_processes(*command, flags);
   add_output(*command, flags.output, {"text", "json", "plot", "svg"});
   command->footer(
-      "partita profile show data/profiles/a100-80gb.json --model resnet50\n"
-      "partita profile show data/profiles/a100-80gb.json --model bert --format svg -o bert.svg");
+      "partita show data/profiles/a100-80gb.json --model resnet50\n"
+      "partita show data/profiles/a100-80gb.json --model bert --format svg -o bert.svg");
   return command;
 }
 
@@ -421,7 +415,7 @@ CLI::App* add_fit(CLI::App& parent, ProfileFlags& flags) {
   flag(*command, "--gpu", flags.gpu)->required();
   flag(*command, "--source", flags.source);
   add_output(*command, flags.output, {"json"});
-  command->footer("partita profile fit prof_data --gpu A100-80GB -o laws.json");
+  command->footer("partita profile law prof_data --gpu A100-80GB -o laws.json");
   return command;
 }
 

@@ -85,8 +85,8 @@ Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
   timed->report.load = flags.traffic.load;
   const Result<std::string> content =
       wants_document(flags.output)
-          ? document_as(flags.output, sim::report_json(timed->report, options->seed,
-                                                       timed->events_per_second))
+          ? document_as(flags.output,
+                        sim::report_json(timed->report, options->seed, timed->events_per_second))
       : flags.output.format == "svg"
           ? decide::report_svg(played->problem, timed->report, *options)
           : decide::report_text(played->problem, timed->report, *options);
@@ -119,8 +119,7 @@ Command add_simulate(CLI::App& app) {
       "partita simulate plan.json ... --format svg -o latencies.svg\n"
       "partita simulate plan.json ... --format csv -o services.csv\n"
       "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300\n"
-      "partita simulate plan.json ... --dispatch per-process --lateness 0.3\n"
-      "partita simulate schedule.json --tasks tasks.csv --spread 0.1    # as batch simulate");
+      "partita simulate plan.json ... --dispatch per-process --lateness 0.3");
   return {command, [flags](Context& context) { return run_simulate(context, *flags); }};
 }
 

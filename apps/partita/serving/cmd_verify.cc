@@ -38,8 +38,7 @@ Command add_verify(CLI::App& app) {
   auto flags = std::make_shared<VerifyFlags>();
   add_plan_flags(*command, flags->plan);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita verify plan.json --services services.yaml --profiles profiles.csv\n"
-                  "partita verify schedule.json --tasks tasks.csv    # as batch verify");
+  command->footer("partita verify plan.json --services services.yaml --profiles profiles.csv");
   return {command, [flags](Context& context) { return run_verify(context, *flags); }};
 }
 

@@ -20,7 +20,7 @@ Result<Exit> run_law(Context& context, const LawFlags& flags) {
   if (flags.kind != "llm")
     return bad_input("--kind", "'" + flags.kind +
                                    "' has no law of its own here; known: llm "
-                                   "(others: `partita profile fit`)");
+                                   "(others: `partita profile law PATH --gpu GPU`)");
   const Result<std::string> text = read_input(context.files, "POINTS", flags.path);
   if (!text) return failed(text.error());
   const Result<std::vector<llm::Measured>> points = llm::parse_points(flags.path, *text);
@@ -34,12 +34,9 @@ Result<Exit> run_law(Context& context, const LawFlags& flags) {
     if (error.context.empty()) error.context = flags.path;
     return failed(error);
   }
-  const Result<void> written =
-      deliver(context, flags.output,
-              flags.output.format == "json" ? llm::law_report_json(*report)
-                                            : llm::law_report_text(*report));
-  if (!written) return failed(written.error());
-  return Exit::done;
+  return finish(context, flags.output,
+                flags.output.format == "json" ? llm::law_report_json(*report)
+                                              : llm::law_report_text(*report));
 }
 
 }  // namespace

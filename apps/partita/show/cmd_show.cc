@@ -1,4 +1,4 @@
-// partita show, partita watch: any document, by its kind.
+// partita show: any document, by its kind.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -29,6 +29,7 @@ namespace {
 struct ShowFlags {
   std::string file, rows, catalogue;
   std::string interval = "1s";
+  bool watch = false;
   Output output;
 };
 
@@ -101,11 +102,6 @@ Result<std::string> shown_document(Context& context, const ShowFlags& flags) {
   return found->show({context, flags, *catalogue, *text});
 }
 
-Result<Exit> run_show(Context& context, const ShowFlags& flags) {
-  const auto text = shown_document(context, flags);
-  return text ? finish(context, flags.output, *text) : failed(text.error());
-}
-
 // Again whenever it has changed.
 Result<Exit> run_watch(Context& context, const ShowFlags& flags) {
   const auto interval = parse_duration("--interval", flags.interval);
@@ -127,11 +123,10 @@ Result<Exit> run_watch(Context& context, const ShowFlags& flags) {
   return Exit::done;
 }
 
-void add_file(CLI::App& command, ShowFlags& flags) {
-  command.add_option("FILE", flags.file, "A document of any kind (JSON or YAML)")
-      ->type_name("FILE")
-      ->required();
-  add_catalogue(command, flags.catalogue);
+Result<Exit> run_show(Context& context, const ShowFlags& flags) {
+  if (flags.watch) return run_watch(context, flags);
+  const auto text = shown_document(context, flags);
+  return text ? finish(context, flags.output, *text) : failed(text.error());
 }
 
 }  // namespace
@@ -139,22 +134,19 @@ void add_file(CLI::App& command, ShowFlags& flags) {
 Command add_show(CLI::App& app) {
   CLI::App* command = app.add_subcommand("show", "Show a document of any kind");
   auto flags = std::make_shared<ShowFlags>();
-  add_file(*command, *flags);
+  command->add_option("FILE", flags->file, "A document of any kind (JSON or YAML)")
+      ->type_name("FILE")
+      ->required();
+  add_catalogue(*command, flags->catalogue);
+  flag(*command, "--watch", flags->watch, "Here: whenever it has changed");
+  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
   flag(*command, "--rows", flags->rows);
   add_output(*command, flags->output, {"text", "json", "svg", "csv"});
   command->footer(
       "partita show plan.json\n"
+      "partita show state/assignment.json --watch\n"
       "partita show report.json --format csv --rows services -o services.csv");
   return {command, [flags](Context& context) { return run_show(context, *flags); }};
-}
-
-Command add_watch(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("watch", "Show a document again whenever it changes");
-  auto flags = std::make_shared<ShowFlags>();
-  add_file(*command, *flags);
-  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
-  command->footer("partita watch state/assignment.json");
-  return {command, [flags](Context& context) { return run_watch(context, *flags); }};
 }
 
 }  // namespace partita::cli

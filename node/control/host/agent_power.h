@@ -1,5 +1,5 @@
 // AgentPower: limits and clocks of boards, read and set for an agent. What a board had before is in
-// the journal of `partita power restore` first.
+// the journal of `partita power set --restore` first.
 #pragma once
 
 #include <string>

@@ -110,8 +110,8 @@ Result<std::optional<Mended>> mend_journal(Files& files, const std::string& stat
     return failed(written.error());
   return std::optional(
       Mended{path, fmt::format("{}: it is now {}. The {} instances that the assignment names count "
-                               "as Partita's, others as those of others; `partita rollback` has "
-                               "nothing to go back to",
+                               "as Partita's, others as those of others; `partita apply "
+                               "--rollback` has nothing to go back to",
                                to_string(fine.error()), *aside, state.owned.size())});
 }
 
@@ -139,7 +139,7 @@ Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& s
   return std::optional(
       Mended{path, fmt::format("{}; it is now {}; {}", to_string(fine.error()), *aside,
                                is_known ? "the agent goes on with its copy"
-                                         : "the agent assigns anew what the plan in force says")});
+                                        : "the agent assigns anew what the plan in force says")});
 }
 
 }  // namespace partita::control

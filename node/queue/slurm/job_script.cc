@@ -249,7 +249,8 @@ Result<void> Reader::take_more(const Option& option) {
     say(fmt::format("--{}={} is a time of day: submit it then, or hold it and release it", name,
                     in_words(option.value)));
   else if (name == "output" || name == "error")
-    say(fmt::format("--{}: the queue keeps what it prints itself (`partita queue logs`)", name));
+    say(fmt::format("--{}: the queue keeps what it prints itself (`partita queue show --logs`)",
+                    name));
   else if (std::ranges::find(kNeedless, name) == std::end(kNeedless))
     unused_.insert("--" + in_words(name));
   if (const auto nodes = parse_number<int>(option.value); name == "nodes" && nodes && *nodes > 1)
