@@ -60,7 +60,7 @@ void describe_end(Form& f, EndRecord& one) {
 }
 
 void describe_record(Form& f, Record& record) {
-  f.variant("record", record, {"begin", "intent", "made", "gone", "end"}, "what it tells",
+  form::variant(f, "record", record, {"begin", "intent", "made", "gone", "end"}, "what it tells",
             describe_begin, describe_intent, describe_made, describe_gone, describe_end);
 }
 

@@ -46,7 +46,7 @@ void describe_worker(Form& f, WorkerRecord& worker) {
             "whether it answers");
   f.integer("last_status", worker.last_status, kStatuses, "of the process before this one");
   f.line("     ").notes("command", worker.command, {.indent = "      "}, "that runs");
-  f.line("     ").texts("environment", worker.environment, "of the segment");
+  form::texts(f.line("     "), "environment", worker.environment, "of the segment");
 }
 
 void describe_supervisor(Form& f, SupervisorRecord& supervisor) {
@@ -122,9 +122,7 @@ std::string to_string(const WorkerRecord& worker) {
   return worker.pid == 0 ? who : fmt::format("{}, process {}", who, worker.pid);
 }
 
-std::string workers_json(const WorkersState& state) {
-  return write_form(state, describe_workers);
-}
+std::string workers_json(const WorkersState& state) { return write_form(state, describe_workers); }
 
 Result<WorkersState> parse_workers(const std::string& file, std::string_view text) {
   return read_form<WorkersState>(file, text, describe_workers);

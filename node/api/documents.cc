@@ -103,10 +103,10 @@ void describe_change(Form& f, ChangeFacts& facts) {
   f.whole("steps_done", facts.steps_done, kNumbers, "so far");
   f.note("error", facts.error, "why it failed");
   f.notes("explanation", facts.explanation, kLines, "sentences");
-  f.optional(!facts.plan.empty())
-      .embedded("plan", facts.plan, "#/components/schemas/ServingPlan");
-  f.optional(!facts.change.empty())
-      .embedded("change", facts.change, "#/components/schemas/Change");
+  form::embedded(f.optional(!facts.plan.empty()), "plan", facts.plan,
+                 "#/components/schemas/ServingPlan");
+  form::embedded(f.optional(!facts.change.empty()), "change", facts.change,
+                 "#/components/schemas/Change");
 }
 
 std::string node_schema() {

@@ -3,8 +3,8 @@
 #include <map>
 #include <vector>
 
-#include "api/operations.h"
 #include "api/documents.h"
+#include "api/operations.h"
 #include "base/form.h"
 
 namespace partita::api {
@@ -84,16 +84,14 @@ void describe(Form& f, const Operation& call) {
   f.told("operationId", call.name);
   f.told("summary", call.about);
   f.told("x-role", to_string(call.role));
-  f.line("      ").rows(
-      "parameters", inputs.size(), [&](Form& row, std::size_t i) { parameter(row, inputs[i]); },
-      {});
+  f.line("      ").rows("parameters", inputs.size(),
+                        [&](Form& row, std::size_t i) { parameter(row, inputs[i]); }, {});
   const std::string_view ways[] = {"token", "certificate", ""};
-  f.line("      ").rows(
-      "security", call.role == Role::open ? 0 : std::size(ways),
-      [&](Form& way, std::size_t i) {
-        if (!ways[i].empty()) way.told(ways[i], std::vector<std::string>());
-      },
-      {});
+  f.line("      ").rows("security", call.role == Role::open ? 0 : std::size(ways),
+                        [&](Form& way, std::size_t i) {
+                          if (!ways[i].empty()) way.told(ways[i], std::vector<std::string>());
+                        },
+                        {});
   if (!call.request.empty())
     f.line("      ").told_object("requestBody", [&](Form& body) {
       body.told("required", call.request != "Why");
@@ -118,7 +116,7 @@ void shared_parts(Form& f) {
   });
   f.line("").told_object("schemas", [](Form& schemas) {
     for (const Component& component : components())
-      schemas.line("").embedded(component.name, component.schema);
+      form::embedded(schemas.line(""), component.name, component.schema);
   });
 }
 

@@ -5,6 +5,7 @@
 //     f.optional().text("label", p.label, "for people");
 //   }
 //   write_form(point, describe), read_form<Point>(file, text, describe), schema_form<Point>(...)
+// Rarer kinds of fields are functions in `form` below.
 // A Form lives as long as one walk; it changes the value only when it reads. A list that needs more
 // than the value (a catalogue, the object around it) is a lambda that holds it. Limits: those of
 // Document and Fields; whole numbers are read as doubles, exactly up to 2^53.
@@ -12,9 +13,7 @@
 
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
-#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -26,25 +25,36 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "base/form_walk.h"
 #include "base/units.h"
 
 namespace partita {
 
-class JsonWriter;
+namespace form {
 
-// How a list is written, and how much of it is read.
-struct ListForm {
-  std::size_t most = kMaxItems;
-  std::string_view indent = {};     // items one to a line behind so many blanks; none: in one line
-  std::string_view between = ", ";  // in one line
-  std::size_t least = 0;
+void object_field(FormWalk& walk, std::string_view key, std::string_view about, Walker walker);
+void list_field(FormWalk& walk, std::string_view key, std::size_t count, const ListForm& how,
+                std::string_view about, Walker walker);
+int word_field(FormWalk& walk, std::string_view key, int value, std::span<const char* const> words,
+               std::string_view about);
+
+// An object that may be missing is described as what it holds.
+template <class T>
+struct Described {
+  using Type = T;
 };
+template <class T>
+struct Described<std::optional<T>> {
+  using Type = T;
+};
+
+}  // namespace form
 
 class Form {
  public:
-  // by_hand: in one line but for what line(), lines() and ListForm say. indented: a value to a
-  // line, two blanks a level. compact: without blanks and line breaks.
-  enum class Style { by_hand, indented, compact };
+  using Style = FormWalk::Style;
+  explicit Form(FormWalk walk) : walk_(std::move(walk)) {}
+  FormWalk& walk() { return walk_; }
 
   // ---- what the next field is like
   // It may be missing and keeps its value then. `write`: whether it is written.
@@ -56,42 +66,28 @@ class Form {
   Form& line(std::string_view indent);
 
   // ---- what the object is like
-  // Every field from here on, and the closing brace, on a line of its own.
-  void lines(std::string_view indent);
-  // Fields from here on follow each other in one line.
-  void one_line();
-  // Whether what follows is described: it is there where this holds. The schema demands none of it.
-  bool when(bool holds);
-  // The same of fields that are there together, or not at all: where `key` is, one of them.
+  // Every field from here on, and the closing brace, on a line of its own; nothing: they follow
+  // each other in one line.
+  void lines(std::optional<std::string_view> indent) { walk_.lines(indent); }
+  // Whether what follows is described, which is there together, or not at all: where `key` is, one
+  // of them. The schema demands none of it.
   bool given(std::string_view key, bool write);
   // Keys without a field are refused.
-  void closed();
+  void closed() { walk_.closed(); }
   // It is a document of this kind: api_version and kind.
   void document(std::string_view kind);
 
   // ---- fields, in the order in which they are written
-  void constant(std::string_view key, std::string_view value);
-  void number(std::string_view key, double& value, Range range, std::string_view about);
-  void number(std::string_view key, std::optional<double>& value, Range range,
-              std::string_view about);
-  template <class Unit>
-  void number(std::string_view key, Quantity<Unit>& value, Range range, std::string_view about) {
-    number(key, value.value, range, about);
+  // A double, a quantity, or one that is given or not.
+  template <class T>
+  void number(std::string_view key, T& value, Range range, std::string_view about) {
+    number_field(walk_, key, value, range, about);
   }
-  template <class Unit>
-  void number(std::string_view key, std::optional<Quantity<Unit>>& value, Range range,
-              std::string_view about) {
-    std::optional<double> number_of;
-    if (value) number_of = value->value;
-    number(key, number_of, range, about);
-    if (reading() && number_of) value = Quantity<Unit>{*number_of};
+  // An int, or one that is given or not.
+  template <class T>
+  void integer(std::string_view key, T& value, Range range, std::string_view about) {
+    number_field(walk_, key, value, range, about);
   }
-  // A number that is written with these digits.
-  void digits(std::string_view key, double& value, const std::string& digits, Range range,
-              std::string_view about);
-  void integer(std::string_view key, int& value, Range range, std::string_view about);
-  void integer(std::string_view key, std::optional<int>& value, Range range,
-               std::string_view about);
   void whole(std::string_view key, long& value, Range range, std::string_view about);
   void whole(std::string_view key, std::uint64_t& value, std::string_view about);
   void boolean(std::string_view key, bool& value, std::string_view about);
@@ -104,7 +100,8 @@ class Form {
   template <class E>
   void word(std::string_view key, E& value, std::initializer_list<const char*> words,
             std::string_view about) {
-    const int chosen = one_of(key, static_cast<int>(value), {words.begin(), words.size()}, about);
+    const int chosen =
+        form::word_field(walk_, key, static_cast<int>(value), {words.begin(), words.size()}, about);
     if (reading()) value = static_cast<E>(chosen);
   }
   void integers(std::string_view key, std::vector<int>& values, Range range, const ListForm& how,
@@ -113,199 +110,103 @@ class Form {
              std::string_view about);
   void notes(std::string_view key, std::vector<std::string>& values, const ListForm& how,
              std::string_view about);
-  void texts(std::string_view key, std::map<std::string, std::string>& values,
-             std::string_view about);  // an object of texts by name
   template <class T>
-  void object(std::string_view key, T& value, void (*describe)(Form&, std::type_identity_t<T>&),
-              std::string_view about) {
-    Item<T> item{&value, nullptr, describe};
-    nested(key, about, item.walker());
-  }
-  template <class T, std::invocable<Form&, T&> D>
-  void object(std::string_view key, T& value, const D& describe, std::string_view about) {
-    Item<T, D> item{&value, nullptr, describe};
-    nested(key, about, item.walker());
-  }
-  template <class T>
-  void object(std::string_view key, std::optional<T>& value,
-              void (*describe)(Form&, std::type_identity_t<T>&), std::string_view about) {
-    if (written_as_null(key, value.has_value())) return;
-    if (!next_.or_null) optional(value.has_value());
-    T given = value.value_or(T{});
-    object(key, given, describe, about);
-    if (reading() && reading()->has(key)) value = std::move(given);
+  void object(std::string_view key, T& value,
+              Describer<typename form::Described<T>::Type&> describe, std::string_view about) {
+    using Held = typename form::Described<T>::Type;
+    if constexpr (std::is_same_v<T, Held>) {
+      form::object_field(walk_, key, about, [&](Form& f, std::size_t) { describe(f, value); });
+    } else {
+      if (walk_.null(key, value.has_value())) return;
+      if (!walk_.next.or_null) optional(value.has_value());
+      Held held = value.value_or(Held{});
+      object(key, held, describe, about);
+      if (reading() && reading()->has(key)) value = std::move(held);
+    }
   }
   template <class T>
   void list(std::string_view key, std::vector<T>& values,
-            void (*describe)(Form&, std::type_identity_t<T>&), const ListForm& how,
+            Describer<std::type_identity_t<T>&> describe, const ListForm& how,
             std::string_view about) {
-    Item<T> item{nullptr, &values, describe};
-    each(key, values.size(), how, about, item.walker());
-  }
-  template <class T, std::invocable<Form&, T&> D>
-  void list(std::string_view key, std::vector<T>& values, const D& describe, const ListForm& how,
-            std::string_view about) {
-    Item<T, D> item{nullptr, &values, describe};
-    each(key, values.size(), how, about, item.walker());
-  }
-  // One of several types in this object, told apart by its word.
-  template <class... T>
-  void variant(std::string_view key, std::variant<T...>& value,
-               std::initializer_list<const char*> words, std::string_view about,
-               void (*... describe)(Form&, T&)) {
-    const int chosen =
-        one_of(key, static_cast<int>(value.index()), {words.begin(), words.size()}, about);
-    const bool demanded = demanded_;
-    int index = 0;
-    (alternative(value, index++ == chosen, describe), ...);
-    demanded_ = demanded;
+    form::list_field(walk_, key, values.size(), how, about, [&](Form& f, std::size_t index) {
+      if (index == values.size()) values.emplace_back();
+      describe(f, values[index]);
+    });
   }
 
   // ---- what is written and never read: what follows from the value, or is for people
   template <class T>
   void told(std::string_view key, const T& value, std::string_view about = {}) {
-    if (!open_told(key, about)) return;
-    put(value);
-    close();
+    if (!walk_.open_told(key, about)) return;
+    put(walk_, value);
+    walk_.close();
   }
   // Objects, each described as `describe(form, index)`.
-  template <std::invocable<Form&, std::size_t> D>
-  void rows(std::string_view key, std::size_t count, const D& describe, const ListForm& how,
+  void rows(std::string_view key, std::size_t count, Walker describe, const ListForm& how,
+            std::string_view about = {});
+  template <class T>
+  void rows(std::string_view key, const std::vector<T>& all,
+            Describer<const std::type_identity_t<T>&> describe, const ListForm& how,
             std::string_view about = {}) {
-    Rows<D> rows{describe};
-    if (mode_ == Mode::schema) return told(key, std::vector<int>(), about);  // there is no row
-    if (!skipped()) each(key, count, how, about, {&rows, &Rows<D>::walk});
+    rows(
+        key, all.size(), [&](Form& f, std::size_t i) { describe(f, all[i]); }, how, about);
   }
-  template <class T, std::invocable<Form&, const T&> D>
-  void rows(std::string_view key, const std::vector<T>& all, const D& describe,
-            const ListForm& how, std::string_view about = {}) {
-    const auto one = [&](Form& f, std::size_t i) { describe(f, all[i]); };
-    rows(key, all.size(), one, how, about);
-  }
-  template <std::invocable<Form&> D>
-  void told_object(std::string_view key, const D& describe, std::string_view about = {}) {
-    const auto only = [&](Form& f, std::size_t) { describe(f); };
-    Rows<decltype(only)> rows{only};
-    if (!skipped()) nested(key, about, {&rows, &Rows<decltype(only)>::walk});
-  }
+  void told_object(std::string_view key, Describer<> describe, std::string_view about = {});
   template <class T>
   void told_list(std::string_view key, const std::vector<T>& values, const ListForm& how,
                  std::string_view about = {}) {
-    if (!open_told(key, about)) return;
-    write_list(values.size(), how, [&](std::size_t i) { put(values[i]); });
-    close();
+    if (!walk_.open_told(key, about)) return;
+    walk_.list(values.size(), how, [&](std::size_t i) { put(walk_, values[i]); });
+    walk_.close();
   }
-  // An object that is JSON already; `schema` is a reference to its schema.
-  void embedded(std::string_view key, std::string_view json, std::string_view schema = {});
 
   // The fields that are read, for what no field says alone: `if (Fields* in = f.reading()) ...`
   // refuses, or fills in what may be missing. Null while writing.
-  Fields* reading() const { return mode_ == Mode::read ? in_ : nullptr; }
-
-  // ---- one walk, for the functions below
-  using Walk = void (*)(void* item, Form& form, std::size_t index);
-  struct Walker {
-    void* item;
-    Walk walk;
-  };
-  static std::string write(Walker walker, Style style);
-  static void read(Fields& fields, Walker walker, std::size_t index = 0);
-  static std::string schema(std::string_view title, std::string_view about, Walker walker);
-
-  template <class T, class D = void (*)(Form&, T&)>
-  struct Item {
-    T* value;
-    std::vector<T>* values;
-    const D& describe;
-    Walker walker() { return {this, &Item::walk}; }
-    static void walk(void* item, Form& form, std::size_t index) {
-      const Item& self = *static_cast<Item*>(item);
-      if (self.values && index == self.values->size()) self.values->emplace_back();
-      self.describe(form, self.values ? (*self.values)[index] : *self.value);
-    }
-  };
-  template <class D>
-  struct Rows {
-    const D& describe;
-    static void walk(void* rows, Form& form, std::size_t index) {
-      static_cast<Rows*>(rows)->describe(form, index);
-    }
-  };
+  Fields* reading() { return walk_.reads() ? &walk_.in() : nullptr; }
 
  private:
-  enum class Mode { write, keys, read, schema };
-  Form(Mode mode, JsonWriter* out, Fields* in, Style style, int depth);
-
-  bool open(std::string_view key, std::string_view about);  // whether there is a value to treat
-  void close();
-  bool skipped();  // what is told, while reading
-  bool open_told(std::string_view key, std::string_view about);
-  void put(double value);
-  void put(long value);
-  void put(bool value);
-  void put(std::uint64_t value);
-  void put(std::string_view value);
-  void put(int value) { put(long{value}); }
-  void put(const std::string& value) { put(std::string_view(value)); }
-  void put(const char* value) { put(std::string_view(value)); }
-  template <class Unit>
-  void put(const Quantity<Unit>& value) {
-    put(value.value);
-  }
-  template <class T>
-  void put(const std::optional<T>& value) {
-    field_.or_null = true;
-    value ? put(*value) : put(std::numeric_limits<double>::infinity());  // null
-  }
-  template <class T>
-  void put(const std::vector<T>& values) {
-    write_list(values.size(), {}, [&](std::size_t i) { put(values[i]); });
-  }
-  template <class V, class T>
-  void alternative(V& value, bool chosen, void (*describe)(Form&, T&)) {
-    if (!when(chosen)) return;
-    T one = chosen && !reading() ? std::get<T>(value) : T{};
-    describe(*this, one);
-    if (reading()) value = std::move(one);
-  }
-  bool written_as_null(std::string_view key, bool given);
-  void separate();
-  void break_line(int depth);
-  void write_number(double value);
-  void whole_of(std::string_view key, long& value, Range range, std::string_view about,
-                std::string_view type);
-  void type(std::string_view word, const Range* range = nullptr);
-  void string_field(std::string_view key, std::string& value, std::string_view about,
-                    std::string (Fields::*take)(std::string_view));
-  int one_of(std::string_view key, int value, std::span<const char* const> words,
-             std::string_view about);
-  void nested(std::string_view key, std::string_view about, Walker walker);
-  void each(std::string_view key, std::size_t count, const ListForm& how, std::string_view about,
-            Walker walker);
-  template <class T, class Write, class Read>
-  void values(std::string_view key, std::vector<T>& all, const ListForm& how,
-              std::string_view about, const Range* range, Write put, Read take);
-  void write_list(std::size_t count, const ListForm& how,
-                  const std::function<void(std::size_t)>& write);
-  void list_schema(const ListForm& how);
-  void write_object(Walker walker, std::size_t index);
-  void object_schema(Walker walker, std::size_t index);
-
-  struct Next {
-    bool optional = false, write = true, or_null = false, line = false;
-    std::string_view indent;
-  };
-
-  const Mode mode_;
-  JsonWriter* const out_;  // writing and schema
-  Fields* const in_;       // reading
-  const Style style_;
-  const int depth_;
-  Next next_, field_;
-  bool first_ = true, closed_ = false, lines_ = false, demanded_ = true;
-  std::string_view lines_indent_;
-  std::vector<std::string_view> keys_, required_;
+  FormWalk walk_;
 };
+
+namespace form {
+
+// ---- rarer kinds of fields
+
+void constant(Form& f, std::string_view key, std::string_view value);
+// A number that is written with these digits.
+void digits(Form& f, std::string_view key, double& value, const std::string& digits, Range range,
+            std::string_view about);
+// An object of texts by name.
+void texts(Form& f, std::string_view key, std::map<std::string, std::string>& values,
+           std::string_view about);
+// An object that is JSON already; `schema` is a reference to its schema. Told.
+void embedded(Form& f, std::string_view key, std::string_view json, std::string_view schema = {});
+// One of several types in this object, told apart by its word.
+template <class... T>
+void variant(Form& f, std::string_view key, std::variant<T...>& value,
+             std::initializer_list<const char*> words, std::string_view about,
+             void (*... describe)(Form&, T&)) {
+  const int chosen = word_field(f.walk(), key, static_cast<int>(value.index()),
+                                {words.begin(), words.size()}, about);
+  const bool demanded = f.walk().demands();
+  const auto alternative = [&]<class One>(bool is_it, void (*describe_it)(Form&, One&)) {
+    if (!f.walk().when(is_it)) return;
+    One one = is_it && !f.reading() ? std::get<One>(value) : One{};
+    describe_it(f, one);
+    if (f.reading()) value = std::move(one);
+  };
+  int index = 0;
+  (alternative(index++ == chosen, describe), ...);
+  f.walk().demand(demanded);
+}
+
+// ---- one walk, for the functions below
+
+std::string write(Walker walker, Form::Style style);
+void read(Fields& fields, Walker walker, std::size_t index = 0);
+std::string schema(std::string_view title, std::string_view about, Walker walker);
+
+}  // namespace form
 
 // A kind of document, for lists of them.
 struct DocumentKind {
@@ -318,68 +219,58 @@ inline constexpr Range kAnyNumber{.low = -1.7976931348623157e308, .high = 1.7976
 
 // The value as JSON, with a line break at its end unless it is compact.
 template <class T>
-std::string write_form(const T& value, void (*describe)(Form&, std::type_identity_t<T>&),
+std::string write_form(const T& value, Describer<std::type_identity_t<T>&> describe,
                        Form::Style style = Form::Style::by_hand) {
-  Form::Item<T> item{const_cast<T*>(&value), nullptr, describe};  // writing leaves it as it is
-  return Form::write(item.walker(), style);
-}
-template <class T, std::invocable<Form&, T&> D>
-std::string write_form(const T& value, const D& describe,
-                       Form::Style style = Form::Style::by_hand) {
-  Form::Item<T, D> item{const_cast<T*>(&value), nullptr, describe};
-  return Form::write(item.walker(), style);
+  T& same = const_cast<T&>(value);  // writing leaves it as it is
+  return form::write([&](Form& f, std::size_t) { describe(f, same); }, style);
 }
 // The same of what is told alone.
-template <std::invocable<Form&> D>
-std::string write_form(const D& describe, Form::Style style = Form::Style::by_hand) {
-  const auto only = [&](Form& f, std::size_t) { describe(f); };
-  Form::Rows<decltype(only)> rows{only};
-  return Form::write({&rows, &Form::Rows<decltype(only)>::walk}, style);
+inline std::string write_form(Describer<> describe, Form::Style style = Form::Style::by_hand) {
+  return form::write([&](Form& f, std::size_t) { describe(f); }, style);
 }
 // The value as JSON in its line, for logs.
 template <class T>
-std::string line_form(const T& value, void (*describe)(Form&, std::type_identity_t<T>&)) {
+std::string line_form(const T& value, Describer<std::type_identity_t<T>&> describe) {
   std::string text = write_form(value, describe);
   text.pop_back();
   return text;
 }
-template <std::invocable<Form&> D>
-std::string line_form(const D& describe) {
+inline std::string line_form(Describer<> describe) {
   std::string text = write_form(describe);
   text.pop_back();
   return text;
 }
 
 // Refused with FILE:LINE.
-template <class T, class D = void (*)(Form&, T&)>
-Result<T> read_form(const Document& document, const D& describe) {
+template <class T>
+Result<T> read_form(const Document& document, Describer<std::type_identity_t<T>&> describe) {
   Fields fields(document);
   T value;
-  Form::Item<T, D> item{&value, nullptr, describe};
-  Form::read(fields, item.walker());
+  form::read(fields, [&](Form& f, std::size_t) { describe(f, value); });
   if (fields.error()) return failed(*fields.error());
   return value;
 }
 
 // A document, JSON or YAML.
-template <class T, class D = void (*)(Form&, T&)>
-Result<T> read_form(const std::string& file, std::string_view text, const D& describe) {
+template <class T>
+Result<T> read_form(const std::string& file, std::string_view text,
+                    Describer<std::type_identity_t<T>&> describe) {
   const auto document = parse_document(file, text);
   if (!document) return failed(document.error());
-  return read_form<T, D>(*document, describe);
+  return read_form<T>(*document, describe);
 }
 
 // The JSON Schema of what write_form writes and read_form reads.
-template <class T, class D>
-std::string schema_form(std::string_view title, std::string_view about, const D& describe) {
+template <class T>
+std::string schema_form(std::string_view title, std::string_view about,
+                        Describer<std::type_identity_t<T>&> describe) {
   T value;
-  Form::Item<T, D> item{&value, nullptr, describe};
-  return Form::schema(title, about, item.walker());
+  return form::schema(title, about, [&](Form& f, std::size_t) { describe(f, value); });
 }
 template <class T>
 std::string schema_form(std::string_view title, std::string_view about,
-                        void (*describe)(Form&, T&)) {
-  return schema_form<T, void (*)(Form&, T&)>(title, about, describe);
+                        void (&describe)(Form&, T&)) {
+  return schema_form<T>(title, about, Describer<T&>(describe));
 }
 
 }  // namespace partita

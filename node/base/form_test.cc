@@ -100,7 +100,7 @@ struct Listed {
 void describe_listed(Form& f, Listed& one) {
   f.document("Listed");
   f.optional().integers("numbers", one.numbers, {.high = 9}, {}, "");
-  f.optional().texts("words", one.words, "");
+  form::texts(f.optional(), "words", one.words, "");
 }
 TEST(Form, ReadsListsInPlaceOfTheirDefaults) {
   const std::string head = R"({"api_version": "partita/v1", "kind": "Listed")";
@@ -211,7 +211,7 @@ struct Part {
 
 void describe(Form& f, Part& part) {
   f.lines("    ");
-  f.digits("price", part.price, fmt::format("{:.2f}", part.price), kNotNegative, "in euro");
+  form::digits(f, "price", part.price, fmt::format("{:.2f}", part.price), kNotNegative, "in euro");
   f.whole("bytes", part.bytes, "as stored");
   f.integer("grade", part.grade, {.low = 1, .high = 6}, "of six");
   f.number("weight_g", part.weight, kNotNegative, "");
@@ -310,9 +310,9 @@ void describe_closed(Form& f, Closed& one) { f.integer("status", one.status, {.h
 
 void describe(Form& f, Event& event) {
   f.closed();
-  f.variant("what", event.what, {"opened", "closed"}, "happened", describe_opened,
+  form::variant(f, "what", event.what, {"opened", "closed"}, "happened", describe_opened,
             describe_closed);
-  f.texts("labels", event.labels, "by name");
+  form::texts(f, "labels", event.labels, "by name");
   f.quote("said", event.said, "by a driver");
   f.told("loud", event.said.size() > 3, "said much");
   const auto inside = [&](Form& item, Corner& corner) {
@@ -414,8 +414,8 @@ TEST(Form, TheHeadOfADocumentMayBeLeftOut) {
 
 TEST(Form, TheSchemaSaysWhatIsEmbedded) {
   const auto schema = nlohmann::json::parse(schema_form<Corner>("C", "", [](Form& f, Corner&) {
-    f.embedded("plan", "{}");
-    f.embedded("other", "{}", "Other.json");
+    form::embedded(f, "plan", "{}");
+    form::embedded(f, "other", "{}", "Other.json");
   }));
   EXPECT_EQ(schema["properties"]["plan"], nlohmann::json::parse(R"({"type": "object"})"));
   EXPECT_EQ(schema["properties"]["other"], nlohmann::json::parse(R"({"$ref": "Other.json"})"));
@@ -429,7 +429,7 @@ TEST(Form, WhatIsToldAloneIsWrittenInEveryStyle) {
     f.line(" ").told("rows", std::vector<std::vector<double>>{sizes, {}});
     f.rows("items", sizes, [](Form& row, double size) { row.told("mm", size); }, {.indent = "  "});
     f.told_object("inner", [](Form& of) { of.told("yes", true); });
-    f.embedded("plan", "{\"a\": 1}\n");
+    form::embedded(f, "plan", "{\"a\": 1}\n");
   };
   EXPECT_EQ(write_form(tell), R"({"seed": 18446744073709551615, "none": null,
  "rows": [[1, 2.5], []], "items": [

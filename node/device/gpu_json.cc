@@ -54,7 +54,7 @@ void describe_occupant(Form& f, const Instance& instance, Occupants& occupants) 
   Fields* const in = f.reading();
   const auto found = occupants.find(instance.uuid());
   const bool runs = found != occupants.end() && !instance.uuid().empty();
-  if (!f.when(in ? in->known("service") : runs)) return;
+  if (!f.walk().when(in ? in->known("service") : runs)) return;
   Occupant occupant = in || !runs ? Occupant{} : found->second;
   f.name("service", occupant.service, "that runs there");
   f.optional().integer("batch", occupant.batch, kProcesses, "largest batch");

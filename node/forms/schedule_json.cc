@@ -18,7 +18,7 @@ constexpr ListForm kLines{.indent = "    "};
 
 void describe_time(Form& f, std::string_view key, Nanos& time, std::string_view about) {
   double value = seconds(time).value;
-  f.digits(key, value, exact_seconds(time), kTimes, about);
+  form::digits(f, key, value, exact_seconds(time), kTimes, about);
   if (f.reading() && !f.reading()->error() && f.reading()->has(key)) time = nanos({value});
 }
 

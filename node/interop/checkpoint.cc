@@ -159,7 +159,7 @@ struct CheckpointForm {
   void operator()(Form& f, Geometry& geometry) const {
     f.closed();
     f.lines("  ");
-    f.constant("Version", "v1");
+    form::constant(f, "Version", "v1");
     const auto state = [&](Form& inner, Geometry& of) {
       inner.closed();
       inner.lines("    ");

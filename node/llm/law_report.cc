@@ -147,7 +147,7 @@ std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 std::string law_report_json(const LawReport& report) { return write_form(report, describe); }
 
 Result<LawReport> parse_law_report(const std::string& file, std::string_view text) {
-  return read_form<LawReport, void (*)(Form&, LawReport&)>(file, text, describe);
+  return read_form<LawReport>(file, text, describe);
 }
 
 DocumentKind law_report_kind() {

@@ -20,7 +20,7 @@ void describe_record(Form& f, Record& record) {
          "what it tells");
   f.whole("t_ns", record.time, kNanos, "since the start of the run");
   const auto is = [&](std::initializer_list<Kind> kinds) {
-    return f.when(std::ranges::find(kinds, record.kind) != kinds.end());
+    return f.walk().when(std::ranges::find(kinds, record.kind) != kinds.end());
   };
   if (is({Kind::run})) {
     f.name("run", record.run, "its name");

@@ -244,7 +244,7 @@ struct MachineText {
     f.lines("  ");
     f.document("SimulatedMachine");
     describe_seed(f, machine.seed);
-    f.one_line();
+    f.lines(std::nullopt);
     f.integer("created", machine.created, kStoredCounts, "compute instances, ever");
     f.integer("all_calls", machine.all_calls, kStoredCounts, "that changed something");
     f.lines("  ");

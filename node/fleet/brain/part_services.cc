@@ -17,7 +17,7 @@ std::string json_of(const Node& node) { return JsonWriter().value(node).take(); 
 void tell(Form& f, const Node& written, const plan::Terms& piece,
           const std::vector<plan::Terms>& beside) {
   for (const auto& [key, value] : written.members)
-    if (std::ranges::count(kOfTheNode, key) == 0) f.embedded(key, json_of(value));
+    if (std::ranges::count(kOfTheNode, key) == 0) form::embedded(f, key, json_of(value));
   f.told("rate_rps", piece.rate.value);
   f.told("min_replicas", piece.min_replicas);
   std::vector<std::string> apart;
@@ -42,7 +42,7 @@ std::string PartServices::text(const std::vector<plan::Terms>& pieces) const {
   return write_form(
       [&](Form& f) {
         for (const auto& [key, value] : document_.root.members)
-          if (key != "services" && key != "rates") f.embedded(key, json_of(value));
+          if (key != "services" && key != "rates") form::embedded(f, key, json_of(value));
         f.rows("services", pieces,
                [&](Form& g, const plan::Terms& piece) {
                  if (const auto found = by_name_.find(piece.name); found != by_name_.end())

@@ -20,8 +20,8 @@ void describe_mps(Form& f, MpsShare& mps) {
 
 void describe_share(Form& f, Share& share) {
   f.closed();
-  f.constant("apiVersion", "partita.gpu/v1");
-  f.constant("kind", "PartitaShare");
+  form::constant(f, "apiVersion", "partita.gpu/v1");
+  form::constant(f, "kind", "PartitaShare");
   f.object("mps", share.mps, describe_mps, "an MPS daemon for the instance");
   f.optional(share.power_cap_w.has_value())
       .number("powerCapWatts", share.power_cap_w, {.low = 1},
