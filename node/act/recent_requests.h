@@ -29,7 +29,8 @@ struct RequestStretch {
   bool operator==(const RequestStretch&) const = default;
 };
 
-// What a language model did in the last half minute, by the answers that ended in it.
+// What a language model did in the last kTrafficStretch, by the answers that ended in it.
+inline constexpr double kTrafficStretch = 30;  // seconds
 struct TokenTraffic {
   double in_per_s = 0, out_per_s = 0;  // tokens
   double mean_in = 0, mean_out = 0;    // of an answer

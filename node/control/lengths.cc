@@ -6,6 +6,7 @@
 #include <cmath>
 #include <variant>
 
+#include "act/recent_requests.h"
 #include "base/hash.h"
 
 namespace partita::control {
@@ -17,8 +18,7 @@ constexpr double kFactorStep = 1.1;  // factors are powers of it: noise moves no
 // So much longer or shorter than planned for, plans follow; a mean of n lengths, which are spread
 // about as far as they are long, is off by a few times 1/sqrt(n).
 constexpr double kLonger = 1.05, kShorter = 0.8, kNoise = 3;
-constexpr double kMost = 64;      // a factor, either way
-constexpr double kTrafficS = 30;  // what a gateway tells of
+constexpr double kMost = 64;  // a factor, either way
 
 struct Means {
   double in = 1, out = 1;
@@ -90,7 +90,8 @@ void Lengths::see(const ServersSeen& servers, Report& report) {
   for (const ServiceLoad& load : servers.loads) {
     LengthKept* kept = find(load.service);
     if (kept == nullptr || !load.tokens || !(load.tokens->mean_out > 0)) continue;
-    const double answers = kTrafficS * load.tokens->out_per_s / load.tokens->mean_out;
+    const double answers =
+        actuate::kTrafficStretch * load.tokens->out_per_s / load.tokens->mean_out;
     Sums& sums = sums_[load.service];
     sums.answers = kDecay * sums.answers + answers;
     sums.in = kDecay * sums.in + answers * load.tokens->mean_in;

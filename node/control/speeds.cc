@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "act/recent_requests.h"
 #include "base/hash.h"
 #include "decide/expected_tokens.h"
 
@@ -14,8 +15,7 @@ namespace {
 
 constexpr double kSpeedDecay = 0.9;         // a minute
 constexpr double kFewestMinutes = 5;   // of those that count
-constexpr double kFewestAnswers = 20;  // in half a minute
-constexpr double kHalfMinute = 30;
+constexpr double kFewestAnswers = 20;  // in kTrafficStretch
 constexpr double kSlower = 1.1, kFaster = 0.8;  // than planned with: plans follow
 constexpr double kSpeedStep = 1.1;              // factors are powers of it
 constexpr double kMostSlower = 8;               // either way
@@ -50,7 +50,7 @@ void Speeds::note(const plan::Service& service, const Ground& ground, const Serv
   // Where replicas are missing, those that are there have more to do.
   if (load.ready_workers < replicas(ground.plan, service.name)) return;
   const double rate = tokens->out_per_s / tokens->mean_out;
-  if (rate * kHalfMinute < kFewestAnswers) return;
+  if (rate * actuate::kTrafficStretch < kFewestAnswers) return;
   const Millis expected = decide::expected_tpot({ground.problem, ground.plan, service, Rps{rate}});
   if (!(expected.value > 0) || !(*tokens->tpot_p50_ms > 0)) return;
   Ratios& ratios = ratios_[service.model];

@@ -10,6 +10,7 @@
 #include "decide/batch_stream.h"
 #include "decide/simulate.h"
 #include "plan/digest.h"
+#include "plan/test_halves.h"
 
 namespace partita::decide {
 namespace {
@@ -64,29 +65,8 @@ TEST(Misuse, TellsArgumentsFromProblems) {
 
 TEST(BatchFigures, CountsByHand) {
   // c on 4g from 0.13 to 3.13 s; then a and b on 2g, from 3.35 and 3.47, 5 s each.
-  constexpr plan::Nanos kMs = 1'000'000;
-  using Op = plan::Reconfiguration::Op;
-  plan::BatchProblem batch;
-  batch.models = {*hw::builtin_catalogue().find("A30-24GB")};
-  batch.gpus = {0};
-  batch.tasks.resize(3);
-  for (int t = 0; t < 3; ++t) {
-    plan::Task& task = batch.tasks[static_cast<std::size_t>(t)];
-    task.name = t == 0 ? "a" : t == 1 ? "b" : "c";
-    task.times.resize(1);
-    task.times[0][t == 2 ? 4 : 2] = (t == 2 ? 3 : 5) * plan::kNanosInSecond;
-  }
-  plan::BatchSchedule schedule;
-  schedule.gpu_models = {"A30-24GB"};
-  schedule.tasks = {{"c", 0, "4g.24gb", 0, 130 * kMs, 3130 * kMs},
-                    {"a", 0, "2g.12gb", 0, 3350 * kMs, 8350 * kMs},
-                    {"b", 0, "2g.12gb", 2, 3470 * kMs, 8470 * kMs}};
-  schedule.reconfigurations = {{0, Op::create, "4g.24gb", 0, 0, 130 * kMs},
-                               {0, Op::destroy, "4g.24gb", 0, 3130 * kMs, 3230 * kMs},
-                               {0, Op::create, "2g.12gb", 0, 3230 * kMs, 3350 * kMs},
-                               {0, Op::create, "2g.12gb", 2, 3350 * kMs, 3470 * kMs}};
-  schedule.makespan = 8470 * kMs;
-  const auto judged = verify::judge(batch, schedule);
+  const plan::BatchProblem batch = plan::test::halves_problem();
+  const auto judged = verify::judge(batch, plan::test::halves_schedule());
   ASSERT_TRUE(judged);
   const BatchFigures figures = figures_of(batch, *judged);
   EXPECT_EQ(figures.creates, 3);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "act/carry/batch_script.h"
-#include "hw/catalogue.h"
+#include "plan/test_halves.h"
 #include "verify/judge.h"
 
 namespace partita::carry {
@@ -14,42 +14,10 @@ using testing::IsEmpty;
 using Op = plan::Reconfiguration::Op;
 constexpr plan::Nanos kMs = 1'000'000;
 
-// One A30: c on the whole of it, then a and after it b on a half each.
-plan::BatchProblem halves_problem() {
-  plan::BatchProblem problem;
-  problem.models = {*hw::builtin_catalogue().find("A30-24GB")};
-  problem.gpus = {0};
-  problem.tasks.resize(3);
-  const char* const names[] = {"a", "b", "c"};
-  for (std::size_t t = 0; t < 3; ++t) {
-    problem.tasks[t].name = names[t];
-    problem.tasks[t].times.resize(1);
-    problem.tasks[t].times[0][t == 2 ? 4 : 2] = (t == 2 ? 3 : 5) * plan::kNanosInSecond;
-  }
-  problem.tasks[0].after = {"c"};
-  problem.tasks[1].command = "run b";
-  problem.tasks[1].release = 2 * plan::kNanosInSecond;
-  return problem;
-}
-
-plan::BatchSchedule halves_schedule() {
-  plan::BatchSchedule schedule;
-  schedule.gpu_models = {"A30-24GB"};
-  schedule.tasks = {{"c", 0, "4g.24gb", 0, 130 * kMs, 3130 * kMs},
-                    {"a", 0, "2g.12gb", 0, 3350 * kMs, 8350 * kMs},
-                    {"b", 0, "2g.12gb", 2, 3470 * kMs, 8470 * kMs}};
-  schedule.reconfigurations = {{0, Op::create, "4g.24gb", 0, 0, 130 * kMs},
-                               {0, Op::destroy, "4g.24gb", 0, 3130 * kMs, 3230 * kMs},
-                               {0, Op::create, "2g.12gb", 0, 3230 * kMs, 3350 * kMs},
-                               {0, Op::create, "2g.12gb", 2, 3350 * kMs, 3470 * kMs}};
-  schedule.makespan = 8470 * kMs;
-  return schedule;
-}
-
 TEST(Script, HasWhatTheScheduleSays) {
-  const auto judged = verify::judge(halves_problem(), halves_schedule());
+  const auto judged = verify::judge(plan::test::halves_problem(), plan::test::halves_schedule());
   ASSERT_TRUE(judged);
-  const auto script = make_script(halves_problem(), *judged, {{4}, 3.0});
+  const auto script = make_script(plan::test::halves_problem(), *judged, {{4}, 3.0});
   ASSERT_TRUE(script);
   ASSERT_EQ(script->gpus.size(), 1u);
   EXPECT_EQ(script->gpus[0].device, 4);
@@ -72,8 +40,8 @@ TEST(Script, HasWhatTheScheduleSays) {
 }
 
 TEST(Script, IsNotMadeOfAScheduleForOtherTasks) {
-  const auto judged = verify::judge(halves_problem(), halves_schedule());
-  plan::BatchProblem other = halves_problem();
+  const auto judged = verify::judge(plan::test::halves_problem(), plan::test::halves_schedule());
+  plan::BatchProblem other = plan::test::halves_problem();
   other.tasks[1].release = 0;
   const auto script = make_script(other, *judged, {{0}});
   ASSERT_FALSE(script);
@@ -85,7 +53,7 @@ constexpr plan::Nanos kSlack = 1'000;
 
 // The problem with a board that is reconfigured in no time, and other tasks.
 plan::BatchProblem instant_problem(std::vector<plan::Task> tasks) {
-  plan::BatchProblem problem = halves_problem();
+  plan::BatchProblem problem = plan::test::halves_problem();
   problem.models[0].reconfiguration.clear();
   problem.tasks = std::move(tasks);
   return problem;
@@ -103,7 +71,7 @@ Result<exec::Script> made(const plan::BatchProblem& problem, const plan::BatchSc
 }
 
 TEST(Script, HasEveryTermOfItsTasksAndVisits) {
-  const auto script = made(halves_problem(), halves_schedule());
+  const auto script = made(plan::test::halves_problem(), plan::test::halves_schedule());
   ASSERT_TRUE(script);
   EXPECT_EQ(script->gpus[0].model, "A30-24GB");
   const exec::ScriptTask& b = script->tasks[1];

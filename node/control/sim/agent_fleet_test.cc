@@ -120,7 +120,6 @@ class AgentFleet {
  private:
   void line(const std::string& text);
   void violation(const std::string& text);
-  void step();
   void saw(const Snapshot& now);
   void change_begins(const ChangeNow& change, const Snapshot& now);
   void change_ends();

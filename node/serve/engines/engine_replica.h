@@ -76,7 +76,6 @@ class EngineReplica {
   EngineReplica(EngineAddress where, Url parsed, EngineLines connections, const Known& known);
   void ask(std::int64_t now);
   void answered(int status);
-  void ask_models();
   void read_models();
   void silent();
 

@@ -6,7 +6,7 @@
 namespace partita::serve {
 namespace {
 
-constexpr std::int64_t kHalfOfRecent = 15'000'000'000;
+constexpr auto kHalfOfRecent = static_cast<std::int64_t>(actuate::kTrafficStretch / 2 * 1e9);
 
 std::optional<double> ms(const sim::LatencyHistogram& one, const sim::LatencyHistogram& other,
                          double percent) {
