@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/door/listener.h"
+#include "base/parse_number.h"
 #include "base/secret_file.h"
 #include "commands.h"
 #include "decide/input.h"
@@ -32,7 +33,8 @@ constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 struct GatewayFlags {
   std::string state_directory, tokens, access_log, grpc, grace = "10s", stream_idle = "60s";
   std::string services, profiles, gpu, route = "tokens";
-  std::vector<std::string> engines;
+  std::vector<std::string> engines, canaries, shadows;
+  std::string canary_watch = "60s";
   serve::FrontOptions front = {};
   serve::CoreOptions core = {};
   int memory_mib = 1024;
@@ -53,6 +55,40 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
   if (!tokens) return failed(tokens.error());
   options.tokens = *std::move(tokens);
   return options;
+}
+
+// "mlp@2=5%"
+Result<void> add_canaries(const std::string& flag_name, const std::vector<std::string>& words,
+                          serve::CoreOptions& core) {
+  for (const std::string& word : words) {
+    const std::size_t at = word.rfind('@'), is = word.rfind('=');
+    const bool parts = at != word.npos && is != word.npos && at > 0 && is > at + 1;
+    std::string percent = parts ? word.substr(is + 1) : "";
+    if (percent.ends_with('%')) percent.pop_back();
+    const auto share = parse_number<double>(percent);
+    if (!parts || !share || !(*share > 0 && *share <= 100))
+      return bad_input(flag_name, "'" + word + "': say SERVICE@VERSION=PERCENT, as in mlp@2=5%");
+    const serve::CanaryWish wish{.version = word.substr(at + 1, is - at - 1),
+                                 .share = *share / 100,
+                                 .shadow = flag_name == "--shadow"};
+    if (!core.canaries.emplace(word.substr(0, at), wish).second)
+      return bad_input(flag_name, "'" + word + "': a service has one canary or shadow");
+  }
+  return {};
+}
+
+Result<serve::CoreOptions> core_options(const GatewayFlags& flags) {
+  serve::CoreOptions core = flags.core;
+  core.memory_bytes = static_cast<std::size_t>(flags.memory_mib) << 20;
+  core.shed = !flags.no_shed;
+  if (auto added = add_canaries("--canary", flags.canaries, core); !added)
+    return failed(added.error());
+  if (auto added = add_canaries("--shadow", flags.shadows, core); !added)
+    return failed(added.error());
+  const Result<Seconds> watch = parse_duration("--canary-watch", flags.canary_watch);
+  if (!watch) return failed(watch.error());
+  core.canary_watch = static_cast<serve::Nanos>(watch->value * kNsPerSecond);
+  return core;
 }
 
 // Language models besides those of the assignment, and where their engines are.
@@ -167,12 +203,11 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   });
   if (!heard) return failed(heard.error());
   const auto tell = [&context](const std::string& line) { say(context, line + "\n"); };
-  serve::CoreOptions core = flags.core;
-  core.link_path = serve::link_path(*directory);
-  core.memory_bytes = static_cast<std::size_t>(flags.memory_mib) << 20;
-  core.shed = !flags.no_shed;
-  auto made = open_place(context, core.link_path,
-                         [&] { return serve::Core::open(*running.loop, core, tell); });
+  Result<serve::CoreOptions> core = core_options(flags);
+  if (!core) return failed(core.error());
+  core->link_path = serve::link_path(*directory);
+  auto made = open_place(context, core->link_path,
+                         [&] { return serve::Core::open(*running.loop, *core, tell); });
   if (!made) return failed(made.error());
   running.core = *std::move(made);
   running.engines = std::make_unique<serve::EnginePool>(*running.loop, *engines, tell);
@@ -201,7 +236,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
       fmt::format("listening at {}://{}:{}{}, workers at {}\n", tls ? "https" : "http", host,
                   running.front->port(),
                   running.grpc ? fmt::format(", gRPC at port {}", running.grpc->port()) : "",
-                  core.link_path));
+                  core->link_path));
   running.host = std::make_unique<serve::Host>(
       serve::HostDoors{*running.loop, *running.core, *running.engines, context.files,
                        running.processes, *directory, tell, *given});
@@ -220,6 +255,9 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
       ->capture_default_str();
   within(flag(command, "--memory", flags.memory_mib), 1, 1'000'000)->capture_default_str();
   flag(command, "--no-shed", flags.no_shed);
+  flag(command, "--canary", flags.canaries);
+  flag(command, "--shadow", flags.shadows);
+  flag(command, "--canary-watch", flags.canary_watch)->capture_default_str();
   flag(command, "--engine", flags.engines);
   one_of(flag(command, "--route", flags.route), {"tokens", "round-robin", "least-requests"})
       ->capture_default_str();

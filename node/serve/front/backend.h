@@ -88,6 +88,18 @@ struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds,
   std::uint64_t inference_count = 0, execution_count = 0, last_inference_ms = 0;
 };
 
+// A new version of a model beside the one that serves (brain/canary.h).
+struct CanaryWish {
+  std::string version;
+  double share = 0;     // of the model's requests, 0 to 1; 0: no canary any more
+  bool shadow = false;  // copies, whose answers are thrown away
+};
+struct CanaryView {
+  CanaryWish wish;
+  std::string state = {}, why = {};
+  long answers = 0, bad = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -113,6 +125,9 @@ class Backend {
   // workers stay. False: no such service.
   virtual bool set_loaded(std::string_view service, bool loaded) = 0;
   virtual bool loaded(std::string_view service) const = 0;
+  // Begins anew with it, in place of the one that it had. Else why not.
+  virtual std::string set_canary(std::string_view model, const CanaryWish& wish) = 0;
+  virtual std::optional<CanaryView> canary(std::string_view model) const = 0;
 };
 
 // A model has the versions of the service that is called as it, and of those called "NAME@VERSION".

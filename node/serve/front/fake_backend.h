@@ -45,6 +45,17 @@ class FakeBackend : public Backend {
     return models.contains(service) && loaded(service);
   }
   bool ready() const override { return all_ready; }
+  std::string set_canary(std::string_view model, const CanaryWish& wish) override {
+    if (!known(model)) return "no such model";
+    canaries[std::string(model)] = wish;
+    return "";
+  }
+  std::optional<CanaryView> canary(std::string_view model) const override {
+    const auto found = canaries.find(model);
+    if (found == canaries.end()) return std::nullopt;
+    return CanaryView{.wish = found->second, .state = "on trial"};
+  }
+  std::map<std::string, CanaryWish, std::less<>> canaries = {};
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override {
     ++admissions;
     if (!head.again) ++offered;

@@ -443,5 +443,29 @@ TEST_F(FrontTest, ModelsAreUnloadedAndLoaded) {
   EXPECT_EQ(ask(request("POST /v2/repository/models/pair/burn", "")).status, 404);
 }
 
+TEST_F(FrontTest, CanariesAreBegunAndLookedAt) {
+  open();
+  const std::string base = "/v2/repository/models/pair/";
+  const auto post = [&](const std::string& path) {
+    return ask(request("POST " + base + path, "")).status;
+  };
+  EXPECT_EQ(get(base + "canary").status, 404);
+  EXPECT_EQ(post("canary/2/5"), 200);
+  const json canary = json::parse(get(base + "canary").body);
+  EXPECT_EQ(canary["version"], "2");
+  EXPECT_EQ(canary["share"], 0.05);
+  EXPECT_EQ(canary["shadow"], false);
+  EXPECT_EQ(canary["state"], "on trial");
+  EXPECT_EQ(post("shadow/b%2Fc/12.5"), 200);
+  EXPECT_EQ(backend.canaries["pair"].version, "b/c");
+  EXPECT_TRUE(backend.canaries["pair"].shadow);
+  for (const char* wrong : {"canary/2/101", "canary/2/-1", "canary/2/x", "canary/2/nan"})
+    EXPECT_EQ(post(wrong), 400) << wrong;
+  EXPECT_EQ(ask(request("POST /v2/repository/models/none/canary/2/5", "")).status, 400);
+  EXPECT_EQ(get(base + "canary/2/5").status, 405);
+  EXPECT_EQ(post("canary"), 405);
+  EXPECT_EQ(post("canary/2"), 404);
+}
+
 }  // namespace
 }  // namespace partita::serve

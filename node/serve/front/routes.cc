@@ -1,10 +1,13 @@
 #include "serve/front/routes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "base/door/address.h"
+#include "base/parse_number.h"
 #include "serve/engines/engine_pool.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/json_scan.h"
@@ -102,6 +105,16 @@ Reply repository_index(const Door& door, const RequestFacts& facts) {
   }
   reply.text += "]";
   return reply;
+}
+
+std::string canary_text(const CanaryView& canary) {
+  std::string out = "{\"version\":";
+  append_json_string(out, canary.wish.version);
+  out +=
+      fmt::format(",\"share\":{},\"shadow\":{},\"state\":\"{}\",\"answers\":{},\"bad\":{},\"why\":",
+                  canary.wish.share, canary.wish.shadow, canary.state, canary.answers, canary.bad);
+  append_json_string(out, canary.why);
+  return out + "}";
 }
 
 Reply openai_models(Door& door, const RequestFacts& facts) {
@@ -214,6 +227,28 @@ std::shared_ptr<Exchange> load_route(Door& door, RequestFacts facts, const Parts
   return answer(any ? bare(200) : error_reply(400, "there is no model '" + parts[3] + "'"));
 }
 
+// /v2/repository/models/NAME/canary: how it does; /canary/VERSION/PERCENT begins it (0: ends it),
+// and so does /shadow/VERSION/PERCENT.
+std::shared_ptr<Exchange> canary_route(Door& door, RequestFacts facts, const Parts& parts) {
+  const auto answer = [&](Reply reply) {
+    return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
+  };
+  if (!may_all(facts)) return answer(error_reply(403, "this token is not for all services"));
+  if (parts.size() == 5) {
+    if (facts.method == Method::post) return answer(not_allowed("GET"));
+    const auto canary = door.backend.canary(parts[3]);
+    if (!canary) return answer(error_reply(404, "model '" + parts[3] + "' has no canary"));
+    return answer({.text = canary_text(*canary)});
+  }
+  if (facts.method != Method::post) return answer(not_allowed("POST"));
+  const auto percent = parse_number<double>(parts[6]);
+  if (!percent || !(*percent >= 0 && *percent <= 100))
+    return answer(error_reply(400, "'" + parts[6] + "' is no percentage"));
+  const std::string fault = door.backend.set_canary(
+      parts[3], {.version = parts[5], .share = *percent / 100, .shadow = parts[4] == "shadow"});
+  return answer(fault.empty() ? bare(200) : error_reply(400, fault));
+}
+
 // /v2/models/NAME[/versions/V][/ready|/infer|/stats]
 std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts parts) {
   const auto answer = [&](Reply reply) {
@@ -265,8 +300,11 @@ std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& 
   }
   if (parts[1] == "repository" && parts.size() == 3 && parts[2] == "index")
     return answer(post ? repository_index(door, facts) : not_allowed("POST"));
-  if (parts[1] == "repository" && parts.size() == 5 && parts[2] == "models")
-    return load_route(door, std::move(facts), parts);
+  const bool of_model = parts[1] == "repository" && parts.size() >= 5 && parts[2] == "models";
+  if (of_model && (parts[4] == "canary" ? parts.size() == 5 || parts.size() == 7
+                                        : parts[4] == "shadow" && parts.size() == 7))
+    return canary_route(door, std::move(facts), parts);
+  if (of_model && parts.size() == 5) return load_route(door, std::move(facts), parts);
   if (parts[1] == "systemsharedmemory") return shared_memory_route(door, std::move(facts), parts);
   if (parts[1] == "models" && parts.size() == 3 && parts[2] == "stats")
     return answer(post ? not_allowed("GET") : statistics(door, facts, ""));

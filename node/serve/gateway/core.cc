@@ -148,6 +148,23 @@ class KeyPlace {
   std::string_view key_;
 };
 
+// What its sender is remembered for.
+void judge(Senders& senders, const LiveRequest& asked, Outcome outcome) {
+  if (asked.client.empty() || asked.trial_of) return;
+  const Nanos now = Loop::now_ns();
+  if (outcome == Outcome::done) {
+    if (asked.suspect) senders.clear(asked.client);
+    return senders.good(asked.client, now);
+  }
+  if (outcome == Outcome::harmful) {
+    senders.harm(asked.client, now);
+  } else if (asked.suspect && !asked.wish.trusted) {
+    senders.suspicion(asked.client, now);
+  } else if (outcome == Outcome::failed && asked.wish.idempotent) {  // else: perhaps of others
+    senders.fault(asked.client, now);
+  }
+}
+
 Wish wish_of(const RequestHead& head, const LiveService& service, const Senders& senders,
              Nanos now) {
   Wish wish{.items = head.items,
@@ -235,6 +252,8 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
             if (const auto alive = weak.lock()) step(alive);
           });
       services.emplace(service.name, here);
+      if (const auto wish = options.canaries.find(service.name); wish != options.canaries.end())
+        begin_trial(*here, wish->second, options.canary_watch);
     }
     here->wanted = service;
     here->brain.configure(settings_of(service, options, !here->streams()));
@@ -337,7 +356,10 @@ void Core::Impl::finish(const Finished& finished) {
   const bool own = sequence != nullptr && sequence->number == asked.step.sequence;
   const bool lost = own && sequence->state == Sequences::State::lost;
   if (own && asked.step.ends) end_sequence(asked, finished.outcome, send_frame);
-  judge(asked, finished.outcome);
+  judge(senders, asked, finished.outcome);
+  if (const std::string said = note_answer(asked, finished.outcome == Outcome::done, latency);
+      !said.empty())
+    say(said);
   if (finished.outcome == Outcome::done) {
     if (asked.tag) ++service.usage[asked.client].answered;
     service.recent.add(now, latency);
@@ -354,6 +376,9 @@ void Core::Impl::finish(const Finished& finished) {
         asked.wish.deadline ? "its deadline passed while it waited" : "no worker took it in time";
   } else if (finished.outcome == Outcome::harmful) {
     ++service.totals.withdrawn;  // what it does is not what the service does
+    if (!asked.client.empty())
+      say(fmt::format("a request of {} to {} is refused: {} workers died with it in flight",
+                      asked.client, service.wanted.name, kMostDeaths));
     denial.kind = Denial::Kind::harmful;
     denial.message = fmt::format("{} workers died with this request in flight", kMostDeaths);
   } else if (lost) {
@@ -365,25 +390,6 @@ void Core::Impl::finish(const Finished& finished) {
   completion.ended(std::move(denial));
 }
 
-// What its sender is remembered for.
-void Core::Impl::judge(const LiveRequest& asked, Outcome outcome) {
-  if (asked.client.empty()) return;
-  const Nanos now = Loop::now_ns();
-  if (outcome == Outcome::done) {
-    if (asked.suspect) senders.clear(asked.client);
-    return senders.good(asked.client, now);
-  }
-  if (outcome == Outcome::harmful) {
-    senders.harm(asked.client, now);
-    say(fmt::format("a request of {} to {} is refused: {} workers died with it in flight",
-                    asked.client, asked.service->wanted.name, kMostDeaths));
-  } else if (asked.suspect && !asked.wish.trusted) {
-    senders.suspicion(asked.client, now);
-  } else if (outcome == Outcome::failed && asked.wish.idempotent) {  // else: perhaps of others
-    senders.fault(asked.client, now);
-  }
-}
-
 // Of rows that a worker died or hung with: what else their senders have sent is doubted as well.
 void Core::Impl::doubt_senders(const std::vector<Item>& had) {
   const Nanos now = Loop::now_ns();
@@ -391,7 +397,7 @@ void Core::Impl::doubt_senders(const std::vector<Item>& had) {
   for (const Item& item : had) {
     LiveRequest& asked = requests.at(item.request);
     asked.suspect = true;
-    if (asked.wish.trusted || asked.client.empty()) continue;
+    if (asked.wish.trusted || asked.client.empty() || asked.trial_of) continue;
     senders.doubt(asked.client, now);
     doubted.insert(asked.client);
   }
@@ -419,7 +425,7 @@ void begun(LiveRequest& asked) {
 
 tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   const auto denied = [](Denial denial) { return tl::unexpected<Denial>(std::move(denial)); };
-  const std::shared_ptr<LiveService> service = find(head.service);
+  std::shared_ptr<LiveService> service = find(head.service), stable;
   if (!service) {
     return denied({.kind = Denial::Kind::unknown_model,
                    .message = fmt::format("no service '{}' here", head.service)});
@@ -430,6 +436,8 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
                    .message = closed ? "this gateway is shutting down"
                                      : fmt::format("'{}' was unloaded", head.service)});
   }
+  if (auto canary = service->trial ? canary_for(*service, services, head) : nullptr)
+    stable = std::exchange(service, std::move(canary));
   const Nanos now = Loop::now_ns();
   const bool well =
       head.trusted && !senders.watched_since_before(head.client, head.trusted_since, now);
@@ -474,6 +482,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   asked.trace_parent = head.trace_parent;
   asked.trace_state = head.trace_state;
   asked.watched = watched;
+  asked.trial_of = std::move(stable);
   if (wish.worker) step_taken(asked, head, wish);
   if (watched) senders.begun(head.client);
   if (place) {
@@ -528,6 +537,7 @@ void Core::Impl::submit(RequestId id, Completion completion) {
   asked.waits = asked.tag.has_value();
   if (asked.waits) service->shares.waits(asked.client, *asked.tag);
   service->brain.enqueue(Loop::now_ns(), id, asked.wish);
+  if (service->trial && service->trial->wish.shadow) copy_to_canary(asked);
   step(service);
 }
 
@@ -562,6 +572,10 @@ void Core::Impl::release(RequestId id) {
     senders.ended(asked.client, now, now - asked.wish.arrived);
   }
   const bool submitted = asked.state == LiveRequest::State::submitted;
+  if (asked.state == LiveRequest::State::open) {
+    const std::shared_ptr<LiveService>& whole = asked.trial_of ? asked.trial_of : service;
+    if (whole->trial) whole->trial->given_back = asked.trial_of != nullptr;
+  }
   if (submitted || asked.state == LiveRequest::State::open) {
     const bool late =
         submitted && Loop::now_ns() - asked.wish.arrived > nanos_of(slo_of(service->wanted));
@@ -714,6 +728,7 @@ void Core::Impl::look_after(Nanos now) {
     service->offered_before = offered;
     service->rate_rps += kRateWeight * (rate - service->rate_rps);
     expire_sequences(*service, send_frame, now);
+    if (const std::string said = look_at_trial(*service, now); !said.empty()) say(said);
     for (const auto& [batch, abandoned] : service->abandoned) {
       const auto seat = seats.find(abandoned.worker);
       if (now - abandoned.since > options.dead_after && seat != seats.end())

@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/door/loop.h"
 #include "plan/terms.h"
+#include "serve/brain/canary.h"
 #include "serve/brain/service_brain.h"
 #include "serve/front/backend.h"
 
@@ -29,6 +31,8 @@ struct CoreOptions {
                                        // its worker hangs, and what it has is taken back
   Nanos silent_after = 3'000'000'000;  // without a beat a worker is silent,
   Nanos dead_after = 10'000'000'000;   // then ended, so that its requests may move on
+  std::map<std::string, CanaryWish, std::less<>> canaries = {};  // from the start on, by model
+  Nanos canary_watch = kCanaryWatch;
 };
 
 inline constexpr std::size_t kMostWorkerLosses = 64;
@@ -108,6 +112,8 @@ class Core final : public Backend {
   std::string metrics() const override;
   bool set_loaded(std::string_view service, bool loaded) override;
   bool loaded(std::string_view service) const override;
+  std::string set_canary(std::string_view model, const CanaryWish& wish) override;
+  std::optional<CanaryView> canary(std::string_view model) const override;
 
  private:
   struct Impl;

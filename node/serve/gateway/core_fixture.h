@@ -38,13 +38,14 @@ inline ModelSpec doubler(int max_batch = 4) {
 class TestWorker {
  public:
   TestWorker(Loop& loop, const std::string& path, std::string place, Nanos takes,
-             std::optional<std::vector<CurvePoint>> measured = {}, bool sequences = false)
+             std::optional<std::vector<CurvePoint>> measured = {}, bool sequences = false,
+             const std::string& service = "s")
       : measured_(std::move(measured)),
         connection_(connected(path)),
         takes_(takes),
         timer_(loop, [this](std::int64_t) { finish(); }) {
     watch_ = loop.watch(connection_->fd(), [this](Readiness) { read(); });
-    Hello hello{.place = std::move(place), .service = "s", .model = doubler()};
+    Hello hello{.place = std::move(place), .service = service, .model = doubler()};
     hello.model.sequences = sequences;
     say(hello);
   }

@@ -40,6 +40,14 @@ struct Abandoned {
   std::vector<std::uint32_t> slots = {};
 };
 
+// A version on trial beside the service that it is one of.
+struct Trial {
+  Canary canary;
+  CanaryWish wish;
+  std::string service;      // what serves it
+  bool given_back = false;  // the request that was given back last: it was with the new version
+};
+
 struct LiveService {
   LiveService(ServedService service, const ServiceSettings& settings)
       : wanted(std::move(service)), brain(settings) {}
@@ -56,6 +64,7 @@ struct LiveService {
   FairShares shares = {};
   Sequences sequences = {};
   SequenceMoves moves = {};
+  std::unique_ptr<Trial> trial = {};
   RecentLatencies recent = {};
   ServiceTotals totals = {};
   long offered_before = 0;  // at the last look
@@ -92,6 +101,8 @@ struct LiveRequest {
   bool waits = false;              // in its key's share
   std::optional<SequenceName> sequence = {};
   SlotStep step = {};
+  // It is of a trial of this service, and with the new version. Its sender has no part in that.
+  std::shared_ptr<LiveService> trial_of = {};
   bool watched = false;  // its sender is
   bool starved = false;  // there were no slots for its last rows
   bool suspect = false;  // a worker died or hung with it in flight
@@ -115,6 +126,17 @@ std::optional<Denial> where_it_is_now(LiveRequest& request);
 void end_sequence(LiveRequest& request, Outcome outcome, const SequenceMoves::Send& send);
 void expire_sequences(LiveService& service, const SequenceMoves::Send& send, Nanos now);
 SequenceMoves::Ground ground_of(LiveService& service, const SequenceMoves::Send& send);
+
+// Canaries (core_canary.cc).
+using Services = std::map<std::string, std::shared_ptr<LiveService>, std::less<>>;
+// Empty, or why it cannot be.
+std::string begin_trial(LiveService& service, const CanaryWish& wish, Nanos watch);
+// The new version, if this request (a shadow: its copy) goes there.
+std::shared_ptr<LiveService> canary_for(LiveService& service, const Services& services,
+                                        const RequestHead& head);
+// What became of a request. A line to say, where that decided something.
+std::string note_answer(const LiveRequest& request, bool well, Nanos latency);
+std::string look_at_trial(LiveService& service, Nanos now);
 
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {
@@ -160,7 +182,7 @@ struct Core::Impl {
   void submit(RequestId id, Completion completion);
   void release(RequestId id);
   bool claim(RequestId id, int rows);
-  void judge(const LiveRequest& request, Outcome outcome);
+  void copy_to_canary(const LiveRequest& asked);
   void doubt_senders(const std::vector<Item>& had);
 
   // ---- workers
@@ -188,7 +210,7 @@ struct Core::Impl {
   bool change_posted = false;
   bool closed = false;
   std::unique_ptr<WorkerLinks> links;
-  std::map<std::string, std::shared_ptr<LiveService>, std::less<>> services;
+  Services services;
   std::map<WorkerId, Seat> seats;
   LiveRequests requests;
   std::string run_frame;  // reused
