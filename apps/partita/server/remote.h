@@ -28,10 +28,6 @@ class Said {
     const CLI::Option* option = command_.get_option_no_throw(flag);
     return option != nullptr && option->count() > 0;
   }
-  std::vector<std::string> all(const std::string& flag) const {
-    const CLI::Option* option = command_.get_option_no_throw(flag);
-    return option == nullptr ? std::vector<std::string>() : option->results();
-  }
   std::vector<std::string> positionals() const {
     std::vector<std::string> all;
     for (const CLI::Option* option : command_.get_options())
@@ -92,9 +88,5 @@ Result<std::string> batches_answer_text(const std::string& answer);
 Result<std::string> batch_answer_text(const std::string& answer);
 // One operation of the table as it is: server_operations.cc.
 Result<Exit> remote_operation(const Remote& remote, const api::Operation& operation);
-// What was: server_past.cc.
-Result<Exit> remote_history(const Remote& remote);
-Result<Exit> remote_explain(const Remote& remote);
-Result<Exit> remote_diff(const Remote& remote);
 
 }  // namespace partita::cli
