@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/split.h"
 #include "commands.h"
 #include "decide/input.h"
 #include "decide/layout_file.h"
@@ -14,6 +16,7 @@
 #include "interop/checkpoint.h"
 #include "interop/device_plugin.h"
 #include "interop/dra.h"
+#include "interop/kubernetes.h"
 #include "interop/mig_parted.h"
 #include "interop/slurm.h"
 
@@ -24,9 +27,10 @@ struct ExportFlags {
   std::string file, to, node, catalogue;
   std::string label = "partita", sharing = "time-slicing", minors, part = "all";
   interop::DraOptions dra;
+  std::string image = interop::KubernetesOptions{}.image;
   interop::SlurmOptions slurm;
   Output output;
-  // ExportFlags that only one form has, and that form.
+  // Flags that some forms alone have, and those, "dra|kubernetes".
   std::vector<std::pair<const CLI::Option*, std::string>> particular = {};
 };
 
@@ -116,12 +120,14 @@ Result<std::string> form(Context& context, const ExportFlags& flags, const Sourc
   if (flags.to == "checkpoint") return checkpoint(flags, source);
   if (flags.to == "device-plugin") return sharing(flags, source);
   if (flags.to == "dra") return interop::dra_yaml(source.geometry, flags.dra);
+  if (flags.to == "kubernetes")
+    return interop::kubernetes_json(source.geometry, {flags.dra.kube_namespace, flags.image});
   return slurm(context, flags, source);
 }
 
 Result<Exit> run_export(Context& context, const ExportFlags& flags) {
   for (const auto& [option, form_name] : flags.particular)
-    if (option->count() > 0 && form_name != flags.to)
+    if (option->count() > 0 && std::ranges::count(split(form_name, '|'), flags.to) == 0)
       return bad_input(option->get_name(), fmt::format("only --to {} has it", form_name));
   const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
@@ -142,7 +148,8 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
        "device-plugin");
   only(
       flag(command, "--namespace", flags.dra.kube_namespace)->default_str(flags.dra.kube_namespace),
-      "dra");
+      "dra|kubernetes");
+  only(flag(command, "--image", flags.image)->default_str(flags.image), "kubernetes");
   only(flag(command, "--claims", flags.dra.exact), "dra");
   only(flag(command, "--node-name", flags.slurm.node_name)->default_str(flags.slurm.node_name),
        "slurm");
@@ -162,7 +169,7 @@ Command add_export(CLI::App& app) {
       ->type_name("FILE")
       ->required();
   one_of(flag(*command, "--to", flags->to),
-         {"mig-parted", "checkpoint", "device-plugin", "dra", "slurm"})
+         {"mig-parted", "checkpoint", "device-plugin", "dra", "kubernetes", "slurm"})
       ->required();
   flag(*command, "--node", flags->node);
   add_particular(*command, *flags);
@@ -171,7 +178,8 @@ Command add_export(CLI::App& app) {
   command->footer(
       "partita export plan.json --to mig-parted -o config.yaml\n"
       "partita export plan.json --node state.json --to checkpoint -o checkpoint.json\n"
-      "partita export plan.json --to dra --namespace inference");
+      "partita export plan.json --to dra --namespace inference\n"
+      "partita export plan.json --to kubernetes --namespace inference --image registry/worker:1");
   return {command, [flags](Context& context) { return run_export(context, *flags); }};
 }
 
