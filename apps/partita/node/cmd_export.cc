@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/split.h"
 #include "commands.h"
 #include "decide/input.h"
 #include "decide/layout_file.h"
@@ -15,6 +17,7 @@
 #include "interop/checkpoint.h"
 #include "interop/device_plugin.h"
 #include "interop/dra.h"
+#include "interop/kubernetes.h"
 #include "interop/mig_parted.h"
 #include "interop/slurm.h"
 
@@ -25,10 +28,11 @@ struct ExportFlags {
   std::string file, to, node, catalogue;
   std::string label = "partita", sharing = "time-slicing", minors, part = "all";
   interop::DraOptions dra;
+  std::string image = interop::KubernetesOptions{}.image;
   interop::SlurmOptions slurm;
   BalanceFlags balance;
   Output output;
-  // ExportFlags that only some forms have, and those forms.
+  // Flags that some forms alone have, and those, "dra|kubernetes".
   std::vector<std::pair<const CLI::Option*, std::string>> particular = {};
 };
 
@@ -118,13 +122,15 @@ Result<std::string> form(Context& context, const ExportFlags& flags, const Sourc
   if (flags.to == "checkpoint") return checkpoint(flags, source);
   if (flags.to == "device-plugin") return sharing(flags, source);
   if (flags.to == "dra") return interop::dra_yaml(source.geometry, flags.dra);
+  if (flags.to == "kubernetes")
+    return interop::kubernetes_json(source.geometry, {flags.dra.kube_namespace, flags.image});
   return slurm(context, flags, source);
 }
 
 Result<Exit> run_export(Context& context, const ExportFlags& flags) {
-  for (const auto& [option, forms] : flags.particular)
-    if (option->count() > 0 && (" " + forms + " ").find(" " + flags.to + " ") == forms.npos)
-      return bad_input(option->get_name(), fmt::format("only --to {} has it", forms));
+  for (const auto& [option, form_name] : flags.particular)
+    if (option->count() > 0 && std::ranges::count(split(form_name, '|'), flags.to) == 0)
+      return bad_input(option->get_name(), fmt::format("only --to {} has it", form_name));
   if (is_balancer(flags.to)) {
     BalanceFlags balance = flags.balance;
     balance.to = flags.to, balance.file = flags.file, balance.output = flags.output;
@@ -150,17 +156,18 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
        "device-plugin");
   only(
       flag(command, "--namespace", flags.dra.kube_namespace)->default_str(flags.dra.kube_namespace),
-      "dra");
+      "dra|kubernetes");
+  only(flag(command, "--image", flags.image)->default_str(flags.image), "kubernetes");
   only(flag(command, "--claims", flags.dra.exact), "dra");
   only(flag(command, "--node-name", flags.slurm.node_name)->default_str(flags.slurm.node_name),
        "slurm");
   only(flag(command, "--mig-minors", flags.minors), "slurm");
   BalanceFlags& balance = flags.balance;
-  const auto balancers = [&](const CLI::Option* option) { only(option, "haproxy nginx envoy"); };
+  const auto balancers = [&](const CLI::Option* option) { only(option, "haproxy|nginx|envoy"); };
   only(flag(command, "--http", balance.balancer.http)->default_str(balance.balancer.http),
-       "haproxy nginx");
-  only(flag(command, "--grpc", balance.balancer.grpc), "haproxy nginx");
-  only(flag(command, "--tls-ca", balance.balancer.ca), "haproxy nginx");
+       "haproxy|nginx");
+  only(flag(command, "--grpc", balance.balancer.grpc), "haproxy|nginx");
+  only(flag(command, "--tls-ca", balance.balancer.ca), "haproxy|nginx");
   only(flag(command, "--runtime", balance.balancer.stats_socket), "haproxy");
   balancers(flag(command, "--fleet", balance.place.endpoints));
   balancers(flag(command, "--fleet-name", balance.place.name));
@@ -184,7 +191,8 @@ Command add_export(CLI::App& app) {
                    "A plan, or the state of a node (partita status) or a fleet (fleet status)")
       ->type_name("FILE");
   one_of(flag(*command, "--to", flags->to),
-         {"mig-parted", "checkpoint", "device-plugin", "dra", "slurm", "haproxy", "nginx", "envoy"})
+         {"mig-parted", "checkpoint", "device-plugin", "dra", "kubernetes", "slurm", "haproxy",
+          "nginx", "envoy"})
       ->required();
   flag(*command, "--node", flags->node);
   add_particular(*command, *flags);
@@ -194,6 +202,7 @@ Command add_export(CLI::App& app) {
       "partita export plan.json --to mig-parted -o config.yaml\n"
       "partita export plan.json --node state.json --to checkpoint -o checkpoint.json\n"
       "partita export plan.json --to dra --namespace inference\n"
+      "partita export plan.json --to kubernetes --namespace inference --image registry/worker:1\n"
       "partita export --fleet http://10.0.0.1:2379 --to haproxy --watch -o haproxy.cfg \\\n"
       "  --runtime /run/haproxy.sock --reload 'systemctl reload haproxy'");
   return {command, [flags](Context& context) { return run_export(context, *flags); }};
