@@ -175,6 +175,10 @@ TEST(TokensTest, FaultsAreNamedWithTheirLine) {
   EXPECT_EQ(fault("0123456789abcdef"), "f:1: after the token come its services, or '*' for all");
   EXPECT_EQ(fault("0123456789abcdef *\n\n0123456789abcdef x"), "f:3: this token was said before");
   EXPECT_EQ(fault("0123456789abcdef b a # comment"), "");
+  EXPECT_EQ(fault("0123456789abcdef b weight=0"), "f:1: after weight= comes a number from 1 on");
+  EXPECT_EQ(fault("0123456789abcdef b priority=9"),
+            "f:1: after priority= comes a number from -8 to 8");
+  EXPECT_EQ(fault("0123456789abcdef b priority=-8 weight=2"), "");
 }
 
 TEST_F(DoorsTest, AnOpenAddressNeedsTlsAndTokens) {

@@ -1,9 +1,12 @@
 #include "serve/front/tokens.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
 #include "base/door/constant_time.h"
+#include "serve/brain/service_brain.h"
 
 namespace partita::serve {
 
@@ -36,11 +39,15 @@ constexpr const char* kNoServices = "after the token come its services, or '*' f
 struct LimitWord {
   std::string_view word;
   double KeyLimits::*limit;
+  double least = 1, most = 1e12;
 };
-constexpr LimitWord kLimits[] = {
-    {"rpm=", &KeyLimits::requests},    {"tpm=", &KeyLimits::tokens},
-    {"rps=", &KeyLimits::per_second},  {"bytes=", &KeyLimits::bytes},
-    {"at-once=", &KeyLimits::at_once}, {"weight=", &KeyLimits::weight}};
+constexpr LimitWord kLimits[] = {{"rpm=", &KeyLimits::requests},
+                                 {"tpm=", &KeyLimits::tokens},
+                                 {"rps=", &KeyLimits::per_second},
+                                 {"bytes=", &KeyLimits::bytes},
+                                 {"at-once=", &KeyLimits::at_once},
+                                 {"weight=", &KeyLimits::weight},
+                                 {"priority=", &KeyLimits::priority, -kMaxPriority, kMaxPriority}};
 
 // A service, '*', or a limit.
 Result<void> take_word(const std::string& word, Token& token) {
@@ -55,8 +62,10 @@ Result<void> take_word(const std::string& word, Token& token) {
   const char* begin = word.data() + limit->word.size();
   const auto [end, error] = std::from_chars(begin, word.data() + word.size(), value);
   const bool whole = error == std::errc() && end == word.data() + word.size();
-  if (!whole || !(value >= 1 && value <= 1e12))
-    return bad_input("", "after " + std::string(limit->word) + " comes a number from 1 on");
+  if (!whole || !(value >= limit->least && value <= limit->most))
+    return bad_input(
+        "", fmt::format("after {} comes a number from {}{}", limit->word, limit->least,
+                        limit->most > kMaxPriority ? " on" : fmt::format(" to {}", limit->most)));
   return {};
 }
 

@@ -169,7 +169,7 @@ Wish wish_of(const RequestHead& head, const LiveService& service, const Senders&
              Nanos now) {
   Wish wish{.items = head.items,
             .arrived = now,
-            .priority = head.priority,
+            .priority = head.priority + (head.limits ? static_cast<int>(head.limits->priority) : 0),
             .idempotent = head.idempotent && !service.streams(),  // a part may be with the client
             .again = head.again,
             .trusted = head.client.empty() ? head.trusted : senders.proven(head.client),

@@ -350,6 +350,28 @@ TEST(SequenceLimits, LostOnesAreForgottenInTheEnd) {
   EXPECT_EQ(all.find({"", kMostSequences})->state, Sequences::State::lost);
 }
 
+// What a key's requests say counts from its own priority on.
+TEST_F(SequenceSteps, KeysHavePriority) {
+  const auto one = worker(kMs);
+  ASSERT_TRUE(until_ready(1));
+  one->hold = true;
+  const KeyLimits high{.priority = 2}, low{.priority = -1};
+  const auto asked = [&](const KeyLimits* key, std::string_view client, int priority) {
+    RequestHead head;
+    head.limits = key;
+    head.client = client;
+    head.priority = priority;
+    return ask(1, 4, head);  // a batch
+  };
+  const auto first = asked(&low, "token 2", 0);
+  ASSERT_TRUE(until([&] { return one->batches == 1; }));
+  const auto slow = asked(&low, "token 2", 2), quick = asked(&high, "token 1", 0);
+  one->hold = false;
+  one->let_go();
+  ASSERT_TRUE(done({first, slow, quick}));
+  EXPECT_EQ(ended_, (std::vector<RequestId>{first->id, quick->id, slow->id}));
+}
+
 // Requests a second, and at a time; what a key had is counted.
 TEST_F(SequenceSteps, KeysHaveLimits) {
   const auto one = worker(kMs);

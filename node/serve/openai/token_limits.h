@@ -14,6 +14,7 @@ struct KeyLimits {
   double per_second = 0, bytes = 0;   // requests, and bytes of them, per second; 0: any number
   double at_once = 0;                 // 0: any number
   double weight = 1;                  // of its share where more is asked than there is
+  double priority = 0;                // on top of what its requests say
   bool operator==(const KeyLimits&) const = default;
 };
 
