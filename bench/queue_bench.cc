@@ -1,6 +1,6 @@
 // Planning while running against what a fixed layout would have done with hindsight and against the
 // offline optimum:
-// `queue_bench online|known|online8|spread|timed|week|plan|soak [SEEDS] [VARIANTS] [LOAD]`.
+// `queue_bench online|known|online8|spread|timed|week|plan|soak [SEEDS] [VARIANTS] [LOAD] [CV]`.
 // For soak SEEDS are thousands of submissions, with ten kills each.
 #include <algorithm>
 #include <cmath>
@@ -169,15 +169,16 @@ constexpr const char* kScalings[] = {"poor", "mixed", "good"};
 
 std::vector<LiveOptions> g_variants = {LiveOptions()};
 
-// "makespan,area,scenarios,arrivals,appends,crowd,crowded makespan,area;..." of what is
-// to be tried, not the defaults.
+// "makespan,area,scenarios,arrivals,appends,crowd,crowded makespan,area,draws,last makespan,area;
+// ..." of what is to be tried, not the defaults.
 void read_variants(const char* text) {
   g_variants.clear();
   for (const char* part = text; part != nullptr;) {
     LiveOptions options;
-    std::sscanf(part, "%lf,%lf,%d,%d,%ld,%lf,%lf,%lf", &options.aim.makespan, &options.aim.area,
-                &options.scenarios, &options.arrivals, &options.appends, &options.crowd,
-                &options.crowded.makespan, &options.crowded.area);
+    std::sscanf(part, "%lf,%lf,%d,%d,%ld,%lf,%lf,%lf,%d,%lf,%lf", &options.aim.makespan,
+                &options.aim.area, &options.scenarios, &options.arrivals, &options.appends,
+                &options.crowd, &options.crowded.makespan, &options.crowded.area, &options.draws,
+                &options.last.makespan, &options.last.area);
     g_variants.push_back(options);
     part = std::strchr(part, ';');
     if (part != nullptr) ++part;
@@ -380,11 +381,11 @@ plan::BatchProblem week(double load, std::uint64_t seed) {
   return problem;
 }
 
-void weeks(int seeds, const std::vector<double>& loads) {
+void weeks(int seeds, const std::vector<double>& loads, const std::vector<double>& cvs) {
   RealClock clock;
   for (const double load : loads) {
     for (int seed = 1; seed <= seeds; ++seed) {
-      for (const double cv : {0.0, 0.3}) {
+      for (const double cv : cvs) {
         const auto s = static_cast<std::uint64_t>(seed);
         const plan::BatchProblem problem = week(load, s);
         const plan::BatchProblem actual = off(problem, cv, s);
@@ -514,12 +515,14 @@ int main(int argc, char** argv) {
   std::vector<double> loads = {0.5, 0.9, 1.5, 4.0};
   if (what == "week") loads = {0.3, 0.7, 1.1};
   if (argc > 4) loads = {std::atof(argv[4])};
+  std::vector<double> cvs = {0.0, 0.3};
+  if (argc > 5) cvs = {std::atof(argv[5])};
   if (what == "online") partita::online(seeds, 1, loads, false);
   if (what == "known") partita::online(seeds, 1, loads, true);
   if (what == "online8") partita::online(seeds, 8, loads, false);
   if (what == "spread") partita::spread(seeds);
   if (what == "timed") partita::timed(seeds);
-  if (what == "week") partita::weeks(seeds, loads);
+  if (what == "week") partita::weeks(seeds, loads, cvs);
   if (what == "soak") partita::soak(1'000 * seeds, 10 * seeds);
   if (what == "plan") {
     for (const int gpus : {1, 8, 40}) partita::planning(1000, gpus);

@@ -20,13 +20,31 @@ constexpr Nanos kSilentGaps = 3;
 // So many usual times ahead tasks are planned for that may yet come: as long as what begins now
 // keeps its slices from them.
 constexpr double kForesight = 1.5;
-constexpr double kInexact = 0.02;  // a smaller cv is none
+// With fewer steps of a search over all ways in which times may turn out, one over the expected
+// times finds more: of many tasks that evens out.
+constexpr long kFewestSteps = 500;
+constexpr int kDrawn = 3'500, kFewestDraws = 8;  // tasks and nodes; draws
+constexpr double kInexact = 0.02;                // a smaller cv is none
 // So full GPUs may be of what comes; prices of a column beyond the last are none.
 constexpr double kFill = 0.95, kMostPrice = 16;
 constexpr int kPriceRounds = 16;
 
 Nanos usual_gap(const std::deque<LiveTask>& came, Nanos now) {
   return (now - came.front().since) / static_cast<Nanos>(came.size() - 1);
+}
+
+// Enough has come to tell how often, not all at once, and the last of it lately.
+bool more_comes(const std::deque<LiveTask>& came, Nanos now) {
+  if (came.size() < kFewestKnown) return false;
+  const Nanos gap = usual_gap(came, now);
+  return gap > 0 && now - came.back().since <= kSilentGaps * gap;
+}
+
+// A list looks at all nodes and appends all tasks. A few draws tell nothing.
+int draws_of(const TimedBatch& batch, int most) {
+  const int each = batch.forest.tasks + static_cast<int>(batch.forest.nodes.size());
+  const int count = std::min(most, kDrawn / each);
+  return count < kFewestDraws ? 0 : count;
 }
 
 // What a second of a column is worth, in seconds of a task's end: the price at which tasks as they
@@ -208,12 +226,8 @@ double LivePlanner::usual_time() const {
   return sum / static_cast<double>(came_.size());
 }
 
-// Enough has come to tell how often, the last of it lately, and not more waits than is to be seen
-// to first.
-bool LivePlanner::expects(Nanos now) const {
-  return came_.size() >= kFewestKnown && !crowded() &&
-         now - came_.back().since <= kSilentGaps * usual_gap(came_, now);
-}
+// More, and not more waits than is to be seen to first.
+bool LivePlanner::expects(Nanos now) const { return more_comes(came_, now) && !crowded(); }
 
 // What may yet come, as what came lately and as often: tasks behind all others that are released
 // later, so that room is left for them where that costs little.
@@ -247,13 +261,13 @@ void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
 
 // Every task has a stream of its own, so that a scenario stays what it is from plan to plan, and is
 // once in each part of the range of its times.
-std::vector<TimedBatch> LivePlanner::scenarios(const TimedBatch& batch, Nanos now) const {
+std::vector<TimedBatch> LivePlanner::scenarios(const TimedBatch& batch, Nanos now, int count,
+                                               std::uint64_t seed) const {
   const auto inexact = [&](long id) { return waiting_.at(id).cv > kInexact; };
-  const int count = options_.scenarios;
   std::vector<TimedBatch> all;
   if (count == 0 || std::ranges::none_of(planned_, inexact)) return all;
   const auto quantile = [&](long id, int scenario) {
-    Rng rng = Rng(options_.seed).split(static_cast<std::uint64_t>(id));
+    Rng rng = Rng(seed).split(static_cast<std::uint64_t>(id));
     const auto turn = static_cast<int>(rng.below(static_cast<std::uint64_t>(count)));
     // 3 and 5 have no factor in common, so neighbours are not alike in every scenario.
     const auto mixed = static_cast<int>(rng.below(2)) == 0 ? scenario : count - 1 - scenario;
@@ -310,7 +324,8 @@ void LivePlanner::replan(Nanos now) {
   const bool whole = before.order.size() == planned_.size();
   const bool follow = whole && !surprised;
   if (!follow) add_arrivals(batch, now);
-  TailOptions options{.aim = crowded() ? options_.crowded : options_.aim,
+  const TailAim full = more_comes(came_, now) ? options_.crowded : options_.last;
+  TailOptions options{.aim = crowded() ? full : options_.aim,
                       .appends = appends(batch.forest.tasks)};
   // What ends last now will not be the last, and of many GPUs it counts as much as all. What takes
   // slices for longer than is planned ahead takes them from others.
@@ -325,7 +340,13 @@ void LivePlanner::replan(Nanos now) {
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
   options.before = before.order.empty() ? nullptr : &before;
   options.follow = follow;
-  if (!follow) options.scenarios = scenarios(batch, now);
+  if (!follow) {
+    const long steps = options.appends / std::max(1, batch.forest.tasks * options_.scenarios);
+    if (steps >= kFewestSteps)
+      options.scenarios = scenarios(batch, now, options_.scenarios, options_.seed);
+    const int count = draws_of(batch, options_.draws);
+    options.draws = scenarios(batch, now, count, options_.seed + 1);
+  }
   plannings_ += follow ? 0 : 1;
   plan_ = plan_tail(batch, options);
   if (at(batch.forest.tasks) > planned_.size()) forget_arrivals(now);

@@ -21,11 +21,14 @@ namespace partita::planners::batch {
 struct LiveOptions {
   TailAim aim = {};
   int scenarios = 5;  // as which times may turn out, where they are not exact; 0: none
+  int draws = 100;    // more of them for what is decided as times turn out, where few tasks wait
   // So many tasks that may yet come are planned for, while no more than so many wait, per GPU.
   int arrivals = 8;
   double crowd = 3;
   // While more wait: slices that are wasted delay them all.
   TailAim crowded = {.finishing = 1, .makespan = 3, .area = 4};
+  // While more wait and no more comes: what is wasted delays nobody else.
+  TailAim last = {.finishing = 1, .makespan = 30};
   // Of the search of one planning of 300 tasks or more; of fewer up to three times as many.
   long appends = 100'000;
   int window = 400;  // of the waiting tasks the first so many are planned
@@ -87,7 +90,8 @@ class LivePlanner {
   void forget_arrivals(Nanos now);
   double usual_time() const;  // of it, on the size on which it takes least
   void add_arrivals(TimedBatch& batch, Nanos now) const;
-  std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now) const;
+  std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now, int count,
+                                    std::uint64_t seed) const;
   bool ready(const LiveTask& task, Nanos now) const;
   std::vector<int> nodes_of(int planned) const;
   void take_starts(Nanos now, Decisions& decisions);

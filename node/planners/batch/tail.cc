@@ -126,6 +126,7 @@ class TailPlanner {
     lists();
     CHECK(best_);
     search();
+    hand_out();
     return finish(*best_);
   }
 
@@ -146,7 +147,8 @@ class TailPlanner {
       for (const bool first_free : {true, false}) {
         if (left < 0) return;
         left -= n();
-        std::optional<Choice> choice = in_queue_order(layout, first_free);
+        std::optional<Choice> choice =
+            in_order(batch_, {layout, batch_.topological, first_free}, nullptr);
         if (!choice) continue;
         const Played played = play(*choice, kNoLimit);
         plan_.in_order = std::min(plan_.in_order, static_cast<Nanos>(std::ceil(played.span)));
@@ -163,20 +165,66 @@ class TailPlanner {
     return false;
   }
 
-  // Each task where it may begin first, or where it ends first. What needs another profile than
-  // those of layouts has its instance made.
-  std::optional<Choice> in_queue_order(const std::vector<char>& layout, bool first_free) const {
-    TimedPlaces places(batch_, layout);
+  struct Listing {
+    const std::vector<char>& layout;
+    const std::vector<int>& order;
+    bool first_free = true;  // each task where it may begin first; else where it ends first
+  };
+  // What needs another profile than those of layouts has its instance made.
+  std::optional<Choice> in_order(const TimedBatch& batch, const Listing& listing,
+                                 Worth* worth) const {
+    TimedPlaces places(batch, listing.layout);
     Choice choice;
     choice.node.resize(at(n()), -1);
-    for (const int task : batch_.topological) {
-      int node = first_free ? places.put_first(task) : places.put(task, 0);
+    for (const int task : listing.order) {
+      int node = listing.first_free ? places.put_first(task) : places.put(task, 0);
       if (node < 0 && !fits_plain(task)) node = places.put_beside(task);
       if (node < 0) return std::nullopt;
       choice.node[at(task)] = node;
       choice.order.push_back(task);
     }
+    if (worth != nullptr) *worth = places.worth();
     return choice;
+  }
+
+  // Orders in which tasks may be handed out: the queue's, the longest first, the shortest first.
+  std::vector<std::vector<int>> orders() const {
+    std::vector<std::vector<int>> all = {batch_.topological, best_->order};
+    if (std::ranges::any_of(batch_.before, [](const auto& b) { return !b.empty(); })) return all;
+    for (const bool longest : {true, false}) {
+      std::vector<int> order = batch_.topological;
+      std::ranges::stable_sort(order, {}, [&](int t) {
+        const Nanos area = least_area(batch_.forest, t);
+        return std::pair(batch_.release[at(t)], longest ? -area : area);
+      });
+      all.push_back(std::move(order));
+    }
+    return all;
+  }
+
+  // Times turn out while tasks are handed out, which a choice of nodes beforehand cannot use.
+  void hand_out() {
+    if (options_.draws.empty()) return;
+    double least = aimed_.area(*best_);
+    const auto count = static_cast<double>(options_.draws.size());
+    for (const TimedBatch& draw : options_.draws)
+      least += energy_.of(TimedDecoder(draw).play(*best_)) / count;
+    const std::vector<std::vector<int>> all = orders();
+    for (const std::vector<char>& layout : fixed_layouts(batch_.forest)) {
+      for (const std::vector<int>& order : all) {
+        double level = 0;
+        for (const TimedBatch& draw : options_.draws) {
+          Worth worth;
+          const auto choice = in_order(draw, {layout, order}, &worth);
+          level += choice ? (energy_.of(worth) + aimed_.area(*choice)) / count : kNoLimit;
+          if (level >= least) break;
+        }
+        if (level >= least) continue;
+        least = level;
+        best_ = in_order(batch_, {layout, order}, nullptr);
+        plan_.from = "handed out as times turn out";
+      }
+    }
   }
 
   // With what has come since at its end, each task where it ends first.

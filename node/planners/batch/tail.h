@@ -30,6 +30,9 @@ struct TailOptions {
   // The batch with other times, as they may turn out: a plan is worth what it is worth on average
   // over them. Empty: the batch's own times are exact.
   std::vector<TimedBatch> scenarios = {};
+  // More of these, which the search does not see: where tasks in some order on a fixed layout, each
+  // to whatever is free first as times turn out, are worth more in them than the plan, they are it.
+  std::vector<TimedBatch> draws = {};
   bool follow = false;  // it is taken as it is, with the times that it has now
 };
 
