@@ -338,6 +338,20 @@ int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
   return ESPANK_ERROR;
 }
 
+// Of salloc and srun there is no script that ends last: each of their steps tells, when the last of
+// its tasks here has ended and before srun hears of it and ends the job.
+int slurm_spank_task_exit(spank_t step, int, char*[]) {
+  static std::uint32_t ended = 0;
+  std::uint32_t tasks = 0;
+  if (is_batch_script(step) ||
+      spank_get_item(step, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || ++ended < tasks)
+    return ESPANK_SUCCESS;
+  const std::vector<std::string> lines = told(step);
+  if (const auto joules = joules_of(step, lines); joules && !lines.empty())
+    tell_joules(step, *joules);
+  return ESPANK_SUCCESS;
+}
+
 int slurm_spank_exit(spank_t step, int, char*[]) {
   if (!made.empty()) ::rmdir(made.c_str());
   const std::vector<std::string> lines = told(step);

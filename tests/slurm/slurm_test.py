@@ -75,15 +75,25 @@ class SlurmTest(unittest.TestCase):
             self.addCleanup(cluster.kill, name)
             reading = cluster.path(f"nodes/{node}/jobs/joules")
             cluster.until(lambda reading=reading: os.path.exists(reading), "a reading")
-        job = self.submit("gpu:3g.40gb:1", 3000)
+        batch = self.submit("gpu:3g.40gb:1", 3000)
+        # Without a script: each step tells.
+        for words in ([], ["salloc", "-n1", "--gres=gpu:3g.40gb:1"]):
+            alone = [] if words else ["--mig=3g.40gb"]
+            done = cluster.run(*words, "srun", "-n1", *alone, "sh", "-c",
+                               "echo job $SLURM_JOB_ID; sleep 3")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assert_joules(re.search(r"^job (\d+)$", done.stdout, re.M)[1], 3)
         self.all_gone()
-        shown = cluster.run("scontrol", "show", "job", job).stdout
+        (begin, end, *_), = cluster.runs()[batch]
+        self.assert_joules(batch, end - begin)
+
+    def assert_joules(self, job, seconds):
+        shown = self.cluster.run("scontrol", "show", "job", job).stdout
         found = re.search(r"AdminComment=partita joules=(\d+)", shown)
         self.assertTrue(found, shown)
         # An A100 takes 40 to 400 W, of which an instance of three slices bears a part.
-        (begin, end, *_), = cluster.runs()[job]
         self.assertGreater(int(found[1]), 10)
-        self.assertLess(int(found[1]), 400 * (end - begin + 3))
+        self.assertLess(int(found[1]), 400 * (seconds + 3))
 
     def test_what_sbatch_refuses(self):
         for words, sentence in (
