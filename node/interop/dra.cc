@@ -16,12 +16,6 @@ namespace {
 
 bool is_plain(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return text;
-}
-
 std::string class_name(const hw::GpuModel& model) { return lower(model.name) + ".mig.partita"; }
 
 // A string of CEL; the names of the catalogue hold no quotes, UUIDs are refused when they do.
@@ -190,12 +184,15 @@ std::string dns_label(std::string_view name) {
   return label.size() > kMaxLabel ? "" : label;
 }
 
+Result<void> check_namespace(const std::string& name) {
+  if (dns_label(name) == name && !name.empty() && name.size() <= 63) return {};
+  return bad_input("--namespace", fmt::format("'{}' is not a namespace: at most 63 lower-case "
+                                              "letters, digits and dashes",
+                                              comment(name)));
+}
+
 Result<std::string> dra_yaml(const Geometry& geometry, const DraOptions& options) {
-  if (dns_label(options.kube_namespace) != options.kube_namespace ||
-      options.kube_namespace.empty() || options.kube_namespace.size() > 63)
-    return bad_input("--namespace", fmt::format("'{}' is not a namespace: at most 63 lower-case "
-                                                "letters, digits and dashes",
-                                                comment(options.kube_namespace)));
+  if (auto fine = check_namespace(options.kube_namespace); !fine) return failed(fine.error());
   const Result<std::string> objects =
       options.exact ? claims(geometry, options) : templates(geometry, options);
   if (!objects) return failed(objects.error());

@@ -18,6 +18,9 @@ namespace partita::interop {
 inline constexpr std::size_t kMaxLabel = 180;
 std::string dns_label(std::string_view name);
 
+// Refused by --namespace.
+Result<void> check_namespace(const std::string& name);
+
 struct DraOptions {
   std::string kube_namespace = "default";
   bool exact = false;  // claims of single instances at their place rather than templates

@@ -15,4 +15,11 @@ inline std::string quoted(std::string_view text) { return JsonWriter().string(te
 // A comment cannot hold what would end it or hide the rest.
 inline std::string comment(std::string_view text) { return utf8(printable(text)); }
 
+// A name of the catalogue as Kubernetes wants names.
+inline std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  return text;
+}
+
 }  // namespace partita::interop

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -302,6 +303,12 @@ class DraTest(harness.CliTest):
             self.api.slices[name]["metadata"]["resourceVersion"] = self.api.next()
         self.claim("f2", "2g.20gb")
         self.until(lambda: self.api.pool() and self.generation() > generation + 1)
+        # All of that was allowed, and no more is.
+        self.assertEqual(self.error("f2"), "")
+        rules = harness.source_text("packaging/kubernetes/access.yaml")
+        allowed = {(verb, resource) for resource, verbs in re.findall(
+            r"resources: \[(\w+)\]\n    verbs: \[(.*)\]", rules) for verb in verbs.split(", ")}
+        self.assertEqual(self.api.used, allowed)
 
     def node_state(self):
         return json.loads(self.read("node.state"))

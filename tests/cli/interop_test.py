@@ -5,6 +5,7 @@ import re
 import unittest
 
 from harness import CliTest, source_text
+from kubernetes_schema import object_faults, reference_faults
 
 
 def instance(profile, start, service, processes):
@@ -79,6 +80,46 @@ class Interop(CliTest):
         text = self.ok("export", "plan.json", "--to", "dra", "--exact", "--node", "node.json")
         self.assertEqual(text.count("kind: ResourceClaim\n"), 3)
         self.assertIn("uuid == 'MIG-b1'", text)
+
+    def test_kubernetes_has_a_deployment_per_kind_of_instance(self):
+        text = self.ok("export", "plan.json", "--to", "kubernetes", "--namespace", "prod",
+                       "--image", "registry/worker:1")
+        items = json.loads(text)["items"]
+        self.assertEqual([one for item in items for one in object_faults(item)], [])
+        self.assertEqual(reference_faults(items), [])
+        planned = {}
+        for gpu in json.loads(self.read("plan.json"))["gpus"]:
+            for one in gpu["instances"]:
+                key = one["service"], one["profile"], max(1, one.get("processes", 1))
+                planned[key] = planned.get(key, 0) + 1
+        found = {}
+        templates = {one["metadata"]["name"]: one["spec"]["spec"]["devices"] for one in items
+                     if one["kind"] == "ResourceClaimTemplate"}
+        for one in items:
+            if one["kind"] != "Deployment":
+                continue
+            self.assertEqual(one["metadata"]["namespace"], "prod")
+            devices = templates[one["metadata"]["name"]]
+            container, = one["spec"]["template"]["spec"]["containers"]
+            env = {pair["name"]: pair["value"] for pair in container["env"]}
+            processes = int(env["PARTITA_PROCESSES"])
+            profile, = re.findall(r"'(\S+gb)'", devices["requests"][0]["exactly"]["selectors"][0]
+                                  ["cel"]["expression"])
+            key = env["PARTITA_SERVICE"], profile, processes
+            found[key] = found.get(key, 0) + one["spec"]["replicas"]
+            self.assertEqual(processes > 1, "config" in devices)
+            if processes > 1:
+                share = devices["config"][0]["opaque"]["parameters"]
+                self.assertEqual(share["mps"]["threadPercentage"], 100 // processes)
+        self.assertEqual(found, planned)
+
+    def test_kubernetes_refuses_what_it_cannot_hold(self):
+        for args, part in ((("node.json",), "no service"),
+                           (("plan.json", "--namespace", "A"), "not a namespace"),
+                           (("plan.json", "--claims"), "only --to dra has it")):
+            done = self.run_partita("export", args[0], "--to", "kubernetes", *args[1:])
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(part, done.stderr.decode())
 
     def test_slurm_names_device_files_where_minors_are_known(self):
         self.write("minors", "gpu1/gi2/access 156\ngpu1/gi2/ci0/access 157\n"

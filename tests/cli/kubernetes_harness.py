@@ -111,7 +111,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
         self.slices, self.claims, self.events = {}, {}, []
         self.conflicts = self.gone = 0  # how often to answer so
         self.down_until = self.restarts = 0
-        self.seen = []
+        self.seen, self.used = [], set()  # used: (verb, resource), as rules of access name them
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
@@ -190,6 +190,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         server, url = self.server, urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(url.query))
+        name = url.path.rsplit("/", 1)[1]
+        plural = name if name.startswith("resource") else url.path.rsplit("/", 2)[1]
+        server.used.add(("watch" if "watch" in query else "list" if name == plural else "get", plural))
         if "watch" in query:
             return self.watch(int(query["resourceVersion"]))
         with server.lock:
@@ -234,6 +237,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def change(self, name, body, wanted):
         server = self.server
+        server.used.add(("create" if wanted == 201 else "update", "resourceslices"))
         name = name or body["metadata"]["name"]
         with server.lock:
             server.seen.append((self.command, body["metadata"]["name"]))
@@ -260,6 +264,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.change(self.path.rsplit("/", 1)[1], self.body(), 200)
 
     def do_DELETE(self):
+        self.server.used.add(("delete", "resourceslices"))
         with self.server.lock:
             there = self.server.slices.pop(self.path.rsplit("/", 1)[1], None)
         return self.answer(200 if there else 404, {"kind": "Status"})

@@ -15,6 +15,7 @@
 #include "interop/checkpoint.h"
 #include "interop/device_plugin.h"
 #include "interop/dra.h"
+#include "interop/kubernetes.h"
 #include "interop/mig_parted.h"
 #include "interop/slurm.h"
 
@@ -25,6 +26,7 @@ struct ExportFlags {
   std::string file, to, node, catalogue;
   std::string label = "partita", sharing = "time-slicing", minors, part = "all";
   interop::DraOptions dra;
+  std::string image = interop::KubernetesOptions{}.image;
   interop::SlurmOptions slurm;
   BalanceFlags balance;
   Output output;
@@ -118,6 +120,8 @@ Result<std::string> form(Context& context, const ExportFlags& flags, const Sourc
   if (flags.to == "checkpoint") return checkpoint(flags, source);
   if (flags.to == "device-plugin") return sharing(flags, source);
   if (flags.to == "dra") return interop::dra_yaml(source.geometry, flags.dra);
+  if (flags.to == "kubernetes")
+    return interop::kubernetes_json(source.geometry, {flags.dra.kube_namespace, flags.image});
   return slurm(context, flags, source);
 }
 
@@ -150,7 +154,8 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
        "device-plugin");
   only(
       flag(command, "--namespace", flags.dra.kube_namespace)->default_str(flags.dra.kube_namespace),
-      "dra");
+      "dra kubernetes");
+  only(flag(command, "--image", flags.image)->default_str(flags.image), "kubernetes");
   only(flag(command, "--claims", flags.dra.exact), "dra");
   only(flag(command, "--node-name", flags.slurm.node_name)->default_str(flags.slurm.node_name),
        "slurm");
@@ -184,7 +189,8 @@ Command add_export(CLI::App& app) {
                    "A plan, or the state of a node (partita status) or a fleet (fleet status)")
       ->type_name("FILE");
   one_of(flag(*command, "--to", flags->to),
-         {"mig-parted", "checkpoint", "device-plugin", "dra", "slurm", "haproxy", "nginx", "envoy"})
+         {"mig-parted", "checkpoint", "device-plugin", "dra", "kubernetes", "slurm", "haproxy", "nginx",
+          "envoy"})
       ->required();
   flag(*command, "--node", flags->node);
   add_particular(*command, *flags);
@@ -194,6 +200,7 @@ Command add_export(CLI::App& app) {
       "partita export plan.json --to mig-parted -o config.yaml\n"
       "partita export plan.json --node state.json --to checkpoint -o checkpoint.json\n"
       "partita export plan.json --to dra --namespace inference\n"
+      "partita export plan.json --to kubernetes --namespace inference --image registry/worker:1\n"
       "partita export --fleet http://10.0.0.1:2379 --to haproxy --watch -o haproxy.cfg \\\n"
       "  --runtime /run/haproxy.sock --reload 'systemctl reload haproxy'");
   return {command, [flags](Context& context) { return run_export(context, *flags); }};

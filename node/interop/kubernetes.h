@@ -1,0 +1,24 @@
+// A plan as objects of Kubernetes (1.34 and later) for the driver of `partita dra`: a DeviceClass
+// per GPU model, and per service a Service, a PodDisruptionBudget and, for each kind of instance
+// that the plan gives it, a ResourceClaimTemplate and a Deployment with a pod per instance. Where
+// the instances lie is left to the driver's order of devices.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "interop/geometry.h"
+
+namespace partita::interop {
+
+struct KubernetesOptions {
+  std::string kube_namespace = "default";
+  std::string image =
+      "partita-worker:latest";  // of all pods; it is told what it serves by PARTITA_*
+};
+
+// A v1 List as JSON, which is YAML too. Bad input without context: no service on the instances, a
+// name that Kubernetes cannot hold.
+Result<std::string> kubernetes_json(const Geometry& geometry, const KubernetesOptions& options);
+
+}  // namespace partita::interop
