@@ -152,8 +152,8 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   only(one_of(flag(command, "--sharing", flags.sharing), {"time-slicing", "mps"})
            ->default_str(flags.sharing),
        "device-plugin");
-  only(
-      flag(command, "--namespace", flags.dra.kube_namespace)->default_str(flags.dra.kube_namespace),
+  const auto space = flag(command, "--namespace", flags.dra.kube_namespace);
+  only(space->default_str(flags.dra.kube_namespace),
       "dra kubernetes");
   only(flag(command, "--image", flags.image)->default_str(flags.image), "kubernetes");
   only(flag(command, "--claims", flags.dra.exact), "dra");
@@ -189,8 +189,8 @@ Command add_export(CLI::App& app) {
                    "A plan, or the state of a node (partita status) or a fleet (fleet status)")
       ->type_name("FILE");
   one_of(flag(*command, "--to", flags->to),
-         {"mig-parted", "checkpoint", "device-plugin", "dra", "kubernetes", "slurm", "haproxy", "nginx",
-          "envoy"})
+         {"mig-parted", "checkpoint", "device-plugin", "dra", "kubernetes", "slurm", "haproxy",
+          "nginx", "envoy"})
       ->required();
   flag(*command, "--node", flags->node);
   add_particular(*command, *flags);
