@@ -1,5 +1,6 @@
 """The objects that install `partita dra`: as the kustomize base lists them and as the chart
-renders them, which is the same; strict in their form; flags, folders and names as the program has them. No cluster."""
+renders them, which is the same; strict in their form; flags, folders and names as the program
+has them. No cluster."""
 
 import os
 import re
