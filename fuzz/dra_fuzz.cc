@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "fleet/dra/cdi.h"
 #include "fleet/dra/claims.h"
 #include "fleet/dra/kubelet_messages.h"
 #include "fleet/dra/resource_slices.h"
@@ -17,6 +18,7 @@ FUZZ_TARGET(dra) {
   static_cast<void>(dra::parse_claims("list", text));
   static_cast<void>(dra::parse_claim_event("event", text));
   static_cast<void>(dra::parse_slices("slices", text, "n1"));
+  static_cast<void>(dra::parse_standing_shares("cdi", text));
   const std::string_view pieces[] = {std::string_view(text).substr(0, size / 3),
                                      std::string_view(text).substr(size / 3)};
   if (const auto names = dra::parse_claim_names(pieces))

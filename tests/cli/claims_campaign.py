@@ -167,7 +167,7 @@ class Campaign:
                 self.world.assertEqual(self.world.uuid_of(f"u{one}"), self.held[one][1])
 
     def ask(self, method, claims):
-        """Until it is done, as the kubelet asks again; only an API server that is away is excused."""
+        """Until it is done, as the kubelet asks again; an API server that is away is excused."""
         asked = [(f"cu{one}", f"u{one}") for one in claims]
         for _ in range(2000):
             errors = [error for _, error in self.world.claims(method, *asked).values() if error]

@@ -37,7 +37,8 @@ class DraTest(harness.CliTest):
         super().setUp()
         self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: true}]\n"
                    "state: node.state\nspeed: 0\n")
-        self.environment = {**os.environ, "PATH": f"{MPS}:{os.environ['PATH']}", "PARTITA_SIM": self.path("machine.yaml"),
+        self.environment = {**os.environ, "PATH": f"{MPS}:{os.environ['PATH']}",
+                            "PARTITA_SIM": self.path("machine.yaml"),
                             "PARTITA_STATE_DIR": self.path("state"), "XDG_RUNTIME_DIR": self.folder}
         self.api = ApiServer()
         self.addCleanup(self.api.server_close)
@@ -49,7 +50,8 @@ class DraTest(harness.CliTest):
         self.log = open(self.path("log"), "ab")
         self.addCleanup(self.log.close)
         self.plugin = subprocess.Popen(
-            [harness.PROGRAM, "dra", "--driver", self.driver, "--node-name", "n1", "--interval", "5s",
+            [harness.PROGRAM, "dra", "--driver", self.driver, "--node-name", "n1", "--interval",
+             "5s",
              "--api-server", f"http://127.0.0.1:{self.api.server_port}",
              "--plugin-dir", self.path("p"), "--registry-dir", self.path("r"),
              "--cdi-dir", self.path("cdi"), *more],

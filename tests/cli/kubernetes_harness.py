@@ -192,7 +192,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(url.query))
         name = url.path.rsplit("/", 1)[1]
         plural = name if name.startswith("resource") else url.path.rsplit("/", 2)[1]
-        server.used.add(("watch" if "watch" in query else "list" if name == plural else "get", plural))
+        server.used.add(("watch" if "watch" in query else "list" if name == plural else "get",
+                         plural))
         if "watch" in query:
             return self.watch(int(query["resourceVersion"]))
         with server.lock:

@@ -1,6 +1,8 @@
-"""Objects of Kubernetes 1.34 and later, as strictly as its API server reads them (fieldValidation=Strict):
-which fields there are, of what type, which are demanded; names, and labels that have to agree. By hand, from the
-published OpenAPI of apps/v1, v1, policy/v1, rbac.authorization.k8s.io/v1 and resource.k8s.io/v1; of each kind the
+"""Objects of Kubernetes 1.34 and later, as strictly as its API server reads them (Strict):
+which fields there are, of what type, which are demanded; names,
+and labels that have to agree. By hand, from the
+published OpenAPI of apps/v1, v1, policy/v1,
+rbac.authorization.k8s.io/v1 and resource.k8s.io/v1; of each kind the
 fields that this project writes."""
 
 import re
@@ -19,34 +21,42 @@ class Any:
     """Whatever the other side says: opaque parameters."""
 
 
-META = {"name": SUBDOMAIN, "namespace?": LABEL, "labels?": Map({KEY: VALUE}), "annotations?": Map({KEY: str})}
+META = {"name": SUBDOMAIN, "namespace?": LABEL, "labels?": Map({KEY: VALUE}),
+        "annotations?": Map({KEY: str})}
 LABELS = {"labels": Map({KEY: VALUE})}
 CEL = [{"cel": {"expression": str}}]
 OPAQUE = {"driver": SUBDOMAIN, "parameters": Any}
-DEVICES = {"requests": [{"name": LABEL, "exactly": {"deviceClassName": SUBDOMAIN, "selectors?": CEL, "count?": int}}],
+DEVICES = {"requests": [{"name": LABEL, "exactly": {"deviceClassName": SUBDOMAIN,
+                                                    "selectors?": CEL, "count?": int}}],
            "config?": [{"requests?": [LABEL], "opaque": OPAQUE}]}
 ENV = [{"name": r"[-._a-zA-Z][-._a-zA-Z0-9]*", "value?": str,
         "valueFrom?": {"fieldRef": {"fieldPath": str}}}]
-CONTAINER = {"name": LABEL, "image": str, "imagePullPolicy?": "Always|Never|IfNotPresent", "command?": [str],
+CONTAINER = {"name": LABEL, "image": str, "imagePullPolicy?": "Always|Never|IfNotPresent",
+             "command?": [str],
              "args?": [str], "env?": ENV,
              "ports?": [{"name": r"[a-z0-9-]{1,15}", "containerPort": int}],
              "readinessProbe?": {"httpGet": {"path": "/.*", "port": Any}},
-             "resources?": {"claims?": [{"name": LABEL}], "requests?": Map({KEY: str}), "limits?": Map({KEY: str})},
+             "resources?": {"claims?": [{"name": LABEL}], "requests?": Map({KEY: str}),
+                            "limits?": Map({KEY: str})},
              "securityContext?": {"privileged?": bool, "runAsNonRoot?": bool},
              "volumeMounts?": [{"name": LABEL, "mountPath": "/.*"}]}
-POD = {"hostIPC?": bool, "hostPID?": bool, "serviceAccountName?": SUBDOMAIN, "nodeSelector?": Map({KEY: VALUE}),
+POD = {"hostIPC?": bool, "hostPID?": bool, "serviceAccountName?": SUBDOMAIN,
+       "nodeSelector?": Map({KEY: VALUE}),
        "priorityClassName?": SUBDOMAIN, "containers": [CONTAINER],
        "tolerations?": [{"key?": KEY, "operator?": "Exists|Equal", "effect?": str}],
        "resourceClaims?": [{"name": LABEL, "resourceClaimTemplateName": SUBDOMAIN}],
        "volumes?": [{"name": LABEL, "hostPath": {"path": "/.*", "type?": str}}]}
 SELECTOR = {"matchLabels": Map({KEY: VALUE})}
-RULE = {"apiGroups": [str], "resources": [str], "verbs": ["get|list|watch|create|update|patch|delete"]}
+RULE = {"apiGroups": [str], "resources": [str],
+        "verbs": ["get|list|watch|create|update|patch|delete"]}
 KINDS = {
     ("apps/v1", "Deployment"): {"spec": {
         "replicas": int, "strategy?": {"type": "RollingUpdate|Recreate",
-                                       "rollingUpdate?": {"maxSurge?": int, "maxUnavailable?": int}},
+                                       "rollingUpdate?": {"maxSurge?": int,
+                                                          "maxUnavailable?": int}},
         "selector": SELECTOR, "template": {"metadata": LABELS, "spec": POD}}},
-    ("apps/v1", "DaemonSet"): {"spec": {"selector": SELECTOR, "template": {"metadata": LABELS, "spec": POD}}},
+    ("apps/v1", "DaemonSet"): {"spec": {"selector": SELECTOR, "template": {"metadata": LABELS,
+                                                                           "spec": POD}}},
     ("v1", "Service"): {"spec": {"selector": Map({KEY: VALUE}),
                                  "ports": [{"name": LABEL, "port": int, "targetPort": Any}]}},
     ("v1", "Namespace"): {}, ("v1", "ServiceAccount"): {},
@@ -55,8 +65,10 @@ KINDS = {
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): {
         "roleRef": {"apiGroup": str, "kind": "ClusterRole", "name": SUBDOMAIN},
         "subjects": [{"kind": "ServiceAccount", "name": SUBDOMAIN, "namespace": LABEL}]},
-    ("resource.k8s.io/v1", "DeviceClass"): {"spec": {"selectors?": CEL, "config?": [{"opaque": OPAQUE}]}},
-    ("resource.k8s.io/v1", "ResourceClaimTemplate"): {"spec": {"metadata?": META, "spec": {"devices": DEVICES}}},
+    ("resource.k8s.io/v1", "DeviceClass"): {"spec": {"selectors?": CEL,
+                                                     "config?": [{"opaque": OPAQUE}]}},
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): {"spec": {"metadata?": META,
+                                                               "spec": {"devices": DEVICES}}},
 }
 
 
@@ -73,7 +85,8 @@ def faults(value, schema, path):
     if isinstance(schema, list):
         if not isinstance(value, list):
             return [f"{path}: is no list"]
-        return [one for at, item in enumerate(value) for one in faults(item, schema[0], f"{path}[{at}]")]
+        return [one for at, item in enumerate(value) for one in faults(item, schema[0],
+                                                                       f"{path}[{at}]")]
     if not isinstance(value, dict):
         return [f"{path}: is no object"]
     if isinstance(schema, Map):
@@ -137,6 +150,7 @@ def reference_faults(documents):
                     out.append(f"no class {request['exactly']['deviceClassName']}")
         if one["kind"] in ("Service", "PodDisruptionBudget"):
             chosen = spec["selector"].get("matchLabels", spec["selector"])
-            if not any(of == space and chosen.items() <= pod["metadata"]["labels"].items() for of, pod in pods):
+            if not any(of == space and chosen.items() <= pod["metadata"]["labels"].items() for of,
+                       pod in pods):
                 out.append(f"{one['kind']} {one['metadata']['name']} selects no pod")
     return out

@@ -1,5 +1,6 @@
-"""The objects that install `partita dra`: as the kustomize base lists them and as the chart renders them, which is the
-same; strict in their form; flags, folders and names as the program has them. No cluster."""
+"""The objects that install `partita dra`: as the kustomize base lists them and as the chart
+renders them, which is the same; strict in their form; flags, folders and names as the program
+has them. No cluster."""
 
 import os
 import re
@@ -26,13 +27,15 @@ def read(name):
 
 def rendered(values, namespace):
     """As Helm does, of its language what the chart uses."""
-    said = {".Release.Namespace": namespace, **{f".Values.{key}": value for key, value in values.items()}}
+    said = {".Release.Namespace": namespace, **{f".Values.{key}": value for key,
+                                                value in values.items()}}
 
     def put(match):
         first, *steps = match.group(1).split(" | ")
         text = read(re.fullmatch(r'\.Files\.Get "(\S+)"', first).group(1))
         for step in steps:
-            was, form, value = re.fullmatch(r'replace "(.*)" \(printf "(.*)" (\S+)\)', step).groups()
+            was, form, value = re.fullmatch(r'replace "(.*)" \(printf "(.*)" (\S+)\)',
+                                            step).groups()
             assert was in text, was
             text = text.replace(was, form % said[value])
         return text
@@ -52,7 +55,8 @@ class KubernetesTest(unittest.TestCase):
         objects = self.base()
         self.assertEqual([fault for one in objects for fault in object_faults(one)], [])
         self.assertEqual(reference_faults(objects), [])
-        self.assertEqual([*yaml.safe_load_all(read("kustomization.yaml"))][0]["namespace"], "partita")
+        self.assertEqual([*yaml.safe_load_all(read("kustomization.yaml"))][0]["namespace"],
+                         "partita")
 
     def test_the_chart_is_the_base(self):
         values = yaml.safe_load(read("values.yaml"))
@@ -68,7 +72,8 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(binding["subjects"][0]["namespace"], "gpus")
 
     def test_folders_are_those_of_the_program(self):
-        pod = next(one for one in self.base() if one["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+        plugin = next(one for one in self.base() if one["kind"] == "DaemonSet")
+        pod = plugin["spec"]["template"]["spec"]
         container, = pod["containers"]
         told = subprocess.run([PROGRAM, *container["command"][1:], "--help"], capture_output=True,
                               text=True, check=True).stdout
@@ -77,7 +82,8 @@ class KubernetesTest(unittest.TestCase):
             self.assertEqual(volume["hostPath"]["path"], mounted[volume["name"]])
         for flag in ("--plugin-dir", "--registry-dir", "--cdi-dir"):
             folder = re.search(rf"{flag}\s+\S+\s+\[(\S+?)\]", told, re.DOTALL).group(1)
-            self.assertTrue(any(f"{folder}/".startswith(f"{path}/") for path in mounted.values()), folder)
+            self.assertTrue(any(f"{folder}/".startswith(f"{path}/") for path in mounted.values()),
+                            folder)
         self.assertIn("NODE_NAME", told)
         self.assertIn("NODE_NAME", {one["name"] for one in container["env"]})
 
