@@ -128,7 +128,8 @@ Result<void> check_command(const Document& document, const Node& section, const 
     return bad_input(document.at(section),
                      fmt::format("'{}': options with their values are wanted", command.get_name()));
   const bool root = command.get_parent() == nullptr;
-  const std::vector<std::string> flags = root ? std::vector<std::string>{} : flags_with_forms(command);
+  const std::vector<std::string> flags =
+      root ? std::vector<std::string>{} : flags_with_forms(command);
   std::vector<std::string> names = flags;
   for (const CLI::App* child : command.get_subcommands({})) names.push_back(child->get_name());
   if (root) names.emplace_back(kAllCommands);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 
 #include "base/append.h"
 #include "base/document.h"
@@ -13,8 +14,8 @@ namespace partita::cli {
 namespace {
 
 // When: --flag is given; --flag! too, and it says nothing else; --flag* is given more than once;
-// --flag=:// with such a value; word: stands there, and says nothing else; word: with a colon
-// begins one, and is cut off; @ two words without a flag; Kind of the first or last word's document.
+// --flag=:// with such a value; word: stands there, and says nothing else; a word with a colon
+// begins one, and is cut off; "A B" two words without a flag; Kind of the first or last document.
 // + is the verb itself, with this flag or none: the older name is nothing but words for it.
 constexpr VerbForm kForms[] = {
     {"init", "--count", "batch generate"},
@@ -31,7 +32,7 @@ constexpr VerbForm kForms[] = {
     {"simulate", "--table", "power simulate"},
     {"simulate", "KernelPlan", "kernels simulate"},
     {"compare", "--tasks|--schedulers", "batch compare"},
-    {"compare", "@", "diff"},
+    {"compare", "A B", "diff"},
     {"show", "+--watch", "watch"},
     {"show", "--draft|Recording", "replay"},
     {"show", "--model|CSV|Folder", "profile show"},
@@ -74,69 +75,46 @@ std::string kind_of(Files& files, const std::string& file) {
   return kind == nullptr ? std::string() : kind->text;
 }
 
-// What stands behind the verb.
-class Rest {
- public:
-  Rest(Files& files, const Words& words, std::size_t begin) : files_(files), begin_(begin) {
-    const auto first = words.begin() + static_cast<std::ptrdiff_t>(begin);
-    words_.assign(first, std::find(first, words.end(), "--"));
-  }
-  bool wants_help() const { return count("-h") + count("--help") > 0; }
+// "--tasks" of "--tasks*".
+std::string bare(std::string_view one) {
+  return std::string(one.substr(one.front() == '+' ? 1 : 0, one.find_first_of("!*=")));
+}
 
-  // Whether this alternative of a `when` holds. `all`: the whole line, which loses what says
-  // nothing else.
-  bool holds(std::string_view one, Words& all) const {
-    if (one == "@") return two_words();
-    if (one.starts_with("--")) return flag_holds(one, all);
-    if (one.front() >= 'A' && one.front() <= 'Z') return is_about(one);
-    const auto found = std::ranges::find_if(words_, [&](const std::string& word) {
-      return one.ends_with(':') ? word.starts_with(one) : word == one;
-    });
-    if (found == words_.end()) return false;
-    const auto at = all.begin() + static_cast<std::ptrdiff_t>(begin_) + (found - words_.begin());
-    if (one.ends_with(':'))
-      *at = at->substr(one.size());
-    else
-      all.erase(at);
-    return true;
-  }
+// How often a flag stands there with a value that has this in it.
+std::ptrdiff_t count(const Words& words, const std::string& flag, std::string_view in = {}) {
+  std::ptrdiff_t times = 0;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i].starts_with(flag + "=") || words[i] == flag)
+      times += in.empty() || words[i].find(in) != words[i].npos ||
+               (i + 1 < words.size() && words[i + 1].find(in) != words[i + 1].npos);
+  return times;
+}
 
- private:
-  std::ptrdiff_t count(std::string_view flag) const {
-    return std::ranges::count_if(words_, [&](std::string_view word) {
-      return word == flag || (word.starts_with(flag) && word.substr(flag.size()).starts_with('='));
-    });
+// Whether this alternative of a `when` holds for the words behind a verb, which lose what says
+// nothing else.
+bool holds(Files& files, std::string_view one, Words& words) {
+  const std::string name = bare(one);
+  if (one.starts_with("--")) {
+    const auto in = one.find('=') == one.npos ? "" : one.substr(one.find('=') + 1);
+    const bool given = count(words, name, in) > (one.ends_with('*') ? 1 : 0);
+    if (given && one.ends_with('!')) std::erase(words, name);
+    return given;
   }
-  bool flag_holds(std::string_view one, Words& all) const {
-    const std::string flag(one.substr(0, one.find_first_of("!*=")));
-    const std::string_view how = one.substr(flag.size());
-    const auto times = count(flag);
-    if (how == "!" && times > 0) std::erase(all, flag);
-    if (!how.starts_with('=')) return times > (how == "*" ? 1 : 0);
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      const bool behind = words_[i] == flag && i + 1 < words_.size();
-      if (!behind && !words_[i].starts_with(flag + "=")) continue;
-      if (words_[behind ? i + 1 : i].find(how.substr(1)) != std::string::npos) return true;
-    }
-    return false;
-  }
-  bool is_about(std::string_view kind) const {
-    if (kinds_.empty() && !words_.empty())
-      kinds_ = {kind_of(files_, words_.front()), kind_of(files_, words_.back())};
-    return std::ranges::find(kinds_, kind) != kinds_.end();
-  }
-  bool two_words() const {
-    const auto plain = [&](std::size_t i) {
-      return i < words_.size() && !words_[i].starts_with('-');
-    };
-    return plain(0) || (words_.size() > 1 && plain(words_.size() - 2) && plain(words_.size() - 1));
-  }
-
-  Files& files_;
-  std::size_t begin_;
-  Words words_;
-  mutable Words kinds_;  // looked up once they matter
-};
+  const auto plain = [](const std::string& word) { return !word.starts_with('-'); };
+  if (one == "A B")
+    return !words.empty() && (plain(words.front()) || (words.size() > 1 && plain(words.back()) &&
+                                                       plain(words[words.size() - 2])));
+  if (one.front() < 'a')
+    return !words.empty() &&
+           (kind_of(files, words.front()) == one || kind_of(files, words.back()) == one);
+  const auto found = std::ranges::find_if(words, [&](const std::string& word) {
+    return one.ends_with(':') ? word.starts_with(one) : word == one;
+  });
+  if (found == words.end()) return false;
+  found->erase(0, one.size());
+  if (found->empty()) words.erase(found);
+  return true;
+}
 
 // Where the verb begins.
 std::size_t verb_at(const Words& words) {
@@ -162,39 +140,37 @@ const CLI::App* app_at(const CLI::App& root, std::string_view path) {
 bool is_only_words(const VerbForm& form) { return form.when.starts_with('+'); }
 
 Spoken with_verb(Files& files, std::span<char* const> words) {
-  Words all(words.begin(), words.end());
-  const std::size_t at = verb_at(all);
-  // `path` instead of so many words from there.
-  const auto replace = [at](Words line, std::size_t count, std::string_view path) {
-    const auto begin = line.begin() + static_cast<std::ptrdiff_t>(at);
-    const Words instead = split(path, ' ');
-    line.insert(line.erase(begin, begin + static_cast<std::ptrdiff_t>(count)), instead.begin(),
-                instead.end());
+  const Words all(words.begin(), words.end());
+  const std::size_t at = std::min(verb_at(all), all.size());
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
+  // The words behind a command that is said there; null: another one is.
+  const auto behind = [&](std::string_view path) -> std::optional<Words> {
+    const Words name = split(path, ' ');
+    if (all.size() < at + name.size() || !std::equal(name.begin(), name.end(), begin))
+      return std::nullopt;
+    return Words(begin + static_cast<std::ptrdiff_t>(name.size()), all.end());
+  };
+  const auto with = [&](std::string_view path, const Words& rest) {
+    Words line(all.begin(), begin);
+    for (const Words& more : {split(path, ' '), rest})
+      line.insert(line.end(), more.begin(), more.end());
     return line;
   };
-  const auto said = [&](std::string_view path) {
-    const Words name = split(path, ' ');
-    return all.size() >= at + name.size() &&
-           std::equal(name.begin(), name.end(), all.begin() + static_cast<std::ptrdiff_t>(at));
-  };
-  const auto old = std::ranges::find_if(
-      kForms, [&](const VerbForm& one) { return is_only_words(one) && said(one.was); });
-  if (old != std::end(kForms))
-    return {replace(std::move(all), split(old->was, ' ').size(), said_now(*old))};
-  const auto verb =
-      std::ranges::find_if(kForms, [&](const VerbForm& one) { return said(one.verb); });
-  if (verb == std::end(kForms)) return {std::move(all)};
-  const std::size_t count = split(verb->verb, ' ').size();
-  const Rest rest(files, all, at + count);
-  if (rest.wants_help()) return {std::move(all)};
   for (const VerbForm& form : kForms) {
-    Words line = all;
+    auto rest = behind(is_only_words(form) ? form.was : form.verb);
+    if (!rest) continue;
+    if (is_only_words(form)) return {with(said_now(form), *rest)};
+    const auto end = std::ranges::find(*rest, "--");
+    const Words others(end, rest->end());  // they are of a program
+    rest->erase(end, rest->end());
+    if (count(*rest, "-h") + count(*rest, "--help") > 0) break;
     bool wanted = false;
-    if (form.verb == verb->verb && !is_only_words(form))
-      for (const std::string& one : split(form.when, '|')) wanted = rest.holds(one, line) || wanted;
-    if (wanted) return {replace(std::move(line), count, form.was), std::string(form.verb)};
+    for (const std::string& one : split(form.when, '|'))
+      wanted = holds(files, one, *rest) || wanted;
+    rest->insert(rest->end(), others.begin(), others.end());
+    if (wanted) return {with(form.was, *rest), std::string(form.verb)};
   }
-  return {std::move(all)};
+  return {all};
 }
 
 const VerbForm* form_called(std::string_view was) {
@@ -203,15 +179,8 @@ const VerbForm* form_called(std::string_view was) {
 }
 
 std::string said_now(const VerbForm& form) {
-  if (form.when == "+") return std::string(form.verb);
-  if (is_only_words(form)) return std::string(form.verb) + " " + std::string(form.when.substr(1));
-  const std::string first = split(form.when, '|').front();
-  const std::string flag = first.substr(0, first.find_first_of("!*="));
-  const std::string behind = first.starts_with("--") || first == "batches" ? " " + flag
-                             : first.ends_with(':')                        ? " " + flag + "NUMBER"
-                             : first == "@"                                ? " A B"
-                                                                           : " FILE";
-  return std::string(form.verb) + behind;
+  const std::string first = bare(split(form.when, '|').front());
+  return std::string(form.verb) + (first.empty() ? "" : " ") + first;
 }
 
 std::string said_now(std::string_view name) {
@@ -221,29 +190,12 @@ std::string said_now(std::string_view name) {
 
 std::string when_text(const VerbForm& form) {
   Words all;
-  for (const std::string& one : split(form.when, '|')) {
-    const std::string flag = one.substr(0, one.find_first_of("!*="));
-    if (one == "@")
-      all.emplace_back("of two documents");
-    else if (one.ends_with('*'))
-      all.push_back("with more than one " + flag);
-    else if (one.ends_with("=://"))
-      all.push_back("with " + flag + " URL");
-    else if (one.starts_with("--"))
-      all.push_back("with " + flag);
-    else if (one.ends_with(':'))
-      all.push_back("of " + one + "NUMBER");
-    else
-      all.push_back((one == "batches" ? "with " : "of a ") + one);
-  }
-  std::string text = joined(all, ", or ");
-  text.front() = static_cast<char>(text.front() - 'a' + 'A');
-  return text;
+  for (const std::string& one : split(form.when, '|')) all.push_back(bare(one));
+  return "With " + joined(all, " or ");
 }
 
 std::string marker_of(const VerbForm& form) {
-  const std::string first = split(form.when, '|').front();
-  return first.ends_with('!') ? first.substr(0, first.size() - 1) : std::string();
+  return form.when.find('!') == form.when.npos ? "" : bare(split(form.when, '|').front());
 }
 
 std::vector<FormOf> forms_of(const CLI::App& command) {

@@ -40,7 +40,7 @@ bool is_only_words(const VerbForm& form);
 std::string said_now(const VerbForm& form);
 // The same of any command's name.
 std::string said_now(std::string_view name);
-// "With --tasks, or of a BatchSchedule": when a verb has this form.
+// "With --tasks or BatchSchedule": when a verb has this form.
 std::string when_text(const VerbForm& form);
 // The flag that only says which form is meant, and is not one of the form's own; empty: none.
 std::string marker_of(const VerbForm& form);

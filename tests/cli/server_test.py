@@ -8,6 +8,7 @@ import socketserver
 import stat
 import threading
 import unittest
+import urllib.parse
 
 import harness
 
@@ -48,7 +49,12 @@ class Agent(http.server.BaseHTTPRequestHandler):
         if "nonsense" in body:
             error.update(code="bad_input", message="a list is wanted", where="services:1")
             return self.answer(400, json.dumps(error))
-        found = self.documents.get((self.command, self.path))
+        path, _, query = self.path.partition("?")
+        asked = dict(urllib.parse.parse_qsl(query))
+        if path == "/v1/history":  # whatever else is asked of it; nothing comes after it
+            path += f"?change={asked['change']}" if "change" in asked else ""
+            path = "/v1/history?before" if "before" in asked else path
+        found = self.documents.get((self.command, path))
         if found is None:
             error.update(code="not_found", message="nothing there")
             return self.answer(404, json.dumps(error))
@@ -102,9 +108,9 @@ class ServerTest(harness.CliTest):
             ("GET", "/v1/state"): json.dumps(state),
             ("GET", "/v1/plan"): self.read("plan.json"),
             ("POST", "/v1/preview"): json.dumps(change),
-            ("GET", "/v1/history?documents=false"): json.dumps(history),
-            ("GET", "/v1/history?documents=true&most=3"): json.dumps(history),
-            ("GET", "/v1/history?change=7&most=1000"): json.dumps(history),
+            ("GET", "/v1/history"): json.dumps(history),
+            ("GET", "/v1/history?change=7"): json.dumps(history),
+            ("GET", "/v1/history?before"): json.dumps({**history, "events": []}),
             ("PUT", "/v1/services"): RECEIPT, ("POST", "/v1/rollback"): RECEIPT}
         uuid = json.loads(self.node)["gpus"][1]["uuid"]
         Agent.documents["POST", f"/v1/gpus/{uuid}/take-out"] = RECEIPT
@@ -216,7 +222,7 @@ class ServerTest(harness.CliTest):
 
     def test_differences(self):
         self.assertIn("no difference", self.ok(*self.there, "diff", "now", "now"))
-        Agent.documents["GET", "/v1/history?change=7&most=1000"] = json.dumps(
+        Agent.documents["GET", "/v1/history?change=7"] = json.dumps(
             {"api_version": "partita/v1", "kind": "History", "events": [
                 {"id": 3, "time_ms": 1_700_000_000_000, "kind": "proposed", "change": 7,
                  "user": "agent", "cause": "", "subject": "", "outcome": "none", "detail": "",
@@ -227,7 +233,7 @@ class ServerTest(harness.CliTest):
         for one in (there, here):
             one.pop("a"), one.pop("b")
         self.assertEqual(there, here)
-        Agent.documents["GET", "/v1/history?change=99&most=1000"] = json.dumps(
+        Agent.documents["GET", "/v1/history?change=99"] = json.dumps(
             {"api_version": "partita/v1", "kind": "History", "events": []})
         self.assertEqual(self.run_partita(*self.there, "diff", "now", "99").returncode, 2)
 
@@ -242,10 +248,17 @@ class ServerTest(harness.CliTest):
     def test_the_past(self):
         self.assertIn("4 steps", self.ok(*self.there, "history"))
         document = self.json(*self.there, "history", "--most", "3")
+        self.assertEqual(Agent.seen[-1][1], "/v1/history?documents=true&most=3")
+        self.ok(*self.there, "history", "--kind", "applied", "--service", "a b", "--since", "1h")
+        self.assertRegex(Agent.seen[-1][1], r"\?documents=false&most=50&kind=applied&subject=a%20b"
+                                            r"&from_ms=\d+$")
+        self.assertIn("4 steps", self.ok(*self.there, "history", "--kind", "applied,repair"))
+        self.assertNotIn("4 steps", self.ok(*self.there, "history", "--kind", "repair,step"))
         self.assertEqual(document["events"][0]["change"], 7)
         for words in ((), ("7",)):
             self.assertIn("7", self.ok(*self.there, "explain", *words))
-        self.assertEqual(Agent.seen[-1][1], "/v1/history?change=7&most=1000")
+            self.assertIn("/v1/history?documents=true&most=1000&change=7",
+                          [one[1] for one in Agent.seen[-3:]])
         self.assertEqual(self.run_partita(*self.there, "history", "--follow").returncode, 2)
 
     def test_refusals(self):

@@ -20,23 +20,10 @@ struct DiffFlags {
   Output output;
 };
 
-// The node as it is.
-Result<decide::Compared> side_now(Context& context, const DiffFlags& flags) {
-  const Result<OpenDriver> opened = open_driver(context, flags.past.device);
-  if (!opened) return failed(opened.error());
-  const Result<device::NodeState> state = device::read_node(*opened->driver);
-  if (!state) return failed(state.error());
-  const std::string directory = state_directory(flags.past.state_dir, *state);
-  return decide::read_side("now", device::state_json(*state, load_occupants(context, directory)),
-                           *opened->catalogue);
-}
-
 // What a change led to: its plan, else the state of the node after it.
-Result<decide::Compared> side_of_change(Context& context, const DiffFlags& flags, long number,
+Result<decide::Compared> side_of_change(const Past& past, long number,
                                         const hw::Catalogue& catalogue) {
-  const auto store = open_past(context, flags.past);
-  if (!store) return failed(store.error());
-  const auto events = store->events({.change = number, .most = history::kMaxRows});
+  const auto events = past.events({.change = number, .most = history::kMaxRows});
   if (!events) return failed(events.error());
   const std::string name = fmt::format("change {}", number);
   for (const char* wanted : {"plan", "state"})
@@ -47,23 +34,28 @@ Result<decide::Compared> side_of_change(Context& context, const DiffFlags& flags
                                          : "no plan and no state is kept of it");
 }
 
-Result<decide::Compared> side_of(Context& context, const DiffFlags& flags, const std::string& word,
-                                 const char* flag) {
-  if (word == "now") return side_now(context, flags);
-  const auto catalogue = decide::load_catalogue(context.files, flags.past.device.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const auto number = parse_number<long>(word);
-  if (number && *number > 0 && !context.files.exists(word))
-    return side_of_change(context, flags, *number, *catalogue);
-  const auto text = read_input(context.files, flag, word);
+struct Side {
+  const std::string& word;
+  const char* flag;
+};
+
+Result<decide::Compared> side_of(Context& context, const Past& past, const Side& side,
+                                 const hw::Catalogue& catalogue) {
+  const auto number = parse_number<long>(side.word);
+  if (number && *number > 0 && !context.files.exists(side.word))
+    return side_of_change(past, *number, catalogue);
+  const auto text =
+      side.word == "now" ? past.node() : read_input(context.files, side.flag, side.word);
   if (!text) return failed(text.error());
-  return decide::read_side(word, *text, *catalogue);
+  return decide::read_side(side.word, *text, catalogue);
 }
 
-Result<Exit> run_diff(Context& context, const DiffFlags& flags) {
-  const auto a = side_of(context, flags, flags.a, "A");
+Result<Exit> run_diff(Context& context, const DiffFlags& flags, const Past& past) {
+  const auto catalogue = decide::load_catalogue(context.files, flags.past.device.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  const auto a = side_of(context, past, {flags.a, "A"}, *catalogue);
   if (!a) return failed(a.error());
-  const auto b = side_of(context, flags, flags.b, "B");
+  const auto b = side_of(context, past, {flags.b, "B"}, *catalogue);
   if (!b) return failed(b.error());
   const auto found = decide::difference(*a, *b);
   if (!found) return failed(found.error());
@@ -86,7 +78,7 @@ Command add_diff(CLI::App& app) {
   command->footer(
       "partita compare 11 12\n"
       "partita compare plan.json now");
-  return {command, [flags](Context& context) { return run_diff(context, *flags); }};
+  return about_past(command, flags, run_diff);
 }
 
 }  // namespace partita::cli

@@ -21,12 +21,12 @@ struct ExplainFlags {
 };
 
 // The number of the newest change that there is.
-Result<long> last_change(const history::Store& store) {
+Result<long> last_change(const Past& past) {
   history::EventQuery query{.kinds = {history::EventKind::proposed, history::EventKind::applying,
                                       history::EventKind::applied},
                             .most = 20,
                             .documents = false};
-  const auto events = store.events(query);
+  const auto events = past.events(query);
   if (!events) return failed(events.error());
   for (const history::Event& event : *events)
     if (event.change > 0) return event.change;
@@ -34,8 +34,7 @@ Result<long> last_change(const history::Store& store) {
 }
 
 // The first few events after this one that belong to other changes or to none, oldest first.
-Result<std::vector<history::Event>> events_after(const history::Store& store,
-                                                 const history::Event& last) {
+Result<std::vector<history::Event>> events_after(const Past& past, const history::Event& last) {
   std::vector<history::Event> after;
   // Ids are close together, so a window of them holds the first few.
   for (long from = last.id; after.size() < kAfter; from += history::kMaxRows) {
@@ -43,7 +42,7 @@ Result<std::vector<history::Event>> events_after(const history::Store& store,
                               .after = from,
                               .most = history::kMaxRows,
                               .documents = false};
-    auto found = store.events(query);
+    auto found = past.events(query);
     if (!found) return found;
     std::ranges::reverse(*found);
     for (history::Event& event : *found)
@@ -53,18 +52,16 @@ Result<std::vector<history::Event>> events_after(const history::Store& store,
   return after;
 }
 
-Result<Exit> run_explain(Context& context, const ExplainFlags& flags) {
-  const auto store = open_past(context, flags.past);
-  if (!store) return failed(store.error());
-  const auto number = flags.change > 0 ? Result<long>(flags.change) : last_change(*store);
+Result<Exit> run_explain(Context& context, const ExplainFlags& flags, const Past& past) {
+  const auto number = flags.change > 0 ? Result<long>(flags.change) : last_change(past);
   if (!number) return failed(number.error());
-  const auto events = store->events({.change = *number, .most = history::kMaxRows});
+  const auto events = past.events({.change = *number, .most = history::kMaxRows});
   if (!events) return failed(events.error());
   if (events->empty())
     return bad_input("CHANGE", fmt::format("nothing is kept of a change {}; `partita history` "
                                            "lists those that are",
                                            *number));
-  const auto after = events_after(*store, events->front());
+  const auto after = events_after(past, events->front());
   if (!after) return failed(after.error());
   const std::string content = flags.output.format == "json"
                                   ? history::history_json(*events)
@@ -84,7 +81,7 @@ Command add_explain(CLI::App& app) {
   add_past(*command, flags->past);
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita explain 12");
-  return {command, [flags](Context& context) { return run_explain(context, *flags); }};
+  return about_past(command, flags, run_explain);
 }
 
 }  // namespace partita::cli

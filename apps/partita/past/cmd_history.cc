@@ -72,12 +72,12 @@ Result<history::EventQuery> query_of(const HistoryFlags& flags) {
 }
 
 // A line per event, the oldest first, as it happens.
-Result<Exit> follow(Context& context, const HistoryFlags& flags, const history::Store& store,
+Result<Exit> follow(Context& context, const HistoryFlags& flags, const Past& past,
                     history::EventQuery query) {
   StopRequest stop;
   bool first = true;
   while (true) {
-    auto events = store.events(query);
+    auto events = past.events(query);
     if (!events) return failed(events.error());
     std::ranges::reverse(*events);
     for (const history::Event& event : *events)
@@ -93,13 +93,13 @@ Result<Exit> follow(Context& context, const HistoryFlags& flags, const history::
   }
 }
 
-Result<Exit> run_history(Context& context, const HistoryFlags& flags) {
+Result<Exit> run_history(Context& context, const HistoryFlags& flags, const Past& past) {
   const auto query = query_of(flags);
   if (!query) return failed(query.error());
-  const auto store = open_past(context, flags.past);
-  if (!store) return failed(store.error());
-  if (flags.follow) return follow(context, flags, *store, *query);
-  const auto events = store->events(*query);
+  if (flags.follow && past.of_agent)
+    return bad_input("--follow", "not with --server; GET /v1/events follows an agent");
+  if (flags.follow) return follow(context, flags, past, *query);
+  const auto events = past.events(*query);
   if (!events) return failed(events.error());
   const std::string content = flags.output.format == "json"
                                   ? history::history_json(*events)
@@ -127,7 +127,7 @@ Command add_history(CLI::App& app) {
   command->footer(
       "partita history --since 2h\n"
       "partita history --kind applied,repair --format json");
-  return {command, [flags](Context& context) { return run_history(context, *flags); }};
+  return about_past(command, flags, run_history);
 }
 
 }  // namespace partita::cli

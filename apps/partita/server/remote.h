@@ -92,9 +92,5 @@ Result<std::string> batches_answer_text(const std::string& answer);
 Result<std::string> batch_answer_text(const std::string& answer);
 // One operation of the table as it is: server_operations.cc.
 Result<Exit> remote_operation(const Remote& remote, const api::Operation& operation);
-// What was: server_past.cc.
-Result<Exit> remote_history(const Remote& remote);
-Result<Exit> remote_explain(const Remote& remote);
-Result<Exit> remote_diff(const Remote& remote);
 
 }  // namespace partita::cli
