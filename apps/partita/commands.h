@@ -48,4 +48,13 @@ Command add_demo(CLI::App& app);
 Command add_slurm(CLI::App& app);
 Command add_dra(CLI::App& app);
 
+// Below `batch`.
+Command add_batch_generate(CLI::App& batch);
+Command add_batch_schedule(CLI::App& batch);
+Command add_batch_stream(CLI::App& batch);
+Command add_batch_verify(CLI::App& batch);
+Command add_batch_compare(CLI::App& batch);
+Command add_batch_simulate(CLI::App& batch);
+Command add_batch_run(CLI::App& batch);
+
 }  // namespace partita::cli

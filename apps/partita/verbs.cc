@@ -34,6 +34,7 @@ constexpr VerbForm kForms[] = {
     {"compare", "--tasks|--schedulers", "batch compare"},
     {"compare", "A B", "diff"},
     {"show", "+--watch", "watch"},
+    {"show", "+--format=plot", "profile plot"},
     {"show", "--draft|Recording", "replay"},
     {"show", "--model|CSV|Folder", "profile show"},
     {"status", "--fleet=://|--fleet-name|--settings", "fleet status"},
@@ -77,7 +78,8 @@ std::string kind_of(Files& files, const std::string& file) {
 
 // "--tasks" of "--tasks*".
 std::string bare(std::string_view one) {
-  return std::string(one.substr(one.front() == '+' ? 1 : 0, one.find_first_of("!*=")));
+  if (one.starts_with('+')) return std::string(one.substr(1));
+  return std::string(one.substr(0, one.find_first_of("!*=")));
 }
 
 // How often a flag stands there with a value that has this in it.
@@ -159,7 +161,12 @@ Spoken with_verb(Files& files, std::span<char* const> words) {
   for (const VerbForm& form : kForms) {
     auto rest = behind(is_only_words(form) ? form.was : form.verb);
     if (!rest) continue;
-    if (is_only_words(form)) return {with(said_now(form), *rest)};
+    if (is_only_words(form)) {  // which may be a form of something
+      Words line = with(said_now(form), *rest);
+      std::vector<char*> again;
+      for (std::string& word : line) again.push_back(word.data());
+      return with_verb(files, again);
+    }
     const auto end = std::ranges::find(*rest, "--");
     const Words others(end, rest->end());  // they are of a program
     rest->erase(end, rest->end());

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "decide/input.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
 
@@ -45,6 +46,18 @@ void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags) {
       ->required();
   add_tasks_flag(command, flags.tasks);
   add_catalogue(command, flags.catalogue);
+}
+
+Result<std::string> shown_schedule(Context& context, const Output& output,
+                                   const std::string& catalogue, const DrawnSchedule& drawn) {
+  const Result<hw::Catalogue> models = decide::load_catalogue(context.files, catalogue);
+  if (!models) return failed(models.error());
+  if (output.format == "svg") return forms::schedules_svg({drawn.schedule}, *models);
+  forms::GanttOptions gantt;
+  gantt.colour = context.colour && output.file.empty();
+  if (output.file.empty()) gantt.width = context.width;
+  gantt.explain = drawn.explain;
+  return forms::schedule_text(drawn.schedule, drawn.late, *models, gantt);
 }
 
 void warn_about(Context& context, const std::string& tasks, const plan::BatchProblem& problem) {

@@ -9,6 +9,12 @@
 
 namespace partita::cli {
 
+struct DrawnSchedule {
+  const plan::BatchSchedule& schedule;
+  const std::vector<plan::LateTask>& late;
+  bool explain = false;
+};
+
 // --gpu and --catalogue.
 void add_gpu_list_flags(CLI::App& command, decide::GpuNames& flags);
 // --gpus, for commands to which it matters how many there are.
@@ -23,6 +29,10 @@ void add_search_flags(CLI::App& command, decide::SearchOptions& flags);
 void add_time_flag(CLI::App& command, decide::SearchOptions& flags);
 // SCHEDULE, --tasks and --catalogue: the GPUs are the schedule's.
 void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags);
+
+// A schedule for people, or as a picture of --format svg.
+Result<std::string> shown_schedule(Context& context, const Output& output,
+                                   const std::string& catalogue, const DrawnSchedule& drawn);
 
 // Says on standard error what is odd about a batch.
 void warn_about(Context& context, const std::string& tasks, const plan::BatchProblem& problem);

@@ -1,4 +1,3 @@
-#include "batch/batch_commands.h"
 #include "commands.h"
 #include "server/server.h"
 

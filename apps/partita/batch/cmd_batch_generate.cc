@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
 #include "decide/batch_generation.h"

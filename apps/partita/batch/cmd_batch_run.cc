@@ -15,7 +15,6 @@
 #include "act/carry/task_command.h"
 #include "base/append.h"
 #include "base/index.h"
-#include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
 #include "decide/batch.h"

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
 #include "decide/batch_report.h"
@@ -53,18 +52,11 @@ Result<std::string> render(Context& context, const BatchScheduleFlags& flags,
     return flags.spread > 0 ? forms::schedule_json(schedule, late, chosen_for(robust))
                             : forms::schedule_json(schedule, late);
   }
-  const Result<hw::Catalogue> catalogue =
-      decide::load_catalogue(context.files, flags.gpus.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  if (flags.output.format == "svg") return forms::schedules_svg({schedule}, *catalogue);
-  forms::GanttOptions gantt;
-  gantt.colour = context.colour && flags.output.file.empty();
-  if (flags.output.file.empty()) gantt.width = context.width;
-  gantt.explain = flags.explain;
-  const std::string text = forms::schedule_text(schedule, late, *catalogue, gantt);
-  if (flags.spread == 0) return text;
-  return text + fmt::format("\n{} runs with task times of {:.4g} % spread:\n{}",
-                            robust.options.runs, flags.spread * 100, robust.candidates);
+  auto text =
+      shown_schedule(context, flags.output, flags.gpus.catalogue, {schedule, late, flags.explain});
+  if (!text || flags.output.format == "svg" || flags.spread == 0) return text;
+  return *text + fmt::format("\n{} runs with task times of {:.4g} % spread:\n{}",
+                             robust.options.runs, flags.spread * 100, robust.candidates);
 }
 
 Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flags) {

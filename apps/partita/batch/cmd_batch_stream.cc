@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
 #include "decide/batch_report.h"
@@ -44,14 +43,7 @@ Result<std::string> render(Context& context, const BatchStreamFlags& flags,
                            const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") return forms::schedule_json(schedule, late);
-  const Result<hw::Catalogue> catalogue =
-      decide::load_catalogue(context.files, flags.gpus.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  if (flags.output.format == "svg") return forms::schedules_svg({schedule}, *catalogue);
-  forms::GanttOptions gantt;
-  gantt.colour = context.colour && flags.output.file.empty();
-  if (flags.output.file.empty()) gantt.width = context.width;
-  return forms::schedule_text(schedule, late, *catalogue, gantt);
+  return shown_schedule(context, flags.output, flags.gpus.catalogue, {schedule, late});
 }
 
 Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {

@@ -7,7 +7,6 @@
 #include "commands.h"
 #include "decide/kernel_inputs.h"
 #include "energy/power_commands.h"
-#include "energy/power_control.h"
 #include "flags.h"
 #include "forms/power_forms.h"
 #include "planners/power/modelled.h"

@@ -12,7 +12,7 @@
 #include "base/terminal.h"
 #include "decide/power.h"
 #include "decide/power_seen.h"
-#include "energy/power_control.h"
+#include "energy/power_commands.h"
 #include "energy/power_keeper.h"
 #include "flags.h"
 #include "node/devices.h"

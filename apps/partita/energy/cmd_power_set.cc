@@ -7,7 +7,7 @@
 #include "act/power_guard.h"
 #include "base/parse_number.h"
 #include "base/split.h"
-#include "energy/power_control.h"
+#include "energy/power_commands.h"
 #include "energy/power_keeper.h"
 #include "flags.h"
 #include "node/devices.h"

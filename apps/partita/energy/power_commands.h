@@ -13,6 +13,10 @@ Command add_power_table(CLI::App& power);
 Command add_power_plan(CLI::App& power);
 Command add_power_verify(CLI::App& power);
 Command add_power_simulate(CLI::App& power);
+// Those that set clocks and limits of real GPUs.
+Command add_power_set(CLI::App& power);
+Command add_power_restore(CLI::App& power);
+Command add_power_run(CLI::App& power);
 
 // --services, --table, --gpu, --gating, --promise, --cap.
 struct PowerFlags {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <memory>
 
 #include "agent/agent_world.h"
@@ -16,6 +15,7 @@
 #include "fleet/brain/status.h"
 #include "fleet/etcd/fleet_agent.h"
 #include "fleet/fleet_place.h"
+#include "past/past.h"
 
 namespace partita::cli {
 namespace {
@@ -76,15 +76,6 @@ std::string user() {
   return name == nullptr || *name == 0 ? "somebody" : name;
 }
 
-std::string time_text(long ms) {
-  const std::time_t seconds = ms / 1000;
-  std::tm local{};
-  char text[32] = {};
-  localtime_r(&seconds, &local);
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
-  return text;
-}
-
 // Changes what is wanted, whoever else does at the same time.
 template <class Change>
 Result<fleet::Wanted> change_wanted(Reached& reached, const Change& change) {
@@ -102,8 +93,10 @@ Result<fleet::Wanted> change_wanted(Reached& reached, const Change& change) {
   return environment_error("", "others change what is wanted all the time");
 }
 
-Result<Exit> show(Context& context, const FleetCommandFlags& flags, const Reached& reached) {
-  const auto status = fleet::status_of(reached.view, reached.file.fleet.name);
+Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
+  const auto reached = reach(context, flags);
+  if (!reached) return failed(reached.error());
+  const auto status = fleet::status_of(reached->view, reached->file.fleet.name);
   if (!status) return failed(status.error());
   return finish(context, flags.output,
                 flags.output.format == "json" ? status_json(*status) : status_text(*status));
@@ -245,7 +238,7 @@ Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
   for (const fleet::FleetEvent& one : reached->events)
     text += flags.output.format == "json"
                 ? write(one) + "\n"
-                : fmt::format("{}  {}  {}{}\n", time_text(one.time_ms), one.by,
+                : fmt::format("{}  {}  {}{}\n", local_time(one.time_ms), one.by,
                               one.revision > 0 ? fmt::format("revision {}: ", one.revision) : "",
                               one.what);
   return finish(context, flags.output, text);
@@ -288,12 +281,6 @@ Command below(CLI::App& group, const char* name, const char* about, Run run) {
                               : word == "drain" ? " node3"
                                                 : ""));
   return {command, [flags, run](Context& context) { return run(context, *flags); }};
-}
-
-Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
-  auto reached = reach(context, flags);
-  if (!reached) return failed(reached.error());
-  return show(context, flags, *reached);
 }
 
 }  // namespace

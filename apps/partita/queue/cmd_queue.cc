@@ -254,19 +254,14 @@ Command add_queue(CLI::App& app) {
   add_needs(*submit, *flags);
   CLI::App* list = queue->add_subcommand("list", "What waits and runs");
   flag(*list, "--all", flags->all);
-  for (const char* name : {"show", "cancel", "hold", "release", "logs"}) {
-    static constexpr std::pair<std::string_view, const char*> kAbout[] = {
-        {"show", "One task"},
-        {"cancel", "End a task, or do not begin it"},
-        {"hold", "Do not begin a task"},
-        {"release", "Let a task begin that was held"},
-        {"logs", "What a task printed"}};
-    for (const auto& [word, about] : kAbout) {
-      if (word != name) continue;
-      CLI::App* command = queue->add_subcommand(name, about);
-      command->add_option("TASK", flags->task, "Its number")->required();
-    }
-  }
+  static constexpr std::pair<const char*, const char*> kOfOne[] = {
+      {"show", "One task"},
+      {"cancel", "End a task, or do not begin it"},
+      {"hold", "Do not begin a task"},
+      {"release", "Let a task begin that was held"},
+      {"logs", "What a task printed"}};
+  for (const auto& [name, about] : kOfOne)
+    queue->add_subcommand(name, about)->add_option("TASK", flags->task, "Its number")->required();
   CLI::App* wait = queue->add_subcommand("wait", "Wait for tasks; 1 where one is not done");
   wait->add_option("TASK", flags->tasks, "Their numbers")->required();
   for (CLI::App* command : queue->get_subcommands({})) {

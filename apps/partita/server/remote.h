@@ -28,10 +28,6 @@ class Said {
     const CLI::Option* option = command_.get_option_no_throw(flag);
     return option != nullptr && option->count() > 0;
   }
-  std::vector<std::string> all(const std::string& flag) const {
-    const CLI::Option* option = command_.get_option_no_throw(flag);
-    return option == nullptr ? std::vector<std::string>() : option->results();
-  }
   std::vector<std::string> positionals() const {
     std::vector<std::string> all;
     for (const CLI::Option* option : command_.get_options())

@@ -435,50 +435,19 @@ CLI::App* add_predict(CLI::App& parent, ProfileFlags& flags) {
   return command;
 }
 
-// The older name of `show --format plot` and `svg`: understood, not shown.
-CLI::App* add_plot(CLI::App& parent, ProfileFlags& flags) {
-  CLI::App* command =
-      add_reader(parent, flags, "plot", "Plot throughput and latency against the batch size");
-  command->group("");
-  flag(*command, "--model", flags.model)->required();
-  flag(*command, "--gpu", flags.gpu);
-  add_processes(*command, flags);
-  add_output(*command, flags.output, {"text", "svg"});
-  return command;
-}
-
 }  // namespace
 
 Command add_profile(CLI::App& app) {
-  using Add = CLI::App* (*)(CLI::App&, ProfileFlags&);
-  using Run = Result<Exit> (*)(Context&, const ProfileFlags&);
-  struct Subcommand {
-    Add add;
-    Run run;
-    std::shared_ptr<ProfileFlags> flags;  // its own: CLI11 writes defaults of every subcommand
-    CLI::App* app = nullptr;
+  CLI::App* profile = app.add_subcommand(
+      "profile", "Convert, measure, fit and predict what models reach on each instance size");
+  const auto below = [profile](CLI::App* (*add)(CLI::App&, ProfileFlags&),
+                               Result<Exit> (*run)(Context&, const ProfileFlags&)) -> Command {
+    auto flags = std::make_shared<ProfileFlags>();  // its own: CLI11 writes defaults of each
+    return {add(*profile, *flags), [=](Context& context) { return run(context, *flags); }};
   };
-  std::vector<Subcommand> subcommands = {{add_show, run_show, {}},
-                                         {add_import, run_import, {}},
-                                         {add_fit, run_fit, {}},
-                                         {add_predict, run_predict, {}},
-                                         {add_plot, run_plot, {}}};
-  CLI::App* command = app.add_subcommand(
-      "profile", "Show, convert, fit, predict and plot what models reach on each instance size");
-  command->require_subcommand(1);
-  for (Subcommand& sub : subcommands) {
-    sub.flags = std::make_shared<ProfileFlags>();
-    sub.app = sub.add(*command, *sub.flags);
-  }
-  const Command measure = add_profile_measure(*command), law = add_profile_law(*command);
-  return {command, [subcommands, measure, law](Context& context) -> Result<Exit> {
-            for (const Command& one : {measure, law})
-              if (one.app->parsed()) return one.run(context);
-            for (const Subcommand& sub : subcommands) {
-              if (sub.app->parsed()) return sub.run(context, *sub.flags);
-            }
-            return bad_input("", "profile needs a subcommand");
-          }};
+  return group_of(profile, {below(add_show, run_show), below(add_import, run_import),
+                            below(add_fit, run_fit), below(add_predict, run_predict),
+                            add_profile_measure(*profile), add_profile_law(*profile)});
 }
 
 }  // namespace partita::cli

@@ -43,18 +43,10 @@ Result<FileLock> lock_of_placer(Context& context, const std::string& site) {
 Command add_slurm(CLI::App& app) {
   CLI::App* slurm = app.add_subcommand(
       "slurm", "MIG instances for jobs of a Slurm cluster, made for each job as it asks");
-  slurm->require_subcommand(1);
-  const std::vector<Command> commands = {
-      add_slurm_install(*slurm), add_slurm_check(*slurm),  add_slurm_serve(*slurm),
-      add_slurm_prolog(*slurm),  add_slurm_epilog(*slurm), add_slurm_complete(*slurm),
-      add_slurm_meter(*slurm),
-  };
-  return {slurm, [commands](Context& context) -> Result<Exit> {
-            for (const Command& command : commands) {
-              if (command.app->parsed()) return command.run(context);
-            }
-            return bad_input("", "slurm needs a subcommand");
-          }};
+  return group_of(slurm,
+                  {add_slurm_install(*slurm), add_slurm_check(*slurm), add_slurm_serve(*slurm),
+                   add_slurm_prolog(*slurm), add_slurm_epilog(*slurm), add_slurm_complete(*slurm),
+                   add_slurm_meter(*slurm)});
 }
 
 }  // namespace partita::cli
