@@ -60,12 +60,6 @@ const CLI::App& chosen(const CLI::App& app) {
   return below.empty() ? app : chosen(*below.front());
 }
 
-std::vector<std::string> commands_below(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CommandDoc& child : describe(app).children) names.push_back(child.path.back());
-  return names;
-}
-
 // "unknown command 'plna'; did you mean 'plan'?", and the same for flags.
 std::string unknown_word(const CLI::App& app, const std::string& word) {
   std::vector<std::string> flags;
@@ -73,7 +67,7 @@ std::string unknown_word(const CLI::App& app, const std::string& word) {
     flags.insert(flags.end(), flag.names.begin(), flag.names.end());
   if (word.starts_with('-'))
     return fmt::format("{}: unknown flag{}", word, did_you_mean(word, flags));
-  const std::vector<std::string> names = commands_below(app);
+  const std::vector<std::string> names = names_below(app);
   if (names.empty()) return fmt::format("'{}': unexpected argument", word);
   const bool flag = std::ranges::find(flags, "--" + word) != flags.end();  // "version"
   return fmt::format(
@@ -86,7 +80,7 @@ std::string said(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_name() != "RequiredError" || app.get_require_subcommand_min() == 0 ||
       !app.get_subcommands().empty())
     return error.what();
-  return fmt::format("which of its commands? {}", joined(commands_below(app), ", "));
+  return fmt::format("which of its commands? {}", joined(names_below(app), ", "));
 }
 
 // CLI11 checks for missing commands and flags before it looks at words that nobody took; the
@@ -98,13 +92,9 @@ Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error)
     note(context, app.help());
     return Exit::bad_input;
   }
-  std::string path;  // below the program itself
-  for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent()) {
-    path = " " + part->get_name() + path;
-  }
-  if (!context.verb.empty()) path = " " + context.verb;
+  const std::string path = context.verb.empty() ? path_below(command) : context.verb;
   refusal(context, rest.empty() ? said(command, error) : unknown_word(command, rest.front()));
-  note(context, fmt::format("Try 'partita help{}'.\n", path));
+  note(context, fmt::format("Try 'partita help{}{}'.\n", path.empty() ? "" : " ", path));
   return Exit::bad_input;
 }
 
@@ -175,15 +165,6 @@ const Entry* alone(const Settings& settings, std::span<char*> words,
   return found == entries.end() ? nullptr : &*found;
 }
 
-// "batch run" of what was chosen.
-std::string path_of(const CLI::App& app) {
-  std::string path;
-  for (const CLI::App* part = &chosen(app); part->get_parent() != nullptr;
-       part = part->get_parent())
-    path = path.empty() ? part->get_name() : part->get_name() + " " + path;
-  return path;
-}
-
 std::vector<Command> describe_all(CLI::App& app, const Program& program, const Entry* only) {
   std::vector<Command> commands;
   for (const Entry& entry : program.commands)
@@ -224,7 +205,7 @@ int run_program(int argc, char** argv, const Program& program) {
   settings.add_to(app);
   const std::optional<Exit> refused =
       parse(context, app, static_cast<int>(words.size()), words.data());
-  signals.hand_over(path_of(app));
+  signals.hand_over(path_below(chosen(app)));
   const Exit exit = refused ? *refused : run(context, commands, settings);
   if (!context.last) return static_cast<int>(exit);
   // What it says holds once this process is gone, so nothing comes between the two.

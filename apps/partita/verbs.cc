@@ -141,6 +141,12 @@ const CLI::App* app_at(const CLI::App& root, std::string_view path) {
 
 bool is_only_words(const VerbForm& form) { return form.when.starts_with('+'); }
 
+std::string path_below(const CLI::App& command) {
+  if (command.get_parent() == nullptr) return {};
+  const std::string above = path_below(*command.get_parent());
+  return above.empty() ? command.get_name() : above + " " + command.get_name();
+}
+
 Spoken with_verb(Files& files, std::span<char* const> words) {
   const Words all(words.begin(), words.end());
   const std::size_t at = std::min(verb_at(all), all.size());
@@ -206,15 +212,26 @@ std::string marker_of(const VerbForm& form) {
 }
 
 std::vector<FormOf> forms_of(const CLI::App& command) {
-  std::string path;
+  const std::string path = path_below(command);
   const CLI::App* root = &command;
-  for (; root->get_parent() != nullptr; root = root->get_parent())
-    path = root->get_name() + (path.empty() ? "" : " " + path);
+  while (root->get_parent() != nullptr) root = root->get_parent();
   std::vector<FormOf> forms;
   for (const VerbForm& form : kForms)
     if (form.verb == path)
       if (const CLI::App* app = app_at(*root, form.was)) forms.push_back({&form, app});
   return forms;
+}
+
+std::vector<std::string> names_below(const CLI::App& command) {
+  Words names;
+  for (const CLI::App* child : command.get_subcommands({})) {
+    const std::string path = path_below(*child);
+    const bool older = std::ranges::any_of(kForms, [&](const VerbForm& form) {
+      return form.was == path || form.was.starts_with(path + " ");
+    });
+    if (older || !child->get_group().empty()) names.push_back(child->get_name());
+  }
+  return names;
 }
 
 void hide_forms(CLI::App& root) {

@@ -52,6 +52,11 @@ struct FormOf {
 // The forms of a command, those of other programs left out.
 std::vector<FormOf> forms_of(const CLI::App& command);
 
+// "batch verify" of the command `partita batch verify`.
+std::string path_below(const CLI::App& command);
+// The names of commands below one: those that are listed, and older ones.
+std::vector<std::string> names_below(const CLI::App& command);
+
 // Takes the forms out of the lists of commands, and groups of nothing else. Before CLI11 parses.
 void hide_forms(CLI::App& root);
 

@@ -49,7 +49,11 @@ CommandDoc describe_form(const FormOf& of, const std::vector<std::string>& path)
   form.was = std::string(of.form->was);
   for (FlagDoc& flag : form.flags)
     flag.required = flag.required || of.form->when.starts_with(flag.names.back() + "=");
-  if (of.form->when.ends_with(':')) form.positionals.at(0).names = {"batch:NUMBER"};
+  if (of.form->when.front() >= 'a') {  // a word, or what a word begins with
+    const std::string word(of.form->when);
+    form.positionals = {
+        {{word.ends_with(':') ? word + "NUMBER" : word}, {}, form.summary, {}, true}};
+  }
   const std::string marker = marker_of(*of.form);
   if (marker.empty()) return form;
   const FlagWords& words = words_of(marker);
@@ -273,11 +277,6 @@ std::string help_text(const CommandDoc& command) {
 
 namespace {
 
-// "batch verify" of the command `partita batch verify`.
-std::string below_program(const CommandDoc& command) {
-  return joined(std::vector<std::string>(command.path.begin() + 1, command.path.end()), " ");
-}
-
 // Of a group that is not listed any more.
 std::string older_names_below(const CLI::App& group, const std::string& path) {
   std::string text;
@@ -300,7 +299,7 @@ std::string help_of(const CLI::App& command) {
   for (const CLI::App* up = command.get_parent(); up != nullptr; up = up->get_parent())
     parents.insert(parents.begin(), up->get_name());
   const CommandDoc told = describe_below(command, parents);
-  const std::string path = below_program(told);
+  const std::string path = path_below(command);
   if (const VerbForm* form = form_called(path)) return older_name(*form) + "\n" + help_text(told);
   return help_text(told) + older_names_below(command, path);
 }

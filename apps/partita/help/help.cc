@@ -24,12 +24,10 @@ Result<Exit> run_help(Context& context, const CLI::App& root, bool whole,
   }
   const CLI::App* command = &root;
   for (const std::string& name : path) {
-    std::vector<std::string> names;
+    const std::vector<std::string> names = names_below(*command);
     const CLI::App* found = nullptr;
-    for (const CLI::App* child : command->get_subcommands({})) {
-      if (!child->get_group().empty()) names.push_back(child->get_name());
+    for (const CLI::App* child : command->get_subcommands({}))
       if (child->get_name() == name) found = child;
-    }
     if (found == nullptr) {
       return bad_input("", names.empty() ? fmt::format("'{}': unexpected argument", name)
                                          : fmt::format("unknown command '{}'{}", name,

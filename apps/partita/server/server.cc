@@ -82,7 +82,8 @@ Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const Comm
   if (found == std::end(kRemote) && alone == nullptr && !command.remote) {
     std::vector<std::string> names;
     for (const RemoteCommand& one : kRemote) names.push_back(said_now(one.name));
-    for (const char* one : {"history", "explain", "diff", "lease", "return", "leases", "queue"}) names.push_back(said_now(one));
+    for (const char* one : {"history", "explain", "diff", "lease", "return", "leases", "queue"})
+      names.push_back(said_now(one));
     for (const api::Operation& one : api::operations())
       if (!one.command.words.empty()) names.push_back(said_now(one.command.words));
     return bad_input("--server", fmt::format("'{}' is done on this machine; with a server go {}",

@@ -1,8 +1,8 @@
 // Controllers of power: what sees a GPU every poll() and says at which setting it shall run until
 // the next. The contract between the planner's tables, the simulator (`partita simulate --table`)
-// and the loop that sets clocks (`partita power run`). The values are plan/power.h. A controller keeps
-// state from one decision to the next; it has no clock and no randomness: the same observations
-// give the same settings.
+// and the loop that sets clocks (`partita power run`). The values are plan/power.h. A controller
+// keeps state from one decision to the next; it has no clock and no randomness: the same
+// observations give the same settings.
 #pragma once
 
 #include <memory>
