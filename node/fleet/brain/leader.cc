@@ -131,7 +131,7 @@ class Leader::Work {
     double cut = 1;                           // of the size of pieces
     std::vector<Guess> guess;                 // by kind of node
     std::string why;
-    bool lost = false;  // a node that carried it is not there
+    bool lost = false;  // not all that was to carry it does
   };
 
   void look();
@@ -233,6 +233,11 @@ void Leader::Work::look_at(const NodeRecord& record) {
   const bool comes = at.pending && record.trouble.empty();
   for (const auto& [service, rate] : comes ? at.base : lowest(at.base, at.has))
     if (const auto of = services_.find(service); of != services_.end()) count(of->second, at, rate);
+  if (comes) return;
+  for (const auto& [service, rate] : at.base)
+    if (const auto of = services_.find(service);
+        of != services_.end() && more(rate, rate_in(at.has, service)))
+      of->second.lost = true;
 }
 
 void Leader::Work::count(Of& of, const At& at, double rate) {
@@ -292,9 +297,12 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
     plan = plan_at(at, rates);
   }
   if (!plan) return;
-  for (const auto& [service, rate] : at.held)
-    if (const auto of = services_.find(service); of != services_.end() && at.counts)
-      count(of->second, at, rate_in(rates, service));
+  for (const auto& [service, rate] : at.held) {
+    const auto of = services_.find(service);
+    if (of == services_.end() || !at.counts) continue;
+    of->second.lost = of->second.lost || more(rate, rate_in(rates, service));
+    count(of->second, at, rate_in(rates, service));
+  }
   at.next = std::move(rates);
   at.used = planner_.slices(*plan);
   at.plan = *std::move(plan);

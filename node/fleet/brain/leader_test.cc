@@ -164,6 +164,28 @@ TEST(Leader, LostGpuIsPlannedAround) {
   EXPECT_GE(fleet.carried("b"), 899.9);
 }
 
+// No person is waited for: what a GPU or a node in trouble had goes elsewhere at once.
+TEST(Leader, WhatMakesUpForALossIsUrgentAndNothingElseIs) {
+  const auto urgent = [](const Decision& decision) {
+    return std::ranges::count(decision.urgent, true);
+  };
+  TestFleet fleet(3, 1);
+  fleet.want({{"a", 300}});
+  EXPECT_EQ(urgent(fleet.decide()), 0);
+  fleet.settle();
+  NodeRecord& record = fleet.view.nodes.at(fleet.nodes_of("a")[0]);
+  const FleetView before = fleet.view;
+  record.gpus[0].unusable = "it is lost";
+  const Decision lost = fleet.decide();
+  EXPECT_EQ(lost.parts.size(), 2u);
+  EXPECT_EQ(urgent(lost), 2);
+  const std::string node = record.node;
+  fleet.view = before;
+  fleet.view.nodes.at(node).trouble = "an instance cannot be made";
+  fleet.view.nodes.at(node).carries.clear();
+  EXPECT_EQ(urgent(fleet.decide()), 1);
+}
+
 TEST(Leader, NodeThatCannotCarryOutItsPartIsNotCountedOn) {
   TestFleet fleet(2);
   fleet.want({{"a", 300}});

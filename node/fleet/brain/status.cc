@@ -58,10 +58,12 @@ void share(ServiceStatus& service, const std::vector<std::string>& drained) {
     planned += goes ? 0 : piece.planned_rps;
   }
   const bool enough = all > 0 && all >= std::min(planned, service.wanted_rps) * (1 - kOfARate);
+  const bool carried = service.carried_rps > 0;
+  if (!enough) all = carried ? service.carried_rps : service.planned_rps;
   for (std::size_t i = 0; i < stay.size(); ++i) {
-    const double part = enough ? stay[i] : service.on[i].carried_rps;
-    const double of = enough ? all : service.carried_rps;
-    service.on[i].share = of > 0 ? part / of : 0;
+    ServicePiece& piece = service.on[i];
+    if (!enough) stay[i] = carried ? piece.carried_rps : piece.planned_rps;
+    piece.share = all > 0 ? stay[i] / all : 0;
   }
 }
 

@@ -24,8 +24,8 @@ struct NodeStatus {
 };
 
 // What one node has of a service; `share` of its requests should go there: by what it carries and
-// will carry still, where the nodes that stay carry all of it; else by what it carries now. None
-// goes to a node that is not there.
+// will carry still, where the nodes that stay carry all of it; else by what it carries now; by what
+// it is to carry where nobody does. None goes to a node that is not there.
 struct ServicePiece {
   std::string node;
   double planned_rps = 0, carried_rps = 0, share = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/member.h"
 
@@ -75,7 +76,7 @@ bool FleetAgent::may_go(const Part& part, const NodeRecord& is) {
 void FleetAgent::leave() {
   if (lease_ != 0) static_cast<void>(store_.revoke(lease_).has_value());
   lease_ = fence_ = 0;
-  registered_.clear();
+  registered_.reset();
 }
 
 // What was under way may have been done or not: everything is read again.
@@ -83,7 +84,7 @@ void FleetAgent::lose(const Error& error) {
   turn_.trouble = error;
   watch_.reset();
   fence_ = 0;
-  registered_.clear();
+  registered_.reset();
 }
 
 // ---- the lease, the view
@@ -99,7 +100,7 @@ Result<void> FleetAgent::stay() {
     if (kept.error().code != ErrorCode::not_found) return kept;
     turn_.said.push_back("the fleet had given this node up; it registers anew");
     fence_ = 0;
-    registered_.clear();
+    registered_.reset();
     watch_.reset();
   }
   lease_ = 0;
@@ -123,10 +124,12 @@ Result<void> FleetAgent::read_anew() {
   if (!range) return failed(range.error());
   auto watch = store_.watch(keys_.root, range->revision);
   if (!watch) return failed(watch.error());
-  view_ = {};
+  forget_others(*range);
   fence_ = 0;
   for (const KeyValue& one : range->all) {
-    hear_of(one.key, one.value, one.version);
+    const auto known = known_.find(one.key);
+    if (known == known_.end() || known->second != Known{one.version, text_hash(one.value)})
+      hear_of(one.key, one.value, one.version);
     if (one.key == keys_.leader() && one.lease == lease_) fence_ = one.created;
   }
   watch_ = *std::move(watch);
@@ -135,22 +138,35 @@ Result<void> FleetAgent::read_anew() {
   return {};
 }
 
+// What is known and is not there any more.
+void FleetAgent::forget_others(const Range& range) {
+  std::vector<std::string> gone;
+  for (const auto& [key, known] : known_) {
+    const auto there = std::ranges::lower_bound(range.all, key, {}, &KeyValue::key);
+    if (there == range.all.end() || there->key != key) gone.push_back(key);
+  }
+  for (const std::string& key : gone) hear_of(key, {}, range.revision);
+}
+
 void FleetAgent::hear_of(const std::string& key, const std::optional<std::string>& value,
                          long version) {
   if (key.starts_with(keys_.history())) return;
   view_.hear(keys_, key, value, version);
+  if (value)
+    known_[key] = {version, text_hash(*value)};
+  else
+    known_.erase(key);
   changed_ = true;
   if (key == keys_.leader() && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
-  if (key == keys_.node(settings_.node) && !value) registered_.clear();
+  if (key == keys_.node(settings_.node) && !value) registered_.reset();
 }
 
 Result<void> FleetAgent::register_node(const NodeNow& node) {
-  const std::string text = write(node.record);
   const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && moved(rated_, node.rates);
-  if (text == registered_ && !rates_due) return {};
+  if (node.record == registered_ && !rates_due) return {};
   Transaction transaction;
-  transaction.changes.push_back({keys_.node(settings_.node), text, lease_});
-  if (rates_due || registered_.empty())
+  transaction.changes.push_back({keys_.node(settings_.node), write(node.record), lease_});
+  if (rates_due || !registered_)
     transaction.changes.push_back(
         {keys_.rates(settings_.node), write(RateRecord{carried_of(node.rates)}), lease_});
   const auto done = store_.commit(transaction);
@@ -159,7 +175,7 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
     return failed(done.error());
   }
   if (transaction.changes.size() > 1) rated_ = node.rates, rated_ms_ = now_ms_;
-  registered_ = text;
+  registered_ = node.record;
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
   return {};
 }
@@ -177,8 +193,7 @@ Result<void> FleetAgent::stand() {
   }
   if (!done->done) return {};
   fence_ = done->revision;
-  view_.hear(keys_, keys_.leader(), text, done->revision);
-  changed_ = true;
+  hear_of(keys_.leader(), text, done->revision);
   turn_.said.push_back("this node leads the fleet");
   return record(fmt::format("{} leads", settings_.node), 0);
 }

@@ -70,6 +70,7 @@ class FleetAgent {
   Result<void> hear();
   Result<void> read_anew();
   void hear_of(const std::string& key, const std::optional<std::string>& value, long version);
+  void forget_others(const Range& range);
   Result<void> register_node(const NodeNow& node);
   Result<void> stand();
   Result<void> lead();
@@ -94,7 +95,13 @@ class FleetAgent {
   std::int64_t now_ms_ = 0, wall_ms_ = 0, kept_ms_ = 0, read_ms_ = 0, decided_ms_ = 0,
                rated_ms_ = 0;
   long lease_ = 0, fence_ = 0;
-  std::string registered_;  // as it was written last
+  std::optional<NodeRecord> registered_;  // as it was written last
+  struct Known {
+    long version = 0;
+    std::uint64_t hash = 0;  // a store that has lost everything counts from anew
+    bool operator==(const Known&) const = default;
+  };
+  std::map<std::string, Known> known_;  // keys that are in the view, as they were read
   Rates rated_;
   bool changed_ = true;
   std::map<std::string, std::int64_t> missed_;  // nodes with a part, since when

@@ -17,6 +17,7 @@
 #include "fleet/etcd/memory_store.h"
 #include "fleet/sim/fault_store.h"
 #include "verify/judge.h"
+#include "verify/pool_memo.h"
 
 namespace partita::fleet {
 namespace {
@@ -37,10 +38,12 @@ struct SimNode {
   std::unique_ptr<FleetAgent> agent;  // null: it does not run
   bool alive = true, cut = false;
   std::int64_t next_turn_ms = 0, agent_back_ms = 0, back_ms = 0, joined_ms = 0;
-  double pace = 1;              // of its clock
-  std::int64_t off_ms = 0;      // its wall clock
-  std::optional<Part> content;  // what its own agent shall make it, on its disk
-  bool carrying = false;        // it is being made so
+  double pace = 1;                        // of its clock, which drifts
+  double clock_ms = 0;                    // as it was at `paced_ms`
+  std::int64_t off_ms = 0, paced_ms = 0;  // its wall clock
+  std::optional<Part> content;            // what its own agent shall make it, on its disk
+  bool cursed = false;                    // its agent dies while it leads
+  bool carrying = false;                  // it is being made so
   std::int64_t carried_ms = 0, well_ms = 0;
   long newest = 0;  // part that it ever took
 };
@@ -63,7 +66,7 @@ double there(const std::vector<SimNode>& nodes, const std::string& service) {
 }
 
 // By a problem made here: GPUs are the node's, each once, and the judge lets the plan pass.
-std::string fault_of_part(const Part& part, int gpus) {
+std::string fault_of_part(const Part& part, int gpus, verify::PoolMemo& memo) {
   plan::ServingProblem problem;
   for (const plan::PlannedService& row : part.plan.services) problem.services.push_back(row);
   problem.fleet = ground_of_tests().profiles;
@@ -73,7 +76,7 @@ std::string fault_of_part(const Part& part, int gpus) {
     if (!indices.insert(gpu.index).second || gpu.index >= gpus)
       return fmt::format("revision {} of {} has GPU {} twice, or has none such", part.revision,
                          part.node, gpu.index);
-  if (!part.plan.services.empty() && !verify::judge(problem, part.plan))
+  if (!part.plan.services.empty() && !verify::judge(problem, &memo, part.plan))
     return fmt::format("the judge refuses revision {} of {}", part.revision, part.node);
   return {};
 }
@@ -91,17 +94,17 @@ std::string left_over(const SimNode& node, const FleetView& view) {
 }
 
 // Of all parts that were ever written: revisions grow, plans are right.
-std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys) {
+std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
+                                         const std::vector<SimNode>& nodes) {
   std::vector<std::string> faults;
   store.forget(0);
-  const auto all = store.watch(keys.root, 0);
+  const auto all = store.watch(keys.part(""), 0);
   const auto seen = (*all)->take();
   if (!seen) return {"the log of the store cannot be read"};
   std::map<std::string, long> newest;
-  FleetView view;
+  verify::PoolMemo memo;
   for (const SeenChange& one : *seen) {
-    if (one.value) view.hear(keys, one.key, one.value, one.version);
-    if (!one.value || !one.key.starts_with(keys.part(""))) continue;
+    if (!one.value) continue;
     const auto part = parse_part(one.key, *one.value);
     if (!part) {
       faults.push_back(to_string(part.error()));
@@ -112,8 +115,11 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys) {
       faults.push_back(fmt::format("revision {} of {} was written after {}", part->revision,
                                    part->node, before));
     before = part->revision;
-    const int count = static_cast<int>(view.nodes[part->node].gpus.size());
-    if (std::string fault = fault_of_part(*part, count); !fault.empty()) faults.push_back(fault);
+    const auto node =
+        std::ranges::find(nodes, part->node, [](const SimNode& is) { return is.record.node; });
+    const int count = node == nodes.end() ? 0 : static_cast<int>(node->record.gpus.size());
+    if (std::string fault = fault_of_part(*part, count, memo); !fault.empty())
+      faults.push_back(fault);
   }
   return faults;
 }
@@ -134,11 +140,12 @@ class FleetSim {
         trouble();
       if (!outage_until_ms_) store_.tell_time(now_ - without_ms_);
       end_troubles();
+      if (asks_ && now_ >= person_ms_) approve();
       for (SimNode& node : nodes_) live(node);
       check_services();
       if (now_ % kHourMs == kHourMs - kTickMs) check_converged();
     }
-    for (const std::string& text : faults_of_parts(store_, keys_)) wrong(text);
+    for (const std::string& text : faults_of_parts(store_, keys_, nodes_)) wrong(text);
     report_.nodes = static_cast<int>(nodes_.size());
     return std::move(report_);
   }
@@ -152,12 +159,14 @@ class FleetSim {
       SimNode& node = nodes_.emplace_back();
       node.record = node_of_tests(fmt::format("n{:02}", n), 1 + static_cast<int>(rng_.below(3)));
       node.record.rack = fmt::format("r{}", n % 3);
-      node.pace = 0.98 + 0.04 * rng_.uniform();
+      node.pace = drawn_pace();
       node.off_ms = static_cast<std::int64_t>(rng_.below(1'200'000)) - 600'000;
       start_agent(node);
       slices_ += 7.0 * static_cast<double>(node.record.gpus.size());
     }
     survives_ = rng_.below(3) == 0;
+    asks_ = options_.seed % 4 == 1;
+    wanted_.approval = asks_ ? Approval::approve : Approval::automatic;
     wanted_.survive = survives_ ? Survive::node : Survive::none;
     const double load = slices_ * (survives_ ? 0.2 : 0.35);  // room for what is lost
     for (int s = 0; s < 2 + count / 2; ++s) rates_[fmt::format("s{}", s)] = 0;
@@ -171,6 +180,7 @@ class FleetSim {
   void start_agent(SimNode& node) {
     node.way = std::make_unique<FaultStore>(store_, rng_.split(rng_.next()));
     node.way->lose(kLostCalls);
+    node.cursed = false;
     node.way->cut(node.cut || outage_until_ms_ != 0);
     node.agent = std::make_unique<FleetAgent>(
         FleetAgentSettings{.fleet = "sim", .node = node.record.node}, *node.way, ground_of_tests());
@@ -224,7 +234,7 @@ class FleetSim {
         break;
       case 2:
         if (SimNode* leads = leader(); leads && rng_.below(2) == 0)
-          leads->way->kill_after(static_cast<int>(rng_.below(12))), ++report_.leaders_killed;
+          leaders_to_die_ = static_cast<int>(rng_.below(4)), curse(*leads);
         else if (node.agent)
           kill_agent(node);
         excuse_all();
@@ -351,7 +361,10 @@ class FleetSim {
       node.cut = false;
       node.way->cut(outage_until_ms_ != 0);
     }
-    if (node.agent && node.way->killed()) kill_agent(node);
+    if (node.agent && node.way->killed()) {
+      excuse_all();
+      kill_agent(node);
+    }
     if (!node.agent && node.alive && now_ >= node.agent_back_ms) start_agent(node);
     if (node.well_ms != 0 && now_ >= node.well_ms) {
       node.well_ms = 0;
@@ -365,6 +378,7 @@ class FleetSim {
 
   void heal() {
     outage_until_ms_ = std::min(outage_until_ms_, now_);
+    leaders_to_die_ = 0;
     for (SimNode& node : nodes_) {
       node.back_ms = std::min(node.back_ms, now_);
       node.well_ms = std::min(node.well_ms, now_);
@@ -382,14 +396,44 @@ class FleetSim {
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
     NodeNow is{node.record, node.carrying || !node.record.trouble.empty()};
-    const auto clock = static_cast<std::int64_t>(static_cast<double>(now_) * node.pace);
-    Turn turn = node.agent->turn(clock, kStartMs + now_ + node.off_ms, is);
+    Turn turn = node.agent->turn(clock_of(node), kStartMs + now_ + node.off_ms, is);
     ++report_.turns;
     for (const std::string& said : turn.said) {
       tell(node.record.node + ": " + said);
       if (said.starts_with("revision")) ++report_.decisions;
     }
     if (turn.take) take(node, *std::move(turn.take));
+    if (!node.agent || !node.agent->leads() || node.cursed || leaders_to_die_ == 0) return;
+    --leaders_to_die_;
+    curse(node);
+  }
+  std::int64_t clock_of(SimNode& node) {
+    node.clock_ms += static_cast<double>(now_ - std::exchange(node.paced_ms, now_)) * node.pace;
+    if (rng_.below(3600) == 0) node.pace = drawn_pace();
+    return static_cast<std::int64_t>(node.clock_ms);
+  }
+  double drawn_pace() { return 0.98 + 0.04 * rng_.uniform(); }
+  // Its agent dies at one of its next calls of the store.
+  void curse(SimNode& node) {
+    node.way->kill_after(static_cast<int>(rng_.below(12)));
+    node.cursed = true;
+    ++report_.leaders_killed;
+  }
+
+  // ---- a person
+
+  // Says yes to what waits, sooner or later.
+  void approve() {
+    const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
+    person_ms_ = now_ + (calm ? 2000 : static_cast<std::int64_t>(rng_.exponential() * 60'000));
+    const auto range = store_.range(keys_.proposal());
+    if (range->all.empty()) return;
+    const auto proposal = parse_proposal(range->all[0].key, range->all[0].value);
+    if (!proposal) return wrong(to_string(proposal.error()));
+    wanted_.approved = proposal->digest;
+    ++report_.approvals;
+    tell("a person says yes to " + proposal->digest);
+    CHECK(store_.commit({{}, {{keys_.wanted(), write(wanted_), 0}}})->done);
   }
 
   void take(SimNode& node, Part part) {
@@ -435,6 +479,14 @@ class FleetSim {
 
   // ---- what must hold
 
+  Rates carried_there() const {
+    Rates all;
+    for (const SimNode& node : nodes_)
+      if (node.alive && !node.cut)
+        for (const Carried& one : node.record.carries) all[one.service] += one.rate_rps;
+    return all;
+  }
+
   bool has_no_room(const std::string& service) {
     if (SimNode* leads = leader(); leads && leads->agent->decision())
       outlooks_ = leads->agent->decision()->services;
@@ -444,9 +496,11 @@ class FleetSim {
   }
 
   void check_services() {
+    const Rates there = carried_there();
     for (const auto& [service, rate] : rates_) {
       double& had = had_[service];
-      const double is = there(nodes_, service);
+      const auto found = there.find(service);
+      const double is = found == there.end() ? 0 : found->second;
       std::int64_t& since = short_ms_[service];
       if (is >= had * (1 - 1e-6)) {
         since = 0;
@@ -516,7 +570,9 @@ class FleetSim {
   Wanted wanted_;
   Rates rates_;
   double slices_ = 0;
-  bool survives_ = false, converged_ = false, lost_since_calm_ = false;
+  int leaders_to_die_ = 0;  // one after another
+  std::int64_t person_ms_ = 0;
+  bool asks_ = false, survives_ = false, converged_ = false, lost_since_calm_ = false;
   std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
   std::vector<ServiceOutlook> outlooks_;  // of the last decision of anybody
   std::map<std::string, double> had_;

@@ -32,6 +32,7 @@ TEST(FleetSim, HoldsForEachSeed) {
     for (const std::string& line : report.story) std::printf("%s\n", line.c_str());
     for (const std::string& wrong : report.wrong) ADD_FAILURE() << "seed " << seed << ": " << wrong;
     all.deaths += report.deaths, all.cuts += report.cuts, all.outages += report.outages;
+    all.approvals += report.approvals;
     all.leaders_killed += report.leaders_killed, all.wishes += report.wishes;
     all.decisions += report.decisions, all.parts += report.parts, all.turns += report.turns;
     if (report.longest_short_ms > all.longest_short_ms) longest = seed;
@@ -40,10 +41,11 @@ TEST(FleetSim, HoldsForEachSeed) {
   const double minutes = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC / 60;
   std::printf(
       "%d seeds of %d h, %.1f seeds a CPU-minute: %d deaths, %d cuts, %d leaders killed, "
-      "%d outages, %d wishes; %ld decisions, %ld parts, %ld turns; a service was short for "
+      "%d outages, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a service was "
+      "short for "
       "%.1f s at most (seed %d)\n",
       count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,
-      all.wishes, all.decisions, all.parts, all.turns,
+      all.wishes, all.approvals, all.decisions, all.parts, all.turns,
       1e-3 * static_cast<double>(all.longest_short_ms), longest);
 }
 
