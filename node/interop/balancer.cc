@@ -92,6 +92,7 @@ defaults
   timeout server 60s
   timeout check 1s
   option redispatch 1
+  option idle-close-on-response
   retries 2
   retry-on conn-failure empty-response 404 503
   balance roundrobin

@@ -13,6 +13,9 @@ namespace partita::cli {
 namespace {
 
 constexpr auto kTurn = std::chrono::milliseconds(500);
+// An agent that begins looks so long for workers of what it carries before it speaks: the words of
+// the one before it stand until its lease ends.
+constexpr std::int64_t kFirstWords = 5'000'000'000;
 constexpr const char* kUser = "fleet";
 constexpr double kTiny = 1e-6;
 
@@ -56,6 +59,12 @@ bool has_instances(const control::Snapshot& now) {
   });
 }
 
+// Its gateway has workers of it.
+bool is_served(const control::Snapshot& now, const std::string& service) {
+  const auto is = std::ranges::find(now.services, service, &control::ServiceNow::name);
+  return is != now.services.end() && is->segments > 0 && is->ready_workers >= is->segments;
+}
+
 fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
   fleet::Rates rates;
   for (const auto& [service, rate] : a)
@@ -86,7 +95,10 @@ Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes w
 }
 
 AgentFleet::AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store)
-    : context_(context), wishes_(std::move(wishes)), store_(std::move(store)) {}
+    : context_(context),
+      wishes_(std::move(wishes)),
+      store_(std::move(store)),
+      begun_(context.clock.now_ns()) {}
 
 AgentFleet::~AgentFleet() {
   {
@@ -184,7 +196,8 @@ void AgentFleet::hear(const control::Loop& loop) {
     const std::lock_guard hold(lock_);
     said = std::exchange(said_, {});
     now_ = {std::move(record), changes || handing_ || to_hand_.has_value(), arriving(snapshot)};
-    heard_ = snapshot.node_fault.empty();
+    const bool knows = is_all_ || context_.clock.now_ns() - begun_ > kFirstWords;
+    heard_ = snapshot.node_fault.empty() && (heard_ || knows);
   }
   wake_.notify_all();
   for (const std::string& sentence : said) wishes_.say(sentence);
@@ -198,7 +211,10 @@ void AgentFleet::tell_of_part(fleet::NodeRecord& record, const control::Loop& lo
   if (memory.target)
     for (const control::PlannedFor& one : memory.target->rates) planned[one.service] = one.rate_rps;
   const bool done = memory.target && memory.target->done;
-  carries_ = done ? planned : lower(carries_, planned);
+  carries_ = lower(carries_, planned);
+  for (const auto& [service, rate] : planned)
+    if (done && (wishes_.fleet.gateway.empty() || is_served(snapshot, service)))
+      carries_[service] = rate;
   if (part_) {
     record.taken = part_->revision;
     const fleet::Rates wanted = fleet::rates_of(*part_);
@@ -214,6 +230,7 @@ void AgentFleet::tell_of_part(fleet::NodeRecord& record, const control::Loop& lo
     else if (snapshot.last && snapshot.last->state == control::ChangeState::failed)
       record.trouble = snapshot.last->error.empty() ? "its change failed" : snapshot.last->error;
   }
+  is_all_ = carries(carries_, planned);
   record.ready = ready_;
   record.carries = fleet::carried_of(carries_);
 }

@@ -52,6 +52,8 @@ class AgentFleet {
   Context& context_;
   const Wishes wishes_;
   const std::unique_ptr<fleet::EtcdStore> store_;
+  const std::int64_t begun_;
+  bool is_all_ = false;              // it carries all that is planned
   std::optional<fleet::Part> part_;  // taken; agent's thread alone
   std::string refused_;              // why the loop did not take its services
   fleet::Rates carries_;

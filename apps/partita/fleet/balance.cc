@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "agent/agent_world.h"
@@ -113,8 +114,15 @@ class Balancer {
  public:
   Balancer(Context& context, const BalanceFlags& flags) : context_(context), flags_(flags) {}
 
-  // Whether it could be written.
-  Result<void> take(const interop::BalancedServices& services) {
+  // Whether it could be written. A service that no node is said to have stays where it was: it may
+  // run there still, and nowhere else.
+  Result<void> take(interop::BalancedServices services) {
+    for (interop::BalancedService& one : services) {
+      if (std::ranges::any_of(one.nodes, [](const auto& node) { return node.share > 0; }))
+        last_[one.name] = one;
+      else if (const auto last = last_.find(one.name); last != last_.end())
+        one = last->second;
+    }
     auto content = written(flags_, services);
     if (!content) return failed(content.error());
     if (content == content_) return {};
@@ -144,6 +152,7 @@ class Balancer {
 
   Context& context_;
   const BalanceFlags& flags_;
+  std::map<std::string, interop::BalancedService> last_;  // that had a node
   std::string content_, frame_;
 };
 
