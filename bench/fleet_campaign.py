@@ -10,9 +10,9 @@ comes back once all is as it should be. --partitions instead: links of a node, o
 of a member of etcd are down for half a minute each.
 
 Judged: no wrong answer; a lost node's services are carried elsewhere within 15 s; services that
-the lost node did not carry lose no request, and none loses any when it comes back; with --survive node nobody loses more than what was
-under way on it. PARTITA is the program; needs root, etcd, haproxy, openssl. Prints a line per loss
-and a summary; ends with 1 where something was wrong."""
+the lost node did not carry lose no request, and none loses any when it comes back. PARTITA is the
+program; needs root, etcd, haproxy, openssl. Prints a line per loss and a summary; ends with 1
+where something was wrong."""
 
 import argparse
 import collections

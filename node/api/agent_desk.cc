@@ -96,13 +96,18 @@ void AgentDesk::lease(LeaseCall call, std::function<void(Result<std::string>)> a
 
 void AgentDesk::queue(queue::Call call, std::function<void(Result<std::string>)> answer) {
   if (queue_) return queue_(std::move(call), std::move(answer));
-  answer(failed({ErrorCode::not_supported,
-                 "this agent hosts no queue; `partita agent --queue` does", ""}));
+  answer(failed(
+      {ErrorCode::not_supported, "this agent hosts no queue; `partita agent --queue` does", ""}));
+}
+
+void AgentDesk::fleet(std::string name, std::function<void(Result<std::string>)> answer) {
+  if (fleet_) return fleet_(std::move(name), std::move(answer));
+  answer(failed(
+      {ErrorCode::not_found, "this node is one of no fleet; `partita agent --fleet` is", ""}));
 }
 
 Result<std::string> AgentDesk::leases() {
-  if (!lender_.list)
-    return failed({ErrorCode::not_supported, "this agent lends no instances", ""});
+  if (!lender_.list) return failed({ErrorCode::not_supported, "this agent lends no instances", ""});
   return lender_.list(snapshot()->state);
 }
 

@@ -41,6 +41,9 @@ class Backend {
   // An operation of the queue (of_the_queue()), by name: its document, or text. `answer` is called
   // once, from any thread.
   virtual void queue(queue::Call call, std::function<void(Result<std::string>)> answer) = 0;
+  // An operation of the fleet (of_the_fleet()), by name: its document. `answer` is called once,
+  // from any thread. not_found: the node is one of none.
+  virtual void fleet(std::string name, std::function<void(Result<std::string>)> answer) = 0;
   // `changed` is called, from any thread, whenever there is a newer snapshot.
   virtual void watch(std::function<void()> changed) = 0;
   // History; a reader of its own, so that a slow query does not hold up the loop.

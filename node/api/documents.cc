@@ -9,6 +9,9 @@
 #include "base/form.h"
 #include "control/batch_list.h"
 #include "control/verdict.h"
+#include "fleet/brain/documents.h"
+#include "fleet/brain/leader.h"
+#include "fleet/brain/status.h"
 #include "forms/serving_forms.h"
 #include "queue/task_forms.h"
 
@@ -283,6 +286,10 @@ std::vector<Component> components() {
       {"ModeWanted", schema_form("ModeWanted", "How changes are to come about", describe_mode)}};
   for (const DocumentKind& kind : history::document_kinds())
     all.push_back({kind.name, kind.schema()});
+  for (const DocumentKind& kind : {fleet::status_kind(), fleet::decision_kind()})
+    all.push_back({kind.name, kind.schema()});
+  for (const DocumentKind& kind : fleet::document_kinds())
+    if (kind.name == "FleetHistory") all.push_back({kind.name, kind.schema()});
   return all;
 }
 

@@ -17,6 +17,10 @@ CallExchange::~CallExchange() {
 
 Step CallExchange::begin() {
   if (asking_.call->verb == Verb::get && is_of_queue(asking_.call->name)) return queue();
+  if (asking_.call->name.starts_with("fleet")) {
+    site_.backend_.fleet(std::string(asking_.call->name), told("the fleet"));
+    return Step::backend;
+  }
   if (asking_.call->verb == Verb::get) {
     reply = site_.answer_now(asking_);
     return Step::answer;

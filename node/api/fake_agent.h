@@ -12,6 +12,9 @@
 
 #include "act/lease/lease_forms.h"
 #include "api/backend.h"
+#include "fleet/brain/documents.h"
+#include "fleet/brain/leader.h"
+#include "fleet/brain/status.h"
 
 namespace partita::api::test {
 
@@ -143,6 +146,13 @@ class FakeAgent final : public Backend {
     if (call.name == "queue_submit" || call.name == "queue_tasks")
       return answer(queue::tasks_json({{one}}));
     answer(queue::task_json(one, {}));
+  }
+  void fleet(std::string name, std::function<void(Result<std::string>)> answer) override {
+    fleet::FleetView view;
+    view.history["1"] = {1, 2, "n1", "n1 leads"};
+    if (name == "fleet") return answer(fleet::status_json(*fleet::status_of(view, "f")));
+    if (name == "fleet_history") return answer(fleet::history_json(view));
+    answer(fleet::decision_json({.parts = {}, .digest = "d1"}));
   }
   void watch(std::function<void()> changed) override { changed_ = std::move(changed); }
   Result<std::vector<history::Event>> events(const history::EventQuery& query) override {

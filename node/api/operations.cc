@@ -207,6 +207,20 @@ std::vector<Operation> of_the_queue() {
        "Lets a task begin that was held", "", "QueueTask", 200, {number_of("number")}}};
 }
 
+// The fleet, where the node is one of its nodes.
+std::vector<Operation> of_the_fleet() {
+  using enum Verb;
+  return {
+      {"fleet", get, "/v1/fleet", kViewer,
+       "The nodes of the fleet and what they carry, as this node knows it; 404: it is one of none",
+       "", "FleetStatus"},
+      {"fleet_plan", get, "/v1/fleet/plan", kViewer,
+       "What the leader decided last; of the node that leads alone (else 404)", "",
+       "FleetDecision"},
+      {"fleet_history", get, "/v1/fleet/history", kViewer, "What leaders did, oldest first", "",
+       "FleetHistory"}};
+}
+
 // What happened, and what does now.
 std::vector<Operation> of_the_past() {
   using enum Verb;
@@ -227,7 +241,8 @@ std::vector<Operation> of_the_past() {
 const std::vector<Operation>& table() {
   static const std::vector<Operation> all = [] {
     std::vector<Operation> operations = of_the_node();
-    for (const auto part : {of_changes, of_batches, of_leases, of_the_queue, of_the_past})
+    for (const auto part :
+         {of_changes, of_batches, of_leases, of_the_queue, of_the_fleet, of_the_past})
       std::ranges::move(part(), std::back_inserter(operations));
     return operations;
   }();

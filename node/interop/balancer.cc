@@ -91,6 +91,10 @@ defaults
   timeout client 60s
   timeout server 60s
   timeout check 1s
+  option srvtcpka
+  srvtcpka-idle 1s
+  srvtcpka-intvl 1s
+  srvtcpka-cnt 3
   option redispatch 1
   option idle-close-on-response
   retries 2
@@ -140,9 +144,7 @@ std::string haproxy_backend(const BalancedService& service, const Door& door) {
       std::ranges::none_of(service.nodes, [](const BalancedNode& one) { return one.http.empty(); }))
     text += fmt::format("  option httpchk GET /v2/models/{}/ready\n", service.name) +
             "  http-check expect rstatus ^(200|401)\n";  // 401: it wants a token, so it is there
-  text +=
-      "  default-server inter 500ms fastinter 200ms fall 2 rise 1 on-marked-down "
-      "shutdown-sessions\n";
+  text += "  default-server inter 500ms fastinter 200ms fall 2 rise 1\n";
   for (const BalancedNode& node : service.nodes)
     if (!(node.*door.address).empty()) text += haproxy_server(service, node, door);
   return text;

@@ -1495,6 +1495,150 @@ class Series(TypedDict):
     buckets: list[SeriesBuckets]
 
 
+class FleetStatusNodesCarries(TypedDict):
+    # its name
+    service: str
+    # that it carries
+    rate_rps: float
+
+
+class FleetStatusNodes(TypedDict):
+    # its name
+    node: str
+    # where it is
+    rack: NotRequired[str]
+    # where it is
+    zone: NotRequired[str]
+    # address of its gateway
+    gateway: NotRequired[str]
+    # the same for gRPC
+    grpc: NotRequired[str]
+    # whether its lease is alive
+    there: bool
+    # it shall carry nothing
+    drained: bool
+    # of the node
+    gpus: int
+    # for services
+    usable_gpus: int
+    # of its newest part; 0: it has none
+    revision: int
+    # the newest that it took
+    taken: int
+    # the newest that it has carried out
+    ready: int
+    # why it cannot be carried out
+    trouble: NotRequired[str]
+    # nodes that must carry its services first
+    waits_for: NotRequired[str]
+    # by service
+    carries: list[FleetStatusNodesCarries]
+
+
+class FleetStatusServicesOn(TypedDict):
+    # where
+    node: str
+    # by the node's part
+    planned_rps: float
+    # now
+    carried_rps: float
+    # of its requests that should go there
+    share: float
+
+
+class FleetStatusServices(TypedDict):
+    # its name
+    service: str
+    # to plan for
+    wanted_rps: float
+    # at all gateways, lately
+    arrived_rps: float
+    # by parts of nodes that are there
+    planned_rps: float
+    # by nodes that are there, now
+    carried_rps: float
+    # by node
+    on: list[FleetStatusServicesOn]
+
+
+class FleetStatus(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["FleetStatus"]
+    # its name
+    fleet: str
+    # missing: nobody leads now
+    leader: NotRequired[str]
+    # the newest of all parts
+    revision: int
+    # every node that is there has carried out its part
+    converged: bool
+    # what may be lost: none, node, rack, zone
+    survive: str
+    # automatic, or approve: decisions wait for a person
+    approval: str
+    # digest of the decision that waits for a person
+    proposal: NotRequired[str]
+    # what it changes, a sentence each
+    proposed: NotRequired[list[str]]
+    # keys of the store that cannot be read, and why
+    damaged: NotRequired[list[str]]
+    # by name
+    nodes: list[FleetStatusNodes]
+    # by name
+    services: list[FleetStatusServices]
+
+
+class FleetDecisionServicesOn(TypedDict):
+    # where
+    node: str
+    # planned there
+    rate_rps: float
+
+
+class FleetDecisionServices(TypedDict):
+    # its name
+    service: str
+    # to plan for
+    need_rps: float
+    # by all parts
+    planned_rps: float
+    # now
+    carried_rps: float
+    # by node
+    on: list[FleetDecisionServicesOn]
+    # what is missing; missing: nothing is
+    why: NotRequired[str]
+
+
+class FleetDecision(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["FleetDecision"]
+    # of the parts
+    digest: str
+    # a sentence for each part
+    changes: list[str]
+    # as they are planned after it
+    services: list[FleetDecisionServices]
+
+
+class FleetHistoryEvents(TypedDict):
+    # since 1970, by the clock of who wrote it
+    time_ms: int
+    # of the parts that were written; 0: none
+    revision: int
+    # who did it
+    by: str
+    # a sentence
+    what: str
+
+
+class FleetHistory(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["FleetHistory"]
+    # oldest first
+    events: list[FleetHistoryEvents]
+
+
 def _quoted(part: str) -> str:
     return urllib.parse.quote(part, safe="")
 
@@ -1554,6 +1698,19 @@ class Operations:
         """Keeps a proposed change from happening."""
         return cast(Receipt, json.loads(self._send("POST", f"/v1/changes/{int(number)}/reject",
             {"why": why} if why else None)))
+
+    def fleet(self) -> FleetStatus:
+        """The nodes of the fleet and what they carry, as this node knows it; 404: it is one of
+        none."""
+        return cast(FleetStatus, json.loads(self._send("GET", "/v1/fleet")))
+
+    def fleet_history(self) -> FleetHistory:
+        """What leaders did, oldest first."""
+        return cast(FleetHistory, json.loads(self._send("GET", "/v1/fleet/history")))
+
+    def fleet_plan(self) -> FleetDecision:
+        """What the leader decided last; of the node that leads alone (else 404)."""
+        return cast(FleetDecision, json.loads(self._send("GET", "/v1/fleet/plan")))
 
     def give_back(self, uuid: str) -> Receipt:
         """Uses a GPU again that was taken out."""

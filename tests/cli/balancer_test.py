@@ -70,8 +70,8 @@ class BalancerTest(CliTest):
         self.write("status.json", json.dumps(named))
         ca = self.path("ca.pem")
         text = self.export("haproxy", "--grpc", "127.0.0.1:8001", "--tls-ca", ca)
-        self.assertIn(f"server n1 10.0.0.1:8080 weight 256 check ssl verify required ca-file {ca}\n",
-                      text)
+        self.assertIn("server n1 10.0.0.1:8080 weight 256 check ssl verify required ca-file "
+                      f"{ca}\n", text)
         self.assertIn("sni str(n2.lan) verifyhost n2.lan check-sni n2.lan alpn h2", text)
         here = text.replace("n2.lan:", "127.0.0.1:").replace("addr n2.lan", "addr 127.0.0.1")
         self.write("h.cfg", here)  # nobody knows that name

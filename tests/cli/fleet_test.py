@@ -52,7 +52,7 @@ class FleetTest(harness.CliTest):
 node: {{driver: sim, machine: machine.yaml, state_dir: state}}
 profiles: ../profiles.csv
 policy: {{look_s: 1}}
-server: {{on: false}}
+server: {{socket: {self.path(node)}/api.sock}}
 fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
 """)
             self.agents[node] = self.start(node)
@@ -104,6 +104,17 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         return [piece["node"] for one in self.status()["services"] if one["service"] == service
                 for piece in one["on"] if piece["carried_rps"] > 0]
 
+    def ask(self, node, path):
+        """What a node's API answers: its status, and the document."""
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(60)
+            one.connect(self.path(node) + "/api.sock")
+            one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n"
+                        "Connection: close\r\n\r\n".encode())
+            text = b"".join(iter(lambda: one.recv(65536), b"")).decode()
+        head, body = text.split("\r\n\r\n", 1)
+        return int(head.split()[1]), json.loads(body)
+
     def services_on(self, node):
         """Services of the instances that are on its machine; "" for one of none."""
         layout = json.loads(subprocess.run(
@@ -124,6 +135,15 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         node = self.nodes_of("chat")[0]
         self.assertIn("chat", self.services_on(node))
         self.assertIn("chat", self.fleet("explain", "chat").stdout)
+
+        # Every node's API knows all of it; the last decision is the leader's.
+        leader = self.status()["leader"]
+        for one in NODES:
+            code, document = self.ask(one, "/v1/fleet")
+            self.assertEqual((code, document["leader"], len(document["nodes"])), (200, leader, 3))
+            self.assertIn(f"{leader} leads", [
+                event["what"] for event in self.ask(one, "/v1/fleet/history")[1]["events"]])
+            self.assertEqual(self.ask(one, "/v1/fleet/plan")[0], 200 if one == leader else 404)
 
         self.agents[node].kill()
         killed = time.monotonic()

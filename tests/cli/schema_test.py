@@ -189,6 +189,8 @@ class SchemaTest(harness.CliTest):
             "FleetLeader": {"node": "n2"},
             "FleetRates": {"rates": carries},
             "FleetEvent": {"time_ms": 5, "revision": 2, "by": "n2", "what": "n2 leads"},
+            "FleetHistory": {"events": [{"time_ms": 5, "revision": 0, "by": "n2",
+                                         "what": "n2 leads"}]},
             "FleetDecision": {"digest": "d1", "changes": ["n1: a 12.5/s"], "services": [
                 {"service": "a", "need_rps": 12.5, "planned_rps": 12.5, "carried_rps": 0,
                  "on": [{"node": "n1", "rate_rps": 12.5}]}]},

@@ -6,6 +6,7 @@
 #include "agent/agent_world.h"
 #include "control/planning.h"
 #include "fleet/brain/documents.h"
+#include "fleet/brain/status.h"
 #include "fleet/fleet_place.h"
 #include "forms/serving_forms.h"
 
@@ -120,8 +121,10 @@ void AgentFleet::run() {
   for (std::unique_lock hold(lock_); !ending_; wake_.wait_for(hold, kTurn)) {
     if (!heard_) continue;
     const fleet::NodeNow now = now_;
+    const std::vector<Question> asked = std::exchange(asked_, {});
     hold.unlock();
     fleet::Turn turn = agent.turn(context_.clock.now_ns() / 1'000'000, wishes_.wall_ms(), now);
+    for (const Question& one : asked) one.answer(document(one.operation, agent));
     const std::string state = turn.trouble ? "its store: " + to_string(*turn.trouble) +
                                                  "; this node goes on with its part"
                                            : turn.waits;
@@ -135,6 +138,29 @@ void AgentFleet::run() {
     wishes_.wake();
   }
   agent.leave();
+}
+
+void AgentFleet::tell_of(std::string operation, std::function<void(Result<std::string>)> answer) {
+  {
+    const std::lock_guard hold(lock_);
+    asked_.push_back({std::move(operation), std::move(answer)});
+  }
+  wake_.notify_all();
+}
+
+Result<std::string> AgentFleet::document(const std::string& operation,
+                                         const fleet::FleetAgent& agent) const {
+  if (operation == "fleet_history") return history_json(agent.view());
+  if (operation == "fleet") {
+    const auto status = status_of(agent.view(), wishes_.fleet.name);
+    return status ? Result<std::string>(status_json(*status)) : failed(status.error());
+  }
+  if (agent.decision() && !agent.decision()->digest.empty())
+    return decision_json(*agent.decision());
+  const auto& leader = agent.view().leader;
+  return failed({ErrorCode::not_found,
+                 leader ? leader->node + " leads; what it decided is there" : "nobody leads now",
+                 ""});
 }
 
 // The agent says it, at its next step.

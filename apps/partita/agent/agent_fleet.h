@@ -38,6 +38,8 @@ class AgentFleet {
   ~AgentFleet();
 
   std::vector<control::Inquiry> take_inquiries();
+  // Answers an operation of the API, by its name, after the next turn; any thread.
+  void tell_of(std::string operation, std::function<void(Result<std::string>)> answer);
   // How the node is after a step of its loop.
   void hear(const control::Loop& loop);
 
@@ -45,6 +47,7 @@ class AgentFleet {
   AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store);
   void run();
   void tell(const std::string& sentence);  // with lock_ held
+  Result<std::string> document(const std::string& operation, const fleet::FleetAgent& agent) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
   void tell_of_part(fleet::NodeRecord& record, const control::Loop& loop);
   std::string part_path() const { return wishes_.state_dir + "/fleet-part.json"; }
@@ -65,6 +68,11 @@ class AgentFleet {
   std::optional<fleet::Part> to_hand_;
   bool handing_ = false;
   std::vector<std::string> said_;  // by its thread
+  struct Question {
+    std::string operation;
+    std::function<void(Result<std::string>)> answer;
+  };
+  std::vector<Question> asked_;
   std::thread thread_;
 };
 

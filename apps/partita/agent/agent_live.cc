@@ -380,6 +380,9 @@ Result<void> LiveRun::join_fleet() {
                                    .say = [this](const std::string& sentence) { say(sentence); }});
   if (!joined) return failed(joined.error());
   fleet_ = *std::move(joined);
+  desk_.set_fleet([this](std::string operation, std::function<void(Result<std::string>)> answer) {
+    fleet_->tell_of(std::move(operation), std::move(answer));
+  });
   return {};
 }
 

@@ -125,7 +125,10 @@ class Balancer {
     }
     auto content = written(flags_, services);
     if (!content) return failed(content.error());
-    if (content == content_) return {};
+    if (content == content_) {
+      if (reload_due_ && clock_now() >= reload_next_) reload();
+      return {};
+    }
     const std::string frame = *written(flags_, interop::without_weights(services));
     if (auto done = deliver(context_, flags_.output, *content); !done) return done;
     const bool weights_alone = !content_.empty() && frame == frame_;
@@ -143,17 +146,24 @@ class Balancer {
     if (!done) complain(context_, to_string(done.error()));
     return done.has_value();
   }
+  std::int64_t clock_now() const { return context_.clock.now_ns(); }
+  // Tried again where it failed: whoever reads the file may have only just begun.
   void reload() {
     if (flags_.reload.empty()) return;
     auto child = Child::start({.program = "/bin/sh", .argv = {"sh", "-c", flags_.reload}});
     const int status = child ? child->wait() : 127;
-    if (status != 0) complain(context_, fmt::format("--reload has ended with {}", status));
+    if (status != 0 && !reload_due_)
+      complain(context_, fmt::format("--reload has ended with {}; it is tried again", status));
+    reload_due_ = status != 0;
+    reload_next_ = clock_now() + kAgain;
   }
 
   Context& context_;
   const BalanceFlags& flags_;
   std::map<std::string, interop::BalancedService> last_;  // that had a node
   std::string content_, frame_;
+  bool reload_due_ = false;
+  std::int64_t reload_next_ = 0;
 };
 
 Result<Exit> from_document(Context& context, const BalanceFlags& flags) {

@@ -36,20 +36,15 @@ struct Reached {
   fleet::Keys keys;
   fleet::FleetView view = {};
   long wanted_version = 0;
-  std::vector<fleet::FleetEvent> events = {};
 
   Result<void> read() {
     const auto range = store->range(keys.root);
     if (!range) return failed(range.error());
     view = {};
-    events.clear();
     wanted_version = 0;
     for (const fleet::KeyValue& one : range->all) {
       view.hear(keys, one.key, one.value, one.version);
       if (one.key == keys.wanted()) wanted_version = one.version;
-      if (!one.key.starts_with(keys.history())) continue;
-      if (auto event = fleet::parse_fleet_event(one.key, one.value))
-        events.push_back(*std::move(event));
     }
     return {};
   }
@@ -235,7 +230,7 @@ Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
   auto reached = reach(context, flags);
   if (!reached) return failed(reached.error());
   std::string text;
-  for (const fleet::FleetEvent& one : reached->events)
+  for (const auto& [key, one] : reached->view.history)
     text += flags.output.format == "json"
                 ? write(one) + "\n"
                 : fmt::format("{}  {}  {}{}\n", local_time(one.time_ms), one.by,

@@ -113,12 +113,24 @@ void describe(Form& f, RateRecord& rates) {
   f.list("rates", rates.rates, describe, kServices, "what arrived at its gateway lately");
 }
 
-void describe(Form& f, FleetEvent& event) {
-  f.document("FleetEvent");
+void describe_line(Form& f, FleetEvent& event) {
   f.whole("time_ms", event.time_ms, kTimes, "since 1970, by the clock of who wrote it");
-  f.whole("revision", event.revision, kRevisions, "of the parts that were written");
+  f.whole("revision", event.revision, kRevisions, "of the parts that were written; 0: none");
   f.name("by", event.by, "who did it");
   f.text("what", event.what, "a sentence");
+}
+
+void describe(Form& f, FleetEvent& event) {
+  f.document("FleetEvent");
+  describe_line(f, event);
+}
+
+struct History {
+  std::vector<FleetEvent> events = {};
+};
+void describe(Form& f, History& history) {
+  f.document("FleetHistory");
+  f.list("events", history.events, describe_line, {}, "oldest first");
 }
 
 template <class T>
@@ -165,6 +177,12 @@ std::string write(const LeaderRecord& value) { return written(value); }
 std::string write(const RateRecord& value) { return written(value); }
 std::string write(const FleetEvent& value) { return written(value); }
 
+std::string history_json(const FleetView& view) {
+  History history;
+  for (const auto& [key, event] : view.history) history.events.push_back(event);
+  return written(history);
+}
+
 Result<NodeRecord> parse_node_record(const std::string& key, std::string_view text) {
   return parsed<NodeRecord>(key, text);
 }
@@ -201,6 +219,8 @@ std::vector<DocumentKind> document_kinds() {
        [] { return schema_of<RateRecord>("FleetRates"); }},
       {"FleetEvent", "a line of a fleet's history",
        [] { return schema_of<FleetEvent>("FleetEvent"); }},
+      {"FleetHistory", "what a fleet's leaders did",
+       [] { return schema_of<History>("FleetHistory"); }},
   };
 }
 

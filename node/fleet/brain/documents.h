@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/form.h"
-#include "fleet/brain/values.h"
+#include "fleet/brain/view.h"
 
 namespace partita::fleet {
 
@@ -26,6 +26,9 @@ Result<Proposal> parse_proposal(const std::string& key, std::string_view text);
 Result<LeaderRecord> parse_leader_record(const std::string& key, std::string_view text);
 Result<RateRecord> parse_rate_record(const std::string& key, std::string_view text);
 Result<FleetEvent> parse_fleet_event(const std::string& key, std::string_view text);
+
+// The document FleetHistory, oldest first.
+std::string history_json(const FleetView& view);
 
 std::vector<DocumentKind> document_kinds();
 

@@ -38,7 +38,7 @@ struct Carried {
 // A node, written by its agent under a lease: where it is, what it has, how far it is.
 struct NodeRecord {
   std::string node;
-  std::string rack = {}, zone = {};    // empty: each such node counts as one of its own
+  std::string rack = {}, zone = {};               // empty: each such node counts as one of its own
   std::string gateway = {}, grpc = {}, api = {};  // addresses, two of its gateway; empty: none
   std::vector<NodeGpu> gpus = {};
   long taken = 0;            // the newest revision that it took; it never takes an older one

@@ -58,6 +58,7 @@ void FleetView::hear(const Keys& keys, std::string_view key,
   if (under("rates/"))
     return one_of(rates, parse_rate_record,
                   [](const RateRecord& one) { return rates_of(one.rates); });
+  if (under("history/")) return one_of(history, parse_fleet_event, as_it_is);
   if (!under("parts/")) return;
   versions.erase(tail());
   if (value) versions[tail()] = version;

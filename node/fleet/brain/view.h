@@ -36,8 +36,10 @@ struct FleetView {
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 
-  // A key has this value since that revision of the store; none: it is gone. Keys of others, and
-  // those of the history, are passed over.
+  std::map<std::string, FleetEvent> history;  // by key, so in order of time
+
+  // A key has this value since that revision of the store; none: it is gone. Keys of others are
+  // passed over.
   void hear(const Keys& keys, std::string_view key, const std::optional<std::string>& value,
             long version);
 };

@@ -150,12 +150,12 @@ void FleetAgent::forget_others(const Range& range) {
 
 void FleetAgent::hear_of(const std::string& key, const std::optional<std::string>& value,
                          long version) {
-  if (key.starts_with(keys_.history())) return;
   view_.hear(keys_, key, value, version);
   if (value)
     known_[key] = {version, text_hash(*value)};
   else
     known_.erase(key);
+  if (key.starts_with(keys_.history())) return;
   changed_ = true;
   if (key == keys_.leader() && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
   if (key == keys_.node(settings_.node) && !value) registered_.reset();
@@ -304,12 +304,11 @@ Result<void> FleetAgent::record(const std::string& what, long revision) {
 }
 
 Result<void> FleetAgent::trim_history() {
-  const auto range = store_.range(keys_.history());
-  if (!range) return failed(range.error());
-  if (range->all.size() <= kMostHistory) return {};
+  if (view_.history.size() <= kMostHistory) return {};
   Transaction transaction;
-  const std::size_t over = std::min(range->all.size() - kMostHistory, kTrimmedAtOnce);
-  for (std::size_t i = 0; i < over; ++i) transaction.changes.push_back({range->all[i].key, {}, 0});
+  std::size_t over = std::min(view_.history.size() - kMostHistory, kTrimmedAtOnce);
+  for (auto one = view_.history.begin(); over > 0; --over, ++one)
+    transaction.changes.push_back({keys_.history() + one->first, {}, 0});
   const auto done = commit_as_leader(std::move(transaction));
   return done ? Result<void>() : failed(done.error());
 }

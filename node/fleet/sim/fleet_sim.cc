@@ -65,6 +65,29 @@ double there(const std::vector<SimNode>& nodes, const std::string& service) {
   return all;
 }
 
+Rates carried_there(const std::vector<SimNode>& nodes) {
+  Rates all;
+  for (const SimNode& node : nodes)
+    if (node.alive && !node.cut)
+      for (const Carried& one : node.record.carries) all[one.service] += one.rate_rps;
+  return all;
+}
+
+double drawn_pace(Rng& rng) { return 0.98 + 0.04 * rng.uniform(); }
+
+// Its pace is another one now and then.
+std::int64_t clock_of(SimNode& node, std::int64_t now, Rng& rng) {
+  node.clock_ms += static_cast<double>(now - std::exchange(node.paced_ms, now)) * node.pace;
+  if (rng.below(3600) == 0) node.pace = drawn_pace(rng);
+  return static_cast<std::int64_t>(node.clock_ms);
+}
+
+// Its agent dies at one of its next calls of the store.
+void curse(SimNode& node, Rng& rng) {
+  node.way->kill_after(static_cast<int>(rng.below(12)));
+  node.cursed = true;
+}
+
 // By a problem made here: GPUs are the node's, each once, and the judge lets the plan pass.
 std::string fault_of_part(const Part& part, int gpus, verify::PoolMemo& memo) {
   plan::ServingProblem problem;
@@ -159,7 +182,7 @@ class FleetSim {
       SimNode& node = nodes_.emplace_back();
       node.record = node_of_tests(fmt::format("n{:02}", n), 1 + static_cast<int>(rng_.below(3)));
       node.record.rack = fmt::format("r{}", n % 3);
-      node.pace = drawn_pace();
+      node.pace = drawn_pace(rng_);
       node.off_ms = static_cast<std::int64_t>(rng_.below(1'200'000)) - 600'000;
       start_agent(node);
       slices_ += 7.0 * static_cast<double>(node.record.gpus.size());
@@ -208,7 +231,6 @@ class FleetSim {
 
   // ---- what happens
 
-  SimNode& any() { return nodes_[rng_.below(nodes_.size())]; }
   int away() const {
     return static_cast<int>(
         std::ranges::count_if(nodes_, [](const SimNode& node) { return !node.alive || node.cut; }));
@@ -221,7 +243,7 @@ class FleetSim {
 
   void trouble() {
     next_fault_ms_ = now_ + static_cast<std::int64_t>(rng_.exponential() * kFaultEveryMs);
-    SimNode& node = any();
+    SimNode& node = nodes_[rng_.below(nodes_.size())];
     const auto soon = [&](double mean_ms) {
       return now_ + 2000 + static_cast<std::int64_t>(rng_.exponential() * mean_ms);
     };
@@ -234,7 +256,8 @@ class FleetSim {
         break;
       case 2:
         if (SimNode* leads = leader(); leads && rng_.below(2) == 0)
-          leaders_to_die_ = static_cast<int>(rng_.below(4)), curse(*leads);
+          leaders_to_die_ = static_cast<int>(rng_.below(4)), ++report_.leaders_killed,
+          curse(*leads, rng_);
         else if (node.agent)
           kill_agent(node);
         excuse_all();
@@ -396,7 +419,7 @@ class FleetSim {
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
     NodeNow is{node.record, node.carrying || !node.record.trouble.empty()};
-    Turn turn = node.agent->turn(clock_of(node), kStartMs + now_ + node.off_ms, is);
+    Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
     ++report_.turns;
     for (const std::string& said : turn.said) {
       tell(node.record.node + ": " + said);
@@ -405,21 +428,9 @@ class FleetSim {
     if (turn.take) take(node, *std::move(turn.take));
     if (!node.agent || !node.agent->leads() || node.cursed || leaders_to_die_ == 0) return;
     --leaders_to_die_;
-    curse(node);
-  }
-  std::int64_t clock_of(SimNode& node) {
-    node.clock_ms += static_cast<double>(now_ - std::exchange(node.paced_ms, now_)) * node.pace;
-    if (rng_.below(3600) == 0) node.pace = drawn_pace();
-    return static_cast<std::int64_t>(node.clock_ms);
-  }
-  double drawn_pace() { return 0.98 + 0.04 * rng_.uniform(); }
-  // Its agent dies at one of its next calls of the store.
-  void curse(SimNode& node) {
-    node.way->kill_after(static_cast<int>(rng_.below(12)));
-    node.cursed = true;
     ++report_.leaders_killed;
+    curse(node, rng_);
   }
-
   // ---- a person
 
   // Says yes to what waits, sooner or later.
@@ -479,14 +490,6 @@ class FleetSim {
 
   // ---- what must hold
 
-  Rates carried_there() const {
-    Rates all;
-    for (const SimNode& node : nodes_)
-      if (node.alive && !node.cut)
-        for (const Carried& one : node.record.carries) all[one.service] += one.rate_rps;
-    return all;
-  }
-
   bool has_no_room(const std::string& service) {
     if (SimNode* leads = leader(); leads && leads->agent->decision())
       outlooks_ = leads->agent->decision()->services;
@@ -496,7 +499,7 @@ class FleetSim {
   }
 
   void check_services() {
-    const Rates there = carried_there();
+    const Rates there = carried_there(nodes_);
     for (const auto& [service, rate] : rates_) {
       double& had = had_[service];
       const auto found = there.find(service);
