@@ -11,8 +11,8 @@
 // tokens of cache that fit, is told by points whose requests wait (Little's law), where any do.
 // docs/llm.md has how the form was chosen and how good it is. Limit: kMostPoints points.
 //
-// Kin, other configurations (of other models the least), tell of what was not measured in this one: how TTFT goes
-// elsewhere, and how many tokens of cache fit where no requests waited.
+// Kin, other configurations (of other models the least), tell of what was not measured in this one:
+// how TTFT goes elsewhere, and how many tokens of cache fit where no requests waited.
 #pragma once
 
 #include <array>
