@@ -13,50 +13,60 @@
 namespace partita::cli {
 namespace {
 
-// When: --flag is given; --flag! too, and it says nothing else; --flag* is given more than once;
-// --flag=:// with such a value; word: stands there, and says nothing else; a word with a colon
-// begins one, and is cut off; "A B" two words without a flag; Kind of the first or last document.
-// + is the verb itself, with this flag or none: the older name is nothing but words for it.
+constexpr Trigger flag(std::string_view name) { return {Trigger::Is::flag, name}; }
+constexpr Trigger marker(std::string_view name) { return {Trigger::Is::marker, name}; }
+constexpr Trigger again(std::string_view name) { return {Trigger::Is::again, name}; }
+constexpr Trigger url(std::string_view name) { return {Trigger::Is::url, name}; }
+constexpr Trigger word(std::string_view text) { return {Trigger::Is::word, text}; }
+constexpr Trigger prefix(std::string_view text) { return {Trigger::Is::prefix, text}; }
+constexpr Trigger two_words() { return {Trigger::Is::two, "A B"}; }
+constexpr Trigger kind(std::string_view name) { return {Trigger::Is::kind, name}; }
+constexpr Trigger spelling(std::string_view name) { return {Trigger::Is::spelling, name}; }
+
+constexpr std::array<Trigger, 4> kOfFleet = {url("--fleet"), flag("--fleet-name"),
+                                             flag("--settings")};
+
 constexpr VerbForm kForms[] = {
-    {"init", "--count", "batch generate"},
-    {"planners", "+", "batch schedulers"},
-    {"gpus", "--layouts!|--with", "layouts"},
-    {"plan", "--tasks*|--online|--method|--replan", "batch stream"},
-    {"plan", "--tasks", "batch schedule"},
-    {"plan", "--table", "power plan"},
-    {"plan", "--fleet=://|--fleet-name|--settings", "fleet plan"},
-    {"verify", "--tasks|BatchSchedule", "batch verify"},
-    {"verify", "--table|PowerPlan", "power verify"},
-    {"verify", "KernelPlan", "kernels verify"},
-    {"simulate", "--tasks|BatchSchedule", "batch simulate"},
-    {"simulate", "--table", "power simulate"},
-    {"simulate", "KernelPlan", "kernels simulate"},
-    {"compare", "--tasks|--schedulers", "batch compare"},
-    {"compare", "A B", "diff"},
-    {"show", "+--watch", "watch"},
-    {"show", "+--format=plot", "profile plot"},
-    {"show", "--draft|Recording", "replay"},
-    {"show", "--model|CSV|Folder", "profile show"},
-    {"status", "--fleet=://|--fleet-name|--settings", "fleet status"},
-    {"apply", "+--rollback", "rollback"},
-    {"apply", "--tasks|BatchSchedule", "batch run"},
-    {"apply", "--fleet=://|--fleet-name|--settings", "fleet apply"},
-    {"drain", "--fleet=://|--fleet-name|--settings", "fleet drain"},
-    {"history", "--fleet=://|--fleet-name|--settings", "fleet history"},
-    {"explain", "--fleet=://|--fleet-name|--settings", "fleet explain"},
-    {"approve", "--fleet=://|--fleet-name|--settings", "fleet approve"},
-    {"approve", "--reject!", "reject"},
-    {"lease", "--return!", "return"},
-    {"lease", "--list!|--end-expired", "leases"},
-    {"profile law", "--gpu", "profile fit"},
-    {"power set", "--restore!", "power restore"},
-    {"queue list", "batches", "batch list"},
-    {"queue show", "batch:", "batch show"},
-    {"queue show", "--logs!", "queue logs"},
-    {"queue show", "--until-over!", "queue wait"},
-    {"queue cancel", "batch:", "batch cancel"},
-    {"queue hold", "batch:", "batch pause"},
-    {"queue release", "batch:", "batch resume"},
+    {"init", "batch generate", {flag("--count")}},
+    {"planners", "batch schedulers", {spelling("")}},
+    {"gpus", "layouts", {marker("--layouts"), flag("--with")}},
+    {"plan", "batch stream",
+     {again("--tasks"), flag("--online"), flag("--method"), flag("--replan")}},
+    {"plan", "batch schedule", {flag("--tasks")}},
+    {"plan", "power plan", {flag("--table")}},
+    {"plan", "fleet plan", kOfFleet},
+    {"verify", "batch verify", {flag("--tasks"), kind("BatchSchedule")}},
+    {"verify", "power verify", {flag("--table"), kind("PowerPlan")}},
+    {"verify", "kernels verify", {kind("KernelPlan")}},
+    {"simulate", "batch simulate", {flag("--tasks"), kind("BatchSchedule")}},
+    {"simulate", "power simulate", {flag("--table")}},
+    {"simulate", "kernels simulate", {kind("KernelPlan")}},
+    {"compare", "batch compare", {flag("--tasks"), flag("--schedulers")}},
+    {"compare", "diff", {two_words()}},
+    {"show", "watch", {spelling("--watch")}},
+    {"show", "profile plot", {spelling("--format=plot")}},
+    {"show", "replay", {flag("--draft"), kind("Recording")}},
+    {"show", "profile show", {flag("--model"), kind("CSV"), kind("Folder")}},
+    {"status", "fleet status", kOfFleet},
+    {"apply", "rollback", {spelling("--rollback")}},
+    {"apply", "batch run", {flag("--tasks"), kind("BatchSchedule")}},
+    {"apply", "fleet apply", kOfFleet},
+    {"drain", "fleet drain", kOfFleet},
+    {"history", "fleet history", kOfFleet},
+    {"explain", "fleet explain", kOfFleet},
+    {"approve", "fleet approve", kOfFleet},
+    {"approve", "reject", {marker("--reject")}},
+    {"lease", "return", {marker("--return")}},
+    {"lease", "leases", {marker("--list"), flag("--end-expired")}},
+    {"profile law", "profile fit", {flag("--gpu")}},
+    {"power set", "power restore", {marker("--restore")}},
+    {"queue list", "batch list", {word("batches")}},
+    {"queue show", "batch show", {prefix("batch:")}},
+    {"queue show", "queue logs", {marker("--logs")}},
+    {"queue show", "queue wait", {marker("--until-over")}},
+    {"queue cancel", "batch cancel", {prefix("batch:")}},
+    {"queue hold", "batch pause", {prefix("batch:")}},
+    {"queue release", "batch resume", {prefix("batch:")}},
 };
 
 // Of the program, before the verb: those that have a value.
@@ -76,14 +86,9 @@ std::string kind_of(Files& files, const std::string& file) {
   return kind == nullptr ? std::string() : kind->text;
 }
 
-// "--tasks" of "--tasks*".
-std::string bare(std::string_view one) {
-  if (one.starts_with('+')) return std::string(one.substr(1));
-  return std::string(one.substr(0, one.find_first_of("!*=")));
-}
-
 // How often a flag stands there with a value that has this in it.
-std::ptrdiff_t count(const Words& words, const std::string& flag, std::string_view in = {}) {
+std::ptrdiff_t count(const Words& words, std::string_view name, std::string_view in = {}) {
+  const std::string flag(name);
   std::ptrdiff_t times = 0;
   for (std::size_t i = 0; i < words.size(); ++i)
     if (words[i].starts_with(flag + "=") || words[i] == flag)
@@ -92,30 +97,48 @@ std::ptrdiff_t count(const Words& words, const std::string& flag, std::string_vi
   return times;
 }
 
-// Whether this alternative of a `when` holds for the words behind a verb, which lose what says
-// nothing else.
-bool holds(Files& files, std::string_view one, Words& words) {
-  const std::string name = bare(one);
-  if (one.starts_with("--")) {
-    const auto in = one.find('=') == one.npos ? "" : one.substr(one.find('=') + 1);
-    const bool given = count(words, name, in) > (one.ends_with('*') ? 1 : 0);
-    if (given && one.ends_with('!')) std::erase(words, name);
-    return given;
-  }
+bool two_words_first_or_last(const Words& words) {
   const auto plain = [](const std::string& word) { return !word.starts_with('-'); };
-  if (one == "A B")
-    return !words.empty() && (plain(words.front()) || (words.size() > 1 && plain(words.back()) &&
-                                                       plain(words[words.size() - 2])));
-  if (one.front() < 'a')
-    return !words.empty() &&
-           (kind_of(files, words.front()) == one || kind_of(files, words.back()) == one);
+  return !words.empty() && (plain(words.front()) || (words.size() > 1 && plain(words.back()) &&
+                                                     plain(words[words.size() - 2])));
+}
+
+// Cuts a word, or what it begins with; whether there was one.
+bool cut(const Trigger& trigger, Words& words) {
   const auto found = std::ranges::find_if(words, [&](const std::string& word) {
-    return one.ends_with(':') ? word.starts_with(one) : word == one;
+    return trigger.is == Trigger::Is::prefix ? word.starts_with(trigger.text)
+                                             : word == trigger.text;
   });
   if (found == words.end()) return false;
-  found->erase(0, one.size());
+  found->erase(0, trigger.text.size());
   if (found->empty()) words.erase(found);
   return true;
+}
+
+// Whether it holds for the words behind a verb, which lose what says nothing else.
+bool holds(Files& files, const Trigger& trigger, Words& words) {
+  switch (trigger.is) {
+    case Trigger::Is::flag:
+      return count(words, trigger.text) > 0;
+    case Trigger::Is::marker:
+      return std::erase(words, trigger.text) > 0;
+    case Trigger::Is::again:
+      return count(words, trigger.text) > 1;
+    case Trigger::Is::url:
+      return count(words, trigger.text, "://") > 0;
+    case Trigger::Is::word:
+    case Trigger::Is::prefix:
+      return cut(trigger, words);
+    case Trigger::Is::two:
+      return two_words_first_or_last(words);
+    case Trigger::Is::kind:
+      return !words.empty() && (kind_of(files, words.front()) == trigger.text ||
+                                kind_of(files, words.back()) == trigger.text);
+    case Trigger::Is::spelling:
+    case Trigger::Is::none:
+      break;
+  }
+  return false;
 }
 
 // Where the verb begins.
@@ -139,7 +162,7 @@ const CLI::App* app_at(const CLI::App& root, std::string_view path) {
 
 }  // namespace
 
-bool is_only_words(const VerbForm& form) { return form.when.starts_with('+'); }
+bool is_only_words(const VerbForm& form) { return form.first().is == Trigger::Is::spelling; }
 
 std::string path_below(const CLI::App& command) {
   if (command.get_parent() == nullptr) return {};
@@ -178,8 +201,7 @@ Spoken with_verb(Files& files, std::span<char* const> words) {
     rest->erase(end, rest->end());
     if (count(*rest, "-h") + count(*rest, "--help") > 0) break;
     bool wanted = false;
-    for (const std::string& one : split(form.when, '|'))
-      wanted = holds(files, one, *rest) || wanted;
+    for (const Trigger& one : form.when) wanted = holds(files, one, *rest) || wanted;
     rest->insert(rest->end(), others.begin(), others.end());
     if (wanted) return {with(form.was, *rest), std::string(form.verb)};
   }
@@ -192,7 +214,7 @@ const VerbForm* form_called(std::string_view was) {
 }
 
 std::string said_now(const VerbForm& form) {
-  const std::string first = bare(split(form.when, '|').front());
+  const std::string first(form.first().text);
   return std::string(form.verb) + (first.empty() ? "" : " ") + first;
 }
 
@@ -203,12 +225,13 @@ std::string said_now(std::string_view name) {
 
 std::string when_text(const VerbForm& form) {
   Words all;
-  for (const std::string& one : split(form.when, '|')) all.push_back(bare(one));
+  for (const Trigger& one : form.when)
+    if (one.is != Trigger::Is::none) all.emplace_back(one.text);
   return "With " + joined(all, " or ");
 }
 
 std::string marker_of(const VerbForm& form) {
-  return form.when.find('!') == form.when.npos ? "" : bare(split(form.when, '|').front());
+  return std::string(form.first().is == Trigger::Is::marker ? form.first().text : "");
 }
 
 std::vector<FormOf> forms_of(const CLI::App& command) {

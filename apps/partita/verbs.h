@@ -4,6 +4,8 @@
 // the only place that says which. Pure, but for a look at the kind of a file.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,11 +19,30 @@ class App;
 
 namespace partita::cli {
 
+// What of a command line asks for a form of a verb.
+struct Trigger {
+  enum class Is : std::uint8_t {
+    none,
+    flag,     // it is given
+    marker,   // the same, and it says nothing else
+    again,    // it is given more than once
+    url,      // it is given, with a URL
+    word,     // it stands there, and says nothing else
+    prefix,   // a word begins with it, which it loses
+    two,      // two words without a flag: files
+    kind,     // of the first or the last word's document: "BatchSchedule", "CSV", "Folder"
+    spelling  // the verb itself, with this flag or none: the older name is nothing but words for it
+  };
+  Is is = Is::none;
+  std::string_view text = {};
+};
+
 // One form of a verb.
 struct VerbForm {
-  std::string_view verb;  // "verify", "queue show"
-  std::string_view when;  // what of a command line asks for it: alternatives, see verbs.cc
-  std::string_view was;   // the command that does it, and its older name: "batch verify"
+  std::string_view verb;             // "verify", "queue show"
+  std::string_view was;              // the command that does it, and its older name
+  std::array<Trigger, 4> when = {};  // any of these; the first is how people say it
+  const Trigger& first() const { return when.front(); }
 };
 
 // A command line: `words` name the command that does it, and `verb` is what was said instead of

@@ -83,7 +83,8 @@ std::vector<Door> doors_of(const BalancerOptions& options) {
 // ---- HAProxy
 
 // Gateways say that they are asked for what they do not have with 404, and that they cannot now
-// with 503: another one is asked then. An answer that has begun is never asked for again.
+// with 503: another one is asked then. An answer that has begun is never asked for again, nor is
+// what must not run twice (the frontend says so).
 constexpr std::string_view kHaproxyDefaults = R"(
 defaults
   mode http
@@ -106,7 +107,9 @@ std::string haproxy_frontend(const BalancedServices& services, const Door& door)
   const bool grpc = door.letter == 'g';
   std::string text = fmt::format("\nfrontend partita_{}\n  bind {}{}\n", grpc ? "grpc" : "http",
                                  door.listen, grpc ? " proto h2" : "");
-  text += "  http-request set-var(txn.service) req.hdr(partita-service)\n";
+  text +=
+      "  http-request disable-l7-retry if { req.hdr(partita-idempotent) -i false }\n"
+      "  http-request set-var(txn.service) req.hdr(partita-service)\n";
   if (!grpc)
     text += "  http-request set-var(txn.service) path,field(4,/) if { path_beg /v2/models/ }\n";
   for (const BalancedService& one : services)

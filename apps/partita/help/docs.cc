@@ -47,13 +47,14 @@ CommandDoc describe_form(const FormOf& of, const std::vector<std::string>& path)
   CommandDoc form = describe_one(*of.app, path);
   form.when = when_text(*of.form);
   form.was = std::string(of.form->was);
+  const Trigger& first = of.form->first();
   for (FlagDoc& flag : form.flags)
-    flag.required = flag.required || of.form->when.starts_with(flag.names.back() + "=");
-  if (of.form->when.front() >= 'a') {  // a word, or what a word begins with
-    const std::string word(of.form->when);
+    flag.required =
+        flag.required || (first.is == Trigger::Is::url && first.text == flag.names.back());
+  const bool prefix = first.is == Trigger::Is::prefix;
+  if (prefix || first.is == Trigger::Is::word)
     form.positionals = {
-        {{word.ends_with(':') ? word + "NUMBER" : word}, {}, form.summary, {}, true}};
-  }
+        {{std::string(first.text) + (prefix ? "NUMBER" : "")}, {}, form.summary, {}, true}};
   const std::string marker = marker_of(*of.form);
   if (marker.empty()) return form;
   const FlagWords& words = words_of(marker);
