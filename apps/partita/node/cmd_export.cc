@@ -171,7 +171,9 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   only(flag(command, "--runtime", balance.balancer.stats_socket), "haproxy");
   balancers(flag(command, "--fleet", balance.place.endpoints));
   balancers(flag(command, "--fleet-name", balance.place.name));
-  balancers(flag(command, "--settings", balance.settings));
+  const FlagWords& settings = words_of("--settings");  // its older name is the program's here
+  balancers(command.add_option("--settings", balance.settings, std::string(settings.text))
+                ->type_name(std::string(settings.value)));
   balancers(flag(command, "--watch", balance.watch));
   balancers(flag(command, "--interval", balance.interval)->default_str(balance.interval));
   balancers(flag(command, "--reload", balance.reload));
