@@ -85,7 +85,17 @@ struct Lines {
 std::string wrapped(const std::string& text, const Lines& how) {
   std::string lines, line(how.first, ' ');
   bool begun = false;
-  for (const std::string& word : split(text, ' ')) {
+  for (std::string word : split(text, ' ')) {
+    while (how.others + word.size() + how.end.size() > kWidth) {  // a list is broken behind a bar
+      const std::size_t room = kWidth - std::min(kWidth, line.size() + 1 + how.end.size());
+      const std::size_t bar = word.rfind('|', room == 0 ? 0 : room - 1);
+      if (bar == word.npos && !begun) break;
+      if (bar != word.npos) line += (begun ? " " : "") + word.substr(0, bar + 1);
+      if (bar != word.npos) word.erase(0, bar + 1);
+      lines += line + std::string(how.end) + "\n";
+      line = std::string(how.others, ' ');
+      begun = false;
+    }
     if (begun && line.size() + 1 + word.size() + how.end.size() > kWidth) {
       lines += line + std::string(how.end) + "\n";
       line = std::string(how.others, ' ');
