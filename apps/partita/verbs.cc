@@ -23,7 +23,7 @@ constexpr Trigger two_words() { return {Trigger::Is::two, "A B"}; }
 constexpr Trigger kind(std::string_view name) { return {Trigger::Is::kind, name}; }
 constexpr Trigger spelling(std::string_view name) { return {Trigger::Is::spelling, name}; }
 
-constexpr std::array<Trigger, 4> kOfFleet = {url("--fleet"), flag("--fleet-name"),
+constexpr std::array<Trigger, 4> kOfFleet = {flag("--fleet"), flag("--fleet-name"),
                                              flag("--settings")};
 
 constexpr VerbForm kForms[] = {
@@ -34,7 +34,7 @@ constexpr VerbForm kForms[] = {
      {again("--tasks"), flag("--online"), flag("--method"), flag("--replan")}},
     {"plan", "batch schedule", {flag("--tasks")}},
     {"plan", "power plan", {flag("--table")}},
-    {"plan", "fleet plan", kOfFleet},
+    {"plan", "fleet plan", {url("--fleet"), flag("--fleet-name"), flag("--settings")}},
     {"verify", "batch verify", {flag("--tasks"), kind("BatchSchedule")}},
     {"verify", "power verify", {flag("--table"), kind("PowerPlan")}},
     {"verify", "kernels verify", {kind("KernelPlan")}},

@@ -202,6 +202,12 @@ class VerbsTest(harness.CliTest):
             self.assertEqual(self.said("help", gone)[0], 0)
         self.assertIn("partita fleet drain is an older name", self.said("help", "fleet")[1])
 
+    def test_endpoints_without_a_scheme_are_said_to_be_that(self):
+        for words in (("status",), ("history",), ("explain", "a"), ("drain", "n")):
+            status, _, said = self.said(*words, "--fleet", "127.0.0.1:2379")
+            self.assertEqual(status, 2, words)
+            self.assertIn("'127.0.0.1:2379' is not http://HOST", said, words)
+
 
 if __name__ == "__main__":
     harness.unittest.main()

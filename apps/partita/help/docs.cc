@@ -48,9 +48,11 @@ CommandDoc describe_form(const FormOf& of, const std::vector<std::string>& path)
   form.when = when_text(*of.form);
   form.was = std::string(of.form->was);
   const Trigger& first = of.form->first();
+  const bool asked_by_flag =
+      (first.is == Trigger::Is::flag || first.is == Trigger::Is::url) &&
+      std::ranges::count(of.form->when, Trigger::Is::kind, &Trigger::is) == 0;
   for (FlagDoc& flag : form.flags)
-    flag.required =
-        flag.required || (first.is == Trigger::Is::url && first.text == flag.names.back());
+    flag.required = flag.required || (asked_by_flag && first.text == flag.names.back());
   const bool prefix = first.is == Trigger::Is::prefix;
   if (prefix || first.is == Trigger::Is::word)
     form.positionals = {
