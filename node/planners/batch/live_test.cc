@@ -183,7 +183,8 @@ TEST(Tail, IsNeverWorseThanThePlanBeforeWithTheNewTasksBehindIt) {
 TEST(Live, InexactTimesEndNoLaterThanOnTheBestLayoutChosenBeforehand) {
   constexpr double kCv = 0.6;
   double lived = 0, chosen = 0;
-  for (int round = 0; round < test_rounds(8); ++round) {
+  const int rounds = std::max(8, test_rounds(8));  // a mean of fewer says nothing
+  for (int round = 0; round < rounds; ++round) {
     Rng rng(static_cast<std::uint64_t>(round) + 31);
     plan::BatchProblem expected{{}, {live_gpu()}, {0}};
     for (int t = 0; t < 12; ++t) {
