@@ -1,5 +1,7 @@
 #include "agent/agent_fleet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
