@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "hw/catalogue.h"
+#include "plan/test_halves.h"
 
 namespace partita::verify {
 namespace {
@@ -46,17 +47,9 @@ BatchProblem two_a30() {
 
 // On GPU 0, by hand: 4g for c from 0.13 to 3.13 s, then 2g twice, for a from 3.35 and b from 3.47.
 BatchSchedule by_hand() {
-  BatchSchedule schedule;
+  BatchSchedule schedule = plan::test::halves_schedule();
   schedule.scheduler = "hand";
   schedule.gpu_models = {"A30-24GB", "A30-24GB"};
-  schedule.tasks = {{"c", 0, "4g.24gb", 0, 130 * kMs, 3130 * kMs},
-                    {"a", 0, "2g.12gb", 0, 3350 * kMs, 8350 * kMs},
-                    {"b", 0, "2g.12gb", 2, 3470 * kMs, 8470 * kMs}};
-  schedule.reconfigurations = {{0, Op::create, "4g.24gb", 0, 0, 130 * kMs},
-                               {0, Op::destroy, "4g.24gb", 0, 3130 * kMs, 3230 * kMs},
-                               {0, Op::create, "2g.12gb", 0, 3230 * kMs, 3350 * kMs},
-                               {0, Op::create, "2g.12gb", 2, 3350 * kMs, 3470 * kMs}};
-  schedule.makespan = 8470 * kMs;
   schedule.lower_bound = 5120 * kMs;
   return schedule;
 }

@@ -44,6 +44,8 @@ class Canary {
   // Whether the next request goes to it (a shadow: is copied to it). On trial never more than its
   // share of those that were asked about; when promoted all.
   bool takes_next();
+  // The service's SLO is another one from now on.
+  void promise(Nanos slo) { settings_.slo = slo; }
   // What became of one, of the new version or the old one.
   void answered(bool fresh, bool well, Nanos latency);
   State step(Nanos now);

@@ -67,6 +67,21 @@ TEST_F(CanaryCore, GetsItsShareAndIsPromotedToAll) {
   EXPECT_EQ(old->items, before + 5);
 }
 
+// A plan may promise something else while a trial runs: late is what the service says now.
+TEST_F(CanaryCore, IsJudgedByThePromiseInForce) {
+  const auto old = worker(kMs);
+  const auto fresh = fresh_worker();
+  ASSERT_TRUE(both_ready());
+  EXPECT_EQ(core_->set_canary("s", {.version = "2", .share = 1}), "");
+  EXPECT_EQ(ask_many(5), 0);
+  EXPECT_EQ(state(), "on trial");
+  ServedService stricter = service_;
+  stricter.slo = Millis{1e-3};
+  core_->serve({stricter, fresh_});
+  EXPECT_EQ(ask_many(3), 0);
+  EXPECT_EQ(state(), "taken back");
+}
+
 // Its failures hurt its share, and count against nobody who asked.
 TEST_F(CanaryCore, ABrokenOneIsTakenBackAtItsThirdAnswer) {
   const auto old = worker(kMs);

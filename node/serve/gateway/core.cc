@@ -54,7 +54,6 @@ Denial denial_of(std::string_view service, const Admission& admission) {
   return denial;
 }
 
-Nanos nanos_of(Millis time) { return std::llround(time.value * 1e6); }
 
 ServiceSnapshot snapshot_of(const LiveService& service) {
   ServiceSnapshot snapshot;
@@ -256,6 +255,7 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
         begin_trial(*here, wish->second, options.canary_watch);
     }
     here->wanted = service;
+    if (here->trial) here->trial->canary.promise(nanos_of(slo_of(service)));
     here->brain.configure(settings_of(service, options, !here->streams()));
     follow_segments(here);
     step(here);

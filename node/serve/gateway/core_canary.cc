@@ -9,8 +9,6 @@
 namespace partita::serve {
 namespace {
 
-constexpr double kNanosPerMilli = 1e6;
-
 std::string verdict(const LiveService& service) {
   const Trial& trial = *service.trial;
   return fmt::format("the canary '{}' of '{}' is {}: {}", trial.service, service.wanted.name,
@@ -36,9 +34,10 @@ std::string begin_trial(LiveService& service, const CanaryWish& wish, Nanos watc
   if (!(wish.share > 0 && wish.share <= 1)) return "a share is more than 0 and at most 100 %";
   if (service.model && (service.model->sequences || service.streams()))
     return "a model with state, or of streams, has no canary: a sequence stays where it began";
-  const auto slo = static_cast<Nanos>(slo_of(service.wanted).value * kNanosPerMilli);
-  const CanarySettings settings{
-      .share = wish.share, .shadow = wish.shadow, .slo = slo, .watch = watch};
+  const CanarySettings settings{.share = wish.share,
+                                .shadow = wish.shadow,
+                                .slo = nanos_of(slo_of(service.wanted)),
+                                .watch = watch};
   service.trial = std::make_unique<Trial>(
       Trial{Canary(settings, Loop::now_ns()), wish, service.wanted.name + "@" + wish.version});
   return "";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -126,6 +127,8 @@ std::optional<Denial> where_it_is_now(LiveRequest& request);
 void end_sequence(LiveRequest& request, Outcome outcome, const SequenceMoves::Send& send);
 void expire_sequences(LiveService& service, const SequenceMoves::Send& send, Nanos now);
 SequenceMoves::Ground ground_of(LiveService& service, const SequenceMoves::Send& send);
+
+inline Nanos nanos_of(Millis time) { return std::llround(time.value * 1e6); }
 
 // Canaries (core_canary.cc).
 using Services = std::map<std::string, std::shared_ptr<LiveService>, std::less<>>;
