@@ -197,7 +197,14 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
                                for node in NODES))
         for agent in self.agents.values():
             self.assertIsNone(agent.poll())
+        # What was known is not said to be so now.
+        node = next(one for one in NODES if "goes on with its part" in self.read(f"{one}.log"))
+        code, document = self.ask(node, "/v1/fleet")
+        self.assertEqual((code, document["converged"]), (200, False))
+        self.assertIn("its store: ", document["fault"])
+        self.assertLess(abs(document["as_of_ms"] / 1000 - time.time()), ON_A_BUSY_MACHINE_S)
         self.etcd.send_signal(signal.SIGCONT)
+        self.until(lambda: "fault" not in self.ask(node, "/v1/fleet")[1])
         self.ready()
         self.until(self.carried)
 

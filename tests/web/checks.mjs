@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { startBrowser } from "./browser.mjs";
-import { fleet, startAgent } from "./fake_agent.mjs";
+import { fleet, fleetOf, startAgent } from "./fake_agent.mjs";
 
 const [tools, chromium] = process.argv.slice(2);
 const here = new URL(".", import.meta.url).pathname,
@@ -178,7 +178,7 @@ for (const [width, height] of [
     assert.ok(own <= 1.5 * Number(process.env.SLOWER ?? 1), `${own} s until it was ready`);
     assert.deepEqual(await findings(page), []);
     // Every service is reached by scrolling, and nothing else is made for it.
-    const table = page.locator(".rows");
+    const table = page.locator("#view-now .rows");
     assert.equal(await page.getAttribute("table.services", "aria-rowcount"), "1001");
     await table.evaluate((one) => one.scrollTo(0, one.scrollHeight));
     await page.getByRole("button", { name: "service-1000", exact: true }).waitFor();
@@ -442,6 +442,65 @@ test("history: the slider goes through the events, each with its plan", async ()
   await it.close();
 });
 
+// ---- the fleet
+const rowsOf = (page, table) =>
+  page.locator(`#view-fleet table[aria-label="${table}"] tbody tr`).allInnerTexts();
+test("a node of no fleet has no such view", async () => {
+  const it = await open({}, ".cell");
+  await it.page.waitForFunction(() => performance.getEntriesByName("partita-update").length > 0);
+  assert.ok(await it.page.locator("[data-view=fleet]").isHidden());
+  await it.page.keyboard.press("5");
+  await until(it.page, "#view-fleet", /one of no fleet/);
+  await it.close();
+});
+
+test("the fleet: nodes, services, who waits for whom; what is not heard is unknown", async () => {
+  const it = await open({ fleet: fleetOf() }, "[data-view=fleet]:visible");
+  await it.page.keyboard.press("5");
+  await it.page.waitForSelector('#view-fleet [aria-label="Nodes"] tbody tr:nth-child(5)');
+  const nodes = await rowsOf(it.page, "Nodes");
+  assert.match(nodes[1], /^node-18.*✕ lost/s);
+  assert.match(nodes[2], /7 of 8/);
+  assert.match(nodes[3], /42, 41.*▶ waits for node-17/s);
+  const services = await rowsOf(it.page, "Services");
+  assert.match(services[1], /bert-base.*node-18 50 %, node-20 50 %.*✓ serves/s);
+  assert.match(services[2], /350 \/s.*◐ degraded/s);
+  const facts = await words(it.page, "#view-fleet");
+  for (const one of ["prod", "node-17 leads", "revision 42", "survives the loss of a node", "partita approve 6f0c --fleet", "node-20 carries bert-base 100 req/s", "3 ready, 1 lost, 1 waits", "5 serves, 1 degraded", "node-18 is lost; bert-base goes to node-20"])
+    assert.ok(facts.includes(one), `${one} in ${facts}`);
+  await it.page.keyboard.press("/");
+  await it.page.keyboard.type("lost");
+  await it.page.waitForFunction(() => document.querySelectorAll('#view-fleet [aria-label="Nodes"] tbody tr').length === 1);
+  await it.page.fill("#find-fleet", "");
+  assert.deepEqual(await findings(it.page), []);
+  // The agent does not hear of the others any more.
+  const old = fleetOf();
+  it.agent.fleet = {
+    ...old,
+    fault: "its store: no answer",
+    as_of_ms: Date.now() - 5000,
+    nodes: old.nodes.map((one) => ({ ...one, state: "unknown" })),
+    services: old.services.map((one) => ({ ...one, verdict: "unknown" })),
+  };
+  await until(it.page, "#view-fleet .age", /what is now is not known: its store: no answer/);
+  assert.ok((await rowsOf(it.page, "Nodes")).every((one) => one.includes("? unknown")));
+  assert.ok((await rowsOf(it.page, "Services")).every((one) => one.includes("? unknown")));
+  it.agent.fleet = null;
+  await until(it.page, "#view-fleet .age", /the agent does not tell of its fleet/);
+  await it.close();
+});
+
+test("2,000 nodes and 5,000 services: those in view are elements, all are found", async () => {
+  const it = await open({ fleet: fleetOf({ nodes: 2000, services: 5000 }) }, "[data-view=fleet]:visible", "#fleet");
+  await it.page.waitForSelector('#view-fleet [aria-label="Services"] tbody tr:nth-child(5)');
+  assert.ok((await it.page.locator("#view-fleet tbody tr").count()) < 120);
+  assert.equal(await it.page.getAttribute('table[aria-label="Nodes"]', "aria-rowcount"), "2001");
+  await it.page.fill("#find-fleet", "node-2016");
+  await it.page.waitForFunction(() => document.querySelectorAll('#view-fleet [aria-label="Nodes"] tbody tr').length === 1);
+  assert.match((await rowsOf(it.page, "Nodes"))[0], /^node-2016/);
+  await it.close();
+});
+
 test("a service over time, with its numbers as a table", async () => {
   const it = await open();
   await it.page.click(".services button >> nth=0");
@@ -630,13 +689,20 @@ test("names are text, however they look", async () => {
   state.doing = state.node = state.gpus[0].why = evil;
   state.gpus[0].out = true;
   state.notices = [evil, "x".repeat(5000)];
-  const it = await open({ state });
+  const many = fleetOf({ nodes: 2, services: 2 });
+  many.fleet = many.nodes[0].node = many.services[1].service = many.nodes[1].trouble = evil;
+  many.proposed = [evil.repeat(100)];
+  const it = await open({ state, fleet: many });
   assert.equal(await it.page.locator("img").count(), 0);
   assert.match(await words(it.page, "#doing"), /<img src=x/);
   assert.ok(
     await it.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
     "no page as wide as a name",
   );
+  await it.page.keyboard.press("5");
+  await until(it.page, '#view-fleet [aria-label="Nodes"] tbody', /<img src=x/);
+  assert.equal(await it.page.locator("img").count(), 0);
+  assert.ok(await it.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
   await it.close();
 });
 

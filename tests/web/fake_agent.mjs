@@ -535,6 +535,59 @@ function events(count) {
   }).reverse();
 }
 
+// The fleet as a node's agent tells of it: half of the services on two nodes, one node lost, one that waits.
+export function fleetOf({ nodes = 5, services = 6 } = {}) {
+  const name = (i) => `node-${17 + (i % nodes)}`;
+  const on = (i, planned, carried, share) => ({
+    node: name(i),
+    planned_rps: planned,
+    carried_rps: carried,
+    share,
+  });
+  const all = Array.from({ length: services }, (_, i) => {
+    const pieces = i % 2 ? [on(i, 100, 100, 0.5), on(i + 2, 100, 100, 0.5)] : [on(i, 200, 200, 1)];
+    return {
+      service: NAMES[i] ?? `service-${i + 1}`,
+      verdict: i === 2 ? "degraded" : "serves",
+      wanted_rps: i === 2 ? 400 : 200,
+      arrived_rps: i === 2 ? 350 : 150,
+      planned_rps: 200,
+      carried_rps: 200,
+      on: pieces,
+    };
+  });
+  const state = (i) => (i === 1 ? "lost" : i === 3 ? "waits" : "ready");
+  return {
+    api_version: "partita/v1",
+    kind: "FleetStatus",
+    fleet: "prod",
+    leader: "node-17",
+    revision: 42,
+    converged: false,
+    survive: "node",
+    approval: "approve",
+    proposal: "6f0c",
+    proposed: ["node-20 carries bert-base 100 req/s"],
+    nodes: Array.from({ length: nodes }, (_, i) => ({
+      node: name(i),
+      rack: `r${i % 3}`,
+      state: state(i),
+      there: i !== 1,
+      drained: false,
+      gpus: 8,
+      usable_gpus: i === 2 ? 7 : 8,
+      revision: 42,
+      taken: 42,
+      ready: i === 3 ? 41 : 42,
+      ...(i === 3 ? { waits_for: "node-17" } : {}),
+      carries: all
+        .filter((one) => i !== 1 && one.on.some((piece) => piece.node === name(i)))
+        .map((one) => ({ service: one.service, rate_rps: 100 })),
+    })),
+    services: all,
+  };
+}
+
 // options: {root, port, token, role, hold, fleet options}; hold(n) ends when step n + 1 may be done; the answer has .port, .state, .tick(), .propose(), .stop().
 export async function startAgent(options) {
   const state = options.state ?? fleet(options),
@@ -545,7 +598,7 @@ export async function startAgent(options) {
     past = events(66);
   if (options.large) loaded(state);
   let told = null;
-  const self = { state, calls, port: 0, applyMs: options.applyMs ?? 60 };
+  const self = { state, calls, fleet: options.fleet, port: 0, applyMs: options.applyMs ?? 60 };
   const send = (stream, text, name = "state") =>
     stream.write(`event: ${name}\nid: ${state.version}\n${text}\n\n`);
   const data = () =>
@@ -687,6 +740,15 @@ export async function startAgent(options) {
       });
       return;
     }
+    if (self.fleet && url.pathname === "/v1/fleet") return json(response, 200, self.fleet);
+    if (self.fleet && url.pathname === "/v1/fleet/history")
+      return json(response, 200, {
+        kind: "FleetHistory",
+        events: [
+          { time_ms: Date.now() - 60000, revision: 0, by: "node-17", what: "node-17 leads" },
+          { time_ms: Date.now(), revision: 42, by: "node-17", what: "node-18 is lost; bert-base goes to node-20" },
+        ],
+      });
     if (url.pathname === "/v1/state") return json(response, 200, shown());
     if (url.pathname === "/v1/node") return json(response, 200, nodeOf(state));
     if (url.pathname === "/v1/history")

@@ -8,8 +8,9 @@ import { makeServices, remember } from "./services.js";
 import { makeBanner, makeChange, STATES, stepsOf } from "./change.js";
 import { makeBatch } from "./batch.js";
 import { makeHistory } from "./history.js";
+import { makeFleet } from "./fleet.js";
 
-const VIEWS = ["now", "change", "batch", "history"];
+const VIEWS = ["now", "change", "batch", "history", "fleet"];
 const views = Object.fromEntries(VIEWS.map((name) => [name, id(`view-${name}`)]));
 let newest = null, // a state as text, not read yet
   state = null,
@@ -142,7 +143,8 @@ const drawNotices = makeNotices(views.now),
   drawBanner = makeBanner(views.now);
 const change = makeChange(views.change, say, alarm);
 const drawBatch = makeBatch(views.batch),
-  drawHistory = makeHistory(views.history);
+  drawHistory = makeHistory(views.history),
+  fleet = makeFleet(views.fleet, (there) => show(document.querySelector("[data-view=fleet]"), there));
 
 const DRAW = {
   now: (one) => (
@@ -155,6 +157,7 @@ const DRAW = {
   change: (one) => change.update(one),
   batch: drawBatch,
   history: drawHistory,
+  fleet: fleet.update,
 };
 
 // ---- one update
@@ -333,7 +336,7 @@ const feed = follow({
     if (how === "live" && lately === "live") return;
     lately = how;
     lostAt = how === "live" ? 0 : lostAt || performance.now();
-    if (how === "live") parts.forget();
+    if (how === "live") (parts.forget(), fleet.ask());
     linkState(how, wait);
   },
 });
@@ -377,10 +380,10 @@ paint();
 
 // ---- keys
 const KEYS = [
-  ["1 – 4", "the views"],
+  ["1 – 5", "the views"],
   ["← → ↑ ↓", "from slice to slice; Enter shows it"],
   ["a, r", "approve, reject (in Change)"],
-  ["/", "find a service"],
+  ["/", "find a service, or a node of the fleet"],
   ["t", "colours"],
   ["?", "these keys"],
   ["Esc", "close"],
@@ -409,11 +412,12 @@ addEventListener("keydown", (event) => {
     2: () => (location.hash = "change"),
     3: () => (location.hash = "batch"),
     4: () => (location.hash = "history"),
+    5: () => (location.hash = "fleet"),
     a: change.approve,
     r: change.reject,
     t: nextTheme,
     "?": showKeys,
-    "/": () => view === "now" && id("find").focus(),
+    "/": () => (view === "now" ? id("find").focus() : view === "fleet" && fleet.find()),
   }[event.key];
   if (!does) return;
   event.preventDefault();

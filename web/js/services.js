@@ -115,11 +115,11 @@ function makeRow(open) {
         end: now.capacity_rps,
       });
       text(capacity, `planned ${num(now.planned_rps, 0)} · carries ${num(now.capacity_rps, 0)}`);
-      const model = now.token_traffic;
-      if (model) {
-        const tokens = `${num(model.in_per_s, 0)} in, ${num(model.out_per_s, 0)} out tokens/s`;
-        text(capacity, `planned ${num(now.planned_rps, 1)} · ${tokens}`);
-        text(p99, `TTFT ${num(model.ttft_p99_ms, 0)} · TPOT ${num(model.tpot_p99_ms, 1)} ms`);
+      const tokens = now.token_traffic;
+      if (tokens) {
+        const rates = `${num(tokens.in_per_s, 0)} in, ${num(tokens.out_per_s, 0)} out tokens/s`;
+        text(capacity, `planned ${num(now.planned_rps, 1)} · ${rates}`);
+        text(p99, `TTFT ${num(tokens.ttft_p99_ms, 0)} · TPOT ${num(tokens.tpot_p99_ms, 1)} ms`);
         text(slo, `of ${num(now.tokens?.ttft_ms, 0)} and ${num(now.tokens?.tpot_ms, 0)} ms`);
       } else {
         text(p99, known(now.p99_ms) ? `${num(now.p99_ms, 1)} ms` : "–");

@@ -126,10 +126,11 @@ void AgentFleet::run() {
     const std::vector<Question> asked = std::exchange(asked_, {});
     hold.unlock();
     fleet::Turn turn = agent.turn(context_.clock.now_ns() / 1'000'000, wishes_.wall_ms(), now);
+    fault_ = turn.trouble ? "its store: " + to_string(*turn.trouble) : "";
+    if (!turn.trouble) known_ms_ = wishes_.wall_ms();
     for (const Question& one : asked) one.answer(document(one.operation, agent));
-    const std::string state = turn.trouble ? "its store: " + to_string(*turn.trouble) +
-                                                 "; this node goes on with its part"
-                                           : turn.waits;
+    const std::string state =
+        turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
     hold.lock();
     for (const std::string& sentence : turn.said) tell(sentence);
     if (state != said) tell(state.empty() ? "goes on" : state);
@@ -154,7 +155,8 @@ Result<std::string> AgentFleet::document(const std::string& operation,
                                          const fleet::FleetAgent& agent) const {
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
-    const auto status = status_of(agent.view(), wishes_.fleet.name);
+    auto status = status_of(agent.view(), wishes_.fleet.name);
+    if (status && !fault_.empty()) make_stale(*status, fault_, known_ms_);
     return status ? Result<std::string>(status_json(*status)) : failed(status.error());
   }
   if (agent.decision() && !agent.decision()->digest.empty())

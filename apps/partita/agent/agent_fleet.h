@@ -60,6 +60,8 @@ class AgentFleet {
   std::optional<fleet::Part> part_;  // taken; agent's thread alone
   std::string refused_;              // why the loop did not take its services
   fleet::Rates carries_;
+  std::string fault_;           // of the store, and when it was heard last; its thread alone
+  std::int64_t known_ms_ = 0;
   long ready_ = 0;
   std::mutex lock_;
   std::condition_variable wake_;

@@ -14,6 +14,13 @@ namespace {
 constexpr double kOfARate = 1e-6;
 constexpr ListForm kLines{.indent = "    "};
 
+std::string state_of(const NodeStatus& node) {
+  if (!node.trouble.empty()) return "trouble";
+  if (!node.waits_for.empty()) return "waits";
+  if (node.ready < node.revision) return "becomes so";
+  return node.drained ? "drained" : "ready";
+}
+
 NodeStatus node_status(const FleetView& view, const std::string& name) {
   NodeStatus status{.node = name};
   if (view.wanted) status.drained = std::ranges::count(view.wanted->drained, name) > 0;
@@ -34,6 +41,7 @@ NodeStatus node_status(const FleetView& view, const std::string& name) {
   if (part != view.parts.end() && part->second.revision > node.taken)
     for (const Wait& wait : part->second.waits_for)
       status.waits_for += (status.waits_for.empty() ? "" : ", ") + wait.node;
+  status.state = state_of(status);
   return status;
 }
 
@@ -67,6 +75,12 @@ void share(ServiceStatus& service, const std::vector<std::string>& drained) {
   }
 }
 
+std::string verdict_of(const ServiceStatus& service) {
+  if (service.carried_rps >= service.wanted_rps * (1 - kOfARate)) return "serves";
+  if (service.carried_rps <= 0) return "down";
+  return service.carried_rps < service.arrived_rps ? "degraded" : "at_risk";
+}
+
 void describe_carries(Form& f, Carried& one) {
   f.name("service", one.service, "its name");
   f.number("rate_rps", one.rate_rps, kNotNegative, "that it carries");
@@ -78,6 +92,8 @@ void describe(Form& f, NodeStatus& node) {
   f.optional(!node.zone.empty()).text("zone", node.zone, "where it is");
   f.optional(!node.gateway.empty()).text("gateway", node.gateway, "address of its gateway");
   f.optional(!node.grpc.empty()).text("grpc", node.grpc, "the same for gRPC");
+  f.optional(!node.state.empty())
+      .text("state", node.state, "ready, becomes so, waits, trouble, drained, lost, unknown");
   f.boolean("there", node.there, "whether its lease is alive");
   f.boolean("drained", node.drained, "it shall carry nothing");
   f.integer("gpus", node.gpus, kNotNegative, "of the node");
@@ -100,6 +116,8 @@ void describe(Form& f, ServicePiece& piece) {
 
 void describe(Form& f, ServiceStatus& service) {
   f.name("service", service.service, "its name");
+  f.optional(!service.verdict.empty())
+      .text("verdict", service.verdict, "serves, at_risk, degraded, down, unknown");
   f.number("wanted_rps", service.wanted_rps, kNotNegative, "to plan for");
   f.number("arrived_rps", service.arrived_rps, kNotNegative, "at all gateways, lately");
   f.number("planned_rps", service.planned_rps, kNotNegative, "by parts of nodes that are there");
@@ -122,16 +140,17 @@ void describe(Form& f, FleetStatus& status) {
       .notes("proposed", status.proposed, {}, "what it changes, a sentence each");
   f.optional(!status.damaged.empty())
       .notes("damaged", status.damaged, {}, "keys of the store that cannot be read, and why");
+  f.optional(!status.fault.empty())
+      .text("fault", status.fault, "why the store is not heard: all of this was so at as_of_ms");
+  f.optional(!status.fault.empty())
+      .whole("as_of_ms", status.as_of_ms, kNotNegative, "when the store was heard last, since 1970");
   f.list("nodes", status.nodes, describe, kLines, "by name");
   f.list("services", status.services, describe, kLines, "by name");
 }
 
-std::string state_of(const NodeStatus& node) {
-  if (!node.there) return "lost";
-  if (!node.trouble.empty()) return "trouble: " + node.trouble;
-  if (!node.waits_for.empty()) return "waits for " + node.waits_for;
-  if (node.ready < node.revision) return "becomes so";
-  return node.drained ? "drained" : "ready";
+std::string sentence_of(const NodeStatus& node) {
+  if (node.state == "trouble") return "trouble: " + node.trouble;
+  return node.state == "waits" ? "waits for " + node.waits_for : node.state;
 }
 
 }  // namespace
@@ -175,9 +194,18 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   for (auto& [name, node] : nodes) status.nodes.push_back(std::move(node));
   for (auto& [name, service] : services) {
     share(service, wanted.drained);
+    service.verdict = verdict_of(service);
     status.services.push_back(std::move(service));
   }
   return status;
+}
+
+void make_stale(FleetStatus& status, const std::string& fault, std::int64_t as_of_ms) {
+  status.fault = fault;
+  status.as_of_ms = as_of_ms;
+  status.converged = false;
+  for (NodeStatus& node : status.nodes) node.state = "unknown";
+  for (ServiceStatus& service : status.services) service.verdict = "unknown";
 }
 
 Result<FleetStatus> parse_status(const std::string& file, std::string_view text) {
@@ -192,18 +220,21 @@ std::string status_text(const FleetStatus& status) {
   std::string text = fmt::format("fleet {}: {}, revision {}{}\n", status.fleet,
                                  status.leader.empty() ? "nobody leads" : status.leader + " leads",
                                  status.revision, status.converged ? ", carried out" : "");
+  if (!status.fault.empty())
+    text += "not known now, all of this is as it was: " + status.fault + "\n";
   Table nodes{{"node", "rack", "GPUs", "part", "ready", "state"}, {}};
   for (const NodeStatus& one : status.nodes)
     nodes.rows.push_back({one.node, one.rack.empty() ? "-" : one.rack,
                           fmt::format("{} of {}", one.usable_gpus, one.gpus),
-                          std::to_string(one.revision), std::to_string(one.ready), state_of(one)});
+                          std::to_string(one.revision), std::to_string(one.ready),
+                          sentence_of(one)});
   if (!nodes.rows.empty()) text += to_string(nodes);
-  Table services{{"service", "wanted", "planned", "carried", "on"}, {}};
+  Table services{{"service", "verdict", "wanted", "planned", "carried", "on"}, {}};
   for (const ServiceStatus& one : status.services) {
     std::string on;
     for (const ServicePiece& piece : one.on)
       on += fmt::format("{}{} {:.0f} %", on.empty() ? "" : ", ", piece.node, 100 * piece.share);
-    services.rows.push_back({one.service, fmt::format("{:.1f}", one.wanted_rps),
+    services.rows.push_back({one.service, one.verdict, fmt::format("{:.1f}", one.wanted_rps),
                              fmt::format("{:.1f}", one.planned_rps),
                              fmt::format("{:.1f}", one.carried_rps), on.empty() ? "-" : on});
   }

@@ -2,6 +2,7 @@
 // alone; nothing is planned. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,8 @@ namespace partita::fleet {
 
 struct NodeStatus {
   std::string node, rack = {}, zone = {};
+  // ready, becomes so, waits, trouble, drained, lost; unknown: the store is not heard.
+  std::string state = "lost";
   std::string gateway = {}, grpc = {};  // addresses of its gateway
   bool there = true, drained = false;
   int gpus = 0, usable_gpus = 0;
@@ -33,6 +36,9 @@ struct ServicePiece {
 };
 struct ServiceStatus {
   std::string service;
+  // serves: it has what is wanted; at_risk: less, but no less than arrives; degraded; down: nothing;
+  // unknown: the store is not heard.
+  std::string verdict = "down";
   double wanted_rps = 0, arrived_rps = 0, planned_rps = 0, carried_rps = 0;
   std::vector<ServicePiece> on = {};
   bool operator==(const ServiceStatus&) const = default;
@@ -44,10 +50,14 @@ struct FleetStatus {
   bool converged = false;  // every node that is there has carried out its part
   std::string survive = "none", approval = "automatic", proposal = {};  // digest
   std::vector<std::string> proposed = {}, damaged = {};
+  std::string fault = {};  // why the store is not heard: all of this was so at `as_of_ms`
+  std::int64_t as_of_ms = 0;
   std::vector<NodeStatus> nodes = {};        // by name; those that are lost, too
   std::vector<ServiceStatus> services = {};  // by name
 };
 
+// What is not known any more is not said to be so: with `fault`, nothing counts as carried out.
+void make_stale(FleetStatus& status, const std::string& fault, std::int64_t as_of_ms);
 // bad_input: what is wanted cannot be read.
 Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet);
 Result<FleetStatus> parse_status(const std::string& file, std::string_view text);
