@@ -1513,6 +1513,8 @@ class FleetStatusNodes(TypedDict):
     gateway: NotRequired[str]
     # the same for gRPC
     grpc: NotRequired[str]
+    # ready, becomes so, waits, trouble, drained, lost, unknown
+    state: str
     # whether its lease is alive
     there: bool
     # it shall carry nothing
@@ -1549,6 +1551,8 @@ class FleetStatusServicesOn(TypedDict):
 class FleetStatusServices(TypedDict):
     # its name
     service: str
+    # serves, degraded (less than is wanted), down, unknown
+    verdict: str
     # to plan for
     wanted_rps: float
     # at all gateways, lately
@@ -1582,6 +1586,10 @@ class FleetStatus(TypedDict):
     proposed: NotRequired[list[str]]
     # keys of the store that cannot be read, and why
     damaged: NotRequired[list[str]]
+    # why the store is not heard: all of this was so at as_of_ms
+    fault: NotRequired[str]
+    # when the store was heard last, since 1970
+    as_of_ms: NotRequired[int]
     # by name
     nodes: list[FleetStatusNodes]
     # by name
