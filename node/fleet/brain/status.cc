@@ -143,7 +143,7 @@ void describe(Form& f, FleetStatus& status) {
   f.optional(!status.fault.empty())
       .text("fault", status.fault, "why the store is not heard: all of this was so at as_of_ms");
   f.optional(!status.fault.empty())
-      .whole("as_of_ms", status.as_of_ms, kNotNegative, "when the store was heard last, since 1970");
+      .whole("as_of_ms", status.as_of_ms, kNotNegative, "when it was heard last, since 1970");
   f.list("nodes", status.nodes, describe, kLines, "by name");
   f.list("services", status.services, describe, kLines, "by name");
 }

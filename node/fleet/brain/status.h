@@ -36,7 +36,7 @@ struct ServicePiece {
 };
 struct ServiceStatus {
   std::string service;
-  // serves: it has what is wanted; at_risk: less, but no less than arrives; degraded; down: nothing;
+  // serves: it has what is wanted; at_risk: less, but all that arrives; degraded; down: nothing;
   // unknown: the store is not heard.
   std::string verdict = "down";
   double wanted_rps = 0, arrived_rps = 0, planned_rps = 0, carried_rps = 0;
