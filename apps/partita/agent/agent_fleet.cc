@@ -44,6 +44,13 @@ fleet::Rates arriving(const control::Snapshot& now) {
   return rates;
 }
 
+std::vector<fleet::AgentsVerdict> verdicts_of(const control::Snapshot& now) {
+  std::vector<fleet::AgentsVerdict> all;
+  for (const control::ServiceNow& one : now.services)
+    all.push_back({one.name, to_string(one.is.verdict)});
+  return all;
+}
+
 bool carries(const fleet::Rates& rates, const fleet::Rates& wanted) {
   return std::ranges::all_of(wanted, [&](const auto& one) {
     const auto found = rates.find(one.first);
@@ -225,7 +232,8 @@ void AgentFleet::hear(const control::Loop& loop) {
   {
     const std::lock_guard hold(lock_);
     said = std::exchange(said_, {});
-    now_ = {std::move(record), changes || handing_ || to_hand_.has_value(), arriving(snapshot)};
+    now_ = {std::move(record), changes || handing_ || to_hand_.has_value(), arriving(snapshot),
+            verdicts_of(snapshot)};
     const bool knows = is_all_ || context_.clock.now_ns() - begun_ > kFirstWords;
     heard_ = snapshot.node_fault.empty() && (heard_ || knows);
   }

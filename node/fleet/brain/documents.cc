@@ -108,9 +108,16 @@ void describe(Form& f, LeaderRecord& leader) {
   f.name("node", leader.node, "the node that leads");
 }
 
+void describe(Form& f, AgentsVerdict& one) {
+  f.name("service", one.service, "its name");
+  f.name("verdict", one.verdict, "serves, degraded, at_risk, down, unknown");
+}
+
 void describe(Form& f, RateRecord& rates) {
   f.document("FleetRates");
   f.list("rates", rates.rates, describe, kServices, "what arrived at its gateway lately");
+  f.optional(!rates.verdicts.empty())
+      .list("verdicts", rates.verdicts, describe, kServices, "of its agent, on what it carries");
 }
 
 void describe_line(Form& f, FleetEvent& event) {

@@ -75,10 +75,25 @@ void share(ServiceStatus& service, const std::vector<std::string>& drained) {
   }
 }
 
-std::string verdict_of(const ServiceStatus& service) {
-  if (service.carried_rps >= service.wanted_rps * (1 - kOfARate)) return "serves";
-  if (service.carried_rps <= 0) return "down";
-  return service.carried_rps < service.arrived_rps ? "degraded" : "at_risk";
+// What the agents of its nodes say, the worst of it, and whether there is enough of it. Down, or not
+// known, is a service only where all of it is.
+std::string verdict_of(const FleetView& view, const ServiceStatus& service) {
+  std::map<std::string, int> said;
+  for (const ServicePiece& piece : service.on) {
+    if (piece.carried_rps <= 0) continue;
+    std::string verdict = "unknown";
+    if (const auto node = view.verdicts.find(piece.node); node != view.verdicts.end())
+      for (const AgentsVerdict& one : node->second)
+        if (one.service == service.service) verdict = one.verdict;
+    ++said[verdict];
+  }
+  if (said.empty() || (said.size() == 1 && said.contains("down"))) return "down";
+  if (said.contains("down") || said.contains("degraded") ||
+      service.carried_rps < service.arrived_rps)
+    return "degraded";
+  if (said.contains("unknown")) return "unknown";
+  const bool enough = service.carried_rps >= service.wanted_rps * (1 - kOfARate);
+  return said.contains("at_risk") || !enough ? "at_risk" : "serves";
 }
 
 void describe_carries(Form& f, Carried& one) {
@@ -194,7 +209,7 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   for (auto& [name, node] : nodes) status.nodes.push_back(std::move(node));
   for (auto& [name, service] : services) {
     share(service, wanted.drained);
-    service.verdict = verdict_of(service);
+    service.verdict = verdict_of(view, service);
     status.services.push_back(std::move(service));
   }
   return status;

@@ -92,9 +92,16 @@ struct LeaderRecord {
   bool operator==(const LeaderRecord&) const = default;
 };
 
-// What arrived at a node's gateway lately.
+// What a node's agent says of a service: serves, degraded, at_risk, down, unknown.
+struct AgentsVerdict {
+  std::string service, verdict;
+  bool operator==(const AgentsVerdict&) const = default;
+};
+
+// What arrived at a node's gateway lately, and what became of it.
 struct RateRecord {
   std::vector<Carried> rates = {};  // by service, requests per second
+  std::vector<AgentsVerdict> verdicts = {};
   bool operator==(const RateRecord&) const = default;
 };
 

@@ -55,9 +55,13 @@ void FleetView::hear(const Keys& keys, std::string_view key,
   if (rest == "leader") return only(leader, parse_leader_record);
   if (rest == "proposal") return only(proposal, parse_proposal);
   if (under("nodes/")) return one_of(nodes, parse_node_record, as_it_is);
-  if (under("rates/"))
-    return one_of(rates, parse_rate_record,
-                  [](const RateRecord& one) { return rates_of(one.rates); });
+  if (under("rates/")) {
+    verdicts.erase(tail());
+    return one_of(rates, parse_rate_record, [&](RateRecord one) {
+      verdicts[tail()] = std::move(one.verdicts);
+      return rates_of(one.rates);
+    });
+  }
   if (under("history/")) return one_of(history, parse_fleet_event, as_it_is);
   if (!under("parts/")) return;
   versions.erase(tail());

@@ -30,9 +30,10 @@ struct FleetView {
   std::optional<Wanted> wanted;
   std::optional<LeaderRecord> leader;
   std::optional<Proposal> proposal;
-  std::map<std::string, NodeRecord> nodes;     // that are there: their leases are alive
-  std::map<std::string, Part> parts;           // of all nodes that ever had one
-  std::map<std::string, Rates> rates;          // by node
+  std::map<std::string, NodeRecord> nodes;  // that are there: their leases are alive
+  std::map<std::string, Part> parts;        // of all nodes that ever had one
+  std::map<std::string, Rates> rates;       // by node
+  std::map<std::string, std::vector<AgentsVerdict>> verdicts;  // by node
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 

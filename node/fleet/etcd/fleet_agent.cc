@@ -162,19 +162,22 @@ void FleetAgent::hear_of(const std::string& key, const std::optional<std::string
 }
 
 Result<void> FleetAgent::register_node(const NodeNow& node) {
-  const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && moved(rated_, node.rates);
+  const bool rates_due =
+      now_ms_ - rated_ms_ >= kRatesMs && (moved(rated_, node.rates) || judged_ != node.verdicts);
   if (node.record == registered_ && !rates_due) return {};
   Transaction transaction;
   transaction.changes.push_back({keys_.node(settings_.node), write(node.record), lease_});
   if (rates_due || !registered_)
-    transaction.changes.push_back(
-        {keys_.rates(settings_.node), write(RateRecord{carried_of(node.rates)}), lease_});
+    transaction.changes.push_back({keys_.rates(settings_.node),
+                                   write(RateRecord{carried_of(node.rates), node.verdicts}),
+                                   lease_});
   const auto done = store_.commit(transaction);
   if (!done) {
     if (done.error().code == ErrorCode::not_found) lease_ = 0;
     return failed(done.error());
   }
-  if (transaction.changes.size() > 1) rated_ = node.rates, rated_ms_ = now_ms_;
+  if (transaction.changes.size() > 1)
+    rated_ = node.rates, judged_ = node.verdicts, rated_ms_ = now_ms_;
   registered_ = node.record;
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
   return {};

@@ -43,6 +43,7 @@ struct NodeNow {
   NodeRecord record;
   bool busy = false;  // it carries something out, and can take nothing yet
   Rates rates = {};   // what arrives at its gateway
+  std::vector<AgentsVerdict> verdicts = {};
 };
 
 struct Turn {
@@ -103,6 +104,7 @@ class FleetAgent {
   };
   std::map<std::string, Known> known_;  // keys that are in the view, as they were read
   Rates rated_;
+  std::vector<AgentsVerdict> judged_;  // as written, beside the rates
   bool changed_ = true;
   std::map<std::string, std::int64_t> missed_;  // nodes with a part, since when
   long events_ = 0;

@@ -1,0 +1,60 @@
+#include "fleet/brain/status.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "fleet/brain/fleet_fixture.h"
+
+namespace partita::fleet {
+namespace {
+
+// A service of 100 req/s on two nodes that carry some of it; what their agents say of it, and what
+// arrives at the first's gateway.
+std::string verdict(std::vector<double> carried, std::vector<std::string> said, double arrived) {
+  FleetView view;
+  view.wanted = Wanted{"services: [{name: a, model: bert, rate_rps: 100, slo_ms: 400}]\n"};
+  for (std::size_t i = 0; i < carried.size(); ++i) {
+    const std::string name = "n" + std::to_string(i);
+    view.nodes[name] = node_of_tests(name);
+    view.nodes[name].carries = {{"a", carried[i]}};
+    if (i < said.size()) view.verdicts[name] = {{"a", said[i]}};
+  }
+  view.rates["n0"] = {{"a", arrived}};
+  const auto status = status_of(view, "f");
+  return status ? status->services.at(0).verdict : to_string(status.error());
+}
+
+TEST(Status, ItsVerdictIsTheWorstOfItsNodesAndWhetherThereIsEnough) {
+  EXPECT_EQ(verdict({50, 50}, {"serves", "serves"}, 10), "serves");
+  EXPECT_EQ(verdict({50, 50}, {"serves", "at_risk"}, 10), "at_risk");
+  EXPECT_EQ(verdict({50, 50}, {"serves", "down"}, 10), "degraded");
+  EXPECT_EQ(verdict({50, 50}, {"down", "down"}, 10), "down");
+  EXPECT_EQ(verdict({50, 50}, {"serves", "unknown"}, 10), "unknown");
+  EXPECT_EQ(verdict({50, 50}, {"degraded", "unknown"}, 10), "degraded");
+  EXPECT_EQ(verdict({50, 50}, {"serves"}, 10), "unknown");  // the other has said nothing
+  EXPECT_EQ(verdict({50, 0}, {"serves", "down"}, 10),
+            "at_risk");  // who carries nothing is not asked
+  EXPECT_EQ(verdict({50, 0}, {"serves"}, 60), "degraded");
+  EXPECT_EQ(verdict({0, 0}, {"serves", "serves"}, 10), "down");
+  EXPECT_EQ(verdict({}, {}, 10), "down");
+}
+
+TEST(Status, WhatIsNotHeardIsUnknown) {
+  FleetStatus status{.fleet = "f", .converged = true};
+  status.nodes = {{.node = "n", .state = "ready"}};
+  status.services = {{.service = "a", .verdict = "serves"}};
+  make_stale(status, "no answer", 7);
+  const auto read = parse_status("s", status_json(status));
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  EXPECT_FALSE(read->converged);
+  EXPECT_EQ(read->fault, "no answer");
+  EXPECT_EQ(read->as_of_ms, 7);
+  EXPECT_EQ(read->nodes.at(0).state, "unknown");
+  EXPECT_EQ(read->services.at(0).verdict, "unknown");
+  EXPECT_NE(status_text(status).find("no answer"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace partita::fleet
