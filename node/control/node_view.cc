@@ -99,6 +99,11 @@ bool NodeView::is_ours(const device::Instance& instance) const {
                             &actuate::AssignedSegment::device) > 0;
 }
 
+bool NodeView::has_lent(const std::string& gpu_uuid) const {
+  const device::GpuState* gpu = state.find(gpu_uuid);
+  return gpu != nullptr && std::ranges::any_of(gpu->instances, &device::Instance::lent);
+}
+
 bool NodeView::has(const actuate::AssignedSegment& segment) const {
   const device::GpuState* gpu = state.find(segment.gpu_uuid);
   return gpu != nullptr && !gpu->lost &&

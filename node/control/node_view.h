@@ -50,6 +50,8 @@ struct NodeView {
   GpuUse spared() const;
   // Whether Partita made this instance, or knows what runs there.
   bool is_ours(const device::Instance& instance) const;
+  // Whether an instance of this GPU is lent to somebody (act/lease).
+  bool has_lent(const std::string& gpu_uuid) const;
   // Whether this segment's instance is there.
   bool has(const actuate::AssignedSegment& segment) const;
 };

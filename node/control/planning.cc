@@ -9,6 +9,7 @@
 #include "act/change.h"
 #include "base/check.h"
 #include "decide/serving.h"
+#include "hw/layout.h"
 #include "verify/judge.h"
 
 namespace partita::control {
@@ -307,6 +308,28 @@ actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::Serving
       if (there != nullptr && its.index == there->index) one.instances = std::move(its.instances);
   }
   return wanted;
+}
+
+std::map<std::string, std::string> lent_in_the_way(const World& world, const NodeView& node,
+                                                   const Target& target) {
+  std::map<std::string, std::string> found;
+  for (const device::GpuState& gpu : node.state.gpus) {
+    const plan::PlannedGpu* there = target.on(gpu.uuid);
+    const hw::GpuModel* model = world.catalogue.find(gpu.model);
+    if (there == nullptr || model == nullptr) continue;
+    std::vector<hw::PlacedProfile> placed;
+    for (const plan::PlannedInstance& one : there->instances)
+      placed.push_back({model->profile_index(one.profile), one.start});
+    for (const device::Instance& one : gpu.instances) {
+      if (!one.lent() || placed.empty()) continue;
+      placed.push_back({model->profile_index(one.profile), one.start});
+      if (!hw::conflicts(*model, placed).empty())
+        found[gpu.uuid] = fmt::format("{} at {} of gpu {} is held by {}", one.profile, one.start,
+                                      gpu.index, one.holders.front().name);
+      placed.pop_back();
+    }
+  }
+  return found;
 }
 
 std::optional<int> lent_of(const NodeView& node, const actuate::Wanted& wanted) {

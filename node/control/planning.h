@@ -78,6 +78,9 @@ verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse
 // that is lent to batches, and stays so, is left out.
 actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::ServingPlan>& plan,
                           const Target& target);
+// GPUs on which the target has an instance where one is lent, by UUID, and what that is.
+std::map<std::string, std::string> lent_in_the_way(const World& world, const NodeView& node,
+                                                   const Target& target);
 // A GPU that this is wanted of, while batches have it; nothing: none.
 std::optional<int> lent_of(const NodeView& node, const actuate::Wanted& wanted);
 Result<actuate::Change> change_to(const World& world, const NodeView& node,

@@ -56,11 +56,14 @@ std::string Plans::must_replan(const PlanGround& ground) const {
     return why != use.not_used.end() ? why->second
                                      : fmt::format("gpu {} is not there any more", gpu.index);
   }
+  if (const auto lent = lent_in_the_way(world_, ground.node, *basis); !lent.empty())
+    return lent.begin()->second;
   if (!judge_says_.empty()) return judge_says_;
   if (!stuck_.empty() && !kept_.proposal) return stuck_;
   if (basis->reduced.empty()) return {};
   for (const GpuUse::Gpu& gpu : use.usable)
-    if (std::ranges::count(basis->gpus, gpu.uuid, &GpuNamed::uuid) == 0)
+    if (std::ranges::count(basis->gpus, gpu.uuid, &GpuNamed::uuid) == 0 &&
+        !ground.node.has_lent(gpu.uuid))
       return fmt::format("gpu {} can be used again", gpu.index);
   return {};
 }

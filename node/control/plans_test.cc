@@ -70,6 +70,19 @@ TEST_F(PlansTest, OtherRatesOnTheSameInstancesAreNoChange) {
   EXPECT_EQ(kept.target->rates.at(0).rate_rps, 151);
 }
 
+TEST_F(PlansTest, WhatIsLentBehindItsBackIsPlannedAgain) {
+  plans.settle_on(decision(150), ground(Mode::automatic));
+  EXPECT_EQ(plans.must_replan(ground(Mode::automatic)), "");
+  const std::string used = kept.target->named(kept.target->plan.gpus.at(0).index)->uuid;
+  for (device::GpuState& gpu : node.state.gpus) {
+    if (gpu.uuid != used) continue;
+    device::Instance& one = gpu.instances.emplace_back();
+    one.profile = "7g.80gb";
+    one.holders = {{.pid = 0, .name = "lease me"}};
+  }
+  EXPECT_NE(plans.must_replan(ground(Mode::automatic)).find("lease me"), std::string::npos);
+}
+
 TEST_F(PlansTest, WhatCannotBeOrDoesNotFitIsReplaced) {
   plans.settle_on(decision(150), ground(Mode::automatic));
   EXPECT_EQ(plans.must_replan(ground(Mode::automatic)), "");

@@ -60,10 +60,22 @@ Result<Planned> Replanner::plan(const PlanGround& ground, const Want& want,
                        {want, current_plan(use, basis, node.assignment), limits.max_moves, partial},
                        memo_);
   };
+  // Where something is lent that the plan would need, the next one does without that GPU.
+  const auto beside_lent = [&](GpuUse use, bool partial) -> Result<Planned> {
+    while (true) {
+      auto planned = plan_on(use, partial);
+      if (!planned) return planned;
+      const auto lent = lent_in_the_way(world_, node, planned->target);
+      if (lent.empty()) return planned;
+      std::erase_if(use.usable, [&](const GpuUse::Gpu& gpu) { return lent.contains(gpu.uuid); });
+      if (use.usable.empty())
+        return failed({ErrorCode::in_use, lent.begin()->second + ", and no other is free", ""});
+    }
+  };
   // What batches have is left to them where the rest is enough.
   if (const GpuUse spared = node.spared(); spared.usable.size() < node.use.usable.size())
-    if (auto planned = plan_on(spared, false)) return planned;
-  return plan_on(node.use, limits.partial);
+    if (auto planned = beside_lent(spared, false)) return planned;
+  return beside_lent(node.use, limits.partial);
 }
 
 Result<Planned> Replanner::plan_all(const PlanGround& ground, bool stuck) const {
@@ -85,7 +97,8 @@ std::optional<Decision> Replanner::forced(const PlanGround& ground, const std::s
 std::optional<Decision> Replanner::must(const PlanGround& ground, const std::string& cause,
                                         bool stuck) {
   std::string about = cause + ground.desired.key;
-  for (const GpuUse::Gpu& gpu : ground.node.use.usable) about += gpu.uuid;
+  for (const GpuUse::Gpu& gpu : ground.node.use.usable)
+    about += gpu.uuid + (ground.node.has_lent(gpu.uuid) ? " lent" : "");
   if (!tries_.may("must", about, ground.now_ms)) return {};
   auto planned = plan_all(ground, stuck);
   if (!planned) {

@@ -41,6 +41,41 @@ TEST_F(ReplannerTest, PlansWhatMustBeForWhatIsNeeded) {
   EXPECT_GE(planned(*made, "b"), 300);
 }
 
+device::Instance lent(const std::string& profile, int start) {
+  device::Instance one;
+  one.profile = profile, one.start = start;
+  one.holders = {{.pid = 0, .name = "lease me"}};
+  return one;
+}
+
+// Whole GPUs, and one slice where the plan would have something: the others take it.
+TEST_F(ReplannerTest, PlansBesideWhatIsLent) {
+  const auto before = replanner.must(ground(), "", false);
+  ASSERT_TRUE(before);
+  std::string used;
+  for (const GpuUse::Gpu& gpu : node.use.usable)
+    if (before->planned.target.uses(gpu.uuid)) used = gpu.uuid;
+  for (device::GpuState& gpu : node.state.gpus)
+    if (gpu.uuid == used) gpu.instances = {lent("7g.80gb", 0)};
+  EXPECT_FALSE(lent_in_the_way(world, node, before->planned.target).empty());
+  const auto made = replanner.must(ground(), "", false);
+  ASSERT_TRUE(made);
+  EXPECT_FALSE(made->planned.target.uses(used));
+  EXPECT_TRUE(made->planned.target.reduced.empty());
+  EXPECT_GE(planned(*made, "a"), 150);
+  EXPECT_GE(planned(*made, "b"), 300);
+}
+
+TEST_F(ReplannerTest, WhereAllIsLentThereIsNoPlanUntilItIsGivenBack) {
+  for (device::GpuState& gpu : node.state.gpus) gpu.instances = {lent("7g.80gb", 0)};
+  EXPECT_FALSE(replanner.must(ground(), "", false));
+  EXPECT_NE(report.doing.find("is held by lease me"), std::string::npos) << report.doing;
+  node.state.gpus[1].instances.clear();  // at once, without the pause between tries
+  const auto made = replanner.must(ground(), "", false);
+  ASSERT_TRUE(made);
+  EXPECT_TRUE(made->planned.target.uses(node.state.gpus[1].uuid));
+}
+
 TEST_F(ReplannerTest, WhatHasNoPlanIsNotTriedAgainBeforeAPause) {
   node.use.usable.clear();
   EXPECT_FALSE(replanner.must(ground(), "no plan is in force", false));

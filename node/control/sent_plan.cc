@@ -97,6 +97,8 @@ Result<Planned> sent_plan(const World& world, const PlanGround& ground, PlanMemo
   for (const plan::Service& one : services)
     planned.target.rates.push_back({.service = one.name, .rate_rps = one.rate.value});
   for (const GpuUse::Gpu& gpu : use.usable) planned.target.gpus.push_back({gpu.index, gpu.uuid});
+  if (const auto lent = lent_in_the_way(world, ground.node, planned.target); !lent.empty())
+    return failed({ErrorCode::in_use, lent.begin()->second, ""});
   return planned;
 }
 
