@@ -37,7 +37,9 @@ plan::ServingPlan places_only(plan::ServingPlan plan) {
 class Attempts {
  public:
   Attempts(const World& world, const GpuUse& use, const PlanAsk& ask, PlanMemo& memo)
-      : world_(world), use_(use), ask_(ask), current_(places_only(ask.current)), memo_(memo) {}
+      : world_(world), use_(use), ask_(ask), current_(places_only(ask.current)), memo_(memo) {
+    add_lent(current_, ask.lent);
+  }
 
   bool fits(const Want& want, bool relaxed) {
     if (want.services.empty() || use_.usable.empty()) return false;
@@ -79,6 +81,8 @@ class Attempts {
         problem_of(world_, use_, {key.services, key.survive, {}}, key.relaxed);
     if (key.endless)
       for (plan::FleetEntry& entry : problem.fleet) entry.count.reset();
+    const plan::ServingProblem own = ask_.lent.empty() ? plan::ServingProblem{} : problem;
+    add_lent(problem, ask_.lent);
     auto made = decide::make_plan_again(problem, question.current, question.max_moves,
                                         {.node_budget = world_.settings.node_budget,
                                          .planners_pools = &memo_.planners_pools,
@@ -89,12 +93,40 @@ class Attempts {
       if (decide::is_refused_by_judge(made.error())) memo_.count("planner", false);
     } else if (!made->made.plan) {
       if (!made->made.refusals.empty()) answer.why = to_string(made->made.refusals.front());
+    } else if (!ask_.lent.empty()) {
+      answer = beside_lent(own, question.current, **made->made.plan);
     } else {
       answer = {std::move(made->made.plan), made->changes, {}};
+    }
+    if (answer.plan) {
       if (!key.endless) memo_.verdicts.keep({key, **answer.plan}, *answer.plan);
       memo_.count("planner", true);
     }
     return memo_.plans.keep(std::move(question), std::move(answer));
+  }
+
+  // What is left of a plan in which what is lent are services.
+  PlanAnswer beside_lent(const plan::ServingProblem& problem, plan::ServingPlan current,
+                         const plan::ServingPlan& made) {
+    PlanAnswer answer;
+    auto plan = without_lent(made, ask_.lent, world_.catalogue);
+    if (!plan) {
+      answer.why = "what is lent is in the way: " + ask_.lent.front().name;
+      return answer;
+    }
+    auto verdict = verify::judge(problem, &memo_.judges_pools, *plan);
+    if (!verdict) {
+      memo_.count("planner", false);
+      answer.why = "the judge refuses it beside what is lent";
+      return answer;
+    }
+    for (plan::PlannedGpu& gpu : current.gpus)
+      std::erase_if(gpu.instances, [&](const plan::PlannedInstance& one) {
+        return std::ranges::count(ask_.lent, one.service, &LentPlace::name) > 0;
+      });
+    answer.changes = plan::changes_between(current, **verdict);
+    answer.plan = *std::move(verdict);
+    return answer;
   }
 
   int priority(const std::string& service) const {
@@ -185,7 +217,7 @@ class Attempts {
   const World& world_;
   const GpuUse& use_;
   const PlanAsk& ask_;
-  const plan::ServingPlan current_;
+  plan::ServingPlan current_;
   PlanMemo& memo_;
   Want last_;
 };

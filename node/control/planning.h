@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "act/apply.h"
+#include "control/beside_lent.h"
 #include "control/damping.h"
 #include "control/desired.h"
 #include "control/memory.h"
@@ -62,6 +63,7 @@ struct PlanAsk {
   plan::ServingPlan current;
   std::optional<int> max_moves = {};
   bool partial = true;
+  std::vector<LentPlace> lent = {};  // stay where they are; none where a GPU may be lost (survive)
 };
 Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask,
                             PlanMemo& memo);

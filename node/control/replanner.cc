@@ -55,18 +55,24 @@ Result<Planned> Replanner::plan(const PlanGround& ground, const Want& want,
   static const std::optional<Target> none;
   const std::optional<Target>& basis = limits.stuck ? none : ground.plans.target;
   const NodeView& node = ground.node;
-  const auto plan_on = [&](const GpuUse& use, bool partial) {
+  const auto plan_on = [&](const GpuUse& use, bool partial, std::vector<LentPlace> lent) {
     return plan_target(world_, use,
-                       {want, current_plan(use, basis, node.assignment), limits.max_moves, partial},
+                       {want, current_plan(use, basis, node.assignment), limits.max_moves, partial,
+                        std::move(lent)},
                        memo_);
   };
-  // Where something is lent that the plan would need, the next one does without that GPU.
+  // Where something is lent that the plan would need, what is lent is planned for, too; else the
+  // next plan does without those GPUs.
   const auto beside_lent = [&](GpuUse use, bool partial) -> Result<Planned> {
     while (true) {
-      auto planned = plan_on(use, partial);
+      auto planned = plan_on(use, partial, {});
       if (!planned) return planned;
       const auto lent = lent_in_the_way(world_, node, planned->target);
       if (lent.empty()) return planned;
+      if (want.survive == 0) {
+        auto beside = plan_on(use, partial, lent_places(world_, node, use));
+        if (beside && lent_in_the_way(world_, node, beside->target).empty()) return beside;
+      }
       std::erase_if(use.usable, [&](const GpuUse::Gpu& gpu) { return lent.contains(gpu.uuid); });
       if (use.usable.empty())
         return failed({ErrorCode::in_use, lent.begin()->second + ", and no other is free", ""});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "control/brain_fixture.h"
 
 namespace partita::control {
@@ -64,6 +65,44 @@ TEST_F(ReplannerTest, PlansBesideWhatIsLent) {
   EXPECT_TRUE(made->planned.target.reduced.empty());
   EXPECT_GE(planned(*made, "a"), 150);
   EXPECT_GE(planned(*made, "b"), 300);
+}
+
+// One GPU, a slice of it lent where the planner begins: all is served beside it.
+TEST_F(ReplannerTest, ALentSliceStaysAndTheRestOfItsGpuServes) {
+  node = empty_node(world, 1);
+  const auto before = replanner.must(ground(), "", false);
+  ASSERT_TRUE(before);
+  ASSERT_TRUE(before->planned.target.reduced.empty());
+  node.state.gpus[0].instances = {
+      lent("1g.10gb", before->planned.target.plan.gpus[0].instances[0].start)};
+  ASSERT_FALSE(lent_in_the_way(world, node, before->planned.target).empty());
+  const auto made = replanner.must(ground(), "", false);
+  ASSERT_TRUE(made) << report.doing;
+  EXPECT_TRUE(lent_in_the_way(world, node, made->planned.target).empty());
+  EXPECT_TRUE(made->planned.target.reduced.empty()) << made->planned.target.reduced;
+}
+
+TEST_F(ReplannerTest, WhateverIsLentPlansAreBesideItAndJudged) {
+  Rng rng(7);
+  int made_some = 0;
+  for (int round = 0; round < 40; ++round) {
+    const int gpus = 1 + static_cast<int>(rng.below(3));
+    node = empty_node(world, gpus);
+    for (device::GpuState& gpu : node.state.gpus)
+      for (const auto& [profile, start] :
+           std::vector<std::pair<std::string, int>>{{"1g.10gb", 0}, {"2g.20gb", 2}, {"3g.40gb", 4}})
+        if (rng.below(3) == 0) gpu.instances.push_back(lent(profile, start));
+    for (ServiceNeed& need : needs) need.soon_rps = 50.0 + static_cast<double>(rng.below(900));
+    report.doing.clear();
+    replanner.forget_tries();
+    const auto made = replanner.must(ground(), std::to_string(round), false);
+    if (!made) continue;
+    ++made_some;
+    EXPECT_TRUE(lent_in_the_way(world, node, made->planned.target).empty()) << round;
+    EXPECT_TRUE(judge_target(world, node.use, {desired.services, made->planned.target}, memo))
+        << round;
+  }
+  EXPECT_GE(made_some, 20);
 }
 
 TEST_F(ReplannerTest, WhereAllIsLentThereIsNoPlanUntilItIsGivenBack) {

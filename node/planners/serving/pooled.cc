@@ -515,12 +515,15 @@ class PoolPlanner {
     return failed;
   }
 
-  // What a pool counts for in a mode; 0 when it has points that the mode has not.
-  double counted(const PointTables& tables, std::size_t s, const PoolParts& parts) const {
+  // What a pool counts for in a mode; 0 when it has points that the mode has not, but for those of
+  // what is running (`kept`), which stay as they are where their batches are no longer than the
+  // mode's.
+  double counted(const PointTables& tables, std::size_t s, const PoolParts& parts,
+                 bool kept = false) const {
     double sum = 0;
     for (const PoolPart& part : parts) {
       const PointTable& table = tables[part.entry];
-      double each = 0;
+      double each = kept ? rate_as_it_runs(table, s, part) : 0;
       for (std::size_t k = 0; k < table.profiles.size(); ++k) {
         const auto& point = table.best[s][k];
         if (point && gpcs_of(part.entry, table.profiles[k]) == part.gpcs &&
@@ -533,10 +536,20 @@ class PoolPlanner {
     return sum;
   }
 
+  double rate_as_it_runs(const PointTable& table, std::size_t s, const PoolPart& part) const {
+    const auto& profiles = problem_.fleet[part.entry].profiles;
+    const auto found = profiles.find(service(s).model);
+    const profile::ProfilePoint* point =
+        found == profiles.end()
+            ? nullptr
+            : profile::find_point(found->second, part.gpcs, part.batch, part.processes);
+    return point && profile::batch_time(*point) <= table.longest[s] ? full_rate(*point).value : 0;
+  }
+
   // Every mode that this pool covers needs more from now on.
   void raise(std::size_t s, const PoolParts& parts) {
     for (PointTables& tables : modes_) {
-      const double sum = counted(tables, s, parts);
+      const double sum = counted(tables, s, parts, true);
       double& demand = tables.front().demand[s];
       if (sum >= demand * (1 - 1e-6))
         demand = std::max(demand * (1 + step_of(s, std::max(0, missed_[s] - kFineTrials))),

@@ -1,0 +1,197 @@
+#include "control/beside_lent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "hw/layout.h"
+
+namespace partita::control {
+namespace {
+
+constexpr double kEasy = 1e6;  // requests per second that any such instance carries; one is asked
+
+// Moves what is lent back to where it is, in a plan whose GPUs hold it somewhere: it changes places
+// with instances of its shape, else its GPU with the one where it should be, and what stands in its
+// way there finds other starts.
+class PutBack {
+ public:
+  PutBack(plan::ServingPlan& plan, const std::vector<LentPlace>& lent,
+          const hw::Catalogue& catalogue)
+      : plan_(plan), lent_(lent), catalogue_(catalogue) {}
+
+  bool done() {
+    for (const LentPlace& one : lent_)
+      if (!to_its_gpu(one)) return false;
+    return std::ranges::all_of(plan_.gpus, [&](plan::PlannedGpu& gpu) { return arranged(gpu); });
+  }
+
+ private:
+  plan::PlannedGpu& gpu_of(const LentPlace& one) {
+    const auto found = std::ranges::find(plan_.gpus, one.gpu, &plan::PlannedGpu::index);
+    if (found != plan_.gpus.end()) return *found;
+    return plan_.gpus.emplace_back(plan::PlannedGpu{one.gpu, one.gpu_model, {}});
+  }
+  plan::PlannedGpu* where_is(const LentPlace& one) {
+    for (plan::PlannedGpu& gpu : plan_.gpus)
+      if (std::ranges::count(gpu.instances, one.name, &plan::PlannedInstance::service) > 0)
+        return &gpu;
+    return nullptr;
+  }
+  bool is_lent(const plan::PlannedInstance& one) const {
+    return std::ranges::count(lent_, one.service, &LentPlace::name) > 0;
+  }
+
+  bool to_its_gpu(const LentPlace& one) {
+    plan::PlannedGpu& home = gpu_of(one);
+    plan::PlannedGpu* there = where_is(one);
+    if (there == nullptr) return false;
+    if (there == &home) return true;
+    const auto its = std::ranges::find(there->instances, one.name, &plan::PlannedInstance::service);
+    if (its->profile != one.profile.name || there->model != home.model) return false;
+    const auto same = std::ranges::find_if(home.instances, [&](const plan::PlannedInstance& other) {
+      return other.profile == its->profile && !is_lent(other);
+    });
+    if (same != home.instances.end()) {
+      std::swap(*same, *its);
+      std::swap(same->start, its->start);
+      return true;
+    }
+    const auto stays = [&](const plan::PlannedGpu& gpu) {  // what is lent and is at home already
+      return std::ranges::any_of(lent_, [&](const LentPlace& other) {
+        return other.gpu == gpu.index &&
+               std::ranges::count(gpu.instances, other.name, &plan::PlannedInstance::service) > 0;
+      });
+    };
+    if (stays(home) || stays(*there)) return false;
+    std::swap(home.instances, there->instances);
+    return true;
+  }
+
+  // What is lent at its starts, the others where they are or, where that is not possible, elsewhere.
+  bool arranged(plan::PlannedGpu& gpu) {
+    const hw::GpuModel& model = *catalogue_.find(gpu.model);
+    std::vector<plan::PlannedInstance> fixed, others;
+    for (plan::PlannedInstance& one : gpu.instances) {
+      const auto lent = std::ranges::find(lent_, one.service, &LentPlace::name);
+      if (lent == lent_.end()) {
+        others.push_back(one);
+      } else {
+        one.start = lent->start;
+        fixed.push_back(one);
+      }
+    }
+    if (fixed.empty()) return true;
+    std::ranges::stable_sort(others, std::greater(), [&](const plan::PlannedInstance& one) {
+      return model.profiles[static_cast<std::size_t>(model.profile_index(one.profile))].size;
+    });
+    if (!placed(model, fixed, others, 0)) return false;
+    std::ranges::stable_sort(fixed, {}, &plan::PlannedInstance::start);
+    gpu.instances = std::move(fixed);
+    return true;
+  }
+
+  // Depth first: a GPU has at most as many instances as slices.
+  bool placed(const hw::GpuModel& model, std::vector<plan::PlannedInstance>& there,
+              const std::vector<plan::PlannedInstance>& others, std::size_t next) {
+    if (next == others.size()) return true;
+    const auto profile = static_cast<std::size_t>(model.profile_index(others[next].profile));
+    std::vector<int> starts = model.profiles[profile].starts;
+    std::ranges::stable_sort(starts, {}, [&](int start) { return start != others[next].start; });
+    for (const int start : starts) {
+      there.push_back(others[next]);
+      there.back().start = start;
+      std::vector<hw::PlacedProfile> all;
+      for (const plan::PlannedInstance& one : there)
+        all.push_back({model.profile_index(one.profile), one.start});
+      if (hw::conflicts(model, all).empty() && placed(model, there, others, next + 1)) return true;
+      there.pop_back();
+    }
+    return false;
+  }
+
+  plan::ServingPlan& plan_;
+  const std::vector<LentPlace>& lent_;
+  const hw::Catalogue& catalogue_;
+};
+
+}  // namespace
+
+std::vector<LentPlace> lent_places(const World& world, const NodeView& node, const GpuUse& use) {
+  std::vector<LentPlace> all;
+  for (const device::GpuState& gpu : node.state.gpus) {
+    const hw::GpuModel* model = world.catalogue.find(gpu.model);
+    if (model == nullptr || !use.is_usable(gpu.uuid)) continue;
+    for (const device::Instance& one : gpu.instances) {
+      const int profile = model->profile_index(one.profile);
+      if (!one.lent() || profile < 0) continue;
+      all.push_back({fmt::format("{} ({} at {} of gpu {})", one.holders.front().name, one.profile,
+                                 one.start, gpu.index),
+                     gpu.index, gpu.model, model->profiles[static_cast<std::size_t>(profile)],
+                     one.start});
+    }
+  }
+  return all;
+}
+
+void add_lent(plan::ServingProblem& problem, const std::vector<LentPlace>& lent) {
+  for (const LentPlace& one : lent) {
+    plan::Service& service = problem.services.emplace_back();
+    service.name = service.model = one.name;
+    service.rate = Rps{1};
+    service.slo = Millis{1000};
+    for (plan::FleetEntry& entry : problem.fleet)
+      if (entry.gpu.name == one.gpu_model)
+        entry.profiles[one.name] = {.model = one.name,
+                                    .points = {{one.profile.gpcs, 1, 1, Rps{kEasy},
+                                                Millis{1e3 / kEasy}, one.profile.memory}}};
+  }
+}
+
+void add_lent(plan::ServingPlan& current, const std::vector<LentPlace>& lent) {
+  for (const LentPlace& one : lent)
+    for (plan::PlannedGpu& gpu : current.gpus) {
+      if (gpu.index != one.gpu) continue;
+      std::erase_if(gpu.instances, [&](const plan::PlannedInstance& its) {
+        return its.start >= one.start && its.start < one.start + one.profile.size;
+      });
+      gpu.instances.push_back({.profile = one.profile.name,
+                               .start = one.start,
+                               .service = one.name,
+                               .batch = 1,
+                               .processes = 1,
+                               .throughput = Rps{0},
+                               .latency = {}});
+      std::ranges::stable_sort(gpu.instances, {}, &plan::PlannedInstance::start);
+    }
+}
+
+std::optional<plan::ServingPlan> without_lent(plan::ServingPlan plan,
+                                              const std::vector<LentPlace>& lent,
+                                              const hw::Catalogue& catalogue) {
+  if (!PutBack(plan, lent, catalogue).done()) return {};
+  const auto is_lent = [&](const std::string& service) {
+    return std::ranges::count(lent, service, &LentPlace::name) > 0;
+  };
+  for (plan::PlannedGpu& gpu : plan.gpus)
+    std::erase_if(gpu.instances,
+                  [&](const plan::PlannedInstance& one) { return is_lent(one.service); });
+  std::erase_if(plan.services, [&](const plan::PlannedService& row) { return is_lent(row.name); });
+  std::ranges::sort(plan.gpus, {}, &plan::PlannedGpu::index);
+  std::erase_if(plan.gpus, [](const plan::PlannedGpu& gpu) { return gpu.instances.empty(); });
+  plan.objective = {.gpus = static_cast<int>(plan.gpus.size()), .goal = plan.objective.goal};
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    const hw::GpuModel& model = *catalogue.find(gpu.model);
+    for (const plan::PlannedInstance& its : gpu.instances)
+      plan.objective.gpcs +=
+          model.profiles[static_cast<std::size_t>(model.profile_index(its.profile))].gpcs;
+  }
+  plan.problem_digest.clear();
+  plan.explanation.insert(plan.explanation.begin(),
+                          fmt::format("{} lent instances stay where they are", lent.size()));
+  return plan;
+}
+
+}  // namespace partita::control
