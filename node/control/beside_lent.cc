@@ -142,6 +142,8 @@ void add_lent(plan::ServingProblem& problem, const std::vector<LentPlace>& lent)
     service.name = service.model = one.name;
     service.rate = Rps{1};
     service.slo = Millis{1000};
+    for (const LentPlace& other : lent)
+      if (other.gpu != one.gpu) service.avoid.push_back(other.name);
     for (plan::FleetEntry& entry : problem.fleet)
       if (entry.gpu.name == one.gpu_model)
         entry.profiles[one.name] = {.model = one.name,

@@ -37,6 +37,8 @@ void describe_target(Form& f, Target& target) {
   f.optional(target.gain).boolean("gain", target.gain, "it only saves something");
   f.optional(!target.reduced.empty())
       .note("reduced", target.reduced, "what was left out because there is not enough");
+  f.optional(!target.beside.empty())
+      .notes("beside", target.beside, {}, "places that were lent then");
   f.object("plan", target.plan, forms::describe_plan, "a document ServingPlan");
 }
 

@@ -45,6 +45,7 @@ struct Target {
   bool done = false;           // the node has been as this wants it
   bool gain = false;           // it only saves something: nothing is at risk without it
   std::string reduced;         // what was left out because there is not enough; empty: nothing
+  std::vector<std::string> beside = {};  // places that were lent then, where something was left out
 
   // Null: no GPU of the node has this index in the plan.
   const GpuNamed* named(int index) const;

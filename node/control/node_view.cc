@@ -104,6 +104,15 @@ bool NodeView::has_lent(const std::string& gpu_uuid) const {
   return gpu != nullptr && std::ranges::any_of(gpu->instances, &device::Instance::lent);
 }
 
+std::vector<std::string> NodeView::what_is_lent() const {
+  std::vector<std::string> all;
+  for (const device::GpuState& gpu : state.gpus)
+    for (const device::Instance& one : gpu.instances)
+      if (one.lent())
+        all.push_back(fmt::format("{} at {} of {}", one.profile, one.start, gpu.uuid));
+  return all;
+}
+
 bool NodeView::has(const actuate::AssignedSegment& segment) const {
   const device::GpuState* gpu = state.find(segment.gpu_uuid);
   return gpu != nullptr && !gpu->lost &&

@@ -52,6 +52,8 @@ struct NodeView {
   bool is_ours(const device::Instance& instance) const;
   // Whether an instance of this GPU is lent to somebody (act/lease).
   bool has_lent(const std::string& gpu_uuid) const;
+  // Places that are lent: "7g.80gb at 0 of GPU-...".
+  std::vector<std::string> what_is_lent() const;
   // Whether this segment's instance is there.
   bool has(const actuate::AssignedSegment& segment) const;
 };

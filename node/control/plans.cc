@@ -65,6 +65,9 @@ std::string Plans::must_replan(const PlanGround& ground) const {
     if (std::ranges::count(basis->gpus, gpu.uuid, &GpuNamed::uuid) == 0 &&
         !ground.node.has_lent(gpu.uuid))
       return fmt::format("gpu {} can be used again", gpu.index);
+  const std::vector<std::string> lent = ground.node.what_is_lent();
+  for (const std::string& place : basis->beside)
+    if (std::ranges::count(lent, place) == 0) return place + " is not lent any more";
   return {};
 }
 

@@ -83,6 +83,20 @@ TEST_F(PlansTest, WhatIsLentBehindItsBackIsPlannedAgain) {
   EXPECT_NE(plans.must_replan(ground(Mode::automatic)).find("lease me"), std::string::npos);
 }
 
+TEST_F(PlansTest, APartIsPlannedAgainWhenSomethingIsGivenBack) {
+  Decision part = decision(150);
+  part.planned.target.reduced = "not enough GPUs";
+  device::Instance& one = node.state.gpus[1].instances.emplace_back();
+  one.profile = "1g.10gb", one.start = 6;
+  one.holders = {{.pid = 0, .name = "lease me"}};
+  part.planned.target.beside = node.what_is_lent();
+  plans.settle_on(part, ground(Mode::automatic));
+  EXPECT_EQ(plans.must_replan(ground(Mode::automatic)), "");
+  node.state.gpus[1].instances.clear();
+  EXPECT_NE(plans.must_replan(ground(Mode::automatic)).find("is not lent any more"),
+            std::string::npos);
+}
+
 TEST_F(PlansTest, WhatCannotBeOrDoesNotFitIsReplaced) {
   plans.settle_on(decision(150), ground(Mode::automatic));
   EXPECT_EQ(plans.must_replan(ground(Mode::automatic)), "");

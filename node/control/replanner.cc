@@ -63,15 +63,20 @@ Result<Planned> Replanner::plan(const PlanGround& ground, const Want& want,
   };
   // Where something is lent that the plan would need, what is lent is planned for, too; else the
   // next plan does without those GPUs.
+  const auto noted = [&](Result<Planned> planned) {
+    if (planned && !planned->target.reduced.empty()) planned->target.beside = node.what_is_lent();
+    return planned;
+  };
   const auto beside_lent = [&](GpuUse use, bool partial) -> Result<Planned> {
     while (true) {
       auto planned = plan_on(use, partial, {});
       if (!planned) return planned;
       const auto lent = lent_in_the_way(world_, node, planned->target);
-      if (lent.empty()) return planned;
+      if (lent.empty()) return noted(std::move(planned));
       if (want.survive == 0) {
         auto beside = plan_on(use, partial, lent_places(world_, node, use));
-        if (beside && lent_in_the_way(world_, node, beside->target).empty()) return beside;
+        if (beside && lent_in_the_way(world_, node, beside->target).empty())
+          return noted(std::move(beside));
       }
       std::erase_if(use.usable, [&](const GpuUse::Gpu& gpu) { return lent.contains(gpu.uuid); });
       if (use.usable.empty())

@@ -115,6 +115,17 @@ TEST_F(ReplannerTest, WhereAllIsLentThereIsNoPlanUntilItIsGivenBack) {
   EXPECT_TRUE(made->planned.target.uses(node.state.gpus[1].uuid));
 }
 
+// With less than is wanted, what is given back is noticed.
+TEST_F(ReplannerTest, APartRemembersBesideWhatItWasMade) {
+  for (device::GpuState& gpu : node.state.gpus) gpu.instances = {lent("3g.40gb", 4)};
+  needs[0].soon_rps = needs[1].soon_rps = 3000;
+  const auto made = replanner.must(ground(), "", false);
+  ASSERT_TRUE(made) << report.doing;
+  EXPECT_FALSE(made->planned.target.reduced.empty());
+  EXPECT_EQ(made->planned.target.beside, node.what_is_lent());
+  EXPECT_EQ(made->planned.target.beside.size(), 3u);
+}
+
 TEST_F(ReplannerTest, WhatHasNoPlanIsNotTriedAgainBeforeAPause) {
   node.use.usable.clear();
   EXPECT_FALSE(replanner.must(ground(), "no plan is in force", false));
