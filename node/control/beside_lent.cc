@@ -70,7 +70,7 @@ class PutBack {
     return true;
   }
 
-  // What is lent at its starts, the others where they are or, where that is not possible, elsewhere.
+  // What is lent at its starts, the others where they are or, where that cannot be, elsewhere.
   bool arranged(plan::PlannedGpu& gpu) {
     const hw::GpuModel& model = *catalogue_.find(gpu.model);
     std::vector<plan::PlannedInstance> fixed, others;

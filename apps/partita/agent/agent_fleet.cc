@@ -22,7 +22,7 @@ constexpr std::int64_t kFirstWords = 5'000'000'000;
 constexpr const char* kUser = "fleet";
 constexpr double kTiny = 1e-6;
 
-// Of GPUs that only borrowers are on, nothing is planned; beside services the node itself sees to it.
+// Nothing is planned on GPUs that only borrowers are on; beside services the node sees to it.
 std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control::GpuUse& use,
                                     const std::optional<control::Target>& target) {
   std::vector<fleet::NodeGpu> all;

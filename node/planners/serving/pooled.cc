@@ -153,6 +153,18 @@ std::string own_space(const plan::ServingProblem& problem, const TokenColumns& c
       relaxed.plan->objective.lower_bound_gpus);
 }
 
+// What a part of a pool counts for at the point at which it runs, which need not be the table's.
+double rate_as_it_runs(const plan::ServingProblem& problem, const PointTable& table, std::size_t s,
+                       const PoolPart& part) {
+  const auto& profiles = problem.fleet[part.entry].profiles;
+  const auto found = profiles.find(problem.services[s].model);
+  const profile::ProfilePoint* point =
+      found == profiles.end()
+          ? nullptr
+          : profile::find_point(found->second, part.gpcs, part.batch, part.processes);
+  return point && profile::batch_time(*point) <= table.longest[s] ? full_rate(*point).value : 0;
+}
+
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
@@ -523,7 +535,7 @@ class PoolPlanner {
     double sum = 0;
     for (const PoolPart& part : parts) {
       const PointTable& table = tables[part.entry];
-      double each = kept ? rate_as_it_runs(table, s, part) : 0;
+      double each = kept ? rate_as_it_runs(problem_, table, s, part) : 0;
       for (std::size_t k = 0; k < table.profiles.size(); ++k) {
         const auto& point = table.best[s][k];
         if (point && gpcs_of(part.entry, table.profiles[k]) == part.gpcs &&
@@ -534,16 +546,6 @@ class PoolPlanner {
       sum += part.instances * each;
     }
     return sum;
-  }
-
-  double rate_as_it_runs(const PointTable& table, std::size_t s, const PoolPart& part) const {
-    const auto& profiles = problem_.fleet[part.entry].profiles;
-    const auto found = profiles.find(service(s).model);
-    const profile::ProfilePoint* point =
-        found == profiles.end()
-            ? nullptr
-            : profile::find_point(found->second, part.gpcs, part.batch, part.processes);
-    return point && profile::batch_time(*point) <= table.longest[s] ? full_rate(*point).value : 0;
   }
 
   // Every mode that this pool covers needs more from now on.
