@@ -316,6 +316,22 @@ TEST(ServiceBrain, RefusesWithoutWorkersOrRoom) {
   EXPECT_EQ(full.retry_after, 25 * kMs);
 }
 
+// By reason: whether it counts as offered, afresh and again, and which counter else.
+TEST(ServiceBrain, CountsWhatItsOwnerRefused) {
+  ServiceBrain brain({.slo = 100 * kMs});
+  for (const auto why : {OwnerRefusal::no_slot, OwnerRefusal::slowed, OwnerRefusal::share,
+                         OwnerRefusal::share, OwnerRefusal::at_door})
+    brain.refused(why);
+  brain.refused(OwnerRefusal::share, true);
+  const ServiceCounters& counters = brain.counters();
+  EXPECT_EQ(counters.offered, 4);
+  EXPECT_EQ(counters.refused_full, 1);
+  EXPECT_EQ(counters.refused_slowed, 1);
+  EXPECT_EQ(counters.refused_share, 3);
+  EXPECT_EQ(counters.refused_worker, 1);
+  EXPECT_EQ(counters.refused_miss, 0);
+}
+
 TEST(ServiceBrain, UrgentAndImportantGoFirst) {
   World world({.slo = 100 * kMs, .shed = false});
   world.join(1, "a", {{{1, Millis{10}}}});

@@ -299,6 +299,24 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   return {Refusal::none, 0, finish};
 }
 
+void ServiceBrain::refused(OwnerRefusal why, bool again) {
+  if (why != OwnerRefusal::no_slot && !again) ++counters_.offered;
+  switch (why) {
+    case OwnerRefusal::no_slot:
+      ++counters_.refused_full;
+      break;
+    case OwnerRefusal::slowed:
+      ++counters_.refused_slowed;
+      break;
+    case OwnerRefusal::share:
+      ++counters_.refused_share;
+      break;
+    case OwnerRefusal::at_door:
+      workers() > 0 ? ++counters_.refused_full : ++counters_.refused_worker;
+      break;
+  }
+}
+
 // Behind those of the same key.
 void ServiceBrain::insert(const Waiting& waiting) {
   const auto before = [](const Waiting& a, const Waiting& b) { return a.key < b.key; };

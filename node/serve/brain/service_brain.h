@@ -81,6 +81,13 @@ struct Wish {
 };
 
 enum class Refusal : std::uint8_t { none, no_worker, queue_full, predicted_miss, too_many_items };
+// Refused by the owner and not by admit().
+enum class OwnerRefusal : std::uint8_t {
+  no_slot,  // let in, but there was no memory for it
+  slowed,   // before it was asked for
+  share,    // its sender has had its part of what is too little
+  at_door,  // by the door itself, before anybody asked to let it in
+};
 struct Admission {
   Refusal refusal = Refusal::none;
   Nanos retry_after = 0;       // refused: when there should be room
@@ -160,20 +167,9 @@ class ServiceBrain {
   // ---- requests
   // Whether the request would be let in now. Counts it as offered, once.
   Admission admit(Nanos now, const Wish& wish);
-  void refused_for_memory() { ++counters_.refused_full; }  // let in, but there was no slot
-  void refused_as_slowed() {                               // before it was asked for
-    ++counters_.offered;
-    ++counters_.refused_slowed;
-  }
-  void refused_for_share(bool again) {  // its sender has had its part of what is too little
-    if (!again) ++counters_.offered;
-    ++counters_.refused_share;
-  }
-  // Refused by the door itself, before anybody asked to let it in.
-  void turned_away() {
-    ++counters_.offered;
-    workers() > 0 ? ++counters_.refused_full : ++counters_.refused_worker;
-  }
+  // Counts what the owner refused by itself. Only `no_slot` was let in, and so offered, before;
+  // `again`: so was this one.
+  void refused(OwnerRefusal why, bool again = false);
   void enqueue(Nanos now, RequestId request, const Wish& wish);
   // Its sender may have ended a worker.
   void doubt(RequestId request);

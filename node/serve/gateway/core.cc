@@ -87,7 +87,7 @@ std::optional<Denial> over_limit(Keys& keys, LiveService& service, const Request
   const Nanos wait = keys.ask(head.client, *head.limits, head.bytes, now);
   if (wait == 0) return std::nullopt;
   ++service.usage[std::string(head.client)].over_limit;
-  service.brain.refused_as_slowed();
+  service.brain.refused(OwnerRefusal::slowed);
   ++service.totals.withdrawn;  // of no concern to how the service does
   return Denial{.kind = Denial::Kind::slowed,
                 .message = "this key is over its limit: requests or bytes per second, or at once",
@@ -102,7 +102,7 @@ tl::expected<std::optional<double>, Denial> share(LiveService& service, const Re
   const auto tag = service.shares.may(head.client, head.limits->weight, depth, now);
   if (tag) return tag;
   ++service.usage[std::string(head.client)].over_share;
-  service.brain.refused_for_share(head.again);
+  service.brain.refused(OwnerRefusal::share, head.again);
   return tl::unexpected<Denial>(
       {.kind = Denial::Kind::overloaded,
        .message = fmt::format("more is asked of '{}' than it carries, and this key is ahead of "
@@ -123,7 +123,7 @@ void let_in(LiveRequest& asked, const RequestHead& head, std::optional<double> t
 
 Denial slowed(LiveService& service, const RequestHead& head, Nanos wait) {
   if (!head.again) {  // of no concern to how the service does
-    service.brain.refused_as_slowed();
+    service.brain.refused(OwnerRefusal::slowed);
     ++service.totals.withdrawn;
   }
   return {
@@ -431,7 +431,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
                    .message = fmt::format("no service '{}' here", head.service)});
   }
   if (closed || !service->loaded) {
-    service->brain.turned_away();
+    service->brain.refused(OwnerRefusal::at_door);
     return denied({.kind = Denial::Kind::not_ready,
                    .message = closed ? "this gateway is shutting down"
                                      : fmt::format("'{}' was unloaded", head.service)});
@@ -454,7 +454,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   if (head.again) --service->totals.withdrawn;  // it was given back in between
   if (service->model && service->model->sequences)
     if (auto denial = find_worker(service, head, wish)) {
-      service->brain.turned_away();
+      service->brain.refused(OwnerRefusal::at_door);
       return denied(*std::move(denial));
     }
   const auto tag = share(*service, head, now);
@@ -471,7 +471,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied(denial_of(head.service, {.refusal = Refusal::too_many_items}));
   }
   if (!service->has_room(head.client, at(head.items))) {
-    service->brain.refused_for_memory();
+    service->brain.refused(OwnerRefusal::no_slot);
     return denied({.kind = Denial::Kind::overloaded,
                    .message = fmt::format("no memory for another request of '{}'", head.service),
                    .retry_after_ns = std::max<Nanos>(admission.predicted_finish - now, 1)});
@@ -580,7 +580,7 @@ void Core::Impl::release(RequestId id) {
     const bool late =
         submitted && Loop::now_ns() - asked.wish.arrived > nanos_of(slo_of(service->wanted));
     if (asked.starved)
-      service->brain.refused_for_memory();
+      service->brain.refused(OwnerRefusal::no_slot);
     else
       ++(late ? service->totals.given_up : service->totals.withdrawn);
   }
@@ -691,7 +691,7 @@ tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) { return im
 bool Core::claim(RequestId id, int rows) { return impl_->claim(id, rows); }
 
 void Core::turned_away(std::string_view name) {
-  if (const auto service = impl_->find(name)) service->brain.turned_away();
+  if (const auto service = impl_->find(name)) service->brain.refused(OwnerRefusal::at_door);
 }
 
 std::span<char> Core::input(RequestId id, int item, int tensor) {
