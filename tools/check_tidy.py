@@ -37,10 +37,6 @@ COSTLY = [
     (re.compile(r"#include <Eigen/(?!Core>)"), "node/base/numeric/", "numeric/dense.h decomposes"),
 ]
 COSTLY_ELSEWHERE = re.compile(r"^(node|cuda|lab|apps)/(?!.*(_test\.cc|_fixture\.h)$)")
-# Classes that have more functions than the limit and are not parted yet.
-LARGE_CLASSES = {
-    "partita::serve::ServiceBrain",
-}
 UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")
 
 
@@ -134,7 +130,7 @@ def check_classes(root, names):
         if kind in ("function", "prototype") and first <= int(begin) <= last:
             members[name, scope] = members.get((name, scope), 0) + 1
     for (name, scope), count in sorted(members.items()):
-        if count > CLASS_FUNCTIONS and scope not in LARGE_CLASSES:
+        if count > CLASS_FUNCTIONS:
             yield (f"{name}:{bodies[name, scope][0]}: {scope} has {count} functions; "
                    f"{CLASS_FUNCTIONS} are the limit: part it by what its parts know")
 

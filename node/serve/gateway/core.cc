@@ -54,16 +54,15 @@ Denial denial_of(std::string_view service, const Admission& admission) {
   return denial;
 }
 
-
 ServiceSnapshot snapshot_of(const LiveService& service) {
   ServiceSnapshot snapshot;
   snapshot.terms = service.wanted;
   snapshot.p50 = service.recent.percentile(50);
   snapshot.p99 = service.recent.percentile(99);
-  snapshot.capacity_rps = service.brain.capacity_rps();
+  snapshot.capacity_rps = service.brain.pool().capacity_rps();
   snapshot.rate_rps = service.rate_rps;
   snapshot.queued = service.brain.queued();
-  snapshot.ready_workers = service.brain.workers();
+  snapshot.ready_workers = service.brain.pool().size();
   if (service.slots) {
     snapshot.slots = service.slots->slots();
     snapshot.free_slots = service.slots->free();
@@ -337,7 +336,7 @@ void Core::Impl::run_batch(LiveService& service, Batch batch) {
   links->send(batch.worker, run_frame);
   service.batches.emplace(batch.id, std::move(batch));
   if (hang_watch->pending()) return;  // and looks at all that run by then
-  const Nanos overdue = service.brain.first_overdue(hang_after(service, options));
+  const Nanos overdue = service.brain.pool().first_overdue(hang_after(service, options));
   if (overdue != plan::kForever) hang_watch->at(overdue);
 }
 
@@ -674,14 +673,14 @@ bool Core::known(std::string_view name) const { return impl_->find(name) != null
 
 bool Core::ready(std::string_view name) const {
   const auto service = impl_->find(name);
-  return service && service->loaded && service->brain.workers() > 0;
+  return service && service->loaded && service->brain.pool().size() > 0;
 }
 
 bool Core::ready() const {
   return !impl_->closed &&
          std::all_of(impl_->services.begin(), impl_->services.end(), [](const auto& entry) {
            // One that the plan has no room for does not take the others from their clients.
-           return entry.second->brain.workers() > 0 || entry.second->wanted.segments.empty() ||
+           return entry.second->brain.pool().size() > 0 || entry.second->wanted.segments.empty() ||
                   !entry.second->loaded;
          });
 }
@@ -740,8 +739,7 @@ void Core::Impl::look_after(Nanos now) {
     const bool silent = ago > options.silent_after;
     if (silent != seat.silent && seat.state == Seat::State::ready) {
       seat.silent = silent;
-      silent || seat.hangs ? seat.service->brain.suspend(worker)
-                           : seat.service->brain.resume(worker);
+      seat.service->brain.suspend(worker, silent || seat.hangs);
       step(seat.service);
       changed();
     }

@@ -17,7 +17,7 @@ std::string verdict(const LiveService& service) {
 
 // It gets no more than it can answer in time: what it has no room for stays where it was.
 bool can_take(const LiveService& fresh, const LiveService& service, int items) {
-  if (!fresh.loaded || !fresh.model || !fresh.slots || fresh.brain.workers() == 0) return false;
+  if (!fresh.loaded || !fresh.model || !fresh.slots || fresh.brain.pool().size() == 0) return false;
   if (fresh.model->sequences || fresh.streams() || !service.model ||
       fresh.model->inputs != service.model->inputs ||
       fresh.model->outputs != service.model->outputs)

@@ -289,11 +289,11 @@ void Core::Impl::look_for_hanging(Nanos due) {
   Nanos next = plan::kForever;
   for (const std::shared_ptr<LiveService>& service : all) {
     const Nanos grace = hang_after(*service, options);
-    for (const WorkerId worker : service->brain.overdue(now, grace)) {
+    for (const WorkerId worker : service->brain.pool().overdue(now, grace)) {
       const auto seat = seats.find(worker);
       if (seat != seats.end()) take_back(worker, seat->second);
     }
-    next = std::min(next, service->brain.first_overdue(grace));
+    next = std::min(next, service->brain.pool().first_overdue(grace));
   }
   if (next != plan::kForever) hang_watch->at(next);
 }
@@ -351,7 +351,7 @@ void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
 // It has ended the batch that was taken back; where batches can be late, it has one at a time.
 void Core::Impl::awake_again(WorkerId worker, Seat& seat) {
   seat.hangs = false;
-  if (!seat.silent) seat.service->brain.resume(worker);
+  if (!seat.silent) seat.service->brain.suspend(worker, false);
   if (seat.state == Seat::State::ready) seat.service->sequences.join(worker);
   say(fmt::format("{} goes on", named(seat)));
   changed();

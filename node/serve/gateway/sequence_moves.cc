@@ -6,7 +6,7 @@ namespace partita::serve {
 
 std::optional<WorkerId> fewest(const Sequences& sequences, const ServiceBrain& brain) {
   for (const auto& [load, worker] : sequences.workers())
-    if (brain.usable(worker)) return worker;
+    if (brain.pool().usable(worker)) return worker;
   return std::nullopt;
 }
 

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "sim/service_world.h"
 
-namespace partita::serve {
+namespace partita::serve::service_brain_test {
 namespace {
 
 constexpr Nanos kMs = 1'000'000;
@@ -95,7 +95,7 @@ class World {
     step();
   }
   void suspend(WorkerId id, bool yes) {
-    yes ? brain.suspend(id) : brain.resume(id);
+    brain.suspend(id, yes);
     if (yes) {
       suspended.insert(id);
     } else {
@@ -270,7 +270,7 @@ TEST(ServiceBrain, ShedsWhatWouldBeLate) {
   world.join(1, "a", fast());
   world.join(2, "a", fast());
   const double capacity = 2 * 8 / 6e-3;
-  EXPECT_NEAR(world.brain.capacity_rps(), capacity, 1e-6);
+  EXPECT_NEAR(world.brain.pool().capacity_rps(), capacity, 1e-6);
   long id = 0, refused = 0;
   for (const Nanos time : poisson(2 * capacity, 5 * kSecond, 3)) {
     world.advance(time);
@@ -292,7 +292,7 @@ TEST(ServiceBrain, StreamsGoAtOnceAndAreNeverOverdue) {
   world.join(1, "a", {{{1, Millis{1000}}}}, 3);
   for (RequestId id = 1; id <= 5; ++id) EXPECT_TRUE(world.ask(id, {}));
   EXPECT_EQ(world.order, (std::vector<RequestId>{1, 2, 3}));
-  EXPECT_TRUE(world.brain.overdue(1000 * kSecond, 0).empty());
+  EXPECT_TRUE(world.brain.pool().overdue(1000 * kSecond, 0).empty());
   world.leave(1);
   world.join(2, "b", {{{1, Millis{1000}}}}, 1);
   EXPECT_EQ(world.order.back(), 4U);
@@ -481,7 +481,7 @@ TEST(ServiceBrain, WhatAHangingWorkerHeldIsTakenBack) {
   world.join(1, "a", {{{1, Millis{10}}}});
   world.enter(1, {});
   world.enter(2, {});
-  EXPECT_EQ(world.brain.first_overdue(50 * kMs), 60 * kMs + 1);
+  EXPECT_EQ(world.brain.pool().first_overdue(50 * kMs), 60 * kMs + 1);
   world.take_back(1);
   world.join(2, "b", {{{1, Millis{10}}}});
   world.advance(30 * kMs);
@@ -603,7 +603,7 @@ class RandomLife {
       }
     }
     EXPECT_EQ(world_.brain.queued(), 0);
-    EXPECT_EQ(world_.brain.running_batches(), 0);
+    EXPECT_EQ(world_.brain.pool().running(), 0);
     const std::set<WorkerId> once(world_.drained.begin(), world_.drained.end());
     EXPECT_EQ(once.size(), world_.drained.size());
     for (const WorkerId id : world_.leaving) EXPECT_TRUE(once.contains(id));
@@ -625,4 +625,4 @@ TEST(ServiceBrain, EveryRequestEndsOnceWhateverHappens) {
 }
 
 }  // namespace
-}  // namespace partita::serve
+}  // namespace partita::serve::service_brain_test
