@@ -262,6 +262,43 @@ class DraTest(harness.CliTest):
         self.assertEqual((self.limit(0), self.limit(1)), (before, before))
         self.assertEqual((self.daemons(), self.instances()), ([], {}))
 
+    def test_a_damaged_file_hurts_its_own_claim_only(self):
+        self.start()
+        self.addCleanup(lambda: subprocess.run(  # whatever a failure leaves
+            ["sh", "-c", f"kill $(cat {self.path('p/mps')}/*/pipe/*.pid) 2>&-"],
+            check=False))
+        before = self.limit()
+        for uid, shares in (("k1", [share(powerCapWatts=250)]),
+                            ("k2", [share(mps={"threadPercentage": 50}),
+                                    share(powerCapWatts=300)])):
+            self.api.put_claim("c" + uid, uid, [("n1", self.allocate("7g.80gb"))], shares)
+            self.assertEqual(self.error(uid), "")
+        of = {uid: int(self.cdi(uid)["devices"][0]["name"].split("gpu-")[1][0])
+              for uid in ("k1", "k2")}
+        file = self.path("cdi/partita.gpu-claim-k2.json")
+        whole = self.read("cdi/partita.gpu-claim-k2.json")
+        for text in ("", "{}", whole[:len(whole) // 2], "\0" * 40):
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(text)
+            # The other claim goes and comes; a plugin that starts then says which file it is.
+            self.assertEqual(self.claims(UNPREPARE, ("ck1", "k1"))["k1"][1], "")
+            self.assertEqual(self.limit(of["k1"]), before)
+            self.assertEqual(self.error("k1"), "")
+            self.assertEqual(self.limit(of["k1"]), 250)
+            self.kill()
+            self.start()
+            self.assertIn("claim-k2.json", self.read("log"))
+            # Preparing the claim anew mends its file; with the file damaged again it goes, too.
+            self.assertEqual(self.error("k2"), "")
+            self.assertEqual((self.limit(of["k2"]), len(self.daemons())), (300, 1))
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(text)
+            self.assertEqual(self.claims(UNPREPARE, ("ck2", "k2"))["k2"][1], "")
+            self.assertFalse(os.path.exists(file))
+            self.assertEqual((self.limit(of["k2"]), self.daemons()), (before, []))
+            self.assertEqual(len(self.instances()), 1)
+            self.assertEqual(self.error("k2"), "")
+
     def test_shares_that_are_refused_leave_nothing(self):
         self.start()
         for number, (profile, of, part) in enumerate((

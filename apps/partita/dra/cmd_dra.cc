@@ -83,10 +83,9 @@ class Node {
   Result<dra::NodeLook> look() {
     const auto node = device::read_node(*open_.bare);
     if (!node) return failed(node.error());
-    const auto leases = desk_.list(*node);
+    auto leases = desk_.list(*node);
     if (!leases) return failed(leases.error());
-    dra::NodeLook all;
-    for (const lease::Lease& one : *leases) all.owners.push_back(one.owner);
+    dra::NodeLook all{.gpus = {}, .leases = *std::move(leases)};
     for (const device::GpuState& gpu : node->gpus)
       if (gpu.mig_enabled && !gpu.lost)
         all.gpus.push_back({gpu, lease::model_of(gpu, {}, open_.catalogue.get())});

@@ -71,11 +71,13 @@ Result<std::vector<StandingShare>> parse_standing_shares(const std::string& file
                                                          std::string_view text) {
   const auto document = parse_document(file, text);
   if (!document) return failed(document.error());
+  const Node* devices = document->root.find("devices");
+  if (devices == nullptr || devices->items.empty())
+    return bad_input(document->at(document->root), "a claim's file names its devices");
   std::vector<StandingShare> all;
-  if (const Node* devices = document->root.find("devices"))
-    for (const Node& one : devices->items)
-      if (const Node* annotations = one.find("annotations"))
-        all.push_back(standing_share(*annotations));
+  for (const Node& one : devices->items)
+    if (const Node* annotations = one.find("annotations"))
+      all.push_back(standing_share(*annotations));
   return all;
 }
 

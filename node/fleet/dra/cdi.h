@@ -36,7 +36,7 @@ struct StandingShare {
   std::optional<double> power_cap_w = {};
   bool operator==(const StandingShare&) const = default;
 };
-// Devices without a share are left out. Refused with FILE:LINE.
+// Devices without a share are left out. Refused with FILE:LINE, a file without devices too.
 Result<std::vector<StandingShare>> parse_standing_shares(const std::string& file,
                                                          std::string_view text);
 // Whether a name in the CDI directory is that of a claim's file.

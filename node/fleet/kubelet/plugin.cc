@@ -17,6 +17,11 @@ std::string owner_of(const std::string& uid, const std::string& device) {
   return fmt::format("{}{}/{}", kOwner, uid, device);
 }
 
+// A file that was read and says nothing that could be undone.
+bool damaged(const Result<std::vector<StandingShare>>& shares) {
+  return !shares && shares.error().code != ErrorCode::environment;
+}
+
 Result<void> refused(const std::string& what, const KubeApi::Answer& answer) {
   return environment_error(what, fmt::format("the API server answered {}", answer.status));
 }
@@ -156,6 +161,17 @@ Result<std::vector<StandingShare>> Plugin::standing_shares(const std::string& na
   return parse_standing_shares(file, *text);
 }
 
+// What a claim's leases may have, where its file does not say it: an MPS daemon that is not there
+// ends without an error.
+Result<std::vector<StandingShare>> Plugin::possible_shares(const std::string& uid) {
+  const auto now = look();
+  if (!now) return failed(now.error());
+  std::vector<StandingShare> all;
+  for (const lease::Lease& one : now->leases)
+    if (one.owner.starts_with(owner_of(uid, ""))) all.push_back({one.uuid, one.gpu_uuid, true});
+  return all;
+}
+
 // Of each GPU the lowest cap of its claims.
 Result<void> Plugin::settle_caps() {
   const auto names = claim_files();
@@ -163,6 +179,7 @@ Result<void> Plugin::settle_caps() {
   std::map<std::string, double> caps;
   for (const std::string& name : *names) {
     const auto shares = standing_shares(name);
+    if (damaged(shares)) continue;
     if (!shares) return failed(shares.error());
     for (const StandingShare& one : *shares)
       if (one.power_cap_w) {
@@ -201,7 +218,8 @@ std::vector<PreparedClaim> Plugin::prepare(const std::vector<ClaimName>& claims)
 
 Result<void> Plugin::give_back(const std::string& uid) {
   const std::string name = cdi_file_name(uid);
-  const auto shares = standing_shares(name);
+  const auto said = standing_shares(name);
+  const auto shares = damaged(said) ? possible_shares(uid) : said;
   if (!shares) return failed(shares.error());
   for (const StandingShare& one : *shares)
     if (one.mps)
@@ -211,7 +229,8 @@ Result<void> Plugin::give_back(const std::string& uid) {
     if (auto gone = node_.give_back(kOwner + uid); !gone) return gone;
   }
   if (auto gone = files_.remove(settings_.cdi_directory + "/" + name); !gone) return gone;
-  if (std::ranges::any_of(*shares, [](const auto& one) { return one.power_cap_w.has_value(); }))
+  if (damaged(said) ||
+      std::ranges::any_of(*shares, [](const auto& one) { return one.power_cap_w.has_value(); }))
     return settle_caps();
   return {};
 }
@@ -280,8 +299,8 @@ Result<bool> Plugin::publish(const std::set<std::string>& allocated) {
   for (PoolGpu& gpu : now->gpus) gpu.claimed.clear();
   Pool pool = pool_of(now->gpus);
   std::set<std::string> devices = allocated;
-  for (const std::string& owner : now->owners)
-    if (owner.starts_with(kOwner)) devices.insert(owner.substr(owner.find('/') + 1));
+  for (const lease::Lease& one : now->leases)
+    if (one.owner.starts_with(kOwner)) devices.insert(one.owner.substr(one.owner.find('/') + 1));
   for (const std::string& name : devices)
     if (const PoolDevice* device = find_device(pool, name))
       now->gpus[device->gpu].claimed.push_back(device->place);

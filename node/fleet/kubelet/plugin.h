@@ -25,10 +25,10 @@ namespace partita::dra {
 
 inline constexpr const char* kOwner = "claim:";  // of a lease, before the claim's UID
 
-// GPUs that can be cut now, and whose leases stand.
+// GPUs that can be cut now, and the leases that stand.
 struct NodeLook {
   std::vector<PoolGpu> gpus;
-  std::vector<std::string> owners;
+  std::vector<lease::Lease> leases;
 };
 // What a client of an instance's MPS daemon needs.
 struct MpsEdits {
@@ -62,7 +62,8 @@ class Plugin {
   // Puts in effect what claims' files say, after whoever was killed.
   Result<void> recover();
 
-  // As the kubelet asks: again is the same, and one claim's fault is its own.
+  // As the kubelet asks: again is the same, and one claim's fault is its own. So is a damaged file:
+  // its shares hold no more, and unpreparing the claim removes it.
   std::vector<PreparedClaim> prepare(const std::vector<ClaimName>& claims);
   std::vector<PreparedClaim> unprepare(const std::vector<ClaimName>& claims);
 
@@ -89,6 +90,7 @@ class Plugin {
   Result<void> share(const std::vector<StandingShare>& shares);
   Result<void> settle_caps();
   Result<std::vector<StandingShare>> standing_shares(const std::string& name) const;
+  Result<std::vector<StandingShare>> possible_shares(const std::string& uid);
   Result<std::vector<std::string>> claim_files() const;
   Result<void> give_back(const std::string& uid);
   Result<void> learn_heads();
