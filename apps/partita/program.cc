@@ -165,6 +165,12 @@ const Entry* alone(const Settings& settings, std::span<char*> words,
   return found == entries.end() ? nullptr : &*found;
 }
 
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (std::string& word : words) all.push_back(word.data());
+  return all;
+}
+
 std::vector<Command> describe_all(CLI::App& app, const Program& program, const Entry* only) {
   std::vector<Command> commands;
   for (const Entry& entry : program.commands)
@@ -190,19 +196,27 @@ int run_program(int argc, char** argv, const Program& program) {
   Context context = real_context(files, clock);
   const std::span<char* const> given(argv, static_cast<std::size_t>(argc));
   Spoken said = program.whole ? with_verb(disk, given) : Spoken{{given.begin(), given.end()}};
-  std::vector<char*> words;
-  for (std::string& word : said.words) words.push_back(word.data());
-  context.words = words;
-  context.verb = said.verb;
-  settings.said_as(said.verb);
+  const auto told = [&](std::string_view verb, std::string_view flag) {
+    return settings.told(given, verb, flag);
+  };
+  std::vector<const VerbForm*> forms;
+  if (program.whole && said.verb.empty()) forms = forms_told(disk, given, told);
+  std::vector<char*> words = pointers_to(said.words);
   CLI::App app(program.summary, "partita");
   app.formatter(help_formatter());
   app.set_help_flag("-h,--help", "Explain this command");
   app.set_version_flag("--version", "partita " + version(), "Print the version");
   app.require_subcommand(1);
-  const Entry* only = alone(settings, words, program.commands);
+  const Entry* only = forms.empty() ? alone(settings, words, program.commands) : nullptr;
   const std::vector<Command> commands = describe_all(app, program, only);
   settings.add_to(app);
+  if (!forms.empty()) {
+    said = with_told(app, given, forms);
+    words = pointers_to(said.words);
+  }
+  context.words = words;
+  context.verb = said.verb;
+  settings.said_as(said.verb);
   const std::optional<Exit> refused =
       parse(context, app, static_cast<int>(words.size()), words.data());
   signals.hand_over(path_below(chosen(app)));

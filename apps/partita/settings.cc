@@ -239,7 +239,8 @@ void Settings::fill_in(const CLI::App& root, const std::string& named) {
   if (help != nullptr && help->count() > 0) return;
   const CLI::Option* own = command->get_option_no_throw("--config");
   const bool ours = own != nullptr && own->get_group() == kEverywhere && own->count() > 0;
-  read_file(ours ? own->results().front() : named, root);
+  if (auto read = read_file(ours ? own->results().front() : named, &root); !read)
+    refuse(to_string(read.error()));
   std::vector<std::vector<std::string>> paths{path};
   if (!verb_.empty()) paths.insert(paths.begin(), split(root.get_name() + " " + verb_, ' '));
   for (const std::string& flag : flags_of(*command)) {
@@ -249,18 +250,35 @@ void Settings::fill_in(const CLI::App& root, const std::string& named) {
   }
 }
 
-void Settings::read_file(const std::string& path, const CLI::App& root) {
+// Checked against the commands, if they are there.
+Result<void> Settings::read_file(const std::string& path, const CLI::App* root) {
   std::string file = path.empty() ? environment_variable("PARTITA_CONFIG") : path;
   if (file.empty() && files_.exists(kSettingsFile)) file = kSettingsFile;
-  if (file.empty()) return;
+  if (file.empty()) return {};
   const Result<std::string> text = files_.read(file);
-  if (!text) refuse(to_string(text.error()));
-  if (says_nothing(*text)) return;
+  if (!text) return failed(text.error());
+  if (says_nothing(*text)) return {};
   // YAML whatever its name: JSON is YAML, too.
   auto document = parse_document(file, *text);
-  if (!document) refuse(to_string(document.error()));
-  if (auto good = check_settings(*document, root, whole_); !good) refuse(to_string(good.error()));
+  if (!document) return failed(document.error());
+  if (root != nullptr)
+    if (auto good = check_settings(*document, *root, whole_); !good) return good;
   document_ = std::make_shared<Document>(*std::move(document));
+  return {};
+}
+
+std::vector<std::string> Settings::told(std::span<char* const> words, std::string_view verb,
+                                        std::string_view flag) {
+  if (!document_ && may_come_from_file(words)) {
+    std::string named;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const std::string_view word = words[i];
+      if (word.starts_with("--config=")) named = word.substr(word.find('=') + 1);
+      if (word == "--config" && i + 1 < words.size()) named = words[i + 1];
+    }
+    static_cast<void>(read_file(named, nullptr));  // who reads it again says what is wrong
+  }
+  return find({split("partita " + std::string(verb), ' ')}, std::string(flag)).values;
 }
 
 Settings::Found Settings::find(const std::vector<std::vector<std::string>>& paths,

@@ -49,6 +49,9 @@ class Settings {
 
   // The command goes by this verb (verbs.h): the verb's settings come before its own.
   void said_as(std::string verb) { verb_ = std::move(verb); }
+  // What is said of a flag of this verb before any command is described; a bad file says nothing.
+  std::vector<std::string> told(std::span<char* const> words, std::string_view verb,
+                                std::string_view flag);
   // Whether there may be a settings file, given the words of a command line.
   bool may_come_from_file(std::span<char* const> words) const;
   // Gives every command below `root`, which are all there, its three flags, and all flags their
@@ -68,7 +71,7 @@ class Settings {
 
   void add_flags(CLI::App& command);
   void fill_in(const CLI::App& root, const std::string& named);
-  void read_file(const std::string& path, const CLI::App& root);
+  Result<void> read_file(const std::string& path, const CLI::App* root);
   Found find(const std::vector<std::vector<std::string>>& paths, const std::string& flag) const;
   void set(CLI::Option& option, const Found& found);
 

@@ -73,6 +73,11 @@ constexpr VerbForm kForms[] = {
 constexpr std::array kBefore = {"--server", "--token-file",         "--server-ca",
                                 "--config", "--client-certificate", "--client-key"};
 
+// Flags that ask for a form also where settings say them, since they say what a verb is about; the
+// others mean something to several forms.
+constexpr std::string_view kFleet = "--fleet";
+constexpr std::array<std::string_view, 3> kAbout = {"--tasks", "--table", kFleet};
+
 using Words = std::vector<std::string>;
 
 std::string kind_of(Files& files, const std::string& file) {
@@ -141,6 +146,15 @@ bool holds(Files& files, const Trigger& trigger, Words& words) {
   return false;
 }
 
+// Whether it holds for a flag with these values.
+bool holds(const Trigger& trigger, const Words& values) {
+  const bool is_url = std::ranges::any_of(
+      values, [](const std::string& value) { return value.find("://") != value.npos; });
+  return trigger.is == Trigger::Is::again ? values.size() > 1
+         : trigger.is == Trigger::Is::url ? is_url
+                                          : !values.empty();
+}
+
 // Where the verb begins.
 std::size_t verb_at(const Words& words) {
   std::size_t at = 1;
@@ -148,6 +162,42 @@ std::size_t verb_at(const Words& words) {
     at += std::ranges::find(kBefore, words[at]) == kBefore.end() ? 1 : 2;
   return at;
 }
+
+// A command line, and where the verb begins.
+struct Line {
+  Words all = {};
+  std::size_t at = 0;
+  Words::const_iterator begin() const { return all.begin() + static_cast<std::ptrdiff_t>(at); }
+  // The words behind a command that is said there; none: another one is.
+  std::optional<Words> behind(std::string_view path) const {
+    const Words name = split(path, ' ');
+    if (all.size() < at + name.size() || !std::equal(name.begin(), name.end(), begin()))
+      return std::nullopt;
+    return Words(begin() + static_cast<std::ptrdiff_t>(name.size()), all.end());
+  }
+  Words with(std::string_view path, const Words& rest) const {
+    Words line(all.begin(), begin());
+    for (const Words& more : {split(path, ' '), rest})
+      line.insert(line.end(), more.begin(), more.end());
+    return line;
+  }
+};
+
+Line line_of(std::span<char* const> words) {
+  Line line{{words.begin(), words.end()}};
+  line.at = std::min(verb_at(line.all), line.all.size());
+  return line;
+}
+
+// Takes out what is a program's, from "--" on.
+Words cut_program(Words& words) {
+  const auto end = std::ranges::find(words, "--");
+  const Words others(end, words.end());
+  words.erase(end, words.end());
+  return others;
+}
+
+bool asks_for_help(const Words& words) { return count(words, "-h") + count(words, "--help") > 0; }
 
 const CLI::App* app_at(const CLI::App& root, std::string_view path) {
   const CLI::App* app = &root;
@@ -171,41 +221,63 @@ std::string path_below(const CLI::App& command) {
 }
 
 Spoken with_verb(Files& files, std::span<char* const> words) {
-  const Words all(words.begin(), words.end());
-  const std::size_t at = std::min(verb_at(all), all.size());
-  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
-  // The words behind a command that is said there; null: another one is.
-  const auto behind = [&](std::string_view path) -> std::optional<Words> {
-    const Words name = split(path, ' ');
-    if (all.size() < at + name.size() || !std::equal(name.begin(), name.end(), begin))
-      return std::nullopt;
-    return Words(begin + static_cast<std::ptrdiff_t>(name.size()), all.end());
-  };
-  const auto with = [&](std::string_view path, const Words& rest) {
-    Words line(all.begin(), begin);
-    for (const Words& more : {split(path, ' '), rest})
-      line.insert(line.end(), more.begin(), more.end());
-    return line;
-  };
+  const Line line = line_of(words);
   for (const VerbForm& form : kForms) {
-    auto rest = behind(is_only_words(form) ? form.was : form.verb);
+    auto rest = line.behind(is_only_words(form) ? form.was : form.verb);
     if (!rest) continue;
     if (is_only_words(form)) {  // which may be a form of something
-      Words line = with(said_now(form), *rest);
+      Words said = line.with(said_now(form), *rest);
       std::vector<char*> again;
-      for (std::string& word : line) again.push_back(word.data());
+      for (std::string& word : said) again.push_back(word.data());
       return with_verb(files, again);
     }
-    const auto end = std::ranges::find(*rest, "--");
-    const Words others(end, rest->end());  // they are of a program
-    rest->erase(end, rest->end());
-    if (count(*rest, "-h") + count(*rest, "--help") > 0) break;
+    const Words others = cut_program(*rest);
+    if (asks_for_help(*rest)) break;
     bool wanted = false;
     for (const Trigger& one : form.when) wanted = holds(files, one, *rest) || wanted;
     rest->insert(rest->end(), others.begin(), others.end());
-    if (wanted) return {with(form.was, *rest), std::string(form.verb)};
+    if (wanted) return {line.with(form.was, *rest), std::string(form.verb)};
   }
-  return {all};
+  return {line.all};
+}
+
+std::vector<const VerbForm*> forms_told(Files& files, std::span<char* const> words,
+                                        const Told& told) {
+  const Line line = line_of(words);
+  std::vector<const VerbForm*> forms;
+  for (const VerbForm& form : kForms) {
+    auto rest = line.behind(form.verb);
+    if (!rest) continue;
+    cut_program(*rest);
+    if (asks_for_help(*rest)) return {};
+    // A document of another kind says by itself what is meant.
+    const bool document = !rest->empty() && !(kind_of(files, rest->front()).empty() &&
+                                              kind_of(files, rest->back()).empty());
+    const auto asks = [&](const Trigger& one) {
+      return std::ranges::find(kAbout, one.text) != kAbout.end() &&
+             !(document && one.text != kFleet) && holds(one, told(form.verb, one.text.substr(2)));
+    };
+    if (std::ranges::any_of(form.when, asks)) forms.push_back(&form);
+  }
+  return forms;
+}
+
+Spoken with_told(const CLI::App& root, std::span<char* const> words,
+                 std::span<const VerbForm* const> forms) {
+  const Line line = line_of(words);
+  for (const VerbForm* form : forms) {
+    const CLI::App* app = app_at(root, form->was);
+    auto rest = line.behind(form->verb);
+    if (app == nullptr || !rest) continue;
+    const Words others = cut_program(*rest);
+    const bool fits = std::ranges::all_of(*rest, [&](const std::string& word) {
+      return !word.starts_with('-') || word == "-" ||
+             app->get_option_no_throw(word.substr(0, word.find('='))) != nullptr;
+    });
+    rest->insert(rest->end(), others.begin(), others.end());
+    if (fits) return {line.with(form->was, *rest), std::string(form->verb)};
+  }
+  return {line.all};
 }
 
 const VerbForm* form_called(std::string_view was) {

@@ -453,6 +453,13 @@ class Words(BatchTest):
         self.assertEqual(self.complete("plan", "--scheduler", "mi"), ["miso"])
         self.assertIn("fixed-best", self.complete("compare", "--schedulers", "fix"))
         self.assertEqual(self.complete("init", "--scaling", "g"), ["good"])
+        self.assertEqual(self.complete("queue", "list", "ba"), ["batches"])
+        for verb in ("show", "cancel", "hold", "release"):
+            self.assertEqual(self.complete("queue", verb, "ba"), ["batch:"])
+        zsh, fish = self.ok("completion", "zsh"), self.ok("completion", "fish")
+        self.assertIn("(batches)", zsh)
+        self.assertEqual(zsh.count("(batch:)"), 4)
+        self.assertEqual(fish.count("-a 'batch:'"), 4)
 
 
 if __name__ == "__main__":

@@ -177,6 +177,43 @@ class VerbsTest(harness.CliTest):
         self.assertNotEqual(json.loads(self.said(*config, "batch", "schedule", *words)[1])
                             ["scheduler"], "far")
 
+    def test_settings_say_what_a_verb_is_about(self):
+        self.write("tasks.yaml", "plan: {tasks: tasks.csv}\nverify: {tasks: tasks.csv}\n")
+        self.write("all.yaml", "all: {fleet: 'http://127.0.0.1:9', tasks: tasks.csv}\n")
+        self.write("stream.yaml", "plan: {tasks: [tasks.csv, tasks.csv]}\n")
+        gpu = ("--gpu", "A100-80GB", "--format", "json")
+        inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")
+        self.make("plan.json", "plan", *inputs, *gpu)
+        self.make("schedule.json", "plan", "--tasks", "tasks.csv", *gpu)
+        for words, environment in (
+                (("plan", *gpu), {"PARTITA_PLAN_TASKS": "tasks.csv"}),
+                (("plan", *gpu), {"PARTITA_TASKS": "tasks.csv"}),
+                (("plan", *gpu, "--config", "tasks.yaml"), {}),
+                (("--config=tasks.yaml", "plan", *gpu), {}),
+                (("plan", *gpu),
+                 {"PARTITA_CONFIG": "all.yaml", "PARTITA_PLAN_FLEET": "fleet.yaml"})):
+            code, out, err = self.said(*words, environment=environment)
+            self.assertEqual(code, 0, (words, environment, err))
+            self.assertEqual(json.loads(out)["kind"], "BatchSchedule", words)
+        answers = [json.loads(self.said(*words, *gpu)[1])["tasks"] for words in
+                   (("--config", "stream.yaml", "plan"),
+                    ("plan", "--tasks", "tasks.csv", "--tasks", "tasks.csv"))]
+        self.assertEqual(*answers)
+        for environment in ({"PARTITA_FLEET": ETCD[1]}, {"PARTITA_CONFIG": "all.yaml"}):
+            code, _, err = self.said("status", environment=environment)
+            self.assertEqual(code, 3, err)
+            self.assertIn("127.0.0.1:9", err)
+            code, out, err = self.said("status", *HERE, environment=environment)
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn("A100-80GB", out)
+        # What is said beside it, a document or a flag, is for something else.
+        tasks = {"PARTITA_TASKS": "tasks.csv"}
+        self.assertEqual(self.said("plan", *inputs, *gpu, environment=tasks)[0], 0)
+        services = {**tasks, "PARTITA_SERVICES": inputs[1], "PARTITA_PROFILES": inputs[3]}
+        self.assertEqual(self.said("verify", "plan.json", environment=services)[::2], (0, ""))
+        self.assertEqual(self.said("verify", "schedule.json", environment=services)[::2], (0, ""))
+        self.assertIn("--services", self.said("plan", "--help", environment=tasks)[1])
+
     def test_older_names_are_explained_and_not_listed(self):
         docs = json.loads(self.said("docs")[1])["root"]
         forms = []

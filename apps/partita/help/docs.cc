@@ -54,9 +54,10 @@ CommandDoc describe_form(const FormOf& of, const std::vector<std::string>& path)
   for (FlagDoc& flag : form.flags)
     flag.required = flag.required || (asked_by_flag && first.text == flag.names.back());
   const bool prefix = first.is == Trigger::Is::prefix;
-  if (prefix || first.is == Trigger::Is::word)
-    form.positionals = {
-        {{std::string(first.text) + (prefix ? "NUMBER" : "")}, {}, form.summary, {}, true}};
+  if (prefix || first.is == Trigger::Is::word) {
+    form.word = std::string(first.text);
+    form.positionals = {{{form.word + (prefix ? "NUMBER" : "")}, {}, form.summary, {}, true}};
+  }
   const std::string marker = marker_of(*of.form);
   if (marker.empty()) return form;
   const FlagWords& words = words_of(marker);
@@ -194,13 +195,18 @@ Result<CommandDocs> parse_docs(const std::string& file, std::string_view text) {
 CommandDoc describe(const CLI::App& app) { return describe_below(app, {}); }
 
 void take_in_forms(CommandDoc& command) {
-  for (const CommandDoc& form : command.forms)
+  for (const CommandDoc& form : command.forms) {
+    if (!form.word.empty()) {
+      if (command.positionals.empty()) command.positionals = form.positionals;
+      command.positionals.front().value += "|" + form.word;
+    }
     for (FlagDoc flag : form.flags) {
       const auto same = [&](const FlagDoc& one) { return one.names.back() == flag.names.back(); };
       if (std::ranges::any_of(command.flags, same)) continue;
       flag.required = false;
       command.flags.push_back(std::move(flag));
     }
+  }
   for (CommandDoc& child : command.children) take_in_forms(child);
 }
 

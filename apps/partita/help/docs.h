@@ -36,6 +36,7 @@ struct CommandDoc {
   std::vector<CommandDoc> children;  // hidden commands are left out
   bool elsewhere = false;            // a name for a command of another program
   std::string when = {}, was = {};   // of a verb's form: what asks for it, and its older name
+  std::string word = {};  // of a verb's form: the word, or its begin, that asks for it; empty: none
   std::vector<CommandDoc> forms = {};  // of a verb
 };
 
@@ -54,7 +55,7 @@ Result<CommandDocs> parse_docs(const std::string& file, std::string_view text);
 
 CommandDoc describe(const CLI::App& app);
 
-// With the flags of a verb's forms among its own, here and below.
+// With the flags and words of a verb's forms among its own, here and below.
 void take_in_forms(CommandDoc& command);
 
 // All commands below and including `root`, parents before children.
