@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "model/energy/experiments.h"
+#include "model/energy/testing/experiments.h"
 
 namespace partita::energy {
 namespace {

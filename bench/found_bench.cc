@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "decide/random_services.h"
 #include "decide/serving.h"
+#include "decide/testing/random_services.h"
 #include "verify/driven_queue.h"
 
 namespace partita {

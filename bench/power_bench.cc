@@ -10,8 +10,8 @@
 #include "decide/power.h"
 #include "planners/power/fleet.h"
 #include "planners/power/policies.h"
-#include "planners/power/published_mi50.h"
 #include "planners/power/schedule.h"
+#include "planners/power/testing/published_mi50.h"
 #include "verify/power.h"
 
 namespace partita {

@@ -17,8 +17,8 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "decide/random_services.h"
 #include "decide/serving.h"
+#include "decide/testing/random_services.h"
 #include "hw/catalogue.h"
 #include "sim/serving.h"
 #include "verify/serving.h"

@@ -20,7 +20,7 @@
 #include "hw/catalogue.h"
 #include "planners/batch/live_run.h"
 #include "planners/batch/scheduler.h"
-#include "queue/host/test_world.h"
+#include "queue/host/testing/test_world.h"
 #include "queue/store/sqlite_store.h"
 #include "sim/batch_generator.h"
 #include "verify/batch.h"

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "server/broker.h"
-#include "server/test_client.h"
+#include "server/testing/test_client.h"
 
 namespace partita::remote::server {
 namespace {

@@ -14,9 +14,9 @@
 #include <fstream>
 
 #include "serve/onnx/models.h"
-#include "serve/worker/fake_gateway.h"
 #include "serve/worker/null_engine.h"
 #include "serve/worker/ort_engine.h"
+#include "serve/worker/testing/fake_gateway.h"
 #include "serve/worker/warm_up.h"
 #include "serve/worker/worker_loop.h"
 

@@ -1,7 +1,8 @@
 # module(NAME hw DEPENDS base [TESTED_WITH ...] [LIBRARIES fmt::fmt] [FOR_TESTS file...] [PARTS folder...]): one folder of a product (node/, cuda/,
 # lab/), one static library, one row of the layer table. DEPENDS is the only place where an edge is written, and says all of
 # them: nothing is inherited, and what nobody uses is refused. TESTED_WITH are modules that its tests include besides.
-# LIBRARIES are third-party libraries. FOR_TESTS are sources that only tests and benchmarks link: conformance suites, fakes.
+# LIBRARIES are third-party libraries. FOR_TESTS are sources in its or its parts' testing/ that only tests and benchmarks link:
+# conformance suites, fakes. A header in there is for them, too.
 # PARTS are folders inside, each a part() in its own CMakeLists.txt.
 # GLUE is code that reads, writes and waits rather than computes: release compiles it at -Og, in half of the time. BUSY is
 # such code that each request or launch goes through: at -O1. PURE code is a function of its inputs (`purity`).
@@ -33,7 +34,7 @@ function(folder_of_sources target)
   get_filename_component(product ${CMAKE_CURRENT_SOURCE_DIR} ABSOLUTE)
   cmake_path(RELATIVE_PATH product BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
   string(REGEX REPLACE "/.*" "" product ${product})
-  file(GLOB headers CONFIGURE_DEPENDS *.h)
+  file(GLOB headers CONFIGURE_DEPENDS *.h testing/*.h)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX  # a module may be headers only
                                              UNITY_BUILD_BATCH_SIZE 0)  # one unit per folder
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/${product} FILES ${headers})
@@ -67,8 +68,8 @@ endfunction()
 
 # The unit tests of a folder, and whether they are worth a run under the thread sanitizer.
 function(tests_of_folder name target libraries)
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
-  file(GLOB headers CONFIGURE_DEPENDS *.h)
+  file(GLOB sources CONFIGURE_DEPENDS *.cc testing/*.cc)
+  file(GLOB headers CONFIGURE_DEPENDS *.h testing/*.h)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   starts_threads(threads ${sources} ${headers})
@@ -93,11 +94,9 @@ function(module)
   string(REPLACE "/" "_" tested_with "${M_TESTED_WITH}")
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
-  set(all_sources ${sources})
   list(TRANSFORM M_FOR_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  list(REMOVE_ITEM sources ${M_FOR_TESTS})
   add_library(${target} STATIC ${sources})
-  folder_of_sources(${target} ${all_sources})
+  folder_of_sources(${target} ${sources} ${M_FOR_TESTS})
   kind_of_code(${target} ${ARGN})
   target_link_libraries(${target} PUBLIC ${M_LIBRARIES} PRIVATE ${dependencies} partita_warnings)
 

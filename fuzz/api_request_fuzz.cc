@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "api/fake_agent.h"
 #include "api/site.h"
+#include "api/testing/fake_agent.h"
 #include "base/check.h"
 #include "base/door/door_connection.h"
-#include "base/door/test_turn.h"
+#include "base/door/testing/test_turn.h"
 #include "target.h"
 
 namespace {

@@ -11,9 +11,9 @@
 
 #include "base/check.h"
 #include "base/door/door_connection.h"
-#include "base/door/test_turn.h"
-#include "serve/front/fake_backend.h"
+#include "base/door/testing/test_turn.h"
 #include "serve/front/routes.h"
+#include "serve/front/testing/fake_backend.h"
 #include "target.h"
 
 namespace {

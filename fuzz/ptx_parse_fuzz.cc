@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "ptx/equal_modules.h"
 #include "ptx/parse.h"
+#include "ptx/testing/equal_modules.h"
 #include "target.h"
 
 FUZZ_TARGET(ptx_parse) {

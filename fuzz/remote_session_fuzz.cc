@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "server/test_client.h"
+#include "server/testing/test_client.h"
 #include "target.h"
 
 namespace remote = partita::remote;

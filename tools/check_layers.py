@@ -14,8 +14,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+/[^">]+)[">]')
 SOURCES = (".h", ".cc", ".cu")
 PRODUCTS = ("node", "cuda", "lab")
 # What stands in a module's folder for its tests alone.
-FOR_TESTS = re.compile(r"_test\.cc$|/test_[^/]*$|/fake[^/]*/|"
-                       r"(_fixture|/random_\w+|/reference_\w+)\.h$")
+FOR_TESTS = re.compile(r"_test\.cc$|/testing/")
 
 
 def read_layers(path):

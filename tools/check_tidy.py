@@ -36,7 +36,7 @@ COSTLY = [
      "base/append.h has joined and append"),
     (re.compile(r"#include <Eigen/(?!Core>)"), "node/base/numeric/", "numeric/dense.h decomposes"),
 ]
-COSTLY_ELSEWHERE = re.compile(r"^(node|cuda|lab|apps)/(?!.*(_test\.cc|_fixture\.h)$)")
+COSTLY_ELSEWHERE = re.compile(r"^(node|cuda|lab|apps)/(?!.*(_test\.cc$|/testing/))")
 UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")
 
 

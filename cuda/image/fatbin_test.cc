@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "image/fatbin_writer.h"
+#include "image/testing/fatbin_writer.h"
 
 namespace partita::remote::image {
 namespace {

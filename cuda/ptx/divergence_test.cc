@@ -8,8 +8,8 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "ptx/machine_fixture.h"
 #include "ptx/parse.h"
+#include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
 namespace {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <functional>
 
-#include "ptx/machine_fixture.h"
+#include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
 namespace {

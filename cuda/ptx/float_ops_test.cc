@@ -3,7 +3,7 @@
 #include <cfenv>
 #include <cmath>
 
-#include "ptx/op_cases.h"
+#include "ptx/testing/op_cases.h"
 
 namespace partita::ptx {
 namespace {

@@ -1,7 +1,7 @@
 // Integer instructions against plain C++.
 #include <bit>
 
-#include "ptx/op_cases.h"
+#include "ptx/testing/op_cases.h"
 
 namespace partita::ptx {
 namespace {

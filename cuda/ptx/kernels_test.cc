@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ptx/machine_fixture.h"
+#include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
 namespace {

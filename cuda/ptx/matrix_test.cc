@@ -9,8 +9,8 @@
 #include <functional>
 #include <random>
 
-#include "ptx/machine_fixture.h"
 #include "ptx/program.h"
+#include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "ptx/barrier_word.h"
-#include "ptx/machine_fixture.h"
+#include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "ptx/equal_modules.h"
+#include "ptx/testing/equal_modules.h"
 
 namespace partita::ptx {
 namespace {

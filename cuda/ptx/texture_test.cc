@@ -8,7 +8,7 @@
 #include <cmath>
 #include <random>
 
-#include "ptx/machine_fixture.h"
+#include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
 namespace {

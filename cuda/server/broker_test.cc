@@ -24,7 +24,7 @@
 
 #include "base/check.h"
 #include "base/processes.h"
-#include "server/test_client.h"
+#include "server/testing/test_client.h"
 
 namespace partita::remote::server {
 namespace {

@@ -1,8 +1,8 @@
-#include "server/conformance.h"
+#include "server/testing/conformance.h"
 
 #include <gmock/gmock.h>
 
-#include "server/fake_backend.h"
+#include "server/testing/fake_backend.h"
 
 namespace partita::remote::server {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "server/session_fixture.h"
+#include "server/testing/session_fixture.h"
 
 namespace partita::remote::server {
 namespace {

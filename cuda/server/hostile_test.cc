@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/test_rounds.h"
-#include "server/hostile_client.h"
-#include "server/test_client.h"
+#include "server/testing/hostile_client.h"
+#include "server/testing/test_client.h"
 
 namespace partita::remote::server {
 namespace {

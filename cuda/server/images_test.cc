@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/test_without_input.h"
+#include "base/testing/test_without_input.h"
 
 namespace partita::remote::server {
 namespace {

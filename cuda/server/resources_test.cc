@@ -4,10 +4,10 @@
 
 #include <cstring>
 
-#include "server/fake_backend.h"
 #include "server/graphs.h"
 #include "server/inbound.h"
-#include "wire/net/sim_net.h"
+#include "server/testing/fake_backend.h"
+#include "wire/net/testing/sim_net.h"
 
 namespace partita::remote::server {
 namespace {

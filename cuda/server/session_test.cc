@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "server/session_fixture.h"
+#include "server/testing/session_fixture.h"
 
 namespace partita::remote::server {
 namespace {

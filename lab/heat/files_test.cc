@@ -5,7 +5,7 @@
 #include "heat/outputs.h"
 #include "heat/ptrace.h"
 #include "heat/steady.h"
-#include "heat/test_chips.h"
+#include "heat/testing/test_chips.h"
 #include "heat/transient.h"
 
 namespace partita::thermal {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "heat/dense_network_fixture.h"
 #include "heat/steady.h"
-#include "heat/test_chips.h"
+#include "heat/testing/dense_network_fixture.h"
+#include "heat/testing/test_chips.h"
 #include "heat/transient.h"
 
 namespace partita::thermal {

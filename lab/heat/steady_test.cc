@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "heat/dense_network_fixture.h"
-#include "heat/test_chips.h"
+#include "heat/testing/dense_network_fixture.h"
+#include "heat/testing/test_chips.h"
 
 namespace partita::thermal {
 namespace {

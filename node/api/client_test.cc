@@ -4,8 +4,8 @@
 
 #include "api/documents.h"
 #include "api/exchanges.h"
-#include "api/server_fixture.h"
-#include "base/test_certificate.h"
+#include "api/testing/server_fixture.h"
+#include "base/testing/test_certificate.h"
 
 namespace partita::api {
 namespace {
@@ -58,8 +58,7 @@ TEST_F(ClientTest, RefusalsAreThoseOfTheServer) {
   const auto wrong = call(address, {.token = "secret-admin"}, "set_services", "", "x");
   EXPECT_EQ(wrong.error().code, ErrorCode::bad_input);
   EXPECT_EQ(to_string(wrong.error()), "services:1: a list of services is wanted");
-  EXPECT_EQ(code(call(address, {.token = "secret-admin"}, "change", "99")),
-            ErrorCode::not_found);
+  EXPECT_EQ(code(call(address, {.token = "secret-admin"}, "change", "99")), ErrorCode::not_found);
   server->stop();
   EXPECT_EQ(code(call(address, {}, "health")), ErrorCode::environment);
   EXPECT_EQ(code(call("unix:" + std::string(folder / "none"), {}, "health")),

@@ -5,8 +5,8 @@
 #include <regex>
 #include <set>
 
-#include "api/fake_agent.h"
-#include "api/prometheus_check.h"
+#include "api/testing/fake_agent.h"
+#include "api/testing/prometheus_check.h"
 #include "base/document.h"
 #include "base/source_text.h"
 
@@ -131,13 +131,12 @@ TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   }
   for (const std::string& name : drawn) EXPECT_TRUE(types.contains(name)) << name;
   for (const auto& [name, type] : types) {
-    const bool left_out = name == "partita_agent_info" || name == "partita_api_connections" ||
-                          name == "partita_api_streams" || name == "partita_service_wanted_rps" ||
-                          name == "partita_service_slo_percentile" ||
-                          name == "partita_agent_node_readable" ||
-                          name == "partita_service_segments" ||
-                          name == "partita_service_workers_ready" ||
-                          name == "partita_gpu_throttled";
+    const bool left_out =
+        name == "partita_agent_info" || name == "partita_api_connections" ||
+        name == "partita_api_streams" || name == "partita_service_wanted_rps" ||
+        name == "partita_service_slo_percentile" || name == "partita_agent_node_readable" ||
+        name == "partita_service_segments" || name == "partita_service_workers_ready" ||
+        name == "partita_gpu_throttled";
     EXPECT_TRUE(left_out || drawn.contains(name)) << name;
   }
 }

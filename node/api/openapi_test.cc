@@ -8,7 +8,7 @@
 #include <set>
 
 #include "api/operations.h"
-#include "api/server_fixture.h"
+#include "api/testing/server_fixture.h"
 
 namespace partita::api {
 namespace {
@@ -214,8 +214,7 @@ TEST_F(OpenApiTest, ValidRequestsGetWhatTheDocumentPromises) {
     for (const bool everything : {true, false}) {
       const std::string where =
           everything ? target(one, fitting)
-                     : target(one, fitting).substr(0, target(one, fitting).find('?')) +
-                           needed(one);
+                     : target(one, fitting).substr(0, target(one, fitting).find('?')) + needed(one);
       if (one.path == "/v1/history/{id}" && where.find("/3") != std::string::npos)
         agent.keep({.kind = history::EventKind::started, .user = "agent"});
       const auto answer = make(one, where, "admin", body_of(one));

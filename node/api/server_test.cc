@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "api/operations.h"
-#include "api/prometheus_check.h"
-#include "api/server_fixture.h"
+#include "api/testing/prometheus_check.h"
+#include "api/testing/server_fixture.h"
 #include "base/source_text.h"
 
 namespace partita::api {
@@ -88,19 +88,16 @@ TEST_F(ServerTest, EveryCallForEveryRoleIsAsTheDocumentSays) {
       const std::string headers = role.empty() ? "" : bearer(role);
       one.send(row.verb + " " + with_part(row.path) +
                (row.path == "/v1/series" ? "?metric=watts" : "") +
-               (row.verb == "DELETE" ? "?owner=a" : "") +
-               " HTTP/1.1\r\nHost: localhost\r\n" + headers +
-               "Content-Length: " + std::to_string(body_of(row.verb, row.path).size()) +
+               (row.verb == "DELETE" ? "?owner=a" : "") + " HTTP/1.1\r\nHost: localhost\r\n" +
+               headers + "Content-Length: " + std::to_string(body_of(row.verb, row.path).size()) +
                "\r\n\r\n" + body_of(row.verb, row.path));
       const bool known = role != "" && role != "wrong";
       const bool may = row.role == "-" || (known && rank(role) >= rank(row.role));
       const bool of_queue = row.path.starts_with("/v1/queue");
-      const bool at_once = row.verb == "GET" || row.path == "/v1/preview" ||
-                           row.path == "/v1/leases" || of_queue;
+      const bool at_once =
+          row.verb == "GET" || row.path == "/v1/preview" || row.path == "/v1/leases" || of_queue;
       const bool comes = row.verb == "POST" && row.path == "/v1/queue/tasks";
-      const int wanted = may     ? (comes ? 201 : at_once ? 200 : 202)
-                         : known ? 403
-                                 : 401;
+      const int wanted = may ? (comes ? 201 : at_once ? 200 : 202) : known ? 403 : 401;
       const bool stream = may && row.path == "/v1/events";
       ASSERT_TRUE(one.comes("\r\n\r\n"));
       EXPECT_EQ(one.input().substr(0, 12), "HTTP/1.1 " + std::to_string(wanted))

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "api/exchanges.h"
-#include "api/server_fixture.h"
+#include "api/testing/server_fixture.h"
 #include "base/door/listener.h"
 
 namespace partita::api {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/test_without_input.h"
+#include "base/testing/test_without_input.h"
 
 namespace partita {
 namespace {

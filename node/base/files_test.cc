@@ -22,7 +22,7 @@
 #include <thread>
 
 #include "base/input_output.h"
-#include "base/test_without_input.h"
+#include "base/testing/test_without_input.h"
 
 // ---- what a power cut leaves, and what a bad disk does ----
 //

@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/form_check.h"
+#include "base/testing/form_check.h"
 
 namespace partita {
 namespace {

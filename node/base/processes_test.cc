@@ -14,7 +14,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/test_without_input.h"
+#include "base/testing/test_without_input.h"
 
 namespace partita {
 namespace {

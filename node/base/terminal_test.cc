@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/sight.h"
+#include "base/testing/sight.h"
 #include "base/unicode.h"
 
 namespace partita {

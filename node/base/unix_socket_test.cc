@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "base/test_without_input.h"
+#include "base/testing/test_without_input.h"
 
 namespace partita {
 namespace {

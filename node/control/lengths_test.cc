@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "control/brain_fixture.h"
+#include "control/testing/brain_fixture.h"
 
 namespace partita::control {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "control/desired.h"
-#include "control/node_in_memory.h"
 #include "control/planning.h"
+#include "control/testing/node_in_memory.h"
 #include "decide/expected_tokens.h"
 
 namespace partita::control {

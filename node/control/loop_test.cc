@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/rng.h"
-#include "control/node_in_memory.h"
+#include "control/testing/node_in_memory.h"
 #include "forms/serving_forms.h"
 
 namespace partita::control {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/brain_fixture.h"
+#include "control/testing/brain_fixture.h"
 
 namespace partita::control {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "control/brain_fixture.h"
+#include "control/testing/brain_fixture.h"
 
 namespace partita::control {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "control/brain_fixture.h"
+#include "control/testing/brain_fixture.h"
 
 namespace partita::control {
 namespace {
@@ -15,8 +15,7 @@ struct ShowTest : testing::Test {
   NodeView node = empty_node(world, 1);
   std::vector<plan::Service> services{wanted_service("a", 100)};
   std::vector<ServiceVerdict> verdicts{{.service = "a"}};
-  std::vector<RateNow> rates{
-      {{90, {}, 20, {}, 0, 0, 0, true}, Forecast{95, 80, 110}}};
+  std::vector<RateNow> rates{{{90, {}, 20, {}, 0, 0, 0, true}, Forecast{95, 80, 110}}};
   std::map<std::string, Draw> draws{{"a", {200, 5000}}};
   std::optional<telemetry::Sample> sample;
   std::optional<Changes::Under> under;

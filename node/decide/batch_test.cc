@@ -10,7 +10,7 @@
 #include "decide/batch_stream.h"
 #include "decide/simulate.h"
 #include "plan/digest.h"
-#include "plan/test_halves.h"
+#include "plan/testing/test_halves.h"
 
 namespace partita::decide {
 namespace {

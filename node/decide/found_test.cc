@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "decide/random_services.h"
 #include "decide/serving.h"
+#include "decide/testing/random_services.h"
 #include "model/pool.h"
 #include "sim/serving.h"
 

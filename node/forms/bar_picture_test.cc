@@ -5,7 +5,7 @@
 
 #include <regex>
 
-#include "forms/xml_check.h"
+#include "forms/testing/xml_check.h"
 
 namespace partita::forms {
 namespace {

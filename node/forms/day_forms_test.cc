@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "forms/xml_check.h"
+#include "forms/testing/xml_check.h"
 
 namespace partita::forms {
 namespace {

@@ -9,8 +9,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/form_check.h"
 #include "base/index.h"
+#include "base/testing/form_check.h"
 #include "forms/batch_forms.h"
 #include "forms/comparison_forms.h"
 #include "forms/day_forms.h"

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "base/sight.h"
+#include "base/testing/sight.h"
 #include "base/unicode.h"
 #include "forms/batch_forms.h"
-#include "forms/xml_check.h"
+#include "forms/testing/xml_check.h"
 
 namespace partita::forms {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "forms/graph_forms.h"
-#include "forms/xml_check.h"
+#include "forms/testing/xml_check.h"
 
 namespace partita::forms {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "forms/xml_check.h"
+#include "forms/testing/xml_check.h"
 
 namespace partita::forms {
 namespace {

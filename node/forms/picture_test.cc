@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/sight.h"
+#include "base/testing/sight.h"
 #include "forms/serving_forms.h"
 #include "forms/svg_page.h"
-#include "forms/xml_check.h"
+#include "forms/testing/xml_check.h"
 
 namespace partita::forms {
 namespace {

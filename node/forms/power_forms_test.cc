@@ -5,8 +5,8 @@
 #include "base/rng.h"
 #include "base/split.h"
 #include "forms/power_picture.h"
-#include "forms/xml_check.h"
-#include "plan/random_power.h"
+#include "forms/testing/xml_check.h"
+#include "plan/testing/random_power.h"
 
 namespace partita::forms {
 namespace {

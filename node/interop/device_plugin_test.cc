@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "interop/random_geometry.h"
+#include "interop/testing/random_geometry.h"
 
 namespace partita::interop {
 namespace {

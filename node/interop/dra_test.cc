@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/document.h"
-#include "interop/random_geometry.h"
+#include "interop/testing/random_geometry.h"
 
 namespace partita::interop {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "interop/random_geometry.h"
+#include "interop/testing/random_geometry.h"
 
 namespace partita::interop {
 namespace {

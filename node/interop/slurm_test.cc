@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "interop/random_geometry.h"
+#include "interop/testing/random_geometry.h"
 
 namespace partita::interop {
 namespace {

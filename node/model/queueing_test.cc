@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/reference_queue.h"
+#include "model/testing/reference_queue.h"
 
 namespace partita::model {
 namespace {

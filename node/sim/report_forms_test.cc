@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "base/form_check.h"
+#include "base/testing/form_check.h"
 
 namespace partita::sim {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "hw/catalogue.h"
-#include "plan/test_halves.h"
+#include "plan/testing/test_halves.h"
 
 namespace partita::verify {
 namespace {

@@ -1,5 +1,5 @@
 // Every NodeDriver on the conformance suite: drivers that conform, and broken ones that must not.
-#include "device/conformance.h"
+#include "device/testing/conformance.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

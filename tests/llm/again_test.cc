@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "decide/serving.h"
-#include "planners/serving/token_cases.h"
+#include "planners/serving/testing/token_cases.h"
 #include "profile/published.h"
 
 namespace partita::llm_test {

@@ -6,7 +6,7 @@
 
 #include "decide/serving.h"
 #include "llm/engine/engines.h"
-#include "planners/serving/token_cases.h"
+#include "planners/serving/testing/token_cases.h"
 
 namespace partita::llm_test {
 namespace {

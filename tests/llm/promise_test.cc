@@ -11,7 +11,7 @@
 
 #include "base/test_rounds.h"
 #include "decide/serving.h"
-#include "llm/engine/plain_engine.h"
+#include "llm/engine/testing/plain_engine.h"
 #include "random_services.h"
 
 namespace partita::llm_test {

@@ -11,7 +11,7 @@
 #include "base/source_text.h"
 #include "decide/power.h"
 #include "planners/power/fleet.h"
-#include "planners/power/published_mi50.h"
+#include "planners/power/testing/published_mi50.h"
 #include "verify/judge.h"
 
 namespace partita {

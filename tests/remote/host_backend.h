@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "image/layout.h"
-#include "wire/net/channel.h"
-#include "server/fake_backend.h"
 #include "server/session.h"
+#include "server/testing/fake_backend.h"
+#include "wire/net/channel.h"
 
 namespace partita::remote::test {
 

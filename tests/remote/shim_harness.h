@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "image/fatbin_writer.h"
+#include "image/testing/fatbin_writer.h"
 #include "tests/remote/host_backend.h"
 
 namespace partita::remote::test {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "server/cpu/device_facts.h"
-#include "server/conformance.h"
+#include "server/testing/conformance.h"
 #include "wire/operations.h"
 
 namespace partita::remote::cpu {

@@ -7,8 +7,8 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "server/conformance.h"
-#include "server/cuda/sim_library.h"
+#include "server/cuda/testing/sim_library.h"
+#include "server/testing/conformance.h"
 
 namespace partita::remote::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include "server/cuda/cuda_streams.h"
 #include "server/cuda/device_memory.h"
 #include "server/cuda/lane_requests.h"
-#include "server/cuda/sim_library.h"
+#include "server/cuda/testing/sim_library.h"
 #include "server/cuda/transfers.h"
 
 namespace partita::remote::cuda {

@@ -1,4 +1,4 @@
-#include "wire/net/faulty_net.h"
+#include "wire/net/testing/faulty_net.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

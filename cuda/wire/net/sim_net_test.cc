@@ -1,4 +1,4 @@
-#include "wire/net/sim_net.h"
+#include "wire/net/testing/sim_net.h"
 
 #include <gtest/gtest.h>
 

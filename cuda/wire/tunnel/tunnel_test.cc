@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/rng.h"
-#include "base/test_certificate.h"
+#include "base/testing/test_certificate.h"
 #include "wire/net/socket_channel.h"
 
 namespace partita::remote {

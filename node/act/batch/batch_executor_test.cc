@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "act/batch/test_batch.h"
+#include "act/batch/testing/test_batch.h"
 #include "base/append.h"
 
 namespace partita::exec {

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "act/batch/test_batch.h"
+#include "act/batch/testing/test_batch.h"
 
 namespace partita::exec {
 namespace {

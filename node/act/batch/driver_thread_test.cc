@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "act/batch/test_batch.h"
+#include "act/batch/testing/test_batch.h"
 
 namespace partita::exec {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "act/batch/test_batch.h"
+#include "act/batch/testing/test_batch.h"
 
 namespace partita::exec {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <chrono>
 
-#include "act/batch/test_batch.h"
+#include "act/batch/testing/test_batch.h"
 #include "base/hash.h"
 
 namespace partita::exec {

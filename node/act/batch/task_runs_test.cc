@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "act/batch/test_batch.h"
+#include "act/batch/testing/test_batch.h"
 #include "base/rng.h"
 
 namespace partita::exec {

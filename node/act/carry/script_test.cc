@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "act/carry/batch_script.h"
-#include "plan/test_halves.h"
+#include "plan/testing/test_halves.h"
 #include "verify/judge.h"
 
 namespace partita::carry {

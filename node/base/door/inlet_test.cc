@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "base/door/test_pair.h"
+#include "base/door/testing/test_pair.h"
 #include "base/rng.h"
 
 namespace partita::serve {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/door/chunked_body.h"
-#include "base/door/test_pair.h"
+#include "base/door/testing/test_pair.h"
 
 namespace partita::serve {
 namespace {

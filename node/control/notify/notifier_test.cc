@@ -12,7 +12,7 @@
 #include <map>
 #include <sstream>
 
-#include "control/notify/little_server.h"
+#include "control/notify/testing/little_server.h"
 
 namespace partita::notify {
 namespace {

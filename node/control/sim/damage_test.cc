@@ -13,7 +13,7 @@
 #include "base/test_rounds.h"
 #include "control/host/change_numbers.h"
 #include "control/host/memory_file.h"
-#include "control/sim/test_world.h"
+#include "control/sim/testing/test_world.h"
 
 namespace partita::control {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "control/sim/test_world.h"
+#include "control/sim/testing/test_world.h"
 
 namespace partita::control {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "control/sim/test_world.h"
+#include "control/sim/testing/test_world.h"
 #include "drivers/sim/figures.h"
 #include "forms/power_forms.h"
 #include "verify/power.h"

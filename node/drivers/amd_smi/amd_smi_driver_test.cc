@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "device/conformance.h"
+#include "device/testing/conformance.h"
 
 namespace partita::drivers::amd_smi {
 namespace {

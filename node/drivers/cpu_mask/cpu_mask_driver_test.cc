@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "device/lane_adaptors.h"
-#include "device/lane_conformance.h"
+#include "device/testing/lane_conformance.h"
 #include "drivers/cpu_mask/host_kernels.h"
 
 namespace partita::drivers::cpu_mask {

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "drivers/green_ctx/fake_cuda/fake_world.h"
 #include "drivers/green_ctx/probe_ptx.h"
+#include "drivers/green_ctx/testing/fake_world.h"
 
 namespace partita::drivers::green_ctx {
 namespace {

@@ -1,8 +1,8 @@
 // The fake libcuda refuses what a real one refuses: what the driver's tests rely on.
 #include <gtest/gtest.h>
 
-#include "drivers/green_ctx/fake_cuda/fake_world.h"
 #include "drivers/green_ctx/probe_ptx.h"
+#include "drivers/green_ctx/testing/fake_world.h"
 
 namespace partita::drivers::green_ctx {
 namespace {

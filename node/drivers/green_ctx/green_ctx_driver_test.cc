@@ -13,8 +13,8 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "device/lane_adaptors.h"
-#include "device/lane_conformance.h"
-#include "drivers/green_ctx/fake_cuda/fake_world.h"
+#include "device/testing/lane_conformance.h"
+#include "drivers/green_ctx/testing/fake_world.h"
 
 namespace partita::drivers::green_ctx {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "drivers/green_ctx/fake_cuda/fake_world.h"
+#include "drivers/green_ctx/testing/fake_world.h"
 
 namespace partita::drivers::green_ctx {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "drivers/green_ctx/fake_cuda/fake_world.h"
+#include "drivers/green_ctx/testing/fake_world.h"
 
 namespace partita::drivers::green_ctx {
 namespace {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "device/lane_conformance.h"
+#include "device/testing/lane_conformance.h"
 #include "drivers/green_ctx/cuda_kernels.h"
 #include "drivers/green_ctx/green_ctx_driver.h"
 

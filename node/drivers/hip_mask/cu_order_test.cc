@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "drivers/hip_mask/fake/kfd_mask.h"
+#include "drivers/hip_mask/testing/kfd_mask.h"
 
 namespace partita::drivers::hip_mask {
 namespace {

@@ -19,9 +19,9 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "device/lane_adaptors.h"
-#include "device/lane_conformance.h"
-#include "drivers/hip_mask/fake/fake_hip.h"
+#include "device/testing/lane_conformance.h"
 #include "drivers/hip_mask/hip_kernels.h"
+#include "drivers/hip_mask/testing/fake_hip.h"
 
 namespace partita::drivers::hip_mask {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "fleet/brain/documents.h"
-#include "fleet/brain/fleet_fixture.h"
+#include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
 #include "verify/judge.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fleet/brain/fleet_fixture.h"
+#include "fleet/brain/testing/fleet_fixture.h"
 
 namespace partita::fleet {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "base/base64.h"
 #include "fleet/etcd/etcd_messages.h"
-#include "fleet/etcd/etcd_of_tests.h"
 #include "fleet/etcd/memory_store.h"
-#include "fleet/etcd/store_conformance.h"
+#include "fleet/etcd/testing/etcd_of_tests.h"
+#include "fleet/etcd/testing/store_conformance.h"
 
 namespace partita::fleet {
 namespace {

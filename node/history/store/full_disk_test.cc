@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "history/store/store.h"
-#include "history/store/temporary_folder.h"
+#include "history/store/testing/temporary_folder.h"
 
 namespace partita::history {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "history/store/sql.h"
 #include "history/store/store.h"
-#include "history/store/temporary_folder.h"
+#include "history/store/testing/temporary_folder.h"
 
 namespace partita::history {
 namespace {

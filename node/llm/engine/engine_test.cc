@@ -6,8 +6,8 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "llm/engine/plain_engine.h"
 #include "llm/engine/split.h"
+#include "llm/engine/testing/plain_engine.h"
 
 namespace partita::llm {
 namespace {

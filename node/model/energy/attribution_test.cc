@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "model/energy/experiments.h"
+#include "model/energy/testing/experiments.h"
 
 namespace partita::energy {
 namespace {

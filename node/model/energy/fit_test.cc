@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "model/energy/energy_forms.h"
-#include "model/energy/experiments.h"
+#include "model/energy/testing/experiments.h"
 
 namespace partita::energy {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "planners/batch/far_family.h"
 #include "planners/batch/far_refine.h"
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 
 namespace partita::planners::batch {
 namespace {
@@ -21,7 +21,6 @@ constexpr int kEffort = 2;
 #else
 constexpr int kEffort = 10;
 #endif
-
 
 // ---- A direct transcription of phases 1 and 2 for GPUs of one model, trees written by hand. ----
 

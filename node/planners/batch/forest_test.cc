@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hw/layout.h"
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 
 namespace partita::planners::batch {
 namespace {

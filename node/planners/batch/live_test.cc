@@ -10,7 +10,7 @@
 #include "hw/catalogue.h"
 #include "planners/batch/live_run.h"
 #include "planners/batch/spread.h"
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 
 namespace partita::planners::batch {
 namespace {

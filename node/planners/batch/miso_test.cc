@@ -6,7 +6,7 @@
 #include <set>
 
 #include "hw/layout.h"
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 
 namespace partita::planners::batch {
 namespace {

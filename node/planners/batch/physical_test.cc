@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 
 namespace partita::planners::batch {
 namespace {
 
 using Kind = plan::Reconfiguration::Op;
-
 
 // An A30: node 0 is 4g, 1 and 4 are 2g, 2 3 5 6 are 1g. Creates 0.11, 0.12, 0.13, destroys 0.10.
 plan::BatchProblem three_tasks() {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "planners/batch/best.h"
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 
 namespace partita::planners::batch {
 namespace {

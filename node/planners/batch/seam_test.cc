@@ -9,11 +9,10 @@
 #include "hw/catalogue.h"
 #include "planners/batch/concatenate.h"
 #include "planners/batch/onto.h"
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 
 namespace partita::planners::batch {
 namespace {
-
 
 // Tasks of random times, some of which do not fit everywhere.
 Forest random_forest(Rng& rng, const std::vector<std::string>& gpus, int tasks, bool free_ops) {

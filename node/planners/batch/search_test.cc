@@ -11,13 +11,13 @@
 #include "planners/batch/branch.h"
 #include "planners/batch/far.h"
 #include "planners/batch/played.h"
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 
 namespace partita::planners::batch {
 namespace {
 
 constexpr Shape kSearchShapes[] = {Shape::monotone, Shape::wild, Shape::equal, Shape::few_sizes,
-                             Shape::largest_only};
+                                   Shape::largest_only};
 
 plan::BatchProblem some_batch(Rng& rng, int most) {
   const auto gpus = [&]() -> plan::BatchProblem {

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "hw/catalogue.h"
-#include "planners/batch/test_batches.h"
+#include "planners/batch/testing/test_batches.h"
 #include "planners/batch/timed_explain.h"
 #include "planners/batch/timed_proof.h"
 #include "planners/batch/timed_search.h"

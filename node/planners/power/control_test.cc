@@ -2,7 +2,7 @@
 
 #include <ranges>
 
-#include "plan/random_power.h"
+#include "plan/testing/random_power.h"
 #include "planners/power/controller.h"
 #include "planners/power/modelled.h"
 #include "planners/power/policies.h"

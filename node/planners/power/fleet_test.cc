@@ -5,11 +5,11 @@
 #include <functional>
 #include <map>
 
-#include "plan/random_power.h"
+#include "plan/testing/random_power.h"
 #include "planners/power/one_gpu.h"
 #include "planners/power/patterns.h"
-#include "planners/power/published_mi50.h"
 #include "planners/power/response.h"
+#include "planners/power/testing/published_mi50.h"
 
 namespace partita::power {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "plan/random_power.h"
+#include "plan/testing/random_power.h"
 #include "planners/power/policies.h"
 
 namespace partita::power {

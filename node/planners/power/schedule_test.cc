@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "plan/random_power.h"
+#include "plan/testing/random_power.h"
 
 namespace partita::power {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "hw/packing.h"
 #include "planners/serving/exact.h"
-#include "planners/serving/token_cases.h"
+#include "planners/serving/testing/token_cases.h"
 
 namespace partita::planners::serving {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "base/test_rounds.h"
-#include "queue/host/test_world.h"
+#include "queue/host/testing/test_world.h"
 
 namespace partita::queue {
 namespace {

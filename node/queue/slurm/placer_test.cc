@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "queue/slurm/test_slurm.h"
+#include "queue/slurm/testing/test_slurm.h"
 
 namespace partita::slurm {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/rng.h"
-#include "history/store/temporary_folder.h"
+#include "history/store/testing/temporary_folder.h"
 
 namespace partita::queue {
 namespace {

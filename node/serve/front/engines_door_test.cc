@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/engines/engine_pool.h"
-#include "serve/front/door_fixture.h"
+#include "serve/front/testing/door_fixture.h"
 #include "serve/standin/standin.h"
 
 namespace partita::serve {

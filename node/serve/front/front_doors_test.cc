@@ -15,11 +15,11 @@
 #include <set>
 #include <sstream>
 
-#include "base/test_certificate.h"
 #include "base/door/access_log.h"
 #include "base/door/address.h"
 #include "base/door/listener.h"
-#include "serve/front/door_fixture.h"
+#include "base/testing/test_certificate.h"
+#include "serve/front/testing/door_fixture.h"
 
 namespace partita::serve {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "serve/front/door_fixture.h"
+#include "serve/front/testing/door_fixture.h"
 
 namespace partita::serve {
 namespace {

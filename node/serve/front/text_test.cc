@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "serve/front/door_fixture.h"
+#include "serve/front/testing/door_fixture.h"
 #include "serve/wire/texts.h"
 
 namespace partita::serve {

@@ -1,7 +1,7 @@
 // Canaries through the core: a share of the requests, copies, and what becomes of them.
 #include <gtest/gtest.h>
 
-#include "serve/gateway/core_fixture.h"
+#include "serve/gateway/testing/core_fixture.h"
 
 namespace partita::serve {
 namespace {

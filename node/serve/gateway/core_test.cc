@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/index.h"
-#include "serve/gateway/core_fixture.h"
+#include "serve/gateway/testing/core_fixture.h"
 
 namespace partita::serve {
 namespace {

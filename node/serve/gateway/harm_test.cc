@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/index.h"
-#include "serve/gateway/core_fixture.h"
 #include "serve/gateway/senders.h"
+#include "serve/gateway/testing/core_fixture.h"
 
 namespace partita::serve {
 namespace {

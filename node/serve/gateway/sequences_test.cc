@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "serve/gateway/core_fixture.h"
+#include "serve/gateway/testing/core_fixture.h"
 
 namespace partita::serve {
 namespace {

@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/descriptor.h"
-#include "serve/front/fake_backend.h"
-#include "serve/oip/wire_text.h"
+#include "serve/front/testing/fake_backend.h"
+#include "serve/oip/testing/wire_text.h"
 
 namespace partita::serve {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "serve/load/stub_server.h"
+#include "serve/load/testing/stub_server.h"
 
 namespace partita::serve {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "serve/oip/wire_text.h"
+#include "serve/oip/testing/wire_text.h"
 
 namespace partita::serve {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "serve/worker/oip_batch.h"
-#include "serve/worker/text_server.h"
+#include "serve/worker/testing/text_server.h"
 
 namespace partita::serve {
 namespace {

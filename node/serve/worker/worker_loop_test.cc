@@ -11,10 +11,10 @@
 #include <future>
 
 #include "serve/wire/slot_trace.h"
-#include "serve/worker/fake_gateway.h"
 #include "serve/worker/null_engine.h"
 #include "serve/worker/pulse.h"
-#include "serve/worker/text_server.h"
+#include "serve/worker/testing/fake_gateway.h"
+#include "serve/worker/testing/text_server.h"
 #include "serve/worker/warm_up.h"
 
 namespace partita::serve {

@@ -1,0 +1,58 @@
+#include "fleet/testing/fleet_sim.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "base/test_rounds.h"
+
+namespace partita::fleet {
+namespace {
+
+int number_of(const char* name, int standard) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? standard : std::atoi(value);
+}
+
+// PARTITA_FLEET_SEED=N tells the story of one; PARTITA_FLEET_SEEDS=N runs so many, and
+// PARTITA_FLEET_HOURS=H so long each.
+TEST(FleetSim, HoldsForEachSeed) {
+  const int hours = number_of("PARTITA_FLEET_HOURS", test_rounds(10) < 10 ? 1 : 2);
+  const int one = number_of("PARTITA_FLEET_SEED", -1);
+  const int first = one >= 0 ? one : number_of("PARTITA_FLEET_FIRST", 0);
+  const int count = one >= 0 ? 1 : number_of("PARTITA_FLEET_SEEDS", test_rounds(24));
+  const std::clock_t begun = std::clock();
+  FleetSimReport all;
+  int longest = first;
+  for (int seed = first; seed < first + count; ++seed) {
+    const FleetSimReport report = simulate_fleet(
+        {.seed = static_cast<std::uint64_t>(seed), .hours = hours, .tells = one >= 0});
+    for (const std::string& line : report.story) std::printf("%s\n", line.c_str());
+    for (const std::string& wrong : report.wrong) ADD_FAILURE() << "seed " << seed << ": " << wrong;
+    all.deaths += report.deaths, all.cuts += report.cuts, all.outages += report.outages;
+    all.approvals += report.approvals;
+    all.leaders_killed += report.leaders_killed, all.wishes += report.wishes;
+    all.decisions += report.decisions, all.parts += report.parts, all.turns += report.turns;
+    if (report.longest_short_ms > all.longest_short_ms) longest = seed;
+    all.longest_short_ms = std::max(all.longest_short_ms, report.longest_short_ms);
+  }
+  const double minutes = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC / 60;
+  std::printf(
+      "%d seeds of %d h, %.1f seeds a CPU-minute: %d deaths, %d cuts, %d leaders killed, "
+      "%d outages, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a service was "
+      "short for "
+      "%.1f s at most (seed %d)\n",
+      count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,
+      all.wishes, all.approvals, all.decisions, all.parts, all.turns,
+      1e-3 * static_cast<double>(all.longest_short_ms), longest);
+}
+
+TEST(FleetSim, SameSeedIsTheSameStory) {
+  const FleetSimOptions options{.seed = 3, .hours = 1, .tells = true};
+  EXPECT_EQ(simulate_fleet(options).story, simulate_fleet(options).story);
+}
+
+}  // namespace
+}  // namespace partita::fleet

@@ -1,0 +1,589 @@
+#include "fleet/testing/fleet_sim.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "fleet/brain/documents.h"
+#include "fleet/brain/leader.h"
+#include "fleet/brain/testing/invented_fleet.h"
+#include "fleet/etcd/fleet_agent.h"
+#include "fleet/etcd/memory_store.h"
+#include "fleet/testing/fault_store.h"
+#include "verify/judge.h"
+#include "verify/pool_memo.h"
+
+namespace partita::fleet {
+namespace {
+
+constexpr std::int64_t kTickMs = 250;
+constexpr std::int64_t kTurnMs = 1000;  // between turns of a node's agent
+constexpr std::int64_t kHourMs = 3'600'000;
+constexpr std::int64_t kCalmMs = 600'000;  // at the end of each hour
+constexpr std::int64_t kFaultEveryMs = 90'000;
+constexpr std::int64_t kStartMs = 1'767'571'200'000;
+constexpr double kLostCalls = 0.003;
+constexpr std::size_t kMostWrong = 20;
+
+// What of a node outlives its agent, and the agent.
+struct SimNode {
+  NodeRecord record;  // as it is; `taken` is what the agent wrote to its disk
+  std::unique_ptr<FaultStore> way;
+  std::unique_ptr<FleetAgent> agent;  // null: it does not run
+  bool alive = true, cut = false;
+  std::int64_t next_turn_ms = 0, agent_back_ms = 0, back_ms = 0, joined_ms = 0;
+  double pace = 1;                        // of its clock, which drifts
+  double clock_ms = 0;                    // as it was at `paced_ms`
+  std::int64_t off_ms = 0, paced_ms = 0;  // its wall clock
+  std::optional<Part> content;            // what its own agent shall make it, on its disk
+  bool cursed = false;                    // its agent dies while it leads
+  bool carrying = false;                  // it is being made so
+  std::int64_t carried_ms = 0, well_ms = 0;
+  long newest = 0;  // part that it ever took
+};
+
+Rates lower(const Rates& a, const Rates& b) {
+  Rates rates;
+  for (const auto& [service, rate] : a)
+    if (const auto found = b.find(service); found != b.end())
+      rates[service] = std::min(rate, found->second);
+  return rates;
+}
+
+double there(const std::vector<SimNode>& nodes, const std::string& service) {
+  double all = 0;
+  for (const SimNode& node : nodes)
+    if (node.alive && !node.cut)
+      for (const Carried& one : node.record.carries)
+        if (one.service == service) all += one.rate_rps;
+  return all;
+}
+
+Rates carried_there(const std::vector<SimNode>& nodes) {
+  Rates all;
+  for (const SimNode& node : nodes)
+    if (node.alive && !node.cut)
+      for (const Carried& one : node.record.carries) all[one.service] += one.rate_rps;
+  return all;
+}
+
+double drawn_pace(Rng& rng) { return 0.98 + 0.04 * rng.uniform(); }
+
+// Its pace is another one now and then.
+std::int64_t clock_of(SimNode& node, std::int64_t now, Rng& rng) {
+  node.clock_ms += static_cast<double>(now - std::exchange(node.paced_ms, now)) * node.pace;
+  if (rng.below(3600) == 0) node.pace = drawn_pace(rng);
+  return static_cast<std::int64_t>(node.clock_ms);
+}
+
+// Its agent dies at one of its next calls of the store.
+void curse(SimNode& node, Rng& rng) {
+  node.way->kill_after(static_cast<int>(rng.below(12)));
+  node.cursed = true;
+}
+
+// By a problem made here: GPUs are the node's, each once, and the judge lets the plan pass.
+std::string fault_of_part(const Part& part, int gpus, verify::PoolMemo& memo) {
+  plan::ServingProblem problem;
+  for (const plan::PlannedService& row : part.plan.services) problem.services.push_back(row);
+  problem.fleet = ground_of_tests().profiles;
+  problem.fleet[0].count = gpus;
+  std::set<int> indices;
+  for (const plan::PlannedGpu& gpu : part.plan.gpus)
+    if (!indices.insert(gpu.index).second || gpu.index >= gpus)
+      return fmt::format("revision {} of {} has GPU {} twice, or has none such", part.revision,
+                         part.node, gpu.index);
+  if (!part.plan.services.empty() && !verify::judge(problem, &memo, part.plan))
+    return fmt::format("the judge refuses revision {} of {}", part.revision, part.node);
+  return {};
+}
+
+// Instances of services that its part does not have.
+std::string left_over(const SimNode& node, const FleetView& view) {
+  const auto part = view.parts.find(node.record.node);
+  const Rates planned = part == view.parts.end() ? Rates{} : rates_of(part->second);
+  for (const plan::PlannedGpu& gpu : node.record.runs)
+    for (const plan::PlannedInstance& one : gpu.instances)
+      if (!planned.contains(one.service))
+        return fmt::format("GPU {} of {} has an instance of {}, which is planned elsewhere",
+                           gpu.index, node.record.node, one.service);
+  return {};
+}
+
+// Of all parts that were ever written: revisions grow, plans are right.
+std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
+                                         const std::vector<SimNode>& nodes) {
+  std::vector<std::string> faults;
+  store.forget(0);
+  const auto all = store.watch(keys.part(""), 0);
+  const auto seen = (*all)->take();
+  if (!seen) return {"the log of the store cannot be read"};
+  std::map<std::string, long> newest;
+  verify::PoolMemo memo;
+  for (const SeenChange& one : *seen) {
+    if (!one.value) continue;
+    const auto part = parse_part(one.key, *one.value);
+    if (!part) {
+      faults.push_back(to_string(part.error()));
+      continue;
+    }
+    long& before = newest[part->node];
+    if (part->revision <= before)
+      faults.push_back(fmt::format("revision {} of {} was written after {}", part->revision,
+                                   part->node, before));
+    before = part->revision;
+    const auto node =
+        std::ranges::find(nodes, part->node, [](const SimNode& is) { return is.record.node; });
+    const int count = node == nodes.end() ? 0 : static_cast<int>(node->record.gpus.size());
+    if (std::string fault = fault_of_part(*part, count, memo); !fault.empty())
+      faults.push_back(fault);
+  }
+  return faults;
+}
+
+class FleetSim {
+ public:
+  explicit FleetSim(const FleetSimOptions& options)
+      : options_(options), rng_(options.seed * 7919 + 17) {
+    begin();
+  }
+
+  FleetSimReport run() {
+    for (; now_ < options_.hours * kHourMs && report_.wrong.size() < kMostWrong; now_ += kTickMs) {
+      const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
+      if (calm)
+        heal();
+      else if (now_ >= next_fault_ms_)
+        trouble();
+      if (!outage_until_ms_) store_.tell_time(now_ - without_ms_);
+      end_troubles();
+      if (asks_ && now_ >= person_ms_) approve();
+      for (SimNode& node : nodes_) live(node);
+      check_services();
+      if (now_ % kHourMs == kHourMs - kTickMs) check_converged();
+    }
+    for (const std::string& text : faults_of_parts(store_, keys_, nodes_)) wrong(text);
+    report_.nodes = static_cast<int>(nodes_.size());
+    return std::move(report_);
+  }
+
+ private:
+  // ---- the beginning
+
+  void begin() {
+    const int count = 3 + static_cast<int>(rng_.below(options_.seed % 5 == 0 ? 18 : 6));
+    for (int n = 0; n < count; ++n) {
+      SimNode& node = nodes_.emplace_back();
+      node.record = node_of_tests(fmt::format("n{:02}", n), 1 + static_cast<int>(rng_.below(3)));
+      node.record.rack = fmt::format("r{}", n % 3);
+      node.pace = drawn_pace(rng_);
+      node.off_ms = static_cast<std::int64_t>(rng_.below(1'200'000)) - 600'000;
+      start_agent(node);
+      slices_ += 7.0 * static_cast<double>(node.record.gpus.size());
+    }
+    survives_ = rng_.below(3) == 0;
+    asks_ = options_.seed % 4 == 1;
+    wanted_.approval = asks_ ? Approval::approve : Approval::automatic;
+    wanted_.survive = survives_ ? Survive::node : Survive::none;
+    const double load = slices_ * (survives_ ? 0.2 : 0.35);  // room for what is lost
+    for (int s = 0; s < 2 + count / 2; ++s) rates_[fmt::format("s{}", s)] = 0;
+    for (auto& [name, rate] : rates_)
+      rate =
+          kRatePerSlice * load / static_cast<double>(rates_.size()) * (0.4 + 1.2 * rng_.uniform());
+    wish("rates of the beginning");
+    next_fault_ms_ = 120'000;
+  }
+
+  void start_agent(SimNode& node) {
+    node.way = std::make_unique<FaultStore>(store_, rng_.split(rng_.next()));
+    node.way->lose(kLostCalls);
+    node.cursed = false;
+    node.way->cut(node.cut || outage_until_ms_ != 0);
+    node.agent = std::make_unique<FleetAgent>(
+        FleetAgentSettings{.fleet = "sim", .node = node.record.node}, *node.way, ground_of_tests());
+    node.next_turn_ms = now_ + static_cast<std::int64_t>(rng_.below(1000));
+    go_on(node);
+  }
+
+  // Makes the node what it shall be, again, if it was not made so.
+  void go_on(SimNode& node) {
+    node.carrying = node.content && node.content->revision != node.record.ready;
+    if (!node.carrying) return;
+    // What goes, goes at once; what comes is there at the end.
+    node.record.carries = carried_of(lower(rates_of(node.record.carries), rates_of(*node.content)));
+    node.carried_ms = now_ + 1000 + static_cast<std::int64_t>(rng_.below(kMostCarryMs - 1000));
+  }
+
+  void tell(const std::string& text) {
+    if (options_.tells)
+      report_.story.push_back(fmt::format("{:8.2f} s  {}", 1e-3 * static_cast<double>(now_), text));
+  }
+  void wrong(const std::string& text) {
+    report_.wrong.push_back(fmt::format("{:.2f} s: {}", 1e-3 * static_cast<double>(now_), text));
+    tell("WRONG " + report_.wrong.back());
+  }
+
+  // ---- what happens
+
+  int away() const {
+    return static_cast<int>(
+        std::ranges::count_if(nodes_, [](const SimNode& node) { return !node.alive || node.cut; }));
+  }
+  SimNode* leader() {
+    for (SimNode& node : nodes_)
+      if (node.agent && node.alive && node.agent->leads()) return &node;
+    return nullptr;
+  }
+
+  void trouble() {
+    next_fault_ms_ = now_ + static_cast<std::int64_t>(rng_.exponential() * kFaultEveryMs);
+    SimNode& node = nodes_[rng_.below(nodes_.size())];
+    const auto soon = [&](double mean_ms) {
+      return now_ + 2000 + static_cast<std::int64_t>(rng_.exponential() * mean_ms);
+    };
+    switch (rng_.below(8)) {
+      case 0:
+        if (node.alive && away() == 0) die(node, soon(300'000));
+        break;
+      case 1:
+        if (node.alive && away() == 0) cut_off(node, soon(120'000));
+        break;
+      case 2:
+        if (SimNode* leads = leader(); leads && rng_.below(2) == 0)
+          leaders_to_die_ = static_cast<int>(rng_.below(4)), ++report_.leaders_killed,
+          curse(*leads, rng_);
+        else if (node.agent)
+          kill_agent(node);
+        excuse_all();
+        break;
+      case 3:
+        outage_until_ms_ = soon(40'000);
+        ++report_.outages;
+        for (SimNode& one : nodes_) one.way->cut(true);
+        tell("the store has no quorum");
+        break;
+      case 4:
+        store_.forget(store_.revision());
+        break;
+      case 5:
+        drain(node);
+        break;
+      case 6:
+        lose_gpu(node, soon(200'000));
+        break;
+      default:
+        move_rates();
+    }
+  }
+
+  // Who carried something of a service is lost: it may have less for some time. With `survive`, not
+  // by the first loss after a calm spell.
+  void excuse(const SimNode& node) {
+    const bool first = survives_ && !lost_since_calm_ && converged_;
+    lost_since_calm_ = true;
+    for (const Carried& one : node.record.carries)
+      if (!first) excused_ms_[one.service] = now_ + kRecoveryMs;
+  }
+  // What is short already takes longer.
+  void excuse_all() {
+    for (auto& [service, until] : excused_ms_)
+      if (until > now_) until = now_ + kRecoveryMs;
+  }
+
+  void die(SimNode& node, std::int64_t until) {
+    tell(node.record.node + " dies");
+    ++report_.deaths;
+    excuse_all();
+    excuse(node);
+    node.alive = false;
+    node.agent.reset();
+    node.carrying = false;
+    node.back_ms = until;
+  }
+  void cut_off(SimNode& node, std::int64_t until) {
+    tell(node.record.node + " is cut off");
+    ++report_.cuts;
+    excuse_all();
+    excuse(node);
+    node.cut = true;
+    node.way->cut(true);
+    node.back_ms = until;
+  }
+  void kill_agent(SimNode& node) {
+    tell(node.record.node + ": its agent is killed");
+    node.agent.reset();
+    node.carrying = false;
+    node.agent_back_ms = now_ + 3000 + static_cast<std::int64_t>(rng_.below(5000));
+  }
+  void drain(const SimNode& node) {
+    wanted_.drained.clear();
+    if (away() == 0 && rng_.below(2) == 0) wanted_.drained.push_back(node.record.node);
+    lost_since_calm_ = true;  // survive is planned for nodes that are not drained
+    wish(wanted_.drained.empty() ? "nothing is drained" : node.record.node + " is drained");
+  }
+  void move_rates() {
+    auto one = rates_.begin();
+    std::advance(one, rng_.below(rates_.size()));
+    one->second *= 0.6 + 0.75 * rng_.uniform();
+    if (std::exchange(one->second, std::min(one->second, kRatePerSlice * slices_ * 0.1)) <= 0)
+      return;
+    lost_since_calm_ = true;  // until it is carried out
+    wish(fmt::format("{} has a rate of {:.4g}", one->first, one->second));
+  }
+  void lose_gpu(SimNode& node, std::int64_t until) {
+    NodeGpu& gpu = node.record.gpus[rng_.below(node.record.gpus.size())];
+    if (!gpu.unusable.empty() || !node.alive) return;
+    tell(fmt::format("{} loses GPU {}", node.record.node, gpu.index));
+    gpu.unusable = "off the bus";
+    node.well_ms = until;
+    excuse_all();
+    excuse(node);
+    // The node's own agent keeps what is left.
+    std::map<std::string, std::pair<double, double>> left;  // of all, by service
+    for (const plan::PlannedGpu& there : node.record.runs)
+      for (const plan::PlannedInstance& one : there.instances) {
+        auto& [kept, all] = left[one.service];
+        all += one.throughput.value;
+        if (there.index != gpu.index) kept += one.throughput.value;
+      }
+    for (Carried& one : node.record.carries)
+      if (const auto& [kept, all] = left[one.service]; all > 0) one.rate_rps *= kept / all;
+    std::erase_if(node.record.carries, [](const Carried& one) { return one.rate_rps <= 0; });
+    std::erase_if(node.record.runs, [&](const auto& there) { return there.index == gpu.index; });
+  }
+
+  // A person changes what is wanted, at the store itself.
+  void wish(const std::string& what) {
+    tell(what);
+    ++report_.wishes;
+    wanted_.services = services_of_tests(rates_);
+    CHECK(store_.commit({{}, {{keys_.wanted(), write(wanted_), 0}}})->done);
+    for (auto& [service, had] : had_) had = std::min(had, rates_[service]);
+  }
+
+  void end_troubles() {
+    if (outage_until_ms_ != 0) without_ms_ += kTickMs;
+    if (outage_until_ms_ != 0 && now_ >= outage_until_ms_) {
+      outage_until_ms_ = 0;
+      tell("the store has a quorum again");
+      for (SimNode& node : nodes_) node.way->cut(node.cut);
+    }
+    if (outage_until_ms_ != 0) excuse_all();
+    for (SimNode& node : nodes_) end_troubles_of(node);
+  }
+  void end_troubles_of(SimNode& node) {
+    if ((!node.alive || node.cut) && now_ >= node.back_ms) {
+      tell(node.record.node + " is back");
+      node.alive = true;
+      node.cut = false;
+      node.way->cut(outage_until_ms_ != 0);
+    }
+    if (node.agent && node.way->killed()) {
+      excuse_all();
+      kill_agent(node);
+    }
+    if (!node.agent && node.alive && now_ >= node.agent_back_ms) start_agent(node);
+    if (node.well_ms != 0 && now_ >= node.well_ms) {
+      node.well_ms = 0;
+      for (NodeGpu& gpu : node.record.gpus) gpu.unusable.clear();
+    }
+    if (!node.record.trouble.empty() && node.agent && now_ >= node.carried_ms) {
+      node.record.trouble.clear();
+      go_on(node);
+    }
+  }
+
+  void heal() {
+    outage_until_ms_ = std::min(outage_until_ms_, now_);
+    leaders_to_die_ = 0;
+    for (SimNode& node : nodes_) {
+      node.back_ms = std::min(node.back_ms, now_);
+      node.well_ms = std::min(node.well_ms, now_);
+      if (node.well_ms == 0) continue;
+      node.well_ms = now_;
+    }
+    next_fault_ms_ = now_ + kCalmMs + kTickMs;
+  }
+
+  // ---- a node
+
+  void live(SimNode& node) {
+    if (!node.alive || !node.agent) return;
+    if (node.carrying && now_ >= node.carried_ms) carried_out(node);
+    if (now_ < node.next_turn_ms) return;
+    node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
+    NodeNow is{node.record, node.carrying || !node.record.trouble.empty()};
+    Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
+    ++report_.turns;
+    for (const std::string& said : turn.said) {
+      tell(node.record.node + ": " + said);
+      if (said.starts_with("revision")) ++report_.decisions;
+    }
+    if (turn.take) take(node, *std::move(turn.take));
+    if (!node.agent || !node.agent->leads() || node.cursed || leaders_to_die_ == 0) return;
+    --leaders_to_die_;
+    ++report_.leaders_killed;
+    curse(node, rng_);
+  }
+  // ---- a person
+
+  // Says yes to what waits, sooner or later.
+  void approve() {
+    const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
+    person_ms_ = now_ + (calm ? 2000 : static_cast<std::int64_t>(rng_.exponential() * 60'000));
+    const auto range = store_.range(keys_.proposal());
+    if (range->all.empty()) return;
+    const auto proposal = parse_proposal(range->all[0].key, range->all[0].value);
+    if (!proposal) return wrong(to_string(proposal.error()));
+    wanted_.approved = proposal->digest;
+    ++report_.approvals;
+    tell("a person says yes to " + proposal->digest);
+    CHECK(store_.commit({{}, {{keys_.wanted(), write(wanted_), 0}}})->done);
+  }
+
+  void take(SimNode& node, Part part) {
+    if (part.revision <= node.newest) {
+      // A kill between what the node is told and what its agent writes down may repeat one.
+      if (part.revision < node.newest)
+        wrong(fmt::format("{} takes revision {} after {}", node.record.node, part.revision,
+                          node.newest));
+    }
+    node.newest = std::max(node.newest, part.revision);
+    tell(fmt::format("{} takes revision {}", node.record.node, part.revision));
+    ++report_.parts;
+    node.content = std::move(part);
+    go_on(node);
+    if (rng_.below(50) == 0)
+      kill_agent(node);  // before it wrote down what it took
+    else
+      node.record.taken = node.newest;
+  }
+
+  void carried_out(SimNode& node) {
+    if (rng_.below(60) == 0) {
+      tell(node.record.node + " cannot carry out its part");
+      node.record.trouble = "an instance cannot be made";
+      node.carrying = false;
+      node.carried_ms = now_ + 30'000;
+      node.record.taken = node.newest;
+      excuse_all();
+      for (const auto& [service, rate] : rates_) excused_ms_[service] = now_ + 2 * kRecoveryMs;
+      return;
+    }
+    const Part& part = *node.content;
+    node.carrying = false;
+    for (const plan::PlannedGpu& gpu : part.plan.gpus) {
+      const NodeGpu& is = node.record.gpus.at(static_cast<std::size_t>(gpu.index));
+      if (!is.unusable.empty()) return;  // lost meanwhile: another part comes
+    }
+    node.record.carries = carried_of(rates_of(part));
+    node.record.runs = part.plan.gpus;
+    node.record.ready = part.revision;
+    tell(fmt::format("{} has carried out revision {}", node.record.node, part.revision));
+  }
+
+  // ---- what must hold
+
+  bool has_no_room(const std::string& service) {
+    if (SimNode* leads = leader(); leads && leads->agent->decision())
+      outlooks_ = leads->agent->decision()->services;
+    for (const ServiceOutlook& one : outlooks_)
+      if (one.name == service) return !one.why.empty();
+    return false;
+  }
+
+  void check_services() {
+    const Rates there = carried_there(nodes_);
+    for (const auto& [service, rate] : rates_) {
+      double& had = had_[service];
+      const auto found = there.find(service);
+      const double is = found == there.end() ? 0 : found->second;
+      std::int64_t& since = short_ms_[service];
+      if (is >= had * (1 - 1e-6)) {
+        since = 0;
+        had = std::max(had, std::min(rate, is));
+        continue;
+      }
+      if (since == 0) since = now_;
+      report_.longest_short_ms = std::max(report_.longest_short_ms, now_ - since);
+      // Room that comes is used within the same time.
+      if (has_no_room(service))
+        excused_ms_[service] = std::max(excused_ms_[service], now_ + kRecoveryMs);
+      if (now_ <= excused_ms_[service]) continue;
+      wrong(fmt::format("{} has {:.4g} of {:.4g} req/s since {:.2f} s", service, is, had,
+                        1e-3 * static_cast<double>(since)));
+      had = is;
+    }
+  }
+
+  void check_converged() {
+    converged_ = true;
+    lost_since_calm_ = false;
+    const auto fault = [&](const std::string& text) {
+      converged_ = false;
+      wrong("after a calm spell: " + text);
+    };
+    FleetView view;
+    const auto range = store_.range(keys_.root);
+    for (const KeyValue& one : range->all) view.hear(keys_, one.key, one.value, one.version);
+    if (!view.leader) return fault("nobody leads");
+    if (!view.damaged.empty()) fault(view.damaged.begin()->second);
+    Leader brain(ground_of_tests());
+    const auto decision = brain.decide(view, "oracle");
+    if (!decision) return fault(to_string(decision.error()));
+    if (!decision->parts.empty()) fault("something is to decide: " + decision->changes.front());
+    for (const SimNode& node : nodes_)
+      if (const auto part = view.parts.find(node.record.node);
+          part != view.parts.end() && node.record.ready != part->second.revision)
+        fault(fmt::format("{} has carried out revision {} of {}", node.record.node,
+                          node.record.ready, part->second.revision));
+    for (const SimNode& node : nodes_)
+      if (std::string left = left_over(node, view); !left.empty()) fault(left);
+    for (const ServiceOutlook& one : decision->services)
+      if (one.why.empty() && there(nodes_, one.name) < one.need_rps * (1 - 1e-5))
+        fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, there(nodes_, one.name),
+                          one.need_rps));
+    if (survives_) check_survives();
+  }
+
+  void check_survives() {
+    for (const SimNode& lost : nodes_)
+      for (const Carried& one : lost.record.carries)
+        if (!has_no_room(one.service) &&
+            there(nodes_, one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
+          wrong(fmt::format("without {}, {} has {:.4g} of {:.4g} req/s", lost.record.node,
+                            one.service, there(nodes_, one.service) - one.rate_rps,
+                            rates_[one.service]));
+  }
+
+  static constexpr double kRatePerSlice = 130;
+
+  const FleetSimOptions options_;
+  Rng rng_;
+  FleetSimReport report_;
+  MemoryStore store_;
+  const Keys keys_{"sim"};
+  std::vector<SimNode> nodes_;
+  Wanted wanted_;
+  Rates rates_;
+  double slices_ = 0;
+  int leaders_to_die_ = 0;  // one after another
+  std::int64_t person_ms_ = 0;
+  bool asks_ = false, survives_ = false, converged_ = false, lost_since_calm_ = false;
+  std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
+  std::vector<ServiceOutlook> outlooks_;  // of the last decision of anybody
+  std::map<std::string, double> had_;
+  std::map<std::string, std::int64_t> excused_ms_, short_ms_;
+};
+
+}  // namespace
+
+FleetSimReport simulate_fleet(const FleetSimOptions& options) { return FleetSim(options).run(); }
+
+}  // namespace partita::fleet
