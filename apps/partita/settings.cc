@@ -12,6 +12,7 @@
 #include "base/split.h"
 #include "elsewhere.h"
 #include "places.h"
+#include "show/rows.h"
 #include "verbs.h"
 
 namespace partita::cli {
@@ -82,23 +83,15 @@ bool runs(const CLI::App& command) {
   return command.get_require_subcommand_min() == 0 && !is_elsewhere(command);
 }
 
-// What a value is on the command line; empty where it cannot stand there.
-std::string word_of(const Node& value) {
-  if (value.kind == Node::Kind::boolean) return value.boolean ? "true" : "false";
-  if (value.kind == Node::Kind::string) return value.text;
-  if (value.kind != Node::Kind::number) return {};
-  return value.text.empty() ? fmt::format("{}", value.number) : value.text;
-}
-
 Result<void> check_value(const Document& document, const Node::Member& member) {
   const Node& value = member.value;
   const std::string at = document.at(value);
   if (value.kind == Node::Kind::list) {
     for (const Node& item : value.items)
-      if (word_of(item).empty())
+      if (scalar_text(item).empty())
         return bad_input(document.at(item), member.key + ": not a word or a number");
     if (!value.items.empty()) return {};
-  } else if (!word_of(value).empty()) {
+  } else if (!scalar_text(value).empty()) {
     return {};
   }
   return bad_input(at, member.key + ": a word, a number, true, false or a list of such is wanted");
@@ -306,9 +299,9 @@ Settings::Found Settings::find(const std::vector<std::vector<std::string>>& path
   if (value == nullptr) return {};
   Found found{{}, document_->at(*value)};
   if (value->kind == Node::Kind::list) {
-    for (const Node& item : value->items) found.values.push_back(word_of(item));
+    for (const Node& item : value->items) found.values.push_back(scalar_text(item));
   } else {
-    found.values.push_back(word_of(*value));
+    found.values.push_back(scalar_text(*value));
   }
   return found;
 }

@@ -17,13 +17,6 @@ struct Cell {
   std::string column, value;
 };
 
-std::string scalar_text(const Node& value) {
-  if (value.kind == Node::Kind::boolean) return value.boolean ? "true" : "false";
-  if (value.kind == Node::Kind::string) return value.text;
-  if (value.kind != Node::Kind::number) return {};
-  return value.text.empty() ? fmt::format("{}", value.number) : value.text;
-}
-
 bool is_rows(const Node& value) {
   return value.kind == Node::Kind::list && !value.items.empty() &&
          std::ranges::all_of(value.items,
@@ -83,6 +76,13 @@ std::string csv_line(const std::vector<std::string>& cells) {
 }
 
 }  // namespace
+
+std::string scalar_text(const Node& value) {
+  if (value.kind == Node::Kind::boolean) return value.boolean ? "true" : "false";
+  if (value.kind == Node::Kind::string) return value.text;
+  if (value.kind != Node::Kind::number) return {};
+  return value.text.empty() ? fmt::format("{}", value.number) : value.text;
+}
 
 Result<std::string> document_text(const std::string& file, std::string_view json) {
   const auto document = parse_document(file, json);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "act/recent_requests.h"
 #include "base/check.h"
 #include "base/index.h"
 #include "serve/gateway/core_impl.h"
@@ -15,7 +16,7 @@
 namespace partita::serve {
 namespace {
 
-constexpr Nanos kHalfWindow = 15'000'000'000;
+constexpr auto kHalfWindow = static_cast<Nanos>(actuate::kTrafficStretch / 2 * 1e9);
 constexpr Nanos kLookEvery = 500'000'000;
 constexpr double kRateWeight = 0.15;  // of the newest half second
 
