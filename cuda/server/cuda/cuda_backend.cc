@@ -99,7 +99,7 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
   return std::visit(
       [&]<class Work>(const Work& what) -> Answered<void> {
         if constexpr (std::is_same_v<Work, server::CopyOutWork>) {
-          requests_.end_request();
+          requests_.client_waits();
           return transfers_.out(stream, what);
         } else if constexpr (std::is_same_v<Work, server::HoldWork>) {
           return hold(stream, what);
@@ -143,7 +143,7 @@ Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& wor
   const std::string& name = modules_.name_of(work.kernel);
   if (const auto lane = requests_.lane_of(name))
     if (Answered<void> ok = streams_.go_to_lane(stream, *lane); !ok) return ok;
-  if (Answered<void> ok = requests_.begin_kernel(stream.stream, name); !ok) return ok;
+  if (Answered<void> ok = requests_.begin_kernel(stream.stream, name, work); !ok) return ok;
   Answered<void> ok = modules_.launch(stream.stream, work);
   requests_.end_kernel(stream.stream, ok.has_value());
   return ok;
@@ -160,7 +160,7 @@ Answered<void> CudaBackend::hold(Stream& stream, const server::HoldWork& work) {
 }
 
 void CudaBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
-  requests_.end_request();
+  requests_.client_waits();
   if (kind == ObjectKind::event) return events_.watch(id, tag);
   Completed tell{.kind = Completed::Kind::reached, .tag = tag};
   Answered<void> ok = streams_.order(id);

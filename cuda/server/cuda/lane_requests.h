@@ -23,26 +23,33 @@ class LaneRequests {
   // None: where the stream is.
   std::optional<std::size_t> lane_of(const std::string& kernel);
   // Around a launch; a launch that was refused is not timed.
-  server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel);
+  server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel,
+                                      const server::LaunchWork& work);
   void end_kernel(abi::Stream stream, bool launched);
-  // The client waits: what it launched until now was a request.
-  void end_request();
+  // What was launched until now was a request.
+  void request_ended();
+  // Which ends one, unless the program says itself where one ends.
+  void client_waits() {
+    if (!marked_) end_request();
+  }
   void take_times();
 
  private:
   // A launch that is timed.
   struct Timed {
-    std::string kernel = {};  // empty: a request ended
+    std::string kernel = {}, shape = {};  // no kernel: a request ended
     abi::Event begun = nullptr, ended = nullptr;
   };
+  void end_request();
   server::Answered<abi::Event> timing_event();
 
   Context& context_;
-  std::optional<KernelCursor> cursor_ = {};
-  std::function<void(const std::vector<TimedKernel>&)> measured_ = {};
+  std::optional<server::KernelCursor> cursor_ = {};
+  std::function<void(const std::vector<server::TimedKernel>&)> measured_ = {};
   std::deque<Timed> timed_;
   std::vector<abi::Event> spare_;
-  KernelTimes times_;
+  server::KernelTimes times_;
+  bool marked_ = false;  // the program says where requests end
 };
 
 }  // namespace partita::remote::cuda
