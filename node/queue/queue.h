@@ -22,6 +22,7 @@
 #include "queue/shares.h"
 #include "queue/task.h"
 #include "queue/times.h"
+#include "queue/turns.h"
 
 namespace partita::queue {
 
@@ -201,7 +202,7 @@ class Queue {
   std::vector<Spot> spots_;                      // per node
   std::map<int, std::string> devices_;           // per node with an instance
   std::map<int, Nanos> idle_since_;
-  std::set<std::pair<int, long>> waiting_;  // by falling priority: not over, under way or held
+  Turns turns_;  // of what is not over; what is neither under way nor held waits
   Times times_;
   Shares shares_;
   long last_id_ = 0;

@@ -26,6 +26,12 @@ bool may_run(const Task& task, const std::map<long, Task>& tasks,
   });
 }
 
+std::vector<long> waiting_ids(const planners::batch::LivePlanner& planner) {
+  std::vector<long> ids;
+  for (const auto& [id, task] : planner.waiting()) ids.push_back(id);
+  return ids;
+}
+
 }  // namespace
 
 planners::batch::LiveTask Queue::live(const Task& task) const {
@@ -34,7 +40,7 @@ planners::batch::LiveTask Queue::live(const Task& task) const {
   live.weight = std::exp2(task.spec.priority) * shares_.weight(task.spec.user, now_);
   if (task.spec.deadline_s)
     live.deadline = task.submitted_ms * kMilliNs + as_nanos(*task.spec.deadline_s);
-  live.rank = -task.spec.priority;
+  live.rank = turns_.of(task.id);
   live.since = task.submitted_ms * kMilliNs;
   live.cpus = task.spec.cpus;
   live.ram_gib = task.spec.ram_gib;
@@ -63,25 +69,33 @@ planners::batch::LiveTask Queue::live(const Task& task) const {
 void Queue::offer() {
   for (int round = 0; round < (followers_.empty() ? 1 : 2); ++round) {
     std::map<std::string, int> taken = running_;
-    std::size_t offered = 0;
-    for (const auto& [rank, id] : waiting_) {
-      if (offered >= 2 * at(config_.planning.window)) break;
+    std::set<long> offered;
+    std::set<std::string> full;  // users whose quota is
+    using Go = Turns::Go;
+    turns_.each([&](long id) {
       const Task& task = tasks_.at(id);
-      const Quota* quota = quota_of(config_, task.spec.user);
-      const bool room =
-          quota == nullptr || taken[task.spec.user] + task.spec.gpus <= quota->running;
-      const bool fine = room && may_run(task, tasks_, planner_);
-      if (fine) taken[task.spec.user] += task.spec.gpus;
-      if (fine) ++offered;
-      if (fine && !planner_.waits(id)) planner_.add(live(task));
-      if (!fine && planner_.waits(id)) planner_.remove(id);
+      const std::string& user = task.spec.user;
+      const Quota* quota = quota_of(config_, user);
+      int& has = taken[user];
+      if (quota != nullptr && has + task.spec.gpus > quota->running) {
+        full.insert(user);
+        return has >= quota->running ? Go::past_user : Go::on;
+      }
+      if (!may_run(task, tasks_, planner_)) return Go::on;
+      has += task.spec.gpus;
+      offered.insert(task.id);
+      if (!planner_.waits(task.id)) planner_.add(live(task));
+      return offered.size() < 2 * at(config_.planning.window) ? Go::on : Go::no_further;
+    });
+    for (const long id : waiting_ids(planner_)) {
+      const Task& task = tasks_.at(id);
+      if (offered.contains(id)) continue;
+      if (full.contains(task.spec.user) || !may_run(task, tasks_, planner_)) planner_.remove(id);
     }
   }
   if (now_ - weighed_ < kWeighedEvery) return;
   weighed_ = now_;
-  for (const auto& [rank, id] : waiting_) {
-    if (planner_.waits(id)) planner_.change(live(tasks_.at(id)));
-  }
+  for (const long id : waiting_ids(planner_)) planner_.change(live(tasks_.at(id)));
 }
 
 std::string why_waiting(const Queue& queue, const Task& task) {
@@ -111,7 +125,7 @@ void Queue::decide() {
 
 void Queue::start(long id, const std::vector<int>& nodes) {
   Task& task = tasks_.at(id);
-  waiting_.erase({-task.spec.priority, id});
+  turns_.began(task);
   running_[task.spec.user] += task.spec.gpus;
   ++task.attempts;
   task.state = State::starting;
@@ -161,15 +175,7 @@ void Queue::preempt() {
   const bool under_way = std::ranges::any_of(
       under_, [](const auto& one) { return one.second.saving || one.second.stopped; });
   if (under_way) return;  // one at a time: what becomes free is planned first
-  for (const auto& [rank, id] : waiting_) {
-    if (rank >= 0) break;  // of no more than the usual priority from here on
-    const Task& urgent = tasks_.at(id);
-    if (!planner_.waits(id)) continue;
-    const Nanos patient = urgent.submitted_ms * kMilliNs + config_.patience;
-    if (now_ < patient) {
-      wake_at(patient);
-      continue;
-    }
+  const auto victim_for = [&](const Task& urgent) {
     Task* victim = nullptr;
     for (const auto& [other, under] : under_) {
       Task& task = tasks_.at(other);
@@ -177,19 +183,32 @@ void Queue::preempt() {
           task.spec.priority >= urgent.spec.priority)
         continue;
       const std::vector<int>& nodes = planner_.machine().nodes_of(other);
-      if (nodes.empty() || !planner_.fits(id, nodes.front())) continue;
+      if (nodes.empty() || !planner_.fits(urgent.id, nodes.front())) continue;
       if (victim == nullptr || task.began_ms > victim->began_ms) victim = &task;
     }
-    if (victim == nullptr) continue;
-    if (victim->spec.checkpoint.empty()) return ask_to_end(*victim, "preempted");
-    under_.at(victim->id).saving = true;
-    out_.actions.push_back(SaveTask{*victim});
-    return;
-  }
+    return victim;
+  };
+  using Go = Turns::Go;
+  turns_.each([&](long id) {
+    const Task& urgent = tasks_.at(id);
+    if (urgent.spec.priority <= 0) return Go::no_further;
+    if (!planner_.waits(id)) return Go::on;
+    const Nanos patient = urgent.submitted_ms * kMilliNs + config_.patience;
+    if (now_ < patient) wake_at(patient);
+    Task* const victim = now_ < patient ? nullptr : victim_for(urgent);
+    if (victim == nullptr) return Go::on;
+    if (victim->spec.checkpoint.empty()) {
+      ask_to_end(*victim, "preempted");
+    } else {
+      under_.at(victim->id).saving = true;
+      out_.actions.push_back(SaveTask{*victim});
+    }
+    return Go::no_further;
+  });
 }
 
 void Queue::return_idle() {
-  if (planner_.waiting() > 0) return;
+  if (!planner_.waiting().empty()) return;
   for (auto it = idle_since_.begin(); it != idle_since_.end();) {
     const auto [node, since] = *it;
     ++it;

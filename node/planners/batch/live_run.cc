@@ -35,7 +35,7 @@ class LiveWorld {
       step_to(next_time());
       decide();
     }
-    CHECK(planner_.waiting() == 0);  // nothing is under way and nothing will come: a stall
+    CHECK(planner_.waiting().empty());  // nothing is under way and nothing will come: a stall
     LiveRun run;
     std::ranges::sort(physical_.ops, {}, [](const Op& op) {
       return std::tuple(op.begin, op.end, op.node, static_cast<int>(op.op));
@@ -79,7 +79,7 @@ class LiveWorld {
       LiveTask live{.id = t, .times = task(t).times, .weight = task(t).priority};
       live.deadline = task(t).deadline;
       live.since = now;
-      live.cv = cv_;
+      live.cv = std::max(cv_, task(t).time_cv);
       live.rank = rank_++;
       for (const std::string& before : task(t).after) live.after.push_back(number_.at(before));
       planner_.add(std::move(live));
