@@ -63,7 +63,8 @@ constexpr FlagWords kWords[] = {
     {"--board-idle", "W", "Power of the board at rest", "--idle"},
     {"--buckets", "SIZES",
      "Pad open sizes with zeros up to the next of these, as in 16,32,64, so that requests of "
-     "different sizes run together; for models that mask what is zero"},
+     "different sizes run together; learn, or learn:N for N of them, learns them from what comes. "
+     "For models that mask what is zero"},
     {"--budget", "N",
      "Search steps that a scheduler may spend instead of its own default; steps, not seconds, so "
      "that every machine finds the same. More never gives a worse schedule"},
@@ -109,6 +110,9 @@ constexpr FlagWords kWords[] = {
     {"--compare", "", "Also do it the other ways, to compare"},
     {"--components", "FILE",
      "YAML: which columns make up a component, NAME: [column, ...]; else each is one"},
+    {"--compress", "",
+     "Answer in gzip where the client takes it: JSON and text of 1 KiB to 1 MiB, never tensors in "
+     "binary form"},
     {"--configs", "N,N,...",
      "Numbers of units that a kernel may have, ascending (default: a quarter, half, three quarters "
      "and all of the GPU, in whole atoms)"},
@@ -370,6 +374,8 @@ constexpr FlagWords kWords[] = {
      "What the plan has least of. gpus: GPUs; cost: their price per hour; energy: expected watts "
      "at the services' rates, GPUs that are not used being off (default: gpus; price where a fleet "
      "file gives it)"},
+    {"--oidc", "FILE",
+     "OpenID provider whose tokens are taken: issuer, audience, keys (jwks), what its roles may"},
     {"--once", "", "Do it once, then end"},
     {"--online", "",
      "Learn of a task only at its release_s, and plan while tasks run, as `partita queue` does"},
@@ -377,6 +383,9 @@ constexpr FlagWords kWords[] = {
     {"--openai", "URL",
      "Of a worker: the server of --forward speaks OpenAI's protocol, answers may be streams. Else "
      "the server of language models, which speaks it"},
+    {"--otlp", "URL",
+     "Collector of OpenTelemetry, as http://127.0.0.1:4318: a span of each request of a sampled "
+     "trace goes there (OTLP over HTTP, JSON)"},
     {"--output-tensor", "TENSOR", "Of --null: an output tensor, NAME:TYPE:SIZES", "--output"},
     {"--overlap", "",
      "What slows a worker down. others: the mean units of the others, so that two workers on all "

@@ -4,17 +4,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "api/site.h"
-#include "base/files.h"
-#include "base/secret_file.h"
 #include "base/door/access_log.h"
 #include "base/door/address.h"
 #include "base/door/listener.h"
+#include "base/files.h"
+#include "base/quiet_thread.h"
+#include "base/secret_file.h"
 
 namespace partita::api {
 
@@ -99,6 +99,11 @@ Result<void> Server::Impl::read_files() {
     if (!roles) return failed(roles.error());
     site.rules.certificates = std::move(*roles);
   }
+  if (!options.oidc.empty() && !site.rules.oidc) {
+    auto oidc = read_rules(options.oidc, &open_oidc);
+    if (!oidc) return failed(oidc.error());
+    site.rules.oidc = std::move(*oidc);
+  }
   return {};
 }
 
@@ -135,7 +140,7 @@ Result<void> Server::Impl::listen_on_tcp() {
   const auto address = serve::parse_listen_address(options.listen);
   if (!address) return failed(address.error());
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
-  const bool closed = site.rules.tokens || site.rules.certificates;
+  const bool closed = site.rules.tokens || site.rules.certificates || site.rules.oidc;
   if (auto safe = serve::check_exposure(options.listen, *address, secure, closed); !safe)
     return failed(safe.error());
   if (!secure && !options.client_ca.empty())
@@ -195,11 +200,7 @@ Result<std::unique_ptr<Server>> Server::start(Backend& backend, ServerOptions op
   auto impl = std::make_unique<Impl>(std::move(*loop), backend, std::move(options));
   if (auto done = impl->listen(); !done) return failed(done.error());
   impl->reread.at(serve::Loop::now_ns() + kRereadNs);
-  sigset_t all, before;  // signals are for the threads of the program
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);
-  impl->thread = std::thread([server = impl.get()] { server->loop->run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  impl->thread = quiet_thread([server = impl.get()] { server->loop->run(); });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 
