@@ -101,10 +101,7 @@ bool NodeView::is_ours(const device::Instance& instance) const {
 
 bool NodeView::has(const actuate::AssignedSegment& segment) const {
   const device::GpuState* gpu = state.find(segment.gpu_uuid);
-  return gpu != nullptr && !gpu->lost &&
-         std::ranges::any_of(gpu->instances, [&](const device::Instance& there) {
-           return there.uuid() == segment.device;
-         });
+  return gpu != nullptr && !gpu->lost && actuate::is_there(state, segment.device);
 }
 
 }  // namespace partita::control
