@@ -300,9 +300,11 @@ int slurm_spank_init(spank_t step, int count, char* words[]) {
   return spank_option_register(step, &option);
 }
 
-// For job_submit.lua.
+// For job_submit.lua: shapes, and whether srun submits, whose step asks for the job's --gres again.
 int slurm_spank_init_post_opt(spank_t step, int, char*[]) {
-  if (spank_remote(step) == 1 || settings.mig.empty()) return ESPANK_SUCCESS;
+  if (spank_remote(step) == 1) return ESPANK_SUCCESS;
+  if (spank_context() == S_CTX_LOCAL) spank_job_control_setenv(step, "PARTITA_SRUN", "1", 1);
+  if (settings.mig.empty()) return ESPANK_SUCCESS;
   return spank_job_control_setenv(step, "PARTITA_MIG", settings.mig.c_str(), 1);
 }
 

@@ -108,6 +108,9 @@ class SlurmTest(unittest.TestCase):
                  "does not begin with 'partita'"),
                 (["--gres=gpu:v100:1"], "configuration is not available")):  # not ours: Slurm's
             self.assertIn(sentence, self.refused(*words), words)
+        if self.cluster.spank:
+            self.assertIn("srun --mig=3g.40gb works",
+                          self.cluster.run("srun", "--gres=gpu:3g.40gb:1", "true").stderr)
         self.assertEqual(self.cluster.jobs(), {})
 
     def test_several_instances_arrays_whole_gpus_and_exclusive_nodes(self):

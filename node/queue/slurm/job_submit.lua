@@ -93,21 +93,32 @@ local function sum_of(parts)
   return sum, nil
 end
 
+-- The first MIG instance that a request asks for.
+local function shape_in(request)
+  for _, part in ipairs(parts_of(request or "")) do
+    if part.type ~= nil and is_shape(part.type) then return part.type end
+  end
+end
+
 local function per_node(job)
   local request = job.tres_per_node
   for _, how in ipairs({ { "tres_per_job", "--gpus" }, { "tres_per_task", "--gpus-per-task" },
                          { "tres_per_socket", "--gpus-per-socket" } }) do
     local value = job[how[1]]
-    if given(value) and value:match("gpu") then
-      for _, part in ipairs(parts_of(value)) do
-        if part.type ~= nil and is_shape(part.type) then
-          return nil, "MIG instances are asked for with --gres, per node, not with " .. how[2]
-        end
-      end
+    if given(value) and value:match("gpu") and shape_in(value) ~= nil then
+      return nil, "MIG instances are asked for with --gres, per node, not with " .. how[2]
     end
   end
-  -- --mig=3g.40gb,1g.10gb:2 of the SPANK plugin is one more --gres.
+  -- --mig=3g.40gb,1g.10gb:2 of the SPANK plugin is one more --gres. The step of an srun without a job
+  -- asks for the same --gres as its job, which has slices instead.
   for _, word in pairs(job.spank_job_env or {}) do
+    if word:match("PARTITA_SRUN=") then
+      local shape = shape_in(job.tres_per_node)
+      if shape ~= nil then
+        return nil, string.format("Slurm refuses the step of srun --gres=gpu:%s; srun --mig=%s works, " ..
+                                  "and srun inside salloc or sbatch --gres=gpu:%s:1", shape, shape, shape)
+      end
+    end
     local shapes = word:match("PARTITA_MIG=(.*)")
     for shape in (shapes or ""):gmatch("[^,]+") do
       request = (given(request) and request .. "," or "") .. "gres:gpu:" .. shape
