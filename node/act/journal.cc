@@ -164,7 +164,9 @@ Result<void> Journal::append(const Record& record) {
   if (full) {
     if (auto written = log_.replace(bodies_of(state_)); !written) return written;
   }
-  if (auto written = log_.append({body_of(record)}); !written) return written;
+  const bool intent = std::holds_alternative<IntentRecord>(record);
+  const std::vector<std::string> body = {body_of(record)};
+  if (auto written = intent ? log_.announce(body) : log_.append(body); !written) return written;
   std::visit(Follow{state_}, record);
   return {};
 }

@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/rng.h"
 
 namespace partita {
 namespace {
 
 constexpr std::size_t kSumDigits = 8;
+constexpr std::size_t kLeastRoom = 16u << 10;  // for records, beside a copy of the log
 constexpr std::string_view kHeaderStart = "partita log ";
 
 unsigned long checksum(std::string_view text) {
@@ -72,6 +74,8 @@ Result<RecordLog> RecordLog::open(Files& files, const std::string& path, const s
   Result<FileLock> lock = files.lock(path + ".lock");
   if (!lock) return failed(lock.error());
   RecordLog log(files, path, kind, *std::move(lock));
+  if (const auto room = files.exists(log.room_path()) ? files.read(log.room_path()) : std::string())
+    log.room_ = room->size();
   if (!files.exists(path)) return log;
   Result<std::string> text = files.read(path);
   if (!text) return failed(text.error());
@@ -103,7 +107,35 @@ Result<void> RecordLog::append_unsynced(const std::vector<std::string>& records)
   return append_by(&Files::append_unsynced, records);
 }
 
+// Of what cuts off a torn end a copy is made. Bytes that no file system makes smaller.
+Result<void> RecordLog::keep_room() {
+  if (room_ >= bytes_ + kLeastRoom) return {};
+  std::string room(2 * (bytes_ + kLeastRoom), '\0');
+  Rng rng(1);
+  for (char& byte : room) byte = static_cast<char>(rng.below(256));
+  if (auto kept = files_->write_atomic(room_path(), room); !kept) return kept;
+  room_ = room.size();
+  return {};
+}
+
+Result<void> RecordLog::announce(const std::vector<std::string>& records) {
+  if (auto kept = keep_room(); !kept) return kept;
+  return append_once(&Files::append, records);
+}
+
+Result<void> RecordLog::announce_unsynced(const std::vector<std::string>& records) {
+  if (auto kept = keep_room(); !kept) return kept;
+  return append_once(&Files::append_unsynced, records);
+}
+
 Result<void> RecordLog::append_by(Append how, const std::vector<std::string>& records) {
+  const Result<void> written = append_once(how, records);
+  if (written || room_ == 0 || !files_->remove(room_path())) return written;
+  room_ = 0;
+  return append_once(how, records);
+}
+
+Result<void> RecordLog::append_once(Append how, const std::vector<std::string>& records) {
   if (records.empty()) return {};
   if (torn_) {
     const Result<std::string> text = settled();

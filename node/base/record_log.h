@@ -50,6 +50,11 @@ class RecordLog {
   // The same, but durable only once the next append() returns; until then a crash of the machine
   // may take them, the end of this process not.
   Result<void> append_unsynced(const std::vector<std::string>& records);
+  // The same two, of what is to be done next: refused unless there is room on the disk for its
+  // outcome, too. That is kept in the file `path`.room, which an append gives up where the disk is
+  // full; what others write just then may be faster.
+  Result<void> announce(const std::vector<std::string>& records);
+  Result<void> announce_unsynced(const std::vector<std::string>& records);
   // Leaves exactly these records: old or new, never a mix.
   Result<void> replace(const std::vector<std::string>& records);
   std::size_t bytes() const { return bytes_; }
@@ -60,6 +65,9 @@ class RecordLog {
   using Append = Result<void> (Files::*)(const std::string&, std::string_view);
   Result<void> append_by(Append how, const std::vector<std::string>& records);
   Result<std::string> settled();
+  Result<void> append_once(Append how, const std::vector<std::string>& records);
+  Result<void> keep_room();
+  std::string room_path() const { return path_ + ".room"; }
 
   Files* files_;
   std::string path_, kind_;
@@ -67,6 +75,7 @@ class RecordLog {
   std::shared_ptr<const std::string> text_;  // what found_ refers to
   ParsedLog found_;
   std::size_t bytes_ = 0;  // of whole lines
+  std::size_t room_ = 0;   // bytes that are kept
   bool torn_ = false;      // the file may hold more than them
   std::string doubtful_;   // what it holds instead, if a replace() that failed has happened
 };

@@ -107,7 +107,10 @@ TEST(RecordLog, OnADiskThatFailsWhatWasTakenIsThere) {
       for (std::uint64_t i = rng.below(3); i <= 2; ++i) some.push_back(std::to_string(op * 10 + i));
       const bool replaces = rng.below(4) == 0;
       files.took_effect = false;
-      const Result<void> done = replaces ? log->replace(some) : log->append(some);
+      const bool announces = rng.below(3) == 0;
+      const Result<void> done = replaces    ? log->replace(some)
+                                : announces ? log->announce(some)
+                                            : log->append(some);
       ++(done ? taken : refused);
       if (replaces && (done || files.took_effect)) wanted = some;
       if (!replaces && done) wanted.insert(wanted.end(), some.begin(), some.end());
@@ -123,6 +126,52 @@ TEST(RecordLog, OnADiskThatFailsWhatWasTakenIsThere) {
   }
   EXPECT_GT(refused, 1000);
   EXPECT_GT(taken, 5000);
+}
+
+// A disk of so many bytes: what has no room is written as far as it has.
+struct SmallDisk final : MemoryFiles {
+  std::size_t size = 1u << 20;
+  std::size_t used() const {
+    std::size_t sum = 0;
+    for (const auto& [path, text] : content) sum += text.size();
+    return sum;
+  }
+  void fill() { content["others"] += std::string(size - used(), 'x'); }
+  Result<void> write_atomic(const std::string& path, std::string_view text) override {
+    if (used() + text.size() > size) return environment_error(path, "full");
+    return MemoryFiles::write_atomic(path, text);
+  }
+  Result<void> append(const std::string& path, std::string_view text) override {
+    const std::string_view fits = text.substr(0, size - used());
+    static_cast<void>(MemoryFiles::append(path, fits));
+    return fits.size() == text.size() ? Result<void>() : environment_error(path, "full");
+  }
+};
+
+TEST(RecordLog, WhatIsAnnouncedCanBeFollowedOnAFullDisk) {
+  for (const std::size_t records : {0u, 1u, 5'000u}) {  // before, of 16 bytes
+    SmallDisk files;
+    {
+      auto log = RecordLog::open(files, "log", "pets");
+      for (std::size_t i = 0; i < records; ++i) ASSERT_TRUE(log->append({"before"}));
+      ASSERT_TRUE(log->announce({"cat comes"}));
+    }
+    files.fill();
+    auto log = RecordLog::open(files, "log", "pets");  // by another process
+    EXPECT_FALSE(log->announce({"dog comes"})) << "there is no room, and none is taken for it";
+    EXPECT_TRUE(files.exists("log.room"));
+    ASSERT_TRUE(log->append_unsynced({"cat came"}));
+    ASSERT_TRUE(log->append({"cat went"}));
+    files.fill();
+    EXPECT_FALSE(log->announce({"dog comes"}));
+    EXPECT_FALSE(log->append({"hen came"}));
+    files.content.erase("others");
+    ASSERT_TRUE(log->announce({"hen comes"}));
+    const Texts found = texts(*parse_log("log", "pets", files.content["log"]));
+    ASSERT_EQ(found.size(), records + 4);
+    EXPECT_EQ(Texts(found.end() - 4, found.end()),
+              (Texts{"cat comes", "cat came", "cat went", "hen comes"}));
+  }
 }
 
 TEST(RecordLog, NothingToAppendWritesNothing) {

@@ -140,8 +140,9 @@ Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
 Result<void> Leases::write(const LeaseRecord& record) {
   const std::vector<std::string> texts = {lease_record_text(record)};
   if (log_)
-    if (auto written =
-            record.state == State::gone ? log_->append(texts) : log_->append_unsynced(texts);
+    if (auto written = record.state == State::gone       ? log_->append(texts)
+                       : record.state == State::intended ? log_->announce_unsynced(texts)
+                                                         : log_->append_unsynced(texts);
         !written)
       return written;
   standing_.last = std::max(standing_.last, record.lease);

@@ -373,7 +373,7 @@ TEST_F(LeasesTest, WhatIsStuckIsLeftToWhoeverComesNext) {
 
 TEST_F(LeasesTest, OneThatWasMadeHalfByWhoDiedIsLeftWhereItCannotBeMadeWhole) {
   fuse.seen = 0;
-  fuse.at = 5;  // behind the instance
+  fuse.at = 7;  // behind the instance
   try {
     static_cast<void>(ask(Take{.owner = "a", .profile = "1g.10gb"}));
   } catch (const Killed&) {

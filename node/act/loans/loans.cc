@@ -58,8 +58,12 @@ Result<Loans> Loans::open(LoanDoors doors, const std::string& path, Pid owner) {
 }
 
 Result<void> Loans::write(const LoanRecord& record) {
+  const std::vector<std::string> texts = {loan_record_text(record)};
   if (log_)
-    if (auto written = log_->append({loan_record_text(record)}); !written) return written;
+    if (auto written =
+            record.state == State::intended ? log_->announce(texts) : log_->append(texts);
+        !written)
+      return written;
   if (record.state == State::gone)
     standing_.erase(record.loan);
   else

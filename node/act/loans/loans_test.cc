@@ -88,7 +88,11 @@ class LoansTest : public testing::Test {
       ++rewritten;
       return MemoryFiles::write_atomic(path, text);
     }
-    int rewritten = 0;
+    Result<void> remove(const std::string& path) override {
+      if (path.ends_with(".room")) appends_left += freed;
+      return MemoryFiles::remove(path);
+    }
+    int rewritten = 0, freed = 0;
   } files;
   SimProcesses processes;
   std::unique_ptr<SharedMachine> machine;
@@ -460,6 +464,25 @@ TEST_F(LoansTest, NoRoomThatCannotBeStruckOutIsAnError) {
   auto loans = open(mine);
   files.appends_left = 1;
   EXPECT_EQ(loans->make(0, named("1g.10gb")).error().message, "full");
+}
+
+// What another makes later where a loan was announced that did not come about is left alone.
+TEST_F(LoansTest, ADiskThatFillsBehindAnAnnouncementCostsOthersNothing) {
+  Owner mine = owner({{.method = "create_instance", .call = 1, .code = ErrorCode::no_room}});
+  files.appends_left = 1;  // the announcement
+  files.freed = 2;         // its outcome, tried twice
+  EXPECT_EQ(open(mine)->make(0, named("1g.10gb")).error().message, "full");
+  EXPECT_TRUE(standing().empty());
+  const auto log = parse_log(kLog, kLoanLogKind, files.content.at(kLog));
+  const auto announced = standing_loans(kLog, {.records = {log->records.front()}});
+  ASSERT_EQ(announced->size(), 1U);
+  ASSERT_TRUE(sim->create_instance(0, {.nvml_enum = named("1g.10gb").front().nvml_enum,
+                                       .start = announced->begin()->second.start}));
+  kill(mine);
+  files.appends_left = 1 << 30;
+  Owner next = owner();
+  ASSERT_TRUE(open(next));
+  EXPECT_EQ(instances(0), 1U);
 }
 
 // A long log is written anew with what stands; what is in it stays.
