@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace partita {
@@ -33,12 +34,14 @@ std::size_t edits(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& names) {
   word = word.substr(0, kMaxWordBytes);
-  std::pair<std::size_t, std::string_view> best{kMaxWordBytes, {}};
+  // Of those as near the one of which letters are missing goes before one with others.
+  std::tuple<std::size_t, std::size_t, std::string_view> best{kMaxWordBytes, 0, {}};
   for (const std::string& name : names) {
-    const std::size_t d = distance(word, name);
-    if (d <= name.size() / 3 + 1) best = std::min(best, {d, name});
+    const std::size_t d = distance(word, name), shared = std::min(word.size(), name.size());
+    const std::size_t missing = std::max(word.size(), name.size()) - shared;
+    if (d <= name.size() / 3 + 1) best = std::min(best, {d, d - std::min(d, missing), name});
   }
-  return std::string(best.second);
+  return std::string(std::get<2>(best));
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {

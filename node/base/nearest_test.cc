@@ -49,6 +49,7 @@ TEST(NearestFirst, ListsAllNamesTheLikestFirst) {
 
 TEST(Nearest, BreaksTiesByName) {
   EXPECT_EQ(nearest("bit", {"bet", "bat"}), "bat");
+  EXPECT_EQ(nearest("time_1g", {"time_cv", "time_s_1g"}), "time_s_1g") << "letters are missing";
   EXPECT_EQ(did_you_mean("bit", {"bet", "bat"}), "; did you mean 'bat'?");
   EXPECT_EQ(did_you_mean("quite different", {"bet"}), "");
 }

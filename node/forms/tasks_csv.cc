@@ -52,7 +52,7 @@ struct OptionalColumn {
   std::string (*cell)(const Task&);
 };
 
-constexpr std::array<OptionalColumn, 5> kOptional{{
+constexpr std::array<OptionalColumn, 6> kOptional{{
     {"command", [](const Task& task) { return task.command; }},
     {"release_s",
      [](const Task& task) { return task.release ? exact_seconds(task.release) : std::string(); }},
@@ -65,6 +65,10 @@ constexpr std::array<OptionalColumn, 5> kOptional{{
        return task.priority == 1 ? std::string() : fmt::format("{}", task.priority);
      }},
     {"after", [](const Task& task) { return joined(task.after, ";"); }},
+    {"time_cv",
+     [](const Task& task) {
+       return task.time_cv == 0 ? std::string() : fmt::format("{}", task.time_cv);
+     }},
 }};
 
 // ---- warnings ----

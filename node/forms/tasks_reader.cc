@@ -23,7 +23,7 @@ using profile::CsvRow;
 
 constexpr int kKnownSizes[] = {1, 2, 3, 4, 7};
 constexpr std::size_t kMaxCommandBytes = 16'384;
-constexpr double kMaxPriority = 1e6;
+constexpr double kMaxPriority = 1e6, kMostTimeCv = 10;
 
 bool same_name(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
@@ -39,6 +39,7 @@ std::string shown(std::string_view word) {
 // Where in the file each fact of a task stands; -1: nowhere.
 struct Columns {
   int task = -1, command = -1, release = -1, deadline = -1, priority = -1, after = -1;
+  int time_cv = -1;
   // Per GPU model and size.
   std::vector<std::array<int, hw::kMaxSlices + 1>> times;
 };
@@ -145,7 +146,8 @@ Result<void> HeaderReader::take(const std::string& name, int column) {
   const std::pair<std::string_view, int*> others[] = {
       {"task", &columns_.task},         {"command", &columns_.command},
       {"release_s", &columns_.release}, {"deadline_s", &columns_.deadline},
-      {"priority", &columns_.priority}, {"after", &columns_.after}};
+      {"priority", &columns_.priority}, {"after", &columns_.after},
+      {"time_cv", &columns_.time_cv}};
   std::vector<std::string> names = words(all_sizes_);
   for (const auto& [other, at] : others) {
     if (other == name) return place(name, *at, column);
@@ -302,6 +304,11 @@ Result<Task> RowReader::read(const CsvRow& row) const {
     const auto priority = number(row, columns_.priority, kMaxPriority, true);
     if (!priority) return failed(priority.error());
     task.priority = *priority;
+  }
+  if (given(row, columns_.time_cv)) {
+    const auto cv = number(row, columns_.time_cv, kMostTimeCv, false);
+    if (!cv) return failed(cv.error());
+    task.time_cv = *cv;
   }
   if (given(row, columns_.after)) {
     auto names = after(row);

@@ -31,10 +31,10 @@ std::string tasks_refusal(std::string_view text, const std::vector<hw::GpuModel>
 TEST(Tasks, ReadsEveryColumn) {
   const auto problem = parse_tasks("t.csv",
                                    "after,task,time_s_1g,time_s_2g,time_s_4g,command,release_s,"
-                                   "deadline_s,priority,time_s_7g\n"
-                                   ",lavaMD,,21.697,17.3214,\"./lavaMD -b 10, -x\",,,,9\n"
-                                   "lavaMD; nw;,huffman,0.314573,,,,0.5,100,2.5,\n"
-                                   ",nw,0.79506,0.43174,0.501269,,0,,,7\n",
+                                   "deadline_s,priority,time_s_7g,time_cv\n"
+                                   ",lavaMD,,21.697,17.3214,\"./lavaMD -b 10, -x\",,,,9,\n"
+                                   "lavaMD; nw;,huffman,0.314573,,,,0.5,100,2.5,,0.3\n"
+                                   ",nw,0.79506,0.43174,0.501269,,0,,,7,0\n",
                                    a30(), {0, 0});
   ASSERT_TRUE(problem) << to_string(problem.error());
   EXPECT_EQ(problem->gpus, (std::vector<int>{0, 0}));
@@ -53,6 +53,8 @@ TEST(Tasks, ReadsEveryColumn) {
   EXPECT_EQ(huffman.release, 500 * kMilli);
   EXPECT_EQ(huffman.deadline, 100'000 * kMilli);
   EXPECT_EQ(huffman.priority, 2.5);
+  EXPECT_EQ(huffman.time_cv, 0.3);
+  EXPECT_EQ(lava.time_cv, 0);
   EXPECT_EQ(huffman.line, 3);
 }
 
@@ -236,6 +238,7 @@ BatchProblem any_problem() {
     if (*rc::gen::arbitrary<bool>()) task.release = any_task_time();
     if (*rc::gen::arbitrary<bool>()) task.deadline = task.release + any_task_time();
     if (*rc::gen::arbitrary<bool>()) task.priority = 1.0 / (1 + *rc::gen::inRange(0, 9));
+    if (*rc::gen::arbitrary<bool>()) task.time_cv = *rc::gen::inRange(0, 101) / 10.0;
     if (i > 0 && *rc::gen::arbitrary<bool>() && !problem.tasks.back().name.starts_with(' '))
       task.after = {problem.tasks.back().name};
     problem.tasks.push_back(std::move(task));

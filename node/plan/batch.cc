@@ -12,7 +12,8 @@ Seconds seconds(Nanos time) { return {static_cast<double>(time) / 1e9}; }
 
 bool Task::operator==(const Task& other) const {
   const auto decisive = [](const Task& t) {
-    return std::tie(t.name, t.times, t.command, t.release, t.deadline, t.priority, t.after);
+    return std::tie(t.name, t.times, t.command, t.release, t.deadline, t.priority, t.after,
+                    t.time_cv);
   };
   return decisive(*this) == decisive(other);
 }

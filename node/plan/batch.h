@@ -43,6 +43,7 @@ struct Task {
   std::optional<Nanos> deadline = {};
   double priority = 1;                  // weight, > 0: of lateness, and of finishing early
   std::vector<std::string> after = {};  // tasks that must have ended before it starts
+  double time_cv = 0;                   // of its times: standard deviation / mean
   int line = 0;                         // in its file, for messages; not compared
   bool operator==(const Task& other) const;
 };

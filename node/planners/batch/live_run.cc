@@ -79,7 +79,7 @@ class LiveWorld {
       LiveTask live{.id = t, .times = task(t).times, .weight = task(t).priority};
       live.deadline = task(t).deadline;
       live.since = now;
-      live.cv = cv_;
+      live.cv = std::max(cv_, task(t).time_cv);
       live.rank = rank_++;
       for (const std::string& before : task(t).after) live.after.push_back(number_.at(before));
       planner_.add(std::move(live));
