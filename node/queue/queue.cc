@@ -17,8 +17,6 @@ constexpr int kUnknownStatus = -1;
 
 long ms_of(Nanos time) { return time / kMilli; }
 
-std::pair<int, long> turn(const Task& task) { return {-task.spec.priority, task.id}; }
-
 // What it waits for has ended otherwise.
 bool doomed(const Task& task, const std::map<long, Task>& tasks) {
   return std::ranges::any_of(task.spec.after, [&](const Dependency& one) {
@@ -56,13 +54,15 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     devices_[one.node] = one.device;
     idle_since_[one.node] = now_;
   }
-  for (const Task& task : loaded.tasks) {
-    tasks_[task.id] = task;
+  for (const Task& kept : loaded.tasks) {
+    Task& task = tasks_[kept.id] = kept;
+    task.began_ms = std::min(task.began_ms, ms_of(now_));  // the clock may have been set back
     ++open_[task.spec.user];
     for (const Dependency& one : task.spec.after) {
       if (tasks_.contains(one.task)) followers_[one.task].push_back(task.id);
     }
-    if (task.state == State::waiting) waiting_.insert(turn(task));
+    turn_of(task);  // in the order of their coming, whatever became of them
+    if (task.state == State::waiting) wait(task);
     if (task.state != State::starting && task.state != State::running) continue;
     running_[task.spec.user] += task.spec.gpus;
     under_[task.id] = {.stopped = {}, .unknown = true};
@@ -121,7 +121,7 @@ void Queue::handle(const Arrived& event) {
     for (const Dependency& one : task.spec.after) {
       if (tasks_.contains(one.task)) followers_[one.task].push_back(task.id);
     }
-    if (task.state == State::waiting) waiting_.insert(turn(task));
+    if (task.state == State::waiting) wait(task);
   }
   for (const Task& task : event.tasks) {
     if (!is_over(task.state) && doomed(task, tasks_))
@@ -140,13 +140,13 @@ void Queue::handle(const Asked& event) {
     case Asked::What::hold:
       if (under_way) return;
       task.state = State::held;
-      waiting_.erase(turn(task));
+      wait_no_more(task);
       if (planner_.waits(task.id)) planner_.remove(task.id);
       break;
     case Asked::What::release:
       if (task.state != State::held) return;
       task.state = State::waiting;
-      waiting_.insert(turn(task));
+      wait(task);
       break;
   }
   changed_.insert(task.id);
@@ -251,7 +251,7 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
                   task.reason.empty() ? fmt::format("ended with status {}", status) : task.reason);
   }
   task.state = State::waiting;
-  waiting_.insert(turn(task));
+  wait(task);
   changed_.insert(task.id);
 }
 
@@ -259,7 +259,8 @@ void Queue::settle(Task& task, State state, const std::string& reason) {
   task.state = state;
   task.reason = reason;
   if (task.ended_ms == 0) task.ended_ms = ms_of(now_);
-  waiting_.erase(turn(task));
+  wait_no_more(task);
+  turn_.erase(task.id);
   if (planner_.waits(task.id)) planner_.remove(task.id);
   --open_[task.spec.user];
   changed_.insert(task.id);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/index.h"
+#include "hw/catalogue.h"
 #include "queue/queue.h"
 
 namespace partita::queue {
@@ -42,6 +43,21 @@ int most_at_once(const Spec& spec, const Config& config) {
   return most;
 }
 
+// Times of sizes that other boards have are left alone: one submission serves several nodes.
+Result<void> check_times(const Spec& spec, const Config& config) {
+  const auto has = [](const hw::GpuModel& model, int gpcs) {
+    return std::ranges::count(model.profiles, gpcs, &hw::MigProfile::gpcs) > 0;
+  };
+  for (const KnownTime& known : spec.times) {
+    const auto any = [&](const std::vector<hw::GpuModel>& models) {
+      return std::ranges::any_of(models, [&](const auto& one) { return has(one, known.gpcs); });
+    };
+    if (known.gpcs != 0 && !any(config.models) && !any(hw::builtin_catalogue().gpus))
+      return bad_input("times", fmt::format("no GPU has an instance of {} slices", known.gpcs));
+  }
+  return {};
+}
+
 }  // namespace
 
 const Quota* quota_of(const Config& config, const std::string& user) {
@@ -67,10 +83,13 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now,
   if (spec.gpus > most_at_once(spec, config_))
     return bad_input("gpus", fmt::format("these GPUs have at most {} of its instances at once",
                                          most_at_once(spec, config_)));
+  if (auto fine = check_times(spec, config_); !fine) return failed(fine.error());
   if (config_.cpus > 0 && spec.cpus > config_.cpus)
-    return bad_input("cpus", fmt::format("the node has {}", config_.cpus));
+    return bad_input("cpus",
+                     fmt::format("{} are asked for, and {} may be used", spec.cpus, config_.cpus));
   if (config_.ram_gib > 0 && spec.ram_gib > config_.ram_gib)
-    return bad_input("ram_gib", fmt::format("the node has {}", config_.ram_gib));
+    return bad_input("ram_gib", fmt::format("{} are asked for, and {} may be used", spec.ram_gib,
+                                            config_.ram_gib));
   std::string never;  // why its turn cannot come
   for (const Dependency& one : spec.after) {
     if (tasks_.contains(one.task)) continue;

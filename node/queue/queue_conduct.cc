@@ -13,6 +13,8 @@ namespace {
 
 constexpr Nanos kMilliNs = 1'000'000;
 constexpr Nanos kWeighedEvery = 60 * plan::kNanosInSecond;
+constexpr long kTurn = 1000;  // between two tasks of a user to whom a share of 1 is due
+constexpr long kTurnsOfPriority = 1L << 50;  // more than all turns of one
 
 Nanos as_nanos(double time_s) { return std::llround(std::min(time_s, 1e9) * 1e9); }
 
@@ -34,7 +36,8 @@ planners::batch::LiveTask Queue::live(const Task& task) const {
   live.weight = std::exp2(task.spec.priority) * shares_.weight(task.spec.user, now_);
   if (task.spec.deadline_s)
     live.deadline = task.submitted_ms * kMilliNs + as_nanos(*task.spec.deadline_s);
-  live.rank = -task.spec.priority;
+  const auto turn = turn_.find(task.id);
+  live.rank = turn == turn_.end() ? 0 : turn->second;
   live.since = task.submitted_ms * kMilliNs;
   live.cpus = task.spec.cpus;
   live.ram_gib = task.spec.ram_gib;
@@ -58,30 +61,71 @@ planners::batch::LiveTask Queue::live(const Task& task) const {
   return live;
 }
 
+// Start-time fair queueing: a user's next turn is one after their last, and none lies before the
+// task that began last. Once given it stays, whatever becomes of the task.
+long Queue::turn_of(const Task& task) {
+  const auto [turn, fresh] = turn_.try_emplace(task.id);
+  if (!fresh) return turn->second;
+  Turns& turns = turns_[task.spec.priority];
+  long& last = turns.last.try_emplace(task.spec.user, turns.now - kTurn).first->second;
+  const double step = kTurn / std::clamp(shares_.share(task.spec.user), 1e-3, 1e3);
+  last = std::max(turns.now, last + std::max(1L, std::lround(step)));
+  return turn->second = last - task.spec.priority * kTurnsOfPriority;
+}
+
+void Queue::wait(const Task& task) { waiting_[task.spec.user].emplace(turn_of(task), task.id); }
+
+void Queue::wait_no_more(const Task& task) {
+  const auto own = waiting_.find(task.spec.user);
+  const auto turn = turn_.find(task.id);
+  if (own == waiting_.end() || turn == turn_.end()) return;
+  own->second.erase({turn->second, task.id});
+  if (own->second.empty()) waiting_.erase(own);
+}
+
+void Queue::in_turn(const std::function<Go(const Task&)>& visit) const {
+  std::map<std::pair<long, long>, const std::set<std::pair<long, long>>*> heads;
+  for (const auto& [user, own] : waiting_) heads.emplace(*own.begin(), &own);
+  while (!heads.empty()) {
+    const auto [head, own] = *heads.begin();
+    heads.erase(heads.begin());
+    const Go go = visit(tasks_.at(head.second));
+    if (go == Go::no_further) return;
+    if (go == Go::past_user) continue;
+    if (const auto next = own->upper_bound(head); next != own->end()) heads.emplace(*next, own);
+  }
+}
+
 // Those of waiting tasks that are within quotas, and whose predecessors run or are planned. Twice:
 // what comes after what was offered just now.
 void Queue::offer() {
   for (int round = 0; round < (followers_.empty() ? 1 : 2); ++round) {
     std::map<std::string, int> taken = running_;
-    std::size_t offered = 0;
-    for (const auto& [rank, id] : waiting_) {
-      if (offered >= 2 * at(config_.planning.window)) break;
+    std::set<long> offered;
+    std::set<std::string> full;  // users whose quota is
+    in_turn([&](const Task& task) {
+      const std::string& user = task.spec.user;
+      const Quota* quota = quota_of(config_, user);
+      int& has = taken[user];
+      if (quota != nullptr && has + task.spec.gpus > quota->running) {
+        full.insert(user);
+        return has >= quota->running ? Go::past_user : Go::on;
+      }
+      if (!may_run(task, tasks_, planner_)) return Go::on;
+      has += task.spec.gpus;
+      offered.insert(task.id);
+      if (!planner_.waits(task.id)) planner_.add(live(task));
+      return offered.size() < 2 * at(config_.planning.window) ? Go::on : Go::no_further;
+    });
+    for (const long id : planner_.waiting_ids()) {
       const Task& task = tasks_.at(id);
-      const Quota* quota = quota_of(config_, task.spec.user);
-      const bool room =
-          quota == nullptr || taken[task.spec.user] + task.spec.gpus <= quota->running;
-      const bool fine = room && may_run(task, tasks_, planner_);
-      if (fine) taken[task.spec.user] += task.spec.gpus;
-      if (fine) ++offered;
-      if (fine && !planner_.waits(id)) planner_.add(live(task));
-      if (!fine && planner_.waits(id)) planner_.remove(id);
+      if (offered.contains(id)) continue;
+      if (full.contains(task.spec.user) || !may_run(task, tasks_, planner_)) planner_.remove(id);
     }
   }
   if (now_ - weighed_ < kWeighedEvery) return;
   weighed_ = now_;
-  for (const auto& [rank, id] : waiting_) {
-    if (planner_.waits(id)) planner_.change(live(tasks_.at(id)));
-  }
+  for (const long id : planner_.waiting_ids()) planner_.change(live(tasks_.at(id)));
 }
 
 std::string why_waiting(const Queue& queue, const Task& task) {
@@ -111,7 +155,9 @@ void Queue::decide() {
 
 void Queue::start(long id, const std::vector<int>& nodes) {
   Task& task = tasks_.at(id);
-  waiting_.erase({-task.spec.priority, id});
+  wait_no_more(task);
+  long& turn = turns_[task.spec.priority].now;
+  turn = std::max(turn, turn_.at(id) + task.spec.priority * kTurnsOfPriority);
   running_[task.spec.user] += task.spec.gpus;
   ++task.attempts;
   task.state = State::starting;
@@ -161,31 +207,39 @@ void Queue::preempt() {
   const bool under_way = std::ranges::any_of(
       under_, [](const auto& one) { return one.second.saving || one.second.stopped; });
   if (under_way) return;  // one at a time: what becomes free is planned first
-  for (const auto& [rank, id] : waiting_) {
-    if (rank >= 0) break;  // of no more than the usual priority from here on
-    const Task& urgent = tasks_.at(id);
-    if (!planner_.waits(id)) continue;
+  in_turn([&](const Task& urgent) {
+    if (urgent.spec.priority <= 0) return Go::no_further;
+    if (!planner_.waits(urgent.id)) return Go::on;
     const Nanos patient = urgent.submitted_ms * kMilliNs + config_.patience;
     if (now_ < patient) {
       wake_at(patient);
+      return Go::on;
+    }
+    Task* const victim = victim_for(urgent);
+    if (victim == nullptr) return Go::on;
+    if (victim->spec.checkpoint.empty()) {
+      ask_to_end(*victim, "preempted");
+    } else {
+      under_.at(victim->id).saving = true;
+      out_.actions.push_back(SaveTask{*victim});
+    }
+    return Go::no_further;
+  });
+}
+
+// Null: none.
+Task* Queue::victim_for(const Task& urgent) {
+  Task* victim = nullptr;
+  for (const auto& [other, under] : under_) {
+    Task& task = tasks_.at(other);
+    if (task.state != State::running || under.unknown || !task.spec.preemptible ||
+        task.spec.priority >= urgent.spec.priority)
       continue;
-    }
-    Task* victim = nullptr;
-    for (const auto& [other, under] : under_) {
-      Task& task = tasks_.at(other);
-      if (task.state != State::running || under.unknown || !task.spec.preemptible ||
-          task.spec.priority >= urgent.spec.priority)
-        continue;
-      const std::vector<int>& nodes = planner_.machine().nodes_of(other);
-      if (nodes.empty() || !planner_.fits(id, nodes.front())) continue;
-      if (victim == nullptr || task.began_ms > victim->began_ms) victim = &task;
-    }
-    if (victim == nullptr) continue;
-    if (victim->spec.checkpoint.empty()) return ask_to_end(*victim, "preempted");
-    under_.at(victim->id).saving = true;
-    out_.actions.push_back(SaveTask{*victim});
-    return;
+    const std::vector<int>& nodes = planner_.machine().nodes_of(other);
+    if (nodes.empty() || !planner_.fits(urgent.id, nodes.front())) continue;
+    if (victim == nullptr || task.began_ms > victim->began_ms) victim = &task;
   }
+  return victim;
 }
 
 void Queue::return_idle() {

@@ -24,9 +24,9 @@ class Shares {
   const Usage& add(const std::string& user, double slice_s, plan::Nanos now);
   // Of the user's tasks: 1 with what is due to them, up to 2 with less, down to 1/4 with more.
   double weight(const std::string& user, plan::Nanos now) const;
+  double share(const std::string& user) const;  // that is due to them
 
  private:
-  double share(const std::string& user) const;
   std::map<std::string, double> due_;  // 1 where nothing is said
   std::map<std::string, Usage> used_;
 };

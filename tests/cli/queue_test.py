@@ -113,6 +113,7 @@ class QueueTest(harness.CliTest):
         self.serve()
         for args, words in ((["true", "--profile", "9g"], "profile"),
                             (["true", "--after", "77"], "no task 77"),
+                            (["true", "--takes", "9g=1s"], "no GPU has an instance of 9 slices"),
                             (["true", "--memory", "500"], "memory")):
             run = self.run_partita("queue", "submit", "--driver", "sim", *args)
             self.assertNotEqual(run.returncode, 0, args)

@@ -8,8 +8,9 @@ namespace partita::cli {
 
 Error by_flag(Error error) {
   static constexpr std::pair<const char*, const char*> kFlags[] = {
-      {"owner", "--for"},   {"while", "--while"}, {"ttl", "--ttl"},         {"gpu", "--gpu-index"},
-      {"start", "--start"}, {"exact", "--exact"}, {"profile", "--profile"}, {"from", "--take-from"}};
+      {"owner", "--for"},       {"while", "--while"},   {"ttl", "--ttl"},
+      {"gpu", "--gpu-index"},   {"start", "--start"},   {"exact", "--exact"},
+      {"profile", "--profile"}, {"from", "--take-from"}};
   for (const auto& [key, flag] : kFlags)
     if (error.context == key) error.context = flag;
   return error;

@@ -56,6 +56,52 @@ TEST(QueueHost, ABusyQueueUsesSlicesWell) {
   EXPECT_LT(bench.world.now - begin, 125 * kSec);
 }
 
+// Who comes with one task does not wait behind all tasks of who came with many, quotas or not, and
+// over a restart; of two who came with many each has what is due to them.
+TEST(QueueHost, UsersTakeTurns) {
+  for (const int most : {1'000'000, 3}) {
+    World world{a100()};
+    MemoryStore store;
+    Config config = test::config_on(a100(), 1);
+    config.planning.window = 20;
+    config.planning.appends = 300;
+    config.planning.arrivals = 0;
+    config.quotas[""].running = most;
+    config.shares["carla"] = 3;
+    Machine machine(world, store, config);
+    const auto submit = [&](const char* user, int count) {
+      Spec spec{.name = "flat", .command = "true", .user = user, .count = count};
+      for (const int gpcs : {1, 2, 3, 4, 7}) spec.times.push_back({gpcs, 60.0});
+      ASSERT_TRUE(machine.submit(spec));
+      machine.run_until(world.now);
+    };
+    const auto begun = [&](std::string_view user, std::size_t from) {
+      return std::count_if(world.starts.begin() + static_cast<long>(from), world.starts.end(),
+                           [&](const Task& task) { return task.spec.user == user; });
+    };
+    submit("mallory", 300);
+    machine.run_until(world.now + 300 * kSec);
+    if (most == 3) machine.revive();
+    const std::size_t before = world.starts.size();
+    EXPECT_GT(before, 10u);
+    submit("anna", 1);
+    machine.run_until(world.now + 130 * kSec);  // what runs ends, and once more
+    EXPECT_EQ(begun("anna", before), 1) << most;
+    EXPECT_EQ(world.faults, std::vector<std::string>());
+    if (most == 3) continue;  // that each may have
+    submit("anna", 200);
+    submit("carla", 200);
+    const std::size_t rivals = world.starts.size();
+    machine.run_until(world.now + 1'200 * kSec);
+    const auto mallory = begun("mallory", rivals), anna = begun("anna", rivals),
+               carla = begun("carla", rivals);
+    EXPECT_GE(anna, mallory) << "who has had much lately waits more";
+    EXPECT_GE(mallory, 4);
+    EXPECT_NEAR(static_cast<double>(carla), 3.0 * static_cast<double>(anna), 28);
+    EXPECT_GE(anna, 10);
+  }
+}
+
 // What others have is kept free of, and used once they have it no longer.
 TEST(QueueHost, OthersComeAndGo) {
   Bench bench;
@@ -178,6 +224,26 @@ TEST(QueueHost, RetriesLimitsAndCancellations) {
   EXPECT_EQ(bench.machine.host().runs(1)->size(), 3u);
   EXPECT_EQ(bench.state(3), State::cancelled);
   EXPECT_EQ(bench.state(4), State::done);
+}
+
+// A time limit holds although the clock was set back by a day while the queue was away.
+TEST(QueueHost, AClockThatWasSetBack) {
+  Bench bench;
+  bench.world.factor = [](const Task&) { return 1'000.0; };
+  Spec spec = scaling("stuck");
+  spec.time_limit_s = 200;
+  ASSERT_TRUE(bench.machine.submit(spec));
+  bench.machine.run_until(bench.world.now + 100 * kSec);
+  EXPECT_EQ(bench.state(1), State::running);
+  bench.world.now -= 24L * 3'600 * kSec;
+  bench.machine.revive();
+  bench.machine.run_until(bench.world.now + 300 * kSec);
+  EXPECT_EQ(bench.state(1), State::failed);
+  EXPECT_EQ(bench.machine.host().runs(1)->front().outcome, "timed out");
+  bench.world.factor = [](const Task&) { return 1.0; };
+  ASSERT_TRUE(bench.machine.submit(scaling("after")));
+  bench.finish();
+  EXPECT_EQ(bench.state(2), State::done);
 }
 
 TEST(QueueHost, AnUrgentTaskMayEndAPreemptibleOne) {
