@@ -61,8 +61,8 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     for (const Dependency& one : task.spec.after) {
       if (tasks_.contains(one.task)) followers_[one.task].push_back(task.id);
     }
-    turn_of(task);  // in the order of their coming, whatever became of them
-    if (task.state == State::waiting) wait(task);
+    turns_.give(task, shares_.share(task.spec.user));  // as they came, whatever became of them
+    if (task.state == State::waiting) turns_.wait(task);
     if (task.state != State::starting && task.state != State::running) continue;
     running_[task.spec.user] += task.spec.gpus;
     under_[task.id] = {.stopped = {}, .unknown = true};
@@ -121,7 +121,8 @@ void Queue::handle(const Arrived& event) {
     for (const Dependency& one : task.spec.after) {
       if (tasks_.contains(one.task)) followers_[one.task].push_back(task.id);
     }
-    if (task.state == State::waiting) wait(task);
+    turns_.give(task, shares_.share(task.spec.user));
+    if (task.state == State::waiting) turns_.wait(task);
   }
   for (const Task& task : event.tasks) {
     if (!is_over(task.state) && doomed(task, tasks_))
@@ -140,13 +141,13 @@ void Queue::handle(const Asked& event) {
     case Asked::What::hold:
       if (under_way) return;
       task.state = State::held;
-      wait_no_more(task);
+      turns_.wait_no_more(task);
       if (planner_.waits(task.id)) planner_.remove(task.id);
       break;
     case Asked::What::release:
       if (task.state != State::held) return;
       task.state = State::waiting;
-      wait(task);
+      turns_.wait(task);
       break;
   }
   changed_.insert(task.id);
@@ -251,7 +252,7 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
                   task.reason.empty() ? fmt::format("ended with status {}", status) : task.reason);
   }
   task.state = State::waiting;
-  wait(task);
+  turns_.wait(task);
   changed_.insert(task.id);
 }
 
@@ -259,8 +260,8 @@ void Queue::settle(Task& task, State state, const std::string& reason) {
   task.state = state;
   task.reason = reason;
   if (task.ended_ms == 0) task.ended_ms = ms_of(now_);
-  wait_no_more(task);
-  turn_.erase(task.id);
+  turns_.wait_no_more(task);
+  turns_.forget(task.id);
   if (planner_.waits(task.id)) planner_.remove(task.id);
   --open_[task.spec.user];
   changed_.insert(task.id);

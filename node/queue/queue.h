@@ -9,7 +9,6 @@
 // Times are nanoseconds since 1970. Limits: those of task.h.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "queue/shares.h"
 #include "queue/task.h"
 #include "queue/times.h"
+#include "queue/turns.h"
 
 namespace partita::queue {
 
@@ -176,19 +176,12 @@ class Queue {
   void account(const Task& task, int columns);
   void ask_to_end(Task& task, const std::string& outcome);
 
-  long turn_of(const Task& task);
-  void wait(const Task& task);
-  void wait_no_more(const Task& task);
-  // Waiting tasks of all users in the order of their turns, as long as it is said to go on.
-  enum class Go { on, past_user, no_further };
-  void in_turn(const std::function<Go(const Task&)>& visit) const;
   void offer();  // brings what the planner knows in line with what may run
   planners::batch::LiveTask live(const Task& task) const;
   void decide();
   void start(long id, const std::vector<int>& nodes);
   void watch_limits();
   void preempt();
-  Task* victim_for(const Task& urgent);
   void return_idle();
   void wake_at(Nanos time);
 
@@ -209,15 +202,7 @@ class Queue {
   std::vector<Spot> spots_;                      // per node
   std::map<int, std::string> devices_;           // per node with an instance
   std::map<int, Nanos> idle_since_;
-  // Per user what is not over, under way or held, by turn and id. Users of one priority take turns,
-  // so that who comes with one task does not wait behind all tasks of who came with many.
-  std::map<std::string, std::set<std::pair<long, long>>> waiting_;
-  std::map<long, long> turn_;  // of all tasks that are not over
-  struct Turns {
-    long now = 0;                      // of what began last
-    std::map<std::string, long> last;  // that a user has
-  };
-  std::map<int, Turns> turns_;  // by priority
+  Turns turns_;  // of what is not over; what is neither under way nor held waits
   Times times_;
   Shares shares_;
   long last_id_ = 0;

@@ -13,8 +13,6 @@ namespace {
 
 constexpr Nanos kMilliNs = 1'000'000;
 constexpr Nanos kWeighedEvery = 60 * plan::kNanosInSecond;
-constexpr long kTurn = 1000;  // between two tasks of a user to whom a share of 1 is due
-constexpr long kTurnsOfPriority = 1L << 50;  // more than all turns of one
 
 Nanos as_nanos(double time_s) { return std::llround(std::min(time_s, 1e9) * 1e9); }
 
@@ -28,6 +26,12 @@ bool may_run(const Task& task, const std::map<long, Task>& tasks,
   });
 }
 
+std::vector<long> waiting_ids(const planners::batch::LivePlanner& planner) {
+  std::vector<long> ids;
+  for (const auto& [id, task] : planner.waiting()) ids.push_back(id);
+  return ids;
+}
+
 }  // namespace
 
 planners::batch::LiveTask Queue::live(const Task& task) const {
@@ -36,8 +40,7 @@ planners::batch::LiveTask Queue::live(const Task& task) const {
   live.weight = std::exp2(task.spec.priority) * shares_.weight(task.spec.user, now_);
   if (task.spec.deadline_s)
     live.deadline = task.submitted_ms * kMilliNs + as_nanos(*task.spec.deadline_s);
-  const auto turn = turn_.find(task.id);
-  live.rank = turn == turn_.end() ? 0 : turn->second;
+  live.rank = turns_.of(task.id);
   live.since = task.submitted_ms * kMilliNs;
   live.cpus = task.spec.cpus;
   live.ram_gib = task.spec.ram_gib;
@@ -61,41 +64,6 @@ planners::batch::LiveTask Queue::live(const Task& task) const {
   return live;
 }
 
-// Start-time fair queueing: a user's next turn is one after their last, and none lies before the
-// task that began last. Once given it stays, whatever becomes of the task.
-long Queue::turn_of(const Task& task) {
-  const auto [turn, fresh] = turn_.try_emplace(task.id);
-  if (!fresh) return turn->second;
-  Turns& turns = turns_[task.spec.priority];
-  long& last = turns.last.try_emplace(task.spec.user, turns.now - kTurn).first->second;
-  const double step = kTurn / std::clamp(shares_.share(task.spec.user), 1e-3, 1e3);
-  last = std::max(turns.now, last + std::max(1L, std::lround(step)));
-  return turn->second = last - task.spec.priority * kTurnsOfPriority;
-}
-
-void Queue::wait(const Task& task) { waiting_[task.spec.user].emplace(turn_of(task), task.id); }
-
-void Queue::wait_no_more(const Task& task) {
-  const auto own = waiting_.find(task.spec.user);
-  const auto turn = turn_.find(task.id);
-  if (own == waiting_.end() || turn == turn_.end()) return;
-  own->second.erase({turn->second, task.id});
-  if (own->second.empty()) waiting_.erase(own);
-}
-
-void Queue::in_turn(const std::function<Go(const Task&)>& visit) const {
-  std::map<std::pair<long, long>, const std::set<std::pair<long, long>>*> heads;
-  for (const auto& [user, own] : waiting_) heads.emplace(*own.begin(), &own);
-  while (!heads.empty()) {
-    const auto [head, own] = *heads.begin();
-    heads.erase(heads.begin());
-    const Go go = visit(tasks_.at(head.second));
-    if (go == Go::no_further) return;
-    if (go == Go::past_user) continue;
-    if (const auto next = own->upper_bound(head); next != own->end()) heads.emplace(*next, own);
-  }
-}
-
 // Those of waiting tasks that are within quotas, and whose predecessors run or are planned. Twice:
 // what comes after what was offered just now.
 void Queue::offer() {
@@ -103,7 +71,9 @@ void Queue::offer() {
     std::map<std::string, int> taken = running_;
     std::set<long> offered;
     std::set<std::string> full;  // users whose quota is
-    in_turn([&](const Task& task) {
+    using Go = Turns::Go;
+    turns_.each([&](long id) {
+      const Task& task = tasks_.at(id);
       const std::string& user = task.spec.user;
       const Quota* quota = quota_of(config_, user);
       int& has = taken[user];
@@ -117,7 +87,7 @@ void Queue::offer() {
       if (!planner_.waits(task.id)) planner_.add(live(task));
       return offered.size() < 2 * at(config_.planning.window) ? Go::on : Go::no_further;
     });
-    for (const long id : planner_.waiting_ids()) {
+    for (const long id : waiting_ids(planner_)) {
       const Task& task = tasks_.at(id);
       if (offered.contains(id)) continue;
       if (full.contains(task.spec.user) || !may_run(task, tasks_, planner_)) planner_.remove(id);
@@ -125,7 +95,7 @@ void Queue::offer() {
   }
   if (now_ - weighed_ < kWeighedEvery) return;
   weighed_ = now_;
-  for (const long id : planner_.waiting_ids()) planner_.change(live(tasks_.at(id)));
+  for (const long id : waiting_ids(planner_)) planner_.change(live(tasks_.at(id)));
 }
 
 std::string why_waiting(const Queue& queue, const Task& task) {
@@ -155,9 +125,7 @@ void Queue::decide() {
 
 void Queue::start(long id, const std::vector<int>& nodes) {
   Task& task = tasks_.at(id);
-  wait_no_more(task);
-  long& turn = turns_[task.spec.priority].now;
-  turn = std::max(turn, turn_.at(id) + task.spec.priority * kTurnsOfPriority);
+  turns_.began(task);
   running_[task.spec.user] += task.spec.gpus;
   ++task.attempts;
   task.state = State::starting;
@@ -207,15 +175,27 @@ void Queue::preempt() {
   const bool under_way = std::ranges::any_of(
       under_, [](const auto& one) { return one.second.saving || one.second.stopped; });
   if (under_way) return;  // one at a time: what becomes free is planned first
-  in_turn([&](const Task& urgent) {
-    if (urgent.spec.priority <= 0) return Go::no_further;
-    if (!planner_.waits(urgent.id)) return Go::on;
-    const Nanos patient = urgent.submitted_ms * kMilliNs + config_.patience;
-    if (now_ < patient) {
-      wake_at(patient);
-      return Go::on;
+  const auto victim_for = [&](const Task& urgent) {
+    Task* victim = nullptr;
+    for (const auto& [other, under] : under_) {
+      Task& task = tasks_.at(other);
+      if (task.state != State::running || under.unknown || !task.spec.preemptible ||
+          task.spec.priority >= urgent.spec.priority)
+        continue;
+      const std::vector<int>& nodes = planner_.machine().nodes_of(other);
+      if (nodes.empty() || !planner_.fits(urgent.id, nodes.front())) continue;
+      if (victim == nullptr || task.began_ms > victim->began_ms) victim = &task;
     }
-    Task* const victim = victim_for(urgent);
+    return victim;
+  };
+  using Go = Turns::Go;
+  turns_.each([&](long id) {
+    const Task& urgent = tasks_.at(id);
+    if (urgent.spec.priority <= 0) return Go::no_further;
+    if (!planner_.waits(id)) return Go::on;
+    const Nanos patient = urgent.submitted_ms * kMilliNs + config_.patience;
+    if (now_ < patient) wake_at(patient);
+    Task* const victim = now_ < patient ? nullptr : victim_for(urgent);
     if (victim == nullptr) return Go::on;
     if (victim->spec.checkpoint.empty()) {
       ask_to_end(*victim, "preempted");
@@ -227,23 +207,8 @@ void Queue::preempt() {
   });
 }
 
-// Null: none.
-Task* Queue::victim_for(const Task& urgent) {
-  Task* victim = nullptr;
-  for (const auto& [other, under] : under_) {
-    Task& task = tasks_.at(other);
-    if (task.state != State::running || under.unknown || !task.spec.preemptible ||
-        task.spec.priority >= urgent.spec.priority)
-      continue;
-    const std::vector<int>& nodes = planner_.machine().nodes_of(other);
-    if (nodes.empty() || !planner_.fits(urgent.id, nodes.front())) continue;
-    if (victim == nullptr || task.began_ms > victim->began_ms) victim = &task;
-  }
-  return victim;
-}
-
 void Queue::return_idle() {
-  if (planner_.waiting() > 0) return;
+  if (!planner_.waiting().empty()) return;
   for (auto it = idle_since_.begin(); it != idle_since_.end();) {
     const auto [node, since] = *it;
     ++it;

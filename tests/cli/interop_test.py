@@ -156,6 +156,9 @@ class Interop(CliTest):
                          ["QueueSubmission", "train", 5, ["3g.40gb"], 20])
         self.assertIn(f"exec /bin/bash -l '{self.path('job.sh')}'", one["command"])
         self.assertIn("srun", done.stderr.decode())
+        said = self.run_partita("import", "job.sh", "--from", "sbatch", "-o", "s.json")
+        self.assertNotIn("--format json", said.stderr.decode(), "it is JSON")
+        self.assertEqual(json.loads(self.read("s.json"))["kind"], "QueueSubmission")
 
     def test_refusals_name_what_is_wrong_and_write_nothing(self):
         self.write("two.yaml", "version: v1\nmig-configs:\n"

@@ -80,7 +80,9 @@ Result<Exit> run_import(Context& context, const ImportFlags& flags) {
     const auto made = flags.source.from == "sacct" ? past_tasks(context, flags, *catalogue, *text)
                                                    : submission(context, flags, *text);
     if (!made) return failed(made.error());
-    return finish(context, flags.output, *made);
+    Output output = flags.output;
+    if (flags.source.from == "sbatch") output.format = "json";  // there is no other form of it
+    return finish(context, output, *made);
   }
   const auto read = decide::read_foreign(context.files, flags.source, *catalogue);
   if (!read) return failed(read.error());

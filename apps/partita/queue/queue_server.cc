@@ -168,7 +168,7 @@ class Server final : public QueueServer {
                      host_->call_done(call, device, now());
                      if (!device) looked_ = 0;  // something may be there that it does not know of
                    });
-    if (host_->queue().planner().waiting() == 0 || now() - looked_ < kLookAtOthers) return;
+    if (host_->queue().planner().waiting().empty() || now() - looked_ < kLookAtOthers) return;
     looked_ = now();
     aside([this] { return instances_.look(); },
           [this](const Result<queue::InstanceDoor::Seen>& seen) {

@@ -133,12 +133,6 @@ void LivePlanner::remove(long id) {
   came_something_ = true;
 }
 
-std::vector<long> LivePlanner::waiting_ids() const {
-  std::vector<long> ids;
-  for (const auto& [id, task] : waiting_) ids.push_back(id);
-  return ids;
-}
-
 std::optional<LivePlanner::Expected> LivePlanner::expected(long id) const {
   const auto found = number_.find(id);
   if (found == number_.end() || !waiting_.contains(id)) return std::nullopt;

@@ -64,8 +64,7 @@ class LivePlanner {
   Decisions decide(Nanos now);
 
   bool waits(long id) const { return waiting_.contains(id); }
-  std::size_t waiting() const { return waiting_.size(); }
-  std::vector<long> waiting_ids() const;
+  const std::map<long, LiveTask>& waiting() const { return waiting_; }  // by id
   bool fits(long waiting, int node) const { return machine_.time(waiting_.at(waiting), node) > 0; }
   // When a waiting task is expected to begin and end, by the last plan.
   struct Expected {

@@ -35,7 +35,7 @@ class LiveWorld {
       step_to(next_time());
       decide();
     }
-    CHECK(planner_.waiting() == 0);  // nothing is under way and nothing will come: a stall
+    CHECK(planner_.waiting().empty());  // nothing is under way and nothing will come: a stall
     LiveRun run;
     std::ranges::sort(physical_.ops, {}, [](const Op& op) {
       return std::tuple(op.begin, op.end, op.node, static_cast<int>(op.op));
