@@ -63,7 +63,8 @@ constexpr FlagWords kWords[] = {
     {"--board-idle", "W", "Power of the board at rest", "--idle"},
     {"--buckets", "SIZES",
      "Pad open sizes with zeros up to the next of these, as in 16,32,64, so that requests of "
-     "different sizes run together; for models that mask what is zero"},
+     "different sizes run together; learn, or learn:N for N of them, learns them from what comes. "
+     "For models that mask what is zero"},
     {"--budget", "N",
      "Search steps that a scheduler may spend instead of its own default; steps, not seconds, so "
      "that every machine finds the same. More never gives a worse schedule"},

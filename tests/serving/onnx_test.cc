@@ -308,6 +308,23 @@ TEST_F(Open, BucketsPadAndCutOffAgain) {
   EXPECT_EQ((*engine)->filling().padding, 2U);  // 1 up to 2, 3 up to 4, 5 as it is
 }
 
+// Powers of two at first; then those that fit what came.
+TEST_F(Open, BucketsAreLearned) {
+  OnnxGraph graph("g");
+  graph.input("x", Element::float32, {-1});
+  graph.node("Relu", {"x"}, "y");
+  graph.output("y", Element::float32, {-1});
+  const auto engine = open_with(graph, {.max_batch = 4, .learned_buckets = 2});
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  const Sized a{{5}, {1, 2, 3, 4, -5}}, b{{9}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  const Sized ra{{5}, {1, 2, 3, 4, 0}};
+  EXPECT_EQ(run_items(**engine, {{a}, {b}})[0], (std::vector{ra, b}));
+  EXPECT_EQ((*engine)->filling().padding, 3U + 7U);
+  for (int i = 0; i < 256; ++i) run_items(**engine, {{a}, {b}});
+  EXPECT_EQ(run_items(**engine, {{a}, {b}})[0], (std::vector{ra, b}));
+  EXPECT_EQ((*engine)->filling().padding, 0U);
+}
+
 // How many values are not zero, and where: of a size that nobody knows before.
 TEST_F(Open, OutputsOfFreeSizeTakeARequestAtATime) {
   OnnxGraph graph("g");

@@ -9,11 +9,13 @@
 #include <memory>
 
 #include "base/descriptor.h"
+#include "base/parse_number.h"
 #include "commands.h"
 #include "flags.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
 #include "places.h"
+#include "profile/buckets.h"
 #include "serve/measure/points.h"
 #include "serve/wire/frames.h"
 #include "serve/worker/cpu_list.h"
@@ -25,7 +27,8 @@
 namespace partita::cli {
 namespace {
 
-constexpr int kMaxThreads = 1024, kMaxBucket = 1 << 24;
+constexpr int kMaxThreads = 1024, kMaxBucket = profile::kMostLength;
+constexpr int kLearnedBuckets = 16, kMostLearned = 256;
 constexpr double kMicrosecond = 1e3, kNanosPerSecond = 1e9;
 
 struct WorkerFlags {
@@ -75,6 +78,42 @@ Result<serve::EnginePointer> null_engine_of(const WorkerFlags& flags, const std:
                              .item_ns = static_cast<std::int64_t>(flags.item_us * kMicrosecond)});
 }
 
+// Of the model, without the version and the bucket that a service's name has.
+std::string name_of(const std::string& service) {
+  return profile::bucket_name(service).name.substr(0, service.rfind('@'));
+}
+
+struct Buckets {
+  std::vector<std::int64_t> given = {};
+  int learned = 0;
+  std::int64_t usual = 0;
+};
+
+// "32,64", "learn" or "learn:8"; a service at one bucket, as bert~128, has that one.
+Result<Buckets> buckets_of(const std::string& text, const std::string& service) {
+  constexpr std::string_view kLearn = "learn";
+  Buckets buckets;
+  if (const auto named = profile::bucket_name(service); named.bucket > 0) {
+    if (!text.empty())
+      return bad_input("--buckets", fmt::format("'{}' has one already: {}", service, named.bucket));
+    return Buckets{.given = {named.bucket}, .usual = named.bucket};
+  }
+  if (text == kLearn) {
+    buckets.learned = kLearnedBuckets;
+  } else if (text.starts_with(kLearn) && text[kLearn.size()] == ':') {
+    const auto most = parse_number<int>(std::string_view(text).substr(kLearn.size() + 1));
+    if (!most || *most < 1 || *most > kMostLearned)
+      return bad_input("--buckets", fmt::format("'{}': say learn or learn:N, N from 1 to {}", text,
+                                                kMostLearned));
+    buckets.learned = *most;
+  } else if (!text.empty()) {
+    const auto sizes = serve::parse_counts("--buckets", text, kMaxBucket);
+    if (!sizes) return failed(sizes.error());
+    buckets.given.assign(sizes->begin(), sizes->end());
+  }
+  return buckets;
+}
+
 Result<serve::EnginePointer> onnx_engine_of(const WorkerFlags& flags,
                                             const serve::ChosenShapes& shapes,
                                             const std::string& service) {
@@ -89,29 +128,26 @@ Result<serve::EnginePointer> onnx_engine_of(const WorkerFlags& flags,
   if (!values) return failed(values.error());
   const auto states = serve::parse_states(flags.states);
   if (!states) return failed(states.error());
-  std::vector<std::int64_t> buckets;
-  if (!flags.buckets.empty()) {
-    const auto sizes = serve::parse_counts("--buckets", flags.buckets, kMaxBucket);
-    if (!sizes) return failed(sizes.error());
-    buckets.assign(sizes->begin(), sizes->end());
-  }
+  Result<Buckets> buckets = buckets_of(flags.buckets, service);
+  if (!buckets) return failed(buckets.error());
   const Result<serve::ModelFile> file = serve::model_file_of(flags.model, flags.version);
   if (!file) return failed(file.error());
-  return serve::ort_engine(
-      *library, {.model_file = file->path,
-                 .name = flags.name.empty() ? service.substr(0, service.rfind('@')) : flags.name,
-                 .version = file->version,
-                 .max_batch = flags.batch,
-                 .threads = flags.threads,
-                 .spin = flags.spin,
-                 .gpu = !flags.no_gpu,
-                 .shapes = shapes,
-                 .axes = *axes,
-                 .values = *values,
-                 .buckets = std::move(buckets),
-                 .states = *states,
-                 .text_bytes = static_cast<std::size_t>(flags.text_bytes),
-                 .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
+  return serve::ort_engine(*library, {.model_file = file->path,
+                                      .name = flags.name.empty() ? name_of(service) : flags.name,
+                                      .version = file->version,
+                                      .max_batch = flags.batch,
+                                      .threads = flags.threads,
+                                      .spin = flags.spin,
+                                      .gpu = !flags.no_gpu,
+                                      .shapes = shapes,
+                                      .axes = *axes,
+                                      .values = *values,
+                                      .buckets = std::move(buckets->given),
+                                      .learned_buckets = buckets->learned,
+                                      .usual = buckets->usual,
+                                      .states = *states,
+                                      .text_bytes = static_cast<std::size_t>(flags.text_bytes),
+                                      .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
 }
 
 Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::string& service) {

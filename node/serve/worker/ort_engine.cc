@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "profile/buckets.h"
 #include "serve/wire/items.h"
 #include "serve/wire/texts.h"
 #include "serve/worker/ort_objects.h"
@@ -29,22 +30,13 @@ SlotStep step_of(const SlotLayout& layout, const char* slot) {
 
 bool is_text(const TensorSpec& tensor) { return tensor.type == DataType::bytes; }
 
-// Up to the next bucket, where they then still fit.
-std::vector<std::int64_t> bucketed(const std::vector<std::int64_t>& buckets,
-                                   const TensorSpec& input, Sizes sizes) {
-  std::vector<std::int64_t> padded(sizes.begin(), sizes.end());
-  for (std::size_t i = 0; i < padded.size(); ++i) {
-    const auto bucket = std::ranges::lower_bound(buckets, padded[i]);
-    if (input.shape[i] == kOpen && bucket != buckets.end()) padded[i] = *bucket;
-  }
-  if (bytes_of_item(input, padded)) return padded;
-  return {sizes.begin(), sizes.end()};
-}
-
 class OrtEngine final : public Engine {
  public:
   OrtEngine(const OrtLibrary& library, const OrtOptions& options)
-      : library_(library), objects_(library_), buckets_(options.buckets) {
+      : library_(library),
+        objects_(library_),
+        buckets_(options.buckets),
+        learns_(options.learned_buckets) {
     model_.name = options.name;
     model_.version = options.version;
     model_.platform = "onnxruntime";
@@ -94,6 +86,7 @@ class OrtEngine final : public Engine {
   Result<void> run_together(std::span<char* const> slots);
   Result<void> run_groups(std::span<char* const> slots);
   std::map<std::string, Group> groups_of(std::span<char* const> slots);
+  std::vector<std::int64_t> bucketed(std::size_t input, Sizes sizes);
   Result<void> run_group(const Group& group, std::span<char* const> slots);
   Result<Values> gather(const Group& group, std::span<char* const> slots);
   Result<void> scatter(const Group& group, std::span<char* const> slots, std::size_t output,
@@ -118,6 +111,8 @@ class OrtEngine final : public Engine {
   ModelSpec spec_;                             // and without: what requests see
   std::vector<WholeTensor> inputs_, outputs_;  // as the model has them
   std::vector<std::int64_t> buckets_;
+  int learns_;  // so many buckets of each open size; 0: none
+  std::map<std::pair<std::size_t, std::size_t>, profile::LearnedBuckets> learned_;  // input, axis
   std::vector<State> states_;
   std::vector<int> state_of_input_, state_of_output_;    // states_.size(): none
   std::vector<std::size_t> shown_input_, shown_output_;  // where it is in what requests see
@@ -223,7 +218,9 @@ Result<void> OrtEngine::learn(const OrtOptions& options) {
   std::optional<Error> fault;  // of running rows: it says more than what comes after it
   for (const bool rows : {true, false}) {
     if (rows && options.max_batch == 0) continue;
-    for (const std::int64_t usual : kUsual) {
+    std::vector<std::int64_t> sizes(std::begin(kUsual), std::end(kUsual));
+    if (options.usual > 0) sizes.insert(sizes.begin(), options.usual);
+    for (const std::int64_t usual : sizes) {
       learnt = learn_with(options, {.shapes = options.shapes,
                                     .axes = options.axes,
                                     .values = options.values,
@@ -486,6 +483,25 @@ void OrtEngine::settle(std::span<char* const> slots) {
   for (const Fault& fault : faults_) sequences_.settle(step_of(layout_, slots[fault.item]), false);
 }
 
+// Up to the next bucket, where they then still fit.
+std::vector<std::int64_t> OrtEngine::bucketed(std::size_t input, Sizes sizes) {
+  const TensorSpec& spec = model_.inputs[input];
+  std::vector<std::int64_t> padded(sizes.begin(), sizes.end());
+  for (std::size_t i = 0; i < padded.size(); ++i) {
+    if (spec.shape[i] != kOpen) continue;
+    if (learns_ > 0) {
+      auto& learned = learned_.try_emplace({input, i}, learns_).first->second;
+      padded[i] = learned.padded(sizes[i]);
+      learned.saw(sizes[i]);
+    } else if (const auto bucket = std::ranges::lower_bound(buckets_, padded[i]);
+               bucket != buckets_.end()) {
+      padded[i] = *bucket;
+    }
+  }
+  if (bytes_of_item(spec, padded)) return padded;
+  return {sizes.begin(), sizes.end()};
+}
+
 // Items of the same sizes, and the same values in what they share. Those that make no sense fail.
 std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* const> slots) {
   std::map<std::string, Group> groups;
@@ -507,7 +523,7 @@ std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* con
       good = sizes && used;
       if (!good) break;
       if (sizes->empty()) *sizes = input.shape;
-      padded.push_back(bucketed(buckets_, input, *sizes));
+      padded.push_back(bucketed(t, *sizes));
       for (const std::int64_t size : padded.back())
         key.append(reinterpret_cast<const char*>(&size), sizeof size);
       if (input.batch_axis == kNoBatchAxis) key.append(used->data(), used->size());
@@ -567,7 +583,7 @@ Result<OrtEngine::Values> OrtEngine::gather(const Group& group, std::span<char* 
 std::vector<std::int64_t> OrtEngine::cropped(const Group& group, std::size_t item,
                                              const TensorSpec& output, Sizes padded) const {
   std::vector<std::int64_t> sizes(padded.begin(), padded.end());
-  for (std::size_t d = 0; d < sizes.size() && !buckets_.empty(); ++d) {
+  for (std::size_t d = 0; d < sizes.size() && (learns_ > 0 || !buckets_.empty()); ++d) {
     if (output.shape[d] != kOpen) continue;
     bool found = false;
     for (std::size_t t = 0; t < model_.inputs.size() && !found; ++t) {

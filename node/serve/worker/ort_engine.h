@@ -2,7 +2,7 @@
 // slot; larger ones are gathered into one tensor per input and scattered back (0.1 % of a ResNet).
 // Of a batch whose items have different sizes, or differ in what they share, those that are alike
 // run together, one group after the other. With buckets, open sizes are padded with zeros up to
-// the next one first: right where an input masks the padding, which zeros do in most models.
+// the next one first, given or learned: right where an input masks the padding, which zeros do in most models.
 #pragma once
 
 #include "serve/worker/engine.h"
@@ -23,6 +23,8 @@ struct OrtOptions {
   ChosenAxes axes = {};
   ChosenValues values = {};
   std::vector<std::int64_t> buckets = {};
+  int learned_buckets = 0;  // of each open size, learned from what comes; 0: none
+  std::int64_t usual = 0;   // of open sizes of which nobody says more; 0: what runs
   // Inputs that are fed with what an output gave in the step before of the same sequence.
   std::map<std::string, std::string> states = {};
   std::size_t text_bytes = kTextBytes;  // of an item in each tensor of BYTES
