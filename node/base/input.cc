@@ -15,6 +15,13 @@ std::string beside(const std::string& file, const std::string& path) {
   return path.starts_with('/') || slash == file.npos ? path : file.substr(0, slash + 1) + path;
 }
 
+std::function<Result<std::string>(const std::string&)> files_beside(Files& files,
+                                                                    std::string file) {
+  return [&files, file = std::move(file)](const std::string& path) {
+    return files.read(beside(file, path));
+  };
+}
+
 Result<Document> read_document(Files& files, const std::string& flag, const std::string& path) {
   const Result<std::string> text = read_input(files, flag, path);
   if (!text) return failed(text.error());

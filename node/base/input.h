@@ -2,6 +2,7 @@
 // path.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/document.h"
@@ -17,5 +18,7 @@ Result<Document> read_document(Files& files, const std::string& flag, const std:
 
 // A path that a file names, relative to the file.
 std::string beside(const std::string& file, const std::string& path);
+// Reads what `file` names, from there.
+std::function<Result<std::string>(const std::string&)> files_beside(Files& files, std::string file);
 
 }  // namespace partita

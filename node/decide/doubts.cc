@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "decide/advice.h"
+#include "profile/buckets.h"
 #include "profile/consistency.h"
 
 namespace partita::decide {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr double kMsPerSecond = 1000;
 constexpr double kOncePerHour = 1.0 / 3600;
+constexpr double kMuchPadding = 0.1;
 
 std::string place(const std::string& file, const plan::Service& service) {
   return fmt::format("{}:{}", file, service.line);
@@ -74,6 +76,14 @@ std::optional<std::string> slo_doubt(const plan::Service& service, Millis fastes
   return std::nullopt;
 }
 
+std::optional<std::string> padding_doubt(const plan::Service& service) {
+  if (service.padding <= kMuchPadding) return std::nullopt;
+  return fmt::format(
+      "service '{}': {:.0f} % of the compute of its buckets is padding; more of "
+      "them, or others, waste less",
+      profile::bucket_name(service.name).name, 100 * service.padding);
+}
+
 }  // namespace
 
 Result<void> check_units(const plan::ServingProblem& problem, const std::string& file) {
@@ -90,10 +100,13 @@ std::vector<std::string> doubts(const plan::ServingProblem& problem, const std::
   std::vector<std::string> said;
   for (const plan::FleetEntry& entry : problem.fleet)
     for (const std::string& doubt : profile::doubts(entry.profiles)) said.push_back(doubt);
+  int line = 0;  // all buckets of a service are said in one
   for (const plan::Service& service : problem.services) {
+    const auto padding = service.line == line ? std::nullopt : padding_doubt(service);
+    line = service.line;
     const std::optional<Millis> fastest = fastest_batch(problem, service.model);
     const auto slo = fastest ? slo_doubt(service, *fastest) : std::nullopt;
-    for (const auto& doubt : {slo, rate_doubt(problem, service)})
+    for (const auto& doubt : {slo, rate_doubt(problem, service), padding})
       if (doubt) said.push_back(place(file, service) + ": " + *doubt);
   }
   if (said.size() > kMaxDoubts) {

@@ -17,6 +17,7 @@
 #include "llm/engine/engines.h"
 #include "llm/engine/learned.h"
 #include "plan/predictions.h"
+#include "profile/buckets.h"
 #include "profile/law.h"
 #include "profile/readers.h"
 
@@ -101,6 +102,17 @@ Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEnt
   return {};
 }
 
+// A model that was measured with one shape has it as its bucket, where a service asks for that.
+void name_buckets(const std::vector<plan::Service>& services, plan::FleetEntry& entry) {
+  for (const plan::Service& service : services) {
+    const profile::BucketName asked = profile::bucket_name(service.model);
+    const auto found = entry.profiles.find(asked.name);
+    if (asked.bucket > 0 && found != entry.profiles.end() &&
+        profile::length_of(found->second.shape) == asked.bucket)
+      entry.profiles.emplace(service.model, found->second);
+  }
+}
+
 // `models`: of language models, those that services use.
 Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalogue>& catalogue,
                                     const FleetLine& line, const std::set<std::string>& models,
@@ -158,6 +170,7 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
     if (std::ranges::any_of(fleet.entries, same)) {
       return bad_input(where, fmt::format("GPU model '{}' is listed twice", entry->gpu.name));
     }
+    name_buckets(services, *entry);
     fleet.entries.push_back(std::move(*entry));
     fleet.sources.push_back({where, line.priced});
   }
@@ -192,10 +205,15 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
                              "of one configuration of it (docs/llm.md)",
                              service.name, service.model, problem.fleet.front().gpu.name,
                              llm::kLeastEnginePoints));
-    return bad_input(where,
-                     fmt::format("service '{}': there is no profile of model '{}'{} (there are {})",
-                                 service.name, service.model, did_you_mean(service.model, models),
-                                 nearest_first(service.model, models)));
+    const auto bucket = profile::bucket_name(service.model).bucket;
+    return bad_input(
+        where, fmt::format("service '{}': there is no profile of model '{}'{} (there are {}){}",
+                           service.name, service.model, did_you_mean(service.model, models),
+                           nearest_first(service.model, models),
+                           bucket == 0 ? ""
+                                       : fmt::format("; `profile measure --shape` with {} as the "
+                                                     "greatest size measures it",
+                                                     bucket)));
   }
   return {};
 }
@@ -297,7 +315,8 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
   const Result<std::string> text = read_input(files, "--services", inputs.services);
   if (!text) return failed(text.error());
-  auto file = forms::parse_services_file(inputs.services, *text);
+  auto file =
+      forms::parse_services_file(inputs.services, *text, files_beside(files, inputs.services));
   if (!file) return failed(file.error());
   problem.survive = inputs.survive >= 0 ? inputs.survive : file->survive;
   auto services = with_traces(files, inputs.services, std::move(file->services));

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "base/fields.h"
+#include "forms/buckets_reader.h"
 #include "forms/serving_forms.h"
 #include "forms/tokens_reader.h"
 #include "forms/traffic_reader.h"
+#include "profile/buckets.h"
 
 namespace partita::forms {
 namespace {
@@ -36,6 +38,7 @@ void read_anti_affinity(Fields& fields, const Node& node, Service& service) {
 
 std::vector<std::string_view> with_traffic(std::vector<std::string_view> keys) {
   keys.insert(keys.end(), std::begin(kTrafficKeys), std::end(kTrafficKeys));
+  keys.insert(keys.end(), std::begin(kBucketKeys), std::end(kBucketKeys));
   return keys;
 }
 
@@ -83,7 +86,8 @@ void read_slo(Fields& fields, Service& service) {
   if (fields.has("percentile")) service.percentile = read_percentile(fields);
 }
 
-Service read_service(Fields fields, const TrafficKeys& common) {
+// One, or one of each of its buckets.
+std::vector<Service> read_service(Fields fields, const TrafficKeys& common, const FileText& files) {
   fields.only(with_traffic({"name", "kind", "model", "rate_rps", "slo_ms", "percentile", "slo",
                             "tokens", "prefix", "min_replicas", "anti_affinity"}));
   Service service;
@@ -100,7 +104,26 @@ Service read_service(Fields fields, const TrafficKeys& common) {
     service.min_replicas = fields.integer("min_replicas", {.low = 1, .high = kMaxReplicas});
   if (const Node* rule = fields.node().find("anti_affinity"))
     read_anti_affinity(fields, *rule, service);
-  return service;
+  return in_buckets(fields, std::move(service), files);
+}
+
+// Who keeps away from a service keeps away from all its buckets.
+void avoid_buckets(std::vector<Service>& services) {
+  std::map<std::string, std::vector<std::string>> buckets;
+  for (const Service& service : services)
+    if (const auto named = profile::bucket_name(service.name); named.bucket > 0)
+      buckets[named.name].push_back(service.name);
+  for (Service& service : services) {
+    std::vector<std::string> avoid;
+    for (const std::string& other : service.avoid) {
+      const auto found = buckets.find(other);
+      if (found == buckets.end())
+        avoid.push_back(other);
+      else
+        avoid.insert(avoid.end(), found->second.begin(), found->second.end());
+    }
+    service.avoid = std::move(avoid);
+  }
 }
 
 // Names are unique, and anti_affinity names services of this file.
@@ -128,7 +151,8 @@ Result<void> check_names(const Document& document, const std::vector<Service>& s
 
 }  // namespace
 
-Result<ServicesFile> parse_services_file(const std::string& file, std::string_view text) {
+Result<ServicesFile> parse_services_file(const std::string& file, std::string_view text,
+                                         const FileText& files) {
   auto document = parse_document(file, text);
   if (!document) return failed(document.error());
   if (document->root.kind == Node::Kind::list) {  // the list alone
@@ -153,16 +177,19 @@ Result<ServicesFile> parse_services_file(const std::string& file, std::string_vi
 
   read.services.reserve(items.size());
   for (const Node& item : items) {
-    read.services.push_back(read_service({fields, item}, common));
+    for (Service& service : read_service({fields, item}, common, files))
+      read.services.push_back(std::move(service));
     if (fields.error()) break;
   }
   if (fields.error()) return failed(*fields.error());
+  avoid_buckets(read.services);
   if (auto ok = check_names(*document, read.services); !ok) return failed(ok.error());
   return read;
 }
 
-Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text) {
-  auto read = parse_services_file(file, text);
+Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text,
+                                            const FileText& files) {
+  auto read = parse_services_file(file, text, files);
   if (!read) return failed(read.error());
   return std::move(read->services);
 }

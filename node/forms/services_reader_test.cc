@@ -50,6 +50,70 @@ struct MalformedServices {
   const char* refusal;
 };
 
+// One service per bucket, each with its part of the rate.
+TEST(Services, HaveBuckets) {
+  const auto services = parse_services("s.yaml", R"(services:
+  - {name: bert, model: base, rate_rps: 100, slo_ms: 50, anti_affinity: [b, bert],
+     lengths: [{length: 10, share: 0.6}, {length: 60, share: 0.3}, {length: 64, share: 0.1}],
+     buckets: [16, 32, 64], arrivals: uniform}
+  - {name: b, model: base, rate_rps: 8, slo_ms: 50, anti_affinity: [bert], buckets: 2,
+     lengths: [1, 2, 3, 100]}
+)");
+  ASSERT_TRUE(services) << to_string(services.error());
+  ASSERT_EQ(services->size(), 4U);
+  const Service& small = (*services)[0];
+  EXPECT_EQ(small.name, "bert~16");
+  EXPECT_EQ(small.model, "base~16");
+  EXPECT_NEAR(small.rate.value, 60, 1e-9);
+  EXPECT_TRUE(small.spread);
+  EXPECT_EQ(small.avoid, (std::vector<std::string>{"b~3", "b~100"}));
+  EXPECT_TRUE(plan::is_poisson(small.traffic.arrivals));  // of 60 % at random
+  // 10 x 0.6 + 60 x 0.3 + 64 x 0.1 of 16 x 0.6 + 64 x 0.4; nothing is as long as 32.
+  EXPECT_NEAR(small.padding, 1 - 30.4 / 35.2, 1e-12);
+  EXPECT_EQ((*services)[1].name, "bert~64");
+  EXPECT_NEAR((*services)[1].rate.value, 40, 1e-9);
+  EXPECT_EQ((*services)[2].name, "b~3");
+  EXPECT_NEAR((*services)[2].rate.value, 6, 1e-9);
+  EXPECT_EQ((*services)[3].avoid, (std::vector<std::string>{"bert~16", "bert~64"}));
+}
+
+TEST(Services, ReadLengthsFromAFile) {
+  const FileText files = [](const std::string& file) -> Result<std::string> {
+    if (file == "l.csv") return "at,tokens,count\n0,5,3\n1,9,1\n";
+    return environment_error(file, "no such file");
+  };
+  const auto services = [&](const std::string& lengths) {
+    return parse_services("s.yaml",
+                          "services:\n  - {name: a, model: m, rate_rps: 4, slo_ms: 9, buckets: 2, "
+                          "lengths: " +
+                              lengths + "}",
+                          files);
+  };
+  const auto two = services("{file: l.csv, column: tokens}");
+  ASSERT_TRUE(two) << to_string(two.error());
+  ASSERT_EQ(two->size(), 2U);
+  EXPECT_NEAR((*two)[0].rate.value, 3, 1e-9);
+  EXPECT_EQ(to_string(services("l.csv").error()),
+            "s.yaml:2: 'lengths': l.csv:1: there is no column 'length'");
+  EXPECT_EQ(to_string(services("n.csv").error()), "s.yaml:2: 'lengths': n.csv: no such file");
+}
+
+TEST(Services, RefuseBucketsWithTheirLine) {
+  const auto fault = [](const std::string& keys) {
+    return fault_of("services:\n  - {name: a, model: m, rate_rps: 4, slo_ms: 9, " + keys + "}");
+  };
+  EXPECT_EQ(fault("buckets: 2"), "s.yaml:2: 'buckets' need 'lengths': how long requests are");
+  EXPECT_EQ(fault("lengths: [2]"),
+            "s.yaml:2: 'lengths' need 'buckets': how many, or the lengths that were measured");
+  EXPECT_EQ(fault("lengths: [9, 70], buckets: [8, 64]"),
+            "s.yaml:2: 'lengths' go up to 70, and the last bucket is 64");
+  for (const char* bad : {"[]", "[0]", "[1.5]", "7", "[{length: 3}]", "[{length: 3, share: 0}]",
+                          "[{length: 3, share: 1, x: 2}]", "file.csv"})
+    EXPECT_NE(fault(std::string("buckets: 1, lengths: ") + bad), "accepted") << bad;
+  for (const char* bad : {"[]", "0", "65", "[0]", "x"})
+    EXPECT_NE(fault(std::string("lengths: [3], buckets: ") + bad), "accepted") << bad;
+}
+
 TEST(Services, RefusesTheDocumentItself) {
   const MalformedServices cases[] = {
       {"", "s.yaml:1: the file is empty"},
@@ -91,7 +155,7 @@ TEST(Services, RefusesValuesWithTheirLine) {
       {"gpu_memory_in_total: 1",
        "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, rate_rps, "
        "slo_ms, percentile, slo, tokens, prefix, min_replicas, anti_affinity, headroom, arrivals, "
-       "trace, rates"},
+       "trace, rates, lengths, buckets"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
   for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);

@@ -1,6 +1,7 @@
 // Forms of the serving vocabulary: services file (YAML or JSON), plan JSON, text and SVG pictures.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,9 +24,13 @@ struct ServicesFile {
   std::vector<Service> services;
   int survive = 0;  // GPUs that may be lost: `survive: gpu` at the top is 1
 };
-Result<ServicesFile> parse_services_file(const std::string& file, std::string_view text);
+// Reads the text of a file that the services file names: of `lengths`. Null: none can be named.
+using FileText = std::function<Result<std::string>(const std::string& file)>;
+Result<ServicesFile> parse_services_file(const std::string& file, std::string_view text,
+                                         const FileText& files = {});
 // Its services alone.
-Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text);
+Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text,
+                                            const FileText& files = {});
 
 // Plan JSON, kind ServingPlan, api_version partita/v1. parse(print(plan)) == plan. Reading needs
 // api_version, kind, gpu_model, gpus and services; a missing objective is counted, and planner,

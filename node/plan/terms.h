@@ -42,6 +42,8 @@ struct Terms {
   Traffic traffic = {};
   std::optional<TokenTerms> tokens = {};  // kind: llm, which answers token by token
   Dispatch dispatch = Dispatch::pooled;   // what a plan promises for; a problem says it in its rule
+  // Of the compute of all its buckets; of a services file, for messages; not compared.
+  double padding = 0;
   bool operator==(const Terms& other) const;
 };
 

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/unicode.h"
+#include "profile/buckets.h"
 #include "profile/consistency.h"
 #include "profile/csv.h"
 
@@ -113,14 +114,14 @@ struct Collected {
   }
 };
 
-using Models = std::map<std::string, Collected>;
+using Models = std::map<std::pair<std::string, std::string>, Collected>;  // model and shape
 
 // Refuses rows whose columns contradict each other.
 Result<void> check_rows(const Csv& csv, const Models& models, const RowUnits& units) {
   std::vector<LinedPoint> ran;
   for (const auto& [model, collected] : models)
     for (const auto& [key, row] : collected.rows)
-      if (row.point.throughput.value > 0) ran.push_back({row.line, model, row.point});
+      if (row.point.throughput.value > 0) ran.push_back({row.line, model.first, row.point});
   std::sort(ran.begin(), ran.end(),
             [](const LinedPoint& a, const LinedPoint& b) { return a.line < b.line; });
   const std::optional<Contradiction> wrong = contradiction(ran, units);
@@ -159,25 +160,31 @@ Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view 
                    csv->column("latency_ms"), csv->column("memory_mib"),
                    csv->column("source"),     {"throughput_rps", "latency_ms", 1.0, false}};
   Models models;
-  std::map<std::string, std::string> shapes;
+  std::map<std::string, std::map<Length, std::string>> shapes;  // of a model, by their lengths
   const int model_column = csv->column("model"), shape_column = csv->column("shape");
   for (const CsvRow& row : csv->rows) {
     const Result<std::string> model = parse_model(*csv, row, model_column);
     if (!model) return failed(model.error());
-    const Result<void> added = models[*model].add(*csv, row, at);
-    if (!added) return failed(added.error());
     const Result<std::string> shape = parse_shape(*csv, row, shape_column);
     if (!shape) return failed(shape.error());
-    if (const auto [known, fresh] = shapes.emplace(*model, *shape); known->second != *shape)
-      return bad_input(csv->at(row), fmt::format("points of two shapes under one model: '{}' and "
-                                                 "'{}'; give each a name of its own",
-                                                 known->second, *shape));
+    const Result<void> added = models[{*model, *shape}].add(*csv, row, at);
+    if (!added) return failed(added.error());
+    auto& known = shapes[*model];
+    const auto [same, fresh] = known.emplace(length_of(*shape), *shape);
+    if (same->second != *shape || (known.size() > 1 && known.contains(0)))
+      return bad_input(csv->at(row),
+                       fmt::format("model '{}' has points of the shapes '{}' and '{}', which are "
+                                   "told apart by their greatest sizes: give it another name",
+                                   *model, known.begin()->second, *shape));
   }
   ProfileTable table;
-  for (const auto& [model, collected] : models) {
-    WorkloadProfile profile = collected.profile(model);
-    profile.shape = shapes.at(model);
-    if (!profile.points.empty()) table.emplace(model, std::move(profile));
+  for (const auto& [key, collected] : models) {
+    WorkloadProfile profile = collected.profile(key.first);
+    profile.shape = key.second;
+    const bool alone = shapes.at(key.first).size() == 1;
+    std::string name = alone ? key.first : with_bucket(key.first, length_of(key.second));
+    if (!profile.points.empty() && !table.emplace(name, std::move(profile)).second)
+      return bad_input(csv->at(csv->header), fmt::format("there are two models '{}'", name));
   }
   if (table.empty()) return bad_input(csv->at(csv->header), "no row ran: every row is 0,0");
   if (auto agree = check_rows(*csv, models, at.units); !agree) return failed(agree.error());
@@ -200,7 +207,7 @@ Result<WorkloadProfile> parse_parvagpu_csv(const std::string& file, const std::s
                    -1,
                    {"Throughput", "Latency", 1000.0, true}};
   Models models;
-  Collected& collected = models[model];
+  Collected& collected = models[{model, ""}];
   for (const CsvRow& row : csv->rows) {
     const Result<void> added = collected.add(*csv, row, at);
     if (!added) return failed(added.error());
@@ -229,7 +236,9 @@ std::string native_csv(const ProfileTable& table) {
   text += any_predicted ? ",source" : "";
   text += any_shape ? ",shape\n" : "\n";
   for (const auto& [model, profile] : table) {
-    const std::string name = csv_cell(model);
+    const BucketName named = bucket_name(model);
+    const bool of_shapes = named.bucket > 0 && named.bucket == length_of(profile.shape);
+    const std::string name = csv_cell(of_shapes ? named.name : model);
     const std::string shape = any_shape ? "," + csv_cell(profile.shape) : "";
     for (const ProfilePoint& p : profile.points)
       text += fmt::format("{},{},{},{},{},{},{}{}{}\n", name, p.gpcs, p.batch, p.processes,

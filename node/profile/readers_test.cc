@@ -111,7 +111,7 @@ TEST(NativeCsv, KeepsWhatWasPredictedApartFromWhatWasMeasured) {
               "which the law was learned)");
 }
 
-TEST(NativeCsv, AModelHasOneShape) {
+TEST(NativeCsv, AModelHasItsShapes) {
   const std::string header =
       "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib,shape\n";
   const std::string text =
@@ -121,11 +121,22 @@ TEST(NativeCsv, AModelHasOneShape) {
   EXPECT_EQ(table->at("m").shape, "x=1x3 y=2");
   EXPECT_EQ(table->at("n").shape, "");
   EXPECT_EQ(native_csv(*table), text);
-  const auto mixed = parse_native_csv("p.csv", header + "m,1,1,1,100,10,,a\nm,1,2,1,150,13.3,,b\n");
-  ASSERT_FALSE(mixed);
-  EXPECT_EQ(to_string(mixed.error()),
-            "p.csv:3: points of two shapes under one model: 'a' and 'b'; give each a name of its "
-            "own");
+  const std::string several =
+      header + "m,1,1,1,60,17,,x=1x9\nm,1,1,1,100,10,,x=1x3\nm,1,2,1,150,13.3,,x=1x3\n";
+  const auto both = parse_native_csv("p.csv", several);
+  ASSERT_TRUE(both) << to_string(both.error());
+  ASSERT_EQ(both->size(), 2U);
+  EXPECT_EQ(both->at("m~3").points.size(), 2U);
+  EXPECT_EQ(both->at("m~9").model, "m");
+  EXPECT_EQ(both->at("m~9").shape, "x=1x9");
+  EXPECT_EQ(*parse_native_csv("p.csv", native_csv(*both)), *both);
+  for (const char* other : {"x=3", ""}) {  // as long, and of no length
+    const auto mixed = parse_native_csv(
+        "p.csv", header + "m,1,1,1,100,10,,x=1x3\nm,1,2,1,150,13.3,," + other + "\n");
+    ASSERT_FALSE(mixed);
+    EXPECT_TRUE(to_string(mixed.error()).starts_with("p.csv:3: model 'm' has points of the shapes"))
+        << to_string(mixed.error());
+  }
 }
 
 TEST(NativeCsv, RefusesBadHeaders) {

@@ -76,18 +76,23 @@ class MeasureTest(unittest.TestCase):
         self.assertIn("cannot load ONNX Runtime", done.stderr)
         self.assertFalse(os.path.exists(self.profile))
 
-    def test_points_of_another_shape_are_not_mixed(self):
+    def test_points_of_another_shape_come_beside_the_old(self):
         self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=4"))
         before = rows(self.profile)
         self.assertEqual([row["shape"] for row in before], ["x=4"])
-        for other in (["--shape", "x=8"], []):
+        for other in (["--shape", "x=1,4"], []):
             done = subprocess.run(measure(self.profile, *other), capture_output=True, text=True,
                                   timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("measured with --shape 'x=4'", done.stderr)
             self.assertEqual(rows(self.profile), before)
-        self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=8", "--name", "n"))
-        self.assertEqual([row["shape"] for row in rows(self.profile)], ["x=4", "x=8"])
+        for shape in ("x=8", "x=2"):
+            self.run_ok(measure(self.profile, "--batches", "1", "--shape", shape))
+        self.assertEqual([(row["model"], row["shape"]) for row in rows(self.profile)],
+                         [("m", shape) for shape in ("x=2", "x=4", "x=8")])
+        done = self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=8"))
+        self.assertIn("all were there already", done.stdout)
+        self.assertEqual([row for row in rows(self.profile) if row["shape"] == "x=4"], before)
 
     def test_bad_flags(self):
         for flags in (["--instances", "0"], ["--batches", "1,x"], ["--processes", "3..1"],

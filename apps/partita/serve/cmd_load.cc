@@ -52,7 +52,8 @@ Result<decide::PlayedTraffic> played_services(Context& context, const LoadFlags&
                                               const sim::ServingOptions& options) {
   const auto text = read_input(context.files, "--services", flags.services);
   if (!text) return failed(text.error());
-  auto services = forms::parse_services(flags.services, *text);
+  auto services =
+      forms::parse_services(flags.services, *text, files_beside(context.files, flags.services));
   if (!services) return failed(services.error());
   auto loaded = decide::with_traces(context.files, flags.services, *std::move(services));
   if (!loaded) return failed(loaded.error());

@@ -13,6 +13,7 @@
 #include "base/processes.h"
 #include "flags.h"
 #include "places.h"
+#include "profile/buckets.h"
 #include "profile/readers.h"
 #include "progress.h"
 #include "serve/measure/bench.h"
@@ -191,31 +192,52 @@ class Measurement {
   Result<void> read_what_is_there() {
     profile_.model = flags_.name;
     profile_.shape = shape();
+    own_key_ = flags_.name;
     if (!context_.files.exists(flags_.output)) return {};
     const Result<std::string> text = context_.files.read(flags_.output);
     if (!text) return failed(text.error());
     const auto table = profile::parse_native_csv(flags_.output, *text);
     if (!table) return failed(table.error());
     others_ = *table;
-    if (const auto found = others_.find(flags_.name); found != others_.end()) {
-      if (found->second.shape != shape())
-        return bad_input("--shape",
-                         fmt::format("{} has '{}' measured with {}, not with {}: say another "
-                                     "--name, or another file",
-                                     flags_.output, flags_.name, said_shape(found->second.shape),
-                                     said_shape(shape())));
-      profile_ = found->second;
-      others_.erase(found);
-      note(context_, fmt::format("{} has {} points of '{}' already; they are kept\n", flags_.output,
-                                 profile_.points.size(), flags_.name));
+    return take_own();
+  }
+
+  // Points of this shape go on; those of others stay beside them, and get names of their own.
+  Result<void> take_own() {
+    using profile::length_of;
+    std::vector<profile::WorkloadProfile> others;
+    for (auto at = others_.begin(); at != others_.end();) {
+      if (at->second.model != flags_.name) {
+        ++at;
+        continue;
+      }
+      const std::string& other = at->second.shape;
+      if (other == shape())
+        profile_ = at->second;
+      else if (length_of(other) == length_of(shape()) || length_of(other) * length_of(shape()) == 0)
+        return bad_input(
+            "--shape",
+            fmt::format("{} has '{}' measured with {}, not with {}, and shapes are "
+                        "told apart by their greatest sizes: say another --name",
+                        flags_.output, flags_.name, said_shape(other), said_shape(shape())));
+      else
+        others.push_back(at->second);
+      at = others_.erase(at);
     }
+    own_key_ = others.empty() ? flags_.name : key_of(shape());
+    for (profile::WorkloadProfile& other : others) {
+      const std::string key = key_of(other.shape);
+      others_.emplace(key, std::move(other));
+    }
+    if (!profile_.points.empty())
+      note(context_, fmt::format("{} has {} points of '{}' already; they are kept\n", flags_.output,
+                                 profile_.points.size(), own_key_));
     return {};
   }
 
   Result<void> save() {
     profile::ProfileTable table = others_;
-    table[flags_.name] = sure();
-    if (table[flags_.name].points.empty()) return {};
+    if (table[own_key_] = sure(); table[own_key_].points.empty()) return {};
     return context_.files.write_atomic(flags_.output, profile::native_csv(table));
   }
 
@@ -235,6 +257,9 @@ class Measurement {
     std::vector<std::string> words = flags_.shapes;
     std::ranges::sort(words);
     return joined(words, " ");
+  }
+  std::string key_of(const std::string& of_shape) const {
+    return profile::with_bucket(flags_.name, profile::length_of(of_shape));
   }
   static std::string said_shape(const std::string& shape) {
     return shape.empty() ? "no --shape" : fmt::format("--shape '{}'", shape);
@@ -304,7 +329,8 @@ class Measurement {
   Progress progress_;
   profile::WorkloadProfile profile_;
   std::set<serve::MeasurePoint> unsure_;  // of its points
-  profile::ProfileTable others_;          // of other models in the same file
+  profile::ProfileTable others_;          // of other models, or shapes, in the same file
+  std::string own_key_;                   // in that table
 };
 
 Result<std::unique_ptr<MeasureGround>> ground_of(Context& context, const MeasureFlags& flags,
