@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/append.h"
 #include "base/descriptor.h"
 #include "base/parse_number.h"
 #include "commands.h"
@@ -20,6 +21,7 @@
 #include "serve/wire/frames.h"
 #include "serve/worker/cpu_list.h"
 #include "serve/worker/forward_engine.h"
+#include "serve/worker/model_config.h"
 #include "serve/worker/null_engine.h"
 #include "serve/worker/ort_engine.h"
 #include "serve/worker/worker_loop.h"
@@ -83,6 +85,16 @@ std::string name_of(const std::string& service) {
   return profile::bucket_name(service).name.substr(0, service.rfind('@'));
 }
 
+// models/bert~128.onnx, as a template with {service} gives it, is models/bert.onnx where there is
+// no such file.
+std::string without_bucket(const std::string& path, const std::string& service) {
+  const std::size_t at = path.rfind(service);
+  std::error_code ignored;
+  if (at == path.npos || std::filesystem::exists(path, ignored)) return path;
+  std::string other = path;
+  return other.replace(at, service.size(), profile::bucket_name(service).name);
+}
+
 struct Buckets {
   std::vector<std::int64_t> given = {};
   int learned = 0;
@@ -114,8 +126,25 @@ Result<Buckets> buckets_of(const std::string& text, const std::string& service) 
   return buckets;
 }
 
-Result<serve::EnginePointer> onnx_engine_of(const WorkerFlags& flags,
-                                            const serve::ChosenShapes& shapes,
+// What config.pbtxt in a model's folder says, less what the flags say otherwise.
+Result<serve::ModelConfig> config_of(Context& context, const std::string& folder,
+                                     WorkerFlags& flags) {
+  const std::string path = folder + "/config.pbtxt";
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored) || !context.files.exists(path))
+    return serve::ModelConfig{};
+  const Result<std::string> text = context.files.read(path);
+  if (!text) return failed(text.error());
+  Result<serve::ModelConfig> config = serve::parse_model_config(path, *text);
+  if (config && config->max_batch) flags.batch = std::min(flags.batch, *config->max_batch);
+  if (config && !config->left.empty())
+    note(context, fmt::format("worker: {}: what it says of {} is decided by the plan\n", path,
+                              joined(config->left, ", ")));
+  return config;
+}
+
+Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags,
+                                            serve::ChosenShapes shapes,
                                             const std::string& service) {
   std::error_code ignored;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
@@ -126,11 +155,16 @@ Result<serve::EnginePointer> onnx_engine_of(const WorkerFlags& flags,
   if (!axes) return failed(axes.error());
   const Result<serve::ChosenValues> values = serve::parse_values(flags.values);
   if (!values) return failed(values.error());
-  const auto states = serve::parse_states(flags.states);
+  auto states = serve::parse_states(flags.states);
   if (!states) return failed(states.error());
   Result<Buckets> buckets = buckets_of(flags.buckets, service);
   if (!buckets) return failed(buckets.error());
-  const Result<serve::ModelFile> file = serve::model_file_of(flags.model, flags.version);
+  const std::string path = without_bucket(flags.model, service);
+  Result<serve::ModelConfig> config = config_of(context, path, flags);
+  if (!config) return failed(config.error());
+  shapes.merge(config->shapes);
+  if (states->empty()) states->merge(config->states);
+  const Result<serve::ModelFile> file = serve::model_file_of(path, flags.version, config->file);
   if (!file) return failed(file.error());
   return serve::ort_engine(*library, {.model_file = file->path,
                                       .name = flags.name.empty() ? name_of(service) : flags.name,
@@ -150,7 +184,8 @@ Result<serve::EnginePointer> onnx_engine_of(const WorkerFlags& flags,
                                       .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
 }
 
-Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::string& service) {
+Result<serve::EnginePointer> engine_of(Context& context, WorkerFlags& flags,
+                                       const std::string& service) {
   if (flags.null) return null_engine_of(flags, service);
   const Result<serve::ChosenShapes> shapes = serve::parse_shapes(flags.shapes);
   if (!shapes) return failed(shapes.error());
@@ -167,7 +202,7 @@ Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::stri
          .shapes = *shapes,
          .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
   }
-  return onnx_engine_of(flags, *shapes, service);
+  return onnx_engine_of(context, flags, *shapes, service);
 }
 
 // SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable. Blocked for all threads.
@@ -236,7 +271,7 @@ Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
     if (auto served = serve_streams(flags, loop); !served) return failed(served.error());
     return Exit::done;
   }
-  const Result<serve::EnginePointer> engine = engine_of(flags, service);
+  const Result<serve::EnginePointer> engine = engine_of(context, flags, service);
   if (!engine) return failed(engine.error());
   if (auto served = serve::run_worker(**engine, loop); !served) return failed(served.error());
   return Exit::done;

@@ -74,7 +74,8 @@ Result<void> OrtLibrary::check(ort::Status* status, const std::string& context) 
   return environment_error(context, message);
 }
 
-Result<ModelFile> model_file_of(const std::string& path, const std::string& version) {
+Result<ModelFile> model_file_of(const std::string& path, const std::string& version,
+                                const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return ModelFile{path, version.empty() ? "1" : version};
@@ -83,13 +84,13 @@ Result<ModelFile> model_file_of(const std::string& path, const std::string& vers
   for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
     const auto number = parse_number<long>(entry.path().filename().string());
     if (!version.empty() || !number || *number <= highest) continue;
-    if (!fs::exists(entry.path() / "model.onnx", ignored)) continue;
+    if (!fs::exists(entry.path() / name, ignored)) continue;
     highest = *number;
     best = entry.path().filename().string();
   }
-  const fs::path file = fs::path(path) / best / "model.onnx";
+  const fs::path file = fs::path(path) / best / name;
   if (best.empty() || !fs::exists(file, ignored))
-    return failed({ErrorCode::not_found, "there is no VERSION/model.onnx in it", path});
+    return failed({ErrorCode::not_found, "there is no VERSION/" + name + " in it", path});
   return ModelFile{file.string(), best};
 }
 

@@ -16,12 +16,13 @@ namespace partita::serve {
 // tools/get_onnxruntime put beside the program at `program`, then the system's library path.
 std::vector<std::string> onnxruntime_places(const std::string& program);
 
-// The file of a model: `path` itself, or where that is a folder of a repository, VERSION/model.onnx
-// in it: of this version, or where none is said of the highest number. not_found otherwise.
+// The file of a model: `path` itself, or where that is a folder of a repository, VERSION/`file` in
+// it: of this version, or where none is said of the highest number. not_found otherwise.
 struct ModelFile {
   std::string path, version;
 };
-Result<ModelFile> model_file_of(const std::string& path, const std::string& version);
+Result<ModelFile> model_file_of(const std::string& path, const std::string& version,
+                                const std::string& file = "model.onnx");
 
 class OrtLibrary {
  public:
