@@ -110,6 +110,9 @@ constexpr FlagWords kWords[] = {
     {"--compare", "", "Also do it the other ways, to compare"},
     {"--components", "FILE",
      "YAML: which columns make up a component, NAME: [column, ...]; else each is one"},
+    {"--compress", "",
+     "Answer in gzip where the client takes it: JSON and text of 1 KiB to 1 MiB, never tensors in "
+     "binary form"},
     {"--configs", "N,N,...",
      "Numbers of units that a kernel may have, ascending (default: a quarter, half, three quarters "
      "and all of the GPU, in whole atoms)"},
@@ -369,6 +372,8 @@ constexpr FlagWords kWords[] = {
      "What the plan has least of. gpus: GPUs; cost: their price per hour; energy: expected watts "
      "at the services' rates, GPUs that are not used being off (default: gpus; price where a fleet "
      "file gives it)"},
+    {"--oidc", "FILE",
+     "OpenID provider whose tokens are taken: issuer, audience, keys (jwks) and what its roles may"},
     {"--once", "", "Do it once, then end"},
     {"--online", "",
      "Learn of a task only at its release_s, and plan while tasks run, as `partita queue` does"},
@@ -376,6 +381,9 @@ constexpr FlagWords kWords[] = {
     {"--openai", "URL",
      "Of a worker: the server of --forward speaks OpenAI's protocol, answers may be streams. Else "
      "the server of language models, which speaks it"},
+    {"--otlp", "URL",
+     "Collector of OpenTelemetry, as http://127.0.0.1:4318: a span of each request of a sampled trace "
+     "goes there (OTLP over HTTP, JSON)"},
     {"--output-tensor", "TENSOR", "Of --null: an output tensor, NAME:TYPE:SIZES", "--output"},
     {"--overlap", "",
      "What slows a worker down. others: the mean units of the others, so that two workers on all "

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <set>
 
-#include "base/unicode.h"
 #include "base/door/constant_time.h"
+#include "base/unicode.h"
 
 namespace partita::api {
 
@@ -81,6 +82,16 @@ Caller of_token(const std::vector<HashedToken>& tokens, std::string_view secret)
   return {.user = "token " + found->name, .role = found->role};
 }
 
+Caller of_provider(const OidcRules& rules, std::string_view token) {
+  const auto identity = rules.oidc->identify(token, ::time(nullptr));
+  if (!identity) return {.user = "nobody", .bad_token = true};
+  Caller caller{.user = "oidc " + identity->subject};
+  for (const std::string& role : identity->roles)
+    if (const auto found = rules.roles.find(role); found != rules.roles.end())
+      caller.role = std::max(caller.role, found->second);
+  return caller;
+}
+
 Caller of_user(const AccessRules& rules, const serve::Peer::User& user) {
   Caller caller{.user = user.uid == 0 ? "root" : "uid " + std::to_string(user.uid),
                 .role = Role::viewer};
@@ -137,6 +148,21 @@ Result<CertificateRoles> parse_certificate_roles(const std::string& file, std::s
   return roles;
 }
 
+Result<OidcRules> open_oidc(const std::string& file, std::string_view text) {
+  Result<OidcSettings> settings = parse_oidc(file, text);
+  if (!settings) return failed(settings.error());
+  OidcRules rules;
+  for (const auto& [name, word] : settings->roles) {
+    const auto role = role_of(word);
+    if (!role) return bad_input(file, "role '" + name + "': a role is viewer, operator or admin");
+    rules.roles.emplace(name, *role);
+  }
+  auto oidc = Oidc::open(*std::move(settings));
+  if (!oidc) return failed(oidc.error());
+  rules.oidc = *std::move(oidc);
+  return rules;
+}
+
 std::string sha256_hex(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned length = 0;
@@ -153,6 +179,7 @@ std::string sha256_hex(std::string_view text) {
 Caller identify(const AccessRules& rules, const serve::Peer& peer, std::string_view authorization) {
   if (!authorization.empty()) {  // a token counts wherever it is shown
     const std::string_view secret = serve::bearer_of(authorization);
+    if (rules.oidc && Oidc::is_jwt(secret)) return of_provider(*rules.oidc, secret);
     if (secret.data() == nullptr || secret.empty() || secret.size() > kMostTokenBytes ||
         !rules.tokens)
       return {.user = "nobody", .bad_token = true};
@@ -164,7 +191,8 @@ Caller identify(const AccessRules& rules, const serve::Peer& peer, std::string_v
     return {.user = "certificate " + peer.certificate,
             .role = found == rules.certificates->end() ? Role::open : found->second};
   }
-  const bool open_house = !rules.tokens && !rules.certificates;  // then on loopback alone
+  const bool open_house =
+      !rules.tokens && !rules.certificates && !rules.oidc;  // then on loopback alone
   return {.user = open_house ? "local" : "nobody", .role = open_house ? Role::viewer : Role::open};
 }
 

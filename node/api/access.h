@@ -3,14 +3,16 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/operations.h"
-#include "base/result.h"
 #include "base/door/exchange.h"
+#include "base/oidc/oidc.h"
+#include "base/result.h"
 
 namespace partita::api {
 
@@ -33,15 +35,24 @@ Result<CertificateRoles> parse_certificate_roles(const std::string& file, std::s
 
 std::string sha256_hex(std::string_view text);
 
+// Who shows a token of an OpenID provider has the highest of their roles.
+struct OidcRules {
+  std::shared_ptr<Oidc> oidc;
+  std::map<std::string, Role, std::less<>> roles;
+};
+// bad_input at FILE:LINE: the settings (base/oidc/oidc.h), or a role that is none.
+Result<OidcRules> open_oidc(const std::string& file, std::string_view text);
+
 struct AccessRules {
   std::optional<std::vector<HashedToken>> tokens = {};  // none: no token is asked for
   std::optional<CertificateRoles> certificates = {};
+  std::optional<OidcRules> oidc = {};
   unsigned owner = 0;                  // admin on the Unix socket, as is root
   std::optional<unsigned> group = {};  // operators on the Unix socket
 };
 
 struct Caller {
-  std::string user;  // "root", "uid 1000", "token ops", "certificate ops", "local"
+  std::string user;  // "root", "uid 1000", "token ops", "oidc anna", "certificate ops", "local"
   Role role = Role::open;
   bool bad_token = false;  // one was shown that is none
 };

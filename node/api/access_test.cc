@@ -1,6 +1,12 @@
 #include "api/access.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <fstream>
+
+#include "base/oidc/test_signer.h"
 
 namespace partita::api {
 namespace {
@@ -40,6 +46,36 @@ TEST(AccessTest, CertificateNamesAreReadOrRefused) {
   EXPECT_FALSE(parse_certificate_roles("c", "ops"));
   EXPECT_FALSE(parse_certificate_roles("c", "ops:viewer\nops:admin"));
   EXPECT_FALSE(parse_certificate_roles("c", "# nobody"));
+}
+
+TEST(AccessTest, RolesOfAProvidersTokens) {
+  const partita::test::Signer signer{.id = "k"};
+  const std::string keys = testing::TempDir() + "access_keys_" + std::to_string(::getpid());
+  std::ofstream(keys) << R"({"keys":[)" << signer.jwk() << "]}";
+  const auto settings = [&](const std::string& role) {
+    return open_oidc("oidc.yaml", "issuer: i\naudience: a\njwks: " + keys +
+                                      "\nroles: {dev: viewer, ops: " + role + "}");
+  };
+  EXPECT_EQ(to_string(settings("root").error()),
+            "oidc.yaml: role 'ops': a role is viewer, operator or admin");
+  AccessRules rules;
+  rules.oidc = settings("operator").value();
+  const serve::Peer far{.address = "10.0.0.2:99"};
+  const auto who = [&](const std::string& roles, std::int64_t left = 100) {
+    return identify(rules, far,
+                    "Bearer " + signer.token(R"({"iss":"i","aud":"a","sub":"anna","exp":)" +
+                                             std::to_string(::time(nullptr) + left) +
+                                             R"(,"roles":)" + roles + "}"));
+  };
+  EXPECT_EQ(who(R"(["dev","ops"])").role, Role::operator_);
+  EXPECT_EQ(who(R"("dev")").role, Role::viewer);
+  EXPECT_EQ(who(R"(["x"])").role, Role::open);
+  EXPECT_EQ(who(R"(["x"])").user, "oidc anna");
+  EXPECT_TRUE(who(R"(["ops"])", -100).bad_token);
+  EXPECT_TRUE(identify(rules, far, "Bearer a.b.c").bad_token);
+  EXPECT_TRUE(identify(rules, far, "Bearer s3cret").bad_token);
+  EXPECT_EQ(identify(rules, far, "").role, Role::open);  // no house without a lock
+  ::unlink(keys.c_str());
 }
 
 TEST(AccessTest, WhoCallsIsKnownByTokenSocketOrCertificate) {

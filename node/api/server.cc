@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "api/site.h"
-#include "base/files.h"
-#include "base/secret_file.h"
 #include "base/door/access_log.h"
 #include "base/door/address.h"
 #include "base/door/listener.h"
+#include "base/files.h"
+#include "base/secret_file.h"
 
 namespace partita::api {
 
@@ -99,6 +99,11 @@ Result<void> Server::Impl::read_files() {
     if (!roles) return failed(roles.error());
     site.rules.certificates = std::move(*roles);
   }
+  if (!options.oidc.empty() && !site.rules.oidc) {
+    auto oidc = read_rules(options.oidc, &open_oidc);
+    if (!oidc) return failed(oidc.error());
+    site.rules.oidc = std::move(*oidc);
+  }
   return {};
 }
 
@@ -135,7 +140,7 @@ Result<void> Server::Impl::listen_on_tcp() {
   const auto address = serve::parse_listen_address(options.listen);
   if (!address) return failed(address.error());
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
-  const bool closed = site.rules.tokens || site.rules.certificates;
+  const bool closed = site.rules.tokens || site.rules.certificates || site.rules.oidc;
   if (auto safe = serve::check_exposure(options.listen, *address, secure, closed); !safe)
     return failed(safe.error());
   if (!secure && !options.client_ca.empty())

@@ -37,6 +37,7 @@ struct ServerOptions {
   std::string tls_certificate = {}, tls_key = {};
   std::string client_ca = {};           // certificates signed by it come in; needs client_roles
   std::string client_roles = {};        // lines CN:ROLE; reread when it changes
+  std::string oidc = {};                // settings of an OpenID provider (base/oidc/oidc.h)
   std::vector<std::string> hosts = {};  // further names by which browsers may call this server
   std::string access_log = {};          // a file, a line of JSON per call; empty: none
   std::string version = {};             // of the program

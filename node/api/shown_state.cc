@@ -1,29 +1,12 @@
 #include "api/shown_state.h"
 
-#include <zlib.h>
-
 #include <utility>
 
 #include "api/exchanges.h"
 #include "api/state_changes.h"
+#include "base/door/gzip.h"
 
 namespace partita::api {
-
-std::string gzipped(std::string_view text) {
-  z_stream stream{};
-  constexpr int kGzip = 15 + 16;
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    return {};
-  std::string out(deflateBound(&stream, static_cast<uLong>(text.size())), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const bool done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-  out.resize(done ? stream.total_out : 0);
-  deflateEnd(&stream);
-  return out;
-}
 
 const ShownState::Shown& ShownState::show(std::shared_ptr<const control::Snapshot> now) {
   if (shown_.of != nullptr && shown_.of->version == now->version &&
@@ -39,7 +22,7 @@ const ShownState::Shown& ShownState::show(std::shared_ptr<const control::Snapsho
 }
 
 const std::string& ShownState::gzip() {
-  if (shown_.gzip.empty()) shown_.gzip = gzipped(shown_.json);
+  if (shown_.gzip.empty()) shown_.gzip = serve::gzipped(shown_.json);
   return shown_.gzip;
 }
 

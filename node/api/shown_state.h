@@ -12,9 +12,6 @@
 
 namespace partita::api {
 
-// In the form of gzip.
-std::string gzipped(std::string_view text);
-
 class ShownState {
  public:
   // `boot` tells versions of this run from those of others.

@@ -10,6 +10,7 @@
 #include "api/openapi.h"
 #include "api/page.h"
 #include "base/check.h"
+#include "base/door/gzip.h"
 #include "device/node_forms.h"
 #include "forms/serving_forms.h"
 #include "base/door/address.h"
@@ -19,7 +20,6 @@ namespace partita::api {
 namespace {
 
 constexpr std::int64_t kSecondNs = 1'000'000'000, kPaceNs = kSecondNs / 4;
-constexpr std::size_t kWorthGzip = 1024;
 constexpr std::size_t kStreamsOfOne = 32;
 constexpr std::size_t kMaxDetail = 512;
 constexpr std::int64_t kDayMs = 86'400'000;
@@ -30,16 +30,6 @@ std::int64_t unix_ms() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-}
-
-// "gzip" among the words of Accept-Encoding, and not with q=0.
-bool accepts_gzip(std::string_view accepted) {
-  const std::size_t at = accepted.find("gzip");
-  if (at == std::string_view::npos) return false;
-  const std::string_view rest = accepted.substr(at + 4, accepted.find(',', at) - at - 4);
-  const std::size_t weight = rest.find("q=");  // of zeros alone: q=0, q=0.000
-  return weight == std::string_view::npos ||
-         rest.substr(weight + 2).find_first_of("123456789") != std::string_view::npos;
 }
 
 std::optional<long> whole(std::string_view text) {
@@ -255,7 +245,7 @@ std::shared_ptr<serve::Exchange> ApiSite::route(const serve::HttpHead& head,
     return refuse(asking, 403, {.code = "wrong_site", .message = fault});
   asking.if_none_match = head.if_none_match;
   asking.last_event_id = head.last_event_id.substr(0, 64);
-  asking.gzip = accepts_gzip(head.accept_encoding);
+  asking.gzip = serve::accepts_gzip(head.accept_encoding);
   if (of_page) return page(asking);
   return admit(head, std::move(asking));
 }
@@ -349,11 +339,7 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
 serve::Reply ApiSite::json(std::string text, const Asking& asking, std::string headers) {
   serve::Reply reply{.headers = std::move(headers), .text = std::move(text)};
   reply.headers += kNoSniff;
-  if (!asking.gzip || reply.text.size() < kWorthGzip) return reply;
-  std::string smaller = gzipped(reply.text);
-  if (smaller.empty()) return reply;
-  reply.text = std::move(smaller);
-  reply.headers += "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n";
+  if (asking.gzip) serve::compress(reply);
   return reply;
 }
 
@@ -369,7 +355,7 @@ serve::Reply ApiSite::state(const Asking& asking) {
     reply.status = 304;
     return reply;
   }
-  if (asking.gzip && now.json.size() >= kWorthGzip) {
+  if (asking.gzip && now.json.size() >= serve::kWorthGzip) {
     reply.headers += "Content-Encoding: gzip\r\n";
     reply.text = shown_.gzip();
   } else {

@@ -414,6 +414,7 @@ Result<void> LiveRun::serve() {
                              .tls_key = wanted.tls_key,
                              .client_ca = wanted.client_ca,
                              .client_roles = wanted.client_roles,
+                             .oidc = wanted.oidc,
                              .hosts = wanted.hosts,
                              .access_log = wanted.access_log,
                              .version = version()};

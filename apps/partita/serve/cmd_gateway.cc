@@ -18,6 +18,7 @@
 #include "node/state_dir.h"
 #include "serve/engines/engine_pool.h"
 #include "serve/front/front.h"
+#include "serve/front/oidc_tokens.h"
 #include "serve/front/tokens.h"
 #include "serve/grpc/grpc_front.h"
 #include "serve/host/host.h"
@@ -31,7 +32,7 @@ constexpr serve::Nanos kLookForIdle = 10'000'000;
 constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 
 struct GatewayFlags {
-  std::string state_directory, tokens, access_log, grpc, grace = "10s", stream_idle = "60s";
+  std::string state_directory, tokens, oidc, access_log, grpc, grace = "10s", stream_idle = "60s";
   std::string services, profiles, gpu, route = "tokens";
   std::vector<std::string> engines, canaries, shadows;
   std::string canary_watch = "60s";
@@ -47,6 +48,14 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
   if (options.tls_certificate.empty() != options.tls_key.empty())
     return bad_input("--tls-cert", "it and --tls-key go together");
   options.access_log.file = flags.access_log;
+  if (!flags.oidc.empty()) {
+    if (auto trusted = check_trusted_file(flags.oidc); !trusted) return failed(trusted.error());
+    const Result<std::string> text = read_input(context.files, "--oidc", flags.oidc);
+    if (!text) return failed(text.error());
+    auto oidc = serve::OidcTokens::open(flags.oidc, *text);
+    if (!oidc) return failed(oidc.error());
+    options.oidc = *std::move(oidc);
+  }
   if (flags.tokens.empty()) return options;
   if (auto secret = check_secret_file(flags.tokens); !secret) return failed(secret.error());
   const Result<std::string> text = read_input(context.files, "--tokens", flags.tokens);
@@ -105,7 +114,8 @@ Result<serve::GivenEngines> given_engines(Context& context, const GatewayFlags& 
   if (flags.services.empty()) return given;
   const auto text = read_input(context.files, "--services", flags.services);
   if (!text) return failed(text.error());
-  auto services = forms::parse_services(flags.services, *text);
+  auto services =
+      forms::parse_services(flags.services, *text, files_beside(context.files, flags.services));
   if (!services) return failed(services.error());
   given.services = *std::move(services);
   return given;
@@ -223,6 +233,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
                                           .tls_certificate = secured.tls_certificate,
                                           .tls_key = secured.tls_key,
                                           .tokens = secured.tokens,
+                                          .oidc = secured.oidc,
                                           .new_traces = secured.new_traces,
                                           .log = running.front->access_log()};
     auto grpc = open_place(context, flags.grpc, [&] {
@@ -249,6 +260,8 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
   flag(command, "--http", flags.front.listen)->capture_default_str();
   flag(command, "--grpc", flags.grpc);
   flag(command, "--tokens", flags.tokens);
+  flag(command, "--oidc", flags.oidc);
+  flag(command, "--compress", flags.front.compress);
   flag(command, "--tls-cert", flags.front.tls_certificate);
   flag(command, "--tls-key", flags.front.tls_key);
   within(flag(command, "--queue-limit", flags.core.queue_limit), 1, 1'000'000)
@@ -266,6 +279,7 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
   flag(command, "--profiles", flags.profiles, "Here: of language models, with --gpu")
       ->needs(flag(command, "--gpu", flags.gpu, "Here: whose --profiles are meant"));
   flag(command, "--access-log", flags.access_log);
+  flag(command, "--otlp", flags.front.access_log.otlp);
   flag(command, "--new-traces", flags.front.new_traces);
   flag(command, "--grace", flags.grace)->capture_default_str();
 }

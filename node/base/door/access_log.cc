@@ -11,8 +11,8 @@
 #include <iterator>
 
 #include "base/append.h"
-#include "base/json_writer.h"
 #include "base/door/trace_context.h"
+#include "base/json_writer.h"
 
 namespace partita::serve {
 
@@ -38,7 +38,13 @@ std::int64_t unix_ns() {
 
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const AccessLogOptions& options) {
   auto log = std::unique_ptr<AccessLog>(new AccessLog(options));
-  if (!log->reopen()) return environment_error(options.file, "the access log cannot be written");
+  if (!options.otlp.empty()) {
+    auto spans = Spans::open(options.otlp);
+    if (!spans) return failed(spans.error());
+    log->spans_ = *std::move(spans);
+  }
+  if (!options.file.empty() && !log->reopen())
+    return environment_error(options.file, "the access log cannot be written");
   return log;
 }
 
@@ -63,21 +69,23 @@ void AccessLog::rotate() {
 }
 
 void AccessLog::add(const AccessRecord& record) {
+  if (spans_) spans_->add(record);
+  if (!file_) return;
   std::tm utc{};
   const std::time_t seconds = record.unix_ns / kSecond;
   ::gmtime_r(&seconds, &utc);
   append(lines_, R"({{"time":"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z")", utc.tm_year + 1900,
-                 utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                 record.unix_ns % kSecond / 1000);
+         utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+         record.unix_ns % kSecond / 1000);
   append_text(lines_, "client", record.client);
   append_text(lines_, "method", record.method);
   append_text(lines_, "path", record.path);
   if (!record.service.empty()) append_text(lines_, "service", record.service);
-  append(lines_, R"(,"status":{},"items":{},"bytes_in":{},"bytes_out":{},"queue_ms":{:.3f},)"
-                 R"("total_ms":{:.3f})",
-                 record.status, record.items, record.bytes_in, record.bytes_out,
-                 static_cast<double>(record.queue_ns) / 1e6,
-                 static_cast<double>(record.total_ns) / 1e6);
+  append(lines_,
+         R"(,"status":{},"items":{},"bytes_in":{},"bytes_out":{},"queue_ms":{:.3f},)"
+         R"("total_ms":{:.3f})",
+         record.status, record.items, record.bytes_in, record.bytes_out,
+         static_cast<double>(record.queue_ns) / 1e6, static_cast<double>(record.total_ns) / 1e6);
   if (!record.trace_parent.empty()) {
     append_text(lines_, "trace_id", trace_id(record.trace_parent));
     append_text(lines_, "traceparent", record.trace_parent);

@@ -1,4 +1,4 @@
-// A line of JSON per answered request, in a file that is renamed when it has grown and of which a
+// A line of JSON per answered request, and a span where a collector is named, in a file that is renamed when it has grown and of which a
 // bounded number is kept. Lines are gathered and written by flush(); what cannot be written is
 // dropped and counted, since a full disk must not stop the service.
 #pragma once
@@ -9,12 +9,14 @@
 #include <string_view>
 
 #include "base/descriptor.h"
+#include "base/door/spans.h"
 #include "base/result.h"
 
 namespace partita::serve {
 
 struct AccessLogOptions {
   std::string file = {};  // none: no log
+  std::string otlp = {};  // a collector of spans (spans.h); none: no spans
   std::size_t rotate_bytes = 64u << 20;
   int keep = 5;  // FILE.1 to FILE.5
 };
@@ -42,7 +44,8 @@ class AccessLog {
   bool reopen();
   void rotate();
   AccessLogOptions options_;
-  std::unique_ptr<Descriptor> file_;
+  std::unique_ptr<Descriptor> file_;  // null: spans alone
+  std::unique_ptr<Spans> spans_;
   std::size_t written_ = 0;
   std::string lines_;
   std::uint64_t line_count_ = 0, dropped_ = 0;

@@ -38,6 +38,7 @@ void describe_server(Form& f, AgentServer& server) {
   f.optional().note("tls_key", server.tls_key, "PEM");
   f.optional().note("client_ca", server.client_ca, "PEM");
   f.optional().note("client_roles", server.client_roles, "lines CN:ROLE");
+  f.optional().note("oidc", server.oidc, "an OpenID provider and its roles");
   f.optional().note("access_log", server.access_log, "a file");
   f.optional().names("hosts", server.hosts, {.most = 100}, "names by which browsers may call");
   f.closed();

@@ -35,7 +35,7 @@ struct AgentServer {
   std::string socket = {};  // a Unix socket; empty: api.sock where this user's sockets are
   std::string group = {};   // its name; empty: none
   std::string listen = {}, tokens_file = {}, tls_certificate = {}, tls_key = {};
-  std::string client_ca = {}, client_roles = {}, access_log = {};
+  std::string client_ca = {}, client_roles = {}, oidc = {}, access_log = {};
   std::vector<std::string> hosts = {};
   bool operator==(const AgentServer&) const = default;
 };

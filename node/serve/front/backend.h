@@ -18,6 +18,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "serve/oip/bind.h"
 #include "serve/openai/token_limits.h"
 #include "serve/wire/tensor.h"
 
@@ -130,6 +131,12 @@ class Backend {
   virtual std::optional<CanaryView> canary(std::string_view model) const = 0;
 };
 
+// A model with buckets is one service for each, called "NAME~LENGTH" (profile/buckets.h); NAME is
+// the longest of them, until it is known how long the rows of a request are. Then the shortest one
+// that is ready and holds them; bad_input, in words for the client, beyond the longest.
+bool any_bucket(std::string_view asked, const std::string& service);
+Result<std::string> fitting_bucket(const Backend& backend, const std::string& longest,
+                                   const ModelSpec& model, const BoundRequest& request);
 // A model has the versions of the service that is called as it, and of those called "NAME@VERSION".
 // The service that has this version, or where none is said of `name` itself, else of the highest;
 // empty: none has.

@@ -37,7 +37,7 @@ Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOp
   if (!address) return failed(address.error());
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
   const std::string listen = options.listen;
-  if (auto safe = check_exposure(listen, *address, secure, !options.tokens.empty()); !safe)
+  if (auto safe = check_exposure(listen, *address, secure, options.asks_for_tokens()); !safe)
     return failed(safe.error());
   std::shared_ptr<TlsServer> tls;
   if (secure) {
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOp
     tls = std::move(*made);
   }
   std::unique_ptr<AccessLog> log;
-  if (!options.access_log.file.empty()) {
+  if (!options.access_log.file.empty() || !options.access_log.otlp.empty()) {
     auto opened = AccessLog::open(options.access_log);
     if (!opened) return failed(opened.error());
     log = std::move(*opened);

@@ -3,12 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <ctime>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/door/gzip.h"
+#include "base/oidc/test_signer.h"
 #include "serve/front/door_fixture.h"
+#include "serve/front/oidc_tokens.h"
 
 namespace partita::serve {
 namespace {
+
+using partita::test::Signer;
 
 using nlohmann::json;
 using test::kMilli;
@@ -61,6 +68,112 @@ class FrontTest : public test::DoorFixture {
   // Nothing that was let in is held any more.
   void expect_all_released() { EXPECT_TRUE(backend.requests.empty()); }
 };
+
+// A row goes to the shortest bucket that is ready and holds it.
+TEST_F(FrontTest, RowsGoToTheirBuckets) {
+  for (const std::int64_t bucket : {4, 16, 128})
+    backend.add({.name = "text~" + std::to_string(bucket),
+                 .platform = "null",
+                 .inputs = {{.name = "x",
+                             .type = DataType::fp32,
+                             .shape = {kOpen},
+                             .open_bytes = 1024,
+                             .usual = {bucket}}},
+                 .outputs = {{.name = "y", .type = DataType::fp32, .shape = {1}}},
+                 .max_batch = 8});
+  std::vector<std::string> seen;
+  backend.compute = [&](RequestId id) { seen.push_back(backend.requests.at(id).service); };
+  FrontOptions options;
+  options.tokens = {{.secret = "0123456789abcdef", .services = {"text"}}};
+  open(options);
+  const auto send = [&](int length, const std::string& model) {
+    std::string data = "0";
+    for (int i = 1; i < length; ++i) data += ",0";
+    return ask(request("POST /v2/models/" + model + "/infer",
+                       R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,)" +
+                           std::to_string(length) + R"(],"data":[)" + data + "]}]}",
+                       "Authorization: Bearer 0123456789abcdef\r\n"));
+  };
+  for (const int length : {1, 4, 5, 16, 17, 128}) EXPECT_EQ(send(length, "text").status, 200);
+  EXPECT_EQ(seen, (std::vector<std::string>{"text~4", "text~4", "text~16", "text~16", "text~128",
+                                            "text~128"}));
+  EXPECT_EQ(send(1, "text~128").status, 200);  // asked for by name
+  EXPECT_EQ(send(1, "text/versions/1").status, 200);
+  EXPECT_EQ(seen.back(), "text~4");
+  EXPECT_EQ(send(1, "text/versions/2").status, 404);
+  EXPECT_EQ(send(1, "text~128").status, 200);
+  EXPECT_EQ(seen.back(), "text~128");
+  backend.set_loaded("text~4", false);
+  EXPECT_EQ(send(1, "text").status, 200);
+  EXPECT_EQ(seen.back(), "text~16");
+  const auto long_row = send(129, "text");
+  EXPECT_EQ(long_row.status, 400);
+  EXPECT_NE(long_row.body.find("128 is the most that model 'text' takes"), std::string::npos);
+  EXPECT_EQ(send(1, "tex").status, 403);
+}
+
+TEST_F(FrontTest, CompressesForThoseWhoAsk) {
+  FrontOptions options;
+  options.compress = true;
+  open(options);
+  const std::string accept = "Accept-Encoding: gzip\r\n";
+  std::string rows = "0,0,0,0", keys = "0,0";
+  for (int i = 1; i < 128; ++i) rows += ",0,0,0,0", keys += ",0,0";
+  const std::string body = R"({"inputs":[{"name":"x","shape":[128,4],"datatype":"FP32","data":[)" +
+                           rows + R"(]},{"name":"k","shape":[128,2],"datatype":"INT32","data":[)" +
+                           keys + "]}]}";
+  const auto plain = ask(request("POST /v2/models/pair/infer", body));
+  ASSERT_EQ(plain.status, 200) << plain.body;
+  ASSERT_GT(plain.body.size(), kWorthGzip);
+  const auto small = ask(request("POST /v2/models/pair/infer", body, accept));
+  EXPECT_EQ(small.header("Content-Encoding"), "gzip");
+  EXPECT_EQ(small.body, gzipped(plain.body));
+  EXPECT_LT(small.body.size(), plain.body.size() / 4);
+  const auto other = ask(request("POST /v2/models/pair/infer", body, "Accept-Encoding: br\r\n"));
+  EXPECT_EQ(other.body, plain.body);
+  const auto binary = ask(pair_binary(R"(,"parameters":{"binary_data_output":true})"));
+  EXPECT_EQ(binary.header("Content-Encoding"), "");
+}
+
+// Roles of a provider's tokens say who may use what.
+TEST_F(FrontTest, TakesTokensOfAProvider) {
+  const Signer signer{.elliptic = true, .id = "k"};
+  const std::string keys = testing::TempDir() + "front_keys_" + std::to_string(::getpid());
+  std::ofstream(keys) << R"({"keys":[)" << signer.jwk() << "]}";
+  const auto settings = [&](const std::string& may) {
+    return OidcTokens::open("oidc.yaml", "issuer: i\naudience: a\njwks: " + keys +
+                                             "\nroles: {team: " + may + ", ops: '*'}");
+  };
+  EXPECT_EQ(to_string(settings("'pair rps=x'").error()).substr(0, 24), "oidc.yaml: role 'team': ");
+  FrontOptions options;
+  options.tokens = parse_tokens("t", "s3cret-of-the-web-shop image\n").value();
+  options.oidc = settings("pair rps=1000 weight=3").value();
+  open(options);
+  const auto token = [&](const std::string& roles, std::int64_t left) {
+    return signer.token(R"({"iss":"i","aud":"a","sub":"anna","exp":)" +
+                        std::to_string(::time(nullptr) + left) + R"(,"roles":)" + roles + "}");
+  };
+  std::string seen;
+  backend.compute = [&](RequestId id) {
+    seen = backend.requests.at(id).client;
+    test::compute_pair(backend, id);
+  };
+  const auto infer = [&](const std::string& bearer) {
+    return ask(request("POST /v2/models/pair/infer", std::string(kPairJson),
+                       "Authorization: Bearer " + bearer + "\r\n"));
+  };
+  EXPECT_EQ(infer(token(R"(["team"])", 100)).status, 200);
+  EXPECT_EQ(seen, "oidc anna");
+  EXPECT_EQ(infer(token(R"(["x","ops"])", 100)).status, 200);
+  EXPECT_EQ(infer("s3cret-of-the-web-shop").status, 403);  // those of the file are taken, too
+  const auto nobody = infer(token(R"(["x"])", 100));
+  EXPECT_EQ(nobody.status, 401);
+  EXPECT_NE(nobody.body.find("no role that may use anything"), std::string::npos);
+  EXPECT_EQ(infer(token(R"(["team"])", -100)).status, 401);
+  EXPECT_EQ(infer(token(R"(["team"])", 100) + "A").status, 401);
+  EXPECT_EQ(get("/metrics").status, 401);
+  ::unlink(keys.c_str());
+}
 
 TEST_F(FrontTest, JsonAndBinaryFormsGiveTheSameNumbers) {
   open();

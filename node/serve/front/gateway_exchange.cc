@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/door/gzip.h"
 #include "base/door/loop.h"
 #include "serve/oip/answer.h"
 
@@ -90,6 +91,7 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
   facts.content_length = head.content_length.value_or(0);
   facts.chunked = head.chunked;
   facts.json_bytes = head.json_bytes;
+  facts.gzip = accepts_gzip(head.accept_encoding);
   facts.trace = trace_context(head.trace_parent, head.trace_state);
   if (head.json_bytes && *head.json_bytes > facts.content_length && !head.chunked)
     return bad_input("Inference-Header-Content-Length", "more than Content-Length");
@@ -220,9 +222,16 @@ void GatewayExchange::on_end(std::optional<Denial> denial) {
   end();
 }
 
+void GatewayExchange::compress() {
+  constexpr std::size_t kMostText = 1u << 20;  // milliseconds of the loop's time
+  if (door_.options.compress && facts_.gzip && reply.text.size() <= kMostText)
+    serve::compress(reply);
+}
+
 PlainExchange::PlainExchange(Door& door, RequestFacts facts, Reply answer)
     : GatewayExchange(door, std::move(facts)) {
   reply = std::move(answer);
+  compress();
 }
 
 }  // namespace partita::serve

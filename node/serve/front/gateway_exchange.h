@@ -62,9 +62,10 @@ struct RequestFacts : HeadFacts {
   std::optional<std::int64_t> timeout_ns = {};
   std::optional<int> priority = {};
   bool idempotent = true;
-  const Token* token = nullptr;  // null: tokens are not asked for
-  std::string client = {};       // who sends it: token or address
-  bool trusted = true;           // its connection had answers, and no failures
+  bool gzip = false;          // it takes answers in that form
+  HeldToken token = nullptr;  // null: tokens are not asked for
+  std::string client = {};    // who sends it: token or address
+  bool trusted = true;        // its connection had answers, and no failures
   std::int64_t trusted_since = 0;
 };
 // bad_input for header values that are none.
@@ -89,7 +90,8 @@ class GatewayExchange : public Exchange {
   // Whether so much text may come, or replies. The budget of JSON in flight is taken as it comes.
   bool text_allowed(std::size_t limit);
   std::optional<Denial> admit(int wanted_items, const RequestHead& extra);
-  void trace();  // an inference without a trace context gets one, where the options say so
+  void compress();  // the reply, where its client and the options want it
+  void trace();     // an inference without a trace context gets one, where the options say so
   Step submit(bool streaming);
   Completion completion(bool streaming);  // that ends this exchange
 
@@ -112,7 +114,9 @@ class PlainExchange final : public GatewayExchange {
 };
 
 inline constexpr std::string_view kEmbeddingsPath = "/v1/embeddings";
-std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service);
+// any_bucket: `service` is the longest bucket of its model, and a shorter one will do.
+std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service,
+                                              bool any_bucket);
 std::shared_ptr<Exchange> make_openai_exchange(Door& door, RequestFacts facts);
 
 }  // namespace partita::serve

@@ -22,8 +22,8 @@ constexpr std::size_t kClaimBytes = 1u << 16, kClaimRows = 64;
 
 class InferExchange final : public GatewayExchange, private Filling {
  public:
-  InferExchange(Door& door, RequestFacts facts, std::string name)
-      : GatewayExchange(door, std::move(facts)) {
+  InferExchange(Door& door, RequestFacts facts, std::string name, bool any_bucket)
+      : GatewayExchange(door, std::move(facts)), any_bucket_(any_bucket) {
     service = std::move(name);
   }
   ~InferExchange() override { door_.filling.erase(this); }
@@ -68,6 +68,9 @@ class InferExchange final : public GatewayExchange, private Filling {
   Result<void> share_outputs();
   void answer();
 
+  Result<BoundRequest> bound();
+
+  const bool any_bucket_;
   std::shared_ptr<const ModelSpec> model_;
   InferRequest wanted_;
   BoundRequest bound_;
@@ -115,7 +118,8 @@ Step InferExchange::begin() {
 // Lets the request in, or not, before the rest of its numbers is read.
 Step InferExchange::on_part(std::string_view beginning) {
   const auto first = [](const TensorSpec& input) { return input.batch_axis == 0; };
-  if (model_->sequences || !std::ranges::all_of(model_->inputs, first)) return Step::text;
+  if (any_bucket_ || model_->sequences || !std::ranges::all_of(model_->inputs, first))
+    return Step::text;
   const auto rows = probe_items(beginning);
   if (!rows || *rows < 1 || *rows > kMaxRequestItems) return Step::text;  // on_text() says why not
   const auto denial = admit(static_cast<int>(*rows), {});
@@ -242,13 +246,27 @@ Result<void> InferExchange::spread(std::size_t input, std::string_view bytes) {
 
 Step InferExchange::on_filled() { return next_rows(); }
 
+// The request as its model, and of that the shortest bucket, takes it.
+Result<BoundRequest> InferExchange::bound() {
+  auto bound = bind_request(wanted_, *model_, Protocol::http);
+  if (!bound || !any_bucket_) return bound;
+  auto bucket = fitting_bucket(door_.backend, service, *model_, *bound);
+  if (!bucket) return failed(bucket.error());
+  if (*bucket == service) return bound;
+  auto model = door_.model(*bucket);
+  if (model == nullptr) return bound;
+  service = *std::move(bucket);
+  model_ = std::move(model);
+  return bind_request(wanted_, *model_, Protocol::http);
+}
+
 Step InferExchange::on_text() {
   auto parsed = parse_infer_json(text);
   if (!parsed) return refuse(400, to_string(parsed.error()));
   wanted_ = std::move(*parsed);
-  auto bound = bind_request(wanted_, *model_, Protocol::http);
-  if (!bound) return refuse(400, to_string(bound.error()));
-  bound_ = std::move(*bound);
+  auto bound_request = bound();
+  if (!bound_request) return refuse(400, to_string(bound_request.error()));
+  bound_ = *std::move(bound_request);
   const bool open_end = facts_.chunked && facts_.json_bytes;
   const std::uint64_t behind = open_end ? bound_.binary_bytes : facts_.content_length - text_wanted;
   if (bound_.binary_bytes != behind)
@@ -321,7 +339,7 @@ void InferExchange::finish() {
 
 void InferExchange::answer() {
   reply.text = infer_answer(*model_, wanted_.id, bound_, answered_);
-  if (!has_binary(bound_)) return;
+  if (!has_binary(bound_)) return compress();
   reply.content_type = "application/octet-stream";
   reply.headers = "Inference-Header-Content-Length: " + std::to_string(reply.text.size()) + "\r\n";
   for (std::size_t i = 0; i < bound_.outputs.size(); ++i) {
@@ -333,8 +351,9 @@ void InferExchange::answer() {
 
 }  // namespace
 
-std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service) {
-  return std::make_shared<InferExchange>(door, std::move(facts), std::move(service));
+std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service,
+                                              bool any_bucket) {
+  return std::make_shared<InferExchange>(door, std::move(facts), std::move(service), any_bucket);
 }
 
 }  // namespace partita::serve

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,11 +24,15 @@ struct FrontLimits : DoorLimits {
 struct FrontOptions {
   std::string listen = "127.0.0.1:8000";  // HOST:PORT; port 0: the kernel chooses
   std::string tls_certificate = {}, tls_key = {};
-  std::vector<Token> tokens = {};          // none: everybody, from this machine
+  std::vector<Token> tokens = {};          // none, and no provider: everybody, from this machine
+  std::shared_ptr<OidcTokens> oidc = {};   // of an OpenID provider; null: there is none
   std::optional<bool> shared_memory = {};  // unset: when it listens on loopback
   bool new_traces = false;                 // inferences without a trace context get one
+  bool compress = false;                   // texts of 1 KiB to 1 MiB, for those who take gzip
   FrontLimits limits = {};
   AccessLogOptions access_log = {};
+
+  bool asks_for_tokens() const { return !tokens.empty() || oidc != nullptr; }
 };
 
 }  // namespace partita::serve

@@ -265,7 +265,8 @@ std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts part
   if (found.empty() && !version.empty() && !versions_of(door.backend, parts[2]).empty())
     return answer(error_reply(404, "model '" + parts[2] + "' has no version '" + version + "'"));
   const std::string name = found.empty() ? parts[2] : found;
-  if (verb == "infer") return make_infer_exchange(door, std::move(facts), name);
+  if (verb == "infer")
+    return make_infer_exchange(door, std::move(facts), name, any_bucket(parts[2], name));
   if (facts.method == Method::post) return answer(not_allowed("GET"));
   if (!may_see(facts, name))
     return answer(error_reply(403, "this token is not for service '" + name + "'"));
@@ -324,10 +325,13 @@ std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFact
     return error_reply(415, "send the body without Content-Encoding");
   if (head.method == Method::other || head.method == Method::put)
     return error_reply(501, "GET, HEAD and POST are taken");
-  if (door.options.tokens.empty() || is_open(facts.path)) return std::nullopt;
-  facts.token = find_token(door.options.tokens, head.authorization);
-  if (facts.token != nullptr) return std::nullopt;
-  Reply reply = error_reply(401, "a bearer token is wanted (Authorization: Bearer ...)");
+  if (!door.options.asks_for_tokens() || is_open(facts.path)) return std::nullopt;
+  auto held = held_token(door.options.tokens, door.options.oidc.get(), head.authorization);
+  if (held) {
+    facts.token = *std::move(held);
+    return std::nullopt;
+  }
+  Reply reply = error_reply(401, held.error() + " (Authorization: Bearer ...)");
   reply.headers = "WWW-Authenticate: Bearer\r\n";
   return reply;
 }
@@ -351,8 +355,7 @@ std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& pe
     return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
   };
   if (auto no = refusal(door, head, facts)) return answer(std::move(*no));
-  if (facts.token != nullptr)
-    facts.client = "token " + std::to_string(facts.token - door.options.tokens.data() + 1);
+  if (facts.token != nullptr) facts.client = facts.token->name;
   const auto parts = parts_of(facts.path);
   if (!parts || parts->empty()) return answer(error_reply(404, "no such route"));
   const bool post = facts.method == Method::post;

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 
 #include "base/door/constant_time.h"
+#include "profile/buckets.h"
 #include "serve/brain/service_brain.h"
+#include "serve/front/oidc_tokens.h"
 
 namespace partita::serve {
 
@@ -69,7 +72,23 @@ Result<void> take_word(const std::string& word, Token& token) {
   return {};
 }
 
+// From a place in the words on.
+Result<Token> grant_of(const std::string& context, const std::vector<std::string>& words,
+                       std::size_t from) {
+  Token token;
+  for (std::size_t i = from; i < words.size(); ++i)
+    if (auto took = take_word(words[i], token); !took)
+      return bad_input(context, took.error().message);
+  if (!token.all && token.services.empty()) return bad_input(context, kNoServices);
+  std::sort(token.services.begin(), token.services.end());
+  return token;
+}
+
 }  // namespace
+
+Result<Token> parse_grant(const std::string& context, std::string_view text) {
+  return grant_of(context, words_of(text), 0);
+}
 
 Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_view text) {
   std::vector<Token> tokens;
@@ -83,16 +102,13 @@ Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_vie
     if (const std::string fault = token_fault(words); !fault.empty())
       return bad_input(context, fault);
     if (tokens.size() == kMaxTokens) return bad_input(context, "more than 10000 tokens");
-    Token token{.secret = words[0]};
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      if (auto took = take_word(words[i], token); !took)
-        return bad_input(context, took.error().message);
-    }
-    if (!token.all && token.services.empty()) return bad_input(context, kNoServices);
-    std::sort(token.services.begin(), token.services.end());
+    Result<Token> token = grant_of(context, words, 1);
+    if (!token) return failed(token.error());
     for (const Token& before : tokens)
-      if (before.secret == token.secret) return bad_input(context, "this token was said before");
-    tokens.push_back(std::move(token));
+      if (before.secret == words[0]) return bad_input(context, "this token was said before");
+    token->secret = words[0];
+    token->name = "token " + std::to_string(tokens.size() + 1);
+    tokens.push_back(*std::move(token));
   }
   if (tokens.empty()) return bad_input(file, "there is no token in it");
   return tokens;
@@ -107,9 +123,23 @@ const Token* find_token(const std::vector<Token>& tokens, std::string_view autho
   return found;
 }
 
+tl::expected<HeldToken, std::string> held_token(const std::vector<Token>& tokens, OidcTokens* oidc,
+                                                std::string_view authorization) {
+  const std::string_view candidate = bearer_of(authorization);
+  if (candidate.data() == nullptr) return tl::unexpected<std::string>("a bearer token is wanted");
+  if (const Token* found = find_token(tokens, authorization))
+    return HeldToken(HeldToken(), found);  // the tokens outlive the doors
+  if (oidc == nullptr) return tl::unexpected<std::string>("a bearer token is wanted");
+  return oidc->find(candidate, ::time(nullptr));
+}
+
 bool allows(const Token& token, std::string_view service) {
-  return token.all ||
-         std::binary_search(token.services.begin(), token.services.end(), service, std::less<>());
+  const auto has = [&](std::string_view name) {
+    return std::binary_search(token.services.begin(), token.services.end(), name, std::less<>());
+  };
+  if (token.all || has(service)) return true;
+  const auto bucket = profile::bucket_name(std::string(service));
+  return bucket.bucket > 0 && has(bucket.name);  // who may use a model may use all its buckets
 }
 
 }  // namespace partita::serve

@@ -10,8 +10,10 @@
 //   s3cret-of-operations     *
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "base/result.h"
@@ -23,18 +25,28 @@ inline constexpr std::size_t kMinTokenBytes = 16, kMaxTokenBytes = 512;
 inline constexpr std::size_t kMaxTokens = 10'000;
 
 struct Token {
-  std::string secret;
+  std::string secret = {};
   bool all = false;                        // every service, and what concerns all of them
   std::vector<std::string> services = {};  // sorted
   KeyLimits limits = {};
+  std::string name = {};  // of its key: "token 3", after its place in the file
   bool operator==(const Token&) const = default;
 };
 
+// Lives as long as a request that came with it.
+using HeldToken = std::shared_ptr<const Token>;
+
+// What stands behind a token in its line: services and limits.
+Result<Token> parse_grant(const std::string& context, std::string_view text);
 // bad_input at FILE:LINE.
 Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_view text);
 
 // The token of "Bearer SECRET", or null. Compares in a time that tells nothing but the length.
 const Token* find_token(const std::vector<Token>& tokens, std::string_view authorization);
+class OidcTokens;
+// One of the file, or of an OpenID provider (null: there is none); else why neither.
+tl::expected<HeldToken, std::string> held_token(const std::vector<Token>& tokens, OidcTokens* oidc,
+                                                std::string_view authorization);
 bool allows(const Token& token, std::string_view service);
 
 }  // namespace partita::serve

@@ -131,6 +131,8 @@ struct Shared {
   Loop& loop;
   Backend& backend;
   const std::vector<Token> tokens;
+  const std::shared_ptr<OidcTokens> oidc;
+  bool asks_for_tokens() const { return !tokens.empty() || oidc != nullptr; }
   const bool new_traces;
   AccessLog* const log;
   const std::size_t most_per_connection, most_calls;
@@ -257,7 +259,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
   bool refused_ = false, finished_ = false, received_ = false;
   std::optional<int> log_status_ = {};
-  const Token* token_ = nullptr;
+  HeldToken token_ = nullptr;  // null: tokens are not asked for
   std::optional<RequestId> admitted_ = {};
   std::shared_ptr<const ModelSpec> model_ = {};
   BoundRequest bound_ = {};
@@ -395,7 +397,7 @@ void Call::log(int status, std::size_t bytes_out) {
 }
 
 bool Call::permitted(std::string_view service) {
-  if (shared_->tokens.empty() || (token_ != nullptr && allows(*token_, service))) return true;
+  if (!shared_->asks_for_tokens() || (token_ != nullptr && allows(*token_, service))) return true;
   fail(grpc::StatusCode::PERMISSION_DENIED,
        "this token is not for service '" + std::string(service) + "'");
   return false;
@@ -410,11 +412,11 @@ void Call::serve() {
   method.remove_prefix(kService.size());
   if (method == "ServerLive") return send(encode_flag(true));
   if (method == "ServerReady") return send(encode_flag(shared_->backend.ready()));
-  if (!shared_->tokens.empty()) {
-    token_ = find_token(shared_->tokens, metadata("authorization"));
-    if (token_ == nullptr)
-      return fail(grpc::StatusCode::UNAUTHENTICATED,
-                  "a bearer token is wanted (metadata authorization)");
+  if (shared_->asks_for_tokens()) {
+    auto held = held_token(shared_->tokens, shared_->oidc.get(), metadata("authorization"));
+    if (!held)
+      return fail(grpc::StatusCode::UNAUTHENTICATED, held.error() + " (metadata authorization)");
+    token_ = *std::move(held);
   }
   if (method == "ModelInfer") return infer();
   if (method == "ServerMetadata") return send(encode_server_metadata());
@@ -450,9 +452,7 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   head.sequence_begins = wanted.sequence_begins;
   head.sequence_ends = wanted.sequence_ends;
   head.idempotent = metadata("partita-idempotent") != "false";
-  const std::string client = token_ == nullptr
-                                 ? host_of_peer(peer_)
-                                 : "token " + std::to_string(token_ - shared_->tokens.data() + 1);
+  const std::string client = token_ == nullptr ? host_of_peer(peer_) : token_->name;
   head.client = client;
   head.limits = token_ == nullptr ? nullptr : &token_->limits;
   head.bytes = bytes_in_;
@@ -506,6 +506,7 @@ void Call::infer() {
   Backend& backend = shared_->backend;
   const std::string service = service_of(backend, wanted->model, wanted->version);
   const bool other_version = service.empty() && backend.known(wanted->model);
+  const bool any = any_bucket(wanted->model, service);
   if (!service.empty()) wanted->model = service;
   service_ = wanted->model.substr(0, kMaxNameBytes);
   if (!permitted(wanted->model)) return;
@@ -530,6 +531,13 @@ void Call::infer() {
     if (output.place)
       return fail(grpc::StatusCode::INVALID_ARGUMENT, "shared memory is offered over HTTP only");
   auto bound = bind_request(*wanted, *spec, Protocol::grpc);
+  if (bound && any) {
+    const auto bucket = fitting_bucket(backend, service, *spec, *bound);
+    if (!bucket) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(bucket.error()));
+    service_ = wanted->model = *bucket;
+    spec = backend.model(*bucket);
+    bound = bind_request(*wanted, *spec, Protocol::grpc);
+  }
   if (!bound) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(bound.error()));
   auto& kept = shared_->models[wanted->model];
   if (kept == nullptr || *kept != *spec) kept = std::make_shared<const ModelSpec>(*spec);
@@ -629,7 +637,9 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   const auto address = parse_listen_address(options.listen);
   if (!address) return failed(address.error());
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
-  if (auto safe = check_exposure(options.listen, *address, secure, !options.tokens.empty()); !safe)
+  if (auto safe = check_exposure(options.listen, *address, secure,
+                                 !options.tokens.empty() || options.oidc != nullptr);
+      !safe)
     return failed(safe.error());
   const auto credentials = credentials_of(options);
   if (!credentials) return failed(credentials.error());
@@ -639,6 +649,7 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
       std::shared_ptr<Shared>(new Shared{.loop = loop,
                                          .backend = backend,
                                          .tokens = options.tokens,
+                                         .oidc = options.oidc,
                                          .new_traces = options.new_traces,
                                          .log = options.log,
                                          .most_per_connection = options.calls_per_connection,

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "base/door/access_log.h"
 #include "base/door/loop.h"
+#include "base/result.h"
 #include "serve/front/backend.h"
 #include "serve/front/tokens.h"
 
@@ -22,7 +22,8 @@ struct GrpcOptions {
   std::string listen = "127.0.0.1:8001";  // HOST:PORT; port 0: the kernel chooses
   std::string tls_certificate = {}, tls_key = {};
   std::vector<Token> tokens = {};
-  bool new_traces = false;                 // as of FrontOptions
+  std::shared_ptr<OidcTokens> oidc = {};
+  bool new_traces = false;                 // the same
   AccessLog* log = nullptr;                // lives longer than the door; null: none
   std::size_t message_bytes = 256u << 20;  // of a request
   std::size_t memory_bytes = 1u << 30;     // of all requests that are on their way in
