@@ -373,7 +373,7 @@ constexpr FlagWords kWords[] = {
      "at the services' rates, GPUs that are not used being off (default: gpus; price where a fleet "
      "file gives it)"},
     {"--oidc", "FILE",
-     "OpenID provider whose tokens are taken: issuer, audience, keys (jwks) and what its roles may"},
+     "OpenID provider whose tokens are taken: issuer, audience, keys (jwks), what its roles may"},
     {"--once", "", "Do it once, then end"},
     {"--online", "",
      "Learn of a task only at its release_s, and plan while tasks run, as `partita queue` does"},
@@ -382,8 +382,8 @@ constexpr FlagWords kWords[] = {
      "Of a worker: the server of --forward speaks OpenAI's protocol, answers may be streams. Else "
      "the server of language models, which speaks it"},
     {"--otlp", "URL",
-     "Collector of OpenTelemetry, as http://127.0.0.1:4318: a span of each request of a sampled trace "
-     "goes there (OTLP over HTTP, JSON)"},
+     "Collector of OpenTelemetry, as http://127.0.0.1:4318: a span of each request of a sampled "
+     "trace goes there (OTLP over HTTP, JSON)"},
     {"--output-tensor", "TENSOR", "Of --null: an output tensor, NAME:TYPE:SIZES", "--output"},
     {"--overlap", "",
      "What slows a worker down. others: the mean units of the others, so that two workers on all "

@@ -29,9 +29,9 @@ Result<control::AgentFile> load_agent_file(Context& context, const std::string& 
   for (std::string* named :
        {&file->node.machine, &file->node.catalogue, &file->node.state_dir, &file->services,
         &file->server.tokens_file, &file->server.tls_certificate, &file->server.tls_key,
-        &file->server.client_ca, &file->server.client_roles, &file->server.oidc, &file->server.access_log,
-        &file->server.socket, &file->fleet.password_file, &file->fleet.ca, &file->fleet.certificate,
-        &file->fleet.key})
+        &file->server.client_ca, &file->server.client_roles, &file->server.oidc,
+        &file->server.access_log, &file->server.socket, &file->fleet.password_file,
+        &file->fleet.ca, &file->fleet.certificate, &file->fleet.key})
     beside_it(path, *named);
   if (!file->profiles.empty()) file->profiles = decide::all_beside(path, file->profiles);
   for (auto* named : {&file->profiles_of, &file->power_tables})

@@ -1,6 +1,7 @@
-// A line of JSON per answered request, and a span where a collector is named, in a file that is renamed when it has grown and of which a
-// bounded number is kept. Lines are gathered and written by flush(); what cannot be written is
-// dropped and counted, since a full disk must not stop the service.
+// A line of JSON per answered request, in a file that is renamed when it has grown and of which a
+// bounded number is kept, and a span where a collector is named. Lines are gathered and written by
+// flush(); what cannot be written is dropped and counted, since a full disk must not stop the
+// service.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/append.h"
 #include "base/clock.h"
 #include "base/door/access_log.h"
 #include "base/door/trace_context.h"
@@ -71,7 +72,7 @@ std::string span_of(const AccessRecord& record) {
 std::string document_of(const std::vector<std::string>& spans) {
   return fmt::format(R"({{"resourceSpans":[{{"resource":{{"attributes":[{}]}},"scopeSpans":[)"
                      R"({{"scope":{{"name":"partita"}},"spans":[{}]}}]}}]}})",
-                     attribute("service.name", "partita-gateway"), fmt::join(spans, ","));
+                     attribute("service.name", "partita-gateway"), joined(spans, ","));
 }
 
 }  // namespace

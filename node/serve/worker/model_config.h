@@ -1,6 +1,6 @@
 // A model's configuration as Triton has it: config.pbtxt, protobuf's text form of ModelConfig,
-// beside the versions of a model in its repository. What the plan decides here (batching, instances,
-// versions) is read and named; what cannot be served is refused by name. Pure; bounded.
+// beside the versions of a model in its repository. What the plan decides here (batching,
+// instances, versions) is read and named; what cannot be served is refused by name. Pure; bounded.
 #pragma once
 
 #include <map>

@@ -30,17 +30,46 @@ SlotStep step_of(const SlotLayout& layout, const char* slot) {
 
 bool is_text(const TensorSpec& tensor) { return tensor.type == DataType::bytes; }
 
+// What open sizes are padded up to: given buckets, or so many learned of each.
+class Padding {
+ public:
+  Padding(std::vector<std::int64_t> given, int learns) : given_(std::move(given)), learns_(learns) {
+    std::ranges::sort(given_);
+  }
+  bool any() const { return learns_ > 0 || !given_.empty(); }
+  // Up to the next bucket, where they then still fit.
+  std::vector<std::int64_t> padded(std::size_t input, const TensorSpec& spec, Sizes sizes) {
+    std::vector<std::int64_t> padded(sizes.begin(), sizes.end());
+    for (std::size_t i = 0; i < padded.size(); ++i)
+      if (spec.shape[i] == kOpen) padded[i] = bucket_of({input, i}, sizes[i]);
+    if (bytes_of_item(spec, padded)) return padded;
+    return {sizes.begin(), sizes.end()};
+  }
+
+ private:
+  using Place = std::pair<std::size_t, std::size_t>;  // input, axis
+  std::int64_t bucket_of(const Place& place, std::int64_t size) {
+    if (learns_ == 0) {
+      const auto bucket = std::ranges::lower_bound(given_, size);
+      return bucket == given_.end() ? size : *bucket;
+    }
+    auto& learned = learned_.try_emplace(place, learns_).first->second;
+    const std::int64_t padded = learned.padded(size);
+    learned.saw(size);
+    return padded;
+  }
+  std::vector<std::int64_t> given_;
+  int learns_;
+  std::map<Place, profile::LearnedBuckets> learned_;
+};
+
 class OrtEngine final : public Engine {
  public:
   OrtEngine(const OrtLibrary& library, const OrtOptions& options)
-      : library_(library),
-        objects_(library_),
-        buckets_(options.buckets),
-        learns_(options.learned_buckets) {
+      : library_(library), objects_(library_), padding_(options.buckets, options.learned_buckets) {
     model_.name = options.name;
     model_.version = options.version;
     model_.platform = "onnxruntime";
-    std::ranges::sort(buckets_);
     for (const auto& [input, output] : options.states)
       states_.push_back({.input = input, .output = output});
   }
@@ -86,7 +115,6 @@ class OrtEngine final : public Engine {
   Result<void> run_together(std::span<char* const> slots);
   Result<void> run_groups(std::span<char* const> slots);
   std::map<std::string, Group> groups_of(std::span<char* const> slots);
-  std::vector<std::int64_t> bucketed(std::size_t input, Sizes sizes);
   Result<void> run_group(const Group& group, std::span<char* const> slots);
   Result<Values> gather(const Group& group, std::span<char* const> slots);
   Result<void> scatter(const Group& group, std::span<char* const> slots, std::size_t output,
@@ -110,9 +138,7 @@ class OrtEngine final : public Engine {
   ModelSpec model_;                            // with its state,
   ModelSpec spec_;                             // and without: what requests see
   std::vector<WholeTensor> inputs_, outputs_;  // as the model has them
-  std::vector<std::int64_t> buckets_;
-  int learns_;  // so many buckets of each open size; 0: none
-  std::map<std::pair<std::size_t, std::size_t>, profile::LearnedBuckets> learned_;  // input, axis
+  Padding padding_;
   std::vector<State> states_;
   std::vector<int> state_of_input_, state_of_output_;    // states_.size(): none
   std::vector<std::size_t> shown_input_, shown_output_;  // where it is in what requests see
@@ -483,25 +509,6 @@ void OrtEngine::settle(std::span<char* const> slots) {
   for (const Fault& fault : faults_) sequences_.settle(step_of(layout_, slots[fault.item]), false);
 }
 
-// Up to the next bucket, where they then still fit.
-std::vector<std::int64_t> OrtEngine::bucketed(std::size_t input, Sizes sizes) {
-  const TensorSpec& spec = model_.inputs[input];
-  std::vector<std::int64_t> padded(sizes.begin(), sizes.end());
-  for (std::size_t i = 0; i < padded.size(); ++i) {
-    if (spec.shape[i] != kOpen) continue;
-    if (learns_ > 0) {
-      auto& learned = learned_.try_emplace({input, i}, learns_).first->second;
-      padded[i] = learned.padded(sizes[i]);
-      learned.saw(sizes[i]);
-    } else if (const auto bucket = std::ranges::lower_bound(buckets_, padded[i]);
-               bucket != buckets_.end()) {
-      padded[i] = *bucket;
-    }
-  }
-  if (bytes_of_item(spec, padded)) return padded;
-  return {sizes.begin(), sizes.end()};
-}
-
 // Items of the same sizes, and the same values in what they share. Those that make no sense fail.
 std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* const> slots) {
   std::map<std::string, Group> groups;
@@ -523,7 +530,7 @@ std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* con
       good = sizes && used;
       if (!good) break;
       if (sizes->empty()) *sizes = input.shape;
-      padded.push_back(bucketed(t, *sizes));
+      padded.push_back(padding_.padded(t, input, *sizes));
       for (const std::int64_t size : padded.back())
         key.append(reinterpret_cast<const char*>(&size), sizeof size);
       if (input.batch_axis == kNoBatchAxis) key.append(used->data(), used->size());
@@ -583,7 +590,7 @@ Result<OrtEngine::Values> OrtEngine::gather(const Group& group, std::span<char* 
 std::vector<std::int64_t> OrtEngine::cropped(const Group& group, std::size_t item,
                                              const TensorSpec& output, Sizes padded) const {
   std::vector<std::int64_t> sizes(padded.begin(), padded.end());
-  for (std::size_t d = 0; d < sizes.size() && (learns_ > 0 || !buckets_.empty()); ++d) {
+  for (std::size_t d = 0; d < sizes.size() && padding_.any(); ++d) {
     if (output.shape[d] != kOpen) continue;
     bool found = false;
     for (std::size_t t = 0; t < model_.inputs.size() && !found; ++t) {

@@ -2,7 +2,8 @@
 // slot; larger ones are gathered into one tensor per input and scattered back (0.1 % of a ResNet).
 // Of a batch whose items have different sizes, or differ in what they share, those that are alike
 // run together, one group after the other. With buckets, open sizes are padded with zeros up to
-// the next one first, given or learned: right where an input masks the padding, which zeros do in most models.
+// the next one first, given or learned: right where an input masks the padding, which zeros do in
+// most models.
 #pragma once
 
 #include "serve/worker/engine.h"
