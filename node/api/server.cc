@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "base/door/address.h"
 #include "base/door/listener.h"
 #include "base/files.h"
+#include "base/quiet_thread.h"
 #include "base/secret_file.h"
 
 namespace partita::api {
@@ -200,11 +200,7 @@ Result<std::unique_ptr<Server>> Server::start(Backend& backend, ServerOptions op
   auto impl = std::make_unique<Impl>(std::move(*loop), backend, std::move(options));
   if (auto done = impl->listen(); !done) return failed(done.error());
   impl->reread.at(serve::Loop::now_ns() + kRereadNs);
-  sigset_t all, before;  // signals are for the threads of the program
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);
-  impl->thread = std::thread([server = impl.get()] { server->loop->run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  impl->thread = quiet_thread([server = impl.get()] { server->loop->run(); });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 

@@ -74,6 +74,28 @@ class GatewayTest(GatewayCase):
         for client in clients:
             client.join(60)
 
+    def test_ends_in_order_with_a_provider_and_a_collector(self):
+        # Neither of which answers; their threads leave signals to who waits for them.
+        self.write("keys.json", '{"keys":[{"kty":"EC","crv":"P-256",'
+                   '"x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",'
+                   '"y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}')
+        self.write("oidc.yaml", "issuer: https://id\naudience: a\njwks: keys.json\n"
+                   "roles: {shop: s rps=10}\n")
+        self.assign(1, ("d", "s", 4, 1))
+        gateway = self.gateway("--oidc", self.path("oidc.yaml"), "--otlp", "http://127.0.0.1:1")
+        self.until(lambda: self.answers("/v2/health/live") == 200, "the gateway")
+        self.assertEqual(self.answers("/v2/models/s"), 401)
+        gateway.send_signal(signal.SIGTERM)
+        self.assertEqual(gateway.wait(60), 0)
+
+    def answers(self, path):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except OSError:
+            return None
+
     def test_no_request_suffers_when_workers_die_or_move(self):
         self.assign(1, ("d", "s", 4, 2))
         self.gateway()

@@ -15,6 +15,7 @@
 #include "base/door/trace_context.h"
 #include "base/http/http_stream.h"
 #include "base/json_writer.h"
+#include "base/quiet_thread.h"
 
 namespace partita::serve {
 namespace {
@@ -117,7 +118,7 @@ struct Spans::Impl {
 };
 
 Spans::Spans(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
-  impl_->thread = std::thread([this] { impl_->run(); });
+  impl_->thread = quiet_thread([this] { impl_->run(); });
 }
 
 Spans::~Spans() {

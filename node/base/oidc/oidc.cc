@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/http/http_stream.h"
 #include "base/input.h"
+#include "base/quiet_thread.h"
 #include "base/secret_file.h"
 
 namespace partita {
@@ -143,7 +144,7 @@ Result<std::shared_ptr<Oidc>> Oidc::open(OidcSettings settings) {
     if (!made.keys) return bad_input("", made.fault);
   }
   std::shared_ptr<Oidc> oidc(new Oidc(std::move(impl)));
-  made.thread = std::thread([&made] { made.run(); });
+  made.thread = quiet_thread([&made] { made.run(); });
   std::unique_lock lock(made.mutex);
   made.changed.wait_for(lock, kFirst, [&] { return made.tried; });
   return oidc;
