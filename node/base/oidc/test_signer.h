@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 #include <openssl/rsa.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -38,20 +39,21 @@ inline std::string number(EVP_PKEY* key, const char* name, int size) {
 struct Signer {
   bool elliptic = false;
   std::string id;
-  EVP_PKEY* key = elliptic ? EVP_EC_gen("P-256") : EVP_RSA_gen(2048);
+  std::shared_ptr<EVP_PKEY> key = {elliptic ? EVP_EC_gen("P-256") : EVP_RSA_gen(2048),
+                                   EVP_PKEY_free};
 
   std::string jwk() const {
     const std::string head = R"({"use":"sig","kid":")" + id + R"(",)";
     if (elliptic)
       return head + R"("kty":"EC","crv":"P-256","x":")" +
-             number(key, OSSL_PKEY_PARAM_EC_PUB_X, 32) + R"(","y":")" +
-             number(key, OSSL_PKEY_PARAM_EC_PUB_Y, 32) + "\"}";
-    return head + R"("kty":"RSA","n":")" + number(key, OSSL_PKEY_PARAM_RSA_N, 256) +
+             number(key.get(), OSSL_PKEY_PARAM_EC_PUB_X, 32) + R"(","y":")" +
+             number(key.get(), OSSL_PKEY_PARAM_EC_PUB_Y, 32) + "\"}";
+    return head + R"("kty":"RSA","n":")" + number(key.get(), OSSL_PKEY_PARAM_RSA_N, 256) +
            R"(","e":"AQAB"})";
   }
   std::string sign(const std::string& text) const {
     EVP_MD_CTX* context = EVP_MD_CTX_new();
-    EVP_DigestSignInit(context, nullptr, EVP_sha256(), nullptr, key);
+    EVP_DigestSignInit(context, nullptr, EVP_sha256(), nullptr, key.get());
     std::string signature(512, '\0');
     std::size_t size = signature.size();
     EVP_DigestSign(context, reinterpret_cast<unsigned char*>(signature.data()), &size,
