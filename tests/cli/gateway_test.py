@@ -83,12 +83,12 @@ class GatewayTest(GatewayCase):
                    "roles: {shop: s rps=10}\n")
         self.assign(1, ("d", "s", 4, 1))
         gateway = self.gateway("--oidc", self.path("oidc.yaml"), "--otlp", "http://127.0.0.1:1")
-        self.until(lambda: self.answers("/v2/health/live") == 200, "the gateway")
-        self.assertEqual(self.answers("/v2/models/s"), 401)
+        self.until(lambda: self.status_of("/v2/health/live") == 200, "the gateway")
+        self.assertEqual(self.status_of("/v2/models/s"), 401)
         gateway.send_signal(signal.SIGTERM)
         self.assertEqual(gateway.wait(60), 0)
 
-    def answers(self, path):
+    def status_of(self, path):
         try:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
             connection.request("GET", path)
