@@ -15,6 +15,7 @@ bool leaving(const JournalState& journal, const Present& instance) {
   if (!journal.pending()) return false;
   for (const WantedGpu& gpu : journal.last->source.gpus) {
     if (gpu.uuid != instance.place.gpu_uuid) continue;
+    if (gpu.group >= 0 && instance.gi_id == kWholeGpu) return true;
     for (const WantedInstance& one : gpu.instances) {
       if (one.profile == instance.place.profile && one.start == instance.place.start) {
         return !one.segment.service.empty();

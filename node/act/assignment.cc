@@ -7,6 +7,7 @@
 
 #include "base/fields.h"
 #include "base/files.h"
+#include "base/split.h"
 #include "forms/terms_form.h"
 
 namespace partita::actuate {
@@ -16,8 +17,8 @@ constexpr Range kCounts{.high = 1e6};
 constexpr Range kStarts{.high = 1023};
 
 void describe_assigned(Form& f, AssignedSegment& one) {
-  f.name("device", one.device, "UUID of the MIG device");
-  f.name("gpu_uuid", one.gpu_uuid, "of its GPU");
+  f.name("device", one.device, "UUID of the MIG device; of a group of whole GPUs theirs");
+  f.name("gpu_uuid", one.gpu_uuid, "of its GPU, the first one of a group");
   f.name("profile", one.profile, "catalogue name");
   f.integer("start", one.start, kStarts, "first memory slice");
   f.name("service", one.service, "that runs there");
@@ -71,6 +72,11 @@ void describe_assignment(Form& f, Assignment& assignment) {
       "service '{}' is listed twice");
   std::ranges::sort(assignment.segments, {}, &AssignedSegment::device);
   std::ranges::sort(assignment.services, {}, &plan::Terms::name);
+}
+
+std::vector<std::string> whole_gpus(const std::string& device) {
+  if (!device.starts_with("GPU-")) return {};
+  return split(device, ',');
 }
 
 std::string assignment_json(const Assignment& assignment) {

@@ -17,8 +17,10 @@ namespace partita::actuate {
 inline constexpr int kMaxProcessesPerSegment = 128;
 
 struct AssignedSegment {
-  std::string device;    // UUID of the MIG device, "MIG-..."
-  std::string gpu_uuid;  // of its GPU
+  // UUID of the MIG device, "MIG-..."; of a segment on a group of whole GPUs theirs, with commas.
+  // As CUDA_VISIBLE_DEVICES takes it.
+  std::string device;
+  std::string gpu_uuid;  // of its GPU; of a group the first
   std::string profile;
   int start = 0;  // memory slices
   std::string service;
@@ -26,6 +28,9 @@ struct AssignedSegment {
   double throughput_rps = 0;  // what it is planned to carry; 0: unknown
   bool operator==(const AssignedSegment&) const = default;
 };
+
+// The UUIDs of the whole GPUs that a device stands for; none: it is a MIG device.
+std::vector<std::string> whole_gpus(const std::string& device);
 
 struct Assignment {
   long revision = 0;                       // grows with every write

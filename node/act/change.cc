@@ -10,6 +10,7 @@
 #include "act/gpu_match.h"
 #include "act/order.h"
 #include "act/predict.h"
+#include "base/append.h"
 #include "base/check.h"
 #include "base/index.h"
 
@@ -28,11 +29,116 @@ struct Item {
   std::size_t at = 0;
 };
 
+// Groups of whole GPUs: those that run, as far as they are still whole, and those that are wanted.
+class Groups {
+ public:
+  Groups(const device::NodeState& state, const Wanted& wanted, const Assignment& assignment,
+         const std::vector<int>& gpu_of)
+      : state_(state), wanted_(wanted) {
+    for (const AssignedSegment& one : assignment.segments)
+      for (const std::string& uuid : whole_gpus(one.device)) on_[uuid] = &one;
+    std::map<int, std::vector<std::string>> members;
+    for (std::size_t w = 0; w < gpu_of.size(); ++w)
+      if (const int group = wanted.gpus[w].group; wanted.gpus[w].is_whole())
+        members[group].push_back(state.gpus[at(gpu_of[w])].uuid);
+    for (const auto& [group, uuids] : members) name(group, uuids, assignment);
+  }
+
+  // The UUIDs of a wanted GPU's group; of one that runs as its segment has them.
+  const std::string& devices_of(int wanted) const {
+    return devices_.at(wanted_.gpus[at(wanted)].group);
+  }
+  // The segment that runs on this GPU and others.
+  const AssignedSegment* running(const device::GpuState& gpu) const {
+    const auto found = on_.find(gpu.uuid);
+    return found == on_.end() || gpu.mig_enabled ? nullptr : found->second;
+  }
+  bool stays(const AssignedSegment& runs, int wanted) const {
+    return devices_of(wanted) == runs.device && is_there(state_, runs.device);
+  }
+  // Whether this is asked for the first time.
+  bool first(const std::string& about) { return asked_.insert(about).second; }
+
+ private:
+  void name(int group, const std::vector<std::string>& uuids, const Assignment& assignment) {
+    devices_[group] = joined(uuids, ",");
+    const std::set<std::string> all(uuids.begin(), uuids.end());
+    for (const AssignedSegment& one : assignment.segments) {
+      const std::vector<std::string> there = whole_gpus(one.device);
+      if (std::set<std::string>(there.begin(), there.end()) == all) devices_[group] = one.device;
+    }
+  }
+
+  const device::NodeState& state_;
+  const Wanted& wanted_;
+  std::map<std::string, const AssignedSegment*> on_;  // by GPU
+  std::map<int, std::string> devices_;                // by wanted group
+  std::set<std::string> asked_;
+};
+
+bool has_moved(const Change& change, const Creation& to) {
+  return std::ranges::any_of(change.move,
+                             [&](const Move& move) { return move.to.place == to.place; });
+}
+
+// A destroyed and a created instance of one service belong together; of equal profile first.
+void pair_moves(Change& change) {
+  std::set<std::size_t> taken;
+  for (const bool equal_profile : {true, false}) {
+    for (const Creation& to : change.create) {
+      if (to.segment.service.empty() || has_moved(change, to)) continue;
+      for (std::size_t d = 0; d < change.destroy.size(); ++d) {
+        const Present& from = change.destroy[d];
+        if (taken.contains(d) || from.segment.service != to.segment.service) continue;
+        if (equal_profile && from.place.profile != to.place.profile) continue;
+        taken.insert(d);
+        change.move.push_back({from, to});
+        break;
+      }
+    }
+  }
+}
+
+// A GPU whose MIG mode changes may have no client at all, one of a group none but its own.
+void block_whole(Change& change, const Place& place, const device::GpuState& gpu) {
+  for (const device::Holder& holder : gpu.holders) {
+    Present whole;
+    whole.place = place;
+    whole.gi_id = kWholeGpu;
+    whole.uuid = place.gpu_uuid;
+    change.blockers.push_back({whole, holder});
+  }
+}
+
+void find_blockers(Change& change, const device::NodeState& state, const Groups& groups) {
+  for (const Present& one : change.destroy) {
+    if (!one.segment.service.empty()) continue;
+    for (const device::Holder& holder : one.holders) change.blockers.push_back({one, holder});
+  }
+  const auto look = [&](const Place& place, bool matters) {
+    const device::GpuState& gpu = *state.find(place.gpu_uuid);
+    if (matters && groups.running(gpu) == nullptr) block_whole(change, place, gpu);
+  };
+  for (const Step& step : change.steps)
+    look(step.place, step.kind == Step::Kind::enable_mig || step.kind == Step::Kind::disable_mig);
+  for (const Creation& one : change.create)
+    look(one.place, !one.devices.empty() && !state.find(one.place.gpu_uuid)->mig_enabled);
+}
+
+const Present& leaving(const Change& change, const Item& item) {
+  return item.list == Item::List::destroy ? change.destroy[item.at] : change.reassign[item.at].from;
+}
+const Segment& coming(const Change& change, const Item& item) {
+  return item.list == Item::List::reassign ? change.reassign[item.at].to
+                                           : change.create[item.at].segment;
+}
+
 // Compares what is there with what is wanted, GPU by GPU, then puts what is to be done in order.
 class Planner {
  public:
-  Planner(const device::NodeState& state, const Wanted& wanted, const ChangeOptions& options)
-      : state_(state), wanted_(wanted), options_(options) {
+  Planner(const device::NodeState& state, const Wanted& wanted, const ChangeOptions& options,
+          Groups groups)
+      : state_(state), wanted_(wanted), options_(options), groups_(std::move(groups)) {
     owned_.insert(options.owned.begin(), options.owned.end());
   }
 
@@ -40,6 +146,7 @@ class Planner {
               const std::vector<int>& gpu_of) {
     for (const AssignedSegment& one : assignment.segments) {
       segments_[one.device] = {one.service, one.batch, one.processes, one.throughput_rps};
+      if (is_there(state_, one.device) && !whole_gpus(one.device).empty()) ran_.insert(one.service);
     }
     for (const device::GpuState& gpu : state_.gpus) {
       for (const device::Instance& one : gpu.instances) {
@@ -57,8 +164,8 @@ class Planner {
       if (managed(gpu, wanted_at[g])) compare(gpu, *catalogue.find(gpu.model), wanted_at[g]);
     }
     arrange();
-    pair_moves();
-    find_blockers();
+    pair_moves(change_);
+    find_blockers(change_, state_, groups_);
     predict(change_, capacities_, gpcs_, options_.min_available);
     return std::move(change_);
   }
@@ -77,17 +184,29 @@ class Planner {
   void compare(const device::GpuState& gpu, const hw::GpuModel& model, int wanted) {
     at_ = layout_.gpus();
     gpus_.push_back(&gpu);
+    const bool grouped = wanted >= 0 && wanted_.gpus[at(wanted)].is_whole();
     std::vector<const WantedInstance*> missing;
     if (wanted >= 0) {
       for (const WantedInstance& one : wanted_.gpus[at(wanted)].instances) missing.push_back(&one);
     }
-    layout_.add_gpu(&model, gpu.mig_enabled || !missing.empty());
-    if (!gpu.mig_enabled && !missing.empty()) {
-      add_step(Step::Kind::enable_mig, {gpu.index, gpu.uuid, "", 0}, {}, false);
+    const bool cut = !grouped && !missing.empty();
+    layout_.add_gpu(&model, gpu.mig_enabled || cut);
+    if (const AssignedSegment* runs = groups_.running(gpu)) {
+      layout_.put(whole_slot(runs->profile));
+      if (grouped && groups_.stays(*runs, wanted))
+        return keep_whole(*runs, missing.front()->segment);
+      destroy_whole(*runs);
+      if (cut) cut_later_.insert(gpu.index);
+    } else if (!gpu.mig_enabled && cut) {
+      add_mode(gpu, true);
     }
     std::vector<const device::Instance*> others;
     for (const device::Instance& instance : gpu.instances) {
       layout_.put(slot_of(instance));
+      if (grouped) {
+        others.push_back(&instance);
+        continue;
+      }
       const auto same =
           std::find_if(missing.begin(), missing.end(), [&](const WantedInstance* one) {
             return model.profile_index(one->profile) == model.profile_index(instance.profile) &&
@@ -102,7 +221,71 @@ class Planner {
       missing.erase(same);
     }
     for (const device::Instance* instance : others) destroy(*instance, missing);
-    for (const WantedInstance* one : missing) create(*one);
+    for (const WantedInstance* one : missing)
+      create(*one, grouped ? groups_.devices_of(wanted) : "");
+  }
+
+  // ---- groups of whole GPUs ----
+
+  Slot whole_slot(const std::string& profile) const {
+    return {at_, model().profile_index(profile), 0, model().memory_slices};
+  }
+
+  Present present_whole(const AssignedSegment& runs) {
+    gpcs_[runs.profile] = model().compute_slices;
+    return {{gpu().index, gpu().uuid, runs.profile, 0},
+            kWholeGpu,
+            runs.device,
+            segments_.at(runs.device),
+            true,
+            gpu().holders};
+  }
+  void keep_whole(const AssignedSegment& runs, const Segment& wanted) {
+    const Present one = present_whole(runs);
+    count(one.segment, wanted);
+    change_.keep.push_back(one);
+    const bool same = same_segment(one.segment, wanted);
+    if (same) change_.kept_gpcs += model().compute_slices;
+    // Unless a GPU of it is gone: then the others lose it, too, and get it back.
+    if (!groups_.first(runs.device)) return;
+    capacities_.before(one.segment, model().compute_slices);
+    capacities_.after(wanted, model().compute_slices);
+    if (same) return;
+    change_.reassign.push_back({one, wanted});
+    add_unit(Unit::Kind::reassign, {Item::List::reassign, change_.reassign.size() - 1},
+             whole_slot(runs.profile));
+  }
+
+  void destroy_whole(const AssignedSegment& runs) {
+    const Present one = present_whole(runs);
+    count(one.segment, {});
+    if (groups_.first(runs.device)) capacities_.before(one.segment, model().compute_slices);
+    change_.destroy.push_back(one);
+    add_unit(Unit::Kind::destroy, {Item::List::destroy, change_.destroy.size() - 1},
+             whole_slot(runs.profile), "goes " + runs.device);
+  }
+
+  void write_whole(const Creation& one) {
+    const device::GpuState& host = *state_.find(one.place.gpu_uuid);
+    if (host.mig_enabled) add_mode(host, false);
+    const auto yet = [&](const Creation& other) { return other.devices == one.devices; };
+    if (++made_[one.devices] < std::ranges::count_if(change_.create, yet)) return;
+    const Creation& first = *std::ranges::find_if(change_.create, [&](const Creation& other) {
+      return yet(other) && one.devices.starts_with(other.place.gpu_uuid);
+    });
+    write_start(first, false);
+  }
+
+  void write_end_of_whole(const Present& one) {
+    if (groups_.first("stop " + one.uuid))
+      add_step(Step::Kind::stop, one.place, one.segment, false);
+    add_step(Step::Kind::drain, one.place, one.segment, false);
+    if (cut_later_.contains(one.place.gpu)) add_mode(*state_.find(one.place.gpu_uuid), true);
+  }
+
+  void add_mode(const device::GpuState& gpu, bool enabled) {
+    add_step(enabled ? Step::Kind::enable_mig : Step::Kind::disable_mig,
+             {gpu.index, gpu.uuid, "", 0}, {}, false);
   }
 
   const device::GpuState& gpu() const { return *gpus_.back(); }
@@ -162,15 +345,17 @@ class Planner {
              slot_of(instance));
   }
 
-  void create(const WantedInstance& one) {
+  void create(const WantedInstance& one, const std::string& devices) {
     const int profile = model().profile_index(one.profile);
     const hw::MigProfile& shape = model().profiles[at(profile)];
     gpcs_[one.profile] = shape.gpcs;
-    change_.create.push_back({{gpu().index, gpu().uuid, one.profile, one.start}, one.segment});
+    change_.create.push_back(
+        {{gpu().index, gpu().uuid, one.profile, one.start}, one.segment, devices});
     count({}, one.segment);
-    capacities_.after(one.segment, shape.gpcs);
+    if (devices.empty() || groups_.first("comes " + devices))
+      capacities_.after(one.segment, shape.gpcs);
     add_unit(Unit::Kind::create, {Item::List::create, change_.create.size() - 1},
-             {at_, profile, one.start, shape.size});
+             {at_, profile, one.start, shape.size}, devices);
   }
 
   void destroy(const device::Instance& instance,
@@ -206,18 +391,12 @@ class Planner {
     return !missing.empty() && !hw::conflicts(model(), placed).empty();
   }
 
-  void add_unit(Unit::Kind kind, const Item& item, const Slot& slot) {
-    units_.push_back({kind, static_cast<int>(items_.size()), slot});
+  void add_unit(Unit::Kind kind, const Item& item, const Slot& slot,
+                const std::string& group = {}) {
+    Unit& unit = units_.emplace_back(Unit{kind, static_cast<int>(items_.size()), slot});
+    if (!group.empty())
+      unit.group = numbers_.try_emplace(group, static_cast<int>(numbers_.size())).first->second;
     items_.push_back(item);
-  }
-
-  const Present& leaving(const Item& item) const {
-    return item.list == Item::List::destroy ? change_.destroy[item.at]
-                                            : change_.reassign[item.at].from;
-  }
-  const Segment& coming(const Item& item) const {
-    return item.list == Item::List::reassign ? change_.reassign[item.at].to
-                                             : change_.create[item.at].segment;
   }
 
   // Puts the units in order and writes them out as steps.
@@ -225,7 +404,7 @@ class Planner {
     for (Unit& unit : units_) {
       const Item& item = items_[at(unit.id)];
       if (item.list == Item::List::destroy || item.list == Item::List::reassign) {
-        const Present& one = leaving(item);
+        const Present& one = leaving(change_, item);
         unit.loses = capacities_.service(one.segment.service);
         unit.lost = capacities_.of(one.segment, gpcs_.at(one.place.profile));
       }
@@ -233,15 +412,15 @@ class Planner {
         const std::string& profile = item.list == Item::List::reassign
                                          ? change_.reassign[item.at].from.place.profile
                                          : change_.create[item.at].place.profile;
-        unit.gains = capacities_.service(coming(item).service);
-        unit.gained = capacities_.of(coming(item), gpcs_.at(profile));
+        unit.gains = capacities_.service(coming(change_, item).service);
+        unit.gained = capacities_.of(coming(change_, item), gpcs_.at(profile));
       }
     }
     const std::vector<Unit> ordered =
         in_order({layout_, units_, capacities_.now(), capacities_.floors(options_.min_available)});
     for (const Unit& unit : ordered) {
       const Item& item = items_[at(unit.id)];
-      unit.temporary ? write_stand_in(unit, leaving(item)) : write(item);
+      unit.temporary ? write_stand_in(unit, leaving(change_, item)) : write(item);
     }
   }
 
@@ -256,13 +435,15 @@ class Planner {
         return write_destruction(change_.destroy[item.at], false);
       case Item::List::reassign: {
         const Reassignment& one = change_.reassign[item.at];
+        const bool whole = one.from.gi_id == kWholeGpu;
         if (!one.from.segment.service.empty()) write_stop(one.from, false);
-        return write_start({one.from.place, one.to}, false);
+        return write_start({one.from.place, one.to, whole ? one.from.uuid : ""}, false);
       }
     }
   }
 
   void write_creation(const Creation& one, bool temporary) {
+    if (!one.devices.empty()) return write_whole(one);
     add_step(Step::Kind::create_instance, one.place, {}, temporary);
     add_step(Step::Kind::create_compute, one.place, {}, temporary);
     write_start(one, temporary);
@@ -271,6 +452,7 @@ class Planner {
   void write_start(const Creation& one, bool temporary) {
     if (one.segment.service.empty()) return;
     add_step(Step::Kind::start, one.place, one.segment, temporary);
+    change_.steps.back().devices = one.devices;
   }
 
   void write_stop(const Present& one, bool temporary) {
@@ -279,6 +461,7 @@ class Planner {
   }
 
   void write_destruction(const Present& one, bool temporary) {
+    if (one.gi_id == kWholeGpu) return write_end_of_whole(one);
     write_stop(one, temporary);
     if (!one.uuid.empty()) add_step(Step::Kind::destroy_compute, one.place, {}, temporary);
     add_step(Step::Kind::destroy_instance, one.place, {}, temporary);
@@ -305,47 +488,7 @@ class Planner {
     CHECK(found != gpus_.end());
     const hw::GpuModel& on = layout_.model(static_cast<int>(found - gpus_.begin()));
     change_.steps.push_back(
-        {kind, place, segment, temporary, driver_time(on, place.profile, kind)});
-  }
-
-  // A destroyed and a created instance of one service belong together; of equal profile first.
-  void pair_moves() {
-    std::set<std::size_t> taken;
-    for (const bool equal_profile : {true, false}) {
-      for (const Creation& to : change_.create) {
-        if (to.segment.service.empty() || moved(to)) continue;
-        for (std::size_t d = 0; d < change_.destroy.size(); ++d) {
-          const Present& from = change_.destroy[d];
-          if (taken.contains(d) || from.segment.service != to.segment.service) continue;
-          if (equal_profile && from.place.profile != to.place.profile) continue;
-          taken.insert(d);
-          change_.move.push_back({from, to});
-          break;
-        }
-      }
-    }
-  }
-
-  bool moved(const Creation& to) const {
-    return std::any_of(change_.move.begin(), change_.move.end(),
-                       [&](const Move& move) { return move.to.place == to.place; });
-  }
-
-  void find_blockers() {
-    for (const Present& one : change_.destroy) {
-      if (!one.segment.service.empty()) continue;
-      for (const device::Holder& holder : one.holders) change_.blockers.push_back({one, holder});
-    }
-    // A GPU whose MIG mode changes may have no client at all.
-    for (const Step& step : change_.steps) {
-      if (step.kind != Step::Kind::enable_mig) continue;
-      for (const device::Holder& holder : state_.find(step.place.gpu_uuid)->holders) {
-        Present whole;
-        whole.place = step.place;
-        whole.uuid = step.place.gpu_uuid;
-        change_.blockers.push_back({whole, holder});
-      }
-    }
+        {kind, place, segment, temporary, driver_time(on, place.profile, kind), {}});
   }
 
   const device::NodeState& state_;
@@ -355,6 +498,9 @@ class Planner {
   std::set<std::string> ran_;                // services that have a segment somewhere
   std::map<std::string, Segment> segments_;  // by MIG device
   std::map<std::string, int> gpcs_;          // by profile
+  Groups groups_;
+  std::map<std::string, int> numbers_, made_;  // of groups; GPUs made for one
+  std::set<int> cut_later_;                    // GPUs that are cut once a group has left them
   LayoutState layout_;
   std::vector<const device::GpuState*> gpus_;  // of layout_
   int at_ = 0;                                 // the GPU that is being compared
@@ -366,10 +512,10 @@ class Planner {
 
 }  // namespace
 
-bool needs_reset(const device::GpuState& gpu, const hw::Catalogue& catalogue) {
-  if (gpu.mig_enabled || !gpu.mig_capable) return false;
+bool needs_reset(const device::GpuState& gpu, const hw::Catalogue& catalogue, bool enabled) {
+  if (gpu.mig_enabled == enabled || !gpu.mig_capable) return false;
   const hw::GpuModel* model = catalogue.find(gpu.model);
-  return gpu.mig_pending || (model != nullptr && model->architecture == "ampere");
+  return gpu.mig_pending == enabled || (model != nullptr && model->architecture == "ampere");
 }
 
 std::string to_string(const Place& place) {
@@ -381,6 +527,8 @@ const char* to_string(Step::Kind kind) {
   switch (kind) {
     case Step::Kind::enable_mig:
       return "enable_mig";
+    case Step::Kind::disable_mig:
+      return "disable_mig";
     case Step::Kind::create_instance:
       return "create_instance";
     case Step::Kind::create_compute:
@@ -408,7 +556,8 @@ Result<Change> plan_change(const device::NodeState& state, const Assignment& ass
   if (auto fine = check_wanted(wanted, catalogue); !fine) return failed(fine.error());
   const auto gpu_of = match_gpus(state, assignment, wanted, catalogue, options);
   if (!gpu_of) return failed(gpu_of.error());
-  return Planner(state, wanted, options).plan(assignment, catalogue, *gpu_of);
+  return Planner(state, wanted, options, Groups(state, wanted, assignment, *gpu_of))
+      .plan(assignment, catalogue, *gpu_of);
 }
 
 }  // namespace partita::actuate

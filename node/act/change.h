@@ -5,7 +5,8 @@
 // Matching: GPUs of one model are interchangeable, so plan GPUs are matched with node GPUs by
 // plan::match_gpus: the fewest instances to be made, then the fewest restarts, ..., then GPUs that
 // keep the index that the plan names. An incremental plan names its GPUs by the same function, so
-// it is applied there, and `changes` is what it promised. Exact.
+// it is applied there, and `changes` is what it promised. Exact, but for groups of GPUs, which come
+// first: those that run stay, others take GPUs on which the least runs.
 //
 // Order: legal at every moment, and no service below min_available of the smaller of its capacities
 // before and after, where there is room for that: replacements first, on free slices or spare GPUs;
@@ -44,17 +45,20 @@ std::string to_string(const Place& place);
 // An instance that is there now.
 struct Present {
   Place place;
-  int gi_id = 0;
-  std::string uuid;   // of its MIG device; empty when it has none
+  int gi_id = 0;      // kWholeGpu: a GPU of a group
+  std::string uuid;   // of its MIG device, empty when it has none; of a group those of its GPUs
   Segment segment;    // what it runs, as far as known
   bool ours = false;  // made by Partita
   std::vector<device::Holder> holders;
   bool operator==(const Present&) const = default;
 };
 
+inline constexpr int kWholeGpu = -1;
+
 struct Creation {
   Place place;
   Segment segment;
+  std::string devices = {};  // of a GPU of a group: the UUIDs of all of them, with commas
   bool operator==(const Creation&) const = default;
 };
 
@@ -75,6 +79,7 @@ struct Move {
 struct Step {
   enum class Kind {
     enable_mig,       // turn MIG on
+    disable_mig,      // turn it off
     create_instance,  // GPU instance
     create_compute,   // its compute instance: now there is a MIG device
     start,            // the segment is assigned to the device
@@ -85,9 +90,10 @@ struct Step {
   };
   Kind kind = Kind::start;
   Place place;
-  Segment segment;         // start, stop
-  bool temporary = false;  // a stand-in, or its end
-  Seconds predicted;       // of the driver
+  Segment segment;           // start, stop
+  bool temporary = false;    // a stand-in, or its end
+  Seconds predicted;         // of the driver
+  std::string devices = {};  // start on a group: the UUIDs of its GPUs
   bool operator==(const Step&) const = default;
 };
 const char* to_string(Step::Kind kind);  // "create_instance" ...
@@ -137,8 +143,8 @@ struct ChangeOptions {
       gpu_uuids;  // a matching decided earlier, per wanted GPU; empty: decide now
   bool allow_reset = true, can_reset = false;  // see ApplyOptions
 };
-// Whether MIG can be turned on there only by a reset: Ampere, or a mode that waits for one.
-bool needs_reset(const device::GpuState& gpu, const hw::Catalogue& catalogue);
+// Whether MIG can be turned on (off) there only by a reset: Ampere, or a mode that waits for one.
+bool needs_reset(const device::GpuState& gpu, const hw::Catalogue& catalogue, bool enabled = true);
 
 // The change from what was read to what is wanted. Refused: GPUs of the wanted model missing (the
 // node has others: bad_input; too few: infeasible), a GPU that needs a reset to turn MIG on

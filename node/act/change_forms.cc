@@ -30,6 +30,7 @@ void describe_present(Form& f, Present& one) {
 void describe_creation(Form& f, Creation& one) {
   describe_place(f, one.place);
   describe_segment(f, one.segment);
+  f.optional(!one.devices.empty()).note("devices", one.devices, "the whole GPUs of its group");
 }
 
 void describe_reassignment(Form& f, Reassignment& one) {
@@ -47,6 +48,7 @@ void describe_step(Form& f, Step& step) {
   describe_place(f, step.place);
   describe_segment(f, step.segment);
   f.optional(step.temporary).boolean("temporary", step.temporary, "of a stand-in");
+  f.optional(!step.devices.empty()).note("devices", step.devices, "the whole GPUs of its group");
   f.number("predicted_s", step.predicted, kNotNegative, "of driver time");
 }
 
@@ -93,8 +95,8 @@ void describe_place(Form& f, Place& place) {
 
 void describe_step_kind(Form& f, Step::Kind& kind) {
   f.word("op", kind,
-         {"enable_mig", "create_instance", "create_compute", "start", "stop", "drain",
-          "destroy_compute", "destroy_instance"},
+         {"enable_mig", "disable_mig", "create_instance", "create_compute", "start", "stop",
+          "drain", "destroy_compute", "destroy_instance"},
          "what is done");
 }
 
@@ -128,11 +130,16 @@ std::string step_text(const Step& step) {
   switch (step.kind) {
     case Step::Kind::enable_mig:
       return fmt::format("turn MIG on, on gpu {}", step.place.gpu);
+    case Step::Kind::disable_mig:
+      return fmt::format("turn MIG off, on gpu {}", step.place.gpu);
     case Step::Kind::create_instance:
       return fmt::format("create {}{}", to_string(step.place), mark);
     case Step::Kind::create_compute:
       return fmt::format("create its compute instance, {}", to_string(step.place));
     case Step::Kind::start:
+      if (const std::vector<std::string> whole = whole_gpus(step.devices); !whole.empty())
+        return fmt::format("start {} on {} whole GPUs together, gpu {} first", step.segment.service,
+                           whole.size(), step.place.gpu);
       return fmt::format("start {} on {}{}", step.segment.service, to_string(step.place), mark);
     case Step::Kind::stop:
       return fmt::format("stop {} on {}{}", step.segment.service, to_string(step.place), mark);
@@ -153,7 +160,9 @@ std::string change_summary(const Change& change) {
                         one.ours || !one.segment.service.empty() ? "" : "  (not made by Partita)");
   }
   for (const Creation& one : change.create) {
-    text += fmt::format("  + {}{}\n", to_string(one.place), segment_text(one.segment));
+    const std::string place =
+        one.devices.empty() ? to_string(one.place) : fmt::format("gpu {} whole", one.place.gpu);
+    text += fmt::format("  + {}{}\n", place, segment_text(one.segment));
   }
   for (const Reassignment& one : change.reassign) {
     text += fmt::format("  ~ {}{}\n", to_string(one.from.place), segment_text(one.to));

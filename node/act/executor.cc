@@ -49,11 +49,13 @@ Done Executor::run(const Change& change, const device::NodeState& state) {
   unconfirmed_.clear();
   for (const device::GpuState& gpu : state.gpus) {
     models_[gpu.index] = gpu.model;
+    if (!gpu.lost && !gpu.mig_enabled) index_[gpu.uuid] = gpu.index;
     if (gpu.lost) continue;  // what was there may come back, nobody knows when
     for (const device::Instance& one : gpu.instances) {
       there_[{gpu.index, one.start, one.profile}] = {one.gi_id, one.compute};
     }
   }
+  for (const AssignedSegment& one : book_.assignment.segments) note_group(one);
   for (step_ = 0; step_ < change.steps.size(); ++step_) {
     if (change.steps[step_].kind == Step::Kind::stop) {
       const Result<void> confirmed = co_await confirm(&change.steps[step_]);
@@ -95,7 +97,8 @@ Done Executor::put_back() {
 Done Executor::carry_out(const Step& step) {
   switch (step.kind) {
     case Step::Kind::enable_mig:
-      return enable_mig(step);
+    case Step::Kind::disable_mig:
+      return set_mig(step);
     case Step::Kind::create_instance:
       return create_instance(step);
     case Step::Kind::create_compute:
@@ -114,11 +117,34 @@ Done Executor::carry_out(const Step& step) {
   return put_back();  // there is no other kind
 }
 
-Done Executor::enable_mig(const Step& step) {
+// The segment of a group, on those of its GPUs that are there, MIG being off.
+void Executor::note_group(const AssignedSegment& segment) {
+  for (const std::string& uuid : whole_gpus(segment.device))
+    if (const auto gpu = index_.find(uuid); gpu != index_.end())
+      there_[{gpu->second, segment.start, segment.profile}] = {
+          kWholeGpu, {{.ci_id = 0, .gpcs = 0, .uuid = segment.device}}};
+}
+
+// A group that was stopped cannot go back to a GPU that is something else now.
+void Executor::forget_stopped(const std::string& gpu_uuid) {
+  std::erase_if(stopped_, [&](const auto& one) {
+    const std::vector<std::string> whole = whole_gpus(one.second.device);
+    return std::ranges::count(whole, gpu_uuid) > 0;
+  });
+}
+
+Done Executor::set_mig(const Step& step) {
+  // A worker that has only just been told to end might find itself on an instance.
+  const Result<void> free = co_await drain(step);
+  if (!free) co_return free;
   ++driver_calls_;
-  const EnableMig question{step.place.gpu};
+  const bool on = step.kind == Step::Kind::enable_mig;
+  const SetMig question{step.place.gpu, on};
   const Result<device::ModeChange> mode = co_await talk_.ask(question);
   if (!mode) co_return failed(mode.error());
+  forget_stopped(step.place.gpu_uuid);
+  index_.erase(step.place.gpu_uuid);
+  if (!on) index_[step.place.gpu_uuid] = step.place.gpu;
   if (*mode == device::ModeChange::done) co_return {};
   std::string why = "MIG mode is stored and takes effect after a reset";
   if (options_.allow_reset && options_.can_reset) {
@@ -181,8 +207,19 @@ Done Executor::create_compute(const Step& step) {
 
 Done Executor::start(const Step& step) {
   const Place& place = step.place;
-  const std::string device = there(place).compute.front().uuid;
   const Segment& segment = step.segment;
+  for (const std::string& uuid : whole_gpus(step.devices)) {
+    Step free = step;
+    free.place = {index_.at(uuid), uuid, "", 0};
+    const Result<void> drained = co_await drain(free);
+    if (!drained) co_return drained;
+    forget_stopped(uuid);
+  }
+  AssignedSegment group;
+  group.device = step.devices;
+  group.profile = place.profile;
+  note_group(group);
+  const std::string device = there(place).compute.front().uuid;
   Assignment next = book_.assignment;
   std::erase_if(next.segments, [&](const auto& one) { return one.device == device; });
   next.segments.push_back({device, place.gpu_uuid, place.profile, place.start, segment.service,
@@ -322,7 +359,10 @@ Done Executor::stop(const Step& step) {
 
 // The driver knows who has opened the instance; a worker that has only just been started has not.
 AskUsers Executor::users_of(const Place& place) const {
-  const There& now = there_.at({place.gpu, place.start, place.profile});
+  const auto found = there_.find({place.gpu, place.start, place.profile});
+  if (found == there_.end() || found->second.gi_id == kWholeGpu)
+    return {place, kWholeGpu, {place.gpu_uuid}, book_.assignment.revision};
+  const There& now = found->second;
   AskUsers question{place, now.gi_id, {}, book_.assignment.revision};
   for (const device::ComputeInstance& one : now.compute) question.devices.push_back(one.uuid);
   return question;

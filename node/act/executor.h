@@ -51,12 +51,14 @@ class Executor {
   };
 
   Done carry_out(const Step& step);
-  Done enable_mig(const Step& step);
+  Done set_mig(const Step& step);
   Done create_instance(const Step& step);
   Done create_compute(const Step& step);
   Done start(const Step& step);
   Done stop(const Step& step);
   Done drain(const Step& step);
+  void note_group(const AssignedSegment& segment);
+  void forget_stopped(const std::string& gpu_uuid);
   Done destroy_compute(const Step& step);
   Done destroy_instance(const Step& step);
   Done wait_until_ready(const Step& step, const std::string& device);
@@ -86,6 +88,7 @@ class Executor {
   std::size_t step_ = 0;
   std::map<Key, There> there_;
   std::map<int, std::string> models_;  // by GPU
+  std::map<std::string, int> index_;   // of a GPU, by UUID
   std::map<Key, AssignedSegment> stopped_;
   // Started in this run, with the revision that says so, until the gateway has them ready.
   struct Unconfirmed {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/append.h"
 #include "base/index.h"
@@ -51,6 +52,11 @@ plan::GpuTenancies tenancies_of(const device::GpuState& gpu, const Segments& seg
     tenancy.batch = found->second->batch;
     tenancy.processes = found->second->processes;
     runs = true;
+  }
+  for (const auto& [device, segment] : segments) {
+    const std::vector<std::string> whole = whole_gpus(device);
+    if (std::ranges::count(whole, gpu.uuid) > 0)  // taken only where there is no other
+      result.tenants.push_back({"whole GPU", 0, segment->service, 0, 0, true});
   }
   // One that others hold a part of, and nothing of ours runs on, comes last.
   if (lent && !runs) result.ready = false;
@@ -121,24 +127,113 @@ Result<std::vector<int>> named(const device::NodeState& state, const Wanted& wan
 Result<void> usable(const device::GpuState& gpu, const WantedGpu& wanted,
                     const hw::Catalogue& catalogue, const ChangeOptions& options) {
   const std::string name = fmt::format("gpu {}", gpu.index);
-  if (wanted.instances.empty() || gpu.mig_enabled) return {};
+  const bool mig = !wanted.is_whole();
+  if (wanted.instances.empty() || gpu.mig_enabled == mig) return {};
   if (!gpu.mig_capable) {
     return failed({ErrorCode::not_supported, gpu.name + " cannot be cut into instances", name});
   }
-  if (gpu.mig_pending && !(options.allow_reset && options.can_reset))
+  const char* mode = mig ? "on" : "off";
+  if (gpu.mig_pending == mig && !(options.allow_reset && options.can_reset))
     return failed({ErrorCode::reset_required,
-                   "MIG mode is on but not in force: reset the GPU (nvidia-smi --gpu-reset -i " +
-                       std::to_string(gpu.index) + ") or reboot, then apply again",
+                   fmt::format("MIG mode is {} but not in force: reset the GPU (nvidia-smi "
+                               "--gpu-reset -i {}) or reboot, then apply again",
+                               mode, gpu.index),
                    name});
-  if (options.allow_reset || !needs_reset(gpu, catalogue)) return {};
+  if (options.allow_reset || !needs_reset(gpu, catalogue, mig)) return {};
   return failed(
       {ErrorCode::reset_required,
-       fmt::format("MIG is turned on only by a reset of the GPU, which ends whatever runs "
+       fmt::format("MIG is turned {} only by a reset of the GPU, which ends whatever runs "
                    "on it, and that was not allowed (--no-reset, policy.allow_reset of the agent): "
-                   "run nvidia-smi -i {} -mig 1 and nvidia-smi --gpu-reset -i {}",
-                   gpu.index, gpu.index),
+                   "run nvidia-smi -i {} -mig {} and nvidia-smi --gpu-reset -i {}",
+                   mode, gpu.index, mig ? 1 : 0, gpu.index),
        name});
 }
+
+// Gives the groups of whole GPUs theirs: those that run on as many GPUs, with the same segment
+// before those with another of the service, then those on which the least runs.
+class GroupMatch {
+ public:
+  GroupMatch(const device::NodeState& state, const Assignment& assignment, const Wanted& wanted,
+             std::vector<int>& gpu_of)
+      : state_(state), assignment_(assignment), wanted_(wanted), gpu_of_(gpu_of) {
+    for (std::size_t w = 0; w < wanted.gpus.size(); ++w)
+      if (wanted.gpus[w].is_whole()) members_[wanted.gpus[w].group].push_back(w);
+  }
+
+  void run() {
+    for (const bool same : {true, false})
+      for (const auto& [group, rows] : members_)
+        if (!placed(rows)) stay(rows, same);
+    for (const auto& [group, rows] : members_)
+      if (!placed(rows)) choose(rows);
+  }
+
+ private:
+  bool placed(const std::vector<std::size_t>& rows) const {
+    return std::ranges::any_of(rows, [&](std::size_t row) { return gpu_of_[row] >= 0; });
+  }
+  bool free(std::size_t gpu, const std::string& model) const {
+    return state_.gpus[gpu].model == model && !state_.gpus[gpu].lost &&
+           std::ranges::count(gpu_of_, static_cast<int>(gpu)) == 0;
+  }
+
+  void stay(const std::vector<std::size_t>& rows, bool same) {
+    const WantedGpu& gpu = wanted_.gpus[rows.front()];
+    const Segment& segment = gpu.instances.front().segment;
+    for (const AssignedSegment& one : assignment_.segments) {
+      const std::vector<std::string> uuids = whole_gpus(one.device);
+      const bool equal = one.batch == segment.batch && one.processes == segment.processes;
+      if (uuids.size() != rows.size() || one.service != segment.service || (same && !equal))
+        continue;
+      if (!is_there(state_, one.device)) continue;
+      std::vector<int> there;
+      for (const std::string& uuid : uuids) {
+        const auto at = static_cast<std::size_t>(state_.find(uuid) - state_.gpus.data());
+        if (free(at, gpu.model)) there.push_back(static_cast<int>(at));
+      }
+      if (there.size() != rows.size()) continue;
+      for (std::size_t i = 0; i < rows.size(); ++i) gpu_of_[rows[i]] = there[i];
+      return;
+    }
+  }
+
+  // What is given up where this GPU is taken: compute slices that run, whether its mode changes.
+  std::tuple<bool, int, bool, int> price(std::size_t g) const {
+    const device::GpuState& gpu = state_.gpus[g];
+    int runs = 0;
+    bool lent = false;
+    for (const AssignedSegment& one : assignment_.segments) {
+      const std::vector<std::string> whole = whole_gpus(one.device);
+      // What is left of a group that lost a GPU runs nothing.
+      const bool its = std::ranges::count(whole, gpu.uuid) > 0;
+      if (its && is_there(state_, one.device)) runs += kWhole;
+    }
+    for (const device::Instance& one : gpu.instances) {
+      lent = lent || one.lent();
+      const bool used = one.busy() || std::ranges::count(assignment_.segments, one.uuid(),
+                                                         &AssignedSegment::device) > 0;
+      if (used) runs += one.gpcs;
+    }
+    return {lent, runs, gpu.mig_enabled, gpu.index};
+  }
+
+  void choose(const std::vector<std::size_t>& rows) {
+    std::vector<std::size_t> open;
+    for (std::size_t g = 0; g < state_.gpus.size(); ++g)
+      if (free(g, wanted_.gpus[rows.front()].model)) open.push_back(g);
+    if (open.size() < rows.size()) return;
+    std::ranges::sort(open, {}, [&](std::size_t g) { return price(g); });
+    std::sort(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(rows.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i) gpu_of_[rows[i]] = static_cast<int>(open[i]);
+  }
+
+  static constexpr int kWhole = 8;  // more than any instance
+  const device::NodeState& state_;
+  const Assignment& assignment_;
+  const Wanted& wanted_;
+  std::vector<int>& gpu_of_;
+  std::map<int, std::vector<std::size_t>> members_;
+};
 
 }  // namespace
 
@@ -147,6 +242,7 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
                                     const ChangeOptions& options) {
   Result<std::vector<int>> gpu_of = named(state, wanted, options);
   if (!gpu_of) return gpu_of;
+  GroupMatch(state, assignment, wanted, *gpu_of).run();
   std::set<int> taken(gpu_of->begin(), gpu_of->end());
   std::map<std::string, std::vector<int>> free;  // wanted GPUs without a GPU yet, by model
   for (std::size_t w = 0; w < wanted.gpus.size(); ++w) {
@@ -164,9 +260,8 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
       const device::GpuState& gpu = state.gpus[g];
       if (gpu.model != name || gpu.lost || taken.contains(static_cast<int>(g))) continue;
       offers.push_back(tenancies_of(gpu, segments, **model));
-      const bool fits = std::ranges::any_of(rows, [&](int row) {
-        return fits_beside_lent(gpu, wanted.gpus[at(row)], **model);
-      });
+      const bool fits = std::ranges::any_of(
+          rows, [&](int row) { return fits_beside_lent(gpu, wanted.gpus[at(row)], **model); });
       if (!fits) offers.back().ready = false;
       positions.push_back(static_cast<int>(g));
     }

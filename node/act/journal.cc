@@ -29,6 +29,7 @@ void describe_gpu(Form& f, WantedGpu& gpu) {
   f.text("model", gpu.model, "catalogue name");
   f.note("uuid", gpu.uuid, "exactly this GPU; empty: any of the model");
   f.optional(gpu.index >= 0).integer("index", gpu.index, kSmall, "that is meant");
+  f.optional(gpu.group >= 0).integer("group", gpu.group, kSmall, "of whole GPUs that work as one");
   f.list("instances", gpu.instances, describe_instance, {}, "that it shall have");
 }
 
@@ -38,8 +39,8 @@ void describe_begin(Form& f, BeginRecord& one) {
   f.notes("gpu_uuids", one.gpu_uuids, {}, "per wanted GPU of the target");
   f.list("target", one.target.gpus, describe_gpu, {}, "how the node shall be");
   f.list("source", one.source.gpus, describe_gpu, {}, "how it was");
-  for (const auto& [key, wanted] : {std::pair("target_services", &one.target),
-                                    std::pair("source_services", &one.source)})
+  for (const auto& [key, wanted] :
+       {std::pair("target_services", &one.target), std::pair("source_services", &one.source)})
     f.optional(!wanted->services.empty())
         .list(key, wanted->services, describe_kept_terms, {}, "older journals have none");
 }
@@ -61,7 +62,7 @@ void describe_end(Form& f, EndRecord& one) {
 
 void describe_record(Form& f, Record& record) {
   form::variant(f, "record", record, {"begin", "intent", "made", "gone", "end"}, "what it tells",
-            describe_begin, describe_intent, describe_made, describe_gone, describe_end);
+                describe_begin, describe_intent, describe_made, describe_gone, describe_end);
 }
 
 Error damaged(Error error) {

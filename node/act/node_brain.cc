@@ -37,17 +37,6 @@ Error blocked(const std::vector<Blocker>& blockers, bool untouched) {
           "node"};
 }
 
-bool exists(const device::NodeState& state, const std::string& device) {
-  for (const device::GpuState& gpu : state.gpus) {
-    for (const device::Instance& one : gpu.instances) {
-      for (const device::ComputeInstance& compute : one.compute) {
-        if (compute.uuid == device) return true;
-      }
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 class NodeBrain::Work {
@@ -112,6 +101,24 @@ class NodeBrain::Work {
               {.kind = Step::Kind::stop, .place = place, .segment = segment, .predicted = {}});
         }
       }
+    }
+    for (const AssignedSegment& runs : book_.assignment.segments) {
+      const std::vector<std::string> whole = whole_gpus(runs.device);
+      const bool named = std::ranges::count(devices_, runs.device) > 0 ||
+                         std::ranges::any_of(whole, [&](const std::string& uuid) {
+                           return std::ranges::count(devices_, uuid) > 0;
+                         });
+      if (whole.empty() || !named || !is_there(state_, runs.device)) continue;
+      for (const std::string& uuid : whole)
+        drains.push_back({.kind = Step::Kind::drain,
+                          .place = {state_.find(uuid)->index, uuid, runs.profile, runs.start},
+                          .segment = {},
+                          .predicted = {}});
+      const Segment segment{runs.service, runs.batch, runs.processes, runs.throughput_rps};
+      change_.steps.push_back({.kind = Step::Kind::stop,
+                               .place = drains.back().place,
+                               .segment = segment,
+                               .predicted = {}});
     }
     change_.steps.insert(change_.steps.end(), drains.begin(), drains.end());
     const Result<void> drained = co_await executor_.run(change_, state_);
@@ -192,7 +199,7 @@ class NodeBrain::Work {
     const bool all_seen = std::ranges::none_of(state_.gpus, &device::GpuState::lost);
     const std::vector<std::string> owned = book_.journal.owned;
     for (const std::string& uuid : owned) {
-      if (!all_seen || exists(state_, uuid)) continue;
+      if (!all_seen || is_there(state_, uuid)) continue;
       const Record record = GoneRecord{uuid};
       const Result<void> noted = co_await book_.note(record);
       if (!noted) co_return noted;
@@ -254,7 +261,7 @@ class NodeBrain::Work {
     std::erase_if(settled.segments, [&](const AssignedSegment& one) {
       const device::GpuState* gpu = state_.find(one.gpu_uuid);
       const bool unseen = gpu != nullptr && gpu->lost;
-      return !unseen && !exists(state_, one.device);
+      return !unseen && !is_there(state_, one.device);
     });
     for (std::size_t w = 0; w < wanted_.gpus.size(); ++w) {
       for (const WantedInstance& wanted : wanted_.gpus[w].instances) {

@@ -37,8 +37,8 @@ struct Performer {
     return doors.files.write_atomic(assignment_path(doors.state_dir),
                                     assignment_json(one.assignment));
   }
-  Answer operator()(const EnableMig& one) const {
-    return named(doors.driver.set_mig_mode(one.gpu, true), one.gpu);
+  Answer operator()(const SetMig& one) const {
+    return named(doors.driver.set_mig_mode(one.gpu, one.enabled), one.gpu);
   }
   Answer operator()(const ResetGpu& one) const {
     if (doors.reset_gpu) return named(doors.reset_gpu(one.gpu), one.gpu);
@@ -92,6 +92,7 @@ struct Performer {
     Users users;
     const auto found = std::ranges::find(gpu->instances, one.gi_id, &device::Instance::gi_id);
     if (found != gpu->instances.end()) users.holders = found->holders;
+    if (one.gi_id == kWholeGpu) users.holders = gpu->holders;
     users.text = holders_text(users.holders);
     if (!users.holders.empty() || doors.processes == nullptr) return users;
     const WorkersDoors workers{*doors.processes, doors.files, workers_path(doors.state_dir)};

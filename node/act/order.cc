@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -35,6 +36,7 @@ class Orderer {
  private:
   void add(const Unit& unit) {
     of_gpu_[at(unit.slot.gpu)].push_back(unit);
+    if (unit.group >= 0) ++members_[unit.group];
     ++pending_;
     wake(unit.slot.gpu);
   }
@@ -58,12 +60,24 @@ class Orderer {
     if (unit.kind == Unit::Kind::create) p_.layout.put(unit.slot);
     if (unit.kind == Unit::Kind::destroy) p_.layout.take(unit.slot);
     if (unit.loses >= 0) p_.capacity[at(unit.loses)] -= unit.lost;
-    if (unit.gains >= 0) {
+    const int others = unit.group < 0 ? 0 : --members_[unit.group];
+    if (unit.loses >= 0 && others > 0) is_lost(unit.group);
+    if (unit.gains >= 0 && others == 0) {
       p_.capacity[at(unit.gains)] += unit.gained;
       wake_waiting(unit.gains);
     }
     order_.push_back(unit);
     wake(gpu);
+  }
+
+  // The rest of a group has nothing more to lose.
+  void is_lost(int group) {
+    for (std::size_t gpu = 0; gpu < of_gpu_.size(); ++gpu)
+      for (Unit& unit : of_gpu_[gpu])
+        if (unit.group == group) {
+          unit.loses = -1;
+          wake(static_cast<int>(gpu));
+        }
   }
 
   // GPUs where a unit waits for this service to have more than its floor.
@@ -263,7 +277,7 @@ class Orderer {
       const double floor = p_.floor[at(service)];
       for (const Unit& unit : group) {
         if (reaches(have, floor)) break;
-        if (unit.loses != service || unit.slot.profile < 0) continue;
+        if (unit.loses != service || unit.slot.profile < 0 || unit.group >= 0) continue;
         if (unit.temporary) return {};  // a stand-in is never stood in for
         chosen.push_back(unit);
         have += unit.lost;
@@ -364,6 +378,7 @@ class Orderer {
   OrderProblem p_;
   std::vector<std::vector<Unit>> of_gpu_;  // pending, per GPU
   std::size_t pending_ = 0;
+  std::map<int, int> members_;  // pending, per group
   std::vector<Unit> order_;
   std::vector<int> queue_;  // GPUs to look at
   std::size_t next_ = 0;

@@ -22,6 +22,9 @@ struct Unit {
   int loses = -1, gains = -1;  // service that loses, gains capacity; -1: none
   double lost = 0, gained = 0;
   bool temporary = false;
+  // Units that come or go as one, a whole GPU each: they gain with the last that comes and lose
+  // with the first that goes. -1: alone.
+  int group = -1;
   bool operator==(const Unit&) const = default;
 };
 

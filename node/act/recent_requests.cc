@@ -11,6 +11,8 @@ constexpr double kLongestSlo = 60;  // of what is told apart
 }  // namespace
 
 void RecentRequests::note(double time_s, const RequestCounts& counts) {
+  // A service of that name that is another one, and has been counted from nothing.
+  if (!entries_.empty() && counts.asked < entries_.back().counts.asked) entries_.clear();
   // The newest entry is moved on until it is old enough to stay.
   if (entries_.size() >= 2 && time_s - entries_[entries_.size() - 2].time_s < kFinest)
     entries_.pop_back();

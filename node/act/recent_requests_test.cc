@@ -85,6 +85,17 @@ TEST(RecentRequests, OftenNotedIsKeptCoarsely) {
   EXPECT_LE(recent.entries(), 520U) << "of two minutes: a stretch and the longest objective";
 }
 
+// Once a service of language models, then an ordinary one: no requests that never were.
+TEST(RecentRequests, AnotherServiceOfTheNameBeginsAnew) {
+  RecentRequests recent;
+  recent.note(100, {50, 50, 0, 0});
+  recent.note(101, {60, 60, 0, 0});
+  recent.note(102, {0, 0, 0, 0});
+  recent.note(103, {2, 1, 0, 0});
+  EXPECT_DOUBLE_EQ(recent.last(60, 1).asked, 2);
+  EXPECT_DOUBLE_EQ(recent.last(60, 1).in_slo, 1);
+}
+
 // Two looks far apart are all that there is.
 TEST(RecentRequests, SeldomNotedGrowsEvenlyInBetween) {
   RecentRequests recent;

@@ -53,9 +53,10 @@ struct Assign {  // writes the assignment file
   using Gives = void;
   Assignment assignment;
 };
-struct EnableMig {
+struct SetMig {
   using Gives = device::ModeChange;
   int gpu = 0;
+  bool enabled = true;
 };
 struct ResetGpu {
   using Gives = void;
@@ -81,7 +82,7 @@ struct DestroyInstance {
 struct AskUsers {  // who is on an instance; workers that the supervisor has started count as well
   using Gives = Users;
   Place place;
-  int gi_id = 0;
+  int gi_id = 0;  // kWholeGpu: on the GPU outside of instances
   std::vector<std::string> devices;
   long revision = 0;  // of the assignment that the supervisor must have seen
 };
@@ -90,8 +91,8 @@ struct AskGateway {
   using Gives = GatewaySeen;
 };
 
-using Question = std::variant<Look, Note, Assign, EnableMig, ResetGpu, CreateInstance,
-                              CreateCompute, DestroyCompute, DestroyInstance, AskUsers, AskGateway>;
+using Question = std::variant<Look, Note, Assign, SetMig, ResetGpu, CreateInstance, CreateCompute,
+                              DestroyCompute, DestroyInstance, AskUsers, AskGateway>;
 using Answer = std::variant<Result<void>, Result<Seen>, Result<device::ModeChange>, Result<int>,
                             Result<device::ComputeInstance>, Result<Users>, Result<GatewaySeen>>;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "hw/layout.h"
 
@@ -12,10 +13,11 @@ namespace {
 
 // A state as wanted; `segment_of` tells what runs on an instance.
 template <class SegmentOf>
-Wanted wanted_state(const device::NodeState& state, SegmentOf segment_of) {
+Wanted wanted_state(const device::NodeState& state, SegmentOf segment_of,
+                    const std::set<std::string>& elsewhere = {}) {
   Wanted wanted;
   for (const device::GpuState& gpu : state.gpus) {
-    if (gpu.lost || gpu.model.empty()) continue;
+    if (gpu.lost || gpu.model.empty() || elsewhere.contains(gpu.uuid)) continue;
     WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, gpu.uuid, {}});
     for (const device::Instance& instance : gpu.instances) {
       if (!instance.whole()) continue;
@@ -27,13 +29,19 @@ Wanted wanted_state(const device::NodeState& state, SegmentOf segment_of) {
 
 Wanted wanted_by(const plan::ServingPlan& plan) {
   Wanted wanted;
+  int groups = 0, left = 0;  // GPUs that the last group still lacks
   for (const plan::PlannedGpu& gpu : plan.gpus) {
     WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, "", {}, gpu.index});
     for (const plan::PlannedInstance& planned : gpu.instances) {
-      one.instances.push_back(
-          {planned.profile,
-           planned.start,
-           {planned.service, planned.batch, planned.processes, planned.throughput.value}});
+      if (planned.group > 1) {
+        if (left == 0) ++groups, left = planned.group;
+        --left;
+        one.group = groups - 1;
+      }
+      one.instances.push_back({planned.profile,
+                               planned.start,
+                               {planned.service, planned.batch, planned.processes,
+                                planned.throughput.value * planned.group}});
     }
   }
   wanted.services.assign(plan.services.begin(), plan.services.end());
@@ -41,19 +49,38 @@ Wanted wanted_by(const plan::ServingPlan& plan) {
   return wanted;
 }
 
+bool group_is_sound(const Wanted& wanted, std::size_t g, const hw::GpuModel& model) {
+  const WantedGpu& gpu = wanted.gpus[g];
+  if (!gpu.is_whole()) return true;
+  if (gpu.instances.size() != 1) return false;
+  const int profile = model.profile_index(gpu.instances.front().profile);
+  if (profile < 0 || model.profiles[static_cast<std::size_t>(profile)].size < model.memory_slices)
+    return false;
+  const WantedGpu& first = *std::ranges::find(wanted.gpus, gpu.group, &WantedGpu::group);
+  return first.model == gpu.model && first.instances == gpu.instances;
+}
+
 }  // namespace
+
+bool is_there(const device::NodeState& state, const std::string& device) {
+  const std::vector<std::string> whole = whole_gpus(device);
+  if (!whole.empty())
+    return std::ranges::all_of(whole, [&](const std::string& uuid) {
+      const device::GpuState* gpu = state.find(uuid);
+      return gpu != nullptr && !gpu->lost && !gpu->mig_enabled;
+    });
+  return std::ranges::any_of(state.gpus, [&](const device::GpuState& gpu) {
+    return std::ranges::any_of(gpu.instances, [&](const device::Instance& one) {
+      return std::ranges::count(one.compute, device, &device::ComputeInstance::uuid) > 0;
+    });
+  });
+}
 
 Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) { return wanted_by(*plan); }
 
 Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue) {
   if (plan::shares_gpus(plan))
     return bad_input("plan", "it shares whole GPUs under MPS, and only MIG instances can be made");
-  for (const plan::PlannedGpu& gpu : plan.gpus)
-    for (const plan::PlannedInstance& one : gpu.instances)
-      if (one.group > 1)
-        return bad_input("plan", fmt::format("service {} is on groups of {} GPUs, and only MIG "
-                                             "instances can be made",
-                                             one.service, one.group));
   return check_wanted(wanted_by(plan), catalogue);
 }
 
@@ -62,10 +89,29 @@ Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {
   for (const AssignedSegment& one : assignment.segments) {
     segments[one.device] = {one.service, one.batch, one.processes, one.throughput_rps};
   }
-  Wanted wanted = wanted_state(state, [&](const std::string& uuid) {
-    const auto found = segments.find(uuid);
-    return found == segments.end() ? Segment{} : found->second;
-  });
+  Wanted wanted;
+  std::set<std::string> grouped;
+  int groups = 0;
+  for (const AssignedSegment& one : assignment.segments) {
+    const std::vector<std::string> gpus = whole_gpus(one.device);
+    const bool there = is_there(state, one.device);
+    for (const std::string& uuid : gpus) {
+      const device::GpuState* gpu = state.find(uuid);
+      if (gpu == nullptr || gpu->lost || gpu->mig_enabled) continue;
+      grouped.insert(uuid);
+      WantedGpu& whole = wanted.gpus.emplace_back(WantedGpu{gpu->model, uuid, {}, -1, groups});
+      if (there) whole.instances = {{one.profile, one.start, segments.at(one.device)}};
+    }
+    if (!gpus.empty()) ++groups;
+  }
+  const Wanted rest = wanted_state(
+      state,
+      [&](const std::string& uuid) {
+        const auto found = segments.find(uuid);
+        return found == segments.end() ? Segment{} : found->second;
+      },
+      grouped);
+  wanted.gpus.insert(wanted.gpus.end(), rest.gpus.begin(), rest.gpus.end());
   wanted.services = assignment.services;
   return wanted;
 }
@@ -84,6 +130,10 @@ Result<void> check_wanted(const Wanted& wanted, const hw::Catalogue& catalogue) 
     const WantedGpu& gpu = wanted.gpus[g];
     const Result<const hw::GpuModel*> model = catalogue.get(gpu.model);
     if (!model) return failed(model.error());
+    if (!group_is_sound(wanted, g, **model))
+      return bad_input(fmt::format("gpu {}", g),
+                       "the GPUs of a group are of one model and have the same segment on all of "
+                       "each");
     std::vector<hw::PlacedProfile> placed;
     for (const WantedInstance& instance : gpu.instances) {
       const int profile = (*model)->profile_index(instance.profile);

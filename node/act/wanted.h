@@ -35,7 +35,12 @@ struct WantedGpu {
   std::string uuid;   // exactly this GPU; empty: any GPU of the model
   std::vector<WantedInstance> instances;
   int index = -1;  // the node's GPU that is meant, unless another one does better; -1: none
+  // GPUs of the same number work as one: MIG is off, and a segment that is named on each of them
+  // (as the profile that has all of a GPU) runs once, on all. -1: the GPU is cut into instances.
+  int group = -1;
   bool operator==(const WantedGpu&) const = default;
+  // Without instances: one that was of a group whose other GPUs are gone. It is wanted empty.
+  bool is_whole() const { return group >= 0 && !instances.empty(); }
 };
 
 struct Wanted {
@@ -43,6 +48,9 @@ struct Wanted {
   std::vector<plan::Terms> services = {};  // by name; what is known of them
   bool operator==(const Wanted&) const = default;
 };
+
+// Whether the device of a segment exists: its instance, or all GPUs of its group with MIG off.
+bool is_there(const device::NodeState& state, const std::string& device);
 
 Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan);
 // Exactly this state on exactly these GPUs, of its whole instances: a GPU without any, or with MIG

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -81,6 +82,7 @@ Values values_of(const AssignedSegment& segment, int index, int port) {
           {"gpu", segment.gpu_uuid},
           {"profile", segment.profile},
           {"start", fmt::format("{}", segment.start)},
+          {"group", fmt::format("{}", std::max<std::size_t>(1, whole_gpus(segment.device).size()))},
           {"port", fmt::format("{}", port)}};
 }
 

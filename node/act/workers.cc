@@ -302,6 +302,18 @@ int Supervisor::free_port() const {
   return port;
 }
 
+// Whether what lives has one of the whole GPUs of a group that is yet to start.
+bool Supervisor::shares_a_gpu(const Group& group) const {
+  const std::vector<std::string> mine = whole_gpus(group.segment.device);
+  return !mine.empty() && std::ranges::any_of(groups_, [&](const auto& entry) {
+    const std::vector<std::string> whole = whole_gpus(entry.first);
+    return &entry.second != &group && entry.second.living() &&
+           std::ranges::any_of(mine, [&](const std::string& uuid) {
+             return std::ranges::count(whole, uuid) > 0 || entry.second.segment.gpu_uuid == uuid;
+           });
+  });
+}
+
 void Supervisor::run(Group& group, std::int64_t now_ns) {
   const auto due = [&](const Worker& worker) {
     return !worker.living() && worker.next_start_ns <= now_ns &&
@@ -309,6 +321,7 @@ void Supervisor::run(Group& group, std::int64_t now_ns) {
              return stray.record.index == worker.record.index;
            });
   };
+  if (shares_a_gpu(group)) return;
   const bool unknown = std::ranges::any_of(group.workers, &Worker::adopted);
   if (!unknown && std::ranges::none_of(group.workers, due)) return;
   if (!group.prepared && !prepare(group, now_ns)) return;

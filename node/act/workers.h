@@ -190,6 +190,7 @@ class Supervisor {
   void stop(Worker& worker, std::int64_t now_ns);
   void stop_rest(std::int64_t now_ns);
   void add_missing();
+  bool shares_a_gpu(const Group& group) const;
   void run(Group& group, std::int64_t now_ns);
   bool prepare(Group& group, std::int64_t now_ns);
   void start(Group& group, Worker& worker, std::int64_t now_ns);

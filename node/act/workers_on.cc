@@ -2,12 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/append.h"
 
 namespace partita::actuate {
 namespace {
 
 std::string list(const std::vector<std::string>& names) { return joined(names, "; "); }
+
+// Whether what has `devices` has `device`: it is that, or one of a group of whole GPUs.
+bool lies_on(const std::string& devices, const std::string& device) {
+  if (devices == device) return true;
+  const std::vector<std::string> whole = whole_gpus(devices);
+  return std::ranges::count(whole, device) > 0;
+}
 
 Result<WorkersState> read_state(const WorkersDoors& doors) {
   if (!doors.files.exists(doors.state_file)) return WorkersState{};
@@ -36,14 +45,14 @@ Result<std::string> workers_on(const WorkersDoors& doors, const std::string& dev
   const char* nobody = supervised ? "" : " (no supervisor runs: partita workers)";
   std::vector<std::string> left;
   for (const WorkerRecord& worker : state->workers) {
-    if (worker.segment.device == device && (supervised || runs(worker.pid, worker.identity)))
+    if (lies_on(worker.segment.device, device) && (supervised || runs(worker.pid, worker.identity)))
       left.push_back(to_string(worker));
   }
   if (!left.empty()) return list(left) + nobody;
   // Those that no state file knows, because the supervisor was killed while it started them.
   for (const auto& [pid, tag] : doors.processes.find(kWorkerVariable)) {
     const auto place = worker_place(tag, doors.state_file);
-    if (place && place->first == device)
+    if (place && lies_on(place->first, device))
       left.push_back(fmt::format("worker {}, process {}", place->second, pid));
   }
   return left.empty() ? std::string{} : list(left) + nobody;

@@ -20,8 +20,8 @@ Result<void> check_servable(const World& world, const std::vector<plan::Service>
     });
     if (known) continue;
     return bad_input(
-        at, one.tokens ? fmt::format("service '{}': no points of the language model '{}' on a MIG "
-                                     "instance or one GPU were measured (docs/llm.md)",
+        at, one.tokens ? fmt::format("service '{}': no points of the language model '{}' were "
+                                     "measured (docs/llm.md)",
                                      one.name, one.model)
                        : fmt::format("service '{}': there is no profile of model '{}'", one.name,
                                      one.model));

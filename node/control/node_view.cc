@@ -115,10 +115,7 @@ std::vector<std::string> NodeView::what_is_lent() const {
 
 bool NodeView::has(const actuate::AssignedSegment& segment) const {
   const device::GpuState* gpu = state.find(segment.gpu_uuid);
-  return gpu != nullptr && !gpu->lost &&
-         std::ranges::any_of(gpu->instances, [&](const device::Instance& there) {
-           return there.uuid() == segment.device;
-         });
+  return gpu != nullptr && !gpu->lost && actuate::is_there(state, segment.device);
 }
 
 }  // namespace partita::control

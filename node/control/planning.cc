@@ -274,25 +274,67 @@ Want want_of(const Target& target, const std::vector<plan::Service>& services) {
   return want;
 }
 
+namespace {
+
+// GPUs of the groups of a plan of which some cannot be used: what is left of them runs nothing.
+std::set<int> broken_groups(const GpuUse& use, const Target& target) {
+  std::vector<const plan::PlannedGpu*> gpus;
+  for (const plan::PlannedGpu& gpu : target.plan.gpus) gpus.push_back(&gpu);
+  std::ranges::sort(gpus, {}, &plan::PlannedGpu::index);
+  std::set<int> broken;
+  for (std::size_t g = 0; g < gpus.size();) {
+    const auto& instances = gpus[g]->instances;
+    const auto size = static_cast<std::size_t>(instances.empty() ? 1 : instances.front().group);
+    const std::size_t end = std::min(gpus.size(), g + size);
+    std::set<int> members;
+    bool whole = true;
+    for (; g < end; ++g) {
+      const GpuNamed* named = target.named(gpus[g]->index);
+      whole = whole && named != nullptr && use.is_usable(named->uuid);
+      members.insert(gpus[g]->index);
+    }
+    if (!whole && size > 1) broken.merge(members);
+  }
+  return broken;
+}
+
+plan::PlannedInstance as_planned(const actuate::AssignedSegment& there) {
+  const auto group = static_cast<int>(actuate::whole_gpus(there.device).size());
+  plan::PlannedInstance one;
+  one.profile = there.profile;
+  one.start = there.start;
+  one.service = there.service;
+  one.batch = there.batch;
+  one.processes = there.processes;
+  one.group = std::max(1, group);
+  one.throughput = Rps{there.throughput_rps / one.group};
+  return one;
+}
+
+}  // namespace
+
 plan::ServingPlan current_plan(const GpuUse& use, const std::optional<Target>& target,
                                const actuate::Assignment& assignment) {
   plan::ServingPlan plan;
   if (!use.usable.empty()) plan.gpu_model = use.usable.front().model;
+  const std::set<int> broken = target ? broken_groups(use, *target) : std::set<int>{};
+  const auto on = [](const actuate::AssignedSegment& there, const std::string& uuid) {
+    const std::vector<std::string> whole = actuate::whole_gpus(there.device);
+    return whole.empty() ? there.gpu_uuid == uuid : std::ranges::count(whole, uuid) > 0;
+  };
+  const auto usable = [&](const actuate::AssignedSegment& there) {
+    return std::ranges::all_of(actuate::whole_gpus(there.device),
+                               [&](const std::string& uuid) { return use.is_usable(uuid); });
+  };
   for (const GpuUse::Gpu& gpu : use.usable) {
     plan::PlannedGpu& one = plan.gpus.emplace_back(plan::PlannedGpu{gpu.index, gpu.model, {}});
     if (target) {
-      if (const plan::PlannedGpu* there = target->on(gpu.uuid)) one.instances = there->instances;
+      const plan::PlannedGpu* there = target->on(gpu.uuid);
+      if (there != nullptr && !broken.contains(there->index)) one.instances = there->instances;
       continue;
     }
     for (const actuate::AssignedSegment& there : assignment.segments)
-      if (there.gpu_uuid == gpu.uuid)
-        one.instances.push_back({.profile = there.profile,
-                                 .start = there.start,
-                                 .service = there.service,
-                                 .batch = there.batch,
-                                 .processes = there.processes,
-                                 .throughput = Rps{there.throughput_rps},
-                                 .latency = {}});
+      if (on(there, gpu.uuid) && usable(there)) one.instances.push_back(as_planned(there));
     std::ranges::stable_sort(one.instances, {}, &plan::PlannedInstance::start);
   }
   return plan;
@@ -337,7 +379,10 @@ actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::Serving
     actuate::WantedGpu& one =
         wanted.gpus.emplace_back(actuate::WantedGpu{gpu.model, gpu.uuid, {}, gpu.index});
     for (actuate::WantedGpu& its : planned.gpus)
-      if (there != nullptr && its.index == there->index) one.instances = std::move(its.instances);
+      if (there != nullptr && its.index == there->index) {
+        one.instances = std::move(its.instances);
+        one.group = its.group;
+      }
   }
   return wanted;
 }

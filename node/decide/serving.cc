@@ -10,6 +10,7 @@
 
 #include "base/append.h"
 #include "base/nearest.h"
+#include "decide/in_place.h"
 #include "plan/predictions.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/pool_memo.h"
@@ -221,15 +222,15 @@ bool has_tokens(const plan::ServingProblem& problem) {
                              [](const plan::Service& one) { return one.tokens.has_value(); });
 }
 
-// The model of a service that may be put on groups of GPUs; empty: none.
-std::string grouped_model(const plan::ServingProblem& problem) {
+// Whether a service may be put on groups of GPUs.
+bool has_groups(const plan::ServingProblem& problem) {
   for (const plan::Service& one : problem.services)
     for (const plan::FleetEntry& entry : problem.fleet)
       if (const auto found = entry.engines.find(one.model);
           one.tokens && found != entry.engines.end() &&
           std::ranges::any_of(found->second, [](const auto& engine) { return engine.gpus > 1; }))
-        return one.model;
-  return {};
+        return true;
+  return false;
 }
 
 bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective& found) {
@@ -282,6 +283,28 @@ Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
   return made;
 }
 
+// Where there may be groups of GPUs: planned from nothing, on the GPUs on which most of it runs.
+Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
+                                   const plan::ServingPlan& current, std::optional<int> max_moves,
+                                   const PlanOptions& options) {
+  auto made = make_plan(**find_planner("", "exact"), problem, options);
+  if (!made) return failed(made.error());
+  MadeAgain again{*std::move(made), {}, {}};
+  if (!again.made.plan) return again;
+  auto verdict =
+      verify::judge(problem, options.judges_pools, in_place_of(current, **again.made.plan));
+  if (!verdict)
+    return failed(refused_by_judge("the plan, put in place", verdict.error().violations));
+  again.changes = plan::changes_between(current, **verdict);
+  again.made.plan = *std::move(verdict);
+  const int moves = again.changes.moved + again.changes.created;
+  if (!max_moves || moves <= *max_moves) return again;
+  again.made.plan.reset();
+  again.made.refusals = {{"moves", "plan", 1.0 * *max_moves, 1.0 * moves,
+                          "language models on groups of GPUs are planned from nothing"}};
+  return again;
+}
+
 }  // namespace
 
 std::vector<std::string> planner_names() {
@@ -321,10 +344,7 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  if (const std::string model = grouped_model(problem); !model.empty())
-    return bad_input("", fmt::format("language models on groups of GPUs, as '{}' was measured, are "
-                                     "not planned from what runs",
-                                     model));
+  if (has_groups(problem)) return planned_in_place(problem, current, max_moves, options);
   planners::serving::IncrementalOutcome again;
   auto made = with_room(
       "the incremental planner made a plan", problem, options,

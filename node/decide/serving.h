@@ -47,6 +47,8 @@ struct MadeAgain {
 };
 
 // As make_plan, from what runs now. Without `max_moves` as many instances may be created as needed.
+// Where a service may be put on groups of GPUs the plan is made from nothing, and then takes the
+// GPUs on which most of it runs (in_place.h).
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options);

@@ -25,7 +25,9 @@ std::string report_text(const plan::ServingProblem& problem, const sim::ServingR
         std::find_if(problem.services.begin(), problem.services.end(),
                      [&row](const plan::Service& candidate) { return candidate.name == row.name; });
     const std::string slo =
-        service == problem.services.end() ? "-" : fmt::format("{:g}", service->slo.value);
+        service == problem.services.end() || service->slo.value <= 0
+            ? "-"
+            : fmt::format("{:g}", service->slo.value);
     table.rows.push_back({row.name, row.rate.value > 0 ? fmt::format("{:g}", row.rate.value) : "-",
                           fmt::format("{}", row.offered), fmt::format("{}", row.completed),
                           percent(row.slo_attainment), slo, fmt::format("{:.1f}", row.p50.value),

@@ -67,18 +67,18 @@ std::string gpus_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
 
 // "3: 2 × 1g.10gb", "1 × 4g.40gb" of every service.
 std::map<std::string_view, std::vector<std::string>> instance_counts(const ServingPlan& plan) {
-  std::map<std::string_view, std::map<std::string, int>> counts;
+  std::map<std::string_view, std::map<std::string, double>> counts;
   for (const PlannedGpu& gpu : plan.gpus)
     for (const PlannedInstance& instance : gpu.instances)
-      ++counts[instance.service][size_text(instance)];
+      counts[instance.service][size_text(instance)] += 1.0 / std::max(1, instance.group);
   std::map<std::string_view, std::vector<std::string>> texts;
   for (const auto& [service, profiles] : counts) {
-    int total = 0;
+    double total = 0;  // a group of GPUs is one
     for (const auto& [profile, count] : profiles) {
       total += count;
-      texts[service].push_back(fmt::format("{} × {}", count, profile));
+      texts[service].push_back(fmt::format("{:.0f} × {}", count, profile));
     }
-    texts[service].front().insert(0, fmt::format("{}: ", total));
+    texts[service].front().insert(0, fmt::format("{:.0f}: ", total));
   }
   return texts;
 }

@@ -94,11 +94,13 @@ std::string to_string(const Tokens& tokens) {
 }
 
 std::string to_string(const TokenTerms& terms) {
-  std::string text = fmt::format("ttft {:g} ms, tpot {:g} ms", terms.ttft.value, terms.tpot.value);
+  std::string text;
+  if (terms.ttft.value > 0) text += fmt::format("ttft {:g} ms, ", terms.ttft.value);
+  if (terms.tpot.value > 0) text += fmt::format("tpot {:g} ms, ", terms.tpot.value);
   if (const auto* pair = std::get_if<TokenPair>(&terms.lengths))
-    text += fmt::format(", in {}, out {}", to_string(pair->in), to_string(pair->out));
+    text += fmt::format("in {}, out {}", to_string(pair->in), to_string(pair->out));
   else
-    text += ", trace " + std::get<TokenTrace>(terms.lengths).file;
+    text += "trace " + std::get<TokenTrace>(terms.lengths).file;
   if (terms.prefix_share > 0)
     text += fmt::format(", prefix {} of {:g}", terms.prefix_tokens, terms.prefix_share);
   return text;

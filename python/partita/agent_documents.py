@@ -459,7 +459,7 @@ AgentStateCurrentChangeMove = TypedDict("AgentStateCurrentChangeMove", {
 class AgentStateCurrentChangeSteps(TypedDict):
     # what is done
     op: Literal[
-        "enable_mig", "create_instance", "create_compute", "start", "stop", "drain",
+        "enable_mig", "disable_mig", "create_instance", "create_compute", "start", "stop", "drain",
         "destroy_compute", "destroy_instance"]
     # the driver's index
     gpu: int
@@ -857,7 +857,7 @@ ChangeMove = TypedDict("ChangeMove", {
 class ChangeSteps(TypedDict):
     # what is done
     op: Literal[
-        "enable_mig", "create_instance", "create_compute", "start", "stop", "drain",
+        "enable_mig", "disable_mig", "create_instance", "create_compute", "start", "stop", "drain",
         "destroy_compute", "destroy_instance"]
     # the driver's index
     gpu: int

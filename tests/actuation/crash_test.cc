@@ -36,6 +36,20 @@ struct Transition {
   Wanted from, to;
 };
 
+// Cut GPUs become groups of whole ones, and the other way about; only there MIG is turned off
+// without a reset.
+Transition transition_of_groups(std::uint64_t seed) {
+  Rng rng = Rng(seed).split(3);
+  Transition one;
+  one.model = *hw::builtin_catalogue().get("H100-80GB-SXM5");
+  one.gpus = 2 + static_cast<int>(rng.below(4));
+  const int wanted = 2 + static_cast<int>(rng.below(static_cast<std::uint64_t>(one.gpus - 1)));
+  one.from = random_wanted(*one.model, wanted, rng, 0.3);
+  one.to = with_groups(altered(one.from, *one.model, rng), *one.model, rng);
+  one.from = with_groups(one.from, *one.model, rng);
+  return one;
+}
+
 Transition random_transition(std::uint64_t seed) {
   Rng rng = Rng(seed).split(1);
   Transition one;
@@ -73,6 +87,8 @@ void expect_kept(World& world) {
   for (const device::GpuState& gpu : state.gpus) {
     for (const device::Instance& one : gpu.instances) there.insert(one.uuid());
   }
+  const actuate::Assignment assigned = world.assignment();
+  for (const actuate::AssignedSegment& one : assigned.segments) there.insert(one.device);
   for (const std::string& uuid : world.untouchable) {
     EXPECT_TRUE(there.contains(uuid)) << uuid << " is gone";
   }
@@ -122,12 +138,11 @@ constexpr Mishap::Kind kDeaths[] = {Mishap::Kind::crash_before, Mishap::Kind::cr
 
 class CrashPoints : public testing::Test {
  protected:
-  void try_every_crash(std::uint64_t seed);
+  void try_every_crash(const Transition& one, std::uint64_t seed);
   long points_ = 0;  // deaths so far
 };
 
-void CrashPoints::try_every_crash(std::uint64_t seed) {
-  const Transition one = random_transition(seed);
+void CrashPoints::try_every_crash(const Transition& one, std::uint64_t seed) {
   const auto calm = world_at_source(one, seed);
   guard_kept(*calm, one.to);
   ASSERT_FALSE(crashes(*calm, one.to));
@@ -161,10 +176,56 @@ TEST_F(CrashPoints, EveryPointOfRandomTransitions) {
   const int first = number_in("PARTITA_FIRST_SEED", 1);
   const int count = rounds(5);
   for (int seed = first; seed < first + count && !HasFailure(); ++seed) {
-    try_every_crash(static_cast<std::uint64_t>(seed));
+    const auto number = static_cast<std::uint64_t>(seed);
+    try_every_crash(random_transition(number), number);
   }
   if (std::getenv("PARTITA_SEEDS") != nullptr) fmt::print("{} deaths\n", points_);
   EXPECT_GT(points_, count);
+}
+
+TEST_F(CrashPoints, EveryPointOfGroupsOfGpus) {
+  const int first = number_in("PARTITA_FIRST_SEED", 1);
+  const int count = rounds(12);
+  for (int seed = first; seed < first + count && !HasFailure(); ++seed) {
+    const auto number = static_cast<std::uint64_t>(seed);
+    try_every_crash(transition_of_groups(number), number);
+  }
+  if (std::getenv("PARTITA_SEEDS") != nullptr) fmt::print("{} deaths\n", points_);
+  EXPECT_GT(points_, count);
+}
+
+// One GPU of a group falls off the bus: its replica gets another, the rest of it is free, what is
+// whole stays; also where apply dies at any moment of that.
+TEST_F(CrashPoints, AGroupIsLostWithOneOfItsGpus) {
+  const hw::GpuModel* model = *hw::builtin_catalogue().get("H100-80GB-SXM5");
+  Transition one{model, 6, {}, {}};
+  const actuate::Segment chat{"chat", 8, 1, 40}, other{"other", 4, 1, 20};
+  for (const int group : {0, 0, 1, 1})
+    one.from.gpus.push_back({model->name, "", {{"7g.80gb", 0, chat}}, -1, group});
+  one.from.gpus.push_back({model->name, "", {{"3g.40gb", 0, other}}});
+  one.from.services = services_of(one.from);
+  one.to = one.from;
+  long calls = 1;
+  for (long call = 0; call <= calls; ++call) {
+    const auto world = world_at_source(one, 7);
+    const actuate::Assignment before = world->assignment();
+    const std::string lost = actuate::whole_gpus(before.segments.front().device)[1];
+    const int index = world->look().find(lost)->index;
+    for (const actuate::AssignedSegment& kept : before.segments)
+      if (kept.device.find(lost) == std::string::npos) world->untouchable.insert(kept.device);
+    world->change_machine([&](sim_driver::Machine& machine) { machine.lose(index); });
+    world->clock.sleep_ns(100'000'000);
+    world->mishap = [&](long n) {
+      return Mishap{n == call ? Mishap::Kind::crash_after : Mishap::Kind::none};
+    };
+    crashes(*world, one.to);
+    calls = std::max(calls, world->calls);
+    expect_ends_in(*world, one.to);
+    for (const actuate::AssignedSegment& now : world->assignment().segments)
+      EXPECT_EQ(now.device.find(lost), std::string::npos);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(calls, 4);
 }
 
 // Several deaths in a row, also during the recovery itself.
@@ -172,7 +233,8 @@ TEST_F(CrashPoints, AgainAndAgain) {
   const int count = rounds(60);
   for (int seed = 1; seed <= count && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    const Transition one = random_transition(static_cast<std::uint64_t>(seed) + 5000);
+    const auto number = static_cast<std::uint64_t>(seed) + 5000;
+    const Transition one = seed % 2 == 0 ? random_transition(number) : transition_of_groups(number);
     const auto world = world_at_source(one, static_cast<std::uint64_t>(seed));
     guard_kept(*world, one.to);
     Rng rng = Rng(static_cast<std::uint64_t>(seed)).split(2);

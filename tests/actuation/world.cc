@@ -212,6 +212,21 @@ void World::check_floor() {
   }
 }
 
+// A worker on all GPUs of a group; that they are in use already is what must never be.
+void World::start_group(sim_driver::Machine& machine, const AssignedSegment& segment) {
+  const std::int64_t pid = next_pid_++;
+  for (const std::string& uuid : actuate::whole_gpus(segment.device)) {
+    for (std::size_t g = 0; g < machine.gpus().size(); ++g) {
+      if (machine.gpus()[g].uuid != uuid) continue;
+      if (!machine.gpus()[g].processes.empty() || machine.gpus()[g].mig)
+        violations.push_back("two owners of " + uuid);
+      if (!machine.attach(static_cast<int>(g), {pid, "engine", -1, -1}))
+        violations.push_back("no engine starts on " + uuid);
+    }
+  }
+  running_[segment.device] = {pid, segment.service, -1};
+}
+
 // Every assigned device gets a worker; workers of devices that are no longer assigned leave after a
 // while, but for the stubborn.
 void World::tick() {
@@ -223,8 +238,15 @@ void World::tick() {
   }
   std::map<std::string, const AssignedSegment*> assigned;
   for (const AssignedSegment& one : assigned_.segments) assigned[one.device] = &one;
+  const device::NodeState state = look();
   change_machine([&](sim_driver::Machine& machine) {
     std::set<std::string> present;
+    for (const AssignedSegment& one : assigned_.segments)
+      if (!actuate::whole_gpus(one.device).empty() && actuate::is_there(state, one.device) &&
+          !running_.contains(one.device))
+        start_group(machine, one);
+    for (const auto& [device, worker] : running_)
+      if (!actuate::whole_gpus(device).empty()) present.insert(device);
     for (std::size_t g = 0; g < machine.gpus().size(); ++g) {
       const std::vector<sim_driver::SimInstance> instances = machine.gpus()[g].instances;
       for (const sim_driver::SimInstance& instance : instances) {
@@ -338,6 +360,20 @@ Wanted altered(const Wanted& wanted, const hw::GpuModel& model, Rng& rng) {
   return next;
 }
 
+Wanted with_groups(Wanted wanted, const hw::GpuModel& model, Rng& rng) {
+  const auto whole = std::ranges::find(model.profiles, model.memory_slices, &hw::MigProfile::size);
+  const std::size_t pairs = rng.below(wanted.gpus.size() / 2 + 1);
+  for (std::size_t g = 0; g < 2 * pairs; ++g) {
+    const int pair = static_cast<int>(g / 2);
+    const std::string service = fmt::format("s{}", g % 2 == 0 ? rng.below(3) : 0);
+    const actuate::Segment segment{service, 1 << rng.below(3), 1, 160};
+    const auto& before = g % 2 == 0 ? segment : wanted.gpus[g - 1].instances.front().segment;
+    wanted.gpus[g] = {model.name, "", {{whole->name, 0, before}}, -1, pair};
+  }
+  wanted.services = services_of(wanted);
+  return wanted;
+}
+
 std::string difference(World& world, const Wanted& wanted) {
   using Row = std::tuple<std::string, int, std::string, int, int>;
   std::map<std::string, actuate::Segment> running;
@@ -360,8 +396,23 @@ std::string difference(World& world, const Wanted& wanted) {
     std::sort(rows.begin(), rows.end());
     if (!rows.empty()) have.insert(rows);
   }
+  // A group is a row for each of its GPUs.
+  for (const AssignedSegment& one : assigned.segments) {
+    if (actuate::whole_gpus(one.device).empty() || !actuate::is_there(state, one.device)) continue;
+    ++devices;
+    have.insert(std::vector<Row>(actuate::whole_gpus(one.device).size(),
+                                 {"whole", 0, one.service, one.batch, one.processes}));
+  }
+  std::map<int, std::vector<Row>> groups;
+  for (const actuate::WantedGpu& gpu : wanted.gpus) {
+    if (gpu.group < 0) continue;
+    const actuate::Segment& segment = gpu.instances.front().segment;
+    groups[gpu.group].emplace_back("whole", 0, segment.service, segment.batch, segment.processes);
+  }
+  for (const auto& [group, rows] : groups) need.insert(rows);
   for (const actuate::WantedGpu& gpu : wanted.gpus) {
     std::vector<Row> rows;
+    if (gpu.group >= 0) continue;
     for (const auto& one : gpu.instances) {
       rows.emplace_back(one.profile, one.start, one.segment.service, one.segment.batch,
                         one.segment.processes);

@@ -80,6 +80,7 @@ class World {
   void check_floor();
 
  private:
+  void start_group(sim_driver::Machine& machine, const actuate::AssignedSegment& segment);
   class FilesDoor;
   class DriverDoor;
   struct Worker {
@@ -91,7 +92,7 @@ class World {
   std::unique_ptr<sim_driver::SimDriver> inner_;
   std::shared_ptr<Files> files_;
   std::shared_ptr<device::NodeDriver> driver_;
-  std::map<std::string, Worker> running_;  // by MIG device
+  std::map<std::string, Worker> running_;  // by device
   std::string followed_;                   // the assignment file that the workers saw last
   actuate::Assignment assigned_;
   std::int64_t next_pid_ = 1000;
@@ -107,6 +108,9 @@ std::vector<plan::Terms> services_of(const actuate::Wanted& wanted);
 actuate::Wanted random_wanted(const hw::GpuModel& model, int gpus, Rng& rng, double fill);
 // The same with a few things changed: the usual next plan.
 actuate::Wanted altered(const actuate::Wanted& wanted, const hw::GpuModel& model, Rng& rng);
+
+// The same with some pairs of its GPUs as groups, where it has any.
+actuate::Wanted with_groups(actuate::Wanted wanted, const hw::GpuModel& model, Rng& rng);
 
 // How a node differs from what is wanted, on the GPUs of its models; empty: not at all.
 std::string difference(World& world, const actuate::Wanted& wanted);

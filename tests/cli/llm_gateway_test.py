@@ -265,6 +265,53 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
         self.assertEqual((client.whole, client.wrong), (1, []))
         self.assertIn('"chat"', self.get("/v1/models")[1])
 
+    def test_groups_of_gpus_from_plan_to_answer(self):
+        """Planned on pairs, made by apply, engines over both GPUs, routed to; one drained and made again."""
+        self.write("machine.yaml", "gpus: [{model: H100-80GB-SXM5, count: 5, mig: true}]\n"
+                                   "state: node.state\nspeed: 0\n")
+        rows = ["system,backend,version,model,precision,isl,osl,concurrency,tp,pp,attention_dp,"
+                "moe_tp,moe_ep,ttft_ms,tpot_ms"]
+        for tokens in (100, 400):
+            rows += [f"H100-80GB-SXM5,made,1,chat,fp8,{tokens},{tokens},{n},2,1,1,1,1,"
+                     f"{5 + 0.02 * tokens * (1 + n / 9)},{5 + 0.3 * n}" for n in (1, 4, 16)]
+        self.write("points.csv", "\n".join(rows) + "\n")
+        self.write("services.yaml", """services:
+  - {name: chat, kind: llm, model: chat, rate_rps: 4, slo: {ttft_ms: 900}, min_replicas: 2,
+     tokens: {in: 100, out: 30}}
+""")
+        inputs = ("--services", self.path("services.yaml"), "--profiles", self.path("points.csv"))
+        on_sim = ("--driver", "sim", "--machine", self.path("machine.yaml"), "--state-dir",
+                  self.state)
+        self.ok("plan", *inputs, "--gpu", "H100-80GB-SXM5", "--format", "json", "-o", "plan.json")
+        self.ok("apply", "plan.json", *inputs, *on_sim)
+        gpus = self.json("status", *on_sim)["gpus"]
+        self.assertEqual([gpu["mig_enabled"] for gpu in gpus], [False] * 4 + [True])
+        self.gateway()
+        command = (f"env GROUP={{group}} {PROGRAM} engine --listen 127.0.0.1:{{port}} --model "
+                   f"{{service}} --step-cost {COST}")
+        self.start("workers", "--command", command, "--first-port", str(free_ports(64)))
+        devices = [f"{gpus[g]['uuid']},{gpus[g + 1]['uuid']}" for g in (0, 2)]
+        self.until_ready(*[(device, 0) for device in devices])
+        for (device, _), pid in self.workers().items():
+            with open(f"/proc/{pid}/environ") as file:
+                environment = file.read().split("\0")
+            self.assertIn("CUDA_VISIBLE_DEVICES=" + device, environment)
+            self.assertIn("GROUP=2", environment)
+        self.until(self.ready, "the service")
+        client = Client(self.port, "one", threading.Event())
+        client.ask("one-1", 5)
+        self.assertEqual((client.whole, client.wrong), (1, []))
+        again = self.json("apply", "plan.json", *inputs, *on_sim, "--dry-run")
+        self.assertEqual((again["steps"], len(again["keep"])), ([], 4))
+        # One GPU that is drained takes its group with it, and waits for its engine to be gone.
+        pids = self.workers()
+        self.ok("drain", gpus[1]["uuid"], *on_sim)
+        self.until_ready((devices[1], 0))
+        self.assertEqual(self.workers()[devices[1], 0], pids[devices[1], 0])
+        self.assertFalse(os.path.exists(f"/proc/{pids[devices[0], 0]}"))
+        self.ok("apply", "plan.json", *inputs, *on_sim)
+        self.until_ready(*[(device, 0) for device in devices])
+
     def test_what_is_taken_away_ends_its_streams(self):
         self.assign_chat(1, "MIG-a")
         self.gateway()

@@ -168,6 +168,7 @@ export function linesOf(change) {
 
 const WORDS = {
   enable_mig: () => "turn MIG on",
+  disable_mig: () => "turn MIG off",
   create_instance: (one) => `create ${one.profile} at ${one.start}`,
   create_compute: (one) => `create the compute instance of ${one.profile} at ${one.start}`,
   start: (one) => `start ${one.service}`,

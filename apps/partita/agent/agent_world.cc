@@ -74,10 +74,6 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
     if (gpu == nullptr || path.empty()) continue;
     auto measured = decide::load_measured(context.files, "profiles", path, *gpu);
     if (!measured) return failed(measured.error());
-    // Apply makes instances; groups of whole GPUs it does not.
-    for (auto& [name, engines] : measured->engines)
-      std::erase_if(engines, [](const profile::TokenEngine& one) { return one.gpus > 1; });
-    std::erase_if(measured->engines, [](const auto& one) { return one.second.empty(); });
     world.profiles.push_back(*std::move(measured));
   }
   return world;

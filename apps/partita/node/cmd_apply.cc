@@ -261,20 +261,23 @@ struct DrainFlags {
   double timeout = 60;
 };
 
-// UUIDs of MIG devices, from UUIDs or GPU indices.
+// UUIDs of MIG devices, and of GPUs where MIG is off, from UUIDs or GPU indices.
 Result<std::vector<std::string>> devices_of(const std::vector<std::string>& words,
                                             const device::NodeState& state) {
   std::vector<std::string> devices;
   for (const std::string& word : words) {
-    const std::size_t before = devices.size();
+    bool known = false;
     for (const device::GpuState& gpu : state.gpus) {
       const bool whole = word == gpu.uuid || word == std::to_string(gpu.index);
+      known = known || whole;
+      if (whole && !gpu.mig_enabled) devices.push_back(gpu.uuid);  // it may be one of a group
       for (const device::Instance& one : gpu.instances) {
-        if (whole || one.uuid() == word) devices.push_back(one.uuid());
+        if (!whole && one.uuid() != word) continue;
+        devices.push_back(one.uuid());
+        known = true;
       }
-      if (whole && gpu.instances.empty()) return devices;
     }
-    if (devices.size() == before) {
+    if (!known) {
       return bad_input("DEVICE", fmt::format("no GPU and no MIG device is called '{}'", word));
     }
   }

@@ -238,10 +238,31 @@ AloneTimes alone_times(const plan::ServingProblem& problem, const plan::Service&
   return {Millis{least_ttft}, Millis{least_tpot}};
 }
 
+namespace {
+
+// Tokens that fit at a time, on the engine that has room for most.
+double most_cache(const plan::ServingProblem& problem, const plan::Service& service) {
+  double most = 0;
+  for (const plan::FleetEntry& entry : problem.fleet)
+    if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
+      for (const profile::TokenEngine& engine : engines->second)
+        most = std::max(most, static_cast<double>(engine.spec.blocks) * profile::kBlockTokens);
+  return most;
+}
+
+}  // namespace
+
 plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
   const AloneTimes alone = alone_times(problem, service);
   const double least_tpot = alone.tpot.value, least_ttft = alone.ttft.value;
   const bool tpot = service.tokens->tpot.value > 0 && least_tpot > service.tokens->tpot.value;
+  const plan::MeanLength mean = plan::mean_of(*service.tokens);
+  const double needs = mean.in + mean.out, room = most_cache(problem, service);
+  if (room < needs)
+    return {"kv", "service " + service.name, room, needs,
+            fmt::format("tokens of KV cache that the largest engine of model {} has, by what was "
+                        "measured, and that a request takes on average",
+                        service.model)};
   return {
       "slo", "service " + service.name, tpot ? least_tpot : least_ttft,
       tpot ? service.tokens->tpot.value : service.tokens->ttft.value,

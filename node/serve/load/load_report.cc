@@ -181,7 +181,7 @@ std::string load_report_text(const LoadReport& report) {
            fmt::format("{}", one.refused),
            fmt::format("{}", one.failed),
            share_text(one.slo_attainment),
-           fmt::format("{:g}", one.slo_ms),
+           one.slo_ms > 0 ? fmt::format("{:g}", one.slo_ms) : "-",
            ms_text(one.p50_ms),
            ms_text(one.p95_ms),
            ms_text(one.p99_ms)};
