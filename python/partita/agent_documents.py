@@ -81,9 +81,9 @@ class AgentStateState(TypedDict):
 
 
 class AgentStateAssignmentSegments(TypedDict):
-    # UUID of the MIG device
+    # UUID of the MIG device; of a group of whole GPUs theirs
     device: str
-    # of its GPU
+    # of its GPU, the first one of a group
     gpu_uuid: str
     # catalogue name
     profile: str

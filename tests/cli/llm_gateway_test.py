@@ -266,7 +266,7 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
         self.assertIn('"chat"', self.get("/v1/models")[1])
 
     def test_groups_of_gpus_from_plan_to_answer(self):
-        """Planned on pairs, made by apply, engines over both GPUs, routed to; one drained and made again."""
+        """Planned on pairs, made by apply, routed to; one drained and made again."""
         self.write("machine.yaml", "gpus: [{model: H100-80GB-SXM5, count: 5, mig: true}]\n"
                                    "state: node.state\nspeed: 0\n")
         rows = ["system,backend,version,model,precision,isl,osl,concurrency,tp,pp,attention_dp,"
