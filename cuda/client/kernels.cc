@@ -57,7 +57,7 @@ Status Kernels::send_image(Lock& lock, const Module& module) {
 
 Status Kernels::load(Lock& lock, Module& module) {
   if (module.generation == core_.generation) return module.status;
-  read_members(module);
+  read_members(module, core_.device.sm());
   const bool ptx_only = core_.device.backend == "cpu";
   module.chosen = image::choose(module.members, core_.device.sm(), ptx_only);
   module.generation = core_.generation;

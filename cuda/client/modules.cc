@@ -1,8 +1,8 @@
 #include "client/modules.h"
 
 #include <algorithm>
-
 #include <cstring>
+#include <string_view>
 
 namespace partita::remote::client {
 namespace {
@@ -76,9 +76,33 @@ void take_members(Module& module, Result<std::vector<image::Member>> members) {
   }
 }
 
+// Relocatable code (-rdc=true) that the program's linker left apart, because it was PTX: the text of
+// each of `containers`, ended by null, one behind the other. NVIDIA's device runtime among them asks
+// its driver for what the server does itself.
+void link_units(Module& module, const void* const* containers, std::uint32_t sm) {
+  for (; *containers != nullptr; ++containers) {
+    const auto container = container_at(*containers);
+    auto members = container ? image::members_of(*container) : std::vector<image::Member>();
+    if (!members) continue;
+    const image::Member* const unit = image::choose(*members, sm, true);
+    if (unit == nullptr) continue;
+    const Result<std::vector<std::byte>> text = image::unpacked(*unit);
+    if (!text) continue;
+    const std::string_view words(reinterpret_cast<const char*>(text->data()), text->size());
+    if (words.find("__cuda_syscall_cnp") != words.npos) continue;
+    module.copy.insert(module.copy.end(), text->begin(), text->end());
+    module.copy.push_back(std::byte{'\n'});
+  }
+  if (module.copy.empty()) return;
+  module.members = {{.kind = image::MemberKind::ptx,
+                     .sm = sm,
+                     .stored = module.copy,
+                     .raw_bytes = module.copy.size()}};
+}
+
 }  // namespace
 
-void read_members(Module& module) {
+void read_members(Module& module, std::uint32_t sm) {
   if (module.is_read) return;
   module.is_read = true;
   if (module.source != nullptr) {
@@ -87,7 +111,13 @@ void read_members(Module& module) {
     const auto container = wrapper.magic == image::kWrapperMagic && wrapper.data != nullptr
                                ? container_at(wrapper.data)
                                : std::nullopt;
-    if (container) return take_members(module, image::members_of(*container));
+    constexpr std::uint32_t kWithUnits = 2;
+    if (container) {
+      take_members(module, image::members_of(*container));
+      if (module.members.empty() && wrapper.version == kWithUnits && wrapper.file != nullptr)
+        link_units(module, static_cast<const void* const*>(wrapper.file), sm);
+      return;
+    }
     module.problem = "the program's fat binary is of an unknown form";
     return;
   }

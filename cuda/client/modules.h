@@ -24,7 +24,7 @@ struct Kernel;
 
 struct Module {
   const void* source = nullptr;  // where the program keeps its wrapper or image
-  std::vector<std::byte> copy;   // of an image that was loaded at run time
+  std::vector<std::byte> copy;   // of an image that was loaded at run time, or put together
   bool is_read = false;
   std::vector<image::Member> members = {};
   std::string problem = {};  // why there are none
@@ -90,8 +90,9 @@ class Modules {
   std::map<void**, Variable> managed_;
 };
 
-// Finds the members behind `module.source`; once.
-void read_members(Module& module);
+// Finds the members behind `module.source`; once. Relocatable PTX is put together for a device of
+// this compute capability.
+void read_members(Module& module, std::uint32_t sm);
 // Decompresses the chosen member and finds its kernels' layouts; once. kInvalidImage on failure,
 // with `module.problem`.
 Status read_layouts(Module& module);

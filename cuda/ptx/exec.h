@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -70,6 +71,10 @@ struct RunCore {
   std::mutex mutex;
   std::vector<Fault> faults = {};
   std::string printed = {};
+  // What its threads launch: by the parameter block that they are about to fill, then in order.
+  int depth = 0;  // of launches by kernels
+  std::map<std::uint64_t, Launch> begun = {};
+  std::vector<Launch> launched = {}, launched_last = {};
 };
 
 struct Frame {  // registers and local memory of a warp

@@ -1,5 +1,5 @@
-// Calls of functions, of what the system defines (vprintf, __assertfail, malloc, free), clocks
-// and traps.
+// Calls of functions, of what the system defines (vprintf, __assertfail, malloc, free, launches),
+// clocks and traps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -158,6 +158,68 @@ bool print(const Op* op, Warp& w, const CallSite& site, unsigned lane) {
   return !w.block->failed;
 }
 
+bool illegal(const Op* op, Warp& w, unsigned lane, std::uint64_t address, std::string about) {
+  return report(
+      op, w,
+      {.kind = FaultKind::illegal, .lane = lane, .address = address, .about = std::move(about)});
+}
+
+Extent extent(Warp& w, const CallSite& site, std::size_t i, unsigned lane) {
+  std::uint32_t sides[3] = {};
+  const Place& place = site.arguments[i];
+  for (std::uint32_t n = 0; n < std::min<std::uint32_t>(place.bytes, sizeof sides); ++n)
+    reinterpret_cast<std::byte*>(sides)[n] = *byte_of(w, place, lane, n);
+  return {sides[0], sides[1], sides[2]};
+}
+
+// Memory for the parameters of a launch that the lane is about to make.
+bool begin_launch(const Op* op, Warp& w, const CallSite& site, unsigned lane) {
+  RunCore& run = *w.block->run;
+  const Loaded& loaded = *run.loaded;
+  const std::uint64_t address = argument(w, site, 0, lane);
+  const std::uint64_t function = (address - kFunctionWindow) / kFunctionStride - 1;
+  std::uint32_t index = 0;
+  if (function < loaded.module.functions.size())
+    while (index < loaded.infos.size() &&
+           loaded.infos[index].name != loaded.module.functions[function].name)
+      ++index;
+  if (function >= loaded.module.functions.size() || index == loaded.infos.size())
+    return illegal(op, w, lane, address, "the launch is of what is no kernel");
+  constexpr std::uint32_t kLeast = 16;
+  const auto made = run.arena->allocate(std::max(loaded.infos[index].parameter_bytes, kLeast));
+  give_result(w, site, lane, made ? *made : 0);
+  if (!made) return true;
+  const std::scoped_lock lock(run.mutex);
+  run.begun[*made] = {.kernel = {run.launch.kernel.module, index},
+                      .grid = extent(w, site, 1, lane),
+                      .block = extent(w, site, 2, lane),
+                      .dynamic_shared = static_cast<std::uint32_t>(argument(w, site, 3, lane)),
+                      .checks = run.launch.checks,
+                      .max_faults = run.launch.max_faults};
+  return true;
+}
+
+// It runs once the launch of which the lane is one has ended: nothing may wait for it before.
+bool launch(const Op* op, Warp& w, const CallSite& site, unsigned lane) {
+  constexpr std::uint64_t kTailLaunch = 3;  // cudaStreamTailLaunch
+  RunCore& run = *w.block->run;
+  const std::uint64_t address = argument(w, site, 0, lane);
+  std::unique_lock lock(run.mutex);
+  auto begun = run.begun.extract(address);
+  if (begun.empty()) {
+    lock.unlock();
+    return illegal(op, w, lane, address, "the launch has parameters that nobody made room for");
+  }
+  const std::byte* const bytes = run.arena->host(address);
+  const std::uint32_t index = begun.mapped().kernel.index;
+  begun.mapped().parameters.assign(bytes, bytes + run.loaded->infos[index].parameter_bytes);
+  static_cast<void>(run.arena->release(address));
+  auto& into = argument(w, site, 1, lane) == kTailLaunch ? run.launched_last : run.launched;
+  into.push_back(std::move(begun.mapped()));
+  give_result(w, site, lane, 0);
+  return true;
+}
+
 const Op* call_builtin(const Op* op, Warp& w, const CallSite& site) {
   RunCore& run = *w.block->run;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
@@ -186,18 +248,20 @@ const Op* call_builtin(const Op* op, Warp& w, const CallSite& site) {
       case Builtin::free: {
         const std::uint64_t address = argument(w, site, 0, lane);
         if (address == 0 || run.arena->release(address)) break;
-        report(op, w,
-               {.kind = FaultKind::illegal,
-                .lane = lane,
-                .address = address,
-                .about = "free of what malloc did not give"});
+        illegal(op, w, lane, address, "free of what malloc did not give");
         return nullptr;
       }
+      case Builtin::begin_launch:
+        if (!begin_launch(op, w, site, lane)) return nullptr;
+        break;
+      case Builtin::launch:
+        if (!launch(op, w, site, lane)) return nullptr;
+        break;
       case Builtin::none:
         break;
     }
   }
-  if (site.builtin == Builtin::malloc || site.builtin == Builtin::free) {
+  if (site.builtin >= Builtin::malloc) {  // memory came or went
     Worker& worker = *w.block->worker;
     worker.table_version = run.arena->version();
     worker.table = run.arena->table();

@@ -52,6 +52,8 @@ Builtin builtin_named(std::string_view name) {
   if (name == "__assertfail") return Builtin::assert_fail;
   if (name == "malloc") return Builtin::malloc;
   if (name == "free") return Builtin::free;
+  if (name == "__cudaCDP2GetParameterBufferV2") return Builtin::begin_launch;
+  if (name == "__cudaCDP2LaunchDeviceV2") return Builtin::launch;
   return Builtin::none;
 }
 
@@ -84,7 +86,7 @@ void find_callee(Site& at, const Operand& callee, CallSite& site) {
     fits =
         to.parameters.size() == site.arguments.size() && to.results.size() >= site.results.size();
   } else {
-    static constexpr std::size_t kArguments[] = {0, 2, 5, 1, 1};
+    static constexpr std::size_t kArguments[] = {0, 2, 5, 1, 1, 4, 2};
     site.builtin = builtin_named(callee.text);
     if (site.builtin == Builtin::none || (site.builtin == Builtin::free && !site.results.empty()))
       return at.refuse("calls '" + callee.text + "', which is defined nowhere");

@@ -9,8 +9,8 @@
 #include "base/parse_number.h"
 #include "ptx/decode.h"
 #include "ptx/exec.h"
+#include "ptx/link.h"
 #include "ptx/memory.h"
-#include "ptx/parse.h"
 
 namespace partita::ptx {
 namespace {
@@ -19,6 +19,7 @@ constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxTogether = 4096;  // blocks of a cooperative launch
 constexpr std::uint64_t kBlocksAtOnce = 8;    // of a group, where there are many
 constexpr std::uint64_t kWorkspaceBytes = 256;
+constexpr int kMaxDepth = 24;  // of launches by kernels, as CUDA has it
 
 tl::unexpected<Error> invalid(std::string what) {
   return tl::unexpected(Error{ErrorCode::invalid_argument, std::move(what), {}});
@@ -32,7 +33,13 @@ struct Shared {
   std::unique_ptr<Arena> arena;
   std::mutex mutex;
   std::vector<std::unique_ptr<Worker>> workers = {};
+  std::uint64_t next_run = 1;
+  std::uint64_t workspace = 0;  // of cooperative launches; 0: none yet
 };
+
+class RunImpl;
+Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
+                                          std::shared_ptr<const Loaded> loaded, Launch launch);
 
 class RunImpl final : public Run {
  public:
@@ -46,17 +53,15 @@ class RunImpl final : public Run {
   }
 
   void execute(std::int64_t group) noexcept override {
-    if (group < 0 || group >= groups() || core_.ended.load(std::memory_order_relaxed)) return;
-    const std::uint64_t first = static_cast<std::uint64_t>(group) * per_group_;
-    const std::uint64_t last = std::min(first + per_group_, core_.launch.grid.volume());
-    if (core_.stop.load(std::memory_order_relaxed)) return note_stopped();
-    std::unique_ptr<Worker> worker = take();
-    execute_blocks(core_, *worker, first, last);
-    const std::scoped_lock lock(shared_->mutex);
-    shared_->workers.push_back(std::move(worker));
+    execute_group(group);
+    if (++done_ == groups()) execute_launched();
   }
 
-  void request_stop() noexcept override { core_.stop.store(true, std::memory_order_relaxed); }
+  void request_stop() noexcept override {
+    core_.stop.store(true, std::memory_order_relaxed);
+    const std::scoped_lock lock(core_.mutex);
+    if (child_ != nullptr) child_->request_stop();
+  }
 
   std::vector<Fault> faults() const override {
     const std::scoped_lock lock(core_.mutex);
@@ -71,6 +76,26 @@ class RunImpl final : public Run {
   }
 
  private:
+  void execute_group(std::int64_t group) noexcept {
+    if (group < 0 || group >= groups() || core_.ended.load(std::memory_order_relaxed)) return;
+    const std::uint64_t first = static_cast<std::uint64_t>(group) * per_group_;
+    const std::uint64_t last = std::min(first + per_group_, core_.launch.grid.volume());
+    if (core_.stop.load(std::memory_order_relaxed)) return note_stopped();
+    std::unique_ptr<Worker> worker = take();
+    execute_blocks(core_, *worker, first, last);
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->workers.push_back(std::move(worker));
+  }
+  // What its threads launched: one behind the other, each with all that it launches itself, as a
+  // stream has it; then what was to run at the very end.
+  void execute_launched() noexcept {
+    for (std::vector<Launch>* launches : {&core_.launched, &core_.launched_last})
+      for (Launch& launch : *launches)
+        if (!core_.ended && !core_.stop) execute_launched(std::move(launch));
+  }
+  void execute_launched(Launch launch);
+  void absorb(const RunImpl& child);
+
   std::unique_ptr<Worker> take() {
     const std::scoped_lock lock(shared_->mutex);
     if (shared_->workers.empty()) return std::make_unique<Worker>();
@@ -89,7 +114,44 @@ class RunImpl final : public Run {
   std::shared_ptr<Shared> shared_;
   std::uint64_t per_group_;
   mutable RunCore core_;
+  std::atomic<std::int64_t> done_ = 0;  // groups
+  Run* child_ = nullptr;                // of core_.mutex: the launch of a thread under way
 };
+
+void RunImpl::execute_launched(Launch launch) {
+  const std::string name = core_.loaded->infos[launch.kernel.index].name;
+  auto child = make_run(shared_, core_.loaded, std::move(launch));
+  if (child && core_.depth + 1 >= kMaxDepth)
+    child = unknown(fmt::format("kernels that launch kernels nest deeper than {}", kMaxDepth));
+  if (!child) {
+    const std::scoped_lock lock(core_.mutex);
+    core_.ended = true;
+    core_.faults.push_back({.kind = FaultKind::illegal,
+                            .kernel = core_.program->kernel,
+                            .about = "its launch of " + name + ": " + to_string(child.error())});
+    return;
+  }
+  RunImpl& run = **child;
+  run.core_.depth = core_.depth + 1;
+  const auto set_child = [&](Run* under_way) {
+    const std::scoped_lock lock(core_.mutex);
+    child_ = under_way;
+  };
+  set_child(&run);
+  for (std::int64_t group = 0; group < run.groups() && !core_.stop; ++group) run.execute(group);
+  set_child(nullptr);
+  absorb(run);
+}
+
+void RunImpl::absorb(const RunImpl& child) {
+  const std::scoped_lock lock(core_.mutex);
+  for (const Fault& fault : child.core_.faults)
+    if (core_.faults.size() < core_.launch.max_faults) core_.faults.push_back(fault);
+  core_.printed.append(child.core_.printed, 0, kMaxPrinted - core_.printed.size());
+  core_.thread_instructions += child.core_.thread_instructions;
+  core_.warp_instructions += child.core_.warp_instructions;
+  if (child.core_.ended) core_.ended = true;
+}
 
 std::uint64_t variable_bytes(const Variable& variable) {
   return std::max<std::uint64_t>(variable.count * size_of(variable.type), 1);
@@ -227,6 +289,75 @@ void fill_image(RunCore& run) {
   }
 }
 
+Result<void> check(const Launch& launch, const KernelInfo& info) {
+  const Extent& grid = launch.grid;
+  const Extent& block = launch.block;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
+    return invalid("grid and block need at least one in each dimension");
+  if (grid.x > 0x7fff'ffffu || grid.y > 65'535 || grid.z > 65'535 || grid.volume() > kMaxBlocks)
+    return invalid("the grid has too many blocks");
+  if (block.x > kMaxThreadsPerBlock || block.y > kMaxThreadsPerBlock || block.z > 64 ||
+      block.volume() > info.max_threads)
+    return invalid(fmt::format("the block has {} threads; {} takes at most {}", block.volume(),
+                               info.name, info.max_threads));
+  if (info.shared_bytes > kMaxSharedBytes ||
+      launch.dynamic_shared > kMaxSharedBytes - info.shared_bytes)
+    return invalid(fmt::format("{} bytes of shared memory; there are {}",
+                               std::uint64_t{info.shared_bytes} + launch.dynamic_shared,
+                               kMaxSharedBytes));
+  if (launch.parameters.size() != info.parameter_bytes)
+    return invalid(fmt::format("{} bytes of parameters; {} takes {}", launch.parameters.size(),
+                               info.name, info.parameter_bytes));
+  if (launch.cooperative && grid.volume() > kMaxTogether)
+    return invalid(fmt::format("a cooperative launch may have {} blocks", kMaxTogether));
+  return {};
+}
+
+// A workspace for barriers of whole grids.
+Result<void> make_workspace(Shared& shared) {
+  if (shared.workspace != 0) return {};
+  const auto made = shared.arena->allocate(kWorkspaceBytes);
+  if (!made) return failed(made.error());
+  shared.workspace = *made;
+  const auto bytes = shared.arena->bytes_at(*made, kWorkspaceBytes, true);
+  if (bytes) std::memset(bytes->data(), 0, bytes->size());
+  return {};
+}
+
+Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
+                                          std::shared_ptr<const Loaded> loaded, Launch launch) {
+  if (const auto& why = loaded->refused[launch.kernel.index]) return failed(*why);
+  const KernelInfo& info = loaded->infos[launch.kernel.index];
+  if (const auto fine = check(launch, info); !fine) return failed(fine.error());
+  Arena& arena = *shared->arena;
+  arena.before_launch(launch.checks.uninitialised);
+  const std::uint64_t blocks = launch.grid.volume();
+  const std::uint64_t per_group =
+      launch.cooperative ? blocks : std::clamp<std::uint64_t>(blocks / 1024, 1, kBlocksAtOnce);
+  auto run = std::make_shared<RunImpl>(shared, per_group);
+  RunCore& core = run->core();
+  core.program = &loaded->programs[launch.kernel.index];
+  core.loaded = std::move(loaded);
+  core.launch = std::move(launch);
+  core.arena = &arena;
+  const std::scoped_lock lock(shared->mutex);
+  if (core.launch.cooperative)
+    if (const auto made = make_workspace(*shared); !made) return failed(made.error());
+  core.serial = shared->next_run++;
+  if (core.launch.checks.global_races && blocks <= kMaxRaceBlocks) {
+    arena.before_race_check(core.serial % kRaceSerials == 0);
+    core.published = std::vector<std::atomic<std::uint32_t>>(blocks);
+  }
+  core.workspace = core.launch.cooperative ? shared->workspace : 0;
+  core.threads = static_cast<std::uint32_t>(core.launch.block.volume());
+  core.warps = (core.threads + kLanes - 1) / kLanes;
+  core.shared_bytes = info.shared_bytes;
+  if (core.launch.dynamic_shared != 0)
+    core.shared_bytes = (info.shared_bytes + 15) / 16 * 16 + core.launch.dynamic_shared;
+  fill_image(core);
+  return run;
+}
+
 class MachineImpl final : public Machine {
  public:
   explicit MachineImpl(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
@@ -277,12 +408,10 @@ class MachineImpl final : public Machine {
   Result<void> place_globals(Loaded& loaded);
   Result<void> fill_globals(Loaded& loaded);
   void release_globals(const Loaded& loaded);
-  Result<void> check(const Launch& launch, const KernelInfo& info) const;
 
   std::shared_ptr<Shared> shared_;
   std::map<ModuleId, std::shared_ptr<const Loaded>> modules_;
-  std::uint64_t next_module_ = 1, next_run_ = 1;
-  std::uint64_t workspace_ = 0;
+  std::uint64_t next_module_ = 1;
 };
 
 Result<void> MachineImpl::place_globals(Loaded& loaded) {
@@ -335,7 +464,7 @@ void MachineImpl::release_globals(const Loaded& loaded) {
 
 Result<ModuleId> MachineImpl::load(std::string_view ptx, std::string_view name) {
   auto loaded = std::make_shared<Loaded>();
-  auto module = parse(ptx, name);
+  auto module = parse_linked(ptx, name);
   if (!module) return failed(module.error());
   loaded->module = std::move(*module);
   loaded->name = std::string(name);
@@ -384,68 +513,13 @@ Result<void> MachineImpl::unload(ModuleId module) {
   return {};
 }
 
-Result<void> MachineImpl::check(const Launch& launch, const KernelInfo& info) const {
-  const Extent& grid = launch.grid;
-  const Extent& block = launch.block;
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
-    return invalid("grid and block need at least one in each dimension");
-  if (grid.x > 0x7fff'ffffu || grid.y > 65'535 || grid.z > 65'535 || grid.volume() > kMaxBlocks)
-    return invalid("the grid has too many blocks");
-  if (block.x > kMaxThreadsPerBlock || block.y > kMaxThreadsPerBlock || block.z > 64 ||
-      block.volume() > info.max_threads)
-    return invalid(fmt::format("the block has {} threads; {} takes at most {}", block.volume(),
-                               info.name, info.max_threads));
-  if (info.shared_bytes > kMaxSharedBytes ||
-      launch.dynamic_shared > kMaxSharedBytes - info.shared_bytes)
-    return invalid(fmt::format("{} bytes of shared memory; there are {}",
-                               std::uint64_t{info.shared_bytes} + launch.dynamic_shared,
-                               kMaxSharedBytes));
-  if (launch.parameters.size() != info.parameter_bytes)
-    return invalid(fmt::format("{} bytes of parameters; {} takes {}", launch.parameters.size(),
-                               info.name, info.parameter_bytes));
-  if (launch.cooperative && grid.volume() > kMaxTogether)
-    return invalid(fmt::format("a cooperative launch may have {} blocks", kMaxTogether));
-  return {};
-}
-
 Result<std::shared_ptr<Run>> MachineImpl::prepare(Launch launch) {
   const auto at = modules_.find(launch.kernel.module);
   if (at == modules_.end() || launch.kernel.index >= at->second->programs.size())
     return unknown("no such kernel is loaded");
-  if (const auto& why = at->second->refused[launch.kernel.index]) return failed(*why);
-  const std::shared_ptr<const Loaded>& loaded = at->second;
-  const KernelInfo& info = loaded->infos[launch.kernel.index];
-  if (const auto fine = check(launch, info); !fine) return failed(fine.error());
-  if (launch.cooperative && workspace_ == 0) {
-    const auto made = arena().allocate(kWorkspaceBytes);
-    if (!made) return failed(made.error());
-    workspace_ = *made;
-    const auto bytes = arena().bytes_at(workspace_, kWorkspaceBytes, true);
-    if (bytes) std::memset(bytes->data(), 0, bytes->size());
-  }
-  arena().before_launch(launch.checks.uninitialised);
-  const std::uint64_t blocks = launch.grid.volume();
-  const std::uint64_t per_group =
-      launch.cooperative ? blocks : std::clamp<std::uint64_t>(blocks / 1024, 1, kBlocksAtOnce);
-  auto run = std::make_shared<RunImpl>(shared_, per_group);
-  RunCore& core = run->core();
-  core.loaded = loaded;
-  core.program = &loaded->programs[launch.kernel.index];
-  core.launch = std::move(launch);
-  core.arena = &arena();
-  core.serial = next_run_++;
-  if (core.launch.checks.global_races && blocks <= kMaxRaceBlocks) {
-    arena().before_race_check(core.serial % kRaceSerials == 0);
-    core.published = std::vector<std::atomic<std::uint32_t>>(blocks);
-  }
-  core.workspace = core.launch.cooperative ? workspace_ : 0;
-  core.threads = static_cast<std::uint32_t>(core.launch.block.volume());
-  core.warps = (core.threads + kLanes - 1) / kLanes;
-  core.shared_bytes = info.shared_bytes;
-  if (core.launch.dynamic_shared != 0)
-    core.shared_bytes = (info.shared_bytes + 15) / 16 * 16 + core.launch.dynamic_shared;
-  fill_image(core);
-  return std::shared_ptr<Run>(std::move(run));
+  auto run = make_run(shared_, at->second, std::move(launch));
+  if (!run) return failed(run.error());
+  return std::shared_ptr<Run>(*std::move(run));
 }
 
 }  // namespace

@@ -384,6 +384,21 @@ void ModuleReader::rename_clashes(Function& function) {
 
 }  // namespace
 
+void rename_symbols(Module& module, const std::map<std::string, std::string>& renamed) {
+  const auto rename = [&](std::string& name) {
+    const auto found = renamed.find(name);
+    if (found != renamed.end()) name = found->second;
+  };
+  for (Variable& variable : module.variables) {
+    rename(variable.name);
+    for (Variable::Address& address : variable.addresses) rename(address.symbol);
+  }
+  for (Function& function : module.functions) {
+    rename(function.name);
+    visit_uses(function, rename);
+  }
+}
+
 Result<Module> parse(std::string_view text, std::string_view name) {
   if (text.size() > kMaxPtxBytes) {
     return failed({ErrorCode::limit, "PTX of more than 64 MiB", std::string(name) + ":1"});

@@ -192,7 +192,15 @@ struct Callee {
   std::uint32_t frame_slot = 0, kept_bytes = 0, frame_bytes = 0;
 };
 
-enum class Builtin : std::uint8_t { none, vprintf, assert_fail, malloc, free };
+enum class Builtin : std::uint8_t {
+  none,
+  vprintf,
+  assert_fail,
+  malloc,
+  free,
+  begin_launch,
+  launch,
+};
 
 struct CallSite {
   Builtin builtin = Builtin::none;
