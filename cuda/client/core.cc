@@ -83,11 +83,17 @@ void Core::said(std::uint32_t where, Bytes text) {
   if (where == kFault) mark_fault();
 }
 
+namespace {
+
+void touch(const std::string& path) {
+  if (std::FILE* file = std::fopen(path.c_str(), "ae"); file != nullptr) std::fclose(file);
+}
+
+}  // namespace
+
 // At once: who started the program is to know of it however the program ends.
 void Core::mark_fault() {
-  if (settings.fault_file.empty()) return;
-  if (std::FILE* file = std::fopen(settings.fault_file.c_str(), "ae"); file != nullptr)
-    std::fclose(file);
+  if (!settings.fault_file.empty()) touch(settings.fault_file);
 }
 
 void Core::waiting(std::uint32_t place) {
@@ -142,12 +148,27 @@ void Core::refuse(const char* function) {
     std::fprintf(stderr, "partita remote: %s is not supported\n", function);
 }
 
+void Core::note_asked() {
+  failed_launch_ = kOk;
+  if (failure() != kOk) asked_ = true;
+}
+
+void Core::judge_end(Status status) {
+  if (failed_launch_ != kOk || (status != kOk && !asked_)) unnoticed_ = true;
+  asked_ = false;
+}
+
 void Core::say_outcome(Status status) {
+  judge_end(status);
   if (status != kOk)
     std::fprintf(stderr,
                  "partita remote: the session ended with error %u; what was launched after it "
                  "did not run\n",
                  static_cast<unsigned>(status));
+  if (unnoticed_) {
+    std::fputs("partita remote: a launch failed, and the program did not ask for its error\n", stderr);
+    if (!settings.fault_file.empty()) touch(settings.fault_file + ".unnoticed");
+  }
   const std::lock_guard lock(refusal_mutex_);
   if (refused_.empty()) return;
   std::string names;
@@ -174,6 +195,8 @@ void Core::clear(bool child) {
     new (&notice_mutex_) std::mutex;
     new (&refusal_mutex_) std::mutex;
     refused_.clear();  // the parent says it
+    failed_launch_ = kOk;
+    unnoticed_ = asked_ = false;
     is_ready = false;
     connect_failed_ = kOk;
     if (!settings.stats_file.empty()) settings.stats_file += "." + std::to_string(::getpid());

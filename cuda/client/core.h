@@ -32,7 +32,13 @@ class Core final : public NoticeReader {
   std::uint64_t expect_copy(std::byte* to, std::uint64_t bytes);
   // Says once that a function is not there, and again at the end.
   void refuse(const char* function);
-  // What the end of a session was like. A program may have looked at none of it.
+  // A launch that failed, and that the program asked which error there is: until it does, the
+  // failure went by unnoticed.
+  void note_failed_launch(Status status) { failed_launch_ = status; }
+  void note_asked();
+  // What came of a session, once it has ended or begins anew with `status`.
+  void judge_end(Status status);
+  // Says at the end what was refused or failed. A program may have looked at none of it.
   void say_outcome(Status status);
   void write_counts(const Traffic& traffic);
   // Forgets what the server knew. In the child of a fork nothing of the parent's may be touched.
@@ -64,6 +70,8 @@ class Core final : public NoticeReader {
 
   Status connect_failed_ = kOk;
   std::uint64_t next_handle_ = 0x1000, next_token_ = 0;
+  std::atomic<Status> failed_launch_ = kOk;  // the last
+  std::atomic<bool> asked_ = false, unnoticed_ = false;
   std::mutex refusal_mutex_;
   std::set<std::string> refused_;
 

@@ -69,6 +69,7 @@ Status Session::reset() {
   if (core.link == nullptr || core.left) return kOk;  // nothing to free
   const Answer answer = core.link->call_held(lock, Reset{}, Cause::session);
   if (core.link->is_lost()) return kLost;
+  core.judge_end(core.link->failure());
   core.link->forget_sticky();
   clear(false);
   return answer.status;

@@ -28,6 +28,10 @@ class Session {
   Stats& stats() { return core.stats; }
   Status failure() { return core.failure(); }
   void refuse(const char* function) { core.refuse(function); }
+  Status launched(Status status) {  // what came of a launch, passed on
+    if (status != kOk) core.note_failed_launch(status);
+    return status;
+  }
   Status reset();
   // At exit: sends what is left, says goodbye and what was refused or failed, writes the counts.
   void leave();

@@ -138,7 +138,18 @@ class ProgramsTest(CliTest):
         failing = ("sh", "-c", f"'{faulty}' $1; exit 5", "sh")
         self.assertEqual(remote("run", "--check", "--", *failing, "none").returncode, 5)
         self.assertEqual(remote("run", "--check", "--", *failing, "race").returncode, 1)
-        self.assertEqual(remote("run", "--fault-exit", "3", "--", "true").returncode, 2)
+        self.assertEqual(remote("run", "--fault-exit", "3", "--", "true").returncode, 0)
+
+    def test_a_launch_that_failed_is_no_success(self):
+        """A program that looks at no error, and one that asks which it is."""
+        faulty = os.path.join(PROGRAMS, "faulty")
+        result = remote("run", "--", faulty, "refused", "unseen")
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("a launch failed, and the program did not ask for its error", result.stderr)
+        self.assertEqual(remote("run", "--fault-exit", "0", "--", faulty, "refused", "unseen").returncode, 0)
+        asks = remote("run", "--", "sh", "-c", f"'{faulty}' bounds || exit 0")
+        self.assertEqual(asks.returncode, 0, asks.stdout + asks.stderr)
+        self.assertNotIn("did not ask", asks.stderr)
 
     def test_what_was_launched_last_is_checked_too(self):
         """A program that waits for nothing before it ends."""

@@ -64,12 +64,9 @@ Result<Exit> run_remote(const RunFlags& flags) {
   }
   added["PARTITA_REMOTE"] = server;
   if (!flags.profile.empty()) added["PARTITA_REMOTE_SHAPE"] = flags.profile;
-  const std::string faults =
-      folder->path() + "/faults";  // the client makes it when it hears of one
-  if (flags.check) {
-    added["PARTITA_REMOTE_CHECK"] = "1";
-    added["PARTITA_REMOTE_FAULTS"] = faults;
-  }
+  const std::string faults = folder->path() + "/faults";  // the client makes it when it hears of one
+  added["PARTITA_REMOTE_FAULTS"] = faults;
+  if (flags.check) added["PARTITA_REMOTE_CHECK"] = "1";
   if (!flags.stats.empty())
     added["PARTITA_REMOTE_STATS"] = std::filesystem::absolute(flags.stats).string();
   const Result<int> status = run_program(flags.words, added);
@@ -77,7 +74,9 @@ Result<Exit> run_remote(const RunFlags& flags) {
     if (const auto finished = proxy->finish(); !finished) return failed(finished.error());
   if (!status) return failed(status.error());
   std::error_code ignored;
-  const bool found = flags.fault_exit != 0 && std::filesystem::exists(faults, ignored);
+  const bool unnoticed = *status == 0 && std::filesystem::exists(faults + ".unnoticed", ignored);
+  const bool found = flags.fault_exit != 0 &&
+                     (unnoticed || (flags.check && std::filesystem::exists(faults, ignored)));
   return static_cast<Exit>(found ? flags.fault_exit : *status);
 }
 
@@ -89,8 +88,8 @@ Command add_remote_run(CLI::App& remote) {
   auto flags = std::make_shared<RunFlags>();
   flag(*command, "--server-address", flags->server);
   flag(*command, "--profile", flags->profile);
-  CLI::Option* const check = flag(*command, "--check-kernels", flags->check);
-  add_fault_exit(*command, flags->fault_exit)->needs(check);
+  flag(*command, "--check-kernels", flags->check);
+  add_fault_exit(*command, flags->fault_exit);
   flag(*command, "--record", flags->record);
   flag(*command, "--stats", flags->stats);
   command->add_option("command", flags->words, "The program and, behind --, its arguments")

@@ -81,12 +81,14 @@ CUDA_EXPORT Status cuDriverGetVersion(int* version) {
   });
 }
 CUDA_EXPORT Status cuGetErrorName(int number, const char** name) {
+  asked_about(static_cast<Status>(number));
   const DriverError* error = driver_error(number);
   if (name == nullptr) return kInvalidValue;
   *name = error == nullptr ? nullptr : error->name;
   return error == nullptr ? kInvalidValue : kOk;
 }
 CUDA_EXPORT Status cuGetErrorString(int number, const char** text) {
+  asked_about(static_cast<Status>(number));
   const DriverError* error = driver_error(number);
   if (text == nullptr) return kInvalidValue;
   *text = error == nullptr ? nullptr : error->text;

@@ -72,8 +72,8 @@ Bytes extra_block(void** extra) {
 
 Status launch(void* function, const client::LaunchShape& shape, void** parameters, void** extra) {
   if (function == nullptr) return client::kInvalidHandle;
-  return session().kernels.launch(*static_cast<Kernel*>(function), shape, parameters,
-                                  extra_block(extra));
+  return session().launched(session().kernels.launch(*static_cast<Kernel*>(function), shape,
+                                                     parameters, extra_block(extra)));
 }
 
 Status attribute(int* value, int which, void* function) {
@@ -267,7 +267,7 @@ CUDA_EXPORT Status cuLaunchKernelEx(const DriverLaunchConfig* config, void* func
   if (config == nullptr) return kInvalidValue;
   bool cooperative = false;
   if (const Status status = read(config->attributes, config->count, cooperative); status != kOk)
-    return status;
+    return session().launched(status);
   return guarded([&] {
     return launch(function,
                   {.grid = {config->grid_x, config->grid_y, config->grid_z},

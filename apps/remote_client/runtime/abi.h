@@ -109,6 +109,12 @@ static_assert(sizeof(PointerAttributes) == (PARTITA_CUDART >= 13 ? 88 : 24));
 // The error of the calling thread that cudaGetLastError tells.
 Status& last_error();
 
+// The program sees this error, or asks what it means.
+inline Status asked_about(Status status) {
+  if (status != client::kOk) client::session().core.note_asked();
+  return status;
+}
+
 inline Status remember(Status status) {
   if (status != client::kOk) last_error() = status;
   return status;
@@ -125,6 +131,11 @@ Status guarded(Body&& body) noexcept {
   } catch (...) {
     return remember(client::kUnknown);
   }
+}
+
+template <class Body>
+Status guarded_launch(Body&& body) noexcept {
+  return session().launched(guarded(static_cast<Body&&>(body)));
 }
 
 // Whether a launch with these is cooperative; refused where one asks for what is not there.

@@ -42,16 +42,18 @@ const client::Device* device_snapshot(Status& status) {
 CUDA_EXPORT Status cudaGetLastError() {
   const Status last = last_error();
   last_error() = kOk;
-  return last != kOk ? last : session().failure();
+  return asked_about(last != kOk ? last : session().failure());
 }
 CUDA_EXPORT Status cudaPeekAtLastError() {
-  return last_error() != kOk ? last_error() : session().failure();
+  return asked_about(last_error() != kOk ? last_error() : session().failure());
 }
 CUDA_EXPORT const char* cudaGetErrorName(int number) {
+  asked_about(static_cast<Status>(number));
   const ErrorName* error = error_named(number);
   return error == nullptr ? "unrecognized error code" : error->name;
 }
 CUDA_EXPORT const char* cudaGetErrorString(int number) {
+  asked_about(static_cast<Status>(number));
   const ErrorName* error = error_named(number);
   if (error == nullptr) return "unrecognized error code";
   return error->text == nullptr ? error->name : error->text;

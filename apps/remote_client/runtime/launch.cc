@@ -146,7 +146,7 @@ CUDA_EXPORT Status __cudaGetKernel(void** kernel, const void* host) {
 }
 CUDA_EXPORT Status __cudaLaunchKernel(void* kernel, Dim3 grid, Dim3 block, void** arguments,
                                       std::size_t shared_bytes, void* stream) {
-  return guarded([&] {
+  return guarded_launch([&] {
     return launch_kernel(static_cast<Kernel*>(kernel), {grid, block, shared_bytes, stream},
                          arguments);
   });
@@ -157,7 +157,7 @@ CUDA_EXPORT Status __cudaLaunchKernel_ptsz(void* kernel, Dim3 grid, Dim3 block, 
 }
 CUDA_EXPORT Status cudaLaunchKernel(const void* function, Dim3 grid, Dim3 block, void** arguments,
                                     std::size_t shared_bytes, void* stream) {
-  return guarded([&] {
+  return guarded_launch([&] {
     return launch(function, {grid, block, shared_bytes, stream}, arguments, false);
   });
 }
@@ -168,7 +168,7 @@ CUDA_EXPORT Status cudaLaunchKernel_ptsz(const void* function, Dim3 grid, Dim3 b
 CUDA_EXPORT Status cudaLaunchCooperativeKernel(const void* function, Dim3 grid, Dim3 block,
                                                void** arguments, std::size_t shared_bytes,
                                                void* stream) {
-  return guarded([&] {
+  return guarded_launch([&] {
     return launch(function, {grid, block, shared_bytes, stream}, arguments, true);
   });
 }
@@ -177,8 +177,8 @@ CUDA_EXPORT Status cudaLaunchKernelExC(const LaunchConfig* config, const void* f
   if (config == nullptr) return remember(kInvalidValue);
   bool cooperative = false;
   if (const Status status = read(config->attributes, config->count, cooperative); status != kOk)
-    return status;
-  return guarded([&] {
+    return session().launched(status);
+  return guarded_launch([&] {
     return launch(function, {config->grid, config->block, config->shared_bytes, config->stream},
                   arguments, cooperative);
   });

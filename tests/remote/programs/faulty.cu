@@ -1,6 +1,7 @@
 // Sums of blocks, with a fault on demand for `--check` to find: `faulty bounds` has one block too
 // many, `faulty race` leaves out a barrier, `faulty fresh` reads memory that nobody wrote, in
-// `faulty early` threads return that others wait for. A second word: it waits for no result.
+// `faulty early` threads return that others wait for, `faulty refused` asks for blocks that no device
+// has. A second word: it waits for no result.
 // Without a word it is right.
 #include <cstring>
 
@@ -36,7 +37,8 @@ int main(int argc, char** argv) {
   int* on_sums = empty_on_device<int>(blocks);
   const int barriers = std::strcmp(fault, "race") != 0;
   const int early = std::strcmp(fault, "early") == 0;
-  LAUNCH(faulty_sums, blocks, kBlock, 0, nullptr, on_values, on_sums, reads, barriers,
+  const int threads = std::strcmp(fault, "refused") == 0 ? 64 * kBlock : kBlock;
+  LAUNCH(faulty_sums, blocks, threads, 0, nullptr, on_values, on_sums, reads, barriers,
          early);
   if (argc > 2) return 0;
   const cudaError_t status = cudaDeviceSynchronize();
