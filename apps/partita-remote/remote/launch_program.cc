@@ -121,8 +121,10 @@ std::vector<std::string> without_counterpart(const remote::image::Program& progr
   constexpr std::string_view kLibraries[] = {"libcublas",   "libcudnn",    "libcufft", "libcurand",
                                              "libcusolver", "libcusparse", "libnccl",  "libnpp",
                                              "libnvjpeg",   "libcutensor"};
-  constexpr std::string_view kOurs[] = {"libcublas.so.12", "libcublas.so.13", "libcufft.so.11",
-                                        "libcufft.so.12",  "libcurand.so.10", "libcusparse.so.12"};
+  constexpr std::string_view kOurs[] = {
+      "libcublas.so.12",   "libcublas.so.13", "libcublasLt.so.12",
+      "libcublasLt.so.13", "libcudnn.so.9",   "libcufft.so.11",
+      "libcufft.so.12",    "libcurand.so.10", "libcusparse.so.12"};
   std::vector<std::string> missing;
   for (const std::string& needed : program.needed) {
     const auto begins = [&](std::string_view library) { return needed.starts_with(library); };

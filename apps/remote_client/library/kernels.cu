@@ -352,3 +352,188 @@ KERNEL random_normal_d(double* to, unsigned long long key, unsigned long long fi
   for (Index j = 0; j < 2; ++j)
     if (i * 2 + j < count) to[i * 2 + j] = mean + deviation * is[j];
 }
+
+// --- networks ------------------------------------------------------------------------------------
+
+DEVICE float exponential(float x) { return __nvvm_ex2_approx_f(x * 1.4426950408889634F); }
+DEVICE float hyperbolic_tangent(float x) {
+  const float e = exponential(2 * (x < 0 ? -x : x)), t = 1 - 2 / (e + 1);
+  return x < 0 ? -t : t;
+}
+DEVICE float gelu(float x) {
+  return 0.5F * x * (1 + hyperbolic_tangent(0.79788456F * (x + 0.044715F * x * x * x)));
+}
+
+// Numbers of cudnnActivationMode_t, and one more.
+enum { kSigmoid, kRelu, kTanh, kClippedRelu, kElu, kIdentity, kSwish, kGelu };
+DEVICE float activated(float x, int kind, float how) {
+  switch (kind) {
+    case kSigmoid:
+      return 1 / (1 + exponential(-x));
+    case kRelu:
+      return x < 0 ? 0 : x;
+    case kTanh:
+      return hyperbolic_tangent(x);
+    case kClippedRelu:
+      return x < 0 ? 0 : x > how ? how : x;
+    case kElu:
+      return x < 0 ? how * (exponential(x) - 1) : x;
+    case kSwish:
+      return x / (1 + exponential(-how * x));
+    case kGelu:
+      return gelu(x);
+    default:
+      return x;
+  }
+}
+
+// Elements of 16 bits are floats on their way.
+struct Half {
+  unsigned short bits;
+};
+struct Brain {
+  unsigned short bits;
+};
+DEVICE float load(const float* at) { return *at; }
+DEVICE void store(float* at, float value) { *at = value; }
+DEVICE float load(const Half* at) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(at->bits));
+  return value;
+}
+DEVICE void store(Half* at, float value) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(at->bits) : "f"(value));
+}
+DEVICE float load(const Brain* at) {
+  const unsigned bits = static_cast<unsigned>(at->bits) << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+DEVICE void store(Brain* at, float value) {
+  unsigned bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  const unsigned up = value != value ? 0x400000 : 0x7FFF + (bits >> 16 & 1);
+  at->bits = static_cast<unsigned short>((value != value ? bits | up : bits + up) >> 16);
+}
+
+// What follows a product: a bias for each row of `rows` x `columns`, and an activation.
+template <class T, class Bias>
+DEVICE void epilogue(T* d, const Bias* bias, Index rows, Index columns, unsigned long long step,
+                     unsigned long long stride, int kind, Index count) {
+  const Index i = me();
+  if (i >= count) return;
+  const Index row = i % rows, rest = i / rows;
+  T* const at = d + rest / columns * stride + rest % columns * step + row;
+  store(at, activated(load(at) + (bias != nullptr ? load(bias + row) : 0), kind, 0));
+}
+#define EPILOGUE(T, Bias, suffix)                                                                \
+  KERNEL epilogue_##suffix(T* d, const Bias* bias, Index rows, Index columns,                    \
+                           unsigned long long step, unsigned long long stride, int kind,         \
+                           Index count) {                                                        \
+    epilogue(d, bias, rows, columns, step, stride, kind, count);                                 \
+  }
+EPILOGUE(float, float, f)
+EPILOGUE(Half, Half, h)
+EPILOGUE(Brain, Brain, b)
+EPILOGUE(Half, float, hf)
+EPILOGUE(Brain, float, bf)
+
+// A tensor of up to four dimensions: lengths and steps.
+struct Tensor {
+  int n, c, h, w, sn, sc, sh, sw;
+};
+DEVICE int tensor_place(const Tensor& as, Index i, int& c, int& h, int& w, int& n) {
+  w = static_cast<int>(i) % as.w, i /= as.w;
+  h = static_cast<int>(i) % as.h, i /= as.h;
+  c = static_cast<int>(i) % as.c, n = static_cast<int>(i) / as.c;
+  return n * as.sn + c * as.sc + h * as.sh + w * as.sw;
+}
+DEVICE void blend(float* at, float value, float alpha, float beta) {
+  *at = beta == 0 ? alpha * value : alpha * value + beta * *at;
+}
+
+// y = alpha f(x) + beta y; x has a step of 0 in dimensions that it repeats.
+KERNEL tensor_map(const float* x, float* y, Tensor to, int sn, int sc, int sh, int sw, int kind,
+                  float how, float alpha, float beta, Index count) {
+  const Index i = me();
+  if (i >= count) return;
+  int n, c, h, w;
+  const int at = tensor_place(to, i, c, h, w, n);
+  blend(y + at, activated(x[n * sn + c * sc + h * sh + w * sw], kind, how), alpha, beta);
+}
+
+// y = alpha ((x - mean) scale / sqrt(variance + epsilon) + bias) + beta y; `of`: of those four.
+KERNEL tensor_normalise(const float* x, float* y, Tensor from, Tensor to, Tensor of,
+                        const float* scale, const float* bias, const float* mean,
+                        const float* variance, float epsilon, float alpha, float beta,
+                        Index count) {
+  const Index i = me();
+  if (i >= count) return;
+  int n, c, h, w;
+  const int at = tensor_place(to, i, c, h, w, n);
+  const int p = c * of.sc + (of.h == 1 ? 0 : h * of.sh) + (of.w == 1 ? 0 : w * of.sw);
+  const float in = x[n * from.sn + c * from.sc + h * from.sh + w * from.sw];
+  const float by = scale[p] / __nvvm_sqrt_rn_f(variance[p] + epsilon);
+  blend(y + at, (in - mean[p]) * by + bias[p], alpha, beta);
+}
+
+// Over `size` elements, `inner` apart; log: its logarithm.
+KERNEL tensor_softmax(const float* x, float* y, Index size, Index inner, int log, float alpha,
+                      float beta, Index count) {
+  const Index i = me();
+  if (i >= count) return;
+  const Index first = i / inner * size * inner + i % inner;
+  float most = x[first], sum = 0;
+  for (Index k = 1; k < size; ++k) most = x[first + k * inner] > most ? x[first + k * inner] : most;
+  for (Index k = 0; k < size; ++k) sum += exponential(x[first + k * inner] - most);
+  const float less = log != 0 ? static_cast<float>(logarithm(1.0 / sum)) : 0;
+  for (Index k = 0; k < size; ++k) {
+    const float above = x[first + k * inner] - most;
+    blend(y + first + k * inner, log != 0 ? above + less : exponential(above) / sum, alpha, beta);
+  }
+}
+
+struct Window {  // over h and w
+  int height, width, pad_h, pad_w, step_h, step_w, apart_h, apart_w;
+};
+
+// Numbers of cudnnPoolingMode_t: the largest, the mean with the padding, without it.
+KERNEL tensor_pool(const float* x, float* y, Tensor from, Tensor to, Window by, int mode,
+                   float alpha, float beta, Index count) {
+  const Index i = me();
+  if (i >= count) return;
+  int n, c, h, w;
+  const int at = tensor_place(to, i, c, h, w, n);
+  const float* const plane = x + n * from.sn + c * from.sc;
+  float most = -__builtin_inff(), sum = 0;
+  int inside = 0;
+  for (int r = 0; r < by.height; ++r)
+    for (int s = 0; s < by.width; ++s) {
+      const int row = h * by.step_h - by.pad_h + r, column = w * by.step_w - by.pad_w + s;
+      if (row < 0 || row >= from.h || column < 0 || column >= from.w) continue;
+      const float value = plane[row * from.sh + column * from.sw];
+      most = value > most || value != value ? value : most, sum += value, ++inside;
+    }
+  const int taken = mode == 1 ? by.height * by.width : inside;
+  blend(y + at, mode == 1 || mode == 2 ? sum / static_cast<float>(taken) : most, alpha, beta);
+}
+
+// What the windows see of channels [first, first + from.c), as products of matrices take it: a row
+// for each channel and place in the window, a column for each of oh x ow windows; image by image.
+KERNEL tensor_windows(const float* x, float* to, Tensor from, Window by, int oh, int ow,
+                      int turned, Index count) {
+  Index i = me();
+  if (i >= count) return;
+  const Index whole = i;
+  const int q = static_cast<int>(i % ow), p = static_cast<int>(i / ow % oh);
+  i /= static_cast<Index>(ow * oh);
+  int s = static_cast<int>(i % by.width), r = static_cast<int>(i / by.width % by.height);
+  i /= static_cast<Index>(by.width * by.height);
+  const int c = static_cast<int>(i % from.c), n = static_cast<int>(i / from.c);
+  if (turned != 0) r = by.height - 1 - r, s = by.width - 1 - s;
+  const int row = p * by.step_h - by.pad_h + r * by.apart_h;
+  const int column = q * by.step_w - by.pad_w + s * by.apart_w;
+  const bool inside = row >= 0 && row < from.h && column >= 0 && column < from.w;
+  to[whole] = inside ? x[n * from.sn + c * from.sc + row * from.sh + column * from.sw] : 0;
+}
