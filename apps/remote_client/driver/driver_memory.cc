@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "driver.h"
+#include "textures.h"
 
 namespace partita::remote::shim {
 namespace {
@@ -21,15 +22,30 @@ Status allocate_host(void** memory, std::size_t bytes) {
   return kOk;
 }
 
+// One side is an array.
+Status copy_2d_array(const DriverCopy2D& c, const void* from, const void* to, void* stream,
+                     bool later) {
+  constexpr int kOfArrays = 3;  // CU_MEMORYTYPE_ARRAY
+  if (c.from_type == c.to_type) return unsupported("cuMemcpy2D (both sides are arrays)");
+  const bool into = c.to_type == kOfArrays;
+  const std::size_t pitch = into ? c.from_pitch : c.to_pitch, width = pitch == 0 ? c.width : pitch;
+  const auto* outside = static_cast<const std::byte*>(into ? from : to);
+  outside += (into ? c.from_y : c.to_y) * width + (into ? c.from_x : c.to_x);
+  return copy_with_array(into ? c.to_array : c.from_array, into ? c.to_x : c.from_x,
+                         into ? c.to_y : c.from_y, const_cast<std::byte*>(outside), width, c.width,
+                         c.height, kByAddress, stream, later, into);
+}
+
 Status copy_2d(const DriverCopy2D* c, void* stream, bool later) {
-  enum Type { kHost = 1, kDevice = 2, kArray = 3 };
+  enum Type { kHost = 1, kDevice = 2, kOfArrays = 3 };
   if (c == nullptr) return kInvalidValue;
-  if (c->from_type == kArray || c->to_type == kArray) return unsupported("cuMemcpy2D (array)");
   const auto start = [](const void* at, std::size_t x, std::size_t y, std::size_t pitch) {
     return static_cast<const std::byte*>(at) + y * pitch + x;
   };
   const void* from = c->from_type == kHost ? c->from_host : place(c->from_device);
   const void* to = c->to_type == kHost ? c->to_host : place(c->to_device);
+  if (c->from_type == kOfArrays || c->to_type == kOfArrays)
+    return copy_2d_array(*c, from, to, stream, later);
   const std::size_t from_pitch = c->from_pitch == 0 ? c->width : c->from_pitch;
   const std::size_t to_pitch = c->to_pitch == 0 ? c->width : c->to_pitch;
   return copy_rows({.to = const_cast<std::byte*>(start(to, c->to_x, c->to_y, to_pitch)),

@@ -19,39 +19,7 @@ using client::kInvalidValue;
 using client::kOk;
 using ptx::Texture;
 
-enum ResourceKind : int { kArray, kMipmapped, kLinear, kPitched };
 enum ArrayFlags : unsigned { kLayered = 1, kCubemap = 4 };
-
-struct Resource {  // cudaResourceDesc
-  int kind;
-  union {
-    void* array;
-    struct {
-      void* at;
-      ChannelDesc channels;
-      std::size_t bytes;
-    } linear;
-    struct {
-      void* at;
-      ChannelDesc channels;
-      std::size_t width, height, pitch;
-    } pitched;
-    int reserved[32];
-  } of;
-  unsigned flags;
-};
-static_assert(sizeof(Resource) == 144);
-
-struct Sampling {  // cudaTextureDesc
-  int beyond[3], filter, read_mode, srgb;
-  float border[4];
-  int normalized;
-  unsigned anisotropy;
-  int mipmap_filter;
-  float bias, least, most;
-  int plain_trilinear, seamless;
-};
-static_assert(sizeof(Sampling) == 72);
 
 struct Array {
   ChannelDesc channels = {};
@@ -140,7 +108,8 @@ Status free_array(void* handle) {
   return status;
 }
 
-// Rows of an array, from a place in bytes and rows.
+}  // namespace
+
 Status copy_with_array(const void* handle, std::size_t x_bytes, std::size_t row, void* host,
                        std::size_t pitch, std::size_t width, std::size_t rows, int kind,
                        void* stream, bool later, bool to_array) {
@@ -156,6 +125,8 @@ Status copy_with_array(const void* handle, std::size_t x_bytes, std::size_t row,
                             : RowsCopy{host, pitch, there, texels.row_pitch, width, rows, kind};
   return copy_rows(copy, stream, later);
 }
+
+namespace {
 
 // Bytes one behind the other, over as many rows as they fill.
 Status copy_packed(const void* handle, std::size_t x_bytes, std::size_t row, void* host,
