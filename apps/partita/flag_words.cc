@@ -167,8 +167,9 @@ constexpr FlagWords kWords[] = {
      "Instead of FILE. strassen: real matrices, Winograd's variant of Strassen's multiplication, "
      "checked against Eigen's product"},
     {"--explain", "", "Explain the result (text)"},
-    {"--fault-exit", "N", "Exit status when a kernel did something wrong, or a launch failed and the program "
-     "did not ask for its error; 0: the program's own"},
+    {"--fault-exit", "N",
+     "Exit status when a kernel did something wrong, or a launch failed and the program did not "
+     "ask for its error; 0: the program's own"},
     {"--file", "FILE", "A history file, instead of history.db in the state directory"},
     {"--files", "DIR", "Write the files for Slurm into this folder, to look at", "--folder"},
     {"--first", "", "Run with real-time priority: less delay on a busy machine"},

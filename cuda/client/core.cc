@@ -166,7 +166,8 @@ void Core::say_outcome(Status status) {
                  "did not run\n",
                  static_cast<unsigned>(status));
   if (unnoticed_) {
-    std::fputs("partita remote: a launch failed, and the program did not ask for its error\n", stderr);
+    std::fputs("partita remote: a launch failed, and the program did not ask for its error\n",
+               stderr);
     if (!settings.fault_file.empty()) touch(settings.fault_file + ".unnoticed");
   }
   const std::lock_guard lock(refusal_mutex_);

@@ -76,9 +76,9 @@ void take_members(Module& module, Result<std::vector<image::Member>> members) {
   }
 }
 
-// Relocatable code (-rdc=true) that the program's linker left apart, because it was PTX: the text of
-// each of `containers`, ended by null, one behind the other. NVIDIA's device runtime among them asks
-// its driver for what the server does itself.
+// Relocatable code (-rdc=true) that the program's linker left apart, because it was PTX: the text
+// of each of `containers`, ended by null, one behind the other. NVIDIA's device runtime among them
+// asks its driver for what the server does itself.
 void link_units(Module& module, const void* const* containers, std::uint32_t sm) {
   for (; *containers != nullptr; ++containers) {
     const auto container = container_at(*containers);

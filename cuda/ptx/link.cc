@@ -18,7 +18,8 @@ constexpr std::string_view kDeviceRuntime = R"(.version 8.0
 .address_size 64
 .extern .func (.param .b64 r) malloc (.param .b64 a);
 .extern .func free (.param .b64 a);
-.extern .func (.param .b64 r) __cudaCDP2GetParameterBufferV2 (.param .b64 a, .param .align 4 .b8 b[12], .param .align 4 .b8 c[12], .param .b32 d);
+.extern .func (.param .b64 r) __cudaCDP2GetParameterBufferV2 (.param .b64 a,
+    .param .align 4 .b8 b[12], .param .align 4 .b8 c[12], .param .b32 d);
 .extern .func (.param .b32 r) __cudaCDP2LaunchDeviceV2 (.param .b64 a, .param .b64 b);
 .global .align 1 .b8 partita_no_error[9] = {110, 111, 32, 101, 114, 114, 111, 114, 0};
 .visible .func (.param .b32 r) __cudaCDP2GetLastError () { st.param.b32 [r], 0; ret; }
@@ -35,7 +36,8 @@ constexpr std::string_view kDeviceRuntime = R"(.version 8.0
 .visible .func (.param .b32 r) __cudaCDP2Malloc (.param .b64 a, .param .b64 b) {
   .reg .b64 %d<3>; .reg .b32 %n; .reg .pred %p;
   ld.param.b64 %d0, [a]; ld.param.b64 %d1, [b];
-  { .param .b64 p0; st.param.b64 [p0], %d1; .param .b64 v; call.uni (v), malloc, (p0); ld.param.b64 %d2, [v]; }
+  { .param .b64 p0; st.param.b64 [p0], %d1; .param .b64 v; call.uni (v), malloc, (p0);
+    ld.param.b64 %d2, [v]; }
   st.u64 [%d0], %d2;
   setp.eq.u64 %p, %d2, 0;
   selp.u32 %n, 2, 0, %p;
@@ -57,7 +59,8 @@ constexpr std::string_view kDeviceRuntime = R"(.version 8.0
   add.u64 %d0, %d0, %d3; add.u64 %d1, %d1, %d3;
   ld.u8 %h, [%d1]; st.u8 [%d0], %h; ret;
 }
-.visible .func (.param .b32 r) __cudaCDP2MemcpyAsync (.param .b64 a, .param .b64 b, .param .b64 c, .param .b32 k, .param .b64 s) {
+.visible .func (.param .b32 r) __cudaCDP2MemcpyAsync (.param .b64 a, .param .b64 b,
+    .param .b64 c, .param .b32 k, .param .b64 s) {
   .reg .b64 %d<7>; .reg .b32 %n; .reg .pred %p;
   ld.param.b64 %d0, [a]; ld.param.b64 %d1, [b]; ld.param.b64 %d2, [c]; ld.param.b64 %d3, [s];
   st.param.b32 [r], 0;
@@ -66,10 +69,13 @@ constexpr std::string_view kDeviceRuntime = R"(.version 8.0
   add.u64 %d4, %d2, 255; shr.u64 %d4, %d4, 8; cvt.u32.u64 %n, %d4;
   mov.u64 %d5, partita_device_copy;
   { .param .b64 p0; st.param.b64 [p0], %d5;
-    .param .align 4 .b8 p1[12]; st.param.b32 [p1], %n; st.param.b32 [p1+4], 1; st.param.b32 [p1+8], 1;
-    .param .align 4 .b8 p2[12]; st.param.b32 [p2], 256; st.param.b32 [p2+4], 1; st.param.b32 [p2+8], 1;
+    .param .align 4 .b8 p1[12]; st.param.b32 [p1], %n; st.param.b32 [p1+4], 1;
+    st.param.b32 [p1+8], 1;
+    .param .align 4 .b8 p2[12]; st.param.b32 [p2], 256; st.param.b32 [p2+4], 1;
+    st.param.b32 [p2+8], 1;
     .param .b32 p3; st.param.b32 [p3], 0;
-    .param .b64 v; call.uni (v), __cudaCDP2GetParameterBufferV2, (p0, p1, p2, p3); ld.param.b64 %d6, [v]; }
+    .param .b64 v; call.uni (v), __cudaCDP2GetParameterBufferV2, (p0, p1, p2, p3);
+    ld.param.b64 %d6, [v]; }
   st.u64 [%d6], %d0; st.u64 [%d6+8], %d1; st.u64 [%d6+16], %d2;
   { .param .b64 p0; st.param.b64 [p0], %d6; .param .b64 p1; st.param.b64 [p1], %d3;
     .param .b32 v; call.uni (v), __cudaCDP2LaunchDeviceV2, (p0, p1); }

@@ -39,7 +39,8 @@ constexpr const char* kFirstUnit = R"(
   ld.global.u32 %r0, [own]; ld.global.u32 %r1, [shared_by_both];
   { .param .b32 v; call.uni (v), of_other, (); ld.param.b32 %r2, [v]; }
   add.u32 %r0, %r0, %r1; add.u32 %r0, %r0, %r2;
-  { .param .b32 p; st.param.b32 [p], %r0; .param .b32 v; call.uni (v), twice, (p); ld.param.b32 %r3, [v]; }
+  { .param .b32 p; st.param.b32 [p], %r0; .param .b32 v; call.uni (v), twice, (p);
+    ld.param.b32 %r3, [v]; }
   st.global.u32 [%d], %r3;
   ret;
 }
@@ -67,7 +68,8 @@ constexpr const char* kLaunchTree = R"(
   .param .align 4 .b8 b[12], .param .align 4 .b8 c[12], .param .b32 d);
 .extern .func (.param .b32 r) __cudaCDP2LaunchDeviceV2 (.param .b64 a, .param .b64 b);
 .global .u32 next = 0;
-.visible .entry tree(.param .u64 notes, .param .u32 depth, .param .u64 stream, .param .u32 threads) {
+.visible .entry tree(.param .u64 notes, .param .u32 depth, .param .u64 stream,
+    .param .u32 threads) {
   .reg .b32 %r<8>; .reg .b64 %d<6>; .reg .pred %p;
   ld.param.u64 %d0, [notes]; ld.param.u32 %r0, [depth]; ld.param.u64 %d4, [stream];
   ld.param.u32 %r5, [threads];
@@ -79,10 +81,13 @@ constexpr const char* kLaunchTree = R"(
   sub.u32 %r2, %r0, 1;
   mov.u64 %d2, tree;
   { .param .b64 p0; st.param.b64 [p0], %d2;
-    .param .align 4 .b8 p1[12]; st.param.b32 [p1], 1; st.param.b32 [p1+4], 1; st.param.b32 [p1+8], 1;
-    .param .align 4 .b8 p2[12]; st.param.b32 [p2], %r5; st.param.b32 [p2+4], 1; st.param.b32 [p2+8], 1;
+    .param .align 4 .b8 p1[12]; st.param.b32 [p1], 1; st.param.b32 [p1+4], 1;
+    st.param.b32 [p1+8], 1;
+    .param .align 4 .b8 p2[12]; st.param.b32 [p2], %r5; st.param.b32 [p2+4], 1;
+    st.param.b32 [p2+8], 1;
     .param .b32 p3; st.param.b32 [p3], 0;
-    .param .b64 v; call.uni (v), __cudaCDP2GetParameterBufferV2, (p0, p1, p2, p3); ld.param.b64 %d3, [v]; }
+    .param .b64 v; call.uni (v), __cudaCDP2GetParameterBufferV2, (p0, p1, p2, p3);
+    ld.param.b64 %d3, [v]; }
   st.u64 [%d3], %d0; st.u32 [%d3+8], %r2; st.u64 [%d3+16], 0; st.u32 [%d3+24], %r5;
   { .param .b64 p0; st.param.b64 [p0], %d3; .param .b64 p1; st.param.b64 [p1], %d4;
     .param .b32 v; call.uni (v), __cudaCDP2LaunchDeviceV2, (p0, p1); }

@@ -1,5 +1,5 @@
-// libcublasLt and libcudnn against sessions that run on cores: what networks need forwards. Oracles:
-// the definitions, summed up in double precision.
+// libcublasLt and libcudnn against sessions that run on cores: what networks need forwards.
+// Oracles: the definitions, summed up in double precision.
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -440,92 +440,106 @@ TEST_F(Networks, ActivationsSoftmaxAndNormalisation) {
   });
 }
 
-// Two convolutions with ReLU, pooling after each, a layer of all with all, softmax; five inferences
-// from the program's memory and back. How often they wait for the server is counted.
+// Two convolutions with ReLU, pooling after each, a layer of all with all, softmax; two images.
+struct SmallNetwork {
+  const Sizes in{2, 1, 16, 16}, pooled[2] = {{2, 8, 8, 8}, {2, 12, 4, 4}};
+  const Windows by[2] = {{8, 3, 3, 1, 1}, {12, 3, 3, 1, 1}};
+  const Floats w[2] = {numbers(8 * 9, 20), numbers(12 * 8 * 9, 21)};
+  const Floats bias[2] = {numbers(8, 22), numbers(12, 23)}, dense = numbers(192 * 10, 24);
+
+  Floats wanted(Floats now) const {
+    Sizes of = in;
+    for (int i = 0; i < 2; ++i) {
+      Sizes out{};
+      const Floats y = convolved(now, of, w[i], by[i], out);
+      now.assign(pooled[i].count(), 0);
+      each(out, [&](int n, int c, int p, int q) {
+        float& most = now[pooled[i].at(n, c, p / 2, q / 2)];
+        most = std::max(most, y[out.at(n, c, p, q)] + bias[i][std::size_t(c)]);
+      });
+      of = pooled[i];
+    }
+    Floats shares;
+    for (std::size_t n = 0; n < 2; ++n) {
+      std::vector<double> logits(10);
+      for (std::size_t i = 0; i < 1920; ++i)
+        logits[i % 10] += double{dense[i]} * double{now[n * 192 + i / 10]};
+      const double most = *std::max_element(logits.begin(), logits.end());
+      double sum = 0;
+      for (double& one : logits) sum += one = std::exp(one - most);
+      for (const double one : logits) shares.push_back(static_cast<float>(one / sum));
+    }
+    return shares;
+  }
+};
+
+class OnLibraries {  // the same
+ public:
+  OnLibraries(const SmallNetwork& network, const Library& c, const Library& d)
+      : is(network), cuda(c), dnn(d) {
+    SAME(dnn.call("cudnnCreate", &handle), 0);
+    SAME(lt.call("cublasLtCreate", &lt_handle), 0);
+    SAME(lt.call("cublasLtMatmulDescCreate", &how, 68, 0), 0);
+  }
+  Floats shares(const Floats& x) {
+    SAME(cuda.call("cudaMemcpy", dx.at, static_cast<const void*>(x.data()), x.size() * 4, 1), 0);
+    for (int i = 0; i < 2; ++i) {
+      const Layer& layer = layers[i];
+      SAME(dnn.call("cudnnConvolutionBiasActivationForward", handle, const_of(kOne), layer.x_is,
+                    i == 0 ? dx.at : small[0].at, layer.w_is, dw[i].at, layer.how, 2,
+                    layer.workspace, layer.bytes, const_of(kNone), layer.y_is, mid[i].at,
+                    tensor(dnn, {1, is.by[i].k, 1, 1}), dbias[i].at, relu, layer.y_is, mid[i].at),
+           0);
+      SAME(dnn.call("cudnnPoolingForward", handle, pooling, const_of(kOne), layer.y_is, mid[i].at,
+                    const_of(kNone), tensor(dnn, is.pooled[i]), small[i].at),
+           0);
+    }
+    void* const none = nullptr;
+    SAME(lt.call("cublasLtMatmul", lt_handle, how, const_of(kOne), ddense.at, matrix(10, 192),
+                 small[1].at, matrix(192, 2), const_of(kNone), logits.at, matrix(10, 2), logits.at,
+                 matrix(10, 2), none, none, std::size_t{0}, none),
+         0);
+    void* const of = tensor(dnn, {2, 10, 1, 1});
+    SAME(dnn.call("cudnnSoftmaxForward", handle, 1, 0, const_of(kOne), of, logits.at,
+                  const_of(kNone), of, logits.at),
+         0);
+    return logits.now();
+  }
+
+ private:
+  void* matrix(int rows, int columns) const {
+    void* made = nullptr;
+    SAME(lt.call("cublasLtMatrixLayoutCreate", &made, 0, static_cast<std::uint64_t>(rows),
+                 static_cast<std::uint64_t>(columns), static_cast<std::int64_t>(rows)),
+         0);
+    return made;
+  }
+  const SmallNetwork& is;
+  const Library &cuda, &dnn;
+  const Library lt{"libcublasLt.so.13"};
+  void *handle = nullptr, *lt_handle = nullptr, *how = nullptr;
+  void* pooling = made(dnn, "cudnnCreatePoolingDescriptor", "cudnnSetPooling2dDescriptor", 0, 0, 2,
+                       2, 0, 0, 2, 2);
+  void* relu =
+      made(dnn, "cudnnCreateActivationDescriptor", "cudnnSetActivationDescriptor", 1, 0, 0.0);
+  Layer layers[2] = {{cuda, dnn, is.in, is.by[0]}, {cuda, dnn, is.pooled[0], is.by[1]}};
+  OnDevice dw[2] = {{cuda, is.w[0]}, {cuda, is.w[1]}};
+  OnDevice dbias[2] = {{cuda, is.bias[0]}, {cuda, is.bias[1]}}, ddense{cuda, is.dense};
+  OnDevice dx{cuda, Floats(is.in.count())}, logits{cuda, Floats(20)};
+  OnDevice mid[2] = {{cuda, Floats(layers[0].out.count())}, {cuda, Floats(layers[1].out.count())}};
+  OnDevice small[2] = {{cuda, Floats(is.pooled[0].count())}, {cuda, Floats(is.pooled[1].count())}};
+};
+
+// From the program's memory and back; how often it waits for the server is counted.
 TEST_F(Networks, ASmallNetworkOfConvolutionsWaitsOnceForEachInference) {
   ::setenv("PARTITA_REMOTE_STATS", stats_file().c_str(), 1);
   run("libcudnn.so.9", [](const Library& cuda, const Library& dnn) {
-    constexpr int kInferences = 5;
-    const Library lt("libcublasLt.so.13");
-    void* handle = nullptr;
-    SAME(dnn.call("cudnnCreate", &handle), 0);
-    const Sizes in{2, 1, 16, 16};
-    const Windows by[] = {{8, 3, 3, 1, 1}, {12, 3, 3, 1, 1}};
-    const Sizes pooled[] = {{2, 8, 8, 8}, {2, 12, 4, 4}};
-    const Floats w[] = {numbers(8 * 9, 20), numbers(12 * 8 * 9, 21)},
-                 bias[] = {numbers(8, 22), numbers(12, 23)};
-    const Floats dense = numbers(192 * 10, 24);
-    void* const pooling = made(dnn, "cudnnCreatePoolingDescriptor", "cudnnSetPooling2dDescriptor",
-                               0, 0, 2, 2, 0, 0, 2, 2);
-    void* const relu =
-        made(dnn, "cudnnCreateActivationDescriptor", "cudnnSetActivationDescriptor", 1, 0, 0.0);
-    Layer layers[] = {Layer(cuda, dnn, in, by[0]), Layer(cuda, dnn, pooled[0], by[1])};
-    const OnDevice dw[] = {{cuda, w[0]}, {cuda, w[1]}},
-                   dbias[] = {{cuda, bias[0]}, {cuda, bias[1]}}, ddense(cuda, dense);
-    const OnDevice dx(cuda, Floats(in.count())), dlogits(cuda, Floats(20));
-    const OnDevice mid[] = {{cuda, Floats(layers[0].out.count())},
-                            {cuda, Floats(layers[1].out.count())}};
-    const OnDevice small[] = {{cuda, Floats(pooled[0].count())}, {cuda, Floats(pooled[1].count())}};
-    void *lt_handle = nullptr, *how = nullptr, *a_is = nullptr, *b_is = nullptr, *d_is = nullptr;
-    SAME(lt.call("cublasLtCreate", &lt_handle), 0);
-    SAME(lt.call("cublasLtMatmulDescCreate", &how, 68, 0), 0);
-    SAME(lt.call("cublasLtMatrixLayoutCreate", &a_is, 0, std::uint64_t{10}, std::uint64_t{192},
-                 std::int64_t{10}),
-         0);
-    SAME(lt.call("cublasLtMatrixLayoutCreate", &b_is, 0, std::uint64_t{192}, std::uint64_t{2},
-                 std::int64_t{192}),
-         0);
-    SAME(lt.call("cublasLtMatrixLayoutCreate", &d_is, 0, std::uint64_t{10}, std::uint64_t{2},
-                 std::int64_t{10}),
-         0);
-    for (int inference = 0; inference < kInferences; ++inference) {
-      const Floats x = numbers(in.count(), 30 + static_cast<unsigned>(inference));
-      SAME(cuda.call("cudaMemcpy", dx.at, static_cast<const void*>(x.data()), x.size() * 4, 1), 0);
-      for (int i = 0; i < 2; ++i) {
-        SAME(dnn.call("cudnnConvolutionBiasActivationForward", handle, const_of(kOne),
-                      layers[i].x_is, i == 0 ? dx.at : small[0].at, layers[i].w_is, dw[i].at,
-                      layers[i].how, 2, layers[i].workspace, layers[i].bytes, const_of(kNone),
-                      layers[i].y_is, mid[i].at, tensor(dnn, {1, by[i].k, 1, 1}), dbias[i].at, relu,
-                      layers[i].y_is, mid[i].at),
-             0);
-        SAME(dnn.call("cudnnPoolingForward", handle, pooling, const_of(kOne), layers[i].y_is,
-                      mid[i].at, const_of(kNone), tensor(dnn, pooled[i]), small[i].at),
-             0);
-      }
-      SAME(lt.call("cublasLtMatmul", lt_handle, how, const_of(kOne), ddense.at, a_is, small[1].at,
-                   b_is, const_of(kNone), dlogits.at, d_is, dlogits.at, d_is,
-                   static_cast<void*>(nullptr), static_cast<void*>(nullptr), std::size_t{0},
-                   static_cast<void*>(nullptr)),
-           0);
-      void* const shares = tensor(dnn, {2, 10, 1, 1});
-      SAME(dnn.call("cudnnSoftmaxForward", handle, 1, 0, const_of(kOne), shares, dlogits.at,
-                    const_of(kNone), shares, dlogits.at),
-           0);
-      const Floats got = dlogits.now();
-      Floats now = x;
-      Sizes of = in;
-      for (int i = 0; i < 2; ++i) {
-        Sizes out{};
-        Floats y = convolved(now, of, w[i], by[i], out);
-        now.assign(pooled[i].count(), 0);
-        each(out, [&](int n, int c, int p, int q) {
-          float& most = now[pooled[i].at(n, c, p / 2, q / 2)];
-          most = std::max(most, y[out.at(n, c, p, q)] + bias[i][std::size_t(c)]);
-        });
-        of = pooled[i];
-      }
-      Floats wanted;
-      for (std::size_t n = 0; n < 2; ++n) {
-        std::vector<double> logits(10);
-        double sum = 0;
-        for (std::size_t j = 0; j < 10; ++j)
-          for (std::size_t t = 0; t < 192; ++t)
-            logits[j] += double{dense[t * 10 + j]} * double{now[n * 192 + t]};
-        const double most = *std::max_element(logits.begin(), logits.end());
-        for (double& one : logits) sum += one = std::exp(one - most);
-        for (const double one : logits) wanted.push_back(static_cast<float>(one / sum));
-      }
-      NEED(close(wanted, got, 2e-4F));  // logits of some tens, so shares by their differences
+    const SmallNetwork network;
+    OnLibraries tried(network, cuda, dnn);
+    for (unsigned inference = 0; inference < 5; ++inference) {
+      const Floats x = numbers(network.in.count(), 30 + inference);
+      // Logits of some tens, so shares by their differences.
+      NEED(close(network.wanted(x), tried.shares(x), 2e-4F));
     }
   });
   ::unsetenv("PARTITA_REMOTE_STATS");

@@ -84,7 +84,7 @@ Result<Exit> run_remote(Context& context, const RunFlags& flags) {
   }
   added["PARTITA_REMOTE"] = server;
   if (!flags.profile.empty()) added["PARTITA_REMOTE_SHAPE"] = flags.profile;
-  const std::string faults = folder->path() + "/faults";  // the client makes it when it hears of one
+  const std::string faults = folder->path() + "/faults";  // the client makes it when there is one
   added["PARTITA_REMOTE_FAULTS"] = faults;
   if (flags.check) added["PARTITA_REMOTE_CHECK"] = "1";
   if (!flags.stats.empty())

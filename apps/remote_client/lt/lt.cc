@@ -1,6 +1,6 @@
 // libcublasLt: products of matrices with what follows them (bias, ReLU, GELU), each one or two
-// operations of the stream. Descriptors and heuristics are local. What is not here is refused by its
-// name (unsupported.inc).
+// operations of the stream. Descriptors and heuristics are local. What is not here is refused by
+// its name (unsupported.inc).
 #include <bit>
 #include <cstring>
 #include <map>

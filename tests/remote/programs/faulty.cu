@@ -1,7 +1,7 @@
 // Sums of blocks, with a fault on demand for `--check` to find: `faulty bounds` has one block too
 // many, `faulty race` leaves out a barrier, `faulty fresh` reads memory that nobody wrote, in
-// `faulty early` threads return that others wait for, `faulty refused` asks for blocks that no device
-// has. A second word: it waits for no result.
+// `faulty early` threads return that others wait for, `faulty refused` asks for blocks that no
+// device has. A second word: it waits for no result.
 // Without a word it is right.
 #include <cstring>
 
