@@ -178,6 +178,8 @@ class DeviceBackend {
   // Nanoseconds between the last records of two events; kNotReady, kInvalidHandle.
   virtual Answered<std::uint64_t> elapsed(Id from, Id to) = 0;
   virtual void resume(std::uint64_t hold) = 0;
+  // The program says that what it launched until now was a request.
+  virtual void request_ended() {}
 };
 
 }  // namespace partita::remote::server

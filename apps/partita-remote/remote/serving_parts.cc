@@ -64,7 +64,7 @@ remote::cuda::Lane lane_on(const PoolLane& lane) {
 
 // A row for each kernel of a session's request, as `kernels plan` reads them.
 void append_times(const std::string& file, int units,
-                  const std::vector<remote::cuda::TimedKernel>& kernels) {
+                  const std::vector<remote::server::TimedKernel>& kernels) {
   static std::mutex mutex;  // sessions are threads
   const std::lock_guard lock(mutex);
   std::string rows;
@@ -136,7 +136,7 @@ class SharedDevice {
       if (!lane) return failed(lane.error());
       use.lanes.push_back(lane_on(*lane));
     }
-    std::vector<remote::cuda::KernelCursor::Step> steps;
+    std::vector<remote::server::KernelCursor::Step> steps;
     for (std::size_t i = 0; i < mine.units.size(); ++i)
       steps.push_back({mine.kernels[i],
                        static_cast<std::size_t>(std::ranges::lower_bound(sizes, mine.units[i]) -

@@ -60,7 +60,8 @@ struct CpuBackend::Recorded {
 
 namespace {
 
-constexpr std::size_t kSweep = 1024;  // records before finished ones are given back
+constexpr std::size_t kMostLanes = 8;  // of a stream
+constexpr std::size_t kSweep = 1024;   // records before finished ones are given back
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -93,27 +94,28 @@ void fill(std::span<std::byte> row, std::uint32_t value, std::uint32_t element) 
 
 // ---- begin and end ----
 
-CpuBackend::CpuBackend(CpuOptions options)
-    : options_(options),
-      device_(describe_device({options.units, options.memory})),
-      shared_(std::make_shared<Shared>()) {}
+CpuBackend::CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units)
+    : options_(std::move(options)),
+      device_(describe_device({units->units(), options_.memory})),
+      shared_(std::make_shared<Shared>()),
+      units_(std::move(units)),
+      driver_(&units_->driver()),
+      times_(options_.measured) {}
 
 Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) {
   if (options.units < 1 || options.units > hw::kMaxUnits)
     return bad_input("units", fmt::format("{}; 1 to {} can be", options.units, hw::kMaxUnits));
-  std::unique_ptr<CpuBackend> backend(new CpuBackend(options));
+  auto units = options.shared ? options.shared : SharedUnits::open(options.units);
+  if (!units) return failed(units.error());
+  std::unique_ptr<CpuBackend> backend(new CpuBackend(options, *std::move(units)));
   auto machine = ptx::Machine::open(
       std::min(kGlobalsBytes + backend->device_.arena_bytes, ptx::kMaxArenaBytes));
   if (!machine) return failed(machine.error());
   backend->machine_ = *std::move(machine);
   server::load_blas();
-  auto driver = drivers::cpu_mask::CpuMaskDriver::open(hw::generic_topology(1, options.units));
-  if (!driver) return failed(driver.error());
-  backend->driver_ = *std::move(driver);
-  const auto lane =
-      backend->driver_->create_lane(hw::all_units(backend->driver_->info()->topology));
-  if (!lane) return failed(lane.error());
-  backend->streams_.emplace(kDefaultStream, Stream{.lane = *lane});
+  auto first = backend->new_stream(true);
+  if (!first) return environment_error("a stream", first.error().reason);
+  backend->streams_.emplace(kDefaultStream, *std::move(first));
   return backend;
 }
 
@@ -123,7 +125,23 @@ CpuBackend::~CpuBackend() {
     const std::lock_guard lock(shared_->mutex);
     for (const auto& run : shared_->running) run->request_stop();
   }
-  driver_.reset();  // runs out what is queued, which does nothing any more
+  // What is queued does nothing any more.
+  for (auto& [id, stream] : streams_) end_lanes(stream);
+}
+
+Answered<CpuBackend::Stream> CpuBackend::new_stream(bool blocking) {
+  const hw::UnitMask all = hw::all_units(driver_->info()->topology);
+  const auto lane = driver_->create_lane(all);
+  if (!lane) return refuse(server::kOutOfMemory, to_string(lane.error()));
+  return Stream{.lane = *lane, .lanes = {{all, *lane}}, .blocking = blocking};
+}
+
+// Its last piece may have to return from the unit that ran it.
+void CpuBackend::end_lanes(Stream& stream) {
+  for (const auto& [mask, lane] : stream.lanes) {
+    static_cast<void>(driver_->synchronise(lane));
+    static_cast<void>(driver_->destroy_lane(lane));
+  }
 }
 
 int CpuBackend::descriptor() const { return shared_->wake.get(); }
@@ -171,9 +189,9 @@ Answered<Id> CpuBackend::create(const server::ObjectSpec& spec) {
     if (!loaded) return refused(loaded.error());
     modules_.emplace(next_, *loaded);
   } else if (const auto* stream = std::get_if<server::StreamSpec>(&spec)) {
-    const auto lane = driver_->create_lane(hw::all_units(driver_->info()->topology));
-    if (!lane) return refuse(server::kOutOfMemory, to_string(lane.error()));
-    streams_.emplace(next_, Stream{.lane = *lane, .blocking = stream->blocking});
+    auto made = new_stream(stream->blocking);
+    if (!made) return tl::unexpected<Refused>(made.error());
+    streams_.emplace(next_, *std::move(made));
   } else if (std::holds_alternative<server::EventSpec>(spec)) {
     events_.emplace(next_, Event{});
   } else {
@@ -190,9 +208,7 @@ void CpuBackend::destroy(ObjectKind kind, Id id) {
   } else if (kind == ObjectKind::stream) {
     const auto found = streams_.find(id);
     CHECK(found != streams_.end() && id != kDefaultStream);
-    // Its last piece may have to return from the unit that ran it.
-    static_cast<void>(driver_->synchronise(found->second.lane));
-    static_cast<void>(driver_->destroy_lane(found->second.lane));
+    end_lanes(found->second);
     streams_.erase(found);
   } else {
     const auto found = modules_.find(id);
@@ -225,7 +241,7 @@ Answered<server::KernelFacts> CpuBackend::find_kernel(Id module, const std::stri
   facts.registers = std::min({info.registers, kMostRegisters, each});
   facts.ptx_version = info.target;
   facts.binary_version = kComputeVersion;
-  kernels_.push_back(*kernel);
+  kernels_.push_back({*kernel, name});
   return found_.emplace(std::pair(module, name), std::move(facts)).first->second;
 }
 
@@ -239,7 +255,8 @@ Answered<server::GlobalPlace> CpuBackend::find_global(Id module, const std::stri
 
 Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
   ptx::Launch launch;
-  launch.kernel = kernels_.at(work.kernel);
+  const Kernel& kernel = kernels_.at(work.kernel);
+  launch.kernel = kernel.id;
   launch.grid = extent(work.grid);
   launch.block = extent(work.block);
   launch.dynamic_shared = work.shared_bytes;
@@ -254,23 +271,28 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
   const std::shared_ptr<ptx::Run> run = *std::move(prepared);
   const std::int64_t groups = run->groups();
   if (groups < 1) return Item(Task{});
+  const std::shared_ptr<Stamps> stamps = times_.next(kernel.name, work);
   struct Progress {
     std::atomic<std::int64_t> left;
     std::atomic<bool> begun = false;
   };
   const auto progress = std::make_shared<Progress>(groups);
-  return Item(Task{[shared = shared_, run, progress](std::int64_t group) {
-                     if (!progress->begun.exchange(true)) {
-                       const std::lock_guard lock(shared->mutex);
-                       if (!shared->ending) shared->running.insert(run);
-                     }
-                     if (!shared->skips()) run->execute(group);
-                     if (--progress->left > 0) return;
-                     shared->tell_outcome(*run);
-                     const std::lock_guard lock(shared->mutex);
-                     shared->running.erase(run);
-                   },
-                   groups});
+  return Item(Task{.run =
+                       [shared = shared_, run, progress, stamps](std::int64_t group) {
+                         if (!progress->begun.exchange(true)) {
+                           if (stamps) stamps->begun = static_cast<std::int64_t>(now_ns());
+                           const std::lock_guard lock(shared->mutex);
+                           if (!shared->ending) shared->running.insert(run);
+                         }
+                         if (!shared->skips()) run->execute(group);
+                         if (--progress->left > 0) return;
+                         if (stamps) stamps->ended = static_cast<std::int64_t>(now_ns());
+                         shared->tell_outcome(*run);
+                         const std::lock_guard lock(shared->mutex);
+                         shared->running.erase(run);
+                       },
+                   .groups = groups,
+                   .kernel = kernel.name});
 }
 
 void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
@@ -359,7 +381,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(const Gemm& gemm) {
       places.push_back(const_cast<std::byte*>(from->data()));  // only read
     }
   }
-  const std::int64_t parts = server::parts_of(gemm, options_.units);
+  const std::int64_t parts = server::parts_of(gemm, units_->units());
   return Item(Task{.run =
                        [shared = shared_, gemm, places, parts](std::int64_t part) {
                          server::multiply(gemm, places, part, parts,
@@ -383,6 +405,7 @@ Answered<std::vector<CpuBackend::Item>> CpuBackend::items_of_graph(Id graph) {
 
 Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   CHECK(streams_.contains(id));
+  if (std::holds_alternative<server::CopyOutWork>(work)) client_waits();
   std::vector<Item> items;
   if (const auto* graph = std::get_if<server::GraphWork>(&work)) {
     // Nodes stand in an order that suits their dependencies.
@@ -394,7 +417,11 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
     if (!item) return tl::unexpected<Refused>(item.error());
     items.push_back(*std::move(item));
   }
-  for (Item& item : items) push(id, std::move(item));
+  for (Item& item : items) {
+    if (auto* task = std::get_if<Task>(&item); task != nullptr && !task->kernel.empty())
+      place_next(*task);
+    push(id, std::move(item));
+  }
   return {};
 }
 
@@ -442,17 +469,98 @@ void CpuBackend::pump() {
   }
 }
 
+// ---- places of kernels ----
+
+// Where the request's next kernel runs: looked for further on in the request where it is not the
+// next one of the placing.
+void CpuBackend::place_next(Task& task) {
+  if (options_.tenant == nullptr) return;
+  if (placing_ == nullptr) placing_ = options_.tenant->placing(), next_kernel_ = 0;
+  const auto& kernels = placing_->kernels;
+  const auto found =
+      std::find(kernels.begin() + static_cast<long>(next_kernel_), kernels.end(), task.kernel);
+  task.place = {placing_, static_cast<std::size_t>(found - kernels.begin())};
+  if (found != kernels.end()) next_kernel_ = task.place.kernel + 1;
+}
+
+void CpuBackend::request_ended() {
+  marked_ = true;
+  placing_ = nullptr;
+  times_.request_ended();
+}
+
+// Which ends a request, unless the program says itself where one ends.
+void CpuBackend::client_waits() {
+  if (marked_) return;
+  placing_ = nullptr;
+  times_.request_ended();
+}
+
+// Brings the stream to the lane of its next kernel; false: that may not begin yet.
+bool CpuBackend::settle(Stream& stream, Task& task) {
+  const auto& [placing, kernel] = task.place;
+  if (placing == nullptr) return true;
+  if (!placing->live) {
+    go_to_lane(stream, placing->masks[kernel]);
+    return true;
+  }
+  shared_->starving = true;  // before the look: who ends afterwards wakes us
+  if (stream.counters->pushed > 0) return false;
+  task.taken =
+      units_->take([&, index = kernel](
+                       const std::vector<int>& running) { return placing->live(index, running); },
+                   [shared = shared_] {
+                     shared->starving = true;
+                     shared->wake_up();
+                   });
+  if (task.taken) go_to_lane(stream, *task.taken);
+  return task.taken.has_value();
+}
+
+void CpuBackend::go_to_lane(Stream& stream, const hw::UnitMask& mask) {
+  if (stream.lanes.back().first == mask) return;
+  const int lane = lane_of(stream, mask);
+  if (lane == stream.lane) return;
+  if (stream.counters->pushed > 0) {
+    const auto event = driver_->record_event(stream.lane);
+    CHECK(event.has_value() && driver_->wait_event(lane, *event).has_value());
+    static_cast<void>(driver_->destroy_event(*event));
+  }
+  stream.lane = lane;
+}
+
+// The stream's lane on these units, made where it has none; where there are no more lanes, the one
+// that it is on.
+int CpuBackend::lane_of(Stream& stream, const hw::UnitMask& mask) {
+  auto& lanes = stream.lanes;
+  auto found = std::ranges::find(lanes, mask, &std::pair<hw::UnitMask, int>::first);
+  if (found == lanes.end()) {
+    const auto current = lanes.end() - 1;
+    const auto idle = std::find_if(lanes.begin(), current, [&](const auto& lane) {
+      return lanes.size() >= kMostLanes && driver_->destroy_lane(lane.second).has_value();
+    });
+    if (idle != current) lanes.erase(idle);
+    const auto made = driver_->create_lane(mask);
+    if (!made) return stream.lane;
+    found = lanes.insert(lanes.end(), {mask, *made});
+  }
+  std::rotate(found, found + 1, lanes.end());
+  return lanes.back().second;
+}
+
 // Runs on the stream's lane, then counts as finished.
 void CpuBackend::launch(Stream& stream, Task task) {
   const std::int64_t groups = task.groups;
   const auto left = std::make_shared<std::atomic<std::int64_t>>(groups);
-  auto counted = [shared = shared_, counters = stream.counters, left,
+  auto counted = [shared = shared_, counters = stream.counters, left, units = units_,
                   task = std::move(task)](std::int64_t group) {
     if (task.run) task.run(group);
     if (--*left > 0) return;
     --counters->unfinished;
     if (task.then) task.then();
-    if (--counters->pushed == kMaxPushed / 2 && shared->starving) shared->wake_up();
+    const std::int64_t pushed = --counters->pushed;
+    if (task.taken) units->give_back(*task.taken);
+    if ((pushed == kMaxPushed / 2 || pushed == 0) && shared->starving) shared->wake_up();
   };
   ++stream.counters->pushed;
   const auto launched =
@@ -470,6 +578,7 @@ bool CpuBackend::pump(Stream& stream) {
     }
     Item& item = stream.pending.front();
     if (auto* task = std::get_if<Task>(&item)) {
+      if (!settle(stream, *task)) return any;
       launch(stream, std::move(*task));
     } else if (auto* wait = std::get_if<Wait>(&item)) {
       if (wait->on != nullptr && !wait->on->finished) {
@@ -531,6 +640,7 @@ void CpuBackend::resume(std::uint64_t hold) {
 }
 
 void CpuBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
+  client_waits();
   if (kind == ObjectKind::stream) {
     push(id, Task{.then = [shared = shared_, tag] {
            shared->notify({.kind = Completed::Kind::reached, .tag = tag});

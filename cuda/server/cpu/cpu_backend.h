@@ -3,6 +3,8 @@
 // lane may begin is pushed at once; what waits for a function of the client, or for something that
 // does, stays here until then. Limits: kMaxPushed pieces of work of a stream in its lane, lanes and
 // events as drivers/cpu_mask has them.
+// On shared units (CpuOptions::shared) a stream is on one lane after another, as its kernels are
+// placed: it waits by an event where its last work is unfinished.
 // Thread rule: one thread; units run what was pushed meanwhile.
 #pragma once
 
@@ -17,6 +19,8 @@
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 #include "ptx/machine.h"
 #include "server/backend.h"
+#include "server/cpu/shared_units.h"
+#include "server/kernel_times.h"
 
 namespace partita::remote::cpu {
 
@@ -25,9 +29,12 @@ inline constexpr std::int64_t kMaxPushed = 8192;
 inline constexpr std::uint64_t kGlobalsBytes = std::uint64_t{1} << 30;
 
 struct CpuOptions {
-  int units = 1;
+  int units = 1;                                  // without `shared`
   std::uint64_t memory = std::uint64_t{4} << 30;  // that a session may allocate
   std::uint32_t flags = 0;                        // HelloFlags
+  std::shared_ptr<SharedUnits> shared = {};       // with other sessions
+  std::shared_ptr<Tenant> tenant = {};            // says where kernels run; null: on all units
+  server::LaunchTimes::Told measured = {};        // where given, kernels are timed
 };
 
 class CpuBackend final : public server::DeviceBackend {
@@ -55,14 +62,24 @@ class CpuBackend final : public server::DeviceBackend {
   bool finished(server::ObjectKind kind, server::Id id) override;
   server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to) override;
   void resume(std::uint64_t hold) override;
+  void request_ended() override;
 
  private:
   struct Shared;    // with the threads of the units
   struct Recorded;  // a record of an event, or a place in a stream
-  struct Task {     // runs on the units
+  using Stamps = server::LaunchTimes::Stamps;
+  struct Place {  // of a kernel
+    std::shared_ptr<const Placing> placing = {};
+    std::size_t kernel = 0;
+  };
+  struct Task {  // runs on the units
     std::function<void(std::int64_t)> run = {};
     std::int64_t groups = 1;
     std::function<void()> then = {};  // says so, once the stream knows that it is finished
+    std::string kernel = {};
+    std::shared_ptr<Stamps> stamps = {};  // of a kernel that is timed
+    Place place = {};
+    std::optional<hw::UnitMask> taken = {};  // of the shared units
   };
   struct Wait {
     std::shared_ptr<Recorded> on;
@@ -80,6 +97,7 @@ class CpuBackend final : public server::DeviceBackend {
   };
   struct Stream {
     int lane = 0;
+    std::vector<std::pair<hw::UnitMask, int>> lanes = {};  // it may be on, the latest last
     bool blocking = true;
     std::shared_ptr<Counters> counters = std::make_shared<Counters>();
     std::int64_t enqueued = 0;
@@ -91,12 +109,19 @@ class CpuBackend final : public server::DeviceBackend {
   struct Event {
     std::shared_ptr<Recorded> last = {};
   };
-  explicit CpuBackend(CpuOptions options);
+  CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units);
   void push(server::Id id, Item item);
   void order_against_default(server::Id id, Stream& stream);
   void wait_here(Stream& stream, Stream& other);
   void pump();
   bool pump(Stream& stream);
+  server::Answered<Stream> new_stream(bool blocking);
+  void end_lanes(Stream& stream);
+  void client_waits();
+  void place_next(Task& task);
+  bool settle(Stream& stream, Task& task);
+  void go_to_lane(Stream& stream, const hw::UnitMask& mask);
+  int lane_of(Stream& stream, const hw::UnitMask& mask);
   void launch(Stream& stream, Task task);
   void push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
   server::Answered<Item> item_of(server::StreamWork work);
@@ -108,12 +133,21 @@ class CpuBackend final : public server::DeviceBackend {
   server::DeviceSnapshot device_;
   std::shared_ptr<Shared> shared_;
   std::unique_ptr<ptx::Machine> machine_;
-  std::unique_ptr<drivers::cpu_mask::CpuMaskDriver> driver_;
+  const std::shared_ptr<SharedUnits> units_;
+  drivers::cpu_mask::CpuMaskDriver* const driver_;
+  std::shared_ptr<const Placing> placing_;  // of this request; null: it has had no kernel
+  std::size_t next_kernel_ = 0;             // where it is in the placing's
+  bool marked_ = false;                     // the program says where requests end
+  server::LaunchTimes times_;
   std::map<server::Id, Stream> streams_;
   std::map<server::Id, Event> events_;
   std::map<server::Id, server::GraphSpec> graphs_;
   std::map<server::Id, ptx::ModuleId> modules_;
-  std::vector<ptx::KernelId> kernels_;
+  struct Kernel {
+    ptx::KernelId id = {};
+    std::string name = {};
+  };
+  std::vector<Kernel> kernels_;
   std::map<std::pair<server::Id, std::string>, server::KernelFacts> found_;
   std::deque<std::shared_ptr<Recorded>> recorded_;  // with events of the driver
   server::Id next_ = 1;

@@ -143,7 +143,7 @@ Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& wor
   const std::string& name = modules_.name_of(work.kernel);
   if (const auto lane = requests_.lane_of(name))
     if (Answered<void> ok = streams_.go_to_lane(stream, *lane); !ok) return ok;
-  if (Answered<void> ok = requests_.begin_kernel(stream.stream, name); !ok) return ok;
+  if (Answered<void> ok = requests_.begin_kernel(stream.stream, name, work); !ok) return ok;
   Answered<void> ok = modules_.launch(stream.stream, work);
   requests_.end_kernel(stream.stream, ok.has_value());
   return ok;

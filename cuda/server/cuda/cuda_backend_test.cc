@@ -43,9 +43,9 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnAStrictLibrary) {
 TEST_F(CudaBackendTest, PassesTheSuiteOnLanes) {
   SharedUse use{.lanes = {lane(8), lane(24), lane(16)}};
   // Kernels change lanes all the time.
-  use.cursor = KernelCursor({{"add", 1}, {"add", 2}, {"add", 0}}, 1);
-  std::vector<TimedKernel> request;
-  use.measured = [&request](const std::vector<TimedKernel>& all) { request = all; };
+  use.cursor = server::KernelCursor({{"add", 1}, {"add", 2}, {"add", 0}}, 1);
+  std::vector<server::TimedKernel> request;
+  use.measured = [&request](const std::vector<server::TimedKernel>& all) { request = all; };
   {
     const auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .shared = use});
     ASSERT_TRUE(backend);
@@ -62,9 +62,9 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnLanes) {
 // Twenty requests of three kernels that change lanes add as often as one stream would.
 TEST_F(CudaBackendTest, KernelsOnOtherLanesComeOneAfterAnother) {
   SharedUse use{.lanes = {lane(8), lane(24)}};
-  use.cursor = KernelCursor({{"add", 0}, {"add", 1}, {"add", 1}}, 0);
+  use.cursor = server::KernelCursor({{"add", 0}, {"add", 1}, {"add", 1}}, 0);
   std::size_t kernels = 0;
-  use.measured = [&kernels](const std::vector<TimedKernel>& all) { kernels = all.size(); };
+  use.measured = [&kernels](const std::vector<server::TimedKernel>& all) { kernels = all.size(); };
   {
     const auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .shared = use});
     CHECK(backend.has_value());

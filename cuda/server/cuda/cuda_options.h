@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "server/cuda/driver_abi.h"
-#include "server/cuda/kernel_times.h"
+#include "server/kernel_times.h"
 
 namespace partita::remote::cuda {
 
@@ -23,10 +23,10 @@ struct Lane {
 // The lanes of a session in a process that it shares with others.
 struct SharedUse {
   std::vector<Lane> lanes = {};             // the first is where a stream begins
-  std::optional<KernelCursor> cursor = {};  // which lane a kernel runs on; none: the first
+  std::optional<server::KernelCursor> cursor = {};  // which lane a kernel runs on; none: the first
   std::function<void()> lost = [] {};       // once the context is dead, for everybody who uses it
   // Where given, kernels are timed; told at the end.
-  std::function<void(const std::vector<TimedKernel>&)> measured = {};
+  std::function<void(const std::vector<server::TimedKernel>&)> measured = {};
 };
 
 struct CudaOptions {

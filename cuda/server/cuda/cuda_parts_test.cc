@@ -161,14 +161,14 @@ TEST_F(CudaParts, AModuleKnowsItsKernelsOnce) {
 }
 
 TEST_F(CudaParts, ALaunchThatWasRefusedIsNotTimed) {
-  std::vector<TimedKernel> request;
-  SharedUse use{.lanes = {lane(8)}, .cursor = KernelCursor({{"a", 0}, {"b", 1}}, 2)};
-  use.measured = [&request](const std::vector<TimedKernel>& all) { request = all; };
+  std::vector<server::TimedKernel> request;
+  SharedUse use{.lanes = {lane(8)}, .cursor = server::KernelCursor({{"a", 0}, {"b", 1}}, 2)};
+  use.measured = [&request](const std::vector<server::TimedKernel>& all) { request = all; };
   {
     LaneRequests requests(*context, use);
     for (const char* kernel : {"a", "b"}) {
       EXPECT_EQ(requests.lane_of(kernel), kernel[0] == 'a' ? 0u : 1u);
-      ASSERT_TRUE(requests.begin_kernel(nullptr, kernel));
+      ASSERT_TRUE(requests.begin_kernel(nullptr, kernel, {}));
       requests.end_kernel(nullptr, kernel[0] == 'a');
     }
     EXPECT_EQ(requests.lane_of("c"), 2u);

@@ -28,11 +28,12 @@ std::optional<std::size_t> LaneRequests::lane_of(const std::string& kernel) {
   return cursor_->lane_of(kernel);
 }
 
-Answered<void> LaneRequests::begin_kernel(abi::Stream stream, const std::string& kernel) {
+Answered<void> LaneRequests::begin_kernel(abi::Stream stream, const std::string& kernel,
+                                          const server::LaunchWork& work) {
   if (!measured_) return {};
   const auto begun = timing_event(), ended = timing_event();
   if (!begun || !ended) return tl::unexpected(begun ? ended.error() : begun.error());
-  timed_.push_back({kernel, *begun, *ended});
+  timed_.push_back({kernel, server::shape_of(work), *begun, *ended});
   return context_.done("cuEventRecord", context_.api().cuEventRecord(*begun, stream));
 }
 
@@ -76,7 +77,7 @@ void LaneRequests::take_times() {
       const abi::Return code = context_.api().cuEventElapsedTime(&ms, first.begun, first.ended);
       if (code == server::kNotReady) return;
       constexpr double kMicrosPerMs = 1e3;
-      if (code == 0) times_.add(first.kernel, double{ms} * kMicrosPerMs);
+      if (code == 0) times_.add({first.kernel, first.shape, double{ms} * kMicrosPerMs});
       spare_.insert(spare_.end(), {first.begun, first.ended});
     }
     timed_.pop_front();

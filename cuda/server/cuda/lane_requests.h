@@ -23,7 +23,8 @@ class LaneRequests {
   // None: where the stream is.
   std::optional<std::size_t> lane_of(const std::string& kernel);
   // Around a launch; a launch that was refused is not timed.
-  server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel);
+  server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel,
+                                      const server::LaunchWork& work);
   void end_kernel(abi::Stream stream, bool launched);
   // The client waits: what it launched until now was a request.
   void end_request();
@@ -32,17 +33,17 @@ class LaneRequests {
  private:
   // A launch that is timed.
   struct Timed {
-    std::string kernel = {};  // empty: a request ended
+    std::string kernel = {}, shape = {};  // no kernel: a request ended
     abi::Event begun = nullptr, ended = nullptr;
   };
   server::Answered<abi::Event> timing_event();
 
   Context& context_;
-  std::optional<KernelCursor> cursor_ = {};
-  std::function<void(const std::vector<TimedKernel>&)> measured_ = {};
+  std::optional<server::KernelCursor> cursor_ = {};
+  std::function<void(const std::vector<server::TimedKernel>&)> measured_ = {};
   std::deque<Timed> timed_;
   std::vector<abi::Event> spare_;
-  KernelTimes times_;
+  server::KernelTimes times_;
 };
 
 }  // namespace partita::remote::cuda

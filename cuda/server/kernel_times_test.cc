@@ -1,23 +1,27 @@
-#include "server/cuda/kernel_times.h"
+#include "server/kernel_times.h"
 
 #include <gtest/gtest.h>
 
-namespace partita::remote::cuda {
+namespace partita::remote::server {
 namespace {
 
 TEST(KernelTimes, TheRequestThatComesMostOftenByMedians) {
   KernelTimes times;
   EXPECT_TRUE(times.request().empty());
-  times.add("setup", 1000);
+  times.add({"setup", {}, 1000});
   times.request_ended();
   times.request_ended();  // nothing ran
   for (const double us : {3.0, 90.0, 5.0}) {
-    times.add("gemm", us);
-    times.add("relu", 1);
-    times.add("gemm", us + 1);
+    times.add({"gemm", "8x1x1", us});
+    times.add({"relu", {}, 1});
+    times.add({"gemm", "4x1x1", us + 1});
     times.request_ended();
   }
-  times.add("gemm", 1);  // not ended
+  times.add({"gemm", "8x1x1", 1});
+  times.add({"relu", {}, 1});
+  times.add({"gemm", "2x1x1", 1});  // another shape: another request
+  times.request_ended();
+  times.add({"gemm", {}, 1});  // not ended
   const auto request = times.request();
   ASSERT_EQ(request.size(), 3u);
   EXPECT_EQ(request[0].name, "gemm");
@@ -41,4 +45,4 @@ TEST(KernelCursor, FollowsTheRequestAndFindsItsWayBack) {
 }
 
 }  // namespace
-}  // namespace partita::remote::cuda
+}  // namespace partita::remote::server

@@ -1,0 +1,99 @@
+// What a session's kernels are in a request and how long they take: requests end where the client
+// waits, or where it says so; the one that comes most often counts, and of each of its kernels the
+// median. One with other shapes is another one.
+// Plain data; thread rule: one thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/backend.h"
+
+namespace partita::remote::server {
+
+struct TimedKernel {
+  std::string name = {};
+  std::string shape = {};  // its grid and block, where they are known
+  double us = 0;
+};
+
+// "8x1x1 256x1x1".
+std::string shape_of(const LaunchWork& work);
+
+class KernelTimes {
+ public:
+  static constexpr std::size_t kMost = 500'000;  // kernels that are remembered; later ones are not
+
+  void add(TimedKernel kernel);
+  void request_ended();
+  // The request that came most often (of equally many, the longest); empty: there was none.
+  std::vector<TimedKernel> request() const;
+
+ private:
+  using Names = std::vector<std::pair<std::string, std::string>>;  // with shapes
+  std::vector<TimedKernel> now_;
+  std::map<Names, std::vector<std::vector<double>>> requests_;  // by kernel, the times of each
+  std::size_t kept_ = 0;
+};
+
+// Where the next kernel of a session runs: a cursor over the kernels of a request, each with its
+// lane. A kernel that is not the next one is looked for further on; one that comes no more in this
+// request runs on `otherwise`, and is counted.
+class KernelCursor {
+ public:
+  struct Step {
+    std::string kernel = {};
+    std::size_t lane = 0;
+  };
+  KernelCursor(std::vector<Step> steps, std::size_t otherwise)
+      : steps_(std::move(steps)), otherwise_(otherwise) {}
+
+  std::size_t lane_of(const std::string& kernel);
+  void request_ended() { next_ = 0; }
+  std::size_t unknown() const { return unknown_; }
+
+ private:
+  std::vector<Step> steps_;
+  std::size_t otherwise_;
+  std::size_t next_ = 0, unknown_ = 0;
+};
+
+// The times of launches that others run: begun and ended in nanoseconds, by whoever runs them.
+class LaunchTimes {
+ public:
+  using Told = std::function<void(const std::vector<TimedKernel>&)>;
+  struct Stamps {
+    std::atomic<std::int64_t> begun = 0, ended = 0;
+  };
+  // Nobody wants to know where it is empty.
+  explicit LaunchTimes(Told told) : told_(std::move(told)) {}
+  // Tells what the requests were made of; nothing runs any more.
+  ~LaunchTimes();
+  LaunchTimes(const LaunchTimes&) = delete;
+  LaunchTimes& operator=(const LaunchTimes&) = delete;
+
+  // Of the next launch; null where nobody wants to know.
+  std::shared_ptr<Stamps> next(const std::string& kernel, const LaunchWork& work);
+  void request_ended();
+  // Counts those that have ended.
+  void take();
+
+ private:
+  struct Launched {
+    std::string kernel = {}, shape = {};
+    std::shared_ptr<Stamps> stamps = {};  // null: a request ended
+  };
+  Told told_;
+  std::deque<Launched> launched_ = {};
+  KernelTimes times_ = {};
+};
+
+}  // namespace partita::remote::server
