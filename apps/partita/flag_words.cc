@@ -259,9 +259,10 @@ constexpr FlagWords kWords[] = {
     {"--keep-after", "TIME", "A job that waits longer has a place kept for it", "--patience"},
     {"--keep-foreign", "", "Leave instances that Partita did not make, unless they are in the way"},
     {"--kernel", "NAME", "Name of the kernel"},
-    {"--kernel-plan", "PLAN",
-     "Run the kernels of sessions on the numbers of SMs that this plan of `kernels plan` gives "
-     "them; sessions ask for its workers by name"},
+    {"--kernel-plan", "PLAN|POLICY",
+     "Run the kernels of sessions on the units that this plan of `kernels plan` gives them, or (on "
+     "the CPU) this policy of `kernels simulate`; sessions ask for its workers by name",
+     "--lanes"},
     {"--kernel-profiles", "DIR",
      "Directory with NAME.csv (kernel,units,time_us and optional index), or REEF's NAME.json and "
      "NAME.profile.json, per worker",
@@ -430,6 +431,7 @@ constexpr FlagWords kWords[] = {
     {"--profiles", "PATH",
      "Profiles of the models: a native CSV, a directory of ParvaGPU CSVs (one per model), or "
      "performance laws (JSON)"},
+    {"--program", "CMD", "The program to measure, with its arguments"},
     {"--promise", "",
      "What keeping an SLO means. queueing: waiting counts, arrivals are Poisson; execution: the "
      "table's p95 alone, as in CoFRIS"},
@@ -446,6 +448,8 @@ constexpr FlagWords kWords[] = {
      "Who creates and destroys instances, one at a time: the driver of each node, or each GPU by "
      "itself"},
     {"--record", "FILE", "Record into this file"},
+    {"--record-kernels", "FILE",
+     "Write the kernels that the program launched, by requests, into this CSV"},
     {"--registry-dir", "DIR", "Where the kubelet looks for sockets of plugins"},
     {"--rehearse", "", "Rehearse on a copy of the node in memory, in simulated time", "--simulate"},
     {"--reject", "CHANGE", "With --server: reject this proposed change"},

@@ -39,6 +39,12 @@ Status Session::ready() {
   return core.connected(lock);
 }
 
+void Session::request_ended() {
+  if (!core.is_ready.load(std::memory_order_acquire) || core.left) return;
+  Lock lock(core.mutex);
+  static_cast<void>(core.link->post(lock, RequestEnded{}));
+}
+
 // --- fork, reset, the end
 
 void Session::clear(bool child) {

@@ -29,6 +29,8 @@ class Session {
   Status failure() { return core.failure(); }
   void refuse(const char* function) { core.refuse(function); }
   Status reset();
+  // What the program launched until now was a request of its; before there is a connection nothing.
+  void request_ended();
   // At exit: sends what is left, says goodbye and what was refused or failed, writes the counts.
   void leave();
   // Around fork().

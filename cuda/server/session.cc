@@ -114,6 +114,7 @@ class Session::Core {
   Done on(const Launch& op) { return on_->on(op, out_.counts); }
   Reply<Hello> on(const Hello& op);
   Reply<Ping> on(const Ping&) { return NoReply{}; }
+  Done on(const RequestEnded&) { return on_->work.backend().request_ended(), Done(); }
   Done on(const Bye&) { return out_.ended_as("the client left"), Done(); }
   Reply<Fence> on(const Fence&);
   Reply<Reset> on(const Reset&);

@@ -89,6 +89,12 @@ struct Reset {
   static constexpr void fields(auto&, auto&&) {}
   using Reply = NoReply;
 };
+// What the program launched until now was a request: kernels are counted and planned by requests.
+struct RequestEnded {
+  static constexpr Spec kSpec{"request_ended", 6, Completion::async};
+  static constexpr void fields(auto&, auto&&) {}
+  using Reply = NoReply;
+};
 
 // --- modules -------------------------------------------------------------------------------
 
@@ -582,7 +588,7 @@ struct Said {
 template <class... Ops>
 struct Table {};
 using ClientOperations =
-    Table<Hello, Ping, Bye, Fence, Reset, ModuleHave, ModulePut, ModuleLoad, ModuleUnload,
+    Table<Hello, Ping, Bye, Fence, Reset, RequestEnded, ModuleHave, ModulePut, ModuleLoad, ModuleUnload,
           KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc, Free,
           FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Gemm, Launch, HostCall,
           CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,

@@ -47,22 +47,6 @@ Result<profile::ModelKernels> load_model(Files& files, const std::string& direct
   return load_reef(files, stem, name, topology);
 }
 
-// Ascending whole numbers between commas, within [1, most].
-Result<std::vector<int>> parse_counts(const std::string& flag, const std::string& text, int most) {
-  std::vector<int> counts;
-  for (const std::string& word : split(text, ',')) {
-    const std::optional<int> value = parse_number<int>(word);
-    if (!value || *value < 1 || *value > most || (!counts.empty() && *value <= counts.back()))
-      return bad_input(
-          flag,
-          fmt::format(
-              "'{}' is not a list of ascending whole numbers from 1 to {}, separated by commas",
-              text, most));
-    counts.push_back(*value);
-  }
-  return counts;
-}
-
 std::vector<int> quarters(const hw::Topology& topology, std::vector<int> sizes) {
   // On several dies the smallest share decides, so that the units of unequal ones would be lost.
   std::erase_if(sizes, [&](int units) { return units % topology.dies != 0; });
@@ -122,6 +106,21 @@ Result<int> load_atom(const hw::Topology& topology, int atom) {
   return bad_input("--atom",
                    fmt::format("{}: no {} of {} has more than {} {}s", atom, topology.cluster_name,
                                topology.name, widest, topology.unit_name));
+}
+
+Result<std::vector<int>> parse_counts(const std::string& flag, const std::string& text, int most) {
+  std::vector<int> counts;
+  for (const std::string& word : split(text, ',')) {
+    const std::optional<int> value = parse_number<int>(word);
+    if (!value || *value < 1 || *value > most || (!counts.empty() && *value <= counts.back()))
+      return bad_input(
+          flag,
+          fmt::format(
+              "'{}' is not a list of ascending whole numbers from 1 to {}, separated by commas",
+              text, most));
+    counts.push_back(*value);
+  }
+  return counts;
 }
 
 Result<std::vector<int>> load_configs(const std::string& text, const hw::Topology& topology,

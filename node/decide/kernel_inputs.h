@@ -33,6 +33,9 @@ Result<hw::Topology> load_topology(const std::string& gpu);
 // The topology's atom where `atom` is 0. Refused if no cluster holds so many units.
 Result<int> load_atom(const hw::Topology& topology, int atom);
 
+// Ascending whole numbers between commas, within [1, most].
+Result<std::vector<int>> parse_counts(const std::string& flag, const std::string& text, int most);
+
 // The numbers of units of --configs: ascending whole numbers between commas, each of whole atoms or
 // all of the GPU; without text a quarter, half, three quarters and all, rounded down to atoms and
 // to equally many on every die.

@@ -10,6 +10,7 @@ namespace partita::cli {
 Command add_kernels_plan(CLI::App& kernels);
 Command add_kernels_verify(CLI::App& kernels);
 Command add_kernels_simulate(CLI::App& kernels);
+Command add_kernels_measure(CLI::App& kernels);
 Command add_kernels_run(CLI::App& kernels);
 
 }  // namespace partita::cli

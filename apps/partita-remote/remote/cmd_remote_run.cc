@@ -1,22 +1,26 @@
 // partita remote run: a CUDA program on a device that is elsewhere.
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "flags.h"
+#include "hw/topology.h"
 #include "places.h"
 #include "remote/launch_program.h"
 #include "remote/remote_commands.h"
 #include "wire/net/channel.h"
+#include "wire/trace/kernel_record.h"
 #include "wire/trace/recording_proxy.h"
 
 namespace partita::cli {
 namespace {
 
 struct RunFlags {
-  std::string server, profile, record, stats;
+  std::string server, profile, record, stats, record_kernels;
+  PrivateServer own;
   bool check = false;
   int fault_exit = 1;
   std::vector<std::string> words;
@@ -30,7 +34,21 @@ std::optional<remote::image::Program> examined(const std::string& content) {
   return *std::move(program);
 }
 
-Result<Exit> run_remote(const RunFlags& flags) {
+// The kernels of a recorded connection, as CSV.
+Result<void> tell_kernels(Context& context, const std::string& trace, const std::string& file) {
+  const auto bytes = context.files.read(trace);
+  if (!bytes) return failed(bytes.error());
+  const auto parsed = remote::parse_trace(trace, std::as_bytes(std::span(*bytes)));
+  if (!parsed) return failed(parsed.error());
+  const remote::RecordedKernels recorded = remote::recorded_kernels(*parsed);
+  constexpr const char* kWhere[] = {"the program says where they end", "they end where it waits",
+                                    "its launches repeat"};
+  note(context, fmt::format("{} kernels in {} requests: {}\n", recorded.kernels.size(),
+                            recorded.requests, kWhere[static_cast<int>(recorded.borders)]));
+  return context.files.write_atomic(file, to_csv(recorded));
+}
+
+Result<Exit> run_remote(Context& context, const RunFlags& flags) {
   const Result<std::string> libraries = client_libraries();
   if (!libraries) return failed(libraries.error());
   const Result<std::string> path = find_program(flags.words.front());
@@ -49,15 +67,17 @@ Result<Exit> run_remote(const RunFlags& flags) {
   std::optional<Child> own;
   std::string server = flags.server;
   if (server.empty()) {
-    Result<Child> started = start_private_server(folder->path());
+    Result<Child> started = start_private_server(folder->path(), flags.own);
     if (!started) return failed(started.error());
     own.emplace(*std::move(started));
     server = private_address(folder->path());
   }
   std::unique_ptr<remote::RecordingProxy> proxy;
-  if (!flags.record.empty()) {
+  std::string record = flags.record;
+  if (record.empty() && !flags.record_kernels.empty()) record = folder->path() + "/trace";
+  if (!record.empty()) {
     auto made = remote::RecordingProxy::start(
-        remote::system_net(), "unix:" + folder->path() + "/proxy.sock", server, flags.record);
+        remote::system_net(), "unix:" + folder->path() + "/proxy.sock", server, record);
     if (!made) return failed(made.error());
     proxy = *std::move(made);
     server = proxy->address();
@@ -75,6 +95,9 @@ Result<Exit> run_remote(const RunFlags& flags) {
   const Result<int> status = run_program(flags.words, added);
   if (proxy != nullptr)
     if (const auto finished = proxy->finish(); !finished) return failed(finished.error());
+  if (!flags.record_kernels.empty())
+    if (auto told = tell_kernels(context, record, flags.record_kernels); !told)
+      return failed(told.error());
   if (!status) return failed(status.error());
   std::error_code ignored;
   const bool found = flags.fault_exit != 0 && std::filesystem::exists(faults, ignored);
@@ -92,6 +115,10 @@ Command add_remote_run(CLI::App& remote) {
   CLI::Option* const check = flag(*command, "--check-kernels", flags->check);
   add_fault_exit(*command, flags->fault_exit)->needs(check);
   flag(*command, "--record", flags->record);
+  flag(*command, "--record-kernels", flags->record_kernels);
+  CLI::Option* const server = command->get_option("--server");
+  within(flag(*command, "--units", flags->own.units), 1, hw::kMaxUnits)->excludes(server);
+  flag(*command, "--kernel-times", flags->own.kernel_times)->excludes(server);
   flag(*command, "--stats", flags->stats);
   command->add_option("command", flags->words, "The program and, behind --, its arguments")
       ->required()
@@ -99,7 +126,7 @@ Command add_remote_run(CLI::App& remote) {
   command->footer(
       "partita remote run -- ./vectorAdd\n"
       "partita remote run --server tcp:gpu1:7070 --profile 2g.20gb -- python train.py");
-  return {command, [flags](Context&) { return run_remote(*flags); }};
+  return {command, [flags](Context& context) { return run_remote(context, *flags); }};
 }
 
 }  // namespace partita::cli

@@ -16,11 +16,11 @@
 #include "flags.h"
 #include "hw/topology.h"
 #include "remote/gpu_part_maker.h"
-#include "wire/net/system_net.h"
 #include "remote/remote_commands.h"
-#include "server/broker.h"
 #include "remote/server_places.h"
 #include "remote/serving_parts.h"
+#include "server/broker.h"
+#include "wire/net/system_net.h"
 
 namespace partita::cli {
 namespace {
@@ -33,7 +33,7 @@ constexpr int kMaxSessions = 1024, kMostGpus = 1023;
 constexpr double kMebibyte = 1 << 20, kSecondNs = 1e9, kCpuMemoryMib = 4096;
 
 struct RemoteServeFlags {
-  std::string plan, profiles;  // of kernels
+  KernelPlanFlags kernels;
   std::string listen, token_file, state_directory, metrics, images, user, idle, wall;
   PartFlags parts;
   std::vector<int> gpus;  // whose MIG instances are made on demand
@@ -85,10 +85,15 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
     options.begin_beside = [&context, shares = *shares] { return shares.start(context); };
   }
   flags.parts.shares = *std::move(shares);
-  if (!flags.plan.empty()) {
-    auto workers = planned_workers(context.files, flags.plan, flags.profiles);
-    if (!workers) return failed(workers.error());
-    flags.parts.planned = *std::move(workers);
+  if (!flags.kernels.plan.empty()) {
+    flags.kernels.units = flags.parts.units;
+    auto policy = read_kernel_policy(context.files, flags.kernels);
+    if (!policy) return failed(policy.error());
+    if (flags.parts.backend == "cuda" && policy->plan_units.empty())
+      return bad_input("--kernel-plan", "on a GPU, a plan of `kernels plan`");
+    flags.parts.planned = planned_workers(*policy);
+    if (flags.parts.backend == "cpu")
+      flags.parts.house = std::make_shared<CpuHouse>(*std::move(policy));
   }
   auto parts = parts_of(flags.parts);
   if (!parts) return failed(parts.error());
@@ -101,9 +106,10 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   if (auto set = set_opener(flags.parts, options.worker); !set) return failed(set.error());
   options.worker.limits.memory = flags.parts.memory == 0 ? ~std::uint64_t{0} : flags.parts.memory;
   options.backend = flags.parts.backend;
-  options.worker.sandbox.confinement = flags.open_sandbox             ? Confinement::none
-                                       : flags.parts.backend == "cpu" ? Confinement::strict
-                                                                      : Confinement::driver;
+  options.worker.sandbox.confinement = flags.open_sandbox ? Confinement::none
+                                       : flags.parts.backend == "cpu" && !flags.parts.house
+                                           ? Confinement::strict
+                                           : Confinement::driver;
   if (auto done = set_user(flags.user, options.worker.sandbox); !done) return failed(done.error());
   const auto idle = limit_of("--idle-limit", flags.idle);
   const auto wall = limit_of("--wall-limit", flags.wall);
@@ -162,8 +168,9 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
   within(flag(command, "--units", flags.parts.units), 1, hw::kMaxUnits);
   flag(command, "--shape", flags.parts.shapes);
   within(flag(command, "--gpu-index", flags.gpus), 0, kMostGpus);
-  CLI::Option* const profiles = flag(command, "--kernel-profiles", flags.profiles);
-  profiles->needs(flag(command, "--kernel-plan", flags.plan)->needs(profiles));
+  CLI::Option* const profiles = flag(command, "--kernel-profiles", flags.kernels.profiles);
+  profiles->needs(flag(command, "--kernel-plan", flags.kernels.plan)->needs(profiles));
+  flag(command, "--workers", flags.kernels.workers)->needs(profiles);
   flag(command, "--kernel-times", flags.parts.kernel_times);
   add_device_flags(command, flags.device);
   within(flag(command, "--sessions", flags.parts.sessions), 1, kMaxSessions)->default_str("8");

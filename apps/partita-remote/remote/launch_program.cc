@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -137,6 +139,9 @@ Environment library_environment(const std::string& libraries,
                                 const std::optional<remote::image::Program>& program) {
   Environment added;
   added["LD_LIBRARY_PATH"] = in_front(libraries, environment_variable("LD_LIBRARY_PATH"));
+  // Of NVTX, which tells where requests end.
+  if (environment_variable("NVTX_INJECTION64_PATH").empty())
+    added["NVTX_INJECTION64_PATH"] = libraries + "/libpartita-remote.so.1";
   if (!program) return added;
   std::string preload;
   const auto put = [&](const std::string& library) {
@@ -153,10 +158,27 @@ Environment library_environment(const std::string& libraries,
 
 std::string private_address(const std::string& folder) { return "unix:" + folder + "/server.sock"; }
 
-Result<Child> start_private_server(const std::string& folder) {
+Result<Child> start_private_server(const std::string& folder, const PrivateServer& wish) {
+  const bool gpu = has_gpu_elsewhere();
+  std::vector<std::string> argv = {own_program(),
+                                   "remote",
+                                   "serve",
+                                   "--listen",
+                                   private_address(folder),
+                                   "--backend",
+                                   gpu ? "cuda" : "cpu",
+                                   "--state-dir",
+                                   folder,
+                                   "--with-parent"};
+  const auto add = [&argv](std::initializer_list<std::string> words) {
+    argv.insert(argv.end(), words);
+  };
+  if (gpu && (wish.units > 0 || !wish.kernel_times.empty()))
+    add({"--shape", wish.units > 0 ? fmt::format("LANE-{}", wish.units) : "LANE"});
+  if (!gpu && wish.units > 0) add({"--units", fmt::format("{}", wish.units)});
+  if (!wish.kernel_times.empty()) add({"--kernel-times", fs::absolute(wish.kernel_times).string()});
   return Child::start(
-      {.argv = {own_program(), "remote", "serve", "--listen", private_address(folder), "--backend",
-                has_gpu_elsewhere() ? "cuda" : "cpu", "--state-dir", folder, "--with-parent"},
+      {.argv = std::move(argv),
        .called = "the private server",
        .output = folder + "/server.log",
        .group = ChildSpec::Group::own_group,  // a terminal's signals are for the program

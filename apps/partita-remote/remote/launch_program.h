@@ -32,7 +32,11 @@ Environment library_environment(const std::string& libraries,
 
 // A server of ours at `unix:FOLDER/server.sock`: ends with this object, and with this process
 // however it ends. Takes connections when this returns.
-Result<Child> start_private_server(const std::string& folder);
+struct PrivateServer {
+  int units = 0;                  // of the CPU, or of a lane of the GPU; 0: all
+  std::string kernel_times = {};  // file; empty: kernels are not timed
+};
+Result<Child> start_private_server(const std::string& folder, const PrivateServer& wish = {});
 std::string private_address(const std::string& folder);
 
 // Runs it to its end in our place of the terminal, and hands it the signals that come for us. Its

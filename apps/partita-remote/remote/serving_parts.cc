@@ -12,6 +12,7 @@
 
 #include "base/parse_number.h"
 #include "decide/kernel_inputs.h"
+#include "decide/kernel_simulation.h"
 #include "drivers/green_ctx/lane_pool.h"
 #include "hw/cpu_units.h"
 #include "server/cpu/cpu_backend.h"
@@ -23,9 +24,25 @@ namespace {
 
 using remote::server::Part;
 
+// Whoever asks for the worker by name.
+std::vector<Part> planned_parts(const std::vector<PlannedWorker>& workers) {
+  std::vector<Part> parts;
+  for (const PlannedWorker& worker : workers)
+    parts.push_back({fmt::format("plan/{}", worker.name), worker.name, 0});
+  return parts;
+}
+
+int all_units(int wanted) {
+  return wanted > 0 ? wanted : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 Result<std::vector<Part>> cpu_parts(const PartFlags& flags) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int all = flags.units > 0 ? flags.units : cores;
+  const int all = all_units(flags.units);
+  if (flags.house) {
+    if (!flags.shapes.empty() || !flags.kernel_times.empty())
+      return bad_input("--kernel-plan", "its workers are the parts, and it times no kernels");
+    return planned_parts(flags.planned);
+  }
   std::vector<std::string> shapes = flags.shapes;
   if (shapes.empty())
     shapes.assign(static_cast<std::size_t>(flags.sessions), fmt::format("CPU-{}", all));
@@ -62,19 +79,35 @@ remote::cuda::Lane lane_on(const PoolLane& lane) {
   return {create, lane->units()};
 }
 
-// A row for each kernel of a session's request, as `kernels plan` reads them.
-void append_times(const std::string& file, int units,
-                  const std::vector<remote::server::TimedKernel>& kernels) {
-  static std::mutex mutex;  // sessions are threads
-  const std::lock_guard lock(mutex);
-  std::string rows;
-  for (std::size_t i = 0; i < kernels.size(); ++i)
-    rows += fmt::format("{},{},{},{:.3f}\n", i, kernels[i].name, units, kernels[i].us);
-  std::ofstream out(file, std::ios::app);
-  if (out.tellp() == 0) out << "index,kernel,units,time_us\n";
-  out << rows << std::flush;
-  if (!out) fmt::print(stderr, "partita: {}: the times of kernels cannot be written\n", file);
-}
+// The file of --kernel-times: a row for each kernel of a session's request, as `kernels plan` reads
+// them. Opened with the first session, before that gives up opening files. Thread-safe.
+class TimesFile {
+ public:
+  explicit TimesFile(std::string file) : file_(std::move(file)) {}
+
+  remote::server::LaunchTimes::Told of_units(const std::shared_ptr<TimesFile>& self, int units) {
+    if (file_.empty()) return {};
+    const std::lock_guard lock(mutex_);
+    if (!out_.is_open()) out_.open(file_, std::ios::app | std::ios::ate);
+    return [self, units](const auto& kernels) { self->append(units, kernels); };
+  }
+
+ private:
+  void append(int units, const std::vector<remote::server::TimedKernel>& kernels) {
+    if (kernels.empty()) return;
+    const std::lock_guard lock(mutex_);
+    std::string rows =
+        out_.seekp(0, std::ios::end).tellp() > 0 ? "" : "index,kernel,units,time_us\n";
+    for (std::size_t i = 0; i < kernels.size(); ++i)
+      rows += fmt::format("{},{},{},{:.3f}\n", i, kernels[i].name, units, kernels[i].us);
+    out_ << rows << std::flush;
+    if (!out_) fmt::print(stderr, "partita: {}: the times of kernels cannot be written\n", file_);
+  }
+
+  const std::string file_;
+  std::mutex mutex_;  // sessions may be threads
+  std::ofstream out_;
+};
 
 // The lanes of this process's device, from the first session on.
 class SharedDevice {
@@ -111,10 +144,7 @@ class SharedDevice {
     if (!lane) return failed(lane.error());
     remote::cuda::SharedUse use;
     use.lanes = {lane_on(*lane)};
-    if (!flags_.kernel_times.empty())
-      use.measured = [file = flags_.kernel_times, units = (*lane)->units()](const auto& kernels) {
-        append_times(file, units, kernels);
-      };
+    use.measured = times_->of_units(times_, (*lane)->units());
     return use;
   }
   // Workers have their SMs one behind the other, as far as there are enough; which they are is this
@@ -153,6 +183,7 @@ class SharedDevice {
   }
 
   const PartFlags flags_;
+  const std::shared_ptr<TimesFile> times_ = std::make_shared<TimesFile>(flags_.kernel_times);
   std::mutex mutex_;
   std::shared_ptr<Pool> pool_;
   std::atomic<bool> lost_ = false;
@@ -163,6 +194,7 @@ bool is_lane(const std::string& shape) { return lane_units(shape).has_value(); }
 
 // Whether all sessions share one process; refused where some shapes are lanes and others not.
 Result<bool> shares_process(const PartFlags& flags) {
+  if (flags.backend == "cpu") return flags.house != nullptr;
   const auto lanes = std::ranges::count_if(flags.shapes, is_lane);
   if (!flags.planned.empty() && !flags.kernel_times.empty())
     return bad_input("--kernel-times", "kernels are timed on one lane, not by --kernel-plan");
@@ -171,18 +203,14 @@ Result<bool> shares_process(const PartFlags& flags) {
     return bad_input("--kernel-times",
                      "kernels are timed on lanes: give a --shape such as LANE-64");
   }
-  if (flags.backend == "cuda" && static_cast<std::size_t>(lanes) == flags.shapes.size() &&
-      !flags.on_demand)
-    return true;
+  if (static_cast<std::size_t>(lanes) == flags.shapes.size() && !flags.on_demand) return true;
   return bad_input("--shape", "lanes share one process of --backend cuda, with no other shapes");
 }
 
 // A shape is a device: "gpu" (the first), or the UUID of a GPU or MIG instance behind the profile
 // that clients ask for, as in 2g.20gb=MIG-1b2c..., or a share of one (mps_shares.h).
 Result<std::vector<Part>> gpu_parts(const PartFlags& flags) {
-  std::vector<Part> parts;
-  for (const PlannedWorker& worker : flags.planned)
-    parts.push_back({fmt::format("plan/{}", worker.name), worker.name, 0});
+  std::vector<Part> parts = planned_parts(flags.planned);
   for (const std::string& shape : flags.shapes) {
     if (is_lane(shape)) {
       parts.push_back({fmt::format("{}/{}", shape, parts.size()), shape, *lane_units(shape)});
@@ -216,25 +244,47 @@ Result<std::vector<Part>> parts_of(const PartFlags& flags) {
   return flags.backend == "cuda" ? gpu_parts(flags) : cpu_parts(flags);
 }
 
-Result<std::vector<PlannedWorker>> planned_workers(Files& files, const std::string& file,
-                                                   const std::string& profiles) {
-  auto text = files.read(file);
-  if (!text) return failed(text.error());
-  const auto plan = forms::parse_kernel_plan(file, *text);
-  if (!plan) return failed(plan.error());
-  const auto topology = decide::load_topology(plan->gpu);
+Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& flags) {
+  KernelPolicy policy{.policy = flags.plan};
+  decide::KernelNames names{.workers = flags.workers,
+                            .profiles = flags.profiles,
+                            .gpu = fmt::format("1x{}", all_units(flags.units))};
+  decide::PlannedUnits planned;
+  const auto words = decide::parse_policies("--kernel-plan", flags.plan);
+  if (!words || words->size() != 1) {
+    auto text = files.read(flags.plan);
+    if (!text) return failed(text.error());
+    const auto plan = forms::parse_kernel_plan(flags.plan, *text);
+    if (!plan) return failed(plan.error());
+    planned = decide::planned_units(*plan);
+    names = {planned.workers, flags.profiles, planned.gpu, planned.atom};
+    policy.policy = "eclip";
+  } else if (flags.workers.empty()) {
+    return bad_input("--workers", "a policy is for workers: names of profiles");
+  }
+  auto topology = decide::load_topology(names.gpu);
   if (!topology) return failed(topology.error());
-  const auto units = decide::planned_units(*plan);
-  const auto models = decide::load_kernels(
-      files, {.workers = units.workers, .profiles = profiles, .gpu = plan->gpu, .atom = units.atom},
-      *topology);
+  const auto atom = decide::load_atom(*topology, names.atom);
+  if (!atom) return failed(atom.error());
+  auto models = decide::load_kernels(files, names, *topology);
   if (!models) return failed(models.error());
-  if (auto fits = decide::check_planned_units(file, units, *models); !fits)
-    return failed(fits.error());
+  if (!planned.units.empty())
+    if (auto fits = decide::check_planned_units(flags.plan, planned, *models); !fits)
+      return failed(fits.error());
+  policy.topology = *std::move(topology);
+  policy.atom = *atom;
+  policy.workers = *std::move(models);
+  policy.plan_units = std::move(planned.units);
+  return policy;
+}
+
+std::vector<PlannedWorker> planned_workers(const KernelPolicy& policy) {
   std::vector<PlannedWorker> workers;
-  for (std::size_t i = 0; i < models->size(); ++i) {
-    workers.push_back({(*models)[i].model, {}, units.units[i]});
-    for (const auto& kernel : (*models)[i].kernels) workers.back().kernels.push_back(kernel.name);
+  for (std::size_t i = 0; i < policy.workers.size(); ++i) {
+    workers.push_back({policy.workers[i].model, {}, {}});
+    if (!policy.plan_units.empty()) workers.back().units = policy.plan_units[i];
+    for (const auto& kernel : policy.workers[i].kernels)
+      workers.back().kernels.push_back(kernel.name);
   }
   return workers;
 }
@@ -243,7 +293,12 @@ Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& o
   const auto shared = shares_process(flags);
   if (!shared) return failed(shared.error());
   options.shared = *shared;
-  if (*shared) {
+  if (flags.house) {
+    options.open = [house = flags.house, memory = flags.memory](const Part& part, int,
+                                                                std::uint32_t checks) {
+      return house->open(part.shape, memory, checks);
+    };
+  } else if (*shared) {
     const auto device = std::make_shared<SharedDevice>(flags);
     options.spent = [device] { return device->lost(); };
     options.open = [device](const Part& part, int, std::uint32_t checks) {
@@ -261,8 +316,12 @@ Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& o
           {.vendor_library = flags.vendor_library, .memory = flags.memory, .own_process = true});
     };
   } else {
-    options.open = [memory = flags.memory](const Part&, int units, std::uint32_t checks) -> Opened {
-      return remote::cpu::CpuBackend::open({.units = units, .memory = memory, .flags = checks});
+    options.open = [memory = flags.memory, times = std::make_shared<TimesFile>(flags.kernel_times)](
+                       const Part&, int units, std::uint32_t checks) -> Opened {
+      return remote::cpu::CpuBackend::open({.units = units,
+                                            .memory = memory,
+                                            .flags = checks,
+                                            .measured = times->of_units(times, units)});
     };
   }
   return {};

@@ -2,10 +2,12 @@
 // the only place that knows the back ends.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/files.h"
+#include "remote/cpu_house.h"
 #include "remote/mps_shares.h"
 #include "server/worker.h"
 
@@ -28,15 +30,22 @@ struct PartFlags {
   MpsShares shares;                             // those of `shapes` that are some
   bool on_demand = false;                       // parts are made, too: without shapes, these alone
   std::vector<PlannedWorker> planned;           // a part each, on lanes
-  std::string kernel_times;                     // file that the kernels of sessions on lanes go to
+  std::shared_ptr<CpuHouse> house;              // whose workers are the parts, on the CPU
+  std::string kernel_times;                     // file that the kernels of sessions go to
 };
 
 // bad_input for shapes that this machine does not have.
 Result<std::vector<remote::server::Part>> parts_of(const PartFlags& flags);
 
-// The workers of the kernel plan in `file`; profiles: the folder that it was planned with.
-Result<std::vector<PlannedWorker>> planned_workers(Files& files, const std::string& file,
-                                                   const std::string& profiles);
+// What --kernel-plan says: a plan of `kernels plan`, or a policy.
+struct KernelPlanFlags {
+  std::string plan, profiles, workers;
+  int units = 0;  // of the CPU, for a policy
+};
+// The policy or plan with the profiles of its workers.
+Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& flags);
+// The workers of a plan.
+std::vector<PlannedWorker> planned_workers(const KernelPolicy& policy);
 
 // What opens one of them, in a worker, and whether workers share a process.
 Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& options);

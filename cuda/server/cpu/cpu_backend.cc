@@ -480,7 +480,8 @@ void CpuBackend::place_next(Task& task) {
   const auto found =
       std::find(kernels.begin() + static_cast<long>(next_kernel_), kernels.end(), task.kernel);
   task.place = {placing_, static_cast<std::size_t>(found - kernels.begin())};
-  if (found != kernels.end()) next_kernel_ = task.place.kernel + 1;
+  if (found == kernels.end()) return options_.tenant->unplanned();
+  next_kernel_ = task.place.kernel + 1;
 }
 
 void CpuBackend::request_ended() {

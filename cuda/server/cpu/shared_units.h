@@ -31,6 +31,8 @@ class Tenant {
   virtual ~Tenant() = default;
   // Asked where a request begins; with the first one it comes.
   virtual std::shared_ptr<const Placing> placing() = 0;
+  // A kernel came that is not the placing's.
+  virtual void unplanned() {}
 };
 
 class SharedUnits {

@@ -99,7 +99,7 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
   return std::visit(
       [&]<class Work>(const Work& what) -> Answered<void> {
         if constexpr (std::is_same_v<Work, server::CopyOutWork>) {
-          requests_.end_request();
+          requests_.client_waits();
           return transfers_.out(stream, what);
         } else if constexpr (std::is_same_v<Work, server::HoldWork>) {
           return hold(stream, what);
@@ -160,7 +160,7 @@ Answered<void> CudaBackend::hold(Stream& stream, const server::HoldWork& work) {
 }
 
 void CudaBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
-  requests_.end_request();
+  requests_.client_waits();
   if (kind == ObjectKind::event) return events_.watch(id, tag);
   Completed tell{.kind = Completed::Kind::reached, .tag = tag};
   Answered<void> ok = streams_.order(id);

@@ -57,6 +57,7 @@ class CudaBackend final : public server::DeviceBackend {
     return events_.elapsed(from, to);
   }
   void resume(std::uint64_t hold) override { holds_.resume(hold); }
+  void request_ended() override { requests_.request_ended(); }
 
  private:
   struct Graph {

@@ -172,7 +172,7 @@ TEST_F(CudaParts, ALaunchThatWasRefusedIsNotTimed) {
       requests.end_kernel(nullptr, kernel[0] == 'a');
     }
     EXPECT_EQ(requests.lane_of("c"), 2u);
-    requests.end_request();
+    requests.client_waits();
     EXPECT_EQ(requests.lane_of("a"), 0u);
     context->api().cuStreamSynchronize(nullptr);
   }

@@ -62,6 +62,11 @@ Answered<abi::Event> LaneRequests::timing_event() {
   return event;
 }
 
+void LaneRequests::request_ended() {
+  marked_ = true;
+  end_request();
+}
+
 void LaneRequests::end_request() {
   if (cursor_) cursor_->request_ended();
   if (measured_) timed_.push_back({});

@@ -26,8 +26,12 @@ class LaneRequests {
   server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel,
                                       const server::LaunchWork& work);
   void end_kernel(abi::Stream stream, bool launched);
-  // The client waits: what it launched until now was a request.
-  void end_request();
+  // What was launched until now was a request.
+  void request_ended();
+  // Which ends one, unless the program says itself where one ends.
+  void client_waits() {
+    if (!marked_) end_request();
+  }
   void take_times();
 
  private:
@@ -36,6 +40,7 @@ class LaneRequests {
     std::string kernel = {}, shape = {};  // no kernel: a request ended
     abi::Event begun = nullptr, ended = nullptr;
   };
+  void end_request();
   server::Answered<abi::Event> timing_event();
 
   Context& context_;
@@ -44,6 +49,7 @@ class LaneRequests {
   std::deque<Timed> timed_;
   std::vector<abi::Event> spare_;
   server::KernelTimes times_;
+  bool marked_ = false;  // the program says where requests end
 };
 
 }  // namespace partita::remote::cuda
