@@ -53,26 +53,42 @@ bool GraphBrain::is_kernel(int task) const {
 }
 
 void GraphBrain::ready(int task) {
-  (is_kernel(task) ? kernels_ready_ : cpu_ready_).insert({state(task).behind, turns_++, task});
+  const Ready one{state(task).behind, turns_++, task};
+  if (!is_kernel(task)) return void(cpu_ready_.push(one));
+  const int wanted = std::get<LaneWork>(tasks_[static_cast<std::size_t>(task)].work).units;
+  kernels_ready_[wanted].push(one);
 }
 
 std::optional<int> GraphBrain::next_cpu() {
   if (cpu_ready_.empty()) return std::nullopt;
-  const int task = cpu_ready_.begin()->task;
-  cpu_ready_.erase(cpu_ready_.begin());
+  const int task = cpu_ready_.top().task;
+  cpu_ready_.pop();
   state(task).started = true;
   ++active_;
   return task;
 }
 
+// The first of those that wait, by wanted units, which are not among those refused.
+GraphBrain::Waiting* GraphBrain::first_waiting() {
+  Waiting* first = nullptr;
+  for (auto& [wanted, waiting] : kernels_ready_)
+    if (!waiting.empty() && std::ranges::find(refused_, wanted) == refused_.end() &&
+        (first == nullptr || waiting.top() < first->top()))
+      first = &waiting;
+  return first;
+}
+
 std::optional<Enqueued> GraphBrain::next_kernel() {
-  std::size_t tried = 0;
-  for (auto one = kernels_ready_.begin(); one != kernels_ready_.end() && tried < kMostTried;
-       ++one, ++tried) {
-    const std::optional<hw::UnitMask> mask = mask_(one->task, running_);
-    if (!mask) continue;
-    auto enqueued = enqueue(one->task, *mask, std::nullopt);
-    if (enqueued) kernels_ready_.erase(one);
+  refused_.clear();
+  while (Waiting* const waiting = first_waiting()) {
+    const int task = waiting->top().task;
+    const std::optional<hw::UnitMask> mask = mask_(task, running_);
+    if (!mask) {
+      refused_.push_back(std::get<LaneWork>(tasks_[static_cast<std::size_t>(task)].work).units);
+      continue;
+    }
+    auto enqueued = enqueue(task, *mask, std::nullopt);
+    if (enqueued) waiting->pop();
     return enqueued;
   }
   while (!ahead_.empty()) {
@@ -151,10 +167,10 @@ std::optional<hw::UnitMask> GraphBrain::taken_over(int task, int before) {
   const hw::UnitMask& theirs = state(before).mask;
   const Lane& lane = lanes_[static_cast<std::size_t>(state(before).lane)];
   if (lane.last != before || lane.queued >= kMostQueued) return std::nullopt;
-  std::vector<int> counts(running_.size(), kTaken);
-  for (std::size_t unit = 0; unit < counts.size(); ++unit)
-    if (theirs[unit]) counts[unit] = running_[unit] - 1;
-  const std::optional<hw::UnitMask> mask = mask_(task, counts);
+  counts_.assign(running_.size(), kTaken);
+  for (std::size_t unit = 0; unit < counts_.size(); ++unit)
+    if (theirs[unit]) counts_[unit] = running_[unit] - 1;
+  const std::optional<hw::UnitMask> mask = mask_(task, counts_);
   const auto& work = std::get<LaneWork>(tasks_[static_cast<std::size_t>(task)].work);
   const bool enough =
       mask && (*mask & ~theirs).none() && std::cmp_greater_equal(mask->count(), work.units);

@@ -6,20 +6,21 @@
 // nothing from anybody by that: the last is a kernel on a lane, and it is given units of that
 // alone, as many as it wants. On the same lane it needs nothing more, on another it waits for an
 // event.
-// Thread rule: one call at a time. Limits: kMostTried kernels are offered to the choice of masks at
-// a time; kMostQueued kernels wait on a lane, less than a driver refuses; at most as many lanes as
-// the driver allows, an idle one is made anew for another mask.
+// Thread rule: one call at a time. Limits: kMostTried tasks behind a lane's last are looked at for
+// it; kMostQueued kernels wait on a lane, less than a driver refuses; at most as many lanes as the
+// driver allows, an idle one is made anew for another mask.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
+#include <queue>
 #include <vector>
 
-#include "lanes/task_graph.h"
 #include "hw/topology.h"
+#include "lanes/task_graph.h"
 
 namespace partita::exec {
 
@@ -27,7 +28,7 @@ inline constexpr std::size_t kMostTried = 64;
 inline constexpr int kMostQueued = 64;
 
 // The units of a kernel, given how many kernels use each; none: it waits until some task ends and
-// is asked again.
+// is asked again. Kernels that want equally many are answered alike.
 using MaskChoice =
     std::function<std::optional<hw::UnitMask>(int task, const std::vector<int>& running)>;
 
@@ -99,13 +100,16 @@ class GraphBrain {
     bool operator<(const Ready& other) const {
       return behind != other.behind ? behind > other.behind : turn < other.turn;
     }
+    bool operator>(const Ready& other) const { return other < *this; }
   };
+  using Waiting = std::priority_queue<Ready, std::vector<Ready>, std::greater<>>;
   const State& state(int task) const { return states_[static_cast<std::size_t>(task)]; }
   State& state(int task) { return states_[static_cast<std::size_t>(task)]; }
   bool is_kernel(int task) const;
   void count_behind();
   void ready(int task);
   void look_ahead(int task);
+  Waiting* first_waiting();
   void left_lane(const State& ended);
   void use(const hw::UnitMask& mask, int more);
   std::optional<int> last_unfinished(int task) const;
@@ -118,10 +122,13 @@ class GraphBrain {
   const Options options_;
   std::vector<State> states_;
   std::vector<std::vector<int>> after_;  // per task those that wait for it
-  std::set<Ready> cpu_ready_, kernels_ready_;
+  Waiting cpu_ready_;
+  std::map<int, Waiting> kernels_ready_;  // by the units that they want
+  std::vector<int> refused_;              // numbers of units, in one look at those that are ready
   std::deque<int> ahead_;
   long turns_ = 0;
   std::vector<int> running_;  // kernels per unit, queued ones too
+  std::vector<int> counts_;   // of one look at a lane that may be taken over
   std::vector<Lane> lanes_;
   std::size_t left_ = 0, active_ = 0;
   Dependencies dependencies_;

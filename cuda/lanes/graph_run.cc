@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "base/spin.h"
 
 namespace partita::exec {
 namespace {
@@ -23,7 +24,7 @@ tl::unexpected<Error> no_units() {
 
 // A kernel that is queued or runs.
 struct Progress {
-  std::atomic<std::int64_t> left;  // work-groups
+  std::atomic<std::int64_t> left = 0;  // work-groups
   std::atomic<bool> begun = false;
 };
 
@@ -37,8 +38,10 @@ class Run {
         driver_(driver),
         clock_(clock),
         settings_(settings),
+        progress_(tasks_.size()),
         brain_(graph, settings.mask, {info.topology.units(), info.max_lanes, settings.ahead}) {
     run_.tasks.resize(tasks_.size());
+    will_end_.resize(tasks_.size());
   }
 
   Result<GraphRun> go() {
@@ -63,17 +66,22 @@ class Run {
   }
 
  private:
-  bool over() const { return brain_.done() || (error_ && active_.empty()); }
+  bool over() const { return brain_.done() || (error_ && active_ == 0); }
+
+  // A task will end, or has.
+  void set_active(int task, bool active) {
+    active_ += static_cast<int>(active) - static_cast<int>(will_end_[at(task)]);
+    will_end_[at(task)] = active;
+  }
 
   void changed() {
-    ++version_;
-    launcher_.notify_one();
+    launcher_.raise();
     if (brain_.cpu_ready() || over()) workers_.notify_all();
   }
 
   void ended(int task) {
     run_.tasks[at(task)].end_ns = clock_.now_ns();
-    active_.erase(task);
+    set_active(task, false);
     brain_.ended(task);
     changed();
   }
@@ -83,10 +91,10 @@ class Run {
     while (!over()) {
       const std::optional<int> task = error_ ? std::nullopt : brain_.next_cpu();
       if (!task) {
-        wait(workers_, lock);
+        workers_.wait(lock, [this] { return over() || (brain_.cpu_ready() && !error_); });
         continue;
       }
-      active_.insert(*task);
+      set_active(*task, true);
       GraphTaskRun& mine = run_.tasks[at(*task)];
       mine.thread = thread;
       mine.begin_ns = clock_.now_ns();
@@ -105,23 +113,20 @@ class Run {
         error_ = no_units().value();
         changed();
       } else if (!next) {
-        wait(launcher_, lock);
+        lock.unlock();
+        launcher_.wait();
+        lock.lock();
       } else if (const auto launched = launch(lock, *next); !launched) {
         error_ = launched.error();
         error_->context = tasks_[at(next->task)].name + ": " + error_->context;
-        active_.erase(next->task);  // it may have run all the same, and have ended
+        set_active(next->task, false);  // it may have run all the same, and have ended
         changed();
       }
     }
   }
 
-  // Until something has ended, or gone wrong.
-  void wait(std::condition_variable& signal, std::unique_lock<std::mutex>& lock) {
-    signal.wait(lock, [this, seen = version_] { return version_ != seen; });
-  }
-
-  Result<void> launch(std::unique_lock<std::mutex>& lock, const Enqueued& next) {
-    active_.insert(next.task);
+  Result<void> launch(std::unique_lock<QuickMutex>& lock, const Enqueued& next) {
+    set_active(next.task, true);
     GraphTaskRun& mine = run_.tasks[at(next.task)];
     mine.mask = next.mask;
     mine.lane = next.lane;
@@ -149,19 +154,22 @@ class Run {
       over = !*waits;
     }
     const auto& work = std::get<LaneWork>(tasks_[at(next.task)].work);
-    const auto progress = std::make_shared<Progress>();
-    progress->left = work.groups;
-    const auto group = [this, task = next.task, progress, &work](std::int64_t number) {
-      if (!progress->begun.exchange(true, std::memory_order_relaxed))
-        run_.tasks[at(task)].begin_ns = clock_.now_ns();
-      work.run(number);
-      if (progress->left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-      const std::lock_guard lock(mutex_);
-      ended(task);
-    };
+    progress_[at(next.task)].left = work.groups;
+    // Small enough for a std::function to hold it itself.
+    const auto group = [this, task = next.task](std::int64_t number) { run_group(task, number); };
     if (auto launched = driver_.launch(lane, {work.groups, device::HostKernel{group}}); !launched)
       return failed(launched.error());
     return over;
+  }
+
+  void run_group(int task, std::int64_t number) {
+    Progress& progress = progress_[at(task)];
+    if (!progress.begun.exchange(true, std::memory_order_relaxed))
+      run_.tasks[at(task)].begin_ns = clock_.now_ns();
+    std::get<LaneWork>(tasks_[at(task)].work).run(number);
+    if (progress.left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    const std::lock_guard lock(mutex_);
+    ended(task);
   }
 
   Result<void> make_lane(const Enqueued& next) {
@@ -185,12 +193,14 @@ class Run {
   device::LaneDriver& driver_;
   Clock& clock_;
   const GraphSettings& settings_;
-  std::vector<int> lanes_;  // the driver's, by the brain's; the launching thread's alone
-  std::mutex mutex_;        // of everything below; work-groups note their begin without it
-  std::condition_variable launcher_, workers_;
+  std::vector<int> lanes_;          // the driver's, by the brain's; the launching thread's alone
+  std::vector<Progress> progress_;  // by task
+  Wake launcher_;                   // something has ended, or gone wrong
+  QuickMutex mutex_;                // of everything below; work-groups note their begin without it
+  std::condition_variable_any workers_;
   GraphBrain brain_;
-  std::set<int> active_;      // tasks that will end
-  std::int64_t version_ = 0;  // how often something has changed
+  std::vector<bool> will_end_;
+  int active_ = 0;  // tasks that will end
   std::optional<Error> error_;
   GraphRun run_;
 };

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "lanes/graph_run.h"
 #include "hw/topology.h"
+#include "lanes/graph_run.h"
 #include "plan/graph.h"
 
 namespace partita::carry {

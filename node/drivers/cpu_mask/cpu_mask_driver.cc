@@ -59,7 +59,7 @@ CpuMaskDriver::~CpuMaskDriver() {
     progress_.wait(lock, [&] { return lane->queue.empty(); });
   ending_ = true;
   lock.unlock();
-  for (std::condition_variable& signal : signals_) signal.notify_one();
+  for (Wake& signal : signals_) signal.raise();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -70,17 +70,15 @@ void CpuMaskDriver::work(int unit) {
   while (!ending_) {
     const std::optional<Batch> batch = dispatcher_.take(unit);
     const std::vector<int> woken = dispatcher_.woken();
-    if (!batch) {
-      notify(woken);
-      signals_[static_cast<std::size_t>(unit)].wait(
-          lock, [&] { return ending_ || !dispatcher_.sleeps(unit); });
-      continue;
-    }
-    ++taken_;
+    taken_ += batch.has_value();
     lock.unlock();
     notify(woken);
-    run(*batch);
+    if (batch)
+      run(*batch);
+    else
+      signals_[static_cast<std::size_t>(unit)].wait();
     lock.lock();
+    if (!batch) continue;
     const std::int64_t before = batch->lane->ended;
     dispatcher_.finish(*batch, unit);
     // Whatever ended on other lanes waited for this one.
@@ -97,7 +95,7 @@ void CpuMaskDriver::run(const Batch& batch) noexcept {
 }
 
 void CpuMaskDriver::notify(const std::vector<int>& units) {
-  for (const int unit : units) signals_[static_cast<std::size_t>(unit)].notify_one();
+  for (const int unit : units) signals_[static_cast<std::size_t>(unit)].raise();
 }
 
 // ---- the door ----
@@ -159,6 +157,9 @@ Result<void> CpuMaskDriver::synchronise(int lane) {
   const auto found = find_lane(lane, "synchronise");
   if (!found) return failed(found.error());
   const std::int64_t all = (*found)->ended + (*found)->queued();
+  lock.unlock();
+  if (spin_until([&] { return (*found)->ended >= all; })) return {};
+  lock.lock();
   ++synchronising_;
   progress_.wait(lock, [&] { return (*found)->ended >= all; });
   --synchronising_;
@@ -242,7 +243,7 @@ Result<std::shared_ptr<Event>> CpuMaskDriver::find_event(int event, std::string_
 }
 
 // Queues, and wakes who has work now once the lock is free.
-void CpuMaskDriver::push(std::unique_lock<std::mutex> lock, Lane& lane, Item item) {
+void CpuMaskDriver::push(std::unique_lock<QuickMutex> lock, Lane& lane, Item item) {
   dispatcher_.push(lane, std::move(item));
   const std::vector<int> woken = dispatcher_.woken();
   lock.unlock();

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/spin.h"
 #include "device/lane_driver.h"
 #include "drivers/cpu_mask/dispatcher.h"
 
@@ -65,21 +66,21 @@ class CpuMaskDriver final : public device::LaneDriver {
   Result<std::shared_ptr<Lane>> find_lane(int lane, std::string_view call);
   Result<std::shared_ptr<Event>> find_event(int event, std::string_view call);
   Result<std::shared_ptr<Lane>> find_with_room(int lane, std::string_view call);
-  void push(std::unique_lock<std::mutex> lock, Lane& lane, Item item);
+  void push(std::unique_lock<QuickMutex> lock, Lane& lane, Item item);
 
   const hw::Topology topology_;
   std::atomic<std::int64_t> outside_ = 0;
-  std::mutex mutex_;  // of everything below, threads_ excepted
+  QuickMutex mutex_;  // of everything below, signals_ and threads_ excepted
   Dispatcher dispatcher_;
   std::map<int, std::shared_ptr<Lane>> lanes_;
   std::map<int, std::shared_ptr<Event>> events_;
   int next_lane_ = 1;
   int next_event_ = 1;
   std::int64_t taken_ = 0;
-  bool ending_ = false;
-  int synchronising_ = 0;                        // threads that wait for progress_
-  std::condition_variable progress_;             // something of a lane was finished
-  std::deque<std::condition_variable> signals_;  // per unit: it is awake, or all end
+  std::atomic<bool> ending_ = false;
+  int synchronising_ = 0;                 // threads that wait for progress_
+  std::condition_variable_any progress_;  // something of a lane was finished
+  std::deque<Wake> signals_;              // per unit: it is awake, or all end
   std::vector<std::thread> threads_;
 };
 

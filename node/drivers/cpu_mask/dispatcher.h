@@ -7,6 +7,7 @@
 // events are the caller's business: it holds the pointers.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -46,11 +47,11 @@ using Item = std::variant<Execution, Record, Wait>;
 
 struct Lane {
   hw::UnitMask mask;
-  std::vector<int> units;         // of the mask, ascending
-  std::deque<Item> queue;         // unfinished; the first is at work or waits
-  Execution* running = nullptr;   // the head of the queue when it is a kernel
-  std::vector<std::int64_t> ran;  // work-groups per unit of the topology
-  std::int64_t ended = 0;         // items that are finished
+  std::vector<int> units;               // of the mask, ascending
+  std::deque<Item> queue;               // unfinished; the first is at work or waits
+  Execution* running = nullptr;         // the head of the queue when it is a kernel
+  std::vector<std::int64_t> ran;        // work-groups per unit of the topology
+  std::atomic<std::int64_t> ended = 0;  // items that are finished; anybody may look
   std::int64_t queued() const { return static_cast<std::int64_t>(queue.size()); }
   bool has_work() const { return running != nullptr && running->taken < running->groups; }
 };
