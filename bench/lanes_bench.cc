@@ -3,11 +3,19 @@
 #include <benchmark/benchmark.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
 
 #include "base/check.h"
+#include "base/median.h"
 #include "base/rng.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 #include "drivers/cpu_mask/dispatcher.h"
+#include "server/cpu/cpu_backend.h"
+#ifdef PARTITA_HAVE_TBB
+#include <tbb/task_group.h>
+#endif
 
 namespace partita::drivers::cpu_mask {
 namespace {
@@ -73,6 +81,62 @@ void round_trip(benchmark::State& state) {
   }
 }
 BENCHMARK(round_trip)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+#ifdef PARTITA_HAVE_TBB
+// oneTBB's task groups beside it, on as many threads as there are processors: so many empty tasks,
+// then one alone.
+void onetbb(benchmark::State& state) {
+  tbb::task_group group;
+  const std::int64_t tasks = state.range(0);
+  for (auto _ : state) {
+    for (std::int64_t i = 0; i < tasks; ++i) group.run([] {});
+    group.wait();
+  }
+  state.counters["per_task"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * tasks),
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(onetbb)->Arg(1'000)->Arg(1)->UseRealTime();
+#endif
+
+// What it costs to place a launch on a lane: a session's launches without a policy, all on one
+// lane (a plan of one lane), and each on another lane than the one before. Times of enqueuing
+// alone, medians over batches; then with the kernels.
+void routing(benchmark::State& state) {
+  namespace cpu = remote::cpu;
+  constexpr int kBatch = 100, kKernels = 20;
+  struct Planned final : cpu::Tenant {
+    std::shared_ptr<cpu::Placing> plan = std::make_shared<cpu::Placing>();
+    std::shared_ptr<const cpu::Placing> placing() override { return plan; }
+  };
+  const auto planned = std::make_shared<Planned>();
+  for (std::size_t i = 0; i <= kKernels; ++i) {
+    if (i < kKernels) planned->plan->kernels.push_back("nothing");
+    planned->plan->masks.push_back(state.range(0) == 2 && i % 2 == 1 ? 1 : 3);
+  }
+  cpu::CpuOptions options{.units = 2, .memory = 1 << 20};
+  if (state.range(0) > 0) options.tenant = planned;
+  const auto backend = *cpu::CpuBackend::open(options);
+  const auto module = *backend->create(remote::server::ModuleSpec{
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n"});
+  const auto kernel = *backend->find_kernel(module, "nothing");
+  std::vector<double> each;
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kBatch; ++i) {
+      if (i % kKernels == 0) backend->request_ended();
+      CHECK(backend->enqueue(
+          remote::server::kDefaultStream,
+          remote::server::LaunchWork{.kernel = kernel.id, .grid = {1, 1, 1}, .block = {1, 1, 1}}));
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    each.push_back(took.count() / kBatch);
+    while (!backend->finished(remote::server::ObjectKind::stream, remote::server::kDefaultStream))
+      backend->poll();
+  }
+  state.counters["enqueue_p50"] = median(each);
+}
+BENCHMARK(routing)->DenseRange(0, 2)->ArgName("lanes")->UseRealTime();
 
 // 10^7 work-groups of 16 lanes with random overlapping masks on 4x15 units.
 void ten_million(benchmark::State& state) {

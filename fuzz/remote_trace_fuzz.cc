@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "wire/trace/format.h"
+#include "wire/trace/kernel_record.h"
 #include "wire/trace/trace_stats.h"
 #include "target.h"
 
@@ -26,5 +27,7 @@ FUZZ_TARGET(remote_trace) {
   CHECK(std::equal(again.begin(), again.end(), bytes.begin()));
   const auto stats = trace_stats(*trace);
   CHECK(stats.blocking_round_trips() + stats.unanswered <= stats.all_calls());
+  const auto recorded = recorded_kernels(*trace);
+  CHECK(recorded.requests <= recorded.kernels.size() && !to_csv(recorded).empty());
   return 0;
 }

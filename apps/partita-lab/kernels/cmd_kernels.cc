@@ -243,8 +243,8 @@ Command add_kernels(CLI::App& app) {
       "kernels", "Size and plan the SMs or CUs of the kernels of co-located models");
   const std::vector<Command> commands = {
       add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels),
-      add_kernels_verify(*kernels),  add_kernels_simulate(*kernels),  add_kernels_measure(*kernels),
-      add_kernels_run(*kernels)};
+      add_kernels_verify(*kernels),  add_kernels_simulate(*kernels),  add_kernels_run(*kernels),
+      add_kernels_measure(*kernels), add_kernels_import(*kernels)};
   kernels->footer("partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50");
   return group_of(kernels, commands);
 }

@@ -11,6 +11,7 @@ Command add_kernels_plan(CLI::App& kernels);
 Command add_kernels_verify(CLI::App& kernels);
 Command add_kernels_simulate(CLI::App& kernels);
 Command add_kernels_measure(CLI::App& kernels);
+Command add_kernels_import(CLI::App& kernels);
 Command add_kernels_run(CLI::App& kernels);
 
 }  // namespace partita::cli

@@ -292,7 +292,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
                          shared->running.erase(run);
                        },
                    .groups = groups,
-                   .kernel = kernel.name});
+                   .kernel = &kernel.name});
 }
 
 void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
@@ -418,7 +418,7 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
     items.push_back(*std::move(item));
   }
   for (Item& item : items) {
-    if (auto* task = std::get_if<Task>(&item); task != nullptr && !task->kernel.empty())
+    if (auto* task = std::get_if<Task>(&item); task != nullptr && task->kernel != nullptr)
       place_next(*task);
     push(id, std::move(item));
   }
@@ -478,10 +478,11 @@ void CpuBackend::place_next(Task& task) {
   if (placing_ == nullptr) placing_ = options_.tenant->placing(), next_kernel_ = 0;
   const auto& kernels = placing_->kernels;
   const auto found =
-      std::find(kernels.begin() + static_cast<long>(next_kernel_), kernels.end(), task.kernel);
-  task.place = {placing_, static_cast<std::size_t>(found - kernels.begin())};
+      std::find(kernels.begin() + static_cast<long>(next_kernel_), kernels.end(), *task.kernel);
+  const auto index = static_cast<std::size_t>(found - kernels.begin());
+  task.place = std::make_shared<Place>(Place{placing_, index, {}});
   if (found == kernels.end()) return options_.tenant->unplanned();
-  next_kernel_ = task.place.kernel + 1;
+  next_kernel_ = index + 1;
 }
 
 void CpuBackend::request_ended() {
@@ -499,23 +500,22 @@ void CpuBackend::client_waits() {
 
 // Brings the stream to the lane of its next kernel; false: that may not begin yet.
 bool CpuBackend::settle(Stream& stream, Task& task) {
-  const auto& [placing, kernel] = task.place;
-  if (placing == nullptr) return true;
+  if (task.place == nullptr) return true;
+  auto& [placing, kernel, taken] = *task.place;
   if (!placing->live) {
     go_to_lane(stream, placing->masks[kernel]);
     return true;
   }
   shared_->starving = true;  // before the look: who ends afterwards wakes us
   if (stream.counters->pushed > 0) return false;
-  task.taken =
-      units_->take([&, index = kernel](
-                       const std::vector<int>& running) { return placing->live(index, running); },
-                   [shared = shared_] {
-                     shared->starving = true;
-                     shared->wake_up();
-                   });
-  if (task.taken) go_to_lane(stream, *task.taken);
-  return task.taken.has_value();
+  taken = units_->take(
+      [&live = placing->live, index = kernel](const std::vector<int>& running) { return live(index, running); },
+      [shared = shared_] {
+        shared->starving = true;
+        shared->wake_up();
+      });
+  if (taken) go_to_lane(stream, *taken);
+  return taken.has_value();
 }
 
 void CpuBackend::go_to_lane(Stream& stream, const hw::UnitMask& mask) {
@@ -560,7 +560,7 @@ void CpuBackend::launch(Stream& stream, Task task) {
     --counters->unfinished;
     if (task.then) task.then();
     const std::int64_t pushed = --counters->pushed;
-    if (task.taken) units->give_back(*task.taken);
+    if (task.place && task.place->taken) units->give_back(*task.place->taken);
     if ((pushed == kMaxPushed / 2 || pushed == 0) && shared->starving) shared->wake_up();
   };
   ++stream.counters->pushed;

@@ -71,15 +71,14 @@ class CpuBackend final : public server::DeviceBackend {
   struct Place {  // of a kernel
     std::shared_ptr<const Placing> placing = {};
     std::size_t kernel = 0;
+    std::optional<hw::UnitMask> taken = {};  // of the shared units
   };
   struct Task {  // runs on the units
     std::function<void(std::int64_t)> run = {};
     std::int64_t groups = 1;
-    std::function<void()> then = {};  // says so, once the stream knows that it is finished
-    std::string kernel = {};
-    std::shared_ptr<Stamps> stamps = {};  // of a kernel that is timed
-    Place place = {};
-    std::optional<hw::UnitMask> taken = {};  // of the shared units
+    std::function<void()> then = {};      // says so, once the stream knows that it is finished
+    const std::string* kernel = nullptr;  // of a launch: its name
+    std::shared_ptr<Place> place = {};    // of a kernel of a tenant
   };
   struct Wait {
     std::shared_ptr<Recorded> on;
@@ -147,7 +146,7 @@ class CpuBackend final : public server::DeviceBackend {
     ptx::KernelId id = {};
     std::string name = {};
   };
-  std::vector<Kernel> kernels_;
+  std::deque<Kernel> kernels_;
   std::map<std::pair<server::Id, std::string>, server::KernelFacts> found_;
   std::deque<std::shared_ptr<Recorded>> recorded_;  // with events of the driver
   server::Id next_ = 1;

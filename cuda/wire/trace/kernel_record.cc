@@ -7,13 +7,14 @@
 #include <memory>
 #include <utility>
 
+#include "base/repeats.h"
+
 namespace partita::remote {
 namespace {
 
 using Kernels = std::vector<RecordedKernel>;
 using Sequence = std::vector<std::size_t>;  // kernels as numbers
 
-constexpr std::size_t kLongestPeriod = 4096;
 constexpr std::size_t kMostOfGraphs = 1'000'000;  // kernels remembered or repeated of graphs
 
 // Reads the client's frames in their order.
@@ -99,20 +100,6 @@ std::size_t in_equal_requests(const Sequence& all, const std::vector<std::size_t
   return kernels;
 }
 
-// Ends of requests where the launches repeat to their end, at least twice; nothing: they do not.
-std::vector<std::size_t> repeating(const Sequence& all) {
-  std::vector<std::size_t> ends;
-  for (std::size_t period = 1; period <= std::min(all.size() / 3, kLongestPeriod); ++period) {
-    std::size_t begin = all.size() - period;  // from where on they repeat
-    while (begin > 0 && all[begin - 1] == all[begin - 1 + period]) --begin;
-    if (all.size() - begin < std::max(3 * period, all.size() / 2)) continue;
-    for (std::size_t end = begin; end <= all.size(); end += period)
-      if (end > 0) ends.push_back(end);
-    return ends;
-  }
-  return ends;
-}
-
 std::string cell(const std::string& name) {
   if (name.find_first_of(",\"\n\r") == name.npos) return name;
   std::string text = "\"";
@@ -136,7 +123,7 @@ RecordedKernels recorded_kernels(const Trace& trace) {
     recorded.borders = Borders::said;
     ends = reader.said();
   } else if (in_equal_requests(all, ends) * 2 < all.size()) {
-    if (auto learned = repeating(all); !learned.empty()) {
+    if (auto learned = repeats(all); !learned.empty()) {
       recorded.borders = Borders::learned;
       ends = std::move(learned);
     }
