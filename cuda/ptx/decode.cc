@@ -142,7 +142,9 @@ Result<Program> Decoder::run(const Function& kernel) {
   for (MatrixOp& matrix : program_.matrices)
     for (Fragment* fragment : {&matrix.a, &matrix.b, &matrix.c, &matrix.d})
       find_elements(*fragment);
-  for (const FunctionFrame& frame : frames) {
+  for (FunctionFrame& frame : frames) {
+    program_.functions.push_back(
+        {frame.function, frame.callee.entry, frame.number, std::move(frame.slots)});
     program_.register_count += static_cast<std::uint32_t>(frame.function->registers.size());
     if (frame.number < 0) continue;
     program_.callees.push_back(frame.callee);

@@ -125,7 +125,10 @@ bool run_warp(RunCore& run, Block& block, std::uint32_t warp) {
   }
   w.budget = kSliceBranches;
   const Op* op = resume_group(w);
-  while (op != nullptr) op = op->fn(op, w);
+  if (run.launch.watcher != nullptr) [[unlikely]]
+    run_watched(op, w);
+  else
+    while (op != nullptr) op = op->fn(op, w);
   if (w.live == 0) end_warp(block, warp);
   return true;
 }

@@ -178,6 +178,10 @@ struct Report {
 };
 // Whether the launch goes on (races, uninitialised reads, divergence).
 bool report(const Op* op, Warp& w, Report what);
+// Executes the warp as the scheduler does, and shows each instruction to the launch's watcher.
+void run_watched(const Op* op, Warp& w);
+// From generic memory as the lane sees it; false where not all of it is there.
+bool peek_generic(Warp& w, unsigned lane, std::uint64_t address, std::span<std::byte> to);
 // From generic memory into this process, as device functions of the system need it.
 bool read_generic(const Op* op, Warp& w, unsigned lane, std::uint64_t address,
                   std::span<std::byte> to);

@@ -231,8 +231,7 @@ void local_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write)
   fault_in(op, w, "local", w.local_bytes, write, [&](unsigned lane) { return offset[lane]; });
 }
 
-bool read_generic(const Op* op, Warp& w, unsigned lane, std::uint64_t address,
-                  std::span<std::byte> to) {
+bool peek_generic(Warp& w, unsigned lane, std::uint64_t address, std::span<std::byte> to) {
   const auto size = static_cast<std::uint32_t>(to.size());
   if (in_window(address, kLocalWindow)) {
     const std::uint64_t offset = address - kLocalWindow;
@@ -249,10 +248,16 @@ bool read_generic(const Op* op, Warp& w, unsigned lane, std::uint64_t address,
     }
   }
   const Allocation* allocation = w.block->worker->table->find(address);
-  if (allocation != nullptr && allocation->bytes - (address - allocation->begin) >= size) {
-    std::memcpy(to.data(), w.block->run->arena->host(address), size);
-    return true;
-  }
+  if (allocation == nullptr || allocation->bytes - (address - allocation->begin) < size)
+    return false;
+  std::memcpy(to.data(), w.block->run->arena->host(address), size);
+  return true;
+}
+
+bool read_generic(const Op* op, Warp& w, unsigned lane, std::uint64_t address,
+                  std::span<std::byte> to) {
+  if (peek_generic(w, lane, address, to)) return true;
+  const auto size = static_cast<std::uint32_t>(to.size());
   return report(op, w, missing(w, lane, address, size, false));
 }
 

@@ -105,6 +105,8 @@ struct KernelId {
   bool operator==(const KernelId&) const = default;
 };
 
+class Watcher;  // watch.h
+
 struct Launch {
   KernelId kernel;
   Extent grid, block;
@@ -112,6 +114,7 @@ struct Launch {
   std::vector<std::byte> parameters = {};  // the parameter block, KernelInfo::parameter_bytes
   bool cooperative = false;                // the grid may synchronise: all groups make progress
   Checks checks = {};
+  Watcher* watcher = nullptr;  // outlives the run; groups are executed by one thread then
   // Most faults kept (races, uninitialised reads and divergence go on; the others end the launch).
   std::size_t max_faults = 64;
 };

@@ -219,8 +219,17 @@ struct TextureOp {
   std::vector<std::optional<std::uint32_t>> values = {};
 };
 
+// Where a function's ops and registers are.
+struct FunctionPlace {
+  const Function* function = nullptr;     // of the loaded module
+  std::uint32_t entry = 0;                // index of its first op
+  std::int64_t callee = -1;               // in Program::callees; -1: the kernel
+  std::vector<std::uint32_t> slots = {};  // of Function::registers
+};
+
 struct Program {
   std::string kernel = {};
+  std::vector<FunctionPlace> functions = {};
   std::uint32_t entry = 0;
   std::vector<Op> code = {};
   std::vector<Origin> origins = {};

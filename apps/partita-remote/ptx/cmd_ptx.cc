@@ -1,17 +1,20 @@
-// partita ptx run: one kernel of a PTX file on this machine's cores, under the checks of the
+// partita ptx run, debug: one kernel of a PTX file on this machine's cores, under the checks of the
 // executor.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstdio>
 #include <cstring>
+#include <iostream>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "base/parse_number.h"
 #include "flags.h"
+#include "ptx/debugger.h"
 #include "ptx/machine.h"
 #include "remote/remote_commands.h"
 
@@ -244,7 +247,8 @@ Result<Exit> report(Context& context, const PtxFlags& flags, ptx::Machine& machi
   return faults.empty() ? Exit::done : static_cast<Exit>(flags.fault_exit);
 }
 
-Result<Exit> run_ptx(Context& context, const PtxFlags& flags) {
+// Runs it, or debugs it.
+Result<Exit> run_ptx(Context& context, const PtxFlags& flags, Debugger* debugger) {
   const auto text = context.files.read(flags.file);
   if (!text) return failed(text.error());
   const auto checks = checks_of(flags);
@@ -269,39 +273,68 @@ Result<Exit> run_ptx(Context& context, const PtxFlags& flags) {
                                         .dynamic_shared = flags.shared,
                                         .parameters = std::move(*parameters),
                                         .cooperative = flags.cooperative,
-                                        .checks = *checks});
+                                        .checks = *checks,
+                                        .watcher = debugger});
   if (!run) return bad_input("", run.error().message);
-  execute(**run, flags.units);
+  if (debugger != nullptr) debugger->set_stop([&run] { (*run)->request_stop(); });
+  execute(**run, debugger != nullptr ? 1 : flags.units);
   return report(context, flags, **machine, **run, buffers);
+}
+
+// The kernel and what it is given.
+void add_launch_flags(CLI::App& command, PtxFlags& flags) {
+  command.add_option("file", flags.file, "PTX text")->required()->type_name("FILE");
+  flag(command, "--kernel", flags.kernel)->required();
+  flag(command, "--blocks", flags.grid)->default_str("1");
+  flag(command, "--block", flags.block)->default_str("1");
+  flag(command, "--shared", flags.shared)->default_str("0");
+  flag(command, "--arg", flags.arguments);
+  flag(command, "--check", flags.checks);
+  add_fault_exit(command, flags.fault_exit);
+  within(flag(command, "--memory", flags.memory_mib), 1, 1 << 20)->default_str("1024");
+  flag(command, "--cooperative", flags.cooperative);
+  flag(command, "--dump", flags.dumps);
 }
 
 Command add_ptx_run(CLI::App& ptx) {
   CLI::App* command =
       ptx.add_subcommand("run", "Run one kernel on this machine's cores; every access is checked");
   auto flags = std::make_shared<PtxFlags>();
-  command->add_option("file", flags->file, "PTX text")->required()->type_name("FILE");
-  flag(*command, "--kernel", flags->kernel)->required();
-  flag(*command, "--blocks", flags->grid)->default_str("1");
-  flag(*command, "--block", flags->block)->default_str("1");
-  flag(*command, "--shared", flags->shared)->default_str("0");
-  flag(*command, "--arg", flags->arguments);
-  flag(*command, "--check", flags->checks);
-  add_fault_exit(*command, flags->fault_exit);
+  add_launch_flags(*command, *flags);
   within(flag(*command, "--units", flags->units), 1, kMaxUnits)->default_str("1");
-  within(flag(*command, "--memory", flags->memory_mib), 1, 1 << 20)->default_str("1024");
-  flag(*command, "--cooperative", flags->cooperative);
-  flag(*command, "--dump", flags->dumps);
   command->footer(
       "partita ptx run vadd.ptx --kernel vadd --grid 4 --block 256 --arg buffer:f32:1000:ramp "
       "--arg buffer:f32:1000:1 --arg buffer:f32:1000 --arg u32:1000 --check all --dump 2:8");
-  return {command, [flags](Context& context) { return run_ptx(context, *flags); }};
+  return {command, [flags](Context& context) { return run_ptx(context, *flags, nullptr); }};
+}
+
+std::optional<std::string> next_line() {
+  std::fputs("(ptx) ", stderr);
+  std::fflush(stderr);
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  return line;
+}
+
+Command add_ptx_debug(CLI::App& ptx) {
+  CLI::App* command = ptx.add_subcommand(
+      "debug", "Run one kernel instruction by instruction: breakpoints, registers, memory");
+  auto flags = std::make_shared<PtxFlags>();
+  add_launch_flags(*command, *flags);
+  command->footer(
+      "partita ptx debug vadd.ptx --kernel vadd --block 256 --arg buffer:f32:1000:ramp "
+      "--arg buffer:f32:1000:1 --arg buffer:f32:1000 --arg u32:1000");
+  return {command, [flags](Context& context) {
+            Debugger debugger(next_line, [&](const std::string& text) { say(context, text); });
+            return run_ptx(context, *flags, &debugger);
+          }};
 }
 
 }  // namespace
 
 Command add_ptx(CLI::App& app) {
   CLI::App* ptx = app.add_subcommand("ptx", "Run GPU kernels without a GPU, and check them");
-  return group_of(ptx, {add_ptx_run(*ptx)});
+  return group_of(ptx, {add_ptx_run(*ptx), add_ptx_debug(*ptx)});
 }
 
 }  // namespace partita::cli
