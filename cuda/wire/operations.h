@@ -588,10 +588,10 @@ struct Said {
 template <class... Ops>
 struct Table {};
 using ClientOperations =
-    Table<Hello, Ping, Bye, Fence, Reset, RequestEnded, ModuleHave, ModulePut, ModuleLoad, ModuleUnload,
-          KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc, Free,
-          FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Gemm, Launch, HostCall,
-          CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
+    Table<Hello, Ping, Bye, Fence, Reset, RequestEnded, ModuleHave, ModulePut, ModuleLoad,
+          ModuleUnload, KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc,
+          Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Gemm, Launch,
+          HostCall, CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
           EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
           CaptureEnd, GraphCreate, GraphAdd, GraphDestroy, GraphInstantiate, GraphLaunch,
           GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;

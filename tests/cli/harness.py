@@ -91,7 +91,7 @@ class CliTest(unittest.TestCase):
         environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
         return subprocess.run(
             [PROGRAM, *args],
-            stdin=subprocess.DEVNULL,
+            stdin=options.pop("stdin", subprocess.DEVNULL),
             stdout=options.pop("stdout", subprocess.PIPE),
             stderr=subprocess.PIPE,
             env=environment,

@@ -493,5 +493,20 @@ class ReefTest(harness.CliTest):
             self.assertTrue(0.94 <= statistics.median(ratios) <= 1, (name, ratios))
 
 
+class KernelTraces(harness.CliTest):
+    def test_the_request_that_rocprof_saw(self):
+        rows = [f"{name},{at},{at + us * 1000}" for at, (name, us) in enumerate(
+            [("setup", 50), *[("gemm", 4), ("relu", 1)] * 3])]
+        self.write("trace.csv", "\n".join(["KernelName,BeginNs,EndNs", *rows]) + "\n")
+        done = self.run_partita("kernels", "import", "trace.csv", "--from", "rocprof", "--units",
+                                "60")
+        self.assertEqual(done.stdout.decode(),
+                         "index,kernel,units,time_us\n0,gemm,60,4.000\n1,relu,60,1.000\n")
+        self.write("once.csv", "KernelName,BeginNs,EndNs\na,0,1\n")
+        done = self.run_partita("kernels", "import", "once.csv", "--units", "60")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("repeat no request", done.stderr.decode())
+
+
 if __name__ == "__main__":
     unittest.main()

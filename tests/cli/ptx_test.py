@@ -86,6 +86,21 @@ class PtxTest(harness.CliTest):
                       "0 bytes behind the end of a 200-byte allocation", "1 fault;"):
             self.assertIn(words, err)
 
+    def test_a_prompt_stops_where_something_goes_wrong(self):
+        self.write("asked", "break 19\nc\nprint %f3\ndelete 19\nc\nbt\nlane 99\nq\n")
+        with open(self.path("asked"), "rb") as asked:
+            done = self.run_partita(
+                "ptx", "debug", "kernels.ptx", "--kernel", "scale", "--grid", "4", "--block", "32",
+                "--arg", "buffer:f32:100:ramp", "--arg", "buffer:f32:50", "--arg", "f32:0.5",
+                "--arg", "u32:100", stdin=asked)
+        self.assertEqual(done.returncode, 1)
+        said = done.stdout.decode()
+        for words in ("warp 0, lanes ffffffff of ffffffff, lane 0\nline 19: st.global.f32",
+                      "%f3 = 0\n", "out of bounds: write of 4 bytes",
+                      "block (1,0,0), warp 0, lanes ffffffff of ffffffff, lane 18",
+                      "scale at line 19: st.global.f32", "lane N: one of the warp"):
+            self.assertIn(words, said)
+
     def test_checks_are_asked_for(self):
         race = ("race", "--block", "64", "--arg", "buffer:u32:1")
         self.assertEqual(self.kernel(*race)[0], 0)

@@ -202,6 +202,29 @@ class Serve(unittest.TestCase):
         self.assertTrue(self.until(lambda: self.sessions()))
         self.assertEqual(self.sessions()[0]["parts"], 2)
 
+    def test_policies_of_kernels_on_the_cpu(self):
+        for name in ("one", "two"):
+            rows = "index,kernel,units,time_us\n0,k,1,20\n0,k,2,10\n"
+            (self.path / f"{name}.csv").write_text(rows)
+        self.start("--warm", "0", "--lanes", "static", "--profiles", str(self.path), "--workers",
+                   "one,two", "--units", "2")
+        self.assertTrue(self.until(lambda: self.sessions()))
+        self.assertEqual(self.sessions()[0]["parts"], 2)
+        answer = run("run", "--server", f"unix:{self.path}/sock", "--profile", "two", "--",
+                     str(PROGRAMS / "softmax"))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+
+    def test_a_program_s_kernels_are_recorded_and_timed(self):
+        answer = run("run", "--record-kernels", str(self.path / "k.csv"), "--kernel-times",
+                     str(self.path / "t.csv"), "--units", "1", "--", str(PROGRAMS / "softmax"))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        rows = (self.path / "k.csv").read_text().splitlines()
+        self.assertEqual(rows[0], "index,kernel,request,grid,block,shared_bytes,stream,at_us")
+        self.assertGreater(len(rows), 1)
+        times = (self.path / "t.csv").read_text().splitlines()
+        self.assertEqual(times[0], "index,kernel,units,time_us")
+        self.assertEqual(times[1].split(",")[2], "1")
+
     def test_refusals(self):
         for words, why in [(["--listen", "tcp:0.0.0.0:0"], "--token-file"),
                            (["--shape", "2g.20gb"], "CPU-1 to CPU-"),

@@ -508,12 +508,12 @@ bool CpuBackend::settle(Stream& stream, Task& task) {
   }
   shared_->starving = true;  // before the look: who ends afterwards wakes us
   if (stream.counters->pushed > 0) return false;
-  taken = units_->take(
-      [&live = placing->live, index = kernel](const std::vector<int>& running) { return live(index, running); },
-      [shared = shared_] {
-        shared->starving = true;
-        shared->wake_up();
-      });
+  taken = units_->take([&live = placing->live, index = kernel](
+                           const std::vector<int>& running) { return live(index, running); },
+                       [shared = shared_] {
+                         shared->starving = true;
+                         shared->wake_up();
+                       });
   if (taken) go_to_lane(stream, *taken);
   return taken.has_value();
 }

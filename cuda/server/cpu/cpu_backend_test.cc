@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "server/conformance.h"
 #include "server/cpu/device_facts.h"
-#include "server/testing/conformance.h"
 #include "wire/operations.h"
 
 namespace partita::remote::cpu {
