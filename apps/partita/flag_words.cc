@@ -645,7 +645,8 @@ constexpr FlagWords kWords[] = {
     {"--tokens", "FILE", "Token file: one token per line, with the services it is for or *"},
     {"--told", "COLUMN=VALUE",
      "What the runs leave out: system, backend, version, model, precision, profile, tp, pp, "
-     "attention_dp, moe_tp, moe_ep, step_tokens, kv_tokens, kv_move_ns, concurrency; repeatable"},
+     "attention_dp, moe_tp, moe_ep, step_tokens, kv_tokens, kv_move_ns, units, "
+     "concurrency; repeatable"},
     {"--tolerance", "SHARE", "Share by which a kernel may take longer than on the whole GPU"},
     {"--topology", "TOPOLOGY",
      "The units of the GPU: MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS",

@@ -81,6 +81,13 @@ Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) { return wanted_by
 Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue) {
   if (plan::shares_gpus(plan))
     return bad_input("plan", "it shares whole GPUs under MPS, and only MIG instances can be made");
+  for (const plan::PlannedGpu& gpu : plan.gpus)
+    for (const plan::PlannedInstance& one : gpu.instances)
+      if (one.prefill_units > 0)
+        return bad_input("plan", fmt::format("service {} has prefill and decode on shares of the "
+                                             "SMs of one GPU, and no engine makes such lanes: "
+                                             "leave out points with units",
+                                             one.service));
   return check_wanted(wanted_by(plan), catalogue);
 }
 

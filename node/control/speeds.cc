@@ -40,7 +40,10 @@ std::vector<plan::FleetEntry> Speeds::corrected(std::vector<plan::FleetEntry> me
   for (const SpeedKept& kept : kept_)
     for (plan::FleetEntry& entry : measured)
       if (const auto found = entry.engines.find(kept.model); found != entry.engines.end())
-        for (profile::TokenEngine& engine : found->second) slow_down(engine.spec.cost, kept.slower);
+        for (profile::TokenEngine& engine : found->second) {
+          slow_down(engine.spec.cost, kept.slower);
+          slow_down(engine.prompt_spec.cost, kept.slower);
+        }
   return measured;
 }
 

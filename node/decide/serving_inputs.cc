@@ -87,7 +87,8 @@ Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEnt
   if (!points) return failed(points.error());
   if (*points) {
     auto engines =
-        llm::engines_of(**points, entry.gpu.name, file.models ? *file.models : models_of(**points));
+        llm::engines_of(**points, entry.gpu.name, file.models ? *file.models : models_of(**points),
+                        entry.gpu.total_sms.value_or(0));
     if (!engines) return failed(engines.error());
     for (auto& [model, found] : *engines)
       entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());

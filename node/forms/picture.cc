@@ -36,6 +36,7 @@ Strip shared_strip(const PlannedGpu& gpu) {
 }  // namespace
 
 std::string size_text(const PlannedInstance& instance) {
+  if (instance.group > 1) return fmt::format("{} GPUs", instance.group);
   if (instance.share_percent == 0) return instance.profile;
   return number_text(instance.share_percent) + "%";
 }

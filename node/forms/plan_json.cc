@@ -35,6 +35,11 @@ void describe(Form& f, PlannedInstance& i) {
   f.optional(i.group != 1)
       .integer("group", i.group, {.low = 1, .high = profile::kMostGroupedGpus},
                "so many GPUs serve together, which follow one another; missing: 1");
+  for (const auto& [key, units] : {std::pair("prefill_units", &i.prefill_units),
+                                   std::pair("decode_units", &i.decode_units)})
+    f.optional(*units != 0)
+        .integer(key, *units, {.low = 1, .high = 1e6},
+                 "SMs that only do that, beside the others; missing: all do both");
   f.optional(i.share_percent != 0)
       .number("share_percent", i.share_percent, {.high = 100},
               "MPS share of a whole GPU without MIG; missing or 0: a MIG instance");

@@ -33,7 +33,8 @@ struct SettingColumn {
 };
 constexpr SettingColumn kSettings[] = {{"step_tokens", &Configuration::step_tokens},
                                        {"kv_tokens", &Configuration::kv_tokens},
-                                       {"kv_move_ns", &Configuration::kv_move_ns}};
+                                       {"kv_move_ns", &Configuration::kv_move_ns},
+                                       {"units", &Configuration::units}};
 
 // Reads the cells of a row; the first one that is refused is kept, and what follows is 0.
 class Cells {
@@ -116,7 +117,8 @@ std::string to_string(const Configuration& c) {
       {", tp ", &c.tensor},         {", pp ", &c.pipeline},
       {", dp ", &c.attention_data}, {", moe tp ", &c.expert_tensor},
       {", ep ", &c.experts},        {", steps of ", &c.step_tokens},
-      {", KV ", &c.kv_tokens},      {", KV moves in ns ", &c.kv_move_ns}};
+      {", KV ", &c.kv_tokens},      {", KV moves in ns ", &c.kv_move_ns},
+      {", SMs ", &c.units}};
   for (const auto& [name, number] : splits) add(cell(*number), name);
   return text;
 }

@@ -23,6 +23,7 @@ struct Configuration {
   std::optional<int> attention_data, expert_tensor, experts;  // of mixtures of experts
   std::optional<int> step_tokens, kv_tokens;  // budget of a step, KV cache, as the engine is told
   std::optional<int> kv_move_ns;  // a token's cache from engine to engine: prefill may be apart
+  std::optional<int> units;  // SMs of the GPU that it has; missing: all
   auto operator<=>(const Configuration&) const = default;
 };
 std::string to_string(const Configuration& configuration);

@@ -370,6 +370,7 @@ Configuration with_told(Configuration c, const Configuration& told) {
   take(c.step_tokens, told.step_tokens);
   take(c.kv_tokens, told.kv_tokens);
   take(c.kv_move_ns, told.kv_move_ns);
+  take(c.units, told.units);
   return c;
 }
 
@@ -461,7 +462,8 @@ Result<void> take_told(const std::string& word, ToldOfRuns& told) {
                                                               {"moe_ep", &c.experts},
                                                               {"step_tokens", &c.step_tokens},
                                                               {"kv_tokens", &c.kv_tokens},
-                                                              {"kv_move_ns", &c.kv_move_ns}};
+                                                              {"kv_move_ns", &c.kv_move_ns},
+                                                              {"units", &c.units}};
   if (const auto found = texts.find(key); found != texts.end() && !value.empty()) {
     *found->second = value;
     return {};
@@ -477,11 +479,11 @@ Result<void> take_told(const std::string& word, ToldOfRuns& told) {
     told.concurrency = number;
     return {};
   }
-  return bad_input(
-      "--told " + word,
-      "must be COLUMN=VALUE: system, backend, version, model, precision or profile "
-      "with a text; tp, pp, attention_dp, moe_tp, moe_ep, step_tokens, kv_tokens, kv_move_ns or "
-      "concurrency with a number");
+  return bad_input("--told " + word,
+                   "must be COLUMN=VALUE: system, backend, version, model, precision or profile "
+                   "with a text; tp, pp, attention_dp, moe_tp, moe_ep, step_tokens, kv_tokens, "
+                   "kv_move_ns, units or "
+                   "concurrency with a number");
 }
 
 }  // namespace

@@ -120,6 +120,7 @@ void add_engine(Digester& out, const profile::TokenEngine& engine) {
   out.add(std::string_view(engine.configuration)).add(std::string_view(engine.mig_profile));
   out.add(engine.gpus).add(engine.spec.sequences).add(engine.spec.blocks);
   out.add(engine.spec.step_tokens).add(engine.prefills).add(engine.decodes);
+  out.add(engine.prefill_units).add(engine.decode_units);
   for (const double cost : {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token,
                             c.prompt_context, engine.request_ms, engine.request_token_ms,
                             engine.move_token_ms})

@@ -103,6 +103,9 @@ struct PlannedInstance {
   // GPUs of a node together, which stand one after another in the plan (each carries its part).
   std::string engine = {};
   int group = 1;
+  // Of a service with tokens: SMs of the GPU on which prompts are computed, and those that decode,
+  // side by side (lanes); 0: all do both.
+  int prefill_units = 0, decode_units = 0;
   bool operator==(const PlannedInstance&) const = default;
 };
 

@@ -42,6 +42,10 @@ struct TokenEngine {
   // cache of a prompt is moved from one of these to one of those.
   int prefills = 0, decodes = 0;
   double move_token_ms = 0;
+  // The two side by side in one GPU, on so many of its SMs each (0: not so): then prompts are
+  // computed by an engine of `prompt_spec`.
+  int prefill_units = 0, decode_units = 0;
+  EngineSpec prompt_spec = {};
   EngineSpec spec = {};       // sequences: as many as were measured; blocks: that are known to fit
   double request_ms = 0;      // of a TTFT, outside of steps: tokenisation, network
   double request_token_ms = 0;  // the same per token of the prompt
@@ -49,6 +53,7 @@ struct TokenEngine {
   int least_in = 1, most_in = 1, least_out = 1, most_out = 1;
   bool operator==(const TokenEngine&) const = default;
 
+  const EngineSpec& prompts_by() const { return prefill_units > 0 ? prompt_spec : spec; }
   bool measured(double in, double out) const {
     return in >= least_in && in <= most_in && out >= least_out && out <= most_out;
   }

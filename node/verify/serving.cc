@@ -623,6 +623,14 @@ class ServingJudge : Findings {
     if (planned.batch > placed.engine->spec.sequences)
       report("unknown_point", name_of(placed), placed.engine->spec.sequences, planned.batch,
              "requests at once, measured and planned");
+    if (planned.prefill_units != placed.engine->prefill_units ||
+        planned.decode_units != placed.engine->decode_units)
+      report("units", name_of(placed), placed.engine->prefill_units, planned.prefill_units,
+             "SMs for prompts of what was measured, and as planned");
+    const int units = placed.entry->gpu.total_sms.value_or(0);
+    if (planned.prefill_units + planned.decode_units > units)
+      report("units", name_of(placed), units, planned.prefill_units + planned.decode_units,
+             "SMs of the GPU, and of prefill and decode together");
     if (planned.processes != 1)
       report("processes", name_of(placed), planned.processes, 1, "an engine is one process");
     check_throughput(placed);

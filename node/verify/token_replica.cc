@@ -214,19 +214,21 @@ std::vector<Asked> requests_for(const plan::Terms& service, Rps rate, double cou
 std::vector<Asked> play_apart(const profile::TokenEngine& engine, const profile::EngineSpec& spec,
                               int prefix_tokens, std::vector<Asked> asked) {
   Rng draws(0x5e9);
-  const auto on_each = [&](int engines, int prefix, std::vector<Asked>& all) {
+  const auto on_each = [&](int engines, const profile::EngineSpec& by, int prefix,
+                           std::vector<Asked>& all) {
     std::vector<std::vector<std::size_t>> places(static_cast<std::size_t>(engines));
     for (std::size_t i = 0; i < all.size(); ++i) places[draws.below(places.size())].push_back(i);
     for (const auto& mine : places) {
       std::vector<Asked> part;
       for (const std::size_t i : mine) part.push_back(all[i]);
-      part = play(spec, prefix, std::move(part));
+      part = play(by, prefix, std::move(part));
       for (std::size_t k = 0; k < mine.size(); ++k) all[mine[k]] = part[k];
     }
   };
   std::vector<Asked> prompts = asked;
   for (Asked& one : prompts) one.out = 1;
-  on_each(engine.prefills, prefix_tokens, prompts);
+  on_each(engine.prefills, engine.prefill_units > 0 ? engine.prompt_spec : spec, prefix_tokens,
+          prompts);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     asked[i].first = asked[i].end = prompts[i].first;
@@ -241,7 +243,7 @@ std::vector<Asked> play_apart(const profile::TokenEngine& engine, const profile:
   for (const std::size_t i : order)
     rest.push_back(
         {.arrival = comes(i), .in = asked[i].in + 1, .out = asked[i].out - 1, .came = asked[i].in});
-  on_each(engine.decodes, 0, rest);
+  on_each(engine.decodes, spec, 0, rest);
   for (std::size_t k = 0; k < order.size(); ++k) {
     asked[order[k]].end = rest[k].end;
     asked[order[k]].refused = rest[k].refused;

@@ -146,5 +146,25 @@ TEST(TokenReplica, agrees_with_the_planners_simulation_of_prefill_apart) {
     }
 }
 
+// Prompts are computed on fewer units than answers, or on more.
+TEST(TokenReplica, agrees_with_the_planners_simulation_of_shares_of_a_gpu) {
+  for (const double slower : {0.6, 2.0, 4.0})
+    for (const double rate : {2.0, 6.0, 10.0}) {
+      const plan::Terms asked = chat(300, 9);
+      profile::TokenEngine beside = token_engine();
+      beside.prefills = beside.decodes = 1;
+      beside.prefill_units = beside.decode_units = 54;
+      beside.spec.sequences = 32;
+      beside.prompt_spec = beside.spec;
+      beside.prompt_spec.cost.prompt_token *= slower;
+      const ReplicaVerdict judged = judge_replica(asked, beside, {32, Rps{rate}, 99});
+      const llm::ReplicaTimes planned =
+          llm::replica_times(asked, beside, {.rate = Rps{rate}, .count = 6000, .seed = 5});
+      EXPECT_NEAR(judged.late_ttft, planned.late_ttft, 0.01 + 0.25 * planned.late_ttft) << rate;
+      EXPECT_NEAR(judged.late_tpot, planned.late_tpot, 0.01 + 0.25 * planned.late_tpot) << rate;
+      EXPECT_NEAR(judged.whole.value, planned.e2e.value, 0.15 * planned.e2e.value) << rate;
+    }
+}
+
 }  // namespace
 }  // namespace partita::verify

@@ -219,6 +219,10 @@ class ServingPlanGpusInstances(TypedDict):
     engine: NotRequired[str]
     # so many GPUs serve together, which follow one another; missing: 1
     group: NotRequired[int]
+    # SMs that only do that, beside the others; missing: all do both
+    prefill_units: NotRequired[int]
+    # SMs that only do that, beside the others; missing: all do both
+    decode_units: NotRequired[int]
     # MPS share of a whole GPU without MIG; missing or 0: a MIG instance
     share_percent: NotRequired[float]
 

@@ -6,6 +6,8 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
+#include "llm/engine/engines.h"
+#include "llm/engine/plain_engine.h"
 #include "llm/engine/split.h"
 #include "llm/engine/testing/plain_engine.h"
 
@@ -139,6 +141,50 @@ TEST(Apart, PromptsDoNotSlowAnswers) {
   profile::TokenEngine together = apart(0, 0);
   EXPECT_GT(simulate_group(together, requests)->requests[0].end, 2 * alone);
   EXPECT_EQ(*simulate_group(together, requests), *simulate(together.spec, requests));
+}
+
+// ---- shares of a GPU
+
+// What computes takes 80/units ms, what waits for memory as long on any: both are straight over
+// 1/units, so that the law is exact in between.
+profile::TokenEngine on_units(int units) {
+  profile::TokenEngine engine = apart(0, 0);
+  engine.configuration = "m";
+  engine.spec.cost.prompt_token = 80.0 / units;
+  return engine;
+}
+
+TEST(Beside, TheLawIsExactOverOneByUnits) {
+  const EnginesByUnits measured{{16, on_units(16)}, {48, on_units(48)}, {128, on_units(128)}};
+  const auto beside = beside_of(measured, 128);
+  ASSERT_EQ(beside.size(), 7u);
+  for (const profile::TokenEngine& one : beside) {
+    EXPECT_EQ(one.prefill_units + one.decode_units, 128);
+    EXPECT_NEAR(one.prompt_spec.cost.prompt_token, 80.0 / one.prefill_units, 1e-12);
+    EXPECT_NEAR(one.spec.cost.prompt_token, 80.0 / one.decode_units, 1e-12);
+    EXPECT_EQ(one.prompt_spec.cost.step, 10);
+    EXPECT_EQ(one.prompt_spec.blocks + one.spec.blocks, 100);
+  }
+  EXPECT_EQ(beside[1].configuration, "m, prefill on 32 and decode on 96 of 128 SMs");
+}
+
+TEST(Beside, NothingIsBelievedBeyondWhatWasMeasured) {
+  EXPECT_TRUE(beside_of({{128, on_units(128)}}, 128).empty());
+  const auto beside = beside_of({{40, on_units(40)}, {128, on_units(128)}}, 128);
+  for (const profile::TokenEngine& one : beside)
+    EXPECT_GE(std::min(one.prefill_units, one.decode_units), 40);
+  EXPECT_EQ(beside.size(), 3u);
+  EXPECT_TRUE(beside_of({{16, on_units(16)}, {32, on_units(32)}}, 128).empty());
+}
+
+// A prompt on its share takes its time, and answers on theirs take no notice of it.
+TEST(Beside, PromptsAndAnswersHaveTheirOwnTime) {
+  const auto beside = beside_of({{16, on_units(16)}, {128, on_units(128)}}, 128);
+  const auto run = simulate_group(beside[1], std::vector<Request>{{.in = 100, .out = 3}});
+  ASSERT_TRUE(run);
+  EXPECT_NEAR(run->requests[0].first.value, 10 + 100 * 80.0 / 32, 1e-9);
+  EXPECT_NEAR((run->requests[0].end - run->requests[0].first).value,
+              beside[1].move_token_ms * 100 + 10 + 80.0 / 96 + 10 + 101, 1e-9);
 }
 
 // ---- the plain one

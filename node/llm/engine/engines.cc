@@ -86,6 +86,7 @@ bool is_usable(const Measured& measured) {
   const bool group = gpus <= profile::kMostGroupedGpus && std::has_single_bit(1U * gpus);
   return group && measured.points.size() >= kLeastEnginePoints &&
          (gpus == 1 || measured.configuration.profile.empty()) &&
+         (!measured.configuration.units || (gpus == 1 && measured.configuration.profile.empty())) &&
          std::ranges::all_of(measured.points,
                              [](const Point& p) { return p.concurrency <= kMostInFlight; });
 }
@@ -107,6 +108,55 @@ std::vector<profile::TokenEngine> apart_of(const profile::TokenEngine& one, doub
   return engines;
 }
 
+namespace {
+
+constexpr int kParts = 8;  // of a GPU's units
+
+constexpr double profile::StepCost::*kStepCosts[] = {
+    &profile::StepCost::step,           &profile::StepCost::sequence,
+    &profile::StepCost::root_sequences, &profile::StepCost::cached_token,
+    &profile::StepCost::prompt_token,   &profile::StepCost::prompt_context};
+
+// Between measured numbers of units every cost is straight over 1/units: what computes takes so
+// much longer on fewer, what waits for memory as long.
+profile::StepCost cost_on(const EnginesByUnits& measured, int units) {
+  const auto above = measured.lower_bound(units);
+  if (above->first == units) return above->second.spec.cost;
+  const auto below = std::prev(above);
+  const double part =
+      (1.0 / below->first - 1.0 / units) / (1.0 / below->first - 1.0 / above->first);
+  profile::StepCost cost;
+  for (const auto one : kStepCosts)
+    cost.*one = (1 - part) * below->second.spec.cost.*one + part * above->second.spec.cost.*one;
+  return cost;
+}
+
+}  // namespace
+
+std::vector<profile::TokenEngine> beside_of(const EnginesByUnits& measured, int units) {
+  std::vector<profile::TokenEngine> engines;
+  if (measured.size() < 2) return engines;
+  const int least = measured.begin()->first, most = measured.rbegin()->first;
+  const profile::TokenEngine& largest = measured.rbegin()->second;
+  for (int part = 1; part < kParts; ++part) {
+    const int prefill = units * part / kParts, decode = units - prefill;
+    if (std::min(prefill, decode) < least || std::max(prefill, decode) > most) continue;
+    profile::TokenEngine& one = engines.emplace_back(largest);
+    one.prefills = one.decodes = 1;
+    one.move_token_ms = 0;
+    one.prefill_units = prefill;
+    one.decode_units = decode;
+    one.prompt_spec = one.spec;
+    one.prompt_spec.cost = cost_on(measured, prefill);
+    one.spec.cost = cost_on(measured, decode);
+    one.prompt_spec.blocks = one.spec.blocks / 4;
+    one.spec.blocks -= one.prompt_spec.blocks;
+    one.configuration +=
+        fmt::format(", prefill on {} and decode on {} of {} SMs", prefill, decode, units);
+  }
+  return engines;
+}
+
 bool is_on(const std::string& system, const std::string& gpu_model) {
   return system == gpu_model ||
          std::ranges::count(kShortNames,
@@ -120,8 +170,9 @@ int gpus_of(const Configuration& c) {
 
 Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
                                        const std::string& gpu_model,
-                                       const std::set<std::string>& models) {
+                                       const std::set<std::string>& models, int units) {
   profile::TokenTable table;
+  std::map<Configuration, EnginesByUnits> shares;  // by what is otherwise alike
   for (const Measured& measured : all) {
     const Configuration& configuration = measured.configuration;
     if (!is_on(configuration.system, gpu_model) || !models.contains(configuration.model) ||
@@ -129,11 +180,22 @@ Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
       continue;
     Result<profile::TokenEngine> engine = engine_of(measured);
     if (!engine) return bad_input(to_string(configuration), engine.error().message);
+    Configuration alike = configuration;
+    alike.units.reset();
+    if (gpus_of(alike) == 1 && alike.profile.empty())
+      shares[alike][configuration.units.value_or(units)] = *engine;
+    if (configuration.units && *configuration.units != units) continue;
     std::vector<profile::TokenEngine>& engines = table[configuration.model];
     engines.push_back(*engine);
     if (!configuration.kv_move_ns) continue;
     const auto apart = apart_of(*engine, *configuration.kv_move_ns / 1e6);
     engines.insert(engines.end(), apart.begin(), apart.end());
+  }
+  for (const auto& [configuration, by_units] : shares) {
+    const auto beside = beside_of(by_units, units);
+    if (beside.empty()) continue;
+    std::vector<profile::TokenEngine>& engines = table[configuration.model];
+    engines.insert(engines.end(), beside.begin(), beside.end());
   }
   return table;
 }

@@ -2,6 +2,7 @@
 // every configuration that was measured on a GPU model, learned from its points.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,13 +25,20 @@ Result<profile::TokenEngine> engine_of(const Measured& measured);
 // With prefill apart: groups of such engines, on whole GPUs, of which a quarter, half or three
 // quarters compute prompts and the others decode. A token's cache takes so long to move.
 std::vector<profile::TokenEngine> apart_of(const profile::TokenEngine& one, double move_token_ms);
+// Prefill and decode side by side in one GPU of so many units (SMs), by what one of its engines
+// costs on some of them, or all: an eighth to seven eighths compute prompts, the others decode, as
+// far as these numbers lie within the measured ones. A quarter of the KV cache is for prompts. What
+// either takes from the other of the memory's bandwidth is in it where it was measured so.
+using EnginesByUnits = std::map<int, profile::TokenEngine>;
+std::vector<profile::TokenEngine> beside_of(const EnginesByUnits& measured, int units);
 // Its constants, and room for so many requests in flight.
 LearnedEngine learned_of(const profile::TokenEngine& engine, int in_flight);
 
-// Of these models on that GPU model, where kv_move_ns is known with prefill apart, too. Left out:
+// Of these models on that GPU model, where kv_move_ns is known with prefill apart, too, and where
+// parts of its `units` SMs were measured with prefill beside decode. Left out:
 // configurations with fewer than kLeastEnginePoints points, groups not of 1, 2, 4 or 8 GPUs.
 Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
                                        const std::string& gpu_model,
-                                       const std::set<std::string>& models);
+                                       const std::set<std::string>& models, int units = 0);
 
 }  // namespace partita::llm

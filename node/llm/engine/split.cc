@@ -39,7 +39,7 @@ Result<void> prefill(const profile::TokenEngine& engine, std::span<const Request
     shares[rng.below(shares.size())].add(prompt, i);
   }
   for (const Share& share : shares) {
-    const Result<EngineRun> run = simulate(engine.spec, share.requests);
+    const Result<EngineRun> run = simulate(engine.prompts_by(), share.requests);
     if (!run) return failed(run.error());
     for (std::size_t k = 0; k < share.places.size(); ++k)
       all.requests[share.places[k]] = run->requests[k];

@@ -232,8 +232,11 @@ plan::PlannedGpu settle_one(const plan::ServingProblem& problem,
         point->throughput / group, point->latency);
     instance.group = group;
     if (const auto& engines = tables[gpu.model].engines; !engines.empty())
-      if (const profile::TokenEngine* const engine = engines[at(tenant.service)][k])
+      if (const profile::TokenEngine* const engine = engines[at(tenant.service)][k]) {
         instance.engine = engine->configuration;
+        instance.prefill_units = engine->prefill_units;
+        instance.decode_units = engine->decode_units;
+      }
   }
   std::sort(result.instances.begin(), result.instances.end(),
             [](const auto& a, const auto& b) { return a.start < b.start; });

@@ -26,10 +26,10 @@ constexpr int kConfirmed = 3;        // times as many requests confirm what was 
 constexpr double kPrecision = 0.02;  // of rates
 // Of the late ones over the rate, near where they become too many: how steep they rise at least.
 constexpr double kSteepness = 40;
-constexpr double kLeastLess = 0.985, kMostLess = 0.93;  // of a rate that was not confirmed
+constexpr double kLeastLess = 0.985, kMostLess = 0.93;   // of a rate that was not confirmed
 constexpr int kMostConfirmations = 24, kSmallSteps = 4;  // from then on steps grow
-constexpr double kLimits[] = {1, 0.75, 0.55};  // of the requests whose steps keep TPOT
-constexpr double kLeastShare = 1e-3;           // of the fluid rate that is worth asking for
+constexpr double kLimits[] = {1, 0.75, 0.55};            // of the requests whose steps keep TPOT
+constexpr double kLeastShare = 1e-3;  // of the fluid rate that is worth asking for
 
 double allowed_late(const plan::Service& service) { return 1 - service.percentile / 100; }
 
@@ -182,13 +182,13 @@ bool keeps_apart(const plan::ServingProblem& problem, const plan::Service& servi
 // apart, either kind of engines sets it.
 Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine) {
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
-  const profile::StepCost& c = engine.spec.cost;
   const double n = sequences_in_time(service, engine);
   if (n < 1) return Rps{0};
   const double shared =
       service.tokens->prefix_share * std::min<double>(service.tokens->prefix_tokens, mean.in);
   const double prompt = std::max(1.0, mean.in - shared);
-  const double prefill = prompt * c.prompt_token + prompt * prompt / 2 * c.prompt_context;
+  const profile::StepCost& p = engine.prompts_by().cost;
+  const double prefill = prompt * p.prompt_token + prompt * prompt / 2 * p.prompt_context;
   const double decode = (mean.out - 1) * step_ms(service, engine, n) / n;
   const double ms = engine.prefills > 0
                         ? std::max(prefill / engine.prefills, decode / engine.decodes)
@@ -229,7 +229,7 @@ AloneTimes alone_times(const plan::ServingProblem& problem, const plan::Service&
   for (const plan::FleetEntry& entry : problem.fleet)
     if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
       for (const profile::TokenEngine& engine : engines->second) {
-        const profile::StepCost& c = engine.spec.cost;
+        const profile::StepCost& c = engine.prompts_by().cost;
         least_tpot = std::min(least_tpot, step_ms(service, engine, 1));
         least_ttft = std::min(least_ttft, engine.request_ms + mean.in * engine.request_token_ms +
                                               c.step + mean.in * c.prompt_token +
