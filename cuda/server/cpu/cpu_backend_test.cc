@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "server/conformance.h"
+#include "server/testing/conformance.h"
 #include "server/cpu/device_facts.h"
 #include "wire/operations.h"
 
