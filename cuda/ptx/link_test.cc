@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ptx/machine_fixture.h"
+#include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
 namespace {

@@ -7,7 +7,6 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "llm/engine/engines.h"
-#include "llm/engine/plain_engine.h"
 #include "llm/engine/split.h"
 #include "llm/engine/testing/plain_engine.h"
 

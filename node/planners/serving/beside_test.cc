@@ -4,7 +4,7 @@
 
 #include "llm/engine/engines.h"
 #include "planners/serving/exact.h"
-#include "planners/serving/token_cases.h"
+#include "planners/serving/testing/token_cases.h"
 #include "planners/serving/token_points.h"
 
 namespace partita::planners::serving {

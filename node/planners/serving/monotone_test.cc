@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "planners/serving/exact.h"
-#include "planners/serving/token_cases.h"
+#include "planners/serving/testing/token_cases.h"
 
 namespace partita::planners::serving {
 namespace {
