@@ -34,6 +34,7 @@ struct PlanQuestion {
   ProblemKey problem;
   plan::ServingPlan current;
   std::optional<int> max_moves;
+  std::vector<std::string> lent = {};  // names of what stays besides
   bool operator==(const PlanQuestion&) const = default;
 };
 struct PlanAnswer {

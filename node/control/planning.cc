@@ -8,7 +8,6 @@
 
 #include "act/change.h"
 #include "base/check.h"
-#include "decide/serving.h"
 #include "hw/layout.h"
 #include "verify/judge.h"
 
@@ -33,17 +32,22 @@ plan::ServingPlan places_only(plan::ServingPlan plan) {
   return plan;
 }
 
+std::vector<std::string> names_of(const std::vector<decide::LentPlace>& lent) {
+  std::vector<std::string> names;
+  for (const decide::LentPlace& one : lent) names.push_back(one.name);
+  return names;
+}
+
 // Tries to plan.
 class Attempts {
  public:
   Attempts(const World& world, const GpuUse& use, const PlanAsk& ask, PlanMemo& memo)
-      : world_(world), use_(use), ask_(ask), current_(places_only(ask.current)), memo_(memo) {
-    add_lent(current_, ask.lent);
-  }
+      : world_(world), use_(use), ask_(ask), current_(places_only(ask.current)), memo_(memo) {}
 
   bool fits(const Want& want, bool relaxed) {
     if (want.services.empty() || use_.usable.empty()) return false;
-    const PlanAnswer& made = answer_to({key_of(use_, want, relaxed), current_, ask_.max_moves});
+    const PlanAnswer& made =
+        answer_to({key_of(use_, want, relaxed), current_, ask_.max_moves, names_of(ask_.lent)});
     if (!made.plan) {
       if (why_.empty()) why_ = made.why;
       return false;
@@ -81,52 +85,22 @@ class Attempts {
         problem_of(world_, use_, {key.services, key.survive, {}}, key.relaxed);
     if (key.endless)
       for (plan::FleetEntry& entry : problem.fleet) entry.count.reset();
-    const plan::ServingProblem own = ask_.lent.empty() ? plan::ServingProblem{} : problem;
-    add_lent(problem, ask_.lent);
-    auto made = decide::make_plan_again(problem, question.current, question.max_moves,
-                                        {.node_budget = world_.settings.node_budget,
-                                         .planners_pools = &memo_.planners_pools,
-                                         .judges_pools = &memo_.judges_pools});
+    auto made = decide::make_plan_beside(problem, question.current, question.max_moves, ask_.lent,
+                                         {.node_budget = world_.settings.node_budget,
+                                          .planners_pools = &memo_.planners_pools,
+                                          .judges_pools = &memo_.judges_pools});
     PlanAnswer answer;
     if (!made) {
       answer.why = to_string(made.error());
       if (decide::is_refused_by_judge(made.error())) memo_.count("planner", false);
     } else if (!made->made.plan) {
       if (!made->made.refusals.empty()) answer.why = to_string(made->made.refusals.front());
-    } else if (!ask_.lent.empty()) {
-      answer = beside_lent(own, question.current, **made->made.plan);
     } else {
       answer = {std::move(made->made.plan), made->changes, {}};
-    }
-    if (answer.plan) {
       if (!key.endless) memo_.verdicts.keep({key, **answer.plan}, *answer.plan);
       memo_.count("planner", true);
     }
     return memo_.plans.keep(std::move(question), std::move(answer));
-  }
-
-  // What is left of a plan in which what is lent are services.
-  PlanAnswer beside_lent(const plan::ServingProblem& problem, plan::ServingPlan current,
-                         const plan::ServingPlan& made) {
-    PlanAnswer answer;
-    auto plan = without_lent(made, ask_.lent, world_.catalogue);
-    if (!plan) {
-      answer.why = "what is lent is in the way: " + ask_.lent.front().name;
-      return answer;
-    }
-    auto verdict = verify::judge(problem, &memo_.judges_pools, *plan);
-    if (!verdict) {
-      memo_.count("planner", false);
-      answer.why = "the judge refuses it beside what is lent";
-      return answer;
-    }
-    for (plan::PlannedGpu& gpu : current.gpus)
-      std::erase_if(gpu.instances, [&](const plan::PlannedInstance& one) {
-        return std::ranges::count(ask_.lent, one.service, &LentPlace::name) > 0;
-      });
-    answer.changes = plan::changes_between(current, **verdict);
-    answer.plan = *std::move(verdict);
-    return answer;
   }
 
   int priority(const std::string& service) const {
@@ -170,7 +144,7 @@ class Attempts {
   std::string all_of_it() {
     ProblemKey key = key_of(use_, ask_.want, false);
     key.endless = true;
-    const PlanAnswer& made = answer_to({std::move(key), current_, {}});
+    const PlanAnswer& made = answer_to({std::move(key), current_, {}, names_of(ask_.lent)});
     if (!made.plan) return "all that is asked for has no plan on more GPUs either: " + made.why;
     const plan::Objective& objective = (*made.plan)->objective;
     const std::string least =
@@ -217,7 +191,7 @@ class Attempts {
   const World& world_;
   const GpuUse& use_;
   const PlanAsk& ask_;
-  plan::ServingPlan current_;
+  const plan::ServingPlan current_;
   PlanMemo& memo_;
   Want last_;
 };
@@ -385,6 +359,17 @@ actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::Serving
       }
   }
   return wanted;
+}
+
+std::vector<decide::LentPlace> lent_places(const NodeView& node, const GpuUse& use) {
+  std::vector<decide::LentPlace> all;
+  for (const device::GpuState& gpu : node.state.gpus)
+    for (const device::Instance& one : gpu.instances)
+      if (one.lent() && use.is_usable(gpu.uuid))
+        all.push_back({fmt::format("{} ({} at {} of gpu {})", one.holders.front().name, one.profile,
+                                   one.start, gpu.index),
+                       gpu.index, gpu.model, one.profile, one.start});
+  return all;
 }
 
 std::map<std::string, std::string> lent_in_the_way(const World& world, const NodeView& node,

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "act/apply.h"
-#include "control/beside_lent.h"
 #include "control/damping.h"
 #include "control/desired.h"
 #include "control/memory.h"
@@ -16,6 +15,7 @@
 #include "control/plan_memo.h"
 #include "control/rates.h"
 #include "control/world.h"
+#include "decide/beside_lent.h"
 #include "plan/changes.h"
 #include "plan/judged.h"
 #include "verify/judge.h"
@@ -63,7 +63,7 @@ struct PlanAsk {
   plan::ServingPlan current;
   std::optional<int> max_moves = {};
   bool partial = true;
-  std::vector<LentPlace> lent = {};  // stay where they are; none where a GPU may be lost (survive)
+  std::vector<decide::LentPlace> lent = {};  // stay where they are; none where a GPU may be lost (survive)
 };
 Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask,
                             PlanMemo& memo);
@@ -80,6 +80,8 @@ verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse
 // that is lent to batches, and stays so, is left out.
 actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::ServingPlan>& plan,
                           const Target& target);
+// What is lent of the usable GPUs.
+std::vector<decide::LentPlace> lent_places(const NodeView& node, const GpuUse& use);
 // GPUs on which the target has an instance where one is lent, by UUID, and what that is.
 std::map<std::string, std::string> lent_in_the_way(const World& world, const NodeView& node,
                                                    const Target& target);

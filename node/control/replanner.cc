@@ -55,7 +55,7 @@ Result<Planned> Replanner::plan(const PlanGround& ground, const Want& want,
   static const std::optional<Target> none;
   const std::optional<Target>& basis = limits.stuck ? none : ground.plans.target;
   const NodeView& node = ground.node;
-  const auto plan_on = [&](const GpuUse& use, bool partial, std::vector<LentPlace> lent) {
+  const auto plan_on = [&](const GpuUse& use, bool partial, std::vector<decide::LentPlace> lent) {
     return plan_target(world_, use,
                        {want, current_plan(use, basis, node.assignment), limits.max_moves, partial,
                         std::move(lent)},
@@ -74,7 +74,7 @@ Result<Planned> Replanner::plan(const PlanGround& ground, const Want& want,
       const auto lent = lent_in_the_way(world_, node, planned->target);
       if (lent.empty()) return noted(std::move(planned));
       if (want.survive == 0) {
-        auto beside = plan_on(use, partial, lent_places(world_, node, use));
+        auto beside = plan_on(use, partial, lent_places(node, use));
         if (beside && lent_in_the_way(world_, node, beside->target).empty())
           return noted(std::move(beside));
       }

@@ -22,9 +22,7 @@ constexpr std::int64_t kFirstWords = 5'000'000'000;
 constexpr const char* kUser = "fleet";
 constexpr double kTiny = 1e-6;
 
-// Nothing is planned on GPUs that only borrowers are on; beside services the node sees to it.
-std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control::GpuUse& use,
-                                    const std::optional<control::Target>& target) {
+std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control::GpuUse& use) {
   std::vector<fleet::NodeGpu> all;
   for (const control::GpuNow& gpu : now.gpus) {
     fleet::NodeGpu one{gpu.index, gpu.uuid, gpu.model};
@@ -33,10 +31,9 @@ std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control:
       one.unusable = why->second;
     else if (!use.is_usable(gpu.uuid))
       one.unusable = "it is for batches";
-    else if (const device::GpuState* is = now.state.find(gpu.uuid);
-             is != nullptr && std::ranges::any_of(is->instances, &device::Instance::lent) &&
-             !(target && target->uses(gpu.uuid)))
-      one.unusable = "instances of it are lent";
+    if (const device::GpuState* is = now.state.find(gpu.uuid); is != nullptr)
+      for (const device::Instance& instance : is->instances)
+        if (instance.lent()) one.lent.push_back({instance.profile, instance.start});
     all.push_back(std::move(one));
   }
   return all;
@@ -229,7 +226,7 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .zone = wishes_.fleet.zone,
                            .gateway = wishes_.fleet.gateway,
                            .grpc = wishes_.fleet.grpc,
-                           .gpus = gpus_of(snapshot, use, memory.target)};
+                           .gpus = gpus_of(snapshot, use)};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);
   const bool changes =

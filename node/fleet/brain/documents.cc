@@ -10,12 +10,18 @@ constexpr Range kTimes{.high = 9e15};
 constexpr ListForm kNodes{.most = kMostNodes};
 constexpr ListForm kServices{.most = 100'000};
 
+void describe(Form& f, LentSlice& one) {
+  f.name("profile", one.profile, "of MIG");
+  f.integer("start", one.start, {.high = 1023}, "first memory slice");
+}
+
 void describe(Form& f, NodeGpu& gpu) {
   f.integer("index", gpu.index, {.high = 1023}, "of the node");
   f.name("uuid", gpu.uuid, "of the GPU");
   f.name("model", gpu.model, "catalogue name");
   f.optional(!gpu.unusable.empty())
       .text("unusable", gpu.unusable, "why it is not for services; missing: it is");
+  f.optional(!gpu.lent.empty()).list("lent", gpu.lent, describe, {}, "instances that stay");
 }
 
 void describe(Form& f, Carried& carried) {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "decide/serving.h"
+#include "decide/beside_lent.h"
 
 namespace partita::fleet {
 namespace {
@@ -17,10 +17,10 @@ constexpr double kGuessedLoad = 0.8;  // of such batches back to back
 constexpr std::size_t kPoolsKept = 100'000;
 
 // What is there, all usable GPUs in it, empty ones too.
-plan::ServingPlan plan_of(const NodeRecord& node) {
+plan::ServingPlan plan_of(const NodeRecord& node, bool without_lent) {
   plan::ServingPlan plan;
   for (const NodeGpu& gpu : node.gpus) {
-    if (!gpu.unusable.empty()) continue;
+    if (!gpu.unusable.empty() || (without_lent && !gpu.lent.empty())) continue;
     plan::PlannedGpu& one = plan.gpus.emplace_back(plan::PlannedGpu{gpu.index, gpu.model, {}});
     const auto there = std::ranges::find(node.runs, gpu.index, &plan::PlannedGpu::index);
     if (there != node.runs.end() && there->model == gpu.model) one.instances = there->instances;
@@ -39,6 +39,16 @@ void number(plan::ServingPlan& plan, const plan::ServingPlan& node) {
     free[gpu.model].pop_back();
   }
   std::ranges::sort(plan.gpus, {}, &plan::PlannedGpu::index);
+}
+
+std::vector<decide::LentPlace> lent_of(const NodeRecord& node) {
+  std::vector<decide::LentPlace> all;
+  for (const NodeGpu& gpu : node.gpus)
+    for (const LentSlice& one : gpu.lent)
+      if (gpu.unusable.empty())
+        all.push_back({fmt::format("lent {} at {} of gpu {}", one.profile, one.start, gpu.index),
+                       gpu.index, gpu.model, one.profile, one.start});
+  return all;
 }
 
 constexpr const char* kNoGpu = "none";  // a node may have none that works
@@ -62,7 +72,7 @@ const plan::FleetEntry* NodePlanner::entry_of(const std::string& model) const {
 }
 
 Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
-  plan::ServingPlan current = plan_of(ask.node);
+  plan::ServingPlan current = plan_of(ask.node, ask.survive != 0);
   plan::ServingProblem problem;
   problem.services = ask.services;
   problem.rule = ground_.rule;
@@ -89,7 +99,8 @@ Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
                                     .judges_pools = &judges_pools_};
   decide::Made<plan::ServingPlan> made;
   if (ask.survive == 0) {
-    auto again = decide::make_plan_again(problem, current, std::nullopt, options);
+    auto again =
+        decide::make_plan_beside(problem, current, std::nullopt, lent_of(ask.node), options);
     if (!again) return failed(again.error());
     made = std::move(again->made);
   } else {  // who plans from what runs does not plan for a lost GPU
@@ -111,8 +122,12 @@ Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
 double NodePlanner::slices(const NodeRecord& node) const {
   double all = 0;
   for (const NodeGpu& gpu : node.gpus)
-    if (const plan::FleetEntry* entry = entry_of(gpu.model); entry && gpu.unusable.empty())
+    if (const plan::FleetEntry* entry = entry_of(gpu.model); entry && gpu.unusable.empty()) {
       all += entry->gpu.compute_slices;
+      for (const LentSlice& one : gpu.lent)
+        if (const int k = entry->gpu.profile_index(one.profile); k >= 0)
+          all -= entry->gpu.profiles[static_cast<std::size_t>(k)].gpcs;
+    }
   return all;
 }
 

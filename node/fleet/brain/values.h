@@ -21,10 +21,18 @@ enum class Survive { none, node, rack, zone };
 // make up for something lost are always written.
 enum class Approval { automatic, approve };
 
+// An instance that is lent to somebody, and stays.
+struct LentSlice {
+  std::string profile;
+  int start = 0;
+  bool operator==(const LentSlice&) const = default;
+};
+
 struct NodeGpu {
   int index = 0;
   std::string uuid, model;
   std::string unusable = {};  // why it is not for services; empty: it is
+  std::vector<LentSlice> lent = {};
   bool operator==(const NodeGpu&) const = default;
 };
 

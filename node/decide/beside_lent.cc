@@ -1,4 +1,4 @@
-#include "control/beside_lent.h"
+#include "decide/beside_lent.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,24 @@
 #include <utility>
 
 #include "hw/layout.h"
+#include "plan/changes.h"
+#include "verify/judge.h"
 
-namespace partita::control {
+namespace partita::decide {
 namespace {
+
+const hw::GpuModel* model_of(const plan::ServingProblem& problem, const std::string& name) {
+  const auto found = std::ranges::find(problem.fleet, name,
+                                       [](const plan::FleetEntry& one) { return one.gpu.name; });
+  return found == problem.fleet.end() ? nullptr : &found->gpu;
+}
+
+// The profile of one; null: the problem has no such GPUs, or they have no such profile.
+const hw::MigProfile* profile_of(const plan::ServingProblem& problem, const LentPlace& lent) {
+  const hw::GpuModel* model = model_of(problem, lent.gpu_model);
+  const int index = model == nullptr ? -1 : model->profile_index(lent.profile);
+  return index < 0 ? nullptr : &model->profiles[static_cast<std::size_t>(index)];
+}
 
 constexpr double kEasy = 1e6;  // requests per second that any such instance carries; one is asked
 
@@ -19,8 +34,8 @@ constexpr double kEasy = 1e6;  // requests per second that any such instance car
 class PutBack {
  public:
   PutBack(plan::ServingPlan& plan, const std::vector<LentPlace>& lent,
-          const hw::Catalogue& catalogue)
-      : plan_(plan), lent_(lent), catalogue_(catalogue) {}
+          const plan::ServingProblem& problem)
+      : plan_(plan), lent_(lent), problem_(problem) {}
 
   bool done() {
     for (const LentPlace& one : lent_)
@@ -50,7 +65,7 @@ class PutBack {
     if (there == nullptr) return false;
     if (there == &home) return true;
     const auto its = std::ranges::find(there->instances, one.name, &plan::PlannedInstance::service);
-    if (its->profile != one.profile.name || there->model != home.model) return false;
+    if (its->profile != one.profile || there->model != home.model) return false;
     const auto same = std::ranges::find_if(home.instances, [&](const plan::PlannedInstance& other) {
       return other.profile == its->profile && !is_lent(other);
     });
@@ -72,7 +87,7 @@ class PutBack {
 
   // What is lent at its starts, the others where they are or, where that cannot be, elsewhere.
   bool arranged(plan::PlannedGpu& gpu) {
-    const hw::GpuModel& model = *catalogue_.find(gpu.model);
+    const hw::GpuModel& model = *model_of(problem_, gpu.model);
     std::vector<plan::PlannedInstance> fixed, others;
     for (plan::PlannedInstance& one : gpu.instances) {
       const auto lent = std::ranges::find(lent_, one.service, &LentPlace::name);
@@ -114,30 +129,12 @@ class PutBack {
 
   plan::ServingPlan& plan_;
   const std::vector<LentPlace>& lent_;
-  const hw::Catalogue& catalogue_;
+  const plan::ServingProblem& problem_;
 };
-
-}  // namespace
-
-std::vector<LentPlace> lent_places(const World& world, const NodeView& node, const GpuUse& use) {
-  std::vector<LentPlace> all;
-  for (const device::GpuState& gpu : node.state.gpus) {
-    const hw::GpuModel* model = world.catalogue.find(gpu.model);
-    if (model == nullptr || !use.is_usable(gpu.uuid)) continue;
-    for (const device::Instance& one : gpu.instances) {
-      const int profile = model->profile_index(one.profile);
-      if (!one.lent() || profile < 0) continue;
-      all.push_back({fmt::format("{} ({} at {} of gpu {})", one.holders.front().name, one.profile,
-                                 one.start, gpu.index),
-                     gpu.index, gpu.model, model->profiles[static_cast<std::size_t>(profile)],
-                     one.start});
-    }
-  }
-  return all;
-}
 
 void add_lent(plan::ServingProblem& problem, const std::vector<LentPlace>& lent) {
   for (const LentPlace& one : lent) {
+    const hw::MigProfile& profile = *profile_of(problem, one);
     plan::Service& service = problem.services.emplace_back();
     service.name = service.model = one.name;
     service.rate = Rps{1};
@@ -146,20 +143,22 @@ void add_lent(plan::ServingProblem& problem, const std::vector<LentPlace>& lent)
       if (other.gpu != one.gpu) service.avoid.push_back(other.name);
     for (plan::FleetEntry& entry : problem.fleet)
       if (entry.gpu.name == one.gpu_model)
-        entry.profiles[one.name] = {.model = one.name,
-                                    .points = {{one.profile.gpcs, 1, 1, Rps{kEasy},
-                                                Millis{1e3 / kEasy}, one.profile.memory}}};
+        entry.profiles[one.name] = {
+            .model = one.name,
+            .points = {{profile.gpcs, 1, 1, Rps{kEasy}, Millis{1e3 / kEasy}, profile.memory}}};
   }
 }
 
-void add_lent(plan::ServingPlan& current, const std::vector<LentPlace>& lent) {
+// What overlaps one is not kept.
+void add_lent(plan::ServingPlan& current, const plan::ServingProblem& problem,
+              const std::vector<LentPlace>& lent) {
   for (const LentPlace& one : lent)
     for (plan::PlannedGpu& gpu : current.gpus) {
       if (gpu.index != one.gpu) continue;
       std::erase_if(gpu.instances, [&](const plan::PlannedInstance& its) {
-        return its.start >= one.start && its.start < one.start + one.profile.size;
+        return its.start >= one.start && its.start < one.start + profile_of(problem, one)->size;
       });
-      gpu.instances.push_back({.profile = one.profile.name,
+      gpu.instances.push_back({.profile = one.profile,
                                .start = one.start,
                                .service = one.name,
                                .batch = 1,
@@ -170,10 +169,11 @@ void add_lent(plan::ServingPlan& current, const std::vector<LentPlace>& lent) {
     }
 }
 
+// The plan without them; nothing: it has no room where they are.
 std::optional<plan::ServingPlan> without_lent(plan::ServingPlan plan,
                                               const std::vector<LentPlace>& lent,
-                                              const hw::Catalogue& catalogue) {
-  if (!PutBack(plan, lent, catalogue).done()) return {};
+                                              const plan::ServingProblem& problem) {
+  if (!PutBack(plan, lent, problem).done()) return {};
   const auto is_lent = [&](const std::string& service) {
     return std::ranges::count(lent, service, &LentPlace::name) > 0;
   };
@@ -185,7 +185,7 @@ std::optional<plan::ServingPlan> without_lent(plan::ServingPlan plan,
   std::erase_if(plan.gpus, [](const plan::PlannedGpu& gpu) { return gpu.instances.empty(); });
   plan.objective = {.gpus = static_cast<int>(plan.gpus.size()), .goal = plan.objective.goal};
   for (const plan::PlannedGpu& gpu : plan.gpus) {
-    const hw::GpuModel& model = *catalogue.find(gpu.model);
+    const hw::GpuModel& model = *model_of(problem, gpu.model);
     for (const plan::PlannedInstance& its : gpu.instances)
       plan.objective.gpcs +=
           model.profiles[static_cast<std::size_t>(model.profile_index(its.profile))].gpcs;
@@ -196,4 +196,33 @@ std::optional<plan::ServingPlan> without_lent(plan::ServingPlan plan,
   return plan;
 }
 
-}  // namespace partita::control
+}  // namespace
+
+Result<MadeAgain> make_plan_beside(const plan::ServingProblem& problem,
+                                   const plan::ServingPlan& current, std::optional<int> max_moves,
+                                   const std::vector<LentPlace>& lent, const PlanOptions& options) {
+  std::vector<LentPlace> known = lent;  // of other GPUs than these nothing is planned
+  std::erase_if(known, [&](const LentPlace& one) { return profile_of(problem, one) == nullptr; });
+  if (known.empty()) return make_plan_again(problem, current, max_moves, options);
+  plan::ServingProblem with = problem;
+  plan::ServingPlan runs = current;
+  add_lent(with, known);
+  add_lent(runs, problem, known);
+  auto made = make_plan_again(with, runs, max_moves, options);
+  if (!made || !made->made.plan) return made;
+  auto plan = without_lent(**made->made.plan, known, problem);
+  made->made.plan.reset();
+  if (!plan) {
+    made->made.refusals = {{plan::kNotFound, "lent", 1, 0,
+                            known.front().name + " is in the way of the plan that was found"}};
+    return made;
+  }
+  auto verdict = verify::judge(problem, options.judges_pools, *std::move(plan));
+  if (!verdict)
+    return failed(refused_by_judge("the plan beside what is lent", verdict.error().violations));
+  made->changes = plan::changes_between(current, **verdict);
+  made->made.plan = *std::move(verdict);
+  return made;
+}
+
+}  // namespace partita::decide
