@@ -1,5 +1,4 @@
 #include "settings.h"
-#include "base/append.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -7,12 +6,12 @@
 #include <algorithm>
 #include <array>
 
+#include "base/append.h"
 #include "base/document.h"
 #include "base/nearest.h"
 #include "base/split.h"
 #include "elsewhere.h"
 #include "places.h"
-#include "show/rows.h"
 #include "verbs.h"
 
 namespace partita::cli {
@@ -321,6 +320,13 @@ void Settings::set(CLI::Option& option, const Found& found) {
     refuse(fmt::format("{}: {}", found.source, why.starts_with(name) ? why : name + ": " + why));
   }
   sources_.push_back(fmt::format("{} {} (from {})", name, joined(found.values, " "), found.source));
+}
+
+std::string scalar_text(const Node& value) {
+  if (value.kind == Node::Kind::boolean) return value.boolean ? "true" : "false";
+  if (value.kind == Node::Kind::string) return value.text;
+  if (value.kind != Node::Kind::number) return {};
+  return value.text.empty() ? fmt::format("{}", value.number) : value.text;
 }
 
 }  // namespace partita::cli

@@ -20,7 +20,8 @@ class Option;
 
 namespace partita {
 struct Document;
-}
+struct Node;
+}  // namespace partita
 
 namespace partita::cli {
 
@@ -82,5 +83,8 @@ class Settings {
   std::string config_, verb_;
   std::vector<std::string> sources_;
 };
+
+// A single value as words; empty: it is none.
+std::string scalar_text(const Node& value);
 
 }  // namespace partita::cli

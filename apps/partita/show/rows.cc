@@ -9,6 +9,7 @@
 #include "base/document.h"
 #include "base/nearest.h"
 #include "base/table.h"
+#include "settings.h"
 
 namespace partita::cli {
 namespace {
@@ -77,13 +78,6 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 }  // namespace
 
-std::string scalar_text(const Node& value) {
-  if (value.kind == Node::Kind::boolean) return value.boolean ? "true" : "false";
-  if (value.kind == Node::Kind::string) return value.text;
-  if (value.kind != Node::Kind::number) return {};
-  return value.text.empty() ? fmt::format("{}", value.number) : value.text;
-}
-
 Result<std::string> document_text(const std::string& file, std::string_view json) {
   const auto document = parse_document(file, json);
   if (!document) return failed(document.error());
@@ -116,9 +110,9 @@ Result<std::string> document_csv(const std::string& file, std::string_view json,
     return text;
   }
   if (lists.empty()) return bad_input(file, "there is no list of rows in it");
-  return bad_input("--rows", fmt::format("there is no list '{}'{} (there are {})", key,
-                                         did_you_mean(std::string(key), lists),
-                                         joined(lists, ", ")));
+  return bad_input("--rows",
+                   fmt::format("there is no list '{}'{} (there are {})", key,
+                               did_you_mean(std::string(key), lists), joined(lists, ", ")));
 }
 
 Result<std::string> document_as(const Output& output, std::string json) {

@@ -9,14 +9,8 @@
 #include "base/result.h"
 #include "context.h"
 
-namespace partita {
-struct Node;
-}
-
 namespace partita::cli {
 
-// A single value as words; empty: it is none.
-std::string scalar_text(const Node& value);
 // Everything in it: single values first, then a table per list.
 Result<std::string> document_text(const std::string& file, std::string_view json);
 // One list as CSV (RFC 4180); `key` names it, empty: the first one.
