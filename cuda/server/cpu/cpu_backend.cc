@@ -60,8 +60,7 @@ struct CpuBackend::Recorded {
 
 namespace {
 
-constexpr std::size_t kMostLanes = 8;  // of a stream
-constexpr std::size_t kSweep = 1024;   // records before finished ones are given back
+constexpr std::size_t kSweep = 1024;  // records before finished ones are given back
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -100,7 +99,8 @@ CpuBackend::CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units)
       shared_(std::make_shared<Shared>()),
       units_(std::move(units)),
       driver_(&units_->driver()),
-      times_(options_.measured) {}
+      times_(options_.measured),
+      places_(options_.tenant, times_) {}
 
 Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) {
   if (options.units < 1 || options.units > hw::kMaxUnits)
@@ -113,9 +113,9 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) 
   if (!machine) return failed(machine.error());
   backend->machine_ = *std::move(machine);
   server::load_blas();
-  auto first = backend->new_stream(true);
-  if (!first) return environment_error("a stream", first.error().reason);
-  backend->streams_.emplace(kDefaultStream, *std::move(first));
+  auto lanes = StreamLanes::open(*backend->units_);
+  if (!lanes) return failed(lanes.error());
+  backend->streams_.emplace(kDefaultStream, Stream{.lanes = *std::move(lanes)});
   return backend;
 }
 
@@ -126,22 +126,7 @@ CpuBackend::~CpuBackend() {
     for (const auto& run : shared_->running) run->request_stop();
   }
   // What is queued does nothing any more.
-  for (auto& [id, stream] : streams_) end_lanes(stream);
-}
-
-Answered<CpuBackend::Stream> CpuBackend::new_stream(bool blocking) {
-  const hw::UnitMask all = hw::all_units(driver_->info()->topology);
-  const auto lane = driver_->create_lane(all);
-  if (!lane) return refuse(server::kOutOfMemory, to_string(lane.error()));
-  return Stream{.lane = *lane, .lanes = {{all, *lane}}, .blocking = blocking};
-}
-
-// Its last piece may have to return from the unit that ran it.
-void CpuBackend::end_lanes(Stream& stream) {
-  for (const auto& [mask, lane] : stream.lanes) {
-    static_cast<void>(driver_->synchronise(lane));
-    static_cast<void>(driver_->destroy_lane(lane));
-  }
+  for (auto& [id, stream] : streams_) stream.lanes.end();
 }
 
 int CpuBackend::descriptor() const { return shared_->wake.get(); }
@@ -189,9 +174,9 @@ Answered<Id> CpuBackend::create(const server::ObjectSpec& spec) {
     if (!loaded) return refused(loaded.error());
     modules_.emplace(next_, *loaded);
   } else if (const auto* stream = std::get_if<server::StreamSpec>(&spec)) {
-    auto made = new_stream(stream->blocking);
-    if (!made) return tl::unexpected<Refused>(made.error());
-    streams_.emplace(next_, *std::move(made));
+    auto lanes = StreamLanes::open(*units_);
+    if (!lanes) return refuse(server::kOutOfMemory, to_string(lanes.error()));
+    streams_.emplace(next_, Stream{.lanes = *std::move(lanes), .blocking = stream->blocking});
   } else if (std::holds_alternative<server::EventSpec>(spec)) {
     events_.emplace(next_, Event{});
   } else {
@@ -208,7 +193,7 @@ void CpuBackend::destroy(ObjectKind kind, Id id) {
   } else if (kind == ObjectKind::stream) {
     const auto found = streams_.find(id);
     CHECK(found != streams_.end() && id != kDefaultStream);
-    end_lanes(found->second);
+    found->second.lanes.end();
     streams_.erase(found);
   } else {
     const auto found = modules_.find(id);
@@ -405,7 +390,7 @@ Answered<std::vector<CpuBackend::Item>> CpuBackend::items_of_graph(Id graph) {
 
 Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   CHECK(streams_.contains(id));
-  if (std::holds_alternative<server::CopyOutWork>(work)) client_waits();
+  if (std::holds_alternative<server::CopyOutWork>(work)) places_.request_ended(false);
   std::vector<Item> items;
   if (const auto* graph = std::get_if<server::GraphWork>(&work)) {
     // Nodes stand in an order that suits their dependencies.
@@ -419,7 +404,7 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   }
   for (Item& item : items) {
     if (auto* task = std::get_if<Task>(&item); task != nullptr && task->kernel != nullptr)
-      place_next(*task);
+      task->place = places_.next(*task->kernel);
     push(id, std::move(item));
   }
   return {};
@@ -437,6 +422,15 @@ void CpuBackend::push(Id id, Item item) {
 // The default stream waits for all blocking ones, and they for it.
 void CpuBackend::order_against_default(Id id, Stream& stream) {
   if (!stream.blocking) return;
+  // `waits` goes on once `other` got to where it is now.
+  const auto wait_here = [this](Stream& waits, Stream& other) {
+    const auto here = std::make_shared<Recorded>();
+    ++other.counters->unfinished;
+    other.pending.push_back(Record{here});
+    ++waits.counters->unfinished;
+    waits.pending.push_back(Wait{here});
+    pump();
+  };
   Stream& first = streams_.at(kDefaultStream);
   if (id != kDefaultStream) {
     if (first.enqueued != stream.seen_default && first.counters->unfinished > 0)
@@ -452,101 +446,11 @@ void CpuBackend::order_against_default(Id id, Stream& stream) {
   }
 }
 
-// `stream` goes on once `other` got to where it is now.
-void CpuBackend::wait_here(Stream& stream, Stream& other) {
-  const auto here = std::make_shared<Recorded>();
-  ++other.counters->unfinished;
-  other.pending.push_back(Record{here});
-  ++stream.counters->unfinished;
-  stream.pending.push_back(Wait{here});
-  pump();
-}
-
 void CpuBackend::pump() {
   for (bool more = true; more;) {
     more = false;
     for (auto& [id, stream] : streams_) more = pump(stream) || more;
   }
-}
-
-// ---- places of kernels ----
-
-// Where the request's next kernel runs: looked for further on in the request where it is not the
-// next one of the placing.
-void CpuBackend::place_next(Task& task) {
-  if (options_.tenant == nullptr) return;
-  if (placing_ == nullptr) placing_ = options_.tenant->placing(), next_kernel_ = 0;
-  const auto& kernels = placing_->kernels;
-  const auto found =
-      std::find(kernels.begin() + static_cast<long>(next_kernel_), kernels.end(), *task.kernel);
-  const auto index = static_cast<std::size_t>(found - kernels.begin());
-  task.place = std::make_shared<Place>(Place{placing_, index, {}});
-  if (found == kernels.end()) return options_.tenant->unplanned();
-  next_kernel_ = index + 1;
-}
-
-void CpuBackend::request_ended() {
-  marked_ = true;
-  placing_ = nullptr;
-  times_.request_ended();
-}
-
-// Which ends a request, unless the program says itself where one ends.
-void CpuBackend::client_waits() {
-  if (marked_) return;
-  placing_ = nullptr;
-  times_.request_ended();
-}
-
-// Brings the stream to the lane of its next kernel; false: that may not begin yet.
-bool CpuBackend::settle(Stream& stream, Task& task) {
-  if (task.place == nullptr) return true;
-  auto& [placing, kernel, taken] = *task.place;
-  if (!placing->live) {
-    go_to_lane(stream, placing->masks[kernel]);
-    return true;
-  }
-  shared_->starving = true;  // before the look: who ends afterwards wakes us
-  if (stream.counters->pushed > 0) return false;
-  taken = units_->take([&live = placing->live, index = kernel](
-                           const std::vector<int>& running) { return live(index, running); },
-                       [shared = shared_] {
-                         shared->starving = true;
-                         shared->wake_up();
-                       });
-  if (taken) go_to_lane(stream, *taken);
-  return taken.has_value();
-}
-
-void CpuBackend::go_to_lane(Stream& stream, const hw::UnitMask& mask) {
-  if (stream.lanes.back().first == mask) return;
-  const int lane = lane_of(stream, mask);
-  if (lane == stream.lane) return;
-  if (stream.counters->pushed > 0) {
-    const auto event = driver_->record_event(stream.lane);
-    CHECK(event.has_value() && driver_->wait_event(lane, *event).has_value());
-    static_cast<void>(driver_->destroy_event(*event));
-  }
-  stream.lane = lane;
-}
-
-// The stream's lane on these units, made where it has none; where there are no more lanes, the one
-// that it is on.
-int CpuBackend::lane_of(Stream& stream, const hw::UnitMask& mask) {
-  auto& lanes = stream.lanes;
-  auto found = std::ranges::find(lanes, mask, &std::pair<hw::UnitMask, int>::first);
-  if (found == lanes.end()) {
-    const auto current = lanes.end() - 1;
-    const auto idle = std::find_if(lanes.begin(), current, [&](const auto& lane) {
-      return lanes.size() >= kMostLanes && driver_->destroy_lane(lane.second).has_value();
-    });
-    if (idle != current) lanes.erase(idle);
-    const auto made = driver_->create_lane(mask);
-    if (!made) return stream.lane;
-    found = lanes.insert(lanes.end(), {mask, *made});
-  }
-  std::rotate(found, found + 1, lanes.end());
-  return lanes.back().second;
 }
 
 // Runs on the stream's lane, then counts as finished.
@@ -565,7 +469,7 @@ void CpuBackend::launch(Stream& stream, Task task) {
   };
   ++stream.counters->pushed;
   const auto launched =
-      driver_->launch(stream.lane, {groups, device::HostKernel{std::move(counted)}});
+      driver_->launch(stream.lanes.now(), {groups, device::HostKernel{std::move(counted)}});
   CHECK(launched.has_value());
 }
 
@@ -579,12 +483,18 @@ bool CpuBackend::pump(Stream& stream) {
     }
     Item& item = stream.pending.front();
     if (auto* task = std::get_if<Task>(&item)) {
-      if (!settle(stream, *task)) return any;
+      const auto again = [shared = shared_] {
+        shared->starving = true;
+        shared->wake_up();
+      };
+      if (task->place && !settle(*task->place, stream.lanes, *units_,
+                                 {stream.counters->pushed, shared_->starving, again}))
+        return any;
       launch(stream, std::move(*task));
     } else if (auto* wait = std::get_if<Wait>(&item)) {
       if (wait->on != nullptr && !wait->on->finished) {
         if (!wait->on->pushed) return any;
-        CHECK(driver_->wait_event(stream.lane, wait->on->lane_event).has_value());
+        CHECK(driver_->wait_event(stream.lanes.now(), wait->on->lane_event).has_value());
       }
       launch(stream, {});
     } else if (auto* record = std::get_if<Record>(&item)) {
@@ -623,7 +533,7 @@ void CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& he
       static_cast<void>(driver_->destroy_event(record->lane_event));
       return true;
     });
-  const auto event = driver_->record_event(stream.lane);
+  const auto event = driver_->record_event(stream.lanes.now());
   CHECK(event.has_value());
   here->lane_event = *event;
   here->pushed = true;
@@ -641,7 +551,7 @@ void CpuBackend::resume(std::uint64_t hold) {
 }
 
 void CpuBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
-  client_waits();
+  places_.request_ended(false);
   if (kind == ObjectKind::stream) {
     push(id, Task{.then = [shared = shared_, tag] {
            shared->notify({.kind = Completed::Kind::reached, .tag = tag});

@@ -19,7 +19,7 @@
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 #include "ptx/machine.h"
 #include "server/backend.h"
-#include "server/cpu/shared_units.h"
+#include "server/cpu/kernel_places.h"
 #include "server/kernel_times.h"
 
 namespace partita::remote::cpu {
@@ -62,17 +62,12 @@ class CpuBackend final : public server::DeviceBackend {
   bool finished(server::ObjectKind kind, server::Id id) override;
   server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to) override;
   void resume(std::uint64_t hold) override;
-  void request_ended() override;
+  void request_ended() override { places_.request_ended(true); }
 
  private:
   struct Shared;    // with the threads of the units
   struct Recorded;  // a record of an event, or a place in a stream
   using Stamps = server::LaunchTimes::Stamps;
-  struct Place {  // of a kernel
-    std::shared_ptr<const Placing> placing = {};
-    std::size_t kernel = 0;
-    std::optional<hw::UnitMask> taken = {};  // of the shared units
-  };
   struct Task {  // runs on the units
     std::function<void(std::int64_t)> run = {};
     std::int64_t groups = 1;
@@ -95,8 +90,7 @@ class CpuBackend final : public server::DeviceBackend {
     std::atomic<std::int64_t> pushed = 0;      // those in the lane
   };
   struct Stream {
-    int lane = 0;
-    std::vector<std::pair<hw::UnitMask, int>> lanes = {};  // it may be on, the latest last
+    StreamLanes lanes = {};
     bool blocking = true;
     std::shared_ptr<Counters> counters = std::make_shared<Counters>();
     std::int64_t enqueued = 0;
@@ -111,16 +105,8 @@ class CpuBackend final : public server::DeviceBackend {
   CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units);
   void push(server::Id id, Item item);
   void order_against_default(server::Id id, Stream& stream);
-  void wait_here(Stream& stream, Stream& other);
   void pump();
   bool pump(Stream& stream);
-  server::Answered<Stream> new_stream(bool blocking);
-  void end_lanes(Stream& stream);
-  void client_waits();
-  void place_next(Task& task);
-  bool settle(Stream& stream, Task& task);
-  void go_to_lane(Stream& stream, const hw::UnitMask& mask);
-  int lane_of(Stream& stream, const hw::UnitMask& mask);
   void launch(Stream& stream, Task task);
   void push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
   server::Answered<Item> item_of(server::StreamWork work);
@@ -134,10 +120,8 @@ class CpuBackend final : public server::DeviceBackend {
   std::unique_ptr<ptx::Machine> machine_;
   const std::shared_ptr<SharedUnits> units_;
   drivers::cpu_mask::CpuMaskDriver* const driver_;
-  std::shared_ptr<const Placing> placing_;  // of this request; null: it has had no kernel
-  std::size_t next_kernel_ = 0;             // where it is in the placing's
-  bool marked_ = false;                     // the program says where requests end
   server::LaunchTimes times_;
+  KernelPlaces places_;
   std::map<server::Id, Stream> streams_;
   std::map<server::Id, Event> events_;
   std::map<server::Id, server::GraphSpec> graphs_;
