@@ -63,7 +63,7 @@ struct PlanAsk {
   plan::ServingPlan current;
   std::optional<int> max_moves = {};
   bool partial = true;
-  std::vector<decide::LentPlace> lent = {};  // stay where they are; none where a GPU may be lost (survive)
+  std::vector<decide::LentPlace> lent = {};  // stay; none where a GPU may be lost (survive)
 };
 Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask,
                             PlanMemo& memo);

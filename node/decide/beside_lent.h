@@ -1,6 +1,6 @@
-// Planning beside instances that are lent to others (act/lease): in the problem each is a service of
-// its own that one instance of its shape serves. Where the planner has moved one it is put back, and
-// others change places; the plan is then taken without them, and judged. Pure.
+// Planning beside instances that are lent to others (act/lease): in the problem each is a service
+// of its own that one instance of its shape serves. Where the planner has moved one it is put back,
+// and others change places; the plan is then taken without them, and judged. Pure.
 #pragma once
 
 #include <optional>

@@ -2,7 +2,7 @@
 // --record-kernels`. Where the program says when a request ends, that counts. Else requests end
 // where it waits, if most kernels are then those of equal requests; else they begin at the kernel
 // from which on the launches repeat.
-// Of graphs those kernels count that were captured on their stream, or added to them.
+// Of graphs those kernels count that were captured on their stream.
 #pragma once
 
 #include <string>
