@@ -66,6 +66,9 @@ class CliTest(unittest.TestCase):
         """Turns the folder into one where the commands of documents run as they stand."""
         os.makedirs(self.path("build/release"))
         os.symlink(PROGRAM, self.path("build/release/partita"))
+        beside = os.path.join(os.path.dirname(PROGRAM), "remote")
+        if os.path.isdir(beside):
+            os.symlink(beside, self.path("build/release/remote"))
         os.symlink(os.path.join(SOURCE, "data"), self.path("data"))
 
     def path(self, name):
