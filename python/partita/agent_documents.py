@@ -459,8 +459,8 @@ AgentStateCurrentChangeMove = TypedDict("AgentStateCurrentChangeMove", {
 class AgentStateCurrentChangeSteps(TypedDict):
     # what is done
     op: Literal[
-        "enable_mig", "disable_mig", "create_instance", "create_compute", "start", "stop", "drain",
-        "destroy_compute", "destroy_instance"]
+        "enable_mig", "disable_mig", "create_instance", "create_compute", "start", "stop",
+        "drain", "destroy_compute", "destroy_instance"]
     # the driver's index
     gpu: int
     # of the GPU
@@ -832,6 +832,8 @@ class ChangeCreate(TypedDict):
     batch: NotRequired[int]
     # that share it
     processes: NotRequired[int]
+    # the whole GPUs of its group
+    devices: NotRequired[str]
 
 
 ChangeMove = TypedDict("ChangeMove", {
@@ -849,16 +851,35 @@ ChangeMove = TypedDict("ChangeMove", {
     "batch": NotRequired[int],
     # that share it
     "processes": NotRequired[int],
+    # the whole GPUs of its group
+    "devices": NotRequired[str],
     # where it was
     "from": NotRequired[ChangeKeep],
 })
 
 
+class ChangeReassign(TypedDict):
+    # the driver's index
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # that runs there; missing: none
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
+
+
 class ChangeSteps(TypedDict):
     # what is done
     op: Literal[
-        "enable_mig", "disable_mig", "create_instance", "create_compute", "start", "stop", "drain",
-        "destroy_compute", "destroy_instance"]
+        "enable_mig", "disable_mig", "create_instance", "create_compute", "start", "stop",
+        "drain", "destroy_compute", "destroy_instance"]
     # the driver's index
     gpu: int
     # of the GPU
@@ -875,6 +896,8 @@ class ChangeSteps(TypedDict):
     processes: NotRequired[int]
     # of a stand-in
     temporary: NotRequired[bool]
+    # the whole GPUs of its group
+    devices: NotRequired[str]
     # of driver time
     predicted_s: NotRequired[float]
 
@@ -908,7 +931,7 @@ class Change(TypedDict):
     # pairs out of destroy and create
     move: list[ChangeMove]
     # that stay and run something else
-    reassign: list[ChangeCreate]
+    reassign: list[ChangeReassign]
     # stand-ins
     temporary: list[ChangeCreate]
     # in order
@@ -1514,7 +1537,7 @@ class FleetStatusNodes(TypedDict):
     # the same for gRPC
     grpc: NotRequired[str]
     # ready, becomes so, waits, trouble, drained, lost, unknown
-    state: str
+    state: NotRequired[str]
     # whether its lease is alive
     there: bool
     # it shall carry nothing
@@ -1551,8 +1574,8 @@ class FleetStatusServicesOn(TypedDict):
 class FleetStatusServices(TypedDict):
     # its name
     service: str
-    # serves, degraded (less than is wanted), down, unknown
-    verdict: str
+    # serves, at_risk, degraded, down, unknown
+    verdict: NotRequired[str]
     # to plan for
     wanted_rps: float
     # at all gateways, lately
@@ -1588,7 +1611,7 @@ class FleetStatus(TypedDict):
     damaged: NotRequired[list[str]]
     # why the store is not heard: all of this was so at as_of_ms
     fault: NotRequired[str]
-    # when the store was heard last, since 1970
+    # when it was heard last, since 1970
     as_of_ms: NotRequired[int]
     # by name
     nodes: list[FleetStatusNodes]
