@@ -101,14 +101,23 @@ TEST_P(Again, KeepsWhatRunsAndIsNoWorseThanAPlanFromNothing) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, Again, testing::Range(1, 9));
 
-TEST(AgainOnGroups, AreRefusedByName) {
+// From nothing, on the GPUs on which most of it runs: no more GPUs than a fresh plan, and what runs
+// already stays.
+TEST(AgainOnGroups, TakeAFreshPlanToWhereItRuns) {
   Rng rng(1);
   plan::ServingProblem problem = random_problem(rng);
   problem.fleet[0] = made_up_fleet();
   problem.services.pop_back();
-  const auto made = decide::make_plan_again(problem, {}, {}, {});
-  ASSERT_FALSE(made);
-  EXPECT_NE(made.error().message.find("groups of GPUs"), std::string::npos);
+  const auto first = decide::make_plan_again(problem, {}, {}, {});
+  ASSERT_TRUE(first) << to_string(first.error());
+  ASSERT_TRUE(first->made.plan);
+  const auto fresh = decide::make_plan(**decide::find_planner("", "exact"), problem, {});
+  ASSERT_TRUE(fresh && fresh->plan);
+  EXPECT_EQ((*first->made.plan)->objective.gpus, (*fresh->plan)->objective.gpus);
+  const auto again = decide::make_plan_again(problem, **first->made.plan, {}, {});
+  ASSERT_TRUE(again && again->made.plan);
+  EXPECT_EQ(again->changes.moved + again->changes.created + again->changes.removed, 0);
+  EXPECT_EQ((*again->made.plan)->gpus, (*first->made.plan)->gpus);
 }
 
 }  // namespace
