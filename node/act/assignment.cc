@@ -8,6 +8,7 @@
 #include "base/fields.h"
 #include "base/files.h"
 #include "base/split.h"
+#include "base/unicode.h"
 #include "forms/terms_form.h"
 
 namespace partita::actuate {
@@ -17,7 +18,7 @@ constexpr Range kCounts{.high = 1e6};
 constexpr Range kStarts{.high = 1023};
 
 void describe_assigned(Form& f, AssignedSegment& one) {
-  f.name("device", one.device, "UUID of the MIG device; of a group of whole GPUs theirs");
+  device_field(f, one.device, "UUID of the MIG device; of a group of whole GPUs theirs");
   f.name("gpu_uuid", one.gpu_uuid, "of its GPU, the first one of a group");
   f.name("profile", one.profile, "catalogue name");
   f.integer("start", one.start, kStarts, "first memory slice");
@@ -77,6 +78,14 @@ void describe_assignment(Form& f, Assignment& assignment) {
 std::vector<std::string> whole_gpus(const std::string& device) {
   if (!device.starts_with("GPU-")) return {};
   return split(device, ',');
+}
+
+void device_field(Form& f, std::string& device, std::string_view about) {
+  f.text("device", device, about);
+  if (f.reading() == nullptr || device.empty()) return;
+  for (const std::string& name : split(device, ','))
+    if (const std::string fault = name_fault(name); !fault.empty())
+      return f.reading()->refuse("device", "'device' " + fault);
 }
 
 std::string assignment_json(const Assignment& assignment) {

@@ -31,6 +31,8 @@ struct AssignedSegment {
 
 // The UUIDs of the whole GPUs that a device stands for; none: it is a MIG device.
 std::vector<std::string> whole_gpus(const std::string& device);
+// The field "device": a name, or those of the GPUs of a group with commas between.
+void device_field(Form& f, std::string& device, std::string_view about);
 
 struct Assignment {
   long revision = 0;                       // grows with every write

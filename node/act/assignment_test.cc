@@ -48,6 +48,22 @@ TEST(Assignment, small_rates_are_kept_and_none_is_not_written) {
 }
 
 // A bit that has changed is not taken for another assignment.
+TEST(Assignment, a_group_of_eight_whole_gpus_is_one_device) {
+  Assignment group;
+  group.segments.push_back({"", "GPU-0", "7g.80gb", 0, "s", 96, 1});
+  for (int i = 0; i < 8; ++i)
+    group.segments[0].device +=
+        (i == 0 ? "GPU-" : ",GPU-") + std::string(35, 'a') + static_cast<char>('0' + i);
+  const auto read = parse_assignment("a", assignment_json(group));
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  EXPECT_EQ(*read, group);
+  EXPECT_EQ(whole_gpus(read->segments[0].device).size(), 8u);
+  group.segments[0].device = "GPU-1,";
+  EXPECT_FALSE(parse_assignment("a", assignment_json(group)).has_value());
+  group.segments[0].device = "GPU-1,GPU-\x1b";
+  EXPECT_FALSE(parse_assignment("a", assignment_json(group)).has_value());
+}
+
 TEST(Assignment, damage_is_no_other_assignment) {
   const Assignment before{7, {kFirst}};
   const std::string text = assignment_json(before);

@@ -71,7 +71,7 @@ void describe_process(Form& f, Pid& pid) {
 }
 
 void describe(Form& f, GatewayWorker& worker) {
-  f.name("device", worker.device, "UUID of the MIG device");
+  device_field(f, worker.device, "UUID of the MIG device");
   f.integer("index", worker.index, kPlaces, "which of its processes");
   f.name("service", worker.service, "that it serves");
   describe_process(f, worker.pid);
@@ -81,7 +81,7 @@ void describe(Form& f, GatewayWorker& worker) {
 }
 
 void describe(Form& f, GatewayLoss& loss) {
-  f.name("device", loss.device, "UUID of the MIG device");
+  device_field(f, loss.device, "UUID of the MIG device");
   f.integer("index", loss.index, kPlaces, "which of its processes");
   describe_process(f, loss.pid);
 }

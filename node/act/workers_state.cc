@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "act/assignment.h"
 #include "base/form.h"
 #include "base/parse_number.h"
 
@@ -27,7 +28,7 @@ void describe_worker(Form& f, WorkerRecord& worker) {
     f.integer(key, kept, kNumbers, about);
     if (f.reading()) count = kept;
   };
-  f.name("device", segment.device, "UUID of the MIG device");
+  device_field(f, segment.device, "UUID of the MIG device");
   f.integer("index", worker.index, {.high = kMaxProcessesPerSegment - 1}, "which of its processes");
   f.name("gpu_uuid", segment.gpu_uuid, "of its GPU");
   f.name("profile", segment.profile, "catalogue name");
