@@ -20,7 +20,8 @@ void describe_segment(Form& f, Segment& segment) {
 
 void describe_present(Form& f, Present& one) {
   describe_place(f, one.place);
-  f.integer("gi_id", one.gi_id, kChangeCounts, "of the GPU instance");
+  f.integer("gi_id", one.gi_id, {.low = -1, .high = kChangeCounts.high},
+            "of the GPU instance; -1: whole GPUs");
   f.note("uuid", one.uuid, "of its MIG device");
   describe_segment(f, one.segment);
   f.told("busy", !one.holders.empty(), "processes hold it");

@@ -312,6 +312,48 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
         self.ok("apply", "plan.json", *inputs, *on_sim)
         self.until_ready(*[(device, 0) for device in devices])
 
+    def test_a_group_of_four_under_an_agent(self):
+        """Planned, made, and made anew on others when one of its GPUs is taken out."""
+        self.write("machine.yaml", "gpus: [{model: H100-80GB-SXM5, count: 5, mig: true}]\n"
+                                   "state: node.state\nspeed: 0\n")
+        rows = ["system,backend,version,model,precision,isl,osl,concurrency,tp,pp,attention_dp,"
+                "moe_tp,moe_ep,ttft_ms,tpot_ms"]
+        for tokens in (100, 400):
+            rows += [f"H100-80GB-SXM5,made,1,chat,fp8,{tokens},{tokens},{n},4,1,1,1,1,"
+                     f"{5 + 0.02 * tokens * (1 + n / 9)},{5 + 0.3 * n}" for n in (1, 4, 16)]
+        self.write("points.csv", "\n".join(rows) + "\n")
+        self.write("services.yaml", """services:
+  - {name: chat, kind: llm, model: chat, rate_rps: 4, slo: {ttft_ms: 900},
+     tokens: {in: 100, out: 30}}
+""")
+        agent = subprocess.Popen(
+            [PROGRAM, "agent", "--driver", "sim", "--machine", self.path("machine.yaml"),
+             "--state-dir", self.state, "--services", self.path("services.yaml"), "--profiles",
+             self.path("points.csv"), "--mode", "automatic"], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.kill)
+        server = ("--server", f"unix:{self.state}/api.sock")
+
+        def devices():
+            try:
+                with open(os.path.join(self.state, "assignment.json")) as file:
+                    return [one["device"].split(",") for one in json.load(file)["segments"]]
+            except FileNotFoundError:
+                return []
+
+        self.until(lambda: [len(one) for one in devices()] == [4], "the group")
+        out = devices()[0][1]
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(os.path.join(self.state, "api.sock"))
+        connection.request("POST", f"/v1/gpus/{out}/take-out", '{"why": "fan"}',
+                           {"Content-Type": "application/json"})
+        self.assertEqual(connection.getresponse().status, 202)
+        self.until(lambda: [len(one) for one in devices()] == [4] and out not in devices()[0],
+                   "the group on others")
+        self.assertEqual(len(self.json(*server, "status")["gpus"]), 5)
+
     def test_what_is_taken_away_ends_its_streams(self):
         self.assign_chat(1, "MIG-a")
         self.gateway()
