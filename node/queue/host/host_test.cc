@@ -59,6 +59,9 @@ TEST(QueueHost, ABusyQueueUsesSlicesWell) {
 // Who comes with one task does not wait behind all tasks of who came with many, quotas or not, and
 // over a restart; of two who came with many each has what is due to them.
 TEST(QueueHost, UsersTakeTurns) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "one thread, and minutes of planning";
+#endif
   for (const int most : {1'000'000, 3}) {
     World world{a100()};
     MemoryStore store;
