@@ -801,7 +801,7 @@ class ChangeKeep(TypedDict):
     profile: str
     # first memory slice
     start: int
-    # of the GPU instance
+    # of the GPU instance; -1: whole GPUs
     gi_id: int
     # of its MIG device
     uuid: str

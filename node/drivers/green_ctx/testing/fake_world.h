@@ -12,6 +12,10 @@
 #include "drivers/green_ctx/green_ctx_driver.h"
 #include "drivers/green_ctx/testing/fake_cuda.h"
 
+#ifndef PARTITA_FAKE_CUDA  // its file, as CMake says it; headers are compiled alone, too
+#define PARTITA_FAKE_CUDA ""
+#endif
+
 namespace partita::drivers::green_ctx {
 
 using fake_cuda::Config;
