@@ -91,6 +91,9 @@ TEST_F(PlansTest, APartIsPlannedAgainWhenSomethingIsGivenBack) {
   one.holders = {{.pid = 0, .name = "lease me"}};
   part.planned.target.beside = node.what_is_lent();
   plans.settle_on(part, ground(Mode::automatic));
+  AgentMemory memory;  // an agent that starts again knows it, too
+  memory.target = kept.target;
+  EXPECT_EQ(parse_memory("memory", memory_json(memory))->target->beside, node.what_is_lent());
   EXPECT_EQ(plans.must_replan(ground(Mode::automatic)), "");
   node.state.gpus[1].instances.clear();
   EXPECT_NE(plans.must_replan(ground(Mode::automatic)).find("is not lent any more"),

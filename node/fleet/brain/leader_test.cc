@@ -282,6 +282,22 @@ TEST(Missing, IsWithoutTheLargestDomain) {
   EXPECT_EQ(missing_of(100, {}, true), 100);
 }
 
+// What is lent on a node stays: its other slices carry services, a GPU that is lent whole none.
+TEST(Leader, PlansBesideWhatIsLent) {
+  TestFleet fleet(1);
+  NodeRecord& node = fleet.view.nodes.at("n0");
+  node.gpus[0].lent = {{"7g.80gb", 0}};
+  node.gpus[1].lent = {{"1g.10gb", 0}};
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  const plan::ServingPlan& plan = fleet.view.parts.at("n0").plan;
+  ASSERT_FALSE(plan.gpus.empty());
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    EXPECT_EQ(gpu.index, 1);
+    for (const plan::PlannedInstance& one : gpu.instances) EXPECT_GT(one.start, 0);
+  }
+}
+
 TEST(Documents, AreReadAsTheyWereWritten) {
   TestFleet fleet(2);
   fleet.want({{"a", 300}, {"b", 2500}});
@@ -290,8 +306,10 @@ TEST(Documents, AreReadAsTheyWereWritten) {
     NodeRecord full = node;
     full.rack = "r", full.zone = "z", full.trouble = "none", full.gateway = "h:1", full.api = "h:2";
     full.gpus[0].unusable = "lost";
+    full.gpus[1].lent = {{"1g.10gb", 6}, {"3g.40gb", 0}};
     const auto read = parse_node_record("k", write(full));
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
+    EXPECT_EQ(read->gpus, full.gpus);
     EXPECT_EQ(read->carries, full.carries);
     EXPECT_EQ(write(*read), write(full));
   }
