@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
+#include "act/lent.h"
 #include "base/append.h"
 #include "base/index.h"
 #include "hw/layout.h"
@@ -67,12 +69,9 @@ plan::GpuTenancies tenancies_of(const device::GpuState& gpu, const Segments& seg
 bool fits_beside_lent(const device::GpuState& gpu, const WantedGpu& wanted,
                       const hw::GpuModel& model) {
   std::vector<hw::PlacedProfile> placed;
-  for (const device::Instance& one : gpu.instances)
-    if (one.lent()) placed.push_back({model.profile_index(one.profile), one.start});
-  if (placed.empty()) return true;
   for (const WantedInstance& one : wanted.instances)
     placed.push_back({model.profile_index(one.profile), one.start});
-  return hw::conflicts(model, placed).empty();
+  return lent_against(gpu, model, std::move(placed)).empty();
 }
 
 std::string models_of(const device::NodeState& state) {

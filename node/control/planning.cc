@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "act/change.h"
+#include "act/lent.h"
 #include "base/check.h"
 #include "hw/layout.h"
 #include "verify/judge.h"
@@ -382,14 +383,9 @@ std::map<std::string, std::string> lent_in_the_way(const World& world, const Nod
     std::vector<hw::PlacedProfile> placed;
     for (const plan::PlannedInstance& one : there->instances)
       placed.push_back({model->profile_index(one.profile), one.start});
-    for (const device::Instance& one : gpu.instances) {
-      if (!one.lent() || placed.empty()) continue;
-      placed.push_back({model->profile_index(one.profile), one.start});
-      if (!hw::conflicts(*model, placed).empty())
-        found[gpu.uuid] = fmt::format("{} at {} of gpu {} is held by {}", one.profile, one.start,
-                                      gpu.index, one.holders.front().name);
-      placed.pop_back();
-    }
+    for (const device::Instance* one : actuate::lent_against(gpu, *model, std::move(placed)))
+      found[gpu.uuid] = fmt::format("{} at {} of gpu {} is held by {}", one->profile, one->start,
+                                    gpu.index, one->holders.front().name);
   }
   return found;
 }
