@@ -210,6 +210,11 @@ TEST(Services, RefusesLanguageModelsWithTheirLine) {
   EXPECT_EQ(fault("kind: llm, slo: {ttft_ms: 5}, tokens: {in: 0.5, out: 8}"),
             "s.yaml:2: 'in' must be a number of tokens, {mean: M, cv: C} or a list of numbers, 1 "
             "to 100000000");
+  const std::string kLong =
+      "kind: llm, slo: {ttft_ms: 5}, prefix: {share: 1, tokens: 8}, tokens: {in: ";
+  EXPECT_EQ(fault(kLong + "[3, 8], out: 8}"),
+            "s.yaml:2: 'tokens' is 8: a prefix is shorter than the prompt that begins with it, and "
+            "no prompt is longer than 8");
 }
 
 TEST(Services, RefusesOptionsWithTheirLine) {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace partita::forms {
 namespace {
@@ -70,6 +72,26 @@ void read_slo(Fields fields, plan::Terms& terms) {
     fields.refuse(fields.node(), "'slo' promises nothing: give ttft_ms, tpot_ms or e2e_ms");
 }
 
+// The longest prompt that the service says, where it says one.
+std::optional<int> longest_prompt(const plan::TokenTerms& tokens) {
+  const auto* const pair = std::get_if<plan::TokenPair>(&tokens.lengths);
+  if (pair == nullptr) return std::nullopt;
+  if (const int* const fixed = std::get_if<int>(&pair->in)) return *fixed;
+  const auto* const list = std::get_if<plan::ListedTokens>(&pair->in);
+  return list == nullptr || list->empty() ? std::nullopt : std::optional(std::ranges::max(*list));
+}
+
+void read_prefix(Fields fields, plan::TokenTerms& tokens) {
+  fields.only({"share", "tokens"});
+  tokens.prefix_share = fields.number("share", {.high = 1});
+  tokens.prefix_tokens = fields.integer("tokens", {.high = plan::kMostTokens - 1});
+  const std::optional<int> longest = longest_prompt(tokens);
+  if (!fields.error() && longest && tokens.prefix_tokens >= *longest)
+    fields.refuse("tokens", fmt::format("'tokens' is {}: a prefix is shorter than the prompt that "
+                                        "begins with it, and no prompt is longer than {}",
+                                        tokens.prefix_tokens, *longest));
+}
+
 }  // namespace
 
 double read_percentile(Fields& fields) {
@@ -97,11 +119,7 @@ void read_tokens(Fields& fields, plan::Terms& terms) {
     fields.refuse("percentile", "write it into slo: {ttft_ms: 500, percentile: 99}");
   read_slo(fields.object("slo"), terms);
   read_lengths(fields.object("tokens"), *terms.tokens);
-  if (!fields.has("prefix") || fields.error()) return;
-  Fields prefix = fields.object("prefix");
-  prefix.only({"share", "tokens"});
-  terms.tokens->prefix_share = prefix.number("share", {.high = 1});
-  terms.tokens->prefix_tokens = prefix.integer("tokens", {.high = plan::kMostTokens - 1});
+  if (fields.has("prefix") && !fields.error()) read_prefix(fields.object("prefix"), *terms.tokens);
 }
 
 }  // namespace partita::forms

@@ -314,17 +314,22 @@ Result<Run> run_of(RunForm form, const std::string& file, const std::string& jso
   if (!document) return failed(document.error());
   if (document->root.kind != Node::Kind::object)
     return bad_input(file + ":1", "not the JSON object of a run");
+  const Node& root = document->root;
   switch (form) {
     case RunForm::aiperf:
       return aiperf_json(*document);
     case RunForm::trtllm:
-      return trtllm_run(document->root);
+      return trtllm_run(root);
     case RunForm::sglang:
-      return openai_run(document->root, "sglang");
+      if (root.find("tokenizer_id") != nullptr)  // which SGLang's tool never writes
+        return bad_input(file + ":1", "this is a run of `vllm bench serve`: --form vllm");
+      return openai_run(root, "sglang");
     case RunForm::vllm:
       break;
   }
-  return openai_run(document->root, "vllm");
+  if (root.find("mean_e2e_latency_ms") != nullptr)
+    return bad_input(file + ":1", "this is a run of SGLang's bench_serving: --form sglang");
+  return openai_run(root, "vllm");
 }
 
 Result<std::vector<Run>> runs_of(RunForm form, const std::string& file, std::string_view text) {

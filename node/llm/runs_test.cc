@@ -100,6 +100,12 @@ TEST(Runs, ReadsLinesOfSglang) {
                                    Point{{500, 100}, 8, Millis{80}, Millis{9.5}}));
 }
 
+TEST(Runs, RefusesTheFormOfAnotherTool) {
+  EXPECT_THAT(refusal(RunForm::sglang, vllm(kClosed, kMeans)), HasSubstr("--form vllm"));
+  EXPECT_THAT(refusal(RunForm::vllm, vllm(kClosed, R"(, "mean_e2e_latency_ms": 900)")),
+              HasSubstr("--form sglang"));
+}
+
 const char kCsv[] =
     "Metric,avg,min,max,p99,p95,p90,p75,p50,p25\n"
     "Time To First Token (ms),\"1,146.31\",249.48,\"3,485.23\",4,3,2,1,1,0\n"

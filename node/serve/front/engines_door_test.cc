@@ -146,6 +146,12 @@ TEST_F(Engines, WholeAnswersEmbeddingsModels) {
   EXPECT_EQ(json::parse(ask(post(input, "", "/v1/embeddings")).body)["usage"]["prompt_tokens"], 3);
   EXPECT_EQ(json::parse(ask("GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n").body)["data"][0]["id"],
             "chat");
+  const auto model = [&](const std::string& name) {
+    return ask("GET /v1/models/" + name + " HTTP/1.1\r\nHost: h\r\n\r\n");
+  };
+  EXPECT_EQ(json::parse(model("chat").body)["object"], "model");
+  EXPECT_EQ(model("who").status, 404);
+  EXPECT_EQ(json::parse(model("who").body)["error"]["type"], "invalid_request_error");
   EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").body,
               HasSubstr("vllm:generation_tokens_total{model_name=\"chat\"} 7\n"));
   EXPECT_EQ(ask(post(chat("x", 0), "", "/v1/nothing")).status, 404);

@@ -118,5 +118,7 @@ inline constexpr std::string_view kEmbeddingsPath = "/v1/embeddings";
 std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service,
                                               bool any_bucket);
 std::shared_ptr<Exchange> make_openai_exchange(Door& door, RequestFacts facts);
+// What went wrong, where OpenAI's clients look for it.
+Reply openai_error(int status, std::string_view message);
 
 }  // namespace partita::serve

@@ -18,18 +18,6 @@ constexpr std::size_t kLengthBytes = 8;              // before the text, in the 
 constexpr std::size_t kEngineBodyBytes = 32u << 20;  // pictures may be in it
 constexpr int kTooMany = 429;
 
-Reply openai_error(int status, std::string_view message) {
-  Reply reply{.status = status, .text = "{\"error\":{\"message\":"};
-  append_json_string(reply.text, message);
-  reply.text += R"(,"type":")";
-  reply.text += status == kTooMany ? "rate_limit_error"
-                : status < 500     ? "invalid_request_error"
-                                   : "server_error";
-  reply.text += status == kTooMany ? R"(","param":null,"code":"rate_limit_exceeded"}})"
-                                   : R"(","param":null,"code":null}})";
-  return reply;
-}
-
 class OpenaiExchange final : public GatewayExchange {
  public:
   using GatewayExchange::GatewayExchange;
@@ -177,6 +165,18 @@ void OpenaiExchange::finish() {
 }
 
 }  // namespace
+
+Reply openai_error(int status, std::string_view message) {
+  Reply reply{.status = status, .text = "{\"error\":{\"message\":"};
+  append_json_string(reply.text, message);
+  reply.text += R"(,"type":")";
+  reply.text += status == kTooMany ? "rate_limit_error"
+                : status < 500     ? "invalid_request_error"
+                                   : "server_error";
+  reply.text += status == kTooMany ? R"(","param":null,"code":"rate_limit_exceeded"}})"
+                                   : R"(","param":null,"code":null}})";
+  return reply;
+}
 
 std::shared_ptr<Exchange> make_openai_exchange(Door& door, RequestFacts facts) {
   return std::make_shared<OpenaiExchange>(door, std::move(facts));

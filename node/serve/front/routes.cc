@@ -117,7 +117,7 @@ std::string canary_text(const CanaryView& canary) {
   return out + "}";
 }
 
-Reply openai_models(Door& door, const RequestFacts& facts) {
+std::set<std::string, std::less<>> openai_models(Door& door, const RequestFacts& facts) {
   std::set<std::string, std::less<>> speakers;
   for (const std::string& service : door.backend.services()) {
     const auto model = door.model(service);
@@ -125,15 +125,32 @@ Reply openai_models(Door& door, const RequestFacts& facts) {
   }
   if (door.engines)
     for (const auto& [name, engines] : door.engines->services()) speakers.insert(name);
+  std::erase_if(speakers, [&](const std::string& service) { return !may_see(facts, service); });
+  return speakers;
+}
+
+void append_openai_model(std::string& text, std::string_view service) {
+  text += "{\"id\":";
+  append_json_string(text, service);
+  text += ",\"object\":\"model\",\"created\":0,\"owned_by\":\"partita\"}";
+}
+
+Reply list_of_models(Door& door, const RequestFacts& facts) {
   Reply reply{.text = "{\"object\":\"list\",\"data\":["};
-  for (const std::string& service : speakers) {
-    if (!may_see(facts, service)) continue;
+  for (const std::string& service : openai_models(door, facts)) {
     if (reply.text.back() != '[') reply.text.push_back(',');
-    reply.text += "{\"id\":";
-    append_json_string(reply.text, service);
-    reply.text += ",\"object\":\"model\",\"created\":0,\"owned_by\":\"partita\"}";
+    append_openai_model(reply.text, service);
   }
   reply.text += "]}";
+  return reply;
+}
+
+// /v1/models/NAME. What a token is not for is not there, as in the list.
+Reply one_model(Door& door, const RequestFacts& facts, const std::string& name) {
+  if (!openai_models(door, facts).contains(name))
+    return openai_error(404, "there is no model '" + name + "'");
+  Reply reply{.text = ""};
+  append_openai_model(reply.text, name);
   return reply;
 }
 
@@ -366,7 +383,9 @@ std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& pe
     return answer(metrics(door));
   }
   if (facts.path == "/v1/models")
-    return answer(post ? not_allowed("GET") : openai_models(door, facts));
+    return answer(post ? not_allowed("GET") : list_of_models(door, facts));
+  if (parts->size() == 3 && parts->at(0) == "v1" && parts->at(1) == "models")
+    return answer(post ? not_allowed("GET") : one_model(door, facts, parts->at(2)));
   if (facts.path == "/v1/chat/completions" || facts.path == "/v1/completions" ||
       facts.path == kEmbeddingsPath)
     return make_openai_exchange(door, std::move(facts));
