@@ -223,56 +223,88 @@ TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEn
       .first->second.rate;
 }
 
-AloneTimes alone_times(const plan::ServingProblem& problem, const plan::Service& service) {
-  double least_tpot = std::numeric_limits<double>::infinity(), least_ttft = least_tpot;
-  const plan::MeanLength mean = plan::mean_of(*service.tokens);
-  for (const plan::FleetEntry& entry : problem.fleet)
-    if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
-      for (const profile::TokenEngine& engine : engines->second) {
-        const profile::StepCost& c = engine.prompts_by().cost;
-        least_tpot = std::min(least_tpot, step_ms(service, engine, 1));
-        least_ttft = std::min(least_ttft, engine.request_ms + mean.in * engine.request_token_ms +
-                                              c.step + mean.in * c.prompt_token +
-                                              mean.in * mean.in / 2 * c.prompt_context);
-      }
-  return {Millis{least_ttft}, Millis{least_tpot}};
-}
-
 namespace {
 
-// Tokens that fit at a time, on the engine that has room for most.
-double most_cache(const plan::ServingProblem& problem, const plan::Service& service) {
-  double most = 0;
+bool usable(const plan::FleetEntry& entry, const profile::TokenEngine& engine, bool apart) {
+  return entry.node_gpus % engine.gpus == 0 && !(apart && engine.gpus > 1) &&
+         index_of(entry.gpu, engine.mig_profile) >= 0;
+}
+
+std::vector<const profile::TokenEngine*> usable_engines(const plan::ServingProblem& problem,
+                                                        const plan::Service& service) {
+  std::vector<const profile::TokenEngine*> all;
+  const bool apart = keeps_apart(problem, service);
   for (const plan::FleetEntry& entry : problem.fleet)
     if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
       for (const profile::TokenEngine& engine : engines->second)
-        most = std::max(most, static_cast<double>(engine.spec.blocks) * profile::kBlockTokens);
-  return most;
+        if (usable(entry, engine, apart)) all.push_back(&engine);
+  return all;
+}
+
+// Percent of the requests that are in time where hardly ever two are there at once.
+double alone_in_time(const plan::Service& service,
+                     const std::vector<const profile::TokenEngine*>& engines) {
+  plan::Service calm = service;
+  calm.traffic = {};
+  llm::ReplicaRequests requests(calm, {.count = kGlance, .seed = 0x72});
+  double late = 1;
+  for (const profile::TokenEngine* const engine : engines)
+    if (const Rps fluid = fluid_rate(service, *engine); fluid.value > 0)
+      late = std::min(late, llm::lateness(calm, *engine, requests.at(fluid * kLeastShare)).share);
+  return 100 * (1 - late);
 }
 
 }  // namespace
 
-plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
-  const AloneTimes alone = alone_times(problem, service);
-  const double least_tpot = alone.tpot.value, least_ttft = alone.ttft.value;
-  const bool tpot = service.tokens->tpot.value > 0 && least_tpot > service.tokens->tpot.value;
+AloneTimes alone_times(const plan::ServingProblem& problem, const plan::Service& service) {
+  double least_tpot = std::numeric_limits<double>::infinity(), least_ttft = least_tpot;
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
-  const double needs = mean.in + mean.out, room = most_cache(problem, service);
-  if (room < needs)
-    return {"kv", "service " + service.name, room, needs,
+  for (const profile::TokenEngine* const engine : usable_engines(problem, service)) {
+    const profile::StepCost& c = engine->prompts_by().cost;
+    least_tpot = std::min(least_tpot, step_ms(service, *engine, 1));
+    least_ttft = std::min(least_ttft, engine->request_ms + mean.in * engine->request_token_ms +
+                                          c.step + mean.in * c.prompt_token +
+                                          mean.in * mean.in / 2 * c.prompt_context);
+  }
+  return {Millis{least_ttft}, Millis{least_tpot}};
+}
+
+// The first that explains it: no engine may be used, none has room for a request, a request alone
+// on the fastest takes too long on average, or too many do.
+plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
+  const std::string subject = "service " + service.name;
+  const auto engines = usable_engines(problem, service);
+  if (engines.empty())
+    return {
+        "profile", subject, 0, 1,
+        fmt::format("engines of model {} that may be used: all were measured on {}", service.model,
+                    keeps_apart(problem, service)
+                        ? "groups of GPUs, which a service with anti_affinity does not use"
+                        : "groups or profiles that no node here has")};
+  const plan::MeanLength mean = plan::mean_of(*service.tokens);
+  double room = 0;  // tokens, on the engine that has room for most
+  for (const profile::TokenEngine* const engine : engines)
+    room = std::max(room, static_cast<double>(engine->spec.blocks) * profile::kBlockTokens);
+  if (room < mean.in + mean.out)
+    return {"kv", subject, room, mean.in + mean.out,
             fmt::format("tokens of KV cache that the largest engine of model {} has, by what was "
                         "measured, and that a request takes on average",
                         service.model)};
-  return {
-      "slo", "service " + service.name, tpot ? least_tpot : least_ttft,
-      tpot ? service.tokens->tpot.value : service.tokens->ttft.value,
-      fmt::format(
-          "no engine of model {} that may be used keeps {} for {:g} % of the requests "
-          "at any rate: of a request alone, with tokens as they are on average, TTFT "
-          "is {:.4g} ms and TPOT {:.4g} ms by what was measured{}",
-          service.model, plan::to_string(*service.tokens), service.percentile, least_ttft,
-          least_tpot,
-          keeps_apart(problem, service) ? "; with anti_affinity no group of GPUs is used" : "")};
+  const AloneTimes alone = alone_times(problem, service);
+  const std::string none = fmt::format(
+      "no engine of model {} that may be used keeps {} for {:g} % of the requests at "
+      "any rate: of a request alone, with tokens as they are on average, TTFT is "
+      "{:.4g} ms and TPOT {:.4g} ms by what was measured",
+      service.model, plan::to_string(*service.tokens), service.percentile, alone.ttft.value,
+      alone.tpot.value);
+  const auto too_long = [](Millis takes, Millis limit) { return limit.value > 0 && takes > limit; };
+  if (too_long(alone.tpot, service.tokens->tpot))
+    return {"slo", subject, alone.tpot.value, service.tokens->tpot.value, none};
+  if (too_long(alone.ttft, service.tokens->ttft))
+    return {"slo", subject, alone.ttft.value, service.tokens->ttft.value, none};
+  const double in_time = alone_in_time(service, engines);
+  return {"slo", subject, in_time, service.percentile,
+          fmt::format("{}, and {:.4g} % of requests that are alone are in time", none, in_time)};
 }
 
 TokenColumns::TokenColumns(const plan::ServingProblem& problem, TokenOracle& oracle)
@@ -305,10 +337,10 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
   const bool apart = keeps_apart(problem_, service);
   double best_each = 0;  // per GPU, of whole ones
   for (const auto& [fluid, engine] : engines) {
-    const bool fits = entry.node_gpus % engine->gpus == 0 && !(apart && engine->gpus > 1) &&
-                      index_of(entry.gpu, engine->mig_profile) >= 0;
     const bool whole = engine->mig_profile.empty();
-    if (!fits || fluid.value <= 0 || (whole && fluid.value / engine->gpus <= best_each)) continue;
+    if (!usable(entry, *engine, apart) || fluid.value <= 0 ||
+        (whole && fluid.value / engine->gpus <= best_each))
+      continue;
     Cell& cell = cells[{index_of(entry.gpu, engine->mig_profile), engine->gpus}];
     cell.fluid = std::max(cell.fluid, fluid);
     if (fluid <= cell.best.rate) continue;

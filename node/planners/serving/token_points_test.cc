@@ -177,6 +177,30 @@ int fewest_gpus(const plan::ServingProblem& problem, TokenOracle& oracle) {
   return brute.best;
 }
 
+// Of a promise that nothing keeps, the reason names a number and the one it had to be, on the wrong
+// side of each other, of the engines that the service may use.
+TEST(TokenPoints, what_nothing_keeps_is_told_by_the_number_that_is_missed) {
+  plan::ServingProblem problem;
+  problem.fleet.push_back(made_up_fleet());
+  plan::Service service = asking("m8", 4000, 100, 700, 150);
+  const AloneTimes alone = alone_times(problem, service);
+  service.tokens->ttft = alone.ttft * 0.9;  // of the mean prompt, alone
+  const plan::Reason slow = missed_tokens(problem, service);
+  EXPECT_EQ(slow.have, alone.ttft.value);
+  EXPECT_EQ(slow.need, service.tokens->ttft.value);
+  service.tokens->ttft = alone.ttft * 1.2;  // prompts differ: those above 1.2 of the mean are late
+  const plan::Reason few = missed_tokens(problem, service);
+  EXPECT_EQ(few.need, service.percentile);
+  EXPECT_GT(few.have, 50);
+  EXPECT_LT(few.have, few.need);
+
+  plan::Service apart = asking("m70", 4000, 60, 600, 200);  // groups alone carry it
+  apart.spread = true;
+  const plan::Reason none = missed_tokens(problem, apart);
+  EXPECT_EQ(none.constraint, "profile");
+  EXPECT_NE(none.detail.find("anti_affinity"), std::string::npos);
+}
+
 TEST(TokenPoints, plans_are_optimal_in_their_space_of_at_most_16_GPUs) {
   Rng rng(4);
   TokenOracle oracle;
