@@ -23,6 +23,13 @@ plan::ServingPlan plan_of(std::vector<plan::PlannedGpu> gpus) {
   return plan;
 }
 
+std::vector<plan::FleetEntry> fleet(std::optional<int> count = {}) {
+  plan::FleetEntry entry;
+  entry.gpu.name = "H100-80GB-SXM5";
+  entry.count = count;
+  return {entry};
+}
+
 TEST(InPlace, GroupsStayWhereTheyRun) {
   const auto current = plan_of({on(0, "small", 1),
                                 on(1, "large", 2),
@@ -32,7 +39,7 @@ TEST(InPlace, GroupsStayWhereTheyRun) {
                                 {5, "H100-80GB-SXM5", {}}});
   const auto next = plan_of({on(0, "huge", 2), on(1, "huge", 2), on(2, "large", 2),
                              on(3, "large", 2), on(4, "small", 1)});
-  EXPECT_EQ(in_place_of(current, next).gpus,
+  EXPECT_EQ(in_place_of(current, next, fleet()).gpus,
             (std::vector{on(0, "small", 1), on(1, "large", 2), on(2, "large", 2), on(3, "huge", 2),
                          on(4, "huge", 2)}));
 }
@@ -44,8 +51,9 @@ TEST(InPlace, ALostGroupTakesOtherGpusAndTheWholeOneStays) {
   const auto current = plan_of({none, on(2, "large", 2), on(3, "large", 2), spare, other});
   const auto next =
       plan_of({on(0, "large", 2), on(1, "large", 2), on(2, "large", 2), on(3, "large", 2)});
-  EXPECT_EQ(in_place_of(current, next).gpus, (std::vector{on(2, "large", 2), on(3, "large", 2),
-                                                          on(4, "large", 2), on(5, "large", 2)}));
+  EXPECT_EQ(
+      in_place_of(current, next, fleet()).gpus,
+      (std::vector{on(2, "large", 2), on(3, "large", 2), on(4, "large", 2), on(5, "large", 2)}));
 }
 
 // Nothing may lie between the GPUs of a group: rather all begin anew.
@@ -54,15 +62,31 @@ TEST(InPlace, WhereThereIsNoRoomInARowAllMove) {
   const auto current = plan_of({none, on(2, "large", 2), on(3, "large", 2), spare});
   const auto next =
       plan_of({on(0, "large", 2), on(1, "large", 2), on(2, "large", 2), on(3, "large", 2)});
-  EXPECT_EQ(in_place_of(current, next).gpus, (std::vector{on(0, "large", 2), on(2, "large", 2),
-                                                          on(3, "large", 2), on(4, "large", 2)}));
+  EXPECT_EQ(
+      in_place_of(current, next, fleet(4)).gpus,
+      (std::vector{on(0, "large", 2), on(2, "large", 2), on(3, "large", 2), on(4, "large", 2)}));
 }
 
 TEST(InPlace, MoreGpusThanThereAreGetNewNumbers) {
   const auto current = plan_of({on(3, "small", 1)});
   const auto next = plan_of({on(0, "large", 2), on(1, "large", 2), on(2, "small", 1)});
-  EXPECT_EQ(in_place_of(current, next).gpus,
+  EXPECT_EQ(in_place_of(current, next, fleet()).gpus,
             (std::vector{on(3, "small", 1), on(4, "large", 2), on(5, "large", 2)}));
+}
+
+// Two groups of 4 and a GPU alone run; four more groups come. None crosses from node to node of 8.
+TEST(InPlace, NoGroupLiesInTwoNodes) {
+  std::vector<plan::PlannedGpu> runs, wanted;
+  for (int g = 0; g < 8; ++g) runs.push_back(on(g, "large", 4));
+  runs.push_back(on(8, "small", 1));
+  for (int g = 0; g < 24; ++g) wanted.push_back(on(g, "large", 4));
+  wanted.push_back(on(24, "small", 1));
+  const auto placed = in_place_of(plan_of(runs), plan_of(wanted), fleet()).gpus;
+  ASSERT_EQ(placed.size(), 25u);
+  EXPECT_EQ(std::vector(placed.begin(), placed.begin() + 9), runs);  // all stay
+  for (std::size_t g = 9; g < 25; g += 4) EXPECT_EQ(placed[g].index / 8, placed[g + 3].index / 8);
+  // Of 25 GPUs there is room for six groups only where the one alone makes way.
+  EXPECT_EQ(in_place_of(plan_of(runs), plan_of(wanted), fleet(25)).gpus, wanted);
 }
 
 }  // namespace

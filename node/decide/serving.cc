@@ -292,7 +292,7 @@ Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
   MadeAgain again{*std::move(made), {}, {}};
   if (!again.made.plan) return again;
   auto verdict =
-      verify::judge(problem, options.judges_pools, in_place_of(current, **again.made.plan));
+      verify::judge(problem, options.judges_pools, in_place_of(current, **again.made.plan, problem.fleet));
   if (!verdict)
     return failed(refused_by_judge("the plan, put in place", verdict.error().violations));
   again.changes = plan::changes_between(current, **verdict);

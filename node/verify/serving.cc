@@ -387,13 +387,16 @@ class ObjectiveJudge {
 };
 
 // Groups of GPUs: one instance alone on each, which are alike and follow one another in a node.
-void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry,
+// Where all GPUs are of one model their numbers say which node that is, else their order.
+void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
                   Findings& findings) {
   std::vector<const PlannedGpu*> gpus;
   for (const PlannedGpu& gpu : plan.gpus)
     if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
   std::ranges::stable_sort(gpus, {}, &PlannedGpu::index);
-  const auto node = [&](std::size_t g) { return g / static_cast<std::size_t>(entry.node_gpus); };
+  const auto node = [&](std::size_t g) {
+    return (only_model ? gpus[g]->index : static_cast<int>(g)) / entry.node_gpus;
+  };
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     const auto grouped =
         std::ranges::find_if(gpus[g]->instances, [](const auto& one) { return one.group != 1; });
@@ -689,7 +692,8 @@ class ServingJudge : Findings {
         report("fleet_count", "fleet " + entry.gpu.name, static_cast<double>(used), *entry.count,
                "GPUs used, and available");
     }
-    for (const plan::FleetEntry& entry : problem_.fleet) check_groups(plan_, entry, *this);
+    for (const plan::FleetEntry& entry : problem_.fleet)
+      check_groups(plan_, entry, problem_.fleet.size() == 1, *this);
     if (problem_.fleet.empty() || plan_.gpu_model == problem_.fleet.front().gpu.name) return;
     report("unknown_gpu_model", "plan", 0, 0,
            fmt::format("'{}' is not the fleet's first model", plan_.gpu_model));
