@@ -7,12 +7,14 @@
 #include <set>
 #include <variant>
 
+#include "base/document.h"
 #include "base/nearest.h"
 #include "decide/day.h"
 #include "decide/doubts.h"
 #include "decide/fleet.h"
 #include "decide/traces.h"
 #include "forms/clock_time.h"
+#include "forms/day_forms.h"
 #include "forms/serving_forms.h"
 #include "llm/engine/engines.h"
 #include "llm/engine/learned.h"
@@ -380,11 +382,27 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
   return JudgedPlan{*std::move(problem), std::move(verdict)};
 }
 
+Result<plan::ServingPlan> parse_plan_at(const std::string& file, std::string_view text,
+                                        const std::string& at) {
+  const auto document = parse_document(file, text);
+  const Node* const kind = document ? document->root.find("kind") : nullptr;
+  if (kind == nullptr || kind->text != forms::day_kind().name) return forms::parse_plan(file, text);
+  auto day = forms::parse_day(file, text);
+  if (!day) return failed(day.error());
+  if (at.empty())
+    return bad_input(file, "this is a plan for a day: --at HH:MM says whose plan is meant");
+  const auto minute = forms::minute_of(at);
+  for (plan::DayPeriod& period : day->periods)
+    if (minute && plan::within(period, *minute)) return std::move(period.plan);
+  return bad_input("--at", minute ? fmt::format("no period of {} is at {}", file, at)
+                                  : fmt::format("'{}' is no time from 00:00 to 23:59", at));
+}
+
 Result<JudgedPlan> load_judged_plan(Files& files, const std::string& path,
                                     const ProblemFiles& inputs) {
   const Result<std::string> text = read_input(files, "PLAN", path);
   if (!text) return failed(text.error());
-  Result<plan::ServingPlan> plan = forms::parse_plan(path, *text);
+  Result<plan::ServingPlan> plan = parse_plan_at(path, *text, inputs.at);
   if (!plan) return failed(plan.error());
   return judge_plan(files, path, *std::move(plan), inputs);
 }

@@ -54,6 +54,10 @@ struct JudgedPlan {
   verify::Verdict<plan::ServingPlan> verdict;
 };
 
+// A plan, or that of a plan for a day at this time.
+Result<plan::ServingPlan> parse_plan_at(const std::string& file, std::string_view text,
+                                        const std::string& at);
+
 // The GPU model is the plan's, the SLO rule too unless the inputs say one; processes are limited
 // only by theirs. `file` names the plan in messages.
 Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::ServingPlan plan,

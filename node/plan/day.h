@@ -19,6 +19,12 @@ struct DayPeriod {
   bool operator==(const DayPeriod&) const = default;
 };
 
+// Whether a minute of the day is in the period.
+inline bool within(const DayPeriod& period, int minute) {
+  return period.to > period.from ? minute >= period.from && minute < period.to
+                                 : minute >= period.from || minute < period.to;
+}
+
 // From the plan of the period before into that of a period. Before the rates change, everything new
 // is created, and what is in its way is stood in for elsewhere; after they have changed, the rest
 // goes. So there is never less than the old plan before, nor less than the new one after.

@@ -50,6 +50,43 @@ class Day(CliTest):
         self.assertRegex(text, "AT +KEPT +RESTARTED +MOVED")
         self.assertIn("<svg", self.ok(*self.plan_args("--day", "--format", "svg")))
 
+    def test_the_whole_day_is_judged(self):
+        self.write("day.json", json.dumps(self.day()))
+        self.assertEqual(self.ok("show", "day.json"), self.ok(*self.plan_args("--day")))
+        self.assertIn("<svg", self.ok("show", "day.json", "--format", "svg"))
+        self.assertIn("4 periods", self.ok(*self.on_plan("verify", "day.json")))
+        self.assertIn("ok", self.ok(*self.on_plan("verify", "day.json", "--at", "13:00")))
+        self.ok(*self.on_plan("simulate", "day.json", "--at", "03:00", "--duration", "5s"))
+        self.assertIn("--at", self.run_partita(*self.on_plan("simulate", "day.json")).stderr.decode())
+
+    # Every number of it that is another, and every plan at another time, is a violation.
+    def test_what_is_wrong_with_a_day_is_found(self):
+        day = self.day()
+        places = [("gpu_hours",), ("peak_gpu_hours",), ("periods", 1, "rate_rps"),
+                  *(("changes", 2, key) for key in day["changes"][2] if key != "at")]
+        for place in places:
+            wrong = json.loads(json.dumps(day))
+            *way, last = place
+            inner = wrong
+            for step in way:
+                inner = inner[step]
+            inner[last] += 1
+            self.refused_day(wrong, place)
+        for name, edit in (("later", lambda d: d["periods"][0].update(to="08:30")),
+                           ("swapped", lambda d: (d["periods"][0].update(plan=day["periods"][1]["plan"]),
+                                                  d["periods"][1].update(plan=day["periods"][0]["plan"]))),
+                           ("merged", lambda d: (d["periods"].pop(1), d["changes"].pop(1),
+                                                 d["periods"][0].update(to="12:30"))),
+                           ("unchanged", lambda d: d["changes"].pop())):
+            wrong = json.loads(json.dumps(day))
+            edit(wrong)
+            self.refused_day(wrong, name)
+
+    def refused_day(self, day, name):
+        self.write("wrong.json", json.dumps(day))
+        with self.subTest(name):
+            self.assertEqual(self.run_partita(*self.on_plan("verify", "wrong.json")).returncode, 1)
+
     def test_limits(self):
         self.assertEqual(self.day("--max-gpus", "100")["kind"], "DayPlan")
         refusal = self.json(*self.plan_args("--day", "--max-gpus", "1"), status=1)

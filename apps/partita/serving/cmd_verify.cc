@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "commands.h"
+#include "decide/day_verdict.h"
+#include "forms/day_forms.h"
 #include "reasons.h"
 #include "serving/inputs.h"
 
@@ -14,7 +17,27 @@ struct VerifyFlags {
   Output output;
 };
 
+Result<Exit> verify_day(Context& context, const VerifyFlags& flags, const plan::DayPlan& day) {
+  const auto judged = decide::judge_day(context.files, flags.plan.plan, day, flags.plan.problem);
+  if (!judged) return failed(judged.error());
+  say_doubts(context, judged->problem, flags.plan.problem);
+  return say_verdict(
+      context, flags.output, flags.plan.plan,
+      fmt::format("ok: {} services, {} periods on {} GPUs at most, no violation\n",
+                  judged->problem.services.size(), day.periods.size(), plan::most_gpus(day)),
+      judged->violations);
+}
+
+// The plan for a day that the flags name without a time of it.
+std::optional<plan::DayPlan> whole_day(Context& context, const VerifyFlags& flags) {
+  if (!flags.plan.problem.at.empty()) return std::nullopt;
+  const auto text = context.files.read(flags.plan.plan);
+  const auto day = text ? forms::parse_day(flags.plan.plan, *text) : failed(text.error());
+  return day ? std::optional(*day) : std::nullopt;
+}
+
 Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
+  if (const auto day = whole_day(context, flags)) return verify_day(context, flags, *day);
   const auto judged = decide::load_judged_plan(context.files, flags.plan.plan, flags.plan.problem);
   if (!judged) return failed(judged.error());
   const auto& [problem, verdict] = *judged;
@@ -38,7 +61,9 @@ Command add_verify(CLI::App& app) {
   auto flags = std::make_shared<VerifyFlags>();
   add_plan_flags(*command, flags->plan);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita verify plan.json --services services.yaml --profiles profiles.csv");
+  command->footer(
+      "partita verify plan.json --services services.yaml --profiles profiles.csv\n"
+      "partita verify day.json --services services.yaml --profiles profiles.csv");
   return {command, [flags](Context& context) { return run_verify(context, *flags); }};
 }
 

@@ -7,19 +7,31 @@
 #include <memory>
 #include <optional>
 
+#include "act/lease/lease_forms.h"
 #include "act/node_picture.h"
 #include "base/document.h"
-#include "commands.h"
 #include "base/input.h"
+#include "commands.h"
+#include "control/sim/sim_weeks.h"
 #include "decide/input.h"
+#include "decide/reasons.h"
 #include "device/node_forms.h"
 #include "flags.h"
+#include "fleet/brain/status.h"
 #include "forms/batch_forms.h"
+#include "forms/day_forms.h"
+#include "forms/reason_forms.h"
 #include "forms/serving_forms.h"
 #include "history/event.h"
 #include "history/text.h"
+#include "llm/law_report.h"
+#include "model/energy/energy_forms.h"
+#include "model/energy/report.h"
+#include "node/lease_doors.h"
 #include "past/past.h"
+#include "queue/task_forms.h"
 #include "screen.h"
+#include "serve/load/load_report.h"
 #include "show/rows.h"
 #include "stop_request.h"
 
@@ -73,15 +85,58 @@ Result<std::string> show_history(const Look& look) {
   return history::events_text(*events, local_time);
 }
 
+Result<std::string> show_day(const Look& look) {
+  const auto day = forms::parse_day(look.flags.file, look.text);
+  if (!day) return failed(day.error());
+  return look.svg() ? forms::day_svg(*day) : forms::day_text(*day, look.context.width);
+}
+
+Result<std::string> show_leases(const Look& look) {
+  const auto leases = lease::parse_leases_document(look.flags.file, look.text);
+  if (!leases) return failed(leases.error());
+  return lease::leases_text(*leases, wall_clock_ms());
+}
+
+Result<std::string> show_reasons(const Look& look, std::string_view kind) {
+  const auto reasons = kind == "Verdict" ? forms::parse_verdict(look.flags.file, look.text)
+                                         : forms::parse_refusal(look.flags.file, look.text);
+  if (!reasons) return failed(reasons.error());
+  if (reasons->empty()) return "ok: no violation\n";
+  return decide::reasons_text(kind == "Verdict" ? "violations:" : "refused:", *reasons) + "\n";
+}
+Result<std::string> show_verdict(const Look& look) { return show_reasons(look, "Verdict"); }
+Result<std::string> show_refusal(const Look& look) { return show_reasons(look, "Refusal"); }
+
+// What is shown by its own words alone.
+template <auto parse, auto text>
+Result<std::string> shown(const Look& look) {
+  const auto document = parse(look.flags.file, look.text);
+  if (!document) return failed(document.error());
+  return text(*document);
+}
+
 struct Kind {
   std::string_view name;
   Result<std::string> (*show)(const Look& look);
   bool picture;  // it can be an SVG
 };
-constexpr Kind kKinds[] = {{"ServingPlan", show_plan, true},
-                           {"BatchSchedule", show_schedule, true},
-                           {"NodeState", show_node, true},
-                           {"History", show_history, false}};
+constexpr Kind kKinds[] = {
+    {"ServingPlan", show_plan, true},
+    {"BatchSchedule", show_schedule, true},
+    {"NodeState", show_node, true},
+    {"DayPlan", show_day, true},
+    {"History", show_history, false},
+    {"Leases", show_leases, false},
+    {"Verdict", show_verdict, false},
+    {"Refusal", show_refusal, false},
+    {"Lease", shown<lease::parse_lease, lease::lease_text>, false},
+    {"QueueTasks", shown<queue::parse_tasks, queue::tasks_text>, false},
+    {"FleetStatus", shown<fleet::parse_status, fleet::status_text>, false},
+    {"AgentSimulation", shown<control::parse_weeks, control::weeks_text>, false},
+    {"LoadReport", shown<serve::parse_load_report, serve::load_report_text>, false},
+    {"LawReport", shown<llm::parse_law_report, llm::law_report_text>, false},
+    {"EnergyReport", shown<energy::parse_report, energy::report_text>, false},
+};
 
 Result<std::string> shown_document(Context& context, const ShowFlags& flags) {
   const auto text = read_input(context.files, "FILE", flags.file);

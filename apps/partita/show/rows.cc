@@ -9,6 +9,7 @@
 #include "base/document.h"
 #include "base/nearest.h"
 #include "base/table.h"
+#include "base/unicode.h"
 #include "settings.h"
 
 namespace partita::cli {
@@ -61,6 +62,15 @@ Table table_of(const Node& list) {
   return table;
 }
 
+// The first words of long texts: a table is looked at, and CSV and JSON have all.
+Table narrowed(Table table) {
+  constexpr int kWidest = 48;
+  for (std::vector<std::string>& row : table.rows)
+    for (std::string& cell : row)
+      if (columns(cell) > kWidest) cell = elided(cell, kWidest, [](char32_t) { return 1.0; });
+  return table;
+}
+
 std::string csv_line(const std::vector<std::string>& cells) {
   std::string line;
   for (const std::string& cell : cells) {
@@ -91,7 +101,7 @@ Result<std::string> document_text(const std::string& file, std::string_view json
   }
   for (const Node::Member& member : document->root.members)
     if (is_rows(member.value))
-      text += fmt::format("\n{}\n{}", member.key, to_string(table_of(member.value)));
+      text += fmt::format("\n{}\n{}", member.key, to_string(narrowed(table_of(member.value))));
   return text;
 }
 
