@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 
 #include "base/append.h"
 #include "base/form.h"
@@ -258,7 +259,9 @@ std::string form_help(const CommandDoc& form, const CommandDoc& told) {
 std::string help_text(const CommandDoc& command) {
   std::string text = wrapped(command.summary, 0);
   text += "\n" + wrapped("Usage: " + usage(command), {0, 10});
-  for (const CommandDoc& form : command.forms) text += wrapped(usage(form), {7, 10});
+  std::set<std::string> said = {usage(command)};
+  for (const CommandDoc& form : command.forms)
+    if (said.insert(usage(form)).second) text += wrapped(usage(form), {7, 10});
   if (!command.children.empty()) {
     text += "\nCommands:\n";
     std::size_t widest = 0;
