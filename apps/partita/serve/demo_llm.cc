@@ -108,7 +108,8 @@ class LlmDemo : DemoCircle {
   Result<void> measure() {
     headline("What they do on one core of this machine");
     for (const DemoLlm& model : kLlms) {
-      const std::string log = in(fmt::format("{}.log", model.name));
+      const std::string log_name = fmt::format("{}.log", model.name), log = in(log_name);
+      forget(log_name.c_str());  // an earlier demo's: its first line has another port
       auto running = Child::start(
           {.argv = {"sh", "-c", engine(model, "0", "1u@0")}, .called = "node", .output = log});
       if (!running) return failed(running.error());
