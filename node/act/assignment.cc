@@ -80,6 +80,17 @@ std::vector<std::string> whole_gpus(const std::string& device) {
   return split(device, ',');
 }
 
+device::Occupants occupants_of(const Assignment& assignment) {
+  device::Occupants all;
+  for (const AssignedSegment& one : assignment.segments) {
+    const device::Occupant runs{one.service, one.batch, one.processes};
+    const std::vector<std::string> whole = whole_gpus(one.device);
+    for (const std::string& gpu : whole) all[gpu] = runs;
+    if (whole.empty()) all[one.device] = runs;
+  }
+  return all;
+}
+
 void device_field(Form& f, std::string& device, std::string_view about) {
   f.text("device", device, about);
   if (f.reading() == nullptr || device.empty()) return;

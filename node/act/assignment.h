@@ -10,6 +10,7 @@
 
 #include "base/form.h"
 #include "base/result.h"
+#include "device/node_forms.h"
 #include "plan/terms.h"
 
 namespace partita::actuate {
@@ -40,6 +41,9 @@ struct Assignment {
   std::vector<plan::Terms> services = {};  // by name; may lack some, older files have none
   bool operator==(const Assignment&) const = default;
 };
+
+// Services by MIG device, and by GPU of which one has all.
+device::Occupants occupants_of(const Assignment& assignment);
 
 // The document `kind: Assignment`; parse_assignment(assignment_json(a)) == a. Refused with
 // FILE:LINE: a device or a service twice, empty names, negative numbers, more than

@@ -119,6 +119,8 @@ std::string node_svg(const device::NodeState& state, const device::Occupants& oc
                                        pictured_holders(one.holders)),
                            one.busy()});
     }
+    if (const auto whole = occupants.find(gpu.uuid); whole != occupants.end() && row.boxes.empty())
+      row.boxes.push_back({0, row.slices, whole->second.service, "the whole GPU", gpu.uuid, false});
     picture.rows.push_back(std::move(row));
   }
   picture.title = fmt::format("{} of this node", count_text(std::ssize(state.gpus), "GPU"));

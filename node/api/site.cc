@@ -457,16 +457,13 @@ serve::Reply ApiSite::metrics(const Asking& asking) {
 
 serve::Reply ApiSite::node(const Asking& asking) {
   const auto now = backend_.snapshot();
-  device::Occupants occupants;
-  for (const actuate::AssignedSegment& one : now->assignment.segments)
-    occupants[one.device] = {one.service, one.batch, one.processes};
   std::vector<control::ServiceVerdict> verdicts;
   for (const control::ServiceNow& one : now->services) verdicts.push_back(one.is);
   const auto more = [&](Form& f) {
     control::tell_age(f, now->node_read_ms, now->node_fault);
     control::describe_verdicts(f, verdicts);
   };
-  return json(device::state_json(now->state, occupants, {}, more), asking);
+  return json(device::state_json(now->state, actuate::occupants_of(now->assignment), {}, more), asking);
 }
 
 serve::Reply ApiSite::plan(const Asking& asking) {

@@ -110,7 +110,14 @@ void complete(Snapshot& brief, device::NodeState state, const device::Occupants&
   }
   brief.state = std::move(state);
   brief.assignment.segments.clear();
-  for (const device::GpuState& gpu : brief.state.gpus)
+  for (const device::GpuState& gpu : brief.state.gpus) {
+    if (const auto runs = occupants.find(gpu.uuid); runs != occupants.end())
+      brief.assignment.segments.push_back({.device = gpu.uuid,
+                                           .gpu_uuid = gpu.uuid,
+                                           .profile = {},
+                                           .service = runs->second.service,
+                                           .batch = runs->second.batch,
+                                           .processes = runs->second.processes});
     for (const device::Instance& one : gpu.instances)
       if (const auto runs = occupants.find(one.uuid()); runs != occupants.end())
         brief.assignment.segments.push_back({.device = one.uuid(),
@@ -120,6 +127,7 @@ void complete(Snapshot& brief, device::NodeState state, const device::Occupants&
                                              .service = runs->second.service,
                                              .batch = runs->second.batch,
                                              .processes = runs->second.processes});
+  }
   std::ranges::sort(brief.assignment.segments, {}, &actuate::AssignedSegment::device);
 }
 

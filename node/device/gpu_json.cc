@@ -50,20 +50,20 @@ void complete(Fields& in, const hw::GpuModel* model, Instance& instance) {
   instance.profile_id = known->profile_id;
 }
 
-void describe_occupant(Form& f, const Instance& instance, Occupants& occupants) {
+void describe_occupant(Form& f, const std::string& uuid, Occupants& occupants) {
   Fields* const in = f.reading();
-  const auto found = occupants.find(instance.uuid());
-  const bool runs = found != occupants.end() && !instance.uuid().empty();
+  const auto found = occupants.find(uuid);
+  const bool runs = found != occupants.end() && !uuid.empty();
   if (!f.walk().when(in ? in->known("service") : runs)) return;
   Occupant occupant = in || !runs ? Occupant{} : found->second;
   f.name("service", occupant.service, "that runs there");
   f.optional().integer("batch", occupant.batch, kProcesses, "largest batch");
   f.optional().integer("processes", occupant.processes, kProcesses, "that share it");
   if (!in) return;
-  if (instance.uuid().empty()) {
+  if (uuid.empty()) {
     in->refuse("service", "a service is on an instance that has no compute instance with a uuid");
-  } else if (!occupants.emplace(instance.uuid(), occupant).second) {
-    in->refuse("service", fmt::format("the device '{}' is listed twice", instance.uuid()));
+  } else if (!occupants.emplace(uuid, occupant).second) {
+    in->refuse("service", fmt::format("the device '{}' is listed twice", uuid));
   }
 }
 
@@ -92,7 +92,7 @@ struct InstanceForm {
     }
     if (in) std::ranges::stable_sort(one.compute, {}, &ComputeInstance::ci_id);
     describe_holders(f, one.holders);
-    describe_occupant(f, one, occupants);
+    describe_occupant(f, one.uuid(), occupants);
     const auto same = std::ranges::count(gpu.instances, one.gi_id, &Instance::gi_id);
     if (in && one.gi_id != kNoId && same > 1)
       in->refuse(in->node(), fmt::format("two instances of this GPU have the gi_id {}", one.gi_id));
@@ -138,6 +138,7 @@ void GpuForm::operator()(Form& f, GpuState& gpu) const {
   f.optional().boolean("mig_pending", gpu.mig_pending, "the mode after the next reset");
   f.optional().boolean("lost", gpu.lost, "fell off the bus");
   describe_holders(f, gpu.holders);
+  describe_occupant(f, gpu.uuid, occupants);  // of all of it
   f.line("     ").list("instances", gpu.instances, InstanceForm{gpu, model, occupants},
                        {.most = kMaxInstances, .indent = "       "}, "by start");
   if (!in || in->error()) return;

@@ -149,6 +149,13 @@ StateDocument parsed(const std::string& text) {
   return state.value_or(StateDocument{});
 }
 
+TEST(StateText, SaysWhichServiceHasAWholeGpu) {
+  const Occupants occupants{{"GPU-1", {"chat", 96, 1}}};
+  EXPECT_THAT(state_text(node(), occupants, hw::builtin_catalogue(), {}),
+              testing::HasSubstr("GPU 1     all of it: chat b96×1\n"));
+  EXPECT_EQ(parsed(state_json(node(), occupants)).occupants, occupants);
+}
+
 TEST(StateJson, ReadsItselfBack) {
   const StateDocument again = parsed(state_json(node(), kOccupants));
   EXPECT_EQ(again.state, node());

@@ -71,8 +71,8 @@ class StateText {
 
   int slices(const GpuState& gpu) const;
   LabelledBox box(const Instance& instance, int slices);
-  const Occupant* occupant(const Instance& instance) const;
-  std::string service(const Instance& instance) const;
+  const Occupant* occupant(const std::string& uuid) const;
+  std::string service(const std::string& uuid) const;
 
   const NodeState& state_;
   const Occupants& occupants_;
@@ -105,14 +105,14 @@ int StateText::slices(const GpuState& gpu) const {
   return std::min(needed, kMaxBarSlices);
 }
 
-const Occupant* StateText::occupant(const Instance& instance) const {
-  const auto found = occupants_.find(instance.uuid());
-  return instance.uuid().empty() || found == occupants_.end() ? nullptr : &found->second;
+const Occupant* StateText::occupant(const std::string& uuid) const {
+  const auto found = occupants_.find(uuid);
+  return uuid.empty() || found == occupants_.end() ? nullptr : &found->second;
 }
 
 // "bert b8×2"; a dash when nobody knows of one.
-std::string StateText::service(const Instance& instance) const {
-  const Occupant* occupant = this->occupant(instance);
+std::string StateText::service(const std::string& uuid) const {
+  const Occupant* occupant = this->occupant(uuid);
   if (!occupant) return "-";
   std::string text = safe(occupant->service);
   if (occupant->batch > 0) text += fmt::format(" b{}×{}", occupant->batch, occupant->processes);
@@ -126,11 +126,11 @@ LabelledBox StateText::box(const Instance& instance, int slices) {
                   .labels = {},
                   .colour = instance.busy() ? kBusyColour : kIdleColour};
   const std::string mark = instance.busy() ? "*" : "", profile = safe(instance.profile);
-  if (const Occupant* occupant = this->occupant(instance)) {
+  if (const Occupant* occupant = this->occupant(instance.uuid())) {
     const auto place = colours_.emplace(occupant->service, static_cast<int>(colours_.size())).first;
     const std::string name = safe(occupant->service);
     box.colour = distinct_colour(place->second);
-    box.labels = {fmt::format("{}{} {}", mark, service(instance), profile),
+    box.labels = {fmt::format("{}{} {}", mark, service(instance.uuid()), profile),
                   fmt::format("{}{} {}", mark, name, profile), mark + name};
   } else {
     box.labels = {mark + profile};
@@ -150,6 +150,10 @@ std::string StateText::bars() {
     const GpuState& gpu = state_.gpus[i];
     const BarShape shape{slices(gpu), width_ - head - 1};
     const std::string name = fit(fmt::format("GPU {}", gpu.index), head);
+    if (occupant(gpu.uuid) != nullptr && gpu.instances.empty() && !gpu.lost) {
+      text += fmt::format("{} all of it: {}\n", name, service(gpu.uuid));
+      continue;
+    }
     if (const std::string nothing = nothing_to_draw(gpu); !nothing.empty()) {
       text += fmt::format("{} {}\n", name, nothing);
       continue;
@@ -214,7 +218,7 @@ std::string StateText::instance_lines() const {
     for (const Instance& instance : state_.gpus[i].instances)
       rows.push_back({fmt::format("{}", state_.gpus[i].index), placed(instance),
                       fmt::format("{}", instance.gi_id),
-                      instance.uuid().empty() ? "-" : safe(instance.uuid()), service(instance),
+                      instance.uuid().empty() ? "-" : safe(instance.uuid()), service(instance.uuid()),
                       instance.busy() ? holders_text(instance.holders) : "-"});
   return rows.size() == 1 ? "" : "\n" + table(rows, 3);
 }

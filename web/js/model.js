@@ -94,6 +94,8 @@ function gpuOf(state, now, segments) {
     cells.push(cell);
     slices = Math.max(slices, cell.start + cell.size);
   }
+  if (cells.length === 0 && (state?.service || segments.has(state?.uuid)))
+    cells.push(cellOf({ ...state, profile: "whole GPU", start: 0, size: slices }, null, segments, slices));
   return {
     key: state?.uuid || now?.uuid || `gpu ${state?.index ?? now?.index}`,
     index: state?.index ?? now?.index ?? 0,
@@ -135,7 +137,8 @@ function inFull(services, { reasons, as_of: asOf }) {
 // node: the slices, where the state does not have them. stale: of when the state is, where that is too long ago.
 export function modelOf(state, node, stale) {
   const segments = new Map();
-  for (const one of state.assignment?.segments ?? []) segments.set(one.device, one);
+  for (const one of state.assignment?.segments ?? [])
+    for (const device of one.device.split(",")) segments.set(device, one); // a group: its GPUs
   const now = new Map();
   for (const one of state.gpus ?? []) now.set(one.index, one);
   const read = node ?? state.state;

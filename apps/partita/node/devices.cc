@@ -121,10 +121,7 @@ device::Occupants load_occupants(Context& context, const std::string& state_dire
   if (!text) return ignored(text.error());
   const Result<actuate::Assignment> assignment = actuate::parse_assignment(path, *text);
   if (!assignment) return ignored(assignment.error());
-  device::Occupants occupants;
-  for (const actuate::AssignedSegment& segment : assignment->segments)
-    occupants[segment.device] = {segment.service, segment.batch, segment.processes};
-  return occupants;
+  return actuate::occupants_of(*assignment);
 }
 
 std::optional<device::Unfinished> load_unfinished(Context& context,
