@@ -148,6 +148,13 @@ std::optional<Denial> EngineService::refusal(const EngineCall& call, std::int64_
                 .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)};
 }
 
+Denial EngineService::over_limit(std::int64_t wait) {
+  ++counters_.fates.limited;
+  return {.kind = Denial::Kind::slowed,
+          .message = "this key is over its limit per minute",
+          .retry_after_ns = wait};
+}
+
 tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk ask) {
   const std::int64_t now = Loop::now_ns();
   ++counters_.arrived;
@@ -155,16 +162,17 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     ++counters_.fates.full;
     return tl::unexpected(not_ready(terms_.name));
   }
-  if (ask.limits != KeyLimits{}) {
-    if (const std::int64_t wait = desk_.keys[ask.key].ask(ask.limits, now); wait > 0) {
-      ++counters_.fates.limited;
-      return tl::unexpected(Denial{.kind = Denial::Kind::slowed,
-                                   .message = "this key is over its limit per minute",
-                                   .retry_after_ns = wait});
-    }
-  }
+  const bool limited = ask.limits != KeyLimits{};
+  if (limited)  // before anything is worked out for it
+    if (const auto wait = desk_.keys[ask.key].wait(ask.limits, now); wait > 0)
+      return tl::unexpected(over_limit(wait));
   const auto call = std::make_shared<EngineCall>(*this, std::move(ask), now);
   if (auto why = refusal(*call, now)) return tl::unexpected(*std::move(why));
+  if (limited) {
+    KeyUse& use = desk_.keys[call->ask().key];
+    if (const auto wait = use.ask(call->ask().limits, call->set_aside(mean_out_), now); wait > 0)
+      return tl::unexpected(over_limit(wait));
+  }
   ++calls_;
   return call;
 }
@@ -229,7 +237,8 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     sum->cached += used.cached;
   }
   if (call.ask().limits.tokens > 0)
-    desk_.keys[call.ask().key].tokens.take(static_cast<double>(used.prompt + used.completion));
+    desk_.keys[call.ask().key].tokens.take(static_cast<double>(used.prompt + used.completion) -
+                                           call.set_aside());
   if (came.fate == &TokenFates::answered) {
     counters_.fates.in_slo += keeps(came);
     counters_.e2e.add(came.e2e);

@@ -67,6 +67,7 @@ class EngineService {
   std::int64_t expected_ttft(const EngineCall& call, const EngineReplica& replica,
                              std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call) const;
+  Denial over_limit(std::int64_t wait);
   std::optional<Denial> refusal(const EngineCall& call, std::int64_t now);
   void enqueue(EngineCall& call);
   void pump();

@@ -375,10 +375,30 @@ TEST_F(Engines, KeysHaveLimitsAndAreCounted) {
   EXPECT_EQ(refused.status, 429);
   EXPECT_NEAR(std::stoi(refused.header("Retry-After")), 30, 1);
   EXPECT_EQ(ask(post(chat("b", 27), other)).status, 200);  // 30 with the prompt, of 10
-  EXPECT_NEAR(std::stoi(ask(post(chat("b", 1), other)).header("Retry-After")), 126, 1);
+  EXPECT_NEAR(std::stoi(ask(post(chat("b", 1), other)).header("Retry-After")), 144, 1);  // for 4
   EXPECT_EQ(counters().fates.limited, 2);
   EXPECT_EQ(counters().by_key.at("token 1"), (TokenUsage{.prompt = 6, .completion = 4}));
   EXPECT_EQ(counters().by_key.at("token 2"), (TokenUsage{.prompt = 3, .completion = 27}));
+}
+
+// What a key's requests may come to is set aside while they are under way, else any number at once
+// would be within a limit per minute; what they did not come to is given back.
+TEST_F(Engines, RequestsAtOnceAreWithinALimitOfTokens) {
+  engine();
+  FrontOptions secured;
+  secured.tokens = parse_tokens("t", "fedcba9876543210 chat tpm=100\n").value();
+  begin(service(), {}, secured);
+  const std::string key = "Authorization: Bearer fedcba9876543210\r\n";
+  RawClient one = client();
+  json long_answer = chat("ann", 80);
+  one.send(post(long_answer, key));
+  ASSERT_TRUE(one.wait([&] { return one.input().find("ann.3 ") != std::string::npos; }));
+  EXPECT_EQ(ask(post(chat("bob", 80), key)).status, 429);
+  EXPECT_EQ(ask(post(chat("bob", 5), key)).status, 200);
+  long_answer["max_completion_tokens"] = 1'000;  // of more than there is: once all of that is there
+  EXPECT_EQ(ask(post(long_answer, key)).status, 429);
+  EXPECT_EQ(read_stream(one.answer().body).text, words("ann", 80));
+  EXPECT_EQ(counters().fates.limited, 2);
 }
 
 TEST_F(Engines, AnEngineThatIsTakenAwayEndsItsStreams) {

@@ -1,9 +1,18 @@
 #include "serve/openai/openai_request.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "serve/oip/json_scan.h"
 
 namespace partita::serve {
 namespace {
+
+constexpr double kMostCounted = 1e9;
+
+struct Bounds {
+  std::optional<double> completion = {}, tokens = {}, answers = {};
+};
 
 bool true_or_null(JsonScan& scan) {
   if (scan.peek() != 'n') return scan.boolean();
@@ -25,10 +34,30 @@ void read_stream_options(JsonScan& scan, OpenaiRequest& request) {
   });
 }
 
+// A count; what is none is for the engine to refuse.
+std::optional<double> count_or_skip(JsonScan& scan) {
+  const char first = scan.peek();
+  if (first >= '0' && first <= '9') return std::min(scan.number(), kMostCounted);
+  scan.skip();
+  return std::nullopt;
+}
+
+// Reads one value of those that bound an answer; false: the key is another.
+bool read_bound(JsonScan& scan, const std::string& key, Bounds& bounds) {
+  std::optional<double> Bounds::*const bound = key == "max_completion_tokens" ? &Bounds::completion
+                                               : key == "max_tokens"          ? &Bounds::tokens
+                                               : key == "n"                   ? &Bounds::answers
+                                                                              : nullptr;
+  if (bound == nullptr) return false;
+  bounds.*bound = count_or_skip(scan);
+  return true;
+}
+
 }  // namespace
 
 Result<OpenaiRequest> parse_openai_request(std::string_view body) {
   OpenaiRequest request;
+  Bounds bounds;
   JsonScan scan(body);
   scan.object([&](const std::string& key) {
     if (key == "model") {
@@ -44,11 +73,13 @@ Result<OpenaiRequest> parse_openai_request(std::string_view body) {
       request.prompt = scan.skip();
     } else if (key == "tools") {
       request.tools = scan.skip();
-    } else {
+    } else if (!read_bound(scan, key, bounds)) {
       scan.skip();
     }
   });
   scan.end();
+  const double each = bounds.completion.value_or(bounds.tokens.value_or(0));
+  request.most_tokens = each * std::max(1.0, bounds.answers.value_or(1));
   if (!scan.ok()) return bad_input("", "request JSON: " + scan.error());
   if (request.model.empty()) return bad_input("", "request JSON: \"model\" is to name the service");
   request.object = body.substr(body.find('{'));

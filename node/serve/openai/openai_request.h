@@ -18,6 +18,7 @@ struct OpenaiRequest {
   bool stream_options = false;   // says some
   std::string_view prompt = {};  // the JSON of messages, prompt or input
   std::string_view tools = {};   // the JSON of tools
+  double most_tokens = 0;        // of its answers, all together; 0: it does not say
   std::string_view object = {};  // the body from its '{'
 };
 

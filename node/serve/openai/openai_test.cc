@@ -152,17 +152,28 @@ TEST(EngineGuess, LearnsFromWhatIsMeasured) {
   EXPECT_EQ(guess.limit(), 8);
 }
 
+TEST(OpenaiRequest, SaysHowManyTokensItMayComeTo) {
+  const auto most = [](const std::string& rest) {
+    return parse_openai_request(R"({"model":"m",)" + rest + "}")->most_tokens;
+  };
+  EXPECT_EQ(most(R"("max_tokens":20)"), 20);
+  EXPECT_EQ(most(R"("max_completion_tokens":30,"n":2,"max_tokens":20)"), 60);
+  EXPECT_EQ(most(R"("max_tokens":null,"n":3)"), 0);
+  EXPECT_EQ(most(R"("max_tokens":"20")"), 0);  // the engine refuses that
+  EXPECT_EQ(most(R"("max_tokens":1e300)"), 1e9);
+}
+
 TEST(KeyUse, WaitsForTheMinuteToPass) {
   const KeyLimits limits{.requests = 2, .tokens = 600};
   KeyUse use;
   const std::int64_t zero = 5'000 * kMs, second = 1'000 * kMs;
-  EXPECT_EQ(use.ask(limits, zero), 0);
-  EXPECT_EQ(use.ask(limits, zero), 0);
-  EXPECT_NEAR(static_cast<double>(use.ask(limits, zero)), 30e9, 10);
-  EXPECT_EQ(use.ask(limits, zero + 31 * second), 0);
-  use.tokens.take(900);  // 300 below nothing
-  EXPECT_NEAR(static_cast<double>(use.ask(limits, zero + 46 * second)), 15.1e9, 10);
-  EXPECT_EQ(KeyUse{}.ask({}, zero), 0);
+  EXPECT_EQ(use.ask(limits, 1, zero), 0);
+  EXPECT_EQ(use.ask(limits, 1, zero), 0);
+  EXPECT_NEAR(static_cast<double>(use.ask(limits, 1, zero)), 30e9, 10);
+  EXPECT_EQ(use.ask(limits, 1, zero + 31 * second), 0);
+  use.tokens.take(899);  // with the one asked for 300 below nothing
+  EXPECT_NEAR(static_cast<double>(use.ask(limits, 1, zero + 46 * second)), 15.1e9, 10);
+  EXPECT_EQ(KeyUse{}.ask({}, 1e9, zero), 0);
 }
 
 TEST(TokenRecents, ForgetAfterHalfAMinute) {
