@@ -151,7 +151,7 @@ std::optional<Denial> EngineService::refusal(const EngineCall& call, std::int64_
 Denial EngineService::over_limit(std::int64_t wait) {
   ++counters_.fates.limited;
   return {.kind = Denial::Kind::slowed,
-          .message = "this key is over its limit per minute",
+          .message = "this key is over its limit: requests, tokens or bytes, or requests at once",
           .retry_after_ns = wait};
 }
 
@@ -170,7 +170,9 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   if (auto why = refusal(*call, now)) return tl::unexpected(*std::move(why));
   if (limited) {
     KeyUse& use = desk_.keys[call->ask().key];
-    if (const auto wait = use.ask(call->ask().limits, call->set_aside(mean_out_), now); wait > 0)
+    const KeyAsk asked{.tokens = call->set_aside(mean_out_),
+                       .bytes = static_cast<double>(call->ask().body.size())};
+    if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0)
       return tl::unexpected(over_limit(wait));
   }
   ++calls_;
@@ -236,9 +238,9 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     sum->completion += used.completion;
     sum->cached += used.cached;
   }
-  if (call.ask().limits.tokens > 0)
-    desk_.keys[call.ask().key].tokens.take(static_cast<double>(used.prompt + used.completion) -
-                                           call.set_aside());
+  if (call.ask().limits != KeyLimits{})
+    desk_.keys[call.ask().key].ended(static_cast<double>(used.prompt + used.completion) -
+                                     call.set_aside());
   if (came.fate == &TokenFates::answered) {
     counters_.fates.in_slo += keeps(came);
     counters_.e2e.add(came.e2e);

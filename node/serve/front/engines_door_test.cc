@@ -375,7 +375,7 @@ TEST_F(Engines, KeysHaveLimitsAndAreCounted) {
   EXPECT_EQ(refused.status, 429);
   EXPECT_NEAR(std::stoi(refused.header("Retry-After")), 30, 1);
   EXPECT_EQ(ask(post(chat("b", 27), other)).status, 200);  // 30 with the prompt, of 10
-  EXPECT_NEAR(std::stoi(ask(post(chat("b", 1), other)).header("Retry-After")), 144, 1);  // for 4
+  EXPECT_NEAR(std::stoi(ask(post(chat("b", 1), other)).header("Retry-After")), 126, 1);
   EXPECT_EQ(counters().fates.limited, 2);
   EXPECT_EQ(counters().by_key.at("token 1"), (TokenUsage{.prompt = 6, .completion = 4}));
   EXPECT_EQ(counters().by_key.at("token 2"), (TokenUsage{.prompt = 3, .completion = 27}));
@@ -386,19 +386,39 @@ TEST_F(Engines, KeysHaveLimitsAndAreCounted) {
 TEST_F(Engines, RequestsAtOnceAreWithinALimitOfTokens) {
   engine();
   FrontOptions secured;
-  secured.tokens = parse_tokens("t", "fedcba9876543210 chat tpm=100\n").value();
+  secured.tokens = parse_tokens("t", "fedcba9876543210 chat tpm=200\n").value();
   begin(service(), {}, secured);
   const std::string key = "Authorization: Bearer fedcba9876543210\r\n";
   RawClient one = client();
   json long_answer = chat("ann", 80);
   one.send(post(long_answer, key));
   ASSERT_TRUE(one.wait([&] { return one.input().find("ann.3 ") != std::string::npos; }));
-  EXPECT_EQ(ask(post(chat("bob", 80), key)).status, 429);
+  EXPECT_EQ(ask(post(chat("bob", 120), key)).status, 429);
   EXPECT_EQ(ask(post(chat("bob", 5), key)).status, 200);
   long_answer["max_completion_tokens"] = 1'000;  // of more than there is: once all of that is there
   EXPECT_EQ(ask(post(long_answer, key)).status, 429);
   EXPECT_EQ(read_stream(one.answer().body).text, words("ann", 80));
   EXPECT_EQ(counters().fates.limited, 2);
+}
+
+TEST_F(Engines, KeysHaveTheLimitsOfOtherModelsToo) {
+  engine();
+  FrontOptions secured;
+  secured.tokens = parse_tokens("t",
+                                "0123456789abcdef chat at-once=1\n"
+                                "fedcba9876543210 chat rps=1\n")
+                       .value();
+  begin(service(), {}, secured);
+  const std::string key = "Authorization: Bearer 0123456789abcdef\r\n";
+  RawClient one = client();
+  one.send(post(chat("ann", 80), key));
+  ASSERT_TRUE(one.wait([&] { return one.input().find("ann.3 ") != std::string::npos; }));
+  EXPECT_EQ(ask(post(chat("bob", 2), key)).status, 429);
+  EXPECT_EQ(read_stream(one.answer().body).text, words("ann", 80));
+  EXPECT_EQ(ask(post(chat("bob", 2), key)).status, 200);
+  const std::string other = "Authorization: Bearer fedcba9876543210\r\n";
+  EXPECT_EQ(ask(post(chat("a", 1), other)).status, 200);
+  EXPECT_EQ(ask(post(chat("a", 1), other)).status, 429);
 }
 
 TEST_F(Engines, AnEngineThatIsTakenAwayEndsItsStreams) {

@@ -8,29 +8,23 @@ namespace {
 constexpr Nanos kRecent = 1'000'000'000;         // who asked, or was refused, so lately counts
 constexpr Nanos kSumEvery = 5'000'000;           // of weights
 constexpr double kFreePart = 0.06, kHalf = 0.5;  // of what may wait
-constexpr Nanos kAtOncePause = 5'000'000;        // nobody knows when one of a key's requests ends
 
 }  // namespace
 
 Nanos Keys::ask(std::string_view name, const KeyLimits& limits, std::uint64_t bytes, Nanos now) {
-  Key& key = keys_.try_emplace(std::string(name)).first->second;
-  if (limits.at_once > 0 && key.under_way >= limits.at_once) return kAtOncePause;
-  const Nanos wait =
-      std::max(key.requests.wait(limits.per_second, 1, now), key.bytes.wait(limits.bytes, 1, now));
-  if (wait > 0) return wait;
-  key.requests.take(1);
-  key.bytes.take(static_cast<double>(bytes));
-  ++key.under_way;
-  return 0;
+  KeyLimits of_tensors = limits;
+  of_tensors.requests = of_tensors.tokens = 0;
+  return keys_.try_emplace(std::string(name))
+      .first->second.ask(of_tensors, {.bytes = static_cast<double>(bytes)}, now);
 }
 
 void Keys::again(std::string_view name) {
-  ++keys_.try_emplace(std::string(name)).first->second.under_way;
+  keys_.try_emplace(std::string(name)).first->second.again();
 }
 
 void Keys::ended(std::string_view name) {
   const auto found = keys_.find(name);
-  if (found != keys_.end()) --found->second.under_way;
+  if (found != keys_.end()) found->second.ended();
 }
 
 double FairShares::weights(Nanos now) {

@@ -29,11 +29,7 @@ class Keys {
   void ended(std::string_view key);
 
  private:
-  struct Key {
-    RateBucket requests{kSecondNs}, bytes{kSecondNs};
-    int under_way = 0;
-  };
-  std::map<std::string, Key, std::less<>> keys_;
+  std::map<std::string, KeyUse, std::less<>> keys_;
 };
 
 // Start-time fair queueing at the door: every key has a virtual time, rows let in over its weight.

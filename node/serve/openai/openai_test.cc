@@ -167,13 +167,13 @@ TEST(KeyUse, WaitsForTheMinuteToPass) {
   const KeyLimits limits{.requests = 2, .tokens = 600};
   KeyUse use;
   const std::int64_t zero = 5'000 * kMs, second = 1'000 * kMs;
-  EXPECT_EQ(use.ask(limits, 1, zero), 0);
-  EXPECT_EQ(use.ask(limits, 1, zero), 0);
-  EXPECT_NEAR(static_cast<double>(use.ask(limits, 1, zero)), 30e9, 10);
-  EXPECT_EQ(use.ask(limits, 1, zero + 31 * second), 0);
-  use.tokens.take(899);  // with the one asked for 300 below nothing
-  EXPECT_NEAR(static_cast<double>(use.ask(limits, 1, zero + 46 * second)), 15.1e9, 10);
-  EXPECT_EQ(KeyUse{}.ask({}, 1e9, zero), 0);
+  EXPECT_EQ(use.ask(limits, {}, zero), 0);
+  EXPECT_EQ(use.ask(limits, {}, zero), 0);
+  EXPECT_NEAR(static_cast<double>(use.ask(limits, {}, zero)), 30e9, 10);
+  EXPECT_EQ(use.ask(limits, {}, zero + 31 * second), 0);
+  use.ended(899);  // with the one asked for 300 below nothing
+  EXPECT_NEAR(static_cast<double>(use.ask(limits, {}, zero + 46 * second)), 15.1e9, 10);
+  EXPECT_EQ(KeyUse{}.ask({}, {.tokens = 1e9}, zero), 0);
 }
 
 TEST(TokenRecents, ForgetAfterHalfAMinute) {

@@ -1,5 +1,5 @@
-// What a key may have: of language models requests and tokens per minute, of all else requests and
-// bytes per second, and requests at a time. The worth of a minute, or second, may come at once.
+// What a key may have: requests and bytes per second and requests at a time, of language models
+// requests and tokens per minute, too. The worth of a minute, or second, may come at once.
 // Tokens are taken for what a request may come to, and what it did not is given back at its end, so
 // that no number of requests at once is beyond the limit; bytes when they are known, so that a key
 // goes below nothing and then waits.
@@ -44,23 +44,44 @@ class RateBucket {
   std::int64_t since_ = 0;
 };
 
-struct KeyUse {
-  RateBucket requests{kMinuteNs}, tokens{kMinuteNs};
+// What a request takes of its key's limits.
+struct KeyAsk {
+  double tokens = 1, bytes = 0;  // it may come to, and it has
+};
 
+class KeyUse {
+ public:
   // How long any request has to wait.
-  std::int64_t wait(const KeyLimits& limits, std::int64_t now) {
-    return std::max(requests.wait(limits.requests, 1, now), tokens.wait(limits.tokens, 1, now));
-  }
-  // How long a request of so many tokens has to wait; 0: not at all, and it is counted. One of more
-  // than a minute's worth waits until all of that is there.
-  std::int64_t ask(const KeyLimits& limits, double most_tokens, std::int64_t now) {
-    const std::int64_t wait = std::max(requests.wait(limits.requests, 1, now),
-                                       tokens.wait(limits.tokens, most_tokens, now));
-    if (wait > 0) return wait;
-    requests.take(1);
-    if (limits.tokens > 0) tokens.take(most_tokens);
+  std::int64_t wait(const KeyLimits& limits, std::int64_t now) { return wait(limits, 1, now); }
+  // How long this one has to; 0: not at all, it is counted and under way. One of more tokens than a
+  // minute's worth waits until all of that is there.
+  std::int64_t ask(const KeyLimits& limits, const KeyAsk& asked, std::int64_t now) {
+    if (const std::int64_t longest = wait(limits, asked.tokens, now); longest > 0) return longest;
+    requests_.take(1);
+    seconds_.take(1);
+    tokens_.take(asked.tokens);
+    bytes_.take(asked.bytes);
+    ++under_way_;
     return 0;
   }
+  void again() { ++under_way_; }  // one that was given back, and comes again
+  // It took so many tokens more than it asked for, or fewer.
+  void ended(double more_tokens = 0) {
+    --under_way_;
+    tokens_.take(more_tokens);
+  }
+
+ private:
+  static constexpr std::int64_t kPause = 5'000'000;  // nobody knows when one of them ends
+  std::int64_t wait(const KeyLimits& limits, double tokens, std::int64_t now) {
+    if (limits.at_once > 0 && under_way_ >= limits.at_once) return kPause;
+    return std::max({requests_.wait(limits.requests, 1, now),
+                     tokens_.wait(limits.tokens, tokens, now),
+                     seconds_.wait(limits.per_second, 1, now), bytes_.wait(limits.bytes, 1, now)});
+  }
+
+  RateBucket requests_{kMinuteNs}, tokens_{kMinuteNs}, seconds_{kSecondNs}, bytes_{kSecondNs};
+  int under_way_ = 0;
 };
 
 }  // namespace partita::serve
