@@ -2,10 +2,15 @@
 // stated in the plan.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "act/wanted.h"
+#include "hw/catalogue.h"
 #include "llm/engine/engines.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/testing/token_cases.h"
 #include "planners/serving/token_points.h"
+#include "verify/judge.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -64,6 +69,29 @@ TEST(BesidePlan, ArePlannedWhereTheyCarryMoreAndSayTheirShares) {
       EXPECT_GT(one.prefill_units, 0);
       EXPECT_EQ(one.prefill_units + one.decode_units, kUnits);
     }
+}
+
+// The judge passes what was measured alone, and nobody makes such lanes yet.
+TEST(BesidePlan, OtherSharesAreFoundAndNothingIsMade) {
+  const plan::ServingProblem problem = asking(2000, 25, 60);
+  const plan::ServingPlan plan = *plan_exact(problem, {}).plan;
+  const auto faults = [&](int prefill, int decode) {
+    plan::ServingPlan other = plan;
+    plan::PlannedInstance& one = other.gpus[0].instances[0];
+    one.prefill_units += prefill;
+    one.decode_units += decode;
+    const auto verdict = verify::judge(problem, std::move(other));
+    return verdict
+               ? 0
+               : std::ranges::count(verdict.error().violations, "units", &plan::Reason::constraint);
+  };
+  EXPECT_EQ(faults(0, 0), 0);
+  EXPECT_EQ(faults(-1, 1), 1);
+  EXPECT_EQ(faults(0, 1), 1);
+  EXPECT_EQ(faults(-plan.gpus[0].instances[0].prefill_units, 0), 1);
+  const auto made = actuate::check_places(plan, hw::builtin_catalogue());
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("lanes"), std::string::npos);
 }
 
 // A choice more is never a GPU more.
