@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "planners/batch/rollout.h"
 #include "planners/batch/spread.h"
 
 namespace partita::planners::batch {
@@ -28,6 +29,10 @@ constexpr double kInexact = 0.02;                // a smaller cv is none
 // So full GPUs may be of what comes; prices of a column beyond the last are none.
 constexpr double kFill = 0.95, kMostPrice = 16;
 constexpr int kPriceRounds = 16;
+// Futures that are rolled out, arrivals in each, and plays of them; of one GPU, and of several,
+// where the rules alone are as many plays as there is time for.
+constexpr int kFutures = 16, kAheadOfOne = 10, kPlays = 2'000;
+constexpr int kFuturesOfMany = 4, kAhead = 120;
 
 Nanos usual_gap(const std::deque<LiveTask>& came, Nanos now) {
   return (now - came.front().since) / static_cast<Nanos>(came.size() - 1);
@@ -241,22 +246,24 @@ void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
   const std::size_t stride = came_.size() % 7 == 0 ? 1 : 7;  // neighbours are often alike
   for (int i = 0; i < most && gap * (i + 1) <= horizon; ++i)
     coming.push_back(&came_[(at(i) * stride + first) % came_.size()]);
-  std::vector<Nanos> times;
-  for (const LiveTask* task : coming) {
-    if (!machine_.fits_somewhere(*task)) continue;
-    add_times(*task, times);
-    const int number = batch.forest.tasks++;
-    batch.release.push_back(gap * (static_cast<Nanos>(times.size()) / batch.forest.classes));
-    batch.deadline.push_back(kNever);
-    batch.weight.push_back(std::max<std::int64_t>(
-        1, std::min<std::int64_t>(static_cast<std::int64_t>(kLiveWeightSteps),
-                                  static_cast<std::int64_t>(task->weight / batch.weight_unit))));
-    batch.before.emplace_back();
-    batch.behind.emplace_back();
-    batch.topological.push_back(number);
-    batch.width.push_back(task->width);
-  }
-  batch.forest.times.insert(batch.forest.times.end(), times.begin(), times.end());
+  int number = 0;
+  for (const LiveTask* task : coming)
+    if (add_arrival(batch, *task, gap * (number + 1))) ++number;
+}
+
+// A task like that one, behind all others; false: it fits nowhere.
+bool LivePlanner::add_arrival(TimedBatch& batch, const LiveTask& like, Nanos release) const {
+  if (!machine_.fits_somewhere(like)) return false;
+  add_times(like, batch.forest.times);
+  batch.release.push_back(release);
+  batch.deadline.push_back(kNever);
+  const double steps = std::min(kLiveWeightSteps, like.weight / batch.weight_unit);
+  batch.weight.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(steps)));
+  batch.before.emplace_back();
+  batch.behind.emplace_back();
+  batch.topological.push_back(batch.forest.tasks++);
+  batch.width.push_back(like.width);
+  return true;
 }
 
 // Every task has a stream of its own, so that a scenario stays what it is from plan to plan, and is
@@ -289,18 +296,56 @@ std::vector<TimedBatch> LivePlanner::scenarios(const TimedBatch& batch, Nanos no
   return all;
 }
 
-// Leaves in the plan what waits, with the times that it has without what may yet come.
-void LivePlanner::forget_arrivals(Nanos now) {
-  Choice known = plan_.choice;
-  std::erase_if(known.order, [&](int task) { return at(task) >= planned_.size(); });
-  known.node.resize(planned_.size());
+// Makes that the plan, with the times that it has without what may yet come.
+void LivePlanner::take(const Choice& choice, Nanos now) {
   TailOptions follow;
-  follow.before = &known;
+  follow.before = &choice;
   follow.follow = true;
   const TailPlan searched = std::exchange(plan_, plan_tail(tail(now), follow));
   plan_.from = searched.from;
   plan_.in_order = searched.in_order;
   plan_.plays = searched.plays;
+}
+
+// Leaves in the plan what waits.
+void LivePlanner::forget_arrivals(Nanos now) {
+  Choice known = plan_.choice;
+  std::erase_if(known.order, [&](int task) { return at(task) >= planned_.size(); });
+  known.node.resize(planned_.size());
+  take(known, now);
+}
+
+// What may yet come, by chance: as what came lately, at times as if each came by itself.
+std::vector<TimedBatch> LivePlanner::futures(Nanos now, int count, int each) {
+  std::vector<TimedBatch> all(at(count), tail(now));
+  const auto gap = static_cast<double>(usual_gap(came_, now));
+  Rng rng = Rng(options_.seed + static_cast<std::uint64_t>(plannings_)).split(0xf0);
+  for (TimedBatch& future : all) {
+    double come = 0;
+    for (int i = 0; i < each; ++i) {
+      come += gap * rng.exponential();
+      add_arrival(future, came_[rng.below(came_.size())], static_cast<Nanos>(come));
+    }
+  }
+  return all;
+}
+
+void LivePlanner::roll_out(Nanos now) {
+  if (options_.arrivals == 0 || !expects(now)) return;
+  RolloutOptions options{.plays = kPlays};
+  const bool many = machine_.forest().gpus > 1;
+  if (many) options = {.plays = 0, .price = price(now), .horizon = usual_gap(came_, now) * kAhead};
+  const Choice choice =
+      rolled_out(many ? futures(now, kFuturesOfMany, kAhead) : futures(now, kFutures, kAheadOfOne),
+                 plan_.choice, options);
+  if (choice != plan_.choice) take(choice, now);
+}
+
+double LivePlanner::price(Nanos now) const {
+  const double room = kFill * machine_.forest().columns() *
+                      static_cast<double>(usual_gap(came_, now)) *
+                      static_cast<double>(came_.size());
+  return column_price(machine_, of_class_, came_, room);
 }
 
 void LivePlanner::replan(Nanos now) {
@@ -331,11 +376,7 @@ void LivePlanner::replan(Nanos now) {
   // slices for longer than is planned ahead takes them from others.
   if (const int gpus = machine_.forest().gpus; gpus > 1 && expects(now)) {
     options.aim.makespan /= gpus;
-    const double room = kFill * machine_.forest().columns() *
-                        static_cast<double>(usual_gap(came_, now)) *
-                        static_cast<double>(came_.size());
-    options.aim.area += column_price(machine_, of_class_, came_, room) *
-                        machine_.forest().columns() / batch.forest.tasks;
+    options.aim.area += price(now) * machine_.forest().columns() / batch.forest.tasks;
   }
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
   options.before = before.order.empty() ? nullptr : &before;
@@ -350,6 +391,7 @@ void LivePlanner::replan(Nanos now) {
   plannings_ += follow ? 0 : 1;
   plan_ = plan_tail(batch, options);
   if (at(batch.forest.tasks) > planned_.size()) forget_arrivals(now);
+  if (!follow) roll_out(now);
   planned_at_ = now;
   came_something_ = false;
   surprises_ = machine_.surprises();

@@ -89,9 +89,14 @@ class LivePlanner {
   bool expects(Nanos now) const;  // more to come
   void forget_arrivals(Nanos now);
   double usual_time() const;  // of it, on the size on which it takes least
+  void take(const Choice& choice, Nanos now);
+  bool add_arrival(TimedBatch& batch, const LiveTask& like, Nanos release) const;
   void add_arrivals(TimedBatch& batch, Nanos now) const;
   std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now, int count,
                                     std::uint64_t seed) const;
+  std::vector<TimedBatch> futures(Nanos now, int count, int each);
+  void roll_out(Nanos now);
+  double price(Nanos now) const;
   bool ready(const LiveTask& task, Nanos now) const;
   std::vector<int> nodes_of(int planned) const;
   void take_starts(Nanos now, Decisions& decisions);
