@@ -128,11 +128,13 @@ class QueueTest(harness.CliTest):
 
     def test_many_tasks_are_listed_in_pages_each_once(self):
         self.serve()
-        self.assertIn("no tasks", self.run_partita("queue", "list", "--driver", "sim").stdout.decode())
+        listed = lambda *more: self.run_partita("queue", "list", "--driver", "sim",
+                                                *more).stdout.decode()
+        self.assertIn("no tasks", listed())
         tasks = self.submit("true", "--array", "4000", "--held")  # two whole pages
         self.assertEqual([task["task"] for task in self.ask("list")["tasks"]], tasks)
         self.ask("cancel", str(tasks[0]))
-        lines = self.run_partita("queue", "list", "--driver", "sim", "--all").stdout.decode().split("\n")
+        lines = listed("--all").split("\n")
         self.assertEqual([int(line.split()[0]) for line in lines[1:-1]], tasks)
 
     def test_no_more_of_a_user_run_at_once_than_their_quota(self):

@@ -206,7 +206,8 @@ class SlurmTest(unittest.TestCase):
         text = self.cluster.read(name)
         self.addCleanup(self.cluster.write, name, text)
         first, rest = text.split("\n", 1)
-        self.cluster.write(name, f"{first}\n: > '{self.cluster.path(began)}'\nsleep {seconds}\n{rest}")
+        self.cluster.write(
+            name, f"{first}\n: > '{self.cluster.path(began)}'\nsleep {seconds}\n{rest}")
         return self.cluster.path(began)
 
     def test_cancelled_in_every_state(self):
@@ -215,7 +216,8 @@ class SlurmTest(unittest.TestCase):
         for job in running:
             self.runs(job)
         held = self.submit(shape, words=["-H"])
-        pending, behind = self.submit(shape), self.submit(shape, words=[f"--dependency=afterok:{running[0]}"])
+        pending = self.submit(shape)
+        behind = self.submit(shape, words=[f"--dependency=afterok:{running[0]}"])
         never = [held, pending, behind]
         cluster.check("scancel", *never)
         cluster.check("scontrol", "suspend", running[0])
@@ -230,7 +232,8 @@ class SlurmTest(unittest.TestCase):
         self.assertIn(cluster.jobs()[launched][0], ("CONFIGURING", "RUNNING"))
         cluster.check("scancel", launched)
         ended = self.submit(shape, 100)
-        cluster.until(lambda: cluster.jobs().get(ended, ("",))[0] == "COMPLETING", "its end is at work")
+        cluster.until(lambda: cluster.jobs().get(ended, ("",))[0] == "COMPLETING",
+                      "its end is at work")
         self.assertTrue(os.path.exists(epilog))
         cluster.run("scancel", ended)
         self.all_gone()
