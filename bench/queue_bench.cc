@@ -480,7 +480,9 @@ class DyingStore final : public queue::QueueStore {
   }
   Result<std::vector<queue::Run>> runs(long task) override { return store_->runs(task); }
   Result<std::optional<queue::Task>> task(long id) override { return store_->task(id); }
-  Result<std::vector<queue::Task>> ended(long most) override { return store_->ended(most); }
+  Result<std::vector<queue::Task>> ended(const queue::Past& past) override {
+    return store_->ended(past);
+  }
   void limit(long to) {
     pages = to;
     CHECK(store_->limit_pages(to));
@@ -537,7 +539,7 @@ void soak(int submissions, int kills) {
   for (const auto& [key, count] : world.started) twice += count > 1 ? 1 : 0;
   for (const auto& [task, count] : world.completed) twice += count > 1 ? 1 : 0;
   for (const long id : answered) lost += world.completed.contains(id) ? 0 : 1;
-  const std::vector<queue::Task> ended = *store.ended(2L * submissions);
+  const std::vector<queue::Task> ended = *store.ended({2L * submissions});
   for (const queue::Task& task : ended) not_done += task.state == queue::State::done ? 0 : 1;
   not_done += static_cast<long>(store.load()->tasks.size());
   std::printf(

@@ -186,6 +186,13 @@ std::vector<Operation> of_leases() {
        {{.name = "owner", .about = "whose leases", .required = true}}}};
 }
 
+std::vector<Field> queue_query() {
+  std::vector<Field> query = yes_or_no("all", "true: also those that have");
+  query.push_back({.name = "after", .about = "tasks of a larger number", .kind = Kind::whole});
+  query.push_back({.name = "most", .about = "so many of them at most", .kind = Kind::whole});
+  return query;
+}
+
 // Tasks that wait, where the agent hosts a queue.
 std::vector<Operation> of_the_queue() {
   using enum Verb;
@@ -194,7 +201,7 @@ std::vector<Operation> of_the_queue() {
        "Puts tasks into the queue; answered once they are on disk", "QueueSubmission",
        "QueueTasks", 201},
       {"queue_tasks", get, "/v1/queue/tasks", kViewer, "The tasks that have not ended", "",
-       "QueueTasks", 200, yes_or_no("all", "true: also those that have")},
+       "QueueTasks", 200, queue_query()},
       {"queue_task", get, "/v1/queue/tasks/{number}", kViewer, "A task with its attempts", "",
        "QueueTask", 200, {number_of("number")}},
       {"queue_log", get, "/v1/queue/tasks/{number}/log", kOperator,

@@ -10,10 +10,10 @@
 #include "api/openapi.h"
 #include "api/page.h"
 #include "base/check.h"
+#include "base/door/address.h"
 #include "base/door/gzip.h"
 #include "device/node_forms.h"
 #include "forms/serving_forms.h"
-#include "base/door/address.h"
 
 namespace partita::api {
 
@@ -111,8 +111,10 @@ bool is_of_queue(std::string_view name) { return name.starts_with("queue_"); }
 
 queue::Call queue_call(std::string_view name, const std::string& part, const Query& query,
                        std::string user, std::string body) {
-  return {std::string(name), whole(part).value_or(0), text_of(query, "all") == "true",
-          std::move(user), std::move(body)};
+  queue::Page page{.all = text_of(query, "all") == "true"};
+  page.after = whole_of(query, "after").value_or(page.after);
+  page.most = whole_of(query, "most").value_or(page.most);
+  return {std::string(name), whole(part).value_or(0), page, std::move(user), std::move(body)};
 }
 
 Result<control::Request> request_of(const Asking& asking, std::string body) {
@@ -229,9 +231,9 @@ std::shared_ptr<serve::Exchange> ApiSite::route(const serve::HttpHead& head,
     return std::make_shared<serve::AnsweredExchange>(asking.head, std::move(reply));
   }
   if (head.transfer_encoding && !head.chunked)
-    return refuse(asking, 415,
-                  {.code = "unsupported",
-                   .message = "of Transfer-Encoding, chunked alone is taken"});
+    return refuse(
+        asking, 415,
+        {.code = "unsupported", .message = "of Transfer-Encoding, chunked alone is taken"});
   if (!head.content_encoding.empty() && head.content_encoding != "identity")
     return refuse(asking, 415,
                   {.code = "unsupported", .message = "send the body without Content-Encoding"});
@@ -494,16 +496,23 @@ serve::Reply ApiSite::answer_now(const Asking& asking) {
     std::string_view operation;
     serve::Reply (ApiSite::*answer)(const Asking& asking);
   };
-  static constexpr View kViews[] = {
-      {"health", &ApiSite::health},          {"version", &ApiSite::version},
-      {"openapi", &ApiSite::openapi},        {"metrics", &ApiSite::metrics},
-      {"state", &ApiSite::state},            {"node", &ApiSite::node},
-      {"plan", &ApiSite::plan},              {"services", &ApiSite::services},
-      {"current_change", &ApiSite::change},  {"change", &ApiSite::change},
-      {"batches", &ApiSite::batch},          {"batch", &ApiSite::batch},
-      {"history", &ApiSite::events},         {"history_event", &ApiSite::events},
-      {"series", &ApiSite::series},          {"latest", &ApiSite::latest},
-      {"leases", &ApiSite::leases}};
+  static constexpr View kViews[] = {{"health", &ApiSite::health},
+                                    {"version", &ApiSite::version},
+                                    {"openapi", &ApiSite::openapi},
+                                    {"metrics", &ApiSite::metrics},
+                                    {"state", &ApiSite::state},
+                                    {"node", &ApiSite::node},
+                                    {"plan", &ApiSite::plan},
+                                    {"services", &ApiSite::services},
+                                    {"current_change", &ApiSite::change},
+                                    {"change", &ApiSite::change},
+                                    {"batches", &ApiSite::batch},
+                                    {"batch", &ApiSite::batch},
+                                    {"history", &ApiSite::events},
+                                    {"history_event", &ApiSite::events},
+                                    {"series", &ApiSite::series},
+                                    {"latest", &ApiSite::latest},
+                                    {"leases", &ApiSite::leases}};
   const View* found = std::ranges::find(kViews, asking.call->name, &View::operation);
   CHECK(found != std::end(kViews));
   return (this->*found->answer)(asking);

@@ -12,7 +12,7 @@ Result<Loaded> MemoryStore::load() {
   for (const auto& [id, task] : tasks) {
     if (!is_over(task.state)) loaded.tasks.push_back(task);
   }
-  loaded.recent = *ended(kRecentTasks);
+  loaded.recent = *ended({kRecentTasks});
   loaded.last_id = tasks.empty() ? 0 : tasks.rbegin()->first;
   return loaded;
 }
@@ -41,12 +41,14 @@ Result<std::optional<Task>> MemoryStore::task(long id) {
   return found == tasks.end() ? std::nullopt : std::optional(found->second);
 }
 
-Result<std::vector<Task>> MemoryStore::ended(long most) {
+Result<std::vector<Task>> MemoryStore::ended(const Past& past) {
   std::vector<Task> last;
   for (const auto& [id, task] : tasks | std::views::reverse) {
-    if (is_over(task.state) && std::ssize(last) < most) last.push_back(task);
+    if (is_over(task.state) && std::ssize(last) < past.last) last.push_back(task);
   }
   std::ranges::reverse(last);
+  std::erase_if(last, [&](const Task& task) { return task.id <= past.after; });
+  if (std::ssize(last) > past.most) last.resize(static_cast<std::size_t>(past.most));
   return last;
 }
 

@@ -12,6 +12,11 @@
 
 namespace partita::queue {
 
+// Of the last so many that have ended those after an id, the first so many of them.
+struct Past {
+  long last = 0, after = 0, most = 1'000'000'000;
+};
+
 class QueueStore {
  public:
   virtual ~QueueStore() = default;
@@ -22,8 +27,8 @@ class QueueStore {
   virtual Result<std::vector<Run>> runs(long task) = 0;
   // Nothing: there is none of that id.
   virtual Result<std::optional<Task>> task(long id) = 0;
-  // The last `most` that have ended, by id.
-  virtual Result<std::vector<Task>> ended(long most) = 0;
+  // By id.
+  virtual Result<std::vector<Task>> ended(const Past& past) = 0;
 };
 
 inline constexpr long kRecentTasks = 200;
@@ -35,7 +40,7 @@ class MemoryStore final : public QueueStore {
   Result<void> keep(const Keep& changes) override;
   Result<std::vector<Run>> runs(long task) override;
   Result<std::optional<Task>> task(long id) override;
-  Result<std::vector<Task>> ended(long most) override;
+  Result<std::vector<Task>> ended(const Past& past) override;
 
   std::map<long, Task> tasks;
   std::map<std::pair<long, int>, Run> all_runs;

@@ -234,8 +234,13 @@ std::string task_text(const Shown& shown) {
 
 std::string tasks_text(const TasksDocument& tasks) {
   if (tasks.tasks.empty()) return "no tasks\n";
-  std::string text = fmt::format("{:>7}  {:<10} {:<10} {:<24} {:<20} {:<12} {}\n", "task", "state",
-                                 "user", "name", "place", "time", "why");
+  return fmt::format("{:>7}  {:<10} {:<10} {:<24} {:<20} {:<12} {}\n", "task", "state", "user",
+                     "name", "place", "time", "why") +
+         tasks_lines(tasks);
+}
+
+std::string tasks_lines(const TasksDocument& tasks) {
+  std::string text;
   for (const Shown& shown : tasks.tasks) {
     const Task& task = shown.task;
     const std::string& name = task.spec.name.empty() ? task.spec.command : task.spec.name;

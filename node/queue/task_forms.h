@@ -41,6 +41,7 @@ Result<TasksDocument> parse_tasks(const std::string& file, std::string_view text
 
 std::string task_text(const Shown& shown);
 std::string tasks_text(const TasksDocument& tasks);
+std::string tasks_lines(const TasksDocument& tasks);  // the same without the line above them
 
 DocumentKind submission_kind();
 DocumentKind task_kind();

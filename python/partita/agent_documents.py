@@ -1811,9 +1811,11 @@ class Operations:
         """Puts tasks into the queue; answered once they are on disk."""
         return cast(QueueTasks, json.loads(self._send("POST", "/v1/queue/tasks", submission)))
 
-    def queue_tasks(self, *, all: bool | None = None) -> QueueTasks:
+    def queue_tasks(self, *, all: bool | None = None, after: int | None = None, most: int | None =
+                    None) -> QueueTasks:
         """The tasks that have not ended."""
-        return cast(QueueTasks, json.loads(self._send("GET", "/v1/queue/tasks", all=all)))
+        return cast(QueueTasks, json.loads(self._send("GET", "/v1/queue/tasks", all=all,
+            after=after, most=most)))
 
     def queue_task(self, number: int) -> QueueTask:
         """A task with its attempts."""

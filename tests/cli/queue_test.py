@@ -119,6 +119,24 @@ class QueueTest(harness.CliTest):
             self.assertNotEqual(run.returncode, 0, args)
             self.assertIn(words, run.stderr.decode())
 
+    def test_a_number_that_no_task_has_is_bad_input(self):
+        self.serve()
+        for command in ("show", "logs", "hold", "release", "cancel", "wait"):
+            run = self.run_partita("queue", command, "999", "--driver", "sim")
+            self.assertEqual((run.returncode, run.stdout), (2, b""), command)
+            self.assertIn("no task 999", run.stderr.decode())
+
+    def test_many_tasks_are_listed_in_pages_each_once(self):
+        self.serve()
+        listed = lambda *more: self.run_partita("queue", "list", "--driver", "sim",
+                                                *more).stdout.decode()
+        self.assertIn("no tasks", listed())
+        tasks = self.submit("true", "--array", "4000", "--held")  # two whole pages
+        self.assertEqual([task["task"] for task in self.ask("list")["tasks"]], tasks)
+        self.ask("cancel", str(tasks[0]))
+        lines = listed("--all").split("\n")
+        self.assertEqual([int(line.split()[0]) for line in lines[1:-1]], tasks)
+
     def test_no_more_of_a_user_run_at_once_than_their_quota(self):
         self.serve("--quota", "anna=1", "--quota", "*=7")
         tasks = self.submit("sleep 0.1", "--for-user", "anna", "--count", "3", "--time", "1s")

@@ -200,6 +200,52 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(self.cluster.judged(wanted), [])
         self.assertGreaterEqual(len(self.cluster.runs()[again]), 2)
 
+    def slow(self, script, seconds=2):
+        """The script says that it has begun, and takes its time; returns the file that says so."""
+        name, began = f"etc/partita-{script}.sh", f"{script}-began"
+        text = self.cluster.read(name)
+        self.addCleanup(self.cluster.write, name, text)
+        first, rest = text.split("\n", 1)
+        self.cluster.write(
+            name, f"{first}\n: > '{self.cluster.path(began)}'\nsleep {seconds}\n{rest}")
+        return self.cluster.path(began)
+
+    def test_cancelled_in_every_state(self):
+        cluster, shape = self.cluster, "gpu:7g.80gb:1"
+        running = [self.submit(shape, 100, gate="never") for _ in cluster.nodes]
+        for job in running:
+            self.runs(job)
+        held = self.submit(shape, words=["-H"])
+        pending = self.submit(shape)
+        behind = self.submit(shape, words=[f"--dependency=afterok:{running[0]}"])
+        never = [held, pending, behind]
+        cluster.check("scancel", *never)
+        cluster.check("scontrol", "suspend", running[0])
+        cluster.until(lambda: cluster.jobs()[running[0]][0] == "SUSPENDED", "it is suspended")
+        cluster.check("scontrol", "requeuehold", running[1])
+        cluster.until(lambda: cluster.jobs()[running[1]][0] == "PENDING", "it is held again")
+        cluster.check("scancel", *running)
+        self.all_gone()
+        prolog, epilog = self.slow("prolog"), self.slow("epilog")
+        launched = self.submit(shape, 100, gate="never")
+        cluster.until(lambda: os.path.exists(prolog), "its prolog is at work")
+        self.assertIn(cluster.jobs()[launched][0], ("CONFIGURING", "RUNNING"))
+        cluster.check("scancel", launched)
+        ended = self.submit(shape, 100)
+        cluster.until(lambda: cluster.jobs().get(ended, ("",))[0] == "COMPLETING",
+                      "its end is at work")
+        self.assertTrue(os.path.exists(epilog))
+        cluster.run("scancel", ended)
+        self.all_gone()
+        whole = [job for job, runs in cluster.runs().items() for run in runs
+                 if run[2] and job in (*never, *running, launched, ended)]
+        self.assertEqual(whole, [ended])
+        for job in never:
+            self.assertNotIn(job, cluster.runs())
+        after = [self.submit(shape, 100) for _ in cluster.nodes]  # nothing is left behind
+        self.all_gone()
+        self.assertEqual(cluster.judged(dict.fromkeys([ended, *after], ["7g.80gb"])), [])
+
     def test_a_job_whose_prolog_did_not_run_gets_its_instance_later(self):
         """slurmd skips the prolog of a job that it takes for one it knows; a prolog is killed."""
         text = self.cluster.read("etc/partita-prolog.sh")

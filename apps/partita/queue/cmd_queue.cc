@@ -16,6 +16,7 @@ namespace partita::cli {
 namespace {
 
 constexpr std::int64_t kWaitLook = 200'000'000;
+constexpr std::size_t kListedAtOnce = 2'000;  // so that the queue goes on meanwhile
 
 struct QueueFlags {
   QueueServeFlags serve;
@@ -142,11 +143,35 @@ Result<Exit> run_submit(Context& context, const QueueFlags& flags, const api::Cl
 }
 
 Result<Exit> run_list(Context& context, const QueueFlags& flags, const api::Client& client) {
-  const auto answer = client.call("queue_tasks", {}, {}, flags.all ? "all=true" : "");
-  if (!answer) return failed(answer.error());
-  const auto tasks = queue::parse_tasks("the queue's answer", *answer);
-  if (!tasks) return failed(tasks.error());
-  return show(context, flags, *answer, queue::tasks_text(*tasks));
+  const bool lines = flags.output.format == "text" && flags.output.file.empty();
+  queue::TasksDocument all;
+  for (long after = 0;;) {
+    const auto answer = client.call(
+        "queue_tasks", {}, {},
+        fmt::format("{}after={}&most={}", flags.all ? "all=true&" : "", after, kListedAtOnce));
+    if (!answer) return failed(answer.error());
+    auto page = queue::parse_tasks("the queue's answer", *answer);
+    if (!page) return failed(page.error());
+    if (lines) {
+      const auto shown = show(context, flags, "",
+                              after == 0 ? queue::tasks_text(*page) : queue::tasks_lines(*page));
+      if (!shown) return shown;
+    } else {
+      std::ranges::move(page->tasks, std::back_inserter(all.tasks));
+    }
+    if (page->tasks.size() < kListedAtOnce) break;
+    after = page->tasks.back().task.id;
+  }
+  if (lines) return Exit::done;
+  return show(context, flags, queue::tasks_json(all), queue::tasks_text(all));
+}
+
+// What is asked about a task; a number that none has is the caller's mistake.
+Result<std::string> of_task(const api::Client& client, const std::string& operation, long task) {
+  auto answer = client.call(operation, std::to_string(task));
+  if (!answer && answer.error().code == ErrorCode::not_found)
+    return bad_input("TASK", answer.error().message);
+  return answer;
 }
 
 Result<queue::Shown> shown_of(const std::string& answer) {
@@ -156,7 +181,7 @@ Result<queue::Shown> shown_of(const std::string& answer) {
 Result<Exit> run_show(Context& context, const QueueFlags& flags, const api::Client& client,
                       const std::string& name) {
   const std::string operation = name == "show" ? "queue_task" : "queue_" + name;
-  const auto answer = client.call(operation, std::to_string(flags.task));
+  const auto answer = of_task(client, operation, flags.task);
   if (!answer) return failed(answer.error());
   const auto shown = shown_of(*answer);
   if (!shown) return failed(shown.error());
@@ -164,7 +189,7 @@ Result<Exit> run_show(Context& context, const QueueFlags& flags, const api::Clie
 }
 
 Result<Exit> run_logs(Context& context, const QueueFlags& flags, const api::Client& client) {
-  const auto answer = client.call("queue_log", std::to_string(flags.task));
+  const auto answer = of_task(client, "queue_log", flags.task);
   if (!answer) return failed(answer.error());
   return show(context, flags, *answer, *answer);
 }
@@ -174,7 +199,7 @@ Result<Exit> run_wait(Context& context, const QueueFlags& flags, const api::Clie
   bool done = true;
   for (const long task : flags.tasks) {
     for (;;) {
-      const auto answer = client.call("queue_task", std::to_string(task));
+      const auto answer = of_task(client, "queue_task", task);
       if (!answer) return failed(answer.error());
       const auto shown = shown_of(*answer);
       if (!shown) return failed(shown.error());

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "planners/batch/rollout.h"
 #include "planners/batch/spread.h"
 
 namespace partita::planners::batch {
@@ -28,6 +29,10 @@ constexpr double kInexact = 0.02;                // a smaller cv is none
 // So full GPUs may be of what comes; prices of a column beyond the last are none.
 constexpr double kFill = 0.95, kMostPrice = 16;
 constexpr int kPriceRounds = 16;
+// Futures that are rolled out, arrivals in each, and plays of them; of one GPU, and of several,
+// where the rules alone are as many plays as there is time for.
+constexpr int kFutures = 16, kAheadOfOne = 10, kPlays = 2'000;
+constexpr int kFuturesOfMany = 4, kAhead = 120;
 
 Nanos usual_gap(const std::deque<LiveTask>& came, Nanos now) {
   return (now - came.front().since) / static_cast<Nanos>(came.size() - 1);
@@ -50,7 +55,9 @@ int draws_of(const TimedBatch& batch, int most) {
 // What a second of a column is worth, in seconds of a task's end: the price at which tasks as they
 // came, each on the size that costs it least, take no more than the room, in column nanoseconds.
 double column_price(const LiveMachine& machine, const std::vector<int>& of_class,
-                    const std::deque<LiveTask>& came, double room) {
+                    const std::deque<LiveTask>& came, Nanos now) {
+  const double room = kFill * machine.forest().columns() *
+                      static_cast<double>(usual_gap(came, now)) * static_cast<double>(came.size());
   struct Size {
     double time = 0;
     int columns = 0;
@@ -80,6 +87,52 @@ double column_price(const LiveMachine& machine, const std::vector<int>& of_class
     (fits(middle) ? high : low) = middle;
   }
   return high;
+}
+
+// Its times per class of the forest, at the end of the list.
+void add_times(const LiveMachine& machine, const std::vector<int>& of_class, const LiveTask& task,
+               std::vector<Nanos>& times) {
+  for (const int node : of_class) {
+    const Nanos time = machine.enough(task, node) ? machine.time(task, node) : 0;
+    times.push_back(time > 0 ? time : kNever);
+  }
+}
+
+// On the size on which it takes least.
+double usual_time(const LiveMachine& machine, const std::vector<int>& of_class,
+                  const std::deque<LiveTask>& came) {
+  double sum = 0;
+  for (const LiveTask& task : came) {
+    Nanos shortest = kNever;
+    for (const int node : of_class) {
+      if (const Nanos time = machine.time(task, node); time > 0)
+        shortest = std::min(shortest, time);
+    }
+    sum += static_cast<double>(shortest);
+  }
+  return sum / static_cast<double>(came.size());
+}
+
+// A task like that one, behind all others; false: it fits nowhere.
+bool add_arrival(const LiveMachine& machine, const std::vector<int>& of_class, TimedBatch& batch,
+                 const LiveTask& like) {
+  if (!machine.fits_somewhere(like)) return false;
+  add_times(machine, of_class, like, batch.forest.times);
+  batch.deadline.push_back(kNever);
+  const double steps = std::min(kLiveWeightSteps, like.weight / batch.weight_unit);
+  batch.weight.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(steps)));
+  batch.before.emplace_back();
+  batch.behind.emplace_back();
+  batch.topological.push_back(batch.forest.tasks++);
+  batch.width.push_back(like.width);
+  return true;
+}
+
+std::vector<int> nodes_of(const TailPlan& plan, int planned) {
+  std::vector<int> nodes = {plan.choice.node[at(planned)]};
+  const std::vector<int>& others = plan.physical.others[at(planned)];
+  nodes.insert(nodes.end(), others.begin(), others.end());
+  return nodes;
 }
 
 }  // namespace
@@ -149,14 +202,6 @@ long LivePlanner::appends(int tasks) const {
                            std::clamp(kManyTasks / std::max(1, tasks), 1.0, kMostAppends));
 }
 
-// Its times per class of the forest, at the end of the list.
-void LivePlanner::add_times(const LiveTask& task, std::vector<Nanos>& times) const {
-  for (const int node : of_class_) {
-    const Nanos time = machine_.enough(task, node) ? machine_.time(task, node) : 0;
-    times.push_back(time > 0 ? time : kNever);
-  }
-}
-
 // The first of what waits, without what comes after something that is not among them.
 void LivePlanner::choose_window() {
   planned_.clear();
@@ -185,7 +230,8 @@ TimedBatch LivePlanner::tail(Nanos now) {
   batch.forest = machine_.forest();
   batch.forest.times.clear();
   batch.forest.tasks = static_cast<int>(planned_.size());
-  for (const long id : planned_) add_times(waiting_.at(id), batch.forest.times);
+  for (const long id : planned_)
+    add_times(machine_, of_class_, waiting_.at(id), batch.forest.times);
   double most = 0;
   for (const long id : planned_) most = std::max(most, weight(waiting_.at(id), now));
   batch.weight_unit = most / kLiveWeightSteps;
@@ -213,19 +259,6 @@ TimedBatch LivePlanner::tail(Nanos now) {
   return batch;
 }
 
-double LivePlanner::usual_time() const {
-  double sum = 0;
-  for (const LiveTask& task : came_) {
-    Nanos shortest = kNever;
-    for (const int node : of_class_) {
-      if (const Nanos time = machine_.time(task, node); time > 0)
-        shortest = std::min(shortest, time);
-    }
-    sum += static_cast<double>(shortest);
-  }
-  return sum / static_cast<double>(came_.size());
-}
-
 // More, and not more waits than is to be seen to first.
 bool LivePlanner::expects(Nanos now) const { return more_comes(came_, now) && !crowded(); }
 
@@ -234,29 +267,16 @@ bool LivePlanner::expects(Nanos now) const { return more_comes(came_, now) && !c
 void LivePlanner::add_arrivals(TimedBatch& batch, Nanos now) const {
   if (!expects(now)) return;
   const Nanos gap = usual_gap(came_, now);
-  const auto horizon = static_cast<Nanos>(kForesight * usual_time());
+  const auto horizon = static_cast<Nanos>(kForesight * usual_time(machine_, of_class_, came_));
   std::vector<const LiveTask*> coming;
   const int most = std::min(kMostArrivals, options_.arrivals * machine_.forest().gpus);
   const std::size_t first = at(static_cast<int>(plannings_ % 5));
   const std::size_t stride = came_.size() % 7 == 0 ? 1 : 7;  // neighbours are often alike
   for (int i = 0; i < most && gap * (i + 1) <= horizon; ++i)
     coming.push_back(&came_[(at(i) * stride + first) % came_.size()]);
-  std::vector<Nanos> times;
-  for (const LiveTask* task : coming) {
-    if (!machine_.fits_somewhere(*task)) continue;
-    add_times(*task, times);
-    const int number = batch.forest.tasks++;
-    batch.release.push_back(gap * (static_cast<Nanos>(times.size()) / batch.forest.classes));
-    batch.deadline.push_back(kNever);
-    batch.weight.push_back(std::max<std::int64_t>(
-        1, std::min<std::int64_t>(static_cast<std::int64_t>(kLiveWeightSteps),
-                                  static_cast<std::int64_t>(task->weight / batch.weight_unit))));
-    batch.before.emplace_back();
-    batch.behind.emplace_back();
-    batch.topological.push_back(number);
-    batch.width.push_back(task->width);
-  }
-  batch.forest.times.insert(batch.forest.times.end(), times.begin(), times.end());
+  int number = 0;
+  for (const LiveTask* task : coming)
+    if (add_arrival(machine_, of_class_, batch, *task)) batch.release.push_back(gap * ++number);
 }
 
 // Every task has a stream of its own, so that a scenario stays what it is from plan to plan, and is
@@ -289,18 +309,53 @@ std::vector<TimedBatch> LivePlanner::scenarios(const TimedBatch& batch, Nanos no
   return all;
 }
 
-// Leaves in the plan what waits, with the times that it has without what may yet come.
-void LivePlanner::forget_arrivals(Nanos now) {
-  Choice known = plan_.choice;
-  std::erase_if(known.order, [&](int task) { return at(task) >= planned_.size(); });
-  known.node.resize(planned_.size());
+// Makes that the plan, with the times that it has without what may yet come.
+void LivePlanner::take(const Choice& choice, Nanos now) {
   TailOptions follow;
-  follow.before = &known;
+  follow.before = &choice;
   follow.follow = true;
   const TailPlan searched = std::exchange(plan_, plan_tail(tail(now), follow));
   plan_.from = searched.from;
   plan_.in_order = searched.in_order;
   plan_.plays = searched.plays;
+}
+
+// Leaves in the plan what waits.
+void LivePlanner::forget_arrivals(Nanos now) {
+  Choice known = plan_.choice;
+  std::erase_if(known.order, [&](int task) { return at(task) >= planned_.size(); });
+  known.node.resize(planned_.size());
+  take(known, now);
+}
+
+// What may yet come, by chance: as what came lately, at times as if each came by itself.
+std::vector<TimedBatch> LivePlanner::futures(Nanos now, int count, int each) {
+  std::vector<TimedBatch> all(at(count), tail(now));
+  const auto gap = static_cast<double>(usual_gap(came_, now));
+  Rng rng = Rng(options_.seed + static_cast<std::uint64_t>(plannings_)).split(0xf0);
+  for (TimedBatch& future : all) {
+    double come = 0;
+    for (int i = 0; i < each; ++i) {
+      come += gap * rng.exponential();
+      if (add_arrival(machine_, of_class_, future, came_[rng.below(came_.size())]))
+        future.release.push_back(static_cast<Nanos>(come));
+    }
+  }
+  return all;
+}
+
+void LivePlanner::roll_out(Nanos now) {
+  if (options_.arrivals == 0 || !expects(now)) return;
+  RolloutOptions options{.plays = kPlays};
+  const bool many = machine_.forest().gpus > 1;
+  if (many)
+    options = {.plays = 0,
+               .price = column_price(machine_, of_class_, came_, now),
+               .horizon = usual_gap(came_, now) * kAhead};
+  const Choice choice =
+      rolled_out(many ? futures(now, kFuturesOfMany, kAhead) : futures(now, kFutures, kAheadOfOne),
+                 plan_.choice, options);
+  if (choice != plan_.choice) take(choice, now);
 }
 
 void LivePlanner::replan(Nanos now) {
@@ -331,10 +386,7 @@ void LivePlanner::replan(Nanos now) {
   // slices for longer than is planned ahead takes them from others.
   if (const int gpus = machine_.forest().gpus; gpus > 1 && expects(now)) {
     options.aim.makespan /= gpus;
-    const double room = kFill * machine_.forest().columns() *
-                        static_cast<double>(usual_gap(came_, now)) *
-                        static_cast<double>(came_.size());
-    options.aim.area += column_price(machine_, of_class_, came_, room) *
+    options.aim.area += column_price(machine_, of_class_, came_, now) *
                         machine_.forest().columns() / batch.forest.tasks;
   }
   options.seed = options_.seed + static_cast<std::uint64_t>(plannings_);
@@ -350,6 +402,7 @@ void LivePlanner::replan(Nanos now) {
   plannings_ += follow ? 0 : 1;
   plan_ = plan_tail(batch, options);
   if (at(batch.forest.tasks) > planned_.size()) forget_arrivals(now);
+  if (!follow) roll_out(now);
   planned_at_ = now;
   came_something_ = false;
   surprises_ = machine_.surprises();
@@ -363,19 +416,12 @@ bool LivePlanner::ready(const LiveTask& task, Nanos now) const {
          });
 }
 
-std::vector<int> LivePlanner::nodes_of(int planned) const {
-  std::vector<int> nodes = {plan_.choice.node[at(planned)]};
-  const std::vector<int>& others = plan_.physical.others[at(planned)];
-  nodes.insert(nodes.end(), others.begin(), others.end());
-  return nodes;
-}
-
 // What the plan begins now; it is of this moment. Where there are no CPUs or no memory for the
 // first task of an instance, the next one takes its turn.
 void LivePlanner::take_starts(Nanos now, Decisions& decisions) {
   std::set<int> used, skipped;
   for (const int t : plan_.choice.order) {
-    const std::vector<int> nodes = nodes_of(t);
+    const std::vector<int> nodes = nodes_of(plan_, t);
     const auto all = [&](const auto& test) { return std::ranges::all_of(nodes, test); };
     const bool free = all([&](int v) { return machine_.idle(v) && !used.contains(v); });
     const auto task = waiting_.find(planned_[at(t)]);

@@ -80,7 +80,6 @@ class LivePlanner {
   void replan(Nanos now);
   TimedBatch tail(Nanos now);
   void choose_window();
-  void add_times(const LiveTask& task, std::vector<Nanos>& times) const;
   double weight(const LiveTask& task, Nanos now) const;
   bool crowded() const {
     return static_cast<double>(planned_.size()) > options_.crowd * machine_.forest().gpus;
@@ -88,12 +87,13 @@ class LivePlanner {
   long appends(int tasks) const;
   bool expects(Nanos now) const;  // more to come
   void forget_arrivals(Nanos now);
-  double usual_time() const;  // of it, on the size on which it takes least
+  void take(const Choice& choice, Nanos now);
   void add_arrivals(TimedBatch& batch, Nanos now) const;
   std::vector<TimedBatch> scenarios(const TimedBatch& batch, Nanos now, int count,
                                     std::uint64_t seed) const;
+  std::vector<TimedBatch> futures(Nanos now, int count, int each);
+  void roll_out(Nanos now);
   bool ready(const LiveTask& task, Nanos now) const;
-  std::vector<int> nodes_of(int planned) const;
   void take_starts(Nanos now, Decisions& decisions);
 
   LiveOptions options_;

@@ -24,6 +24,11 @@ class TimedPlaces {
   int put_first(int task);
   // To whatever node it ends first on, allowed or not.
   int put_beside(int task);
+  // The node of a class that is free first of those that are allowed; -1: none is.
+  int first_of(int size_class) const { return first(size_class).node; }
+  // To that node, allowed or not; -1: nowhere.
+  int append(int task, int node);
+  Nanos end(int task) const { return decoder_.end(task); }
   const Worth& worth() const { return decoder_.worth(); }
 
  private:
@@ -34,7 +39,6 @@ class TimedPlaces {
   void look_at(int gpu);
   void set(int size_class, int gpu, const Place& place);
   const Place& first(int size_class) const { return trees_[at(size_class)][1]; }
-  int append(int task, int node);
 
   const TimedBatch& batch_;
   TimedDecoder decoder_;

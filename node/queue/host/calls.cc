@@ -62,7 +62,7 @@ Result<std::string> Calls::change(const Call& call) {
 Result<std::string> Calls::answer(const Call& call) {
   if (call.name == "queue_submit") return submit(call);
   if (call.name == "queue_tasks") {
-    const auto tasks = doors_.host.list(call.all, doors_.now());
+    const auto tasks = doors_.host.list(call.page, doors_.now());
     return tasks ? Result<std::string>(tasks_json({*tasks})) : failed(tasks.error());
   }
   if (call.name == "queue_task") return show(call.task);

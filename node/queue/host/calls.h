@@ -15,7 +15,7 @@ inline constexpr std::size_t kMaxLog = 1u << 20;
 struct Call {
   std::string name;       // "queue_submit"
   long task = 0;          // of the path
-  bool all = false;       // of queue_tasks
+  Page page = {};         // of queue_tasks
   std::string user = {};  // whose a submission is that does not say so
   std::string body = {};
 };

@@ -106,15 +106,19 @@ Result<Shown> Host::show(long task, Nanos now) const {
   return shown(*found, now);
 }
 
-Result<std::vector<Shown>> Host::list(bool all, Nanos now) const {
+Result<std::vector<Shown>> Host::list(const Page& page, Nanos now) const {
   std::vector<Shown> tasks;
-  if (all) {
-    const auto ended = doors_.store.ended(kListed);
+  if (page.all) {
+    const auto ended = doors_.store.ended({kListed, page.after, page.most});
     if (!ended) return failed(ended.error());
     for (const Task& task : *ended) tasks.push_back({.task = task});
   }
-  for (const auto& [id, task] : queue_.tasks()) tasks.push_back(shown(task, now));
+  long left = page.most;
+  const auto end = queue_.tasks().end();
+  for (auto one = queue_.tasks().upper_bound(page.after); one != end && left > 0; ++one, --left)
+    tasks.push_back(shown(one->second, now));
   std::ranges::sort(tasks, {}, [](const Shown& one) { return one.task.id; });
+  if (std::ssize(tasks) > page.most) tasks.resize(static_cast<std::size_t>(page.most));
   return tasks;
 }
 

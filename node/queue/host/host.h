@@ -31,6 +31,13 @@ struct HostDoors {
 
 inline constexpr long kListed = 20'000;
 
+// Which tasks are listed.
+struct Page {
+  bool all = false;  // the last kListed that have ended, too
+  long after = 0;    // those of larger ids, the first `most` of them
+  long most = 1'000'000'000;
+};
+
 class Host {
  public:
   // Takes up what the store has and the machine shows. `now`: nanoseconds since 1970, as in all
@@ -43,8 +50,8 @@ class Host {
   Result<void> ask(const Asked& asked, Nanos now);
   // not_found: there is none. What has ended is the store's to tell.
   Result<Shown> show(long task, Nanos now) const;
-  // What has not ended; with `all` the last kListed that have, too.
-  Result<std::vector<Shown>> list(bool all, Nanos now) const;
+  // By id.
+  Result<std::vector<Shown>> list(const Page& page, Nanos now) const;
   Result<std::vector<Run>> runs(long task) { return doors_.store.runs(task); }
 
   // ---- what it does

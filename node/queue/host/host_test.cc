@@ -193,8 +193,11 @@ TEST(QueueHost, WhatComesAfterATaskThatEndedLongAgo) {
   EXPECT_EQ(bench.machine.submit(nobody).error().code, ErrorCode::bad_input);
   EXPECT_EQ(bench.machine.ask(Asked::What::cancel, 77).error().code, ErrorCode::not_found);
   EXPECT_EQ(bench.machine.ask(Asked::What::cancel, 1).error().code, ErrorCode::bad_input);
-  EXPECT_EQ(bench.machine.host().list(false, bench.world.now)->size(), 0u);
-  EXPECT_EQ(bench.machine.host().list(true, bench.world.now)->size(), 7u);
+  EXPECT_EQ(bench.machine.host().list({}, bench.world.now)->size(), 0u);
+  const auto all = *bench.machine.host().list({.all = true}, bench.world.now);
+  ASSERT_EQ(all.size(), 7u);
+  const auto page = *bench.machine.host().list({true, all[2].task.id, 3}, bench.world.now);
+  EXPECT_EQ(page, std::vector(all.begin() + 3, all.begin() + 6));
 }
 
 TEST(QueueHost, RetriesLimitsAndCancellations) {

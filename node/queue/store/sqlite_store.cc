@@ -87,10 +87,11 @@ Result<void> write(const SqlFile& file, const Keep& changes) {
   return {};
 }
 
-// The tasks of a query with one value.
-Result<std::vector<Task>> read_tasks(const SqlFile& file, const char* query, std::int64_t value) {
+// The tasks of a query with whole numbers.
+template <class... Values>
+Result<std::vector<Task>> read_tasks(const SqlFile& file, const char* query, Values... values) {
   Sql rows(file, query);
-  rows.with(value);
+  rows.with(std::int64_t{values}...);
   std::vector<Task> tasks;
   while (rows.row()) {
     auto task = parse_task(file.path(), rows.text(0));
@@ -148,7 +149,7 @@ Result<Loaded> SqliteStore::load() {
       read_tasks(file, "SELECT record FROM tasks WHERE over = 0 AND id > ?1 ORDER BY id", 0);
   if (!live) return failed(live.error());
   loaded.tasks = *std::move(live);
-  auto recent = ended(kRecentTasks);
+  auto recent = ended({kRecentTasks});
   if (!recent) return failed(recent.error());
   loaded.recent = *std::move(recent);
   if (auto done = load_numbers(file, loaded); !done) return failed(done.error());
@@ -177,18 +178,16 @@ Result<std::vector<Run>> SqliteStore::runs(long task) {
 }
 
 Result<std::optional<Task>> SqliteStore::task(long id) {
-  const auto found =
-      read_tasks(database_->file, "SELECT record FROM tasks WHERE id = ?1", std::int64_t{id});
+  const auto found = read_tasks(database_->file, "SELECT record FROM tasks WHERE id = ?1", id);
   if (!found) return failed(found.error());
   return found->empty() ? std::nullopt : std::optional(found->front());
 }
 
-Result<std::vector<Task>> SqliteStore::ended(long most) {
-  auto last = read_tasks(database_->file,
-                         "SELECT record FROM tasks WHERE over = 1 ORDER BY id DESC LIMIT ?1",
-                         std::int64_t{most});
-  if (last) std::ranges::reverse(*last);
-  return last;
+Result<std::vector<Task>> SqliteStore::ended(const Past& past) {
+  return read_tasks(database_->file,
+                    "SELECT record FROM (SELECT id, record FROM tasks WHERE over = 1"
+                    "  ORDER BY id DESC LIMIT ?1) WHERE id > ?2 ORDER BY id LIMIT ?3",
+                    past.last, past.after, past.most);
 }
 
 Result<void> SqliteStore::limit_pages(long pages) {

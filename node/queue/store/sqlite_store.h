@@ -20,7 +20,7 @@ class SqliteStore final : public QueueStore {
   Result<void> keep(const Keep& changes) override;
   Result<std::vector<Run>> runs(long task) override;
   Result<std::optional<Task>> task(long id) override;
-  Result<std::vector<Task>> ended(long most) override;
+  Result<std::vector<Task>> ended(const Past& past) override;
   // No more than that; 0: no limit. As a full disk refuses, for tests.
   Result<void> limit_pages(long pages);
 

@@ -27,7 +27,11 @@ void same(QueueStore& a, QueueStore& b) {
   std::ranges::sort(tasks, {}, &Task::id);
   EXPECT_EQ(tasks, y->tasks);
   EXPECT_EQ(x->recent, y->recent);
-  for (const long most : {0L, 3L, 1'000L}) EXPECT_EQ(*a.ended(most), *b.ended(most));
+  for (const long last : {0L, 3L, 1'000L}) {
+    EXPECT_EQ(*a.ended({last}), *b.ended({last}));
+    for (const long after : {0L, 2L, 7L})
+      EXPECT_EQ(*a.ended({last, after, 2}), *b.ended({last, after, 2}));
+  }
   for (long id = 0; id <= 31; ++id) EXPECT_EQ(*a.task(id), *b.task(id));
   EXPECT_EQ(x->last_id, y->last_id);
   EXPECT_EQ(x->times, y->times);
