@@ -12,7 +12,8 @@
 namespace partita::interop {
 namespace {
 
-constexpr double kHeaviest = 256;  // HAProxy's; of the node with the largest share
+constexpr double kHeaviest = 256;       // HAProxy's; of the node with the largest share
+constexpr std::size_t kMostAsked = 16;  // times after the first, for one request
 constexpr std::string_view kWritten =
     "# Written by `partita export`; what is changed here is lost.\n";
 
@@ -72,6 +73,8 @@ struct Door {
   std::string pool(const BalancedService& service) const {
     return fmt::format("{}_{}", letter, service.name);
   }
+  // HAProxy's alone; no pool is called so.
+  std::string unchecked(const BalancedService& service) const { return "any_" + pool(service); }
 };
 std::vector<Door> doors_of(const BalancerOptions& options) {
   std::vector<Door> doors;
@@ -113,8 +116,11 @@ std::string haproxy_frontend(const BalancedServices& services, const Door& door)
   if (!grpc)
     text += "  http-request set-var(txn.service) path,field(4,/) if { path_beg /v2/models/ }\n";
   for (const BalancedService& one : services)
-    text += fmt::format("  use_backend {} if {{ var(txn.service) -m str {} }}\n", door.pool(one),
-                        one.name);
+    text += fmt::format(
+        "  use_backend {2} if {{ var(txn.service) -m str {1} }} {{ nbsrv({0}) eq 0 }} "
+        "!{{ req.hdr(partita-idempotent) -i false }}\n"
+        "  use_backend {0} if {{ var(txn.service) -m str {1} }}\n",
+        door.pool(one), one.name, door.unchecked(one));
   return text + "  default_backend nobody\n";
 }
 
@@ -124,18 +130,20 @@ bool is_name(const std::string& host) {
 }
 
 // Of certificates HAProxy compares names; of addresses it checks who signed them.
-std::string haproxy_tls(const std::string& host, const Door& door) {
+std::string haproxy_tls(const std::string& host, const Door& door, bool checked) {
   if (door.ca.empty()) return door.letter == 'g' ? " proto h2" : "";
   std::string text = fmt::format(" ssl verify required ca-file {}", door.ca);
-  if (is_name(host)) text += fmt::format(" sni str({0}) verifyhost {0} check-sni {0}", host);
-  return door.letter == 'g' ? text + " alpn h2 check-alpn http/1.1" : text;
+  if (is_name(host)) text += fmt::format(" sni str({0}) verifyhost {0}", host);
+  if (is_name(host) && checked) text += fmt::format(" check-sni {}", host);
+  if (door.letter != 'g') return text;
+  return text + (checked ? " alpn h2 check-alpn http/1.1" : " alpn h2");
 }
 
 std::string haproxy_server(const BalancedService& service, const BalancedNode& node,
                            const Door& door) {
   const std::string host = parse_address("", node.*door.address)->host;
   std::string text = fmt::format("  server {} {} weight {} check{}", node.node, node.*door.address,
-                                 weight_of(service, node), haproxy_tls(host, door));
+                                 weight_of(service, node), haproxy_tls(host, door, true));
   if (door.letter != 'g' || node.http.empty()) return text + "\n";
   const auto asked = parse_address("", node.http);
   return text + fmt::format(" addr {} port {} check-proto h1\n", asked->host, asked->port);
@@ -150,6 +158,20 @@ std::string haproxy_backend(const BalancedService& service, const Door& door) {
   text += "  default-server inter 500ms fastinter 200ms fall 2 rise 1\n";
   for (const BalancedNode& node : service.nodes)
     if (!(node.*door.address).empty()) text += haproxy_server(service, node, door);
+  return text;
+}
+
+// Who is asked where no node passes its check: all in turn, whatever checks and weights say. A
+// service that has just moved is where the check of half a second ago did not find it.
+// Twice, as the turns are shared with other requests; what is weighed anew (roundrobin) skips some.
+std::string haproxy_unchecked(const BalancedService& service, const Door& door) {
+  std::string text =
+      fmt::format("\nbackend {}\n  balance static-rr\n  retries {}\n", door.unchecked(service),
+                  std::clamp(2 * service.nodes.size(), std::size_t{1}, kMostAsked));
+  for (const BalancedNode& node : service.nodes)
+    if (const std::string& address = node.*door.address; !address.empty())
+      text += fmt::format("  server {} {}{}\n", node.node, address,
+                          haproxy_tls(parse_address("", address)->host, door, false));
   return text;
 }
 
@@ -261,7 +283,8 @@ Result<std::string> haproxy_config(const BalancedServices& services,
   text += kHaproxyDefaults;
   for (const Door& door : doors_of(options)) text += haproxy_frontend(services, door);
   for (const Door& door : doors_of(options))
-    for (const BalancedService& one : services) text += haproxy_backend(one, door);
+    for (const BalancedService& one : services)
+      text += haproxy_backend(one, door) + haproxy_unchecked(one, door);
   return text +
          "\nbackend nobody\n  http-request return status 404 content-type text/plain string \"no "
          "such service\"\n";

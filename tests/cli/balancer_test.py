@@ -2,9 +2,14 @@
 Debian's HAProxy and nginx think of it. Envoy is not in Debian: its fields are checked by name, as
 envoy.config.endpoint.v3.ClusterLoadAssignment has them."""
 
+import http.client
+import http.server
 import json
 import shutil
+import socket
 import subprocess
+import threading
+import time
 import unittest
 
 from harness import CliTest
@@ -33,6 +38,39 @@ STATUS = {"api_version": "partita/v1", "kind": "FleetStatus", "fleet": "f", "rev
                        service("search.v2", piece("n2", 1)), service("nowhere")]}
 
 
+class Gateway(http.server.BaseHTTPRequestHandler):
+    """Carries the service or does not, and does not say so to who checks until `tells`."""
+
+    def do_GET(self):
+        ready = self.server.carries and self.server.tells
+        self.answer(200 if ready else 404)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(200 if self.server.carries else 404)
+
+    def answer(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def gateway(carries):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway)
+    server.carries, server.tells = carries, True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
 class BalancerTest(CliTest):
     def setUp(self):
         super().setUp()
@@ -58,6 +96,50 @@ class BalancerTest(CliTest):
                       "check-proto h1", text)
         if shutil.which("haproxy"):
             self.check("haproxy", "-c", "-f", "h.cfg")
+
+    def asked(self, port):
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        try:
+            client.request("POST", "/v2/models/chat/infer", b"x")
+            return client.getresponse().status
+        except OSError:
+            return None
+        finally:
+            client.close()
+
+    @unittest.skipUnless(shutil.which("haproxy"), "haproxy is not installed")
+    def test_a_move_that_no_check_has_seen_loses_nothing(self):
+        nodes = [gateway(carries) for carries in (True, False, False, False)]
+        said = json.loads(json.dumps(STATUS))
+        said["nodes"] = [node(f"n{i}", i, gateway=f"127.0.0.1:{one.server_port}")
+                         for i, one in enumerate(nodes)]
+        said["services"] = [service("chat", piece("n0", 1), piece("n1", 0), piece("n2", 0),
+                                    piece("n3", 0))]
+        self.write("status.json", json.dumps(said))
+        port = free_port()
+        self.export("haproxy", "--http", f"127.0.0.1:{port}", "-o", "h.cfg")
+        haproxy = subprocess.Popen(["haproxy", "-f", self.path("h.cfg")],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            until = time.monotonic() + 20
+            while self.asked(port) != 200 and time.monotonic() < until:
+                time.sleep(0.05)
+            was = 0
+            for at in (1, 3, 2, 0, 2):  # the weights stay as they were, and checks find nobody
+                for one in nodes:
+                    one.tells = False
+                nodes[at].carries = True
+                for i in range(25):
+                    nodes[was].carries = i < 15 and nodes[was].carries
+                    self.assertEqual(self.asked(port), 200, f"n{was} to n{at}, {i}")
+                    time.sleep(0.1)
+                was = at
+        finally:
+            haproxy.kill()
+            haproxy.wait()
+            for one in nodes:
+                one.shutdown()
+                one.server_close()
 
     def test_haproxy_and_nginx_over_tls(self):
         if not shutil.which("openssl"):
