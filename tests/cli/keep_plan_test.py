@@ -47,6 +47,7 @@ class Server(http.server.ThreadingHTTPServer):
         if "replicas" in thing["spec"] and "foreign" not in thing["spec"]:  # ready at once
             thing["metadata"]["generation"] = self.version
             count = thing["spec"]["replicas"]
+            assert isinstance(count, int), count
             thing["status"] = {"observedGeneration": self.version, "readyReplicas": count,
                                "updatedReplicas": count}
         self.lock.notify_all()
@@ -271,7 +272,8 @@ class KeepPlan(harness.CliTest):
         self.assertEqual(self.api.used, allowed)
 
     def test_flags_that_do_not_go_together(self):
-        for more, part in ((("--once", "--watch"), "two things"), (("--once", "-o", "x"), "written"),
+        for more, part in ((("--once", "--watch"), "two things"),
+                           (("--once", "-o", "x"), "written"),
                            (("--once", "--label", "A"), "lower-case")):
             done = self.run_partita(*self.args, *more)
             self.assertEqual(done.returncode, 2)

@@ -110,8 +110,10 @@ class Keeper {
     stopped_ = stop_.within(pause);
     if (stopped_ || !round || round->done > 0) return;
     const std::string path = fmt::format(
-        "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
-        dra::path_of(dra::KubeKind::deployment, kept_.name_space), kWatchSeconds, round->version);
+        "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&labelSelector={}%3D{}"
+        "&resourceVersion={}",
+        dra::path_of(dra::KubeKind::deployment, kept_.name_space), kWatchSeconds, dra::kPlan,
+        kept_.name, round->version);
     const auto status = api_.watch(path, [this](std::string_view line) { return goes_on(line); });
     if (!status)
       fail(status.error());

@@ -43,6 +43,8 @@ Result<std::string> list_all(const KeptPlan& plan, const AskKube& ask,
   return version;
 }
 
+// A new one is not applied, which would be to change what somebody else has made a moment ago. What
+// it was made with stays its own until applying says otherwise, and that says the same fields.
 Result<KubeReply> take(const KeptPlan& plan, const KubeStep& step, const AskKube& ask) {
   const std::string all = path_of(step.kind, plan.name_space), one = all + "/" + step.name;
   const std::string by = fmt::format("?fieldManager={}", kManager);
