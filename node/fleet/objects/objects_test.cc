@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "base/test_rounds.h"
 #include "fleet/objects/keeper.h"
 #include "fleet/objects/testing/fake_kube_api.h"
 
@@ -114,7 +115,7 @@ void expect_objects(const FakeKubeApi& server, const Plan& plan) {
 }
 
 TEST(KeptPlan, ConvergesThroughTroubleAndNeverBreaksBeforeItMakes) {
-  for (int seed = 1; seed <= kSeeds; ++seed) {
+  for (int seed = 1; seed <= test_rounds(kSeeds); ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(static_cast<std::uint64_t>(seed));
     Kept kept(rng.next(), 0.3 * rng.uniform(), 1000);
