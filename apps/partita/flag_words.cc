@@ -279,7 +279,7 @@ constexpr FlagWords kWords[] = {
      "reads them"},
     {"--kind", "KINDS", "Only what is of these kinds; with commas, where there may be several"},
     {"--kv-tokens", "N", "Tokens that the cache of an engine holds"},
-    {"--label", "LABEL", "Name of the configuration (mig-parted)"},
+    {"--label", "LABEL", "Name of the configuration (mig-parted), of the plan (kubernetes)"},
     {"--lane-driver", "",
      "What lanes are made on. green_ctx: an NVIDIA GPU; hip_mask: an AMD GPU; cpu_mask: threads of "
      "this machine; sim: virtual time; auto: a GPU if there is one, else cpu_mask",

@@ -38,15 +38,17 @@ void told(Form& f, const Labels& labels) {
 }
 
 Describe object(std::string_view version, std::string_view kind, const std::string& name,
-                const std::string& name_space, const Describe& spec) {
+                const KubernetesOptions* of, const Describe& spec) {
   return [=](Form& f) {
     f.told("apiVersion", version);
     f.told("kind", kind);
     f.told_object("metadata", [&](Form& meta) {
       meta.told("name", name);
-      if (!name_space.empty()) meta.told("namespace", name_space);
-      meta.told_object("labels",
-                       [](Form& of) { of.told("app.kubernetes.io/managed-by", "partita"); });
+      if (of != nullptr) meta.told("namespace", of->kube_namespace);
+      meta.told_object("labels", [&](Form& labels) {
+        labels.told("app.kubernetes.io/managed-by", "partita");
+        if (of != nullptr) labels.told("partita.gpu/plan", of->plan);
+      });
     });
     f.told_object("spec", spec);
   };
@@ -212,27 +214,26 @@ Result<std::map<std::string, PodKind>> pod_kinds_of(const Geometry& geometry) {
 
 std::vector<Describe> objects_of(const std::map<std::string, PodKind>& groups,
                                  const KubernetesOptions& options) {
-  const std::string& space = options.kube_namespace;
   std::vector<Describe> all;
   std::set<std::string> seen;
   for (const auto& [name, group] : groups) {
     if (seen.insert(mig_class(*group.model)).second)
       all.push_back(object(
-          "resource.k8s.io/v1", "DeviceClass", mig_class(*group.model), "", [&group](Form& f) {
+          "resource.k8s.io/v1", "DeviceClass", mig_class(*group.model), nullptr, [&group](Form& f) {
             describe_selectors(
                 f, {"device.driver == 'partita.gpu'", attribute("model", group.model->name)});
           }));
     if (seen.insert("service " + group.label).second) {
-      all.push_back(object("v1", "Service", group.label, space,
+      all.push_back(object("v1", "Service", group.label, &options,
                            [&group](Form& f) { describe_service(f, group.label); }));
-      all.push_back(object("policy/v1", "PodDisruptionBudget", group.label, space,
+      all.push_back(object("policy/v1", "PodDisruptionBudget", group.label, &options,
                            [&group](Form& f) { describe_budget(f, group.label); }));
     }
     all.push_back(
-        object("resource.k8s.io/v1", "ResourceClaimTemplate", name, space, [&group](Form& f) {
+        object("resource.k8s.io/v1", "ResourceClaimTemplate", name, &options, [&group](Form& f) {
           f.told_object("spec", [&](Form& of) { describe_claim(of, group); });
         }));
-    all.push_back(object("apps/v1", "Deployment", name, space, [&group, &options](Form& f) {
+    all.push_back(object("apps/v1", "Deployment", name, &options, [&group, &options](Form& f) {
       describe_deployment(f, group, options.image);
     }));
   }
@@ -243,6 +244,8 @@ std::vector<Describe> objects_of(const std::map<std::string, PodKind>& groups,
 
 Result<std::string> kubernetes_json(const Geometry& geometry, const KubernetesOptions& options) {
   if (auto fine = check_namespace(options.kube_namespace); !fine) return failed(fine.error());
+  if (options.plan.empty() || dns_label(options.plan) != options.plan)
+    return bad_input("--label", "Kubernetes wants lower-case letters, digits and dashes");
   const auto groups = pod_kinds_of(geometry);
   if (!groups) return failed(groups.error());
   const std::vector<Describe> objects = objects_of(*groups, options);

@@ -13,6 +13,7 @@ namespace partita::interop {
 
 struct KubernetesOptions {
   std::string kube_namespace = "default";
+  std::string plan = "partita";  // the label partita.gpu/plan of all but DeviceClasses
   std::string image =
       "partita-worker:latest";  // of all pods; it is told what it serves by PARTITA_*
 };

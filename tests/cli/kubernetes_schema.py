@@ -49,6 +49,13 @@ POD = {"hostIPC?": bool, "hostPID?": bool, "serviceAccountName?": SUBDOMAIN,
 SELECTOR = {"matchLabels": Map({KEY: VALUE})}
 RULE = {"apiGroups": [str], "resources": [str],
         "verbs": ["get|list|watch|create|update|patch|delete"]}
+
+
+def binding(kind):
+    return {"roleRef": {"apiGroup": str, "kind": kind, "name": SUBDOMAIN},
+            "subjects": [{"kind": "ServiceAccount", "name": SUBDOMAIN, "namespace": LABEL}]}
+
+
 KINDS = {
     ("apps/v1", "Deployment"): {"spec": {
         "replicas": int, "strategy?": {"type": "RollingUpdate|Recreate",
@@ -62,9 +69,9 @@ KINDS = {
     ("v1", "Namespace"): {}, ("v1", "ServiceAccount"): {},
     ("policy/v1", "PodDisruptionBudget"): {"spec": {"maxUnavailable": int, "selector": SELECTOR}},
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): {"rules": [RULE]},
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): {
-        "roleRef": {"apiGroup": str, "kind": "ClusterRole", "name": SUBDOMAIN},
-        "subjects": [{"kind": "ServiceAccount", "name": SUBDOMAIN, "namespace": LABEL}]},
+    ("rbac.authorization.k8s.io/v1", "Role"): {"rules": [RULE]},
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): binding("ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): binding("Role"),
     ("resource.k8s.io/v1", "DeviceClass"): {"spec": {"selectors?": CEL,
                                                      "config?": [{"opaque": OPAQUE}]}},
     ("resource.k8s.io/v1", "ResourceClaimTemplate"): {"spec": {"metadata?": META,

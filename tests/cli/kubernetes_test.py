@@ -187,14 +187,15 @@ class Kubernetes(CliTest):
             self.assertTrue(SUBDOMAIN.fullmatch(objects[0]["metadata"]["name"]))
 
     def test_what_installs_the_plugin(self):
-        names = ("namespace", "access", "class", "plugin")
+        names = ("namespace", "access", "keeper", "class", "plugin")
         texts = [harness.source_text(f"packaging/kubernetes/{name}.yaml") for name in names]
         kinds = set()
         for objects, faults in self.check(*texts):
             self.assertEqual(faults, [[]] * len(objects))
             kinds |= {one["kind"] for one in objects}
         self.assertEqual(kinds, {"Namespace", "ServiceAccount", "ClusterRole",
-                                 "ClusterRoleBinding", "DeviceClass", "DaemonSet"})
+                                 "ClusterRoleBinding", "Role", "RoleBinding", "DeviceClass",
+                                 "DaemonSet"})
 
     def test_a_template_says_what_the_plan_says(self):
         [(objects, _)] = self.check(self.ok("export", "plan.json", "--to", "dra"))

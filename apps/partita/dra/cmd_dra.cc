@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "dra/claim_shares.h"
+#include "dra/cluster.h"
 #include "flags.h"
 #include "fleet/kubelet/claims_sight.h"
 #include "fleet/kubelet/plugin.h"
@@ -18,7 +19,6 @@
 namespace partita::cli {
 namespace {
 
-constexpr const char* kAccount = "/var/run/secrets/kubernetes.io/serviceaccount";
 constexpr const char* kPrepare = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources";
 constexpr const char* kUnprepare =
     "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources";
@@ -35,31 +35,10 @@ struct DraFlags {
   dra::KubeApiSettings api;
 };
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// What a pod is told by its cluster, where flags say nothing.
-Result<dra::KubeApiSettings> api_of(Context& context, const DraFlags& flags) {
-  dra::KubeApiSettings api = flags.api;
-  if (!api.url.empty()) return api;
-  const std::string host = variable("KUBERNETES_SERVICE_HOST");
-  const std::string port = variable("KUBERNETES_SERVICE_PORT");
-  if (host.empty() || port.empty())
-    return bad_input("--api-server", "is wanted outside a cluster, as http://127.0.0.1:8001");
-  const bool v6 = host.find(':') != std::string::npos;
-  api.url = fmt::format("https://{}:{}", v6 ? "[" + host + "]" : host, port);
-  if (api.token_file.empty() && context.files.exists(std::string(kAccount) + "/token"))
-    api.token_file = std::string(kAccount) + "/token";
-  if (api.ca_file.empty() && context.files.exists(std::string(kAccount) + "/ca.crt"))
-    api.ca_file = std::string(kAccount) + "/ca.crt";
-  return api;
-}
-
 Result<std::string> node_of(const DraFlags& flags) {
   if (!flags.node.empty()) return flags.node;
-  if (std::string name = variable("NODE_NAME"); !name.empty()) return name;
+  if (const char* name = std::getenv("NODE_NAME"); name != nullptr && *name != '\0')
+    return std::string(name);
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0')
     return bad_input("--node-name", "is wanted: this machine has no name");
@@ -160,7 +139,7 @@ Result<Exit> run_dra(Context& context, const DraFlags& flags) {
   if (!patience) return failed(patience.error());
   const auto node_name = node_of(flags);
   if (!node_name) return failed(node_name.error());
-  const auto settings = api_of(context, flags);
+  const auto settings = settled_cluster(context, flags.api);
   if (!settings) return failed(settings.error());
   const auto api = dra::KubeApi::to(*settings, context.files, context.clock);
   if (!api) return failed(api.error());

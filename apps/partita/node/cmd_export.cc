@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "commands.h"
 #include "decide/input.h"
 #include "decide/layout_file.h"
+#include "dra/keep_plan.h"
 #include "flags.h"
 #include "fleet/balance.h"
 #include "interop/checkpoint.h"
@@ -31,6 +33,7 @@ struct ExportFlags {
   std::string image = interop::KubernetesOptions{}.image;
   interop::SlurmOptions slurm;
   BalanceFlags balance;
+  KeepPlanFlags keep;
   Output output;
   // Flags that some forms alone have, and those, "dra|kubernetes".
   std::vector<std::pair<const CLI::Option*, std::string>> particular = {};
@@ -123,8 +126,23 @@ Result<std::string> form(Context& context, const ExportFlags& flags, const Sourc
   if (flags.to == "device-plugin") return sharing(flags, source);
   if (flags.to == "dra") return interop::dra_yaml(source.geometry, flags.dra);
   if (flags.to == "kubernetes")
-    return interop::kubernetes_json(source.geometry, {flags.dra.kube_namespace, flags.image});
+    return interop::kubernetes_json(source.geometry,
+                                    {flags.dra.kube_namespace, flags.label, flags.image});
   return slurm(context, flags, source);
+}
+
+Result<Exit> keep(Context& context, const ExportFlags& flags,
+                  const std::function<Result<std::string>()>& text) {
+  if (flags.balance.watch && flags.keep.once)
+    return bad_input("--once", "and --watch are two things");
+  if (!flags.output.file.empty())
+    return bad_input("--output", "nothing is written where objects are applied");
+  KeepPlanFlags keep = flags.keep;
+  keep.plan = flags.label;
+  keep.name_space = flags.dra.kube_namespace;
+  keep.api.ca_file = flags.balance.balancer.ca;
+  keep.interval = flags.balance.interval;
+  return run_keep_plan(context, keep, text);
 }
 
 Result<Exit> run_export(Context& context, const ExportFlags& flags) {
@@ -139,9 +157,13 @@ Result<Exit> run_export(Context& context, const ExportFlags& flags) {
   if (flags.file.empty()) return bad_input("PLAN", "is required");
   const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  const Result<Source> source = load(context, flags, *catalogue);
-  if (!source) return failed(source.error());
-  const Result<std::string> content = about(flags.file, form(context, flags, *source));
+  const auto text = [&]() -> Result<std::string> {
+    const Result<Source> source = load(context, flags, *catalogue);
+    if (!source) return failed(source.error());
+    return about(flags.file, form(context, flags, *source));
+  };
+  if (flags.balance.watch || flags.keep.once) return keep(context, flags, text);
+  const Result<std::string> content = text();
   if (!content) return failed(content.error());
   return finish(context, flags.output, *content);
 }
@@ -150,7 +172,8 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   const auto only = [&](const CLI::Option* option, const char* form_name) {
     flags.particular.emplace_back(option, form_name);
   };
-  only(flag(command, "--label", flags.label)->default_str(flags.label), "mig-parted");
+  only(flag(command, "--label", flags.label)->default_str(flags.label),
+       "mig-parted|kubernetes");
   only(one_of(flag(command, "--sharing", flags.sharing), {"time-slicing", "mps"})
            ->default_str(flags.sharing),
        "device-plugin");
@@ -167,15 +190,20 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   only(flag(command, "--http", balance.balancer.http)->default_str(balance.balancer.http),
        "haproxy|nginx");
   only(flag(command, "--grpc", balance.balancer.grpc), "haproxy|nginx");
-  only(flag(command, "--tls-ca", balance.balancer.ca), "haproxy|nginx");
+  only(flag(command, "--tls-ca", balance.balancer.ca), "haproxy|nginx|kubernetes");
   only(flag(command, "--runtime", balance.balancer.stats_socket), "haproxy");
   balancers(flag(command, "--fleet", balance.place.endpoints));
   balancers(flag(command, "--fleet-name", balance.place.name));
   const FlagWords& settings = words_of("--settings");  // its older name is the program's here
   balancers(command.add_option("--settings", balance.settings, std::string(settings.text))
                 ->type_name(std::string(settings.value)));
-  balancers(flag(command, "--watch", balance.watch));
-  balancers(flag(command, "--interval", balance.interval)->default_str(balance.interval));
+  only(flag(command, "--watch", balance.watch), "haproxy|nginx|envoy|kubernetes");
+  only(flag(command, "--interval", balance.interval)->default_str(balance.interval),
+       "haproxy|nginx|envoy|kubernetes");
+  only(flag(command, "--once", flags.keep.once), "kubernetes");
+  only(flag(command, "--wait", flags.keep.wait)->default_str(flags.keep.wait), "kubernetes");
+  only(flag(command, "--api-server", flags.keep.api.url), "kubernetes");
+  only(flag(command, "--token-file", flags.keep.api.token_file), "kubernetes");
   balancers(flag(command, "--reload", balance.reload));
   only(one_of(flag(command, "--part", flags.part), {"all", "gres", "node", "dynamic"})
            ->default_str(flags.part),
@@ -205,6 +233,7 @@ Command add_export(CLI::App& app) {
       "partita export plan.json --node state.json --to checkpoint -o checkpoint.json\n"
       "partita export plan.json --to dra --namespace inference\n"
       "partita export plan.json --to kubernetes --namespace inference --image registry/worker:1\n"
+      "partita export plan.json --to kubernetes --watch --api-server http://127.0.0.1:8001\n"
       "partita export --fleet http://10.0.0.1:2379 --to haproxy --watch -o haproxy.cfg \\\n"
       "  --runtime /run/haproxy.sock --reload 'systemctl reload haproxy'");
   return {command, [flags](Context& context) { return run_export(context, *flags); }};

@@ -41,11 +41,11 @@ Result<std::string> KubeApi::head_of(std::string_view method, const std::string&
 }
 
 Result<KubeApi::Answer> KubeApi::ask(std::string_view method, const std::string& path,
-                                     const std::string& body) const {
+                                     const std::string& body, std::string_view type) const {
   auto head = head_of(method, path);
   if (!head) return failed(head.error());
   if (!body.empty())
-    *head += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
+    *head += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", type, body.size());
   auto answer = serve::fetch(*dialer_, *head + "\r\n" + body, *clock_, kPatience, kMaxApiAnswer);
   if (!answer) return environment_error(settings_.url, answer.error().message);
   return Answer{answer->status, std::move(answer->body)};

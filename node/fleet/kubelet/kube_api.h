@@ -33,9 +33,9 @@ class KubeApi {
     int status = 0;
     std::string body;
   };
-  // `body` goes with POST and PUT. An error: the server was not reached.
-  Result<Answer> ask(std::string_view method, const std::string& path,
-                     const std::string& body = {}) const;
+  // An error: no answer came.
+  Result<Answer> ask(std::string_view method, const std::string& path, const std::string& body = {},
+                     std::string_view type = "application/json") const;
   // Lines of a watch, until it ends or `take` says false, which is asked at least every 100 ms with
   // an empty line. The status with which it was answered.
   Result<int> watch(const std::string& path,
