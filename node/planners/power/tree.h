@@ -22,6 +22,7 @@ inline constexpr std::size_t kMostRows = 600;  // nodes, and points that could b
 // Up to so many times its rating a breaker bears for so long.
 struct Endurance {
   double load = 1, seconds = 0;
+  bool operator==(const Endurance&) const = default;
 };
 struct SupplyPoint {
   std::string name;
@@ -32,6 +33,7 @@ struct SupplyPoint {
 // Watts up to here are worth so much each.
 struct Worth {
   double to_w = 0, per_w = 0;
+  bool operator==(const Worth&) const = default;
 };
 struct PoweredNode {
   std::string name;
