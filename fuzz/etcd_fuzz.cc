@@ -22,6 +22,13 @@ FUZZ_TARGET(etcd) {
     CHECK(fleet::write(*fleet::parse_node_record("node", fleet::write(*node))) ==
           fleet::write(*node));
   static_cast<void>(fleet::parse_part("part", text));
+  if (const auto power = fleet::parse_power("power", text)) {
+    CHECK(*fleet::parse_power("power", fleet::write(*power)) == *power);
+    static_cast<void>(fleet::tree_of("power", *power));
+  }
+  if (const auto budgets = fleet::parse_budgets("budgets", text))
+    CHECK(*fleet::parse_budgets("budgets", fleet::write(*budgets)) == *budgets);
+  static_cast<void>(fleet::parse_held_budget("held", text));
   if (const auto wanted = fleet::parse_wanted("wanted", text))
     CHECK(*fleet::parse_wanted("wanted", fleet::write(*wanted)) == *wanted);
   static_cast<void>(fleet::parse_proposal("proposal", text));

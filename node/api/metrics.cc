@@ -211,6 +211,16 @@ void gpus(Exposition& out, const control::Snapshot& is) {
   }
 }
 
+void power(Exposition& out, const control::Snapshot& is) {
+  if (!is.power) return;
+  out.one("partita_power_budget_watts", "gauge",
+          "That the GPUs of this node may draw together, by the fleet's budgets.",
+          is.power->budget_w);
+  out.one("partita_power_limit_watts", "gauge", "That they are limited to.", is.power->limits_w);
+  if (is.power->draw_w)
+    out.one("partita_power_draw_watts", "gauge", "That they draw.", *is.power->draw_w);
+}
+
 }  // namespace
 
 std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts& counts) {
@@ -218,6 +228,7 @@ std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts&
   agent(out, snapshot);
   services(out, snapshot);
   gpus(out, snapshot);
+  power(out, snapshot);
   out.one("partita_api_connections", "gauge", "Open connections of the API.",
           static_cast<double>(counts.connections));
   out.one("partita_api_streams", "gauge", "Open streams of events.",

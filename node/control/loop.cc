@@ -42,6 +42,21 @@ energy::Tenancy tenancy_of(const NodeView& node) {
   return tenancy;
 }
 
+std::optional<PowerNow> power_now(const Seen& seen) {
+  if (!seen.budget_w) return {};
+  PowerNow now{.budget_w = *seen.budget_w};
+  for (const PowerBoard& board : seen.power) now.limits_w += board.now;
+  if (seen.state) now.unlimited = static_cast<int>(seen.state->gpus.size() - seen.power.size());
+  if (!seen.sample) return now;
+  double draw = 0;
+  for (const telemetry::GpuSample& gpu : seen.sample->gpus) {
+    if (!gpu.power) return now;
+    draw += gpu.power->value;
+  }
+  now.draw_w = draw;
+  return now;
+}
+
 // GPUs that are to be empty where nothing is wanted any more.
 std::vector<OutGpu> all_out(std::vector<OutGpu> out, const GpuUse& use) {
   for (const GpuUse::Gpu& gpu : use.usable)
@@ -265,6 +280,7 @@ void Loop::Work::show_all(const Seen& seen) {
   const auto draw = energy_.draws().find(kBatchTenant);
   ground.batch = batches_.brief(
       *batch_list_, draw == energy_.draws().end() ? std::optional<Draw>() : draw->second);
+  ground.power = power_now(seen);
   show(snapshot_, ground);
 }
 

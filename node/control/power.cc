@@ -165,8 +165,10 @@ std::optional<plan::Setting> Power::clock_of(const Ground& ground, const device:
 }
 
 // The limits of the boards under the cap; each its default where there is none.
-std::vector<double> Power::capped(const std::vector<PowerBoard>& boards) {
-  const double cap = world_.settings.power.cap_w;
+std::vector<double> Power::capped(const std::vector<PowerBoard>& boards,
+                                  const std::optional<double>& budget) {
+  double cap = world_.settings.power.cap_w;
+  if (budget) cap = std::max(1.0, cap > 0 ? std::min(cap, *budget) : *budget);
   std::vector<double> limits;
   double least = 0;
   for (const PowerBoard& board : boards) {
@@ -195,7 +197,7 @@ std::vector<double> Power::capped(const std::vector<PowerBoard>& boards) {
 Power::Deeds Power::look(const Ground& ground) {
   const PowerPolicy& policy = world_.settings.power;
   if (!ground.node.known || ground.now_ms < retry_ms_) return {};
-  if (!policy.sets() || ground.mode == Mode::observe) return {{}, held_};
+  if ((!policy.sets() && !ground.seen.budget_w) || ground.mode == Mode::observe) return {{}, held_};
   const bool poll = ground.now_ms >= next_poll_ms_;
   if (poll)
     next_poll_ms_ = ground.now_ms + static_cast<std::int64_t>(world_.settings.look_s * 1000);
@@ -210,7 +212,7 @@ Power::Deeds Power::look(const Ground& ground) {
     clocks.push_back(gpu == nullptr || board.fixed ? std::nullopt : clock_of(ground, *gpu, poll));
     board.wants = wanted_watts(ground.seen, board.uuid, clocks.back());
   }
-  const std::vector<double> limits = capped(boards);
+  const std::vector<double> limits = capped(boards, ground.seen.budget_w);
   Deeds deeds;
   for (std::size_t b = 0; b < boards.size(); ++b)
     if (auto deed = deed_of(boards[b], clocks[b], limits[b])) deeds.set.push_back(*std::move(deed));

@@ -49,7 +49,8 @@ class Power {
                                            bool poll);
   std::optional<plan::Setting> clock_of(const Ground& ground, const device::GpuState& gpu,
                                         bool poll);
-  std::vector<double> capped(const std::vector<PowerBoard>& boards);
+  std::vector<double> capped(const std::vector<PowerBoard>& boards,
+                             const std::optional<double>& budget);
   std::optional<PowerDeed> deed_of(const PowerBoard& board,
                                    const std::optional<plan::Setting>& clock, double limit);
 

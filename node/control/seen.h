@@ -51,7 +51,8 @@ struct Seen : ServersSeen {
   std::optional<std::string> services_file = {};
   std::size_t apply_steps = 0;  // of the apply under way: steps that are done
   std::vector<ApplyEnd> ended = {};
-  std::vector<PowerBoard> power = {};  // with policy.power: of the boards that say it
+  std::vector<PowerBoard> power = {};  // with a budget or policy.power: of boards that say it
+  std::optional<double> budget_w = {};  // of all boards, by who divides the fleet's power
   std::vector<PowerEnd> power_ends = {};
   std::optional<Result<void>> power_back = {};  // what came of Deeds::power_back
   // Runs of batches as whoever carries them out sees them; nothing: nobody does.

@@ -130,6 +130,7 @@ void show(Snapshot& snapshot, const ShowGround& ground) {
     update(snapshot.current, std::nullopt);
   update(snapshot.last, ground.last);
   update(snapshot.batch, ground.batch);
+  update(snapshot.power, ground.power);
   std::vector<JudgedPlans> judged;
   for (const auto& [asked, said] : ground.memo.said)
     judged.push_back({asked, said.first, said.second});

@@ -35,6 +35,7 @@ struct ShowGround {
   const Report& report;
   bool rerated = false;  // only what is promised is to change
   BatchNow batch = {};
+  std::optional<PowerNow> power = {};
   long restarts = 0, given_up = 0, changes = 0;
 };
 

@@ -150,6 +150,14 @@ void describe_batch(Form& f, BatchNow& batch) {
             "of batches that are not over, and the newest others");
 }
 
+void describe_power_now(Form& f, PowerNow& power) {
+  f.number("budget_w", power.budget_w, kNotNegative, "that its GPUs may draw together now");
+  f.number("limits_w", power.limits_w, kNotNegative, "that they are limited to");
+  f.number("draw_w", power.draw_w, kNotNegative, "that they draw");
+  f.optional(power.unlimited != 0)
+      .integer("unlimited", power.unlimited, kSnapshotCounts, "GPUs that do not say their limit");
+}
+
 void describe_snapshot(Form& f, Written& s) {
   f.lines("  ");
   f.document("AgentState");
@@ -184,6 +192,7 @@ void describe_snapshot(Form& f, Written& s) {
   f.object("current", s.current, describe_change_now, "proposed or under way");
   f.object("last", s.last, describe_change_now, "that ended");
   f.object("batch", s.batch, describe_batch, "tasks of batches");
+  f.object("power", s.power, describe_power_now, "of the GPUs, by the fleet's budgets");
   f.notes("notices", s.notices, {.indent = "    "}, "newest first, few");
   f.optional(!s.judged.empty())
       .list("verdicts", s.judged, describe_judged, {.indent = "    "},

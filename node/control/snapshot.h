@@ -87,6 +87,15 @@ struct BatchNow {
   bool operator==(const BatchNow&) const = default;
 };
 
+// What a budget lets the boards draw together, and what they are set to.
+struct PowerNow {
+  double budget_w = 0, limits_w = 0;
+  std::optional<double> draw_w = {};
+  int unlimited = 0;  // GPUs that do not say what they are limited to
+  bool holds() const { return unlimited == 0 && limits_w <= budget_w + 1; }
+  bool operator==(const PowerNow&) const = default;
+};
+
 struct Snapshot {
   long version = 0;          // grows with every change of the rest
   long node_version = 0;     // the version in which state or assignment changed last
@@ -104,6 +113,7 @@ struct Snapshot {
   std::optional<plan::ServingPlan> plan;   // in force
   std::optional<ChangeNow> current, last;  // proposed or under way; the last that ended
   BatchNow batch;
+  std::optional<PowerNow> power = {};  // where the node is one of a fleet that divides its power
   std::vector<std::string> notices;  // newest first, few
   std::vector<JudgedPlans> judged;   // by `asked`
   long restarts = 0, given_up_workers = 0, drifts = 0, changes = 0, failed_changes = 0;

@@ -103,6 +103,14 @@ Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes w
     made->part_ = *std::move(part);
     if (made->part_->services.empty()) made->to_hand_ = made->part_;  // nothing forgets it
   }
+  if (context.files.exists(made->budget_path())) {
+    const auto text = context.files.read(made->budget_path());
+    if (!text) return failed(text.error());
+    auto held = fleet::parse_held_budget(made->budget_path(), *text);
+    if (!held) return failed(held.error());
+    if (held->boot != made->wishes_.boot) held->watts = held->alone_w = held->least_w;
+    made->budget_ = *std::move(held);
+  }
   made->thread_ = std::thread([fleet = made.get()] { fleet->run(); });
   return made;
 }
@@ -132,6 +140,7 @@ void AgentFleet::run() {
   std::string said;
   for (std::unique_lock hold(lock_); !ending_; wake_.wait_for(hold, kTurn)) {
     if (!heard_) continue;
+    now_.budget = budget_;
     const fleet::NodeNow now = now_;
     const std::vector<Question> asked = std::exchange(asked_, {});
     hold.unlock();
@@ -142,6 +151,7 @@ void AgentFleet::run() {
     const std::string state =
         turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
     hold.lock();
+    take_budget(turn);
     for (const std::string& sentence : turn.said) tell(sentence);
     if (state != said) tell(state.empty() ? "goes on" : state);
     said = state;
@@ -151,6 +161,38 @@ void AgentFleet::run() {
     wishes_.wake();
   }
   agent.leave();
+}
+
+// It is on disk before the node does so.
+void AgentFleet::take_budget(const fleet::Turn& turn) {
+  spoken_ms_ = std::max(spoken_ms_, turn.heard_ms);
+  std::optional<fleet::HeldBudget> next = turn.budget;
+  if (next) next->boot = wishes_.boot;
+  if (next == budget_) return;
+  const auto kept = next ? context_.files.write_atomic(budget_path(), fleet::write(*next))
+                         : context_.files.remove(budget_path());
+  if (!kept) tell("its budget of power is not kept: " + to_string(kept.error()));
+  budget_ = std::move(next);
+  wishes_.wake();
+}
+
+std::optional<double> AgentFleet::budget_w() {
+  const std::lock_guard hold(lock_);
+  if (!budget_) return {};
+  const std::int64_t silent_ms = context_.clock.now_ns() / 1'000'000 - spoken_ms_;
+  return fleet::gpu_watts(*budget_, 1e-3 * static_cast<double>(silent_ms));
+}
+
+// It holds to a budget once its boards are limited so, and the step that was just made raises none.
+void AgentFleet::tell_of_budget(const control::Snapshot& now) {
+  if (now.power) now_.gpu_draw_w = now.power->draw_w;
+  if (!budget_ || !now.power || now.power->unlimited > 0) return;
+  const double most =
+      fleet::gpu_watts(
+          {.watts = budget_->watts, .alone_w = budget_->watts, .other_w = budget_->other_w}, 0) +
+      1;
+  if (std::max(now.power->limits_w, now.power->budget_w) <= most) holds_ = budget_->revision;
+  now_.record.holds_budget = holds_;
 }
 
 void AgentFleet::tell_of(std::string operation, std::function<void(Result<std::string>)> answer) {
@@ -237,6 +279,7 @@ void AgentFleet::hear(const control::Loop& loop) {
     said = std::exchange(said_, {});
     now_ = {std::move(record), changes || handing_ || to_hand_.has_value(), arriving(snapshot),
             verdicts_of(snapshot)};
+    tell_of_budget(snapshot);
     const bool knows = is_all_ || context_.clock.now_ns() - begun_ > kFirstWords;
     heard_ = snapshot.node_fault.empty() && (heard_ || knows);
   }

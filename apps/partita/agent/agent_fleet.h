@@ -29,6 +29,7 @@ class AgentFleet {
     control::AgentFleet fleet;
     control::World world;
     std::string state_dir;
+    std::string boot;  // of the node; empty: unknown
     std::function<std::int64_t()> wall_ms;
     std::function<void()> wake;  // the agent has something to ask
     std::function<void(const std::string&)> say;
@@ -40,6 +41,8 @@ class AgentFleet {
   std::vector<control::Inquiry> take_inquiries();
   // Answers an operation of the API, by its name, after the next turn; any thread.
   void tell_of(std::string operation, std::function<void(Result<std::string>)> answer);
+  // What its GPUs may draw together now; nothing: it has no budget.
+  std::optional<double> budget_w();
   // How the node is after a step of its loop.
   void hear(const control::Loop& loop);
 
@@ -49,7 +52,10 @@ class AgentFleet {
   void tell(const std::string& sentence);  // with lock_ held
   Result<std::string> document(const std::string& operation, const fleet::FleetAgent& agent) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
+  void take_budget(const fleet::Turn& turn);          // with lock_ held
+  void tell_of_budget(const control::Snapshot& now);  // the same
   void tell_of_part(fleet::NodeRecord& record, const control::Loop& loop);
+  std::string budget_path() const { return wishes_.state_dir + "/fleet-budget.json"; }
   std::string part_path() const { return wishes_.state_dir + "/fleet-part.json"; }
 
   Context& context_;
@@ -60,7 +66,7 @@ class AgentFleet {
   std::optional<fleet::Part> part_;  // taken; agent's thread alone
   std::string refused_;              // why the loop did not take its services
   fleet::Rates carries_;
-  std::string fault_;           // of the store, and when it was heard last; its thread alone
+  std::string fault_;  // of the store, and when it was heard last; its thread alone
   std::int64_t known_ms_ = 0;
   long ready_ = 0;
   std::mutex lock_;
@@ -69,7 +75,10 @@ class AgentFleet {
   bool heard_ = false, ending_ = false;
   std::optional<fleet::Part> to_hand_;
   bool handing_ = false;
-  std::vector<std::string> said_;  // by its thread
+  long holds_ = 0;                           // revision of budgets
+  std::optional<fleet::HeldBudget> budget_;  // as it is on disk
+  std::int64_t spoken_ms_ = -1'000'000'000;  // when the store answered last; before: never
+  std::vector<std::string> said_;            // by its thread
   struct Question {
     std::string operation;
     std::function<void(Result<std::string>)> answer;

@@ -40,6 +40,12 @@ std::int64_t wall_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
+// Which boot of the node this is; empty: unknown.
+std::string boot_of(Files& files) {
+  const auto boot = files.read(kBootId);
+  return boot ? boot->substr(0, boot->find('\n')) : "";
+}
+
 // What a live agent owns, from when it has read its settings until it ends.
 struct LiveNode {
   control::AgentFile file;
@@ -231,8 +237,7 @@ control::AgentDoors LiveRun::doors() {
       for (const std::string& sentence : node_.health->complaints()) say(sentence);
       return news;
     };
-    if (const auto boot = context_.files.read(kBootId))
-      doors.boot = boot->substr(0, boot->find('\n'));
+    doors.boot = boot_of(context_.files);
   }
   doors.inquiries = [this] {
     auto asked = desk_.take_inquiries();
@@ -240,6 +245,8 @@ control::AgentDoors LiveRun::doors() {
     std::ranges::move(fleet_->take_inquiries(), std::back_inserter(asked));
     return asked;
   };
+  if (!node_.file.fleet.endpoints.empty())
+    doors.budget_w = [this] { return fleet_ ? fleet_->budget_w() : std::nullopt; };
   doors.errands = [this] { return desk_.take_errands(); };
   doors.ending = [this] {  // asked while a change is made, between glances
     desk_.looked(wall_ms());
@@ -375,6 +382,7 @@ Result<void> LiveRun::join_fleet() {
       AgentFleet::start(context_, {.fleet = node_.file.fleet,
                                    .world = *std::move(world),
                                    .state_dir = node_.state_dir,
+                                   .boot = boot_of(context_.files),
                                    .wall_ms = wall_ms,
                                    .wake = [this] { signals_.wake(); },
                                    .say = [this](const std::string& sentence) { say(sentence); }});

@@ -71,6 +71,26 @@ std::string user() {
   return name == nullptr || *name == 0 ? "somebody" : name;
 }
 
+// Changes who may draw what, whoever else does at the same time.
+template <class Change>
+Result<void> change_power(Reached& reached, const Change& change) {
+  for (int tried = 0; tried < kTries; ++tried) {
+    const auto range = reached.store->range(reached.keys.power());
+    if (!range) return failed(range.error());
+    const long version = range->all.empty() ? 0 : range->all.front().version;
+    fleet::FleetPower power = reached.view.power.value_or(fleet::FleetPower{});
+    change(power);
+    power.by = user();
+    const auto committed =
+        reached.store->commit({{{fleet::Condition::What::version, reached.keys.power(), version}},
+                               {{reached.keys.power(), write(power), 0}}});
+    if (!committed) return failed(committed.error());
+    if (committed->done) return {};
+    if (auto read = reached.read(); !read) return failed(read.error());
+  }
+  return environment_error("", "others change who may draw what all the time");
+}
+
 // Changes what is wanted, whoever else does at the same time.
 template <class Change>
 Result<fleet::Wanted> change_wanted(Reached& reached, const Change& change) {
@@ -97,14 +117,30 @@ Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
                 flags.output.format == "json" ? status_json(*status) : status_text(*status));
 }
 
-Result<std::string> services_of(Context& context, const std::string& path) {
-  auto text = read_input(context.files, "--services", path);
-  if (!text) return text;
-  if (auto fine = control::wanted_services(*text); !fine)
-    return bad_input(path, to_string(fine.error()));
-  const auto document = parse_document(path, *text);
+// What a file says that people write: services, who may draw how much, or both.
+struct Wishes {
+  std::optional<std::string> services;
+  std::optional<fleet::FleetPower> power;
+};
+
+Result<Wishes> wishes_of(Context& context, const std::string& path) {
+  const auto text = read_input(context.files, "--services", path);
+  if (!text) return failed(text.error());
+  auto document = parse_document(path, *text);
   if (!document) return failed(document.error());
-  return JsonWriter().value(document->root).take();  // read by leaders much faster than YAML
+  Wishes wishes;
+  if (const Node* power = document->root.find("power")) {
+    auto read = fleet::read_power(*document, *power);
+    if (!read) return failed(read.error());
+    wishes.power = *std::move(read);
+    std::erase_if(document->root.members, [](const auto& one) { return one.key == "power"; });
+    if (document->root.members.empty()) return wishes;
+  }
+  // JSON is read by leaders much faster than YAML.
+  wishes.services = JsonWriter().value(document->root).take();
+  if (auto fine = control::wanted_services(wishes.power ? *wishes.services : *text); !fine)
+    return bad_input(path, to_string(fine.error()));
+  return wishes;
 }
 
 fleet::Survive survive_of(const std::string& word) {
@@ -120,12 +156,26 @@ void take_flags(fleet::Wanted& wanted, const FleetCommandFlags& flags) {
 }
 
 Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
-  const auto text = services_of(context, flags.file);
-  if (!text) return failed(text.error());
+  const auto wishes = wishes_of(context, flags.file);
+  if (!wishes) return failed(wishes.error());
   auto reached = reach(context, flags);
   if (!reached) return failed(reached.error());
+  if (wishes->power) {
+    const auto done = change_power(*reached, [&](fleet::FleetPower& now) {
+      std::vector<std::string> dead = std::move(now.failed);
+      now = *wishes->power;
+      std::erase_if(dead, [&](const std::string& name) {
+        return std::ranges::find(now.tree, name, &fleet::FleetPoint::name) == now.tree.end();
+      });
+      if (now.failed.empty()) now.failed = std::move(dead);
+    });
+    if (!done) return failed(done.error());
+    say(context,
+        fmt::format("fleet {}: its leader divides the power now\n", reached->file.fleet.name));
+    if (!wishes->services) return Exit::done;
+  }
   const auto wanted = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
-    now.services = *text;
+    now.services = *wishes->services;
     take_flags(now, flags);
     return {};
   });
@@ -143,9 +193,9 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
   if (!reached) return failed(reached.error());
   fleet::Wanted wanted = reached->view.wanted.value_or(fleet::Wanted{});
   if (!flags.file.empty()) {
-    auto text = services_of(context, flags.file);
-    if (!text) return failed(text.error());
-    wanted.services = *std::move(text);
+    auto wishes = wishes_of(context, flags.file);
+    if (!wishes) return failed(wishes.error());
+    if (wishes->services) wanted.services = *std::move(wishes->services);
   }
   take_flags(wanted, flags);
   reached->view.wanted = wanted;
@@ -187,9 +237,25 @@ Result<Exit> run_approve(Context& context, const FleetCommandFlags& flags) {
   return Exit::done;
 }
 
+// A feed (PDU, rack) is dead, or shall be; or it is back.
+Result<Exit> run_feed(Context& context, const FleetCommandFlags& flags, Reached& reached) {
+  const auto done = change_power(reached, [&](fleet::FleetPower& now) {
+    std::erase(now.failed, flags.word);
+    if (!flags.back) now.failed.push_back(flags.word);
+  });
+  if (!done) return failed(done.error());
+  say(context, flags.back ? fmt::format("{} is live again\n", flags.word)
+                          : fmt::format("nothing is to be drawn from {} any more\n", flags.word));
+  return Exit::done;
+}
+
 Result<Exit> run_drain(Context& context, const FleetCommandFlags& flags) {
   auto reached = reach(context, flags);
   if (!reached) return failed(reached.error());
+  if (reached->view.power &&
+      std::ranges::find(reached->view.power->tree, flags.word, &fleet::FleetPoint::name) !=
+          reached->view.power->tree.end())
+    return run_feed(context, flags, *reached);
   if (!reached->view.nodes.contains(flags.word) && !reached->view.parts.contains(flags.word))
     return bad_input("NODE", fmt::format("the fleet has no node '{}'", flags.word));
   const auto done = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
@@ -265,7 +331,9 @@ Command below(CLI::App& group, const char* name, const char* about, Run run) {
   if (word == "explain")
     command->add_option("NODE|SERVICE", flags->word, "One of them; without it all parts");
   if (word == "drain") {
-    command->add_option("NODE", flags->word, "A node of the fleet")->required();
+    command
+        ->add_option("NODE", flags->word, "A node of the fleet; or a feed, PDU or rack that failed")
+        ->required();
     flag(*command, "--back", flags->back);
   }
   if (word == "status" || word == "plan" || word == "history")

@@ -224,7 +224,8 @@ Seen Agent::look() {
   static_cast<ServersSeen&>(seen) = look_at_servers();
   if (const actuate::WorkersState* workers = workers_now()) seen.workers = workers->workers;
   seen.power_ends = power_.take_ends();
-  if (sets_power_) seen.power = power_.read(uuids_);
+  budget_w_ = seen.budget_w = budget_now();
+  if (sets_power_ || seen.budget_w) seen.power = power_.read(uuids_);
   seen.power_back = std::exchange(power_back_, {});
   if (doors_.health) seen.health = doors_.health();
   seen.boot = doors_.boot;
@@ -322,6 +323,7 @@ std::int64_t Agent::step() {
 // Than it was at the last look, for a service or for the node as a whole.
 bool Agent::is_otherwise(std::int64_t now_ms) {
   const bool answers = doors_.driver.info().has_value();
+  if (budget_now() != budget_w_ || (budget_w_ && power_.has_ends())) return true;
   return answers != snapshot().node_fault.empty() || loop_.glance(now_ms, look_at_servers());
 }
 

@@ -55,6 +55,9 @@ struct AgentDoors {
   std::function<void(const std::vector<BatchDeed>&)> carry_batches = {};
   std::function<void(const Loop&)> publish = {};     // what it shows now
   std::function<void(const std::string&)> say = {};  // a sentence each
+  // What the boards may draw together now, by who divides the fleet's power; nothing: what policy
+  // says. Empty: nobody divides it.
+  std::function<std::optional<double>()> budget_w = {};
   // What the names of power marks begin with, see actuate::PowerGuard; empty: none are kept.
   std::string power_marks = {};
   // Runs the hook of that name; `phase` is before or after.
@@ -114,6 +117,9 @@ class Agent {
   Result<std::optional<actuate::GatewayState>> gateway_now();
   ServersSeen look_at_servers();
   bool is_otherwise(std::int64_t now_ms);
+  std::optional<double> budget_now() const {
+    return doors_.budget_w ? doors_.budget_w() : std::nullopt;
+  }
   void read_gateway(ServersSeen& servers);
   const actuate::WorkersState* workers_now();
   void decide();
@@ -139,6 +145,7 @@ class Agent {
   std::optional<ApplyDeed> to_apply_;
   std::optional<Applying> applying_;
   std::int64_t next_look_ms_ = 0, next_glance_ms_ = 0;
+  std::optional<double> budget_w_;  // as it was seen last
   bool unsaved_ = false;
   long last_number_ = 0;                           // of a change, as the state directory has it
   std::map<std::string, std::string> complaints_;  // what was said last, by what it is about

@@ -28,6 +28,7 @@ class AgentPower {
   // Of the boards that say it; `uuids` by index.
   std::vector<PowerBoard> read(const std::vector<std::string>& uuids) const;
   void set(const std::vector<PowerDeed>& deeds);
+  bool has_ends() const { return !ends_.empty(); }
   // What came of that, said once.
   std::vector<PowerEnd> take_ends() { return std::exchange(ends_, {}); }
   // What boards had before the first of them.

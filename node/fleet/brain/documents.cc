@@ -63,6 +63,9 @@ void describe(Form& f, NodeRecord& node) {
   f.list("gpus", node.gpus, describe, {.most = kMostGpus}, "by index");
   f.whole("taken", node.taken, kRevisions, "the newest revision that it took");
   f.whole("ready", node.ready, kRevisions, "the newest revision that it has carried out");
+  f.optional(node.holds_budget != 0)
+      .whole("holds_budget", node.holds_budget, kRevisions,
+             "the newest revision of budgets that its GPUs hold to; missing: 0");
   f.optional(!node.trouble.empty())
       .text("trouble", node.trouble, "why its part cannot be carried out");
   f.list("carries", node.carries, describe, kServices, "what its GPUs carry now");
@@ -124,6 +127,7 @@ void describe(Form& f, RateRecord& rates) {
   f.list("rates", rates.rates, describe, kServices, "what arrived at its gateway lately");
   f.optional(!rates.verdicts.empty())
       .list("verdicts", rates.verdicts, describe, kServices, "of its agent, on what it carries");
+  f.number("gpu_draw_w", rates.gpu_draw_w, kNotNegative, "what its GPUs draw");
 }
 
 void describe_line(Form& f, FleetEvent& event) {

@@ -120,6 +120,12 @@ void describe(Form& f, NodeStatus& node) {
   f.optional(!node.waits_for.empty())
       .text("waits_for", node.waits_for, "nodes that must carry its services first");
   f.list("carries", node.carries, describe_carries, {}, "by service");
+  f.number("budget_w", node.budget_w, kNotNegative, "that the node may draw");
+  f.number("gpu_budget_w", node.gpu_budget_w, kNotNegative, "of that, its GPUs");
+  f.number("gpu_draw_w", node.gpu_draw_w, kNotNegative, "that its GPUs draw");
+  f.optional(!node.holds).boolean("holds_budget", node.holds, "it has said so; missing: it has");
+  f.optional(!node.limited_by.empty())
+      .text("limited_by", node.limited_by, "the point that keeps it from more power");
 }
 
 void describe(Form& f, ServicePiece& piece) {
@@ -138,6 +144,25 @@ void describe(Form& f, ServiceStatus& service) {
   f.number("planned_rps", service.planned_rps, kNotNegative, "by parts of nodes that are there");
   f.number("carried_rps", service.carried_rps, kNotNegative, "by nodes that are there, now");
   f.list("on", service.on, describe, {}, "by node");
+}
+
+void describe(Form& f, PointStatus& point) {
+  f.name("name", point.name, "of the feed, PDU or rack");
+  f.optional(!point.under.empty()).name("under", point.under, "missing: it is a feed");
+  f.number("rating_w", point.rating_w, kNotNegative, "that it carries for ever");
+  f.number("budget_w", point.budget_w, kNotNegative, "that it carries if all draw their budgets");
+  f.optional(point.failed).boolean("failed", point.failed, "it is dead");
+}
+
+void describe(Form& f, PowerStatus& power) {
+  f.text("sharing", power.sharing, "fair, value");
+  f.whole("revision", power.revision, kNotNegative, "of the budgets");
+  f.list(
+      "points", power.points, [](Form& g, PointStatus& one) { describe(g, one); }, {},
+      "feeds, PDUs and racks");
+  f.optional(!power.unsafe.empty())
+      .names("unsafe", power.unsafe, {}, "feeds whose failure the rest would not bear");
+  f.optional(!power.over.empty()).text("over", power.over, "what does not hold");
 }
 
 void describe(Form& f, FleetStatus& status) {
@@ -161,6 +186,87 @@ void describe(Form& f, FleetStatus& status) {
       .whole("as_of_ms", status.as_of_ms, kNotNegative, "when it was heard last, since 1970");
   f.list("nodes", status.nodes, describe, kLines, "by name");
   f.list("services", status.services, describe, kLines, "by name");
+  f.object(
+      "power", status.power, [](Form& g, PowerStatus& one) { describe(g, one); },
+      "who may draw how much");
+}
+
+// A feed and all below it.
+bool is_dead(const FleetPower& power, const FleetPoint* point) {
+  for (; point != nullptr;) {
+    if (std::ranges::count(power.failed, point->name) > 0) return true;
+    const auto above = std::ranges::find(power.tree, point->under, &FleetPoint::name);
+    point = above == power.tree.end() ? nullptr : &*above;
+  }
+  return false;
+}
+
+// Adds a node's budget to the points above it, equally to those inlets that are live.
+void add_load(const FleetPower& power, const FleetLoad& load, double watts,
+              std::map<std::string, double>& sums) {
+  std::vector<const FleetPoint*> live;
+  for (const std::string& inlet : load.inlets)
+    if (const auto point = std::ranges::find(power.tree, inlet, &FleetPoint::name);
+        point != power.tree.end() && !is_dead(power, &*point))
+      live.push_back(&*point);
+  for (const FleetPoint* point : live)
+    while (point != nullptr) {
+      sums[point->name] += watts / static_cast<double>(live.size());
+      const auto above = std::ranges::find(power.tree, point->under, &FleetPoint::name);
+      point = above == power.tree.end() ? nullptr : &*above;
+    }
+}
+
+std::optional<PowerStatus> power_status(const FleetView& view,
+                                        std::map<std::string, NodeStatus>& nodes) {
+  if (!view.power || view.power->tree.empty() || !view.budgets) return {};
+  PowerStatus status{.sharing = view.power->sharing == power::Sharing::fair ? "fair" : "value",
+                     .revision = view.budgets->revision,
+                     .unsafe = view.budgets->unsafe,
+                     .over = view.budgets->over};
+  std::map<std::string, double> sums;
+  for (const FleetLoad& load : view.power->nodes) {
+    const auto budget = std::ranges::find(view.budgets->nodes, load.node, &NodeBudget::node);
+    if (budget == view.budgets->nodes.end()) continue;
+    add_load(*view.power, load, budget->watts, sums);
+    const auto found = nodes.find(load.node);
+    if (found == nodes.end()) continue;
+    NodeStatus& node = found->second;
+    node.budget_w = budget->watts;
+    node.gpu_budget_w = std::max(0.0, budget->watts - load.other_w);
+    node.limited_by = budget->limited_by;
+    const auto record = view.nodes.find(load.node);
+    node.holds = record != view.nodes.end() && record->second.holds_budget >= budget->since;
+    if (const auto draw = view.draws.find(load.node); draw != view.draws.end())
+      node.gpu_draw_w = draw->second;
+  }
+  for (const FleetPoint& one : view.power->tree)
+    status.points.push_back(
+        {one.name, one.under, one.rating_w, sums[one.name], is_dead(*view.power, &one)});
+  return status;
+}
+
+std::string power_text(const FleetStatus& status) {
+  if (!status.power) return {};
+  const auto watts = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.0f}", *value) : "-";
+  };
+  Table points{{"point", "under", "rating W", "budgets W", ""}, {}};
+  for (const PointStatus& one : status.power->points)
+    points.rows.push_back({one.name, one.under.empty() ? "-" : one.under, watts(one.rating_w),
+                           watts(one.budget_w), one.failed ? "dead" : ""});
+  Table nodes{{"node", "budget W", "of GPUs", "GPUs draw", "limited by"}, {}};
+  for (const NodeStatus& one : status.nodes)
+    if (one.budget_w)
+      nodes.rows.push_back(
+          {one.node, watts(one.budget_w), watts(one.gpu_budget_w), watts(one.gpu_draw_w),
+           one.limited_by + (one.holds ? "" : " (has not said that it holds to it)")});
+  std::string text = fmt::format("\npower, divided by {}\n", status.power->sharing) +
+                     to_string(points) + to_string(nodes);
+  for (const std::string& feed : status.power->unsafe)
+    text += fmt::format("if {} fails, the rest does not bear it\n", feed);
+  return text +
+         (status.power->over.empty() ? "" : "it does not suffice: " + status.power->over + "\n");
 }
 
 std::string sentence_of(const NodeStatus& node) {
@@ -206,6 +312,7 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
       for (const auto& [service, rate] : rates_of(part->second))
         add_piece(services, service, name, rate, 0);
   }
+  if (auto power = power_status(view, nodes)) status.power = *std::move(power);
   for (auto& [name, node] : nodes) status.nodes.push_back(std::move(node));
   for (auto& [name, service] : services) {
     share(service, wanted.drained);
@@ -254,6 +361,7 @@ std::string status_text(const FleetStatus& status) {
                              fmt::format("{:.1f}", one.carried_rps), on.empty() ? "-" : on});
   }
   if (!services.rows.empty()) text += "\n" + to_string(services);
+  text += power_text(status);
   if (!status.proposal.empty()) text += fmt::format("\n{} waits for a person:\n", status.proposal);
   for (const std::string& one : status.proposed) text += "  " + one + "\n";
   for (const std::string& one : status.damaged) text += "cannot be read: " + one + "\n";

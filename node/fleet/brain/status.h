@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,10 @@ struct NodeStatus {
   std::string trouble = {};
   std::string waits_for = {};  // nodes, where its newest part is not taken yet
   std::vector<Carried> carries = {};
+  // Of the whole node: what it may draw; the rest is of its GPUs. Missing: nobody divides it.
+  std::optional<double> budget_w = {}, gpu_budget_w = {}, gpu_draw_w = {};
+  bool holds = true;            // it has said that it holds to its budget
+  std::string limited_by = {};  // the point that keeps it from more
   bool operator==(const NodeStatus&) const = default;
 };
 
@@ -44,6 +49,22 @@ struct ServiceStatus {
   bool operator==(const ServiceStatus&) const = default;
 };
 
+// A feed, PDU or rack, and what it carries where every node draws its budget.
+struct PointStatus {
+  std::string name, under = {};
+  double rating_w = 0, budget_w = 0;
+  bool failed = false;
+  bool operator==(const PointStatus&) const = default;
+};
+struct PowerStatus {
+  std::string sharing;
+  long revision = 0;
+  std::vector<PointStatus> points = {};
+  std::vector<std::string> unsafe = {};  // feeds whose failure the rest would not bear
+  std::string over = {};                 // what does not hold
+  bool operator==(const PowerStatus&) const = default;
+};
+
 struct FleetStatus {
   std::string fleet, leader = {};
   long revision = 0;       // the newest of all parts
@@ -54,6 +75,7 @@ struct FleetStatus {
   std::int64_t as_of_ms = 0;
   std::vector<NodeStatus> nodes = {};        // by name; those that are lost, too
   std::vector<ServiceStatus> services = {};  // by name
+  std::optional<PowerStatus> power = {};
 };
 
 // What is not known any more is not said to be so: with `fault`, nothing counts as carried out.

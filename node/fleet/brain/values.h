@@ -51,6 +51,7 @@ struct NodeRecord {
   std::vector<NodeGpu> gpus = {};
   long taken = 0;            // the newest revision that it took; it never takes an older one
   long ready = 0;            // the newest revision that it has carried out
+  long holds_budget = 0;     // the newest revision of budgets that its GPUs hold to
   std::string trouble = {};  // why `taken` cannot be carried out; empty: it can
   std::vector<Carried> carries = {};        // what its GPUs carry now, by service
   std::vector<plan::PlannedGpu> runs = {};  // the instances that are there
@@ -110,6 +111,7 @@ struct AgentsVerdict {
 struct RateRecord {
   std::vector<Carried> rates = {};  // by service, requests per second
   std::vector<AgentsVerdict> verdicts = {};
+  std::optional<double> gpu_draw_w = {};  // what its GPUs draw; missing: not known
   bool operator==(const RateRecord&) const = default;
 };
 

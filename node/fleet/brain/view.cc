@@ -53,12 +53,16 @@ void FleetView::hear(const Keys& keys, std::string_view key,
   const auto as_it_is = [](auto read) { return read; };
   if (rest == "wanted") return only(wanted, parse_wanted);
   if (rest == "leader") return only(leader, parse_leader_record);
+  if (rest == "power") return only(power, parse_power);
+  if (rest == "budgets") return only(budgets, parse_budgets);
   if (rest == "proposal") return only(proposal, parse_proposal);
   if (under("nodes/")) return one_of(nodes, parse_node_record, as_it_is);
   if (under("rates/")) {
     verdicts.erase(tail());
+    draws.erase(tail());
     return one_of(rates, parse_rate_record, [&](RateRecord one) {
       verdicts[tail()] = std::move(one.verdicts);
+      if (one.gpu_draw_w) draws[tail()] = *one.gpu_draw_w;
       return rates_of(one.rates);
     });
   }

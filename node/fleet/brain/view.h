@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "fleet/brain/power.h"
 #include "fleet/brain/values.h"
 
 namespace partita::fleet {
@@ -17,6 +18,8 @@ struct Keys {
   explicit Keys(const std::string& fleet) : root("/partita/" + fleet + "/") {}
   std::string wanted() const { return root + "wanted"; }
   std::string leader() const { return root + "leader"; }
+  std::string power() const { return root + "power"; }
+  std::string budgets() const { return root + "budgets"; }
   std::string proposal() const { return root + "proposal"; }
   std::string node(const std::string& name) const { return root + "nodes/" + name; }
   std::string part(const std::string& name) const { return root + "parts/" + name; }
@@ -30,10 +33,13 @@ struct FleetView {
   std::optional<Wanted> wanted;
   std::optional<LeaderRecord> leader;
   std::optional<Proposal> proposal;
+  std::optional<FleetPower> power;
+  std::optional<FleetBudgets> budgets;
   std::map<std::string, NodeRecord> nodes;  // that are there: their leases are alive
   std::map<std::string, Part> parts;        // of all nodes that ever had one
   std::map<std::string, Rates> rates;       // by node
   std::map<std::string, std::vector<AgentsVerdict>> verdicts;  // by node
+  std::map<std::string, double> draws;                         // of GPUs, by node
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 

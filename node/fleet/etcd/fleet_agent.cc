@@ -45,14 +45,18 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
   turn_ = {};
   now_ms_ = now_ms;
   wall_ms_ = wall_ms;
+  turn_.budget = node.budget;
   const auto all = [&]() -> Result<void> {
     if (auto done = stay(); !done) return done;
     if (auto done = hear(); !done) return done;
+    turn_.budget = budget_of(view_, settings_.node, node.budget);
     if (auto done = register_node(node); !done) return done;
     if (auto done = stand(); !done) return done;
     return lead();
   };
-  if (const auto done = all(); !done) {
+  const auto done = all();
+  turn_.heard_ms = kept_ms_;
+  if (!done) {
     lose(done.error());
     return std::exchange(turn_, {});
   }
@@ -134,7 +138,7 @@ Result<void> FleetAgent::read_anew() {
   }
   watch_ = *std::move(watch);
   read_ms_ = now_ms_;
-  changed_ = true;
+  changed_ = power_changed_ = true;
   return {};
 }
 
@@ -156,28 +160,29 @@ void FleetAgent::hear_of(const std::string& key, const std::optional<std::string
   else
     known_.erase(key);
   if (key.starts_with(keys_.history())) return;
-  changed_ = true;
+  changed_ = power_changed_ = true;
   if (key == keys_.leader() && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
   if (key == keys_.node(settings_.node) && !value) registered_.reset();
 }
 
 Result<void> FleetAgent::register_node(const NodeNow& node) {
-  const bool rates_due =
-      now_ms_ - rated_ms_ >= kRatesMs && (moved(rated_, node.rates) || judged_ != node.verdicts);
+  const bool other = moved(rated_, node.rates) || judged_ != node.verdicts ||
+                     moved({{"", drawn_.value_or(0)}}, {{"", node.gpu_draw_w.value_or(0)}});
+  const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && other;
   if (node.record == registered_ && !rates_due) return {};
   Transaction transaction;
   transaction.changes.push_back({keys_.node(settings_.node), write(node.record), lease_});
   if (rates_due || !registered_)
-    transaction.changes.push_back({keys_.rates(settings_.node),
-                                   write(RateRecord{carried_of(node.rates), node.verdicts}),
-                                   lease_});
+    transaction.changes.push_back(
+        {keys_.rates(settings_.node),
+         write(RateRecord{carried_of(node.rates), node.verdicts, node.gpu_draw_w}), lease_});
   const auto done = store_.commit(transaction);
   if (!done) {
     if (done.error().code == ErrorCode::not_found) lease_ = 0;
     return failed(done.error());
   }
   if (transaction.changes.size() > 1)
-    rated_ = node.rates, judged_ = node.verdicts, rated_ms_ = now_ms_;
+    rated_ = node.rates, judged_ = node.verdicts, drawn_ = node.gpu_draw_w, rated_ms_ = now_ms_;
   registered_ = node.record;
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
   return {};
@@ -234,6 +239,7 @@ Result<void> FleetAgent::lead() {
     decision_.reset();
     return {};
   }
+  if (auto done = divide_power(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
   if (!changed_ && now_ms_ - decided_ms_ < kDecideMs) return {};
   auto decision = leader_.decide(view_, settings_.node);
@@ -252,6 +258,28 @@ Result<void> FleetAgent::lead() {
   if (auto done = write_parts(parts); !done || fence_ == 0) return done;
   turn_.said.push_back(fmt::format("revision {}: {}", revision, told(decision_->changes)));
   return record(told(decision_->changes), revision);
+}
+
+// Nobody who is missed is waited for: budgets take into account what he may draw.
+Result<void> FleetAgent::divide_power() {
+  if (!std::exchange(power_changed_, false)) return {};
+  const auto next = power_.decide(view_, settings_.node);
+  const std::string why = next ? "" : to_string(next.error());
+  if (why != no_power_ && !why.empty()) turn_.said.push_back("power is not divided: " + why);
+  no_power_ = why;
+  if (!next || !*next) return {};
+  const bool first = !view_.budgets, others = first || view_.budgets->failed != (*next)->failed,
+             over = (first ? "" : view_.budgets->over) != (*next)->over;
+  const auto done = commit_as_leader({{}, {{keys_.budgets(), write(**next), 0}}});
+  if (!done) return failed(done.error());
+  if (!*done || (!others && !over)) return {};
+  std::string dead;
+  for (const std::string& name : (*next)->failed) dead += (dead.empty() ? "" : ", ") + name;
+  const std::string what = fmt::format(
+      "power is divided {}{}", dead.empty() ? "with every feed live" : "without " + dead,
+      (*next)->over.empty() ? "" : "; it does not suffice: " + (*next)->over);
+  turn_.said.push_back(what);
+  return record(what, 0);
 }
 
 // Those that may be written without, or with, the yes of a person.

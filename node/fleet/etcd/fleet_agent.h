@@ -44,11 +44,15 @@ struct NodeNow {
   bool busy = false;  // it carries something out, and can take nothing yet
   Rates rates = {};   // what arrives at its gateway
   std::vector<AgentsVerdict> verdicts = {};
+  std::optional<double> gpu_draw_w = {};  // what its GPUs draw; missing: not known
+  std::optional<HeldBudget> budget = {};  // that it was told last
 };
 
 struct Turn {
   std::optional<Part> take;  // the node is to be so now; say taken = its revision from then on
-  std::string waits;         // why its newest part is not taken yet
+  std::optional<HeldBudget> budget;  // of the node from now on, to be kept; none: it has none
+  std::int64_t heard_ms = 0;         // when the store answered last, as `now_ms`
+  std::string waits;                 // why its newest part is not taken yet
   std::vector<std::string> said;
   std::optional<Error> trouble;  // of the store
 };
@@ -75,6 +79,7 @@ class FleetAgent {
   Result<void> register_node(const NodeNow& node);
   Result<void> stand();
   Result<void> lead();
+  Result<void> divide_power();
   bool missed_long_enough();
   std::vector<Part> agreed(const Decision& decision) const;
   Result<void> write_parts(const std::vector<Part>& parts);
@@ -89,6 +94,7 @@ class FleetAgent {
   const Keys keys_;
   Store& store_;
   Leader leader_;
+  PowerBrain power_;
   FleetView view_;
   std::unique_ptr<Watch> watch_;
   std::optional<Decision> decision_;
@@ -105,7 +111,9 @@ class FleetAgent {
   std::map<std::string, Known> known_;  // keys that are in the view, as they were read
   Rates rated_;
   std::vector<AgentsVerdict> judged_;  // as written, beside the rates
-  bool changed_ = true;
+  bool changed_ = true, power_changed_ = true;
+  std::string no_power_;                        // why it is not divided, as it was said last
+  std::optional<double> drawn_;                 // as written, beside the rates
   std::map<std::string, std::int64_t> missed_;  // nodes with a part, since when
   long events_ = 0;
   long going_ = 0;  // revision of a part that carries less, and since when it may be taken

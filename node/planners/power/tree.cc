@@ -31,11 +31,12 @@ struct Row {
   int point = 0;
   std::map<std::size_t, double> shares;  // by node
   double most = 0;
+  int then = -1;  // the point that has changed before
 };
 
 std::vector<Row> loads_of(const PowerTree& tree, const std::set<int>& failed) {
   std::vector<Row> rows;
-  for (int p = 0; p < std::ssize(tree.points); ++p) rows.push_back({p, {}, 0});
+  for (int p = 0; p < std::ssize(tree.points); ++p) rows.push_back({p, {}, 0, -1});
   for (std::size_t n = 0; n < tree.nodes.size(); ++n) {
     std::vector<int> live = tree.nodes[n].inlets;
     std::erase_if(live, [&](int inlet) { return dead(tree, failed, inlet); });
@@ -52,10 +53,10 @@ double sum_of(const Row& row, const std::vector<double>& watts) {
   return sum;
 }
 
-std::vector<double> least_of(const PowerTree& tree) {
-  std::vector<double> least;
-  for (const PoweredNode& node : tree.nodes) least.push_back(node.least_w);
-  return least;
+std::vector<double> each_of(const PowerTree& tree, double PoweredNode::*watts) {
+  std::vector<double> all;
+  for (const PoweredNode& node : tree.nodes) all.push_back(node.*watts);
+  return all;
 }
 
 // The first row that the watts overfill, or none.
@@ -67,7 +68,7 @@ const Row* overfull(const std::vector<Row>& rows, const std::vector<double>& wat
 
 // What holds now, and in the moment after each feed that may fail, or come back, next.
 struct Limits {
-  std::vector<Row> rows;
+  std::vector<Row> rows, alone;  // alone: for who is told nothing then
   std::vector<std::string> unsafe;
 };
 
@@ -96,24 +97,29 @@ std::vector<Row> rows_of(const PowerTree& tree, const std::set<int>& failed, dou
 
 constexpr double kForEver = std::numeric_limits<double>::infinity();
 
-Limits limits_of(const PowerTree& tree, const std::set<int>& failed) {
-  const std::vector<double> least = least_of(tree);
-  Limits limits{rows_of(tree, failed, kForEver), {}};
+// Of `now` nodes are at what they may draw, of `tree` at what they fall to.
+Limits limits_of(const PowerTree& tree, const PowerTree& now, const std::set<int>& failed) {
+  const std::vector<double> least = each_of(tree, &PoweredNode::least_w),
+                            floor = each_of(now, &PoweredNode::least_w);
+  Limits limits{rows_of(tree, failed, kForEver), {}, {}};
+  limits.alone = limits.rows;
   for (const auto& [point, then] : next_states(tree, failed)) {
-    if (overfull(rows_of(tree, then, kForEver), least) != nullptr) {  // no cap helps
-      if (!failed.contains(point)) limits.unsafe.push_back(tree.points[at(point)].name);
-      continue;
-    }
-    for (Row& row : rows_of(tree, then, kMargin * tree.react_s))
+    std::vector<Row> rest = rows_of(tree, then, kForEver);
+    if (overfull(rest, floor) != nullptr && !failed.contains(point))
+      limits.unsafe.push_back(tree.points[at(point)].name);
+    if (overfull(rest, least) != nullptr) continue;  // no cap helps
+    for (Row& row : rest) limits.alone.push_back(std::move(row));
+    for (Row& row : rows_of(tree, then, kMargin * tree.react_s)) {
+      row.then = point;
       limits.rows.push_back(std::move(row));
+    }
   }
   return limits;
 }
 
 // Rows that could be full at all.
 void drop_idle(const PowerTree& tree, std::vector<Row>& rows) {
-  std::vector<double> most;
-  for (const PoweredNode& node : tree.nodes) most.push_back(node.most_w);
+  const std::vector<double> most = each_of(tree, &PoweredNode::most_w);
   std::erase_if(rows, [&](const Row& row) { return sum_of(row, most) <= row.most; });
 }
 
@@ -202,6 +208,25 @@ PowerTree with_dark_nodes(PowerTree tree, const std::set<int>& failed) {
   return tree;
 }
 
+// Who can be told nothing has what he may draw.
+PowerTree with_held_nodes(PowerTree tree) {
+  for (PoweredNode& node : tree.nodes)
+    if (node.held_w && node.most_w > node.least_w) node.least_w = node.most_w = *node.held_w;
+  return tree;
+}
+
+std::vector<Full> full_of(const PowerTree& tree, const std::vector<Row>& rows,
+                          const std::vector<double>& watts) {
+  constexpr double kFull = 1e-6;
+  std::vector<Full> full(watts.size());
+  for (const Row& row : rows)
+    if (sum_of(row, watts) >= row.most * (1 - kFull))
+      for (const auto& [node, share] : row.shares)
+        if (full[node].point < 0 && watts[node] < tree.nodes[node].most_w)
+          full[node] = {row.point, row.then};
+  return full;
+}
+
 Result<void> fault(const std::string& file, const std::string& name, const char* what) {
   return bad_input(file, fmt::format("'{}': {}", name, what));
 }
@@ -258,24 +283,30 @@ double bearable_w(const SupplyPoint& point, double seconds) {
 
 Result<Budgets> budgets(const PowerTree& all, const std::set<int>& failed, Sharing sharing) {
   const PowerTree tree = with_dark_nodes(all, failed);
-  Limits limits = limits_of(tree, failed);
-  Budgets found{least_of(tree), 0, std::move(limits.unsafe)};
+  const PowerTree now = with_held_nodes(tree);
+  Limits limits = limits_of(tree, now, failed);
+  Budgets found{each_of(now, &PoweredNode::least_w)};
+  found.unsafe = std::move(limits.unsafe);
   if (const Row* row = overfull(limits.rows, found.watts))
     return partita::failed({ErrorCode::infeasible, "not even the least of all nodes fits",
                             tree.points[at(row->point)].name});
-  drop_idle(tree, limits.rows);
-  std::vector<double> most;
-  for (const PoweredNode& node : tree.nodes) most.push_back(node.most_w);
+  drop_idle(now, limits.rows);
   if (sharing == Sharing::fair)
-    fill(limits.rows, most, found.watts);
+    fill(limits.rows, each_of(now, &PoweredNode::most_w), found.watts);
   else if (limits.rows.size() + tree.nodes.size() > kMostRows)
     return partita::failed(
         {ErrorCode::not_supported, "too large a tree to be shared by value", ""});
   else
-    solve(tree, limits.rows, found.watts);
+    solve(now, limits.rows, found.watts);
+  found.full = full_of(now, limits.rows, found.watts);
+  found.alone = each_of(tree, &PoweredNode::least_w);
+  std::vector<double> tops = found.watts;
+  for (std::size_t n = 0; n < tops.size(); ++n)
+    if (tree.nodes[n].held_w) tops[n] = found.alone[n];
+  fill(limits.alone, tops, found.alone);
   for (std::size_t n = 0; n < tree.nodes.size(); ++n) {
     const bool live = powered(tree, failed, tree.nodes[n]);
-    if (!live) found.watts[n] = 0;
+    if (!live) found.watts[n] = found.alone[n] = 0;
     if (live) found.value += value_of(tree.nodes[n], found.watts[n]);
   }
   return found;

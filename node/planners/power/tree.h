@@ -8,6 +8,7 @@
 // part of what it could have, until a point above it is full (max-min).
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ inline constexpr std::size_t kMostRows = 600;  // nodes, and points that could b
 // Up to so many times its rating a breaker bears for so long.
 struct Endurance {
   double load = 1, seconds = 0;
+  bool operator==(const Endurance&) const = default;
 };
 struct SupplyPoint {
   std::string name;
@@ -31,12 +33,15 @@ struct SupplyPoint {
 // Watts up to here are worth so much each.
 struct Worth {
   double to_w = 0, per_w = 0;
+  bool operator==(const Worth&) const = default;
 };
 struct PoweredNode {
   std::string name;
   std::vector<int> inlets;         // points
   double least_w = 0, most_w = 0;  // that it can be held to; that it can draw
   std::vector<Worth> worth = {};   // above least_w, the last up to most_w; per_w falls
+  // Nobody can tell it anything: it may draw so much, and falls to least_w by itself.
+  std::optional<double> held_w = {};
 };
 struct PowerTree {
   std::vector<SupplyPoint> points;
@@ -48,11 +53,20 @@ struct PowerTree {
 Result<void> check_tree(const std::string& file, const PowerTree& tree);
 
 enum class Sharing { fair, value };
+// What keeps a node from more: a point that is full now, or once `then` has changed. -1: none.
+struct Full {
+  int point = -1, then = -1;
+};
 struct Budgets {
   // Per node; 0: no inlet of it is live. One that comes back takes its least until it is told more.
   std::vector<double> watts;
+  // Per node, at most that: with these no point is above its rating, neither now nor once any one
+  // feed has failed or come back. For who hears nothing, and for the time until all have heard it.
+  std::vector<double> alone = {};
+  std::vector<Full> full = {};  // per node
   double value = 0;
-  std::vector<std::string> unsafe = {};  // feeds whose failure the rest would not bear
+  // Feeds whose failure the rest would not bear, if who can be told nothing draws what he may.
+  std::vector<std::string> unsafe = {};
 };
 // `failed`: points that are dead, and all below them. infeasible with the point's name: not even
 // the least of all nodes fits. not_supported: more than kMostRows, by value.
