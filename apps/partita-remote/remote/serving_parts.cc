@@ -166,7 +166,7 @@ class SharedDevice {
       if (!lane) return failed(lane.error());
       use.lanes.push_back(lane_on(*lane));
     }
-    std::vector<remote::server::KernelCursor::Step> steps;
+    std::vector<lanes::KernelCursor::Step> steps;
     for (std::size_t i = 0; i < mine.units.size(); ++i)
       steps.push_back({mine.kernels[i],
                        static_cast<std::size_t>(std::ranges::lower_bound(sizes, mine.units[i]) -
