@@ -104,7 +104,7 @@ class LanesHipTest(harness.CliTest):
             said, followed, count = self.check(seed, rng.choice("ab"), kernels, plan)
             self.assertEqual([line.split()[:3] for line in without.stdout.splitlines()[:-2]], said)
             planned, launched = planned + followed, launched + count
-        self.assertGreater(planned, launched / 3)
+        self.assertGreater(planned, launched / 5)
 
     def test_what_it_says(self):
         self.plan([("first", 15), ("second", 30)])

@@ -166,6 +166,7 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
   one_of(flag(command, "--backend", flags.parts.backend), {"cpu", "cuda"})->default_str("cpu");
   flag(command, "--library", flags.parts.vendor_library)->default_str("libcuda.so.1");
   within(flag(command, "--units", flags.parts.units), 1, hw::kMaxUnits);
+  within(flag(command, "--devices", flags.parts.devices), 1, kMostDevices)->default_str("1");
   flag(command, "--shape", flags.parts.shapes);
   within(flag(command, "--gpu-index", flags.gpus), 0, kMostGpus);
   CLI::Option* const profiles = flag(command, "--kernel-profiles", flags.kernels.profiles);

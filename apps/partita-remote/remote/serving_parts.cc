@@ -316,12 +316,14 @@ Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& o
           {.vendor_library = flags.vendor_library, .memory = flags.memory, .own_process = true});
     };
   } else {
-    options.open = [memory = flags.memory, times = std::make_shared<TimesFile>(flags.kernel_times)](
+    options.open = [memory = flags.memory, devices = flags.devices,
+                    times = std::make_shared<TimesFile>(flags.kernel_times)](
                        const Part&, int units, std::uint32_t checks) -> Opened {
       return remote::cpu::CpuBackend::open({.units = units,
                                             .memory = memory,
                                             .flags = checks,
-                                            .measured = times->of_units(times, units)});
+                                            .measured = times->of_units(times, units),
+                                            .devices = static_cast<std::uint32_t>(devices)});
     };
   }
   return {};

@@ -95,7 +95,7 @@ void fill(std::span<std::byte> row, std::uint32_t value, std::uint32_t element) 
 
 CpuBackend::CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units)
     : options_(std::move(options)),
-      device_(describe_device({units->units(), options_.memory})),
+      device_(describe_device({units->units(), options_.memory, options_.devices})),
       shared_(std::make_shared<Shared>()),
       units_(std::move(units)),
       driver_(&units_->driver()),

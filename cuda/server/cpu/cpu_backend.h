@@ -35,6 +35,7 @@ struct CpuOptions {
   std::shared_ptr<SharedUnits> shared = {};       // with other sessions
   std::shared_ptr<Tenant> tenant = {};            // says where kernels run; null: on all units
   server::LaunchTimes::Told measured = {};        // where given, kernels are timed
+  std::uint32_t devices = 1;                      // all of them these units and this memory
 };
 
 class CpuBackend final : public server::DeviceBackend {
