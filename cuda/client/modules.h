@@ -56,8 +56,8 @@ struct Variable {
   std::uint64_t bytes = 0;
 };
 
-// Each device has its own kernels and variables of what the program registered: a twin of the module,
-// made when the device uses it first. Managed variables are on all, and so is a module that has some.
+// Each device has its own kernels and variables of what the program registered: a twin of the
+// module, made when the device uses it first. A module with managed variables is on all of them.
 // Thread rule: any thread; one lock inside.
 class Modules {
  public:
