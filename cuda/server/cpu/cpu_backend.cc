@@ -60,7 +60,9 @@ struct CpuBackend::Recorded {
 
 namespace {
 
-constexpr std::size_t kSweep = 1024;  // records before finished ones are given back
+// Of each stream, so that all streams' together are never more than the driver has, which sessions
+// may share.
+constexpr std::size_t kRecords = drivers::cpu_mask::kMaxEvents / drivers::cpu_mask::kMaxLanes - 1;
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -498,6 +500,7 @@ bool CpuBackend::pump(Stream& stream) {
       }
       launch(stream, {});
     } else if (auto* record = std::get_if<Record>(&item)) {
+      if (!has_room_for_record()) return any;
       push_record(stream, record->here);
     } else {
       stream.held = next_hold_++;
@@ -524,15 +527,21 @@ void CpuBackend::Shared::reach(Recorded& here) {
   for (const std::uint64_t tag : watched) notify({.kind = Completed::Kind::reached, .tag = tag});
 }
 
+// Gives back the driver's events of records that are finished where there are many.
+bool CpuBackend::has_room_for_record() {
+  const std::size_t most = kRecords * streams_.size();
+  if (recorded_.size() < most) return true;
+  shared_->starving = true;  // before the look: who ends afterwards wakes us
+  std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
+    if (!record->finished) return false;
+    static_cast<void>(driver_->destroy_event(record->lane_event));
+    return true;
+  });
+  return recorded_.size() < most;
+}
+
 void CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
   launch(stream, {.then = [shared = shared_, here] { shared->reach(*here); }});
-  // The driver's events of records that are finished are given back now and then.
-  if (recorded_.size() >= kSweep)
-    std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
-      if (!record->finished) return false;
-      static_cast<void>(driver_->destroy_event(record->lane_event));
-      return true;
-    });
   const auto event = driver_->record_event(stream.lanes.now());
   CHECK(event.has_value());
   here->lane_event = *event;

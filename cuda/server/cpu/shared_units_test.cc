@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <atomic>
+#include <cstring>
 #include <deque>
 
 #include "base/rng.h"
@@ -149,6 +151,53 @@ TEST(SharedUnits, KernelsRunWhereTheyArePlanned) {
   }
   EXPECT_GT(groups, static_cast<std::int64_t>(Program::kCells));
   EXPECT_EQ(units->driver().outside(), 0);
+}
+
+constexpr const char* kWaiting = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry wait(.param .u64 word)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  .reg .pred %p<2>;
+  ld.param.u64 %rd1, [word];
+again:
+  atom.global.or.b32 %r1, [%rd1], 0;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra again;
+  ret;
+}
+)";
+
+// More records than the driver has events for wait for their turn; who shares it notices nothing.
+TEST(SharedUnits, MoreRecordsThanThereAreEvents) {
+  const auto units = *SharedUnits::open(kUnits);
+  const auto greedy = session(units, nullptr), other = session(units, nullptr);
+  const auto module = greedy->create(server::ModuleSpec{kWaiting});
+  const std::uint64_t word = greedy->device().arena;
+  ASSERT_TRUE(greedy->allocate(word, 4));
+  std::memset(greedy->mapped(word, 4, true).data(), 0, 4);
+  server::LaunchWork waiting{
+      .kernel = greedy->find_kernel(*module, "wait")->id, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+  waiting.parameters.resize(8);
+  std::memcpy(waiting.parameters.data(), &word, 8);
+  constexpr int kStreams = 9, kEach = 8000;
+  const server::Id event = *greedy->create(server::EventSpec{});
+  for (int i = 0; i < kStreams; ++i) {
+    const server::Id stream = *greedy->create(server::StreamSpec{.blocking = false});
+    ASSERT_TRUE(greedy->enqueue(stream, waiting));
+    for (int j = 0; j < kEach; ++j) ASSERT_TRUE(greedy->enqueue(stream, server::RecordWork{event}));
+  }
+  const server::Id mine = *other->create(server::EventSpec{});
+  ASSERT_TRUE(other->enqueue(server::kDefaultStream, server::RecordWork{mine}));
+  std::atomic_ref(*reinterpret_cast<std::uint32_t*>(greedy->mapped(word, 4, true).data())).store(1);
+  for (const auto* each : {&greedy, &other})
+    while ((*each)->poll().queued > 0) {
+      pollfd one = readable(**each);
+      ASSERT_GE(::poll(&one, 1, 100), 0);
+    }
+  EXPECT_TRUE(other->finished(server::ObjectKind::event, mine));
 }
 
 TEST(SharedUnits, WhoGetsNoUnitsIsAskedAgain) {
