@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,13 @@ def words(mask):
     """HIP's on an MI50: bit 0 is unit 0 of the first engine, bit 1 that of the second."""
     bits = sum(1 << unit % 15 * 4 + unit // 15 for unit in range(60) if mask >> unit & 1)
     return [f"{bits & 0xFFFFFFFF:x}", f"{bits >> 32:x}"]
+
+
+def preloaded():
+    """The library, behind the runtime of the sanitizer that it may be built with."""
+    needed = subprocess.run(["ldd", str(LIBRARY)], capture_output=True, text=True, check=True)
+    runtimes = re.findall(r"lib[at]san\S* => (\S+)", needed.stdout)
+    return ":".join([*runtimes, str(LIBRARY)])
 
 
 class Cursor:
@@ -67,7 +75,7 @@ class LanesHipTest(harness.CliTest):
     def run_program(self, seed, worker=None, **more):
         variables = dict(os.environ, **more)
         if worker is not None:
-            variables |= {"LD_PRELOAD": str(LIBRARY), "PARTITA_KERNEL_WORKER": worker,
+            variables |= {"LD_PRELOAD": preloaded(), "PARTITA_KERNEL_WORKER": worker,
                           "PARTITA_KERNEL_PLAN": self.path("plan.json"),
                           "PARTITA_KERNEL_PROFILES": self.folder}
         return subprocess.run([str(PROGRAM), str(seed), "80"], capture_output=True, text=True,

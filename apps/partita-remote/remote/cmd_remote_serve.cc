@@ -77,6 +77,8 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   flags.parts.memory = static_cast<std::uint64_t>(flags.memory_mib * kMebibyte);
   if (!flags.gpus.empty() && flags.parts.backend != "cuda")
     return bad_input("--gpu", "instances are made for --backend cuda");
+  if (flags.parts.devices > 1 && (flags.parts.backend != "cpu" || !flags.kernels.plan.empty()))
+    return bad_input("--devices", "several are for --backend cpu, without --kernel-plan");
   flags.parts.on_demand = !flags.gpus.empty();
   const std::string directory = remote_state_directory(flags.state_directory);
   auto shares = MpsShares::of(flags.parts.shapes, directory + "/mps");

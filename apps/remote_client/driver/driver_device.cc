@@ -284,8 +284,9 @@ CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) {
   *version = 3020;
   return kOk;
 }
+// A program of the driver has no last error to ask for: this is how it asks what came of its kernels.
 CUDA_EXPORT Status cuCtxSynchronize() {
-  return guarded([] { return session().streams.synchronise(); });
+  return asked_about(guarded([] { return session().streams.synchronise(); }));
 }
 CUDA_EXPORT Status cuCtxGetLimit(std::size_t* value, int) {
   if (value == nullptr) return kInvalidValue;
