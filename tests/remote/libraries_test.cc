@@ -194,7 +194,7 @@ TEST_F(OwnKernels, TransformsWithStridesAndWhatTheyRefuse) {
   });
 }
 
-// What a program knows of an array on several devices (cudaLibXtDesc): slices, one behind the other.
+// An array on several devices as a program knows it (cudaLibXtDesc): slices, one behind the other.
 struct KnownSlices {
   int version, count, devices[64];
   void* data[64];

@@ -284,7 +284,7 @@ CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) {
   *version = 3020;
   return kOk;
 }
-// A program of the driver has no last error to ask for: this is how it asks what came of its kernels.
+// A program of the driver has no last error: this is how it asks what came of its kernels.
 CUDA_EXPORT Status cuCtxSynchronize() {
   return asked_about(guarded([] { return session().streams.synchronise(); }));
 }

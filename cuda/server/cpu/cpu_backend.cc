@@ -500,8 +500,7 @@ bool CpuBackend::pump(Stream& stream) {
       }
       launch(stream, {});
     } else if (auto* record = std::get_if<Record>(&item)) {
-      if (!has_room_for_record()) return any;
-      push_record(stream, record->here);
+      if (!push_record(stream, record->here)) return any;
     } else {
       stream.held = next_hold_++;
       ++stream.counters->unfinished;  // until resume()
@@ -527,26 +526,25 @@ void CpuBackend::Shared::reach(Recorded& here) {
   for (const std::uint64_t tag : watched) notify({.kind = Completed::Kind::reached, .tag = tag});
 }
 
-// Gives back the driver's events of records that are finished where there are many.
-bool CpuBackend::has_room_for_record() {
+// Not where there are too many that are not finished; gives back the events of those that are.
+bool CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
   const std::size_t most = kRecords * streams_.size();
-  if (recorded_.size() < most) return true;
-  shared_->starving = true;  // before the look: who ends afterwards wakes us
-  std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
-    if (!record->finished) return false;
-    static_cast<void>(driver_->destroy_event(record->lane_event));
-    return true;
-  });
-  return recorded_.size() < most;
-}
-
-void CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
+  if (recorded_.size() >= most) {
+    shared_->starving = true;  // before the look: who ends afterwards wakes us
+    std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
+      if (!record->finished) return false;
+      static_cast<void>(driver_->destroy_event(record->lane_event));
+      return true;
+    });
+    if (recorded_.size() >= most) return false;
+  }
   launch(stream, {.then = [shared = shared_, here] { shared->reach(*here); }});
   const auto event = driver_->record_event(stream.lanes.now());
   CHECK(event.has_value());
   here->lane_event = *event;
   here->pushed = true;
   recorded_.push_back(here);
+  return true;
 }
 
 void CpuBackend::resume(std::uint64_t hold) {

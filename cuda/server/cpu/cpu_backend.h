@@ -109,8 +109,7 @@ class CpuBackend final : public server::DeviceBackend {
   void pump();
   bool pump(Stream& stream);
   void launch(Stream& stream, Task task);
-  bool has_room_for_record();
-  void push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
+  bool push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
   server::Answered<Item> item_of(server::StreamWork work);
   server::Answered<Item> item_of(server::LaunchWork work);
   server::Answered<Item> item_of(const Gemm& gemm);
