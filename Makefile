@@ -38,7 +38,7 @@ lab: program  ## the research tools: masks, kernels, graphs, probes, heat
 
 build: CONFIGURE = $(FRESH) -DPARTITA_PTX_LEVELS=all
 build: program  ## the program and its libraries, at build/release
-	cmake --build --preset release --target partita-lab nvidia_ml_sim partita_library shims
+	cmake --build --preset release --target partita-lab nvidia_ml_sim partita_library lanes_hip shims
 
 plain: test_packages  ## every source compiled by itself: does each include what it uses?
 	cmake --preset plain

@@ -11,6 +11,7 @@ if(TARGET partita)
   # Where `partita remote run` looks, beside its own folder.
   get_property(shims GLOBAL PROPERTY PARTITA_SHIMS)
   install(TARGETS partita_remote ${shims} LIBRARY DESTINATION lib/partita/remote)
+  install(TARGETS lanes_hip LIBRARY DESTINATION lib/partita)
   install(TARGETS partita_library LIBRARY DESTINATION lib NAMELINK_COMPONENT development)
   install(FILES apps/library/partita.h DESTINATION include)
   install(DIRECTORY python/partita DESTINATION lib/python3/dist-packages PATTERN __pycache__ EXCLUDE)

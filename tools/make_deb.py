@@ -18,7 +18,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TARGETS = ("partita", "partita_remote", "cudart_shim_12", "cudart_shim_13", "cuda_shim",
            "cublas_shim_12", "cublas_shim_13", "cublasLt_shim_12", "cublasLt_shim_13",
            "cudnn_shim_9", "cufft_shim_11", "cufft_shim_12", "curand_shim_10", "cusparse_shim_12",
-           "nvrtc_shim", "partita_library")
+           "nvrtc_shim", "partita_library", "lanes_hip")
 CONTROL = """Package: partita
 Version: {version}
 Architecture: {architecture}

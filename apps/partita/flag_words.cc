@@ -139,6 +139,8 @@ constexpr FlagWords kWords[] = {
     {"--delay", "DURATION", "Time until a decision takes effect"},
     {"--deviation", "SHARE", "How far coefficients may be from the prior, as a share of it"},
     {"--device", "DEVICE", "Which GPU: its number from 0, or NVIDIA's UUID"},
+    {"--devices", "N",
+     "How many devices a program sees: they share the cores and the memory of its session"},
     {"--dir", "DIR", "Folder for session, pictures and truth.flp"},
     {"--directory", "DIR", "Where it runs"},
     {"--dispatch", "",

@@ -51,8 +51,8 @@ class Core final : public NoticeReader {
   Device device;  // constant once ready
   ArenaShape arena;
   Stats stats;
-  std::uint64_t generation = 0;  // of what the server knows
-  void (*at_first)() = [] {};    // once the process has a connection
+  std::uint64_t generation = 0;             // of what the server knows
+  void (*at_first)() = [] {};               // once the process has a connection
   Callbacks::Step before_call, after_call;  // around functions of the program, without the lock
 
  private:

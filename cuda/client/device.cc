@@ -16,10 +16,16 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
 
 }  // namespace
 
+int& current_device() {
+  static thread_local int current = 0;
+  return current;
+}
+
 Device device_of(const Hello::Reply& reply) {
   Device device;
   device.name = reply.device;
   device.backend = reply.backend;
+  device.count = std::clamp(static_cast<int>(reply.devices), 1, kMostDevices);
   device.total_memory = reply.total_memory;
   device.driver_version = reply.driver_version;
   std::copy_n(reply.uuid.begin(), std::min(reply.uuid.size(), device.uuid.size()),

@@ -41,8 +41,13 @@ enum class Attribute : std::uint32_t {
   memory_pools = 115,
 };
 
+inline constexpr int kMostDevices = 16;
+// Of this thread: the device that the runtime or the current context names.
+int& current_device();
+
 struct Device {
   std::string name, backend;
+  int count = 1;  // devices like this one
   std::uint64_t total_memory = 0;
   std::uint32_t driver_version = 0;
   std::array<std::byte, 16> uuid = {};
@@ -50,6 +55,16 @@ struct Device {
 
   std::int32_t attribute(std::uint32_t number) const {
     return number < attributes.size() ? attributes[number] : 0;
+  }
+  // Of the `number`-th: its bus, and the last byte of its UUID, are its own.
+  std::int32_t attribute_on(std::uint32_t which, int number) const {
+    constexpr std::uint32_t kBus = 33;
+    return attribute(which) + (which == kBus ? number : 0);
+  }
+  std::array<std::byte, 16> uuid_on(int number) const {
+    auto own = uuid;
+    own.back() = static_cast<std::byte>(std::to_integer<int>(own.back()) + number);
+    return own;
   }
   std::int32_t attribute(Attribute which) const {
     return attribute(static_cast<std::uint32_t>(which));

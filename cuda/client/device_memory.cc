@@ -20,6 +20,7 @@ Arena& DeviceMemory::arena() { return arena_ ? *arena_ : arena_.emplace(core_.ar
 
 void DeviceMemory::clear() {
   arena_.reset();
+  elsewhere_.clear();
   globals_.clear();
 }
 
@@ -38,6 +39,8 @@ Got<std::uint64_t> DeviceMemory::allocate(Lock& lock, std::uint64_t bytes, std::
     const Alloc alloc{.address = {given->range->address}, .bytes = given->range->bytes};
     if (const Status status = core_.link->post(lock, alloc); status != kOk) return refused(status);
   }
+  elsewhere_.erase(given->address);
+  if (current_device() != 0) elsewhere_[given->address] = current_device();
   return given->address;
 }
 
@@ -135,6 +138,13 @@ std::optional<Block> DeviceMemory::block_of(std::uint64_t address) {
   --next;
   if (address - next->first >= next->second) return std::nullopt;
   return Block{next->first, next->second};
+}
+
+int DeviceMemory::device_of(std::uint64_t address) {
+  const auto block = block_of(address);
+  const Lock lock(core_.mutex);
+  const auto found = elsewhere_.find(block ? block->address : address);
+  return found == elsewhere_.end() ? 0 : found->second;
 }
 
 bool DeviceMemory::contains(std::uint64_t address) {

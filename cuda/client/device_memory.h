@@ -24,6 +24,7 @@ class DeviceMemory {
   Status release(std::uint64_t address);
   Status release_on(std::uint64_t stream, std::uint64_t address);
   std::optional<Block> block_of(std::uint64_t address);
+  int device_of(std::uint64_t address);  // where it was allocated
   bool contains(std::uint64_t address);
   // Whether these bytes lie in one block, or in a module's variable.
   bool covers(std::uint64_t address, std::uint64_t bytes);
@@ -61,6 +62,7 @@ class DeviceMemory {
   Session& all_;
   Core& core_;
   std::optional<Arena> arena_;
+  std::map<std::uint64_t, int> elsewhere_;          // blocks of other devices than the first
   std::map<std::uint64_t, std::uint64_t> globals_;  // begin to length, of modules' variables
 };
 

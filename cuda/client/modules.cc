@@ -172,14 +172,33 @@ Module* Modules::add_loaded(const void* source) {
 
 Kernel* Modules::add_kernel(Module& module, const void* host, std::string name) {
   const std::lock_guard lock(mutex_);
+  Kernel* const kernel = kernel_in(module, std::move(name));
+  if (host != nullptr) by_host_[host] = kernel;
+  return kernel;
+}
+
+Kernel* Modules::kernel_in(Module& module, std::string name) {
   Kernel*& kernel = module.kernels[name];
   if (kernel == nullptr) {
     kernels_.push_back({.module = &module, .name = std::move(name)});
     kernel = &kernels_.back();
     known_[kernel] = kernel;
   }
-  if (host != nullptr) by_host_[host] = kernel;
   return kernel;
+}
+
+Module* Modules::on_device(Module* module) {
+  if (module->original != nullptr) module = module->original;
+  const int device = current_device();
+  const auto of_module = [&](const auto& entry) { return entry.second.module == module; };
+  if (device == 0 || module->source == nullptr || std::ranges::any_of(managed_, of_module))
+    return module;
+  Module*& twin = twins_[{module, device}];
+  if (twin == nullptr) {
+    modules_.push_back({.original = module, .source = module->source, .copy = {}});
+    twin = &modules_.back();
+  }
+  return twin;
 }
 
 void Modules::add_variable(Module& module, const void* host, const char* name,
@@ -211,17 +230,20 @@ void Modules::forget(Module& module) {
 
 Kernel* Modules::kernel_of(const void* host) {
   const std::lock_guard lock(mutex_);
-  const auto found = by_host_.find(host);
-  if (found != by_host_.end()) return found->second;
-  const auto known = known_.find(host);
-  return known == known_.end() ? nullptr : known->second;
+  const auto found = by_host_.find(host), known = known_.find(host);
+  if (found == by_host_.end() && known == known_.end()) return nullptr;
+  Kernel* const kernel = found != by_host_.end() ? found->second : known->second;
+  Module* const module = on_device(kernel->module);
+  return module == kernel->module ? kernel : kernel_in(*module, kernel->name);
 }
 
 std::optional<Variable> Modules::variable_of(const void* host) {
   const std::lock_guard lock(mutex_);
   const auto found = variables_.find(host);
   if (found == variables_.end()) return std::nullopt;
-  return found->second;
+  Variable variable = found->second;
+  variable.module = on_device(variable.module);
+  return variable;
 }
 
 Kernel* Modules::kernel_named(Module& module, std::string_view name) {

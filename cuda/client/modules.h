@@ -23,6 +23,7 @@ namespace partita::remote::client {
 struct Kernel;
 
 struct Module {
+  Module* original = nullptr;    // whose twin on another device it is
   const void* source = nullptr;  // where the program keeps its wrapper or image
   std::vector<std::byte> copy;   // of an image that was loaded at run time, or put together
   bool is_read = false;
@@ -55,6 +56,8 @@ struct Variable {
   std::uint64_t bytes = 0;
 };
 
+// Each device has its own kernels and variables of what the program registered: a twin of the
+// module, made when the device uses it first. A module with managed variables is on all of them.
 // Thread rule: any thread; one lock inside.
 class Modules {
  public:
@@ -71,6 +74,7 @@ class Modules {
   void forget(Module& module);
 
   bool has_registered();  // the program has code for the runtime
+  // On the thread's device.
   Kernel* kernel_of(const void* host);
   std::optional<Variable> variable_of(const void* host);
   // By its name in the module; made when it is asked for first. Needs the module's layouts.
@@ -81,7 +85,11 @@ class Modules {
   void unlock() { mutex_.unlock(); }
 
  private:
+  Module* on_device(Module* module);
+  Kernel* kernel_in(Module& module, std::string name);
+
   std::mutex mutex_;
+  std::map<std::pair<const Module*, int>, Module*> twins_;
   std::deque<Module> modules_;
   std::deque<Kernel> kernels_;
   std::unordered_map<const void*, Kernel*> by_host_;

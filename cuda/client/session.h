@@ -4,7 +4,8 @@
 // Handles (streams, events, graphs) are numbers chosen here; kernels and modules are objects that
 // live as long as the process, so that their addresses can be handles in programs.
 //
-// Not supported: IPC, several devices. Arrays and textures are the shims'.
+// Several devices are names in one session: what is each one's own is kept here (device.h). Not
+// supported: IPC. Arrays and textures are the shims'.
 #pragma once
 
 #include "client/core.h"

@@ -4,9 +4,8 @@ namespace partita::remote::client {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Cause::end)> kNames = {
-    "session",     "module",     "attributes", "symbol",  "copy_out", "stream_sync",
-    "device_sync", "event_sync", "query",      "elapsed", "graph",    "free_memory",
-    "managed"};
+    "session",    "module", "attributes", "symbol", "copy_out",    "stream_sync", "device_sync",
+    "event_sync", "query",  "elapsed",    "graph",  "free_memory", "managed"};
 
 }  // namespace
 

@@ -84,7 +84,7 @@ Got<std::uint64_t> Streams::create(std::uint32_t flags, std::int32_t priority) {
   const Status status = core_.link->post(
       lock, StreamCreate{.stream = {stream}, .flags = flags, .priority = priority});
   if (status != kOk) return refused(status);
-  streams_[stream] = {.flags = flags, .priority = priority};
+  streams_[stream] = {.flags = flags, .priority = priority, .device = current_device()};
   return stream;
 }
 
@@ -167,6 +167,11 @@ Got<std::int32_t> Streams::priority(std::uint64_t stream) {
   return of_stream(stream, &Stream::priority);
 }
 
+Got<int> Streams::device(std::uint64_t stream) {
+  if (stream <= kPerThreadStream) return current_device();
+  return of_stream(stream, &Stream::device);
+}
+
 // --- events
 
 bool Events::is_finished(const Event& event) {
@@ -241,9 +246,7 @@ Status Events::ask(std::uint64_t event, Cause cause) {
   return all_.managed.end_work(lock);
 }
 
-Status Events::synchronise(std::uint64_t event) {
-  return ask<EventSync>(event, Cause::event_sync);
-}
+Status Events::synchronise(std::uint64_t event) { return ask<EventSync>(event, Cause::event_sync); }
 
 Status Events::query(std::uint64_t event) { return ask<EventQuery>(event, Cause::query); }
 

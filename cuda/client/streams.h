@@ -25,10 +25,12 @@ class Streams {
   Status query(std::uint64_t stream);
   Got<std::uint32_t> flags(std::uint64_t stream);
   Got<std::int32_t> priority(std::uint64_t stream);
+  Got<int> device(std::uint64_t stream);  // of a default stream: the thread's
 
   struct Stream {
     std::uint32_t flags = 0;
     std::int32_t priority = 0;
+    int device = 0;
     std::uint64_t last = 0, finished = 0;  // numbers of operations
     std::uint64_t capture = 0;             // id, 0: none
   };

@@ -37,6 +37,7 @@ struct DeviceSnapshot {
   std::uint32_t driver_version = 13000;
   std::vector<std::byte> uuid = {};           // 16
   std::vector<std::int32_t> attributes = {};  // by CUdevice_attribute
+  std::uint32_t devices = 1;                  // that the session is to see
 };
 
 struct KernelParameter {

@@ -73,13 +73,4 @@ void LaunchTimes::take() {
   }
 }
 
-std::size_t KernelCursor::lane_of(const std::string& kernel) {
-  const auto from = steps_.begin() + static_cast<long>(next_);
-  const auto found =
-      std::find_if(from, steps_.end(), [&](const Step& step) { return step.kernel == kernel; });
-  if (found == steps_.end()) return ++unknown_, otherwise_;
-  next_ = static_cast<std::size_t>(found - steps_.begin()) + 1;
-  return found->lane;
-}
-
 }  // namespace partita::remote::server

@@ -44,28 +44,6 @@ class KernelTimes {
   std::size_t kept_ = 0;
 };
 
-// Where the next kernel of a session runs: a cursor over the kernels of a request, each with its
-// lane. A kernel that is not the next one is looked for further on; one that comes no more in this
-// request runs on `otherwise`, and is counted.
-class KernelCursor {
- public:
-  struct Step {
-    std::string kernel = {};
-    std::size_t lane = 0;
-  };
-  KernelCursor(std::vector<Step> steps, std::size_t otherwise)
-      : steps_(std::move(steps)), otherwise_(otherwise) {}
-
-  std::size_t lane_of(const std::string& kernel);
-  void request_ended() { next_ = 0; }
-  std::size_t unknown() const { return unknown_; }
-
- private:
-  std::vector<Step> steps_;
-  std::size_t otherwise_;
-  std::size_t next_ = 0, unknown_ = 0;
-};
-
 // The times of launches that others run: begun and ended in nanoseconds, by whoever runs them.
 class LaunchTimes {
  public:

@@ -30,19 +30,5 @@ TEST(KernelTimes, TheRequestThatComesMostOftenByMedians) {
   EXPECT_EQ(request[2].us, 6);
 }
 
-TEST(KernelCursor, FollowsTheRequestAndFindsItsWayBack) {
-  KernelCursor cursor({{"a", 1}, {"b", 2}, {"a", 3}, {"c", 4}}, 9);
-  EXPECT_EQ(cursor.lane_of("a"), 1u);
-  EXPECT_EQ(cursor.lane_of("b"), 2u);
-  EXPECT_EQ(cursor.lane_of("memset"), 9u);
-  EXPECT_EQ(cursor.lane_of("a"), 3u);
-  EXPECT_EQ(cursor.lane_of("b"), 9u);  // comes no more in this request
-  EXPECT_EQ(cursor.unknown(), 2u);
-  cursor.request_ended();
-  EXPECT_EQ(cursor.lane_of("b"), 2u);  // the first a was left out
-  EXPECT_EQ(cursor.lane_of("c"), 4u);
-  EXPECT_EQ(cursor.lane_of("c"), 9u);
-}
-
 }  // namespace
 }  // namespace partita::remote::server

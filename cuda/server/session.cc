@@ -362,6 +362,7 @@ void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> b
   answer.uuid = device.uuid;
   answer.attributes = std::as_bytes(std::span(device.attributes));
   answer.backend = device.backend;
+  answer.devices = device.devices;
   out_.reply<Hello>(*hello_, kSuccess, answer);
 }
 

@@ -57,11 +57,14 @@ struct Hello {
     Bytes uuid = {};                   // 16 bytes
     Bytes attributes = {};             // i32 by CUdevice_attribute number; missing ones are 0
     Text backend = {};                 // "cpu", "cuda"
+    // Alike, in one address space; which one memory and modules are on is the client's to know.
+    std::uint32_t devices = 1;
     static constexpr void fields(auto& o, auto&& field) {
       field("session", o.session), field("arena", o.arena), field("arena_bytes", o.arena_bytes);
       field("granule", o.granule), field("quota", o.quota), field("device", o.device);
       field("total_memory", o.total_memory), field("driver_version", o.driver_version);
       field("uuid", o.uuid), field("attributes", o.attributes), field("backend", o.backend);
+      field("devices", o.devices);
     }
   };
 };

@@ -305,6 +305,7 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
         for name in ("usr/bin/partita", "usr/lib/partita/partita-lab",
                      "usr/lib/partita/partita-remote", "usr/lib/partita/remote/libcudart.so.12",
                      "usr/lib/partita/remote/libcuda.so.1", "usr/lib/libpartita.so.0",
+                     "usr/lib/partita/libpartita_lanes_hip.so",
                      "usr/lib/python3/dist-packages/partita/py.typed",
                      "usr/share/partita/alerts.yaml", "usr/share/doc/partita/runbook.md",
                      "usr/lib/sysusers.d/partita.conf", "usr/share/partita/grafana.json",

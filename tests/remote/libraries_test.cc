@@ -82,8 +82,8 @@ class OwnKernels : public ::testing::Test {
  protected:
   void SetUp() override { SKIP_WHERE_CHILDREN_HAVE_NO_THREADS(); }
   template <class Scenario>
-  void run(const char* library, const Scenario& scenario) {
-    PtxServer server(private_address());
+  void run(const char* library, const Scenario& scenario, std::uint32_t devices = 1) {
+    PtxServer server(private_address(), devices);
     EXPECT_EQ(in_child(server.address(),
                        [&] {
                          const Library cuda("libcudart.so.13"), tried(library);
@@ -188,10 +188,55 @@ TEST_F(OwnKernels, TransformsWithStridesAndWhatTheyRefuse) {
     NEED(close(wanted, widened(data.now()), 1e-5));
     constexpr int kNotSupported = 16, kInvalidType = 3, kInvalidPlan = 1;
     SAME(fft.call("cufftExecR2C", plan, data.begin(), data.begin()), kInvalidType);
-    SAME(fft.call("cufftXtSetGPUs", plan, 2, &n), kNotSupported);
+    SAME(fft.call("cufftXtSetWorkAreaPolicy", plan, 0, static_cast<void*>(nullptr)), kNotSupported);
     SAME(fft.call("cufftDestroy", plan), 0);
     SAME(fft.call("cufftDestroy", plan), kInvalidPlan);
   });
+}
+
+// An array on several devices as a program knows it (cudaLibXtDesc): slices, one behind the other.
+struct KnownSlices {
+  int version, count, devices[64];
+  void* data[64];
+  std::size_t bytes[64];
+};
+struct KnownSliced {
+  int version;
+  KnownSlices* slices;
+};
+
+TEST_F(OwnKernels, TransformsOnTwoDevices) {
+  const auto scenario = [](const Library& cuda, const Library& fft) {
+    SAME(cuda.call("cudaFree", static_cast<void*>(nullptr)), 0);
+    constexpr int kRows = 6, kColumns = 10, kInvalidDevice = 11;
+    int plan = 0, both[] = {1, 0}, same[] = {1, 1}, none[] = {0, 2};
+    std::size_t work[2] = {};
+    SAME(fft.call("cufftCreate", &plan), 0);
+    SAME(fft.call("cufftXtSetGPUs", plan, 2, &same[0]), kInvalidDevice);
+    SAME(fft.call("cufftXtSetGPUs", plan, 2, &none[0]), kInvalidDevice);
+    SAME(fft.call("cufftXtSetGPUs", plan, 2, &both[0]), 0);
+    SAME(fft.call("cufftMakePlan2d", plan, kRows, kColumns, kC2C, &work[0]), 0);
+    KnownSliced *first = nullptr, *second = nullptr;
+    SAME(fft.call("cufftXtMalloc", plan, &first, 2), 0);
+    SAME(fft.call("cufftXtMalloc", plan, &second, 2), 0);
+    SAME(first->slices->count, 2);
+    SAME(first->slices->devices[0], 1);
+    SAME(first->slices->bytes[0], std::size_t{8} * kRows / 2 * kColumns);
+    std::vector<float> given = numbers<float>(std::size_t{2} * kRows * kColumns, 5);
+    std::vector<float> got(given.size());
+    const auto copy = [&](void* to, void* from, int direction) {
+      return fft.call("cufftXtMemcpy", plan, to, from, direction);
+    };
+    SAME(copy(first, given.data(), 0), 0);
+    SAME(fft.call("cufftXtExecDescriptorC2C", plan, first, first, -1), 0);
+    SAME(copy(second, first, 2), 0);
+    SAME(copy(got.data(), second, 1), 0);
+    NEED(close(transformed(widened(given), {kRows, kColumns}, -1), widened(got), 1e-5));
+    SAME(fft.call("cufftXtFree", first), 0);
+    SAME(fft.call("cufftXtFree", second), 0);
+    SAME(fft.call("cufftDestroy", plan), 0);
+  };
+  run("libcufft.so.12", scenario, 2);
 }
 
 constexpr int kSize = 300, kDouble = 1, kIndex32 = 2, kSparseRefuses = 10;

@@ -16,7 +16,8 @@ namespace partita::remote::test {
 // Sessions on back ends that run PTX, a thread for each, until it is destroyed.
 class PtxServer {
  public:
-  explicit PtxServer(const std::string& address) : listener_(*system_net().listen(address)) {
+  explicit PtxServer(const std::string& address, std::uint32_t devices = 1)
+      : devices_(devices), listener_(*system_net().listen(address)) {
     acceptor_ = std::thread([this] { accept(); });
   }
   ~PtxServer() {
@@ -41,9 +42,9 @@ class PtxServer {
     while (!stop_) {
       const server::Session::Step step = session.step(std::chrono::milliseconds(1));
       if (const auto wanted = session.wanted()) {
-        const auto open = [flags =
-                               wanted->flags]() -> Result<std::unique_ptr<server::DeviceBackend>> {
-          auto backend = cpu::CpuBackend::open({.units = 2, .flags = flags});
+        const auto open = [flags = wanted->flags,
+                           devices = devices_]() -> Result<std::unique_ptr<server::DeviceBackend>> {
+          auto backend = cpu::CpuBackend::open({.units = 2, .flags = flags, .devices = devices});
           if (!backend) return failed(backend.error());
           return std::unique_ptr<server::DeviceBackend>(*std::move(backend));
         };
@@ -56,6 +57,7 @@ class PtxServer {
     channel.shut();
   }
 
+  const std::uint32_t devices_;
   server::MemoryImages images_;
   std::unique_ptr<Listener> listener_;
   std::atomic<bool> stop_ = false;

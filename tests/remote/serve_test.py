@@ -238,6 +238,7 @@ class Serve(unittest.TestCase):
                            (["--backend", "cuda", "--shape", "LANE-8", "--shape", "gpu"],
                             "no other shapes"),
                            (["--backend", "cuda", "--kernel-times", "t.csv"], "timed on lanes"),
+                           (["--backend", "cuda", "--devices", "2"], "for --backend cpu"),
                            (["--kernel-plan", "p.json"], "--kernel-profiles"),
                            (["--token-file", "/nowhere"], "/nowhere"),
                            (["--idle-limit", "soon"], "--idle-limit")]:

@@ -17,13 +17,25 @@
 
 namespace partita::remote::test {
 
-// Kernels of the tests, as PTX would name them; what they do is in C++.
+// Kernels of the tests, as PTX would name them; what they do is in C++, but for the last one.
 inline constexpr std::string_view kPtx = R"(.version 8.0
 .target sm_80
 .address_size 64
 .visible .entry fill(.param .u64 to, .param .u32 value, .param .u32 n) { ret; }
 .visible .entry vadd(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n) { ret; }
 .visible .entry crash() { ret; }
+.visible .global .align 4 .u32 counter = 5;
+.visible .entry count(.param .u64 to)
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [to];
+  ld.global.u32 %r1, [counter];
+  add.u32 %r2, %r1, 1;
+  st.global.u32 [counter], %r2;
+  st.global.u32 [%rd1], %r2;
+  ret;
+}
 )";
 
 inline Kernels test_kernels() {
@@ -81,6 +93,7 @@ class Program {
     add("fill", &fill);
     add("vadd", &vadd);
     add("crash", &crash);
+    add("count", &count);
     cuda.call<void>("__cudaRegisterVar", handle_, &counter, &counter,
                     static_cast<const char*>("counter"), 0, std::size_t{4}, 0, 0);
     cuda.call<void>("__cudaRegisterFatBinaryEnd", handle_);
@@ -101,8 +114,9 @@ class Program {
   }
   void** handle() const { return handle_; }
 
-  char fill = 0, vadd = 0, crash = 0;  // the host's functions: only their addresses count
-  char counter = 0;                    // a variable's shadow
+  char fill = 0, vadd = 0, crash = 0,
+       count = 0;    // the host's functions: only their addresses count
+  char counter = 0;  // a variable's shadow
 
  private:
   void add(const char* name, const char* host) {

@@ -11,6 +11,7 @@
 #include "places.h"
 #include "remote/launch_program.h"
 #include "remote/remote_commands.h"
+#include "remote/serving_parts.h"
 #include "wire/net/channel.h"
 #include "wire/trace/kernel_record.h"
 #include "wire/trace/recording_proxy.h"
@@ -117,6 +118,7 @@ Command add_remote_run(CLI::App& remote) {
   flag(*command, "--record-kernels", flags->record_kernels);
   CLI::Option* const server = command->get_option("--server");
   within(flag(*command, "--units", flags->own.units), 1, hw::kMaxUnits)->excludes(server);
+  within(flag(*command, "--devices", flags->own.devices), 1, kMostDevices)->excludes(server);
   flag(*command, "--kernel-times", flags->own.kernel_times)->excludes(server);
   flag(*command, "--stats", flags->stats);
   command->add_option("command", flags->words, "The program and, behind --, its arguments")

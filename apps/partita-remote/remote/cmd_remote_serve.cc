@@ -77,6 +77,8 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   flags.parts.memory = static_cast<std::uint64_t>(flags.memory_mib * kMebibyte);
   if (!flags.gpus.empty() && flags.parts.backend != "cuda")
     return bad_input("--gpu", "instances are made for --backend cuda");
+  if (flags.parts.devices > 1 && (flags.parts.backend != "cpu" || !flags.kernels.plan.empty()))
+    return bad_input("--devices", "several are for --backend cpu, without --kernel-plan");
   flags.parts.on_demand = !flags.gpus.empty();
   const std::string directory = remote_state_directory(flags.state_directory);
   auto shares = MpsShares::of(flags.parts.shapes, directory + "/mps");
@@ -166,6 +168,7 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
   one_of(flag(command, "--backend", flags.parts.backend), {"cpu", "cuda"})->default_str("cpu");
   flag(command, "--library", flags.parts.vendor_library)->default_str("libcuda.so.1");
   within(flag(command, "--units", flags.parts.units), 1, hw::kMaxUnits);
+  within(flag(command, "--devices", flags.parts.devices), 1, kMostDevices)->default_str("1");
   flag(command, "--shape", flags.parts.shapes);
   within(flag(command, "--gpu-index", flags.gpus), 0, kMostGpus);
   CLI::Option* const profiles = flag(command, "--kernel-profiles", flags.kernels.profiles);

@@ -4,8 +4,8 @@
 
 #include "flags.h"
 #include "remote/remote_commands.h"
-#include "wire/tunnel/tunnel.h"
 #include "stop_request.h"
+#include "wire/tunnel/tunnel.h"
 
 namespace partita::cli {
 namespace {

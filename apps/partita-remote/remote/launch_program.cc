@@ -178,6 +178,7 @@ Result<Child> start_private_server(const std::string& folder, const PrivateServe
   if (gpu && (wish.units > 0 || !wish.kernel_times.empty()))
     add({"--shape", wish.units > 0 ? fmt::format("LANE-{}", wish.units) : "LANE"});
   if (!gpu && wish.units > 0) add({"--units", fmt::format("{}", wish.units)});
+  if (wish.devices > 1) add({"--devices", fmt::format("{}", wish.devices)});
   if (!wish.kernel_times.empty()) add({"--kernel-times", fs::absolute(wish.kernel_times).string()});
   return Child::start(
       {.argv = std::move(argv),

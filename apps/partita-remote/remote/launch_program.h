@@ -34,6 +34,7 @@ Environment library_environment(const std::string& libraries,
 // however it ends. Takes connections when this returns.
 struct PrivateServer {
   int units = 0;                  // of the CPU, or of a lane of the GPU; 0: all
+  int devices = 1;                // that the program sees
   std::string kernel_times = {};  // file; empty: kernels are not timed
 };
 Result<Child> start_private_server(const std::string& folder, const PrivateServer& wish = {});

@@ -166,7 +166,7 @@ class SharedDevice {
       if (!lane) return failed(lane.error());
       use.lanes.push_back(lane_on(*lane));
     }
-    std::vector<remote::server::KernelCursor::Step> steps;
+    std::vector<lanes::KernelCursor::Step> steps;
     for (std::size_t i = 0; i < mine.units.size(); ++i)
       steps.push_back({mine.kernels[i],
                        static_cast<std::size_t>(std::ranges::lower_bound(sizes, mine.units[i]) -
@@ -316,12 +316,14 @@ Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& o
           {.vendor_library = flags.vendor_library, .memory = flags.memory, .own_process = true});
     };
   } else {
-    options.open = [memory = flags.memory, times = std::make_shared<TimesFile>(flags.kernel_times)](
+    options.open = [memory = flags.memory, devices = flags.devices,
+                    times = std::make_shared<TimesFile>(flags.kernel_times)](
                        const Part&, int units, std::uint32_t checks) -> Opened {
       return remote::cpu::CpuBackend::open({.units = units,
                                             .memory = memory,
                                             .flags = checks,
-                                            .measured = times->of_units(times, units)});
+                                            .measured = times->of_units(times, units),
+                                            .devices = static_cast<std::uint32_t>(devices)});
     };
   }
   return {};

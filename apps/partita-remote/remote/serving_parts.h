@@ -20,11 +20,14 @@ struct PlannedWorker {
   std::vector<int> units;
 };
 
+inline constexpr int kMostDevices = 16;
+
 struct PartFlags {
   std::string backend = "cpu";
   int units = 0;                    // of the CPU; 0: as many as there are
   std::vector<std::string> shapes;  // a part each; empty: `sessions` times all units
   int sessions = 8;
+  int devices = 1;  // that a session sees, on the CPU
   std::uint64_t memory = std::uint64_t{4} << 30;
   std::string vendor_library = "libcuda.so.1";  // of back end cuda
   MpsShares shares;                             // those of `shapes` that are some

@@ -1,4 +1,4 @@
-// libcuda: start, devices, contexts, errors. One device, and one context that every thread has:
+// libcuda: start, devices, contexts, errors. One context of each device that every thread has:
 // cuCtxCreate gives another name for it.
 #include <algorithm>
 #include <atomic>
@@ -15,8 +15,13 @@ bool initialised = false;  // cuInit was called
 
 struct Context {
   unsigned flags = 0;
+  int device = 0;
 };
-Context primary;
+Context* primary(int device) {
+  static Context all[client::kMostDevices];
+  all[device].device = device;
+  return &all[device];
+}
 thread_local std::vector<Context*> contexts;  // the current one last
 
 // A program's runtime starts the driver and makes the primary context current.
@@ -24,12 +29,19 @@ bool has_runtime() { return session().kernels.modules().has_registered(); }
 
 Context* current() {
   if (!contexts.empty()) return contexts.back();
-  return has_runtime() ? &primary : nullptr;
+  return has_runtime() ? primary(client::current_device()) : nullptr;
+}
+
+Status changed() {
+  if (!contexts.empty() && contexts.back() != nullptr)
+    client::current_device() = contexts.back()->device;
+  return kOk;
 }
 
 Status check(int device) {
   if (!initialised && !has_runtime()) return kNotInitialised;
-  return device == 0 ? session().ready() : client::kInvalidDevice;
+  if (const Status status = session().ready(); status != kOk) return status;
+  return device >= 0 && device < session().device().count ? kOk : client::kInvalidDevice;
 }
 
 struct DriverError {
@@ -50,16 +62,16 @@ const DriverError* driver_error(int number) {
 Status set_current(void* context) {
   if (!contexts.empty()) contexts.pop_back();
   if (context != nullptr) contexts.push_back(static_cast<Context*>(context));
-  return kOk;
+  return changed();
 }
 
 Status new_context(void** context, unsigned flags, int device) {
   if (const Status status = check(device); status != kOk) return status;
   if (context == nullptr) return kInvalidValue;
-  auto* made = new Context{flags};  // its address may be used after cuCtxDestroy
+  auto* made = new Context{flags, device};  // its address may be used after cuCtxDestroy
   contexts.push_back(made);
   *context = made;
-  return kOk;
+  return changed();
 }
 
 }  // namespace
@@ -101,14 +113,14 @@ CUDA_EXPORT Status cuDeviceGetCount(int* count) {
   return guarded([&] {
     if (count == nullptr) return kInvalidValue;
     if (!initialised && !has_runtime()) return kNotInitialised;
-    *count = 1;
+    *count = session().device().count;
     return kOk;
   });
 }
 CUDA_EXPORT Status cuDeviceGet(int* device, int ordinal) {
   return guarded([&] {
     if (device == nullptr) return kInvalidValue;
-    *device = 0;
+    *device = ordinal;
     return check(ordinal);
   });
 }
@@ -124,7 +136,8 @@ CUDA_EXPORT Status cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
   return guarded([&] {
     if (const Status status = check(device); status != kOk) return status;
     if (uuid == nullptr) return kInvalidValue;
-    std::memcpy(uuid, session().device().uuid.data(), session().device().uuid.size());
+    const auto own = session().device().uuid_on(device);
+    std::memcpy(uuid, own.data(), own.size());
     return kOk;
   });
 }
@@ -145,7 +158,7 @@ CUDA_EXPORT Status cuDeviceGetAttribute(int* value, int attribute, int device) {
   return guarded([&] {
     if (const Status status = check(device); status != kOk) return status;
     if (value == nullptr || attribute <= 0) return kInvalidValue;
-    *value = session().device().attribute(static_cast<std::uint32_t>(attribute));
+    *value = session().device().attribute_on(static_cast<std::uint32_t>(attribute), device);
     return kOk;
   });
 }
@@ -154,10 +167,26 @@ CUDA_EXPORT Status cuDeviceComputeCapability(int* major, int* minor, int device)
   const Status status = cuDeviceGetAttribute(major, kMajor, device);
   return status != kOk ? status : cuDeviceGetAttribute(minor, kMinor, device);
 }
-CUDA_EXPORT Status cuDeviceCanAccessPeer(int* can, int, int) {
-  if (can == nullptr) return kInvalidValue;
-  *can = 0;
-  return kOk;
+CUDA_EXPORT Status cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  return guarded([&] {
+    if (can == nullptr) return kInvalidValue;
+    for (const int one : {device, peer})
+      if (const Status status = check(one); status != kOk) return status;
+    *can = device != peer ? 1 : 0;
+    return kOk;
+  });
+}
+// All memory is one, so nothing is to be done.
+CUDA_EXPORT Status cuCtxEnablePeerAccess(void* context, unsigned flags) {
+  return guarded([&] {
+    if (context == nullptr || current() == nullptr) return client::kInvalidContext;
+    if (flags != 0) return kInvalidValue;
+    return static_cast<Context*>(context)->device != current()->device ? kOk
+                                                                       : client::kInvalidDevice;
+  });
+}
+CUDA_EXPORT Status cuCtxDisablePeerAccess(void* context) {
+  return cuCtxEnablePeerAccess(context, 0);
 }
 
 // --- contexts ----------------------------------------------------------------------------------
@@ -166,19 +195,22 @@ CUDA_EXPORT Status cuDevicePrimaryCtxRetain(void** context, int device) {
   return guarded([&] {
     if (const Status status = check(device); status != kOk) return status;
     if (context == nullptr) return kInvalidValue;
-    *context = &primary;
+    *context = primary(device);
     return kOk;
   });
 }
 CUDA_EXPORT Status cuDevicePrimaryCtxRelease_v2(int) { return kOk; }
-CUDA_EXPORT Status cuDevicePrimaryCtxSetFlags_v2(int, unsigned flags) {
-  primary.flags = flags;
-  return kOk;
+CUDA_EXPORT Status cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
+  return guarded([&] {
+    if (const Status status = check(device); status != kOk) return status;
+    primary(device)->flags = flags;
+    return kOk;
+  });
 }
 CUDA_EXPORT Status cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
   return guarded([&] {
     if (const Status status = check(device); status != kOk) return status;
-    if (flags != nullptr) *flags = primary.flags;
+    if (flags != nullptr) *flags = primary(device)->flags;
     if (active != nullptr) *active = 1;
     return kOk;
   });
@@ -214,7 +246,7 @@ CUDA_EXPORT Status cuCtxDestroy_v2(void* context) {
 CUDA_EXPORT Status cuCtxPushCurrent_v2(void* context) {
   return guarded([&] {
     contexts.push_back(static_cast<Context*>(context));
-    return kOk;
+    return changed();
   });
 }
 CUDA_EXPORT Status cuCtxPopCurrent_v2(void** context) {
@@ -222,7 +254,7 @@ CUDA_EXPORT Status cuCtxPopCurrent_v2(void** context) {
     if (contexts.empty()) return client::kInvalidContext;
     if (context != nullptr) *context = contexts.back();
     contexts.pop_back();
-    return kOk;
+    return changed();
   });
 }
 // What they were called before there was a version of them, by programs that look names up.
@@ -239,7 +271,7 @@ CUDA_EXPORT Status cuCtxGetCurrent(void** context) {
 }
 CUDA_EXPORT Status cuCtxGetDevice(int* device) {
   if (device == nullptr) return kInvalidValue;
-  *device = 0;
+  *device = current() == nullptr ? 0 : current()->device;
   return current() == nullptr ? client::kInvalidContext : kOk;
 }
 CUDA_EXPORT Status cuCtxGetFlags(unsigned* flags) {
@@ -252,8 +284,9 @@ CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) {
   *version = 3020;
   return kOk;
 }
+// A program of the driver has no last error: this is how it asks what came of its kernels.
 CUDA_EXPORT Status cuCtxSynchronize() {
-  return guarded([] { return session().streams.synchronise(); });
+  return asked_about(guarded([] { return session().streams.synchronise(); }));
 }
 CUDA_EXPORT Status cuCtxGetLimit(std::size_t* value, int) {
   if (value == nullptr) return kInvalidValue;

@@ -28,7 +28,8 @@ Status create(Memory** handle, std::size_t bytes, const Properties* properties) 
   constexpr int kPinned = 1, kDevice = 1;
   if (handle == nullptr || properties == nullptr || bytes == 0 || bytes % kGranularity != 0)
     return kInvalidValue;
-  if (properties->type != kPinned || properties->place != kDevice || properties->device != 0)
+  if (properties->type != kPinned || properties->place != kDevice || properties->device < 0 ||
+      properties->device >= session().device().count)
     return unsupported("cuMemCreate (memory that is not this device's)");
   if (properties->handle_types != 0) return unsupported("cuMemCreate (handles for others)");
   if (const Status status = session().ready(); status != kOk) return status;

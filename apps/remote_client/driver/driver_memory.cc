@@ -175,6 +175,13 @@ STREAM_FUNCTION(cuMemcpyDtoDAsync_v2, _ptsz,
                 (DevicePtr to, DevicePtr from, std::size_t bytes, void* stream), {
                   return copy({place(to), place(from), bytes, kDeviceToDevice}, stream, true);
                 })
+CUDA_EXPORT Status cuMemcpyPeer(DevicePtr to, void*, DevicePtr from, void*, std::size_t bytes) {
+  return guarded([&] { return copy({place(to), place(from), bytes, kByAddress}, nullptr, false); });
+}
+STREAM_FUNCTION(cuMemcpyPeerAsync, _ptsz,
+                (DevicePtr to, void*, DevicePtr from, void*, std::size_t bytes, void* stream), {
+                  return copy({place(to), place(from), bytes, kByAddress}, stream, true);
+                })
 STREAM_FUNCTION(cuMemcpyAsync, _ptsz,
                 (DevicePtr to, DevicePtr from, std::size_t bytes, void* stream), {
                   return copy({place(to), place(from), bytes, kByAddress}, stream, true);

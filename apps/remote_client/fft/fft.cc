@@ -48,6 +48,7 @@ struct Plan {
   std::uint64_t work = 0;  // two packed arrays
   std::uint64_t count = 0;
   void* stream = nullptr;
+  std::vector<int> devices = {};  // cufftXtSetGPUs
   bool is_double() const { return (type & 0x40) != 0; }
   std::uint64_t element() const { return is_double() ? 16 : 8; }
   bool made() const { return type != 0; }
@@ -237,7 +238,115 @@ int estimate(const long long* n, int rank, long long batch, int type, std::size_
   return 0;
 }
 
+// ---- several devices: slices of one array, which all of them reach ----
+
+constexpr int kMostSlices = 64;
+struct Slices {  // cudaXtDesc
+  int version = 0, count = 0;
+  int devices[kMostSlices] = {};
+  void* data[kMostSlices] = {};
+  std::size_t bytes[kMostSlices] = {};
+  void* state = nullptr;
+};
+struct Sliced {  // cudaLibXtDesc
+  int version = 0;
+  Slices* slices = nullptr;
+  int library = 0, format = 0;
+  void* plan = nullptr;
+  std::uint64_t all() const {
+    std::uint64_t sum = 0;
+    for (int i = 0; i < slices->count; ++i) sum += slices->bytes[i];
+    return sum;
+  }
+};
+
+int set_devices(Plan& plan, int count, const int* devices) {
+  constexpr int kInvalidDevice = 11;
+  if (plan.made() || devices == nullptr) return kCodes.invalid;
+  if (count < 2 || count > kMostSlices) return kInvalidDevice;
+  plan.devices.assign(devices, devices + count);
+  for (const int device : plan.devices)
+    if (device < 0 || device >= session().device().count ||
+        std::ranges::count(plan.devices, device) != 1)
+      return kInvalidDevice;
+  return 0;
+}
+
+// By whole rows of the first axis, or elements where there is one axis.
+int allocate(const Plan& plan, Sliced** made) {
+  if (made == nullptr || !plan.made() || plan.devices.empty()) return kInvalidPlan;
+  if (plan.type != kC2C && plan.type != kZ2Z)
+    return kCodes.refused("cufftXtMalloc (a real transform on several devices)");
+  const auto* const first = std::ranges::find_if(plan.n, [](Index n) { return n > 1; });
+  const Index rows = first == std::end(plan.n) ? 1 : *first;
+  const std::uint64_t row = plan.count / rows * plan.element();
+  const auto at = session().memory.allocate(plan.count * plan.element());
+  if (!at) return kCodes.of(at.error());
+  auto* const slices = new Slices;
+  const std::size_t count = plan.devices.size();
+  std::uint64_t begun = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t end = rows * (i + 1) / count;
+    slices->devices[i] = plan.devices[i];
+    slices->data[i] = reinterpret_cast<void*>(*at + begun * row);
+    slices->bytes[i] = (end - begun) * row;
+    begun = end;
+  }
+  slices->count = static_cast<int>(count);
+  *made = new Sliced{.slices = slices};
+  return 0;
+}
+
+int copy_slices(Plan& plan, void* to, void* from, int direction) {
+  enum { kToDevice, kToHost, kWithin };
+  const auto address = [](void* sliced) {
+    return number_of(static_cast<Sliced*>(sliced)->slices->data[0]);
+  };
+  if (to == nullptr || from == nullptr) return kCodes.invalid;
+  const std::uint64_t stream = number_of(plan.stream);
+  if (direction == kToDevice)
+    return kCodes.of(
+        session().memory.copy_in(stream, address(to), from, static_cast<Sliced*>(to)->all()));
+  const std::uint64_t bytes = static_cast<Sliced*>(from)->all();
+  if (direction == kToHost)
+    return kCodes.of(session().memory.copy_out(stream, to, address(from), bytes, false));
+  if (direction != kWithin || bytes != static_cast<Sliced*>(to)->all()) return kCodes.invalid;
+  return kCodes.of(session().memory.copy(
+      stream, {.to = {address(to)}, .from = {address(from)}, .width = bytes, .rows = 1}));
+}
+
+int transform_slices(int handle, int type, Sliced* in, Sliced* out, int direction) {
+  if (in == nullptr || out == nullptr || (direction != 1 && direction != -1)) return kCodes.invalid;
+  return with_plan(handle, [&](Plan& is) {
+    return transform(is, type, in->slices->data[0], out->slices->data[0], direction == 1);
+  });
+}
+
 }  // namespace
+
+CUDA_EXPORT int cufftXtSetGPUs(int plan, int count, int* devices) {
+  return with_plan(plan, [&](Plan& is) { return set_devices(is, count, devices); });
+}
+CUDA_EXPORT int cufftXtMalloc(int plan, Sliced** made, int) {
+  return with_plan(plan, [&](Plan& is) { return allocate(is, made); });
+}
+CUDA_EXPORT int cufftXtFree(Sliced* sliced) {
+  if (sliced == nullptr) return kCodes.invalid;
+  const Status status = session().memory.release(number_of(sliced->slices->data[0]));
+  delete sliced->slices;
+  delete sliced;
+  return kCodes.of(status);
+}
+CUDA_EXPORT int cufftXtMemcpy(int plan, void* to, void* from, int direction) {
+  return with_plan(plan, [&](Plan& is) { return copy_slices(is, to, from, direction); });
+}
+// In their natural order before and after, so that no format is another one.
+CUDA_EXPORT int cufftXtExecDescriptorC2C(int plan, Sliced* in, Sliced* out, int direction) {
+  return transform_slices(plan, kC2C, in, out, direction);
+}
+CUDA_EXPORT int cufftXtExecDescriptorZ2Z(int plan, Sliced* in, Sliced* out, int direction) {
+  return transform_slices(plan, kZ2Z, in, out, direction);
+}
 
 CUDA_EXPORT int cufftCreate(int* plan) {
   return kCodes.answered([&] { return create(plan); });

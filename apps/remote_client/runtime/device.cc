@@ -1,7 +1,9 @@
 // The device, its properties, errors, versions.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "abi.h"
 #include "properties.h"
@@ -37,6 +39,34 @@ const client::Device* device_snapshot(Status& status) {
   return status == kOk ? &session().device() : nullptr;
 }
 
+// kOk for a device that there is.
+Status check(int device) {
+  const Status status = session().ready();
+  if (status != kOk) return status;
+  return device >= 0 && device < session().device().count ? kOk : kInvalidDevice;
+}
+
+Status set_device(int device) {
+  const Status status = device == 0 ? kOk : check(device);
+  if (status == kOk) client::current_device() = device;
+  return status;
+}
+
+// Bit b of word a: device a may use memory of device b. All of it is one memory, so this is only
+// what programs are told.
+std::atomic<unsigned> peers[client::kMostDevices];
+
+Status change_peer(int peer, bool enable) {
+  if (const Status status = check(peer); status != kOk) return status;
+  const int own = client::current_device();
+  if (own == peer) return kInvalidDevice;
+  constexpr Status kAlreadyEnabled = 704, kNotEnabled = 705;
+  const unsigned bit = 1u << peer;
+  const unsigned before = enable ? peers[own].fetch_or(bit) : peers[own].fetch_and(~bit);
+  if (enable == ((before & bit) != 0)) return enable ? kAlreadyEnabled : kNotEnabled;
+  return kOk;
+}
+
 }  // namespace
 
 CUDA_EXPORT Status cudaGetLastError() {
@@ -63,20 +93,20 @@ CUDA_EXPORT Status cudaGetDeviceCount(int* count) {
   return guarded([&] {
     if (count == nullptr) return kInvalidValue;
     const Status status = session().ready();
-    *count = status == kOk ? 1 : 0;
+    *count = status == kOk ? session().device().count : 0;
     return status;
   });
 }
 CUDA_EXPORT Status cudaSetDevice(int device) {
-  return guarded([&] { return device == 0 ? kOk : kInvalidDevice; });
+  return guarded([&] { return set_device(device); });
 }
 CUDA_EXPORT Status cudaInitDevice(int device, unsigned, unsigned) {
-  return guarded([&] { return device == 0 ? session().ready() : kInvalidDevice; });
+  return guarded([&] { return check(device); });
 }
 CUDA_EXPORT Status cudaGetDevice(int* device) {
   return guarded([&] {
     if (device == nullptr) return kInvalidValue;
-    *device = 0;
+    *device = client::current_device();
     return kOk;
   });
 }
@@ -93,7 +123,10 @@ CUDA_EXPORT Status cudaDeviceSynchronize() {
 }
 CUDA_EXPORT Status cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 CUDA_EXPORT Status cudaDeviceReset() {
-  const Status status = guarded([] { return session().reset(); });
+  const Status status = guarded([] {
+    const bool alone = session().device().count == 1;  // else what other devices have would go, too
+    return alone ? session().reset() : session().streams.synchronise();
+  });
   last_error() = kOk;
   return status;
 }
@@ -102,11 +135,11 @@ CUDA_EXPORT Status cudaThreadExit() { return cudaDeviceReset(); }
 CUDA_EXPORT Status cudaGetDeviceProperties(Properties* properties, int device) {
   return guarded([&] {
     if (properties == nullptr) return kInvalidValue;
-    if (device != 0) return kInvalidDevice;
+    if (const Status there = check(device); there != kOk) return there;
     Status status = kOk;
     const client::Device* known = device_snapshot(status);
     if (known == nullptr) return status;
-    fill(*properties, *known);
+    fill(*properties, *known, device);
     const auto memory = session().memory.state();
     if (memory) properties->totalGlobalMem = memory->total;
     return kOk;
@@ -120,42 +153,66 @@ CUDA_EXPORT Status cudaGetDeviceProperties_v2(Properties* properties, int device
 CUDA_EXPORT Status cudaDeviceGetAttribute(int* value, int attribute, int device) {
   return guarded([&] {
     if (value == nullptr || attribute <= 0) return kInvalidValue;
-    if (device != 0) return kInvalidDevice;
+    if (const Status there = check(device); there != kOk) return there;
     Status status = kOk;
     const client::Device* known = device_snapshot(status);
     if (known == nullptr) return status;
-    *value = known->attribute(static_cast<std::uint32_t>(attribute));
+    *value = known->attribute_on(static_cast<std::uint32_t>(attribute), device);
     return kOk;
   });
 }
 CUDA_EXPORT Status cudaDeviceGetPCIBusId(char* text, int length, int device) {
   return guarded([&] {
     if (text == nullptr || length <= 0) return kInvalidValue;
-    if (device != 0) return kInvalidDevice;
+    if (const Status there = check(device); there != kOk) return there;
     Status status = kOk;
     const client::Device* known = device_snapshot(status);
     if (known == nullptr) return status;
     constexpr std::uint32_t kBus = 33, kDevice = 34, kDomain = 50;
     const auto part = [&](std::uint32_t which) {
-      return static_cast<unsigned>(known->attribute(which));
+      return static_cast<unsigned>(known->attribute_on(which, device));
     };
     std::snprintf(text, static_cast<std::size_t>(length), "%04X:%02X:%02X.0", part(kDomain),
                   part(kBus), part(kDevice));
     return kOk;
   });
 }
-CUDA_EXPORT Status cudaDeviceGetByPCIBusId(int* device, const char*) {
-  return cudaGetDevice(device);
+CUDA_EXPORT Status cudaDeviceGetByPCIBusId(int* device, const char* text) {
+  return guarded([&] {
+    if (device == nullptr || text == nullptr) return kInvalidValue;
+    char own[32] = {};
+    for (int i = 0; check(i) == kOk; ++i) {
+      if (const Status told = cudaDeviceGetPCIBusId(own, sizeof own, i); told != kOk) return told;
+      if (std::string_view(own).ends_with(text)) return *device = i, kOk;
+    }
+    return kInvalidValue;
+  });
 }
-CUDA_EXPORT Status cudaDeviceCanAccessPeer(int* can, int, int) {
-  if (can == nullptr) return remember(kInvalidValue);
-  *can = 0;
-  return kOk;
+CUDA_EXPORT Status cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  return guarded([&] {
+    if (can == nullptr) return kInvalidValue;
+    for (const int one : {device, peer})
+      if (const Status status = check(one); status != kOk) return status;
+    *can = device != peer ? 1 : 0;
+    return kOk;
+  });
 }
-CUDA_EXPORT Status cudaDeviceEnablePeerAccess(int, unsigned) { return remember(kInvalidDevice); }
-CUDA_EXPORT Status cudaDeviceDisablePeerAccess(int) { return remember(kInvalidDevice); }
-CUDA_EXPORT Status cudaDeviceGetP2PAttribute(int*, int, int, int) {
-  return remember(kInvalidDevice);
+CUDA_EXPORT Status cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  return guarded([&] { return flags != 0 ? kInvalidValue : change_peer(peer, true); });
+}
+CUDA_EXPORT Status cudaDeviceDisablePeerAccess(int peer) {
+  return guarded([&] { return change_peer(peer, false); });
+}
+CUDA_EXPORT Status cudaDeviceGetP2PAttribute(int* value, int attribute, int from, int to) {
+  return guarded([&] {
+    constexpr int kRank = 1, kArrays = 4;  // access and atomics are between them
+    if (value == nullptr || attribute < kRank || attribute > kArrays) return kInvalidValue;
+    for (const int one : {from, to})
+      if (const Status status = check(one); status != kOk) return status;
+    if (from == to) return kInvalidDevice;
+    *value = attribute != kRank && attribute != kArrays ? 1 : 0;
+    return kOk;
+  });
 }
 
 // Limits can be set and are then told; they change nothing here.

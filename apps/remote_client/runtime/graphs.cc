@@ -161,14 +161,15 @@ CUDA_EXPORT Status cudaGraphAddMemFreeNode(void** node, void* graph, void* const
 CUDA_EXPORT Status cudaDeviceGetGraphMemAttribute(int device, int attribute, void* value) {
   constexpr int kAttributes = 4;  // used and reserved, now and at most
   return guarded([&] {
-    if (device != 0 || attribute < 0 || attribute >= kAttributes || value == nullptr)
+    if (device < 0 || device >= session().device().count || attribute < 0 ||
+        attribute >= kAttributes || value == nullptr)
       return kInvalidValue;
     *static_cast<std::uint64_t*>(value) = session().graph_memory.bytes();
     return kOk;
   });
 }
 CUDA_EXPORT Status cudaDeviceGraphMemTrim(int device) {
-  return remember(device == 0 ? kOk : client::kInvalidDevice);
+  return remember(device >= 0 && device < session().device().count ? kOk : client::kInvalidDevice);
 }
 static Status set_kernel_node(void* graph, void* node, const KernelNode* what) {
   if (what == nullptr) return kInvalidValue;

@@ -285,7 +285,7 @@ CUDA_EXPORT Status cudaPointerGetAttributes(PointerAttributes* attributes, const
     if (const Status status = session().ready(); status != kOk) return status;
     enum Type { kUnregistered, kHost, kDevice, kManaged };
     *attributes = {};
-    attributes->device = 0;
+    attributes->device = session().memory.device_of(number_of(pointer));
     if (session().memory.block_of(number_of(pointer))) {
       const bool managed = session().managed.block_at(number_of(pointer)).has_value();
       attributes->type = managed ? kManaged : kDevice;
@@ -303,13 +303,14 @@ CUDA_EXPORT Status cudaPointerGetAttributes(PointerAttributes* attributes, const
   });
 }
 
-// One pool: all memory is the session's.
-static char the_pool;
+// All memory is the session's; a pool is a name for it.
+static char pools[client::kMostDevices];
 CUDA_EXPORT Status cudaDeviceGetDefaultMemPool(void** pool, int device) {
   return guarded([&] {
-    if (device != 0) return client::kInvalidDevice;
+    if (const Status status = session().ready(); status != kOk) return status;
+    if (device < 0 || device >= session().device().count) return client::kInvalidDevice;
     if (pool == nullptr) return kInvalidValue;
-    *pool = &the_pool;
+    *pool = &pools[device];
     return kOk;
   });
 }
@@ -339,7 +340,7 @@ CUDA_EXPORT Status cudaMemPoolGetAttribute(void*, int attribute, void* value) {
 }
 CUDA_EXPORT Status cudaMemPoolCreate(void** pool, const void*) {
   if (pool == nullptr) return remember(kInvalidValue);
-  *pool = &the_pool;
+  *pool = &pools[client::current_device()];
   return kOk;
 }
 CUDA_EXPORT Status cudaMemPoolDestroy(void*) { return kOk; }

@@ -63,13 +63,14 @@ constexpr SameSize kSameSizes[] = {
 }  // namespace
 
 // Mapped and pageable access stay 0: they do not exist here.
-void fill(Properties& properties, const client::Device& device) {
+void fill(Properties& properties, const client::Device& device, int number) {
   properties = {};
   const std::size_t length = std::min(device.name.size(), sizeof properties.name - 1);
   std::memcpy(properties.name, device.name.data(), length);
-  std::memcpy(properties.uuid, device.uuid.data(), sizeof properties.uuid);
+  std::memcpy(properties.uuid, device.uuid_on(number).data(), sizeof properties.uuid);
   properties.totalGlobalMem = device.total_memory;
-  for (const Same& same : kSame) properties.*same.field = device.attribute(same.attribute);
+  for (const Same& same : kSame)
+    properties.*same.field = device.attribute_on(same.attribute, number);
   for (const SameSize& same : kSameSizes)
     properties.*same.field =
         static_cast<std::size_t>(std::max(device.attribute(same.attribute), 0));

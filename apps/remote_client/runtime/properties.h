@@ -89,6 +89,6 @@ static_assert(offsetof(Properties, sharedMemPerBlockOptin) == 672);
 static_assert(offsetof(Properties, clusterLaunch) == 748);
 #endif
 
-void fill(Properties& properties, const client::Device& device);
+void fill(Properties& properties, const client::Device& device, int number);
 
 }  // namespace partita::remote::shim

@@ -67,12 +67,8 @@ CUDA_EXPORT Status cudaStreamGetId(void* stream, unsigned long long* id) {
     return kOk;
   });
 }
-CUDA_EXPORT Status cudaStreamGetDevice(void*, int* device) {
-  return guarded([&] {
-    if (device == nullptr) return kInvalidValue;
-    *device = 0;
-    return kOk;
-  });
+CUDA_EXPORT Status cudaStreamGetDevice(void* stream, int* device) {
+  return guarded([&] { return give(session().streams.device(number_of(stream)), device); });
 }
 CUDA_EXPORT Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (least != nullptr) *least = 0;

@@ -60,7 +60,9 @@ struct CpuBackend::Recorded {
 
 namespace {
 
-constexpr std::size_t kSweep = 1024;  // records before finished ones are given back
+// Of each stream, so that all streams' together are never more than the driver has, which sessions
+// may share.
+constexpr std::size_t kRecords = drivers::cpu_mask::kMaxEvents / drivers::cpu_mask::kMaxLanes - 1;
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -95,7 +97,7 @@ void fill(std::span<std::byte> row, std::uint32_t value, std::uint32_t element) 
 
 CpuBackend::CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units)
     : options_(std::move(options)),
-      device_(describe_device({units->units(), options_.memory})),
+      device_(describe_device({units->units(), options_.memory, options_.devices})),
       shared_(std::make_shared<Shared>()),
       units_(std::move(units)),
       driver_(&units_->driver()),
@@ -498,7 +500,7 @@ bool CpuBackend::pump(Stream& stream) {
       }
       launch(stream, {});
     } else if (auto* record = std::get_if<Record>(&item)) {
-      push_record(stream, record->here);
+      if (!push_record(stream, record->here)) return any;
     } else {
       stream.held = next_hold_++;
       ++stream.counters->unfinished;  // until resume()
@@ -524,20 +526,25 @@ void CpuBackend::Shared::reach(Recorded& here) {
   for (const std::uint64_t tag : watched) notify({.kind = Completed::Kind::reached, .tag = tag});
 }
 
-void CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
-  launch(stream, {.then = [shared = shared_, here] { shared->reach(*here); }});
-  // The driver's events of records that are finished are given back now and then.
-  if (recorded_.size() >= kSweep)
+// Not where there are too many that are not finished; gives back the events of those that are.
+bool CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
+  const std::size_t most = kRecords * streams_.size();
+  if (recorded_.size() >= most) {
+    shared_->starving = true;  // before the look: who ends afterwards wakes us
     std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
       if (!record->finished) return false;
       static_cast<void>(driver_->destroy_event(record->lane_event));
       return true;
     });
+    if (recorded_.size() >= most) return false;
+  }
+  launch(stream, {.then = [shared = shared_, here] { shared->reach(*here); }});
   const auto event = driver_->record_event(stream.lanes.now());
   CHECK(event.has_value());
   here->lane_event = *event;
   here->pushed = true;
   recorded_.push_back(here);
+  return true;
 }
 
 void CpuBackend::resume(std::uint64_t hold) {

@@ -35,6 +35,7 @@ struct CpuOptions {
   std::shared_ptr<SharedUnits> shared = {};       // with other sessions
   std::shared_ptr<Tenant> tenant = {};            // says where kernels run; null: on all units
   server::LaunchTimes::Told measured = {};        // where given, kernels are timed
+  std::uint32_t devices = 1;                      // all of them these units and this memory
 };
 
 class CpuBackend final : public server::DeviceBackend {
@@ -108,7 +109,7 @@ class CpuBackend final : public server::DeviceBackend {
   void pump();
   bool pump(Stream& stream);
   void launch(Stream& stream, Task task);
-  void push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
+  bool push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
   server::Answered<Item> item_of(server::StreamWork work);
   server::Answered<Item> item_of(server::LaunchWork work);
   server::Answered<Item> item_of(const Gemm& gemm);

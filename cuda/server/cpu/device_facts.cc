@@ -72,6 +72,7 @@ server::DeviceSnapshot describe_device(const DeviceSize& size) {
   device.attributes.assign(kAttributes, 0);
   for (const auto& [number, value] : kValues) device.attributes[number] = value;
   device.attributes[16] = size.units;  // multiprocessors
+  device.devices = size.devices;
   return device;
 }
 

@@ -15,6 +15,7 @@ inline constexpr std::uint32_t kMostRegisters = 255;  // that a GPU has for a th
 struct DeviceSize {
   int units = 1;
   std::uint64_t memory = 0;
+  std::uint32_t devices = 1;
 };
 server::DeviceSnapshot describe_device(const DeviceSize& size);
 

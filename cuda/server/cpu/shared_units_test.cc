@@ -5,24 +5,19 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <array>
+#include <atomic>
 #include <cstring>
 #include <deque>
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "server/cpu/cpu_backend.h"
+#include "server/testing/random_program.h"
 
 namespace partita::remote::cpu {
 namespace {
 
-using server::Completed;
-using server::Id;
-using server::kDefaultStream;
-using server::ObjectKind;
-
-constexpr int kUnits = 3, kRegions = 5;
-constexpr std::uint32_t kCells = 6;  // of a region; a block each
+constexpr int kUnits = 3;
 constexpr const char* kSteps = R"(.version 7.0
 .target sm_70
 .address_size 64
@@ -89,125 +84,19 @@ std::shared_ptr<Fixed> live(Rng& rng) {
   return std::make_shared<Fixed>(std::make_shared<const Placing>(std::move(placing)));
 }
 
-// A program, step by step: what it asks of its backend, and what its memory is to be.
-class Program {
- public:
-  Program(Rng& rng, std::shared_ptr<SharedUnits> units, std::shared_ptr<Tenant> tenant)
-      : rng_(rng) {
-    auto opened = CpuBackend::open({.units = kUnits,
-                                    .memory = 1 << 20,
-                                    .shared = std::move(units),
-                                    .tenant = std::move(tenant)});
-    EXPECT_TRUE(opened) << to_string(opened.error());
-    backend_ = *std::move(opened);
-    at_ = backend_->device().arena;
-    EXPECT_TRUE(backend_->allocate(at_, 4096));
-    std::memset(backend_->mapped(at_, 4096, true).data(), 0, 4096);
-    const auto module = backend_->create(server::ModuleSpec{kSteps});
-    for (const char* name : {"first", "second"})
-      kernels_.push_back(backend_->find_kernel(*module, name)->id);
-    streams_ = {kDefaultStream};
-    for (std::uint64_t i = rng_.below(4); i > 0; --i)
-      streams_.push_back(*backend_->create(server::StreamSpec{.blocking = rng_.below(2) == 0}));
-  }
+using Program = server::RandomProgram<CpuBackend>;
 
-  void step() {
-    const Id stream = streams_[rng_.below(streams_.size())];
-    const std::size_t region = rng_.below(kRegions);
-    const auto value = static_cast<std::uint32_t>(rng_.below(1000));
-    const std::uint64_t what = rng_.below(12);
-    if (what < 7) {
-      order(stream, region);
-      launch(stream, region, what % 2, value);
-    } else if (what == 7) {
-      order(stream, region);
-      ask(stream, server::SetWork{place(region), value, 4, kCells, 1, 0});
-      expected_[region].fill(value);
-    } else if (what == 8) {
-      const std::size_t from = (region + 1) % kRegions;
-      order(stream, region), order(stream, from);
-      ask(stream, server::CopyWork{place(region), place(from), 0, 0, 4 * kCells, 1});
-      expected_[region] = expected_[from];
-    } else if (what == 9) {
-      ask(stream, server::HoldWork{1});
-    } else if (what == 10) {
-      graph(stream, region, value);
-    } else {
-      backend_->watch(ObjectKind::stream, stream, 7);
-    }
-    if (rng_.below(4) == 0) poll();
-  }
+std::unique_ptr<CpuBackend> session(std::shared_ptr<SharedUnits> units,
+                                    std::shared_ptr<Tenant> tenant) {
+  auto opened = CpuBackend::open({.units = kUnits,
+                                  .memory = 1 << 20,
+                                  .shared = std::move(units),
+                                  .tenant = std::move(tenant)});
+  EXPECT_TRUE(opened) << to_string(opened.error());
+  return *std::move(opened);
+}
 
-  // Whether nothing is unfinished.
-  bool finished() { return poll() == 0; }
-  // Who is to be woken.
-  void watch() {
-    for (const Id stream : streams_) backend_->watch(ObjectKind::stream, stream, 8);
-  }
-  pollfd readable() const { return {backend_->descriptor(), POLLIN, 0}; }
-  void check() {
-    std::array<std::array<std::uint32_t, kCells>, kRegions> memory{};
-    for (std::size_t i = 0; i < kRegions; ++i)
-      std::memcpy(memory[i].data(), backend_->mapped(place(i), 4 * kCells, false).data(),
-                  4 * kCells);
-    EXPECT_EQ(memory, expected_);
-  }
-  std::uint64_t launches = 0;
-
- private:
-  std::uint64_t place(std::size_t region) const { return at_ + region * 4 * kCells; }
-  void ask(Id stream, server::StreamWork work) {
-    const auto asked = backend_->enqueue(stream, std::move(work));
-    ASSERT_TRUE(asked) << asked.error().reason;
-  }
-  // After whatever touched the region last.
-  void order(Id stream, std::size_t region) {
-    if (touched_by_[region] != stream) {
-      const Id event = *backend_->create(server::EventSpec{});
-      ask(touched_by_[region], server::RecordWork{event});
-      ask(stream, server::WaitWork{event});
-    }
-    touched_by_[region] = stream;
-  }
-  server::LaunchWork launch_of(std::size_t region, std::size_t kernel, std::uint32_t more) {
-    server::LaunchWork work{.kernel = kernels_[kernel], .grid = {kCells, 1, 1}, .block = {1, 1, 1}};
-    const std::uint64_t to = place(region);
-    const std::uint32_t times = 2 * more + 3;
-    work.parameters.resize(16);
-    std::memcpy(work.parameters.data(), &to, 8);
-    std::memcpy(work.parameters.data() + 8, &times, 4);
-    std::memcpy(work.parameters.data() + 12, &more, 4);
-    for (std::uint32_t& cell : expected_[region]) cell = cell * times + more;
-    ++launches;
-    return work;
-  }
-  void launch(Id stream, std::size_t region, std::size_t kernel, std::uint32_t more) {
-    ask(stream, launch_of(region, kernel, more));
-  }
-  void graph(Id stream, std::size_t region, std::uint32_t more) {
-    order(stream, region);
-    server::GraphSpec spec;
-    for (std::uint32_t i = 0; i < 3; ++i) {
-      std::vector<Id> after;
-      if (i > 0) after = {i - 1};
-      spec.nodes.push_back({.work = launch_of(region, i % 2, more + i), .after = std::move(after)});
-    }
-    ask(stream, server::GraphWork{*backend_->create(spec)});
-  }
-  std::size_t poll() {
-    auto polled = backend_->poll();
-    for (const Completed& one : polled.completed)
-      if (one.kind == Completed::Kind::held) backend_->resume(one.hold);
-    return polled.queued;
-  }
-
-  Rng& rng_;
-  std::unique_ptr<CpuBackend> backend_;
-  std::uint64_t at_ = 0;
-  std::vector<Id> kernels_, streams_;
-  std::array<Id, kRegions> touched_by_{};
-  std::array<std::array<std::uint32_t, kCells>, kRegions> expected_{};
-};
+pollfd readable(const CpuBackend& backend) { return {backend.descriptor(), POLLIN, 0}; }
 
 // Whoever is not finished is woken when it can go on.
 void finish(std::deque<Program>& programs) {
@@ -216,7 +105,7 @@ void finish(std::deque<Program>& programs) {
   for (;;) {
     std::vector<pollfd> waiting;
     for (Program& program : programs)
-      if (!program.finished()) waiting.push_back(program.readable());
+      if (!program.finished()) waiting.push_back(readable(program.backend()));
     if (waiting.empty()) return;
     ASSERT_GT(::poll(waiting.data(), waiting.size(), kPatienceMs), 0);
   }
@@ -229,12 +118,12 @@ TEST(SharedUnits, RandomProgramsDoWhatTheyDoInOrder) {
     Rng rng(static_cast<std::uint64_t>(seed));
     const auto units = *SharedUnits::open(kUnits);
     std::deque<Program> programs;
-    programs.emplace_back(rng, units, fixed(rng));
-    programs.emplace_back(rng, units, live(rng));
-    programs.emplace_back(rng, units, nullptr);
+    programs.emplace_back(rng, session(units, fixed(rng)), kSteps);
+    programs.emplace_back(rng, session(units, live(rng)), kSteps);
+    programs.emplace_back(rng, session(units, nullptr), kSteps);
     for (int step = 0; step < 60; ++step) programs[rng.below(programs.size())].step();
     finish(programs);
-    for (Program& program : programs) program.check();
+    for (Program& program : programs) EXPECT_TRUE(program.right());
     EXPECT_EQ(units->driver().outside(), 0);
     if (HasFailure()) break;
   }
@@ -247,7 +136,7 @@ TEST(SharedUnits, KernelsRunWhereTheyArePlanned) {
   const auto placing = std::make_shared<const Placing>(
       Placing{.kernels = {"first", "second"}, .masks = {{1}, {2}, {7}}});
   std::deque<Program> programs;
-  programs.emplace_back(rng, units, std::make_shared<Fixed>(placing));
+  programs.emplace_back(rng, session(units, std::make_shared<Fixed>(placing)), kSteps);
   for (int i = 0; i < 50; ++i) programs[0].step();
   finish(programs);
   std::int64_t groups = 0;
@@ -260,8 +149,55 @@ TEST(SharedUnits, KernelsRunWhereTheyArePlanned) {
       groups += ran[unit];
     }
   }
-  EXPECT_GT(groups, static_cast<std::int64_t>(kCells));
+  EXPECT_GT(groups, static_cast<std::int64_t>(Program::kCells));
   EXPECT_EQ(units->driver().outside(), 0);
+}
+
+constexpr const char* kWaiting = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry wait(.param .u64 word)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  .reg .pred %p<2>;
+  ld.param.u64 %rd1, [word];
+again:
+  atom.global.or.b32 %r1, [%rd1], 0;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra again;
+  ret;
+}
+)";
+
+// More records than the driver has events for wait for their turn; who shares it notices nothing.
+TEST(SharedUnits, MoreRecordsThanThereAreEvents) {
+  const auto units = *SharedUnits::open(kUnits);
+  const auto greedy = session(units, nullptr), other = session(units, nullptr);
+  const auto module = greedy->create(server::ModuleSpec{kWaiting});
+  const std::uint64_t word = greedy->device().arena;
+  ASSERT_TRUE(greedy->allocate(word, 4));
+  std::memset(greedy->mapped(word, 4, true).data(), 0, 4);
+  server::LaunchWork waiting{
+      .kernel = greedy->find_kernel(*module, "wait")->id, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+  waiting.parameters.resize(8);
+  std::memcpy(waiting.parameters.data(), &word, 8);
+  constexpr int kStreams = 9, kEach = 8000;
+  const server::Id event = *greedy->create(server::EventSpec{});
+  for (int i = 0; i < kStreams; ++i) {
+    const server::Id stream = *greedy->create(server::StreamSpec{.blocking = false});
+    ASSERT_TRUE(greedy->enqueue(stream, waiting));
+    for (int j = 0; j < kEach; ++j) ASSERT_TRUE(greedy->enqueue(stream, server::RecordWork{event}));
+  }
+  const server::Id mine = *other->create(server::EventSpec{});
+  ASSERT_TRUE(other->enqueue(server::kDefaultStream, server::RecordWork{mine}));
+  std::atomic_ref(*reinterpret_cast<std::uint32_t*>(greedy->mapped(word, 4, true).data())).store(1);
+  for (const auto* each : {&greedy, &other})
+    while ((*each)->poll().queued > 0) {
+      pollfd one = readable(**each);
+      ASSERT_GE(::poll(&one, 1, 100), 0);
+    }
+  EXPECT_TRUE(other->finished(server::ObjectKind::event, mine));
 }
 
 TEST(SharedUnits, WhoGetsNoUnitsIsAskedAgain) {

@@ -141,7 +141,7 @@ Answered<void> CudaBackend::multiply(abi::Stream stream, const Gemm& op) {
 Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& work) {
   if (capturing_ != nullptr) return modules_.launch(stream.stream, work);
   const std::string& name = modules_.name_of(work.kernel);
-  if (const auto lane = requests_.lane_of(name))
+  if (const auto lane = requests_.lane_of(name, work))
     if (Answered<void> ok = streams_.go_to_lane(stream, *lane); !ok) return ok;
   if (Answered<void> ok = requests_.begin_kernel(stream.stream, name, work); !ok) return ok;
   Answered<void> ok = modules_.launch(stream.stream, work);

@@ -43,7 +43,7 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnAStrictLibrary) {
 TEST_F(CudaBackendTest, PassesTheSuiteOnLanes) {
   SharedUse use{.lanes = {lane(8), lane(24), lane(16)}};
   // Kernels change lanes all the time.
-  use.cursor = server::KernelCursor({{"add", 1}, {"add", 2}, {"add", 0}}, 1);
+  use.cursor = lanes::KernelCursor({{"add", 1}, {"add", 2}, {"add", 0}}, 1);
   std::vector<server::TimedKernel> request;
   use.measured = [&request](const std::vector<server::TimedKernel>& all) { request = all; };
   {
@@ -62,7 +62,7 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnLanes) {
 // Twenty requests of three kernels that change lanes add as often as one stream would.
 TEST_F(CudaBackendTest, KernelsOnOtherLanesComeOneAfterAnother) {
   SharedUse use{.lanes = {lane(8), lane(24)}};
-  use.cursor = server::KernelCursor({{"add", 0}, {"add", 1}, {"add", 1}}, 0);
+  use.cursor = lanes::KernelCursor({{"add", 0}, {"add", 1}, {"add", 1}}, 0);
   std::size_t kernels = 0;
   use.measured = [&kernels](const std::vector<server::TimedKernel>& all) { kernels = all.size(); };
   {

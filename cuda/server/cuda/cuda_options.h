@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "lanes/kernel_cursor.h"
 #include "server/cuda/driver_abi.h"
 #include "server/kernel_times.h"
 
@@ -23,7 +24,7 @@ struct Lane {
 // The lanes of a session in a process that it shares with others.
 struct SharedUse {
   std::vector<Lane> lanes = {};             // the first is where a stream begins
-  std::optional<server::KernelCursor> cursor = {};  // which lane a kernel runs on; none: the first
+  std::optional<lanes::KernelCursor> cursor = {};  // which lane a kernel runs on; none: the first
   std::function<void()> lost = [] {};       // once the context is dead, for everybody who uses it
   // Where given, kernels are timed; told at the end.
   std::function<void(const std::vector<server::TimedKernel>&)> measured = {};

@@ -162,18 +162,18 @@ TEST_F(CudaParts, AModuleKnowsItsKernelsOnce) {
 
 TEST_F(CudaParts, ALaunchThatWasRefusedIsNotTimed) {
   std::vector<server::TimedKernel> request;
-  SharedUse use{.lanes = {lane(8)}, .cursor = server::KernelCursor({{"a", 0}, {"b", 1}}, 2)};
+  SharedUse use{.lanes = {lane(8)}, .cursor = lanes::KernelCursor({{"a", 0}, {"b", 1}}, 2)};
   use.measured = [&request](const std::vector<server::TimedKernel>& all) { request = all; };
   {
     LaneRequests requests(*context, use);
     for (const char* kernel : {"a", "b"}) {
-      EXPECT_EQ(requests.lane_of(kernel), kernel[0] == 'a' ? 0u : 1u);
+      EXPECT_EQ(requests.lane_of(kernel, {}), kernel[0] == 'a' ? 0u : 1u);
       ASSERT_TRUE(requests.begin_kernel(nullptr, kernel, {}));
       requests.end_kernel(nullptr, kernel[0] == 'a');
     }
-    EXPECT_EQ(requests.lane_of("c"), 2u);
+    EXPECT_EQ(requests.lane_of("c", {}), 2u);
     requests.client_waits();
-    EXPECT_EQ(requests.lane_of("a"), 0u);
+    EXPECT_EQ(requests.lane_of("a", {}), 0u);
     context->api().cuStreamSynchronize(nullptr);
   }
   ASSERT_THAT(request, SizeIs(1));

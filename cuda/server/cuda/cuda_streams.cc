@@ -90,19 +90,28 @@ Answered<void> Streams::wait_for(abi::Stream stream, abi::Stream earlier) {
   return context_.done("cuStreamWaitEvent", api.cuStreamWaitEvent(stream, joint_, 0));
 }
 
-Answered<void> Streams::go_to_lane(Stream& stream, std::size_t lane) {
-  if (stream.on.size() <= lane) stream.on.resize(lane + 1, nullptr);
-  abi::Stream& there = stream.on[lane];
-  if (there == stream.stream) return {};
-  if (there == nullptr) {
-    const auto made = lanes_[lane].create_stream(stream.priority);
+// What lanes::go_to_lane() asks for.
+struct Streams::Door {
+  Streams& streams;
+  const Stream& stream;
+  Answered<abi::Stream> make(std::size_t lane) const {
+    const auto made = streams.lanes_[lane].create_stream(stream.priority);
     if (!made) return refuse(server::kLaunchOutOfResources, to_string(made.error()));
-    there = *made;
+    return *made;
   }
-  const abi::Return before = context_.api().cuStreamQuery(stream.stream);
-  if (before != 0 && before != server::kNotReady) return context_.refused("cuStreamQuery", before);
-  const abi::Stream from = std::exchange(stream.stream, there);
-  return before == 0 ? Answered<void>() : wait_for(there, from);
+  Answered<bool> finished(abi::Stream on) const {
+    const abi::Return code = streams.context_.api().cuStreamQuery(on);
+    if (code != 0 && code != server::kNotReady)
+      return streams.context_.refused("cuStreamQuery", code);
+    return code == 0;
+  }
+  Answered<void> wait_for(abi::Stream later, abi::Stream earlier) const {
+    return streams.wait_for(later, earlier);
+  }
+};
+
+Answered<void> Streams::go_to_lane(Stream& stream, std::size_t lane) {
+  return lanes::go_to_lane(stream.stream, stream.on, lane, Door{*this, stream});
 }
 
 Answered<void> Streams::order(Id id) {

@@ -66,6 +66,7 @@ class Streams {
   void wait_for_all();
 
  private:
+  struct Door;
   server::Answered<abi::Stream> make(const server::StreamSpec& spec);
   server::Answered<void> wait_for(abi::Stream stream, abi::Stream earlier);
   void deliver(Mark& mark);

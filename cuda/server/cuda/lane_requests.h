@@ -21,7 +21,7 @@ class LaneRequests {
   LaneRequests& operator=(const LaneRequests&) = delete;
 
   // None: where the stream is.
-  std::optional<std::size_t> lane_of(const std::string& kernel);
+  std::optional<std::size_t> lane_of(const std::string& kernel, const server::LaunchWork& work);
   // Around a launch; a launch that was refused is not timed.
   server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel,
                                       const server::LaunchWork& work);
@@ -44,7 +44,7 @@ class LaneRequests {
   server::Answered<abi::Event> timing_event();
 
   Context& context_;
-  std::optional<server::KernelCursor> cursor_ = {};
+  std::optional<lanes::KernelCursor> cursor_ = {};
   std::function<void(const std::vector<server::TimedKernel>&)> measured_ = {};
   std::deque<Timed> timed_;
   std::vector<abi::Event> spare_;

@@ -159,8 +159,7 @@ Result<device::LaneDriverInfo> HipMaskDriver::info() {
 
 // ---- lanes ----
 
-Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
-  const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
+Result<void> HipMaskDriver::check_units(const hw::UnitMask& mask, const std::string& call) const {
   if (auto fits = device::check_mask(board_.topology, mask, call); !fits)
     return failed(fits.error());
   const auto units = static_cast<std::size_t>(board_.topology.units());
@@ -172,6 +171,12 @@ Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
                       "it would hang",
                       unit, unit + 1),
           call);
+  return {};
+}
+
+Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
+  const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
+  if (auto fits = check_units(mask, call); !fits) return failed(fits.error());
   const std::lock_guard lock(mutex_);
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
@@ -182,6 +187,17 @@ Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
   lane->stream = *stream;
   lanes_.emplace(next_lane_, lane);
   return next_lane_++;
+}
+
+Result<abi::Stream> HipMaskDriver::lend_stream(const hw::UnitMask& mask) {
+  const std::string call = fmt::format("lend_stream(mask {})", hw::mask_hex(mask));
+  if (auto fits = check_units(mask, call); !fits) return failed(fits.error());
+  const std::lock_guard lock(mutex_);
+  if (streams_ >= kMaxLanes && idle_.empty())
+    return refused(ErrorCode::limit, fmt::format("there are {} streams", kMaxLanes), call);
+  auto stream = stream_of(mask);
+  if (!stream) return within(call, stream.error());
+  return stream;
 }
 
 // An idle stream of this mask, or a new one in place of the longest idle.

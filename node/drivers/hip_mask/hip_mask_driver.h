@@ -66,6 +66,10 @@ class HipMaskDriver final : public device::LaneDriver {
   Result<bool> event_finished(int event) override;
   Result<void> destroy_event(int event) override;
 
+  // A stream of these units for work that is given to HIP itself; it stays the caller's. limit
+  // where lanes and such streams are kMaxLanes.
+  Result<abi::Stream> lend_stream(const hw::UnitMask& mask);
+
   // The GPU, and how its topology was found.
   const HipBoard& board() const { return board_; }
   int device() const { return device_; }
@@ -93,6 +97,7 @@ class HipMaskDriver final : public device::LaneDriver {
 
   HipMaskDriver(std::shared_ptr<HipLibrary> library, const HipMaskOptions& options, HipBoard board);
   Result<void> use_device() const;
+  Result<void> check_units(const hw::UnitMask& mask, const std::string& call) const;
   Result<abi::Stream> stream_of(const hw::UnitMask& mask);
   Result<void> check_mask(abi::Stream stream, const std::vector<std::uint32_t>& words) const;
   void release(const Lane& lane);

@@ -5,43 +5,16 @@
 #include <algorithm>
 #include <cstring>
 
-#include "drivers/hip_mask/testing/machine.h"
+#include "drivers/hip_mask/testing/fake_call.h"
 
 namespace partita::drivers::hip_mask::fake {
 namespace {
 
 using abi::Status;
-using Lock = std::unique_lock<std::mutex>;
-
 constexpr std::size_t kDeviceMemory = std::size_t{16} << 30;
 constexpr char kMagic[] = "FAKEHIP";
 
-thread_local int device_of_thread = -1;
-
-enum class Kind { plain, on_device, destroying };
-
-// One call: faults, the thread's device, then what it does.
-template <class Body>
-Status call(const char* name, Kind kind, Body body) {
-  Machine& m = machine();
-  Lock lock(m.mutex);
-  const bool fails = m.fails_in > 0 && --m.fails_in == 0;
-  if (fails) m.failed = true;
-  if (fails && kind != Kind::destroying) return static_cast<Status>(m.fails_with);
-  if (kind != Kind::plain && device_of_thread < 0) {
-    m.violated(std::string(name) + " in a thread without a device");
-    return Status::invalid_context;
-  }
-  const Status done = body(m, lock);
-  if (done == Status::invalid_handle)
-    m.violated(std::string(name) + " with a handle that is not alive");
-  return fails ? static_cast<Status>(m.fails_with) : done;
-}
-
-StreamState* alive(Machine& m, abi::Stream stream) {
-  const auto found = m.streams.find(stream);
-  return found == m.streams.end() ? nullptr : found->second.get();
-}
+StreamState* alive(Machine& m, abi::Stream stream) { return m.find_stream(stream); }
 
 EventState* alive(Machine& m, abi::Event event) {
   const auto found = m.events.find(event);
@@ -299,18 +272,7 @@ Status hipModuleLaunchKernel(abi::Function function, unsigned x, unsigned y, uns
     if (x == 0 || y != 1 || z != 1 || block_x == 0 || block_y != 1 || block_z != 1 || extra ||
         std::uint64_t{x} * block_x > 0xFFFFFFFF)
       return Status::invalid_configuration;
-    const HostFunction* code = found->second.second;
-    Values values;
-    for (std::size_t i = 0; i < code->arguments; ++i)
-      values.push_back(*static_cast<const std::uint64_t*>(arguments[i]));
-    const int gfx = m.board.gfx;
-    m.push(*state, {[] { return true; },
-                    [state, code, values, x, gfx] {
-                      for (std::int64_t group = 0; group < x; ++group) {
-                        const auto turn = static_cast<std::size_t>(group) % state->sites.size();
-                        code->run(values, group, state->sites[turn], gfx);
-                      }
-                    }});
+    m.launch(*state, *found->second.second, arguments, x);
     return Status::success;
   });
 }

@@ -36,6 +36,10 @@ void fake_hip_take(const std::uint32_t* words, int count);
 // Streams that were created so far, and the words of the mask of the last one.
 int fake_hip_created();
 void fake_hip_last_mask(std::uint32_t* words, int count);
+// Kernels that were launched so far, and of the n-th its name and the words of its stream's mask, 0
+// where that has none. In the order in which they were given to HIP.
+int fake_hip_launches();
+const char* fake_hip_launch(int number, std::uint32_t* words, int count);
 }
 
 }  // namespace partita::drivers::hip_mask::fake

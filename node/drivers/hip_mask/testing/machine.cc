@@ -68,6 +68,14 @@ void note(const Values& values, std::int64_t group, const Site& site, int gfx) {
   noted.end = static_cast<std::int64_t>(++stamps);
 }
 
+// A cell for each work-group; some take longer.
+void step(const Values& values, std::int64_t group, const Site&, int) {
+  auto& cell = pointer<std::uint32_t>(values[0])[group];
+  const std::uint32_t before = cell;
+  if (values[2] % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  cell = before * static_cast<std::uint32_t>(values[1]) + static_cast<std::uint32_t>(values[2]);
+}
+
 void compute(const Values&, std::int64_t, const Site&, int) {}
 
 void read(const Values& values, std::int64_t, const Site&, int) {
@@ -80,13 +88,16 @@ void read(const Values& values, std::int64_t, const Site&, int) {
 }  // namespace
 
 Machine& machine() {
-  static Machine the_machine;
+  static Machine& the_machine = *new Machine;  // streams may have work when the process ends
   return the_machine;
 }
 
 const HostFunction* host_function(const std::string& name) {
-  static constexpr HostFunction kFunctions[] = {
-      {"partita_note", 3, note}, {"partita_compute", 2, compute}, {"partita_read", 4, read}};
+  static constexpr HostFunction kFunctions[] = {{"partita_note", 3, note},
+                                                {"partita_compute", 2, compute},
+                                                {"partita_read", 4, read},
+                                                {"first", 3, step},
+                                                {"second", 3, step}};
   const auto* found = std::ranges::find(kFunctions, name, &HostFunction::name);
   return found == std::end(kFunctions) ? nullptr : found;
 }
@@ -106,8 +117,9 @@ int Machine::alive() const {
 }
 
 bool Machine::idle() const {
-  return std::ranges::all_of(
-      streams, [](const auto& entry) { return entry.second->ended == entry.second->given; });
+  return (!null_stream || null_stream->ended == null_stream->given) &&
+         std::ranges::all_of(
+             streams, [](const auto& entry) { return entry.second->ended == entry.second->given; });
 }
 
 void Machine::violated(const std::string& what) {
@@ -143,10 +155,60 @@ void Machine::start(StreamState& stream) {
   stream.thread = std::thread([this, &stream] { work(stream); });
 }
 
+StreamState* Machine::find_stream(void* handle) {
+  constexpr std::uintptr_t kLegacy = 1;
+  if (reinterpret_cast<std::uintptr_t>(handle) > kLegacy) {
+    const auto found = streams.find(handle);
+    return found == streams.end() ? nullptr : found->second.get();
+  }
+  if (!null_stream) {
+    null_stream = std::make_unique<StreamState>();
+    null_stream->sites = sites_of(std::vector<std::uint32_t>(16, 0xFFFFFFFF));
+    start(*null_stream);
+  }
+  return null_stream.get();
+}
+
+// Whether what the null stream and blocking ones have by now, each for the other, has ended.
+std::function<bool()> Machine::after_others(const StreamState& stream) {
+  if (&stream != null_stream.get()) {
+    if (!null_stream || !stream.blocking) return [] { return true; };
+    return [this, all = null_stream->given] { return null_stream->ended >= all; };
+  }
+  std::vector<std::pair<void*, std::int64_t>> others;
+  for (const auto& [handle, other] : streams)
+    if (other->blocking) others.emplace_back(handle, other->given);
+  return [this, others] {
+    return std::ranges::all_of(others, [this](const auto& other) {
+      const auto found = streams.find(other.first);
+      return found == streams.end() || found->second->ended >= other.second;
+    });
+  };
+}
+
 void Machine::push(StreamState& stream, Item item) {
+  if (stream.captured) return stream.kept.push_back(std::move(item));
+  item.ready = [own = std::move(item.ready), others = after_others(stream)] {
+    return own() && others();
+  };
   stream.queue.push_back(std::move(item));
   ++stream.given;
   changed.notify_all();
+}
+
+void Machine::launch(StreamState& stream, const HostFunction& kernel, void** arguments,
+                     unsigned groups) {
+  Values values;
+  for (std::size_t i = 0; i < kernel.arguments; ++i)
+    values.push_back(*static_cast<const std::uint64_t*>(arguments[i]));
+  launched.push_back({kernel.name, stream.words});
+  push(stream, {[] { return true; },
+                [sites = stream.sites, &kernel, values, groups, gfx = board.gfx] {
+                  for (std::int64_t group = 0; group < groups; ++group) {
+                    const auto turn = static_cast<std::size_t>(group) % sites.size();
+                    kernel.run(values, group, sites[turn], gfx);
+                  }
+                }});
 }
 
 void Machine::work(StreamState& stream) {

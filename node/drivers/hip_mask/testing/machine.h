@@ -45,8 +45,17 @@ struct StreamState {
   std::deque<Item> queue;
   std::int64_t given = 0;
   std::int64_t ended = 0;
+  bool blocking = true;  // the null stream waits for it, and it for the null stream
   bool closing = false;
+  bool captured = false;
+  std::vector<Item> kept;  // while it is captured
   std::thread thread;
+};
+
+// A launch that was given to the device.
+struct Launched {
+  std::string kernel;
+  std::vector<std::uint32_t> words;  // of its stream's mask; none: without one
 };
 
 struct EventState {
@@ -66,7 +75,10 @@ class Machine {
   int cus() const;  // in use
   int multiprocessors() const;
   void start(StreamState& stream);
+  // Of a stream's handle, or of the null stream, which is there from its first use on.
+  StreamState* find_stream(void* stream);
   void push(StreamState& stream, Item item);
+  void launch(StreamState& stream, const HostFunction& kernel, void** arguments, unsigned groups);
   // Ends an idle stream's thread.
   void close(std::unique_lock<std::mutex>& lock, void* stream);
 
@@ -74,10 +86,14 @@ class Machine {
   std::condition_variable changed;
   Board board;
   std::map<void*, std::unique_ptr<StreamState>> streams;
+  std::unique_ptr<StreamState> null_stream;  // none before its first use
   std::map<void*, EventState> events;
   std::map<void*, std::string> modules;                              // their source
   std::map<void*, std::string> programs;                             // of hiprtc, likewise
   std::map<void*, std::pair<void*, const HostFunction*>> functions;  // and their modules
+  std::map<const void*, const HostFunction*> registered;             // of <<< >>>
+  std::map<void*, std::vector<Item>> graphs;
+  std::vector<Launched> launched;
   std::map<void*, std::unique_ptr<char[]>> host;
   std::map<void*, std::size_t> device;
   std::vector<std::uint32_t> taken;  // from every mask
@@ -90,6 +106,7 @@ class Machine {
 
  private:
   void work(StreamState& stream);
+  std::function<bool()> after_others(const StreamState& stream);
   std::intptr_t handles_ = 0;
 };
 
