@@ -148,6 +148,7 @@ struct PlannedService : Terms {
   std::optional<Rps> wanted = {};
   std::vector<Overload> overload = {};  // as simulated; empty: not stated
   std::optional<TokenOutlook> outlook = {};
+  std::optional<SetOutlook> set_outlook = {};
   // Equal decisions; what was simulated of them does not count.
   bool operator==(const PlannedService& other) const;
 };

@@ -19,6 +19,7 @@
 #include "verify/paced_queue.h"
 #include "verify/pool_memo.h"
 #include "verify/segment.h"
+#include "verify/set_instance.h"
 #include "verify/share.h"
 #include "verify/token_replica.h"
 
@@ -32,6 +33,7 @@ using plan::Reason;
 using plan::Service;
 
 constexpr double kRelative = 1e-9;
+constexpr double kColdSlack = 0.05;  // of a share of cold starts, which is stated by a law
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 bool close(double a, double b) {
@@ -657,6 +659,7 @@ class ServingJudge : Findings {
              is_mig(planned) ? "req/s measured, and stated"
                              : "req/s between measured sizes, and stated");
     check_throughput(placed);
+    if (placed.service->models) check_room(placed);
     if (std::isfinite(planned.latency.value) && !close(planned.latency.value, point.latency.value))
       report("latency", name_of(placed), planned.latency.value, point.latency.value,
              is_mig(planned) ? "ms stated, and measured for a full batch"
@@ -666,6 +669,18 @@ class ServingJudge : Findings {
       report("slo", name_of(placed), point.latency.value, limit,
              fmt::format("ms of execution; service {} needs less than {:g} x {:g} ms",
                          placed.service->name, problem_.rule.fraction, placed.service->slo.value));
+  }
+
+  // An instance of a set of models: room for one, and one request at a time.
+  void check_room(const Placed& placed) {
+    const plan::ModelSet& set = *placed.service->models;
+    const double there = placed.shape->memory ? placed.shape->memory->value : 0;
+    if (above(set.reserve.value + set.memory.value, there))
+      report("memory", name_of(placed), there, set.reserve.value + set.memory.value,
+             "MiB that the instance has, and that one model of the set needs");
+    if (placed.planned->batch != 1 || placed.planned->processes != 1)
+      report("processes", name_of(placed), placed.planned->batch * placed.planned->processes, 1,
+             "requests of a set of models run one at a time");
   }
 
   void check_neighbours(std::size_t g, const std::vector<Placed>& placed) {
@@ -820,9 +835,71 @@ class ServingJudge : Findings {
              slowest, fmt::format("stated, and p{:g} in a simulation", service.percentile));
   }
 
+  // A set of models: every instance under its share of the requests.
+  void check_set(const Service& service, const std::vector<Placed>& placed) {
+    const plan::ModelSet& set = *service.models;
+    double total = 0, cold = 0;
+    for (const Placed& one : placed) total += one.weight();
+    const auto row = rows_.find(service.name);
+    std::map<std::tuple<double, double, int>, SetVerdict> known;
+    for (const Placed& one : placed) {
+      if (!one.point || !one.shape->memory) continue;
+      const double part = one.weight() / total;
+      const double room = (one.shape->memory->value - set.reserve.value) / set.memory.value;
+      const int held =
+          static_cast<int>(std::min(room, static_cast<double>(set.models.size())) + kRelative);
+      const Millis run = profile::batch_time(*one.point);
+      const Rps load = plan::planning_rate(service) * part;
+      if (held < 1 || !(load.value > 0) || !std::isfinite(load.value)) continue;
+      const auto [found, fresh] = known.try_emplace({load.value, run.value, held});
+      if (fresh) found->second = judge_set(service, {load, run, held});
+      cold = std::max(cold, found->second.cold);
+      if (fresh) report_set(service, one, load, found->second);
+      if (fresh && row != rows_.end()) check_outlook(service, *row->second, found->second, held);
+    }
+    if (row == rows_.end() || !row->second->set_outlook) return;
+    const double stated = row->second->set_outlook->cold_share;
+    if (cold > stated + kColdSlack * (stated + kColdSlack))
+      report("service_row", fmt::format("service {} cold_share", service.name), stated, cold,
+             "stated, and in a simulation");
+  }
+
+  void report_set(const Service& service, const Placed& one, Rps load, const SetVerdict& verdict) {
+    if (!verdict.stable)
+      report("overload", name_of(one), load.value, load.value,
+             "req/s arriving, which it cannot carry with the models that it has to load");
+    else if (!verdict.holds)
+      report("slo", "service " + service.name, 100 * (1 - verdict.late), service.percentile,
+             fmt::format("percent in time on {} at {:.4g} req/s ({:.3g} % find their model not "
+                         "loaded, of these {:.3g} % end within {:g} ms), and wanted",
+                         one.planned->profile, load.value, 100 * verdict.cold,
+                         100 * (1 - verdict.cold_late), service.models->cold.value));
+  }
+
+  // What a row states of a set against what was played of one instance.
+  void check_outlook(const Service& service, const PlannedService& row, const SetVerdict& verdict,
+                     int held) {
+    const double stated = row.predicted_latency.value;
+    if (std::isfinite(stated) && stated * kPredictionFactor < verdict.whole.value)
+      report("service_row", fmt::format("service {} predicted_latency_ms", service.name), stated,
+             verdict.whole.value,
+             fmt::format("stated, and p{:g} in a simulation", service.percentile));
+    if (!row.set_outlook)
+      return report("service_row", fmt::format("service {} models_outlook", service.name), 0, 0,
+                    "what becomes of requests whose model is not loaded is not stated");
+    if (row.set_outlook->held > held)
+      report("service_row", fmt::format("service {} held", service.name), row.set_outlook->held,
+             held, "models stated, and that an instance has room for");
+    if (row.set_outlook->cold.value * kPredictionFactor < verdict.cold_whole.value)
+      report("service_row", fmt::format("service {} cold_ms", service.name),
+             row.set_outlook->cold.value, verdict.cold_whole.value,
+             fmt::format("stated, and p{:g} of cold starts in a simulation", service.percentile));
+  }
+
   // The pooled rule.
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
     if (service.tokens) return check_replicas(service, placed);
+    if (service.models) return check_set(service, placed);
     const DrivenVerdict* const found = queues_.pool(service, placed);
     if (found == nullptr) return;
     const DrivenVerdict& verdict = *found;
