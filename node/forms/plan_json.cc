@@ -40,6 +40,8 @@ void describe(Form& f, PlannedInstance& i) {
     f.optional(*units != 0)
         .integer(key, *units, {.low = 1, .high = 1e6},
                  "SMs that only do that, beside the others; missing: all do both");
+  f.optional(i.held != 0)
+      .integer("held", i.held, {.high = plan::kMostSetModels}, "models at once, of a set of them");
   f.optional(i.share_percent != 0)
       .number("share_percent", i.share_percent, {.high = 100},
               "MPS share of a whole GPU without MIG; missing or 0: a MIG instance");

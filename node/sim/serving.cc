@@ -136,10 +136,9 @@ Result<void> add_gpu(Entries& entries, const plan::ServingProblem& problem,
     Result<Instance> found = instance_of(fleet, mig, *entry->second.service, instance);
     if (!found) return bad_input(place_of(gpu, instance), found.error().message);
     found->weight = part_of(instance) * (by_sms ? *mig.sms : mig.gpcs);
-    if (const auto& set = entry->second.service->models) {
-      const int held = plan::held_in(*set, mig.memory.value_or(Mib{0}));
-      if (held == 0) return bad_input(place_of(gpu, instance), "no room for a model");
-      entry->second.holders.push_back({found->member.curve.steps.front().latency, held});
+    if (entry->second.service->models) {
+      if (instance.held < 1) return bad_input(place_of(gpu, instance), "it holds no model");
+      entry->second.holders.push_back({found->member.curve.steps.front().latency, instance.held});
     }
     entry->second.instances.push_back(std::move(*found));
   }

@@ -675,9 +675,11 @@ class ServingJudge : Findings {
   void check_room(const Placed& placed) {
     const plan::ModelSet& set = *placed.service->models;
     const double there = placed.shape->memory ? placed.shape->memory->value : 0;
-    if (above(set.reserve.value + set.memory.value, there))
-      report("memory", name_of(placed), there, set.reserve.value + set.memory.value,
-             "MiB that the instance has, and that one model of the set needs");
+    const double needed = set.reserve.value + placed.planned->held * set.memory.value;
+    if (above(needed, there) || placed.planned->held < 1)
+      report("memory", name_of(placed), there, needed,
+             fmt::format("MiB that the instance has, and that {} models of the set need",
+                         placed.planned->held));
     if (placed.planned->batch != 1 || placed.planned->processes != 1)
       report("processes", name_of(placed), placed.planned->batch * placed.planned->processes, 1,
              "requests of a set of models run one at a time");
@@ -837,17 +839,14 @@ class ServingJudge : Findings {
 
   // A set of models: every instance under its share of the requests.
   void check_set(const Service& service, const std::vector<Placed>& placed) {
-    const plan::ModelSet& set = *service.models;
     double total = 0, cold = 0;
     for (const Placed& one : placed) total += one.weight();
     const auto row = rows_.find(service.name);
     std::map<std::tuple<double, double, int>, SetVerdict> known;
     for (const Placed& one : placed) {
-      if (!one.point || !one.shape->memory) continue;
+      if (!one.point) continue;
       const double part = one.weight() / total;
-      const double room = (one.shape->memory->value - set.reserve.value) / set.memory.value;
-      const int held =
-          static_cast<int>(std::min(room, static_cast<double>(set.models.size())) + kRelative);
+      const int held = one.planned->held;
       const Millis run = profile::batch_time(*one.point);
       const Rps load = plan::planning_rate(service) * part;
       if (held < 1 || !(load.value > 0) || !std::isfinite(load.value)) continue;

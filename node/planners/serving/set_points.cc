@@ -198,21 +198,21 @@ Millis at_percent(std::vector<float>& times, double percent) {
 
 }  // namespace
 
-void SetOracle::fill_row(const plan::Service& service, const plan::ServingPlan& plan,
+void SetOracle::fill_row(const plan::Service& service, plan::ServingPlan& plan,
                          plan::PlannedService& row) {
   for (const plan::PlannedGpu& gpu : plan.gpus)
     for (const plan::PlannedInstance& one : gpu.instances)
       if (one.service == service.name) row.planned += one.throughput;
   plan::SetOutlook& outlook = row.set_outlook.emplace();
   outlook.held = static_cast<int>(service.models->models.size());
-  for (const plan::PlannedGpu& gpu : plan.gpus) {
+  for (plan::PlannedGpu& gpu : plan.gpus) {
     const plan::FleetEntry& entry = entry_of(problem_, gpu.model);
-    for (const plan::PlannedInstance& one : gpu.instances) {
+    for (plan::PlannedInstance& one : gpu.instances) {
       if (one.service != service.name) continue;
       const hw::MigProfile& shape = entry.gpu.profiles[at(entry.gpu.profile_index(one.profile))];
       const profile::ProfilePoint* const point = point_of(entry, service, shape);
       CHECK(point != nullptr);
-      const int held = plan::held_in(*service.models, *shape.memory);
+      const int held = one.held = plan::held_in(*service.models, *shape.memory);
       const SetTrials& played = trials(service, held);
       std::vector<float> all, colds;
       played.play(profile::batch_time(*point),

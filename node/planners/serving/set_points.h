@@ -29,9 +29,9 @@ class SetOracle {
 
   // Adds the points of all services with sets to the table of a fleet entry.
   void add_to(PointTable& table, std::size_t entry);
-  // The row of such a service: what is planned, how long requests take, how many are cold.
-  void fill_row(const plan::Service& service, const plan::ServingPlan& plan,
-                plan::PlannedService& row);
+  // The row of such a service: what is planned, how long requests take, how many are cold;
+  // and how many models its instances hold.
+  void fill_row(const plan::Service& service, plan::ServingPlan& plan, plan::PlannedService& row);
 
  private:
   using Key = std::pair<std::string, int>;  // service, models held

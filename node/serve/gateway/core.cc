@@ -77,6 +77,15 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   return snapshot;
 }
 
+// Of a set a request says which of its models it is for.
+std::optional<Denial> wrong_model(const LiveService& service, const RequestHead& head) {
+  if (!service.model || !service.model->set) return std::nullopt;
+  if (!head.model.empty() && fits_slot_model(head.model)) return std::nullopt;
+  return Denial{
+      .kind = Denial::Kind::bad_request,
+      .message = fmt::format("'{}' is a set of models: ask for one of them", head.service)};
+}
+
 // What its key's limits say. Counts it as under way where they let it in.
 std::optional<Denial> over_limit(Keys& keys, LiveService& service, const RequestHead& head,
                                  Nanos now) {
@@ -203,9 +212,13 @@ Nanos RecentLatencies::percentile(double percent) const {
 
 Millis slo_of(const plan::Terms& terms) { return terms.slo.value > 0 ? terms.slo : kUnsaidSlo; }
 
+// What loads a model first takes so much longer; twice that is a worker that hangs.
 Nanos hang_after(const LiveService& service, const CoreOptions& options) {
+  constexpr int kSlowLoad = 2;
+  const auto& set = service.wanted.models;
   return std::clamp(nanos_of(slo_of(service.wanted)), options.hang_after,
-                    std::max(options.hang_after, options.silent_after));
+                    std::max(options.hang_after, options.silent_after)) +
+         (set ? kSlowLoad * nanos_of(set->load) : 0);
 }
 
 ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
@@ -240,8 +253,12 @@ std::shared_ptr<LiveService> Core::Impl::find(std::string_view name) const {
 
 void Core::Impl::serve(const std::vector<ServedService>& wanted) {
   std::set<std::string> names;
+  sets.clear();
   for (const ServedService& service : wanted) {
     names.insert(service.name);
+    if (service.models)
+      for (const plan::SetModel& model : service.models->models)
+        sets.emplace(model.name, service.name);
     std::shared_ptr<LiveService> here = find(service.name);
     if (!here) {
       here = std::make_shared<LiveService>(service, settings_of(service, options, true));
@@ -363,6 +380,7 @@ void Core::Impl::finish(const Finished& finished) {
   if (finished.outcome == Outcome::done) {
     if (asked.tag) ++service.usage[asked.client].answered;
     service.recent.add(now, latency);
+    if (asked.cold) service.totals.set.cold(service.wanted, latency);
     service.totals.success_ns += latency;
     service.totals.last_inference_ms = wall_ms();
     completion.ended(std::nullopt);
@@ -438,6 +456,10 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   }
   if (auto canary = service->trial ? canary_for(*service, services, head) : nullptr)
     stable = std::exchange(service, std::move(canary));
+  if (auto denial = wrong_model(*service, head)) {
+    service->brain.refused(OwnerRefusal::at_door);
+    return denied(*std::move(denial));
+  }
   const Nanos now = Loop::now_ns();
   const bool well =
       head.trusted && !senders.watched_since_before(head.client, head.trusted_since, now);
@@ -479,6 +501,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   const RequestId id = requests.next++;
   LiveRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
   asked.client = head.client;
+  asked.model = head.model;
   asked.trace_parent = head.trace_parent;
   asked.trace_state = head.trace_state;
   asked.watched = watched;
@@ -515,6 +538,8 @@ bool Core::Impl::claim(RequestId id, int rows) {
     asked.slots.push_back(*service.slots->take());
     write_slot_trace(service.slots->trace(asked.slots.back()), asked.trace_parent,
                      asked.trace_state);
+    if (service.slots->model().set)
+      write_slot_model(service.slots->model_name(asked.slots.back()), asked.model);
     if (service.model->sequences)
       write_slot_step(service.slots->step(asked.slots.back()), asked.step);
   }
@@ -671,6 +696,11 @@ bool Core::loaded(std::string_view name) const {
 }
 
 bool Core::known(std::string_view name) const { return impl_->find(name) != nullptr; }
+
+std::string Core::set_of(std::string_view model) const {
+  const auto found = impl_->sets.find(model);
+  return found == impl_->sets.end() ? "" : found->second;
+}
 
 bool Core::ready(std::string_view name) const {
   const auto service = impl_->find(name);
