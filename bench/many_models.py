@@ -2,7 +2,7 @@
 """Two thousand ONNX models on one node, fifty of them hot: do the hot ones notice the others, and
 do cold starts keep what the plan says?
 
-    bench/many_models.py PROGRAM MODEL.onnx... [--seconds N] [--keep FOLDER]
+    bench/many_models.py PROGRAM MODEL.onnx... [--seconds N] [--memory MIB] [--load-ms MS]
 
 The models take and give the same; their files are linked under 2,000 names. `hot` holds the 50
 that are asked for most, `rare` shares the other 1,950; both are planned with what `profile

@@ -33,7 +33,6 @@ using plan::Reason;
 using plan::Service;
 
 constexpr double kRelative = 1e-9;
-constexpr double kColdSlack = 0.05;  // of a share of cold starts, which is stated by a law
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 bool close(double a, double b) {
@@ -428,6 +427,35 @@ void report_replica(const Service& service, const Placed& one, Rps load,
                   100 * verdict.late_ttft, 100 * verdict.late_tpot, 100 * verdict.late_whole));
 }
 
+// An instance of a set of models: room for what it holds, and one request at a time.
+void check_set_room(const Placed& placed, const std::string& name, Findings& findings) {
+  const plan::ModelSet& set = *placed.service->models;
+  const PlannedInstance& planned = *placed.planned;
+  const double there = placed.shape->memory ? placed.shape->memory->value : 0;
+  const double needed = set.reserve.value + planned.held * set.memory.value;
+  if (above(needed, there) || planned.held < 1)
+    findings.report(
+        "memory", name, there, needed,
+        fmt::format("MiB that the instance has, and that {} models of the set need", planned.held));
+  if (planned.batch != 1 || planned.processes != 1)
+    findings.report("processes", name, planned.batch * planned.processes, 1,
+                    "requests of a set of models run one at a time");
+}
+
+// Its instances, each under its share of the requests.
+std::vector<SetPart> set_parts(const Service& service, const std::vector<Placed>& placed) {
+  std::vector<SetPart> parts;
+  double total = 0;
+  for (const Placed& one : placed) total += one.weight();
+  for (const Placed& one : placed) {
+    const Rps load = plan::planning_rate(service) * (one.weight() / total);
+    if (one.point && one.planned->held >= 1 && load.value > 0 && std::isfinite(load.value))
+      parts.push_back(
+          {one.planned->profile, {load, profile::batch_time(*one.point), one.planned->held}});
+  }
+  return parts;
+}
+
 class ServingJudge : Findings {
  public:
   // Without profiles only what the plan states itself is looked at.
@@ -659,7 +687,7 @@ class ServingJudge : Findings {
              is_mig(planned) ? "req/s measured, and stated"
                              : "req/s between measured sizes, and stated");
     check_throughput(placed);
-    if (placed.service->models) check_room(placed);
+    if (placed.service->models) check_set_room(placed, name_of(placed), *this);
     if (std::isfinite(planned.latency.value) && !close(planned.latency.value, point.latency.value))
       report("latency", name_of(placed), planned.latency.value, point.latency.value,
              is_mig(planned) ? "ms stated, and measured for a full batch"
@@ -669,20 +697,6 @@ class ServingJudge : Findings {
       report("slo", name_of(placed), point.latency.value, limit,
              fmt::format("ms of execution; service {} needs less than {:g} x {:g} ms",
                          placed.service->name, problem_.rule.fraction, placed.service->slo.value));
-  }
-
-  // An instance of a set of models: room for one, and one request at a time.
-  void check_room(const Placed& placed) {
-    const plan::ModelSet& set = *placed.service->models;
-    const double there = placed.shape->memory ? placed.shape->memory->value : 0;
-    const double needed = set.reserve.value + placed.planned->held * set.memory.value;
-    if (above(needed, there) || placed.planned->held < 1)
-      report("memory", name_of(placed), there, needed,
-             fmt::format("MiB that the instance has, and that {} models of the set need",
-                         placed.planned->held));
-    if (placed.planned->batch != 1 || placed.planned->processes != 1)
-      report("processes", name_of(placed), placed.planned->batch * placed.planned->processes, 1,
-             "requests of a set of models run one at a time");
   }
 
   void check_neighbours(std::size_t g, const std::vector<Placed>& placed) {
@@ -837,68 +851,13 @@ class ServingJudge : Findings {
              slowest, fmt::format("stated, and p{:g} in a simulation", service.percentile));
   }
 
-  // A set of models: every instance under its share of the requests.
-  void check_set(const Service& service, const std::vector<Placed>& placed) {
-    double total = 0, cold = 0;
-    for (const Placed& one : placed) total += one.weight();
-    const auto row = rows_.find(service.name);
-    std::map<std::tuple<double, double, int>, SetVerdict> known;
-    for (const Placed& one : placed) {
-      if (!one.point) continue;
-      const double part = one.weight() / total;
-      const int held = one.planned->held;
-      const Millis run = profile::batch_time(*one.point);
-      const Rps load = plan::planning_rate(service) * part;
-      if (held < 1 || !(load.value > 0) || !std::isfinite(load.value)) continue;
-      const auto [found, fresh] = known.try_emplace({load.value, run.value, held});
-      if (fresh) found->second = judge_set(service, {load, run, held});
-      cold = std::max(cold, found->second.cold);
-      if (fresh) report_set(service, one, load, found->second);
-      if (fresh && row != rows_.end()) check_outlook(service, *row->second, found->second, held);
-    }
-    if (row == rows_.end() || !row->second->set_outlook) return;
-    const double stated = row->second->set_outlook->cold_share;
-    if (cold > stated + kColdSlack * (stated + kColdSlack))
-      report("service_row", fmt::format("service {} cold_share", service.name), stated, cold,
-             "stated, and in a simulation");
-  }
-
-  void report_set(const Service& service, const Placed& one, Rps load, const SetVerdict& verdict) {
-    if (!verdict.stable)
-      report("overload", name_of(one), load.value, load.value,
-             "req/s arriving, which it cannot carry with the models that it has to load");
-    else if (!verdict.holds)
-      report("slo", "service " + service.name, 100 * (1 - verdict.late), service.percentile,
-             fmt::format("percent in time on {} at {:.4g} req/s ({:.3g} % find their model not "
-                         "loaded, of these {:.3g} % end within {:g} ms), and wanted",
-                         one.planned->profile, load.value, 100 * verdict.cold,
-                         100 * (1 - verdict.cold_late), service.models->cold.value));
-  }
-
-  // What a row states of a set against what was played of one instance.
-  void check_outlook(const Service& service, const PlannedService& row, const SetVerdict& verdict,
-                     int held) {
-    const double stated = row.predicted_latency.value;
-    if (std::isfinite(stated) && stated * kPredictionFactor < verdict.whole.value)
-      report("service_row", fmt::format("service {} predicted_latency_ms", service.name), stated,
-             verdict.whole.value,
-             fmt::format("stated, and p{:g} in a simulation", service.percentile));
-    if (!row.set_outlook)
-      return report("service_row", fmt::format("service {} models_outlook", service.name), 0, 0,
-                    "what becomes of requests whose model is not loaded is not stated");
-    if (row.set_outlook->held > held)
-      report("service_row", fmt::format("service {} held", service.name), row.set_outlook->held,
-             held, "models stated, and that an instance has room for");
-    if (row.set_outlook->cold.value * kPredictionFactor < verdict.cold_whole.value)
-      report("service_row", fmt::format("service {} cold_ms", service.name),
-             row.set_outlook->cold.value, verdict.cold_whole.value,
-             fmt::format("stated, and p{:g} of cold starts in a simulation", service.percentile));
-  }
-
   // The pooled rule.
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
     if (service.tokens) return check_replicas(service, placed);
-    if (service.models) return check_set(service, placed);
+    const auto row = rows_.find(service.name);
+    if (service.models)
+      return check_set_parts(service, row == rows_.end() ? nullptr : row->second,
+                             set_parts(service, placed), *this);
     const DrivenVerdict* const found = queues_.pool(service, placed);
     if (found == nullptr) return;
     const DrivenVerdict& verdict = *found;
@@ -914,7 +873,6 @@ class ServingJudge : Findings {
                                             : "in a simulation of",
                          pool_text(placed)));
     }
-    const auto row = rows_.find(service.name);
     if (!verdict.stable || row == rows_.end()) return;
     const double stated = row->second->predicted_latency.value;
     if (std::isfinite(stated) && stated * kPredictionFactor < verdict.latency.value)

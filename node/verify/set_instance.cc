@@ -1,9 +1,13 @@
 #include "verify/set_instance.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <list>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "base/rng.h"
@@ -12,7 +16,8 @@ namespace partita::verify {
 namespace {
 
 constexpr long kLeastPlayed = 600'000, kMostPlayed = 2'000'000, kLatePlayed = 4'000;
-constexpr double kDoubt = 3;  // standard deviations of a count
+constexpr double kColdSlack = 0.05;  // of the share of cold starts that is stated
+constexpr double kDoubt = 3;         // standard deviations of a count
 
 // The models that are loaded, the one asked for last in front.
 class Loaded {
@@ -115,6 +120,55 @@ SetVerdict judge_set(const plan::Terms& service, const SetLoad& load) {
   verdict.whole = Millis{at_percent(whole, service.percentile)};
   verdict.cold_whole = Millis{at_percent(cold_whole, service.percentile)};
   return verdict;
+}
+
+namespace {
+
+void report_part(const plan::Terms& service, const SetPart& part, const SetVerdict& verdict,
+                 Findings& findings) {
+  if (!verdict.stable)
+    findings.report("overload", part.name, part.load.rate.value, part.load.rate.value,
+                    "req/s arriving, which it cannot carry with the models that it has to load");
+  else if (!verdict.holds)
+    findings.report(
+        "slo", "service " + service.name, 100 * (1 - verdict.late), service.percentile,
+        fmt::format("percent in time on {} at {:.4g} req/s ({:.3g} % find their model not loaded, "
+                    "of these {:.3g} % end within {:g} ms), and wanted",
+                    part.name, part.load.rate.value, 100 * verdict.cold,
+                    100 * (1 - verdict.cold_late), service.models->cold.value));
+}
+
+// What a row states against what was played of one instance.
+void check_outlook(const plan::PlannedService& row, const SetVerdict& verdict, int held,
+                   Findings& findings) {
+  const auto wrong = [&](const char* what, double stated, double right) {
+    findings.report("service_row", fmt::format("service {} {}", row.name, what), stated, right,
+                    fmt::format("stated, and as played, p{:g}", row.percentile));
+  };
+  const double stated = row.predicted_latency.value;
+  if (std::isfinite(stated) && stated * kPredictionFactor < verdict.whole.value)
+    wrong("predicted_latency_ms", stated, verdict.whole.value);
+  if (!row.set_outlook) return wrong("models_outlook", 0, held);
+  const plan::SetOutlook& outlook = *row.set_outlook;
+  if (outlook.held > held) wrong("held", outlook.held, held);
+  if (outlook.cold.value * kPredictionFactor < verdict.cold_whole.value)
+    wrong("cold_ms", outlook.cold.value, verdict.cold_whole.value);
+  if (verdict.cold > outlook.cold_share * (1 + kColdSlack) + kColdSlack * kColdSlack)
+    wrong("cold_share", outlook.cold_share, verdict.cold);
+}
+
+}  // namespace
+
+void check_set_parts(const plan::Terms& service, const plan::PlannedService* row,
+                     const std::vector<SetPart>& parts, Findings& findings) {
+  std::set<std::tuple<double, double, int>> known;
+  for (const SetPart& part : parts) {
+    const SetLoad& load = part.load;
+    if (!known.insert({load.rate.value, load.run.value, load.held}).second) continue;
+    const SetVerdict verdict = judge_set(service, load);
+    report_part(service, part, verdict, findings);
+    if (row != nullptr) check_outlook(*row, verdict, load.held, findings);
+  }
 }
 
 }  // namespace partita::verify

@@ -3,8 +3,12 @@
 // for. Requests are served as they come, one at a time.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/units.h"
-#include "plan/terms.h"
+#include "plan/serving.h"
+#include "verify/findings.h"
 
 namespace partita::verify {
 
@@ -25,5 +29,14 @@ struct SetVerdict {
 
 // `service` has a set. Pure: always the same requests.
 SetVerdict judge_set(const plan::Terms& service, const SetLoad& load);
+
+// An instance of a plan, as findings name it: by its profile.
+struct SetPart {
+  std::string name;
+  SetLoad load;
+};
+// Plays all instances of a service, and holds its row to that; null: it has none.
+void check_set_parts(const plan::Terms& service, const plan::PlannedService* row,
+                     const std::vector<SetPart>& parts, Findings& findings);
 
 }  // namespace partita::verify

@@ -21,7 +21,8 @@ services:
     model: m
     rate_rps: 1
     slo_ms: 2000
-    models: {list: [a, b, {name: c, weight: 0.5}, d, e, f], memory_mib: 3000, load_ms: 200, cold_ms: 2500}
+    models:
+      {list: [a, b, {name: c, weight: 0.5}, d, e, f], memory_mib: 3000, load_ms: 200, cold_ms: 2500}
 """
 PROFILES = "model,gpcs,batch,processes,throughput_rps,latency_ms\nm,1,1,1,100,10\nm,2,1,1,150,6\n"
 

@@ -77,8 +77,13 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   return snapshot;
 }
 
-// Of a set a request says which of its models it is for.
-std::optional<Denial> wrong_model(const LiveService& service, const RequestHead& head) {
+// Whether nothing is let in to the service, or not this: of a set a request says which model it is
+// for.
+std::optional<Denial> shut(const LiveService& service, const RequestHead& head, bool closed) {
+  if (closed || !service.loaded)
+    return Denial{.kind = Denial::Kind::not_ready,
+                  .message = closed ? "this gateway is shutting down"
+                                    : fmt::format("'{}' was unloaded", head.service)};
   if (!service.model || !service.model->set) return std::nullopt;
   if (!head.model.empty() && fits_slot_model(head.model)) return std::nullopt;
   return Denial{
@@ -448,18 +453,12 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied({.kind = Denial::Kind::unknown_model,
                    .message = fmt::format("no service '{}' here", head.service)});
   }
-  if (closed || !service->loaded) {
-    service->brain.refused(OwnerRefusal::at_door);
-    return denied({.kind = Denial::Kind::not_ready,
-                   .message = closed ? "this gateway is shutting down"
-                                     : fmt::format("'{}' was unloaded", head.service)});
-  }
-  if (auto canary = service->trial ? canary_for(*service, services, head) : nullptr)
-    stable = std::exchange(service, std::move(canary));
-  if (auto denial = wrong_model(*service, head)) {
+  if (auto denial = shut(*service, head, closed)) {
     service->brain.refused(OwnerRefusal::at_door);
     return denied(*std::move(denial));
   }
+  if (auto canary = service->trial ? canary_for(*service, services, head) : nullptr)
+    stable = std::exchange(service, std::move(canary));
   const Nanos now = Loop::now_ns();
   const bool well =
       head.trusted && !senders.watched_since_before(head.client, head.trusted_since, now);

@@ -1,8 +1,9 @@
 // The engine of a set of models (plan/model_set.h) that take and give the same: holds so many at
-// once, loads the others when they are asked for, and lets go of one for each. Which one: GreedyDual
-// (Young, SODA 1991), by how long it took to load, to a power of two, and by when it was asked for;
-// where all take about as long that is the one asked for longest ago. One thing at a time, so that
-// a model that is loaded is loaded once; the set never holds more, not even while it loads.
+// once, loads the others when they are asked for, and lets go of one for each. Which one:
+// GreedyDual (Young, SODA 1991), by how long it took to load, to a power of two, and by when it was
+// asked for; where all take about as long that is the one asked for longest ago. One thing at a
+// time, so that a model that is loaded is loaded once; the set never holds more, not even while it
+// loads.
 //
 // A model that cannot be loaded fails its own requests alone, and is not tried again for
 // kFailedForNs.
