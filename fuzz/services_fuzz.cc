@@ -10,7 +10,8 @@
 
 FUZZ_TARGET(services) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto services = partita::forms::parse_services("fuzz.yaml", text);
+  const auto file = [&](const std::string&) { return partita::Result<std::string>(text); };
+  const auto services = partita::forms::parse_services("fuzz.yaml", text, file);
   if (!services) {
     CHECK(services.error().context.starts_with("fuzz.yaml"));
     return 0;
@@ -30,6 +31,10 @@ FUZZ_TARGET(services) {
     CHECK(std::isfinite(service.slo.value) && service.slo.value > 0);
     CHECK(service.percentile > 0 && service.percentile < 100);
     CHECK(service.min_replicas >= 1 && service.line >= 1);
+    if (!service.models) continue;
+    CHECK(!service.models->models.empty() && service.models->memory.value > 0);
+    for (const partita::plan::SetModel& model : service.models->models)
+      CHECK(model.weight > 0 && names.insert(model.name).second);
   }
   return 0;
 }

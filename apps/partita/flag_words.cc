@@ -228,6 +228,9 @@ constexpr FlagWords kWords[] = {
     {"--hold", "TIME",
      "Keep the settings for this long, or until a signal, then put everything back, even if this "
      "program is killed"},
+    {"--hold-models", "N",
+     "--model is a folder of models that share this worker; so many are loaded at once, the others "
+     "when they are asked for"},
     {"--hooks", "FILE",
      "Settings of the agent (docs/agent.md) whose hooks run before and after the change: programs "
      "that stop and start what keeps GPUs busy"},
@@ -304,6 +307,7 @@ constexpr FlagWords kWords[] = {
     {"--list", "", "Show which instances are lent, and to whom"},
     {"--listen", "ADDRESS", "Address to listen on: HOST:PORT, unix:PATH or tcp:HOST:PORT"},
     {"--load", "FACTOR", "Play all rates times this; the plan stays as it is"},
+    {"--load-us", "N", "Of --null with --hold-models: microseconds to load a model"},
     {"--log-dir", "DIR",
      "Folder for the output of tasks or workers (default: one in the state directory)"},
     {"--log-limit", "MIB", "Rotate a log after this many MiB"},

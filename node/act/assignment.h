@@ -27,6 +27,7 @@ struct AssignedSegment {
   std::string service;
   int batch = 0, processes = 0;
   double throughput_rps = 0;  // what it is planned to carry; 0: unknown
+  int held = 0;               // models at once, of a set of them
   bool operator==(const AssignedSegment&) const = default;
 };
 

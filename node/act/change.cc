@@ -19,7 +19,8 @@ namespace {
 
 // The segment that a change compares by: what it is planned to carry does not count.
 bool same_segment(const Segment& a, const Segment& b) {
-  return a.service == b.service && a.batch == b.batch && a.processes == b.processes;
+  return a.service == b.service && a.batch == b.batch && a.processes == b.processes &&
+         a.held == b.held;
 }
 
 // What a Unit stands for: an entry of one of the change's lists.
@@ -145,7 +146,7 @@ class Planner {
   Change plan(const Assignment& assignment, const hw::Catalogue& catalogue,
               const std::vector<int>& gpu_of) {
     for (const AssignedSegment& one : assignment.segments) {
-      segments_[one.device] = {one.service, one.batch, one.processes, one.throughput_rps};
+      segments_[one.device] = segment_of(one);
       if (is_there(state_, one.device) && !whole_gpus(one.device).empty()) ran_.insert(one.service);
     }
     for (const device::GpuState& gpu : state_.gpus) {

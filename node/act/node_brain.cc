@@ -96,7 +96,7 @@ class NodeBrain::Work {
             {.kind = Step::Kind::drain, .place = place, .segment = {}, .predicted = {}});
         for (const AssignedSegment& runs : book_.assignment.segments) {
           if (runs.device != one.uuid()) continue;
-          const Segment segment{runs.service, runs.batch, runs.processes, runs.throughput_rps};
+          const Segment segment = segment_of(runs);
           change_.steps.push_back(
               {.kind = Step::Kind::stop, .place = place, .segment = segment, .predicted = {}});
         }
@@ -114,7 +114,7 @@ class NodeBrain::Work {
                           .place = {state_.find(uuid)->index, uuid, runs.profile, runs.start},
                           .segment = {},
                           .predicted = {}});
-      const Segment segment{runs.service, runs.batch, runs.processes, runs.throughput_rps};
+      const Segment segment = segment_of(runs);
       change_.steps.push_back({.kind = Step::Kind::stop,
                                .place = drains.back().place,
                                .segment = segment,

@@ -41,7 +41,7 @@ Wanted wanted_by(const plan::ServingPlan& plan) {
       one.instances.push_back({planned.profile,
                                planned.start,
                                {planned.service, planned.batch, planned.processes,
-                                planned.throughput.value * planned.group}});
+                                planned.throughput.value * planned.group, planned.held}});
     }
   }
   wanted.services.assign(plan.services.begin(), plan.services.end());
@@ -91,10 +91,15 @@ Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& ca
   return check_wanted(wanted_by(plan), catalogue);
 }
 
+Segment segment_of(const AssignedSegment& assigned) {
+  return {assigned.service, assigned.batch, assigned.processes, assigned.throughput_rps,
+          assigned.held};
+}
+
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {
   std::map<std::string, Segment> segments;
   for (const AssignedSegment& one : assignment.segments) {
-    segments[one.device] = {one.service, one.batch, one.processes, one.throughput_rps};
+    segments[one.device] = segment_of(one);
   }
   Wanted wanted;
   std::set<std::string> grouped;

@@ -20,8 +20,11 @@ struct Segment {
   std::string service;
   int batch = 0, processes = 0;
   double throughput_rps = 0;  // what it is planned to carry; 0: unknown
+  int held = 0;               // models at once, of a set of them
   bool operator==(const Segment&) const = default;
 };
+
+Segment segment_of(const AssignedSegment& assigned);
 
 struct WantedInstance {
   std::string profile;  // catalogue name on its GPU's model

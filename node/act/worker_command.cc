@@ -83,6 +83,7 @@ Values values_of(const AssignedSegment& segment, int index, int port) {
           {"profile", segment.profile},
           {"start", fmt::format("{}", segment.start)},
           {"group", fmt::format("{}", std::max<std::size_t>(1, whole_gpus(segment.device).size()))},
+          {"held", fmt::format("{}", segment.held)},
           {"port", fmt::format("{}", port)}};
 }
 

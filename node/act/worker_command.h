@@ -12,10 +12,11 @@
 
 namespace partita::actuate {
 
-// {service} {batch} {processes} {index} {device} {gpu} {profile} {start} {port} {group}; {{ and }}
-// are braces. {index} counts the workers of a segment from 0, {gpu} is the UUID of the GPU, {group}
-// how many whole GPUs {device} lists (of an instance 1), {port} a number that no other worker of
-// the supervisor has.
+// {service} {batch} {processes} {held} {index} {device} {gpu} {profile} {start} {port} {group}; {{
+// and }} are braces. {held} is how many models of a set it holds at once, 0 of any other service,
+// {index} counts the workers of a segment from 0, {gpu} is the UUID of the GPU, {group} how many
+// whole GPUs {device} lists (of an instance 1), {port} a number that no other worker of the
+// supervisor has.
 struct CommandTemplate {
   std::vector<std::string> words;  // not empty; placeholders are known ones
   bool ports = false;              // {port} occurs

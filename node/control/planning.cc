@@ -281,6 +281,7 @@ plan::PlannedInstance as_planned(const actuate::AssignedSegment& there) {
   one.service = there.service;
   one.batch = there.batch;
   one.processes = there.processes;
+  one.held = there.held;
   one.group = std::max(1, group);
   one.throughput = Rps{there.throughput_rps / one.group};
   return one;

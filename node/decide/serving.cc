@@ -217,13 +217,14 @@ std::vector<plan::ServingProblem> asking_for_more(const plan::ServingProblem& pr
   return all;
 }
 
-bool has_tokens(const plan::ServingProblem& problem) {
-  return std::ranges::any_of(problem.services,
-                             [](const plan::Service& one) { return one.tokens.has_value(); });
+bool some_add_up(const plan::ServingProblem& problem) {
+  return std::ranges::any_of(problem.services, plan::adds_up);
 }
 
-// Whether a service may be put on groups of GPUs.
-bool has_groups(const plan::ServingProblem& problem) {
+// Whether a service may be put on groups of GPUs, or is a set of models.
+bool from_nothing(const plan::ServingProblem& problem) {
+  for (const plan::Service& one : problem.services)
+    if (one.models) return true;
   for (const plan::Service& one : problem.services)
     for (const plan::FleetEntry& entry : problem.fleet)
       if (const auto found = entry.engines.find(one.model);
@@ -236,7 +237,7 @@ bool has_groups(const plan::ServingProblem& problem) {
 bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective& found) {
   return problem.rule.kind == plan::SloRule::Kind::pooled &&
          problem.services.size() <= kFewServices && problem.fleet.size() == 1 &&
-         problem.survive == 0 && !problem.goal && !has_tokens(problem) &&
+         problem.survive == 0 && !problem.goal && !some_add_up(problem) &&
          found.lower_bound_gpus > 0 && found.gpus > found.lower_bound_gpus;
 }
 
@@ -300,8 +301,9 @@ Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
   const int moves = again.changes.moved + again.changes.created;
   if (!max_moves || moves <= *max_moves) return again;
   again.made.plan.reset();
-  again.made.refusals = {{"moves", "plan", 1.0 * *max_moves, 1.0 * moves,
-                          "language models on groups of GPUs are planned from nothing"}};
+  again.made.refusals = {
+      {"moves", "plan", 1.0 * *max_moves, 1.0 * moves,
+       "language models on groups of GPUs and sets of models are planned from nothing"}};
   return again;
 }
 
@@ -330,10 +332,11 @@ plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule
 Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const plan::ServingProblem& problem,
                                           const PlanOptions& options) {
-  if (has_tokens(problem) && planner.name != "exact")
-    return bad_input("", fmt::format("services of kind llm are planned with the planner 'exact', "
-                                     "not with '{}'",
-                                     planner.name));
+  if (some_add_up(problem) && planner.name != "exact")
+    return bad_input("",
+                     fmt::format("services of kind llm and those with 'models' are planned with "
+                                 "the planner 'exact', not with '{}'",
+                                 planner.name));
   auto made = with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
                         planner.plan);
   if (!made) return failed(made.error());
@@ -344,7 +347,7 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  if (has_groups(problem)) return planned_in_place(problem, current, max_moves, options);
+  if (from_nothing(problem)) return planned_in_place(problem, current, max_moves, options);
   planners::serving::IncrementalOutcome again;
   auto made = with_room(
       "the incremental planner made a plan", problem, options,

@@ -221,10 +221,10 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
   return {};
 }
 
-// What is not planned with language models yet.
+// What is not planned with language models, and sets of models, yet.
 Result<void> check_tokens(const plan::ServingProblem& problem, const std::string& file) {
   for (const plan::Service& service : problem.services) {
-    if (!service.tokens) continue;
+    if (!plan::adds_up(service)) continue;
     const char* const what = problem.rule.kind != plan::SloRule::Kind::pooled
                                  ? "another rule than pooled"
                              : problem.survive > 0                ? "the loss of a GPU (survive)"
@@ -232,8 +232,8 @@ Result<void> check_tokens(const plan::ServingProblem& problem, const std::string
                                                                   : nullptr;
     if (what)
       return bad_input(fmt::format("{}:{}", file, service.line),
-                       fmt::format("service '{}' is of kind llm, which is not planned with {}",
-                                   service.name, what));
+                       fmt::format("service '{}' {}, which is not planned with {}", service.name,
+                                   service.tokens ? "is of kind llm" : "has 'models'", what));
   }
   return {};
 }

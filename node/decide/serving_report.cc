@@ -24,10 +24,9 @@ std::string report_text(const plan::ServingProblem& problem, const sim::ServingR
     const auto service =
         std::find_if(problem.services.begin(), problem.services.end(),
                      [&row](const plan::Service& candidate) { return candidate.name == row.name; });
-    const std::string slo =
-        service == problem.services.end() || service->slo.value <= 0
-            ? "-"
-            : fmt::format("{:g}", service->slo.value);
+    const std::string slo = service == problem.services.end() || service->slo.value <= 0
+                                ? "-"
+                                : fmt::format("{:g}", service->slo.value);
     table.rows.push_back({row.name, row.rate.value > 0 ? fmt::format("{:g}", row.rate.value) : "-",
                           fmt::format("{}", row.offered), fmt::format("{}", row.completed),
                           percent(row.slo_attainment), slo, fmt::format("{:.1f}", row.p50.value),
@@ -42,9 +41,17 @@ std::string report_text(const plan::ServingProblem& problem, const sim::ServingR
                              fmt::format("{:.2f}", row.tokens->tpot_p50.value),
                              fmt::format("{:.2f}", row.tokens->tpot_p99.value),
                              fmt::format("{:.0f}", row.tokens->tokens_per_s)});
+  Table sets{{"MODELS OF", "COLD", "IN TIME", "p50 ms", "p99 ms"}, {}};
+  for (const sim::ServiceReport& row : report.services)
+    if (row.models)
+      sets.rows.push_back({row.name, fmt::format("{}", row.models->cold),
+                           percent(row.models->cold_in_time),
+                           fmt::format("{:.1f}", row.models->cold_p50.value),
+                           fmt::format("{:.1f}", row.models->cold_p99.value)});
   long refused = 0;
   for (const sim::ServiceReport& row : report.services) refused += row.refused;
   return to_string(table) + (tokens.rows.empty() ? "" : "\n" + to_string(tokens)) +
+         (sets.rows.empty() ? "" : "\n" + to_string(sets)) +
          (refused > 0 ? fmt::format("\n{} refused at once, as the gateway would\n",
                                     count_text(refused, "request"))
                       : "") +

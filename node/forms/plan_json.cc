@@ -35,11 +35,13 @@ void describe(Form& f, PlannedInstance& i) {
   f.optional(i.group != 1)
       .integer("group", i.group, {.low = 1, .high = profile::kMostGroupedGpus},
                "so many GPUs serve together, which follow one another; missing: 1");
-  for (const auto& [key, units] : {std::pair("prefill_units", &i.prefill_units),
-                                   std::pair("decode_units", &i.decode_units)})
+  for (const auto& [key, units] :
+       {std::pair("prefill_units", &i.prefill_units), std::pair("decode_units", &i.decode_units)})
     f.optional(*units != 0)
         .integer(key, *units, {.low = 1, .high = 1e6},
                  "SMs that only do that, beside the others; missing: all do both");
+  f.optional(i.held != 0)
+      .integer("held", i.held, {.high = plan::kMostSetModels}, "models at once, of a set of them");
   f.optional(i.share_percent != 0)
       .number("share_percent", i.share_percent, {.high = 100},
               "MPS share of a whole GPU without MIG; missing or 0: a MIG instance");
@@ -74,6 +76,14 @@ void describe(Form& f, plan::TokenOutlook& outlook) {
          "requests at once were measured");
 }
 
+void describe(Form& f, plan::SetOutlook& outlook) {
+  f.integer("held", outlook.held, {.high = plan::kMostSetModels},
+            "models, of the instance that holds fewest");
+  f.number("cold_share", outlook.cold_share, {.high = 1},
+           "of the requests, whose model is not loaded");
+  f.number("cold_ms", outlook.cold.value, kNotNegative, "that these take, at the percentile");
+}
+
 void describe(Form& f, PlannedService& service) {
   describe_terms(f, service, TermsKept::whole);
   f.number("planned_rps", service.planned.value, kNotNegative, "the sum over its instances");
@@ -85,6 +95,8 @@ void describe(Form& f, PlannedService& service) {
       .list("overload", service.overload, describe, {},
             "what was simulated of more than its rate; missing: nothing");
   f.object("outlook", service.outlook, describe, "of a language model, as simulated at its rate");
+  f.object("models_outlook", service.set_outlook, describe,
+           "of many models that share its instances, as computed at its rate");
   double wanted = service.wanted.value_or(Rps{}).value;
   f.optional(service.wanted.has_value())
       .number("wanted_rps", wanted, kNotNegative,

@@ -206,6 +206,21 @@ std::string tokens_text(const ServingPlan& plan, const PictureOptions& options) 
   return text + "\n";
 }
 
+// What is promised of sets of models: how many an instance holds, and what the others take.
+std::string sets_text(const ServingPlan& plan, const PictureOptions& options) {
+  std::vector<TextRow> rows{{"models of", "there are", "held", "cold", "cold ms", "promised ms"}};
+  for (const PlannedService& s : plan.services) {
+    if (!s.models || !s.set_outlook || static_cast<int>(rows.size()) > options.max_gpus) continue;
+    const Millis cold = s.models->cold;
+    rows.push_back(
+        {fit(s.name, std::min(24, columns(s.name))), fmt::format("{}", s.models->models.size()),
+         fmt::format("{}", s.set_outlook->held),
+         fmt::format("{:.3g} %", 100 * s.set_outlook->cold_share),
+         number_text(s.set_outlook->cold.value), cold.value > 0 ? number_text(cold.value) : "-"});
+  }
+  return rows.size() == 1 ? "" : aligned(rows) + "\n";
+}
+
 }  // namespace
 
 // Whose queues the promise is made for.
@@ -229,7 +244,8 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   const Painter painter(options.colour);
   const auto lines = [&](const std::string& line) { return folded(line, options.width, 4); };
   std::string text = gpus_text(plan, catalogue, options);
-  text += fmt::format("\n{}\n{}", services_text(plan, options), tokens_text(plan, options));
+  text += fmt::format("\n{}\n{}{}", services_text(plan, options), tokens_text(plan, options),
+                      sets_text(plan, options));
   text += painter.bold(lines(objective_text(plan.objective)));
   text += lines(fmt::format("planner {}, SLO rule {}",
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),

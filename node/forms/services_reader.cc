@@ -6,6 +6,7 @@
 
 #include "base/fields.h"
 #include "forms/buckets_reader.h"
+#include "forms/models_reader.h"
 #include "forms/serving_forms.h"
 #include "forms/tokens_reader.h"
 #include "forms/traffic_reader.h"
@@ -89,7 +90,7 @@ void read_slo(Fields& fields, Service& service) {
 // One, or one of each of its buckets.
 std::vector<Service> read_service(Fields fields, const TrafficKeys& common, const FileText& files) {
   fields.only(with_traffic({"name", "kind", "model", "rate_rps", "slo_ms", "percentile", "slo",
-                            "tokens", "prefix", "min_replicas", "anti_affinity"}));
+                            "tokens", "prefix", "min_replicas", "anti_affinity", "models"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
@@ -104,7 +105,12 @@ std::vector<Service> read_service(Fields fields, const TrafficKeys& common, cons
     service.min_replicas = fields.integer("min_replicas", {.low = 1, .high = kMaxReplicas});
   if (const Node* rule = fields.node().find("anti_affinity"))
     read_anti_affinity(fields, *rule, service);
-  return in_buckets(fields, std::move(service), files);
+  if (!fields.has("models")) return in_buckets(fields, std::move(service), files);
+  for (const std::string_view key : {"kind", "lengths", "buckets"})
+    if (fields.has(key))
+      fields.refuse(key, fmt::format("'{}' does not go together with 'models'", key));
+  if (!fields.error()) read_models(fields, service, files);
+  return {std::move(service)};
 }
 
 // Who keeps away from a service keeps away from all its buckets.
@@ -126,7 +132,9 @@ void avoid_buckets(std::vector<Service>& services) {
   }
 }
 
-// Names are unique, and anti_affinity names services of this file.
+const std::vector<plan::SetModel> kNoModels;
+
+// Names are unique, also those of models in sets, and anti_affinity names services of this file.
 Result<void> check_names(const Document& document, const std::vector<Service>& services) {
   std::map<std::string_view, int> line_of;
   for (const Service& service : services) {
@@ -144,6 +152,15 @@ Result<void> check_names(const Document& document, const std::vector<Service>& s
             fmt::format(
                 "'anti_affinity' of service '{}' names '{}', which is not a service of this file",
                 service.name, other));
+    }
+  }
+  for (const Service& service : services) {
+    for (const plan::SetModel& model : service.models ? service.models->models : kNoModels) {
+      const auto [at, fresh] = line_of.emplace(model.name, service.line);
+      if (!fresh)
+        return bad_input(fmt::format("{}:{}", document.file, service.line),
+                         fmt::format("model '{}' of service '{}' is already defined in line {}",
+                                     model.name, service.name, at->second));
     }
   }
   return {};

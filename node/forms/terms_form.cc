@@ -131,6 +131,25 @@ void describe_tokens(Form& f, plan::TokenTerms& tokens) {
     tokens.lengths = pair;
 }
 
+void describe_set_model(Form& f, plan::SetModel& model) {
+  f.name("name", model.name, "by which requests ask for it");
+  f.optional(model.weight != 1)
+      .number("weight", model.weight, {.high = kMaxQuantity, .above = true},
+              "of the requests, in proportion; missing: 1");
+}
+
+void describe_models(Form& f, plan::ModelSet& set) {
+  f.list("list", set.models, describe_set_model, {.most = plan::kMostSetModels}, "by weight");
+  f.number("memory_mib", set.memory.value, kPositive, "of one that is loaded");
+  f.optional(set.reserve.value > 0)
+      .number("reserve_mib", set.reserve.value, kNotNegative,
+              "of the process with none; missing: 0");
+  f.number("load_ms", set.load.value, kNotNegative, "to load one, at most");
+  f.optional(set.cold.value > 0)
+      .number("cold_ms", set.cold.value, kNotNegative,
+              "of requests whose model is not loaded; missing: the SLO alone is promised");
+}
+
 void describe_rate_at(Form& f, plan::RateAt& entry) {
   f.integer("minute", entry.minute, kKeptMinutes, "of the day");
   f.number("rate_rps", entry.rate.value, kNotNegative, "from then on");
@@ -157,6 +176,8 @@ void describe_further_terms(Form& f, plan::Terms& terms) {
             "over the day; missing: the same all day");
   f.object("tokens", terms.tokens, describe_tokens,
            "of a language model, which answers token by token; missing: it is none");
+  f.object("models", terms.models, describe_models,
+           "many that share its instances; missing: it is one");
 }
 
 void describe_terms(Form& f, plan::Terms& terms, TermsKept kept) {

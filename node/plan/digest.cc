@@ -107,12 +107,21 @@ void add_tokens(Digester& out, const TokenTerms& tokens) {
   for (const TracedRequest& one : *trace.requests) out.add(one.in).add(one.out);
 }
 
+void add_models(Digester& out, const ModelSet& set) {
+  out.add(std::string_view("models")).add(std::uint64_t{set.models.size()});
+  for (const SetModel* one : sorted_by(
+           set.models, [](const SetModel& model) -> const auto& { return model.name; }))
+    out.add(std::string_view(one->name)).add(one->weight);
+  out.add(set.memory.value).add(set.reserve.value).add(set.load.value).add(set.cold.value);
+}
+
 void add_service(Digester& out, const Service& service) {
   out.add(std::string_view(service.name)).add(std::string_view(service.model));
   out.add(service.rate.value).add(service.slo.value).add(service.percentile);
   out.add(service.min_replicas).add(service.spread).add(service.avoid);
   add_traffic(out, service.traffic);
   if (service.tokens) add_tokens(out, *service.tokens);
+  if (service.models) add_models(out, *service.models);
 }
 
 void add_engine(Digester& out, const profile::TokenEngine& engine) {
@@ -121,9 +130,9 @@ void add_engine(Digester& out, const profile::TokenEngine& engine) {
   out.add(engine.gpus).add(engine.spec.sequences).add(engine.spec.blocks);
   out.add(engine.spec.step_tokens).add(engine.prefills).add(engine.decodes);
   out.add(engine.prefill_units).add(engine.decode_units);
-  for (const double cost : {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token,
-                            c.prompt_context, engine.request_ms, engine.request_token_ms,
-                            engine.move_token_ms})
+  for (const double cost :
+       {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token, c.prompt_context,
+        engine.request_ms, engine.request_token_ms, engine.move_token_ms})
     out.add(cost);
 }
 

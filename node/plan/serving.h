@@ -106,6 +106,7 @@ struct PlannedInstance {
   // Of a service with tokens: SMs of the GPU on which prompts are computed, and those that decode,
   // side by side (lanes); 0: all do both.
   int prefill_units = 0, decode_units = 0;
+  int held = 0;  // of a service with a set: models at once
   bool operator==(const PlannedInstance&) const = default;
 };
 
@@ -148,6 +149,7 @@ struct PlannedService : Terms {
   std::optional<Rps> wanted = {};
   std::vector<Overload> overload = {};  // as simulated; empty: not stated
   std::optional<TokenOutlook> outlook = {};
+  std::optional<SetOutlook> set_outlook = {};
   // Equal decisions; what was simulated of them does not count.
   bool operator==(const PlannedService& other) const;
 };

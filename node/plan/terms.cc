@@ -68,7 +68,7 @@ std::string to_string(Dispatch dispatch) {
 bool Terms::operator==(const Terms& other) const {
   const auto key = [](const Terms& t) {
     return std::tie(t.name, t.model, t.rate, t.slo, t.percentile, t.min_replicas, t.spread, t.avoid,
-                    t.traffic, t.tokens, t.dispatch);
+                    t.traffic, t.tokens, t.models, t.dispatch);
   };
   return key(*this) == key(other);
 }
@@ -96,6 +96,9 @@ std::vector<TermDifference> differences(const Terms& one, const Terms& other) {
   found.add("rates", one.traffic.rates, other.traffic.rates, rates_text);
   found.add("tokens", one.tokens, other.tokens, [](const std::optional<TokenTerms>& tokens) {
     return tokens ? to_string(*tokens) : "none";
+  });
+  found.add("models", one.models, other.models, [](const std::optional<ModelSet>& models) {
+    return models ? to_string(*models) : "one";
   });
   found.add("dispatch", one.dispatch, other.dispatch,
             [](Dispatch dispatch) { return to_string(dispatch); });

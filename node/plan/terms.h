@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "plan/model_set.h"
 #include "plan/tokens.h"
 #include "plan/traffic.h"
 
@@ -41,6 +42,7 @@ struct Terms {
   int line = 0;                         // in its file, for messages; not compared
   Traffic traffic = {};
   std::optional<TokenTerms> tokens = {};  // kind: llm, which answers token by token
+  std::optional<ModelSet> models = {};    // many that share its instances; `model` is their profile
   Dispatch dispatch = Dispatch::pooled;   // what a plan promises for; a problem says it in its rule
   // Of the compute of all its buckets; of a services file, for messages; not compared.
   double padding = 0;
@@ -49,6 +51,9 @@ struct Terms {
 
 // Whether all of them are said: rows of plans that older versions wrote have name, rate and SLO.
 bool all_said(const Terms& terms);
+
+// What its instances carry adds up to what it carries: they are no pool.
+inline bool adds_up(const Terms& terms) { return terms.tokens || terms.models; }
 
 // A term on which two differ.
 struct TermDifference {

@@ -15,6 +15,13 @@ void describe_token_times(Form& f, TokenTimes& times) {
   f.number("tokens_per_s", times.tokens_per_s, kNotNegative, "produced");
 }
 
+void describe_set_times(Form& f, SetTimes& times) {
+  f.whole("cold", times.cold, kNotNegative, "requests whose model was loaded first");
+  f.number("cold_in_time", times.cold_in_time, kShare, "share of these, by what is promised");
+  f.number("cold_p50_ms", times.cold_p50.value, kNotNegative, "of their latency");
+  f.number("cold_p99_ms", times.cold_p99.value, kNotNegative, "of their latency");
+}
+
 void describe(Form& f, ServiceReport& service) {
   f.name("name", service.name, "of the service");
   f.optional(service.rate.value > 0)
@@ -30,6 +37,7 @@ void describe(Form& f, ServiceReport& service) {
   f.number("p99_ms", service.p99.value, kNotNegative, "of the latency");
   f.object("tokens", service.tokens, describe_token_times,
            "of a language model, whose latency is that of whole answers");
+  f.object("models", service.models, describe_set_times, "of many models that share its instances");
 }
 
 // What a run of the simulator came to: speed, randomness, and the hash of its events.

@@ -12,6 +12,7 @@
 #include "profile/share.h"
 #include "sim/arrivals.h"
 #include "sim/service_world.h"
+#include "sim/set_service.h"
 #include "sim/token_service.h"
 
 namespace partita::sim {
@@ -30,6 +31,7 @@ struct Entry {
   std::size_t index = 0;  // in the problem
   std::vector<Instance> instances = {};
   std::vector<TokenReplica> replicas = {};                  // of a language model
+  std::vector<SetInstance> holders = {};                    // of a set, as `instances`
   std::map<const profile::TokenEngine*, int> grouped = {};  // instances of groups so far
   std::span<const double> trace = {};
 };
@@ -134,6 +136,10 @@ Result<void> add_gpu(Entries& entries, const plan::ServingProblem& problem,
     Result<Instance> found = instance_of(fleet, mig, *entry->second.service, instance);
     if (!found) return bad_input(place_of(gpu, instance), found.error().message);
     found->weight = part_of(instance) * (by_sms ? *mig.sms : mig.gpcs);
+    if (entry->second.service->models) {
+      if (instance.held < 1) return bad_input(place_of(gpu, instance), "it holds no model");
+      entry->second.holders.push_back({found->member.curve.steps.front().latency, instance.held});
+    }
     entry->second.instances.push_back(std::move(*found));
   }
   return {};
@@ -274,6 +280,13 @@ ServiceSpec spec_of(const Entry& entry, plan::Dispatch dispatch, const ServingOp
     }
   }
   return spec;
+}
+
+SetRun set_run(const Entry& entry, const ServingOptions& options) {
+  return {.arrivals = arrivals_of(*entry.service, options, entry.trace),
+          .warmup = to_nanos(options.warmup.value, kNanosPerSecond),
+          .end = to_nanos(options.duration.value, kNanosPerSecond),
+          .rng = component_rng(options.seed, entry.service->name).split(3)};
 }
 
 TokenRun token_run(const Entry& entry, const ServingOptions& options) {
@@ -426,6 +439,19 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
       log.absorb(outcome.log_hash);
       continue;
     }
+    if (entry.service->models) {
+      const SetOutcome outcome = play_set(*entry.service, entry.holders, set_run(entry, options));
+      report.services[entry.index] = outcome.report;
+      if (options.arrivals != ArrivalKind::trace)
+        report.services[entry.index].rate = entry.service->rate;
+      report.events += outcome.events;
+      log.absorb(static_cast<std::uint64_t>(outcome.report.p99.value * kNanosPerMilli));
+      for (std::size_t i = 0; i < entry.instances.size(); ++i) {
+        weight += entry.instances[i].weight;
+        active += entry.instances[i].weight * outcome.activity[i];
+      }
+      continue;
+    }
     const ServiceOutcome outcome = world.run(spec_of(entry, dispatch, options));
     report.services[entry.index] = report_of(entry.service->name, outcome);
     if (options.arrivals != ArrivalKind::trace)
@@ -452,7 +478,7 @@ Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
   if (auto limits = check_limits(*entries, {}); !limits) return failed(limits.error());
   std::vector<OverloadRun> runs;
   for (const auto& [name, entry] : *entries)
-    if (!entry.service->tokens) runs.push_back(overload_run(entry));
+    if (!plan::adds_up(*entry.service)) runs.push_back(overload_run(entry));
   std::ranges::stable_sort(runs, {}, &OverloadRun::requests);
   ServiceWorld world;
   long left = kOverloadRequests;

@@ -54,6 +54,14 @@ struct TokenTimes {
   bool operator==(const TokenTimes&) const = default;
 };
 
+// Of a set of models: requests whose model was loaded first, and their latencies.
+struct SetTimes {
+  long cold = 0;
+  double cold_in_time = 1;  // share, of what is promised of them, or of the SLO
+  Millis cold_p50, cold_p99;
+  bool operator==(const SetTimes&) const = default;
+};
+
 struct ServiceReport {
   std::string name;
   long offered = 0, completed = 0;
@@ -63,6 +71,7 @@ struct ServiceReport {
   Rps rate = {};         // that was played; 0: as a trace says
   long refused = 0;      // at once, of the offered ones
   std::optional<TokenTimes> tokens = {};
+  std::optional<SetTimes> models = {};
   bool operator==(const ServiceReport&) const = default;
 };
 

@@ -19,6 +19,7 @@
 #include "verify/paced_queue.h"
 #include "verify/pool_memo.h"
 #include "verify/segment.h"
+#include "verify/set_instance.h"
 #include "verify/share.h"
 #include "verify/token_replica.h"
 
@@ -426,6 +427,35 @@ void report_replica(const Service& service, const Placed& one, Rps load,
                   100 * verdict.late_ttft, 100 * verdict.late_tpot, 100 * verdict.late_whole));
 }
 
+// An instance of a set of models: room for what it holds, and one request at a time.
+void check_set_room(const Placed& placed, const std::string& name, Findings& findings) {
+  const plan::ModelSet& set = *placed.service->models;
+  const PlannedInstance& planned = *placed.planned;
+  const double there = placed.shape->memory ? placed.shape->memory->value : 0;
+  const double needed = set.reserve.value + planned.held * set.memory.value;
+  if (above(needed, there) || planned.held < 1)
+    findings.report(
+        "memory", name, there, needed,
+        fmt::format("MiB that the instance has, and that {} models of the set need", planned.held));
+  if (planned.batch != 1 || planned.processes != 1)
+    findings.report("processes", name, planned.batch * planned.processes, 1,
+                    "requests of a set of models run one at a time");
+}
+
+// Its instances, each under its share of the requests.
+std::vector<SetPart> set_parts(const Service& service, const std::vector<Placed>& placed) {
+  std::vector<SetPart> parts;
+  double total = 0;
+  for (const Placed& one : placed) total += one.weight();
+  for (const Placed& one : placed) {
+    const Rps load = plan::planning_rate(service) * (one.weight() / total);
+    if (one.point && one.planned->held >= 1 && load.value > 0 && std::isfinite(load.value))
+      parts.push_back(
+          {one.planned->profile, {load, profile::batch_time(*one.point), one.planned->held}});
+  }
+  return parts;
+}
+
 class ServingJudge : Findings {
  public:
   // Without profiles only what the plan states itself is looked at.
@@ -657,6 +687,7 @@ class ServingJudge : Findings {
              is_mig(planned) ? "req/s measured, and stated"
                              : "req/s between measured sizes, and stated");
     check_throughput(placed);
+    if (placed.service->models) check_set_room(placed, name_of(placed), *this);
     if (std::isfinite(planned.latency.value) && !close(planned.latency.value, point.latency.value))
       report("latency", name_of(placed), planned.latency.value, point.latency.value,
              is_mig(planned) ? "ms stated, and measured for a full batch"
@@ -823,6 +854,10 @@ class ServingJudge : Findings {
   // The pooled rule.
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
     if (service.tokens) return check_replicas(service, placed);
+    const auto row = rows_.find(service.name);
+    if (service.models)
+      return check_set_parts(service, row == rows_.end() ? nullptr : row->second,
+                             set_parts(service, placed), *this);
     const DrivenVerdict* const found = queues_.pool(service, placed);
     if (found == nullptr) return;
     const DrivenVerdict& verdict = *found;
@@ -838,7 +873,6 @@ class ServingJudge : Findings {
                                             : "in a simulation of",
                          pool_text(placed)));
     }
-    const auto row = rows_.find(service.name);
     if (!verdict.stable || row == rows_.end()) return;
     const double stated = row->second->predicted_latency.value;
     if (std::isfinite(stated) && stated * kPredictionFactor < verdict.latency.value)

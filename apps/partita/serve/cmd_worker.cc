@@ -4,9 +4,11 @@
 #include <sys/signalfd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "base/append.h"
 #include "base/descriptor.h"
@@ -16,6 +18,7 @@
 #include "node/devices.h"
 #include "node/state_dir.h"
 #include "places.h"
+#include "plan/model_set.h"
 #include "profile/buckets.h"
 #include "serve/measure/points.h"
 #include "serve/wire/frames.h"
@@ -24,6 +27,8 @@
 #include "serve/worker/model_config.h"
 #include "serve/worker/null_engine.h"
 #include "serve/worker/ort_engine.h"
+#include "serve/worker/set_engine.h"
+#include "serve/worker/warm_up.h"
 #include "serve/worker/worker_loop.h"
 
 namespace partita::cli {
@@ -40,7 +45,8 @@ struct WorkerFlags {
   int open_bytes = static_cast<int>(serve::kOpenBytes);
   std::string buckets, version;
   std::vector<std::string> shapes, axes, values, states, inputs, outputs;
-  double batch_us = 0, item_us = 0;
+  double batch_us = 0, item_us = 0, load_us = 0;
+  int hold = 0;
   std::string timeout = "60s";
 };
 
@@ -205,6 +211,53 @@ Result<serve::EnginePointer> engine_of(Context& context, WorkerFlags& flags,
   return onnx_engine_of(context, flags, *shapes, service);
 }
 
+// The models of a folder: NAME.onnx, and folders NAME as one model has them.
+Result<std::vector<std::string>> models_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code fault;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, fault)) {
+    std::error_code ignored;
+    const std::filesystem::path& path = entry.path();
+    if (entry.is_directory(ignored)) names.push_back(path.filename().string());
+    if (path.extension() == ".onnx") names.push_back(path.stem().string());
+  }
+  if (fault) return environment_error(folder, fault.message());
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (names.empty()) return bad_input("--model", fmt::format("{} holds no model", folder));
+  return names;
+}
+
+// A model of a set, as if it were alone. Nothing is said of its file but by whom it is asked for.
+Result<serve::EnginePointer> model_of_set(Context& context, WorkerFlags flags,
+                                          const std::string& model) {
+  if (flags.null && flags.load_us > 0)
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(flags.load_us));
+  if (!flags.null) {
+    std::error_code ignored;
+    const std::string folder = flags.model + "/" + model;
+    flags.model = std::filesystem::is_directory(folder, ignored) ? folder : folder + ".onnx";
+    flags.name = model;
+  }
+  return engine_of(context, flags, model);
+}
+
+Result<serve::EnginePointer> set_of(Context& context, const WorkerFlags& flags,
+                                    const std::string& service) {
+  if (!flags.forward.empty())
+    return bad_input("--hold-models", "a server behind --forward loads its models itself");
+  Result<std::vector<std::string>> models =
+      flags.null ? Result<std::vector<std::string>>() : models_in(flags.model);
+  if (!models) return failed(models.error());
+  return serve::set_engine(
+      {.name = service,
+       .held = static_cast<std::size_t>(flags.hold),
+       .models = *std::move(models),
+       .load = [&context,
+                flags](const std::string& model) { return model_of_set(context, flags, model); },
+       .now_ns = serve::steady_ns});
+}
+
 // SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable. Blocked for all threads.
 Result<Descriptor> leave_signals() {
   sigset_t signals;
@@ -271,7 +324,8 @@ Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
     if (auto served = serve_streams(flags, loop); !served) return failed(served.error());
     return Exit::done;
   }
-  const Result<serve::EnginePointer> engine = engine_of(context, flags, service);
+  const Result<serve::EnginePointer> engine =
+      flags.hold > 0 ? set_of(context, flags, service) : engine_of(context, flags, service);
   if (!engine) return failed(engine.error());
   if (auto served = serve::run_worker(**engine, loop); !served) return failed(served.error());
   return Exit::done;
@@ -285,6 +339,7 @@ void add_null_flags(CLI::App& command, WorkerFlags& flags) {
   flag(command, "--output-tensor", flags.outputs)->default_str("y:FP32:256");
   within(flag(command, "--batch-us", flags.batch_us), 0, 1e9);
   within(flag(command, "--item-us", flags.item_us), 0, 1e9);
+  within(flag(command, "--load-us", flags.load_us), 0, 1e9);
 }
 
 void add_forward_flags(CLI::App& command, WorkerFlags& flags) {
@@ -318,6 +373,7 @@ Command add_worker(CLI::App& app) {
   flag(*command, "--carry", flags->states);
   flag(*command, "--model-version", flags->version);
   flag(*command, "--buckets", flags->buckets);
+  within(flag(*command, "--hold-models", flags->hold), 0, plan::kMostSetModels);
   flag(*command, "--no-gpu", flags->no_gpu);
   flag(*command, "--link", flags->link);
   flag(*command, "--with-parent", flags->with_parent);

@@ -11,6 +11,7 @@
 #include "base/index.h"
 #include "hw/layout.h"
 #include "planners/serving/instance_rates.h"
+#include "planners/serving/set_points.h"
 #include "planners/serving/token_points.h"
 
 namespace partita::planners::serving {
@@ -112,13 +113,15 @@ class RateOracle {
   InstanceRates rates_;
 };
 
-// The double-memory 1g is worth considering when some point of a service fits only there.
+// The double-memory 1g is worth considering when some point of a service fits only there, or models
+// of a set share the memory.
 bool needs_double_memory(const plan::ServingProblem& problem, const plan::FleetEntry& entry,
                          const hw::MigProfile& plain, const hw::MigProfile& wide) {
   if (!plain.memory || !wide.memory || plain.gpcs != wide.gpcs) return false;
   for (const plan::Service& service : problem.services) {
     const auto found = entry.profiles.find(service.model);
     if (found == entry.profiles.end()) continue;
+    if (service.models) return true;
     for (const ProfilePoint& point : found->second.points)
       if (point.gpcs == plain.gpcs && point.memory && *point.memory > *plain.memory &&
           *point.memory <= *wide.memory)
@@ -237,8 +240,9 @@ std::vector<plan::Reason> unservable(const plan::ServingProblem& problem,
         }))
       continue;
     const plan::Service& service = problem.services[s];
-    if (service.tokens) {
-      reasons.push_back(missed_tokens(problem, service));
+    if (plan::adds_up(service)) {
+      reasons.push_back(service.tokens ? missed_tokens(problem, service)
+                                       : missed_set(problem, service));
       continue;
     }
     const auto profiled = [&](const plan::FleetEntry& entry) {

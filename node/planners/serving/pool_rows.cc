@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/index.h"
+#include "planners/serving/set_points.h"
 #include "planners/serving/token_points.h"
 
 namespace partita::planners::serving {
@@ -57,16 +58,19 @@ void fill_rows(const plan::ServingProblem& problem, plan::ServingPlan& plan, Poo
     full[s] += instance.throughput.value;
   });
   for (std::size_t s = 0; s < pools.size(); ++s) {
-    if (pools[s].empty() || problem.services[s].tokens) continue;
+    if (pools[s].empty() || plan::adds_up(problem.services[s])) continue;
     const PoolOracle::Answer answer = oracle.check(problem.services[s], pools[s]);
     share[s] = std::min(answer.capacity.value, full[s]) / full[s];
     plan.services[s].predicted_latency = answer.percentile;
   }
-  for (std::size_t s = 0; s < pools.size(); ++s)
-    if (problem.services[s].tokens)
-      fill_token_row(problem, problem.services[s], plan, plan.services[s]);
+  SetOracle sets(problem);
+  for (std::size_t s = 0; s < pools.size(); ++s) {
+    const plan::Service& service = problem.services[s];
+    if (service.tokens) fill_token_row(problem, service, plan, plan.services[s]);
+    if (service.models) sets.fill_row(service, plan, plan.services[s]);
+  }
   each([&](plan::PlannedInstance& instance, std::size_t s) {
-    if (problem.services[s].tokens) return;
+    if (plan::adds_up(problem.services[s])) return;
     instance.throughput = instance.throughput * share[s];
     plan.services[s].planned += instance.throughput;
   });

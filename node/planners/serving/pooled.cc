@@ -21,6 +21,7 @@
 #include "planners/serving/place.h"
 #include "planners/serving/pool_oracle.h"
 #include "planners/serving/pool_rows.h"
+#include "planners/serving/set_points.h"
 #include "planners/serving/survive.h"
 #include "planners/serving/token_points.h"
 #include "planners/serving/watts.h"
@@ -126,19 +127,20 @@ bool each_by_itself(const plan::ServingProblem& problem) {
          problem.goal != plan::Goal::energy;
 }
 
-// The points within a cap, with those of language models, which know none.
+// The points within a cap, with those of language models and sets, which know none.
+// Without `sets` those of one model, more than which no set carries.
 PointTables tables_within(const plan::ServingProblem& problem, const TokenColumns& columns,
-                          double cap, TokenSize size = TokenSize::simulated) {
+                          double cap, TokenSize size, SetOracle* sets = nullptr) {
   PointTables tables = batches_within(problem, cap);
-  if (std::ranges::none_of(problem.services,
-                           [](const plan::Service& one) { return one.tokens.has_value(); }))
-    return tables;
-  for (std::size_t e = 0; e < tables.size(); ++e) columns.add_to(tables[e], e, size);
+  if (std::ranges::any_of(problem.services,
+                          [](const plan::Service& one) { return one.tokens.has_value(); }))
+    for (std::size_t e = 0; e < tables.size(); ++e) columns.add_to(tables[e], e, size);
+  for (std::size_t e = 0; sets && e < tables.size(); ++e) sets->add_to(tables[e], e);
   return tables;
 }
 
 bool holds(PoolOracle& oracle, const plan::Service& service, const PoolParts& parts) {
-  return service.tokens || oracle.check(service, parts).holds;
+  return plan::adds_up(service) || oracle.check(service, parts).holds;
 }
 
 // What holds for replicas of language models as this planner runs them; the others are fluid.
@@ -173,6 +175,7 @@ class PoolPlanner {
         oracle_(problem, options.pools),
         own_tokens_(),
         columns_(problem, options.tokens ? *options.tokens : own_tokens_),
+        sets_(problem),
         language_(std::ranges::any_of(
             problem.services, [](const plan::Service& one) { return one.tokens.has_value(); })) {}
 
@@ -203,7 +206,7 @@ class PoolPlanner {
   // A service whose points are the same under two caps has them in the first mode only.
   void make_modes() {
     for (const double cap : kCaps) {
-      PointTables tables = tables_within(problem_, columns_, cap);
+      PointTables tables = tables_within(problem_, columns_, cap, TokenSize::simulated, &sets_);
       for (std::size_t s = 0; s < problem_.services.size(); ++s) {
         const bool known =
             std::any_of(modes_.begin(), modes_.end(), [&](const Modes::value_type& m) {
@@ -318,7 +321,7 @@ class PoolPlanner {
 
   // The demands of the modes that can be part of a good plan, infinity of the others.
   std::vector<double> settle(std::size_t s, double spare) {
-    if (service(s).tokens) return settle_tokens(s);
+    if (plan::adds_up(service(s))) return settle_sum(s);
     std::vector<double> demands(modes_.size(), kNever);
     Settled best;
     for (const Way& way : ways_of(s)) {
@@ -332,8 +335,8 @@ class PoolPlanner {
     return demands;
   }
 
-  // Replicas of a language model carry what they carry together.
-  std::vector<double> settle_tokens(std::size_t s) {
+  // Replicas of a language model, and instances of a set, carry what they carry together.
+  std::vector<double> settle_sum(std::size_t s) {
     std::vector<double> demands(modes_.size(), kNever);
     demands.front() = modes_.front().front().demand[s] = plan::planning_rate(service(s)).value;
     const Kind kind{mode_at(0, s), {}, service(s).min_replicas};
@@ -358,8 +361,8 @@ class PoolPlanner {
     std::map<std::pair<int, int>, Known> known;  // by question and replicas
     settled_.resize(problem_.services.size());
     for (std::size_t s = 0; s < problem_.services.size(); ++s) {
-      if (service(s).tokens) {
-        take(s, settle_tokens(s));
+      if (plan::adds_up(service(s))) {
+        take(s, settle_sum(s));
         continue;
       }
       const std::pair key{oracle_.question(service(s)), service(s).min_replicas};
@@ -393,7 +396,7 @@ class PoolPlanner {
       });
       if (served) continue;
       double fastest = kNever;
-      for (const PointTable& table : tables_within(problem_, columns_, 1))
+      for (const PointTable& table : tables_within(problem_, columns_, 1, TokenSize::simulated))
         for (const auto& point : table.best[s])
           if (point) fastest = std::min(fastest, point->time.value);
       reasons.push_back(
@@ -641,6 +644,7 @@ class PoolPlanner {
   PoolOracle oracle_;
   TokenOracle own_tokens_;
   TokenColumns columns_;
+  SetOracle sets_;
   const bool language_;  // some services are language models
   Modes modes_;
   Fleet fleet_;

@@ -28,6 +28,7 @@ using RequestId = std::uint64_t;
 
 struct RequestHead {
   std::string_view service;
+  std::string_view model = {};                  // of its set; empty: it is no set
   int items = 1;                                // rows, >= 1
   std::optional<std::int64_t> timeout_ns = {};  // the client's own: an answer after it is useless
   int priority = 0;                             // higher goes first
@@ -109,7 +110,9 @@ class Backend {
   virtual const ModelSpec* model(std::string_view service) const = 0;
   virtual bool known(std::string_view service) const = 0;
   virtual bool ready(std::string_view service) const = 0;  // some worker is
-  virtual bool ready() const = 0;                          // all services are
+  // The service of whose set this model is; empty: of none.
+  virtual std::string set_of(std::string_view) const { return ""; }
+  virtual bool ready() const = 0;  // all services are
   virtual tl::expected<RequestId, Denial> admit(const RequestHead& head) = 0;
   // The door has refused a request for this service by itself, for want of workers or room: it was
   // asked for all the same.
@@ -141,6 +144,11 @@ Result<std::string> fitting_bucket(const Backend& backend, const std::string& lo
 // The service that has this version, or where none is said of `name` itself, else of the highest;
 // empty: none has.
 std::string service_of(const Backend& backend, const std::string& name, std::string_view version);
+// The same, and which model of a set is meant, where the service is one; its own name means none.
+struct AskedModel {
+  std::string service, of_set = {};
+};
+AskedModel asked_model(const Backend& backend, const std::string& name, std::string_view version);
 // Ascending, as numbers where they are some.
 std::vector<std::string> versions_of(const Backend& backend, std::string_view name);
 struct NameAndVersion {

@@ -114,8 +114,8 @@ class PlainExchange final : public GatewayExchange {
 };
 
 inline constexpr std::string_view kEmbeddingsPath = "/v1/embeddings";
-// any_bucket: `service` is the longest bucket of its model, and a shorter one will do.
-std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service,
+// any_bucket: its service is the longest bucket of its model, and a shorter one will do.
+std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, AskedModel asked,
                                               bool any_bucket);
 std::shared_ptr<Exchange> make_openai_exchange(Door& door, RequestFacts facts);
 // What went wrong, where OpenAI's clients look for it.

@@ -22,9 +22,11 @@ constexpr std::size_t kClaimBytes = 1u << 16, kClaimRows = 64;
 
 class InferExchange final : public GatewayExchange, private Filling {
  public:
-  InferExchange(Door& door, RequestFacts facts, std::string name, bool any_bucket)
-      : GatewayExchange(door, std::move(facts)), any_bucket_(any_bucket) {
-    service = std::move(name);
+  InferExchange(Door& door, RequestFacts facts, AskedModel asked, bool any_bucket)
+      : GatewayExchange(door, std::move(facts)),
+        any_bucket_(any_bucket),
+        of_set_(std::move(asked.of_set)) {
+    service = std::move(asked.service);
   }
   ~InferExchange() override { door_.filling.erase(this); }
 
@@ -38,6 +40,7 @@ class InferExchange final : public GatewayExchange, private Filling {
   RequestHead wishes(bool again) const {
     RequestHead head;
     head.again = again;
+    head.model = of_set_;
     head.timeout_ns = wanted_.timeout_ns;
     head.priority = wanted_.priority;
     head.sequence = wanted_.sequence;
@@ -71,6 +74,7 @@ class InferExchange final : public GatewayExchange, private Filling {
   Result<BoundRequest> bound();
 
   const bool any_bucket_;
+  const std::string of_set_;
   std::shared_ptr<const ModelSpec> model_;
   InferRequest wanted_;
   BoundRequest bound_;
@@ -122,7 +126,7 @@ Step InferExchange::on_part(std::string_view beginning) {
     return Step::text;
   const auto rows = probe_items(beginning);
   if (!rows || *rows < 1 || *rows > kMaxRequestItems) return Step::text;  // on_text() says why not
-  const auto denial = admit(static_cast<int>(*rows), {});
+  const auto denial = admit(static_cast<int>(*rows), wishes(false));
   return denial ? deny(*denial) : Step::text;
 }
 
@@ -338,7 +342,14 @@ void InferExchange::finish() {
 }
 
 void InferExchange::answer() {
-  reply.text = infer_answer(*model_, wanted_.id, bound_, answered_);
+  const ModelSpec* model = model_.get();
+  ModelSpec named;  // as it was asked for
+  if (!of_set_.empty()) {
+    named = *model_;
+    named.name = of_set_;
+    model = &named;
+  }
+  reply.text = infer_answer(*model, wanted_.id, bound_, answered_);
   if (!has_binary(bound_)) return compress();
   reply.content_type = "application/octet-stream";
   reply.headers = "Inference-Header-Content-Length: " + std::to_string(reply.text.size()) + "\r\n";
@@ -351,9 +362,9 @@ void InferExchange::answer() {
 
 }  // namespace
 
-std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, std::string service,
+std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, AskedModel asked,
                                               bool any_bucket) {
-  return std::make_shared<InferExchange>(door, std::move(facts), std::move(service), any_bucket);
+  return std::make_shared<InferExchange>(door, std::move(facts), std::move(asked), any_bucket);
 }
 
 }  // namespace partita::serve

@@ -278,12 +278,14 @@ std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts part
   }
   const std::string verb = parts.size() == 4 ? parts[3] : "";
   if (parts.size() > 4) return answer(error_reply(404, "no such route"));
-  const std::string found = service_of(door.backend, parts[2], version);
+  AskedModel asked = asked_model(door.backend, parts[2], version);
+  const std::string found = asked.service;
   if (found.empty() && !version.empty() && !versions_of(door.backend, parts[2]).empty())
     return answer(error_reply(404, "model '" + parts[2] + "' has no version '" + version + "'"));
   const std::string name = found.empty() ? parts[2] : found;
   if (verb == "infer")
-    return make_infer_exchange(door, std::move(facts), name, any_bucket(parts[2], name));
+    return make_infer_exchange(door, std::move(facts), {name, std::move(asked.of_set)},
+                               any_bucket(parts[2], name));
   if (facts.method == Method::post) return answer(not_allowed("GET"));
   if (!may_see(facts, name))
     return answer(error_reply(403, "this token is not for service '" + name + "'"));

@@ -84,4 +84,12 @@ std::string service_of(const Backend& backend, const std::string& name, std::str
   return own ? plain : "";
 }
 
+AskedModel asked_model(const Backend& backend, const std::string& name, std::string_view version) {
+  AskedModel asked{service_of(backend, name, version)};
+  if (!asked.service.empty()) return asked;
+  const std::string set = backend.set_of(name);
+  const std::string plain = set.empty() ? "" : service_of(backend, set, version);
+  return plain.empty() ? asked : AskedModel{plain, name};
+}
+
 }  // namespace partita::serve

@@ -77,6 +77,20 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   return snapshot;
 }
 
+// Whether nothing is let in to the service, or not this: of a set a request says which model it is
+// for.
+std::optional<Denial> shut(const LiveService& service, const RequestHead& head, bool closed) {
+  if (closed || !service.loaded)
+    return Denial{.kind = Denial::Kind::not_ready,
+                  .message = closed ? "this gateway is shutting down"
+                                    : fmt::format("'{}' was unloaded", head.service)};
+  if (!service.model || !service.model->set) return std::nullopt;
+  if (!head.model.empty() && fits_slot_model(head.model)) return std::nullopt;
+  return Denial{
+      .kind = Denial::Kind::bad_request,
+      .message = fmt::format("'{}' is a set of models: ask for one of them", head.service)};
+}
+
 // What its key's limits say. Counts it as under way where they let it in.
 std::optional<Denial> over_limit(Keys& keys, LiveService& service, const RequestHead& head,
                                  Nanos now) {
@@ -203,9 +217,13 @@ Nanos RecentLatencies::percentile(double percent) const {
 
 Millis slo_of(const plan::Terms& terms) { return terms.slo.value > 0 ? terms.slo : kUnsaidSlo; }
 
+// What loads a model first takes so much longer; twice that is a worker that hangs.
 Nanos hang_after(const LiveService& service, const CoreOptions& options) {
+  constexpr int kSlowLoad = 2;
+  const auto& set = service.wanted.models;
   return std::clamp(nanos_of(slo_of(service.wanted)), options.hang_after,
-                    std::max(options.hang_after, options.silent_after));
+                    std::max(options.hang_after, options.silent_after)) +
+         (set ? kSlowLoad * nanos_of(set->load) : 0);
 }
 
 ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
@@ -240,8 +258,12 @@ std::shared_ptr<LiveService> Core::Impl::find(std::string_view name) const {
 
 void Core::Impl::serve(const std::vector<ServedService>& wanted) {
   std::set<std::string> names;
+  sets.clear();
   for (const ServedService& service : wanted) {
     names.insert(service.name);
+    if (service.models)
+      for (const plan::SetModel& model : service.models->models)
+        sets.emplace(model.name, service.name);
     std::shared_ptr<LiveService> here = find(service.name);
     if (!here) {
       here = std::make_shared<LiveService>(service, settings_of(service, options, true));
@@ -363,6 +385,7 @@ void Core::Impl::finish(const Finished& finished) {
   if (finished.outcome == Outcome::done) {
     if (asked.tag) ++service.usage[asked.client].answered;
     service.recent.add(now, latency);
+    if (asked.cold) service.totals.set.cold(service.wanted, latency);
     service.totals.success_ns += latency;
     service.totals.last_inference_ms = wall_ms();
     completion.ended(std::nullopt);
@@ -430,11 +453,9 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied({.kind = Denial::Kind::unknown_model,
                    .message = fmt::format("no service '{}' here", head.service)});
   }
-  if (closed || !service->loaded) {
+  if (auto denial = shut(*service, head, closed)) {
     service->brain.refused(OwnerRefusal::at_door);
-    return denied({.kind = Denial::Kind::not_ready,
-                   .message = closed ? "this gateway is shutting down"
-                                     : fmt::format("'{}' was unloaded", head.service)});
+    return denied(*std::move(denial));
   }
   if (auto canary = service->trial ? canary_for(*service, services, head) : nullptr)
     stable = std::exchange(service, std::move(canary));
@@ -479,6 +500,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   const RequestId id = requests.next++;
   LiveRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
   asked.client = head.client;
+  asked.model = head.model;
   asked.trace_parent = head.trace_parent;
   asked.trace_state = head.trace_state;
   asked.watched = watched;
@@ -515,6 +537,8 @@ bool Core::Impl::claim(RequestId id, int rows) {
     asked.slots.push_back(*service.slots->take());
     write_slot_trace(service.slots->trace(asked.slots.back()), asked.trace_parent,
                      asked.trace_state);
+    if (service.slots->model().set)
+      write_slot_model(service.slots->model_name(asked.slots.back()), asked.model);
     if (service.model->sequences)
       write_slot_step(service.slots->step(asked.slots.back()), asked.step);
   }
@@ -671,6 +695,11 @@ bool Core::loaded(std::string_view name) const {
 }
 
 bool Core::known(std::string_view name) const { return impl_->find(name) != nullptr; }
+
+std::string Core::set_of(std::string_view model) const {
+  const auto found = impl_->sets.find(model);
+  return found == impl_->sets.end() ? "" : found->second;
+}
 
 bool Core::ready(std::string_view name) const {
   const auto service = impl_->find(name);

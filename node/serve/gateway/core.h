@@ -100,6 +100,7 @@ class Core final : public Backend {
   const ModelSpec* model(std::string_view service) const override;
   bool known(std::string_view service) const override;
   bool ready(std::string_view service) const override;
+  std::string set_of(std::string_view model) const override;
   bool ready() const override;
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override;
   void turned_away(std::string_view service) override;

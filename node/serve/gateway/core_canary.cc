@@ -32,8 +32,8 @@ std::string begin_trial(LiveService& service, const CanaryWish& wish, Nanos watc
   service.trial.reset();
   if (wish.share == 0) return "";
   if (!(wish.share > 0 && wish.share <= 1)) return "a share is more than 0 and at most 100 %";
-  if (service.model && (service.model->sequences || service.streams()))
-    return "a model with state, or of streams, has no canary: a sequence stays where it began";
+  if (service.model && (service.model->sequences || service.model->set || service.streams()))
+    return "a model with state, or of streams, and a set of models has no canary";
   const CanarySettings settings{.share = wish.share,
                                 .shadow = wish.shadow,
                                 .slo = nanos_of(slo_of(service.wanted)),

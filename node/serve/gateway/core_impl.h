@@ -104,9 +104,11 @@ struct LiveRequest {
   SlotStep step = {};
   // It is of a trial of this service, and with the new version. Its sender has no part in that.
   std::shared_ptr<LiveService> trial_of = {};
-  bool watched = false;  // its sender is
-  bool starved = false;  // there were no slots for its last rows
-  bool suspect = false;  // a worker died or hung with it in flight
+  bool watched = false;    // its sender is
+  bool starved = false;    // there were no slots for its last rows
+  bool suspect = false;    // a worker died or hung with it in flight
+  std::string model = {};  // of its set
+  bool cold = false;       // its model was loaded for it
   State state = State::open;
   Completion completion = {};
   std::string message = {};  // why a worker failed
@@ -214,6 +216,7 @@ struct Core::Impl {
   bool closed = false;
   std::unique_ptr<WorkerLinks> links;
   Services services;
+  std::map<std::string, std::string, std::less<>> sets;  // whose set a model is of
   std::map<WorkerId, Seat> seats;
   LiveRequests requests;
   std::string run_frame;  // reused

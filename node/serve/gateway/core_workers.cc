@@ -114,6 +114,7 @@ std::string Core::Impl::admit_model(LiveService& service, const ModelSpec& model
     return to_string(checked.error());
   const bool fits = service.slots && service.slots->model().kind == model.kind &&
                     service.slots->model().sequences == model.sequences &&
+                    service.slots->model().set == model.set &&
                     service.slots->model().inputs == model.inputs &&
                     service.slots->model().outputs == model.outputs;
   if (fits) return "";
@@ -137,7 +138,11 @@ void Core::Impl::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello
   const std::shared_ptr<LiveService> service = find(hello.service);
   if (!service)
     return refuse(worker, fmt::format("no service '{}' is assigned here", hello.service));
-  const std::string fault = admit_model(*service, hello.model);
+  std::string fault = admit_model(*service, hello.model);
+  if (fault.empty() && hello.model.set != service->wanted.models.has_value())
+    fault = fmt::format("'{}' is {}", hello.service,
+                        hello.model.set ? "no set of models, as it has"
+                                        : "a set of models, and it has one (--hold-models)");
   if (!fault.empty()) return refuse(worker, fault);
   Seat seat{.service = service, .device = fmt::format("process-{}", peer.pid)};
   seat.pid = peer.pid;
@@ -205,8 +210,12 @@ void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
   service->totals.execution_ns += frame.nanos;
   service->totals.values += frame.values;
   service->totals.padding += frame.padding;
+  service->totals.set.add(frame.set, batch.items.size());
+  if (frame.set.loads > 0)
+    for (const Item& item : batch.items) requests.at(item.request).cold = true;
   SegmentTotals& totals = service->segments[seat.device];
   ++totals.batches;
+  totals.held = static_cast<int>(frame.set.held);
   totals.items += static_cast<long>(batch.items.size());
   totals.busy += frame.nanos;
   service->brain.done(Loop::now_ns(), batch.id, {failed.get(), batch.items.size()});

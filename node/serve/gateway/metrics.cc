@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -179,6 +180,40 @@ void pools(Text& text) {
                     [](const SegmentTotals& s) { return seconds(s.busy); });
 }
 
+// A number of sets of models alone.
+Text::Value of_sets(const std::function<double(const SetTotals&)>& value) {
+  return [value](const Snapshot& s) { return s.terms.models ? value(s.totals.set) : kNotSaid; };
+}
+
+void sets(Text& text) {
+  const auto count = [&](const char* name, const char* help, long SetTotals::*number) {
+    text.each(name, "counter", help,
+              of_sets([number](const SetTotals& s) { return static_cast<double>(s.*number); }));
+  };
+  count("partita_set_hits_total", "Rows whose model was loaded", &SetTotals::warm);
+  count("partita_set_loads_total", "Models that were loaded for a request", &SetTotals::loads);
+  count("partita_set_load_failures_total", "Models that could not be", &SetTotals::failures);
+  count("partita_set_evictions_total", "Models that made room", &SetTotals::evictions);
+  text.each("partita_set_load_seconds_total", "counter", "Summed time of loads",
+            of_sets([](const SetTotals& s) { return seconds(s.load_ns); }));
+  count("partita_set_cold_in_time_total", "Cold starts within what is promised of them",
+        &SetTotals::cold_in_time);
+  const std::string cold = "partita_set_cold_start_seconds";
+  text.family(cold.c_str(), "histogram", "Requests that waited for their model, head to answer");
+  for (std::size_t at = 0; at < kColdBounds.size(); ++at)
+    text.series(
+        (cold + "_bucket").c_str(),
+        kColdBounds[at] == plan::kForever ? ",le=\"+Inf\""
+                                          : fmt::format(",le=\"{}\"", seconds(kColdBounds[at])),
+        of_sets([at](const SetTotals& s) { return static_cast<double>(s.cold_within[at]); }));
+  text.series((cold + "_sum").c_str(), "",
+              of_sets([](const SetTotals& s) { return seconds(s.cold_ns); }));
+  text.series((cold + "_count").c_str(), "",
+              of_sets([](const SetTotals& s) { return static_cast<double>(s.colds); }));
+  text.each_segment("partita_segment_models_held", "gauge", "Models of a set on a device, of late",
+                    [](const SegmentTotals& s) { return s.held; });
+}
+
 void keys(Text& text) {
   text.each_key("partita_key_requests_total", "Requests of a key that were answered",
                 [](const KeyUsage& key) { return key.answered; });
@@ -194,11 +229,32 @@ void keys(Text& text) {
 
 }  // namespace
 
+void SetTotals::add(const SetTally& tally, std::size_t rows) {
+  const long cold = static_cast<long>(tally.loads) + tally.failures;
+  warm += std::max(0L, static_cast<long>(rows) - cold);
+  loads += tally.loads;
+  failures += tally.failures;
+  evictions += tally.evictions;
+  load_ns += tally.nanos;
+}
+
+void SetTotals::cold(const plan::Terms& terms, Nanos latency) {
+  const Millis promised =
+      terms.models && terms.models->cold.value > 0 ? terms.models->cold : slo_of(terms);
+  ++colds;
+  cold_ns += latency;
+  cold_in_time += static_cast<double>(latency) <= promised.value * 1e6;
+  for (std::size_t at = 0; at < kColdBounds.size(); ++at)
+    cold_within[at] += latency <= kColdBounds[at];
+}
+
 std::string prometheus_text(const std::vector<ServiceSnapshot>& services) {
   Text text(services);
   tritons(text);
   objectives(text);
   pools(text);
+  if (std::ranges::any_of(services, [](const Snapshot& s) { return s.terms.models.has_value(); }))
+    sets(text);
   keys(text);
   return text.take();
 }

@@ -2,6 +2,7 @@
 // Triton's statistics. Pure.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "serve/front/backend.h"
 #include "serve/gateway/keys.h"
 #include "serve/gateway/sequence_moves.h"
+#include "serve/wire/frames.h"
 
 namespace partita::serve {
 
@@ -18,6 +20,25 @@ struct SegmentTotals {  // of a device
   long batches = 0, items = 0;
   Nanos busy = 0;
   int ready_workers = 0;
+  int held = 0;  // models of a set
+};
+
+// Up to each of these, ascending, cold starts are counted.
+inline constexpr std::array<Nanos, 9> kColdBounds = {50'000'000,    100'000'000,    250'000'000,
+                                                     500'000'000,   1'000'000'000,  2'500'000'000,
+                                                     5'000'000'000, 10'000'000'000, plan::kForever};
+
+// Of a set of models.
+struct SetTotals {
+  long warm = 0, loads = 0, failures = 0, evictions = 0;  // warm: rows whose model was loaded
+  Nanos load_ns = 0;                                      // of all loads
+  // Requests that waited for a load: from head to answer.
+  long colds = 0, cold_in_time = 0;  // in time: by what is promised of them, or by the SLO
+  Nanos cold_ns = 0;
+  std::array<long, kColdBounds.size()> cold_within = {};  // cumulative
+
+  void add(const SetTally& tally, std::size_t rows);
+  void cold(const plan::Terms& terms, Nanos latency);
 };
 
 // Sums over the requests of a service, beside what its brain counts.
@@ -29,6 +50,7 @@ struct ServiceTotals {
   long withdrawn = 0, given_up = 0;
   // Of inputs with open sizes, as the workers ran them.
   std::uint64_t values = 0, padding = 0;
+  SetTotals set = {};
 };
 
 struct ServiceSnapshot {

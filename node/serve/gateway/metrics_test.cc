@@ -165,6 +165,26 @@ TEST(GatewayMetrics, NamesOfAllKindsStayInTheirLine) {
             std::string::npos);
 }
 
+TEST(GatewayMetrics, OfASetOfModelsAlone) {
+  ServiceSnapshot s = all_different();
+  s.terms.models = plan::ModelSet{.cold = Millis{400}};
+  s.totals.set.add({.loads = 1, .evictions = 1, .held = 3, .nanos = kMetricsSecond / 4}, 1);
+  s.totals.set.add({.held = 3}, 1);
+  s.totals.set.add({.failures = 1, .nanos = kMetricsSecond / 4}, 1);
+  s.totals.set.cold(s.terms, 400'000'000);
+  s.totals.set.cold(s.terms, 400'000'001);
+  const std::string text = prometheus_text({s});
+  for (const char* line :
+       {"set_hits_total{service=\"s\"} 1\n", "set_loads_total{service=\"s\"} 1\n",
+        "set_evictions_total{service=\"s\"} 1\n", "set_load_failures_total{service=\"s\"} 1\n",
+        "set_load_seconds_total{service=\"s\"} 0.5\n", "set_cold_in_time_total{service=\"s\"} 1\n",
+        "set_cold_start_seconds_bucket{service=\"s\",le=\"0.25\"} 0\n",
+        "set_cold_start_seconds_bucket{service=\"s\",le=\"0.5\"} 2\n",
+        "set_cold_start_seconds_bucket{service=\"s\",le=\"+Inf\"} 2\n",
+        "set_cold_start_seconds_count{service=\"s\"} 2\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+}
+
 TEST(GatewayMetrics, StatisticsAreTritons) {
   const ServiceStatistics told = statistics_of(all_different());
   EXPECT_EQ(told.success_count, 700u);

@@ -41,6 +41,7 @@ void SlotPool::copy_inputs(std::uint32_t from, std::uint32_t to) {
   const std::size_t inputs = layout_.outputs.empty() ? layout_.trace : layout_.outputs.front();
   std::memcpy(memory_.base(to), memory_.base(from), inputs);
   std::memcpy(trace(to), trace(from), kSlotTraceBytes);
+  if (model_.set) std::memcpy(model_name(to), model_name(from), kSlotModelBytes);
 }
 
 std::span<char> SlotPool::input(std::uint32_t slot, int tensor) const {

@@ -28,9 +28,10 @@ class SlotPool {
   const SlotMemory& memory() const { return memory_; }
   std::span<char> input(std::uint32_t slot, int tensor) const;
   std::span<char> output(std::uint32_t slot, int tensor) const;
-  // What a worker is to read there: its inputs and trace.
+  // What a worker is to read there: its inputs, trace and model.
   void copy_inputs(std::uint32_t from, std::uint32_t to);
   char* trace(std::uint32_t slot) const { return memory_.base(slot) + layout_.trace; }
+  char* model_name(std::uint32_t slot) const { return memory_.base(slot) + layout_.model; }
   char* step(std::uint32_t slot) const { return memory_.base(slot) + layout_.step; }
 
  private:

@@ -270,6 +270,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::uint64_t bytes_in_ = 0;
   std::int64_t submitted_ns_ = 0, ended_ns_ = 0;
   std::string service_ = {};
+  std::string of_set_ = {};  // which model of its set
   TraceContext trace_ = {};
 };
 
@@ -424,7 +425,7 @@ void Call::serve() {
     return fail(grpc::StatusCode::UNIMPLEMENTED, "the protocol has no call " + std::string(method));
   const auto model = parse_model_name(Received(request_).pieces);
   if (!model) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(model.error()));
-  const std::string service = service_of(shared_->backend, model->name, model->version);
+  const std::string service = asked_model(shared_->backend, model->name, model->version).service;
   if (!permitted(service.empty() ? model->name : service)) return;
   if (service.empty())
     return fail(grpc::StatusCode::NOT_FOUND,
@@ -445,6 +446,7 @@ void Call::model_metadata(const std::string& service, const std::string& name) {
 std::optional<Denial> Call::admit(const InferRequest& wanted) {
   RequestHead head;
   head.service = wanted.model;
+  head.model = of_set_;
   head.items = bound_.items;
   head.priority = wanted.priority;
   head.timeout_ns = wanted.timeout_ns;
@@ -504,7 +506,9 @@ void Call::infer() {
   auto wanted = parse_grpc_infer(message.pieces);
   if (!wanted) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(wanted.error()));
   Backend& backend = shared_->backend;
-  const std::string service = service_of(backend, wanted->model, wanted->version);
+  AskedModel asked = asked_model(backend, wanted->model, wanted->version);
+  const std::string service = asked.service;
+  of_set_ = std::move(asked.of_set);
   const bool other_version = service.empty() && backend.known(wanted->model);
   const bool any = any_bucket(wanted->model, service);
   if (!service.empty()) wanted->model = service;
@@ -570,7 +574,10 @@ void Call::answer_infer() {
     return shared_->backend.output(*admitted_, item, tensor);
   });
   if (!outputs) return fail(grpc::StatusCode::INTERNAL, to_string(outputs.error()));
-  const std::string head = encode_infer_head(*model_, id_, bound_, *outputs);
+  ModelSpec named;  // as it was asked for
+  if (!of_set_.empty()) (named = *model_).name = of_set_;
+  const std::string head =
+      encode_infer_head(of_set_.empty() ? *model_ : named, id_, bound_, *outputs);
   std::vector<std::string> heads;
   std::size_t total = head.size();
   for (const AnsweredOutput& output : *outputs) {

@@ -75,6 +75,8 @@ void put_tensors(std::string& out, const std::vector<TensorSpec>& tensors) {
   }
 }
 
+constexpr std::uint8_t kSequences = 1, kSet = 2;  // of a model
+
 void write(std::string& out, const Hello& hello) {
   put(out, hello.version);
   put_text(out, hello.place);
@@ -85,7 +87,8 @@ void write(std::string& out, const Hello& hello) {
   put_tensors(out, hello.model.inputs);
   put_tensors(out, hello.model.outputs);
   put(out, static_cast<std::uint32_t>(hello.model.max_batch));
-  put(out, static_cast<std::uint8_t>(hello.model.sequences));
+  put(out, static_cast<std::uint8_t>((hello.model.sequences ? kSequences : 0) +
+                                     (hello.model.set ? kSet : 0)));
   put_text(out, hello.model.version);
 }
 
@@ -115,6 +118,11 @@ void write(std::string& out, const Done& done) {
   put(out, done.nanos);
   put(out, done.values);
   put(out, done.padding);
+  put(out, done.set.loads);
+  put(out, done.set.evictions);
+  put(out, done.set.failures);
+  put(out, done.set.held);
+  put(out, done.set.nanos);
   put(out, static_cast<std::uint32_t>(done.status.size()));
   out.append(reinterpret_cast<const char*>(done.status.data()), done.status.size());
   put_text(out, done.message);
@@ -258,9 +266,10 @@ void read(FrameReader& in, Hello& hello) {
   hello.model.outputs = read_tensors(in);
   const auto batch = in.take<std::uint32_t>();
   hello.model.max_batch = static_cast<int>(std::min<std::uint32_t>(batch, kMaxLinkBatch + 1));
-  const auto sequences = in.take<std::uint8_t>();
-  in.require(sequences <= 1, "a flag that is none");
-  hello.model.sequences = sequences == 1;
+  const auto flags = in.take<std::uint8_t>();
+  in.require(flags <= kSequences + kSet, "a flag that is none");
+  hello.model.sequences = (flags & kSequences) != 0;
+  hello.model.set = (flags & kSet) != 0;
   hello.model.version = in.text(kMaxNameBytes);
   if (!in.fault().empty()) return;
   if (const std::string fault = name_fault(hello.service); !fault.empty()) {
@@ -306,6 +315,11 @@ void read(FrameReader& in, Done& done) {
   done.nanos = in.nanos();
   done.values = in.take<std::uint64_t>();
   done.padding = in.take<std::uint64_t>();
+  done.set = {.loads = in.take<std::uint32_t>(),
+              .evictions = in.take<std::uint32_t>(),
+              .failures = in.take<std::uint32_t>(),
+              .held = in.take<std::uint32_t>(),
+              .nanos = in.nanos()};
   done.status.resize(in.count(kMaxLinkBatch, 1));
   for (ItemStatus& status : done.status) {
     status = in.take<ItemStatus>();

@@ -35,7 +35,7 @@
 
 namespace partita::serve {
 
-inline constexpr std::uint32_t kLinkVersion = 4;
+inline constexpr std::uint32_t kLinkVersion = 5;
 inline constexpr std::size_t kMaxFrameBytes = 60'000;  // below a socket buffer's usual limit
 inline constexpr int kMaxLinkBatch = 4096;             // items of a RUN
 inline constexpr std::size_t kMaxPartBytes = 32'768;
@@ -73,6 +73,13 @@ struct Run {
   std::vector<std::uint32_t> slots = {};
   bool operator==(const Run&) const = default;
 };
+// What a batch of a set of models did to the models that are loaded.
+struct SetTally {
+  std::uint32_t loads = 0, evictions = 0, failures = 0;  // failures: of loads
+  std::uint32_t held = 0;                                // now
+  std::int64_t nanos = 0;                                // of loads, also of those that failed
+  bool operator==(const SetTally&) const = default;
+};
 enum class ItemStatus : std::uint8_t { ok, failed, cancelled };
 struct Done {
   std::uint64_t batch = 0;
@@ -81,6 +88,7 @@ struct Done {
   std::string message = {};             // why some failed
   // Values of inputs with open sizes that it ran, and those that were padding up to a bucket.
   std::uint64_t values = 0, padding = 0;
+  SetTally set = {};
   bool operator==(const Done&) const = default;
 };
 struct Part {

@@ -44,7 +44,8 @@ std::vector<Frame> all_frames() {
                .status = {ItemStatus::ok, ItemStatus::failed, ItemStatus::cancelled},
                .message = "bad luck",
                .values = 6,
-               .padding = 2},
+               .padding = 2,
+               .set = {.loads = 1, .evictions = 2, .failures = 3, .held = 4, .nanos = 5}},
           Part{.batch = 7, .item = 1, .http_status = 200, .content_type = "text/event-stream"},
           Part{.batch = 7, .item = 1, .sequence = 1, .bytes = std::string("a\0b", 3)},
           Cancel{.batch = 7, .items = {1, 2}},
@@ -76,7 +77,7 @@ TEST(Frames, AreTheseBytes) {
                              32));
   EXPECT_EQ(encode(Beat{}), std::string("\14\0\0\0", 4));
   EXPECT_EQ(encode(Done{.batch = 1, .nanos = 2, .status = {ItemStatus::failed}, .message = "no"}),
-            std::string("\6\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 20) + std::string(16, '\0') +
+            std::string("\6\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 20) + std::string(40, '\0') +
                 std::string("\1\0\0\0\1\2\0\0\0no", 11));
 }
 
@@ -127,7 +128,7 @@ TEST(Frames, OutOfRangeAreRefused) {
   EXPECT_EQ(fault_of(std::string(4, '\0')), "frame: no known kind: 0");
   Hello hello = some_hello();
   hello.version = 1;
-  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 4");
+  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 5");
   hello = some_hello();
   hello.model.max_batch = kMaxLinkBatch + 1;
   EXPECT_NE(fault_of(hello), "");

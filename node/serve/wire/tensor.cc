@@ -108,8 +108,10 @@ std::string model_fault(const ModelSpec& model) {
   }
   if (model.kind == ModelKind::openai) {
     const bool none = model.inputs.empty() && model.outputs.empty();
-    return none ? "" : "an openai model has no tensors";
+    return none ? model.set ? "an openai model is in no set" : ""
+                : "an openai model has no tensors";
   }
+  if (model.set && model.sequences) return "models with state are in no set";
   if (model.kind != ModelKind::tensors) return "a model of no known kind";
   fault = tensors_fault(model.inputs, "input");
   if (fault.empty()) fault = tensors_fault(model.outputs, "output");
@@ -203,13 +205,25 @@ SlotLayout slot_layout(const ModelSpec& model) {
   }
   layout.trace = at;
   layout.step = up(at + kSlotTraceBytes, kTensorAlign);
-  layout.bytes = up(layout.step + kSlotStepBytes, kSlotPage);
+  layout.model = layout.step + kSlotStepBytes;
+  layout.bytes = up(layout.model + (model.set ? kSlotModelBytes : 0), kSlotPage);
   return layout;
 }
 
 void write_slot_step(char* place, const SlotStep& step) {
   std::memcpy(place, &step.sequence, sizeof step.sequence);
   place[8] = static_cast<char>((step.begins ? 1 : 0) + (step.ends ? 2 : 0));
+}
+
+bool fits_slot_model(std::string_view name) { return name.size() < kSlotModelBytes; }
+
+void write_slot_model(char* place, std::string_view name) {
+  std::memcpy(place, name.data(), name.size());
+  place[name.size()] = '\0';
+}
+
+std::string_view read_slot_model(const char* place) {
+  return {place, ::strnlen(place, kSlotModelBytes)};
 }
 
 SlotStep read_slot_step(const char* place) {

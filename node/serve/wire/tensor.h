@@ -77,6 +77,7 @@ struct ModelSpec {
   std::vector<TensorSpec> inputs = {}, outputs = {};
   int max_batch = 1;
   bool sequences = false;  // it has state: every request is a step of a sequence
+  bool set = false;        // of models that take and give the same: each item names its own
   std::string version = "1";
   bool operator==(const ModelSpec&) const = default;
 };
@@ -100,6 +101,7 @@ struct SlotLayout {
   std::vector<std::size_t> inputs = {}, outputs = {};
   std::size_t trace = 0;  // of the item's trace context (slot_trace.h), behind the tensors
   std::size_t step = 0;   // of what step of which sequence it is, behind that
+  std::size_t model = 0;  // of the name of its model in a set, behind that
   std::size_t bytes = 0;  // of a slot; a multiple of kSlotPage
   bool operator==(const SlotLayout&) const = default;
 };
@@ -116,5 +118,11 @@ struct SlotStep {
 inline constexpr std::size_t kSlotStepBytes = 16;
 void write_slot_step(char* place, const SlotStep& step);
 SlotStep read_slot_step(const char* place);
+
+// Which model of a set an item is for; kSlotModelBytes at the place. Empty: any of them.
+inline constexpr std::size_t kSlotModelBytes = 256;
+bool fits_slot_model(std::string_view name);
+void write_slot_model(char* place, std::string_view name);  // that fits
+std::string_view read_slot_model(const char* place);        // whatever lies there
 
 }  // namespace partita::serve

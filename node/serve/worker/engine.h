@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/wire/frames.h"
 #include "serve/wire/tensor.h"
 #include "serve/worker/sequence_states.h"
 
@@ -31,6 +32,8 @@ class Engine {
     std::uint64_t values = 0, padding = 0;
   };
   const Filling& filling() const { return filling_; }
+  // Of the last run() of a set of models, which may have loaded some.
+  virtual const SetTally* set_tally() const { return nullptr; }
   // Of a model with state: what it keeps, between runs. Else null.
   virtual SequenceStates* states() { return nullptr; }
 

@@ -191,7 +191,8 @@ class LinkedWorker {
       return true;
     } else {
       const std::int64_t begin = steady_ns();
-      pulse_.busy_until(begin + std::max(kHangFloor, kHangFactor * curve_.back().nanos));
+      const std::int64_t loads = spec_.set ? kLoadLimit : 0;
+      pulse_.busy_until(begin + loads + std::max(kHangFloor, kHangFactor * curve_.back().nanos));
       const Result<void> ran = engine_->run(slots_);
       pulse_.busy_until(0);
       done_.nanos = steady_ns() - begin;
@@ -201,6 +202,7 @@ class LinkedWorker {
                         done_.message.empty() ? ItemStatus::ok : ItemStatus::failed);
     done_.values = streams_ == nullptr ? engine_->filling().values : 0;
     done_.padding = streams_ == nullptr ? engine_->filling().padding : 0;
+    done_.set = streams_ == nullptr && engine_->set_tally() ? *engine_->set_tally() : SetTally{};
     if (streams_ == nullptr && done_.message.empty()) {
       for (const Engine::Fault& fault : engine_->faults()) {
         done_.status[fault.item] = ItemStatus::failed;

@@ -18,6 +18,7 @@ inline constexpr std::int64_t kRetryNs = 20'000'000;
 inline constexpr std::int64_t kWarmUpLimit = 600'000'000'000;  // then it counts as hung
 inline constexpr std::int64_t kHangFloor = 5'000'000'000;      // a batch may take as long as this,
 inline constexpr int kHangFactor = 20;                         // or as many times what was measured
+inline constexpr std::int64_t kLoadLimit = 60'000'000'000;     // and of a set so much longer
 inline constexpr std::int64_t kLeaveLimit = 60'000'000'000;    // from LEAVING to DRAIN
 
 struct WorkerSeat {
