@@ -29,6 +29,7 @@ FUZZ_TARGET(services) {
       partita::plan::ArrivalSource::of(traffic.arrivals, service.rate, partita::Rng(1)).next();
     CHECK(std::isfinite(service.slo.value) && service.slo.value > 0);
     CHECK(service.percentile > 0 && service.percentile < 100);
+    if (service.pipeline) CHECK(partita::plan::graph_of(*service.pipeline).has_value());
     CHECK(service.min_replicas >= 1 && service.line >= 1);
   }
   return 0;

@@ -153,7 +153,8 @@ TEST(Services, RefusesValuesWithTheirLine) {
       {"rate: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate'; did you mean 'rate_rps'?"},
       {"rate_rsp: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate_rsp'; did you mean 'rate_rps'?"},
       {"gpu_memory_in_total: 1",
-       "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, rate_rps, "
+       "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, pipeline, "
+       "rate_rps, "
        "slo_ms, percentile, slo, tokens, prefix, min_replicas, anti_affinity, headroom, arrivals, "
        "trace, rates, lengths, buckets"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},

@@ -16,7 +16,9 @@
 #include "hw/layout.h"
 #include "verify/driven_queue.h"
 #include "verify/findings.h"
+#include "verify/groups.h"
 #include "verify/paced_queue.h"
+#include "verify/pipelines.h"
 #include "verify/pool_memo.h"
 #include "verify/segment.h"
 #include "verify/share.h"
@@ -173,6 +175,18 @@ double busy_watts(const Placed& placed) {
   return (power.busy.value - power.idle.value) * share;
 }
 
+// None where something about them is unknown.
+std::vector<plan::PoolMember> members_of(const std::vector<Placed>& placed) {
+  std::vector<plan::PoolMember> members;
+  for (const Placed& one : placed) {
+    if (!one.point) return {};
+    members.push_back({profile::batch_curve(*one.workload, one.shape->gpcs, one.planned->processes,
+                                            one.planned->batch),
+                       one.planned->processes});
+  }
+  return members;
+}
+
 // How queues and pools of a service do, each asked once.
 class Queues {
  public:
@@ -187,19 +201,15 @@ class Queues {
   // Instances as one pool under the service's rate; null where something about them is unknown.
   const DrivenVerdict* pool(const Service& service, const std::vector<Placed>& placed) {
     const double rate = plan::planning_rate(service).value, slo = service.slo.value;
-    std::vector<plan::PoolMember> members;
+    std::vector<plan::PoolMember> members = members_of(placed);
     PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
     const plan::Arrivals& arrivals = service.traffic.arrivals;
     if (!plan::is_poisson(arrivals)) asked.arrivals = &arrivals;
     for (const Placed& one : placed) {
-      if (!one.point) return nullptr;
       asked.workload = one.workload;
       asked.parts.push_back(one.point);
-      members.push_back({profile::batch_curve(*one.workload, one.shape->gpcs,
-                                              one.planned->processes, one.planned->batch),
-                         one.planned->processes});
     }
-    if (placed.empty() || !(rate > 0) || !(slo > 0)) return nullptr;
+    if (members.empty() || !(rate > 0) || !(slo > 0)) return nullptr;
     std::sort(asked.parts.begin(), asked.parts.end());
     auto known = pools_.find(asked);
     if (known == pools_.end()) {
@@ -386,35 +396,6 @@ class ObjectiveJudge {
   Findings& findings_;
 };
 
-// Groups of GPUs: one instance alone on each, which are alike and follow one another in a node.
-// Where all GPUs are of one model their numbers say which node that is, else their order.
-void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
-                  Findings& findings) {
-  std::vector<const PlannedGpu*> gpus;
-  for (const PlannedGpu& gpu : plan.gpus)
-    if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
-  std::ranges::stable_sort(gpus, {}, &PlannedGpu::index);
-  const auto node = [&](std::size_t g) {
-    return (only_model ? gpus[g]->index : static_cast<int>(g)) / entry.node_gpus;
-  };
-  for (std::size_t g = 0; g < gpus.size(); ++g) {
-    const auto grouped =
-        std::ranges::find_if(gpus[g]->instances, [](const auto& one) { return one.group != 1; });
-    if (grouped == gpus[g]->instances.end()) continue;
-    const auto size = static_cast<std::size_t>(std::max(1, grouped->group));
-    std::size_t end = g;
-    while (end < std::min(gpus.size(), g + size) && gpus[end]->instances.size() == 1 &&
-           gpus[end]->instances.front() == *grouped)
-      ++end;
-    if (end - g != size || node(g) != node(end - 1))
-      findings.report("group", fmt::format("gpu {}", gpus[g]->index), static_cast<double>(end - g),
-                      static_cast<double>(size),
-                      fmt::format("GPUs of service {} that follow one another in a node of {}",
-                                  grouped->service, entry.node_gpus));
-    g = std::max(g + 1, end) - 1;
-  }
-}
-
 // A replica of a language model that misses what is promised.
 void report_replica(const Service& service, const Placed& one, Rps load,
                     const ReplicaVerdict& verdict, Findings& findings) {
@@ -444,6 +425,7 @@ class ServingJudge : Findings {
     for (std::size_t g = 0; g < plan_.gpus.size(); ++g) check_gpu(g);
     check_fleet();
     check_rows();
+    find_pipelines();
     for (std::size_t s = 0; s < problem_.services.size(); ++s) check_service(s);
     ObjectiveJudge(problem_, plan_, places_, *this).check(placed_of_, measured_);
     return Findings::take();
@@ -712,9 +694,55 @@ class ServingJudge : Findings {
     }
   }
 
+  // Pipelines and their steps are driven together, each pool as the gateway will run it: with the
+  // SLO of its row.
+  void find_pipelines() {
+    Pools pools;
+    for (const Service& pipeline : problem_.services)
+      if (measured_ && pipeline.pipeline)
+        for (const plan::PipelineStep& step : pipeline.pipeline->steps) {
+          const Service* const service = places_.service(step.service);
+          const auto row = rows_.find(step.service);
+          if (!service || row == rows_.end()) continue;
+          const double slo = row->second->slo.value;
+          auto members = members_of(placed_of_[index_of(*service)]);
+          if (!members.empty() && slo > 0 && slo <= pipeline.slo.value + service->slo.value)
+            pools.emplace(step.service,
+                          plan::pooled_policy(std::move(members), std::llround(slo * 1e6)));
+        }
+    for (PipelineVerdict& one : judge_pipelines(problem_.services, pools)) {
+      const std::string name = one.service;
+      driven_.emplace(name, std::move(one));
+    }
+  }
+
+  // One that is a pipeline has no instance; one that pipelines use has been driven with them.
+  void check_driven(const Service& service) {
+    const std::string subject = "service " + service.name;
+    const auto found = driven_.find(service.name);
+    const auto row = rows_.find(service.name);
+    if (found == driven_.end()) {
+      if (service.pipeline) report("slo", subject, 0, service.percentile, "a step has no pool");
+      return;
+    }
+    report_pipeline(service, found->second, row == rows_.end() ? nullptr : row->second, *this);
+  }
+
+  bool used_by_pipelines(const Service& service) const {
+    return service.member || driven_.contains(service.name);
+  }
+
   void check_service(std::size_t s) {
     const Service& service = problem_.services[s];
     const std::vector<Placed>& placed = placed_of_[s];
+    if (service.pipeline) {
+      const auto row = rows_.find(service.name);
+      if (row == rows_.end())
+        return report("service_row", "service " + service.name, 0, 0, "no row");
+      if (!measured_) return;
+      check_terms(service, *row->second);
+      return check_driven(service);
+    }
     const std::string subject = "service " + service.name;
     double members = 0;  // of groups of GPUs each
     for (const Placed& one : placed) members += 1.0 / std::max(1, one.planned->group);
@@ -755,7 +783,7 @@ class ServingJudge : Findings {
       report("rate", subject, row.planned.value, row.rate.value, "req/s planned, and arriving");
     const double limit = by_execution() ? problem_.rule.fraction * row.slo.value
                                         : row.slo.value * (1 + kPercentileTolerance);
-    if (row.predicted_latency.value > limit && !(row.tokens && row.slo.value == 0))
+    if (row.predicted_latency.value > limit && !row.member && !(row.tokens && row.slo.value == 0))
       report("slo", subject, row.predicted_latency.value, limit, "ms predicted, and allowed");
   }
 
@@ -770,7 +798,7 @@ class ServingJudge : Findings {
   // nothing can be said.
   void check_terms(const Service& service, const PlannedService& row) {
     check_field(service, "rate_rps", row.rate.value, service.rate.value);
-    check_field(service, "slo_ms", row.slo.value, service.slo.value);
+    if (!service.member) check_field(service, "slo_ms", row.slo.value, service.slo.value);
     if (!plan::all_said(row)) return;
     plan::Terms asked = service;
     asked.rate = row.rate;
@@ -823,6 +851,7 @@ class ServingJudge : Findings {
   // The pooled rule.
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
     if (service.tokens) return check_replicas(service, placed);
+    if (used_by_pipelines(service)) return check_driven(service);
     const DrivenVerdict* const found = queues_.pool(service, placed);
     if (found == nullptr) return;
     const DrivenVerdict& verdict = *found;
@@ -933,6 +962,7 @@ class ServingJudge : Findings {
   const bool measured_;
   std::map<std::string_view, const PlannedService*> rows_;
   std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
+  std::map<std::string, PipelineVerdict, std::less<>> driven_;
   Places places_;
   Queues queues_;
 };

@@ -168,6 +168,8 @@ struct Seat {
   bool ended = false;   // we have killed it
 };
 
+class Pipelines;
+
 struct Core::Impl {
   Impl(Loop& the_loop, CoreOptions the_options, std::function<void(const std::string&)> the_say);
 
@@ -205,6 +207,7 @@ struct Core::Impl {
   void look_after(Nanos now);
   void end(WorkerId worker, Seat& seat, const std::string& why);
   void changed();
+  std::vector<ServiceSnapshot> snapshots() const;
 
   Loop& loop;
   CoreOptions options;
@@ -220,6 +223,7 @@ struct Core::Impl {
   SequenceMoves::Send send_frame;
   Senders senders;
   Keys keys;
+  std::unique_ptr<Pipelines> pipelines;
   std::deque<WorkerLoss> losses;
   std::unique_ptr<Loop::Timer> housekeeping, hang_watch;
 };
