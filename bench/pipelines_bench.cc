@@ -66,11 +66,7 @@ std::string gpus_of(const plan::ServingProblem& problem, decide::Split split,
                                          : fmt::format("{} ({})", objective.gpus, objective.gpcs);
 }
 
-}  // namespace
-}  // namespace partita
-
-int main() {
-  using namespace partita;
+void print_table() {
   const auto table = profile::parse_native_csv(
       "a100-80gb.csv", source_text("data/published/parvagpu/a100-80gb.csv"));
   const plan::FleetEntry fleet{*hw::builtin_catalogue().find("A100-80GB"), *table, std::nullopt, 1};
@@ -93,5 +89,12 @@ int main() {
                equal, proportional, equal_sum, proportional_sum, took);
     std::fflush(stdout);
   }
+}
+
+}  // namespace
+}  // namespace partita
+
+int main() {
+  partita::print_table();
   return 0;
 }

@@ -284,7 +284,8 @@ Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
   return made;
 }
 
-// Where there may be groups of GPUs, or pipelines: planned from nothing, on the GPUs on which most of it runs.
+// Where there may be groups of GPUs, or pipelines: planned from nothing, on the GPUs on which most
+// of it runs.
 Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
                                    const plan::ServingPlan& current, std::optional<int> max_moves,
                                    const PlanOptions& options) {

@@ -311,7 +311,7 @@ class PartJudge {
     for (const plan::Terms* terms : part.sources) add_pipeline(*terms);
   }
 
-  std::vector<PipelineVerdict> verdicts() {
+  PipelineVerdicts verdicts() {
     long most = kFewestOfPipeline;
     for (const Source& source : sources_)
       most = std::max(most, std::lround(60 / (1 - source.terms->percentile / 100 + 1e-9)));
@@ -319,8 +319,8 @@ class PartJudge {
       Driven driven(members_, sources_);
       stable_ = driven.run(static_cast<std::size_t>(requests));
       auto verdicts = verdicts_of(driven.sources());
-      const bool clear = std::ranges::all_of(verdicts, [&](const PipelineVerdict& one) {
-        return one.holds || one.late > allowed_of(one.service);
+      const bool clear = std::ranges::all_of(verdicts, [&](const auto& one) {
+        return one.second.holds || one.second.late > allowed_of(one.first);
       });
       if (clear || requests * 2 > kMostOfPipeline || !stable_) return verdicts;
     }
@@ -346,11 +346,10 @@ class PartJudge {
       source.members.push_back(index_.at(step.service));
     sources_.push_back(std::move(source));
   }
-  std::vector<PipelineVerdict> verdicts_of(const std::vector<Source>& sources) const {
-    std::vector<PipelineVerdict> verdicts;
+  PipelineVerdicts verdicts_of(const std::vector<Source>& sources) const {
+    PipelineVerdicts verdicts;
     for (const Source& source : sources) {
-      PipelineVerdict& verdict = verdicts.emplace_back();
-      verdict.service = source.terms->name;
+      PipelineVerdict& verdict = verdicts[source.terms->name];
       verdict.stable = stable_;
       verdict.holds = false;
       if (!stable_) continue;
@@ -376,18 +375,23 @@ class PartJudge {
 
 }  // namespace
 
-std::vector<PipelineVerdict> judge_pipelines(const std::vector<plan::Terms>& services,
-                                             const Pools& pools) {
-  std::vector<PipelineVerdict> all;
+PipelineVerdicts judge_pipelines(const std::vector<plan::Terms>& services, const Pools& pools) {
+  PipelineVerdicts all;
   for (const Part& part : parts_of(services, pools))
-    for (PipelineVerdict& verdict : PartJudge(services, pools, part).verdicts())
-      all.push_back(std::move(verdict));
+    all.merge(PartJudge(services, pools, part).verdicts());
   return all;
 }
 
-void report_pipeline(const plan::Terms& service, const PipelineVerdict& verdict,
+void report_pipeline(const plan::Terms& service, const PipelineVerdicts& verdicts,
                      const plan::PlannedService* row, Findings& findings) {
   const std::string subject = "service " + service.name;
+  const auto found = verdicts.find(service.name);
+  if (found == verdicts.end()) {
+    if (service.pipeline)
+      findings.report("slo", subject, 0, service.percentile, "a step has no pool");
+    return;
+  }
+  const PipelineVerdict& verdict = found->second;
   if (!verdict.stable)
     return findings.report("overload", subject, 0, service.rate.value,
                            "req/s, which a step of its pipelines cannot carry");

@@ -19,25 +19,25 @@ namespace partita::verify {
 using Pools = std::map<std::string, plan::DispatchPolicy>;
 
 struct PipelineVerdict {
-  std::string service;  // the pipeline, or a member with clients of its own
-  bool stable = true;   // every pool that it goes through carries all that arrives there
-  bool holds = true;    // no more are late than its percentile allows, and this is sure
-  double late = 0;      // share of its requests that were
-  double surely = 0;    // ... that are at most, with kSurely confidence (batch means)
-  Millis latency{0};    // its percentile
+  bool stable = true;  // every pool that it goes through carries all that arrives there
+  bool holds = true;   // no more are late than its percentile allows, and this is sure
+  double late = 0;     // share of its requests that were
+  double surely = 0;   // ... that are at most, with kSurely confidence (batch means)
+  Millis latency{0};   // its percentile
   std::map<std::string, Millis> members = {};  // of a pipeline: the percentile of each step alone
 };
 
 inline constexpr double kSurely = 0.99;
 inline constexpr long kFewestOfPipeline = 20'000, kMostOfPipeline = 1'280'000;
 
-// Of all pipelines among the services, and of those that are steps and have clients of their own;
-// pipelines with a step without pool are left out.
-std::vector<PipelineVerdict> judge_pipelines(const std::vector<plan::Terms>& services,
-                                             const Pools& pools);
+// Of all pipelines among the services, and of those that are steps and have clients of their own,
+// by name; pipelines with a step without pool are left out.
+using PipelineVerdicts = std::map<std::string, PipelineVerdict, std::less<>>;
+PipelineVerdicts judge_pipelines(const std::vector<plan::Terms>& services, const Pools& pools);
 
-// What is wrong with it, or with what its row (null: it has none) says of it.
-void report_pipeline(const plan::Terms& service, const PipelineVerdict& verdict,
+// What is wrong with a service of them, or with what its row (null: it has none) says of it. A
+// pipeline must have been judged.
+void report_pipeline(const plan::Terms& service, const PipelineVerdicts& verdicts,
                      const plan::PlannedService* row, Findings& findings);
 
 }  // namespace partita::verify

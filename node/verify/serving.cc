@@ -425,7 +425,7 @@ class ServingJudge : Findings {
     for (std::size_t g = 0; g < plan_.gpus.size(); ++g) check_gpu(g);
     check_fleet();
     check_rows();
-    find_pipelines();
+    driven_ = judge_pipelines(problem_.services, measured_ ? pools_of_steps() : Pools{});
     for (std::size_t s = 0; s < problem_.services.size(); ++s) check_service(s);
     ObjectiveJudge(problem_, plan_, places_, *this).check(placed_of_, measured_);
     return Findings::take();
@@ -694,54 +694,35 @@ class ServingJudge : Findings {
     }
   }
 
-  // Pipelines and their steps are driven together, each pool as the gateway will run it: with the
-  // SLO of its row.
-  void find_pipelines() {
+  // Each as the gateway will run it: with the SLO of its row.
+  Pools pools_of_steps() const {
     Pools pools;
-    for (const Service& pipeline : problem_.services)
-      if (measured_ && pipeline.pipeline)
-        for (const plan::PipelineStep& step : pipeline.pipeline->steps) {
-          const Service* const service = places_.service(step.service);
-          const auto row = rows_.find(step.service);
-          if (!service || row == rows_.end()) continue;
-          const double slo = row->second->slo.value;
-          auto members = members_of(placed_of_[index_of(*service)]);
-          if (!members.empty() && slo > 0 && slo <= pipeline.slo.value + service->slo.value)
-            pools.emplace(step.service,
-                          plan::pooled_policy(std::move(members), std::llround(slo * 1e6)));
-        }
-    for (PipelineVerdict& one : judge_pipelines(problem_.services, pools)) {
-      const std::string name = one.service;
-      driven_.emplace(name, std::move(one));
+    for (const Service& pipeline : problem_.services) {
+      if (!pipeline.pipeline) continue;
+      for (const plan::PipelineStep& step : pipeline.pipeline->steps) {
+        const Service* const service = places_.service(step.service);
+        const auto row = rows_.find(step.service);
+        if (!service || row == rows_.end()) continue;
+        const double slo = row->second->slo.value;
+        auto members = members_of(placed_of_[index_of(*service)]);
+        if (!members.empty() && slo > 0 && slo <= service->slo.value * (1 + kRelative))
+          pools.emplace(step.service,
+                        plan::pooled_policy(std::move(members), std::llround(slo * 1e6)));
+      }
     }
-  }
-
-  // One that is a pipeline has no instance; one that pipelines use has been driven with them.
-  void check_driven(const Service& service) {
-    const std::string subject = "service " + service.name;
-    const auto found = driven_.find(service.name);
-    const auto row = rows_.find(service.name);
-    if (found == driven_.end()) {
-      if (service.pipeline) report("slo", subject, 0, service.percentile, "a step has no pool");
-      return;
-    }
-    report_pipeline(service, found->second, row == rows_.end() ? nullptr : row->second, *this);
-  }
-
-  bool used_by_pipelines(const Service& service) const {
-    return service.member || driven_.contains(service.name);
+    return pools;
   }
 
   void check_service(std::size_t s) {
     const Service& service = problem_.services[s];
     const std::vector<Placed>& placed = placed_of_[s];
+    const auto row = rows_.find(service.name);
     if (service.pipeline) {
-      const auto row = rows_.find(service.name);
       if (row == rows_.end())
         return report("service_row", "service " + service.name, 0, 0, "no row");
-      if (!measured_) return;
-      check_terms(service, *row->second);
-      return check_driven(service);
+      if (measured_) check_terms(service, *row->second);
+      if (measured_) report_pipeline(service, driven_, row->second, *this);
+      return;
     }
     const std::string subject = "service " + service.name;
     double members = 0;  // of groups of GPUs each
@@ -760,7 +741,6 @@ class ServingJudge : Findings {
                service.traffic.headroom > 0 ? "req/s carried, and arriving with the headroom"
                                             : "req/s carried, and arriving");
     }
-    const auto row = rows_.find(service.name);
     if (row == rows_.end())
       report("service_row", subject, 0, 0, "no row");
     else if (measured_)
@@ -851,7 +831,8 @@ class ServingJudge : Findings {
   // The pooled rule.
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
     if (service.tokens) return check_replicas(service, placed);
-    if (used_by_pipelines(service)) return check_driven(service);
+    if (const auto row = rows_.find(service.name); service.member || driven_.contains(service.name))
+      return report_pipeline(service, driven_, row == rows_.end() ? nullptr : row->second, *this);
     const DrivenVerdict* const found = queues_.pool(service, placed);
     if (found == nullptr) return;
     const DrivenVerdict& verdict = *found;
@@ -962,7 +943,7 @@ class ServingJudge : Findings {
   const bool measured_;
   std::map<std::string_view, const PlannedService*> rows_;
   std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
-  std::map<std::string, PipelineVerdict, std::less<>> driven_;
+  PipelineVerdicts driven_;
   Places places_;
   Queues queues_;
 };

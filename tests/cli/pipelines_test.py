@@ -64,8 +64,8 @@ class Planned(CliTest):
         def refused(steps):
             self.write("s.json", json.dumps({"services": [
                 {"name": "p", "rate_rps": 1, "slo_ms": 100, "pipeline": {"steps": steps}}]}))
-            return self.run_partita("plan", "--services", self.path("s.json"), "--profiles", PROFILES,
-                                    "--gpu", "A100-80GB").stderr.decode()
+            return self.run_partita("plan", "--services", self.path("s.json"), "--profiles",
+                                    PROFILES, "--gpu", "A100-80GB").stderr.decode()
 
         self.assertIn("no profile of model 'resnet5'", refused([step("resnet5", "a", "b")]))
         self.assertIn("a cycle", refused([step("bert", "a", "b"), step("resnet50", "b", "a")]))
@@ -99,7 +99,7 @@ class Served(GatewayCase):
                      'partita_requests_offered_total{service="second"} 1',
                      'partita_slo_seconds{service="p"} 5'):
             self.assertIn("\n" + line + "\n", metrics)
-        # A worker that dies under it is started again; who asks meanwhile is answered, or told where.
+        # A worker that dies is started again; who asks meanwhile is answered, or told where.
         killed = self.workers()[("b", 0)]
         seen = []
         ending = threading.Event()

@@ -78,6 +78,14 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   return snapshot;
 }
 
+// Of services and pipelines, by name.
+std::vector<ServiceSnapshot> snapshots_of(const Services& services, const Pipelines& pipelines) {
+  std::vector<ServiceSnapshot> all = pipelines.snapshots();
+  for (const auto& [name, service] : services) all.push_back(snapshot_of(*service));
+  std::ranges::sort(all, {}, [](const ServiceSnapshot& one) { return one.terms.name; });
+  return all;
+}
+
 // What its key's limits say. Counts it as under way where they let it in.
 std::optional<Denial> over_limit(Keys& keys, LiveService& service, const RequestHead& head,
                                  Nanos now) {
@@ -605,13 +613,6 @@ void Core::Impl::release(RequestId id) {
 
 // ---- the doors' side ----
 
-std::vector<ServiceSnapshot> Core::Impl::snapshots() const {
-  std::vector<ServiceSnapshot> all = pipelines->snapshots();
-  for (const auto& [name, service] : services) all.push_back(snapshot_of(*service));
-  std::ranges::sort(all, {}, [](const ServiceSnapshot& one) { return one.terms.name; });
-  return all;
-}
-
 Core::Core(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Core::~Core() = default;
 
@@ -645,7 +646,7 @@ void Core::on_change(std::function<void()> function) { impl_->on_change = std::m
 
 std::vector<ServiceView> Core::service_views() const {
   std::vector<ServiceView> views;
-  for (const ServiceSnapshot& now : impl_->snapshots())
+  for (const ServiceSnapshot& now : snapshots_of(impl_->services, *impl_->pipelines))
     views.push_back({.name = now.terms.name,
                      .ready_workers = now.ready_workers,
                      .queued = now.queued,
@@ -748,7 +749,9 @@ ServiceStatistics Core::statistics(std::string_view name) const {
   return service ? statistics_of(snapshot_of(*service)) : ServiceStatistics{};
 }
 
-std::string Core::metrics() const { return prometheus_text(impl_->snapshots()); }
+std::string Core::metrics() const {
+  return prometheus_text(snapshots_of(impl_->services, *impl_->pipelines));
+}
 
 // ---- rates ----
 

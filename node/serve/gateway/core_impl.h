@@ -207,7 +207,6 @@ struct Core::Impl {
   void look_after(Nanos now);
   void end(WorkerId worker, Seat& seat, const std::string& why);
   void changed();
-  std::vector<ServiceSnapshot> snapshots() const;
 
   Loop& loop;
   CoreOptions options;
