@@ -320,9 +320,39 @@ Shares most_of(const Asked& asked) {
   return most;
 }
 
+// The most that a share of a pipeline's requests can be of a step's, whose numbers are Poisson: they
+// may be those that fan out most.
+double most_of_fan_out(double share, double mean) {
+  const double last = std::ceil(mean + 12 * std::sqrt(mean) + 40);
+  double left = share, requests = 0;
+  for (double n = last; n >= 1 && left > 0; --n) {
+    const double so_many = std::min(left, std::exp(n * std::log(mean) - mean - std::lgamma(n + 1)));
+    left -= so_many;
+    requests += n * so_many;
+  }
+  return std::min(1.0, requests / mean);
+}
+
+// So many requests of a step are to be in time at least, in percent, whatever pipeline makes them.
+void allow_what_pipelines_do(const plan::ServingProblem& problem, plan::Service& step) {
+  for (const plan::Service& pipeline : problem.services) {
+    if (!pipeline.pipeline) continue;
+    const auto graph = plan::graph_of(*pipeline.pipeline);
+    CHECK(graph.has_value());
+    for (std::size_t s = 0; s < graph->requests.size(); ++s) {
+      if (pipeline.pipeline->steps[s].service != step.name) continue;
+      double late = 1 - pipeline.percentile / 100;
+      if (graph->group[s] < graph->group.size()) late = most_of_fan_out(late, graph->requests[s]);
+      step.percentile = std::min(step.percentile, std::max(1e-3, 100 * (1 - late)));
+    }
+  }
+}
+
 // Of the plan with all of that for every step, which no plan of the pipelines is better than.
 plan::Objective bound_of(const Asked& asked) {
-  const Outcome outcome = asked.plan_services(without_pipelines(asked.problem, most_of(asked)));
+  plan::ServingProblem easier = without_pipelines(asked.problem, most_of(asked));
+  for (plan::Service& service : easier.services) allow_what_pipelines_do(asked.problem, service);
+  const Outcome outcome = asked.plan_services(easier);
   return outcome.plan ? outcome.plan->objective : plan::Objective{};
 }
 
