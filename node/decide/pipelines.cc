@@ -320,8 +320,8 @@ Shares most_of(const Asked& asked) {
   return most;
 }
 
-// The most that a share of a pipeline's requests can be of a step's, whose numbers are Poisson: they
-// may be those that fan out most.
+// The most that a share of a pipeline's requests can be of a step's, whose numbers are Poisson:
+// they may be those that fan out most.
 double most_of_fan_out(double share, double mean) {
   const double last = std::ceil(mean + 12 * std::sqrt(mean) + 40);
   double left = share, requests = 0;

@@ -407,6 +407,27 @@ void report_replica(const Service& service, const Placed& one, Rps load,
                   100 * verdict.late_ttft, 100 * verdict.late_tpot, 100 * verdict.late_whole));
 }
 
+// Of services that pipelines use, each as the gateway will run it: with the SLO of its row.
+Pools pools_of_steps(const plan::ServingProblem& problem,
+                     const std::map<std::string_view, const PlannedService*>& rows,
+                     const std::vector<std::vector<Placed>>& placed_of) {
+  std::set<std::string_view> steps;
+  for (const Service& service : problem.services)
+    if (service.pipeline)
+      for (const plan::PipelineStep& step : service.pipeline->steps) steps.insert(step.service);
+  Pools pools;
+  for (std::size_t s = 0; s < placed_of.size(); ++s) {
+    const Service& service = problem.services[s];
+    const auto row = rows.find(service.name);
+    if (!steps.contains(service.name) || row == rows.end()) continue;
+    const double slo = row->second->slo.value;
+    auto members = members_of(placed_of[s]);
+    if (!members.empty() && slo > 0 && slo <= service.slo.value * (1 + kRelative))
+      pools.emplace(service.name, plan::pooled_policy(std::move(members), std::llround(slo * 1e6)));
+  }
+  return pools;
+}
+
 class ServingJudge : Findings {
  public:
   // Without profiles only what the plan states itself is looked at.
@@ -425,7 +446,8 @@ class ServingJudge : Findings {
     for (std::size_t g = 0; g < plan_.gpus.size(); ++g) check_gpu(g);
     check_fleet();
     check_rows();
-    driven_ = judge_pipelines(problem_.services, measured_ ? pools_of_steps() : Pools{});
+    driven_ = judge_pipelines(problem_.services,
+                              measured_ ? pools_of_steps(problem_, rows_, placed_of_) : Pools{});
     for (std::size_t s = 0; s < problem_.services.size(); ++s) check_service(s);
     ObjectiveJudge(problem_, plan_, places_, *this).check(placed_of_, measured_);
     return Findings::take();
@@ -692,25 +714,6 @@ class ServingJudge : Findings {
       else if (count[row.name] == 1 && places_.service(row.name) == nullptr)
         report("service_row", "service " + row.name, 0, 0, "the problem has no such service");
     }
-  }
-
-  // Each as the gateway will run it: with the SLO of its row.
-  Pools pools_of_steps() const {
-    Pools pools;
-    for (const Service& pipeline : problem_.services) {
-      if (!pipeline.pipeline) continue;
-      for (const plan::PipelineStep& step : pipeline.pipeline->steps) {
-        const Service* const service = places_.service(step.service);
-        const auto row = rows_.find(step.service);
-        if (!service || row == rows_.end()) continue;
-        const double slo = row->second->slo.value;
-        auto members = members_of(placed_of_[index_of(*service)]);
-        if (!members.empty() && slo > 0 && slo <= service->slo.value * (1 + kRelative))
-          pools.emplace(step.service,
-                        plan::pooled_policy(std::move(members), std::llround(slo * 1e6)));
-      }
-    }
-    return pools;
   }
 
   void check_service(std::size_t s) {
