@@ -30,6 +30,7 @@ FUZZ_TARGET(services) {
       partita::plan::ArrivalSource::of(traffic.arrivals, service.rate, partita::Rng(1)).next();
     CHECK(std::isfinite(service.slo.value) && service.slo.value > 0);
     CHECK(service.percentile > 0 && service.percentile < 100);
+    if (service.pipeline) CHECK(partita::plan::graph_of(*service.pipeline).has_value());
     CHECK(service.min_replicas >= 1 && service.line >= 1);
     if (!service.models) continue;
     CHECK(!service.models->models.empty() && service.models->memory.value > 0);

@@ -11,6 +11,7 @@ namespace partita::control {
 namespace {
 
 constexpr double kExact = 1 - 1e-9;
+constexpr double kMostHeadroom = 1e6;  // times its rate, of a pipeline without steps that tell
 // So surprising misses must be, in nats (Chernoff's bound on a Poisson count), before they are more
 // than was allowed for: of three seconds, of which there are many, and of a minute.
 constexpr double kSurpriseOfSeconds = 12, kSurpriseOfMinute = 7;
@@ -55,6 +56,7 @@ class Judgement {
     read_plan();
     read_segments();
     if (load_ != nullptr && !throughput_known_) can_carry_ = load_->capacity_rps;
+    read_steps();
   }
 
   ServiceVerdict made() {
@@ -127,11 +129,28 @@ class Judgement {
     }
   }
 
+  // A pipeline carries what its steps do, and is down with any of them.
+  void read_steps() {
+    if (!service_.pipeline) return;
+    can_carry_ = service_.rate.value * kMostHeadroom;
+    for (const plan::PipelineStep& step : service_.pipeline->steps) {
+      const auto found = std::ranges::find(ground_.services, step.service, &plan::Service::name);
+      if (found == ground_.services.end()) continue;
+      const Judgement of(ground_, *found);
+      if (found->rate.value > 0)
+        can_carry_ = std::min(can_carry_, service_.rate.value * of.can_carry_ / found->rate.value);
+      if (step_down_.empty()) step_down_ = of.why_down();
+    }
+    if (!step_down_.empty())
+      step_down_ = fmt::format("a step of {} is down: {}", service_.name, step_down_);
+  }
+
   std::string why_down() const {
+    if (!step_down_.empty()) return step_down_;
     const std::string asked = fmt::format("{:.4g} req/s are asked for", asked_);
     // Whoever could never read the node does not know what is assigned.
     const bool assigned_known = ground_.blind.empty() || !ground_.assignment.segments.empty();
-    if (segments_ == 0 && assigned_known) {
+    if (segments_ == 0 && !service_.pipeline && assigned_known) {
       const std::optional<Target>& target = ground_.memory.target;
       const std::string reason = target && !target->reduced.empty() ? ": " + target->reduced : "";
       return fmt::format("nothing is planned for {}{}; {}", service_.name, reason, asked);
@@ -210,8 +229,9 @@ class Judgement {
   long waits_ = 0;
   int segments_ = 0, ready_ = 0;
   bool throughput_known_ = false;
-  std::string ill_;     // why a GPU that it runs on is out
-  double ill_rps_ = 0;  // what it carries there
+  std::string step_down_;  // of a pipeline
+  std::string ill_;        // why a GPU that it runs on is out
+  double ill_rps_ = 0;     // what it carries there
 };
 
 std::string why_not_heard(const ServersSeen& servers) {

@@ -11,6 +11,7 @@
 #include "base/append.h"
 #include "base/nearest.h"
 #include "decide/in_place.h"
+#include "decide/pipelines.h"
 #include "plan/predictions.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/pool_memo.h"
@@ -284,7 +285,8 @@ Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
   return made;
 }
 
-// Where there may be groups of GPUs: planned from nothing, on the GPUs on which most of it runs.
+// Where there may be groups of GPUs, or pipelines: planned from nothing, on the GPUs on which most
+// of it runs.
 Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
                                    const plan::ServingPlan& current, std::optional<int> max_moves,
                                    const PlanOptions& options) {
@@ -292,8 +294,8 @@ Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
   if (!made) return failed(made.error());
   MadeAgain again{*std::move(made), {}, {}};
   if (!again.made.plan) return again;
-  auto verdict =
-      verify::judge(problem, options.judges_pools, in_place_of(current, **again.made.plan, problem.fleet));
+  auto verdict = verify::judge(problem, options.judges_pools,
+                               in_place_of(current, **again.made.plan, problem.fleet));
   if (!verdict)
     return failed(refused_by_judge("the plan, put in place", verdict.error().violations));
   again.changes = plan::changes_between(current, **verdict);
@@ -303,7 +305,7 @@ Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
   again.made.plan.reset();
   again.made.refusals = {
       {"moves", "plan", 1.0 * *max_moves, 1.0 * moves,
-       "language models on groups of GPUs and sets of models are planned from nothing"}};
+       "pipelines, language models on groups of GPUs and sets of models are planned from nothing"}};
   return again;
 }
 
@@ -337,6 +339,10 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                      fmt::format("services of kind llm and those with 'models' are planned with "
                                  "the planner 'exact', not with '{}'",
                                  planner.name));
+  if (has_pipelines(problem))
+    return plan_pipelines(problem, [&](const plan::ServingProblem& asked) {
+      return planner.plan(asked, serving_options(options));
+    });
   auto made = with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
                         planner.plan);
   if (!made) return failed(made.error());
@@ -347,7 +353,8 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  if (from_nothing(problem)) return planned_in_place(problem, current, max_moves, options);
+  if (from_nothing(problem) || has_pipelines(problem))
+    return planned_in_place(problem, current, max_moves, options);
   planners::serving::IncrementalOutcome again;
   auto made = with_room(
       "the incremental planner made a plan", problem, options,

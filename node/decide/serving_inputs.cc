@@ -198,6 +198,7 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
   const std::vector<std::string> models = measured_models(problem, false);
   const std::vector<std::string> language = measured_models(problem, true);
   for (const plan::Service& service : problem.services) {
+    if (service.pipeline) continue;
     const std::vector<std::string>& known = service.tokens ? language : models;
     if (std::ranges::binary_search(known, service.model)) continue;
     const std::string where = fmt::format("{}:{}", file, service.line);
@@ -217,6 +218,23 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
                                        : fmt::format("; `profile measure --shape` with {} as the "
                                                      "greatest size measures it",
                                                      bucket)));
+  }
+  return {};
+}
+
+// What is not planned with pipelines yet.
+Result<void> check_pipelines(const plan::ServingProblem& problem, const std::string& file) {
+  for (const plan::Service& service : problem.services) {
+    if (!service.pipeline) continue;
+    const char* const what = problem.rule.kind != plan::SloRule::Kind::pooled
+                                 ? "another rule than pooled"
+                             : problem.survive > 0 ? "the loss of a GPU (survive)"
+                             : problem.goal        ? "--objective"
+                                                   : nullptr;
+    if (what)
+      return bad_input(fmt::format("{}:{}", file, service.line),
+                       fmt::format("service '{}' is a pipeline, which is not planned with {}",
+                                   service.name, what));
   }
   return {};
 }
@@ -339,6 +357,7 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (auto fit = check_arrivals(problem, inputs.services); !fit) return failed(fit.error());
   if (auto known = check_models(problem, inputs.services); !known) return failed(known.error());
   if (auto meant = check_tokens(problem, inputs.services); !meant) return failed(meant.error());
+  if (auto meant = check_pipelines(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
   return problem;
 }

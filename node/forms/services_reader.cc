@@ -7,6 +7,7 @@
 #include "base/fields.h"
 #include "forms/buckets_reader.h"
 #include "forms/models_reader.h"
+#include "forms/pipeline_form.h"
 #include "forms/serving_forms.h"
 #include "forms/tokens_reader.h"
 #include "forms/traffic_reader.h"
@@ -87,13 +88,29 @@ void read_slo(Fields& fields, Service& service) {
   if (fields.has("percentile")) service.percentile = read_percentile(fields);
 }
 
+// One that goes through others.
+Service read_pipeline(Fields& fields, Service service) {
+  fields.only({"name", "rate_rps", "slo_ms", "percentile", "headroom", "pipeline"});
+  read_slo(fields, service);
+  service.rate = Rps{fields.number("rate_rps", kPositive)};
+  service.traffic.headroom = read_traffic(fields).headroom.value_or(0);
+  Fields inside = fields.object("pipeline");
+  service.pipeline.emplace();
+  form::read(inside, [&](Form& f, std::size_t) { describe_pipeline(f, *service.pipeline); });
+  for (const plan::PipelineStep& step : service.pipeline->steps)
+    if (step.share.value > 0)
+      fields.refuse("pipeline", "shares of the SLO are for the planner to choose: no share_ms");
+  return service;
+}
+
 // One, or one of each of its buckets.
 std::vector<Service> read_service(Fields fields, const TrafficKeys& common, const FileText& files) {
-  fields.only(with_traffic({"name", "kind", "model", "rate_rps", "slo_ms", "percentile", "slo",
-                            "tokens", "prefix", "min_replicas", "anti_affinity", "models"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
+  if (fields.has("pipeline")) return {read_pipeline(fields, std::move(service))};
+  fields.only(with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms", "percentile",
+                            "slo", "tokens", "prefix", "min_replicas", "anti_affinity", "models"}));
   service.model = fields.name("model");
   read_rate_and_traffic(fields, service, common);
   if (fields.has("kind")) fields.exactly("kind", "llm");
@@ -201,6 +218,8 @@ Result<ServicesFile> parse_services_file(const std::string& file, std::string_vi
   if (fields.error()) return failed(*fields.error());
   avoid_buckets(read.services);
   if (auto ok = check_names(*document, read.services); !ok) return failed(ok.error());
+  if (const auto refused = add_members(read.services))
+    return bad_input(fmt::format("{}:{}", document->file, refused->line), refused->message);
   return read;
 }
 

@@ -153,9 +153,9 @@ TEST(Services, RefusesValuesWithTheirLine) {
       {"rate: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate'; did you mean 'rate_rps'?"},
       {"rate_rsp: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate_rsp'; did you mean 'rate_rps'?"},
       {"gpu_memory_in_total: 1",
-       "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, rate_rps, "
-       "slo_ms, percentile, slo, tokens, prefix, min_replicas, anti_affinity, models, headroom, "
-       "arrivals, trace, rates, lengths, buckets"},
+       "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, pipeline, "
+       "rate_rps, slo_ms, percentile, slo, tokens, prefix, min_replicas, anti_affinity, models, "
+       "headroom, arrivals, trace, rates, lengths, buckets"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
   for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);

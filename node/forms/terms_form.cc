@@ -1,5 +1,6 @@
 #include "forms/terms_form.h"
 
+#include "forms/pipeline_form.h"
 #include "forms/traffic_reader.h"
 
 namespace partita::forms {
@@ -178,6 +179,10 @@ void describe_further_terms(Form& f, plan::Terms& terms) {
            "of a language model, which answers token by token; missing: it is none");
   f.object("models", terms.models, describe_models,
            "many that share its instances; missing: it is one");
+  f.object("pipeline", terms.pipeline, describe_pipeline,
+           "services that its requests go through; missing: it is none");
+  f.optional(terms.member)
+      .boolean("member", terms.member, "only pipelines ask for it; its SLO is a share of theirs");
 }
 
 void describe_terms(Form& f, plan::Terms& terms, TermsKept kept) {

@@ -68,13 +68,13 @@ std::string to_string(Dispatch dispatch) {
 bool Terms::operator==(const Terms& other) const {
   const auto key = [](const Terms& t) {
     return std::tie(t.name, t.model, t.rate, t.slo, t.percentile, t.min_replicas, t.spread, t.avoid,
-                    t.traffic, t.tokens, t.models, t.dispatch);
+                    t.traffic, t.tokens, t.models, t.pipeline, t.member, t.dispatch);
   };
   return key(*this) == key(other);
 }
 
 bool all_said(const Terms& terms) {
-  return !terms.model.empty() && terms.rate.value > 0 && terms.percentile > 0 &&
+  return (!terms.model.empty() || terms.pipeline) && terms.rate.value > 0 && terms.percentile > 0 &&
          (terms.slo.value > 0 || terms.tokens);
 }
 
@@ -100,6 +100,13 @@ std::vector<TermDifference> differences(const Terms& one, const Terms& other) {
   found.add("models", one.models, other.models, [](const std::optional<ModelSet>& models) {
     return models ? to_string(*models) : "one";
   });
+  if (!one.pipeline || !other.pipeline || !same_graph(*one.pipeline, *other.pipeline))
+    found.add("pipeline", one.pipeline, other.pipeline,
+              [](const std::optional<PipelineTerms>& pipeline) {
+                return pipeline ? to_string(*pipeline) : "none";
+              });
+  found.add("member", one.member, other.member,
+            [](bool value) { return std::string(value ? "true" : "false"); });
   found.add("dispatch", one.dispatch, other.dispatch,
             [](Dispatch dispatch) { return to_string(dispatch); });
   return found.take();

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "plan/model_set.h"
+#include "plan/pipeline.h"
 #include "plan/tokens.h"
 #include "plan/traffic.h"
 
@@ -43,7 +44,10 @@ struct Terms {
   Traffic traffic = {};
   std::optional<TokenTerms> tokens = {};  // kind: llm, which answers token by token
   std::optional<ModelSet> models = {};    // many that share its instances; `model` is their profile
-  Dispatch dispatch = Dispatch::pooled;   // what a plan promises for; a problem says it in its rule
+  std::optional<PipelineTerms> pipeline = {};  // then it has no model and no instance of its own
+  // Nobody asks for it but pipelines: its SLO is a share of theirs, which the planner chooses.
+  bool member = false;
+  Dispatch dispatch = Dispatch::pooled;  // what a plan promises for; a problem says it in its rule
   // Of the compute of all its buckets; of a services file, for messages; not compared.
   double padding = 0;
   bool operator==(const Terms& other) const;

@@ -11,6 +11,7 @@
 #include "base/index.h"
 #include "profile/share.h"
 #include "sim/arrivals.h"
+#include "sim/pipeline_world.h"
 #include "sim/service_world.h"
 #include "sim/set_service.h"
 #include "sim/token_service.h"
@@ -34,6 +35,8 @@ struct Entry {
   std::vector<SetInstance> holders = {};                    // of a set, as `instances`
   std::map<const profile::TokenEngine*, int> grouped = {};  // instances of groups so far
   std::span<const double> trace = {};
+  Millis pool_slo = {};  // that its pool is run with: of what pipelines use a share of theirs
+  bool chained = false;  // it is a pipeline, or a step of one
 };
 
 // Half of what int64 nanoseconds hold: room for more arrivals than expected.
@@ -145,6 +148,25 @@ Result<void> add_gpu(Entries& entries, const plan::ServingProblem& problem,
   return {};
 }
 
+// Pipelines and what they use.
+Result<void> mark_chained(Entries& entries, const plan::ServingPlan& plan) {
+  for (auto& [name, entry] : entries) entry.pool_slo = entry.service->slo;
+  for (const plan::PlannedService& row : plan.services)
+    if (const auto entry = entries.find(row.name); entry != entries.end() && row.slo.value > 0)
+      entry->second.pool_slo = row.slo;
+  for (auto& [name, entry] : entries) {
+    if (!entry.service->pipeline) continue;
+    entry.chained = true;
+    for (const plan::PipelineStep& step : entry.service->pipeline->steps) {
+      const auto used = entries.find(step.service);
+      if (used == entries.end())
+        return bad_input("service " + std::string(name), "unknown step " + step.service);
+      used->second.chained = true;
+    }
+  }
+  return {};
+}
+
 Result<Entries> collect(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
   Entries entries;
   for (std::size_t i = 0; i < problem.services.size(); ++i) {
@@ -153,6 +175,7 @@ Result<Entries> collect(const plan::ServingProblem& problem, const plan::Serving
       return bad_input("service " + service.name, "the name appears twice");
     }
   }
+  if (auto marked = mark_chained(entries, plan); !marked) return failed(marked.error());
   const bool by_sms = weigh_by_sms(problem, plan);
   for (const plan::PlannedGpu& gpu : plan.gpus) {
     const plan::FleetEntry* fleet = find_fleet(problem, gpu.model);
@@ -260,7 +283,7 @@ std::vector<QueueSpec> queues_of(const Entry& entry, plan::Dispatch dispatch, Na
 }
 
 ServiceSpec spec_of(const Entry& entry, plan::Dispatch dispatch, const ServingOptions& options) {
-  const Nanos slo = to_nanos(entry.service->slo.value, kNanosPerMilli);
+  const Nanos slo = to_nanos(entry.pool_slo.value, kNanosPerMilli);
   const bool knows_queues = dispatch == plan::Dispatch::paced;
   ServiceSpec spec{
       .arrivals = arrivals_of(*entry.service, options, entry.trace),
@@ -394,6 +417,100 @@ ServiceReport report_of(const std::string& name, const ServiceOutcome& outcome) 
           .refused = outcome.refused};
 }
 
+// All that has to do with pipelines, as one run. `names`: of its pools, and of its sources.
+struct ChainedNames {
+  std::vector<std::string_view> pools, sources;
+};
+struct Chained {
+  ChainedRun run;
+  ChainedNames names;
+};
+
+// The arrivals of a service at the part of its rate that comes from its own clients.
+ArrivalSource own_arrivals(const plan::Service& service, Rps rate, const ServingOptions& options) {
+  plan::Service own = service;
+  own.rate = rate;
+  return arrivals_of(own, options, {});
+}
+
+Rps own_rate(const plan::ServingProblem& problem, const plan::Service& service) {
+  if (service.pipeline || service.member) return service.pipeline ? service.rate : Rps{0};
+  const double own =
+      service.rate.value - plan::rate_from_pipelines(problem.services, service.name).value;
+  constexpr double kLeastShare = 1e-9;  // less is rounding
+  return Rps{own > kLeastShare * service.rate.value ? own : 0};
+}
+
+ChainedSource source_of(const plan::Service& service, const std::vector<std::string_view>& pools) {
+  const auto place = [&](std::string_view name) {
+    return static_cast<std::size_t>(std::ranges::find(pools, name) - pools.begin());
+  };
+  ChainedSource source;
+  source.slo = to_nanos(service.slo.value, kNanosPerMilli);
+  source.percentile = service.percentile;
+  if (!service.pipeline) {
+    source.graph = {{{}}, {0}, {1}, {1}};
+    source.pools = {place(service.name)};
+    source.fan_out = {1};
+    return source;
+  }
+  source.graph = plan::graph_of(*service.pipeline).value_or(plan::PipelineGraph{});
+  for (const plan::PipelineStep& step : service.pipeline->steps) {
+    source.pools.push_back(place(step.service));
+    source.fan_out.push_back(step.fan_out);
+  }
+  return source;
+}
+
+// Every step has instances: a pool without one would keep its pipelines from the run.
+Result<Chained> chained(const Entries& entries, const plan::ServingProblem& problem,
+                        const ServingOptions& options) {
+  Chained all;
+  for (const auto& [name, entry] : entries) {
+    if (!entry.chained || entry.service->pipeline) continue;
+    auto queues =
+        queues_of(entry, plan::Dispatch::pooled, to_nanos(entry.pool_slo.value, kNanosPerMilli));
+    if (queues.empty()) return bad_input("service " + std::string(name), "a step has no instance");
+    all.names.pools.push_back(name);
+    all.run.pools.push_back({std::move(queues.front().policy), options.shed,
+                             to_nanos(entry.service->slo.value, kNanosPerMilli),
+                             entry.service->percentile});
+  }
+  for (const auto& [name, entry] : entries) {
+    const Rps rate = own_rate(problem, *entry.service);
+    if (!entry.chained || !(rate.value > 0)) continue;
+    all.names.sources.push_back(name);
+    all.run.sources.push_back(source_of(*entry.service, all.names.pools));
+    all.run.sources.back().arrivals = own_arrivals(*entry.service, rate, options);
+  }
+  all.run.warmup = to_nanos(options.warmup.value, kNanosPerSecond);
+  all.run.end = to_nanos(options.duration.value, kNanosPerSecond);
+  all.run.rng = component_rng(options.seed, "pipelines");
+  return all;
+}
+
+struct ChainedReport {
+  ChainedNames names;
+  ChainedOutcome outcome;
+  // What is told of each: of its own requests, or of a pool that has none of its own all of them.
+  std::map<std::string_view, ChainedCount> counts = {};
+};
+Result<ChainedReport> play_chained(const Entries& entries, const plan::ServingProblem& problem,
+                                   const ServingOptions& options) {
+  if (std::ranges::none_of(entries, [](const auto& one) { return one.second.chained; }))
+    return ChainedReport{};
+  if (options.arrivals == ArrivalKind::trace)
+    return bad_input("arrivals", "a trace cannot be played through pipelines");
+  auto made = chained(entries, problem, options);
+  if (!made) return failed(made.error());
+  ChainedReport report{std::move(made->names), play(std::move(made->run))};
+  for (std::size_t p = 0; p < report.names.pools.size(); ++p)
+    report.counts[report.names.pools[p]] = report.outcome.pools[p];
+  for (std::size_t s = 0; s < report.names.sources.size(); ++s)
+    report.counts[report.names.sources[s]] = report.outcome.sources[s];
+  return report;
+}
+
 // 1 - compute slices of the instances in use / compute slices of the GPUs in use; a plan that uses
 // no GPU wastes none.
 double external_fragmentation(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
@@ -427,7 +544,27 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
   ServiceWorld world;
   EventLog log;
   double weight = 0, active = 0;
+  const auto weigh = [&](const Entry& entry, const std::vector<double>& activity) {
+    for (std::size_t i = 0; i < entry.instances.size(); ++i) {
+      weight += entry.instances[i].weight;
+      active += entry.instances[i].weight * activity[i];
+    }
+  };
+  if (auto played = play_chained(*entries, problem, options); !played) {
+    return failed(played.error());
+  } else if (!played->names.sources.empty()) {
+    for (const auto& [name, count] : played->counts) {
+      const Entry& entry = entries->at(name);
+      report.services[entry.index] = report_of(std::string(name), count);
+      report.services[entry.index].rate = entry.service->rate;
+    }
+    for (std::size_t p = 0; p < played->names.pools.size(); ++p)
+      weigh(entries->at(played->names.pools[p]), played->outcome.pools[p].activity.front());
+    report.events += played->outcome.events;
+    log.absorb(played->outcome.log_hash);
+  }
   for (const auto& [name, entry] : *entries) {
+    if (entry.chained) continue;
     log.absorb(text_hash(name));
     if (entry.service->tokens) {
       const TokenOutcome outcome =
@@ -458,16 +595,31 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
       report.services[entry.index].rate = entry.service->rate;
     report.events += outcome.events;
     log.absorb(outcome.log_hash);
-    const std::vector<double> activity = activity_of(entry, dispatch, outcome.activity);
-    for (std::size_t i = 0; i < entry.instances.size(); ++i) {
-      weight += entry.instances[i].weight;
-      active += entry.instances[i].weight * activity[i];
-    }
+    weigh(entry, activity_of(entry, dispatch, outcome.activity));
   }
   report.internal_slack = weight == 0 ? 0 : 1 - active / weight;
   report.external_fragmentation = external_fragmentation(problem, plan);
   report.log_hash = log.hash();
   return report;
+}
+
+Result<std::map<std::string, Millis>> pipeline_latencies(const plan::ServingProblem& problem,
+                                                         const plan::ServingPlan& plan) {
+  constexpr double kRequests = 30'000;  // of the pipeline that has fewest
+  const Result<Entries> entries = collect(problem, plan);
+  if (!entries) return failed(entries.error());
+  double slowest = kMaxArrivals;
+  for (const auto& [name, entry] : *entries)
+    if (entry.service->pipeline) slowest = std::min(slowest, entry.service->rate.value);
+  ServingOptions options;
+  options.duration = Seconds{kRequests / slowest};
+  options.shed = false;
+  if (auto limits = check_limits(*entries, options); !limits) return failed(limits.error());
+  auto played = play_chained(*entries, problem, options);
+  if (!played) return failed(played.error());
+  std::map<std::string, Millis> found;
+  for (const auto& [name, count] : played->counts) found.emplace(name, millis(count.at_percentile));
+  return found;
 }
 
 Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
@@ -478,7 +630,7 @@ Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
   if (auto limits = check_limits(*entries, {}); !limits) return failed(limits.error());
   std::vector<OverloadRun> runs;
   for (const auto& [name, entry] : *entries)
-    if (!plan::adds_up(*entry.service)) runs.push_back(overload_run(entry));
+    if (!plan::adds_up(*entry.service) && !entry.chained) runs.push_back(overload_run(entry));
   std::ranges::stable_sort(runs, {}, &OverloadRun::requests);
   ServiceWorld world;
   long left = kOverloadRequests;

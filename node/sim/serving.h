@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -100,6 +101,11 @@ Result<std::vector<Trace>> parse_trace(const std::string& file, std::string_view
 // instance is offered its traffic and completes none. ErrorCode::limit beyond kMaxArrivals.
 Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
                                const ServingOptions& options);
+
+// Of the pipelines and of the services that they use, by name: the latency at the percentile of
+// each, played at their rates with nothing refused.
+Result<std::map<std::string, Millis>> pipeline_latencies(const plan::ServingProblem& problem,
+                                                         const plan::ServingPlan& plan);
 
 // Every service of a pooled plan played at these multiples of its rate, with admission: the plan
 // with what it saw in its rows. A few thousand requests each, more where more are in flight at

@@ -16,7 +16,9 @@
 #include "hw/layout.h"
 #include "verify/driven_queue.h"
 #include "verify/findings.h"
+#include "verify/groups.h"
 #include "verify/paced_queue.h"
+#include "verify/pipelines.h"
 #include "verify/pool_memo.h"
 #include "verify/segment.h"
 #include "verify/set_instance.h"
@@ -174,6 +176,18 @@ double busy_watts(const Placed& placed) {
   return (power.busy.value - power.idle.value) * share;
 }
 
+// None where something about them is unknown.
+std::vector<plan::PoolMember> members_of(const std::vector<Placed>& placed) {
+  std::vector<plan::PoolMember> members;
+  for (const Placed& one : placed) {
+    if (!one.point) return {};
+    members.push_back({profile::batch_curve(*one.workload, one.shape->gpcs, one.planned->processes,
+                                            one.planned->batch),
+                       one.planned->processes});
+  }
+  return members;
+}
+
 // How queues and pools of a service do, each asked once.
 class Queues {
  public:
@@ -188,19 +202,15 @@ class Queues {
   // Instances as one pool under the service's rate; null where something about them is unknown.
   const DrivenVerdict* pool(const Service& service, const std::vector<Placed>& placed) {
     const double rate = plan::planning_rate(service).value, slo = service.slo.value;
-    std::vector<plan::PoolMember> members;
+    std::vector<plan::PoolMember> members = members_of(placed);
     PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
     const plan::Arrivals& arrivals = service.traffic.arrivals;
     if (!plan::is_poisson(arrivals)) asked.arrivals = &arrivals;
     for (const Placed& one : placed) {
-      if (!one.point) return nullptr;
       asked.workload = one.workload;
       asked.parts.push_back(one.point);
-      members.push_back({profile::batch_curve(*one.workload, one.shape->gpcs,
-                                              one.planned->processes, one.planned->batch),
-                         one.planned->processes});
     }
-    if (placed.empty() || !(rate > 0) || !(slo > 0)) return nullptr;
+    if (members.empty() || !(rate > 0) || !(slo > 0)) return nullptr;
     std::sort(asked.parts.begin(), asked.parts.end());
     auto known = pools_.find(asked);
     if (known == pools_.end()) {
@@ -387,35 +397,6 @@ class ObjectiveJudge {
   Findings& findings_;
 };
 
-// Groups of GPUs: one instance alone on each, which are alike and follow one another in a node.
-// Where all GPUs are of one model their numbers say which node that is, else their order.
-void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
-                  Findings& findings) {
-  std::vector<const PlannedGpu*> gpus;
-  for (const PlannedGpu& gpu : plan.gpus)
-    if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
-  std::ranges::stable_sort(gpus, {}, &PlannedGpu::index);
-  const auto node = [&](std::size_t g) {
-    return (only_model ? gpus[g]->index : static_cast<int>(g)) / entry.node_gpus;
-  };
-  for (std::size_t g = 0; g < gpus.size(); ++g) {
-    const auto grouped =
-        std::ranges::find_if(gpus[g]->instances, [](const auto& one) { return one.group != 1; });
-    if (grouped == gpus[g]->instances.end()) continue;
-    const auto size = static_cast<std::size_t>(std::max(1, grouped->group));
-    std::size_t end = g;
-    while (end < std::min(gpus.size(), g + size) && gpus[end]->instances.size() == 1 &&
-           gpus[end]->instances.front() == *grouped)
-      ++end;
-    if (end - g != size || node(g) != node(end - 1))
-      findings.report("group", fmt::format("gpu {}", gpus[g]->index), static_cast<double>(end - g),
-                      static_cast<double>(size),
-                      fmt::format("GPUs of service {} that follow one another in a node of {}",
-                                  grouped->service, entry.node_gpus));
-    g = std::max(g + 1, end) - 1;
-  }
-}
-
 // A replica of a language model that misses what is promised.
 void report_replica(const Service& service, const Placed& one, Rps load,
                     const ReplicaVerdict& verdict, Findings& findings) {
@@ -427,22 +408,7 @@ void report_replica(const Service& service, const Placed& one, Rps load,
                   100 * verdict.late_ttft, 100 * verdict.late_tpot, 100 * verdict.late_whole));
 }
 
-// An instance of a set of models: room for what it holds, and one request at a time.
-void check_set_room(const Placed& placed, const std::string& name, Findings& findings) {
-  const plan::ModelSet& set = *placed.service->models;
-  const PlannedInstance& planned = *placed.planned;
-  const double there = placed.shape->memory ? placed.shape->memory->value : 0;
-  const double needed = set.reserve.value + planned.held * set.memory.value;
-  if (above(needed, there) || planned.held < 1)
-    findings.report(
-        "memory", name, there, needed,
-        fmt::format("MiB that the instance has, and that {} models of the set need", planned.held));
-  if (planned.batch != 1 || planned.processes != 1)
-    findings.report("processes", name, planned.batch * planned.processes, 1,
-                    "requests of a set of models run one at a time");
-}
-
-// Its instances, each under its share of the requests.
+// Instances of a set of models, each under its share of the requests.
 std::vector<SetPart> set_parts(const Service& service, const std::vector<Placed>& placed) {
   std::vector<SetPart> parts;
   double total = 0;
@@ -454,6 +420,24 @@ std::vector<SetPart> set_parts(const Service& service, const std::vector<Placed>
           {one.planned->profile, {load, profile::batch_time(*one.point), one.planned->held}});
   }
   return parts;
+}
+
+// Of services that pipelines use, each as the gateway will run it: with the SLO of its row.
+Pools pools_of_steps(const plan::ServingProblem& problem,
+                     const std::map<std::string_view, const PlannedService*>& rows,
+                     const std::vector<std::vector<Placed>>& placed_of) {
+  const std::set<std::string> steps = steps_of_pipelines(problem.services);
+  Pools pools;
+  for (std::size_t s = 0; s < placed_of.size(); ++s) {
+    const Service& service = problem.services[s];
+    const auto row = rows.find(service.name);
+    if (!steps.contains(service.name) || row == rows.end()) continue;
+    const double slo = row->second->slo.value;
+    auto members = members_of(placed_of[s]);
+    if (!members.empty() && slo > 0 && slo <= service.slo.value * (1 + kRelative))
+      pools.emplace(service.name, plan::pooled_policy(std::move(members), std::llround(slo * 1e6)));
+  }
+  return pools;
 }
 
 class ServingJudge : Findings {
@@ -474,6 +458,8 @@ class ServingJudge : Findings {
     for (std::size_t g = 0; g < plan_.gpus.size(); ++g) check_gpu(g);
     check_fleet();
     check_rows();
+    driven_ = judge_pipelines(problem_.services,
+                              measured_ ? pools_of_steps(problem_, rows_, placed_of_) : Pools{});
     for (std::size_t s = 0; s < problem_.services.size(); ++s) check_service(s);
     ObjectiveJudge(problem_, plan_, places_, *this).check(placed_of_, measured_);
     return Findings::take();
@@ -687,7 +673,9 @@ class ServingJudge : Findings {
              is_mig(planned) ? "req/s measured, and stated"
                              : "req/s between measured sizes, and stated");
     check_throughput(placed);
-    if (placed.service->models) check_set_room(placed, name_of(placed), *this);
+    if (placed.service->models)
+      check_set_room(*placed.service->models, planned, placed.shape->memory.value_or(Mib{}),
+                     name_of(placed), *this);
     if (std::isfinite(planned.latency.value) && !close(planned.latency.value, point.latency.value))
       report("latency", name_of(placed), planned.latency.value, point.latency.value,
              is_mig(planned) ? "ms stated, and measured for a full batch"
@@ -746,6 +734,14 @@ class ServingJudge : Findings {
   void check_service(std::size_t s) {
     const Service& service = problem_.services[s];
     const std::vector<Placed>& placed = placed_of_[s];
+    const auto row = rows_.find(service.name);
+    if (service.pipeline) {
+      if (row == rows_.end())
+        return report("service_row", "service " + service.name, 0, 0, "no row");
+      if (measured_) check_terms(service, *row->second);
+      if (measured_) report_pipeline(service, driven_, row->second, *this);
+      return;
+    }
     const std::string subject = "service " + service.name;
     double members = 0;  // of groups of GPUs each
     for (const Placed& one : placed) members += 1.0 / std::max(1, one.planned->group);
@@ -763,7 +759,6 @@ class ServingJudge : Findings {
                service.traffic.headroom > 0 ? "req/s carried, and arriving with the headroom"
                                             : "req/s carried, and arriving");
     }
-    const auto row = rows_.find(service.name);
     if (row == rows_.end())
       report("service_row", subject, 0, 0, "no row");
     else if (measured_)
@@ -786,7 +781,7 @@ class ServingJudge : Findings {
       report("rate", subject, row.planned.value, row.rate.value, "req/s planned, and arriving");
     const double limit = by_execution() ? problem_.rule.fraction * row.slo.value
                                         : row.slo.value * (1 + kPercentileTolerance);
-    if (row.predicted_latency.value > limit && !(row.tokens && row.slo.value == 0))
+    if (row.predicted_latency.value > limit && !row.member && !(row.tokens && row.slo.value == 0))
       report("slo", subject, row.predicted_latency.value, limit, "ms predicted, and allowed");
   }
 
@@ -801,7 +796,7 @@ class ServingJudge : Findings {
   // nothing can be said.
   void check_terms(const Service& service, const PlannedService& row) {
     check_field(service, "rate_rps", row.rate.value, service.rate.value);
-    check_field(service, "slo_ms", row.slo.value, service.slo.value);
+    if (!service.member) check_field(service, "slo_ms", row.slo.value, service.slo.value);
     if (!plan::all_said(row)) return;
     plan::Terms asked = service;
     asked.rate = row.rate;
@@ -855,9 +850,10 @@ class ServingJudge : Findings {
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
     if (service.tokens) return check_replicas(service, placed);
     const auto row = rows_.find(service.name);
-    if (service.models)
-      return check_set_parts(service, row == rows_.end() ? nullptr : row->second,
-                             set_parts(service, placed), *this);
+    const plan::PlannedService* const planned = row == rows_.end() ? nullptr : row->second;
+    if (service.models) return check_set_parts(service, planned, set_parts(service, placed), *this);
+    if (service.member || driven_.contains(service.name))
+      return report_pipeline(service, driven_, planned, *this);
     const DrivenVerdict* const found = queues_.pool(service, placed);
     if (found == nullptr) return;
     const DrivenVerdict& verdict = *found;
@@ -873,8 +869,8 @@ class ServingJudge : Findings {
                                             : "in a simulation of",
                          pool_text(placed)));
     }
-    if (!verdict.stable || row == rows_.end()) return;
-    const double stated = row->second->predicted_latency.value;
+    if (!verdict.stable || planned == nullptr) return;
+    const double stated = planned->predicted_latency.value;
     if (std::isfinite(stated) && stated * kPredictionFactor < verdict.latency.value)
       report("service_row", subject + " predicted_latency_ms", stated, verdict.latency.value,
              fmt::format("stated, and p{:g} in a simulation", service.percentile));
@@ -967,6 +963,7 @@ class ServingJudge : Findings {
   const bool measured_;
   std::map<std::string_view, const PlannedService*> rows_;
   std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
+  PipelineVerdicts driven_;
   Places places_;
   Queues queues_;
 };

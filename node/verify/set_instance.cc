@@ -159,6 +159,19 @@ void check_outlook(const plan::PlannedService& row, const SetVerdict& verdict, i
 
 }  // namespace
 
+void check_set_room(const plan::ModelSet& set, const plan::PlannedInstance& planned, Mib there,
+                    const std::string& name, Findings& findings) {
+  constexpr double kSame = 1e-9;  // relative
+  const double needed = set.reserve.value + planned.held * set.memory.value;
+  if (needed > there.value * (1 + kSame) || planned.held < 1)
+    findings.report(
+        "memory", name, there.value, needed,
+        fmt::format("MiB that the instance has, and that {} models of the set need", planned.held));
+  if (planned.batch != 1 || planned.processes != 1)
+    findings.report("processes", name, planned.batch * planned.processes, 1,
+                    "requests of a set of models run one at a time");
+}
+
 void check_set_parts(const plan::Terms& service, const plan::PlannedService* row,
                      const std::vector<SetPart>& parts, Findings& findings) {
   std::set<std::tuple<double, double, int>> known;

@@ -30,6 +30,10 @@ struct SetVerdict {
 // `service` has a set. Pure: always the same requests.
 SetVerdict judge_set(const plan::Terms& service, const SetLoad& load);
 
+// Room for what an instance of the plan holds, and one request at a time. `there`: its memory.
+void check_set_room(const plan::ModelSet& set, const plan::PlannedInstance& planned, Mib there,
+                    const std::string& name, Findings& findings);
+
 // An instance of a plan, as findings name it: by its profile.
 struct SetPart {
   std::string name;

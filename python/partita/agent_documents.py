@@ -150,6 +150,24 @@ AgentStateAssignmentServicesTokens = TypedDict("AgentStateAssignmentServicesToke
 })
 
 
+class AgentStateAssignmentServicesPipelineSteps(TypedDict):
+    # a service of the same file, or a model that is measured
+    model_name: str
+    # inputs of the model: tensors of the pipeline
+    input_map: dict[str, Any]
+    # outputs of the model: tensors of the pipeline
+    output_map: dict[str, Any]
+    # requests for one of what it reads, the mean of a Poisson law; missing: exactly one
+    fan_out: NotRequired[float]
+    # of the SLO, as planned
+    share_ms: NotRequired[float]
+
+
+class AgentStateAssignmentServicesPipeline(TypedDict):
+    # models, each behind those whose outputs it reads
+    steps: list[AgentStateAssignmentServicesPipelineSteps]
+
+
 class AgentStateAssignmentServices(TypedDict):
     # of the service
     name: str
@@ -175,6 +193,10 @@ class AgentStateAssignmentServices(TypedDict):
     rates: NotRequired[list[AgentStateAssignmentServicesRates]]
     # of a language model, which answers token by token; missing: it is none
     tokens: NotRequired[AgentStateAssignmentServicesTokens]
+    # services that its requests go through; missing: it is none
+    pipeline: NotRequired[AgentStateAssignmentServicesPipeline]
+    # only pipelines ask for it; its SLO is a share of theirs
+    member: NotRequired[bool]
     # the server that the promise is made for; missing: pooled
     dispatch: NotRequired[Literal["pooled", "paced", "shared-queue", "per-process"]]
 
@@ -323,6 +345,10 @@ class AgentStateServices(TypedDict):
     rates: NotRequired[list[AgentStateAssignmentServicesRates]]
     # of a language model, which answers token by token; missing: it is none
     tokens: NotRequired[AgentStateAssignmentServicesTokens]
+    # services that its requests go through; missing: it is none
+    pipeline: NotRequired[AgentStateAssignmentServicesPipeline]
+    # only pipelines ask for it; its SLO is a share of theirs
+    member: NotRequired[bool]
     # as measured now
     rate_rps: NotRequired[float]
     # the highest of the next minutes
@@ -754,8 +780,14 @@ class NodeStateGpus(TypedDict):
     lost: NotRequired[bool]
     # by pid
     holders: NotRequired[list[NodeStateGpusHolders]]
+    # that runs there
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
     # by start
-    instances: list[NodeStateGpusInstances]
+    instances: NotRequired[list[NodeStateGpusInstances]]
 
 
 class NodeStateServices(TypedDict):

@@ -296,6 +296,24 @@ ServingPlanServicesTokens = TypedDict("ServingPlanServicesTokens", {
 })
 
 
+class ServingPlanServicesPipelineSteps(TypedDict):
+    # a service of the same file, or a model that is measured
+    model_name: str
+    # inputs of the model: tensors of the pipeline
+    input_map: dict[str, Any]
+    # outputs of the model: tensors of the pipeline
+    output_map: dict[str, Any]
+    # requests for one of what it reads, the mean of a Poisson law; missing: exactly one
+    fan_out: NotRequired[float]
+    # of the SLO, as planned
+    share_ms: NotRequired[float]
+
+
+class ServingPlanServicesPipeline(TypedDict):
+    # models, each behind those whose outputs it reads
+    steps: list[ServingPlanServicesPipelineSteps]
+
+
 class ServingPlanServicesOverload(TypedDict):
     # times the service's rate
     factor: float
@@ -342,6 +360,10 @@ class ServingPlanServices(TypedDict):
     rates: NotRequired[list[ServingPlanServicesRates]]
     # of a language model, which answers token by token; missing: it is none
     tokens: NotRequired[ServingPlanServicesTokens]
+    # services that its requests go through; missing: it is none
+    pipeline: NotRequired[ServingPlanServicesPipeline]
+    # only pipelines ask for it; its SLO is a share of theirs
+    member: NotRequired[bool]
     # the sum over its instances
     planned_rps: float
     # the worst, of the SLO rule's kind; null: unbounded

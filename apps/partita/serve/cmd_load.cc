@@ -16,6 +16,7 @@
 #include "decide/simulate.h"
 #include "decide/traces.h"
 #include "flags.h"
+#include "forms/pipeline_form.h"
 #include "forms/serving_forms.h"
 #include "plan/traffic.h"
 #include "serve/load/load_judgement.h"
@@ -58,7 +59,7 @@ Result<decide::PlayedTraffic> played_services(Context& context, const LoadFlags&
   auto loaded = decide::with_traces(context.files, flags.services, *std::move(services));
   if (!loaded) return failed(loaded.error());
   plan::ServingProblem problem;
-  problem.services = *std::move(loaded);
+  problem.services = forms::own_demands(*loaded);
   return decide::play(context.files, std::move(problem), flags.traffic, options);
 }
 

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "serve/gateway/core_impl.h"
+#include "serve/gateway/pipelines.h"
 #include "serve/wire/slot_trace.h"
 
 namespace partita::serve {
@@ -89,6 +90,14 @@ std::optional<Denial> shut(const LiveService& service, const RequestHead& head, 
   return Denial{
       .kind = Denial::Kind::bad_request,
       .message = fmt::format("'{}' is a set of models: ask for one of them", head.service)};
+}
+
+// Of services and pipelines, by name.
+std::vector<ServiceSnapshot> snapshots_of(const Services& services, const Pipelines& pipelines) {
+  std::vector<ServiceSnapshot> all = pipelines.snapshots();
+  for (const auto& [name, service] : services) all.push_back(snapshot_of(*service));
+  std::ranges::sort(all, {}, [](const ServiceSnapshot& one) { return one.terms.name; });
+  return all;
 }
 
 // What its key's limits say. Counts it as under way where they let it in.
@@ -642,19 +651,27 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
        .gone = [inside](WorkerId worker, const std::string& why) { inside->gone(worker, why); }});
   if (!links) return failed(links.error());
   impl->links = *std::move(links);
-  return std::unique_ptr<Core>(new Core(std::move(impl)));
+  std::unique_ptr<Core> core(new Core(std::move(impl)));
+  inside->pipelines = std::make_unique<Pipelines>(loop, *core, inside->say);
+  return core;
 }
 
-void Core::serve(const std::vector<ServedService>& services) { impl_->serve(services); }
+void Core::serve(const std::vector<ServedService>& services) {
+  std::vector<ServedService> alone;
+  std::vector<plan::Terms> pipelines;
+  for (const ServedService& one : services)
+    one.pipeline ? pipelines.push_back(one) : alone.push_back(one);
+  impl_->pipelines->serve(pipelines);
+  impl_->serve(alone);
+}
 void Core::close_doors() { impl_->closed = true; }
-bool Core::idle() const { return impl_->requests.by_id.empty(); }
+bool Core::idle() const { return impl_->requests.by_id.empty() && impl_->pipelines->idle(); }
 void Core::on_change(std::function<void()> function) { impl_->on_change = std::move(function); }
 
 std::vector<ServiceView> Core::service_views() const {
   std::vector<ServiceView> views;
-  for (const auto& [name, service] : impl_->services) {
-    const ServiceSnapshot now = snapshot_of(*service);
-    views.push_back({.name = name,
+  for (const ServiceSnapshot& now : snapshots_of(impl_->services, *impl_->pipelines))
+    views.push_back({.name = now.terms.name,
                      .ready_workers = now.ready_workers,
                      .queued = now.queued,
                      .rate_rps = now.rate_rps,
@@ -666,19 +683,20 @@ std::vector<ServiceView> Core::service_views() const {
                      .counters = now.counters,
                      .withdrawn = now.totals.withdrawn,
                      .given_up = now.totals.given_up});
-  }
   return views;
 }
 
 const std::deque<WorkerLoss>& Core::losses() const { return impl_->losses; }
 
 std::vector<std::string> Core::services() const {
-  std::vector<std::string> names;
+  std::vector<std::string> names = impl_->pipelines->names();
   for (const auto& [name, service] : impl_->services) names.push_back(name);
+  std::ranges::sort(names);
   return names;
 }
 
 const ModelSpec* Core::model(std::string_view name) const {
+  if (impl_->pipelines->known(name)) return impl_->pipelines->model(name);
   const auto service = impl_->find(name);
   return service && service->model ? &*service->model : nullptr;
 }
@@ -691,10 +709,12 @@ bool Core::set_loaded(std::string_view name, bool loaded) {
 
 bool Core::loaded(std::string_view name) const {
   const auto service = impl_->find(name);
-  return service && service->loaded;
+  return impl_->pipelines->known(name) || (service && service->loaded);
 }
 
-bool Core::known(std::string_view name) const { return impl_->find(name) != nullptr; }
+bool Core::known(std::string_view name) const {
+  return impl_->find(name) != nullptr || impl_->pipelines->known(name);
+}
 
 std::string Core::set_of(std::string_view model) const {
   const auto found = impl_->sets.find(model);
@@ -702,6 +722,7 @@ std::string Core::set_of(std::string_view model) const {
 }
 
 bool Core::ready(std::string_view name) const {
+  if (impl_->pipelines->known(name)) return impl_->pipelines->ready(name);
   const auto service = impl_->find(name);
   return service && service->loaded && service->brain.pool().size() > 0;
 }
@@ -715,42 +736,56 @@ bool Core::ready() const {
          });
 }
 
-tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) { return impl_->admit(head); }
+tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) {
+  const bool whole = impl_->pipelines->known(head.service);
+  return whole ? impl_->pipelines->admit(head) : impl_->admit(head);
+}
 
-bool Core::claim(RequestId id, int rows) { return impl_->claim(id, rows); }
+bool Core::claim(RequestId id, int rows) {
+  return Pipelines::owns(id) ? impl_->pipelines->claim(id, rows) : impl_->claim(id, rows);
+}
 
 void Core::turned_away(std::string_view name) {
+  if (impl_->pipelines->known(name)) impl_->pipelines->turned_away(name);
   if (const auto service = impl_->find(name)) service->brain.refused(OwnerRefusal::at_door);
 }
 
 std::span<char> Core::input(RequestId id, int item, int tensor) {
+  if (Pipelines::owns(id)) return impl_->pipelines->input(id, item, tensor);
   const LiveRequest& asked = impl_->requests.at(id);
   return asked.service->slots->input(asked.slots[at(item)], tensor);
 }
 
 std::span<const char> Core::output(RequestId id, int item, int tensor) {
+  if (Pipelines::owns(id)) return impl_->pipelines->output(id, item, tensor);
   const LiveRequest& asked = impl_->requests.at(id);
   return asked.service->slots->output(asked.slots[at(item)], tensor);
 }
 
-void Core::submit(RequestId id, Completion completion) { impl_->submit(id, std::move(completion)); }
+void Core::submit(RequestId id, Completion completion) {
+  Pipelines::owns(id) ? impl_->pipelines->submit(id, std::move(completion))
+                      : impl_->submit(id, std::move(completion));
+}
 
-void Core::release(RequestId id) { impl_->release(id); }
+void Core::release(RequestId id) {
+  Pipelines::owns(id) ? impl_->pipelines->release(id) : impl_->release(id);
+}
 
 ServiceStatistics Core::statistics(std::string_view name) const {
+  for (const ServiceSnapshot& one : impl_->pipelines->snapshots())
+    if (one.terms.name == name) return statistics_of(one);
   const auto service = impl_->find(name);
   return service ? statistics_of(snapshot_of(*service)) : ServiceStatistics{};
 }
 
 std::string Core::metrics() const {
-  std::vector<ServiceSnapshot> snapshots;
-  for (const auto& [name, service] : impl_->services) snapshots.push_back(snapshot_of(*service));
-  return prometheus_text(snapshots);
+  return prometheus_text(snapshots_of(impl_->services, *impl_->pipelines));
 }
 
 // ---- rates ----
 
 void Core::Impl::look_after(Nanos now) {
+  pipelines->look_after(1e9 / kLookEvery, kRateWeight);
   for (auto& [name, service] : services) {
     const long offered = service->brain.counters().offered;
     const double rate = static_cast<double>(offered - service->offered_before) * 1e9 / kLookEvery;

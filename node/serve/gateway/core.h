@@ -84,7 +84,8 @@ class Core final : public Backend {
                                             std::function<void(const std::string&)> say);
   ~Core() override;
 
-  // These services from now on. What stays is not disturbed; requests of one that is gone fail.
+  // These services from now on, of which pipelines use others. What stays is not disturbed;
+  // requests of one that is gone fail.
   void serve(const std::vector<ServedService>& services);
   // Lets nothing in any more.
   void close_doors();

@@ -170,6 +170,8 @@ struct Seat {
   bool ended = false;   // we have killed it
 };
 
+class Pipelines;
+
 struct Core::Impl {
   Impl(Loop& the_loop, CoreOptions the_options, std::function<void(const std::string&)> the_say);
 
@@ -223,6 +225,7 @@ struct Core::Impl {
   SequenceMoves::Send send_frame;
   Senders senders;
   Keys keys;
+  std::unique_ptr<Pipelines> pipelines;
   std::deque<WorkerLoss> losses;
   std::unique_ptr<Loop::Timer> housekeeping, hang_watch;
 };

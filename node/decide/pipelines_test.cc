@@ -1,0 +1,162 @@
+#include "decide/pipelines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/rng.h"
+#include "decide/serving.h"
+#include "decide/simulate.h"
+#include "forms/pipeline_form.h"
+
+namespace partita::decide {
+namespace {
+
+double cost_of(const SplitQuestion& question, const Shares& shares) {
+  double sum = 0;
+  for (const auto& [name, costs] : question.costs)
+    for (const ShareCost& cost : costs)
+      if (cost.share == shares.at(name)) sum += cost.gpcs;
+  return sum;
+}
+bool fits(const SplitQuestion& question, const Shares& shares) {
+  for (const SplitQuestion::Way& way : question.ways) {
+    double sum = 0;
+    for (const std::string& step : way.steps) sum += shares.at(step).value;
+    if (sum > way.most.value + 1e-9) return false;
+  }
+  return true;
+}
+// Over all choices; infinity: none fits.
+double least_of(const SplitQuestion& question, std::map<std::string, std::vector<ShareCost>> left,
+                Shares chosen) {
+  if (left.empty())
+    return fits(question, chosen) ? cost_of(question, chosen)
+                                  : std::numeric_limits<double>::infinity();
+  const auto step = *left.begin();
+  left.erase(left.begin());
+  double least = std::numeric_limits<double>::infinity();
+  for (const ShareCost& cost : step.second) {
+    chosen[step.first] = cost.share;
+    least = std::min(least, least_of(question, left, chosen));
+  }
+  return least;
+}
+
+TEST(CheapestSplit, IsWhatAllChoicesTogetherHave) {
+  Rng rng(7);
+  int none = 0;
+  for (int round = 0; round < 300; ++round) {
+    SplitQuestion question;
+    const std::vector<std::string> names{"a", "b", "c", "d"};
+    for (const std::string& name : names) {
+      double share = 1, gpcs = 20;
+      for (std::uint64_t i = 0; i <= rng.below(4); ++i) {
+        share += 1 + static_cast<double>(rng.below(20));
+        gpcs -= 1 + static_cast<double>(rng.below(4));
+        question.costs[name].push_back({Millis{share}, gpcs});
+      }
+    }
+    for (std::uint64_t w = 0; w <= rng.below(3); ++w) {
+      SplitQuestion::Way way;
+      for (const std::string& name : names)
+        for (std::uint64_t times = rng.below(3); times > 0; --times) way.steps.push_back(name);
+      way.most = Millis{10 + static_cast<double>(rng.below(90))};
+      question.ways.push_back(way);
+    }
+    const Shares found = cheapest_split(question);
+    const double least = least_of(question, question.costs, {});
+    if (found.empty()) {
+      ++none;
+      EXPECT_TRUE(std::isinf(least));
+      continue;
+    }
+    EXPECT_TRUE(fits(question, found));
+    EXPECT_DOUBLE_EQ(cost_of(question, found), least);
+  }
+  EXPECT_GT(none, 5);
+  EXPECT_LT(none, 250);
+}
+
+// A fast model and a slow one: batches of one take 2 and 20 ms on a slice.
+plan::ServingProblem two_models() {
+  plan::ServingProblem problem;
+  profile::ProfileTable table;
+  for (const auto& [name, ms] : {std::pair{"fast", 2.0}, {"slow", 20.0}}) {
+    profile::WorkloadProfile& model = table[name];
+    model.model = name;
+    for (const int gpcs : {1, 2, 3, 4, 7})
+      for (const int batch : {1, 2, 4, 8}) {
+        const double latency = ms * (0.5 + 0.5 * batch) / gpcs;
+        model.points.push_back({gpcs, batch, 1, Rps{1e3 * batch / latency}, Millis{latency}, {}});
+      }
+  }
+  problem.fleet.push_back({*hw::builtin_catalogue().find("A100-80GB"), table, std::nullopt, 1});
+  plan::Service pipeline{.name = "p", .rate = Rps{200}, .slo = Millis{120}};
+  pipeline.pipeline = {
+      {{"fast", {{"x", "in"}}, {{"y", "mid"}}}, {"slow", {{"x", "mid"}}, {{"y", "out"}}, 2}}};
+  problem.services = {pipeline};
+  EXPECT_FALSE(forms::add_members(problem.services));
+  return problem;
+}
+
+TEST(PlanPipelines, PromisesTheWholeAndSaysTheShares) {
+  const plan::ServingProblem problem = two_models();
+  const auto made = make_plan(**find_planner("", "exact"), problem, {});
+  ASSERT_TRUE(made) << to_string(made.error());
+  ASSERT_TRUE(made->plan) << made->refusals.front().detail;
+  const plan::ServingPlan& plan = **made->plan;
+  ASSERT_EQ(plan.services.size(), 3u);
+  const plan::PlannedService& row = plan.services[0];
+  EXPECT_TRUE(plan::differences(row, problem.services[0]).empty());  // as asked, unchanged
+  ASSERT_TRUE(row.pipeline);
+  EXPECT_GT(row.pipeline->steps[1].share, row.pipeline->steps[0].share);
+  EXPECT_EQ(plan.services[2].slo, row.pipeline->steps[1].share);
+  EXPECT_GT(row.predicted_latency.value, 0);
+  EXPECT_LE(row.predicted_latency.value, 120);
+  EXPECT_GE(plan.objective.gpus, plan.objective.lower_bound_gpus);
+  EXPECT_GE(plan.objective.lower_bound_gpus, 1);
+  EXPECT_THAT(plan.explanation.back(), testing::HasSubstr("pipeline p: of 120 ms"));
+}
+
+TEST(PlanPipelines, HoldsInTheSimulator) {
+  const plan::ServingProblem problem = two_models();
+  const auto made = make_plan(**find_planner("", "exact"), problem, {});
+  ASSERT_TRUE(made && made->plan);
+  sim::ServingOptions options;
+  options.duration = Seconds{300};
+  options.seed = 11;
+  const auto report = simulate(problem, *made->plan, options);
+  ASSERT_TRUE(report) << to_string(report.error());
+  const auto& services = report->report.services;
+  EXPECT_GE(services[0].slo_attainment, 0.99);
+  EXPECT_NEAR(static_cast<double>(services[0].offered), 60'000, 1'000);
+  EXPECT_NEAR(static_cast<double>(services[2].offered), 120'000, 2'000);  // two of each
+}
+
+TEST(PlanPipelines, SaysWhenNoSplitIsEnough) {
+  plan::ServingProblem problem = two_models();
+  problem.services[0].slo = Millis{3};
+  const auto made = make_plan(**find_planner("", "exact"), problem, {});
+  ASSERT_TRUE(made) << to_string(made.error());
+  EXPECT_FALSE(made->plan);
+  EXPECT_FALSE(made->refusals.empty());
+}
+
+TEST(PlanPipelines, JudgeRefusesAPoolTakenAway) {
+  const plan::ServingProblem problem = two_models();
+  const auto made = make_plan(**find_planner("", "exact"), problem, {});
+  ASSERT_TRUE(made && made->plan);
+  plan::ServingPlan plan = **made->plan;
+  for (plan::PlannedGpu& gpu : plan.gpus)
+    std::erase_if(gpu.instances, [](const auto& one) { return one.service == "fast"; });
+  const auto verdict = verify::judge(problem, plan);
+  ASSERT_FALSE(verdict);
+  EXPECT_TRUE(std::ranges::any_of(verdict.error().violations, [](const plan::Reason& reason) {
+    return reason.constraint == "slo" && reason.subject == "service p";
+  }));
+}
+
+}  // namespace
+}  // namespace partita::decide

@@ -1,0 +1,24 @@
+// Pipelines as files have them, with the words of Triton's ensemble_scheduling: steps of
+// model_name, input_map, output_map; and their members among the services of a file.
+#pragma once
+
+#include "base/form.h"
+#include "plan/terms.h"
+
+namespace partita::forms {
+
+// Refuses what is no graph (plan::graph_of).
+void describe_pipeline(Form& f, plan::PipelineTerms& pipeline);
+
+// Steps name services of the list, or models of which a member is made; each of them is asked for
+// by its own clients and by all pipelines. Empty, or why not, for the service at `line`.
+struct MemberRefusal {
+  int line = 0;
+  std::string message;
+};
+std::optional<MemberRefusal> add_members(std::vector<plan::Terms>& services);
+
+// What clients ask for: without members, and of services that pipelines use their own part alone.
+std::vector<plan::Terms> own_demands(const std::vector<plan::Terms>& services);
+
+}  // namespace partita::forms

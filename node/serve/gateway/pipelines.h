@@ -1,0 +1,70 @@
+// Pipelines in the gateway: services whose requests go through others, step by step, under one
+// name. A step is a request to its member like any client's, let in and refused like theirs; what
+// one step gave lies in its slot, and goes from there straight into the slot of the next (one copy
+// in shared memory, no text between). Refusals and failures name the step. With the client its
+// steps go. On the loop's thread. Limits: the members' own; one row where a step fans out, and
+// kMaxRequestItems of it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/door/loop.h"
+#include "serve/gateway/core.h"
+#include "serve/gateway/metrics.h"
+
+namespace partita::serve {
+
+// The model that a pipeline is for its clients, from its members' ("service" -> model); bad_input
+// says which tensors do not fit together.
+using ModelOf = std::function<const ModelSpec*(const std::string& service)>;
+Result<ModelSpec> composed_model(const plan::Terms& pipeline, const ModelOf& model_of);
+
+class Pipelines {
+ public:
+  // `members` serves what steps name; it and `loop` outlive this.
+  Pipelines(Loop& loop, Backend& members, std::function<void(const std::string&)> say);
+  ~Pipelines();
+
+  void serve(const std::vector<plan::Terms>& pipelines);
+  bool known(std::string_view name) const;
+  static bool owns(RequestId request) { return (request & kOwn) != 0; }
+  bool idle() const;
+  std::vector<std::string> names() const;
+  std::vector<ServiceSnapshot> snapshots() const;
+  void look_after(double per_second, double weight);  // rates, now and then
+
+  // As Backend's, for pipelines and requests of theirs.
+  const ModelSpec* model(std::string_view name);
+  bool ready(std::string_view name) const;
+  void turned_away(std::string_view name);
+  tl::expected<RequestId, Denial> admit(const RequestHead& head);
+  bool claim(RequestId request, int rows);
+  std::span<char> input(RequestId request, int item, int tensor);
+  void submit(RequestId request, Completion completion);
+  std::span<const char> output(RequestId request, int item, int tensor);
+  void release(RequestId request);
+
+ private:
+  static constexpr RequestId kOwn = RequestId{1} << 63;
+  struct Live;
+  struct Way;
+  class Steps;
+  void go(RequestId id, std::size_t step);
+  std::optional<Denial> begin(Way& way, std::size_t step);
+  void ended(RequestId id, std::size_t step, std::optional<Denial> denial);
+  void finish(RequestId id, std::optional<Denial> denial);
+
+  Loop& loop_;
+  Backend& members_;
+  std::function<void(const std::string&)> say_;
+  std::map<std::string, std::shared_ptr<Live>, std::less<>> live_;
+  std::map<RequestId, std::unique_ptr<Way>> ways_;
+  RequestId next_ = 1;
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // what was posted looks at it
+};
+
+}  // namespace partita::serve

@@ -1,0 +1,295 @@
+#include "serve/gateway/pipelines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "serve/gateway/testing/core_fixture.h"
+
+namespace partita::serve {
+namespace {
+
+using test::Asked;
+using test::CoreTest;
+using testing::HasSubstr;
+
+// Members whose models are functions of a request's rows, done when the test says so.
+class Members final : public Backend {
+ public:
+  struct Member {
+    ModelSpec model;
+    std::function<void(const char* in, char* out)> run;
+  };
+  struct Row {
+    std::vector<char> in, out;
+  };
+  struct Request {
+    std::string service;
+    std::vector<Row> rows;
+    Completion completion;
+  };
+  std::map<std::string, Member, std::less<>> members;
+  std::map<RequestId, Request> requests;
+  std::optional<Denial> deny = {};
+  std::string denies;  // the member that does
+  std::vector<std::string> ran;
+
+  // Everything that was submitted is answered, with the denial where there is one.
+  void answer(const std::optional<Denial>& denial = {}) {
+    for (auto& [id, request] : requests) {
+      if (!request.completion.ended) continue;
+      const Member& member = members.at(request.service);
+      for (Row& row : request.rows) member.run(row.in.data(), row.out.data());
+      ran.push_back(request.service + " " + std::to_string(request.rows.size()));
+      std::exchange(request.completion, {}).ended(denial);
+    }
+  }
+
+  std::vector<std::string> services() const override { return {}; }
+  const ModelSpec* model(std::string_view name) const override {
+    const auto found = members.find(name);
+    return found == members.end() ? nullptr : &found->second.model;
+  }
+  bool known(std::string_view name) const override { return model(name) != nullptr; }
+  bool ready(std::string_view name) const override { return known(name); }
+  bool ready() const override { return true; }
+  tl::expected<RequestId, Denial> admit(const RequestHead& head) override {
+    if (deny && head.service == denies) return tl::unexpected<Denial>(*deny);
+    Request request{std::string(head.service), {}, {}};
+    const ModelSpec& model = members.find(head.service)->second.model;
+    for (int row = 0; row < head.items; ++row)
+      request.rows.push_back({std::vector<char>(bytes_of(model.inputs[0])),
+                              std::vector<char>(bytes_of(model.outputs[0]))});
+    requests.emplace(next_, std::move(request));
+    return next_++;
+  }
+  void turned_away(std::string_view) override {}
+  bool claim(RequestId, int) override { return true; }
+  std::span<char> input(RequestId id, int item, int) override {
+    return requests.at(id).rows.at(static_cast<std::size_t>(item)).in;
+  }
+  void submit(RequestId id, Completion completion) override {
+    requests.at(id).completion = std::move(completion);
+  }
+  std::span<const char> output(RequestId id, int item, int) override {
+    return requests.at(id).rows.at(static_cast<std::size_t>(item)).out;
+  }
+  void release(RequestId id) override { EXPECT_EQ(requests.erase(id), 1u); }
+  ServiceStatistics statistics(std::string_view) const override { return {}; }
+  std::string metrics() const override { return ""; }
+  bool set_loaded(std::string_view, bool) override { return false; }
+  bool loaded(std::string_view) const override { return true; }
+  std::string set_canary(std::string_view, const CanaryWish&) override { return ""; }
+  std::optional<CanaryView> canary(std::string_view) const override { return {}; }
+
+ private:
+  RequestId next_ = 1;
+};
+
+plan::PipelineStep step(const std::string& service, const std::string& from, const std::string& to,
+                        double fan_out = 1) {
+  return {service, {{"x", from}}, {{"y", to}}, fan_out};
+}
+
+class PipelinesTest : public testing::Test {
+ protected:
+  PipelinesTest() {
+    // "find" gives as many pairs (n, n + 1) as its number says; "sum" adds the two of a pair.
+    TensorSpec pairs{"y", DataType::fp32, {kOpen, 2}};
+    pairs.open_bytes = 1024;
+    members_.members["find"] = {
+        {.name = "find",
+         .platform = "null",
+         .inputs = {{"x", DataType::fp32, {1}}},
+         .outputs = {pairs},
+         .max_batch = 4},
+        [pairs](const char* in, char* out) {
+          float count = 0;
+          std::memcpy(&count, in, 4);
+          const std::int64_t sizes[] = {static_cast<std::int64_t>(count), 2};
+          const std::span<char> values = begin_item(pairs, sizes, {out, bytes_of(pairs)});
+          for (int i = 0; i < 2 * static_cast<int>(count); ++i) {
+            const float value = static_cast<float>(i);
+            std::memcpy(values.data() + 4 * i, &value, 4);
+          }
+        }};
+    members_.members["sum"] = {{.name = "sum",
+                                .platform = "null",
+                                .inputs = {{"x", DataType::fp32, {2}}},
+                                .outputs = {{"y", DataType::fp32, {1}}},
+                                .max_batch = 8},
+                               [](const char* in, char* out) {
+                                 float values[2];
+                                 std::memcpy(values, in, 8);
+                                 values[0] += values[1];
+                                 std::memcpy(out, values, 4);
+                               }};
+    terms_.pipeline = {{step("find", "picture", "pairs"), step("sum", "pairs", "sums", 3)}};
+    pipelines_.serve({terms_});
+  }
+
+  std::optional<RequestId> ask(float count) {
+    ended_ = false;
+    const auto id = pipelines_.admit({.service = "p", .items = 1});
+    if (!id) {
+      denial_ = id.error();
+      return std::nullopt;
+    }
+    EXPECT_TRUE(pipelines_.claim(*id, 1));
+    std::memcpy(pipelines_.input(*id, 0, 0).data(), &count, 4);
+    pipelines_.submit(*id, {.ended = [this](std::optional<Denial> denial) {
+      ended_ = true;
+      denial_ = std::move(denial);
+    }});
+    return *id;
+  }
+  void turn() { loop_->run_until(Loop::now_ns() + 1'000'000); }
+  ServiceCounters counters() const { return pipelines_.snapshots().at(0).counters; }
+
+  std::unique_ptr<Loop> loop_ = *Loop::make();
+  Members members_;
+  std::string said_;
+  plan::Terms terms_{.name = "p", .rate = Rps{10}, .slo = Millis{1000}};
+  Pipelines pipelines_{*loop_, members_, [this](const std::string& line) { said_ += line; }};
+  bool ended_ = false;
+  std::optional<Denial> denial_ = {};
+};
+
+TEST_F(PipelinesTest, AsksForEachThatWasFoundAndGivesAllAsOne) {
+  const ModelSpec* const model = pipelines_.model("p");
+  ASSERT_NE(model, nullptr) << said_;
+  EXPECT_EQ(model->inputs[0].name, "picture");
+  EXPECT_EQ(model->outputs[0].name, "sums");
+  EXPECT_EQ(model->outputs[0].shape, (std::vector<std::int64_t>{kOpen, 1}));
+  const auto id = ask(3);
+  ASSERT_TRUE(id);
+  members_.answer();
+  turn();
+  members_.answer();
+  turn();
+  ASSERT_TRUE(ended_);
+  EXPECT_FALSE(denial_);
+  EXPECT_THAT(members_.ran, testing::ElementsAre("find 1", "sum 3"));
+  const std::span<const char> out = pipelines_.output(*id, 0, 0);
+  const auto sizes = sizes_in(model->outputs[0], out);
+  ASSERT_TRUE(sizes);
+  EXPECT_EQ(*sizes, (std::vector<std::int64_t>{3, 1}));
+  float sums[3];
+  std::memcpy(sums, out.data() + head_bytes(model->outputs[0]), sizeof sums);
+  EXPECT_THAT(sums, testing::ElementsAre(1, 5, 9));
+  EXPECT_EQ(members_.requests.size(), 1u);  // what nobody reads any more was given back
+  pipelines_.release(*id);
+  EXPECT_TRUE(members_.requests.empty());
+  EXPECT_EQ(counters().completed, 1);
+  EXPECT_EQ(counters().in_slo, 1);
+}
+
+TEST_F(PipelinesTest, FindsNothing) {
+  const auto id = ask(0);
+  members_.answer();
+  turn();
+  ASSERT_TRUE(ended_);
+  EXPECT_FALSE(denial_);
+  const auto sizes = sizes_in(pipelines_.model("p")->outputs[0], pipelines_.output(*id, 0, 0));
+  EXPECT_EQ(*sizes, (std::vector<std::int64_t>{0, 1}));
+  pipelines_.release(*id);
+}
+
+TEST_F(PipelinesTest, NamesTheStepThatFailsOrRefuses) {
+  auto id = ask(2);
+  members_.answer(Denial{.kind = Denial::Kind::failed, .message = "its worker died"});
+  turn();
+  ASSERT_TRUE(denial_);
+  EXPECT_EQ(denial_->message, "pipeline 'p', step 'find': its worker died");
+  pipelines_.release(*id);
+  id = ask(2);
+  members_.deny = Denial{.kind = Denial::Kind::would_be_late, .message = "too late"};
+  members_.denies = "sum";
+  members_.answer();
+  turn();
+  ASSERT_TRUE(ended_ && denial_);
+  EXPECT_EQ(denial_->message, "pipeline 'p', step 'sum': too late");
+  pipelines_.release(*id);
+  members_.denies = "find";
+  EXPECT_FALSE(ask(2));
+  EXPECT_EQ(denial_->message, "pipeline 'p', step 'find': too late");
+  EXPECT_TRUE(members_.requests.empty());
+  EXPECT_EQ(counters().offered, 3);
+  EXPECT_EQ(counters().failed, 2);
+  EXPECT_EQ(counters().refused_miss, 1);
+}
+
+TEST_F(PipelinesTest, GoesWithItsClient) {
+  const auto id = ask(2);
+  members_.answer();  // and before the loop's turn
+  pipelines_.release(*id);
+  turn();
+  EXPECT_FALSE(ended_);
+  EXPECT_TRUE(members_.requests.empty());
+  EXPECT_TRUE(pipelines_.idle());
+  EXPECT_EQ(counters().cancelled, 1);
+}
+
+TEST_F(PipelinesTest, SaysWhatDoesNotFit) {
+  terms_.pipeline = {{step("find", "picture", "pairs"), step("sum", "pairs", "sums")}};
+  pipelines_.serve({terms_});
+  EXPECT_EQ(pipelines_.model("p"), nullptr);
+  EXPECT_THAT(said_, HasSubstr("tensor 'pairs'"));
+  terms_.pipeline = {{step("find", "picture", "pairs"), step("gone", "pairs", "sums")}};
+  pipelines_.serve({terms_});
+  EXPECT_FALSE(ask(1));
+  EXPECT_THAT(denial_->message, HasSubstr("step 'gone'"));
+}
+
+// With workers at sockets: twice and twice again.
+TEST_F(CoreTest, ServesAPipelineOfItsServices) {
+  ServedService pipeline{{.name = "p", .rate = Rps{5}, .slo = Millis{1000}}};
+  pipeline.pipeline = {{step("s", "in", "mid"), step("t", "mid", "out")}};
+  ServedService other = service_;
+  other.name = "t";
+  core_->serve({service_, other, pipeline});
+  auto first = worker(test::kMs);
+  test::TestWorker second(*loop_, link_path(directory_), "", test::kMs, {}, false, "t");
+  ASSERT_TRUE(until([&] { return core_->ready("p"); }));
+  const ModelSpec* const model = core_->model("p");
+  ASSERT_NE(model, nullptr) << said_;
+  EXPECT_EQ(model->inputs[0].name, "in");
+  const auto ask_p = [&](float value) {
+    auto asked = std::make_shared<Asked>();
+    asked->id = *core_->admit({.service = "p", .items = 2});
+    EXPECT_TRUE(core_->claim(asked->id, 2));
+    for (int row = 0; row < 2; ++row)
+      std::memcpy(core_->input(asked->id, row, 0).data(), &value, sizeof value);
+    core_->submit(asked->id, {.ended = [this, asked](std::optional<Denial> denial) {
+                    asked->ended = true;
+                    asked->denial = std::move(denial);
+                    if (asked->denial) return;
+                    for (int row = 0; row < 2; ++row) {
+                      float& out = asked->answer.emplace_back();
+                      std::memcpy(&out, core_->output(asked->id, row, 0).data(), sizeof out);
+                    }
+                  }});
+    return asked;
+  };
+  const auto well = ask_p(3);
+  ASSERT_TRUE(until([&] { return well->ended; }));
+  ASSERT_FALSE(well->denial) << well->denial->message;
+  EXPECT_THAT(well->answer, testing::ElementsAre(12, 12));
+  core_->release(well->id);
+  EXPECT_EQ(metric("partita_requests_in_slo_total{service=\"p\"}"), 1);
+  EXPECT_EQ(metric("partita_requests_offered_total{service=\"t\"}"), 1);
+  EXPECT_EQ(metric("partita_slo_seconds{service=\"p\"}"), 1);
+  // The second step's only worker dies of what the first one gives.
+  second.fails_of = 8;
+  const auto bad = ask_p(4);
+  ASSERT_TRUE(until([&] { return bad->ended; }));
+  ASSERT_TRUE(bad->denial);
+  EXPECT_THAT(bad->denial->message, HasSubstr("pipeline 'p', step 't': "));
+  core_->release(bad->id);
+  EXPECT_TRUE(core_->idle());
+  EXPECT_EQ(free_slots(), slots());
+}
+
+}  // namespace
+}  // namespace partita::serve

@@ -1,0 +1,14 @@
+// Whether groups of GPUs that serve a language model together stand as they must. Pure.
+#pragma once
+
+#include "plan/serving.h"
+#include "verify/findings.h"
+
+namespace partita::verify {
+
+// Groups of GPUs: one instance alone on each, which are alike and follow one another in a node.
+// Where all GPUs are of one model their numbers say which node that is, else their order.
+void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
+                  Findings& findings);
+
+}  // namespace partita::verify
