@@ -541,8 +541,8 @@ constexpr FlagWords kWords[] = {
     {"--server-ca", "FILE", "Certificates to trust for --server instead of the system's"},
     {"--service", "NAME", "Name of the service"},
     {"--services", "FILE",
-     "The services: a YAML or JSON list of name, model, rate_rps, slo_ms and more (docs/formats.md; "
-     "`kind: llm`: docs/llm.md)"},
+     "The services: a YAML or JSON list of name, model, rate_rps, slo_ms and more "
+     "(docs/formats.md; `kind: llm`: docs/llm.md)"},
     {"--session", "FILE",
      "What was recorded (kind InfraredSession, JSON or YAML): pixel size, pictures, watts per "
      "component, calibration"},

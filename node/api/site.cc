@@ -465,7 +465,8 @@ serve::Reply ApiSite::node(const Asking& asking) {
     control::tell_age(f, now->node_read_ms, now->node_fault);
     control::describe_verdicts(f, verdicts);
   };
-  return json(device::state_json(now->state, actuate::occupants_of(now->assignment), {}, more), asking);
+  return json(device::state_json(now->state, actuate::occupants_of(now->assignment), {}, more),
+              asking);
 }
 
 serve::Reply ApiSite::plan(const Asking& asking) {

@@ -1,5 +1,5 @@
-// What the judge says of a plan for a day: of every period's plan under the rates of every minute at
-// which some rate changes, of what is there while a change is made, and of the numbers stated.
+// What the judge says of a plan for a day: of every period's plan under the rates of every minute
+// at which some rate changes, of what is there while a change is made, and of the numbers stated.
 #pragma once
 
 #include <string>

@@ -10,9 +10,9 @@
 
 namespace partita::decide {
 
-// `plan`, of the fleet, with the indices of GPUs of `current`, and further ones where it has more or
-// where groups find no node's GPUs in a row among them, as far as the fleet has so many. Where that
-// is not enough all groups begin anew; where that is not either, `plan` as it is.
+// `plan`, of the fleet, with the indices of GPUs of `current`, and further ones where it has more
+// or where groups find no node's GPUs in a row among them, as far as the fleet has so many. Where
+// that is not enough all groups begin anew; where that is not either, `plan` as it is.
 plan::ServingPlan in_place_of(const plan::ServingPlan& current, plan::ServingPlan plan,
                               const std::vector<plan::FleetEntry>& fleet);
 

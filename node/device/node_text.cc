@@ -216,10 +216,10 @@ std::string StateText::instance_lines() const {
   std::vector<TextRow> rows{{"GPU", "instance", "gi", "MIG device", "service", "processes"}};
   for (std::size_t i = 0; i < shown_; ++i)
     for (const Instance& instance : state_.gpus[i].instances)
-      rows.push_back({fmt::format("{}", state_.gpus[i].index), placed(instance),
-                      fmt::format("{}", instance.gi_id),
-                      instance.uuid().empty() ? "-" : safe(instance.uuid()), service(instance.uuid()),
-                      instance.busy() ? holders_text(instance.holders) : "-"});
+      rows.push_back(
+          {fmt::format("{}", state_.gpus[i].index), placed(instance),
+           fmt::format("{}", instance.gi_id), instance.uuid().empty() ? "-" : safe(instance.uuid()),
+           service(instance.uuid()), instance.busy() ? holders_text(instance.holders) : "-"});
   return rows.size() == 1 ? "" : "\n" + table(rows, 3);
 }
 

@@ -563,39 +563,31 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
     report.events += played->outcome.events;
     log.absorb(played->outcome.log_hash);
   }
+  const auto note = [&](const Entry& entry, const ServiceReport& of_service, auto events,
+                        std::uint64_t hash) {
+    report.services[entry.index] = of_service;
+    if (options.arrivals != ArrivalKind::trace)
+      report.services[entry.index].rate = entry.service->rate;
+    report.events += events;
+    log.absorb(hash);
+  };
   for (const auto& [name, entry] : *entries) {
     if (entry.chained) continue;
     log.absorb(text_hash(name));
     if (entry.service->tokens) {
       const TokenOutcome outcome =
           play_tokens(*entry.service, entry.replicas, token_run(entry, options));
-      report.services[entry.index] = outcome.report;
-      if (options.arrivals != ArrivalKind::trace)
-        report.services[entry.index].rate = entry.service->rate;
-      report.events += outcome.events;
-      log.absorb(outcome.log_hash);
-      continue;
-    }
-    if (entry.service->models) {
+      note(entry, outcome.report, outcome.events, outcome.log_hash);
+    } else if (entry.service->models) {
       const SetOutcome outcome = play_set(*entry.service, entry.holders, set_run(entry, options));
-      report.services[entry.index] = outcome.report;
-      if (options.arrivals != ArrivalKind::trace)
-        report.services[entry.index].rate = entry.service->rate;
-      report.events += outcome.events;
-      log.absorb(static_cast<std::uint64_t>(outcome.report.p99.value * kNanosPerMilli));
-      for (std::size_t i = 0; i < entry.instances.size(); ++i) {
-        weight += entry.instances[i].weight;
-        active += entry.instances[i].weight * outcome.activity[i];
-      }
-      continue;
+      note(entry, outcome.report, outcome.events,
+           static_cast<std::uint64_t>(outcome.report.p99.value * kNanosPerMilli));
+      weigh(entry, outcome.activity);
+    } else {
+      const ServiceOutcome outcome = world.run(spec_of(entry, dispatch, options));
+      note(entry, report_of(entry.service->name, outcome), outcome.events, outcome.log_hash);
+      weigh(entry, activity_of(entry, dispatch, outcome.activity));
     }
-    const ServiceOutcome outcome = world.run(spec_of(entry, dispatch, options));
-    report.services[entry.index] = report_of(entry.service->name, outcome);
-    if (options.arrivals != ArrivalKind::trace)
-      report.services[entry.index].rate = entry.service->rate;
-    report.events += outcome.events;
-    log.absorb(outcome.log_hash);
-    weigh(entry, activity_of(entry, dispatch, outcome.activity));
   }
   report.internal_slack = weight == 0 ? 0 : 1 - active / weight;
   report.external_fragmentation = external_fragmentation(problem, plan);

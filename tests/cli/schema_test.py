@@ -188,6 +188,15 @@ class SchemaTest(harness.CliTest):
             "FleetProposal": {"digest": "d1", "changes": ["n1: a 12.5/s"]},
             "FleetLeader": {"node": "n2"},
             "FleetRates": {"rates": carries},
+            "FleetPower": {"sharing": "fair", "react_s": 30, "failed": ["A"], "by": "ops", "tree": [
+                {"name": "A", "rating_w": 900, "curve": [{"load": 1.2, "seconds": 60}]},
+                {"name": "r1", "under": "A", "rating_w": 700}],
+                "nodes": [{"node": "n1", "inlets": ["r1"], "other_w": 50, "least_w": 200,
+                           "most_w": 500, "worth": [{"to_w": 500, "per_w": 2}]}]},
+            "FleetBudgets": {"revision": 3, "by": "n2", "failed": ["A"], "unsafe": ["A"],
+                             "over": "r1", "value": 12, "nodes": [
+                                 {"node": "n1", "watts": 400, "alone_w": 300, "may_w": 400,
+                                  "may_alone_w": 300, "since": 2, "limited_by": "r1"}]},
             "FleetEvent": {"time_ms": 5, "revision": 2, "by": "n2", "what": "n2 leads"},
             "FleetHistory": {"events": [{"time_ms": 5, "revision": 0, "by": "n2",
                                          "what": "n2 leads"}]},

@@ -1,5 +1,8 @@
 #include "fleet/brain/documents.h"
 
+#include <utility>
+
+#include "fleet/brain/power.h"
 #include "forms/serving_forms.h"
 
 namespace partita::fleet {
@@ -223,7 +226,7 @@ Result<FleetEvent> parse_fleet_event(const std::string& key, std::string_view te
 }
 
 std::vector<DocumentKind> document_kinds() {
-  return {
+  std::vector<DocumentKind> kinds = {
       {"FleetNode", "a node of a fleet, and how far it is",
        [] { return schema_of<NodeRecord>("FleetNode"); }},
       {"FleetPart", "what a node of a fleet shall carry",
@@ -239,6 +242,8 @@ std::vector<DocumentKind> document_kinds() {
       {"FleetHistory", "what a fleet's leaders did",
        [] { return schema_of<History>("FleetHistory"); }},
   };
+  for (DocumentKind& kind : power_kinds()) kinds.push_back(std::move(kind));
+  return kinds;
 }
 
 }  // namespace partita::fleet

@@ -30,7 +30,9 @@ EngineCall::EngineCall(EngineService& service, EngineAsk ask, std::int64_t now)
       request_(parse_openai_request(ask_.body).value()),
       hashes_(prefix_hashes(request_.prompt, text_hash(request_.tools))),
       arrived_(now),
-      prompt_tokens_(service.tokens_in(request_.prompt.size() + request_.tools.size())) {}
+      prompt_tokens_(service.tokens_in(request_.prompt.size() + request_.tools.size())) {
+  most_tokens = request_.most_tokens;
+}
 
 EngineCall::~EngineCall() = default;
 

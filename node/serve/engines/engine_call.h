@@ -59,11 +59,6 @@ class EngineCall {
   const PrefixHashes& hashes() const { return hashes_; }
   std::int64_t arrived() const { return arrived_; }
   int prompt_tokens() const { return prompt_tokens_; }
-  // Tokens that it may come to, of its key's limit: as it says, else as many as answers have.
-  double set_aside(double usual) {
-    return set_aside_ = prompt_tokens_ + (request_.most_tokens > 0 ? request_.most_tokens : usual);
-  }
-  double set_aside() const { return set_aside_; }
   void go(std::shared_ptr<EngineReplica> replica);
   void leave();  // its client has gone
   void expire();
@@ -73,6 +68,8 @@ class EngineCall {
   // An answer that is no stream: its first token is taken to have come when it was expected.
   void assume_first_token(std::int64_t now);
   const EngineReplica* replica() const { return replica_.get(); }
+  double most_tokens = 0;  // of its answer, as it says; 0: it does not
+  double set_aside = 0;    // tokens of its key's limit
   Completion completion = {};
   std::vector<const EngineReplica*> tried = {};  // and lost
 
@@ -98,7 +95,6 @@ class EngineCall {
   PrefixHashes hashes_;
   std::int64_t arrived_ = 0, first_ = 0, last_ = 0, heard_ = 0;
   int prompt_tokens_ = 1, tries_ = 0, lost_ = 0;
-  double set_aside_ = 0;
   std::shared_ptr<EngineReplica> replica_ = {};
   GuessedRequest guessed_ = {};
   std::vector<std::unique_ptr<EngineLink>> links_ = {};  // the last one is in use

@@ -170,7 +170,9 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   if (auto why = refusal(*call, now)) return tl::unexpected(*std::move(why));
   if (limited) {
     KeyUse& use = desk_.keys[call->ask().key];
-    const KeyAsk asked{.tokens = call->set_aside(mean_out_),
+    call->set_aside =
+        call->prompt_tokens() + (call->most_tokens > 0 ? call->most_tokens : mean_out_);
+    const KeyAsk asked{.tokens = call->set_aside,
                        .bytes = static_cast<double>(call->ask().body.size())};
     if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0)
       return tl::unexpected(over_limit(wait));
@@ -240,7 +242,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
   }
   if (call.ask().limits != KeyLimits{})
     desk_.keys[call.ask().key].ended(static_cast<double>(used.prompt + used.completion) -
-                                     call.set_aside());
+                                     call.set_aside);
   if (came.fate == &TokenFates::answered) {
     counters_.fates.in_slo += keeps(came);
     counters_.e2e.add(came.e2e);
