@@ -33,6 +33,7 @@ constexpr int kPriceRounds = 16;
 // where the rules alone are as many plays as there is time for.
 constexpr int kFutures = 16, kAheadOfOne = 10, kPlays = 2'000;
 constexpr int kFuturesOfMany = 4, kAhead = 120;
+constexpr Nanos kLate = 4;  // so many times as far ahead
 
 Nanos usual_gap(const std::deque<LiveTask>& came, Nanos now) {
   return (now - came.front().since) / static_cast<Nanos>(came.size() - 1);
@@ -348,10 +349,13 @@ void LivePlanner::roll_out(Nanos now) {
   if (options_.arrivals == 0 || !expects(now)) return;
   RolloutOptions options{.plays = kPlays};
   const bool many = machine_.forest().gpus > 1;
-  if (many)
+  if (many) {
+    const Nanos horizon = usual_gap(came_, now) * kAhead;
     options = {.plays = 0,
                .price = column_price(machine_, of_class_, came_, now),
-               .horizon = usual_gap(came_, now) * kAhead};
+               .horizon = horizon,
+               .late = kLate * horizon};
+  }
   const Choice choice =
       rolled_out(many ? futures(now, kFuturesOfMany, kAhead) : futures(now, kFutures, kAheadOfOne),
                  plan_.choice, options);

@@ -32,7 +32,7 @@ class Rollout {
     TimedDecoder plan(first());
     latest_.resize(known_);
     for (const int task : best_.order)
-      latest_[at(task)] = std::max(options_.horizon, plan.append(task, best_.node[at(task)]));
+      latest_[at(task)] = std::max(options_.late, plan.append(task, best_.node[at(task)]));
     make_rules();
     choose_rules();
     while (left_ > 0 && improve()) {

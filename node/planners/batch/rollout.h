@@ -14,10 +14,10 @@ namespace partita::planners::batch {
 
 struct RolloutOptions {
   int plays = 2'000;  // after so many no more changes are tried; the rules are, always
-  // What a second of a column is worth after `horizon`, in seconds of a task's end. No task ends
-  // both after that and later than by the plan at hand.
+  // What a second of a column is worth after `horizon`, in seconds of a task's end.
   double price = 0;
   Nanos horizon = kNever;
+  Nanos late = kNever;  // no task ends both after that and later than by the plan at hand
 };
 
 // `choice` is of the first tasks of each future; the others come later, in the order of their

@@ -60,12 +60,12 @@ TEST(Rollout, KeepsOrderAndTasks) {
   EXPECT_EQ(choice.order, (std::vector<int>{0, 1, 2}));
 }
 
-// A task that the plan ends after the horizon is not made to end later, however much that helps
-// others; without a horizon it is.
+// A task that the plan ends late is not made to end later, however much that helps
+// others; without that it is.
 TEST(Rollout, WhatIsLongEndsNoLaterThanByThePlan) {
   const TimedBatch future = future_of(std::vector<Nanos>{0, kSec, kSec, kSec, kSec, kSec, kSec});
   const int whole = columns_of(future, future.forest.first_column[1]);
-  const Choice kept = rolled_out({future}, {{0}, {whole}}, {.horizon = 10 * kSec});
+  const Choice kept = rolled_out({future}, {{0}, {whole}}, {.late = 10 * kSec});
   EXPECT_EQ(kept.node[0], whole);
   EXPECT_NE(rolled_out({future}, {{0}, {whole}}, {}).node[0], whole);
 }
