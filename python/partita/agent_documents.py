@@ -97,6 +97,8 @@ class AgentStateAssignmentSegments(TypedDict):
     processes: int
     # planned to carry at most
     throughput_rps: NotRequired[float]
+    # models at once, of a set of them
+    held: NotRequired[int]
 
 
 class AgentStateAssignmentServicesArrivals(TypedDict):
@@ -150,6 +152,26 @@ AgentStateAssignmentServicesTokens = TypedDict("AgentStateAssignmentServicesToke
 })
 
 
+class AgentStateAssignmentServicesModelsList(TypedDict):
+    # by which requests ask for it
+    name: str
+    # of the requests, in proportion; missing: 1
+    weight: NotRequired[float]
+
+
+class AgentStateAssignmentServicesModels(TypedDict):
+    # by weight
+    list: list[AgentStateAssignmentServicesModelsList]
+    # of one that is loaded
+    memory_mib: float
+    # of the process with none; missing: 0
+    reserve_mib: NotRequired[float]
+    # to load one, at most
+    load_ms: float
+    # of requests whose model is not loaded; missing: the SLO alone is promised
+    cold_ms: NotRequired[float]
+
+
 class AgentStateAssignmentServicesPipelineSteps(TypedDict):
     # a service of the same file, or a model that is measured
     model_name: str
@@ -193,6 +215,8 @@ class AgentStateAssignmentServices(TypedDict):
     rates: NotRequired[list[AgentStateAssignmentServicesRates]]
     # of a language model, which answers token by token; missing: it is none
     tokens: NotRequired[AgentStateAssignmentServicesTokens]
+    # many that share its instances; missing: it is one
+    models: NotRequired[AgentStateAssignmentServicesModels]
     # services that its requests go through; missing: it is none
     pipeline: NotRequired[AgentStateAssignmentServicesPipeline]
     # only pipelines ask for it; its SLO is a share of theirs
@@ -345,6 +369,8 @@ class AgentStateServices(TypedDict):
     rates: NotRequired[list[AgentStateAssignmentServicesRates]]
     # of a language model, which answers token by token; missing: it is none
     tokens: NotRequired[AgentStateAssignmentServicesTokens]
+    # many that share its instances; missing: it is one
+    models: NotRequired[AgentStateAssignmentServicesModels]
     # services that its requests go through; missing: it is none
     pipeline: NotRequired[AgentStateAssignmentServicesPipeline]
     # only pipelines ask for it; its SLO is a share of theirs
@@ -644,6 +670,17 @@ class AgentStateBatch(TypedDict):
     tasks: NotRequired[list[AgentStateBatchTasks]]
 
 
+class AgentStatePower(TypedDict):
+    # that its GPUs may draw together now
+    budget_w: float
+    # that they are limited to
+    limits_w: float
+    # that they draw
+    draw_w: NotRequired[float]
+    # GPUs that do not say their limit
+    unlimited: NotRequired[int]
+
+
 class AgentStateVerdicts(TypedDict):
     # what was judged: planner, target, person
     asked: str
@@ -696,6 +733,8 @@ class AgentState(TypedDict):
     last: NotRequired[AgentStateCurrent]
     # tasks of batches
     batch: AgentStateBatch
+    # of the GPUs, by the fleet's budgets
+    power: NotRequired[AgentStatePower]
     # newest first, few
     notices: list[str]
     # of the judge since the agent began
@@ -1590,6 +1629,16 @@ class FleetStatusNodes(TypedDict):
     waits_for: NotRequired[str]
     # by service
     carries: list[FleetStatusNodesCarries]
+    # that the node may draw
+    budget_w: NotRequired[float]
+    # of that, its GPUs
+    gpu_budget_w: NotRequired[float]
+    # that its GPUs draw
+    gpu_draw_w: NotRequired[float]
+    # it has said so; missing: it has
+    holds_budget: NotRequired[bool]
+    # the point that keeps it from more power
+    limited_by: NotRequired[str]
 
 
 class FleetStatusServicesOn(TypedDict):
@@ -1618,6 +1667,32 @@ class FleetStatusServices(TypedDict):
     carried_rps: float
     # by node
     on: list[FleetStatusServicesOn]
+
+
+class FleetStatusPowerPoints(TypedDict):
+    # of the feed, PDU or rack
+    name: str
+    # missing: it is a feed
+    under: NotRequired[str]
+    # that it carries for ever
+    rating_w: float
+    # that it carries if all draw their budgets
+    budget_w: float
+    # it is dead
+    failed: NotRequired[bool]
+
+
+class FleetStatusPower(TypedDict):
+    # fair, value
+    sharing: str
+    # of the budgets
+    revision: int
+    # feeds, PDUs and racks
+    points: list[FleetStatusPowerPoints]
+    # feeds whose failure the rest would not bear
+    unsafe: NotRequired[list[str]]
+    # what does not hold
+    over: NotRequired[str]
 
 
 class FleetStatus(TypedDict):
@@ -1649,6 +1724,8 @@ class FleetStatus(TypedDict):
     nodes: list[FleetStatusNodes]
     # by name
     services: list[FleetStatusServices]
+    # who may draw how much
+    power: NotRequired[FleetStatusPower]
 
 
 class FleetDecisionServicesOn(TypedDict):

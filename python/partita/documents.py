@@ -223,6 +223,8 @@ class ServingPlanGpusInstances(TypedDict):
     prefill_units: NotRequired[int]
     # SMs that only do that, beside the others; missing: all do both
     decode_units: NotRequired[int]
+    # models at once, of a set of them
+    held: NotRequired[int]
     # MPS share of a whole GPU without MIG; missing or 0: a MIG instance
     share_percent: NotRequired[float]
 
@@ -296,6 +298,26 @@ ServingPlanServicesTokens = TypedDict("ServingPlanServicesTokens", {
 })
 
 
+class ServingPlanServicesModelsList(TypedDict):
+    # by which requests ask for it
+    name: str
+    # of the requests, in proportion; missing: 1
+    weight: NotRequired[float]
+
+
+class ServingPlanServicesModels(TypedDict):
+    # by weight
+    list: list[ServingPlanServicesModelsList]
+    # of one that is loaded
+    memory_mib: float
+    # of the process with none; missing: 0
+    reserve_mib: NotRequired[float]
+    # to load one, at most
+    load_ms: float
+    # of requests whose model is not loaded; missing: the SLO alone is promised
+    cold_ms: NotRequired[float]
+
+
 class ServingPlanServicesPipelineSteps(TypedDict):
     # a service of the same file, or a model that is measured
     model_name: str
@@ -335,6 +357,15 @@ class ServingPlanServicesOutlook(TypedDict):
     limit: Literal["ttft", "tpot", "e2e", "kv", "sequences"]
 
 
+class ServingPlanServicesModelsOutlook(TypedDict):
+    # models, of the instance that holds fewest
+    held: int
+    # of the requests, whose model is not loaded
+    cold_share: float
+    # that these take, at the percentile
+    cold_ms: float
+
+
 class ServingPlanServices(TypedDict):
     # of the service
     name: str
@@ -360,6 +391,8 @@ class ServingPlanServices(TypedDict):
     rates: NotRequired[list[ServingPlanServicesRates]]
     # of a language model, which answers token by token; missing: it is none
     tokens: NotRequired[ServingPlanServicesTokens]
+    # many that share its instances; missing: it is one
+    models: NotRequired[ServingPlanServicesModels]
     # services that its requests go through; missing: it is none
     pipeline: NotRequired[ServingPlanServicesPipeline]
     # only pipelines ask for it; its SLO is a share of theirs
@@ -374,6 +407,8 @@ class ServingPlanServices(TypedDict):
     overload: NotRequired[list[ServingPlanServicesOverload]]
     # of a language model, as simulated at its rate
     outlook: NotRequired[ServingPlanServicesOutlook]
+    # of many models that share its instances, as computed at its rate
+    models_outlook: NotRequired[ServingPlanServicesModelsOutlook]
     # asked for, where the plan is for a part of it: rate_rps
     wanted_rps: NotRequired[float]
 
@@ -483,6 +518,17 @@ class ServingReportServicesTokens(TypedDict):
     tokens_per_s: float
 
 
+class ServingReportServicesModels(TypedDict):
+    # requests whose model was loaded first
+    cold: int
+    # share of these, by what is promised
+    cold_in_time: float
+    # of their latency
+    cold_p50_ms: float
+    # of their latency
+    cold_p99_ms: float
+
+
 class ServingReportServices(TypedDict):
     # of the service
     name: str
@@ -504,6 +550,8 @@ class ServingReportServices(TypedDict):
     p99_ms: float
     # of a language model, whose latency is that of whole answers
     tokens: NotRequired[ServingReportServicesTokens]
+    # of many models that share its instances
+    models: NotRequired[ServingReportServicesModels]
 
 
 class ServingReportGpus(TypedDict):
