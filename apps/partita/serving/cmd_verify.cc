@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <optional>
 
+#include "base/input.h"
 #include "commands.h"
 #include "decide/day_verdict.h"
 #include "forms/day_forms.h"
@@ -28,17 +28,15 @@ Result<Exit> verify_day(Context& context, const VerifyFlags& flags, const plan::
       judged->violations);
 }
 
-// The plan for a day that the flags name without a time of it.
-std::optional<plan::DayPlan> whole_day(Context& context, const VerifyFlags& flags) {
-  if (!flags.plan.problem.at.empty()) return std::nullopt;
-  const auto text = context.files.read(flags.plan.plan);
-  const auto day = text ? forms::parse_day(flags.plan.plan, *text) : failed(text.error());
-  return day ? std::optional(*day) : std::nullopt;
-}
-
 Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
-  if (const auto day = whole_day(context, flags)) return verify_day(context, flags, *day);
-  const auto judged = decide::load_judged_plan(context.files, flags.plan.plan, flags.plan.problem);
+  const std::string& file = flags.plan.plan;
+  const auto text = read_input(context.files, "PLAN", file);
+  if (!text) return failed(text.error());
+  if (flags.plan.problem.at.empty())
+    if (const auto day = forms::parse_day(file, *text)) return verify_day(context, flags, *day);
+  auto plan = decide::parse_plan_at(file, *text, flags.plan.problem.at);
+  if (!plan) return failed(plan.error());
+  const auto judged = decide::judge_plan(context.files, file, *std::move(plan), flags.plan.problem);
   if (!judged) return failed(judged.error());
   const auto& [problem, verdict] = *judged;
   say_doubts(context, problem, flags.plan.problem);
