@@ -87,7 +87,10 @@ std::string said(const CLI::App& app, const CLI::ParseError& error) {
 // unknown word is the better message, because it is usually the misspelt one.
 Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen(app);
-  const std::vector<std::string> rest = command.remaining();
+  // Words that nobody took: not those of a program behind "--", nor where a value is wrong.
+  std::vector<std::string> rest = command.remaining();
+  rest.erase(std::ranges::find(rest, "--"), rest.end());
+  if (error.get_name() == "ValidationError" || error.get_name() == "ConversionError") rest.clear();
   if (rest.empty() && &command == &app && error.get_name() == "RequiredError") {
     note(context, app.help());
     return Exit::bad_input;

@@ -72,6 +72,11 @@ class RunTest(CliTest):
                          128 + signal.SIGKILL)
         self.assertEqual(self.run_words("true").returncode, 0)
 
+    def test_a_wrong_value_is_told_by_its_flag(self):
+        done = self.run_partita("remote", "run", "--units", "99999999", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--units", done.stderr.decode())
+
     def test_what_the_program_finds_in_its_environment(self):
         result = self.run_words("sh", "-c", 'echo "$PARTITA_REMOTE|$LD_LIBRARY_PATH|$1"', "sh",
                                 "--flag", environment={"LD_LIBRARY_PATH": "/somewhere"})
