@@ -90,7 +90,6 @@ void read_slo(Fields& fields, Service& service) {
 
 // One that goes through others.
 Service read_pipeline(Fields& fields, Service service) {
-  fields.only({"name", "rate_rps", "slo_ms", "percentile", "headroom", "pipeline"});
   read_slo(fields, service);
   service.rate = Rps{fields.number("rate_rps", kPositive)};
   service.traffic.headroom = read_traffic(fields).headroom.value_or(0);
