@@ -104,12 +104,17 @@ Service read_pipeline(Fields& fields, Service service) {
 
 // One, or one of each of its buckets.
 std::vector<Service> read_service(Fields fields, const TrafficKeys& common, const FileText& files) {
+  const bool pipeline = fields.has("pipeline");
+  if (pipeline)
+    fields.only({"name", "rate_rps", "slo_ms", "percentile", "headroom", "pipeline"});
+  else
+    fields.only(with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms",
+                              "percentile", "slo", "tokens", "prefix", "min_replicas",
+                              "anti_affinity", "models"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
-  if (fields.has("pipeline")) return {read_pipeline(fields, std::move(service))};
-  fields.only(with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms", "percentile",
-                            "slo", "tokens", "prefix", "min_replicas", "anti_affinity", "models"}));
+  if (pipeline) return {read_pipeline(fields, std::move(service))};
   service.model = fields.name("model");
   read_rate_and_traffic(fields, service, common);
   if (fields.has("kind")) fields.exactly("kind", "llm");

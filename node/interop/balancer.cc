@@ -113,8 +113,12 @@ std::string haproxy_frontend(const BalancedServices& services, const Door& door)
   text +=
       "  http-request disable-l7-retry if { req.hdr(partita-idempotent) -i false }\n"
       "  http-request set-var(txn.service) req.hdr(partita-service)\n";
+  // What has begun to go out before all of it is there is never sent again: bodies that come behind
+  // their heads are waited for. Of gRPC's streams that would be for ever.
   if (!grpc)
-    text += "  http-request set-var(txn.service) path,field(4,/) if { path_beg /v2/models/ }\n";
+    text +=
+        "  option http-buffer-request\n"
+        "  http-request set-var(txn.service) path,field(4,/) if { path_beg /v2/models/ }\n";
   for (const BalancedService& one : services)
     text += fmt::format(
         "  use_backend {2} if {{ var(txn.service) -m str {1} }} {{ nbsrv({0}) eq 0 }} "
