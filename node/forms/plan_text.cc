@@ -119,7 +119,8 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
       {"service", "rate/s", "planned/s", "slack", "SLO ms", "latency ms", "instances"}};
   for (std::size_t i = 0; i < shown; ++i) {
     const PlannedService& s = plan.services[i];
-    const double slack = 100 * (s.planned / s.rate - 1);
+    const double over = 100 * (s.planned / s.rate - 1);
+    const double slack = std::abs(over) < 0.05 ? 0 : over;  // no "-0.0%"
     rows.push_back({s.name, number_text(s.rate.value), number_text(s.planned.value),
                     s.rate.value > 0 ? fmt::format("{:.{}f}%", slack, slack < 100 ? 1 : 0) : "-",
                     s.slo.value > 0 ? number_text(s.slo.value) : "-",

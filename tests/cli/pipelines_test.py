@@ -60,6 +60,12 @@ class Planned(CliTest):
         again = self.plan("--current", self.path("plan.json"))
         self.assertEqual(again["services"][0]["slo_ms"], 250)
 
+    def test_pods_alone_are_no_pipeline(self):
+        self.write("plan.json", json.dumps(self.plan()))
+        done = self.run_partita("export", self.path("plan.json"), "--to", "kubernetes")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("'read-signs' is a pipeline", done.stderr.decode())
+
     def test_says_what_is_wrong_with_steps(self):
         def refused(steps):
             self.write("s.json", json.dumps({"services": [

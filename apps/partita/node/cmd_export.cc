@@ -45,13 +45,28 @@ struct Source {
   std::optional<interop::Geometry> node;
 };
 
-Result<interop::Geometry> load_geometry(Context& context, const std::string& path,
+// Promises that pods alone do not keep.
+Result<void> check_pods(const std::string& path, const plan::ServingPlan& plan) {
+  for (const plan::PlannedService& one : plan.services)
+    if (one.pipeline || one.models)
+      return bad_input(path, fmt::format("service '{}' is {}, which Partita's own gateway and "
+                                         "workers serve: it has no form for Kubernetes yet",
+                                         one.name,
+                                         one.pipeline ? "a pipeline" : "a set of models"));
+  return {};
+}
+
+Result<interop::Geometry> load_geometry(Context& context, const ExportFlags& flags,
                                         const hw::Catalogue& catalogue) {
+  const std::string& path = flags.file;
   const auto layout = decide::load_layout(context.files, "PLAN", path, catalogue);
   if (!layout) return failed(layout.error());
   if (const auto* state = std::get_if<device::StateDocument>(&*layout))
     return interop::from_state(path, *state, catalogue);
-  return interop::from_plan(path, std::get<plan::ServingPlan>(*layout), catalogue);
+  const auto& plan = std::get<plan::ServingPlan>(*layout);
+  if (flags.to == "kubernetes")
+    if (auto fine = check_pods(path, plan); !fine) return failed(fine.error());
+  return interop::from_plan(path, plan, catalogue);
 }
 
 Result<interop::Geometry> load_node(Context& context, const std::string& path,
@@ -67,7 +82,7 @@ Result<interop::Geometry> load_node(Context& context, const std::string& path,
 }
 
 Result<Source> load(Context& context, const ExportFlags& flags, const hw::Catalogue& catalogue) {
-  Result<interop::Geometry> geometry = load_geometry(context, flags.file, catalogue);
+  Result<interop::Geometry> geometry = load_geometry(context, flags, catalogue);
   if (!geometry) return failed(geometry.error());
   Source source{*std::move(geometry), std::nullopt};
   if (flags.node.empty()) return source;
