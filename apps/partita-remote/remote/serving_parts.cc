@@ -194,6 +194,8 @@ bool is_lane(const std::string& shape) { return lane_units(shape).has_value(); }
 
 // Whether all sessions share one process; refused where some shapes are lanes and others not.
 Result<bool> shares_process(const PartFlags& flags) {
+  if (flags.kernel_times == "-")
+    return bad_input("--kernel-times", "rows come to a file; standard output is the server's");
   if (flags.backend == "cpu") return flags.house != nullptr;
   const auto lanes = std::ranges::count_if(flags.shapes, is_lane);
   if (!flags.planned.empty() && !flags.kernel_times.empty())
