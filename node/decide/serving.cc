@@ -222,10 +222,13 @@ bool some_add_up(const plan::ServingProblem& problem) {
   return std::ranges::any_of(problem.services, plan::adds_up);
 }
 
-// Whether a service may be put on groups of GPUs, or is a set of models.
+// Whether planning again begins with no regard to what runs: where a service may be put on groups
+// of GPUs, is a set of models or a pipeline.
 bool from_nothing(const plan::ServingProblem& problem) {
-  for (const plan::Service& one : problem.services)
-    if (one.models) return true;
+  if (has_pipelines(problem) || std::ranges::any_of(problem.services, [](const plan::Service& one) {
+        return one.models.has_value();
+      }))
+    return true;
   for (const plan::Service& one : problem.services)
     for (const plan::FleetEntry& entry : problem.fleet)
       if (const auto found = entry.engines.find(one.model);
@@ -285,8 +288,7 @@ Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
   return made;
 }
 
-// Where there may be groups of GPUs, or pipelines: planned from nothing, on the GPUs on which most
-// of it runs.
+// Planned from nothing, on the GPUs on which most of it runs.
 Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
                                    const plan::ServingPlan& current, std::optional<int> max_moves,
                                    const PlanOptions& options) {
@@ -353,8 +355,7 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  if (from_nothing(problem) || has_pipelines(problem))
-    return planned_in_place(problem, current, max_moves, options);
+  if (from_nothing(problem)) return planned_in_place(problem, current, max_moves, options);
   planners::serving::IncrementalOutcome again;
   auto made = with_room(
       "the incremental planner made a plan", problem, options,

@@ -166,8 +166,10 @@ void PowerBrain::divide(const Seen& seen, const std::set<int>& failed) {
   if (seen_ == seen) return;
   shares_ = {};
   auto found = power::budgets(seen.tree, failed, seen.power.sharing);
-  if (!found && found.error().code == ErrorCode::not_supported)
+  if (!found && found.error().code == ErrorCode::not_supported) {
+    shares_.over = to_string(found.error()) + ": shared fairly";
     found = power::budgets(seen.tree, failed, power::Sharing::fair);
+  }
   if (found) {
     shares_.budgets = *std::move(found);
   } else {
