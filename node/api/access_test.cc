@@ -6,7 +6,7 @@
 #include <ctime>
 #include <fstream>
 
-#include "base/oidc/test_signer.h"
+#include "base/testing/test_signer.h"
 
 namespace partita::api {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/base64.h"
-#include "base/oidc/test_signer.h"
+#include "base/testing/test_signer.h"
 
 namespace partita {
 namespace {

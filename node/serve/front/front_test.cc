@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/door/gzip.h"
-#include "base/oidc/test_signer.h"
+#include "base/testing/test_signer.h"
 #include "serve/front/oidc_tokens.h"
 #include "serve/front/testing/door_fixture.h"
 
