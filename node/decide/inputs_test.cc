@@ -170,6 +170,24 @@ TEST_F(Inputs, LoadTracesBesideTheServices) {
   EXPECT_THAT(refusal(), HasSubstr("sub/services.yaml:1: trace sub/day.csv: "));
 }
 
+// A trace's mean is what a step's own clients ask for; its pipeline's requests come on top.
+TEST_F(Inputs, AStepMayHaveATrace) {
+  inputs.rule.clear();
+  files.content["day.csv"] = "function,1,2\nchat,60,120\n";
+  files.content["services.yaml"] =
+      "services:\n- {name: chat, model: lm, slo_ms: 100, trace: day.csv}\n"
+      "- name: way\n  rates: [[06:00, 4], [20:00, 2]]\n  slo_ms: 200\n  pipeline:\n    steps:\n"
+      "    - {model_name: chat, fan_out: 3, input_map: {x: a}, output_map: {y: b}}\n";
+  const auto day = load_problem(files, inputs);
+  ASSERT_TRUE(day) << to_string(day.error());
+  EXPECT_EQ(day->services[0].rate, Rps{1.5 + 12});
+  inputs.at = "21:00";
+  const auto evening = load_problem(files, inputs);
+  ASSERT_TRUE(evening) << to_string(evening.error());
+  EXPECT_EQ(evening->services[0].rate, Rps{1.5 + 6});
+  EXPECT_EQ(evening->services[1].rate, Rps{2});
+}
+
 TEST_F(Inputs, JudgeAPlanFile) {
   files.content["plan.json"] = forms::plan_json(planned());
   ProblemFiles given = inputs;

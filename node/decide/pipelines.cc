@@ -348,12 +348,12 @@ void allow_what_pipelines_do(const plan::ServingProblem& problem, plan::Service&
   }
 }
 
-// Of the plan with all of that for every step, which no plan of the pipelines is better than.
-plan::Objective bound_of(const Asked& asked) {
+// With all of that for every step: no plan of the pipelines is better, and where there is none for
+// this, there is none for them.
+Outcome plan_easier(const Asked& asked) {
   plan::ServingProblem easier = without_pipelines(asked.problem, most_of(asked));
   for (plan::Service& service : easier.services) allow_what_pipelines_do(asked.problem, service);
-  const Outcome outcome = asked.plan_services(easier);
-  return outcome.plan ? outcome.plan->objective : plan::Objective{};
+  return asked.plan_services(easier);
 }
 
 Result<SplitQuestion> question_of(const Asked& asked) {
@@ -411,6 +411,8 @@ Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& probl
           {{plan::kNotFound, "service " + costs.error().context, 0, 0, costs.error().message}}};
     question = *std::move(costs);
   }
+  const Outcome easier = plan_easier(asked);
+  if (!easier.plan) return Made<plan::ServingPlan>{std::nullopt, easier.refusals};
   Tried last;
   const auto accepted = [&](double stretch, double room) {
     const Shares shares = shares_by(split, asked, question, stretch);
@@ -428,7 +430,7 @@ Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& probl
       last.refusals = {{plan::kNotFound, "pipelines", 0, 0, "no split of the SLO is enough"}};
     return Made<plan::ServingPlan>{std::nullopt, std::move(last.refusals)};
   }
-  auto verdict = verify::judge(problem, with_bound(problem, **last.plan, bound_of(asked)));
+  auto verdict = verify::judge(problem, with_bound(problem, **last.plan, easier.plan->objective));
   if (!verdict) return failed(refused_by_judge("planned pipelines", verdict.error().violations));
   return Made<plan::ServingPlan>{*std::move(verdict), {}};
 }

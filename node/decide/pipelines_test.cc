@@ -144,6 +144,23 @@ TEST(PlanPipelines, SaysWhenNoSplitIsEnough) {
   EXPECT_FALSE(made->refusals.empty());
 }
 
+// A service beside them that no plan can keep: that is the reason, found once.
+TEST(PlanPipelines, SaysWhatHasNoPlanBesideThem) {
+  plan::ServingProblem problem = two_models();
+  problem.services.push_back(
+      {.name = "hasty", .model = "slow", .rate = Rps{5}, .slo = Millis{0.1}});
+  const auto made = make_plan(**find_planner("", "exact"), problem, {});
+  ASSERT_TRUE(made) << to_string(made.error());
+  ASSERT_FALSE(made->plan);
+  const auto alone = [&] {
+    plan::ServingProblem without = problem;
+    without.services = {problem.services.back()};
+    return make_plan(**find_planner("", "exact"), without, {})->refusals;
+  }();
+  ASSERT_FALSE(alone.empty());
+  EXPECT_EQ(made->refusals.front(), alone.front());
+}
+
 TEST(PlanPipelines, JudgeRefusesAPoolTakenAway) {
   const plan::ServingProblem problem = two_models();
   const auto made = make_plan(**find_planner("", "exact"), problem, {});

@@ -72,6 +72,16 @@ class LengthShelf {
   std::map<std::string, std::shared_ptr<const Requests>> known_;
 };
 
+// A trace says the rate of its service's own clients where the file does not.
+void add_mean(plan::Service& service, const std::vector<plan::Service>& services) {
+  static constexpr double kRounding = 1e-9;
+  const Rps own = service.rate - plan::rate_from_pipelines(services, service.name);
+  if (own.value > kRounding * service.rate.value) return;
+  const Rps mean = std::get<plan::TraceArrivals>(service.traffic.arrivals).trace->mean();
+  service.rate += mean;
+  for (plan::RateAt& entry : service.traffic.rates) entry.rate += mean;
+}
+
 }  // namespace
 
 Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& services_file,
@@ -94,7 +104,7 @@ Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& 
                                         : fmt::format("{}:{}", services_file, declared->line));
     if (!trace) return failed(trace.error());
     declared->trace = *std::move(trace);
-    if (!(service.rate.value > 0)) service.rate = declared->trace->mean();
+    add_mean(service, services);
   }
   return services;
 }

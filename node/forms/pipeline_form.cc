@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 namespace partita::forms {
 namespace {
@@ -28,6 +30,73 @@ std::string unfit(const plan::Terms& service) {
   if (service.models) return "is a set of models";
   if (service.min_replicas < 1) return "has no instance";
   return "";
+}
+
+// ---- who asks for how much
+
+std::vector<plan::Terms> pipelines_of(const std::vector<plan::Terms>& services) {
+  std::vector<plan::Terms> pipelines;
+  for (const plan::Terms& service : services)
+    if (service.pipeline) pipelines.push_back(service);
+  return pipelines;
+}
+
+// Those of the pipelines that have the service as a step.
+std::vector<plan::Terms> askers(const std::vector<plan::Terms>& pipelines,
+                                const std::string& service) {
+  std::vector<plan::Terms> found;
+  for (const plan::Terms& pipeline : pipelines)
+    if (std::ranges::any_of(pipeline.pipeline->steps, [&](const plan::PipelineStep& step) {
+          return step.service == service;
+        }))
+      found.push_back(pipeline);
+  return found;
+}
+
+Rps asked_at(std::vector<plan::Terms> pipelines, const std::string& name, int minute) {
+  for (plan::Terms& pipeline : pipelines)
+    if (!pipeline.traffic.rates.empty())
+      pipeline.rate = plan::rate_at(pipeline.traffic.rates, minute);
+  return plan::rate_from_pipelines(pipelines, name);
+}
+
+// A step's rate, and its rates of the day, become those of its own clients and of all pipelines.
+void ask_more(plan::Terms& service, const std::vector<plan::Terms>& all) {
+  const std::vector<plan::Terms> pipelines = askers(all, service.name);
+  if (pipelines.empty()) return;
+  std::set<int> minutes;
+  const auto note = [&](const plan::Terms& terms) {
+    for (const plan::RateAt& entry : terms.traffic.rates) minutes.insert(entry.minute);
+  };
+  note(service);
+  for (const plan::Terms& pipeline : pipelines) note(pipeline);
+  std::vector<plan::RateAt> rates;
+  for (const int minute : minutes)
+    rates.push_back(
+        {minute, (service.traffic.rates.empty() ? service.rate
+                                                : plan::rate_at(service.traffic.rates, minute)) +
+                     asked_at(pipelines, service.name, minute)});
+  service.traffic.rates = std::move(rates);
+  service.rate += plan::rate_from_pipelines(pipelines, service.name);
+}
+
+// The way back. Rates that changed with those of pipelines alone are the same again.
+void ask_less(plan::Terms& service, const std::vector<plan::Terms>& all) {
+  static constexpr double kRounding = 1e-9;
+  const std::vector<plan::Terms> pipelines = askers(all, service.name);
+  if (pipelines.empty()) return;
+  service.rate -= plan::rate_from_pipelines(pipelines, service.name);
+  std::vector<plan::RateAt> rates;
+  const auto differ = [](Rps one, Rps other, Rps of) {
+    return std::abs(one.value - other.value) > kRounding * of.value;
+  };
+  for (const plan::RateAt& entry : service.traffic.rates) {
+    const Rps own = entry.rate - asked_at(pipelines, service.name, entry.minute);
+    if (rates.empty() || differ(rates.back().rate, own, entry.rate))
+      rates.push_back({entry.minute, own});
+  }
+  if (rates.size() == 1 && !differ(rates[0].rate, service.rate, service.rate)) rates.clear();
+  service.traffic.rates = std::move(rates);
 }
 
 }  // namespace
@@ -66,18 +135,19 @@ std::optional<MemberRefusal> add_members(std::vector<plan::Terms>& services) {
       found->traffic.headroom = std::max(found->traffic.headroom, pipeline.traffic.headroom);
     }
   }
-  std::vector<Rps> more;
-  for (const plan::Terms& service : services)
-    more.push_back(plan::rate_from_pipelines(services, service.name));
-  for (std::size_t s = 0; s < services.size(); ++s) services[s].rate += more[s];
+  const std::vector<plan::Terms> pipelines = pipelines_of(services);
+  if (pipelines.empty()) return std::nullopt;
+  for (plan::Terms& service : services)
+    if (!service.pipeline) ask_more(service, pipelines);
   return std::nullopt;
 }
 
 std::vector<plan::Terms> own_demands(const std::vector<plan::Terms>& services) {
+  const std::vector<plan::Terms> pipelines = pipelines_of(services);
   std::vector<plan::Terms> own;
   for (plan::Terms service : services) {
     if (service.member) continue;
-    if (!service.pipeline) service.rate -= plan::rate_from_pipelines(services, service.name);
+    if (!service.pipeline) ask_less(service, pipelines);
     own.push_back(std::move(service));
   }
   return own;

@@ -55,6 +55,67 @@ TEST(PipelineForm, UsesAServiceThatIsThere) {
   EXPECT_EQ(own[1].rate, Rps{5});
 }
 
+// Of each step's own clients and of the pipeline, at the minutes at which either changes.
+TEST(PipelineForm, StepsFollowTheRatesOfTheDay) {
+  std::string text = steps(kReader);
+  const std::string constant = "rate_rps: 10";
+  text.replace(text.find(constant), constant.size(), "rates: [[06:00, 10], [22:00, 4]]");
+  const auto read = parse_services(
+      "f", text + "  - {name: b, model: m, rates: [[00:00, 5], [12:00, 9]], slo_ms: 40}\n" +
+               "  - {name: c, model: m, rate_rps: 7, slo_ms: 40}\n");
+  ASSERT_TRUE(read) << to_string(read.error());
+  const Service &p = (*read)[0], &b = (*read)[1], &c = (*read)[2], &a = (*read)[3];
+  const auto rates = [](const Service& service) {
+    std::vector<std::pair<int, double>> all;
+    for (const plan::RateAt& entry : service.traffic.rates)
+      all.emplace_back(entry.minute, entry.rate.value);
+    return all;
+  };
+  using Rates = std::vector<std::pair<int, double>>;
+  EXPECT_EQ(p.rate, Rps{10});  // the highest
+  EXPECT_EQ(rates(a), (Rates{{360, 10}, {1320, 4}}));
+  EXPECT_EQ(rates(b), (Rates{{0, 5 + 12}, {360, 5 + 30}, {720, 9 + 30}, {1320, 9 + 12}}));
+  EXPECT_EQ(b.rate, Rps{9 + 30});
+  EXPECT_EQ(rates(c), Rates{});
+  EXPECT_EQ(c.rate, Rps{7});
+  const auto own = own_demands(*read);
+  ASSERT_EQ(own.size(), 3u);
+  EXPECT_EQ(rates(own[1]), (Rates{{0, 5}, {720, 9}}));
+  EXPECT_EQ(rates(own[0]), (Rates{{360, 10}, {1320, 4}}));
+}
+
+// A service with the same rate all day, in a pipeline without: the same all day for its clients.
+TEST(PipelineForm, RatesOfPipelinesAloneGoWithThem) {
+  std::string text = steps(kReader);
+  text.replace(text.find("rate_rps: 10"), 12, "rates: [[06:00, 10], [22:00, 4]]");
+  const auto read =
+      parse_services("f", text + "  - {name: b, model: m, rate_rps: 0.3, slo_ms: 40}\n");
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ((*read)[1].traffic.rates.size(), 2u);
+  const auto own = own_demands(*read);
+  EXPECT_EQ(own[1].traffic.rates.size(), 0u);
+  EXPECT_NEAR(own[1].rate.value, 0.3, 1e-9);
+}
+
+TEST(PipelineForm, TakesWhatTheFileSaysForAll) {
+  const auto with = [](const std::string& top, const std::string& own = "") {
+    std::string text = steps(kReader);
+    text.insert(text.find("    slo_ms"), own);
+    return parse_services("f", top + text);
+  };
+  const auto headroom = with("headroom: 20%\n");
+  ASSERT_TRUE(headroom) << to_string(headroom.error());
+  EXPECT_EQ((*headroom)[0].traffic.headroom, 0.2);
+  EXPECT_EQ((*headroom)[1].traffic.headroom, 0.2);  // its members carry it, too
+  const auto rates = with("rates: [[06:00, 100%], [22:00, 30%]]\n");
+  ASSERT_TRUE(rates) << to_string(rates.error());
+  EXPECT_EQ((*rates)[1].traffic.rates[1], (plan::RateAt{1320, Rps{3}}));
+  const auto refused = with("arrivals: {cv: 2}\n");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(to_string(refused.error()), HasSubstr("Poisson arrivals alone"));
+  EXPECT_TRUE(with("arrivals: {cv: 2}\n", "    arrivals: poisson\n"));
+}
+
 TEST(PipelineForm, RefusesWithItsLine) {
   const auto why = [](const std::string& text) {
     const auto read = parse_services("f", text);

@@ -89,10 +89,13 @@ void read_slo(Fields& fields, Service& service) {
 }
 
 // One that goes through others.
-Service read_pipeline(Fields& fields, Service service) {
+Service read_pipeline(Fields& fields, Service service, const TrafficKeys& common) {
   read_slo(fields, service);
-  service.rate = Rps{fields.number("rate_rps", kPositive)};
-  service.traffic.headroom = read_traffic(fields).headroom.value_or(0);
+  read_rate_and_traffic(fields, service, common);
+  if (!fields.error() && !plan::is_poisson(service.traffic.arrivals))
+    fields.refuse(fields.node(),
+                  "'pipeline' is planned for Poisson arrivals alone; where the file "
+                  "has others for all services, it needs arrivals: poisson");
   Fields inside = fields.object("pipeline");
   service.pipeline.emplace();
   form::read(inside, [&](Form& f, std::size_t) { describe_pipeline(f, *service.pipeline); });
@@ -106,15 +109,16 @@ Service read_pipeline(Fields& fields, Service service) {
 std::vector<Service> read_service(Fields fields, const TrafficKeys& common, const FileText& files) {
   const bool pipeline = fields.has("pipeline");
   if (pipeline)
-    fields.only({"name", "rate_rps", "slo_ms", "percentile", "headroom", "pipeline"});
+    fields.only(
+        {"name", "rate_rps", "slo_ms", "percentile", "headroom", "arrivals", "rates", "pipeline"});
   else
-    fields.only(with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms",
-                              "percentile", "slo", "tokens", "prefix", "min_replicas",
-                              "anti_affinity", "models"}));
+    fields.only(
+        with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms", "percentile",
+                      "slo", "tokens", "prefix", "min_replicas", "anti_affinity", "models"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
-  if (pipeline) return {read_pipeline(fields, std::move(service))};
+  if (pipeline) return {read_pipeline(fields, std::move(service), common)};
   service.model = fields.name("model");
   read_rate_and_traffic(fields, service, common);
   if (fields.has("kind")) fields.exactly("kind", "llm");

@@ -72,10 +72,15 @@ bool has_instances(const control::Snapshot& now) {
   });
 }
 
-// Its gateway has workers of it.
+// Its gateway has workers of it; of a pipeline, of all steps.
 bool is_served(const control::Snapshot& now, const std::string& service) {
   const auto is = std::ranges::find(now.services, service, &control::ServiceNow::name);
-  return is != now.services.end() && is->segments > 0 && is->ready_workers >= is->segments;
+  if (is == now.services.end()) return false;
+  if (is->pipeline)
+    return std::ranges::all_of(is->pipeline->steps, [&](const plan::PipelineStep& step) {
+      return is_served(now, step.service);
+    });
+  return is->segments > 0 && is->ready_workers >= is->segments;
 }
 
 fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {

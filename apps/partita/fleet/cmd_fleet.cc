@@ -12,6 +12,7 @@
 #include "decide/input.h"
 #include "flags.h"
 #include "fleet/brain/documents.h"
+#include "fleet/brain/part_services.h"
 #include "fleet/brain/status.h"
 #include "fleet/etcd/fleet_agent.h"
 #include "fleet/fleet_place.h"
@@ -138,8 +139,10 @@ Result<Wishes> wishes_of(Context& context, const std::string& path) {
   }
   // JSON is read by leaders much faster than YAML.
   wishes.services = JsonWriter().value(document->root).take();
-  if (auto fine = control::wanted_services(wishes.power ? *wishes.services : *text); !fine)
+  const std::string& asked = wishes.power ? *wishes.services : *text;
+  if (auto fine = control::wanted_services(asked); !fine)
     return bad_input(path, to_string(fine.error()));
+  if (auto fine = fleet::parse_fleet_services(path, asked); !fine) return failed(fine.error());
   return wishes;
 }
 

@@ -179,7 +179,8 @@ Rates rates_of(const std::vector<Carried>& carried) {
 
 Rates rates_of(const Part& part) {
   Rates rates;
-  for (const plan::PlannedService& one : part.plan.services) rates[one.name] += one.rate.value;
+  for (const plan::PlannedService& one : part.plan.services)
+    if (!one.member) rates[one.name] += one.rate.value;
   return rates;
 }
 

@@ -54,6 +54,7 @@ bool same_terms(plan::Service a, plan::Service b, const Rates& beside) {
   a.min_replicas = b.min_replicas = 1;
   a.dispatch = b.dispatch;
   std::erase_if(b.avoid, [&](const std::string& name) { return !beside.contains(name); });
+  if (a.pipeline && b.pipeline && same_graph(*a.pipeline, *b.pipeline)) a.pipeline = b.pipeline;
   a.traffic.rates.clear();
   b.traffic.rates.clear();
   return a == b;
@@ -144,7 +145,7 @@ class Leader::Work {
   bool survives() const { return view_.wanted->survive != Survive::none; }
   void mend();
   void settle(At& at, Rates rates, const std::string& cause);
-  std::vector<plan::Service> services_at(const Rates& rates) const;
+  std::vector<plan::Service> pieces_at(const Rates& rates) const;
   Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates);
   void grow();
   bool propose(Of& of);
@@ -274,7 +275,7 @@ bool Leader::Work::replan_due(const At& at) const {
 
 // ---- plans of nodes
 
-std::vector<plan::Service> Leader::Work::services_at(const Rates& rates) const {
+std::vector<plan::Service> Leader::Work::pieces_at(const Rates& rates) const {
   std::vector<plan::Service> all;
   for (const auto& [name, rate] : rates)
     if (const auto of = services_.find(name); of != services_.end() && rate > 0)
@@ -283,7 +284,7 @@ std::vector<plan::Service> Leader::Work::services_at(const Rates& rates) const {
 }
 
 Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates) {
-  return planner_.plan({*at.record, services_at(rates), read_.survive_gpus});
+  return planner_.plan({*at.record, with_steps(pieces_at(rates)), read_.survive_gpus});
 }
 
 // The node carries these rates, or as many of them as fit; the smallest go.
@@ -563,7 +564,7 @@ Decision Leader::Work::word() const {
     for (const auto& [name, at] : nodes_) {
       if (!at.changed || at.grows != grows) continue;
       Part part{name,     revision_,    leader_,
-                at.cause, waits_of(at), read_.written.text(services_at(at.next)),
+                at.cause, waits_of(at), read_.written.text(pieces_at(at.next)),
                 *at.plan};
       tell(decision, at, part);
       key += name;
@@ -589,7 +590,7 @@ Result<Decision> Leader::decide(const FleetView& view, const std::string& leader
     Read read;
     read.text = view.wanted->services;
     if (!read.text.empty()) {
-      auto file = forms::parse_services_file("wanted", read.text);
+      auto file = parse_fleet_services("wanted", read.text);
       if (!file) return failed(file.error());
       read.survive_gpus = file->survive;
       read.written = PartServices(*parse_document("wanted", read.text));

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "fleet/brain/documents.h"
+#include "fleet/brain/part_services.h"
 #include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
 #include "verify/judge.h"
@@ -39,6 +40,55 @@ TEST(Leader, ServiceLargerThanANodeIsOnSeveral) {
   fleet.settle();
   EXPECT_GE(fleet.carried("big"), 2400 * (1 - 1e-9));
   EXPECT_GE(fleet.nodes_of("big").size(), 2u);
+}
+
+// A node's part of a pipeline has its steps for that part, and its agent reads them from the part.
+TEST(Leader, PipelinesGoWithTheirSteps) {
+  TestFleet fleet(4);
+  fleet.view.wanted->services = services_of_tests({{"a", 300}, {"way", 900}});
+  fleet.settle();
+  EXPECT_GE(fleet.carried("way"), 900 * (1 - 1e-9));
+  EXPECT_EQ(fleet.carried("m"), 0);  // nobody asks for it alone
+  const auto check = [&] {
+    for (const auto& [name, part] : fleet.view.parts) {
+      if (part.services.empty() || !fleet.view.nodes.contains(name)) continue;
+      expect_judged(fleet, part);
+      const auto read = forms::parse_services(name, part.services);
+      ASSERT_TRUE(read) << to_string(read.error());
+      ASSERT_EQ(read->size(), part.plan.services.size());
+      for (const plan::PlannedService& row : part.plan.services) {
+        const auto own = std::ranges::find(*read, row.name, &plan::Terms::name);
+        ASSERT_NE(own, read->end()) << part.services;
+        EXPECT_NEAR(own->rate.value, row.rate.value, 1e-6 * row.rate.value);
+        if (row.member) {
+          EXPECT_NEAR(row.rate.value, rates_of(part).at("way"), 1e-6);
+        }
+      }
+    }
+  };
+  check();
+  EXPECT_EQ(fleet.settle(), 0);
+  fleet.view.nodes.erase(fleet.nodes_of("way")[0]);
+  fleet.settle();
+  EXPECT_GE(fleet.carried("way"), 900 * (1 - 1e-9));
+  check();
+}
+
+TEST(Leader, RefusesWhatNodesWouldTearApart) {
+  const auto why = [](const std::string& text) {
+    const auto read = parse_fleet_services("f", text);
+    return read ? "" : to_string(read.error());
+  };
+  const std::string way = services_of_tests({{"a", 300}, {"way", 900}});
+  EXPECT_EQ(why(way), "");
+  std::string shared = services_of_tests({{"m", 300}, {"way", 900}});
+  EXPECT_EQ(why(shared),
+            "f:3: pipeline 'way': its step 'm' is a service with clients of its own, which a fleet "
+            "may put on another node; a step is to be a model here, and no service of that name");
+  EXPECT_EQ(why("services:\n  - {name: b, model: m, rate_rps: 9, slo_ms: 150, lengths: [3, 9], "
+                "buckets: [4, 16]}\n"),
+            "f:2: 'b~4' is a bucket of a service, which a fleet does not keep: write a service for "
+            "each length");
 }
 
 TEST(Leader, SaysWhatHasNoRoom) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check.h"
 #include "decide/beside_lent.h"
 
 namespace partita::fleet {
@@ -151,6 +152,21 @@ double NodePlanner::rate_per_slice(const plan::Service& service,
   return (best > 0 ? best : fallback) * kGuessedLoad;
 }
 
+// Of a pipeline: what its steps take together.
+double NodePlanner::rate_of_steps(const plan::Service& pipeline,
+                                  const plan::FleetEntry& entry) const {
+  const auto graph = plan::graph_of(*pipeline.pipeline);
+  CHECK(graph.has_value());
+  double slices = 0;  // for a request per second
+  for (std::size_t s = 0; s < graph->requests.size(); ++s) {
+    const plan::Service step{.model = pipeline.pipeline->steps[s].service, .slo = pipeline.slo};
+    const double rate = rate_per_slice(step, entry);
+    if (rate <= 0) return 0;
+    slices += graph->requests[s] / rate;
+  }
+  return 1 / slices;
+}
+
 Guess NodePlanner::guess(const plan::Service& service, const NodeRecord& node) {
   Guess best;
   const std::string* last = nullptr;
@@ -159,6 +175,11 @@ Guess NodePlanner::guess(const plan::Service& service, const NodeRecord& node) {
     last = &gpu.model;
     const plan::FleetEntry* entry = entry_of(gpu.model);
     if (entry == nullptr) continue;
+    if (service.pipeline) {
+      best.rate_per_slice = std::max(best.rate_per_slice, rate_of_steps(service, *entry));
+      best.least = static_cast<double>(service.pipeline->steps.size());
+      continue;
+    }
     if (service.tokens && entry->engines.contains(service.model))  // the planner says how much
       return {std::numeric_limits<double>::infinity(), double(entry->gpu.compute_slices)};
     const std::pair key(gpu.model, fmt::format("{}:{}", service.model, service.slo.value));

@@ -62,6 +62,7 @@ class NodePlanner {
   const plan::FleetEntry* entry_of(const std::string& model) const;
   plan::ServingPlan empty_plan(const NodeRecord& node) const;
   double rate_per_slice(const plan::Service& service, const plan::FleetEntry& entry) const;
+  double rate_of_steps(const plan::Service& pipeline, const plan::FleetEntry& entry) const;
 
   FleetGround ground_;
   planners::serving::PoolMemo planners_pools_;

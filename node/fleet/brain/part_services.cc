@@ -1,10 +1,14 @@
 #include "fleet/brain/part_services.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "base/form.h"
 #include "base/json_writer.h"
+#include "forms/pipeline_form.h"
 
 namespace partita::fleet {
 namespace {
@@ -19,7 +23,7 @@ void tell(Form& f, const Node& written, const plan::Terms& piece,
   for (const auto& [key, value] : written.members)
     if (std::ranges::count(kOfTheNode, key) == 0) form::embedded(f, key, json_of(value));
   f.told("rate_rps", piece.rate.value);
-  f.told("min_replicas", piece.min_replicas);
+  if (!piece.pipeline) f.told("min_replicas", piece.min_replicas);
   std::vector<std::string> apart;
   for (const std::string& name : piece.avoid)
     if (std::ranges::count(beside, name, &plan::Terms::name) > 0) apart.push_back(name);
@@ -27,7 +31,47 @@ void tell(Form& f, const Node& written, const plan::Terms& piece,
   if (!apart.empty()) f.told_list("anti_affinity", apart, {});
 }
 
+// Why a service cannot be kept on many nodes; empty: it can.
+std::string unfit(const plan::Terms& service, const std::vector<plan::Terms>& all,
+                  const PartServices& written) {
+  if (!service.member && !written.has(service.name))
+    return fmt::format(
+        "'{}' is a bucket of a service, which a fleet does not keep: write a service "
+        "for each length",
+        service.name);
+  if (!service.pipeline) return {};
+  for (const plan::PipelineStep& step : service.pipeline->steps)
+    if (const auto of = std::ranges::find(all, step.service, &plan::Terms::name); !of->member)
+      return fmt::format(
+          "pipeline '{}': its step '{}' is a service with clients of its own, which "
+          "a fleet may put on another node; a step is to be a model here, and no service of that "
+          "name",
+          service.name, step.service);
+  return {};
+}
+
 }  // namespace
+
+Result<forms::ServicesFile> parse_fleet_services(const std::string& file, const std::string& text) {
+  auto document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  auto read = forms::parse_services_file(file, text);
+  if (!read) return failed(read.error());
+  const PartServices written(*std::move(document));
+  for (const plan::Terms& service : read->services)
+    if (const std::string why = unfit(service, read->services, written); !why.empty())
+      return bad_input(fmt::format("{}:{}", file, service.line), why);
+  read->services = forms::own_demands(read->services);
+  return read;
+}
+
+std::vector<plan::Terms> with_steps(std::vector<plan::Terms> pieces) {
+  const auto refused = forms::add_members(pieces);
+  CHECK(!refused);  // steps of a fleet's pipelines are members
+  return pieces;
+}
+
+bool PartServices::has(const std::string& service) const { return by_name_.contains(service); }
 
 PartServices::PartServices(Document document) : document_(std::move(document)) {
   const Node& root = document_.root;

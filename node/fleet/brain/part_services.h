@@ -8,9 +8,18 @@
 #include <vector>
 
 #include "base/document.h"
+#include "forms/serving_forms.h"
 #include "plan/terms.h"
 
 namespace partita::fleet {
+
+// A services file, of which a fleet keeps what clients ask for: the steps of a pipeline go where it
+// goes. bad_input: a pipeline whose step has clients of its own, and services with buckets: a node
+// may get the one without the other.
+Result<forms::ServicesFile> parse_fleet_services(const std::string& file, const std::string& text);
+
+// The pieces of a node, and the steps of its pipelines.
+std::vector<plan::Terms> with_steps(std::vector<plan::Terms> pieces);
 
 class PartServices {
  public:
@@ -19,6 +28,7 @@ class PartServices {
   PartServices& operator=(PartServices&&) = default;
   // Of a file that the reader of services files takes.
   explicit PartServices(Document document);
+  bool has(const std::string& service) const;
   // "" without pieces: there is no such file.
   std::string text(const std::vector<plan::Terms>& pieces) const;
 

@@ -6,7 +6,7 @@
 
 #include "base/table.h"
 #include "fleet/brain/leader.h"
-#include "forms/serving_forms.h"
+#include "fleet/brain/part_services.h"
 
 namespace partita::fleet {
 namespace {
@@ -291,9 +291,9 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   for (const auto& [name, part] : view.parts) nodes[name] = node_status(view, name);
   std::map<std::string, ServiceStatus> services;
   if (!wanted.services.empty()) {
-    const auto file = forms::parse_services("wanted", wanted.services);
+    const auto file = parse_fleet_services("wanted", wanted.services);
     if (!file) return failed(file.error());
-    for (const plan::Service& one : *file) {
+    for (const plan::Service& one : file->services) {
       ServiceStatus& is = services[one.name];
       is.service = one.name;
       for (const auto& [node, rates] : view.rates)

@@ -126,7 +126,7 @@ struct FleetEvent {
 // By service.
 using Rates = std::map<std::string, double>;
 Rates rates_of(const std::vector<Carried>& carried);
-Rates rates_of(const Part& part);
+Rates rates_of(const Part& part);  // of what clients ask for
 std::vector<Carried> carried_of(const Rates& rates);
 
 }  // namespace partita::fleet

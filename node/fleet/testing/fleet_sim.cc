@@ -107,7 +107,9 @@ std::string fault_of_part(const Part& part, int gpus, verify::PoolMemo& memo) {
 // Instances of services that its part does not have.
 std::string left_over(const SimNode& node, const FleetView& view) {
   const auto part = view.parts.find(node.record.node);
-  const Rates planned = part == view.parts.end() ? Rates{} : rates_of(part->second);
+  std::set<std::string> planned;  // steps of pipelines, too
+  if (part != view.parts.end())
+    for (const plan::PlannedService& row : part->second.plan.services) planned.insert(row.name);
   for (const plan::PlannedGpu& gpu : node.record.runs)
     for (const plan::PlannedInstance& one : gpu.instances)
       if (!planned.contains(one.service))
@@ -193,6 +195,7 @@ class FleetSim {
     wanted_.survive = survives_ ? Survive::node : Survive::none;
     const double load = slices_ * (survives_ ? 0.2 : 0.35);  // room for what is lost
     for (int s = 0; s < 2 + count / 2; ++s) rates_[fmt::format("s{}", s)] = 0;
+    if (rng_.below(3) == 0) rates_["way"] = 0;
     for (auto& [name, rate] : rates_)
       rate =
           kRatePerSlice * load / static_cast<double>(rates_.size()) * (0.4 + 1.2 * rng_.uniform());
@@ -352,8 +355,12 @@ class FleetSim {
         all += one.throughput.value;
         if (there.index != gpu.index) kept += one.throughput.value;
       }
-    for (Carried& one : node.record.carries)
-      if (const auto& [kept, all] = left[one.service]; all > 0) one.rate_rps *= kept / all;
+    for (Carried& one : node.record.carries) {
+      double share = 1;  // a pipeline's is that of the step that lost most
+      for (const std::string& pool : pools_of_tests(one.service))
+        if (const auto& [kept, all] = left[pool]; all > 0) share = std::min(share, kept / all);
+      one.rate_rps *= share;
+    }
     std::erase_if(node.record.carries, [](const Carried& one) { return one.rate_rps <= 0; });
     std::erase_if(node.record.runs, [&](const auto& there) { return there.index == gpu.index; });
   }

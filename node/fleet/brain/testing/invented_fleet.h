@@ -1,10 +1,11 @@
 // Invented profiles, nodes and services, for tests and simulations of fleets: nodes of A100-80GB,
-// one model whose latency grows with the batch and shrinks with the size.
+// models whose latency grows with the batch and shrinks with the size.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "fleet/brain/node_planner.h"
@@ -16,11 +17,13 @@ namespace partita::fleet {
 inline const FleetGround& ground_of_tests() {
   static const FleetGround ground = [] {
     std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n";
-    for (const int gpcs : {1, 2, 3, 4, 7})
-      for (const int batch : {1, 2, 4, 8}) {
-        const double latency = 5 + 5.0 * batch / gpcs;
-        text += fmt::format("m,{},{},1,{},{},500\n", gpcs, batch, 1000 * batch / latency, latency);
-      }
+    for (const char* model : {"m", "n"})
+      for (const int gpcs : {1, 2, 3, 4, 7})
+        for (const int batch : {1, 2, 4, 8}) {
+          const double latency = 5 + 5.0 * batch / gpcs;
+          text += fmt::format("{},{},{},1,{},{},500\n", model, gpcs, batch, 1000 * batch / latency,
+                              latency);
+        }
     const auto profiles = profile::parse_native_csv("profiles.csv", text);
     CHECK(profiles.has_value());
     FleetGround made;
@@ -38,11 +41,24 @@ inline NodeRecord node_of_tests(const std::string& name, int gpus = 2) {
   return node;
 }
 
+// One that is called way... goes through two models.
 inline std::string services_of_tests(const Rates& rates) {
   std::string text = "services:\n";
   for (const auto& [name, rate] : rates)
-    text += fmt::format("  - {{name: {}, model: m, rate_rps: {}, slo_ms: 150}}\n", name, rate);
+    if (name.starts_with("way"))
+      text += fmt::format(
+          "  - name: {}\n    rate_rps: {}\n    slo_ms: 300\n    pipeline:\n      steps:\n"
+          "        - {{model_name: m, input_map: {{x: in}}, output_map: {{y: mid}}}}\n"
+          "        - {{model_name: n, input_map: {{x: mid}}, output_map: {{y: out}}}}\n",
+          name, rate);
+    else
+      text += fmt::format("  - {{name: {}, model: m, rate_rps: {}, slo_ms: 150}}\n", name, rate);
   return text;
+}
+
+// Whose instances carry it.
+inline std::vector<std::string> pools_of_tests(const std::string& service) {
+  return service.starts_with("way") ? std::vector<std::string>{"m", "n"} : std::vector{service};
 }
 
 }  // namespace partita::fleet
