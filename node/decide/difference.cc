@@ -47,11 +47,14 @@ std::vector<InstanceDifference> compare_instances(const plan::ServingPlan& a,
   return differences;
 }
 
-// Zero is what a side does not say.
+// Zero is what a side does not say. Six digits, and more where only they differ.
 void compare_number(const std::string& service, const char* what, double a, double b,
                     std::vector<ServiceDifference>& into) {
   if (a == b || a == 0 || b == 0) return;
-  into.push_back({service, what, fmt::format("{}", a), fmt::format("{}", b)});
+  const auto text = [](double value, int digits) { return fmt::format("{:.{}g}", value, digits); };
+  int digits = 6;
+  while (text(a, digits) == text(b, digits)) ++digits;
+  into.push_back({service, what, text(a, digits), text(b, digits)});
 }
 
 // Those beside rate and SLO; a services file has no word on the server.

@@ -111,6 +111,19 @@ TEST(Difference, NamesServicesAndTheirTerms) {
   EXPECT_EQ(difference_text(*difference(a, a)), "a and a: no difference\n");
 }
 
+TEST(Difference, NumbersHaveTheDigitsThatTellThemApart) {
+  const auto between = [](double one, double other) {
+    Compared a{.name = "a"}, b{.name = "b"};
+    a.services = {row("chat", Rps{one}, {}, Millis{100})};
+    b.services = {row("chat", Rps{other}, {}, Millis{100})};
+    return difference(a, b)->services;
+  };
+  using Found = std::vector<ServiceDifference>;
+  EXPECT_EQ(between(622.2090275013785, 353), (Found{{"chat", "rate_rps", "622.209", "353"}}));
+  EXPECT_EQ(between(1.00000001, 1.00000002),
+            (Found{{"chat", "rate_rps", "1.00000001", "1.00000002"}}));
+}
+
 TEST(Difference, SidesAreReadByWhatTheyAre) {
   const hw::Catalogue& catalogue = hw::builtin_catalogue();
   const auto services =
