@@ -60,6 +60,9 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
     if (!rule) return failed(rule.error());
     world.rule = *rule;
   }
+  auto tariff = decide::load_tariff(context.files, {file.power.prices, file.power.carbon_price});
+  if (!tariff) return failed(tariff.error());
+  world.tariff = *std::move(tariff);
   for (const control::ModelProfiles& one : file.power_tables) {
     const auto gpu = catalogue.get(one.gpu);
     if (!gpu) return failed(gpu.error());

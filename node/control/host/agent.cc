@@ -105,7 +105,8 @@ Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
       catalogue_(world.catalogue),
       sets_power_(world.settings.power.sets()),
       loop_(std::move(world), std::move(memory), changes),
-      power_({doors_.files, doors_.driver, doors_.state_dir, doors_.power_marks, doors_.dry_run}) {}
+      power_({doors_.files, doors_.driver, doors_.state_dir, doors_.power_marks, doors_.dry_run}),
+      host_(doors_.files, doors_.host) {}
 
 void Agent::say(const std::string& sentence) const {
   if (doors_.say) doors_.say(sentence);
@@ -153,6 +154,15 @@ telemetry::Sample Agent::read_sample(std::int64_t now_ms) {
   for (int gpu = 0; gpu < static_cast<int>(uuids_.size()); ++gpu)
     if (auto read = doors_.driver.telemetry(gpu)) sample.gpus.push_back(*std::move(read));
   return sample;
+}
+
+telemetry::HostSample Agent::read_host(Seconds at,
+                                       const std::vector<actuate::WorkerRecord>& workers) {
+  std::vector<observe::TenantProcess> processes;
+  for (const actuate::WorkerRecord& worker : workers)
+    if (worker.pid > 0)
+      processes.push_back({worker.segment.service, worker.pid, worker.identity});
+  return host_.read(at, processes);
 }
 
 Result<std::optional<actuate::GatewayState>> Agent::gateway_now() {
@@ -223,6 +233,7 @@ Seen Agent::look() {
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
   static_cast<ServersSeen&>(seen) = look_at_servers();
   if (const actuate::WorkersState* workers = workers_now()) seen.workers = workers->workers;
+  if (seen.sample) seen.host = read_host(seen.sample->at, seen.workers);
   seen.power_ends = power_.take_ends();
   budget_w_ = seen.budget_w = budget_now();
   if (sets_power_ || seen.budget_w) seen.power = power_.read(uuids_);
