@@ -18,8 +18,8 @@ inline constexpr double kGramsPerTonne = 1e6;
 
 // Of a kWh; a figure that nobody said is missing.
 struct EnergyRate {
-  std::optional<double> price;  // may be below 0
-  std::optional<double> co2_g;
+  std::optional<double> price = {};  // may be below 0
+  std::optional<double> co2_g = {};
   bool operator==(const EnergyRate&) const = default;
 };
 
@@ -49,7 +49,7 @@ std::vector<double> start_candidates(const Tariff& tariff, double earliest_s, do
 // Energy with what it cost and stood for, as far as the tariff says.
 struct EnergyBill {
   double joules = 0;
-  std::optional<double> cost, co2_g;
+  std::optional<double> cost = {}, co2_g = {};
   bool operator==(const EnergyBill&) const = default;
 };
 EnergyBill bill(double joules, const std::optional<EnergyRate>& rate);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "decide/gpu_costs.h"
 #include "decide/input.h"
 #include "decide/power.h"
 #include "decide/serving_inputs.h"
