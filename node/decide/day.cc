@@ -122,7 +122,9 @@ struct Pricing {
       return static_cast<double>(tariff.from_s) + kMinuteSeconds * minute;
     };
     const int to = period.to > period.from ? period.to : period.to + plan::kMinutesOfDay;
-    return plan::mean_rate(tariff, at(period.from), at(to)).value();  // a day comes again
+    const auto mean = plan::mean_rate(tariff, at(period.from), at(to));
+    CHECK(mean.has_value());  // a day comes again
+    return *mean;
   }
   double joules(const Period& period, const plan::ServingPlan& plan) const {
     return planners::serving::expected_watts(period.problem, plan) * kHourSeconds *

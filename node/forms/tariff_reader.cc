@@ -13,7 +13,7 @@ namespace partita::forms {
 namespace {
 
 constexpr std::int64_t kMinuteS = 60, kDayS = 86'400;
-constexpr int kMostOffsetMin = 14 * 60, kHoursOfDay = 24, kFirstYear = 1970, kLastYear = 2200;
+constexpr int kMostOffsetMin = 14 * 60, kHoursADay = 24, kFirstYear = 1970, kLastYear = 2200;
 constexpr profile::NumberRange kPrices{-1e6, 1e6}, kGrams{0, 1e6};
 constexpr char kHourForms[] =
     "2026-11-27T13:00Z, 2026-11-27T13:00+01:00, or every day 13:00Z or 13:00+01:00";
@@ -31,11 +31,13 @@ struct Hour {
 std::optional<std::int64_t> day_of(std::string_view text) {
   if (text.size() != 10 || text[4] != '-' || text[7] != '-') return {};
   const auto year = parse_number<int>(text.substr(0, 4));
-  const auto month = parse_number<unsigned>(text.substr(5, 2));
-  const auto day = parse_number<unsigned>(text.substr(8, 2));
+  const auto month = parse_number<int>(text.substr(5, 2));
+  const auto day = parse_number<int>(text.substr(8, 2));
   if (!year || !month || !day || *year < kFirstYear || *year > kLastYear) return {};
-  const std::chrono::year_month_day date{std::chrono::year{*year}, std::chrono::month{*month},
-                                         std::chrono::day{*day}};
+  if (*month < 0 || *day < 0) return {};
+  const std::chrono::year_month_day date{std::chrono::year{*year},
+                                         std::chrono::month{static_cast<unsigned>(*month)},
+                                         std::chrono::day{static_cast<unsigned>(*day)}};
   if (!date.ok()) return {};
   return std::chrono::sys_days{date}.time_since_epoch().count();
 }
@@ -127,7 +129,7 @@ Result<plan::Tariff> parse_tariff(const std::string& file, std::string_view text
     before = hour;
   }
   tariff.daily = !before->day;
-  if (tariff.daily && tariff.hours.size() != kHoursOfDay)
+  if (tariff.daily && tariff.hours.size() != kHoursADay)
     return bad_input(file, fmt::format("a day that comes again has 24 rows, not {}",
                                        tariff.hours.size()));
   return tariff;

@@ -13,7 +13,7 @@ namespace {
 constexpr double kLookAgainS = 60;
 // A task may take longer than it does on average by so many standard deviations.
 constexpr double kDeviations = 2;
-constexpr double kNanosPerSecond = 1e9;
+constexpr auto kSecondNs = static_cast<double>(plan::kNanosInSecond);
 
 std::string change(const char* format, double then, double now) {
   return fmt::format(fmt::runtime(format), then, now);
@@ -54,7 +54,7 @@ bool Hours::choose(const planners::batch::CheapHours& look, const std::vector<lo
 
 std::optional<Nanos> Hours::next() const {
   if (held_.empty()) return {};
-  return static_cast<Nanos>(std::ceil(next_s_ * kNanosPerSecond));
+  return static_cast<Nanos>(std::ceil(next_s_ * kSecondNs));
 }
 
 std::optional<Hours::Later> Hours::later(long task) const {
@@ -87,7 +87,7 @@ std::optional<Fastest> fastest(const planners::batch::LiveTask& task,
       const Nanos time = task.times[m].by_gpcs[at(profile.gpcs)];
       if ((task.profiles[m] >> p & 1U) == 0 || time <= 0) continue;
       const double length_s =
-          static_cast<double>(time) / kNanosPerSecond * (1 + kDeviations * task.cv);
+          static_cast<double>(time) / kSecondNs * (1 + kDeviations * task.cv);
       if (!best || length_s < best->length_s)
         best = {length_s, static_cast<int>(p), profile.max_instances, profile.gpcs * task.width};
     }

@@ -123,6 +123,9 @@ struct Outputs {
   Keep keep;                    // durable before anything of it is performed
   std::vector<Action> actions;  // in this order
   std::optional<Nanos> wake;    // when to step again, though nothing happened
+  void wake_at(Nanos time) {
+    if (!wake || time < *wake) wake = time;
+  }
 };
 
 // What a store has, and the machine as it was found.

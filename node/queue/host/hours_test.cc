@@ -35,10 +35,12 @@ Spec task(double time_s, double deadline_s) {
 }
 
 struct Bench {
-  explicit Bench(const std::vector<double>& prices, int gpus = 1) : config(on(gpus)) {
+  explicit Bench(const std::vector<double>& prices, int gpus = 1) : config(on(gpus, prices)) {}
+  static Config on(int gpus, const std::vector<double>& prices) {
+    Config config = test::config_on(a100(), gpus);
     config.tariff = tariff_of(prices);
+    return config;
   }
-  static Config on(int gpus) { return test::config_on(a100(), gpus); }
   Config config;
   World world{a100()};
   MemoryStore store;
@@ -119,9 +121,10 @@ TEST(QueueHours, NobodyIsLateAndAllIsCheaper) {
       for (int hour = 0; hour < 60; ++hour)
         prices.push_back(0.2 + 0.15 * std::sin(hour / 24.0 * 6.28) + 0.05 * rng.uniform());
       Bench bench(prices, 1 + static_cast<int>(seed % 2));
-      bench.world.factor = [seed](const Task& one) {
-        return 0.85 + 0.3 * Rng(seed * 1000 + static_cast<std::uint64_t>(one.id)).uniform();
+      const auto factor = [seed](long id) {
+        return 0.85 + 0.3 * Rng(seed * 1000 + static_cast<std::uint64_t>(id)).uniform();
       };
+      bench.world.factor = [factor](const Task& one) { return factor(one.id); };
       std::map<long, Nanos> took, due;
       for (long id = 1; id <= 20; ++id) {
         bench.machine.run_until(bench.world.now +
@@ -132,7 +135,7 @@ TEST(QueueHours, NobodyIsLateAndAllIsCheaper) {
         spec.flexible = flexible && may_wait;
         spec.name = std::to_string(id);
         ASSERT_TRUE(bench.machine.submit(spec));
-        took[id] = static_cast<Nanos>(time_s * bench.world.factor({.id = id}) * 1e9);
+        took[id] = static_cast<Nanos>(time_s * factor(id) * 1e9);
         if (spec.flexible) due[id] = bench.world.now + static_cast<Nanos>(*spec.deadline_s) * kSec;
       }
       ASSERT_TRUE(bench.machine.run_until(bench.world.now + 50 * kHour));
@@ -154,8 +157,7 @@ TEST(QueueHours, NobodyIsLateAndAllIsCheaper) {
 
 // 100 W, all the time: what an attempt cost, and what waiting saved.
 TEST(QueueHours, RunsSayMoneyAndCarbon) {
-  Config config = Bench::on(1);
-  config.tariff = tariff_of({0.3, 0.2, 0.1, 0.4, 0.4});
+  const Config config = Bench::on(1, {0.3, 0.2, 0.1, 0.4, 0.4});
   World world{a100()};
   MemoryStore store;
   const auto joules = [&](const std::string&) {
@@ -172,7 +174,7 @@ TEST(QueueHours, RunsSayMoneyAndCarbon) {
   }
   const auto runs = (*host)->runs(1);
   ASSERT_EQ(runs->size(), 1u);
-  const Run& run = runs->front();
+  const queue::Run& run = runs->front();
   const double kwh = *run.energy_j / plan::kJoulesPerKwh;
   EXPECT_NEAR(kwh, 100.0 * 600 / 3.6e6, 0.001);
   EXPECT_NEAR(*run.cost, kwh * 0.1, 1e-9);
