@@ -203,23 +203,23 @@ void host(Exposition& out, const control::Snapshot& is) {
             *is.host->node_w);
   out.metric("partita_service_host_energy_joules_total", "counter",
              "Its part of what CPUs and memory took since the agent began.");
-  for (const ServiceNow& service : is.services)
+  for (const control::ServiceNow& service : is.services)
     if (service.host_energy_j) out.value(*service.host_energy_j, {{"service", service.name}});
 }
 
 void bills(Exposition& out, const control::Snapshot& is) {
   const auto of_service = [&](const char* name, const char* help,
-                              std::optional<double> ServiceNow::*what) {
-    const auto said = [&](const ServiceNow& service) { return (service.*what).has_value(); };
+                              std::optional<double> control::ServiceNow::*what) {
+    const auto said = [&](const control::ServiceNow& service) { return (service.*what).has_value(); };
     if (std::ranges::none_of(is.services, said)) return;
     out.metric(name, "gauge", help);
-    for (const ServiceNow& service : is.services)
+    for (const control::ServiceNow& service : is.services)
       if (service.*what) out.value(*(service.*what), {{"service", service.name}});
   };
   of_service("partita_service_energy_cost", "Money for its joules since the agent began.",
-             &ServiceNow::energy_cost);
+             &control::ServiceNow::energy_cost);
   of_service("partita_service_co2_grams", "Grams of CO2 for its joules since the agent began.",
-             &ServiceNow::co2_g);
+             &control::ServiceNow::co2_g);
 }
 
 void gpus(Exposition& out, const control::Snapshot& is) {

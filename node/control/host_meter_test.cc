@@ -108,7 +108,9 @@ TEST(HostMeter, SlicesOfTenants) {
                            {.service = "chat", .device = "MIG-3"},
                            {.service = "gone", .device = "MIG-9"}},
                           {}};
-  EXPECT_EQ(slice_shares(sample, tenancy), (std::map<std::string, double>{{"chat", 5.0 / 14}}));
+  const auto shares = slice_shares(sample, tenancy);
+  ASSERT_EQ(shares.size(), 1U);
+  EXPECT_NEAR(shares.at("chat"), 5.0 / 14, 1e-12);
 }
 
 TEST(Bills, EachHourAtItsRate) {
@@ -122,7 +124,8 @@ TEST(Bills, EachHourAtItsRate) {
   bills.see((kMidnight + 5400) * 1000, {{"chat", {0, 2 * kKwh}}}, {{"chat", {0, kKwh}}});
   EXPECT_NEAR(*bills.bills().at("chat").cost, 0.6, 1e-12);
   EXPECT_EQ(bills.bills().at("chat").co2_g, std::nullopt) << "no grams were said for that hour";
-  bills.see((kMidnight + 9000) * 1000, {{"chat", {0, 3 * kKwh}}}, {});
+  bills.see((kMidnight + 9000) * 1000, {{"chat", {0, 3 * kKwh}}},
+            {{"chat", {0, kKwh}}});
   EXPECT_EQ(bills.bills().at("chat").cost, std::nullopt) << "the tariff has ended";
 }
 
