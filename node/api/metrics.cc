@@ -208,18 +208,19 @@ void host(Exposition& out, const control::Snapshot& is) {
 }
 
 void bills(Exposition& out, const control::Snapshot& is) {
+  using control::ServiceNow;
   const auto of_service = [&](const char* name, const char* help,
-                              std::optional<double> control::ServiceNow::*what) {
-    const auto said = [&](const control::ServiceNow& service) { return (service.*what).has_value(); };
+                              std::optional<double> ServiceNow::*what) {
+    const auto said = [&](const ServiceNow& service) { return (service.*what).has_value(); };
     if (std::ranges::none_of(is.services, said)) return;
     out.metric(name, "gauge", help);
-    for (const control::ServiceNow& service : is.services)
+    for (const ServiceNow& service : is.services)
       if (service.*what) out.value(*(service.*what), {{"service", service.name}});
   };
   of_service("partita_service_energy_cost", "Money for its joules since the agent began.",
-             &control::ServiceNow::energy_cost);
+             &ServiceNow::energy_cost);
   of_service("partita_service_co2_grams", "Grams of CO2 for its joules since the agent began.",
-             &control::ServiceNow::co2_g);
+             &ServiceNow::co2_g);
 }
 
 void gpus(Exposition& out, const control::Snapshot& is) {

@@ -113,7 +113,7 @@ double cost_of(const Bench& bench, const std::map<long, Nanos>& took) {
 TEST(QueueHours, NobodyIsLateAndAllIsCheaper) {
   double cheaper = 0, dearer = 0;
   int waited = 0;
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     double costs[2] = {};
     for (const bool flexible : {false, true}) {
       Rng rng(seed);
@@ -150,7 +150,7 @@ TEST(QueueHours, NobodyIsLateAndAllIsCheaper) {
     cheaper += costs[1];
     dearer += costs[0];
   }
-  EXPECT_GT(waited, 60);
+  EXPECT_GT(waited, 20);
   EXPECT_LT(cheaper, 0.9 * dearer);
   RecordProperty("share_of_cost", std::to_string(cheaper / dearer));
 }
