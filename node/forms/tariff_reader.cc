@@ -118,7 +118,8 @@ Result<plan::Tariff> parse_tariff(const std::string& file, std::string_view text
     const std::string& cell = row.cells[static_cast<std::size_t>(csv->column("hour"))];
     const auto hour = hour_of(cell);
     if (!hour)
-      return bad_input(csv->at(row), fmt::format("'hour' is '{}', must be as {}", cell, kHourForms));
+      return bad_input(csv->at(row),
+                       fmt::format("'hour' is '{}', must be as {}", cell, kHourForms));
     if (before)
       if (const std::string why = out_of_step(cell, *hour, *before); !why.empty())
         return bad_input(csv->at(row), why);

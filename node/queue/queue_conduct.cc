@@ -14,7 +14,7 @@ namespace {
 constexpr Nanos kMilliNs = 1'000'000;
 constexpr double kNanosPerSecond = 1e9;
 // Between a moment at which a task that may wait has to begin and its deadline lies what it takes,
-// a tenth more, time to make room, and the longest of what else there is, which may just have begun.
+// a tenth more, time to make room, and the longest of what else there is: it may just have begun.
 constexpr double kSpareShare = 0.1, kRoomS = 60;
 constexpr Nanos kWeighedEvery = 60 * plan::kNanosInSecond;
 

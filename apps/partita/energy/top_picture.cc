@@ -56,8 +56,8 @@ void TopPicture::add(const telemetry::Sample& sample, const device::Occupants& o
 }
 
 std::string TopPicture::frame(int height) const {
-  const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n" + host_ + faults_ +
-                            "\n" + services_ + (services_.empty() ? "" : "\n");
+  const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n" + host_ +
+                            faults_ + "\n" + services_ + (services_.empty() ? "" : "\n");
   const int lines = static_cast<int>(std::ranges::count(above, '\n'));
   return above + view_.frame({.colour = context_.colour,
                               .width = context_.width,

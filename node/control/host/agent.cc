@@ -21,6 +21,16 @@ Result<std::optional<std::string>> text_of(Files& files, const std::string& path
   return std::optional<std::string>{*std::move(text)};
 }
 
+// Whose CPU times count as those of services.
+std::vector<observe::TenantProcess> processes_of(
+    const std::vector<actuate::WorkerRecord>& workers) {
+  std::vector<observe::TenantProcess> processes;
+  for (const actuate::WorkerRecord& worker : workers)
+    if (worker.pid > 0)
+      processes.push_back({worker.segment.service, worker.pid, worker.identity});
+  return processes;
+}
+
 }  // namespace
 
 std::string memory_path(const std::string& state_dir) { return state_dir + "/agent-memory.json"; }
@@ -156,15 +166,6 @@ telemetry::Sample Agent::read_sample(std::int64_t now_ms) {
   return sample;
 }
 
-telemetry::HostSample Agent::read_host(Seconds at,
-                                       const std::vector<actuate::WorkerRecord>& workers) {
-  std::vector<observe::TenantProcess> processes;
-  for (const actuate::WorkerRecord& worker : workers)
-    if (worker.pid > 0)
-      processes.push_back({worker.segment.service, worker.pid, worker.identity});
-  return host_.read(at, processes);
-}
-
 Result<std::optional<actuate::GatewayState>> Agent::gateway_now() {
   if (doors_.gateway) return doors_.gateway();
   if (doors_.processes == nullptr) return std::optional<actuate::GatewayState>{};
@@ -233,7 +234,7 @@ Seen Agent::look() {
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
   static_cast<ServersSeen&>(seen) = look_at_servers();
   if (const actuate::WorkersState* workers = workers_now()) seen.workers = workers->workers;
-  if (seen.sample) seen.host = read_host(seen.sample->at, seen.workers);
+  if (seen.sample) seen.host = host_.read(seen.sample->at, processes_of(seen.workers));
   seen.power_ends = power_.take_ends();
   budget_w_ = seen.budget_w = budget_now();
   if (sets_power_ || seen.budget_w) seen.power = power_.read(uuids_);

@@ -116,7 +116,6 @@ class Agent {
   Seen look();
   Result<device::NodeState> read_node();
   telemetry::Sample read_sample(std::int64_t now_ms);
-  telemetry::HostSample read_host(Seconds at, const std::vector<actuate::WorkerRecord>& workers);
   Result<std::optional<actuate::GatewayState>> gateway_now();
   ServersSeen look_at_servers();
   bool is_otherwise(std::int64_t now_ms);

@@ -25,8 +25,8 @@ struct Tree {
   }
   void process(int pid, double seconds) {
     files.content[fmt::format("/proc/{}/stat", pid)] =
-        fmt::format("{} (a ) b) S 1 {} {} 0 -1 4194304 1 0 0 0 {:.0f} 100 0 0 20 0 1 0 5 6 7\n", pid,
-                    pid, pid, seconds * 100 - 100);
+        fmt::format("{0} (a ) b) S 1 {0} {0} 0 -1 4194304 1 0 0 0 {1:.0f} 100 0 0 20 0 1 0 5 6\n",
+                    pid, seconds * 100 - 100);
   }
 };
 
