@@ -429,9 +429,9 @@ constexpr FlagWords kWords[] = {
     {"--power-table", "FILE",
      "Watts by model and slice, for --objective energy: a table as `partita power table` writes "
      "it, of the GPU's SMs"},
+    {"--powercap", "DIR", "Where CPUs and memory say what they take: RAPL's counters"},
     {"--precision", "PERCENT",
      "Stop measuring a point once its throughput is known to this many per cent"},
-    {"--powercap", "DIR", "Where CPUs and memory say what they take: RAPL's counters"},
     {"--preemptible", "", "May be ended for a task of higher priority"},
     {"--price", "MONEY", "Money per kWh"},
     {"--prices", "FILE",
