@@ -32,9 +32,9 @@ void shorten(ServiceNow& service) {
   for (auto* value :
        {&service.energy_j, &service.host_energy_j, &service.energy_cost, &service.co2_g})
     value->reset();
-  constexpr double kAttained = 1e5;  // never rounded up to all
+  constexpr double kAttainedGrains = 1e5;  // never rounded up to all
   if (service.attainment)
-    *service.attainment = std::floor(*service.attainment * kAttained) / kAttained;
+    *service.attainment = std::floor(*service.attainment * kAttainedGrains) / kAttainedGrains;
 }
 
 template <class Unit>
