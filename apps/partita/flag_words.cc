@@ -81,6 +81,8 @@ constexpr FlagWords kWords[] = {
     {"--caps-of", "",
      "What --caps are per cent of: the rise above the surroundings, or degrees Celsius"},
     {"--carbon", "G", "Grams of CO2 per kWh"},
+    {"--carbon-price", "MONEY",
+     "Money per tonne of CO2, added to the price of energy where hours are compared"},
     {"--carry", "INPUT=OUTPUT",
      "The model has state: this input is fed with what this output gave in the step before"},
     {"--cdi-dir", "DIR", "Where files of the Container Device Interface go"},
@@ -181,6 +183,7 @@ constexpr FlagWords kWords[] = {
      "optional count and price; minimises the summed price. ENDPOINTS: of many nodes, URLs of the "
      "etcd that they agree in, with commas (else the `fleet` of the settings)"},
     {"--fleet-name", "NAME", "Of several fleets in one etcd, this one"},
+    {"--flexible", "", "It may wait for cheap or clean hours, as long as it meets its deadline"},
     {"--flp", "FILE", "Floorplan: HotSpot's .flp, in metres"},
     {"--folder", "DIR", "Folder for models, profiles, plans and logs"},
     {"--follow", "", "Also print what happens from now on, one line each"},
@@ -426,10 +429,14 @@ constexpr FlagWords kWords[] = {
     {"--power-table", "FILE",
      "Watts by model and slice, for --objective energy: a table as `partita power table` writes "
      "it, of the GPU's SMs"},
+    {"--powercap", "DIR", "Where CPUs and memory say what they take: RAPL's counters"},
     {"--precision", "PERCENT",
      "Stop measuring a point once its throughput is known to this many per cent"},
     {"--preemptible", "", "May be ended for a task of higher priority"},
     {"--price", "MONEY", "Money per kWh"},
+    {"--prices", "FILE",
+     "Prices and CO2 by the hour: a CSV with hour (2026-11-27T13:00Z, or every day 13:00+01:00), "
+     "price_per_kwh and co2_g_per_kwh, one of these or both"},
     {"--prior", "MODEL",
      "Coefficients expected beforehand: a model, or one number for all components"},
     {"--priority", "N", "Each step counts twice as much"},

@@ -188,6 +188,41 @@ void services(Exposition& out, const control::Snapshot& is) {
   if (is.batch.energy_j) out.value(*is.batch.energy_j, {{"service", control::kBatchTenant}});
 }
 
+// What nobody tells is left out: 0 would be a figure.
+void host(Exposition& out, const control::Snapshot& is) {
+  if (!is.host) return;
+  const std::pair<const char*, std::optional<double>> parts[] = {
+      {"cpu", is.host->cpu_j}, {"dram", is.host->dram_j}, {"psys", is.host->psys_j}};
+  out.metric("partita_node_energy_joules_total", "counter",
+             "That CPUs and memory took since the agent began, by RAPL; psys: the whole platform, "
+             "which has the others in it.");
+  for (const auto& [part, joules] : parts)
+    if (joules) out.value(*joules, {{"part", part}});
+  if (is.host->node_w)
+    out.one("partita_node_power_watts", "gauge", "Of GPUs, CPUs and memory together.",
+            *is.host->node_w);
+  out.metric("partita_service_host_energy_joules_total", "counter",
+             "Its part of what CPUs and memory took since the agent began.");
+  for (const control::ServiceNow& service : is.services)
+    if (service.host_energy_j) out.value(*service.host_energy_j, {{"service", service.name}});
+}
+
+void bills(Exposition& out, const control::Snapshot& is) {
+  using control::ServiceNow;
+  const auto of_service = [&](const char* name, const char* help,
+                              std::optional<double> ServiceNow::*what) {
+    const auto said = [&](const ServiceNow& service) { return (service.*what).has_value(); };
+    if (std::ranges::none_of(is.services, said)) return;
+    out.metric(name, "gauge", help);
+    for (const ServiceNow& service : is.services)
+      if (service.*what) out.value(*(service.*what), {{"service", service.name}});
+  };
+  of_service("partita_service_energy_cost", "Money for its joules since the agent began.",
+             &ServiceNow::energy_cost);
+  of_service("partita_service_co2_grams", "Grams of CO2 for its joules since the agent began.",
+             &ServiceNow::co2_g);
+}
+
 void gpus(Exposition& out, const control::Snapshot& is) {
   out.metric("partita_gpu_out", "gauge", "1 while a GPU is taken out.");
   for (const control::GpuNow& gpu : is.gpus)
@@ -227,6 +262,8 @@ std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts&
   Exposition out;
   agent(out, snapshot);
   services(out, snapshot);
+  host(out, snapshot);
+  bills(out, snapshot);
   gpus(out, snapshot);
   power(out, snapshot);
   out.one("partita_api_connections", "gauge", "Open connections of the API.",

@@ -23,15 +23,18 @@ void shorten(ServiceNow& service) {
   service.rate_rps.reset();  // asked_rps says it
   service.planned_rps = rounded(service.planned_rps, 6);
   for (auto* value : {&service.forecast_rps, &service.forecast_low_rps, &service.forecast_high_rps,
-                      &service.p99_ms, &service.watts})
+                      &service.p99_ms, &service.watts, &service.host_w})
     round_off(*value, 4);
   for (double* value : {&service.is.asked_rps, &service.is.answered_rps})
     *value = rounded(*value, 4);
   service.is.can_carry_rps = rounded(service.is.can_carry_rps, 5);
-  service.energy_j.reset();          // /metrics and the history have it
-  constexpr double kAttained = 1e5;  // never rounded up to all
+  // /metrics and the history have these
+  for (auto* value :
+       {&service.energy_j, &service.host_energy_j, &service.energy_cost, &service.co2_g})
+    value->reset();
+  constexpr double kAttainedGrains = 1e5;  // never rounded up to all
   if (service.attainment)
-    *service.attainment = std::floor(*service.attainment * kAttained) / kAttained;
+    *service.attainment = std::floor(*service.attainment * kAttainedGrains) / kAttainedGrains;
 }
 
 template <class Unit>

@@ -9,7 +9,9 @@
 #include "control/batches.h"
 #include "control/changes.h"
 #include "control/desired.h"
+#include "control/bills.h"
 #include "control/energy_meter.h"
+#include "control/host_meter.h"
 #include "control/health.h"
 #include "control/lengths.h"
 #include "control/plans.h"
@@ -121,6 +123,8 @@ class Loop::Work {
   Report report_;
   PlanMemo memo_;  // never changes what is decided
   EnergyMeter energy_;
+  HostMeter host_;
+  Bills bills_;
   Rates rates_;
   Damping damping_;
   Desired desired_;
@@ -140,6 +144,7 @@ Loop::Work::Work(World world, AgentMemory memory, long changes)
     : measured_(world.profiles),
       world_(std::move(world)),
       memory_(std::move(memory)),
+      bills_(world_.tariff),
       rates_(world_.settings),
       damping_(world_.settings.damping, memory_),
       desired_(world_, memory_, report_),
@@ -186,7 +191,12 @@ Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
 void Loop::Work::hear(const Seen& seen) {
   follow(changes_.hear(seen.ended, change_ground()));
   if (desired_.hear_file(seen.services_file)) begin_services();
-  if (seen.sample && node_.known) energy_.see(*seen.sample, tenancy_of(node_));
+  if (seen.sample && node_.known) {
+    const energy::Tenancy tenancy = tenancy_of(node_);
+    energy_.see(*seen.sample, tenancy);
+    if (seen.host) host_.see(*seen.host, slice_shares(*seen.sample, tenancy));
+    bills_.see(now_, energy_.draws(), host_.draws());
+  }
   rates_.see(seen, now_);
   rates_now_ = rates_.now(desired_.now().services);
   if (rates_.minute_ended()) {
@@ -329,6 +339,9 @@ ShowGround Loop::Work::show_ground(const Seen& seen) const {
           .verdicts = watch_.verdicts(),
           .rates = rates_now_,
           .draws = energy_.draws(),
+          .host_draws = host_.draws(),
+          .host = host_.whole(),
+          .bills = bills_.bills(),
           .sample = seen.sample,
           .under = changes_.under(),
           .proposed = plans_.proposed(),

@@ -16,6 +16,7 @@
 #include "control/verdict.h"
 #include "device/health.h"
 #include "device/node_state.h"
+#include "hw/telemetry/host.h"
 #include "hw/telemetry/sample.h"
 
 namespace partita::control {
@@ -43,6 +44,7 @@ struct Seen : ServersSeen {
   Result<actuate::Assignment> assignment = actuate::Assignment{};
   Result<actuate::JournalState> journal = actuate::JournalState{};
   std::optional<telemetry::Sample> sample = {};
+  std::optional<telemetry::HostSample> host = {};
   std::vector<actuate::WorkerRecord> workers = {};  // as the supervisor wrote them
   std::vector<HealthEvent> health = {};             // what GPUs said since the step before
   std::string boot = {};  // which boot of the node this is; another one ends errors; empty: unknown

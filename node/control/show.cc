@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/host_meter.h"
 #include "control/planning.h"
 
 namespace partita::control {
@@ -34,6 +35,14 @@ std::vector<ServiceNow> services_now(const ShowGround& ground) {
       now.watts = known->second.watts;
       now.energy_j = known->second.joules;
     }
+    if (const auto known = ground.host_draws.find(now.name); known != ground.host_draws.end()) {
+      now.host_w = known->second.watts;
+      now.host_energy_j = known->second.joules;
+    }
+    if (const auto known = ground.bills.find(now.name); known != ground.bills.end()) {
+      now.energy_cost = known->second.cost;
+      now.co2_g = known->second.co2_g;
+    }
     now.is = ground.verdicts[s];
     services.push_back(std::move(now));
   }
@@ -54,6 +63,14 @@ std::vector<GpuNow> gpus_now(const ShowGround& ground) {
     gpus.push_back(std::move(now));
   }
   return gpus;
+}
+
+// With what GPUs, CPUs and memory take together, where all of them say it.
+std::optional<HostNow> host_now(const ShowGround& ground) {
+  if (!ground.host) return {};
+  HostNow now = *ground.host;
+  if (ground.sample) now.node_w = together(now, *ground.sample);
+  return now;
 }
 
 // Nobody serves it, or its workers that are ready carry less than is planned for.
@@ -131,6 +148,7 @@ void show(Snapshot& snapshot, const ShowGround& ground) {
   update(snapshot.last, ground.last);
   update(snapshot.batch, ground.batch);
   update(snapshot.power, ground.power);
+  update(snapshot.host, host_now(ground));
   std::vector<JudgedPlans> judged;
   for (const auto& [asked, said] : ground.memo.said)
     judged.push_back({asked, said.first, said.second});
@@ -171,6 +189,16 @@ std::vector<history::Measured> measured(const ShowGround& ground) {
     for (const telemetry::GpuSample& gpu : ground.sample->gpus)
       if (gpu.power) add("watts", gpu.uuid, gpu.power->value);
   for (const auto& [tenant, draw] : ground.draws) add("watts", tenant, draw.watts);
+  for (const auto& [tenant, draw] : ground.host_draws) add("host_watts", tenant, draw.watts);
+  for (const auto& [tenant, bill] : ground.bills) {
+    if (bill.cost) add("energy_cost", tenant, *bill.cost);
+    if (bill.co2_g) add("co2_g", tenant, *bill.co2_g);
+  }
+  if (const auto host = host_now(ground)) {
+    if (host->cpu_w) add("cpu_watts", "", *host->cpu_w);
+    if (host->dram_w) add("dram_watts", "", *host->dram_w);
+    if (host->node_w) add("node_watts", "", *host->node_w);
+  }
   if (!ground.node.known) return rows;
   int used = 0, instances = 0;
   for (const device::GpuState& gpu : ground.node.state.gpus) {

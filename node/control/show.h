@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "control/bills.h"
 #include "control/changes.h"
 #include "control/energy_meter.h"
 #include "control/node_view.h"
@@ -28,6 +29,9 @@ struct ShowGround {
   const std::vector<ServiceVerdict>& verdicts;  // of the services, in their order
   const std::vector<RateNow>& rates;            // the same
   const std::map<std::string, Draw>& draws;
+  const std::map<std::string, Draw>& host_draws;
+  const std::optional<HostNow>& host;
+  const std::map<std::string, plan::EnergyBill>& bills;
   const std::optional<telemetry::Sample>& sample;
   const std::optional<Changes::Under>& under;
   const std::optional<ChangeNow>&proposed, &last;

@@ -17,6 +17,9 @@ struct ShowTest : testing::Test {
   std::vector<ServiceVerdict> verdicts{{.service = "a"}};
   std::vector<RateNow> rates{{{90, {}, 20, {}, 0, 0, 0, true}, Forecast{95, 80, 110}}};
   std::map<std::string, Draw> draws{{"a", {200, 5000}}};
+  std::map<std::string, Draw> host_draws;
+  std::optional<HostNow> host;
+  std::map<std::string, plan::EnergyBill> bills;
   std::optional<telemetry::Sample> sample;
   std::optional<Changes::Under> under;
   std::optional<ChangeNow> proposed, last;
@@ -34,6 +37,9 @@ struct ShowTest : testing::Test {
             .verdicts = verdicts,
             .rates = rates,
             .draws = draws,
+            .host_draws = host_draws,
+            .host = host,
+            .bills = bills,
             .sample = sample,
             .under = under,
             .proposed = proposed,

@@ -92,6 +92,11 @@ void describe_service_now(Form& f, ServiceRow& s) {
   f.number("watts", s.watts, kNotNegative,
            "its part of the boards': by how busy its instances are, idle power by compute slices");
   f.number("energy_j", s.energy_j, kNotNegative, "the same in joules, since the agent began");
+  f.number("host_w", s.host_w, kNotNegative,
+           "its part of what CPUs and memory take: by CPU time, else by compute slices");
+  f.number("host_energy_j", s.host_energy_j, kNotNegative, "the same in joules");
+  f.number("energy_cost", s.energy_cost, kAnyNumber, "money for all these joules, by the hour");
+  f.number("co2_g", s.co2_g, kNotNegative, "grams of CO2 for them");
   describe_verdict(f, s);
 }
 
@@ -130,6 +135,17 @@ void describe_judged(Form& f, JudgedPlans& verdicts) {
   f.text("asked", verdicts.asked, "what was judged: planner, target, person");
   f.whole("accepted", verdicts.accepted, kNotNegative, "so often");
   f.whole("refused", verdicts.refused, kNotNegative, "so often");
+}
+
+void describe_host(Form& f, HostNow& host) {
+  f.number("cpu_w", host.cpu_w, kNotNegative, "of all CPUs, by RAPL; missing: not told");
+  f.number("dram_w", host.dram_w, kNotNegative, "of memory");
+  f.number("psys_w", host.psys_w, kNotNegative, "of the whole platform, where it says so");
+  f.number("node_w", host.node_w, kNotNegative, "of GPUs, CPUs and memory together");
+  f.number("cpu_j", host.cpu_j, kNotNegative, "since the agent began");
+  f.number("dram_j", host.dram_j, kNotNegative, "the same");
+  f.number("psys_j", host.psys_j, kNotNegative, "the same");
+  f.optional(!host.fault.empty()).note("fault", host.fault, "why a figure is missing");
 }
 
 void describe_batch(Form& f, BatchNow& batch) {
@@ -193,6 +209,7 @@ void describe_snapshot(Form& f, Written& s) {
   f.object("last", s.last, describe_change_now, "that ended");
   f.object("batch", s.batch, describe_batch, "tasks of batches");
   f.object("power", s.power, describe_power_now, "of the GPUs, by the fleet's budgets");
+  f.object("host", s.host, describe_host, "what the node takes beside its GPUs");
   f.notes("notices", s.notices, {.indent = "    "}, "newest first, few");
   f.optional(!s.judged.empty())
       .list("verdicts", s.judged, describe_judged, {.indent = "    "},

@@ -35,6 +35,8 @@ struct ServiceNow : plan::Terms {
   std::optional<double> p99_ms = {}, attainment = {};       // measured, share of requests in SLO
   std::optional<actuate::TokenTraffic> token_traffic = {};  // of a language model, measured
   std::optional<double> watts = {}, energy_j = {};          // its part: energy_meter.h
+  std::optional<double> host_w = {}, host_energy_j = {};    // of CPUs and memory: host_meter.h
+  std::optional<double> energy_cost = {}, co2_g = {};       // of these joules: bills.h
   ServiceVerdict is = {};
   bool at_risk() const { return is.verdict != Standing::serves; }
   bool operator==(const ServiceNow&) const = default;
@@ -96,6 +98,15 @@ struct PowerNow {
   bool operator==(const PowerNow&) const = default;
 };
 
+// What a node takes beside its GPUs; missing where nobody tells it.
+struct HostNow {
+  std::optional<double> cpu_w = {}, dram_w = {}, psys_w = {};  // between the last two readings
+  std::optional<double> cpu_j = {}, dram_j = {}, psys_j = {};  // since the agent began
+  std::optional<double> node_w = {};  // GPUs, CPUs and memory, where all three are told
+  std::string fault = {};             // why a figure is missing
+  bool operator==(const HostNow&) const = default;
+};
+
 struct Snapshot {
   long version = 0;          // grows with every change of the rest
   long node_version = 0;     // the version in which state or assignment changed last
@@ -114,6 +125,7 @@ struct Snapshot {
   std::optional<ChangeNow> current, last;  // proposed or under way; the last that ended
   BatchNow batch;
   std::optional<PowerNow> power = {};  // where the node is one of a fleet that divides its power
+  std::optional<HostNow> host = {};  // CPUs and memory
   std::vector<std::string> notices;  // newest first, few
   std::vector<JudgedPlans> judged;   // by `asked`
   long restarts = 0, given_up_workers = 0, drifts = 0, changes = 0, failed_changes = 0;

@@ -8,6 +8,7 @@
 #include "hw/catalogue.h"
 #include "plan/power.h"
 #include "plan/serving.h"
+#include "plan/tariff.h"
 
 namespace partita::control {
 
@@ -22,6 +23,7 @@ struct World {
   int max_processes = plan::kDefaultMaxProcesses;
   // For policy.power.clocks: slo, by GPU model; units are compute slices.
   std::vector<plan::ResponseTable> power_tables = {};
+  plan::Tariff tariff = {};  // of energy, by the hour; empty: not known
 
   // Null: its GPUs are not used.
   const plan::FleetEntry* entry_of(const std::string& model) const {

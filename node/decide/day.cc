@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "decide/day_change.h"
 #include "plan/changes.h"
+#include "planners/serving/watts.h"
 #include "planners/serving/incremental_finish.h"
 
 namespace partita::decide {
@@ -111,14 +112,57 @@ Result<Made<plan::ServingPlan>> plan_for(const Period& period, const plan::Servi
   return made;
 }
 
+// Energy by the hours of a tariff.
+struct Pricing {
+  const plan::Tariff& tariff;
+  double gpu_hour = 0;  // that an hour of a GPU of the plan for the peak costs; 0: no tariff
+
+  plan::EnergyRate rate(const Period& period) const {
+    const auto at = [&](int minute) {
+      return static_cast<double>(tariff.from_s) + kMinuteSeconds * minute;
+    };
+    const int to = period.to > period.from ? period.to : period.to + plan::kMinutesOfDay;
+    const auto mean = plan::mean_rate(tariff, at(period.from), at(to));
+    CHECK(mean.has_value());  // a day comes again
+    return *mean;
+  }
+  double joules(const Period& period, const plan::ServingPlan& plan) const {
+    return planners::serving::expected_watts(period.problem, plan) * kHourSeconds *
+           plan::DayPeriod{period.from, period.to, {}, {}}.hours();
+  }
+  // GPU-hours of the period's plan, as they are weighed.
+  double gpu_hours(const Period& period) const {
+    if (gpu_hour == 0)
+      return period.plan->objective.gpus * plan::DayPeriod{period.from, period.to, {}, {}}.hours();
+    return joules(period, *period.plan) / plan::kJoulesPerKwh *
+           plan::weight(tariff, rate(period)) / gpu_hour;
+  }
+};
+
+Result<Pricing> pricing_of(const DayOptions& options, const Period& peak) {
+  Pricing pricing{options.tariff};
+  if (options.tariff.empty()) return pricing;
+  if (!options.tariff.daily)
+    return bad_input("--prices", "a day is weighed by hours that come again every day: without "
+                                 "dates, as 13:00Z");
+  const double mean = plan::weight(options.tariff, pricing.rate(peak));
+  const double joules = pricing.joules(peak, *peak.plan);
+  if (!(mean > 0 && joules > 0))
+    return bad_input("--prices", "energy is free in the mean hour of the day, so nothing can be "
+                                 "weighed by it");
+  pricing.gpu_hour = joules / plan::kJoulesPerKwh * mean /
+                     (peak.plan->objective.gpus * plan::DayPeriod{}.hours());
+  return pricing;
+}
+
 // What a day costs that goes round, without what its changes need meanwhile.
-double cost_of(const std::vector<Period>& periods) {
+double cost_of(const std::vector<Period>& periods, const Pricing& pricing) {
   double cost = 0;
   for (std::size_t p = 0; p < periods.size(); ++p) {
     const Period& period = periods[p];
     const Period& before = periods[(p + periods.size() - 1) % periods.size()];
     const plan::Changes changes = plan::changes_between(*before.plan, *period.plan);
-    cost += period.plan->objective.gpus * plan::DayPeriod{period.from, period.to, {}, {}}.hours();
+    cost += pricing.gpu_hours(period);
     cost += kMoveHours * (changes.restarted + changes.moved + changes.created);
   }
   return cost;
@@ -128,7 +172,8 @@ double cost_of(const std::vector<Period>& periods) {
 // round changes nothing or is no cheaper than the cheapest. A day whose rounds do not settle is
 // closed where the first plan is not made from the last one; the cheapest round is kept.
 // Refusals: of the first period that has no plan.
-Result<std::vector<plan::Reason>> fill_in(std::vector<Period>& periods, const DayOptions& options) {
+Result<std::vector<plan::Reason>> fill_in(std::vector<Period>& periods, const DayOptions& options,
+                                          const Pricing& pricing) {
   const auto busiest = std::ranges::max_element(
       periods, {}, [](const Period& period) { return all_rates(period.problem).value; });
   const auto first = static_cast<std::size_t>(busiest - periods.begin());
@@ -148,7 +193,7 @@ Result<std::vector<plan::Reason>> fill_in(std::vector<Period>& periods, const Da
       before = &*period.plan;
     }
     if (count == 1) return std::vector<plan::Reason>{};
-    const bool cheaper = best.empty() || cost_of(periods) < cost_of(best);
+    const bool cheaper = best.empty() || cost_of(periods, pricing) < cost_of(best, pricing);
     if (!cheaper && round >= kRounds) break;
     if (cheaper) best = periods;
   }
@@ -214,11 +259,12 @@ std::optional<plan::ServingPlan> restated(const Period& period, plan::ServingPla
 class DaySearch {
  public:
   DaySearch(const plan::ServingProblem& problem, std::vector<Period> periods, Period peak,
-            const DayOptions& options)
+            const DayOptions& options, const Pricing& pricing)
       : problem_(problem),
         periods_(std::move(periods)),
         peak_(std::move(peak)),
-        options_(options) {}
+        options_(options),
+        pricing_(pricing) {}
 
   Result<MadeDay> run() {
     const std::size_t count = periods_.size();
@@ -314,7 +360,7 @@ class DaySearch {
   Result<void> attempt(const Keeps& keeps) {
     std::vector<Period> stays = stays_of(keeps);
     if (stays.size() > 1 || !stays.front().plan) {
-      auto refusals = fill_in(stays, options_);
+      auto refusals = fill_in(stays, options_, pricing_);
       if (!refusals) return failed(refusals.error());
       if (!refusals->empty()) return refuse(*std::move(refusals));
     }
@@ -347,6 +393,7 @@ class DaySearch {
       const Period& before = periods[(p + periods.size() - 1) % periods.size()];
       day.periods.push_back({period.from, period.to, all_rates(period.problem), *period.plan});
       day.gpu_hours += period.plan->objective.gpus * day.periods.back().hours();
+      if (pricing_.gpu_hour > 0) state_energy(period, day);
       if (periods.size() == 1) break;
       const auto change = change_into(before, period);
       if (!change) return failed(change.error());
@@ -357,11 +404,27 @@ class DaySearch {
     return day;
   }
 
+  void state_energy(const Period& period, plan::DayPlan& day) const {
+    const auto add = [](std::optional<plan::EnergyBill>& sum, const plan::EnergyBill& one) {
+      if (!sum) sum.emplace();
+      sum->joules += one.joules;
+      if (one.cost) sum->cost = sum->cost.value_or(0) + *one.cost;
+      if (one.co2_g) sum->co2_g = sum->co2_g.value_or(0) + *one.co2_g;
+    };
+    const plan::EnergyRate rate = pricing_.rate(period);
+    plan::DayPeriod& row = day.periods.back();
+    row.energy = plan::bill(pricing_.joules(period, *period.plan), rate);
+    row.weighed_gpu_hours = pricing_.gpu_hours(period);
+    add(day.energy, *row.energy);
+    add(day.peak_energy, plan::bill(pricing_.joules(period, *peak_.plan), rate));
+  }
+
   static constexpr double kSameCost = 1e-6;
   const plan::ServingProblem& problem_;
   const std::vector<Period> periods_;  // without plans
   const Period peak_;
   const DayOptions& options_;
+  const Pricing& pricing_;
   std::optional<plan::DayPlan> best_;
   Keeps keeps_;  // of it
   std::vector<plan::Reason> refusals_;
@@ -380,7 +443,11 @@ plan::ServingProblem at_minute(plan::ServingProblem problem, int minute) {
 
 double day_cost(const plan::DayPlan& day) {
   const int beyond = std::max(0, plan::most_gpus(day) - day.peak_gpus);
-  return day.gpu_hours + kMoveHours * (plan::creations(day) + plan::restarts(day)) +
+  double gpu_hours = day.gpu_hours;
+  for (const plan::DayPeriod& period : day.periods)
+    if (period.energy)
+      gpu_hours += period.weighed_gpu_hours - period.plan.objective.gpus * period.hours();
+  return gpu_hours + kMoveHours * (plan::creations(day) + plan::restarts(day)) +
          plan::DayPeriod{}.hours() * beyond;
 }
 
@@ -392,7 +459,9 @@ Result<MadeDay> plan_day(const plan::ServingProblem& problem, const DayOptions& 
   if (!for_peak) return failed(for_peak.error());
   if (!for_peak->plan) return MadeDay{std::nullopt, std::move(for_peak->refusals)};
   peak.plan = **for_peak->plan;
-  return DaySearch(problem, std::move(periods), std::move(peak), options).run();
+  const auto pricing = pricing_of(options, peak);
+  if (!pricing) return failed(pricing.error());
+  return DaySearch(problem, std::move(periods), std::move(peak), options, *pricing).run();
 }
 
 }  // namespace partita::decide

@@ -21,11 +21,14 @@ plan::ServingProblem at_minute(plan::ServingProblem problem, int minute);
 struct DayOptions {
   PlanOptions plan;
   Seconds change_time{300};  // for either half of a change
+  // A day that comes again, in whose local time the rates are; the watts of all GPUs are known
+  // then. Without one GPU-hours are counted, whenever they are.
+  plan::Tariff tariff = {};
 };
 
 // What a day costs, in GPU-hours: those of its plans and changes, a quarter for every instance that
 // a change makes, restarts or stands in, and a whole day for every GPU that is in use at any time
-// beyond those of one plan for all peaks.
+// beyond those of one plan for all peaks. By a tariff, those of plans are DayPeriod's weighed ones.
 inline constexpr double kMoveHours = 0.25;
 double day_cost(const plan::DayPlan& day);
 
@@ -34,7 +37,8 @@ struct MadeDay {
   std::vector<plan::Reason> refusals;  // not empty exactly when there is no day
 };
 
-// Bad input: a period that is shorter than the halves of changes at its ends.
+// Bad input: a period that is shorter than the halves of changes at its ends; a tariff with dates,
+// or in whose mean hour energy is free.
 Result<MadeDay> plan_day(const plan::ServingProblem& problem, const DayOptions& options);
 
 }  // namespace partita::decide

@@ -10,6 +10,7 @@
 #include "base/index.h"
 #include "base/nearest.h"
 #include "forms/power_forms.h"
+#include "forms/tariff_reader.h"
 #include "profile/csv.h"
 
 namespace partita::decide {
@@ -246,15 +247,33 @@ Result<plan::GpuPower> power_of_table(const std::string& file, std::string_view 
   return power;
 }
 
+Result<plan::Tariff> load_tariff(Files& files, const TariffFiles& named) {
+  if (named.prices.empty() && named.carbon_price > 0)
+    return bad_input("--carbon-price", "needs grams by the hour: --prices");
+  if (named.prices.empty()) return plan::Tariff{};
+  const Result<std::string> text = read_input(files, "--prices", named.prices);
+  if (!text) return failed(text.error());
+  auto tariff = forms::parse_tariff(named.prices, *text);
+  if (!tariff) return tariff;
+  if (named.carbon_price > 0 && !tariff->hours.front().co2_g)
+    return bad_input("--carbon-price", named.prices + " has no column co2_g_per_kwh");
+  tariff->carbon_price = named.carbon_price;
+  return tariff;
+}
+
 Result<void> set_objective(Files& files, const ObjectiveFiles& named,
                            const std::vector<FleetSource>& sources, plan::ServingProblem& problem) {
-  if (named.objective != "energy" && !named.power_table.empty())
-    return bad_input("--power-table", "watts are looked at with --objective energy only");
-  if (named.objective != "energy" && named.objective != "cost" && !named.costs.empty())
-    return bad_input("--gpu-costs", "is looked at with --objective energy or cost only");
-  if (named.objective.empty()) return {};
+  const bool watts = named.objective == "energy" || named.watts;
+  if (!watts && !named.power_table.empty())
+    return bad_input("--power-table", "watts are looked at with --objective energy or --prices");
+  if (!watts && named.objective != "cost" && !named.costs.empty())
+    return bad_input("--gpu-costs", "is looked at with --objective energy or cost, or --prices");
+  if (named.objective.empty() && !watts) return {};
   const auto own = load_costs(files, named.costs, problem);
   if (!own) return failed(own.error());
+  if (named.watts)
+    if (auto set = set_power(files, named, *own, sources, problem); !set) return set;
+  if (named.objective.empty()) return {};
   if (named.objective == "gpus") {
     if (problem.fleet.size() > 1) problem.goal = plan::Goal::gpus;
     for (plan::FleetEntry& entry : problem.fleet) entry.price = 1;

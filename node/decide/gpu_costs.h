@@ -10,6 +10,7 @@
 
 #include "decide/input.h"
 #include "plan/serving.h"
+#include "plan/tariff.h"
 
 namespace partita::decide {
 
@@ -33,7 +34,15 @@ struct ObjectiveFiles {
   std::string objective;    // --objective: gpus, cost, energy; empty: the standard one
   std::string costs;        // --gpu-costs
   std::string power_table;  // --power-table
+  bool watts = false;       // are wanted, though they are not the objective
 };
+
+struct TariffFiles {
+  std::string prices;       // --prices; empty: no tariff
+  double carbon_price = 0;  // --carbon-price
+};
+// Refused: what parse_tariff() refuses, and a price of carbon that nobody is said to make.
+Result<plan::Tariff> load_tariff(Files& files, const TariffFiles& named);
 
 // Where a problem's fleet was read, per entry, and whether a price was given there.
 struct FleetSource {

@@ -21,11 +21,26 @@ void describe_minute(Form& f, std::string_view key, int& minute, std::string_vie
   minute = read.value_or(0);
 }
 
+void describe_bill(Form& f, plan::EnergyBill& bill) {
+  f.number("joules", bill.joules, kNotNegative, "expected");
+  f.optional(bill.cost.has_value()).number("cost", bill.cost, kAnyNumber, "money, by the prices");
+  f.optional(bill.co2_g.has_value()).number("co2_g", bill.co2_g, kNotNegative, "grams of CO2");
+}
+
+void describe_energy(Form& f, std::string_view key, std::optional<plan::EnergyBill>& bill,
+                     std::string_view about) {
+  f.optional(bill.has_value()).object(key, bill, describe_bill, about);
+}
+
 void describe(Form& f, plan::DayPeriod& period) {
   describe_minute(f, "from", period.from, "time of day, as 08:00");
   describe_minute(f, "to", period.to, "time of day; not after `from`: over midnight");
   f.number("rate_rps", period.rate.value, kNotNegative, "of all services");
   f.object("plan", period.plan, describe_plan, "a document of kind ServingPlan");
+  describe_energy(f, "energy", period.energy, "that the plan takes, by a tariff");
+  f.optional(period.weighed_gpu_hours != 0)
+      .number("weighed_gpu_hours", period.weighed_gpu_hours, kAnyNumber,
+              "of the plan, one being a GPU's hour at the day's mean rate");
 }
 
 void describe(Form& f, plan::DayChange& change) {
@@ -43,6 +58,8 @@ void describe(Form& f, plan::DayPlan& day) {
   f.document("DayPlan");
   f.number("gpu_hours", day.gpu_hours, kNotNegative, "of the day, with those of its changes");
   f.number("peak_gpu_hours", day.peak_gpu_hours, kNotNegative, "of a plan for the peak, all day");
+  describe_energy(f, "energy", day.energy, "of the day's plans, by a tariff");
+  describe_energy(f, "peak_energy", day.peak_energy, "of a plan for the peak, all day");
   f.integer("peak_gpus", day.peak_gpus, kCounts, "of a plan for the peak");
   f.boolean("peak_optimal", day.peak_optimal, "no plan for the peak is better");
   f.number("change_time_s", day.change_time.value, kNotNegative,

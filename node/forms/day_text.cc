@@ -51,6 +51,30 @@ std::string chart(const plan::DayPlan& day, int width) {
   return text + "\n";
 }
 
+// "12.3 kWh, 3.75, 4210 g of CO2"
+std::string bill_text(const plan::EnergyBill& bill) {
+  std::string text = number_text(bill.joules / plan::kJoulesPerKwh) + " kWh";
+  if (bill.cost) text += ", money " + number_text(*bill.cost);
+  if (bill.co2_g) text += ", " + number_text(*bill.co2_g) + " g of CO2";
+  return text;
+}
+
+std::string energy_text(const plan::DayPlan& day) {
+  if (!day.energy) return {};
+  Table table{{"FROM", "KWH", "MONEY", "g OF CO2"}, {}};
+  const auto shown = [](const std::optional<double>& value) {
+    return value ? number_text(*value) : std::string("-");
+  };
+  for (const plan::DayPeriod& period : day.periods)
+    if (period.energy)
+      table.rows.push_back({plan::clock_text(period.from),
+                            number_text(period.energy->joules / plan::kJoulesPerKwh),
+                            shown(period.energy->cost), shown(period.energy->co2_g)});
+  std::string text = "\n" + to_string(table) + "\nenergy a day: " + bill_text(*day.energy);
+  if (day.peak_energy) text += "; of one plan for the peak: " + bill_text(*day.peak_energy);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string day_text(const plan::DayPlan& day, int width) {
@@ -94,7 +118,7 @@ std::string day_text(const plan::DayPlan& day, int width) {
         "a change takes {} before the rates change and {} after it; no service has less than "
         "its traffic needs meanwhile (judged)\n",
         duration_text(day.change_time.value), duration_text(day.change_time.value));
-  return text;
+  return text + energy_text(day);
 }
 
 }  // namespace partita::forms

@@ -8,6 +8,7 @@
 
 #include "plan/changes.h"
 #include "plan/serving.h"
+#include "plan/tariff.h"
 
 namespace partita::plan {
 
@@ -16,6 +17,10 @@ struct DayPeriod {
   double hours() const { return (to > from ? to - from : to - from + kMinutesOfDay) / 60.0; }
   Rps rate;  // of all services
   ServingPlan plan;
+  // By a tariff: what the plan is expected to take in the period; and its GPU-hours as they were
+  // weighed, one being what a GPU of the plan for the peak costs in an hour of the day's mean rate.
+  std::optional<EnergyBill> energy = {};
+  double weighed_gpu_hours = 0;
   bool operator==(const DayPeriod&) const = default;
 };
 
@@ -44,6 +49,7 @@ struct DayPlan {
   bool peak_optimal = false;
   double gpu_hours = 0;       // of a day, with the GPUs that changes take
   double peak_gpu_hours = 0;  // of a day under the plan for the peak
+  std::optional<EnergyBill> energy = {}, peak_energy = {};  // the same of energy, by a tariff
   bool operator==(const DayPlan&) const = default;
 };
 

@@ -41,6 +41,7 @@ Result<Queue> Queue::create(const Config& config, const Loaded& loaded,
                           {{}, config.models, config.gpus, config.reconfigurer}, config.indices);
   queue.now_ = now;
   queue.shares_ = Shares(config.shares);
+  queue.hours_ = Hours(config.tariff);
   queue.restore(loaded, found);
   return queue;
 }
@@ -63,6 +64,7 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     }
     turns_.give(task, shares_.share(task.spec.user));  // as they came, whatever became of them
     if (task.state == State::waiting) turns_.wait(task);
+    if (task.attempts == 0) hours_.came(task);
     if (task.state != State::starting && task.state != State::running) continue;
     running_[task.spec.user] += task.spec.gpus;
     under_[task.id] = {.stopped = {}, .unknown = true};
@@ -101,6 +103,11 @@ Outputs Queue::step(Nanos now, const std::vector<Event>& events) {
   offer();
   watch_limits();
   decide();
+  if ((!events.empty() || now_ >= hours_.next().value_or(0)) && choose_hours()) {
+    offer();
+    decide();
+  }
+  if (const auto next = hours_.next()) out_.wake_at(*next);
   preempt();
   return_idle();
   // Who ended stays until here: what else happened in this step may be about them.
@@ -123,6 +130,7 @@ void Queue::handle(const Arrived& event) {
     }
     turns_.give(task, shares_.share(task.spec.user));
     if (task.state == State::waiting) turns_.wait(task);
+    hours_.came(task);
   }
   for (const Task& task : event.tasks) {
     if (!is_over(task.state) && doomed(task, tasks_))
@@ -212,7 +220,10 @@ void Queue::handle(const Changed& event) {
   }
 }
 
-void Queue::handle(const Closed& event) { planner_.machine().close(event.node, event.closed); }
+void Queue::handle(const Closed& event) {
+  planner_.machine().close(event.node, event.closed);
+  closed_[spots_[at(event.node)].gpu] += event.closed ? 1 : -1;
+}
 
 // ---- ends
 
@@ -231,8 +242,10 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
     const Spot& spot = spots_[at(nodes.front())];
     int columns = 0;
     for (const int node : nodes) columns += spots_[at(node)].columns;
-    if (!outcome.empty()) account(task, columns);
     const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
+    if (!outcome.empty())
+      out_.keep.usage[task.spec.user] =
+          shares_.add(task.spec.user, columns * std::max(0.0, took), now_);
     if (outcome == "done" && took > 0) {
       const TimeKey key{task.spec.user, name_of(task.spec), config_.models[at(spot.model)].name,
                         spot.gpcs};
@@ -262,6 +275,7 @@ void Queue::settle(Task& task, State state, const std::string& reason) {
   if (task.ended_ms == 0) task.ended_ms = ms_of(now_);
   turns_.wait_no_more(task);
   turns_.forget(task.id);
+  hours_.forget(task.id);
   if (planner_.waits(task.id)) planner_.remove(task.id);
   --open_[task.spec.user];
   changed_.insert(task.id);
@@ -278,12 +292,6 @@ void Queue::look_at_followers(long id) {
     if (is_over(task.state) || under_.contains(follower) || !doomed(task, tasks_)) continue;
     settle(task, State::skipped, ended_otherwise(id, tasks_.at(id).state));
   }
-}
-
-void Queue::account(const Task& task, int columns) {
-  const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
-  out_.keep.usage[task.spec.user] =
-      shares_.add(task.spec.user, columns * std::max(0.0, took), now_);
 }
 
 void Queue::ask_to_end(Task& task, const std::string& outcome) {

@@ -19,6 +19,7 @@
 
 #include "planners/batch/live.h"
 #include "queue/atlas.h"
+#include "queue/hours.h"
 #include "queue/shares.h"
 #include "queue/task.h"
 #include "queue/times.h"
@@ -26,7 +27,6 @@
 
 namespace partita::queue {
 
-using Nanos = plan::Nanos;
 using planners::batch::LiveOp;
 
 struct Quota {
@@ -48,6 +48,7 @@ struct Config {
   Nanos idle_return = 60'000'000'000;  // an instance that nobody waits for goes after that
   Nanos patience = 60'000'000'000;     // what waits longer than so may end what is preemptible
   planners::batch::LiveOptions planning = {};
+  plan::Tariff tariff = {};  // for tasks that may wait for cheap hours
 };
 const Quota* quota_of(const Config& config, const std::string& user);  // null: none
 
@@ -122,6 +123,9 @@ struct Outputs {
   Keep keep;                    // durable before anything of it is performed
   std::vector<Action> actions;  // in this order
   std::optional<Nanos> wake;    // when to step again, though nothing happened
+  void wake_at(Nanos time) {
+    if (!wake || time < *wake) wake = time;
+  }
 };
 
 // What a store has, and the machine as it was found.
@@ -154,6 +158,7 @@ class Queue {
   const std::map<long, Task>& tasks() const { return tasks_; }  // that have not ended
   std::size_t open() const;                                     // how many have not ended
   const planners::batch::LivePlanner& planner() const { return planner_; }
+  const Hours& hours() const { return hours_; }  // as of the last step
   Place place_of(int node) const;
 
  private:
@@ -173,17 +178,16 @@ class Queue {
   void end_attempt(Task& task, const std::string& outcome, int status, bool counts);
   void settle(Task& task, State state, const std::string& reason);
   void look_at_followers(long task);
-  void account(const Task& task, int columns);
   void ask_to_end(Task& task, const std::string& outcome);
 
   void offer();  // brings what the planner knows in line with what may run
   planners::batch::LiveTask live(const Task& task) const;
   void decide();
+  bool choose_hours();  // whether tasks were let go that waited for theirs
   void start(long id, const std::vector<int>& nodes);
   void watch_limits();
   void preempt();
   void return_idle();
-  void wake_at(Nanos time);
 
   // What else is known of an attempt under way.
   struct Under {
@@ -202,6 +206,8 @@ class Queue {
   std::vector<Spot> spots_;                      // per node
   std::map<int, std::string> devices_;           // per node with an instance
   std::map<int, Nanos> idle_since_;
+  std::map<int, int> closed_;  // per GPU how many of its nodes others have
+  Hours hours_;                // which of what waits is not planned yet
   Turns turns_;  // of what is not over; what is neither under way nor held waits
   Times times_;
   Shares shares_;
@@ -214,6 +220,6 @@ class Queue {
 // Why this cannot be asked of the task; nothing: it can.
 Result<void> can(const Task& task, const Asked& asked);
 // Why a waiting task is not planned; empty: it is.
-std::string why_waiting(const Queue& queue, const Task& task);
+std::string why_waiting(const Queue& queue, const Task& task, Nanos now);
 
 }  // namespace partita::queue

@@ -25,6 +25,8 @@ Result<void> check_numbers(const Spec& spec) {
     return bad_input("retries", fmt::format("is between 0 and {}", kMaxRetries));
   if (std::abs(spec.priority) > kMaxPriority)
     return bad_input("priority", fmt::format("is between -{0} and {0}", kMaxPriority));
+  if (spec.flexible && !spec.deadline_s)
+    return bad_input("flexible", "needs a deadline: until when may it wait?");
   if (spec.gpus < 1 || spec.gpus > kMaxGpus)
     return bad_input("gpus", fmt::format("is between 1 and {}", kMaxGpus));
   return {};

@@ -12,6 +12,10 @@ namespace partita::queue {
 namespace {
 
 constexpr Nanos kMilliNs = 1'000'000;
+constexpr double kNanosPerSecond = 1e9;
+// Between a moment at which a task that may wait has to begin and its deadline lies what it takes,
+// a tenth more, time to make room, and the longest of what else there is: it may just have begun.
+constexpr double kSpareShare = 0.1, kRoomS = 60;
 constexpr Nanos kWeighedEvery = 60 * plan::kNanosInSecond;
 
 Nanos as_nanos(double time_s) { return std::llround(std::min(time_s, 1e9) * 1e9); }
@@ -81,7 +85,7 @@ void Queue::offer() {
         full.insert(user);
         return has >= quota->running ? Go::past_user : Go::on;
       }
-      if (!may_run(task, tasks_, planner_)) return Go::on;
+      if (hours_.holds(id) || !may_run(task, tasks_, planner_)) return Go::on;
       has += task.spec.gpus;
       offered.insert(task.id);
       if (!planner_.waits(task.id)) planner_.add(live(task));
@@ -98,15 +102,69 @@ void Queue::offer() {
   for (const long id : waiting_ids(planner_)) planner_.change(live(tasks_.at(id)));
 }
 
-std::string why_waiting(const Queue& queue, const Task& task) {
+std::string why_waiting(const Queue& queue, const Task& task, Nanos now) {
   if (task.state == State::held) return "held";
   if (task.state != State::waiting || queue.planner().waits(task.id)) return "";
+  if (const auto later = queue.hours().later(task.id))
+    return queue.hours().why(*later, static_cast<double>(now) / kNanosPerSecond);
   for (const Dependency& one : task.spec.after) {
     const auto before = queue.tasks().find(one.task);
     if (before != queue.tasks().end() && !is_over(before->second.state))
       return fmt::format("waits for task {}", one.task);
   }
   return "its user has as many tasks running as they may, or many wait before it";
+}
+
+// What may wait for cheap hours does, as long as all that is known ends in time. Where more waits
+// than is planned, nobody waits for hours: throughput comes first.
+bool Queue::choose_hours() {
+  if (hours_.held().empty()) return false;
+  const auto seconds = [](Nanos time) { return static_cast<double>(time) / kNanosPerSecond; };
+  planners::batch::CheapHours look{.now_s = seconds(now_), .free_s = seconds(now_)};
+  double longest_s = 0;  // of what runs and waits besides
+  bool known = true;
+  for (const auto& [id, task] : planner_.waiting()) {
+    const auto expected = planner_.expected(id);
+    known = known && expected;
+    if (!expected) continue;
+    look.free_s = std::max(look.free_s, seconds(expected->end));
+    longest_s = std::max(longest_s, seconds(expected->end - expected->begin));
+  }
+  for (const auto& [id, under] : under_) {
+    if (!planner_.machine().runs(id)) continue;
+    const Nanos end = planner_.machine().expected_end(id, now_);
+    look.free_s = std::max(look.free_s, seconds(end));
+    longest_s = std::max(longest_s, seconds(end - tasks_.at(id).began_ms * kMilliNs));
+  }
+  const auto others_have = [&](int gpu) {
+    const auto closed = closed_.find(gpu);
+    return closed != closed_.end() && closed->second > 0;
+  };
+  look.gpus = static_cast<int>(std::ssize(config_.indices) -
+                               std::ranges::count_if(config_.indices, others_have));
+  std::vector<long> hurried;
+  for (const long id : hours_.held()) {
+    const Task& task = tasks_.at(id);
+    if (task.state != State::waiting || !may_run(task, tasks_, planner_)) continue;
+    const planners::batch::LiveTask own = live(task);
+    const auto fast = fastest(own, config_.models);
+    const bool measured = std::ranges::any_of(config_.models, [&](const hw::GpuModel& model) {
+      return times_.estimate(task.spec, model).measured;
+    });
+    if (!known || !fast || !measured) {
+      hurried.push_back(id);
+      continue;
+    }
+    const double latest_s = seconds(own.deadline.value_or(now_)) -
+                            fast->length_s * (1 + kSpareShare) - kRoomS - longest_s;
+    if (latest_s <= std::max(look.now_s, look.free_s)) {
+      hurried.push_back(id);
+      continue;
+    }
+    look.tasks.push_back({id, latest_s, fast->length_s, fast->slices, fast->profile,
+                          task.spec.gpus, fast->per_gpu});
+  }
+  return hours_.choose(look, hurried);
 }
 
 void Queue::decide() {
@@ -120,7 +178,7 @@ void Queue::decide() {
       out_.actions.push_back(Destroy{change.node});
     }
   }
-  if (decisions.wake) wake_at(*decisions.wake);
+  if (decisions.wake) out_.wake_at(*decisions.wake);
 }
 
 void Queue::start(long id, const std::vector<int>& nodes) {
@@ -142,10 +200,6 @@ void Queue::start(long id, const std::vector<int>& nodes) {
   out_.actions.push_back(StartTask{task});
 }
 
-void Queue::wake_at(Nanos time) {
-  if (!out_.wake || time < *out_.wake) out_.wake = time;
-}
-
 void Queue::watch_limits() {
   for (auto& [id, under] : under_) {
     Task& task = tasks_.at(id);
@@ -155,7 +209,7 @@ void Queue::watch_limits() {
       if (now_ >= end) {
         ask_to_end(task, "timed out");
       } else {
-        wake_at(end);
+        out_.wake_at(end);
       }
     }
     if (!under.stopped || under.killed) continue;
@@ -164,7 +218,7 @@ void Queue::watch_limits() {
       under.killed = true;
       out_.actions.push_back(StopTask{id, task.pid, StopSignal::kill});
     } else {
-      wake_at(kill);
+      out_.wake_at(kill);
     }
   }
 }
@@ -194,7 +248,7 @@ void Queue::preempt() {
     if (urgent.spec.priority <= 0) return Go::no_further;
     if (!planner_.waits(id)) return Go::on;
     const Nanos patient = urgent.submitted_ms * kMilliNs + config_.patience;
-    if (now_ < patient) wake_at(patient);
+    if (now_ < patient) out_.wake_at(patient);
     Task* const victim = now_ < patient ? nullptr : victim_for(urgent);
     if (victim == nullptr) return Go::on;
     if (victim->spec.checkpoint.empty()) {
@@ -213,7 +267,7 @@ void Queue::return_idle() {
     const auto [node, since] = *it;
     ++it;
     if (now_ < since + config_.idle_return) {
-      wake_at(since + config_.idle_return);
+      out_.wake_at(since + config_.idle_return);
       continue;
     }
     if (!planner_.machine().retire(node, now_)) continue;

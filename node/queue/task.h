@@ -71,6 +71,7 @@ struct Spec {
   bool preemptible = false;     // may be ended for one of higher priority, and begins again later
   std::string checkpoint = {};  // run before that; its end is waited for
   bool held = false;            // waits until it is released
+  bool flexible = false;        // may wait for cheap hours, as long as it meets its deadline
   bool operator==(const Spec&) const = default;
 };
 
@@ -112,6 +113,9 @@ struct Run {
   std::vector<Place> places = {};
   // That its instances took, of what was measured; nothing: nobody measured all the while.
   std::optional<double> energy_j = {};
+  // By the tariff of the hours in which it ran; and what waiting saved: against the hours from its
+  // submission on. Nothing: nobody said, or it does not wait for hours.
+  std::optional<double> cost = {}, co2_g = {}, saved_cost = {}, saved_co2_g = {};
   bool operator==(const Run&) const = default;
 };
 

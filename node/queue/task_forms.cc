@@ -67,6 +67,8 @@ void describe_needs(Form& f, Spec& spec) {
   f.optional(!spec.checkpoint.empty())
       .note("checkpoint", spec.checkpoint, "command that is run before that");
   f.optional(spec.held).boolean("held", spec.held, "waits until it is released");
+  f.optional(spec.flexible)
+      .boolean("flexible", spec.flexible, "may wait for cheap hours until its deadline");
 }
 
 void describe(Form& f, Spec& spec) {
@@ -125,6 +127,13 @@ void describe(Form& f, Run& run) {
   f.optional(run.energy_j.has_value())
       .number("energy_j", run.energy_j, {.low = 0, .high = 1e15},
               "joules of its instances; missing where nobody measured all the while");
+  const auto money = [&f](const char* key, std::optional<double>& value, const char* about) {
+    f.optional(value.has_value()).number(key, value, kAnyNumber, about);
+  };
+  money("cost", run.cost, "money for these joules, by the prices of its hours");
+  money("co2_g", run.co2_g, "grams of CO2 for them");
+  money("saved_cost", run.saved_cost, "against the hours from its submission on");
+  money("saved_co2_g", run.saved_co2_g, "the same");
 }
 
 void describe(Form& f, Shown& shown) {

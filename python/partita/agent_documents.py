@@ -401,6 +401,14 @@ class AgentStateServices(TypedDict):
     watts: NotRequired[float]
     # the same in joules, since the agent began
     energy_j: NotRequired[float]
+    # its part of what CPUs and memory take: by CPU time, else by compute slices
+    host_w: NotRequired[float]
+    # the same in joules
+    host_energy_j: NotRequired[float]
+    # money for all these joules, by the hour
+    energy_cost: NotRequired[float]
+    # grams of CO2 for them
+    co2_g: NotRequired[float]
     # whether it is served
     verdict: Literal["serves", "degraded", "at_risk", "down", "unknown"]
     # it has been so, UTC
@@ -681,6 +689,25 @@ class AgentStatePower(TypedDict):
     unlimited: NotRequired[int]
 
 
+class AgentStateHost(TypedDict):
+    # of all CPUs, by RAPL; missing: not told
+    cpu_w: NotRequired[float]
+    # of memory
+    dram_w: NotRequired[float]
+    # of the whole platform, where it says so
+    psys_w: NotRequired[float]
+    # of GPUs, CPUs and memory together
+    node_w: NotRequired[float]
+    # since the agent began
+    cpu_j: NotRequired[float]
+    # the same
+    dram_j: NotRequired[float]
+    # the same
+    psys_j: NotRequired[float]
+    # why a figure is missing
+    fault: NotRequired[str]
+
+
 class AgentStateVerdicts(TypedDict):
     # what was judged: planner, target, person
     asked: str
@@ -735,6 +762,8 @@ class AgentState(TypedDict):
     batch: AgentStateBatch
     # of the GPUs, by the fleet's budgets
     power: NotRequired[AgentStatePower]
+    # what the node takes beside its GPUs
+    host: NotRequired[AgentStateHost]
     # newest first, few
     notices: list[str]
     # of the judge since the agent began
@@ -1345,6 +1374,8 @@ class QueueSubmission(TypedDict):
     checkpoint: NotRequired[str]
     # waits until it is released
     held: NotRequired[bool]
+    # may wait for cheap hours until its deadline
+    flexible: NotRequired[bool]
 
 
 class QueueTaskSpec(TypedDict):
@@ -1388,6 +1419,8 @@ class QueueTaskSpec(TypedDict):
     checkpoint: NotRequired[str]
     # waits until it is released
     held: NotRequired[bool]
+    # may wait for cheap hours until its deadline
+    flexible: NotRequired[bool]
 
 
 class QueueTaskPlaces(TypedDict):
@@ -1418,6 +1451,14 @@ class QueueTaskRuns(TypedDict):
     places: list[QueueTaskPlaces]
     # joules of its instances; missing where nobody measured all the while
     energy_j: NotRequired[float]
+    # money for these joules, by the prices of its hours
+    cost: NotRequired[float]
+    # grams of CO2 for them
+    co2_g: NotRequired[float]
+    # against the hours from its submission on
+    saved_cost: NotRequired[float]
+    # the same
+    saved_co2_g: NotRequired[float]
 
 
 class QueueTask(TypedDict):

@@ -490,6 +490,35 @@ test("the fleet: nodes, services, who waits for whom; what is not heard is unkno
   await it.close();
 });
 
+test("power of the fleet: the tree, dead feeds, budgets, caps and draws of nodes", async () => {
+  const it = await open({ fleet: fleetOf({ power: true }) }, "[data-view=fleet]:visible", "#fleet");
+  await it.page.waitForSelector('#view-fleet [aria-label="Budgets"] tbody tr:nth-child(5)');
+  const points = await rowsOf(it.page, "Points of power");
+  // Each behind what it hangs on, whatever the order in the document.
+  assert.deepEqual(
+    points.map((row) => row.split("\t")[0].trim()),
+    ["A", "r1a", "pdu-3", "B", "r1b"],
+  );
+  assert.match(points[0], /20\.0 kW/);
+  assert.match(points[0], /▲ live\s+without it the rest would be too much/);
+  assert.match(points[1], /✓ live/);
+  assert.match(points[3], /✕ dead/);
+  assert.match(points[2], /89 %/);
+  const budgets = await rowsOf(it.page, "Budgets");
+  assert.match(budgets[0], /node-17.*nothing.*✓ holds/s);
+  assert.match(budgets[1], /node-18.*not known.*\? not there/s);
+  assert.match(budgets[2], /node-19.*pdu-3.*✕ above its cap/s);
+  assert.match(budgets[3], /node-20.*▶ not yet/s);
+  assert.ok((await words(it.page, '[aria-label="Power of the fleet"]')).includes("divided by value, revision 7; dead: B, r1b"));
+  assert.deepEqual(await findings(it.page), []);
+  it.agent.fleet = { ...it.agent.fleet, fault: "its store: no answer", as_of_ms: Date.now() - 5000 };
+  await until(it.page, '[aria-label="Points of power"] tbody', /unknown/);
+  assert.ok((await rowsOf(it.page, "Budgets")).every((one) => one.includes("? unknown")));
+  it.agent.fleet = fleetOf();
+  await it.page.waitForSelector('[aria-label="Power of the fleet"]', { state: "hidden" });
+  await it.close();
+});
+
 test("2,000 nodes and 5,000 services: those in view are elements, all are found", async () => {
   const it = await open({ fleet: fleetOf({ nodes: 2000, services: 5000 }) }, "[data-view=fleet]:visible", "#fleet");
   await it.page.waitForSelector('#view-fleet [aria-label="Services"] tbody tr:nth-child(5)');

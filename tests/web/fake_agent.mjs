@@ -536,7 +536,7 @@ function events(count) {
 }
 
 // The fleet as a node's agent tells of it: half of the services on two nodes, one node lost, one that waits.
-export function fleetOf({ nodes = 5, services = 6 } = {}) {
+export function fleetOf({ nodes = 5, services = 6, power = false } = {}) {
   const name = (i) => `node-${17 + (i % nodes)}`;
   const on = (i, planned, carried, share) => ({
     node: name(i),
@@ -583,8 +583,33 @@ export function fleetOf({ nodes = 5, services = 6 } = {}) {
       carries: all
         .filter((one) => i !== 1 && one.on.some((piece) => piece.node === name(i)))
         .map((one) => ({ service: one.service, rate_rps: 100 })),
+      ...(power
+        ? {
+            budget_w: 2400 + i,
+            gpu_budget_w: 1600 + i,
+            ...(i === 1 ? {} : { gpu_draw_w: i === 2 ? 1700 : 1500 }), // of one that is lost nobody knows
+            ...(i === 3 ? { holds_budget: false } : {}),
+            ...(i === 0 ? {} : { limited_by: "pdu-3" }),
+          }
+        : {}),
     })),
     services: all,
+    ...(power
+      ? {
+          power: {
+            sharing: "value",
+            revision: 7,
+            points: [
+              { name: "r1a", under: "A", rating_w: 9000, budget_w: 4000 },
+              { name: "A", rating_w: 20000, budget_w: 4000 },
+              { name: "B", rating_w: 20000, budget_w: 0, failed: true },
+              { name: "r1b", under: "B", rating_w: 9000, budget_w: 0, failed: true },
+              { name: "pdu-3", under: "r1a", rating_w: 4500, budget_w: 4000 },
+            ],
+            unsafe: ["A"],
+          },
+        }
+      : {}),
   };
 }
 

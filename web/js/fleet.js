@@ -1,6 +1,6 @@
-// The fleet that the node is one of: who leads, every node and every service of it, what leaders did. Asked of this
-// node's agent while it is looked at; what the agent cannot hear of is drawn as unknown.
-import { attr, clock, el, keyed, num, percent, show, text } from "./dom.js";
+// The fleet that the node is one of: who leads, every node and every service of it, who may draw how much power, what
+// leaders did. Asked of this node's agent while it is looked at; what the agent cannot hear of is drawn as unknown.
+import { attr, clock, el, keyed, num, percent, show, text, watts } from "./dom.js";
 import { get } from "./feed.js";
 import { VERDICTS, looksOf } from "./model.js";
 import { makeWindow } from "./window.js";
@@ -89,7 +89,7 @@ function makeRows(parent, name, columns, verdictOf) {
       keyed(
         body,
         shown.slice(from, to).map((one, i) => ({ one, at: from + i })),
-        ({ one }) => one.node ?? one.service,
+        ({ one }) => one.node ?? one.service ?? one.name,
         makeRow,
       ),
   });
@@ -117,6 +117,46 @@ const SERVICES = [
   ["Carried", (one) => `${num(one.carried_rps, 0)} /s`],
   ["On", (one) => listed(one.on, (it) => `${it.node} ${percent(it.share)}`) || "no node"],
 ];
+// Feeds with all below them, each behind the point that it hangs on, as deep as it hangs.
+function asTree(points) {
+  const names = new Set(points.map((one) => one.name)),
+    below = new Map();
+  for (const one of points) {
+    const above = names.has(one.under) ? one.under : undefined;
+    below.set(above, [...(below.get(above) ?? []), one]);
+  }
+  const rows = [];
+  const walk = (above, depth) => {
+    for (const one of below.get(above) ?? []) (rows.push({ ...one, depth }), walk(one.name, depth + 1));
+  };
+  walk(undefined, 0);
+  return rows;
+}
+const INDENT = "\u00a0\u00a0\u00a0";
+const POINTS = [
+  ["Feed, PDU or rack", (one) => INDENT.repeat(one.depth) + one.name],
+  ["Under", (one) => one.under ?? "– (a feed)"],
+  ["Carries for ever", (one) => watts(one.rating_w)],
+  ["Budgets below it", (one) => watts(one.budget_w)],
+  ["Of that", (one) => (one.rating_w > 0 ? percent(one.budget_w / one.rating_w) : "–")],
+];
+const UNKNOWN = ["?", "unknown", "risk", ""];
+const pointVerdict = (one) =>
+  one.stale ? UNKNOWN : one.failed ? ["✕", "dead", "bad", ""] : one.unsafe ? ["▲", "live", "risk", "without it the rest would be too much"] : ["✓", "live", "fine", ""];
+const toldW = (value) => (value === undefined ? "not known" : watts(value));
+const BUDGETS = [
+  ["Node", (one) => one.node],
+  ["May draw", (one) => watts(one.budget_w)],
+  ["Cap of its GPUs", (one) => toldW(one.gpu_budget_w)],
+  ["GPUs draw", (one) => toldW(one.gpu_draw_w)],
+  ["Kept from more by", (one) => one.limited_by ?? "nothing"],
+];
+function budgetVerdict(one) {
+  if (one.stale) return UNKNOWN;
+  if (!one.there) return ["?", "not there", "risk", "it counts with all that it may still draw"];
+  if (one.holds_budget === false) return ["▶", "not yet", "risk", "it has not said that it holds to it"];
+  return one.gpu_draw_w > one.gpu_budget_w ? ["✕", "above its cap", "bad", ""] : ["✓", "holds", "fine", ""];
+}
 const nodeVerdict = (one) => [STATES[stateOf(one)][0], stateOf(one), STATES[stateOf(one)][1], whyOf(one)];
 const serviceVerdict = (one) => [...(VERDICTS[one.verdict] ?? VERDICTS.unknown), ""];
 
@@ -141,6 +181,7 @@ export function makeFleet(parent, is) {
   });
   const nodes = el("section", { class: "card", "aria-label": "Nodes" }),
     services = el("section", { class: "card", "aria-label": "Services of the fleet" }),
+    power = el("section", { class: "card", "aria-label": "Power of the fleet" }),
     past = el("section", { class: "card", "aria-label": "What leaders did" });
   const none = el("p", { class: "faint" });
   const howNodes = el("span", { class: "faint" }),
@@ -150,16 +191,22 @@ export function makeFleet(parent, is) {
     el("section", { class: "card", "aria-label": "Who leads" }, el("h2", {}, "Fleet"), none, fault, facts, proposal, changes),
     nodes,
     services,
+    power,
     past,
   );
   nodes.append(el("div", { class: "head" }, el("h2", {}, "Nodes"), howNodes, el("span", { class: "grow" }), filter));
   services.append(el("div", { class: "head" }, el("h2", {}, "Services"), howServices));
+  const howPower = el("span", { class: "faint" }),
+    overload = el("p", { class: "age", role: "status" });
+  power.append(el("div", { class: "head" }, el("h2", {}, "Power"), howPower), overload);
   past.append(el("h2", {}, "What leaders did"), events);
   const drawNodes = makeRows(nodes, "Nodes", NODES, nodeVerdict);
   const drawServices = makeRows(services, "Services", SERVICES, serviceVerdict);
+  const drawPoints = makeRows(power, "Points of power", POINTS, pointVerdict);
+  const drawBudgets = makeRows(power, "Budgets", BUDGETS, budgetVerdict);
   filter.addEventListener("input", () => last && draw(true));
 
-  for (const one of [nodes, services, past, fault, proposal, changes]) show(one, false);
+  for (const one of [nodes, services, power, past, fault, proposal, changes]) show(one, false);
   let last = null,
     drawn = null,
     told = [],
@@ -216,6 +263,7 @@ export function makeFleet(parent, is) {
       last.services.filter((one) => fits(one.service, serviceVerdict(one)[1], ...one.on.map((it) => it.node))),
       anew,
     );
+    drawPower(anew);
     for (const one of last.services) looksOf(one.service);
     show(past, told.length > 0);
     keyed(
@@ -226,6 +274,29 @@ export function makeFleet(parent, is) {
         node: el("li", {}, el("span", { class: "faint" }, clock(one.time_ms, true)), ` ${one.by}: ${one.what}`),
         update() {},
       }),
+    );
+  }
+
+  function drawPower(anew) {
+    show(power, Boolean(last.power));
+    if (!last.power) return;
+    const { points, sharing, revision, over, unsafe = [] } = last.power;
+    const stale = Boolean(trouble || last.fault);
+    const dead = points.filter((one) => one.failed).map((one) => one.name);
+    text(
+      howPower,
+      `divided by ${sharing}, revision ${num(revision, 0)}; ` +
+        (dead.length ? `dead: ${dead.join(", ")}` : `${num(points.length, 0)} points, all live`),
+    );
+    show(overload, Boolean(over));
+    text(overload, over ? `▲ it does not suffice: ${over}` : "");
+    drawPoints(
+      asTree(points.map((one) => ({ ...one, stale, unsafe: unsafe.includes(one.name) }))),
+      anew,
+    );
+    drawBudgets(
+      last.nodes.filter((one) => one.budget_w !== undefined).map((one) => ({ ...one, stale })),
+      anew,
     );
   }
 

@@ -70,6 +70,9 @@ Result<control::AgentFile> settled_file(Context& context, const LiveFlags& flags
   over(flags.services, file->services);
   over(flags.profiles, file->profiles);
   over(flags.listen, file->server.listen);
+  over(flags.queue.tariff.prices, file->power.prices);
+  if (flags.queue.tariff.carbon_price > 0)
+    file->power.carbon_price = flags.queue.tariff.carbon_price;
   if (!flags.mode.empty()) file->policy.mode = *control::parse_mode(flags.mode);
   auto fleet = settled_fleet(file->fleet, flags.fleet);
   if (!fleet) return failed(fleet.error());
@@ -270,6 +273,7 @@ control::AgentDoors LiveRun::doors() {
   doors.reset_gpu = gpu_reset(node_.open);
   doors.can_reset = true;
   doors.power_marks = gpu_prefix(node_.open);
+  doors.host.powercap = node_.file.power.powercap;
   if (batches_ == nullptr) return doors;
   doors.batch_runs = [this] { return batches_->runs(); };
   doors.carry_batches = [this](const std::vector<control::BatchDeed>& deeds) {
@@ -396,10 +400,12 @@ Result<void> LiveRun::join_fleet() {
 
 Result<void> LiveRun::host_queue() {
   if (!flags_.host_queue || flags_.dry_run) return {};
+  QueueServeFlags flags = flags_.queue;
+  flags.tariff = {node_.file.power.prices, node_.file.power.carbon_price};
   auto queue = AgentQueue::start(
       {context_, node_.open, lease_log(node_.open, node_.state), desk_,
        [this](const control::Agent& agent) { return closed_gpus(agent, node_.file.policy); }},
-      {node_.open, node_.state, node_.state_dir}, flags_.queue);
+      {node_.open, node_.state, node_.state_dir}, flags);
   if (!queue) return failed(queue.error());
   queue_ = *std::move(queue);
   desk_.set_queue([this](queue::Call call, std::function<void(Result<std::string>)> answer) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "decide/gpu_costs.h"
 #include "decide/input.h"
 #include "decide/power.h"
 #include "decide/serving_inputs.h"
@@ -60,6 +61,9 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
     if (!rule) return failed(rule.error());
     world.rule = *rule;
   }
+  auto tariff = decide::load_tariff(context.files, {file.power.prices, file.power.carbon_price});
+  if (!tariff) return failed(tariff.error());
+  world.tariff = *std::move(tariff);
   for (const control::ModelProfiles& one : file.power_tables) {
     const auto gpu = catalogue.get(one.gpu);
     if (!gpu) return failed(gpu.error());

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "flags.h"
 #include "node/state_dir.h"
+#include "tariff_flags.h"
 
 namespace partita::cli {
 namespace {
@@ -39,6 +40,7 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
   add_fleet_flags(command, flags.fleet);
   flag(command, "--quota", flags.queue.quotas);
   flag(command, "--share", flags.queue.shares);
+  add_tariff_flags(command, flags.queue.tariff);
   flag(command, "--once", flags.once);
   flag(command, "--dry-run", flags.dry_run);
 }

@@ -16,6 +16,8 @@
 #include "node/devices.h"
 #include "node/local_verdicts.h"
 #include "node/state_dir.h"
+#include "control/host_meter.h"
+#include "device/observe/host_energy.h"
 #include "device/observe/sampler.h"
 #include "screen.h"
 #include "stop_request.h"
@@ -25,7 +27,7 @@ namespace {
 
 struct TopFlags {
   DeviceFlags device;
-  std::string state_directory, interval = "1s";
+  std::string state_directory, interval = "1s", powercap = observe::HostPaths{}.powercap;
   int count = 0;
 };
 
@@ -33,7 +35,8 @@ struct TopFlags {
 class Top {
  public:
   Top(Context& context, const TopFlags& flags, const OpenDriver& opened)
-      : context_(context), flags_(flags), opened_(opened), picture_(context) {}
+      : context_(context), flags_(flags), opened_(opened), picture_(context),
+        host_(context.files, {.powercap = flags.powercap}) {}
 
   // The first is for the means of the second alone.
   Result<void> look(Seconds now) {
@@ -47,6 +50,10 @@ class Top {
       more = fmt::format("; change {} is not done", unfinished->transaction);
     picture_.know_node(*state, more);
     picture_.know_faults(lost_text(*state));
+    meter_.see(host_.read(now, {}), {});
+    control::HostNow host = meter_.whole().value_or(control::HostNow{});
+    host.node_w = together(host, *sample);
+    picture_.know_host(host_line(host));
     verdicts_ = local_verdicts(context_, directory);
     picture_.add(*sample, load_occupants(context_, directory));
     return look_at_gateway(directory);
@@ -109,6 +116,8 @@ class Top {
   const OpenDriver& opened_;
   RealProcesses processes_;
   TopPicture picture_;
+  observe::HostEnergyReader host_;
+  control::HostMeter meter_;
   std::optional<actuate::GatewayState> before_;
   std::vector<control::ServiceVerdict> verdicts_;
   std::map<std::string, std::string> rates_;  // as measured last
@@ -149,6 +158,7 @@ Command add_top(CLI::App& app) {
   add_state_dir(*command, flags->state_directory);
   flag(*command, "--interval", flags->interval)->default_str(flags->interval);
   within(flag(*command, "--count", flags->count), 1, 1e9);
+  flag(*command, "--powercap", flags->powercap)->capture_default_str();
   command->footer(
       "partita top\n"
       "partita top --driver sim --machine machine.yaml --count 3");

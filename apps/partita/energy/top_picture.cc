@@ -27,6 +27,19 @@ std::string tokens_table(const std::vector<TokenRow>& rows) {
   return "\n" + to_string(table);
 }
 
+std::string host_line(const control::HostNow& host) {
+  std::string line;
+  const auto add = [&](const char* what, const std::optional<double>& watts) {
+    if (watts)
+      line += fmt::format("{}{} {} W", line.empty() ? "" : ", ", what, number_text(*watts));
+  };
+  add("CPUs", host.cpu_w);
+  add("memory", host.dram_w);
+  add("with GPUs", host.node_w);
+  add("platform", host.psys_w);
+  return line.empty() ? line : line + "\n";
+}
+
 void TopPicture::know_node(const device::NodeState& state, const std::string& more) {
   long instances = 0, busy = 0;
   for (const device::GpuState& gpu : state.gpus) {
@@ -43,8 +56,8 @@ void TopPicture::add(const telemetry::Sample& sample, const device::Occupants& o
 }
 
 std::string TopPicture::frame(int height) const {
-  const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n" + faults_ +
-                            "\n" + services_ + (services_.empty() ? "" : "\n");
+  const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n" + host_ +
+                            faults_ + "\n" + services_ + (services_.empty() ? "" : "\n");
   const int lines = static_cast<int>(std::ranges::count(above, '\n'));
   return above + view_.frame({.colour = context_.colour,
                               .width = context_.width,

@@ -8,6 +8,7 @@
 
 #include "act/gateway_state.h"
 #include "context.h"
+#include "control/snapshot.h"
 #include "device/node_forms.h"
 #include "device/observe/view.h"
 #include "hw/telemetry/sample.h"
@@ -21,6 +22,9 @@ struct TokenRow {
 };
 std::string tokens_table(const std::vector<TokenRow>& rows);
 
+// "CPUs 120 W, memory 14 W, with GPUs 512 W"; "" where nobody tells any of it.
+std::string host_line(const control::HostNow& host);
+
 class TopPicture {
  public:
   explicit TopPicture(const Context& context) : context_(context) {}
@@ -30,6 +34,8 @@ class TopPicture {
   void add(const telemetry::Sample& sample, const device::Occupants& occupants);
   // Lines on what is wrong with GPUs; empty: nothing is.
   void know_faults(std::string lines) { faults_ = std::move(lines); }
+  // A line on CPUs and memory; empty: nothing is known of them.
+  void know_host(std::string line) { host_ = std::move(line); }
   // A table of services; empty: nothing is known of them.
   void know_services(std::string table) { services_ = std::move(table); }
 
@@ -43,7 +49,7 @@ class TopPicture {
   const Context& context_;
   observe::View view_;
   std::map<int, Watts> least_;  // by GPU
-  std::string head_, faults_, services_;
+  std::string head_, host_, faults_, services_;
 };
 
 }  // namespace partita::cli

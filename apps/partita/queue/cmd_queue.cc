@@ -11,6 +11,7 @@
 #include "node/state_dir.h"
 #include "queue/queue_server.h"
 #include "queue/task_forms.h"
+#include "tariff_flags.h"
 
 namespace partita::cli {
 namespace {
@@ -238,6 +239,7 @@ void add_what(CLI::App& command, QueueFlags& flags) {
   flag(command, "--time-limit", flags.limit);
   within(flag(command, "--retries", spec.retries), 0, queue::kMaxRetries);
   flag(command, "--held", spec.held);
+  flag(command, "--flexible", spec.flexible);
 }
 
 void add_needs(CLI::App& command, QueueFlags& flags) {
@@ -262,6 +264,7 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
   flag(*command, "--quota", flags->serve.quotas);
   flag(*command, "--share", flags->serve.shares);
   flag(*command, "--urgent-after", flags->serve.patience)->capture_default_str();
+  add_tariff_flags(*command, flags->serve.tariff);
   within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it they are not counted"), 0,
          1e6);
   within(flag(*command, "--ram", flags->serve.ram_gib, "Without it it is not counted"), 0, 1e6);

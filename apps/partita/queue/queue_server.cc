@@ -227,8 +227,11 @@ Result<std::unique_ptr<QueueServer>> QueueServer::start(Context& context, serve:
                                                         const Place& place,
                                                         const QueueServeFlags& flags,
                                                         queue::InstanceDoor& instances) {
-  const auto config = config_of(flags, place.open, place.node);
+  auto config = config_of(flags, place.open, place.node);
   if (!config) return failed(config.error());
+  auto tariff = decide::load_tariff(context.files, flags.tariff);
+  if (!tariff) return failed(tariff.error());
+  config->tariff = *std::move(tariff);
   const std::string state = std::filesystem::absolute(place.state_dir).lexically_normal().string();
   Server::Parts parts;
   parts.gpus = config->gpus.size();

@@ -9,6 +9,7 @@
 
 #include "base/door/loop.h"
 #include "context.h"
+#include "decide/gpu_costs.h"
 #include "node/devices.h"
 #include "queue/host/calls.h"
 
@@ -21,6 +22,7 @@ struct QueueServeFlags {
   std::vector<std::string> quotas, shares;  // USER=N
   int cpus = 0;
   double ram_gib = 0;
+  decide::TariffFiles tariff;
 };
 
 // Where a queue of a state directory listens, if nothing else is said.

@@ -178,6 +178,7 @@ Result<Exit> remote_top(const Remote& remote) {
           if (gpu.sample) sample.gpus.push_back(*gpu.sample);
         picture.know_node(state.state,
                           fmt::format("; {}: {}", control::to_string(state.mode), state.doing));
+        picture.know_host(state.host ? host_line(*state.host) : "");
         std::string faults = age_text(state);
         for (const control::GpuNow& gpu : state.gpus)
           if (gpu.out) faults += fmt::format("gpu {} is out: {}\n", gpu.index, gpu.why);

@@ -151,7 +151,9 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     return bad_input("--planner", "--current plans with the planner 'exact' only");
   if (flags.day.day && flags.planner != "exact")
     return bad_input("--planner", "--day plans with the planner 'exact' only");
-  auto problem = decide::load_problem(context.files, flags.problem);
+  decide::ProblemFiles files = flags.problem;
+  files.objective.watts = !flags.day.tariff.prices.empty();
+  auto problem = decide::load_problem(context.files, files);
   if (!problem) return failed(problem.error());
   if (flags.problem.rule.empty() && flags.problem.dispatch.empty())
     problem->rule = decide::rule_for(**planner, std::nullopt);
@@ -205,6 +207,8 @@ Command add_plan(CLI::App& app) {
       "partita plan ... --objective energy [--gpu-costs costs.csv]\n"
       "partita plan ... --dispatch shared-queue\n"
       "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --day\n"
+      "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --day "
+      "--prices hours.csv\n"
       "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --at 20:30");
   return {command, [flags](Context& context) { return run_plan(context, *flags); }};
 }

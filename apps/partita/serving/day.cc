@@ -9,6 +9,7 @@
 #include "forms/day_forms.h"
 #include "progress.h"
 #include "reasons.h"
+#include "tariff_flags.h"
 
 namespace partita::cli {
 namespace {
@@ -33,13 +34,17 @@ std::vector<plan::Reason> more_than(const plan::DayPlan& day, int max_gpus) {
 void add_day_flags(CLI::App& command, DayFlags& flags) {
   auto* day = flag(command, "--day", flags.day)->excludes("--current")->excludes("--at");
   flag(command, "--change-time", flags.change_time)->default_str(flags.change_time)->needs(day);
+  add_tariff_flags(command, flags.tariff)->needs(day);
 }
 
 Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingProblem& problem) {
   const Result<Seconds> change_time = parse_duration("--change-time", run.flags.change_time);
   if (!change_time) return failed(change_time.error());
+  const auto tariff = decide::load_tariff(context.files, run.flags.tariff);
+  if (!tariff) return failed(tariff.error());
   Progress progress(context);
-  const auto made = decide::plan_day(problem, {{run.node_budget, progress.watch()}, *change_time});
+  const auto made =
+      decide::plan_day(problem, {{run.node_budget, progress.watch()}, *change_time, *tariff});
   if (!made) return failed(made.error());
   if (!made->day) return refuse(context, run.output, "plan", made->refusals);
   const plan::DayPlan& day = *made->day;

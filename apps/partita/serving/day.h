@@ -5,6 +5,7 @@
 
 #include "context.h"
 #include "decide/day.h"
+#include "decide/gpu_costs.h"
 
 namespace CLI {
 class App;
@@ -15,9 +16,10 @@ namespace partita::cli {
 struct DayFlags {
   bool day = false;
   std::string change_time = "5m";
+  decide::TariffFiles tariff;
 };
 
-// Adds --day and --change-time.
+// Adds --day, --change-time and a tariff's.
 void add_day_flags(CLI::App& command, DayFlags& flags);
 
 struct DayRun {

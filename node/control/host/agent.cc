@@ -21,6 +21,16 @@ Result<std::optional<std::string>> text_of(Files& files, const std::string& path
   return std::optional<std::string>{*std::move(text)};
 }
 
+// Whose CPU times count as those of services.
+std::vector<observe::TenantProcess> processes_of(
+    const std::vector<actuate::WorkerRecord>& workers) {
+  std::vector<observe::TenantProcess> processes;
+  for (const actuate::WorkerRecord& worker : workers)
+    if (worker.pid > 0)
+      processes.push_back({worker.segment.service, worker.pid, worker.identity});
+  return processes;
+}
+
 }  // namespace
 
 std::string memory_path(const std::string& state_dir) { return state_dir + "/agent-memory.json"; }
@@ -105,7 +115,8 @@ Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
       catalogue_(world.catalogue),
       sets_power_(world.settings.power.sets()),
       loop_(std::move(world), std::move(memory), changes),
-      power_({doors_.files, doors_.driver, doors_.state_dir, doors_.power_marks, doors_.dry_run}) {}
+      power_({doors_.files, doors_.driver, doors_.state_dir, doors_.power_marks, doors_.dry_run}),
+      host_(doors_.files, doors_.host) {}
 
 void Agent::say(const std::string& sentence) const {
   if (doors_.say) doors_.say(sentence);
@@ -223,6 +234,7 @@ Seen Agent::look() {
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
   static_cast<ServersSeen&>(seen) = look_at_servers();
   if (const actuate::WorkersState* workers = workers_now()) seen.workers = workers->workers;
+  if (seen.sample) seen.host = host_.read(seen.sample->at, processes_of(seen.workers));
   seen.power_ends = power_.take_ends();
   budget_w_ = seen.budget_w = budget_now();
   if (sets_power_ || seen.budget_w) seen.power = power_.read(uuids_);

@@ -19,6 +19,7 @@
 #include "control/host/agent_power.h"
 #include "control/host/memory_file.h"
 #include "control/loop.h"
+#include "device/observe/host_energy.h"
 
 namespace partita::control {
 
@@ -43,6 +44,7 @@ struct AgentDoors {
   std::function<std::vector<std::function<void(class Agent&)>>()> errands = {};
   std::function<std::vector<HealthEvent>()> health = {};  // never waits
   std::string boot = {};                                  // see Seen
+  observe::HostPaths host = {};                           // where CPUs and memory say their joules
   std::function<Result<void>(int gpu)> reset_gpu = {};    // see actuate::Doors
   bool can_reset = false;                                 // see actuate::ApplyOptions
   std::function<bool()> ending = {};  // asked often: somebody wants the agent to end
@@ -135,6 +137,7 @@ class Agent {
   const bool sets_power_;
   Loop loop_;
   AgentPower power_;
+  observe::HostEnergyReader host_;
   std::vector<std::string> uuids_;  // of the GPUs by index, as last read
   Kept<actuate::Assignment> assignment_;
   Kept<actuate::WorkersState> workers_;

@@ -61,6 +61,13 @@ void describe_fleet(Form& f, AgentFleet& fleet) {
   f.closed();
 }
 
+void describe_tariff(Form& f, AgentTariff& tariff) {
+  f.optional().note("prices", tariff.prices, "prices and CO2 by the hour, a CSV");
+  f.optional().number("carbon_price", tariff.carbon_price, {.high = 1e6}, "of a tonne of CO2");
+  f.optional().note("powercap", tariff.powercap, "directory of RAPL's counters");
+  f.closed();
+}
+
 void describe_file(Form& f, AgentFile& file) {
   f.optional().object("node", file.node, describe_node, "which node");
   f.optional().note("services", file.services, "a services file");
@@ -73,13 +80,14 @@ void describe_file(Form& f, AgentFile& file) {
   f.optional().integer("max_processes", file.max_processes, {.low = 1, .high = 64}, "of a segment");
   f.optional().object("server", file.server, describe_server, "the API");
   f.optional().object("fleet", file.fleet, describe_fleet, "the fleet that it is one of");
+  f.optional().object("power", file.power, describe_tariff, "what energy costs");
 }
 
 // Keys that nobody reads.
 Result<void> check_keys(const Document& document) {
   const std::vector<std::string> keys{
       "api_version", "kind",   "node",  "services", "profiles", "slo_rule",    "max_processes",
-      "profiles_of", "policy", "hooks", "server",   "notify",   "power_tables", "fleet"};
+      "profiles_of", "policy", "hooks", "server",   "notify",   "power_tables", "fleet", "power"};
   for (const auto& [name, value] : document.root.members)
     if (std::ranges::find(keys, name) == keys.end())
       return bad_input(document.at(value),

@@ -51,6 +51,14 @@ struct AgentFleet {
   bool operator==(const AgentFleet&) const = default;
 };
 
+// What energy costs by the hour.
+struct AgentTariff {
+  std::string prices = {};  // a CSV (forms/tariff_reader.h); empty: nothing is known
+  double carbon_price = 0;  // of a tonne of CO2
+  std::string powercap = "/sys/class/powercap";  // where CPUs and memory say what they take
+  bool operator==(const AgentTariff&) const = default;
+};
+
 struct AgentFile {
   AgentNode node;
   std::string services = {};  // a services file; empty: what is wanted comes by the API alone
@@ -63,6 +71,7 @@ struct AgentFile {
   std::vector<actuate::Hook> hooks = {};
   AgentServer server;
   AgentFleet fleet;
+  AgentTariff power;
   bool operator==(const AgentFile&) const = default;
 };
 

@@ -18,6 +18,8 @@ TEST(AgentFile, ThePackagedOneIsReadWithAllItsExamplesAndWithNone) {
   EXPECT_EQ(full->hooks.size(), 2U);
   EXPECT_EQ(full->policy.hooks_before.size(), 1U);
   EXPECT_EQ(full->profiles_of.size(), 1U);
+  EXPECT_EQ(full->power.prices, "/etc/partita/hours.csv");
+  EXPECT_EQ(full->power.powercap, bare->power.powercap);
   // What stands in comments inside `policy` is the default, but for what names something.
   auto policy = full->policy;
   EXPECT_EQ(policy.priority.size(), 1U);

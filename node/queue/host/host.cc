@@ -91,8 +91,12 @@ Result<void> Host::ask(const Asked& asked, Nanos now) {
 
 Shown Host::shown(const Task& task, Nanos now) const {
   Shown shown{.task = task};
-  shown.why = why_waiting(queue_, task);
+  shown.why = why_waiting(queue_, task, now);
   if (task.state != State::waiting) return shown;
+  if (const auto later = queue_.hours().later(task.id)) {
+    shown.begins_in_s = later->begin_s - static_cast<double>(now) / kNanosPerSecond;
+    shown.ends_in_s = later->end_s - static_cast<double>(now) / kNanosPerSecond;
+  }
   if (const auto expected = queue_.planner().expected(task.id)) {
     shown.begins_in_s = static_cast<double>(expected->begin - now) / kNanosPerSecond;
     shown.ends_in_s = static_cast<double>(expected->end - now) / kNanosPerSecond;
@@ -157,6 +161,8 @@ void Host::measure(Outputs& outputs) {
     if (before == joules_before_.end()) continue;  // it began under an earlier process of the queue
     const auto now = all(run.places);
     if (now && *now > before->second) run.energy_j = *now - before->second;
+    const auto task = std::ranges::find(outputs.keep.tasks, run.task, &Task::id);
+    if (task != outputs.keep.tasks.end()) price(*task, run);
     joules_before_.erase(before);
   }
   for (const Action& action : outputs.actions) {
@@ -164,6 +170,24 @@ void Host::measure(Outputs& outputs) {
     const auto now = start != nullptr ? all(start->task.places) : std::nullopt;
     if (now) joules_before_[start->task.id] = *now;
   }
+}
+
+// Says money and carbon of what an attempt took, and what its waiting for hours saved.
+void Host::price(const Task& task, Run& run) const {
+  const plan::Tariff& tariff = queue_.hours().tariff();
+  const double began_s = static_cast<double>(run.began_ms) / 1e3;
+  const double took_s = static_cast<double>(run.ended_ms - run.began_ms) / 1e3;
+  if (!run.energy_j || tariff.empty() || took_s <= 0) return;
+  const auto then =
+      plan::bill(*run.energy_j, plan::mean_rate(tariff, began_s, began_s + took_s));
+  run.cost = then.cost;
+  run.co2_g = then.co2_g;
+  if (!task.spec.flexible) return;
+  const double came_s = static_cast<double>(task.submitted_ms) / 1e3;
+  const auto at_once =
+      plan::bill(*run.energy_j, plan::mean_rate(tariff, came_s, came_s + took_s));
+  if (then.cost && at_once.cost) run.saved_cost = *at_once.cost - *then.cost;
+  if (then.co2_g && at_once.co2_g) run.saved_co2_g = *at_once.co2_g - *then.co2_g;
 }
 
 // Puts the outputs on disk, then performs them.

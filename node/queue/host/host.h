@@ -77,6 +77,7 @@ class Host {
       : queue_(std::move(queue)), spots_(std::move(spots)), doors_(doors) {}
   bool flush();
   void measure(Outputs& outputs);
+  void price(const Task& task, Run& run) const;
   void perform(const Action& action, Nanos now);
   Shown shown(const Task& task, Nanos now) const;
   Result<Task> find(long task) const;
