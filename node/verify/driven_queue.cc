@@ -23,8 +23,8 @@ using plan::Nanos;
 constexpr std::uint64_t kJudgeSeed = 0x1ead;
 constexpr double kNanosPerSecond = 1e9;
 constexpr double kNanosPerMilli = 1e6;
-// Between requests, nanoseconds: those of lower rates are taken to come so often, which is no easier
-// for a queue, so that the longest run fits into 63 bits.
+// Between requests, nanoseconds: those of lower rates are taken to come so often, which is no
+// easier for a queue, so that the longest run fits into 63 bits.
 constexpr double kLongestGap = 1e12;
 // Of the allowance: clearly kept, clearly exceeded, and what random counts may add to it.
 constexpr double kClearlyKept = 0.7;
