@@ -4,12 +4,15 @@
     bench/llm_gateway.py [PROGRAM [SECONDS]]
 
 An engine that computes nothing (`partita engine`), a gateway and `partita load` on this machine.
-CPU: of the gateway's process, over the tokens that passed, with about 64 streams at a time. TTFT:
-of the same requests sent to the engine itself and through the gateway, in turn, a few times each.
-Wants idle cores.
+CPU: of the gateway's process, over the tokens that passed, with about 64 streams at a time; beside
+it that of a relay that knows nothing of what it passes on: epoll_wait, a recv and a send per event,
+the floor of whoever stands between two TCP connections here (wants a C compiler). They are measured
+in turn. TTFT: of the same requests sent to the engine itself and through the gateway, in turn, a
+few times each. Wants idle cores.
 """
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,10 +20,76 @@ import tempfile
 import time
 import urllib.request
 
-ENGINE, GATEWAY = 18091, 18092
+ENGINE, GATEWAY, RELAY = 18091, 18092, 18093
+TURNS = 4
 SERVICE = """services:
   - {{name: chat, kind: llm, model: chat, rate_rps: {}, slo: {{ttft_ms: 5000}},
      tokens: {{in: 64, out: {}}}}}
+"""
+
+# A connection to the engine for each that comes; whichever has bytes gives them to the other one.
+RELAY_C = r"""
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int other[65536];
+static long passed;
+static void tell(int signal) { (void)signal; dprintf(1, "%ld\n", passed); }
+static struct sockaddr_in at(int port) {
+  struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return a;
+}
+static void join(int epoll, int fd, int to) {
+  int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
+  other[fd] = to;
+  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
+}
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  struct sockaddr_in here = at(atoi(argv[1])), engine = at(atoi(argv[2]));
+  int on = 1, door = socket(AF_INET, SOCK_STREAM, 0), epoll = epoll_create1(0);
+  setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(door, (struct sockaddr*)&here, sizeof here) || listen(door, 1024)) return 1;
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = door};
+  epoll_ctl(epoll, EPOLL_CTL_ADD, door, &e);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGUSR1, tell);
+  static char room[65536];
+  struct epoll_event ready[64];
+  for (;;) {
+    int n = epoll_wait(epoll, ready, 64, -1);
+    if (n < 0 && errno != EINTR) return 1;
+    for (int i = 0; i < n; ++i) {
+      int fd = ready[i].data.fd;
+      if (fd == door) {
+        int client = accept(door, 0, 0), to = socket(AF_INET, SOCK_STREAM, 0);
+        if (client < 0 || connect(to, (struct sockaddr*)&engine, sizeof engine)) return 1;
+        join(epoll, client, to);
+        join(epoll, to, client);
+        continue;
+      }
+      if (other[fd] < 0) continue;
+      ssize_t got = recv(fd, room, sizeof room, 0);
+      if (got > 0 && send(other[fd], room, got, MSG_NOSIGNAL) == got) {
+        ++passed;
+        continue;
+      }
+      int to = other[fd];
+      other[fd] = other[to] = -1;
+      close(fd), close(to);
+    }
+  }
+}
 """
 
 
@@ -60,18 +129,55 @@ def load(program, port, services, seconds):
     return json.loads(done.stdout)["services"][0]
 
 
-def per_token(program, gateway, seconds):
-    runs = []
-    command = [program, "load", "--openai", f"http://127.0.0.1:{GATEWAY}", "--services",
+def relay():
+    """The relay's process; none without a compiler."""
+    with open("relay.c", "w", encoding="utf-8") as file:
+        file.write(RELAY_C)
+    made = subprocess.run(["cc", "-O2", "-o", "relay", "relay.c"], check=False)
+    if made.returncode != 0:
+        return None
+    return subprocess.Popen(["./relay", str(RELAY), str(ENGINE)], stdout=subprocess.PIPE)
+
+
+def relayed(process):
+    process.send_signal(signal.SIGUSR1)
+    return float(process.stdout.readline())
+
+
+def per_token(program, door, seconds):
+    """CPU of the process behind a port, over what it passed on, in microseconds."""
+    port, process, passed = door
+    command = [program, "load", "--openai", f"http://127.0.0.1:{port}", "--services",
                "streams.yaml", "--duration", f"{seconds + 10}s"]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(9)  # until as many have begun as end
-    for _ in range(5):
-        before, passed = cpu_ns(gateway.pid), tokens_passed()
-        time.sleep(seconds / 5)
-        runs.append((cpu_ns(gateway.pid) - before) / (tokens_passed() - passed) / 1e3)
+    cpu, events = cpu_ns(process.pid), passed()
+    time.sleep(seconds)
+    each = (cpu_ns(process.pid) - cpu) / (passed() - events) / 1e3
     running.wait()
-    return runs
+    return each
+
+
+def show_per_token(program, gateway, seconds):
+    doors = {"gateway": (GATEWAY, gateway, tokens_passed)}
+    plain = relay()
+    if plain:
+        doors["plain relay"] = (RELAY, plain, lambda: relayed(plain))
+    runs = {name: [] for name in doors}
+    idle = cpu_ns(gateway.pid)
+    time.sleep(5)
+    print(f"gateway without a request: {(cpu_ns(gateway.pid) - idle) / 5e6:.2f} ms of CPU a second")
+    try:
+        for _ in range(TURNS):
+            for name, door in doors.items():
+                runs[name].append(per_token(program, door, seconds / TURNS))
+    finally:
+        if plain:
+            plain.terminate()
+            plain.wait()
+    for name, each in runs.items():
+        print("CPU per token event, {}: median {:.2f} us, {} runs {}".format(
+            name, statistics.median(each), len(each), " ".join(f"{one:.2f}" for one in each)))
 
 
 def main():
@@ -93,9 +199,7 @@ def main():
                              "state", "--engine", f"chat=http://127.0.0.1:{ENGINE}"]):
                 children.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
             up(GATEWAY, "/v2/health/ready")
-            runs = per_token(program, children[1], seconds)
-            print("CPU per token event: median {:.2f} us, {} runs {}".format(
-                statistics.median(runs), len(runs), " ".join(f"{run:.2f}" for run in runs)))
+            show_per_token(program, children[1], seconds)
             children[0].terminate()
             children[0].wait()
             children[0] = subprocess.Popen(engine + ["step=1"], stderr=subprocess.DEVNULL)

@@ -27,7 +27,7 @@ void describe_assigned(Form& f, AssignedSegment& one) {
   f.integer("processes", one.processes, {.high = kMaxProcessesPerSegment}, "that share it");
   f.optional(one.throughput_rps > 0)
       .number("throughput_rps", one.throughput_rps, kNotNegative, "planned to carry at most");
-  f.optional(one.held > 0).integer("held", one.held, kCounts, "models at once, of a set of them");
+  describe_shares(f, one);
 }
 
 // Refuses the second item of a name.

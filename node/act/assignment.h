@@ -28,8 +28,21 @@ struct AssignedSegment {
   int batch = 0, processes = 0;
   double throughput_rps = 0;  // what it is planned to carry; 0: unknown
   int held = 0;               // models at once, of a set of them
+  // SMs on which a language model's prompts are computed, and those that decode; 0: all do both.
+  int prefill_units = 0, decode_units = 0;
   bool operator==(const AssignedSegment&) const = default;
 };
+
+// What few segments say of themselves, in whatever document they are.
+template <class AnySegment>
+void describe_shares(Form& f, AnySegment& one) {
+  constexpr Range kCounts{.high = 1e6};
+  f.optional(one.held > 0).integer("held", one.held, kCounts, "models at once, of a set of them");
+  f.optional(one.prefill_units > 0)
+      .integer("prefill_units", one.prefill_units, kCounts, "SMs that only compute prompts");
+  f.optional(one.decode_units > 0)
+      .integer("decode_units", one.decode_units, kCounts, "SMs that only decode");
+}
 
 // The UUIDs of the whole GPUs that a device stands for; none: it is a MIG device.
 std::vector<std::string> whole_gpus(const std::string& device);

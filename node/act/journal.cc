@@ -23,7 +23,7 @@ void describe_instance(Form& f, WantedInstance& one) {
   f.integer("batch", segment.batch, kSmall, "largest batch");
   f.integer("processes", segment.processes, kSmall, "that share it");
   f.number("throughput_rps", segment.throughput_rps, kNotNegative, "planned to carry at most");
-  f.optional(segment.held > 0).integer("held", segment.held, kSmall, "models at once, of a set");
+  describe_shares(f, segment);
 }
 
 void describe_gpu(Form& f, WantedGpu& gpu) {

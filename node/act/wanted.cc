@@ -41,7 +41,8 @@ Wanted wanted_by(const plan::ServingPlan& plan) {
       one.instances.push_back({planned.profile,
                                planned.start,
                                {planned.service, planned.batch, planned.processes,
-                                planned.throughput.value * planned.group, planned.held}});
+                                planned.throughput.value * planned.group, planned.held,
+                                planned.prefill_units, planned.decode_units}});
     }
   }
   wanted.services.assign(plan.services.begin(), plan.services.end());
@@ -81,19 +82,12 @@ Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) { return wanted_by
 Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue) {
   if (plan::shares_gpus(plan))
     return bad_input("plan", "it shares whole GPUs under MPS, and only MIG instances can be made");
-  for (const plan::PlannedGpu& gpu : plan.gpus)
-    for (const plan::PlannedInstance& one : gpu.instances)
-      if (one.prefill_units > 0)
-        return bad_input("plan", fmt::format("service {} has prefill and decode on shares of the "
-                                             "SMs of one GPU, and no engine makes such lanes: "
-                                             "leave out points with units",
-                                             one.service));
   return check_wanted(wanted_by(plan), catalogue);
 }
 
 Segment segment_of(const AssignedSegment& assigned) {
-  return {assigned.service, assigned.batch, assigned.processes, assigned.throughput_rps,
-          assigned.held};
+  return {assigned.service, assigned.batch,         assigned.processes,   assigned.throughput_rps,
+          assigned.held,    assigned.prefill_units, assigned.decode_units};
 }
 
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {

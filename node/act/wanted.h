@@ -21,6 +21,8 @@ struct Segment {
   int batch = 0, processes = 0;
   double throughput_rps = 0;  // what it is planned to carry; 0: unknown
   int held = 0;               // models at once, of a set of them
+  // SMs on which a language model's prompts are computed, and those that decode; 0: all do both.
+  int prefill_units = 0, decode_units = 0;
   bool operator==(const Segment&) const = default;
 };
 

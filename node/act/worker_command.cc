@@ -74,6 +74,8 @@ class Splitter {
 using Values = std::map<std::string, std::string>;
 
 Values values_of(const AssignedSegment& segment, int index, int port) {
+  const int both = segment.prefill_units + segment.decode_units;
+  const int prefill = both > 0 ? (100 * segment.prefill_units + both / 2) / both : 0;
   return {{"service", segment.service},
           {"batch", fmt::format("{}", segment.batch)},
           {"processes", fmt::format("{}", segment.processes)},
@@ -84,7 +86,11 @@ Values values_of(const AssignedSegment& segment, int index, int port) {
           {"start", fmt::format("{}", segment.start)},
           {"group", fmt::format("{}", std::max<std::size_t>(1, whole_gpus(segment.device).size()))},
           {"held", fmt::format("{}", segment.held)},
-          {"port", fmt::format("{}", port)}};
+          {"port", fmt::format("{}", port)},
+          {"prefill_units", fmt::format("{}", segment.prefill_units)},
+          {"decode_units", fmt::format("{}", segment.decode_units)},
+          {"prefill_percent", fmt::format("{}", prefill)},
+          {"decode_percent", fmt::format("{}", both > 0 ? 100 - prefill : 0)}};
 }
 
 // The word with its placeholders replaced, or why it cannot be.
@@ -129,14 +135,17 @@ Result<CommandTemplate> parse_command(const std::string& context, std::string_vi
     return bad_input(context, legible.error().message);
   Splitter splitter(text);
   if (!splitter.run()) return bad_input(context, "a quote is not closed");
-  CommandTemplate command{.words = splitter.take(), .ports = false};
+  CommandTemplate command{.words = splitter.take()};
+  AssignedSegment lanes;
+  lanes.prefill_units = lanes.decode_units = 1;
   if (command.words.empty() || command.words.front().empty())
     return bad_input(context, "the command is empty");
   for (const std::string& word : command.words) {
     const Result<std::string> with = filled(word, values_of({}, 0, 1));
     if (!with) return bad_input(context, with.error().message);
-    // The two differ in their port alone.
+    // Each differs from the first in that alone.
     command.ports = command.ports || *with != filled(word, values_of({}, 0, 2)).value();
+    command.lanes = command.lanes || *with != filled(word, values_of(lanes, 0, 1)).value();
   }
   return command;
 }

@@ -32,6 +32,25 @@ TEST(WorkerCommand, fills_every_placeholder) {
   EXPECT_TRUE(parse_command("c", "a --port={port}")->ports);
 }
 
+// Two thirds of an odd number of SMs; what says neither cannot start such an engine.
+TEST(WorkerCommand, says_the_shares_of_prefill_and_decode) {
+  AssignedSegment lanes = kSegment;
+  lanes.prefill_units = 65;
+  lanes.decode_units = 33;
+  const auto said = [](const AssignedSegment& segment) {
+    return command_of(parse_command("c",
+                                    "e {prefill_units}/{decode_units} {prefill_percent} "
+                                    "{decode_percent}")
+                          .value(),
+                      segment, 0, 0);
+  };
+  EXPECT_THAT(said(lanes), ElementsAre("e", "65/33", "66", "34"));
+  EXPECT_THAT(said(kSegment), ElementsAre("e", "0/0", "0", "0"));
+  EXPECT_FALSE(parse_command("c", "a {{decode_units}} {index} {port}")->lanes);
+  for (const char* one : {"prefill_units", "decode_units", "prefill_percent", "decode_percent"})
+    EXPECT_TRUE(parse_command("c", std::string("a {") + one + "}")->lanes) << one;
+}
+
 TEST(WorkerCommand, splits_like_a_shell) {
   EXPECT_THAT(command("a  'b c'\td\"e 'f'\"\\ g '' \"\\\"\\\\\\n\" 'x\\y' $HOME;|"),
               ElementsAre("a", "b c", "de 'f' g", "", "\"\\\\n", "x\\y", "$HOME;|"));

@@ -334,7 +334,15 @@ bool Supervisor::prepare(Group& group, std::int64_t now_ns) {
   if (now_ns < group.next_try_ns || prepare_failed_) return false;
   const auto count = static_cast<std::size_t>(group.segment.processes);
   Result<std::vector<Environment>> environments = std::vector<Environment>(count);
-  if (options_.hooks.prepare) environments = options_.hooks.prepare(group.segment);
+  if (group.segment.prefill_units > 0 && !options_.command.lanes)
+    environments = bad_input(
+        group.segment.device,
+        fmt::format("{} has prefill on {} SMs and decode on {}, and the workers' command says "
+                    "neither {{prefill_units}} nor {{decode_units}} nor their percent",
+                    group.segment.service, group.segment.prefill_units,
+                    group.segment.decode_units));
+  else if (options_.hooks.prepare)
+    environments = options_.hooks.prepare(group.segment);
   if (!environments) {
     prepare_failed_ = true;
     group.next_try_ns = now_ns + wait_after(++group.failures);

@@ -36,6 +36,7 @@ void describe_worker(Form& f, WorkerRecord& worker) {
   f.name("service", segment.service, "that it serves");
   f.integer("batch", segment.batch, kNumbers, "largest batch");
   f.integer("processes", segment.processes, {.high = kMaxProcessesPerSegment}, "of the segment");
+  describe_shares(f, segment);
   f.line("     ").whole("pid", worker.pid, kNumbers, "0: none runs now");
   f.optional(!worker.identity.empty()).name("identity", worker.identity, "of the process");
   f.optional(worker.port > 0).integer("port", worker.port, kPorts, "that it listens on");

@@ -251,6 +251,40 @@ TEST(Supervisor, waits_for_a_device_that_cannot_be_made_ready) {
   EXPECT_FALSE(supervisor->troubled());
 }
 
+// Engines with prefill and decode on shares of their SMs: started by a command that says them, with
+// no other, and kept over a restart of the supervisor.
+TEST(Supervisor, starts_shares_of_sms_by_a_command_that_says_them) {
+  AssignedSegment lanes = segment("MIG-1", "chat", 1);
+  lanes.prefill_units = 24;
+  lanes.decode_units = 74;
+  AssignedSegment set = segment("MIG-2", "set", 1);
+  set.held = 3;
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({lanes, set}));
+  world.run_for(*supervisor, kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-2/set/0"));
+  EXPECT_THAT(world.log, testing::Contains(HasSubstr("chat has prefill on 24 SMs and decode on 74, "
+                                                     "and the workers' command says neither")));
+  world.forget(supervisor);
+  world.command += " {prefill_units} {decode_percent}";
+  supervisor = world.supervisor();
+  supervisor->follow(assigned({lanes, set}));
+  world.run_for(*supervisor, 30 * kWorkersSecond);
+  EXPECT_THAT(world.running(), ElementsAre("MIG-1/chat/0", "MIG-2/set/0"));
+  for (const auto& [pid, process] : world.processes.running()) {
+    const std::vector<std::string>& argv = process.spec.argv;
+    EXPECT_THAT(std::vector(argv.end() - 2, argv.end()),
+                argv[1] == "chat" ? ElementsAre("24", "76") : ElementsAre("0", "0"));
+  }
+  const std::set<Pid> before = world.pids();
+  world.forget(supervisor);
+  supervisor = world.supervisor();
+  supervisor->follow(assigned({lanes, set}));
+  world.run_for(*supervisor, 30 * kWorkersSecond);
+  EXPECT_EQ(world.pids(), before);
+}
+
 TEST(Supervisor, waits_for_one_device_at_a_time) {
   World world;
   world.prepares = false;

@@ -30,8 +30,12 @@ constexpr double kRoomOfMany = 0.05;
 constexpr std::size_t kManyServices = 500;
 
 planners::serving::Options serving_options(const PlanOptions& options) {
-  return {options.node_budget, options.watch.cpu_ms, options.watch.progress, options.planners_pools,
-          options.planners_tokens};
+  return {.node_budget = options.node_budget,
+          .cpu_ms = options.watch.cpu_ms,
+          .progress = options.watch.progress,
+          .pools = options.planners_pools,
+          .tokens = options.planners_tokens,
+          .most_gpus = options.most_gpus};
 }
 
 // What a planner made, with what of it rests on predictions.

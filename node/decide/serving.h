@@ -32,6 +32,7 @@ struct PlanOptions {
   planners::serving::PoolMemo* planners_pools = nullptr;
   planners::serving::TokenOracle* planners_tokens = nullptr;  // of language models
   verify::PoolMemo* judges_pools = nullptr;
+  int most_gpus = planners::serving::kMostPlannedGpus;  // as planners take it
 };
 
 // Runs a planner and the judge. A plan that the judge refuses is our bug: an Error that says why.

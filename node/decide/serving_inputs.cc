@@ -79,6 +79,13 @@ std::set<std::string> models_of(const std::vector<llm::Measured>& points) {
   return names;
 }
 
+// SMs of the instance that has all of a GPU: on some models fewer than the GPU has without MIG.
+int whole_units(const hw::GpuModel& gpu) {
+  const auto whole = std::ranges::max_element(gpu.profiles, {}, &hw::MigProfile::gpcs);
+  const std::optional<int> sms = whole == gpu.profiles.end() ? std::nullopt : whole->sms;
+  return sms ? *sms : gpu.total_sms.value_or(0);
+}
+
 // Adds what a file says of the GPU model of `entry`; of language models, those of `models`, or all.
 struct ProfilesFile {
   std::string flag, path;
@@ -90,7 +97,7 @@ Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEnt
   if (*points) {
     auto engines =
         llm::engines_of(**points, entry.gpu.name, file.models ? *file.models : models_of(**points),
-                        entry.gpu.total_sms.value_or(0));
+                        whole_units(entry.gpu));
     if (!engines) return failed(engines.error());
     for (auto& [model, found] : *engines)
       entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());

@@ -17,6 +17,9 @@ using Nanos = std::int64_t;
 
 constexpr double kNanosPerMilli = 1e6;
 constexpr double kMillisPerSecond = 1e3;
+// Between requests, nanoseconds: those of lower rates are taken to come so often, which is no
+// easier for a queue, so that the longest run fits into 63 bits.
+constexpr double kLongestGap = 1e12;
 // P(late) = kTail exp(-theta D) and the part of a batch that a request waits beyond the slack;
 // fitted to simulations of eight measured curves.
 constexpr double kTail = 2;
@@ -157,7 +160,7 @@ PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
 }
 
 void PoolRun::poisson(Rps rate, UnitPoisson& units) {
-  gap_ns_ = kMillisPerSecond * kNanosPerMilli / rate.value;
+  gap_ns_ = std::min(kMillisPerSecond * kNanosPerMilli / rate.value, kLongestGap);
   units_ = &units;
 }
 

@@ -627,6 +627,9 @@ Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
   ServiceWorld world;
   long left = kOverloadRequests;
   for (const OverloadRun& run : runs) {
+    constexpr double kLongestSeconds = 1e9;  // that nanoseconds of 63 bits hold, and some more
+    const double rate = run.entry->service->rate.value;
+    if (static_cast<double>(run.requests()) > kLongestSeconds * rate) continue;  // hardly asked
     left -= run.requests() * static_cast<long>(std::size(kOverloads));
     if (left < 0) break;
     const auto row =

@@ -23,6 +23,9 @@ using plan::Nanos;
 constexpr std::uint64_t kJudgeSeed = 0x1ead;
 constexpr double kNanosPerSecond = 1e9;
 constexpr double kNanosPerMilli = 1e6;
+// Between requests, nanoseconds: those of lower rates are taken to come so often, which is no
+// easier for a queue, so that the longest run fits into 63 bits.
+constexpr double kLongestGap = 1e12;
 // Of the allowance: clearly kept, clearly exceeded, and what random counts may add to it.
 constexpr double kClearlyKept = 0.7;
 constexpr double kClearlyMissed = 2.5;
@@ -39,7 +42,9 @@ class Drive {
  public:
   Drive(const DrivenQueue& queue, UnitArrivals& units)
       : dispatcher_(queue.policy),
-        gap_(plan::is_poisson(queue.arrivals) ? kNanosPerSecond / queue.load.value : 0),
+        gap_(plan::is_poisson(queue.arrivals)
+                 ? std::min(kNanosPerSecond / queue.load.value, kLongestGap)
+                 : 0),
         units_(units),
         arrivals_(plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {

@@ -52,6 +52,15 @@ TEST(DrivenQueue, OneAtATimeIsTheQueueWithFixedServiceTimes) {
   }
 }
 
+// Times of 4 million requests a year apart are above 63 bits of nanoseconds.
+TEST(DrivenQueue, AQueueThatIsNearlyNeverAskedIsJudged) {
+  for (const double rate : {1e-3, 1e-7, 1e-12}) {
+    const DrivenVerdict verdict = judged(one_at_a_time(rate / 1000, 1.5, 99, true));
+    EXPECT_TRUE(verdict.holds) << rate;
+    EXPECT_LT(verdict.late, 1e-3) << rate;
+  }
+}
+
 // With an SLO of many batches little is simulated, as a bound says enough: never where the law says
 // that too many are late, and often where it says that few are.
 TEST(DrivenQueue, WhatIsTakenForProvenIsSo) {

@@ -646,10 +646,11 @@ class ServingJudge : Findings {
         planned.decode_units != placed.engine->decode_units)
       report("units", name_of(placed), placed.engine->prefill_units, planned.prefill_units,
              "SMs for prompts of what was measured, and as planned");
-    const int units = placed.entry->gpu.total_sms.value_or(0);
+    const std::optional<int> own = placed.shape ? placed.shape->sms : std::nullopt;
+    const int units = own ? *own : placed.entry->gpu.total_sms.value_or(0);
     if (planned.prefill_units + planned.decode_units > units)
       report("units", name_of(placed), units, planned.prefill_units + planned.decode_units,
-             "SMs of the GPU, and of prefill and decode together");
+             "SMs of the instance, and of prefill and decode together");
     if (planned.processes != 1)
       report("processes", name_of(placed), planned.processes, 1, "an engine is one process");
     check_throughput(placed);

@@ -154,6 +154,17 @@ class Plans(CliTest):
         self.assertIn(b"service a", done.stderr)
         self.assertFalse(os.path.exists(self.path("plan.json")))
 
+    def test_rates_from_hardly_any_to_impossible_ones(self):
+        for rate in ("1e-9", "1e-7", "1e-3"):
+            self.write_services(f"name: a, model: large, rate_rps: {rate}, slo_ms: 500")
+            plan = self.json(*self.plan_args())
+            self.assertEqual(plan["objective"]["gpus"], 1, rate)
+        for rate in ("1e9", "1e12"):
+            self.write_services(f"name: a, model: large, rate_rps: {rate}, slo_ms: 500")
+            done = self.run_partita(*self.plan_args())
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr.decode(), "fleet_count.*a plan has at most 20000 GPUs")
+
     def test_max_gpus_states_the_bound(self):
         self.write_services("name: a, model: large, rate_rps: 1500, slo_ms: 500")
         need = self.json(*self.plan_args())["objective"]["gpus"]

@@ -2,7 +2,9 @@
 supervisor or by hand; what clients get when engines are killed, stopped and taken away.
 PARTITA_CHAOS_S makes the chaos longer."""
 
+import contextlib
 import http.client
+import http.server
 import json
 import os
 import random
@@ -37,6 +39,36 @@ def free_ports(count):
             return first
         except OSError:
             continue
+
+
+@contextlib.contextmanager
+def fixed_engine(status, kind, answer):
+    """One that has a model, and gives every request this answer."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def say(self, code, what, text):
+            self.send_response(code)
+            self.send_header("Content-Type", what)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def do_GET(self):  # pylint: disable=invalid-name
+            self.say(200, "application/json", '{"data": [{"id": "m"}]}')
+
+        def do_POST(self):  # pylint: disable=invalid-name
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self.say(status, kind, answer(json.loads(body)))
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 class Client(threading.Thread):
@@ -214,6 +246,53 @@ services:
                        "profile=2u", "--told", "step_tokens=256", "--token-shapes", "100/20",
                        "--in-flight", "2", "--against", "points.csv")
         self.assertRegex(text, r"100/20 +2 .*%\)")
+
+    def test_a_measurement_that_is_stopped_goes_on(self):
+        url = self.engine("--step-cost", "step=40")
+        command = [PROGRAM, "profile", "measure", "--openai", url, "--told", "system=CPU-2",
+                   "--token-shapes", "20/10,60/10", "--in-flight", "1,2", "-o", "points.csv"]
+        with subprocess.Popen(command, cwd=self.path("."), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as measuring:
+            self.until(lambda: os.path.exists(self.path("points.csv")), "the first point")
+            measuring.send_signal(signal.SIGINT)
+            said = measuring.stderr.read().decode()
+            self.assertEqual(measuring.wait(30), 1, said)
+        self.assertIn("the same command goes on", said)
+        before = self.read("points.csv").splitlines()
+        self.assertLess(len(before), 1 + 4)
+        self.ok(*command[1:])
+        rows = self.read("points.csv").splitlines()
+        self.assertEqual(len(rows), 1 + 4)
+        self.assertEqual(set(before) - set(rows), set())
+        at = rows[0].split(",").index("tpot_ms")
+        for row in rows[1:]:
+            self.assertGreater(float(row.split(",")[at]), 35)
+
+    def test_an_engine_that_cannot_be_measured_is_told_by_what_it_says(self):
+        token = {"choices": [{"index": 0, "text": " a", "finish_reason": None}]}
+        usage = {"choices": [], "usage": {"prompt_tokens": 64, "completion_tokens": 1}}
+        stream = [f"data: {json.dumps(one)}\n\n" for one in (token, usage)]
+        oom = json.dumps({"error": {"message": "CUDA is out of memory"}})
+        for status, kind, text, said in (
+                (500, "application/json", oom, "status 500: CUDA is out of memory"),
+                (200, "text/html", "<html>", "without tokens: <html>"),
+                (200, "text/event-stream", "".join(stream), "its stream has no end"),
+                (200, "text/event-stream", "".join([stream[0], "data: [DONE]\n\n"]),
+                 "end without usage"),
+                # A token for every word, and one for every answer.
+                (200, "text/event-stream", None, "1 tokens on average where")):
+            def answer(asked, text=text):
+                words = {**usage, "usage": {"prompt_tokens": len(asked["prompt"].split()),
+                                            "completion_tokens": 1}}
+                return text or "".join([stream[0], f"data: {json.dumps(words)}\n\n",
+                                        "data: [DONE]\n\n"])
+            with fixed_engine(status, kind, answer) as url:
+                done = self.run_partita("profile", "measure", "--openai", url, "--told",
+                                        "system=CPU-2", "--token-shapes", "40/10", "--in-flight",
+                                        "1", "-o", "none.csv")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(said, done.stderr.decode())
+            self.assertFalse(os.path.exists(self.path("none.csv")))
 
     def test_a_killed_gateway_leaves_no_stream_that_looks_whole(self):
         url = self.engine()

@@ -44,6 +44,26 @@ TEST(Many, TooFewGpusAreRefusedWithTheNumberThatIsNeeded) {
   EXPECT_GT(made.refusals[0].need, 50);
 }
 
+// A bound is proportional to the rates: that of a plan that can be made tells those of others.
+TEST(Many, MoreGpusThanAPlanMayHaveAreRefusedAtOnce) {
+  plan::ServingProblem problem = many_pools(3, 2);
+  for (plan::Service& service : problem.services) service.rate = service.rate * 20;
+  const auto small = made_for(problem);
+  ASSERT_TRUE(small.plan);
+  const double each = (*small.plan)->objective.lower_bound_gpus;
+  for (const double times : {1e4, 1e7}) {
+    plan::ServingProblem large = problem;
+    for (plan::Service& service : large.services) service.rate = service.rate * times;
+    const auto made = made_for(large);
+    ASSERT_FALSE(made.plan);
+    EXPECT_EQ(made.refusals[0].constraint, "fleet_count");
+    EXPECT_EQ(made.refusals[0].have, planners::serving::kMostPlannedGpus);
+    // Of very many a plain bound is said: what the largest service needs, an instance a slice.
+    EXPECT_GT(made.refusals[0].need, (times > 1e6 ? 0.05 : (each - 1) / each) * times * each);
+    EXPECT_LE(made.refusals[0].need, times * each);
+  }
+}
+
 TEST(Many, WhoCannotBeServedIsNamed) {
   plan::ServingProblem problem = many_pools(3, 320);
   problem.services[17].slo = Millis{1};

@@ -95,8 +95,11 @@ Result<std::vector<Environment>> prepare(const mps::Doors& doors, const Rules& r
                                          const hw::Catalogue& catalogue,
                                          const AssignedSegment& segment) {
   const auto count = static_cast<std::size_t>(segment.processes);
-  if (!rules.flags.on || segment.processes < 2) return std::vector<Environment>(count);
-  const Result<std::vector<mps::Share>> shares = shares_of(rules, catalogue, segment);
+  const bool lanes = segment.prefill_units > 0;
+  if (!rules.flags.on || (segment.processes < 2 && !lanes)) return std::vector<Environment>(count);
+  // Lanes are processes of the worker, which gives each its share.
+  const Result<std::vector<mps::Share>> shares =
+      lanes ? std::vector<mps::Share>(count) : shares_of(rules, catalogue, segment);
   if (!shares) return failed(shares.error());
   const Result<mps::Place> place = mps::place_of(rules.flags.runtime_directory, segment.device);
   if (!place) return failed(place.error());

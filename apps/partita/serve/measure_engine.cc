@@ -11,10 +11,12 @@
 #include "base/http/http_stream.h"
 #include "base/split.h"
 #include "base/terminal.h"
+#include "base/unicode.h"
 #include "llm/engine/engines.h"
 #include "llm/runs.h"
 #include "places.h"
 #include "serve/load/load_run.h"
+#include "serve/load/token_load.h"
 #include "serve/measure/points.h"
 #include "stop_request.h"
 
@@ -26,6 +28,10 @@ constexpr int kFewWords = 64, kManyWords = 192;  // of the prompts that tell tok
 // Errors of predictions that count as sure, and how many in a row.
 constexpr double kSureTpot = 0.05, kSureTtft = 0.15;
 constexpr int kSureInARow = 3;
+constexpr sim::Nanos kPatienceOfOne = 30'000'000'000;
+constexpr int kFine = 200;
+constexpr std::size_t kShownOfBody = 120;  // of an answer that is no error in OpenAI's form
+constexpr double kLeastOfAsked = 0.9;      // of the tokens
 
 struct LoopPoint {
   llm::Shape shape;
@@ -98,10 +104,11 @@ class RunningEngine {
       : context_(context), options_(std::move(options)) {
     options_.duration = sim::kForever;
     options_.patience = kPatienceOfLoop;
-    options_.stop = [this] { return stop_.within(0); };
+    options_.stop = [this] { return stopped(); };
   }
 
-  bool stopped() { return stop_.within(0); }
+  // Once asked to, for good: what was under way then is no measurement.
+  bool stopped() { return stopped_ = stopped_ || stop_.within(0); }
   const std::string& name() const { return name_; }
 
   // Asks for its name, unless it is said, and how its tokens and our words go together.
@@ -123,10 +130,12 @@ class RunningEngine {
 
   Result<LoopSeen> play(const LoopPoint& point) {
     std::vector<plan::Length> lengths;
+    double asked = 0;
     for (const llm::Request& request : llm::loop_requests(point.shape, point.in_flight))
-      lengths.push_back({words_for(request.in), request.out});
+      lengths.push_back({words_for(request.in), request.out}), asked += request.out;
     const auto tally = run(std::move(lengths), point.in_flight);
     if (!tally) return failed(tally.error());
+    if (auto whole = check_lengths(tally->first, asked); !whole) return failed(whole.error());
     return seen_of(tally->first, tally->second);
   }
 
@@ -148,15 +157,56 @@ class RunningEngine {
     const Node* const list = document ? document->root.find("data") : nullptr;
     const Node* const id =
         list != nullptr && !list->items.empty() ? list->items.front().find("id") : nullptr;
-    if (id == nullptr) return environment_error(what, "names no model");
+    if (id == nullptr)
+      return environment_error(what, fmt::format("names no model: status {}", answer->status));
     name_ = id->text;
     return {};
+  }
+
+  // Why requests are not answered whole, by what comes of one that is sent once more by itself.
+  std::string fault_of(const plan::Length& length) {
+    const auto dialer = serve::HttpDialer::to(options_.url, options_.tls);
+    if (!dialer) return to_string(dialer.error());
+    const auto answer =
+        serve::fetch(*dialer, serve::completion_request({options_.url, name_}, {}, length, Rng(1)),
+                     context_.clock, kPatienceOfOne);
+    if (!answer) return answer.error().message;
+    if (answer->status != kFine)
+      return fmt::format("it answers with status {}: {}", answer->status, said_in(answer->body));
+    serve::TokenAnswer stream;
+    stream.take(answer->body, 1);
+    if (stream.whole()) return "one more by itself was: it may be overloaded";
+    if (stream.first() == 0) return "it answers without tokens: " + said_in(answer->body);
+    return "its stream has no end: no \"data: [DONE]\", or an error event";
+  }
+
+  // The message of an error in OpenAI's form, else how the text begins.
+  static std::string said_in(const std::string& body) {
+    const auto document = parse_document("", body);
+    const Node* const error = document ? document->root.find("error") : nullptr;
+    const Node* const message = error != nullptr ? error->find("message") : nullptr;
+    return utf8(printable(message != nullptr ? message->text : body.substr(0, kShownOfBody)));
+  }
+
+  // An engine that ends its answers early was measured at other shapes than it is asked about.
+  Result<void> check_lengths(const serve::LoadTally& tally, double asked) const {
+    const auto out = static_cast<double>(tally.tokens.out);
+    const auto answers = static_cast<double>(std::max(1L, tally.completed()));
+    if (out >= kLeastOfAsked * asked) return {};
+    return environment_error(
+        authority_of(options_.url),
+        fmt::format(
+            "its answers have {:.4g} tokens on average where {:.4g} were asked for, so that "
+            "nothing is measured of such: it ends them by itself, although `ignore_eos` is "
+            "asked for",
+            out / answers, asked / answers));
   }
 
   // Every request is answered, or it is refused.
   Result<std::pair<serve::LoadTally, double>> run(std::vector<plan::Length> lengths,
                                                   int in_flight) {
     const std::size_t count = lengths.size();
+    const plan::Length first = lengths.front();
     serve::LoadService service{.name = name_,
                                .slo = 0,
                                .arrivals = {},
@@ -170,14 +220,15 @@ class RunningEngine {
     const serve::LoadTally& tally = outcome->services.front();
     if (!outcome->stopped && tally.completed() < static_cast<long>(count))
       return environment_error(authority_of(options_.url),
-                               fmt::format("{} of {} requests were not answered whole",
-                                           count - tally.completed(), count));
+                               fmt::format("{} of {} requests were not answered whole; {}",
+                                           count - tally.completed(), count, fault_of(first)));
     return std::pair{tally, outcome->answered_s};
   }
 
   Context& context_;
   serve::LoadOptions options_;
   StopRequest stop_;
+  bool stopped_ = false;
   std::string name_;
   double per_word_ = 1, extra_ = 0;  // tokens
 };
@@ -239,8 +290,13 @@ Result<Exit> fill(Context& context, RunningEngine& engine, PointsFile& file,
     if (there) continue;
     const auto guess = predicted(measured, point);
     const auto seen = engine.play(point);
+    if (engine.stopped()) {
+      note(context, fmt::format("stopped; {} has {} points, and the same command goes on with the "
+                                "rest\n",
+                                file.path(), measured.points.size()));
+      return Exit::no;
+    }
     if (!seen) return failed(seen.error());
-    if (engine.stopped()) return Exit::no;
     measured.points.push_back(
         {point.shape, static_cast<double>(point.in_flight), seen->mean.ttft, seen->mean.tpot});
     if (auto saved = file.save(); !saved) return failed(saved.error());
@@ -274,8 +330,8 @@ Result<Exit> compare(Context& context, RunningEngine& engine, const llm::Measure
     const auto guess = predicted(known, point);
     if (!guess) return bad_input("--against", "its points are too few to predict others");
     const auto seen = engine.play(point);
-    if (!seen) return failed(seen.error());
     if (engine.stopped()) return Exit::no;
+    if (!seen) return failed(seen.error());
     std::vector<std::string> row{
         fmt::format("{}/{}", point.shape.tokens_in, point.shape.tokens_out),
         std::to_string(point.in_flight)};
@@ -310,7 +366,9 @@ Result<Exit> measure_engine(Context& context, const EngineMeasureFlags& flags) {
   PointsFile file(context, flags.against.empty() ? flags.output : flags.against);
   if (auto read = file.read(); !read) return failed(read.error());
   RunningEngine engine(context, options);
-  if (auto met = engine.meet(flags.name); !met) return failed(met.error());
+  const auto met = engine.meet(flags.name);
+  if (engine.stopped()) return Exit::no;
+  if (!met) return failed(met.error());
   llm::Configuration& configuration = told->configuration;
   if (configuration.model.empty()) configuration.model = engine.name();
   const std::vector<LoopPoint> points = in_order(*shapes, *counts);

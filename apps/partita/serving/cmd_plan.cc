@@ -77,8 +77,10 @@ Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
   if (!planner) return failed(planner.error());
   const ReplanFlags& again = flags.replan;
   Progress progress(context);
+  decide::PlanOptions options{flags.node_budget, progress.watch()};
+  if (flags.max_gpus > 0) options.most_gpus = std::min(options.most_gpus, flags.max_gpus);
   if (again.current.empty()) {
-    auto made = decide::make_plan(**planner, problem, {flags.node_budget, progress.watch()});
+    auto made = decide::make_plan(**planner, problem, options);
     if (!made) return failed(made.error());
     return decide::MadeAgain{*std::move(made), {}, {}};
   }
@@ -89,7 +91,7 @@ Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
     complain(context, again.current + ": " + others);
   return decide::make_plan_again(
       problem, current, again.max_moves >= 0 ? std::optional(again.max_moves) : std::nullopt,
-      {flags.node_budget, progress.watch()});
+      options);
 }
 
 // Of plans from scratch, where it is shown.

@@ -1,7 +1,7 @@
 #include "base/door/outlet.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <utility>
 
 #include "base/door/inlet.h"
@@ -114,8 +114,9 @@ void Outlet::put_piece(std::string_view piece, bool chunked) {
   if (piece.empty()) return;  // an empty chunk would be the end
   if (chunked) {
     char size[20];
-    std::snprintf(size, sizeof size, "%zx\r\n", piece.size());
-    text_ += size;
+    const auto [end, error] = std::to_chars(std::begin(size), std::end(size), piece.size(), 16);
+    text_.append(size, end);
+    text_ += "\r\n";
   }
   text_ += piece;
   if (chunked) text_ += "\r\n";

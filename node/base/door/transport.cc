@@ -100,7 +100,9 @@ Transport::Moved Transport::write(std::span<const iovec> from) {
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(from.data());
     message.msg_iovlen = from.size();
-    Moved result = moved(::sendmsg(fd_.get(), &message, MSG_NOSIGNAL));
+    Moved result =
+        moved(from.size() == 1 ? ::send(fd_.get(), from[0].iov_base, from[0].iov_len, MSG_NOSIGNAL)
+                               : ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL));
     result.writable = result.blocked;
     return result;
   }

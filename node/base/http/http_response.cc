@@ -101,10 +101,10 @@ std::size_t HttpResponse::take_line(std::span<const char> bytes, std::size_t lim
     broke("a head or a line of it is too long");
     return count;
   }
-  line_.append(bytes.data(), count);
   if (counts) head_bytes_ += count + 1;
+  std::string_view line(bytes.data(), count);
+  if (!whole || !line_.empty()) line = line_.append(line);
   if (!whole) return count;
-  std::string_view line = line_;
   if (line.ends_with('\r')) line.remove_suffix(1);
   line_done(line);
   line_.clear();

@@ -45,6 +45,7 @@ class HttpResponse {
   bool keeps_alive() const { return keeps_alive_; }  // once the head is read
   const std::string& body() const { return body_; }  // where it is kept
   std::string take_body() { return std::exchange(body_, {}); }
+  void drop_body() { body_.clear(); }  // as take_body(), for who has seen it
   const char* why() const { return why_; }
 
  private:

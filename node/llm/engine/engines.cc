@@ -184,7 +184,7 @@ Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
     alike.units.reset();
     if (gpus_of(alike) == 1 && alike.profile.empty())
       shares[alike][configuration.units.value_or(units)] = *engine;
-    if (configuration.units && *configuration.units != units) continue;
+    if (configuration.units && *configuration.units < units) continue;
     std::vector<profile::TokenEngine>& engines = table[configuration.model];
     engines.push_back(*engine);
     if (!configuration.kv_move_ns) continue;

@@ -307,6 +307,9 @@ class Enumerator {
     // Where watts count, more than what carries the rate can burn less.
     double most = std::ceil((kind_.burn ? needed(*mode_) : left) / mode_->rate[k]);
     if (kind_.burn) most = std::max(most, 1.0 * kind_.min_count);
+    // Those that are too dear are many where much is asked for; the last one is looked at below.
+    if (!kind_.burn && prices_[k] > 0)
+      most = std::clamp(std::floor((limits_.budget - spent) / prices_[k]) + 1, 0.0, most);
     const auto top = static_cast<std::int32_t>(std::min(most, 1e9));
     for (std::int32_t step = 0; step <= top; ++step) {
       const std::int32_t n = kind_.burn ? step : top - step;  // first those that beat others

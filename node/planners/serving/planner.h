@@ -21,6 +21,8 @@ class TokenOracle;
 using KnownRules = std::map<std::pair<std::string, std::vector<int>>, hw::PackingRules>;
 
 // What a planner may be told besides the problem.
+inline constexpr int kMostPlannedGpus = 20'000;  // who needs more plans parts of the rates apart
+
 struct Options {
   long node_budget = 2'000'000;    // search nodes; at the limit the gap is stated
   std::function<double()> cpu_ms;  // CPU clock for stats, injected by apps; may be empty
@@ -29,6 +31,8 @@ struct Options {
   PoolMemo* pools = nullptr;      // of whoever plans again and again (pool_memo.h); may be null
   TokenOracle* tokens = nullptr;  // the same of language models (token_points.h)
   KnownRules* rules = nullptr;    // of whoever plans the same fleet several times; may be null
+  // Where more are needed for certain, nothing is searched for. A plan that is found may have more.
+  int most_gpus = kMostPlannedGpus;
 };
 
 // A plan, or the reasons why there is none (every service that cannot be served, with what it

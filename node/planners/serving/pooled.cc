@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -51,6 +52,7 @@ constexpr double kLargestStep = 0.3;
 constexpr double kMostDemand = 4;
 constexpr double kMostSpare = 28;
 constexpr double kAbove = 1 + 1e-6;
+constexpr double kMostCounted = 1e7;  // GPUs: of more a plain bound is enough
 
 using Modes = std::vector<PointTables>;
 
@@ -167,6 +169,54 @@ double rate_as_it_runs(const plan::ServingProblem& problem, const PointTable& ta
   return point && profile::batch_time(*point) <= table.longest[s] ? full_rate(*point).value : 0;
 }
 
+// GPUs that carry a service with its best instance on each.
+double gpus_alone(const PointTables& fluid, std::size_t s) {
+  double most = 0;  // that an instance carries per GPU
+  for (const PointTable& table : fluid)
+    for (std::size_t k = 0; k < table.profiles.size(); ++k)
+      if (const auto& point = table.best[s][k])
+        most = std::max(most, point->throughput.value / (table.gpus.empty() ? 1 : table.gpus[k]));
+  return fluid.front().demand[s] / most;
+}
+
+// Seen before anything is searched for: more GPUs are needed, whatever the dispatcher, than there
+// are or than a plan may have.
+std::vector<plan::Reason> beyond(const plan::ServingProblem& problem, const PointTables& fluid,
+                                 const Fleet& fleet, const Options& options) {
+  double there = 0, largest = 0, all = 0;
+  for (const plan::FleetEntry& entry : problem.fleet)
+    there += entry.count.value_or(std::numeric_limits<int>::max());
+  const double most = std::min<double>(there, options.most_gpus);
+  for (std::size_t s = 0; s < problem.services.size(); ++s) {
+    const double alone = gpus_alone(fluid, s);
+    largest = std::max(largest, alone);
+    all += alone + profile::kMostGroupedGpus;
+  }
+  if (all <= most) return {};
+  std::size_t slots = 1;
+  for (const hw::PackingRules& rules : fleet.rules)
+    for (const hw::Fill& fill : rules.fills)
+      slots = std::max(slots, static_cast<std::size_t>(
+                                  std::accumulate(fill.counts.begin(), fill.counts.end(), 0)));
+  double least = std::ceil(largest / static_cast<double>(slots));
+  const bool one_model = problem.fleet.size() == 1;
+  if (least <= kMostCounted && one_model)
+    least = ask_master(problem, {fluid}, quietly(options)).least_gpus;
+  if (least <= most) return {};
+  const std::string limit =
+      most < kMostPlannedGpus
+          ? fmt::format(
+                "{:.0f} GPUs are allowed; no dispatcher does it with fewer than {:.0f} "
+                "(proven lower bound)",
+                most, least)
+          : fmt::format(
+                "a plan has at most {:.0f} GPUs, and no dispatcher does it with fewer "
+                "than {:.0f}: plan parts of the rates apart",
+                most, least);
+  return {
+      {"fleet_count", one_model ? problem.fleet.front().gpu.name : "fleet", most, least, limit}};
+}
+
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
@@ -186,6 +236,8 @@ class PoolPlanner {
     auto fleet = make_fleet(problem_, modes_.front(), options_.rules);
     if (!fleet) return refused({{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}});
     fleet_ = std::move(*fleet);
+    if (auto reasons = beyond(problem_, fluid_tables(), fleet_, options_); !reasons.empty())
+      return refused(reasons);
     alone_ = each_by_itself(problem_);
     missed_.resize(problem_.services.size());
     all_modes_ = modes_;

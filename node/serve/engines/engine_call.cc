@@ -77,10 +77,13 @@ void EngineCall::more(HttpResponse& answer) {
       if (c >= ' ' && c < 127) type_ += c;  // it goes into a header
     streams_ = status_ == 200 && type_.starts_with("text/event-stream");
   }
-  const std::string bytes = answer.take_body();
-  if (bytes.empty()) return;
-  if (streams_) return take_events(bytes);
-  held_ += bytes;
+  if (answer.body().empty()) return;
+  if (streams_) {
+    take_events(answer.body());
+    return answer.drop_body();
+  }
+  held_ += answer.body();
+  answer.drop_body();
   if (held_.size() <= kMostWholeAnswer) return;
   links_.back()->close();
   let_go_of_engine(Loop::now_ns());
@@ -238,7 +241,8 @@ void EngineCall::count(const EngineCame& came) {
 }
 
 void EngineCall::piece(std::string bytes) {
-  if (!over_ && completion.piece) completion.piece({status_, type_, std::move(bytes), false});
+  if (over_ || !completion.piece) return;
+  completion.piece({status_, std::exchange(type_, {}), std::move(bytes), false});
 }
 
 void EngineCall::end(std::optional<Denial> denial) {

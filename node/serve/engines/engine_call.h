@@ -99,7 +99,8 @@ class EngineCall {
   GuessedRequest guessed_ = {};
   std::vector<std::unique_ptr<EngineLink>> links_ = {};  // the last one is in use
   EventStream events_ = {};
-  std::string held_ = {}, out_ = {}, type_ = {};
+  std::string held_ = {}, out_ = {};
+  std::string type_ = {};  // of its answer, until the first piece of it goes on
   int status_ = 0, fresh_tokens_ = 0;
   std::int64_t tokens_ = 0;  // events with some of the answer, passed on
   std::optional<TokenUsage> usage_ = {};

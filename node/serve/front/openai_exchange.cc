@@ -149,7 +149,10 @@ void OpenaiExchange::on_piece(StreamPiece&& piece) {
     if (content_type_.empty()) content_type_ = "application/json";
     reply.content_type = content_type_;
   }
-  pieces += piece.bytes;
+  if (pieces.empty())
+    pieces = std::move(piece.bytes);
+  else
+    pieces += piece.bytes;
 }
 
 void OpenaiExchange::finish() {

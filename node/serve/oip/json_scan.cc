@@ -157,6 +157,17 @@ std::string JsonScan::string() {
   return {};
 }
 
+std::string_view JsonScan::name(std::string& resolved) {
+  const std::size_t begin = at_ + 1;
+  std::size_t end = begin;
+  while (end < text_.size() && text_[end] != '"' && text_[end] != '\\' &&
+         static_cast<unsigned char>(text_[end]) >= 0x20)
+    ++end;
+  if (!ok() || end >= text_.size() || text_[end] != '"') return resolved = string();
+  at_ = end + 1;
+  return text_.substr(begin, end - begin);
+}
+
 double JsonScan::number() {
   peek();
   const char* const begin = text_.data() + at_;

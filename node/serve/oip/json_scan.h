@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace partita::serve {
 
@@ -24,7 +25,8 @@ class JsonScan {
 
   // The first character of the next value; 0 at the end.
   char peek();
-  // Calls member(key) on each value of an object; member consumes the value.
+  // Calls member(key) on each value of an object; member consumes the value. A key that is taken as
+  // a view lives for the call, and nothing is allocated for it where it has no escapes.
   template <class F>
   bool object(F&& member);
   // Calls element() on each value of an array; element consumes it.
@@ -53,6 +55,7 @@ class JsonScan {
   void escape(std::string& out);
   std::uint32_t hex4();
   bool more(char close, bool& first);
+  std::string_view name(std::string& resolved);  // of a member, in the text or in `resolved`
 
   std::string_view text_;
   std::size_t at_ = 0;
@@ -68,10 +71,15 @@ bool JsonScan::object(F&& member) {
   if (++depth_ > kMaxJsonDepth) fail("nested too deeply");
   while (more('}', first)) {
     if (peek() != '"') fail("a name in quotes is wanted");
-    const std::string key = string();
+    std::string resolved;
+    const std::string_view key = name(resolved);
     space();
     if (!take(':')) fail("a ':' is wanted");
-    if (ok()) member(key);
+    if (!ok()) break;
+    if constexpr (std::is_invocable_v<F, std::string_view>)
+      member(key);
+    else
+      member(std::string(key));
   }
   --depth_;
   return ok();

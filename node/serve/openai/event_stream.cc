@@ -40,13 +40,13 @@ bool says_something(std::string_view value) {
 
 bool has_token(JsonScan& scan) {
   bool token = false;
-  scan.object([&](const std::string& key) {
+  scan.object([&](std::string_view key) {
     if (key != "delta" || scan.peek() != '{') {
       const std::string_view value = scan.skip();
       token = token || (key == "text" && says_something(value));
       return;
     }
-    scan.object([&](const std::string& part) {
+    scan.object([&](std::string_view part) {
       const std::string_view value = scan.skip();
       token = token || (part != "role" && says_something(value));
     });
@@ -66,13 +66,13 @@ std::optional<TokenUsage> read_usage(JsonScan& scan) {
     return std::nullopt;
   }
   TokenUsage usage;
-  scan.object([&](const std::string& key) {
+  scan.object([&](std::string_view key) {
     if (key == "prompt_tokens") {
       usage.prompt = count_of(scan);
     } else if (key == "completion_tokens") {
       usage.completion = count_of(scan);
     } else if (key == "prompt_tokens_details" && scan.peek() == '{') {
-      scan.object([&](const std::string& detail) {
+      scan.object([&](std::string_view detail) {
         if (detail == "cached_tokens")
           usage.cached = count_of(scan);
         else
@@ -107,7 +107,7 @@ StreamEvent read_event(std::string_view bytes) {
   if (!data.starts_with('{')) return event;
   JsonScan scan(data);
   bool token = false, choices = false, error = false;
-  scan.object([&](const std::string& key) {
+  scan.object([&](std::string_view key) {
     if (key == "choices" && scan.peek() == '[') {
       scan.array([&] {
         choices = true;
@@ -135,7 +135,7 @@ std::optional<TokenUsage> usage_of_answer(std::string_view json) {
   JsonScan scan(json);
   std::optional<TokenUsage> usage;
   if (scan.peek() != '{') return usage;
-  scan.object([&](const std::string& key) {
+  scan.object([&](std::string_view key) {
     if (key == "usage")
       usage = read_usage(scan);
     else
