@@ -59,6 +59,7 @@ class ServiceBrain {
   // Counts what the owner refused by itself. Only `no_slot` was let in, and so offered, before;
   // `again`: so was this one.
   void refused(OwnerRefusal why, bool again = false);
+  void uncount(Refusal why) { serve::uncount(book_.counters(), why); }  // another node has it
   void enqueue(Nanos now, RequestId request, const Wish& wish);
   // Its sender may have ended a worker.
   void doubt(RequestId request);

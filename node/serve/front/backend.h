@@ -65,6 +65,7 @@ struct Denial {
   Kind kind = Kind::failed;
   std::string message;
   std::int64_t retry_after_ns = 0;  // 0: not said
+  bool elsewhere = false;           // nothing of it was run, and another node may have room
 };
 
 // A piece of a streamed answer; `last` ends it. http_status and content_type come with the first.
@@ -117,6 +118,13 @@ class Backend {
   // The door has refused a request for this service by itself, for want of workers or room: it was
   // asked for all the same.
   virtual void turned_away(std::string_view service) = 0;
+  // It was refused here for this reason and another node has it, which counts it, so that this one
+  // counts neither the refusal nor that it was asked for.
+  virtual void uncount(std::string_view /*service*/, Denial::Kind /*why*/) {}
+  // What its key's limits say to a request that another node is to have; where they let it in it is
+  // under way until key_ended(). `again`: they have let it in before.
+  virtual std::optional<Denial> key_begun(const RequestHead& /*head*/) { return std::nullopt; }
+  virtual void key_ended(std::string_view /*client*/) {}
   // Memory for its first `rows` rows; false: there is none now, and nothing has changed.
   virtual bool claim(RequestId request, int rows) = 0;
   virtual std::span<char> input(RequestId request, int item, int tensor) = 0;

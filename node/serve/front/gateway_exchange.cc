@@ -31,6 +31,12 @@ std::shared_ptr<const ModelSpec> Door::model(std::string_view service) {
   return copy;
 }
 
+Denial Door::unknown(const std::string& service) const {
+  return {.kind = Denial::Kind::unknown_model,
+          .message = "there is no model '" + service + "'",
+          .elsewhere = true};
+}
+
 bool Door::evict(std::string_view service, const Filling* except) {
   Filling* worst = nullptr;
   const std::int64_t since = Loop::now_ns() - kFillGrace;
@@ -129,6 +135,12 @@ Step GatewayExchange::refuse(int status, std::string_view message) {
 Step GatewayExchange::deny(const Denial& denial) {
   give_back();
   reply = denial_reply(denial);
+  if (facts_.handed_by.empty() || !denial.elsewhere || submitted_ns > 0) return Step::answer;
+  const bool absent =
+      denial.kind == Denial::Kind::not_ready || denial.kind == Denial::Kind::unknown_model;
+  reply.headers +=
+      std::string(kHandedBack) + ": " + std::string(absent ? kBackAbsent : kBackFull) + "\r\n";
+  if (facts_.counted_there) uncount(denial);
   return Step::answer;
 }
 
@@ -139,7 +151,7 @@ bool GatewayExchange::permitted() {
 }
 
 bool GatewayExchange::may_share() const {
-  return door_.shared_memory_on && (facts_.token == nullptr || facts_.token->all);
+  return facts_.handed_by.empty() && door_.shared_memory_on && (facts_.token == nullptr || facts_.token->all);
 }
 
 bool GatewayExchange::text_allowed(std::size_t limit) {
@@ -155,7 +167,8 @@ Step GatewayExchange::on_growth(std::size_t bytes) {
     if (!request_) door_.backend.turned_away(service);
     return deny({.kind = Denial::Kind::overloaded,
                  .message = "too much JSON in flight; try again, or send tensors in binary form",
-                 .retry_after_ns = 1'000'000'000});
+                 .retry_after_ns = 1'000'000'000,
+                 .elsewhere = true});
   }
   door_.json_in_flight += bytes - budget_;
   budget_ = bytes;
@@ -190,6 +203,8 @@ std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead
 }
 
 void GatewayExchange::give_back() {
+  if (peer_call_) PeerCall::let_go(std::move(peer_call_));
+  if (std::exchange(key_held_, false)) key_ended();
   if (request_) door_.backend.release(*std::exchange(request_, std::nullopt));
 }
 

@@ -23,6 +23,7 @@
 #include "base/secret_file.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/grpc/end_connection.h"
+#include "serve/grpc/peer_channels.h"
 #include "serve/oip/grpc_messages.h"
 
 namespace partita::serve {
@@ -136,6 +137,7 @@ struct Shared {
   const bool new_traces;
   AccessLog* const log;
   const std::size_t most_per_connection, most_calls;
+  const std::unique_ptr<PeerChannels> peers;  // null: nothing is handed over
   std::atomic<bool> closing = false;
   std::atomic<int> port = 0;
   struct Connection {
@@ -236,6 +238,13 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void infer();
   Result<void> place(const InferRequest& wanted, const Received& message);
   std::optional<Denial> admit(const InferRequest& wanted);
+  bool of_peer();
+  std::string client() const;
+  bool goes_over(const Denial& why, bool asked);
+  void deny_or_go(const Denial& why, bool asked) {
+    if (!goes_over(why, asked)) deny(why);
+  }
+  void hand_over(const std::string& known, const Denial& why);
   void model_metadata(const std::string& service, const std::string& name);
   void answer_infer();
   void send(std::string_view message);
@@ -243,6 +252,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void deny(const Denial& denial);
   void give_back() {
     if (admitted_) shared_->backend.release(*std::exchange(admitted_, std::nullopt));
+    if (peer_call_) std::exchange(peer_call_, {})->let_go();
+    if (std::exchange(key_held_, false)) shared_->backend.key_ended(client());
   }
   std::string_view metadata(const char* key) const;
   bool permitted(std::string_view service);
@@ -271,6 +282,9 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::int64_t submitted_ns_ = 0, ended_ns_ = 0;
   std::string service_ = {};
   std::string of_set_ = {};  // which model of its set
+  std::string by_ = {};      // the node that hands it over
+  bool counted_there_ = false, key_held_ = false;
+  std::shared_ptr<GrpcPeerCall> peer_call_ = {};
   TraceContext trace_ = {};
 };
 
@@ -361,6 +375,12 @@ void Call::deny(const Denial& denial) {
     context_->AddTrailingMetadata("retry-after-ms",
                                   std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1));
   log_status_ = status_of(denial.kind);
+  if (!by_.empty() && denial.elsewhere && submitted_ns_ == 0 && !finished_) {
+    const bool absent =
+        denial.kind == Denial::Kind::not_ready || denial.kind == Denial::Kind::unknown_model;
+    context_->AddTrailingMetadata(kHandedBack, std::string(absent ? kBackAbsent : kBackFull));
+    if (counted_there_) shared_->backend.uncount(service_, denial.kind);
+  }
   fail(code_of(denial.kind), denial.message);
 }
 
@@ -398,7 +418,7 @@ void Call::log(int status, std::size_t bytes_out) {
 }
 
 bool Call::permitted(std::string_view service) {
-  if (!shared_->asks_for_tokens() || (token_ != nullptr && allows(*token_, service))) return true;
+  if (!by_.empty() || !shared_->asks_for_tokens() || (token_ != nullptr && allows(*token_, service))) return true;
   fail(grpc::StatusCode::PERMISSION_DENIED,
        "this token is not for service '" + std::string(service) + "'");
   return false;
@@ -413,7 +433,9 @@ void Call::serve() {
   method.remove_prefix(kService.size());
   if (method == "ServerLive") return send(encode_flag(true));
   if (method == "ServerReady") return send(encode_flag(shared_->backend.ready()));
-  if (shared_->asks_for_tokens()) {
+  if (shared_->peers != nullptr && !metadata(kHandedOver).empty()) {
+    if (!of_peer()) return;
+  } else if (shared_->asks_for_tokens()) {
     auto held = held_token(shared_->tokens, shared_->oidc.get(), metadata("authorization"));
     if (!held)
       return fail(grpc::StatusCode::UNAUTHENTICATED, held.error() + " (metadata authorization)");
@@ -427,10 +449,14 @@ void Call::serve() {
   if (!model) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(model.error()));
   const std::string service = asked_model(shared_->backend, model->name, model->version).service;
   if (!permitted(service.empty() ? model->name : service)) return;
-  if (service.empty())
-    return fail(grpc::StatusCode::NOT_FOUND,
-                "there is no model '" + model->name + "'" +
-                    (model->version.empty() ? "" : " of this version"));
+  if (service.empty()) {
+    service_ = model->name.substr(0, kMaxNameBytes);
+    const Denial why{.kind = Denial::Kind::unknown_model,
+                     .message = "there is no model '" + model->name + "'" +
+                                (model->version.empty() ? "" : " of this version"),
+                     .elsewhere = method == "ModelMetadata"};
+    return deny_or_go(why, false);
+  }
   if (method == "ModelReady") return send(encode_flag(shared_->backend.ready(service)));
   model_metadata(service, model->name);
 }
@@ -454,8 +480,8 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   head.sequence_begins = wanted.sequence_begins;
   head.sequence_ends = wanted.sequence_ends;
   head.idempotent = metadata("partita-idempotent") != "false";
-  const std::string client = token_ == nullptr ? host_of_peer(peer_) : token_->name;
-  head.client = client;
+  const std::string sender = client();
+  head.client = sender;
   head.limits = token_ == nullptr ? nullptr : &token_->limits;
   head.bytes = bytes_in_;
   {
@@ -485,6 +511,80 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
                   .retry_after_ns = 1'000'000'000};
   }
   return std::nullopt;
+}
+
+// What another gateway hands over, as at the HTTP door.
+bool Call::of_peer() {
+  if (!shared_->peers->pool.trusts(metadata("authorization"))) {
+    fail(grpc::StatusCode::UNAUTHENTICATED, "who hands over shows the token of the gateways");
+    return false;
+  }
+  std::string_view by = metadata(kHandedOver);
+  counted_there_ = by.ends_with(kCounted);
+  if (counted_there_) by.remove_suffix(std::string_view(kCounted).size());
+  by_ = by.substr(0, kMaxNameBytes);
+  return true;
+}
+
+std::string Call::client() const {
+  if (by_.empty()) return token_ == nullptr ? host_of_peer(peer_) : token_->name;
+  const std::string_view whom = metadata(kHandedFor);
+  return whom.empty() ? by_ : std::string(whom.substr(0, kMaxNameBytes));
+}
+
+// Refused here for this reason: whether another node has it from now on. `asked`: its key's limits
+// have let it in.
+bool Call::goes_over(const Denial& why, bool asked) {
+  if (shared_->peers == nullptr || !why.elsewhere || !by_.empty()) return false;
+  const PeerPool& pool = shared_->peers->pool;
+  const std::string known = pool.carried_as(service_);
+  if (known.empty() || pool.offers(known, PeerPool::Way::grpc, {}) == 0) return false;
+  if (token_ != nullptr && token_->limits != KeyLimits{}) {
+    const std::string sender = client();
+    RequestHead head;
+    head.service = service_;
+    head.client = sender;
+    head.limits = &token_->limits;
+    head.bytes = bytes_in_;
+    head.again = asked;
+    if (const auto denial = shared_->backend.key_begun(head)) {
+      deny(*denial);
+      return true;
+    }
+    key_held_ = true;
+  }
+  hand_over(known, why);
+  return true;
+}
+
+void Call::hand_over(const std::string& known, const Denial& why) {
+  submitted_ns_ = Loop::now_ns();
+  GrpcPeerAsk ask{.service = known,
+                  .method = context_->method(),
+                  .client = client(),
+                  .idempotent = metadata("partita-idempotent") != "false",
+                  .counted = shared_->backend.known(service_),
+                  .trace = trace_,
+                  .deadline = context_->deadline(),
+                  .message = request_};
+  const auto ended = [weak = std::weak_ptr(self_), why](std::optional<GrpcPeerAnswer> answer) {
+    const auto call = weak.lock();
+    if (call == nullptr || call->finished_) return;
+    call->ended_ns_ = Loop::now_ns();
+    if (!answer) return call->deny(why);
+    call->shared_->backend.uncount(call->service_, why.kind);
+    if (!answer->retry_after_ms.empty())
+      call->context_->AddTrailingMetadata("retry-after-ms", answer->retry_after_ms);
+    if (!answer->status.ok()) return call->end(answer->status);
+    call->finished_ = true;
+    call->log(http_status_of(grpc::StatusCode::OK), answer->message.Length());
+    call->response_ = std::move(answer->message);
+    call->give_back();
+    call->StartWriteAndFinish(&call->response_, grpc::WriteOptions(), grpc::Status::OK);
+  };
+  peer_call_ = std::make_shared<GrpcPeerCall>(*shared_->peers, std::move(ask), ended);
+  request_.Clear();
+  peer_call_->next();
 }
 
 Result<void> Call::place(const InferRequest& wanted, const Received& message) {
@@ -518,12 +618,18 @@ void Call::infer() {
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
                 "model '" + wanted->model + "' has no such version");
   if (service.empty())
-    return fail(grpc::StatusCode::NOT_FOUND, "there is no model '" + wanted->model + "'");
+    return deny_or_go({.kind = Denial::Kind::unknown_model,
+                       .message = "there is no model '" + wanted->model + "'",
+                       .elsewhere = true},
+                      false);
+  if (!by_.empty()) shared_->peers->pool.count_in(service_);
   const ModelSpec* spec = backend.model(wanted->model);
   if (spec == nullptr) {
     backend.turned_away(wanted->model);
-    return fail(grpc::StatusCode::UNAVAILABLE,
-                "no worker of model '" + wanted->model + "' is ready");
+    return deny_or_go({.kind = Denial::Kind::not_ready,
+                       .message = "no worker of model '" + wanted->model + "' is ready",
+                       .elsewhere = true},
+                      false);
   }
   if (spec->kind != ModelKind::tensors)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
@@ -548,7 +654,7 @@ void Call::infer() {
   model_ = kept;
   bound_ = std::move(*bound);
   id_ = wanted->id;
-  if (const auto denial = admit(*wanted)) return deny(*denial);
+  if (const auto denial = admit(*wanted)) return deny_or_go(*denial, true);
   if (const auto placed = place(*wanted, message); !placed)
     return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(placed.error()));
   request_.Clear();
@@ -650,6 +756,13 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
     return failed(safe.error());
   const auto credentials = credentials_of(options);
   if (!credentials) return failed(credentials.error());
+  std::unique_ptr<PeerChannels> peers;
+  if (options.peers != nullptr) {
+    const std::string& ca = options.peers->options().ca_file;
+    auto roots = ca.empty() ? Result<std::string>("") : read_pem(ca);
+    if (!roots) return failed(roots.error());
+    peers = std::make_unique<PeerChannels>(*options.peers, *std::move(roots));
+  }
   keep_pages();
   auto impl = std::make_unique<Impl>();
   impl->shared =
@@ -660,7 +773,8 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
                                          .new_traces = options.new_traces,
                                          .log = options.log,
                                          .most_per_connection = options.calls_per_connection,
-                                         .most_calls = options.calls});
+                                         .most_calls = options.calls,
+                                         .peers = std::move(peers)});
   impl->service = std::make_unique<Service>(impl->shared);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);
@@ -713,6 +827,7 @@ GrpcFront::~GrpcFront() {
     if (call != nullptr)
       call->end({grpc::StatusCode::UNAVAILABLE, "this gateway is shutting down"});
   open.clear();
+  if (impl_->shared->peers) impl_->shared->peers->wait_for_calls();
   impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
 }
 
