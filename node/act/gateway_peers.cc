@@ -43,8 +43,8 @@ void describe(Form& f, GatewayPeers& peers) {
   f.document("GatewayPeers");
   f.name("node", peers.node, "whose file it is");
   f.list(
-      "peers", peers.peers, [](Form& g, GatewayPeer& one) { describe(g, one); },
-      {.indent = "    "}, "gateways of other nodes that carry something");
+      "peers", peers.peers, [](Form& g, GatewayPeer& one) { describe(g, one); }, {.indent = "    "},
+      "gateways of other nodes that carry something");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
   if (peers.peers.size() > kMostPeers)
@@ -52,7 +52,8 @@ void describe(Form& f, GatewayPeers& peers) {
   std::set<std::string> nodes{peers.node};
   for (const GatewayPeer& one : peers.peers)
     if (!nodes.insert(one.node).second)
-      in->refuse("peers", fmt::format("node '{}' is listed twice, or is the node itself", one.node));
+      in->refuse("peers",
+                 fmt::format("node '{}' is listed twice, or is the node itself", one.node));
   std::ranges::sort(peers.peers, {}, &GatewayPeer::node);
 }
 

@@ -23,7 +23,7 @@ struct PeerShare {
 
 struct GatewayPeer {
   std::string node;
-  std::string http, grpc;              // HOST:PORT; empty: it does not listen so
+  std::string http, grpc;               // HOST:PORT; empty: it does not listen so
   std::vector<PeerShare> carries = {};  // by service, those that get some
   bool operator==(const GatewayPeer&) const = default;
 };

@@ -108,9 +108,9 @@ std::vector<Service> read_service(Fields fields, const TrafficKeys& common, cons
   if (pipeline)
     fields.only({"name", "rate_rps", "slo_ms", "percentile", "headroom", "pipeline"});
   else
-    fields.only(with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms",
-                              "percentile", "slo", "tokens", "prefix", "min_replicas",
-                              "anti_affinity", "models"}));
+    fields.only(
+        with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms", "percentile",
+                      "slo", "tokens", "prefix", "min_replicas", "anti_affinity", "models"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");

@@ -189,6 +189,14 @@ auto open_place(Context& context, const std::string& place, const Open& open) {
   return opened;
 }
 
+// Null: nothing is handed over.
+serve::PeerPool* open_peers(Running& running, const serve::PeerOptions& options,
+                            const std::function<void(const std::string&)>& tell) {
+  if (!options.token.empty())
+    running.peers = std::make_unique<serve::PeerPool>(*running.loop, options, tell);
+  return running.peers.get();
+}
+
 // Lets nothing new in, answers what is under way, and ends the loop.
 void wind_up(Context& context, Running& running, serve::Nanos grace) {
   if (running.ending) return running.loop->stop();  // asked twice: now
@@ -243,9 +251,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   running.core = *std::move(made);
   running.engines = std::make_unique<serve::EnginePool>(*running.loop, *engines, tell);
   const bool tls = !options->tls_certificate.empty();
-  if (!peers->token.empty())
-    running.peers = std::make_unique<serve::PeerPool>(*running.loop, *peers, tell);
-  options->peers = running.peers.get();
+  options->peers = open_peers(running, *peers, tell);
   const serve::FrontOptions secured = *options;
   auto front = open_place(context, flags.front.listen, [&] {
     return serve::Front::open(*running.loop, *running.core, secured, running.engines.get());

@@ -59,7 +59,6 @@ class ServiceBrain {
   // Counts what the owner refused by itself. Only `no_slot` was let in, and so offered, before;
   // `again`: so was this one.
   void refused(OwnerRefusal why, bool again = false);
-  void uncount(Refusal why) { serve::uncount(book_.counters(), why); }  // another node has it
   void enqueue(Nanos now, RequestId request, const Wish& wish);
   // Its sender may have ended a worker.
   void doubt(RequestId request);
@@ -72,6 +71,11 @@ class ServiceBrain {
   // Items of a request that are in no batch at the moment keep their slots: the owner frees a
   // request's slots when it is finished, or when it was cancelled and running(request) is false.
   bool running(RequestId request) const { return book_.running(request); }
+
+  // Another node has one that was refused, and counts it.
+  friend void uncount(ServiceBrain& brain, Refusal why) {
+    serve::uncount(brain.book_.counters(), why);
+  }
 
   Outputs step(Nanos now);
 

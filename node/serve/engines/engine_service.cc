@@ -151,11 +151,6 @@ std::optional<Denial> EngineService::refusal(const EngineCall& call, std::int64_
                 .elsewhere = true};
 }
 
-Denial EngineService::limited(std::int64_t wait) {
-  ++counters_.fates.limited;
-  return over_limit(wait);
-}
-
 Denial over_limit(std::int64_t wait) {
   return {.kind = Denial::Kind::slowed,
           .message = "this key is over its limit: requests, tokens or bytes, or requests at once",
@@ -169,13 +164,17 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     ++(counters_.fates.*(last_refusal_ = &TokenFates::full));
     return tl::unexpected(not_ready(terms_.name));
   }
+  const auto limited = [&](std::int64_t wait) {
+    ++counters_.fates.limited;
+    return over_limit(wait);
+  };
   const bool has_limits = ask.limits != KeyLimits{};
   if (has_limits)  // before anything is worked out for it
     if (const auto wait = desk_.keys[ask.key].wait(ask.limits, now); wait > 0)
       return tl::unexpected(limited(wait));
   const auto call = std::make_shared<EngineCall>(*this, std::move(ask), now);
   if (auto why = refusal(*call, now)) {
-    ask = call->take_back();
+    ask = taken_back(*call);
     return tl::unexpected(*std::move(why));
   }
   if (has_limits) {
@@ -185,7 +184,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     const KeyAsk asked{.tokens = call->set_aside,
                        .bytes = static_cast<double>(call->ask().body.size())};
     if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0) {
-      ask = call->take_back();
+      ask = taken_back(*call);
       return tl::unexpected(limited(wait));
     }
   }

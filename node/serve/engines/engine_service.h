@@ -50,7 +50,7 @@ class EngineService {
   // Lets it in or says why not; the body is one that parse_openai_request takes.
   // Refused: `ask` is what it was.
   tl::expected<std::shared_ptr<EngineCall>, Denial> begin(EngineAsk& ask);
-  void uncount();  // the last that was refused here: another node counts it
+  void uncount();                // the last that was refused here: another node counts it
   void start(EngineCall& call);  // its completion is set
   // Its client has it no more, whether or not it is over.
   void release(std::shared_ptr<EngineCall> call);
@@ -71,7 +71,6 @@ class EngineService {
   std::int64_t expected_ttft(const EngineCall& call, const EngineReplica& replica,
                              std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call) const;
-  Denial limited(std::int64_t wait);
   std::optional<Denial> refusal(const EngineCall& call, std::int64_t now);
   void enqueue(EngineCall& call);
   void pump();

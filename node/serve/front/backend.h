@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -83,6 +84,13 @@ struct Completion {
   std::function<void(StreamPiece)> piece = {};
 };
 
+// A request under way of a key; letting go of it ends that.
+using KeyHandle = std::shared_ptr<void>;
+
+// Why one goes elsewhere that asks for what is not here, or has no worker here.
+Denial unknown_model(const std::string& name);
+Denial no_worker(const std::string& service);
+
 struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds, requests, batches
   std::uint64_t success_count = 0, success_ns = 0;
   std::uint64_t fail_count = 0, fail_ns = 0;
@@ -122,9 +130,8 @@ class Backend {
   // counts neither the refusal nor that it was asked for.
   virtual void uncount(std::string_view /*service*/, Denial::Kind /*why*/) {}
   // What its key's limits say to a request that another node is to have; where they let it in it is
-  // under way until key_ended(). `again`: they have let it in before.
-  virtual std::optional<Denial> key_begun(const RequestHead& /*head*/) { return std::nullopt; }
-  virtual void key_ended(std::string_view /*client*/) {}
+  // under way as long as the handle lives. `again`: they have let it in before.
+  virtual tl::expected<KeyHandle, Denial> key_begun(const RequestHead& /*head*/) { return {}; }
   // Memory for its first `rows` rows; false: there is none now, and nothing has changed.
   virtual bool claim(RequestId request, int rows) = 0;
   virtual std::span<char> input(RequestId request, int item, int tensor) = 0;

@@ -31,9 +31,16 @@ std::shared_ptr<const ModelSpec> Door::model(std::string_view service) {
   return copy;
 }
 
-Denial Door::unknown(const std::string& service) const {
+Denial unknown_model(const std::string& name) {
   return {.kind = Denial::Kind::unknown_model,
-          .message = "there is no model '" + service + "'",
+          .message = "there is no model '" + name + "'",
+          .elsewhere = true};
+}
+
+Denial no_worker(const std::string& service) {
+  return {.kind = Denial::Kind::not_ready,
+          .message = "no worker of model '" + service + "' is ready",
+          .retry_after_ns = 1'000'000'000,
           .elsewhere = true};
 }
 
@@ -151,7 +158,8 @@ bool GatewayExchange::permitted() {
 }
 
 bool GatewayExchange::may_share() const {
-  return facts_.handed_by.empty() && door_.shared_memory_on && (facts_.token == nullptr || facts_.token->all);
+  return facts_.handed_by.empty() && door_.shared_memory_on &&
+         (facts_.token == nullptr || facts_.token->all);
 }
 
 bool GatewayExchange::text_allowed(std::size_t limit) {
@@ -204,7 +212,7 @@ std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead
 
 void GatewayExchange::give_back() {
   if (peer_call_) PeerCall::let_go(std::move(peer_call_));
-  if (std::exchange(key_held_, false)) key_ended();
+  key_.reset();
   if (request_) door_.backend.release(*std::exchange(request_, std::nullopt));
 }
 

@@ -46,8 +46,6 @@ struct Door {
   std::map<std::string, std::shared_ptr<const ModelSpec>, std::less<>> models = {};
   std::set<Filling*> filling = {};  // requests whose bodies are on their way into slots
 
-  Denial unknown(const std::string& service) const;  // there is no such model here
-
   // Takes the slots of the request that holds most of this service's and has been filling them for
   // longer than kFillGrace; false: there is none but `except`.
   bool evict(std::string_view service, const Filling* except);
@@ -110,9 +108,8 @@ class GatewayExchange : public Exchange {
   void trace();     // an inference without a trace context gets one, where the options say so
   Step submit(bool streaming);
   Completion completion(bool streaming);  // that ends this exchange
-  // What the limits of its key say to one that goes to another node, and that it is over.
-  virtual std::optional<Denial> key_begun(bool asked);
-  virtual void key_ended() { door_.backend.key_ended(facts_.client); }
+  // What the limits of its key say to one that goes to another node.
+  virtual tl::expected<KeyHandle, Denial> key_begun(bool asked);
   virtual void uncount(const Denial& why) { door_.backend.uncount(service, why.kind); }
 
   Door& door_;
@@ -132,7 +129,8 @@ class GatewayExchange : public Exchange {
   std::optional<Denial> going_ = {};  // why it was refused here
   std::unique_ptr<PeerCall> peer_call_ = {};
   std::string peer_type_ = {};
-  bool asked_ = false, key_held_ = false;
+  bool asked_ = false;
+  KeyHandle key_ = {};
 };
 
 // A reply that needs no body.

@@ -27,7 +27,7 @@ class ElsewhereExchange final : public GatewayExchange {
     service = std::move(model);
   }
   Step begin() override {
-    const Denial why = door_.unknown(service);
+    const Denial why = unknown_model(service);
     return goes_over(why, false) ? hand_over() : deny(why);
   }
   void finish() override { finish_over(); }
@@ -63,7 +63,7 @@ Step GatewayExchange::read_rest() {
   return Step::tensors;
 }
 
-std::optional<Denial> GatewayExchange::key_begun(bool asked) {
+tl::expected<KeyHandle, Denial> GatewayExchange::key_begun(bool asked) {
   RequestHead head;
   head.service = service;
   head.client = facts_.client;
@@ -85,16 +85,17 @@ PeerAsk GatewayExchange::ask_peer() {
               .trace = facts_.trace};
   if (facts_.timeout_ns) ask.deadline = came_ns_ + *facts_.timeout_ns;
   if (facts_.token != nullptr && facts_.token->limits.priority != 0)
-    ask.priority = std::clamp(
-        facts_.priority.value_or(0) + static_cast<int>(facts_.token->limits.priority),
-        -kMaxPriority, kMaxPriority);
+    ask.priority =
+        std::clamp(facts_.priority.value_or(0) + static_cast<int>(facts_.token->limits.priority),
+                   -kMaxPriority, kMaxPriority);
   return ask;
 }
 
 Step GatewayExchange::hand_over() {
   if (facts_.token != nullptr && facts_.token->limits != KeyLimits{}) {
-    if (const auto denial = key_begun(asked_)) return deny(*denial);
-    key_held_ = true;
+    auto key = key_begun(asked_);
+    if (!key) return deny(key.error());
+    key_ = *std::move(key);
   }
   submitted_ns = Loop::now_ns();
   PeerAsk ask = ask_peer();
@@ -107,16 +108,14 @@ Step GatewayExchange::hand_over() {
   };
   peer_call_ = std::make_unique<PeerCall>(
       *door_.options.peers, std::move(ask), *going_,
-      PeerCall::Ends{.answer = guarded([this](PeerAnswer answer, bool stream) {
-                       take_answer(std::move(answer), stream);
-                     }),
-                     .piece = guarded([this](std::string piece) {
-                       on_piece({.bytes = piece});
-                       if (wake) wake();
-                     }),
-                     .ended = guarded([this](std::optional<Denial> why) {
-                       on_end(std::move(why));
-                     })});
+      PeerCall::Ends{
+          .answer = guarded(
+              [this](PeerAnswer answer, bool stream) { take_answer(std::move(answer), stream); }),
+          .piece = guarded([this](std::string piece) {
+            on_piece({.bytes = piece});
+            if (wake) wake();
+          }),
+          .ended = guarded([this](std::optional<Denial> why) { on_end(std::move(why)); })});
   peer_call_->start();
   return Step::stream;
 }
@@ -124,7 +123,8 @@ Step GatewayExchange::hand_over() {
 void GatewayExchange::take_answer(PeerAnswer&& answer, bool stream) {
   uncount(*going_);
   peer_type_ = std::move(answer.content_type);
-  reply = {.status = answer.status, .content_type = peer_type_, .headers = std::move(answer.headers)};
+  reply = {
+      .status = answer.status, .content_type = peer_type_, .headers = std::move(answer.headers)};
   if (!stream) {
     on_answer(answer);
     reply.text = std::move(answer.body);

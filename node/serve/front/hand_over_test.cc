@@ -77,7 +77,7 @@ class Stub {
     ::close(fd_);
   }
   int port = 0, asked = 0;
-  bool well = true;                          // answers questions whether it lives
+  bool well = true;                             // answers questions whether it lives
   std::function<void(int fd)> on_request = {};  // its body has come or comes
   std::string last = {};
   void end(int fd) {
@@ -114,7 +114,9 @@ class Stub {
 
 class HandOver : public testing::Test {
  protected:
-  HandOver() : folder_(std::filesystem::temp_directory_path() / ("hand_over." + std::to_string(::getpid()))) {
+  HandOver()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("hand_over." + std::to_string(::getpid()))) {
     std::filesystem::create_directories(folder_);
   }
   ~HandOver() override {
@@ -129,9 +131,8 @@ class HandOver : public testing::Test {
     FakeBackend& backend = node->backend;
     backend.compute = [&backend](RequestId id) { test::compute_pair(backend, id); };
     if (peers.token.empty()) peers.token = kSecret;
-    node->pool = std::make_unique<PeerPool>(*loop, peers, [this](const std::string& line) {
-      said.push_back(line);
-    });
+    node->pool = std::make_unique<PeerPool>(
+        *loop, peers, [this](const std::string& line) { said.push_back(line); });
     options.listen = "127.0.0.1:0";
     options.peers = node->pool.get();
     auto opened = Front::open(*loop, backend, options);
@@ -218,8 +219,10 @@ TEST_F(HandOver, ARequestArrivesAsItWasSent) {
   };
   const std::string parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const std::string head =
-      R"({"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}},)"
-      R"({"name":"k","shape":[1,2],"datatype":"INT32","data":[7,8]}],"parameters":{"binary_data_output":true}})";
+      R"({"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32",)"
+      R"("parameters":{"binary_data_size":16}},)"
+      R"({"name":"k","shape":[1,2],"datatype":"INT32","data":[7,8]}],)"
+      R"("parameters":{"binary_data_output":true}})";
   const float x[4] = {1, 2, 3, 4};
   const std::string body = head + std::string(reinterpret_cast<const char*>(x), sizeof x);
   const Answer answer =
@@ -325,6 +328,37 @@ TEST_F(HandOver, OnlyGatewaysHandOver) {
             403);
 }
 
+// Its limits are asked at the door where it came in, and hold for as long as it is under way.
+TEST_F(HandOver, AKeysLimitsHoldWhereItCameIn) {
+  FrontOptions closed;
+  closed.tokens = {{.secret = "secret-of-a-client",
+                    .services = {"pair"},
+                    .limits = {.at_once = 2},
+                    .name = "token 1"}};
+  Node& a = add("a", false, closed);
+  Node& b = add("b", true, closed);
+  tell(a, {{"b", {b.port, 1}}});
+  a.backend.most_at_once = 2;
+  b.backend.at_once = false;
+  const std::string client = "Authorization: Bearer secret-of-a-client\r\n";
+  {
+    RawClient one(*loop, a.port), other(*loop, a.port);
+    one.send(infer(1, client));
+    other.send(infer(2, client));
+    ASSERT_TRUE(turn([&] { return b.backend.submissions == 2; }));
+    EXPECT_EQ(ask(a, infer(3, client)).status, 429);
+    EXPECT_EQ(b.backend.admissions, 2);
+    for (const auto& [id, request] : b.backend.requests) {
+      EXPECT_EQ(request.client, "token 1");
+      EXPECT_EQ(request.head.limits, nullptr);
+    }
+  }
+  EXPECT_TRUE(turn([&] { return a.backend.under_way == 0; }));
+  b.backend.at_once = true;
+  expect_right(ask(a, infer(4, client)), 4);
+  EXPECT_EQ(b.backend.under_way, 0);
+}
+
 // ---- peers that are not well
 
 TEST_F(HandOver, WhoIsGoneIsFoundOutAndComesBack) {
@@ -364,7 +398,8 @@ TEST_F(HandOver, AnAnswerThatBreaksOffIsNotPassedOn) {
   Stub broken(*loop);
   broken.on_request = [&](int fd) {
     static constexpr std::string_view kHalf =
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{\"outputs\":";
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+        "90\r\n\r\n{\"outputs\":";
     ::send(fd, kHalf.data(), kHalf.size(), MSG_NOSIGNAL);
     broken.end(fd);
   };

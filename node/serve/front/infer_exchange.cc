@@ -99,15 +99,12 @@ Step InferExchange::begin() {
     return Step::answer;
   }
   if (!permitted()) return Step::answer;
-  if (!door_.backend.known(service)) return deny_or_go(door_.unknown(service));
+  if (!door_.backend.known(service)) return deny_or_go(unknown_model(service));
   if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   model_ = door_.model(service);
   if (model_ == nullptr) {
     door_.backend.turned_away(service);
-    return deny_or_go({.kind = Denial::Kind::not_ready,
-                       .message = "no worker of model '" + service + "' is ready",
-                       .retry_after_ns = 1'000'000'000,
-                       .elsewhere = true});
+    return deny_or_go(no_worker(service));
   }
   if (model_->kind != ModelKind::tensors)
     return refuse(400, "model '" + service + "' speaks /v1/chat/completions");

@@ -34,8 +34,7 @@ class OpenaiExchange final : public GatewayExchange {
  private:
   void on_piece(StreamPiece&& piece) override;
   void on_answer(const PeerAnswer& answer) override { used_ = usage_of_answer(answer.body); }
-  std::optional<Denial> key_begun(bool asked) override;
-  void key_ended() override;
+  tl::expected<KeyHandle, Denial> key_begun(bool asked) override;
   void uncount(const Denial& why) override {
     engines_ ? engines_->uncount() : GatewayExchange::uncount(why);
   }
@@ -121,7 +120,7 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
 }
 
 Step OpenaiExchange::to_worker() {
-  if (!door_.backend.known(service)) return deny_or_go(door_.unknown(service), false);
+  if (!door_.backend.known(service)) return deny_or_go(unknown_model(service), false);
   if (facts_.path == kEmbeddingsPath) return refuse(404, "there is no model '" + service + "'");
   if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   if (text.size() > kOpenaiBodyBytes)
@@ -129,11 +128,7 @@ Step OpenaiExchange::to_worker() {
   const auto model = door_.model(service);
   if (model == nullptr) {
     door_.backend.turned_away(service);
-    return deny_or_go({.kind = Denial::Kind::not_ready,
-                       .message = "no worker of model '" + service + "' is ready",
-                       .retry_after_ns = 1'000'000'000,
-                       .elsewhere = true},
-                      false);
+    return deny_or_go(no_worker(service), false);
   }
   if (model->kind != ModelKind::openai)
     return refuse(400, "model '" + service + "' takes tensors: /v2/models/" + service + "/infer");
@@ -162,7 +157,7 @@ void OpenaiExchange::give_back() {
 }
 
 // A language model's limits are of requests and tokens.
-std::optional<Denial> OpenaiExchange::key_begun(bool asked) {
+tl::expected<KeyHandle, Denial> OpenaiExchange::key_begun(bool asked) {
   const bool of_tensors = door_.engines == nullptr || door_.backend.known(service);
   if (of_tensors) return GatewayExchange::key_begun(asked);
   const auto request = parse_openai_request(text);
@@ -171,15 +166,11 @@ std::optional<Denial> OpenaiExchange::key_begun(bool asked) {
   set_aside_ = prompt + request->most_tokens;
   const KeyAsk key{.tokens = set_aside_, .bytes = static_cast<double>(text.size())};
   const std::int64_t wait = door_.engines->key_begun(facts_.client, facts_.token->limits, key);
-  if (wait == 0) return std::nullopt;
-  return over_limit(wait);
-}
-
-void OpenaiExchange::key_ended() {
-  if (door_.engines == nullptr || door_.backend.known(service))
-    return GatewayExchange::key_ended();
-  const auto came = static_cast<double>(used_ ? used_->prompt + used_->completion : tokens_);
-  door_.engines->key_ended(facts_.client, used_ || tokens_ > 0 ? came - set_aside_ : 0);
+  if (wait > 0) return tl::unexpected(over_limit(wait));
+  return KeyHandle(nullptr, [this](void*) {  // which this exchange holds
+    const auto came = static_cast<double>(used_ ? used_->prompt + used_->completion : tokens_);
+    door_.engines->key_ended(facts_.client, used_ || tokens_ > 0 ? came - set_aside_ : 0);
+  });
 }
 
 void OpenaiExchange::on_piece(StreamPiece&& piece) {

@@ -352,12 +352,10 @@ Reply unauthorized(std::string_view why) {
 // What another gateway hands over: it shows the token of the fleet's gateways, and has asked for
 // its client's and its limits.
 std::optional<Reply> of_peer(const Door& door, const HttpHead& head, RequestFacts& facts) {
-  if (!door.options.peers->trusts(head.authorization))
-    return unauthorized("who hands over shows the token of the gateways");
-  std::string_view by = head.handed_over;
-  facts.counted_there = by.ends_with(kCounted);
-  if (facts.counted_there) by.remove_suffix(std::string_view(kCounted).size());
-  facts.handed_by = by.substr(0, kMaxNameBytes);
+  const auto by = door.options.peers->handed_by(head.handed_over, head.authorization);
+  if (!by) return unauthorized("who hands over shows the token of the gateways");
+  facts.handed_by = by->node;
+  facts.counted_there = by->counted;
   facts.client = head.handed_for.empty() ? facts.handed_by : std::string(head.handed_for);
   return std::nullopt;
 }

@@ -117,6 +117,19 @@ std::optional<Denial> over_limit(Keys& keys, const RequestHead& head, Nanos now)
                 .retry_after_ns = wait};
 }
 
+Denial not_here(std::string_view service) {
+  return {.kind = Denial::Kind::unknown_model,
+          .message = fmt::format("no service '{}' here", service),
+          .elsewhere = true};
+}
+
+Denial counted(const Denial& over, LiveService& service, const RequestHead& head) {
+  ++service.usage[std::string(head.client)].over_limit;
+  service.brain.refused(OwnerRefusal::slowed);
+  ++service.totals.withdrawn;  // of no concern to how the service does
+  return over;
+}
+
 // Whether its key's share of the service lets it in now.
 tl::expected<std::optional<double>, Denial> share(LiveService& service, const RequestHead& head,
                                                   Nanos now) {
@@ -458,11 +471,7 @@ void begun(LiveRequest& asked) {
 tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   const auto denied = [](Denial denial) { return tl::unexpected<Denial>(std::move(denial)); };
   std::shared_ptr<LiveService> service = find(head.service), stable;
-  if (!service) {
-    return denied({.kind = Denial::Kind::unknown_model,
-                   .message = fmt::format("no service '{}' here", head.service),
-                   .elsewhere = true});
-  }
+  if (!service) return denied(not_here(head.service));
   if (auto denial = shut(*service, head, closed)) {
     service->brain.refused(OwnerRefusal::at_door);
     return denied(*std::move(denial));
@@ -477,12 +486,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied(slowed(*service, head, wait));
   std::optional<KeyPlace> place;
   if (head.limits != nullptr) {
-    if (auto denial = over_limit(keys, head, now)) {
-      ++service->usage[std::string(head.client)].over_limit;
-      service->brain.refused(OwnerRefusal::slowed);
-      ++service->totals.withdrawn;  // of no concern to how the service does
-      return denied(*std::move(denial));
-    }
+    if (auto denial = over_limit(keys, head, now)) return denied(counted(*denial, *service, head));
     place.emplace(keys, head.client);
   }
   Wish wish = wish_of(head, *service, senders, now);
@@ -763,14 +767,15 @@ void Core::uncount(std::string_view name, Denial::Kind why) {
                                                                : Refusal::queue_full;
   if (impl_->pipelines->known(name)) return impl_->pipelines->uncount(name, refusal);
   const auto service = impl_->find(name);
-  if (service && !service->trial) service->brain.uncount(refusal);
+  if (service && !service->trial) uncount(service->brain, refusal);
 }
 
-std::optional<Denial> Core::key_begun(const RequestHead& head) {
-  return over_limit(impl_->keys, head, Loop::now_ns());
+tl::expected<KeyHandle, Denial> Core::key_begun(const RequestHead& head) {
+  Keys& keys = impl_->keys;
+  if (auto denial = over_limit(keys, head, Loop::now_ns()))
+    return tl::unexpected<Denial>(*std::move(denial));
+  return KeyHandle(nullptr, [&keys, key = std::string(head.client)](void*) { keys.ended(key); });
 }
-
-void Core::key_ended(std::string_view client) { impl_->keys.ended(client); }
 
 std::span<char> Core::input(RequestId id, int item, int tensor) {
   if (Pipelines::owns(id)) return impl_->pipelines->input(id, item, tensor);

@@ -106,8 +106,7 @@ class Core final : public Backend {
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override;
   void turned_away(std::string_view service) override;
   void uncount(std::string_view service, Denial::Kind why) override;
-  std::optional<Denial> key_begun(const RequestHead& head) override;
-  void key_ended(std::string_view client) override;
+  tl::expected<KeyHandle, Denial> key_begun(const RequestHead& head) override;
   bool claim(RequestId request, int rows) override;
   std::span<char> input(RequestId request, int item, int tensor) override;
   void submit(RequestId request, Completion completion) override;

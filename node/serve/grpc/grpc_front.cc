@@ -113,6 +113,20 @@ Result<std::string> read_pem(const std::string& file) {
   return text;
 }
 
+// Metadata that comes twice counts as not said, as with the headers of the HTTP door.
+TraceContext trace_of(const grpc::GenericCallbackServerContext& context, bool new_traces) {
+  const auto& all = context.client_metadata();
+  const auto said = [&](const char* key) {
+    const auto found = all.find(key);
+    return found == all.end() ? std::string_view() : view_of(found->second);
+  };
+  TraceContext found = all.count("traceparent") == 1
+                           ? trace_context(said("traceparent"), said("tracestate"))
+                           : TraceContext{};
+  if (found.parent.empty() && new_traces) found.parent = new_trace_parent();
+  return found;
+}
+
 // The pieces of a message, kept alive.
 struct Received {
   std::vector<grpc::Slice> slices = {};
@@ -238,14 +252,10 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void infer();
   Result<void> place(const InferRequest& wanted, const Received& message);
   std::optional<Denial> admit(const InferRequest& wanted);
-  bool of_peer();
-  std::string client() const;
-  bool goes_over(const Denial& why, bool asked);
-  void deny_or_go(const Denial& why, bool asked) {
-    if (!goes_over(why, asked)) deny(why);
-  }
+  // Refused here, nothing of it run: goes to another node, where one may have it. `asked`: its
+  // key's limits have let it in.
+  void deny_or_go(const Denial& why, bool asked);
   void hand_over(const std::string& known, const Denial& why);
-  void model_metadata(const std::string& service, const std::string& name);
   void answer_infer();
   void send(std::string_view message);
   void fail(grpc::StatusCode code, const std::string& message) { end({code, message}); }
@@ -253,11 +263,10 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void give_back() {
     if (admitted_) shared_->backend.release(*std::exchange(admitted_, std::nullopt));
     if (peer_call_) std::exchange(peer_call_, {})->let_go();
-    if (std::exchange(key_held_, false)) shared_->backend.key_ended(client());
+    key_.reset();
   }
   std::string_view metadata(const char* key) const;
   bool permitted(std::string_view service);
-  TraceContext trace() const;
   void log(int status, std::size_t bytes_out);
 
   const std::shared_ptr<Shared> shared_;
@@ -282,8 +291,9 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::int64_t submitted_ns_ = 0, ended_ns_ = 0;
   std::string service_ = {};
   std::string of_set_ = {};  // which model of its set
-  std::string by_ = {};      // the node that hands it over
-  bool counted_there_ = false, key_held_ = false;
+  std::optional<HandedBy> by_ = {};  // none: it came from a client
+  std::string client_ = {};          // its token, or where it is
+  KeyHandle key_ = {};
   std::shared_ptr<GrpcPeerCall> peer_call_ = {};
   TraceContext trace_ = {};
 };
@@ -375,11 +385,11 @@ void Call::deny(const Denial& denial) {
     context_->AddTrailingMetadata("retry-after-ms",
                                   std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1));
   log_status_ = status_of(denial.kind);
-  if (!by_.empty() && denial.elsewhere && submitted_ns_ == 0 && !finished_) {
+  if (by_ && denial.elsewhere && submitted_ns_ == 0 && !finished_) {
     const bool absent =
         denial.kind == Denial::Kind::not_ready || denial.kind == Denial::Kind::unknown_model;
     context_->AddTrailingMetadata(kHandedBack, std::string(absent ? kBackAbsent : kBackFull));
-    if (counted_there_) shared_->backend.uncount(service_, denial.kind);
+    if (by_->counted) shared_->backend.uncount(service_, denial.kind);
   }
   fail(code_of(denial.kind), denial.message);
 }
@@ -388,15 +398,6 @@ std::string_view Call::metadata(const char* key) const {
   const auto& all = context_->client_metadata();
   const auto found = all.find(key);
   return found == all.end() ? std::string_view() : view_of(found->second);
-}
-
-// Metadata that comes twice counts as not said, as with the headers of the HTTP door.
-TraceContext Call::trace() const {
-  const bool once = context_->client_metadata().count("traceparent") == 1;
-  TraceContext found =
-      once ? trace_context(metadata("traceparent"), metadata("tracestate")) : TraceContext{};
-  if (found.parent.empty() && shared_->new_traces) found.parent = new_trace_parent();
-  return found;
 }
 
 void Call::log(int status, std::size_t bytes_out) {
@@ -418,7 +419,8 @@ void Call::log(int status, std::size_t bytes_out) {
 }
 
 bool Call::permitted(std::string_view service) {
-  if (!by_.empty() || !shared_->asks_for_tokens() || (token_ != nullptr && allows(*token_, service))) return true;
+  if (by_ || !shared_->asks_for_tokens() || (token_ != nullptr && allows(*token_, service)))
+    return true;
   fail(grpc::StatusCode::PERMISSION_DENIED,
        "this token is not for service '" + std::string(service) + "'");
   return false;
@@ -426,7 +428,8 @@ bool Call::permitted(std::string_view service) {
 
 void Call::serve() {
   bytes_in_ = request_.Length();
-  trace_ = trace();
+  trace_ = trace_of(*context_, shared_->new_traces);
+  client_ = host_of_peer(peer_);
   std::string_view method = context_->method();
   if (!method.starts_with(kService))
     return fail(grpc::StatusCode::UNIMPLEMENTED, "only inference.GRPCInferenceService is here");
@@ -434,12 +437,18 @@ void Call::serve() {
   if (method == "ServerLive") return send(encode_flag(true));
   if (method == "ServerReady") return send(encode_flag(shared_->backend.ready()));
   if (shared_->peers != nullptr && !metadata(kHandedOver).empty()) {
-    if (!of_peer()) return;
+    by_ = shared_->peers->pool.handed_by(metadata(kHandedOver), metadata("authorization"));
+    if (!by_)
+      return fail(grpc::StatusCode::UNAUTHENTICATED,
+                  "who hands over shows the token of the gateways");
+    const std::string_view whom = metadata(kHandedFor).substr(0, kMaxNameBytes);
+    client_ = whom.empty() ? by_->node : std::string(whom);
   } else if (shared_->asks_for_tokens()) {
     auto held = held_token(shared_->tokens, shared_->oidc.get(), metadata("authorization"));
     if (!held)
       return fail(grpc::StatusCode::UNAUTHENTICATED, held.error() + " (metadata authorization)");
     token_ = *std::move(held);
+    client_ = token_->name;
   }
   if (method == "ModelInfer") return infer();
   if (method == "ServerMetadata") return send(encode_server_metadata());
@@ -458,15 +467,11 @@ void Call::serve() {
     return deny_or_go(why, false);
   }
   if (method == "ModelReady") return send(encode_flag(shared_->backend.ready(service)));
-  model_metadata(service, model->name);
-}
-
-void Call::model_metadata(const std::string& service, const std::string& name) {
   const ModelSpec* spec = shared_->backend.model(service);
   if (spec == nullptr)
     return fail(grpc::StatusCode::UNAVAILABLE,
                 "no worker of model '" + service + "' has said what it takes");
-  send(encode_model_metadata(*spec, versions_of(shared_->backend, name)));
+  send(encode_model_metadata(*spec, versions_of(shared_->backend, model->name)));
 }
 
 std::optional<Denial> Call::admit(const InferRequest& wanted) {
@@ -480,8 +485,7 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   head.sequence_begins = wanted.sequence_begins;
   head.sequence_ends = wanted.sequence_ends;
   head.idempotent = metadata("partita-idempotent") != "false";
-  const std::string sender = client();
-  head.client = sender;
+  head.client = client_;
   head.limits = token_ == nullptr ? nullptr : &token_->limits;
   head.bytes = bytes_in_;
   {
@@ -513,55 +517,30 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   return std::nullopt;
 }
 
-// What another gateway hands over, as at the HTTP door.
-bool Call::of_peer() {
-  if (!shared_->peers->pool.trusts(metadata("authorization"))) {
-    fail(grpc::StatusCode::UNAUTHENTICATED, "who hands over shows the token of the gateways");
-    return false;
-  }
-  std::string_view by = metadata(kHandedOver);
-  counted_there_ = by.ends_with(kCounted);
-  if (counted_there_) by.remove_suffix(std::string_view(kCounted).size());
-  by_ = by.substr(0, kMaxNameBytes);
-  return true;
-}
-
-std::string Call::client() const {
-  if (by_.empty()) return token_ == nullptr ? host_of_peer(peer_) : token_->name;
-  const std::string_view whom = metadata(kHandedFor);
-  return whom.empty() ? by_ : std::string(whom.substr(0, kMaxNameBytes));
-}
-
-// Refused here for this reason: whether another node has it from now on. `asked`: its key's limits
-// have let it in.
-bool Call::goes_over(const Denial& why, bool asked) {
-  if (shared_->peers == nullptr || !why.elsewhere || !by_.empty()) return false;
+void Call::deny_or_go(const Denial& why, bool asked) {
+  if (shared_->peers == nullptr || !why.elsewhere || by_) return deny(why);
   const PeerPool& pool = shared_->peers->pool;
   const std::string known = pool.carried_as(service_);
-  if (known.empty() || pool.offers(known, PeerPool::Way::grpc, {}) == 0) return false;
+  if (known.empty() || pool.offers(known, PeerPool::Way::grpc, {}) == 0) return deny(why);
   if (token_ != nullptr && token_->limits != KeyLimits{}) {
-    const std::string sender = client();
     RequestHead head;
     head.service = service_;
-    head.client = sender;
+    head.client = client_;
     head.limits = &token_->limits;
     head.bytes = bytes_in_;
     head.again = asked;
-    if (const auto denial = shared_->backend.key_begun(head)) {
-      deny(*denial);
-      return true;
-    }
-    key_held_ = true;
+    auto key = shared_->backend.key_begun(head);
+    if (!key) return deny(key.error());
+    key_ = *std::move(key);
   }
   hand_over(known, why);
-  return true;
 }
 
 void Call::hand_over(const std::string& known, const Denial& why) {
   submitted_ns_ = Loop::now_ns();
   GrpcPeerAsk ask{.service = known,
                   .method = context_->method(),
-                  .client = client(),
+                  .client = client_,
                   .idempotent = metadata("partita-idempotent") != "false",
                   .counted = shared_->backend.known(service_),
                   .trace = trace_,
@@ -617,19 +596,14 @@ void Call::infer() {
   if (other_version)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
                 "model '" + wanted->model + "' has no such version");
-  if (service.empty())
-    return deny_or_go({.kind = Denial::Kind::unknown_model,
-                       .message = "there is no model '" + wanted->model + "'",
-                       .elsewhere = true},
-                      false);
-  if (!by_.empty()) shared_->peers->pool.count_in(service_);
+  if (service.empty()) return deny_or_go(unknown_model(wanted->model), false);
+  if (by_) shared_->peers->pool.count_in(service_);
   const ModelSpec* spec = backend.model(wanted->model);
   if (spec == nullptr) {
     backend.turned_away(wanted->model);
-    return deny_or_go({.kind = Denial::Kind::not_ready,
-                       .message = "no worker of model '" + wanted->model + "' is ready",
-                       .elsewhere = true},
-                      false);
+    Denial why = no_worker(wanted->model);
+    why.retry_after_ns = 0;
+    return deny_or_go(why, false);
   }
   if (spec->kind != ModelKind::tensors)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,

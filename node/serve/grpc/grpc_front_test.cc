@@ -579,9 +579,8 @@ TEST_F(GrpcHandOver, WhoIsGoneIsPassedOverAndStrangersAreNotLetIn) {
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(ask("ModelInfer", pair_request()).first.ok()) << i;
   EXPECT_EQ(b.backend.submissions, 6);
   metadata = {{kHandedOver, "a"}};
-  stub = std::make_unique<grpc::GenericStub>(
-      grpc::CreateChannel("127.0.0.1:" + std::to_string(b.front->port()),
-                          grpc::InsecureChannelCredentials()));
+  stub = std::make_unique<grpc::GenericStub>(grpc::CreateChannel(
+      "127.0.0.1:" + std::to_string(b.front->port()), grpc::InsecureChannelCredentials()));
   EXPECT_EQ(ask("ModelInfer", pair_request()).first.error_code(),
             grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_TRUE(ask("ModelInfer", pair_request(), kGatewaysSecret).first.ok());

@@ -64,8 +64,8 @@ void GrpcPeerCall::next() {
              : nullptr;
   if (use_ == nullptr) return over(std::nullopt);
   tried_.push_back(use_->peer().node);
-  const bool more = tried_.size() < kMostPeerTries &&
-                    pool.offers(ask_.service, PeerPool::Way::grpc, tried_) > 0;
+  const bool more =
+      tried_.size() < kMostPeerTries && pool.offers(ask_.service, PeerPool::Way::grpc, tried_) > 0;
   auto one = std::make_shared<Try>(channels_.to(use_->peer()));
   grpc::ClientContext& context = one->context;
   context.set_deadline(ask_.deadline);
@@ -109,7 +109,8 @@ void GrpcPeerCall::answered(const std::shared_ptr<Try>& one, const grpc::Status&
   if (!back.empty()) {
     use_->heard();
     const auto ms = parse_number<std::int64_t>(retry);
-    if (back == kBackFull) use_->full(std::clamp<std::int64_t>(ms.value_or(1), 1, 60'000) * 1'000'000);
+    if (back == kBackFull)
+      use_->full(std::clamp<std::int64_t>(ms.value_or(1), 1, 60'000) * 1'000'000);
     pool.count_out(ask_.service, PeerPool::Fate::back);
     return next();
   }

@@ -69,7 +69,7 @@ class GrpcPeerCall : public std::enable_shared_from_this<GrpcPeerCall> {
   using Ended = std::function<void(std::optional<GrpcPeerAnswer>)>;
   GrpcPeerCall(PeerChannels& channels, GrpcPeerAsk ask, Ended ended)
       : channels_(channels), ask_(std::move(ask)), ended_(std::move(ended)) {}
-  void next();     // begins, and goes on
+  void next();    // begins, and goes on
   void let_go();  // nothing is called any more; who has it sees that the client has gone
 
  private:

@@ -1,7 +1,8 @@
 // Host: keeps a gateway's core in step with a state directory. Follows assignment.json, which apply
-// replaces, and peers.json, which the agent of a fleet's node replaces, and writes gateway.json, which apply and the workers' supervisor read. Lives on the
-// loop's thread, reads the assignment kLooksPerSecond times a second, and writes on a thread of its
-// own: a disk that is slow to write must not hold up requests.
+// replaces, and peers.json, which the agent of a fleet's node replaces; writes gateway.json, which
+// apply and the workers' supervisor read. Lives on the loop's thread, looks kLooksPerSecond times a
+// second, and writes on a thread of its own: a disk that is slow to write must not hold up
+// requests.
 #pragma once
 
 #include <condition_variable>

@@ -40,8 +40,8 @@ void PeerCall::let_go(std::unique_ptr<PeerCall> call) {
 void PeerCall::start() { next(); }
 
 std::string PeerCall::head() const {
-  const bool more = tried_.size() < kMostPeerTries &&
-                    pool_.offers(ask_.service, PeerPool::Way::http, tried_) > 0;
+  const bool more =
+      tried_.size() < kMostPeerTries && pool_.offers(ask_.service, PeerPool::Way::http, tried_) > 0;
   std::string text =
       fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n{}: {}{}\r\n",
                   ask_.verb, ask_.target, use_->peer().http, pool_.options().token, kHandedOver,
@@ -92,7 +92,8 @@ void PeerCall::more(HttpResponse& answer) {
       back_ = true;
       handed_back(answer);
     } else {
-      answer_ = {.status = answer.status(), .content_type = printable(answer.header("Content-Type"))};
+      answer_ = {.status = answer.status(),
+                 .content_type = printable(answer.header("Content-Type"))};
       for (const std::string_view name : kPassedOn)
         if (const auto value = answer.header(name); !value.empty())
           answer_.headers += fmt::format("{}: {}\r\n", name, printable(value));

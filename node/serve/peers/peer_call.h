@@ -23,9 +23,9 @@ struct PeerAsk {
   std::string service;                // as the plan names it
   std::string verb = "POST", target;  // "/v2/models/chat/infer"
   std::shared_ptr<const std::string> body = std::make_shared<std::string>();
-  std::string client = {};                        // for whom it asks, where that is a word
-  std::optional<std::uint64_t> json_bytes = {};   // Inference-Header-Content-Length
-  std::optional<std::int64_t> deadline = {};      // of the monotonic clock
+  std::string client = {};                       // for whom it asks, where that is a word
+  std::optional<std::uint64_t> json_bytes = {};  // Inference-Header-Content-Length
+  std::optional<std::int64_t> deadline = {};     // of the monotonic clock
   std::optional<int> priority = {};
   bool idempotent = true;
   bool counted = false;  // as one that was asked for, here

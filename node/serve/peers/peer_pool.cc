@@ -17,6 +17,7 @@ constexpr std::int64_t kShutFirst = 250'000'000, kShutMost = 2'000'000'000;
 constexpr int kFailuresShut = 2;                      // one after the other
 constexpr std::int64_t kStillWanted = 5'000'000'000;  // who was, so lately, is asked how it is
 constexpr std::int64_t kLookUpAgain = 10'000'000'000;
+constexpr std::size_t kMostNodeName = 256;
 constexpr const char* kProbePath = "/v2/health/live";
 
 Url url_of(const std::string& address, bool tls) {
@@ -27,15 +28,20 @@ Url url_of(const std::string& address, bool tls) {
 }  // namespace
 
 PeerPool::PeerPool(Loop& loop, PeerOptions options, std::function<void(const std::string&)> say)
-    : loop_(loop), options_(std::move(options)), say_(std::move(say)), timer_(loop, [this](auto) {
-        tick(Loop::now_ns());
-      }) {}
+    : loop_(loop),
+      options_(std::move(options)),
+      say_(std::move(say)),
+      timer_(loop, [this](auto) { tick(Loop::now_ns()); }) {}
 
 PeerPool::~PeerPool() = default;
 
-bool PeerPool::trusts(std::string_view authorization) const {
+std::optional<HandedBy> PeerPool::handed_by(std::string_view header,
+                                            std::string_view authorization) const {
   const std::string_view shown = bearer_of(authorization);
-  return shown.data() != nullptr && equal_in_constant_time(options_.token, shown);
+  if (shown.data() == nullptr || !equal_in_constant_time(options_.token, shown)) return {};
+  const bool counted = header.ends_with(kCounted);
+  if (counted) header.remove_suffix(std::string_view(kCounted).size());
+  return HandedBy{std::string(header.substr(0, kMostNodeName)), counted};
 }
 
 // ---- who there is
@@ -66,7 +72,8 @@ void PeerPool::look_up(const std::stop_token& stop, std::vector<actuate::Gateway
   auto faults = std::make_shared<std::vector<std::string>>();
   for (const actuate::GatewayPeer& one : fresh) {
     if (stop.stop_requested()) return;
-    auto peer = std::make_shared<PeerGateway>(PeerGateway{.node = one.node, .http = one.http, .grpc = one.grpc});
+    auto peer = std::make_shared<PeerGateway>(
+        PeerGateway{.node = one.node, .http = one.http, .grpc = one.grpc});
     if (!one.http.empty()) {
       auto dialer = HttpDialer::to(url_of(one.http, options_.tls),
                                    {.ca_file = options_.ca_file, .name = kPeerName});
@@ -172,7 +179,8 @@ std::unique_ptr<PeerUse> PeerPool::take(std::string_view service, Way way,
 void PeerPool::answered(PeerGateway& peer) {
   peer.heard = Loop::now_ns();
   peer.failures = 0;
-  if (std::exchange(peer.shut_until, 0) != 0) say_("the gateway of " + peer.node + " answers again");
+  if (std::exchange(peer.shut_until, 0) != 0)
+    say_("the gateway of " + peer.node + " answers again");
 }
 
 void PeerPool::failed(PeerGateway& peer) {
@@ -207,12 +215,14 @@ void PeerPool::ask(PeerGateway& peer, std::int64_t now) {
                                         : !peer.uses.empty() && now - peer.heard >= kProbeAgain;
   if (!due) return;
   peer.probe_began = now;
-  const std::string head = fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", kProbePath, peer.http);
+  const std::string head =
+      fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", kProbePath, peer.http);
   EngineLink::Ends ends{.more = [](HttpResponse&) {},
-                        .ended = [this, at = &peer](std::string_view why) {
-                          bury(std::move(at->probe));
-                          why.empty() ? answered(*at) : failed(*at);
-                        }};
+                        .ended =
+                            [this, at = &peer](std::string_view why) {
+                              bury(std::move(at->probe));
+                              why.empty() ? answered(*at) : failed(*at);
+                            }};
   peer.probe = std::make_unique<EngineLink>(*peer.lines, head, std::make_shared<std::string>(),
                                             std::move(ends));
   peer.probe->start();

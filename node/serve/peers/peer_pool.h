@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -24,9 +25,9 @@
 
 namespace partita::serve {
 
-inline constexpr int kMostPeerTries = 3;                     // nodes that a request is offered to
-inline constexpr std::size_t kMostAtPeer = 256;              // requests of ours, at once
-inline constexpr std::size_t kMostBytesAtPeer = 64u << 20;   // of their bodies
+inline constexpr int kMostPeerTries = 3;                    // nodes that a request is offered to
+inline constexpr std::size_t kMostAtPeer = 256;             // requests of ours, at once
+inline constexpr std::size_t kMostBytesAtPeer = 64u << 20;  // of their bodies
 inline constexpr std::int64_t kConnectPatience = 1'000'000'000;
 inline constexpr std::int64_t kPeerSilent = 3'000'000'000;   // with requests of ours: it is dead
 inline constexpr std::int64_t kLongestFull = 1'000'000'000;  // then it is asked again
@@ -42,9 +43,14 @@ inline constexpr const char* kCounted = "; counted";
 inline constexpr std::string_view kBackFull = "full", kBackAbsent = "not here";
 
 struct PeerOptions {
-  std::string token;      // that the gateways of the fleet share
-  bool tls = false;       // they speak it
+  std::string token;         // that the gateways of the fleet share
+  bool tls = false;          // they speak it
   std::string ca_file = {};  // who signed their certificates; empty: whom the system trusts
+};
+
+struct HandedBy {
+  std::string node;
+  bool counted = false;  // there, where it is handed back
 };
 
 class PeerUse;
@@ -78,7 +84,8 @@ class PeerPool {
   // empty: nobody carries it.
   std::string carried_as(std::string_view name) const;
   // Who may be offered it now, but for those that were.
-  std::size_t offers(std::string_view service, Way way, const std::vector<std::string>& tried) const;
+  std::size_t offers(std::string_view service, Way way,
+                     const std::vector<std::string>& tried) const;
   // The next of them by their shares; null: nobody. A request of so many bytes is there until the
   // use ends.
   std::unique_ptr<PeerUse> take(std::string_view service, Way way,
@@ -87,8 +94,9 @@ class PeerPool {
   const PeerOptions& options() const { return options_; }
   const std::string& node() const { return node_; }
   Loop& loop() { return loop_; }
-  // Whether that is the token which gateways of this fleet show.
-  bool trusts(std::string_view authorization) const;
+  // By a header kHandedOver and what it came with; nothing: that is not the token which gateways of
+  // this fleet show.
+  std::optional<HandedBy> handed_by(std::string_view header, std::string_view authorization) const;
   void bury(std::shared_ptr<void> what);  // ends it, but not from inside of its own calls
 
   // ---- what is counted
@@ -134,7 +142,8 @@ class PeerPool {
 // A request of ours at a peer. Ending it gives its place back.
 class PeerUse {
  public:
-  PeerUse(PeerPool& pool, std::shared_ptr<PeerGateway> peer, std::string service, std::size_t bytes);
+  PeerUse(PeerPool& pool, std::shared_ptr<PeerGateway> peer, std::string service,
+          std::size_t bytes);
   ~PeerUse();
   PeerUse(const PeerUse&) = delete;
   PeerUse& operator=(const PeerUse&) = delete;
