@@ -153,7 +153,7 @@ Result<serve::PeerOptions> peer_options(Context& context, const GatewayFlags& fl
   if (const std::string fault = serve::token_fault(options.token); !fault.empty())
     return bad_input(flags.peer_token + ":1", fault);
   const Url here{.tls = options.tls, .host = "127.0.0.1"};  // whether the certificates can be read
-  if (auto dialer = HttpDialer::to(here, {.ca_file = flags.tls_ca}); !dialer)
+  if (auto dialer = serve::HttpDialer::to(here, {.ca_file = flags.tls_ca}); !dialer)
     return failed(dialer.error());
   return options;
 }

@@ -104,4 +104,6 @@ class ServiceBrain {
   Nanos asked_ = plan::kForever;
 };
 
+inline void uncount(ServiceBrain& brain, Refusal why);
+
 }  // namespace partita::serve

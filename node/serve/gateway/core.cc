@@ -767,7 +767,7 @@ void Core::uncount(std::string_view name, Denial::Kind why) {
                                                                : Refusal::queue_full;
   if (impl_->pipelines->known(name)) return impl_->pipelines->uncount(name, refusal);
   const auto service = impl_->find(name);
-  if (service && !service->trial) uncount(service->brain, refusal);
+  if (service && !service->trial) serve::uncount(service->brain, refusal);
 }
 
 tl::expected<KeyHandle, Denial> Core::key_begun(const RequestHead& head) {

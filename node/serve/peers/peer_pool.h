@@ -43,7 +43,7 @@ inline constexpr const char* kCounted = "; counted";
 inline constexpr std::string_view kBackFull = "full", kBackAbsent = "not here";
 
 struct PeerOptions {
-  std::string token;         // that the gateways of the fleet share
+  std::string token = {};         // that the gateways of the fleet share
   bool tls = false;          // they speak it
   std::string ca_file = {};  // who signed their certificates; empty: whom the system trusts
 };

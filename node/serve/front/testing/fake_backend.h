@@ -78,7 +78,7 @@ class FakeBackend : public Backend {
     return last;
   }
   void turned_away(std::string_view service) override { ++turned[std::string(service)]; }
-  tl::expected<KeyHandle, Denial> key_begun(const RequestHead& head) override {
+  tl::expected<KeyHandle, Denial> key_begun(const RequestHead& /*head*/) override {
     if (under_way >= most_at_once)
       return tl::unexpected<Denial>({.kind = Denial::Kind::slowed, .message = "over its limit"});
     ++under_way;
