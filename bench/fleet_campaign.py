@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""fleet_campaign.py [--kills N] [--seed N] [--survive none|node] [--partitions]: a fleet on network
-namespaces of its own, under traffic, while it loses things.
+"""fleet_campaign.py [--kills N] [--seed N] [--survive none|node] [--door haproxy|gateways]
+[--no-hand-over] [--partitions]: a fleet on network namespaces of its own, under traffic, while it
+loses things.
 
 Three etcd and four nodes, each in a namespace of its own: an agent on simulated GPUs, a gateway
-(TLS and a token), workers that echo. HAProxy in front of the gateways, whose file `partita export
---watch` keeps. Clients ask through it without a pause and compare every answer with its question.
+(TLS and a token), which hands requests over to the others' unless --no-hand-over, workers that
+echo. HAProxy in front of the gateways, whose file `partita export --watch` keeps. Clients ask
+through it without a pause and compare every answer with its question; with --door gateways each
+asks a gateway, whatever that node carries, and the next one where it gets no connection.
 Then, drawn from the seed: a node, the leader's agent or a member of etcd is killed (-9), and
 comes back once all is as it should be. --partitions instead: links of a node, of the leader and
 of a member of etcd are down for half a minute each.
@@ -21,6 +24,7 @@ import json
 import os
 import random
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -47,8 +51,9 @@ PATIENCE_S = 90.0
 class Fleet:
     """What runs, and how it is killed."""
 
-    def __init__(self, folder, survive):
-        self.folder, self.survive = folder, survive
+    def __init__(self, folder, flags):
+        self.folder, self.survive = folder, flags.survive
+        self.hands_over, self.direct = not flags.no_hand_over, flags.door == "gateways"
         self.running = {}  # by name, processes of its own sessions
         self.endpoints = ",".join(f"http://{ADDRESS[name]}:2379" for name in MEMBERS)
 
@@ -100,6 +105,7 @@ class Fleet:
                        capture_output=True)
         os.chmod(self.path("key.pem"), 0o600)
         self.write("tokens", f"{TOKEN} *\n", 0o600)
+        self.write("peer-token", f"{TOKEN}-of-gateways\n", 0o600)
         share = 0.6 if self.survive == "node" else 1  # what is lost has room
         self.write("services.yaml", "services:\n" + "".join(
             f"  - {{name: {name}, model: {MODEL}, rate_rps: {rate * share}, slo_ms: 400}}\n"
@@ -146,10 +152,22 @@ fleet: {{endpoints: [{ends}], node: {name}, gateway: "{ADDRESS[name]}:8080"}}
         self.start(f"gateway-{name}", [PARTITA, "gateway", "--state-dir", "state", "--http",
                                        f"{ADDRESS[name]}:8080", "--tls-cert", self.path("ca.pem"),
                                        "--tls-key", self.path("key.pem"), "--tokens",
-                                       self.path("tokens")], name, name)
+                                       self.path("tokens"), *self.handing_over()], name, name)
         worker = os.path.join(SOURCE, "bench/fleet_echo.sh")
         self.start(f"workers-{name}", [PARTITA, "workers", "--state-dir", "state", "--command",
                                        f"{worker} {PARTITA} {{service}} {{batch}}"], name, name)
+
+    def handing_over(self):
+        return ["--peer-token", self.path("peer-token"), "--tls-ca",
+                self.path("ca.pem")] if self.hands_over else []
+
+    def connect(self, door, timeout):
+        if not self.direct:
+            return http.client.HTTPConnection(HUB, 8000, timeout=timeout)
+        trust = ssl.create_default_context(cafile=self.path("ca.pem"))
+        trust.check_hostname = False  # it is `partita`, wherever it runs
+        return http.client.HTTPSConnection(ADDRESS[NODES[door]], 8080, timeout=timeout,
+                                           context=trust)
 
     def start_agent(self, name):
         self.start(f"agent-{name}", [PARTITA, "agent", "--settings", "agent.yaml"], name, name)
@@ -189,12 +207,12 @@ fleet: {{endpoints: [{ends}], node: {name}, gateway: "{ADDRESS[name]}:8080"}}
                 self.carried(status) == set(SERVICES))
 
     def answers(self):
-        """Every service is reached through HAProxy, five times."""
-        clients = [Client(service, 0, 1) for service in SERVICES]
+        """Every service is reached through HAProxy, or every gateway, five times."""
+        clients = [Client(self, service, 0, 1) for service in SERVICES]
+        doors = range(len(NODES)) if self.direct and self.hands_over else [0]
         try:
-            return all(client.ask(http.client.HTTPConnection(HUB, 8000, timeout=2),
-                                  [1.0] * WIDTH[client.service]) is None
-                       for client in clients for _ in range(5))
+            return all(client.ask(self.connect(door, 2), [1.0] * WIDTH[client.service]) is None
+                       for client in clients for door in doors for _ in range(5))
         except (OSError, http.client.HTTPException):
             return False
 
@@ -209,9 +227,10 @@ fleet: {{endpoints: [{ends}], node: {name}, gateway: "{ADDRESS[name]}:8080"}}
 class Client(threading.Thread):
     """Asks one service without a pause, some times a second; remembers what failed, and when."""
 
-    def __init__(self, service, number, rate):
+    def __init__(self, fleet, service, number, rate):
         super().__init__(daemon=True)
-        self.service, self.number, self.rate = service, number, rate
+        self.fleet, self.service, self.number, self.rate = fleet, service, number, rate
+        self.door = number % len(NODES)
         self.asked = self.wrong = 0
         self.failed = []  # (begin, end, why)
         self.wrong_answers = []
@@ -231,7 +250,7 @@ class Client(threading.Thread):
         return None
 
     def run(self):
-        connection = http.client.HTTPConnection(HUB, 8000, timeout=5)
+        connection = self.fleet.connect(self.door, 5)
         while not self.ending.wait(1 / self.rate):
             self.asked += 1
             begin = time.monotonic()
@@ -241,6 +260,10 @@ class Client(threading.Thread):
             except (OSError, http.client.HTTPException) as error:
                 why = repr(error)
                 connection.close()
+                if self.fleet.direct:  # what was asked there is lost with that node
+                    why = f"{NODES[self.door]}: {why}"
+                    self.door = (self.door + 1) % len(NODES)
+                    connection = self.fleet.connect(self.door, 5)
             if why:
                 self.failed.append((begin, time.monotonic(), why))
 
@@ -248,7 +271,7 @@ class Client(threading.Thread):
 class Campaign:
     def __init__(self, fleet, seed, clients):
         self.fleet, self.rng = fleet, random.Random(seed)
-        self.clients = [Client(service, i, 8) for i, service in enumerate(
+        self.clients = [Client(fleet, service, i, 8) for i, service in enumerate(
             service for service in SERVICES for _ in range(clients))]
         self.bad, self.took, self.done = [], [], collections.Counter()
         self.lost_elsewhere = collections.Counter()
@@ -313,7 +336,7 @@ class Campaign:
     def check(self, kind, name, begin, on):
         others = set(SERVICES) - on
         for service, end, why in self.failures(begin, others):
-            if (service, end) in self.lost_elsewhere:
+            if (service, end) in self.lost_elsewhere or why.startswith(f"{name}: "):
                 continue
             self.lost_elsewhere[(service, end)] += 1
             self.wrong(f"{kind} {name}: a request of {service}, which is not on it, failed "
@@ -393,6 +416,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--survive", choices=["none", "node"], default="none")
     parser.add_argument("--clients", type=int, default=2, help="of each service")
+    parser.add_argument("--door", choices=["haproxy", "gateways"], default="haproxy")
+    parser.add_argument("--no-hand-over", action="store_true")
     parser.add_argument("--partitions", action="store_true")
     parser.add_argument("--keep", help="a folder for everything, kept")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -404,7 +429,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fleet") as folder:
         if flags.keep:
             os.makedirs(flags.keep, exist_ok=True)
-        fleet = Fleet(os.path.abspath(flags.keep or folder), flags.survive)
+        fleet = Fleet(os.path.abspath(flags.keep or folder), flags)
         fleet.begin()
         return Campaign(fleet, flags.seed, flags.clients).run(
             0 if flags.partitions else flags.kills, flags.partitions)

@@ -408,6 +408,9 @@ constexpr FlagWords kWords[] = {
     {"--pages", "DIR", "Write it to this folder, and one page per command"},
     {"--part", "", "Lines of gres.conf, of slurm.conf, or of a dynamic node (slurm)"},
     {"--patience", "DURATION", "How long to retry a reconfiguration that the driver refuses"},
+    {"--peer-token", "FILE",
+     "Hand requests over to gateways of other nodes of the fleet, and take theirs: a file with the "
+     "secret that all of them have"},
     {"--pictures", "DIR", "Write pictures before and after, per method and component, here"},
     {"--pixel-um", "UM", "Size of the camera's pixels on the chip, in micrometres"},
     {"--plan", "PLAN",

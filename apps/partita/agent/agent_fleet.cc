@@ -8,6 +8,7 @@
 #include "agent/agent_world.h"
 #include "control/planning.h"
 #include "fleet/brain/documents.h"
+#include "fleet/brain/peers.h"
 #include "fleet/brain/status.h"
 #include "fleet/fleet_place.h"
 #include "forms/serving_forms.h"
@@ -116,6 +117,10 @@ Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes w
     if (held->boot != made->wishes_.boot) held->watts = held->alone_w = held->least_w;
     made->budget_ = *std::move(held);
   }
+  const std::string peers = actuate::peers_path(made->wishes_.state_dir);
+  if (context.files.exists(peers))  // what its gateway was told before
+    if (const auto text = context.files.read(peers))
+      if (auto read = actuate::parse_peers(peers, *text)) made->told_peers_ = *std::move(read);
   made->thread_ = std::thread([fleet = made.get()] { fleet->run(); });
   return made;
 }
@@ -152,6 +157,7 @@ void AgentFleet::run() {
     fleet::Turn turn = agent.turn(context_.clock.now_ns() / 1'000'000, wishes_.wall_ms(), now);
     fault_ = turn.trouble ? "its store: " + to_string(*turn.trouble) : "";
     if (!turn.trouble) known_ms_ = wishes_.wall_ms();
+    if (!turn.trouble) tell_gateway(agent);
     for (const Question& one : asked) one.answer(document(one.operation, agent));
     const std::string state =
         turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
@@ -166,6 +172,20 @@ void AgentFleet::run() {
     wishes_.wake();
   }
   agent.leave();
+}
+
+// Where its gateway may hand requests over to; what it was told last stands while nothing is heard.
+void AgentFleet::tell_gateway(const fleet::FleetAgent& agent) {
+  if (std::exchange(told_changes_, agent.changes()) == agent.changes()) return;
+  const auto status = status_of(agent.view(), wishes_.fleet.name);
+  if (!status) return;
+  actuate::GatewayPeers peers = fleet::peers_of(*status, wishes_.fleet.node, told_peers_);
+  if (peers == told_peers_) return;
+  const std::string path = actuate::peers_path(wishes_.state_dir);
+  if (context_.files.write_atomic(path, actuate::peers_json(peers)))
+    told_peers_ = std::move(peers);
+  else
+    told_changes_ = -1;
 }
 
 // It is on disk before the node does so.

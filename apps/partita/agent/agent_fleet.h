@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "act/gateway_peers.h"
 #include "context.h"
 #include "control/host/agent.h"
 #include "control/host/agent_file.h"
@@ -56,6 +57,7 @@ class AgentFleet {
   void tell_of_budget(const control::Snapshot& now);  // the same
   void tell_of_part(fleet::NodeRecord& record, const control::Loop& loop);
   std::string budget_path() const { return wishes_.state_dir + "/fleet-budget.json"; }
+  void tell_gateway(const fleet::FleetAgent& agent);
   std::string part_path() const { return wishes_.state_dir + "/fleet-part.json"; }
 
   Context& context_;
@@ -68,6 +70,8 @@ class AgentFleet {
   fleet::Rates carries_;
   std::string fault_;  // of the store, and when it was heard last; its thread alone
   std::int64_t known_ms_ = 0;
+  long told_changes_ = -1;  // of the fleet, as the gateway was told of it; its thread alone
+  actuate::GatewayPeers told_peers_;
   long ready_ = 0;
   std::mutex lock_;
   std::condition_variable wake_;

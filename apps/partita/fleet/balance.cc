@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "agent/agent_world.h"
 #include "base/child.h"
@@ -81,6 +82,15 @@ interop::BalancedServices services_of(const fleet::FleetStatus& status) {
   return all;
 }
 
+// Services that some node carries which is there.
+std::set<std::string> carried_by(const fleet::FleetStatus& status) {
+  std::set<std::string> carried;
+  for (const fleet::ServiceStatus& service : status.services)
+    if (std::ranges::any_of(service.on, [](const auto& one) { return one.carried_rps > 0; }))
+      carried.insert(service.service);
+  return carried;
+}
+
 Result<std::string> written(const BalanceFlags& flags, const interop::BalancedServices& services) {
   if (flags.to == "haproxy") return interop::haproxy_config(services, flags.balancer);
   if (flags.to == "nginx") return interop::nginx_config(services, flags.balancer);
@@ -114,14 +124,16 @@ class Balancer {
  public:
   Balancer(Context& context, const BalanceFlags& flags) : context_(context), flags_(flags) {}
 
-  // Whether it could be written. A service that no node is said to have stays where it was: it may
-  // run there still, and nowhere else.
-  Result<void> take(interop::BalancedServices services) {
+  // Whether it could be written. A service that no node is said to carry stays where it was, beside
+  // where it is to be: it may run there still, and nowhere else yet. Who asks finds out.
+  Result<void> take(const fleet::FleetStatus& status) {
+    interop::BalancedServices services = services_of(status);
+    const std::set<std::string> carried = carried_by(status);
     for (interop::BalancedService& one : services) {
-      if (std::ranges::any_of(one.nodes, [](const auto& node) { return node.share > 0; }))
+      if (carried.contains(one.name))
         last_[one.name] = one;
       else if (const auto last = last_.find(one.name); last != last_.end())
-        one = last->second;
+        for (const interop::BalancedNode& was : last->second.nodes) stays(one, was);
     }
     auto content = written(flags_, services);
     if (!content) return failed(content.error());
@@ -139,6 +151,14 @@ class Balancer {
   }
 
  private:
+  static void stays(interop::BalancedService& service, const interop::BalancedNode& was) {
+    if (was.share <= 0) return;
+    const auto is = std::ranges::find(service.nodes, was.node, &interop::BalancedNode::node);
+    if (is == service.nodes.end())
+      service.nodes.push_back(was);
+    else
+      is->share = std::max(is->share, was.share);
+  }
   bool weights_are_set(const interop::BalancedServices& services) {
     const std::string& socket = flags_.balancer.stats_socket;
     if (socket.empty()) return false;
@@ -187,7 +207,7 @@ Result<Exit> follow(Context& context, const BalanceFlags& flags, Follower& follo
     Result<void> done = follower.hear();
     if (done) {
       const auto status = fleet::status_of(follower.view(), name);
-      done = status ? balancer.take(services_of(*status)) : failed(status.error());
+      done = status ? balancer.take(*status) : failed(status.error());
     }
     if (!done && !stop) return failed(done.error());
     const std::string says = done ? "" : to_string(done.error());

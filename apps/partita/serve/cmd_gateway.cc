@@ -22,6 +22,7 @@
 #include "serve/front/tokens.h"
 #include "serve/grpc/grpc_front.h"
 #include "serve/host/host.h"
+#include "serve/peers/peer_pool.h"
 #include "serve/wire/frames.h"
 
 namespace partita::cli {
@@ -34,6 +35,7 @@ constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 struct GatewayFlags {
   std::string state_directory, tokens, oidc, access_log, grpc, grace = "10s", stream_idle = "60s";
   std::string services, profiles, gpu, route = "tokens";
+  std::string peer_token, tls_ca;
   std::vector<std::string> engines, canaries, shadows;
   std::string canary_watch = "60s";
   serve::FrontOptions front = {};
@@ -140,11 +142,28 @@ Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags
   return options;
 }
 
+// What gateways of one fleet show each other; its first line.
+Result<serve::PeerOptions> peer_options(Context& context, const GatewayFlags& flags) {
+  serve::PeerOptions options{.tls = !flags.front.tls_certificate.empty(), .ca_file = flags.tls_ca};
+  if (flags.peer_token.empty()) return options;
+  if (auto secret = check_secret_file(flags.peer_token); !secret) return failed(secret.error());
+  const Result<std::string> text = read_input(context.files, "--peer-token", flags.peer_token);
+  if (!text) return failed(text.error());
+  options.token = text->substr(0, text->find_first_of("\r\n"));
+  if (const std::string fault = serve::token_fault(options.token); !fault.empty())
+    return bad_input(flags.peer_token + ":1", fault);
+  const Url here{.tls = options.tls, .host = "127.0.0.1"};  // whether the certificates can be read
+  if (auto dialer = serve::HttpDialer::to(here, {.ca_file = flags.tls_ca}); !dialer)
+    return failed(dialer.error());
+  return options;
+}
+
 // Everything that lives while the gateway runs, in the order in which it may die.
 struct Running {
   std::unique_ptr<serve::Loop> loop;
   std::unique_ptr<serve::Core> core;
   std::unique_ptr<serve::EnginePool> engines;
+  std::unique_ptr<serve::PeerPool> peers = {};
   std::unique_ptr<serve::Front> front;
   std::unique_ptr<serve::GrpcFront> grpc = {};
   RealProcesses processes = {};
@@ -168,6 +187,14 @@ auto open_place(Context& context, const std::string& place, const Open& open) {
     opened = open();
   }
   return opened;
+}
+
+// Null: nothing is handed over.
+serve::PeerPool* open_peers(Running& running, const serve::PeerOptions& options,
+                            const std::function<void(const std::string&)>& tell) {
+  if (!options.token.empty())
+    running.peers = std::make_unique<serve::PeerPool>(*running.loop, options, tell);
+  return running.peers.get();
 }
 
 // Lets nothing new in, answers what is under way, and ends the loop.
@@ -198,6 +225,8 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   if (!given) return failed(given.error());
   const auto engines = engine_options(context, flags);
   if (!engines) return failed(engines.error());
+  const auto peers = peer_options(context, flags);
+  if (!peers) return failed(peers.error());
   const Result<std::string> directory =
       found_state_directory(context, flags.device, flags.state_directory);
   if (!directory) return failed(directory.error());
@@ -222,6 +251,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   running.core = *std::move(made);
   running.engines = std::make_unique<serve::EnginePool>(*running.loop, *engines, tell);
   const bool tls = !options->tls_certificate.empty();
+  options->peers = open_peers(running, *peers, tell);
   const serve::FrontOptions secured = *options;
   auto front = open_place(context, flags.front.listen, [&] {
     return serve::Front::open(*running.loop, *running.core, secured, running.engines.get());
@@ -235,6 +265,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
                                           .tokens = secured.tokens,
                                           .oidc = secured.oidc,
                                           .new_traces = secured.new_traces,
+                                          .peers = running.peers.get(),
                                           .log = running.front->access_log()};
     auto grpc = open_place(context, flags.grpc, [&] {
       return serve::GrpcFront::open(*running.loop, *running.core, grpc_options);
@@ -250,7 +281,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
                   core->link_path));
   running.host = std::make_unique<serve::Host>(
       serve::HostDoors{*running.loop, *running.core, *running.engines, context.files,
-                       running.processes, *directory, tell, *given});
+                       running.processes, *directory, tell, *given, running.peers.get()});
   running.loop->run();
   return Exit::done;
 }
@@ -264,6 +295,8 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
   flag(command, "--compress", flags.front.compress);
   flag(command, "--tls-cert", flags.front.tls_certificate);
   flag(command, "--tls-key", flags.front.tls_key);
+  flag(command, "--tls-ca", flags.tls_ca, "Here: who signed the other gateways' certificates")
+      ->needs(flag(command, "--peer-token", flags.peer_token));
   within(flag(command, "--queue-limit", flags.core.queue_limit), 1, 1'000'000)
       ->capture_default_str();
   within(flag(command, "--memory", flags.memory_mib), 1, 1'000'000)->capture_default_str();

@@ -99,6 +99,10 @@ class Parser final : public http::basic_parser<true> {
       head.priority = value;
     } else if (same_word(word, "partita-idempotent")) {
       head.idempotent = value;
+    } else if (same_word(word, "partita-handed-over")) {
+      once(head.handed_over, value);
+    } else if (same_word(word, "partita-handed-for")) {
+      once(head.handed_for, value);
     } else if (same_word(word, "traceparent")) {
       head.trace_parent = traced_ ? std::string_view() : value;
       traced_ = true;

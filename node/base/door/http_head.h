@@ -30,6 +30,8 @@ struct HttpHead {
   std::string_view authorization = {}, content_encoding = {};
   std::string_view trace_parent = {};  // said once; twice counts as not at all
   std::string trace_state = {};        // all of its headers, as one list
+  // Of gateways of one fleet: who hands it over, and for whom.
+  std::string_view handed_over = {}, handed_for = {};
   // Of browsers and of clients with a memory.
   std::string_view host = {}, origin = {}, fetch_site = {}, content_type = {};
   std::string_view if_none_match = {}, accept_encoding = {}, last_event_id = {};

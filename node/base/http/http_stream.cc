@@ -145,6 +145,7 @@ struct HttpDialer::Impl {
   sockaddr_storage address{};
   socklen_t address_size = 0;
   SslContext tls;
+  std::string name;  // of the server's certificate; an address: of its host
   std::optional<UnixAddress> unix_address;
 
   const sockaddr* where() const {
@@ -172,6 +173,7 @@ Result<HttpDialer> HttpDialer::to(const Url& url, const TlsWishes& tls) {
     Result<SslContext> context = context_of(tls);
     if (!context) return failed(context.error());
     impl->tls = *std::move(context);
+    impl->name = tls.name.empty() ? url.host : tls.name;
   }
   return HttpDialer(std::move(impl));
 }
@@ -201,11 +203,11 @@ HttpStream HttpDialer::dial() const {
     const bool ready = made->ssl && SSL_set_fd(made->ssl.get(), made->fd.get()) == 1;
     if (!ready) return stream;
     SSL_set_connect_state(made->ssl.get());
-    if (is_address(impl_->url.host)) {
-      X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(made->ssl.get()), impl_->url.host.c_str());
+    if (is_address(impl_->name)) {
+      X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(made->ssl.get()), impl_->name.c_str());
     } else {
-      SSL_set_tlsext_host_name(made->ssl.get(), impl_->url.host.c_str());
-      SSL_set1_host(made->ssl.get(), impl_->url.host.c_str());
+      SSL_set_tlsext_host_name(made->ssl.get(), impl_->name.c_str());
+      SSL_set1_host(made->ssl.get(), impl_->name.c_str());
     }
   }
   stream.impl_ = std::move(made);

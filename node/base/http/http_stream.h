@@ -22,6 +22,7 @@ struct TlsWishes {
   std::string ca_file;    // certificates to trust instead of the system's; empty: the system's
   bool insecure = false;  // any certificate will do
   std::string certificate = {}, key = {};  // that this client shows; empty: none
+  std::string name = {};  // that the server's has, wherever it is; empty: its host's
 };
 
 class HttpStream {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fleet/brain/peers.h"
 #include "fleet/brain/testing/fleet_fixture.h"
 
 namespace partita::fleet {
@@ -54,6 +55,34 @@ TEST(Status, WhatIsNotHeardIsUnknown) {
   EXPECT_EQ(read->nodes.at(0).state, "unknown");
   EXPECT_EQ(read->services.at(0).verdict, "unknown");
   EXPECT_NE(status_text(status).find("no answer"), std::string::npos);
+}
+
+// Three nodes, of which n0 asks: shares of others alone, and who is not there any more stays where
+// it was until somebody carries what it had.
+TEST(Status, ItsPeersCarryWhatTheyDidUntilOthersDo) {
+  FleetStatus status{.fleet = "f"};
+  for (const char* name : {"n0", "n1", "n2"})
+    status.nodes.push_back({.node = name, .gateway = std::string(name) + ":80"});
+  status.nodes.push_back({.node = "n3"});  // without a gateway
+  status.services = {{.service = "a",
+                      .carried_rps = 100,
+                      .on = {{"n0", 50, 50, 0.5}, {"n1", 25, 25, 0.25}, {"n3", 25, 25, 0.25}}},
+                     {.service = "b", .carried_rps = 10, .on = {{"n2", 10, 10, 1}}}};
+  const auto first = peers_of(status, "n0", {});
+  EXPECT_EQ(first,
+            (actuate::GatewayPeers{
+                "n0", {{"n1", "n1:80", "", {{"a", 0.25}}}, {"n2", "n2:80", "", {{"b", 1}}}}}));
+  // n2 is not heard any more; b is to be on n1, which does not carry it yet.
+  status.nodes[2].there = false;
+  status.services[1] = {.service = "b", .carried_rps = 0, .on = {{"n1", 10, 0, 1}}};
+  const auto meanwhile = peers_of(status, "n0", first);
+  EXPECT_EQ(
+      meanwhile,
+      (actuate::GatewayPeers{
+          "n0", {{"n1", "n1:80", "", {{"a", 0.25}, {"b", 1}}}, {"n2", "n2:80", "", {{"b", 1}}}}}));
+  status.services[1] = {.service = "b", .carried_rps = 10, .on = {{"n1", 10, 10, 1}}};
+  EXPECT_EQ(peers_of(status, "n0", meanwhile),
+            (actuate::GatewayPeers{"n0", {{"n1", "n1:80", "", {{"a", 0.25}, {"b", 1}}}}}));
 }
 
 }  // namespace

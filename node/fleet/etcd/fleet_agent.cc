@@ -161,6 +161,7 @@ void FleetAgent::hear_of(const std::string& key, const std::optional<std::string
     known_.erase(key);
   if (key.starts_with(keys_.history())) return;
   changed_ = power_changed_ = true;
+  if (!key.starts_with(keys_.rates(""))) ++changes_;
   if (key == keys_.leader() && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
   if (key == keys_.node(settings_.node) && !value) registered_.reset();
 }

@@ -68,6 +68,8 @@ class FleetAgent {
 
   bool leads() const { return fence_ != 0; }
   const FleetView& view() const { return view_; }
+  // Grows when something of the view is other than before, but for rates and the history.
+  long changes() const { return changes_; }
   const std::optional<Decision>& decision() const { return decision_; }
 
  private:
@@ -112,6 +114,7 @@ class FleetAgent {
   Rates rated_;
   std::vector<AgentsVerdict> judged_;  // as written, beside the rates
   bool changed_ = true, power_changed_ = true;
+  long changes_ = 0;
   std::string no_power_;                        // why it is not divided, as it was said last
   std::optional<double> drawn_;                 // as written, beside the rates
   std::map<std::string, std::int64_t> missed_;  // nodes with a part, since when

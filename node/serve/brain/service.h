@@ -122,4 +122,14 @@ struct ServiceCounters {
   std::array<long, kLatenessBounds.size()> wakes_within = {};  // cumulative
 };
 
+// One that was refused for this reason is counted elsewhere.
+inline void uncount(ServiceCounters& counters, Refusal why) {
+  long& refused = why == Refusal::no_worker        ? counters.refused_worker
+                  : why == Refusal::predicted_miss ? counters.refused_miss
+                                                   : counters.refused_full;
+  if (refused == 0) return;
+  --refused;
+  --counters.offered;
+}
+
 }  // namespace partita::serve

@@ -72,6 +72,11 @@ class ServiceBrain {
   // request's slots when it is finished, or when it was cancelled and running(request) is false.
   bool running(RequestId request) const { return book_.running(request); }
 
+  // Another node has one that was refused, and counts it.
+  friend void uncount(ServiceBrain& brain, Refusal why) {
+    serve::uncount(brain.book_.counters(), why);
+  }
+
   Outputs step(Nanos now);
 
   int queued() const { return room_.size(); }
@@ -98,5 +103,7 @@ class ServiceBrain {
   plan::Arrears arrears_;
   Nanos asked_ = plan::kForever;
 };
+
+inline void uncount(ServiceBrain& brain, Refusal why);
 
 }  // namespace partita::serve

@@ -14,14 +14,6 @@ constexpr int kUnavailable = 503;
 
 constexpr std::string_view kLost = "engine_lost", kIdle = "stream_idle";
 
-std::string error_event(std::string_view why, std::string_view code) {
-  std::string text = R"(data: {"error":{"message":)";
-  append_json_string(text, why);
-  text += R"(,"type":"server_error","param":null,"code":")";
-  text += code;
-  return text + "\"}}\n\n";
-}
-
 }  // namespace
 
 EngineCall::EngineCall(EngineService& service, EngineAsk ask, std::int64_t now)

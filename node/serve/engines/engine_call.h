@@ -56,6 +56,8 @@ class EngineCall {
 
   // ---- of its service
   const EngineAsk& ask() const { return ask_; }
+  // It was not let in, and ends.
+  friend EngineAsk taken_back(EngineCall& call) { return std::move(call.ask_); }
   const PrefixHashes& hashes() const { return hashes_; }
   std::int64_t arrived() const { return arrived_; }
   int prompt_tokens() const { return prompt_tokens_; }

@@ -18,7 +18,7 @@ EngineLink::EngineLink(EngineLines& lines, std::string head,
 
 EngineLink::~EngineLink() { watch_.reset(); }
 
-void EngineLink::start() { open(false); }
+void EngineLink::start(bool fresh) { open(fresh); }
 
 void EngineLink::close() {
   closed_ = true;

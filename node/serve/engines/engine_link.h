@@ -41,7 +41,9 @@ class EngineLink {
   ~EngineLink();
   EngineLink(const EngineLink&) = delete;
   EngineLink& operator=(const EngineLink&) = delete;
-  void start();  // may call `ended`
+  // May call `ended`. With `fresh` it is sent once at most, on a connection of its own.
+  void start(bool fresh = false);
+  bool sent() const { return sent_ > 0; }  // some of it
   void close();  // nothing is called any more; an engine that answers sees that the client has gone
 
  private:

@@ -70,6 +70,15 @@ bool EnginePool::idle() const {
 
 void EnginePool::close_doors() { desk_.closed = true; }
 
+std::int64_t EnginePool::key_begun(const std::string& key, const KeyLimits& limits,
+                                   const KeyAsk& asked) {
+  return desk_.keys[key].ask(limits, asked, Loop::now_ns());
+}
+
+void EnginePool::key_ended(const std::string& key, double more_tokens) {
+  desk_.keys[key].ended(more_tokens);
+}
+
 void EnginePool::tick(std::int64_t now) {
   for (const auto& [name, service] : services_) service->tick(now);
   for (const auto& service : ending_) service->tick(now);

@@ -33,6 +33,10 @@ class EnginePool {
   bool ready() const;  // all are
   bool idle() const;   // no request is under way
   void close_doors();  // lets nothing in any more
+  // How long a request of this key that another node is to have has to wait; 0: not at all, it is
+  // under way until its use ended, with so many tokens more than it asked for.
+  std::int64_t key_begun(const std::string& key, const KeyLimits& limits, const KeyAsk& asked);
+  void key_ended(const std::string& key, double more_tokens);
   std::string metrics() const;
   void on_change(std::function<void()> function) { desk_.changed = std::move(function); }
 

@@ -14,7 +14,8 @@ constexpr double kMostBytesPerToken = 64;
 Denial not_ready(const std::string& service) {
   return {.kind = Denial::Kind::not_ready,
           .message = "no engine of model '" + service + "' is ready",
-          .retry_after_ns = 1'000'000'000};
+          .retry_after_ns = 1'000'000'000,
+          .elsewhere = true};
 }
 
 std::int64_t nanos(Millis time) { return static_cast<std::int64_t>(time.value * 1e6); }
@@ -126,10 +127,11 @@ std::optional<Denial> EngineService::refusal(const EngineCall& call, std::int64_
   const auto best = choose(call, false);
   const bool waits = best == nullptr;
   if (waits && waiting() >= desk_.options.queue_limit) {
-    ++counters_.fates.full;
+    ++(counters_.fates.*(last_refusal_ = &TokenFates::full));
     return Denial{.kind = Denial::Kind::slowed,
                   .message = "too many requests wait for '" + terms_.name + "'",
-                  .retry_after_ns = expected_wait(call)};
+                  .retry_after_ns = expected_wait(call),
+                  .elsewhere = true};
   }
   std::int64_t most = terms_.tokens && desk_.options.shed ? nanos(terms_.tokens->ttft) : 0;
   if (call.ask().timeout_ns)
@@ -140,45 +142,59 @@ std::optional<Denial> EngineService::refusal(const EngineCall& call, std::int64_
   const std::int64_t expected =
       expected_ttft(call, *there, now) + (waits ? expected_wait(call) : 0);
   if (expected <= most) return std::nullopt;
-  ++counters_.fates.late;
+  ++(counters_.fates.*(last_refusal_ = &TokenFates::late));
   return Denial{.kind = Denial::Kind::slowed,
                 .message = "its first token would come after " +
                            std::to_string(expected / 1'000'000) + " ms, of " +
                            std::to_string(most / 1'000'000) + " ms promised",
-                .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)};
+                .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000),
+                .elsewhere = true};
 }
 
-Denial EngineService::over_limit(std::int64_t wait) {
-  ++counters_.fates.limited;
+Denial over_limit(std::int64_t wait) {
   return {.kind = Denial::Kind::slowed,
           .message = "this key is over its limit: requests, tokens or bytes, or requests at once",
           .retry_after_ns = wait};
 }
 
-tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk ask) {
+tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk& ask) {
   const std::int64_t now = Loop::now_ns();
   ++counters_.arrived;
   if (desk_.closed || !engines_.ready()) {
-    ++counters_.fates.full;
+    ++(counters_.fates.*(last_refusal_ = &TokenFates::full));
     return tl::unexpected(not_ready(terms_.name));
   }
-  const bool limited = ask.limits != KeyLimits{};
-  if (limited)  // before anything is worked out for it
+  const auto limited = [&](std::int64_t wait) {
+    ++counters_.fates.limited;
+    return over_limit(wait);
+  };
+  const bool has_limits = ask.limits != KeyLimits{};
+  if (has_limits)  // before anything is worked out for it
     if (const auto wait = desk_.keys[ask.key].wait(ask.limits, now); wait > 0)
-      return tl::unexpected(over_limit(wait));
+      return tl::unexpected(limited(wait));
   const auto call = std::make_shared<EngineCall>(*this, std::move(ask), now);
-  if (auto why = refusal(*call, now)) return tl::unexpected(*std::move(why));
-  if (limited) {
+  if (auto why = refusal(*call, now)) {
+    ask = taken_back(*call);
+    return tl::unexpected(*std::move(why));
+  }
+  if (has_limits) {
     KeyUse& use = desk_.keys[call->ask().key];
     call->set_aside =
         call->prompt_tokens() + (call->most_tokens > 0 ? call->most_tokens : mean_out_);
     const KeyAsk asked{.tokens = call->set_aside,
                        .bytes = static_cast<double>(call->ask().body.size())};
-    if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0)
-      return tl::unexpected(over_limit(wait));
+    if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0) {
+      ask = taken_back(*call);
+      return tl::unexpected(limited(wait));
+    }
   }
   ++calls_;
   return call;
+}
+
+void EngineService::uncount() {
+  --counters_.arrived;
+  --(counters_.fates.*last_refusal_);
 }
 
 // ---- on their way

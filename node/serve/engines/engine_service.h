@@ -29,6 +29,8 @@ inline constexpr double kFirstBytesPerToken = 4;
 inline constexpr Millis kUsualTtft{1000}, kUsualTpot{50};
 inline constexpr std::int64_t kLongestWait = 60'000'000'000;  // of one without a promise
 
+Denial over_limit(std::int64_t wait);  // of a key
+
 class EngineService {
  public:
   EngineService(EngineDesk& desk, const TokenService& wanted);
@@ -46,7 +48,9 @@ class EngineService {
   TokenSnapshot snapshot() const;
 
   // Lets it in or says why not; the body is one that parse_openai_request takes.
-  tl::expected<std::shared_ptr<EngineCall>, Denial> begin(EngineAsk ask);
+  // Refused: `ask` is what it was.
+  tl::expected<std::shared_ptr<EngineCall>, Denial> begin(EngineAsk& ask);
+  void uncount();                // the last that was refused here: another node counts it
   void start(EngineCall& call);  // its completion is set
   // Its client has it no more, whether or not it is over.
   void release(std::shared_ptr<EngineCall> call);
@@ -67,7 +71,6 @@ class EngineService {
   std::int64_t expected_ttft(const EngineCall& call, const EngineReplica& replica,
                              std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call) const;
-  Denial over_limit(std::int64_t wait);
   std::optional<Denial> refusal(const EngineCall& call, std::int64_t now);
   void enqueue(EngineCall& call);
   void pump();
@@ -81,6 +84,7 @@ class EngineService {
   double bytes_per_token_ = kFirstBytesPerToken, mean_out_ = 100;
   std::size_t turn_ = 0;
   long calls_ = 0;
+  long TokenFates::*last_refusal_ = &TokenFates::full;
   bool pumping_ = false;
 };
 

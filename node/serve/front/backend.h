@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,6 +66,7 @@ struct Denial {
   Kind kind = Kind::failed;
   std::string message;
   std::int64_t retry_after_ns = 0;  // 0: not said
+  bool elsewhere = false;           // nothing of it was run, and another node may have room
 };
 
 // A piece of a streamed answer; `last` ends it. http_status and content_type come with the first.
@@ -81,6 +83,13 @@ struct Completion {
   std::function<void(std::optional<Denial>)> ended;
   std::function<void(StreamPiece)> piece = {};
 };
+
+// A request under way of a key; letting go of it ends that.
+using KeyHandle = std::shared_ptr<void>;
+
+// Why one goes elsewhere that asks for what is not here, or has no worker here.
+Denial unknown_model(const std::string& name);
+Denial no_worker(const std::string& service);
 
 struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds, requests, batches
   std::uint64_t success_count = 0, success_ns = 0;
@@ -117,6 +126,12 @@ class Backend {
   // The door has refused a request for this service by itself, for want of workers or room: it was
   // asked for all the same.
   virtual void turned_away(std::string_view service) = 0;
+  // It was refused here for this reason and another node has it, which counts it, so that this one
+  // counts neither the refusal nor that it was asked for.
+  virtual void uncount(std::string_view /*service*/, Denial::Kind /*why*/) {}
+  // What its key's limits say to a request that another node is to have; where they let it in it is
+  // under way as long as the handle lives. `again`: they have let it in before.
+  virtual tl::expected<KeyHandle, Denial> key_begun(const RequestHead& /*head*/) { return {}; }
   // Memory for its first `rows` rows; false: there is none now, and nothing has changed.
   virtual bool claim(RequestId request, int rows) = 0;
   virtual std::span<char> input(RequestId request, int item, int tensor) = 0;

@@ -31,6 +31,19 @@ std::shared_ptr<const ModelSpec> Door::model(std::string_view service) {
   return copy;
 }
 
+Denial unknown_model(const std::string& name) {
+  return {.kind = Denial::Kind::unknown_model,
+          .message = "there is no model '" + name + "'",
+          .elsewhere = true};
+}
+
+Denial no_worker(const std::string& service) {
+  return {.kind = Denial::Kind::not_ready,
+          .message = "no worker of model '" + service + "' is ready",
+          .retry_after_ns = 1'000'000'000,
+          .elsewhere = true};
+}
+
 bool Door::evict(std::string_view service, const Filling* except) {
   Filling* worst = nullptr;
   const std::int64_t since = Loop::now_ns() - kFillGrace;
@@ -129,6 +142,12 @@ Step GatewayExchange::refuse(int status, std::string_view message) {
 Step GatewayExchange::deny(const Denial& denial) {
   give_back();
   reply = denial_reply(denial);
+  if (facts_.handed_by.empty() || !denial.elsewhere || submitted_ns > 0) return Step::answer;
+  const bool absent =
+      denial.kind == Denial::Kind::not_ready || denial.kind == Denial::Kind::unknown_model;
+  reply.headers +=
+      std::string(kHandedBack) + ": " + std::string(absent ? kBackAbsent : kBackFull) + "\r\n";
+  if (facts_.counted_there) uncount(denial);
   return Step::answer;
 }
 
@@ -139,7 +158,8 @@ bool GatewayExchange::permitted() {
 }
 
 bool GatewayExchange::may_share() const {
-  return door_.shared_memory_on && (facts_.token == nullptr || facts_.token->all);
+  return facts_.handed_by.empty() && door_.shared_memory_on &&
+         (facts_.token == nullptr || facts_.token->all);
 }
 
 bool GatewayExchange::text_allowed(std::size_t limit) {
@@ -155,7 +175,8 @@ Step GatewayExchange::on_growth(std::size_t bytes) {
     if (!request_) door_.backend.turned_away(service);
     return deny({.kind = Denial::Kind::overloaded,
                  .message = "too much JSON in flight; try again, or send tensors in binary form",
-                 .retry_after_ns = 1'000'000'000});
+                 .retry_after_ns = 1'000'000'000,
+                 .elsewhere = true});
   }
   door_.json_in_flight += bytes - budget_;
   budget_ = bytes;
@@ -190,6 +211,8 @@ std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead
 }
 
 void GatewayExchange::give_back() {
+  if (peer_call_) PeerCall::let_go(std::move(peer_call_));
+  key_.reset();
   if (request_) door_.backend.release(*std::exchange(request_, std::nullopt));
 }
 

@@ -12,9 +12,11 @@
 #include <string_view>
 
 #include "base/door/exchange.h"
+#include "base/door/loop.h"
 #include "serve/front/backend.h"
 #include "serve/front/options.h"
 #include "serve/front/shared_memory.h"
+#include "serve/peers/peer_call.h"
 
 namespace partita::serve {
 
@@ -67,6 +69,9 @@ struct RequestFacts : HeadFacts {
   std::string client = {};    // who sends it: token or address
   bool trusted = true;        // its connection had answers, and no failures
   std::int64_t trusted_since = 0;
+  // The node that hands it over; empty: it came from a client. It counts it where it gets it back.
+  std::string handed_by = {};
+  bool counted_there = false;
 };
 // bad_input for header values that are none.
 Result<RequestFacts> facts_of(const HttpHead& head);
@@ -84,6 +89,15 @@ class GatewayExchange : public Exchange {
  protected:
   Step refuse(int status, std::string_view message);
   Step deny(const Denial& denial);
+  // ---- handing over (hand_over.cc)
+  // Refused for this reason, nothing of it run: whether it goes to another node instead. Then its
+  // body is to be read whole and hand_over() called; `asked`: its key's limits have let it in.
+  bool goes_over(const Denial& why, bool asked);
+  bool going() const { return going_.has_value(); }
+  Step read_whole();  // of its body, from the beginning
+  Step read_rest();   // behind the text, which is there
+  Step hand_over();
+  void finish_over();
   // Whether the facts' token may use the service; else replies 403.
   bool permitted();
   bool may_share() const;  // name regions of shared memory
@@ -94,6 +108,9 @@ class GatewayExchange : public Exchange {
   void trace();     // an inference without a trace context gets one, where the options say so
   Step submit(bool streaming);
   Completion completion(bool streaming);  // that ends this exchange
+  // What the limits of its key say to one that goes to another node.
+  virtual tl::expected<KeyHandle, Denial> key_begun(bool asked);
+  virtual void uncount(const Denial& why) { door_.backend.uncount(service, why.kind); }
 
   Door& door_;
   RequestFacts facts_;
@@ -103,8 +120,17 @@ class GatewayExchange : public Exchange {
 
  private:
   virtual void on_piece(StreamPiece&&) {}
+  virtual void on_answer(const PeerAnswer&) {}  // of another node, whole
+  PeerAsk ask_peer();
+  void take_answer(PeerAnswer&& answer, bool stream);
   void on_end(std::optional<Denial> denial);
   std::size_t budget_ = 0;
+  const std::int64_t came_ns_ = Loop::now_ns();
+  std::optional<Denial> going_ = {};  // why it was refused here
+  std::unique_ptr<PeerCall> peer_call_ = {};
+  std::string peer_type_ = {};
+  bool asked_ = false;
+  KeyHandle key_ = {};
 };
 
 // A reply that needs no body.
@@ -118,6 +144,9 @@ inline constexpr std::string_view kEmbeddingsPath = "/v1/embeddings";
 std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, AskedModel asked,
                                               bool any_bucket);
 std::shared_ptr<Exchange> make_openai_exchange(Door& door, RequestFacts facts);
+// A question about a model that another node carries; null: nobody does.
+std::shared_ptr<Exchange> make_elsewhere_exchange(Door& door, RequestFacts facts,
+                                                  std::string model);
 // What went wrong, where OpenAI's clients look for it.
 Reply openai_error(int status, std::string_view message);
 

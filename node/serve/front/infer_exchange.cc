@@ -56,6 +56,7 @@ class InferExchange final : public GatewayExchange, private Filling {
   bool fills(std::string_view wanted) const override { return service == wanted; }
   int rows_held() const override { return claimed_; }
   void evict() override;
+  Step deny_or_go(const Denial& denial);
   bool claim(int rows);
   Step no_memory();
   Step next_rows();
@@ -98,13 +99,12 @@ Step InferExchange::begin() {
     return Step::answer;
   }
   if (!permitted()) return Step::answer;
-  if (!door_.backend.known(service)) return refuse(404, "there is no model '" + service + "'");
+  if (!door_.backend.known(service)) return deny_or_go(unknown_model(service));
+  if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   model_ = door_.model(service);
   if (model_ == nullptr) {
     door_.backend.turned_away(service);
-    return deny({.kind = Denial::Kind::not_ready,
-                 .message = "no worker of model '" + service + "' is ready",
-                 .retry_after_ns = 1'000'000'000});
+    return deny_or_go(no_worker(service));
   }
   if (model_->kind != ModelKind::tensors)
     return refuse(400, "model '" + service + "' speaks /v1/chat/completions");
@@ -127,7 +127,13 @@ Step InferExchange::on_part(std::string_view beginning) {
   const auto rows = probe_items(beginning);
   if (!rows || *rows < 1 || *rows > kMaxRequestItems) return Step::text;  // on_text() says why not
   const auto denial = admit(static_cast<int>(*rows), wishes(false));
-  return denial ? deny(*denial) : Step::text;
+  if (!denial) return Step::text;
+  return goes_over(*denial, true) ? Step::text : deny(*denial);
+}
+
+// Before any of its body is read.
+Step InferExchange::deny_or_go(const Denial& denial) {
+  return goes_over(denial, false) ? read_whole() : deny(denial);
 }
 
 // Slots for its first rows, if need be those of somebody who sends too slowly.
@@ -248,7 +254,7 @@ Result<void> InferExchange::spread(std::size_t input, std::string_view bytes) {
   return done;
 }
 
-Step InferExchange::on_filled() { return next_rows(); }
+Step InferExchange::on_filled() { return going() ? hand_over() : next_rows(); }
 
 // The request as its model, and of that the shortest bucket, takes it.
 Result<BoundRequest> InferExchange::bound() {
@@ -265,6 +271,7 @@ Result<BoundRequest> InferExchange::bound() {
 }
 
 Step InferExchange::on_text() {
+  if (going()) return read_rest();
   auto parsed = parse_infer_json(text);
   if (!parsed) return refuse(400, to_string(parsed.error()));
   wanted_ = std::move(*parsed);
@@ -288,7 +295,8 @@ Step InferExchange::on_text() {
   if (request_ && (admitted_items_ != bound_.items || wanted_.timeout_ns || wanted_.priority != 0))
     give_back();  // what was let in early is not what came
   if (!request_)
-    if (const auto denial = admit(bound_.items, wishes(early))) return deny(*denial);
+    if (const auto denial = admit(bound_.items, wishes(early)))
+      return goes_over(*denial, true) ? read_rest() : deny(*denial);
   if (!same_tensors())
     return deny(
         {.kind = Denial::Kind::not_ready,
@@ -323,6 +331,7 @@ Result<void> InferExchange::share_outputs() {
 }
 
 void InferExchange::finish() {
+  if (going()) return finish_over();
   if (denial_) {
     deny(*denial_);
     return;

@@ -8,6 +8,7 @@
 #include "serve/engines/engine_pool.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/oip/json_scan.h"
+#include "serve/openai/event_stream.h"
 #include "serve/openai/openai_request.h"
 
 namespace partita::serve {
@@ -32,6 +33,14 @@ class OpenaiExchange final : public GatewayExchange {
 
  private:
   void on_piece(StreamPiece&& piece) override;
+  void on_answer(const PeerAnswer& answer) override { used_ = usage_of_answer(answer.body); }
+  tl::expected<KeyHandle, Denial> key_begun(bool asked) override;
+  void uncount(const Denial& why) override {
+    engines_ ? engines_->uncount() : GatewayExchange::uncount(why);
+  }
+  Step deny_or_go(const Denial& why, bool asked) {
+    return goes_over(why, asked) ? hand_over() : deny(why);
+  }
   Step in_our_form();
   Step read_model();
   Step to_worker();
@@ -39,6 +48,11 @@ class OpenaiExchange final : public GatewayExchange {
   std::string content_type_ = {};
   EngineService* engines_ = nullptr;
   std::shared_ptr<EngineCall> call_ = {};
+  // Of one that another node has: what was set aside of its key's limit, and what it came to.
+  double set_aside_ = 0;
+  EventStream events_ = {};
+  std::optional<TokenUsage> used_ = {};
+  std::int64_t tokens_ = 0;
 };
 
 // The reply that the base wrote, with its message where OpenAI's clients look for it.
@@ -90,9 +104,13 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
     ask.key = facts_.client;
     ask.limits = facts_.token->limits;
   }
-  auto call = engines.begin(std::move(ask));
-  if (!call) return deny(call.error());
+  if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   engines_ = &engines;
+  auto call = engines.begin(ask);
+  if (!call) {
+    text = std::move(ask.body);
+    return deny_or_go(call.error(), false);
+  }
   call_ = *std::move(call);
   items = 1;
   submitted_ns = Loop::now_ns();
@@ -102,20 +120,19 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
 }
 
 Step OpenaiExchange::to_worker() {
-  if (facts_.path == kEmbeddingsPath || !door_.backend.known(service))
-    return refuse(404, "there is no model '" + service + "'");
+  if (!door_.backend.known(service)) return deny_or_go(unknown_model(service), false);
+  if (facts_.path == kEmbeddingsPath) return refuse(404, "there is no model '" + service + "'");
+  if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   if (text.size() > kOpenaiBodyBytes)
     return refuse(413, "more than " + std::to_string(kOpenaiBodyBytes) + " bytes of JSON");
   const auto model = door_.model(service);
   if (model == nullptr) {
     door_.backend.turned_away(service);
-    return deny({.kind = Denial::Kind::not_ready,
-                 .message = "no worker of model '" + service + "' is ready",
-                 .retry_after_ns = 1'000'000'000});
+    return deny_or_go(no_worker(service), false);
   }
   if (model->kind != ModelKind::openai)
     return refuse(400, "model '" + service + "' takes tensors: /v2/models/" + service + "/infer");
-  if (const auto denial = admit(1, {})) return deny(*denial);
+  if (const auto denial = admit(1, {})) return deny_or_go(*denial, true);
   if (!door_.backend.claim(*request_, 1))
     return deny({.kind = Denial::Kind::overloaded,
                  .message = "no memory for another request of '" + service + "'",
@@ -139,7 +156,30 @@ void OpenaiExchange::give_back() {
   GatewayExchange::give_back();
 }
 
+// A language model's limits are of requests and tokens.
+tl::expected<KeyHandle, Denial> OpenaiExchange::key_begun(bool asked) {
+  const bool of_tensors = door_.engines == nullptr || door_.backend.known(service);
+  if (of_tensors) return GatewayExchange::key_begun(asked);
+  const auto request = parse_openai_request(text);
+  const double prompt =
+      static_cast<double>(request->prompt.size() + request->tools.size()) / kFirstBytesPerToken;
+  set_aside_ = prompt + request->most_tokens;
+  const KeyAsk key{.tokens = set_aside_, .bytes = static_cast<double>(text.size())};
+  const std::int64_t wait = door_.engines->key_begun(facts_.client, facts_.token->limits, key);
+  if (wait > 0) return tl::unexpected(over_limit(wait));
+  return KeyHandle(nullptr, [this](void*) {  // which this exchange holds
+    const auto came = static_cast<double>(used_ ? used_->prompt + used_->completion : tokens_);
+    door_.engines->key_ended(facts_.client, used_ || tokens_ > 0 ? came - set_aside_ : 0);
+  });
+}
+
 void OpenaiExchange::on_piece(StreamPiece&& piece) {
+  if (going()) {
+    events_.take(piece.bytes, [this](const StreamEvent& event) {
+      if (event.kind == StreamEvent::Kind::token) ++tokens_;
+      if (event.usage) used_ = event.usage;
+    });
+  }
   if (!stream_begun) {
     stream_begun = true;
     const bool usable = piece.http_status >= 200 && piece.http_status <= 599;
@@ -156,6 +196,11 @@ void OpenaiExchange::on_piece(StreamPiece&& piece) {
 }
 
 void OpenaiExchange::finish() {
+  if (going()) {
+    finish_over();
+    if (denial_ && !stream_begun) in_our_form();
+    return;
+  }
   if (stream_begun) {
     stream_broken = denial_.has_value();
     return;

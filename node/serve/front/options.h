@@ -14,6 +14,8 @@
 
 namespace partita::serve {
 
+class PeerPool;
+
 // What happens at a limit is said in docs/serving.md.
 struct FrontLimits : DoorLimits {
   std::size_t body_bytes = 1u << 30;
@@ -31,6 +33,7 @@ struct FrontOptions {
   bool compress = false;                   // texts of 1 KiB to 1 MiB, for those who take gzip
   FrontLimits limits = {};
   AccessLogOptions access_log = {};
+  PeerPool* peers = nullptr;  // gateways of other nodes; null: nothing is handed over
 
   bool asks_for_tokens() const { return !tokens.empty() || oidc != nullptr; }
 };

@@ -47,7 +47,10 @@ Reply not_allowed(std::string_view method) {
 bool may_see(const RequestFacts& facts, std::string_view service) {
   return facts.token == nullptr || allows(*facts.token, service);
 }
-bool may_all(const RequestFacts& facts) { return facts.token == nullptr || facts.token->all; }
+// Who hands a request over may have that request alone.
+bool may_all(const RequestFacts& facts) {
+  return facts.handed_by.empty() && (facts.token == nullptr || facts.token->all);
+}
 
 void append_count(std::string& out, std::string_view name, std::uint64_t count, std::uint64_t ns) {
   if (out.back() != '{') out.push_back(',');
@@ -158,6 +161,7 @@ Reply metrics(const Door& door) {
   Reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8"};
   reply.text = door.backend.metrics();
   if (door.engines) reply.text += door.engines->metrics();
+  if (door.options.peers) reply.text += door.options.peers->metrics();
   reply.text +=
       "# HELP partita_http_connections Connections of the HTTP front door.\n"
       "# TYPE partita_http_connections gauge\npartita_http_connections " +
@@ -289,8 +293,11 @@ std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts part
   if (facts.method == Method::post) return answer(not_allowed("GET"));
   if (!may_see(facts, name))
     return answer(error_reply(403, "this token is not for service '" + name + "'"));
-  if (!door.backend.known(name))
+  if (!door.backend.known(name)) {
+    if (verb.empty())
+      if (auto elsewhere = make_elsewhere_exchange(door, facts, name)) return elsewhere;
     return answer(error_reply(404, "there is no model '" + name + "'"));
+  }
   if (verb == "stats") return answer(statistics(door, facts, name));
   const bool ready = door.backend.ready(name);
   if (verb == "ready")
@@ -336,6 +343,23 @@ bool is_open(std::string_view path) {
   return path == "/v2/health/live" || path == "/v2/health/ready";
 }
 
+Reply unauthorized(std::string_view why) {
+  Reply reply = error_reply(401, std::string(why) + " (Authorization: Bearer ...)");
+  reply.headers = "WWW-Authenticate: Bearer\r\n";
+  return reply;
+}
+
+// What another gateway hands over: it shows the token of the fleet's gateways, and has asked for
+// its client's and its limits.
+std::optional<Reply> of_peer(const Door& door, const HttpHead& head, RequestFacts& facts) {
+  const auto by = door.options.peers->handed_by(head.handed_over, head.authorization);
+  if (!by) return unauthorized("who hands over shows the token of the gateways");
+  facts.handed_by = by->node;
+  facts.counted_there = by->counted;
+  facts.client = head.handed_for.empty() ? facts.handed_by : std::string(head.handed_for);
+  return std::nullopt;
+}
+
 // The refusals that need no more than the head; nothing when there is none.
 std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFacts& facts) {
   if (head.transfer_encoding && !head.chunked)
@@ -344,15 +368,14 @@ std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFact
     return error_reply(415, "send the body without Content-Encoding");
   if (head.method == Method::other || head.method == Method::put)
     return error_reply(501, "GET, HEAD and POST are taken");
+  if (door.options.peers != nullptr && !head.handed_over.empty()) return of_peer(door, head, facts);
   if (!door.options.asks_for_tokens() || is_open(facts.path)) return std::nullopt;
   auto held = held_token(door.options.tokens, door.options.oidc.get(), head.authorization);
   if (held) {
     facts.token = *std::move(held);
     return std::nullopt;
   }
-  Reply reply = error_reply(401, held.error() + " (Authorization: Bearer ...)");
-  reply.headers = "WWW-Authenticate: Bearer\r\n";
-  return reply;
+  return unauthorized(held.error());
 }
 
 }  // namespace

@@ -28,15 +28,6 @@ std::vector<std::string> words_of(std::string_view line) {
   }
 }
 
-std::string token_fault(const std::vector<std::string>& words) {
-  const std::string& secret = words[0];
-  if (secret.size() < kMinTokenBytes || secret.size() > kMaxTokenBytes)
-    return "a token has 16 to 512 characters";
-  if (!std::all_of(secret.begin(), secret.end(), [](char c) { return c > ' ' && c < 127; }))
-    return "a token is made of visible ASCII characters";
-  return {};
-}
-
 constexpr const char* kNoServices = "after the token come its services, or '*' for all";
 
 struct LimitWord {
@@ -86,6 +77,14 @@ Result<Token> grant_of(const std::string& context, const std::vector<std::string
 
 }  // namespace
 
+std::string token_fault(std::string_view secret) {
+  if (secret.size() < kMinTokenBytes || secret.size() > kMaxTokenBytes)
+    return "a token has 16 to 512 characters";
+  if (!std::all_of(secret.begin(), secret.end(), [](char c) { return c > ' ' && c < 127; }))
+    return "a token is made of visible ASCII characters";
+  return {};
+}
+
 Result<Token> parse_grant(const std::string& context, std::string_view text) {
   return grant_of(context, words_of(text), 0);
 }
@@ -99,7 +98,7 @@ Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_vie
     text.remove_prefix(std::min(length + 1, text.size()));
     const std::string context = file + ":" + std::to_string(++number);
     if (words.empty()) continue;
-    if (const std::string fault = token_fault(words); !fault.empty())
+    if (const std::string fault = token_fault(words[0]); !fault.empty())
       return bad_input(context, fault);
     if (tokens.size() == kMaxTokens) return bad_input(context, "more than 10000 tokens");
     Result<Token> token = grant_of(context, words, 1);

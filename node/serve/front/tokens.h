@@ -41,6 +41,9 @@ Result<Token> parse_grant(const std::string& context, std::string_view text);
 // bad_input at FILE:LINE.
 Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_view text);
 
+// What keeps this from being a token; empty: nothing.
+std::string token_fault(std::string_view secret);
+
 // The token of "Bearer SECRET", or null. Compares in a time that tells nothing but the length.
 const Token* find_token(const std::vector<Token>& tokens, std::string_view authorization);
 class OidcTokens;

@@ -35,14 +35,17 @@ Denial denial_of(std::string_view service, const Admission& admission) {
   switch (admission.refusal) {
     case Refusal::no_worker:
       denial.kind = Denial::Kind::not_ready;
+      denial.elsewhere = true;
       denial.message = fmt::format("no worker of '{}' is ready", service);
       break;
     case Refusal::queue_full:
       denial.kind = Denial::Kind::overloaded;
+      denial.elsewhere = true;
       denial.message = fmt::format("the queue of '{}' is full", service);
       break;
     case Refusal::predicted_miss:
       denial.kind = Denial::Kind::would_be_late;
+      denial.elsewhere = true;
       denial.message = fmt::format("'{}' would answer {:.1f} ms too late", service,
                                    milliseconds(admission.retry_after));
       break;
@@ -84,7 +87,8 @@ std::optional<Denial> shut(const LiveService& service, const RequestHead& head, 
   if (closed || !service.loaded)
     return Denial{.kind = Denial::Kind::not_ready,
                   .message = closed ? "this gateway is shutting down"
-                                    : fmt::format("'{}' was unloaded", head.service)};
+                                    : fmt::format("'{}' was unloaded", head.service),
+                  .elsewhere = closed};
   if (!service.model || !service.model->set) return std::nullopt;
   if (!head.model.empty() && fits_slot_model(head.model)) return std::nullopt;
   return Denial{
@@ -101,20 +105,29 @@ std::vector<ServiceSnapshot> snapshots_of(const Services& services, const Pipeli
 }
 
 // What its key's limits say. Counts it as under way where they let it in.
-std::optional<Denial> over_limit(Keys& keys, LiveService& service, const RequestHead& head,
-                                 Nanos now) {
+std::optional<Denial> over_limit(Keys& keys, const RequestHead& head, Nanos now) {
   if (head.again) {
     keys.again(head.client);
     return std::nullopt;
   }
   const Nanos wait = keys.ask(head.client, *head.limits, head.bytes, now);
   if (wait == 0) return std::nullopt;
-  ++service.usage[std::string(head.client)].over_limit;
-  service.brain.refused(OwnerRefusal::slowed);
-  ++service.totals.withdrawn;  // of no concern to how the service does
   return Denial{.kind = Denial::Kind::slowed,
                 .message = "this key is over its limit: requests or bytes per second, or at once",
                 .retry_after_ns = wait};
+}
+
+Denial not_here(std::string_view service) {
+  return {.kind = Denial::Kind::unknown_model,
+          .message = fmt::format("no service '{}' here", service),
+          .elsewhere = true};
+}
+
+Denial counted(const Denial& over, LiveService& service, const RequestHead& head) {
+  ++service.usage[std::string(head.client)].over_limit;
+  service.brain.refused(OwnerRefusal::slowed);
+  ++service.totals.withdrawn;  // of no concern to how the service does
+  return over;
 }
 
 // Whether its key's share of the service lets it in now.
@@ -458,10 +471,7 @@ void begun(LiveRequest& asked) {
 tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   const auto denied = [](Denial denial) { return tl::unexpected<Denial>(std::move(denial)); };
   std::shared_ptr<LiveService> service = find(head.service), stable;
-  if (!service) {
-    return denied({.kind = Denial::Kind::unknown_model,
-                   .message = fmt::format("no service '{}' here", head.service)});
-  }
+  if (!service) return denied(not_here(head.service));
   if (auto denial = shut(*service, head, closed)) {
     service->brain.refused(OwnerRefusal::at_door);
     return denied(*std::move(denial));
@@ -476,7 +486,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied(slowed(*service, head, wait));
   std::optional<KeyPlace> place;
   if (head.limits != nullptr) {
-    if (auto denial = over_limit(keys, *service, head, now)) return denied(*std::move(denial));
+    if (auto denial = over_limit(keys, head, now)) return denied(counted(*denial, *service, head));
     place.emplace(keys, head.client);
   }
   Wish wish = wish_of(head, *service, senders, now);
@@ -504,7 +514,8 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     service->brain.refused(OwnerRefusal::no_slot);
     return denied({.kind = Denial::Kind::overloaded,
                    .message = fmt::format("no memory for another request of '{}'", head.service),
-                   .retry_after_ns = std::max<Nanos>(admission.predicted_finish - now, 1)});
+                   .retry_after_ns = std::max<Nanos>(admission.predicted_finish - now, 1),
+                   .elsewhere = true});
   }
   const RequestId id = requests.next++;
   LiveRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
@@ -750,6 +761,22 @@ void Core::turned_away(std::string_view name) {
   if (const auto service = impl_->find(name)) service->brain.refused(OwnerRefusal::at_door);
 }
 
+void Core::uncount(std::string_view name, Denial::Kind why) {
+  const Refusal refusal = why == Denial::Kind::not_ready       ? Refusal::no_worker
+                          : why == Denial::Kind::would_be_late ? Refusal::predicted_miss
+                                                               : Refusal::queue_full;
+  if (impl_->pipelines->known(name)) return impl_->pipelines->uncount(name, refusal);
+  const auto service = impl_->find(name);
+  if (service && !service->trial) serve::uncount(service->brain, refusal);
+}
+
+tl::expected<KeyHandle, Denial> Core::key_begun(const RequestHead& head) {
+  Keys& keys = impl_->keys;
+  if (auto denial = over_limit(keys, head, Loop::now_ns()))
+    return tl::unexpected<Denial>(*std::move(denial));
+  return KeyHandle(nullptr, [&keys, key = std::string(head.client)](void*) { keys.ended(key); });
+}
+
 std::span<char> Core::input(RequestId id, int item, int tensor) {
   if (Pipelines::owns(id)) return impl_->pipelines->input(id, item, tensor);
   const LiveRequest& asked = impl_->requests.at(id);
@@ -788,7 +815,8 @@ void Core::Impl::look_after(Nanos now) {
   pipelines->look_after(1e9 / kLookEvery, kRateWeight);
   for (auto& [name, service] : services) {
     const long offered = service->brain.counters().offered;
-    const double rate = static_cast<double>(offered - service->offered_before) * 1e9 / kLookEvery;
+    const auto came = static_cast<double>(std::max(0L, offered - service->offered_before));
+    const double rate = came * 1e9 / kLookEvery;
     service->offered_before = offered;
     service->rate_rps += kRateWeight * (rate - service->rate_rps);
     expire_sequences(*service, send_frame, now);

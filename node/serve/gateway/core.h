@@ -105,6 +105,8 @@ class Core final : public Backend {
   bool ready() const override;
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override;
   void turned_away(std::string_view service) override;
+  void uncount(std::string_view service, Denial::Kind why) override;
+  tl::expected<KeyHandle, Denial> key_begun(const RequestHead& head) override;
   bool claim(RequestId request, int rows) override;
   std::span<char> input(RequestId request, int item, int tensor) override;
   void submit(RequestId request, Completion completion) override;

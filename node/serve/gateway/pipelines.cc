@@ -465,6 +465,10 @@ void Pipelines::turned_away(std::string_view name) {
   ++counters.refused_worker;
 }
 
+void Pipelines::uncount(std::string_view name, Refusal why) {
+  serve::uncount(live_.find(name)->second->counters, why);
+}
+
 tl::expected<RequestId, Denial> Pipelines::admit(const RequestHead& head) {
   const std::shared_ptr<Live> live = live_.find(head.service)->second;
   if (!head.again) ++live->counters.offered;

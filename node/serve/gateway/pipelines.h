@@ -41,6 +41,7 @@ class Pipelines {
   const ModelSpec* model(std::string_view name);
   bool ready(std::string_view name) const;
   void turned_away(std::string_view name);
+  void uncount(std::string_view name, Refusal why);
   tl::expected<RequestId, Denial> admit(const RequestHead& head);
   bool claim(RequestId request, int rows);
   std::span<char> input(RequestId request, int item, int tensor);

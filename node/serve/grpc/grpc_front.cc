@@ -23,6 +23,7 @@
 #include "base/secret_file.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/grpc/end_connection.h"
+#include "serve/grpc/peer_channels.h"
 #include "serve/oip/grpc_messages.h"
 
 namespace partita::serve {
@@ -112,6 +113,20 @@ Result<std::string> read_pem(const std::string& file) {
   return text;
 }
 
+// Metadata that comes twice counts as not said, as with the headers of the HTTP door.
+TraceContext trace_of(const grpc::GenericCallbackServerContext& context, bool new_traces) {
+  const auto& all = context.client_metadata();
+  const auto said = [&](const char* key) {
+    const auto found = all.find(key);
+    return found == all.end() ? std::string_view() : view_of(found->second);
+  };
+  TraceContext found = all.count("traceparent") == 1
+                           ? trace_context(said("traceparent"), said("tracestate"))
+                           : TraceContext{};
+  if (found.parent.empty() && new_traces) found.parent = new_trace_parent();
+  return found;
+}
+
 // The pieces of a message, kept alive.
 struct Received {
   std::vector<grpc::Slice> slices = {};
@@ -136,6 +151,7 @@ struct Shared {
   const bool new_traces;
   AccessLog* const log;
   const std::size_t most_per_connection, most_calls;
+  const std::unique_ptr<PeerChannels> peers;  // null: nothing is handed over
   std::atomic<bool> closing = false;
   std::atomic<int> port = 0;
   struct Connection {
@@ -236,17 +252,21 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void infer();
   Result<void> place(const InferRequest& wanted, const Received& message);
   std::optional<Denial> admit(const InferRequest& wanted);
-  void model_metadata(const std::string& service, const std::string& name);
+  // Refused here, nothing of it run: goes to another node, where one may have it. `asked`: its
+  // key's limits have let it in.
+  void deny_or_go(const Denial& why, bool asked);
+  void hand_over(const std::string& known, const Denial& why);
   void answer_infer();
   void send(std::string_view message);
   void fail(grpc::StatusCode code, const std::string& message) { end({code, message}); }
   void deny(const Denial& denial);
   void give_back() {
     if (admitted_) shared_->backend.release(*std::exchange(admitted_, std::nullopt));
+    if (peer_call_) std::exchange(peer_call_, {})->let_go();
+    key_.reset();
   }
   std::string_view metadata(const char* key) const;
   bool permitted(std::string_view service);
-  TraceContext trace() const;
   void log(int status, std::size_t bytes_out);
 
   const std::shared_ptr<Shared> shared_;
@@ -271,6 +291,10 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::int64_t submitted_ns_ = 0, ended_ns_ = 0;
   std::string service_ = {};
   std::string of_set_ = {};  // which model of its set
+  std::optional<HandedBy> by_ = {};  // none: it came from a client
+  std::string client_ = {};          // its token, or where it is
+  KeyHandle key_ = {};
+  std::shared_ptr<GrpcPeerCall> peer_call_ = {};
   TraceContext trace_ = {};
 };
 
@@ -361,6 +385,12 @@ void Call::deny(const Denial& denial) {
     context_->AddTrailingMetadata("retry-after-ms",
                                   std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1));
   log_status_ = status_of(denial.kind);
+  if (by_ && denial.elsewhere && submitted_ns_ == 0 && !finished_) {
+    const bool absent =
+        denial.kind == Denial::Kind::not_ready || denial.kind == Denial::Kind::unknown_model;
+    context_->AddTrailingMetadata(kHandedBack, std::string(absent ? kBackAbsent : kBackFull));
+    if (by_->counted) shared_->backend.uncount(service_, denial.kind);
+  }
   fail(code_of(denial.kind), denial.message);
 }
 
@@ -368,15 +398,6 @@ std::string_view Call::metadata(const char* key) const {
   const auto& all = context_->client_metadata();
   const auto found = all.find(key);
   return found == all.end() ? std::string_view() : view_of(found->second);
-}
-
-// Metadata that comes twice counts as not said, as with the headers of the HTTP door.
-TraceContext Call::trace() const {
-  const bool once = context_->client_metadata().count("traceparent") == 1;
-  TraceContext found =
-      once ? trace_context(metadata("traceparent"), metadata("tracestate")) : TraceContext{};
-  if (found.parent.empty() && shared_->new_traces) found.parent = new_trace_parent();
-  return found;
 }
 
 void Call::log(int status, std::size_t bytes_out) {
@@ -398,7 +419,8 @@ void Call::log(int status, std::size_t bytes_out) {
 }
 
 bool Call::permitted(std::string_view service) {
-  if (!shared_->asks_for_tokens() || (token_ != nullptr && allows(*token_, service))) return true;
+  if (by_ || !shared_->asks_for_tokens() || (token_ != nullptr && allows(*token_, service)))
+    return true;
   fail(grpc::StatusCode::PERMISSION_DENIED,
        "this token is not for service '" + std::string(service) + "'");
   return false;
@@ -406,18 +428,27 @@ bool Call::permitted(std::string_view service) {
 
 void Call::serve() {
   bytes_in_ = request_.Length();
-  trace_ = trace();
+  trace_ = trace_of(*context_, shared_->new_traces);
+  client_ = host_of_peer(peer_);
   std::string_view method = context_->method();
   if (!method.starts_with(kService))
     return fail(grpc::StatusCode::UNIMPLEMENTED, "only inference.GRPCInferenceService is here");
   method.remove_prefix(kService.size());
   if (method == "ServerLive") return send(encode_flag(true));
   if (method == "ServerReady") return send(encode_flag(shared_->backend.ready()));
-  if (shared_->asks_for_tokens()) {
+  if (shared_->peers != nullptr && !metadata(kHandedOver).empty()) {
+    by_ = shared_->peers->pool.handed_by(metadata(kHandedOver), metadata("authorization"));
+    if (!by_)
+      return fail(grpc::StatusCode::UNAUTHENTICATED,
+                  "who hands over shows the token of the gateways");
+    const std::string_view whom = metadata(kHandedFor).substr(0, kMaxNameBytes);
+    client_ = whom.empty() ? by_->node : std::string(whom);
+  } else if (shared_->asks_for_tokens()) {
     auto held = held_token(shared_->tokens, shared_->oidc.get(), metadata("authorization"));
     if (!held)
       return fail(grpc::StatusCode::UNAUTHENTICATED, held.error() + " (metadata authorization)");
     token_ = *std::move(held);
+    client_ = token_->name;
   }
   if (method == "ModelInfer") return infer();
   if (method == "ServerMetadata") return send(encode_server_metadata());
@@ -427,20 +458,20 @@ void Call::serve() {
   if (!model) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(model.error()));
   const std::string service = asked_model(shared_->backend, model->name, model->version).service;
   if (!permitted(service.empty() ? model->name : service)) return;
-  if (service.empty())
-    return fail(grpc::StatusCode::NOT_FOUND,
-                "there is no model '" + model->name + "'" +
-                    (model->version.empty() ? "" : " of this version"));
+  if (service.empty()) {
+    service_ = model->name.substr(0, kMaxNameBytes);
+    const Denial why{.kind = Denial::Kind::unknown_model,
+                     .message = "there is no model '" + model->name + "'" +
+                                (model->version.empty() ? "" : " of this version"),
+                     .elsewhere = method == "ModelMetadata"};
+    return deny_or_go(why, false);
+  }
   if (method == "ModelReady") return send(encode_flag(shared_->backend.ready(service)));
-  model_metadata(service, model->name);
-}
-
-void Call::model_metadata(const std::string& service, const std::string& name) {
   const ModelSpec* spec = shared_->backend.model(service);
   if (spec == nullptr)
     return fail(grpc::StatusCode::UNAVAILABLE,
                 "no worker of model '" + service + "' has said what it takes");
-  send(encode_model_metadata(*spec, versions_of(shared_->backend, name)));
+  send(encode_model_metadata(*spec, versions_of(shared_->backend, model->name)));
 }
 
 std::optional<Denial> Call::admit(const InferRequest& wanted) {
@@ -454,8 +485,7 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   head.sequence_begins = wanted.sequence_begins;
   head.sequence_ends = wanted.sequence_ends;
   head.idempotent = metadata("partita-idempotent") != "false";
-  const std::string client = token_ == nullptr ? host_of_peer(peer_) : token_->name;
-  head.client = client;
+  head.client = client_;
   head.limits = token_ == nullptr ? nullptr : &token_->limits;
   head.bytes = bytes_in_;
   {
@@ -485,6 +515,55 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
                   .retry_after_ns = 1'000'000'000};
   }
   return std::nullopt;
+}
+
+void Call::deny_or_go(const Denial& why, bool asked) {
+  if (shared_->peers == nullptr || !why.elsewhere || by_) return deny(why);
+  const PeerPool& pool = shared_->peers->pool;
+  const std::string known = pool.carried_as(service_);
+  if (known.empty() || pool.offers(known, PeerPool::Way::grpc, {}) == 0) return deny(why);
+  if (token_ != nullptr && token_->limits != KeyLimits{}) {
+    RequestHead head;
+    head.service = service_;
+    head.client = client_;
+    head.limits = &token_->limits;
+    head.bytes = bytes_in_;
+    head.again = asked;
+    auto key = shared_->backend.key_begun(head);
+    if (!key) return deny(key.error());
+    key_ = *std::move(key);
+  }
+  hand_over(known, why);
+}
+
+void Call::hand_over(const std::string& known, const Denial& why) {
+  submitted_ns_ = Loop::now_ns();
+  GrpcPeerAsk ask{.service = known,
+                  .method = context_->method(),
+                  .client = client_,
+                  .idempotent = metadata("partita-idempotent") != "false",
+                  .counted = shared_->backend.known(service_),
+                  .trace = trace_,
+                  .deadline = context_->deadline(),
+                  .message = request_};
+  const auto ended = [weak = std::weak_ptr(self_), why](std::optional<GrpcPeerAnswer> answer) {
+    const auto call = weak.lock();
+    if (call == nullptr || call->finished_) return;
+    call->ended_ns_ = Loop::now_ns();
+    if (!answer) return call->deny(why);
+    call->shared_->backend.uncount(call->service_, why.kind);
+    if (!answer->retry_after_ms.empty())
+      call->context_->AddTrailingMetadata("retry-after-ms", answer->retry_after_ms);
+    if (!answer->status.ok()) return call->end(answer->status);
+    call->finished_ = true;
+    call->log(http_status_of(grpc::StatusCode::OK), answer->message.Length());
+    call->response_ = std::move(answer->message);
+    call->give_back();
+    call->StartWriteAndFinish(&call->response_, grpc::WriteOptions(), grpc::Status::OK);
+  };
+  peer_call_ = std::make_shared<GrpcPeerCall>(*shared_->peers, std::move(ask), ended);
+  request_.Clear();
+  peer_call_->next();
 }
 
 Result<void> Call::place(const InferRequest& wanted, const Received& message) {
@@ -517,13 +596,14 @@ void Call::infer() {
   if (other_version)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
                 "model '" + wanted->model + "' has no such version");
-  if (service.empty())
-    return fail(grpc::StatusCode::NOT_FOUND, "there is no model '" + wanted->model + "'");
+  if (service.empty()) return deny_or_go(unknown_model(wanted->model), false);
+  if (by_) shared_->peers->pool.count_in(service_);
   const ModelSpec* spec = backend.model(wanted->model);
   if (spec == nullptr) {
     backend.turned_away(wanted->model);
-    return fail(grpc::StatusCode::UNAVAILABLE,
-                "no worker of model '" + wanted->model + "' is ready");
+    Denial why = no_worker(wanted->model);
+    why.retry_after_ns = 0;
+    return deny_or_go(why, false);
   }
   if (spec->kind != ModelKind::tensors)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
@@ -548,7 +628,7 @@ void Call::infer() {
   model_ = kept;
   bound_ = std::move(*bound);
   id_ = wanted->id;
-  if (const auto denial = admit(*wanted)) return deny(*denial);
+  if (const auto denial = admit(*wanted)) return deny_or_go(*denial, true);
   if (const auto placed = place(*wanted, message); !placed)
     return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(placed.error()));
   request_.Clear();
@@ -650,6 +730,13 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
     return failed(safe.error());
   const auto credentials = credentials_of(options);
   if (!credentials) return failed(credentials.error());
+  std::unique_ptr<PeerChannels> peers;
+  if (options.peers != nullptr) {
+    const std::string& ca = options.peers->options().ca_file;
+    auto roots = ca.empty() ? Result<std::string>("") : read_pem(ca);
+    if (!roots) return failed(roots.error());
+    peers = std::make_unique<PeerChannels>(*options.peers, *std::move(roots));
+  }
   keep_pages();
   auto impl = std::make_unique<Impl>();
   impl->shared =
@@ -660,7 +747,8 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
                                          .new_traces = options.new_traces,
                                          .log = options.log,
                                          .most_per_connection = options.calls_per_connection,
-                                         .most_calls = options.calls});
+                                         .most_calls = options.calls,
+                                         .peers = std::move(peers)});
   impl->service = std::make_unique<Service>(impl->shared);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);
@@ -713,6 +801,7 @@ GrpcFront::~GrpcFront() {
     if (call != nullptr)
       call->end({grpc::StatusCode::UNAVAILABLE, "this gateway is shutting down"});
   open.clear();
+  if (impl_->shared->peers) impl_->shared->peers->wait_for_calls();
   impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
 }
 

@@ -18,12 +18,15 @@
 
 namespace partita::serve {
 
+class PeerPool;
+
 struct GrpcOptions {
   std::string listen = "127.0.0.1:8001";  // HOST:PORT; port 0: the kernel chooses
   std::string tls_certificate = {}, tls_key = {};
   std::vector<Token> tokens = {};
   std::shared_ptr<OidcTokens> oidc = {};
   bool new_traces = false;                 // the same
+  PeerPool* peers = nullptr;               // gateways of other nodes; null: nothing is handed over
   AccessLog* log = nullptr;                // lives longer than the door; null: none
   std::size_t message_bytes = 256u << 20;  // of a request
   std::size_t memory_bytes = 1u << 30;     // of all requests that are on their way in

@@ -17,6 +17,7 @@
 #include "base/descriptor.h"
 #include "serve/front/testing/fake_backend.h"
 #include "serve/oip/testing/wire_text.h"
+#include "serve/peers/peer_pool.h"
 
 namespace partita::serve {
 namespace {
@@ -492,6 +493,117 @@ TEST_F(GrpcTest, HarmIsToldAndItsSenderIsNotTrusted) {
   EXPECT_FALSE(backend.requests.at(backend.last).head.trusted);
   backend.finish(backend.last, std::nullopt);
   ASSERT_TRUE(wait([&] { return next->status.has_value(); }));
+}
+
+// ---- handed over to the gateways of other nodes
+
+constexpr const char* kGatewaysSecret = "the-secret-of-the-gateways";
+
+class GrpcHandOver : public GrpcTest {
+ protected:
+  struct Node {
+    std::unique_ptr<PeerPool> pool;
+    test::FakeBackend backend = {};
+    std::unique_ptr<GrpcFront> front = {};
+  };
+  GrpcHandOver() { backend.models.clear(); }
+  ~GrpcHandOver() override {
+    front.reset();
+    nodes.clear();
+  }
+  Node& add(const std::string& secret = kGatewaysSecret) {
+    auto node = std::make_unique<Node>();
+    node->pool = std::make_unique<PeerPool>(*loop, PeerOptions{.token = secret}, nobody);
+    test::FakeBackend& its = node->backend;
+    its.add(test::pair_model());
+    its.compute = [&its](RequestId id) { test::compute_pair(its, id); };
+    auto opened = GrpcFront::open(*loop, its, {.listen = "127.0.0.1:0", .peers = node->pool.get()});
+    EXPECT_TRUE(opened) << to_string(opened.error());
+    node->front = std::move(*opened);
+    nodes.push_back(std::move(node));
+    return *nodes.back();
+  }
+  // The door of GrpcTest, whose backend has no model, hears of these ports.
+  void begin(const std::map<std::string, int>& ports, GrpcOptions options = {}) {
+    actuate::GatewayPeers peers{.node = "a"};
+    const double share = 1.0 / static_cast<double>(ports.size());
+    for (const auto& [name, port] : ports)
+      peers.peers.push_back({name, "", "127.0.0.1:" + std::to_string(port), {{"pair", share}}});
+    pool.serve(peers);
+    options.peers = &pool;
+    open(options);
+    ASSERT_TRUE(wait([&] { return pool.offers("pair", PeerPool::Way::grpc, {}) == ports.size(); }));
+  }
+  static void nobody(const std::string& /*line*/) {}
+  PeerPool pool{*loop, {.token = kGatewaysSecret}, nobody};
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+
+TEST_F(GrpcHandOver, TheAnswerIsThatOfWhoCarriesIt) {
+  Node& b = add();
+  Node& c = add();
+  begin({{"b", b.front->port()}, {"c", c.front->port()}});
+  const auto [status, bytes] = ask("ModelInfer", pair_request());
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(Fields(bytes).text(6, 0), raw<float>({2, 4, 6, 8, 10, 12, 14, 16}));
+  EXPECT_EQ(Fields(bytes).text(3), "9");
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(ask("ModelInfer", pair_request()).first.ok());
+  EXPECT_EQ(b.backend.submissions, 3);
+  EXPECT_EQ(c.backend.submissions, 3);
+  // What is full there is asked elsewhere.
+  b.backend.denial = {.kind = Denial::Kind::overloaded, .message = "full", .elsewhere = true};
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(ask("ModelInfer", pair_request()).first.ok());
+  EXPECT_EQ(c.backend.submissions, 7);
+  // Refused for what it is, it comes back with the reason.
+  b.backend.denial = c.backend.denial = {.kind = Denial::Kind::harmful, .message = "it did harm"};
+  const auto refused = ask("ModelInfer", pair_request()).first;
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(refused.error_message(), "it did harm");
+  EXPECT_TRUE(ask("ModelMetadata", Message().text(1, "pair").bytes).first.ok());
+}
+
+TEST_F(GrpcHandOver, WhoIsGoneIsPassedOverAndStrangersAreNotLetIn) {
+  Node& b = add();
+  int gone = 0;
+  {
+    const Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));  // nobody listens there
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ::bind(socket.get(), reinterpret_cast<sockaddr*>(&at), sizeof at);
+    socklen_t size = sizeof at;
+    ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&at), &size);
+    gone = ntohs(at.sin_port);
+  }
+  begin({{"b", b.front->port()}, {"g", gone}});
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(ask("ModelInfer", pair_request()).first.ok()) << i;
+  EXPECT_EQ(b.backend.submissions, 6);
+  metadata = {{kHandedOver, "a"}};
+  stub = std::make_unique<grpc::GenericStub>(grpc::CreateChannel(
+      "127.0.0.1:" + std::to_string(b.front->port()), grpc::InsecureChannelCredentials()));
+  EXPECT_EQ(ask("ModelInfer", pair_request()).first.error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_TRUE(ask("ModelInfer", pair_request(), kGatewaysSecret).first.ok());
+}
+
+TEST_F(GrpcHandOver, NoCallIsHandedOverTwiceAndWhoLeavesEndsIt) {
+  Node& b = add();
+  begin({{"b", b.front->port()}});
+  actuate::GatewayPeers back{.node = "b"};
+  back.peers.push_back({"a", "", "127.0.0.1:" + std::to_string(front->port()), {{"pair", 1}}});
+  b.pool->serve(back);
+  ASSERT_TRUE(wait([&] { return b.pool->offers("pair", PeerPool::Way::grpc, {}) == 1; }));
+  b.backend.models.clear();  // both think that the other has it
+  EXPECT_EQ(ask("ModelInfer", pair_request()).first.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(b.pool->metrics().find("handed_back"), std::string::npos);
+  b.backend.add(test::pair_model());
+  b.backend.at_once = false;
+  const auto call = start("ModelInfer", pair_request());
+  ASSERT_TRUE(wait([&] { return b.backend.submissions == 1; }));
+  EXPECT_EQ(b.backend.releases, 0);
+  call->context.TryCancel();
+  EXPECT_TRUE(wait([&] { return b.backend.releases == 1; }));
+  EXPECT_TRUE(wait([&] { return call->status.has_value(); }));
 }
 
 }  // namespace

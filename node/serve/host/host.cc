@@ -227,6 +227,7 @@ void Host::once(const std::string& complaint) {
 void Host::look() {
   follow();
   look_at_workers();
+  look_at_peers();
 }
 
 void Host::follow() {
@@ -261,6 +262,18 @@ void Host::look_at_workers() {
   workers_ = *std::move(workers);
   doors_.engines.serve(token_services_by(assignment_, workers_, doors_.given));
   write();
+}
+
+// What cannot be read leaves what was read before.
+void Host::look_at_peers() {
+  const std::string path = actuate::peers_path(doors_.state_dir);
+  if (doors_.peers == nullptr || !doors_.files.exists(path)) return;
+  const Result<std::string> text = doors_.files.read(path);
+  if (!text || *text == peers_text_) return;
+  const auto peers = actuate::parse_peers(path, *text);
+  peers_text_ = *text;
+  if (!peers) return doors_.say(to_string(peers.error()));
+  doors_.peers->serve(*peers);
 }
 
 std::vector<ServiceView> Host::views() const {

@@ -1,7 +1,8 @@
 // Host: keeps a gateway's core in step with a state directory. Follows assignment.json, which apply
-// replaces, and writes gateway.json, which apply and the workers' supervisor read. Lives on the
-// loop's thread, reads the assignment kLooksPerSecond times a second, and writes on a thread of its
-// own: a disk that is slow to write must not hold up requests.
+// replaces, and peers.json, which the agent of a fleet's node replaces; writes gateway.json, which
+// apply and the workers' supervisor read. Lives on the loop's thread, looks kLooksPerSecond times a
+// second, and writes on a thread of its own: a disk that is slow to write must not hold up
+// requests.
 #pragma once
 
 #include <condition_variable>
@@ -15,12 +16,14 @@
 #include <vector>
 
 #include "act/assignment.h"
+#include "act/gateway_peers.h"
 #include "act/gateway_state.h"
 #include "act/workers_state.h"
 #include "base/files.h"
 #include "base/processes.h"
 #include "serve/engines/engine_pool.h"
 #include "serve/gateway/core.h"
+#include "serve/peers/peer_pool.h"
 
 namespace partita::serve {
 
@@ -64,6 +67,7 @@ struct HostDoors {
   std::string state_dir;
   std::function<void(const std::string&)> say;  // a line each
   GivenEngines given = {};
+  PeerPool* peers = nullptr;  // told who there is, by peers.json; null: nothing is handed over
 };
 
 class Host {
@@ -81,6 +85,7 @@ class Host {
   void look();
   void follow();
   void look_at_workers();
+  void look_at_peers();
   std::vector<ServiceView> views() const;
   void write();
   void write_what_comes(const std::stop_token& stop);
@@ -90,7 +95,7 @@ class Host {
   Loop::Timer looking_, writing_;
   actuate::Assignment assignment_;
   actuate::WorkersState workers_ = {};  // where the assignment has language models
-  std::string followed_, workers_text_, said_, identity_;
+  std::string followed_, workers_text_, peers_text_, said_, identity_;
   Recents recents_;
   // Of the writing thread, under the lock.
   std::mutex lock_;

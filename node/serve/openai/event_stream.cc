@@ -131,6 +131,14 @@ StreamEvent read_event(std::string_view bytes) {
   return event;
 }
 
+std::string error_event(std::string_view why, std::string_view code) {
+  std::string text = R"(data: {"error":{"message":)";
+  append_json_string(text, why);
+  text += R"(,"type":"server_error","param":null,"code":")";
+  text += code;
+  return text + "\"}}\n\n";
+}
+
 std::optional<TokenUsage> usage_of_answer(std::string_view json) {
   JsonScan scan(json);
   std::optional<TokenUsage> usage;

@@ -35,6 +35,9 @@ struct StreamEvent {
 // What a whole event says. What is no JSON of that form is `other`.
 StreamEvent read_event(std::string_view bytes);
 
+// The event that ends a stream in its middle: why, and a word for programs.
+std::string error_event(std::string_view why, std::string_view code);
+
 // Behind the first empty line at or after `from`; npos: there is none yet.
 std::size_t end_of_event(std::string_view text, std::size_t from);
 

@@ -78,6 +78,13 @@ class FakeBackend : public Backend {
     return last;
   }
   void turned_away(std::string_view service) override { ++turned[std::string(service)]; }
+  tl::expected<KeyHandle, Denial> key_begun(const RequestHead& /*head*/) override {
+    if (under_way >= most_at_once)
+      return tl::unexpected<Denial>({.kind = Denial::Kind::slowed, .message = "over its limit"});
+    ++under_way;
+    return KeyHandle(nullptr, [this](void*) { --under_way; });
+  }
+  int under_way = 0, most_at_once = 1 << 20;  // of keys, at other nodes
   bool claim(RequestId id, int rows) override {
     const int more = rows - requests.at(id).claimed;
     if (more > free_rows) return false;

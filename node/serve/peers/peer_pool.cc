@@ -1,0 +1,320 @@
+#include "serve/peers/peer_pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/append.h"
+#include "base/door/constant_time.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr std::int64_t kTick = 100'000'000;
+constexpr std::int64_t kProbeAgain = 500'000'000, kProbeLate = 1'500'000'000;
+constexpr std::int64_t kShutFirst = 250'000'000, kShutMost = 2'000'000'000;
+constexpr int kFailuresShut = 2;                      // one after the other
+constexpr std::int64_t kStillWanted = 5'000'000'000;  // who was, so lately, is asked how it is
+constexpr std::int64_t kLookUpAgain = 10'000'000'000;
+constexpr std::size_t kMostNodeName = 256;
+constexpr const char* kProbePath = "/v2/health/live";
+
+Url url_of(const std::string& address, bool tls) {
+  auto url = parse_url("peer", (tls ? "https://" : "http://") + address);
+  return url ? *std::move(url) : Url{};  // parse_peers() has looked at it
+}
+
+}  // namespace
+
+PeerPool::PeerPool(Loop& loop, PeerOptions options, std::function<void(const std::string&)> say)
+    : loop_(loop),
+      options_(std::move(options)),
+      say_(std::move(say)),
+      timer_(loop, [this](auto) { tick(Loop::now_ns()); }) {}
+
+PeerPool::~PeerPool() = default;
+
+std::optional<HandedBy> PeerPool::handed_by(std::string_view header,
+                                            std::string_view authorization) const {
+  const std::string_view shown = bearer_of(authorization);
+  if (shown.data() == nullptr || !equal_in_constant_time(options_.token, shown)) return {};
+  const bool counted = header.ends_with(kCounted);
+  if (counted) header.remove_suffix(std::string_view(kCounted).size());
+  return HandedBy{std::string(header.substr(0, kMostNodeName)), counted};
+}
+
+// ---- who there is
+
+void PeerPool::serve(const actuate::GatewayPeers& peers) {
+  wanted_ = peers;
+  node_ = peers.node;
+  std::erase_if(peers_, [&](const auto& one) {
+    const auto same = std::ranges::find(wanted_.peers, one.first, &actuate::GatewayPeer::node);
+    return same == wanted_.peers.end() || same->http != one.second->http ||
+           same->grpc != one.second->grpc;
+  });
+  rebuild();
+  if (looks_up_) return;  // it looks again when it is back
+  std::vector<actuate::GatewayPeer> fresh;
+  for (const actuate::GatewayPeer& one : wanted_.peers)
+    if (!peers_.contains(one.node)) fresh.push_back(one);
+  if (fresh.empty()) return;
+  looks_up_ = true;
+  looking_up_ = std::jthread([this, fresh = std::move(fresh)](const std::stop_token& stop) mutable {
+    look_up(stop, std::move(fresh));
+  });
+}
+
+// On its own thread: a name may take long, and so may a file.
+void PeerPool::look_up(const std::stop_token& stop, std::vector<actuate::GatewayPeer> fresh) {
+  auto made = std::make_shared<std::vector<std::shared_ptr<PeerGateway>>>();
+  auto faults = std::make_shared<std::vector<std::string>>();
+  for (const actuate::GatewayPeer& one : fresh) {
+    if (stop.stop_requested()) return;
+    auto peer = std::make_shared<PeerGateway>(
+        PeerGateway{.node = one.node, .http = one.http, .grpc = one.grpc});
+    if (!one.http.empty()) {
+      auto dialer = HttpDialer::to(url_of(one.http, options_.tls),
+                                   {.ca_file = options_.ca_file, .name = kPeerName});
+      if (!dialer) {
+        faults->push_back(
+            fmt::format("gateway of {} at {}: {}", one.node, one.http, to_string(dialer.error())));
+        continue;
+      }
+      peer->lines = std::make_unique<EngineLines>(EngineLines{loop_, *std::move(dialer)});
+    }
+    made->push_back(std::move(peer));
+  }
+  loop_.post([this, made, faults, weak = std::weak_ptr(alive_)] {
+    if (weak.expired()) return;
+    looks_up_ = false;
+    for (const std::string& fault : *faults) say_(fault);
+    for (const std::shared_ptr<PeerGateway>& one : *made) {
+      const auto still = std::ranges::find(wanted_.peers, one->node, &actuate::GatewayPeer::node);
+      if (still != wanted_.peers.end() && still->http == one->http && still->grpc == one->grpc)
+        peers_.try_emplace(one->node, one);
+    }
+    rebuild();
+    const bool others = std::ranges::any_of(
+        wanted_.peers, [&](const auto& one) { return !peers_.contains(one.node); });
+    if (!others) return;
+    if (faults->empty()) return serve(actuate::GatewayPeers(wanted_));
+    look_up_at_ = Loop::now_ns() + kLookUpAgain;
+    if (!timer_.pending()) timer_.at(look_up_at_);
+  });
+}
+
+void PeerPool::rebuild() {
+  std::map<std::string, std::vector<Offer>, std::less<>> before = std::exchange(services_, {});
+  for (const actuate::GatewayPeer& one : wanted_.peers) {
+    const auto peer = peers_.find(one.node);
+    if (peer == peers_.end()) continue;
+    for (const actuate::PeerShare& share : one.carries) {
+      if (share.share <= 0) continue;
+      Offer offer{.peer = peer->second, .share = share.share};
+      for (const Offer& old : before[share.service])
+        if (old.peer == offer.peer) offer.turn = old.turn;
+      services_[share.service].push_back(std::move(offer));
+    }
+  }
+}
+
+std::string PeerPool::carried_as(std::string_view name) const {
+  if (services_.contains(name)) return std::string(name);
+  for (const char mark : {'@', '~'}) {  // versions, buckets
+    const std::string begin = std::string(name) + mark;
+    const auto first = services_.lower_bound(begin);
+    if (first != services_.end() && first->first.starts_with(begin)) return first->first;
+  }
+  return {};
+}
+
+// ---- whose turn it is
+
+bool PeerPool::is_open(const PeerGateway& peer, std::string_view service, Way way,
+                       std::size_t bytes) const {
+  if (way == Way::http ? peer.lines == nullptr : peer.grpc.empty()) return false;
+  if (peer.shut_until != 0 || peer.uses.size() >= kMostAtPeer) return false;
+  if (!peer.uses.empty() && peer.bytes + bytes > kMostBytesAtPeer) return false;
+  const auto full = peer.full_until.find(service);
+  return full == peer.full_until.end() || full->second <= Loop::now_ns();
+}
+
+std::size_t PeerPool::offers(std::string_view service, Way way,
+                             const std::vector<std::string>& tried) const {
+  const auto found = services_.find(service);
+  if (found == services_.end()) return 0;
+  return static_cast<std::size_t>(std::ranges::count_if(found->second, [&](const Offer& one) {
+    return std::ranges::count(tried, one.peer->node) == 0 && is_open(*one.peer, service, way, 0);
+  }));
+}
+
+// Each gains its share of a turn, who has most gets it and pays a whole one: any n requests are
+// divided by the shares, but for less than one at each.
+std::unique_ptr<PeerUse> PeerPool::take(std::string_view service, Way way,
+                                        const std::vector<std::string>& tried, std::size_t bytes) {
+  const auto found = services_.find(service);
+  if (found == services_.end()) return nullptr;
+  const std::int64_t now = Loop::now_ns();
+  double all = 0;
+  Offer* best = nullptr;
+  for (Offer& one : found->second) {
+    one.peer->wanted = now;
+    if (std::ranges::count(tried, one.peer->node) > 0) continue;
+    if (!is_open(*one.peer, service, way, bytes)) continue;
+    one.turn += one.share;
+    all += one.share;
+    if (best == nullptr || one.turn > best->turn) best = &one;
+  }
+  if (!timer_.pending()) timer_.at(now + kTick);
+  if (best == nullptr) return nullptr;
+  best->turn -= all;
+  if (best->peer->uses.empty()) best->peer->heard = now;
+  return std::make_unique<PeerUse>(*this, best->peer, std::string(service), bytes);
+}
+
+// ---- who is well
+
+void PeerPool::answered(PeerGateway& peer) {
+  peer.heard = Loop::now_ns();
+  peer.failures = 0;
+  if (std::exchange(peer.shut_until, 0) != 0)
+    say_("the gateway of " + peer.node + " answers again");
+}
+
+void PeerPool::failed(PeerGateway& peer) {
+  if (++peer.failures < kFailuresShut) return;
+  if (peer.shut_until == 0) say_("the gateway of " + peer.node + " does not answer");
+  const int doubled = std::min(peer.failures - kFailuresShut, 8);
+  peer.shut_until = Loop::now_ns() + std::min(kShutFirst << doubled, kShutMost);
+  if (peer.lines) peer.lines->kept.clear();
+}
+
+// All that it has of ours is lost.
+void PeerPool::dead(PeerGateway& peer, std::string_view why) {
+  peer.failures = std::max(peer.failures, kFailuresShut - 1);
+  failed(peer);
+  const std::vector<PeerUse*> uses(peer.uses.begin(), peer.uses.end());
+  for (PeerUse* use : uses)
+    if (peer.uses.contains(use) && use->lost) std::exchange(use->lost, {})(why);
+}
+
+void PeerPool::ask(PeerGateway& peer, std::int64_t now) {
+  if (!peer.lines) {  // of gRPC alone: its next request tells
+    if (peer.shut_until != 0 && now >= peer.shut_until) peer.shut_until = 0;
+    return;
+  }
+  if (peer.probe != nullptr) {
+    if (now - peer.probe_began < kProbeLate) return;
+    peer.probe->close();
+    bury(std::move(peer.probe));
+    return failed(peer);
+  }
+  const bool due = peer.shut_until != 0 ? now >= peer.shut_until
+                                        : !peer.uses.empty() && now - peer.heard >= kProbeAgain;
+  if (!due) return;
+  peer.probe_began = now;
+  const std::string head =
+      fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", kProbePath, peer.http);
+  EngineLink::Ends ends{.more = [](HttpResponse&) {},
+                        .ended =
+                            [this, at = &peer](std::string_view why) {
+                              bury(std::move(at->probe));
+                              why.empty() ? answered(*at) : failed(*at);
+                            }};
+  peer.probe = std::make_unique<EngineLink>(*peer.lines, head, std::make_shared<std::string>(),
+                                            std::move(ends));
+  peer.probe->start();
+}
+
+void PeerPool::tick(std::int64_t now) {
+  bool again = false;
+  const auto peers = peers_;
+  for (const auto& [node, peer] : peers) {
+    const std::vector<PeerUse*> uses(peer->uses.begin(), peer->uses.end());
+    for (PeerUse* use : uses) {
+      if (!peer->uses.contains(use) || !use->lost || now - use->began_ < kConnectPatience) continue;
+      if (!use->connected || use->connected()) continue;
+      failed(*peer);
+      std::exchange(use->lost, {})("no connection in time");
+    }
+    if (!peer->uses.empty() && now - peer->heard >= kPeerSilent)
+      dead(*peer, "it does not answer any more");
+    const bool wanted = !peer->uses.empty() || now - peer->wanted < kStillWanted;
+    if (wanted) ask(*peer, now);
+    again = again || wanted;
+  }
+  if (look_up_at_ != 0 && now >= look_up_at_) {
+    look_up_at_ = 0;
+    serve(actuate::GatewayPeers(wanted_));
+  }
+  if (again)
+    timer_.at(now + kTick);
+  else if (look_up_at_ != 0)
+    timer_.at(look_up_at_);
+}
+
+void PeerPool::bury(std::shared_ptr<void> what) {
+  if (buried_.empty())
+    loop_.post([this, weak = std::weak_ptr(alive_)] {
+      if (!weak.expired()) std::exchange(buried_, {}).clear();
+    });
+  buried_.push_back(std::move(what));
+}
+
+// ---- a request at a peer
+
+PeerUse::PeerUse(PeerPool& pool, std::shared_ptr<PeerGateway> peer, std::string service,
+                 std::size_t bytes)
+    : pool_(pool), peer_(std::move(peer)), service_(std::move(service)), bytes_(bytes) {
+  peer_->uses.insert(this);
+  peer_->bytes += bytes_;
+}
+
+PeerUse::~PeerUse() {
+  peer_->uses.erase(this);
+  peer_->bytes -= bytes_;
+}
+
+void PeerUse::heard() { pool_.answered(*peer_); }
+void PeerUse::failed() { pool_.failed(*peer_); }
+
+void PeerUse::full(std::int64_t retry_after_ns) {
+  peer_->full_until[service_] = Loop::now_ns() + std::min(retry_after_ns, kLongestFull);
+}
+
+// ---- what is counted
+
+void PeerPool::count_out(std::string_view service, Fate fate) {
+  ++counts_[std::string(service)].fates[static_cast<int>(fate)];
+}
+void PeerPool::count_in(std::string_view service) { ++counts_[std::string(service)].in; }
+
+std::string PeerPool::metrics() const {
+  static constexpr const char* kFates[] = {"answered", "handed_back", "lost"};
+  std::string out =
+      "# HELP partita_handed_over_total Requests that were offered to gateways of other nodes.\n"
+      "# TYPE partita_handed_over_total counter\n";
+  for (const auto& [service, counts] : counts_)
+    for (int i = 0; i < 3; ++i)
+      if (counts.fates[i] > 0)
+        out += fmt::format("partita_handed_over_total{{service=\"{}\",outcome=\"{}\"}} {}\n",
+                           metric_label(service), kFates[i], counts.fates[i]);
+  out +=
+      "# HELP partita_handed_in_total Requests that gateways of other nodes handed over to here.\n"
+      "# TYPE partita_handed_in_total counter\n";
+  for (const auto& [service, counts] : counts_)
+    if (counts.in > 0)
+      out += fmt::format("partita_handed_in_total{{service=\"{}\"}} {}\n", metric_label(service),
+                         counts.in);
+  out +=
+      "# HELP partita_peer_up Whether the gateway of a node gets requests: 1, or 0.\n"
+      "# TYPE partita_peer_up gauge\n";
+  for (const auto& [node, peer] : peers_)
+    out += fmt::format("partita_peer_up{{node=\"{}\"}} {}\n", metric_label(node),
+                       peer->shut_until == 0 ? 1 : 0);
+  return out;
+}
+
+}  // namespace partita::serve
