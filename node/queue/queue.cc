@@ -56,7 +56,9 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
   }
   for (const Task& kept : loaded.tasks) {
     Task& task = tasks_[kept.id] = kept;
-    task.began_ms = std::min(task.began_ms, ms_of(now_));  // the clock may have been set back
+    // The clock may have been set back.
+    task.submitted_ms = std::min(task.submitted_ms, ms_of(now_));
+    task.began_ms = std::min(task.began_ms, ms_of(now_));
     ++open_[task.spec.user];
     for (const Dependency& one : task.spec.after) {
       if (tasks_.contains(one.task)) followers_[one.task].push_back(task.id);
@@ -65,7 +67,7 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     if (task.state == State::waiting) turns_.wait(task);
     if (task.state != State::starting && task.state != State::running) continue;
     running_[task.spec.user] += task.spec.gpus;
-    under_[task.id] = {.stopped = {}, .unknown = true};
+    under_[task.id] = {.stopped = {}, .saving = {}, .unknown = true};
     if (!task.ending.empty()) under_[task.id].stopped = now_;
     std::vector<int> nodes;
     for (const Place& place : task.places) {
@@ -191,7 +193,7 @@ void Queue::handle(const Ended& event) {
 void Queue::handle(const Saved& event) {
   const auto found = under_.find(event.task);
   if (found == under_.end() || !found->second.saving) return;
-  found->second.saving = false;
+  found->second.saving.reset();
   ask_to_end(tasks_.at(event.task), "preempted");
 }
 
@@ -242,6 +244,7 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
     planner_.machine().ended(task.id);
   }
   running_[task.spec.user] -= task.spec.gpus;
+  stop_save(task.id);
   under_.erase(task.id);
   if (outcome == "done") return settle(task, State::done, "");
   if (outcome == "cancelled") return settle(task, State::cancelled, "cancelled");
@@ -284,6 +287,11 @@ void Queue::account(const Task& task, int columns) {
   const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
   out_.keep.usage[task.spec.user] =
       shares_.add(task.spec.user, columns * std::max(0.0, took), now_);
+}
+
+void Queue::stop_save(long task) {
+  if (std::exchange(under_.at(task).saving, std::nullopt))
+    out_.actions.push_back(StopSave{task});
 }
 
 void Queue::ask_to_end(Task& task, const std::string& outcome) {

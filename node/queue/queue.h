@@ -45,6 +45,7 @@ struct Config {
   std::map<std::string, Quota> quotas = {};  // "": of everybody else
   std::map<std::string, double> shares = {};
   Nanos grace = 10'000'000'000;        // from asking a process to end to killing it
+  Nanos checkpoint_limit = 600'000'000'000;  // then its command is killed, and the task ended
   Nanos idle_return = 60'000'000'000;  // an instance that nobody waits for goes after that
   Nanos patience = 60'000'000'000;     // what waits longer than so may end what is preemptible
   planners::batch::LiveOptions planning = {};
@@ -108,7 +109,10 @@ struct StopTask {
 struct SaveTask {  // run its checkpoint command
   Task task;
 };
-using Action = std::variant<Create, Destroy, StartTask, StopTask, SaveTask>;
+struct StopSave {  // kill it
+  long task = 0;
+};
+using Action = std::variant<Create, Destroy, StartTask, StopTask, SaveTask, StopSave>;
 
 struct Keep {
   std::vector<Task> tasks;
@@ -175,6 +179,7 @@ class Queue {
   void look_at_followers(long task);
   void account(const Task& task, int columns);
   void ask_to_end(Task& task, const std::string& outcome);
+  void stop_save(long task);
 
   void offer();  // brings what the planner knows in line with what may run
   planners::batch::LiveTask live(const Task& task) const;
@@ -189,7 +194,7 @@ class Queue {
   struct Under {
     std::optional<Nanos> stopped;  // when it was asked to end
     bool killed = false;
-    bool saving = false;   // its checkpoint runs
+    std::optional<Nanos> saving;  // since when its checkpoint runs
     bool unknown = false;  // of an earlier process: nobody has said yet what became of it
   };
 

@@ -37,7 +37,8 @@ class World final : public AttemptDoor, public InstanceDoor {
   Rng rng{1};
   std::function<int(const Task&)> status = [](const Task&) { return 0; };
   std::function<double(const Task&)> factor = [](const Task&) { return 1.0; };
-  bool heeds = true;  // processes end when they are asked to
+  bool heeds = true;       // processes end when they are asked to
+  bool save_hangs = false;  // checkpoints never end
 
   // ---- what tests read
   std::vector<std::string> faults;
@@ -47,6 +48,7 @@ class World final : public AttemptDoor, public InstanceDoor {
   std::map<std::pair<int, int>, std::pair<std::string, int>>
       instances;  // (gpu, start): profile, size
   long saves = 0;
+  std::set<long> saving;  // tasks whose checkpoint hangs
 
   void may_crash() {
     if (until_crash > 0 && --until_crash == 0) throw Crash{};
@@ -129,7 +131,13 @@ class World final : public AttemptDoor, public InstanceDoor {
   }
   void save(const Task& task) override {
     ++saves;
-    saved_.push_back(task.id);
+    if (save_hangs)
+      saving.insert(task.id);
+    else
+      saved_.push_back(task.id);
+  }
+  void stop_save(long task) override {
+    if (saving.erase(task) == 0) faults.push_back(fmt::format("task {} saves nothing", task));
   }
 
   // ---- instances
