@@ -181,6 +181,8 @@ void Queue::handle(const NotBegun& event) {
 void Queue::handle(const Ended& event) {
   Task& task = tasks_.at(event.task);
   const int status = event.status.value_or(kUnknownStatus);
+  if (event.at_ms > 0)
+    task.ended_ms = std::clamp(event.at_ms, task.began_ms, std::max(task.began_ms, ms_of(now_)));
   if (event.status == 0) return end_attempt(task, "done", 0, false);
   if (!task.ending.empty()) {
     const std::string outcome = task.ending;
@@ -220,7 +222,7 @@ void Queue::handle(const Closed& event) { planner_.machine().close(event.node, e
 
 // Records the attempt; an empty outcome means that there was none.
 void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool counts) {
-  task.ended_ms = ms_of(now_);
+  if (task.ended_ms == 0) task.ended_ms = ms_of(now_);
   task.status = status;
   task.pid = 0;
   task.identity.clear();

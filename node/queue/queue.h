@@ -74,6 +74,7 @@ struct NotBegun {  // and never will
 struct Ended {
   long task = 0;
   std::optional<int> status;  // nothing: nobody knows
+  long at_ms = 0;             // when, where it was while the queue was away; 0: now
 };
 struct Saved {  // its checkpoint command ended
   long task = 0;

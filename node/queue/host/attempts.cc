@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
@@ -78,14 +79,17 @@ Result<Began> Attempts::start(const Task& task) {
   return Began{task.id, *pid, processes_.identity(*pid), boot_};
 }
 
-std::optional<int> Attempts::noted(const Task& task) {
+// Without a status where none is noted.
+Ended Attempts::noted(const Task& task) {
   const std::string file = path(task, "status");
-  if (!files_.exists(file)) return std::nullopt;
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) return {task.id, {}};
   const Result<std::string> text = files_.read(file);
   const std::string before = tag(task) + " ";
-  if (!text || !text->starts_with(before) || !text->ends_with('\n')) return std::nullopt;
-  return parse_number<int>(
+  if (!text || !text->starts_with(before) || !text->ends_with('\n')) return {task.id, {}};
+  const auto status = parse_number<int>(
       std::string_view(*text).substr(before.size(), text->size() - before.size() - 1));
+  return {task.id, status, info.st_mtim.tv_sec * 1'000L + info.st_mtim.tv_nsec / 1'000'000L};
 }
 
 // What left the attempt's process group would go on with its instance beside the next task.
@@ -103,12 +107,12 @@ Event Attempts::recover(const Task& task) {
     watched_[pid] = {task, false};
     return Began{task.id, pid, identity, boot_};
   }
-  if (const auto status = noted(task)) return at_end(task, Ended{task.id, *status});
+  if (const Ended ended = noted(task); ended.status) return at_end(task, ended);
   const Descriptor claim(
       ::open(path(task, "claim").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
   if (claim.get() >= 0) return NotBegun{task.id, "the queue ended before it was started", false};
   // Claimed: it has ended, perhaps between two looks.
-  return at_end(task, Ended{task.id, noted(task)});
+  return at_end(task, noted(task));
 }
 
 std::vector<Event> Attempts::ended() {
@@ -120,11 +124,11 @@ std::vector<Event> Attempts::ended() {
     if (watched.saves) {
       events_.emplace_back(Saved{watched.task.id});
     } else if (exit.status != kUnknownStatus) {
-      const bool never = exit.status == kClaimed && !noted(watched.task);
+      const bool never = exit.status == kClaimed && !noted(watched.task).status;
       events_.emplace_back(never ? Event{NotBegun{watched.task.id, "its attempt was taken", false}}
                                  : at_end(watched.task, Ended{watched.task.id, exit.status}));
     } else {
-      events_.emplace_back(at_end(watched.task, Ended{watched.task.id, noted(watched.task)}));
+      events_.emplace_back(at_end(watched.task, noted(watched.task)));
     }
   }
   return std::exchange(events_, {});

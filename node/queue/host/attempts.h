@@ -31,7 +31,7 @@ class Attempts final : public AttemptDoor {
  private:
   std::string path(const Task& task, const char* kind) const;
   std::string tag(const Task& task) const;
-  std::optional<int> noted(const Task& task);
+  Ended noted(const Task& task);
   Event at_end(const Task& task, Event event);
   std::map<std::string, std::string> environment(const Task& task) const;
 

@@ -330,6 +330,22 @@ TEST(QueueHost, TimesAreLearned) {
 }
 
 // 40 W while it runs, of which an instance says so many joules since some time.
+// It took what it took, however long the queue was away.
+TEST(QueueHost, WhatEndsWhileTheQueueIsAway) {
+  Bench bench;
+  Spec spec{.name = "hour", .command = "true", .user = "anna", .profiles = {"7g"}};
+  spec.times = {{7, 100}};
+  ASSERT_TRUE(bench.machine.submit(spec));
+  bench.machine.run_until(bench.world.now + 10 * kSec);
+  ASSERT_EQ(bench.state(1), State::running);
+  bench.world.now += 3'600 * kSec;
+  bench.machine.revive();
+  bench.finish();
+  ASSERT_EQ(bench.state(1), State::done);
+  const queue::Run run = bench.machine.host().runs(1)->front();
+  EXPECT_EQ(run.ended_ms - run.began_ms, 100'000);
+}
+
 TEST(QueueHost, JoulesOfEachRun) {
   World world{a100()};
   MemoryStore store;

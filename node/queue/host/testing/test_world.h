@@ -91,14 +91,14 @@ class World final : public AttemptDoor, public InstanceDoor {
   Event recover(const Task& task) override {
     const std::pair attempt{task.id, task.attempts};
     if (const auto known = past_.find(attempt); known != past_.end())
-      return Ended{task.id, known->second};
+      return Ended{task.id, known->second, known->second ? ends_.at(attempt) : 0};
     for (auto& [pid, process] : processes) {
       if (process.task.id != task.id || process.task.attempts != task.attempts) continue;
       if (process.ends <= now) {
         complete(process);
         const int code = process.code;
         processes.erase(pid);
-        return Ended{task.id, code};
+        return Ended{task.id, code, ends_.at(attempt)};
       }
       process.watched = true;
       return Began{task.id, pid, "id", "boot"};
@@ -219,7 +219,9 @@ class World final : public AttemptDoor, public InstanceDoor {
     }
   }
   void complete(Process& process) {
-    past_[{process.task.id, process.task.attempts}] = process.code;
+    const std::pair attempt{process.task.id, process.task.attempts};
+    past_[attempt] = process.code;
+    ends_[attempt] = process.ends / 1'000'000;
     if (process.code == 0) ++completed[process.task.id];
   }
   bool overlap(const std::vector<Place>& a, const std::vector<Place>& b) const {
@@ -234,6 +236,7 @@ class World final : public AttemptDoor, public InstanceDoor {
   }
 
   std::map<std::pair<long, int>, std::optional<int>> past_;  // how attempts ended; nothing: so
+  std::map<std::pair<long, int>, long> ends_;  // and when, ms
   Pid next_pid_ = 100;
   std::vector<long> saved_;
 };
