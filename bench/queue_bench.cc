@@ -1,6 +1,7 @@
 // Planning while running against what a fixed layout would have done with hindsight and against the
 // offline optimum:
-// `queue_bench online|known|online8|bound|spread|timed|week|plan|soak [SEEDS] [VARIANTS] [LOAD] [CV]`.
+// `queue_bench online|known|online8|bound|spread|timed|week|plan|soak [SEEDS] [VARIANTS] [LOAD]
+// [CV]`.
 // For soak SEEDS are thousands of submissions, with ten kills each.
 #include <algorithm>
 #include <cmath>
@@ -301,8 +302,8 @@ double best_makespan(const plan::BatchProblem& problem) {
 }
 
 // Below this no policy comes on average that knows the first task and what usually comes, but not
-// what will: it chooses the first task's size for all futures alike, or lets it wait for the second,
-// and knows everything from then on.
+// what will: it chooses the first task's size for all futures alike, or lets it wait for the
+// second, and knows everything from then on.
 void bound(int seeds, const std::vector<double>& loads) {
   constexpr int kFutures = 8;
   std::printf("load: best size of the first task for %d futures, makespan / offline's\n", kFutures);
@@ -315,8 +316,7 @@ void bound(int seeds, const std::vector<double>& loads) {
         const plan::Task first = batch(40, kind, sim::TimeRange::wide, 1, s).tasks[0];
         std::map<plan::Nanos, double> ratios;  // by the first task's time; 0: it waits
         for (std::uint64_t future = 1; future <= kFutures; ++future) {
-          plan::BatchProblem problem =
-              batch(40, kind, sim::TimeRange::wide, 1, 1'000 * s + future);
+          plan::BatchProblem problem = batch(40, kind, sim::TimeRange::wide, 1, 1'000 * s + future);
           problem.tasks[0] = first;
           arrive(problem, load, 1'000 * s + future);
           const double free = best_makespan(problem);

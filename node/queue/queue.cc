@@ -246,7 +246,7 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
     planner_.machine().ended(task.id);
   }
   running_[task.spec.user] -= task.spec.gpus;
-  stop_save(task.id);
+  if (under_.at(task.id).saving) out_.actions.push_back(StopSave{task.id});
   under_.erase(task.id);
   if (outcome == "done") return settle(task, State::done, "");
   if (outcome == "cancelled") return settle(task, State::cancelled, "cancelled");
@@ -289,11 +289,6 @@ void Queue::account(const Task& task, int columns) {
   const auto took = static_cast<double>(task.ended_ms - task.began_ms) / 1e3;
   out_.keep.usage[task.spec.user] =
       shares_.add(task.spec.user, columns * std::max(0.0, took), now_);
-}
-
-void Queue::stop_save(long task) {
-  if (std::exchange(under_.at(task).saving, std::nullopt))
-    out_.actions.push_back(StopSave{task});
 }
 
 void Queue::ask_to_end(Task& task, const std::string& outcome) {

@@ -180,7 +180,6 @@ class Queue {
   void look_at_followers(long task);
   void account(const Task& task, int columns);
   void ask_to_end(Task& task, const std::string& outcome);
-  void stop_save(long task);
 
   void offer();  // brings what the planner knows in line with what may run
   planners::batch::LiveTask live(const Task& task) const;

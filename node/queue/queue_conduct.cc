@@ -159,7 +159,8 @@ void Queue::watch_limits() {
       }
     }
     if (under.saving && now_ >= *under.saving + config_.checkpoint_limit) {
-      stop_save(id);
+      under.saving.reset();
+      out_.actions.push_back(StopSave{id});
       ask_to_end(task, "preempted");
     } else if (under.saving) {
       wake_at(*under.saving + config_.checkpoint_limit);

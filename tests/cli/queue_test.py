@@ -181,11 +181,18 @@ class QueueTest(harness.CliTest):
         self.kill()
         self.serve("--urgent-after", "500ms")
         self.until(lambda: len(lines()) == 2)
-        alive = [pid for pid in lines() if os.path.exists(f"/proc/{pid}")]
-        self.assertEqual(alive, lines()[1:])
+        self.until(lambda: not self.lives(lines()[0]))
+        self.assertTrue(self.lives(lines()[1]))
         self.ask("cancel", str(low))
         self.assertEqual(self.wait(high), 0)
-        self.assertFalse(os.path.exists(f"/proc/{lines()[1]}"))
+        self.until(lambda: not self.lives(lines()[1]))
+
+    def lives(self, pid):
+        try:
+            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+                return "State:\tZ" not in file.read()
+        except OSError:
+            return False
 
     def until(self, holds):
         end = time.monotonic() + 60

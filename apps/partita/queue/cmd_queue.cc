@@ -264,8 +264,8 @@ Result<Exit> run_wait(Context& context, const QueueFlags& flags, const api::Clie
   bool done = true, reached = false;
   for (const long task : flags.tasks) {
     for (;;) {
-      const auto answer = reached ? of_task_again(context, client, task)
-                                  : of_task(client, "queue_task", task);
+      const auto answer =
+          reached ? of_task_again(context, client, task) : of_task(client, "queue_task", task);
       reached = true;
       if (!answer) return failed(answer.error());
       const auto shown = shown_of(*answer);

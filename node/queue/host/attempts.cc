@@ -156,9 +156,8 @@ void Attempts::save(const Task& task) {
 }
 
 void Attempts::stop_save(long task) {
-  const auto found = std::ranges::find_if(watched_, [&](const auto& one) {
-    return one.second.saves && one.second.task.id == task;
-  });
+  const auto found = std::ranges::find_if(
+      watched_, [&](const auto& one) { return one.second.saves && one.second.task.id == task; });
   if (found == watched_.end()) return;
   processes_.end_family(kVariable, tag(found->second.task) + kSaves);
   watched_.erase(found);

@@ -72,9 +72,8 @@ bool lets_in(const SlurmReservation& own, const SlurmNode& node, Start start) {
 }
 
 // The reservation that keeps a job from beginning there, or nullptr.
-const SlurmReservation* kept_by(const SlurmState& state, const SlurmJob& job,
-                                const SlurmNode& node, Start start,
-                                const SlurmReservation* own = nullptr) {
+const SlurmReservation* kept_by(const SlurmState& state, const SlurmJob& job, const SlurmNode& node,
+                                Start start, const SlurmReservation* own = nullptr) {
   for (const SlurmReservation& one : state.reservations)
     if (keeps_away(one, own, job, node, start)) return &one;
   return nullptr;
@@ -252,13 +251,15 @@ void Placer::View::add_released(const SlurmJob& job) {
 bool Placer::View::could_have(const SlurmJob& job, const SlurmNode& node) const {
   const auto wanted = host_names(job.mark->nodes);
   return node.usable && in_partition(node, job.partition) && has_features(node, job.features) &&
-         !holds(job.excluded, node.name) && (!wanted || wanted->empty() || holds(*wanted, node.name));
+         !holds(job.excluded, node.name) &&
+         (!wanted || wanted->empty() || holds(*wanted, node.name));
 }
 
 // Whether a reservation that was made meanwhile keeps a job from where it was placed.
 bool Placer::View::is_barred(const SlurmJob& job) const {
   const auto found = index.find(job.mark->node);
-  return found != index.end() && !reservations_allow(state, job, *nodes[found->second], {now_s, now_s});
+  return found != index.end() &&
+         !reservations_allow(state, job, *nodes[found->second], {now_s, now_s});
 }
 
 // What keeps a job from every node that it could have, of reservations the first to end; or "".
@@ -272,11 +273,11 @@ std::string Placer::View::reserved(const SlurmJob& job) const {
     if (first == nullptr || one->end < first->end) first = one;
   }
   if (first == nullptr) return {};
-  return fmt::format("job {}: no node until reservation {} is over; its time limit{} reaches into it",
-                     job.id, first->name,
-                     job.limit_s >= kNoLimit
-                         ? ", of which it has none,"
-                         : fmt::format(" of {} min", job.limit_s / 60));
+  return fmt::format(
+      "job {}: no node until reservation {} is over; its time limit{} reaches into it", job.id,
+      first->name,
+      job.limit_s >= kNoLimit ? ", of which it has none,"
+                              : fmt::format(" of {} min", job.limit_s / 60));
 }
 
 // Whether a job that waits is for us to place now.

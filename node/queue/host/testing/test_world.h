@@ -37,7 +37,7 @@ class World final : public AttemptDoor, public InstanceDoor {
   Rng rng{1};
   std::function<int(const Task&)> status = [](const Task&) { return 0; };
   std::function<double(const Task&)> factor = [](const Task&) { return 1.0; };
-  bool heeds = true;       // processes end when they are asked to
+  bool heeds = true;        // processes end when they are asked to
   bool save_hangs = false;  // checkpoints never end
 
   // ---- what tests read
@@ -236,7 +236,7 @@ class World final : public AttemptDoor, public InstanceDoor {
   }
 
   std::map<std::pair<long, int>, std::optional<int>> past_;  // how attempts ended; nothing: so
-  std::map<std::pair<long, int>, long> ends_;  // and when, ms
+  std::map<std::pair<long, int>, long> ends_;                // and when, ms
   Pid next_pid_ = 100;
   std::vector<long> saved_;
 };
