@@ -172,7 +172,7 @@ class QueueTest(harness.CliTest):
         self.serve("--urgent-after", "500ms")
         out = self.path("out")
         low, = self.submit("sleep 60", "--preemptible", "--takes", "60s", "--profile", "7g",
-                           "--checkpoint", f"echo $$ >> {out}; sleep 50")
+                           "--checkpoint", f"echo $$ >> {out}; sleep 500")
         while self.ask("show", str(low))["state"] != "running":
             time.sleep(0.02)
         high, = self.submit("true", "--priority", "5", "--takes", "1s", "--profile", "7g")
