@@ -1,6 +1,7 @@
 // Planning while running against what a fixed layout would have done with hindsight and against the
 // offline optimum:
-// `queue_bench online|known|online8|spread|timed|week|plan|soak [SEEDS] [VARIANTS] [LOAD] [CV]`.
+// `queue_bench online|known|online8|bound|spread|timed|week|plan|soak [SEEDS] [VARIANTS] [LOAD]
+// [CV]`.
 // For soak SEEDS are thousands of submissions, with ten kills each.
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <vector>
@@ -227,16 +229,23 @@ struct Sums {
   }
 };
 
-// What comes first finds an idle GPU and nothing else, so it has the size on which it ends first.
-plan::BatchProblem lone_first(plan::BatchProblem problem) {
-  for (plan::SizeTimes& times : problem.tasks[0].times) {
-    plan::Nanos least = kNever;
-    for (const plan::Nanos time : times.by_gpcs)
-      if (time > 0) least = std::min(least, time);
+plan::BatchProblem first_takes(plan::BatchProblem problem, plan::Nanos only) {
+  for (plan::SizeTimes& times : problem.tasks[0].times)
     for (plan::Nanos& time : times.by_gpcs)
-      if (time != least) time = 0;
-  }
+      if (time != only) time = 0;
   return problem;
+}
+
+std::set<plan::Nanos> times_of_first(const plan::BatchProblem& problem) {
+  std::set<plan::Nanos> all;
+  for (const plan::Nanos time : problem.tasks[0].times[0].by_gpcs)
+    if (time > 0) all.insert(time);
+  return all;
+}
+
+// What comes first finds an idle GPU and nothing else, so it has the size on which it ends first.
+plan::BatchProblem lone_first(const plan::BatchProblem& problem) {
+  return first_takes(problem, *times_of_first(problem).begin());
 }
 
 // `known`: it has seen what came before, as a queue has that is in use.
@@ -283,6 +292,43 @@ void online(int seeds, int gpus, const std::vector<double>& loads, bool known) {
     }
     for (std::size_t v = 0; v < g_variants.size(); ++v)
       std::printf("%4.1f       %zu%s\n", load, v, all[v].text().c_str());
+    std::fflush(stdout);
+  }
+}
+
+double best_makespan(const plan::BatchProblem& problem) {
+  const auto best = planners::batch::run(*find_scheduler("best"), problem, Options());
+  return static_cast<double>(best.schedule->makespan);
+}
+
+// Below this no policy comes on average that knows the first task and what usually comes, but not
+// what will: it chooses the first task's size for all futures alike, or lets it wait for the
+// second, and knows everything from then on.
+void bound(int seeds, const std::vector<double>& loads) {
+  constexpr int kFutures = 8;
+  std::printf("load: best size of the first task for %d futures, makespan / offline's\n", kFutures);
+  for (const double load : loads) {
+    double sum = 0;
+    for (int scaling = 0; scaling < 3; ++scaling) {
+      for (int seed = 1; seed <= seeds; ++seed) {
+        const auto s = static_cast<std::uint64_t>(seed);
+        const auto kind = static_cast<sim::Scaling>(scaling);
+        const plan::Task first = batch(40, kind, sim::TimeRange::wide, 1, s).tasks[0];
+        std::map<plan::Nanos, double> ratios;  // by the first task's time; 0: it waits
+        for (std::uint64_t future = 1; future <= kFutures; ++future) {
+          plan::BatchProblem problem = batch(40, kind, sim::TimeRange::wide, 1, 1'000 * s + future);
+          problem.tasks[0] = first;
+          arrive(problem, load, 1'000 * s + future);
+          const double free = best_makespan(problem);
+          for (const plan::Nanos time : times_of_first(problem))
+            ratios[time] += std::max(1.0, best_makespan(first_takes(problem, time)) / free);
+          problem.tasks[0].release = problem.tasks[1].release;
+          ratios[0] += std::max(1.0, best_makespan(problem) / free);
+        }
+        sum += std::ranges::min(ratios | std::views::values) / kFutures;
+      }
+    }
+    std::printf("%4.1f  %.4f\n", load, sum / (3 * seeds));
     std::fflush(stdout);
   }
 }
@@ -566,6 +612,7 @@ int main(int argc, char** argv) {
   if (what == "online") partita::online(seeds, 1, loads, false);
   if (what == "known") partita::online(seeds, 1, loads, true);
   if (what == "online8") partita::online(seeds, 8, loads, false);
+  if (what == "bound") partita::bound(seeds, loads);
   if (what == "spread") partita::spread(seeds);
   if (what == "timed") partita::timed(seeds);
   if (what == "week") partita::weeks(seeds, loads, cvs);

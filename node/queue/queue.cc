@@ -57,7 +57,9 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
   }
   for (const Task& kept : loaded.tasks) {
     Task& task = tasks_[kept.id] = kept;
-    task.began_ms = std::min(task.began_ms, ms_of(now_));  // the clock may have been set back
+    // The clock may have been set back.
+    task.submitted_ms = std::min(task.submitted_ms, ms_of(now_));
+    task.began_ms = std::min(task.began_ms, ms_of(now_));
     ++open_[task.spec.user];
     for (const Dependency& one : task.spec.after) {
       if (tasks_.contains(one.task)) followers_[one.task].push_back(task.id);
@@ -67,7 +69,7 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     if (task.attempts == 0) hours_.came(task);
     if (task.state != State::starting && task.state != State::running) continue;
     running_[task.spec.user] += task.spec.gpus;
-    under_[task.id] = {.stopped = {}, .unknown = true};
+    under_[task.id] = {.stopped = {}, .saving = {}, .unknown = true};
     if (!task.ending.empty()) under_[task.id].stopped = now_;
     std::vector<int> nodes;
     for (const Place& place : task.places) {
@@ -187,6 +189,8 @@ void Queue::handle(const NotBegun& event) {
 void Queue::handle(const Ended& event) {
   Task& task = tasks_.at(event.task);
   const int status = event.status.value_or(kUnknownStatus);
+  if (event.at_ms > 0)
+    task.ended_ms = std::clamp(event.at_ms, task.began_ms, std::max(task.began_ms, ms_of(now_)));
   if (event.status == 0) return end_attempt(task, "done", 0, false);
   if (!task.ending.empty()) {
     const std::string outcome = task.ending;
@@ -199,7 +203,7 @@ void Queue::handle(const Ended& event) {
 void Queue::handle(const Saved& event) {
   const auto found = under_.find(event.task);
   if (found == under_.end() || !found->second.saving) return;
-  found->second.saving = false;
+  found->second.saving.reset();
   ask_to_end(tasks_.at(event.task), "preempted");
 }
 
@@ -229,7 +233,7 @@ void Queue::handle(const Closed& event) {
 
 // Records the attempt; an empty outcome means that there was none.
 void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool counts) {
-  task.ended_ms = ms_of(now_);
+  if (task.ended_ms == 0) task.ended_ms = ms_of(now_);
   task.status = status;
   task.pid = 0;
   task.identity.clear();
@@ -255,6 +259,7 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
     planner_.machine().ended(task.id);
   }
   running_[task.spec.user] -= task.spec.gpus;
+  if (under_.at(task.id).saving) out_.actions.push_back(StopSave{task.id});
   under_.erase(task.id);
   if (outcome == "done") return settle(task, State::done, "");
   if (outcome == "cancelled") return settle(task, State::cancelled, "cancelled");

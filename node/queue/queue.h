@@ -45,6 +45,7 @@ struct Config {
   std::map<std::string, Quota> quotas = {};  // "": of everybody else
   std::map<std::string, double> shares = {};
   Nanos grace = 10'000'000'000;        // from asking a process to end to killing it
+  Nanos checkpoint_limit = 600'000'000'000;  // then its command is killed, and the task ended
   Nanos idle_return = 60'000'000'000;  // an instance that nobody waits for goes after that
   Nanos patience = 60'000'000'000;     // what waits longer than so may end what is preemptible
   planners::batch::LiveOptions planning = {};
@@ -74,6 +75,7 @@ struct NotBegun {  // and never will
 struct Ended {
   long task = 0;
   std::optional<int> status;  // nothing: nobody knows
+  long at_ms = 0;             // when, where it was while the queue was away; 0: now
 };
 struct Saved {  // its checkpoint command ended
   long task = 0;
@@ -109,7 +111,10 @@ struct StopTask {
 struct SaveTask {  // run its checkpoint command
   Task task;
 };
-using Action = std::variant<Create, Destroy, StartTask, StopTask, SaveTask>;
+struct StopSave {  // kill it
+  long task = 0;
+};
+using Action = std::variant<Create, Destroy, StartTask, StopTask, SaveTask, StopSave>;
 
 struct Keep {
   std::vector<Task> tasks;
@@ -193,7 +198,7 @@ class Queue {
   struct Under {
     std::optional<Nanos> stopped;  // when it was asked to end
     bool killed = false;
-    bool saving = false;   // its checkpoint runs
+    std::optional<Nanos> saving;  // since when its checkpoint runs
     bool unknown = false;  // of an earlier process: nobody has said yet what became of it
   };
 

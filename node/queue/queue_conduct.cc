@@ -212,6 +212,13 @@ void Queue::watch_limits() {
         out_.wake_at(end);
       }
     }
+    if (under.saving && now_ >= *under.saving + config_.checkpoint_limit) {
+      under.saving.reset();
+      out_.actions.push_back(StopSave{id});
+      ask_to_end(task, "preempted");
+    } else if (under.saving) {
+      wake_at(*under.saving + config_.checkpoint_limit);
+    }
     if (!under.stopped || under.killed) continue;
     const Nanos kill = *under.stopped + config_.grace;
     if (now_ >= kill) {
@@ -254,7 +261,7 @@ void Queue::preempt() {
     if (victim->spec.checkpoint.empty()) {
       ask_to_end(*victim, "preempted");
     } else {
-      under_.at(victim->id).saving = true;
+      under_.at(victim->id).saving = now_;
       out_.actions.push_back(SaveTask{*victim});
     }
     return Go::no_further;

@@ -126,6 +126,99 @@ class QueueTest(harness.CliTest):
             self.assertEqual((run.returncode, run.stdout), (2, b""), command)
             self.assertIn("no task 999", run.stderr.decode())
 
+    def test_a_node_has_one_queue(self):
+        """Of another state directory, too: it would put its tasks on the other one's instances."""
+        self.serve()
+        for folder in ("state", "other"):
+            run = self.run_partita("queue", "serve", "--driver", "sim", "--state-dir",
+                                   self.path(folder))
+            self.assertEqual(run.returncode, 3, run.stderr)
+            self.assertIn("holds the lock", run.stderr.decode())
+        self.kill()
+        self.serve("--state-dir", self.path("state"))
+
+    def test_whoever_waits_goes_on_over_a_restart(self):
+        self.serve()
+        task, = self.submit("sleep 2", "--takes", "2s")
+        while self.ask("show", str(task))["state"] != "running":
+            time.sleep(0.02)
+        waits = subprocess.Popen([harness.PROGRAM, "queue", "wait", str(task), "--driver", "sim"],
+                                 cwd=self.folder, stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        self.kill()
+        run = self.run_partita("queue", "list", "--driver", "sim")
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("no queue serves here now", run.stderr.decode())
+        time.sleep(2.5)
+        self.serve()
+        self.assertIn(b"waiting for the queue", waits.communicate(timeout=60)[1])
+        self.assertEqual(waits.returncode, 0)
+        run, = self.ask("show", str(task))["runs"]
+        self.assertLess(run["ended_ms"] - run["began_ms"], 2900, "it ended before it was seen")
+
+    def test_what_a_task_leaves_behind_is_ended(self):
+        """In a session of its own, too: the next task has the instance."""
+        self.serve()
+        mark = self.path("left")
+        task, = self.submit(f"setsid sh -c 'while sleep 0.1; do echo x >> {mark}; done' & "
+                            f"until [ -e {mark} ]; do sleep 0.05; done", "--takes", "1s")
+        self.assertEqual(self.wait(task), 0)
+        time.sleep(0.3)
+        before = os.path.getsize(mark)
+        time.sleep(0.5)
+        self.assertEqual(os.path.getsize(mark), before)
+
+    def test_a_checkpoint_of_a_killed_queue_is_begun_anew(self):
+        self.serve("--urgent-after", "500ms")
+        out = self.path("out")
+        low, = self.submit("sleep 60", "--preemptible", "--takes", "60s", "--profile", "7g",
+                           "--checkpoint", f"echo $$ >> {out}; sleep 500")
+        while self.ask("show", str(low))["state"] != "running":
+            time.sleep(0.02)
+        high, = self.submit("true", "--priority", "5", "--takes", "1s", "--profile", "7g")
+        lines = lambda: self.read("out").split() if os.path.exists(out) else []
+        self.until(lambda: len(lines()) == 1)
+        self.kill()
+        self.serve("--urgent-after", "500ms")
+        self.until(lambda: len(lines()) == 2)
+        self.until(lambda: not self.lives(lines()[0]))
+        self.assertTrue(self.lives(lines()[1]))
+        self.ask("cancel", str(low))
+        self.assertEqual(self.wait(high), 0)
+        self.until(lambda: not self.lives(lines()[1]))
+
+    def lives(self, pid):
+        try:
+            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+                return "State:\tZ" not in file.read()
+        except OSError:
+            return False
+
+    def until(self, holds):
+        end = time.monotonic() + 60
+        while not holds():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+
+    def test_many_tasks_are_cancelled_held_and_released_at_once(self):
+        self.serve()
+        tasks = self.submit("true", "--array", "20", "--held")
+        few = self.ask("release", f"{tasks[0]}-{tasks[2]}", str(tasks[4]))
+        self.assertEqual(few["kind"], "QueueTasks")
+        released = [*tasks[:3], tasks[4]]
+        self.assertEqual([one["task"] for one in few["tasks"]], released)
+        self.assertEqual(self.wait(*released), 0)
+        # Those that are over by now are no matter.
+        gone = self.ask("cancel", f"{tasks[0]}-{tasks[-1]}")["tasks"]
+        self.assertEqual([one["task"] for one in gone],
+                         [task for task in tasks if task not in released])
+        self.assertEqual(self.ask("list")["tasks"], [])
+        for bad, words in (("x", "'x' is neither"), ("5-2", "'5-2' is neither"),
+                           ("1-900", "no task 21"), ("-1", "neither")):
+            run = self.run_partita("queue", "cancel", bad, "--driver", "sim")
+            self.assertEqual(run.returncode, 2, bad)
+            self.assertIn(words, run.stderr.decode())
+
     def test_many_tasks_are_listed_in_pages_each_once(self):
         self.serve()
         listed = lambda *more: self.run_partita("queue", "list", "--driver", "sim",

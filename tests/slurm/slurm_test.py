@@ -171,6 +171,36 @@ class SlurmTest(unittest.TestCase):
         wanted.update({held: ["1g.10gb"], there: ["1g.10gb"], reserved: ["2g.20gb"]})
         self.assertEqual(self.cluster.judged(wanted), [])
 
+    def test_reservations_that_begin_later(self):
+        """Maintenance of all nodes but one in ten minutes, brought forward, and over: what would
+        reach into it goes to the other node or waits, its own jobs begin in it."""
+        cluster, shape = self.cluster, "gpu:7g.80gb:1"
+        cluster.check("scontrol", "create", "reservation", "ReservationName=upkeep",
+                      "Flags=MAINT", "Nodes=g[0-6]", "StartTime=now+10minutes", "Duration=30",
+                      "Users=root")
+        self.addCleanup(cluster.run, "scontrol", "delete", "ReservationName=upkeep")
+        short = [self.submit(shape, 300, words=["-t", "5"]) for _ in range(4)]
+        long = [self.submit(shape, 300, words=words) for words in (["-t", "20"], [])]
+        kept = [self.submit(shape, 300, words=["-w", "g[0-1]", *words])
+                for words in (["-t", "20"], [])]
+        within = self.submit(shape, 300, words=["--reservation=upkeep", "-t", "20"])
+        cluster.until(lambda: set(cluster.jobs()) == {*kept, within}, "others end")
+        cluster.check("scontrol", "update", "ReservationName=upkeep", "StartTime=now")
+        cluster.until(lambda: within not in cluster.jobs(), "its own job ends")
+        self.assertEqual(set(cluster.jobs()), set(kept))
+        for job in kept:
+            self.assertNotIn(f"job {job}: partita shapes", cluster.read("log/placer.out"))
+        self.assertRegex(cluster.read("log/placer.out"),
+                         f"job {kept[1]}: no node until reservation upkeep is over; its time limit")
+        cluster.check("scontrol", "delete", "ReservationName=upkeep")
+        self.all_gone()
+        self.assertEqual(
+            cluster.judged(dict.fromkeys([*short, *long, *kept, within], ["7g.80gb"])), [])
+        runs = cluster.runs()
+        self.assertEqual({runs[job][0][3] for job in long}, {"g7"})
+        self.assertLess({runs[job][0][3] for job in short}, set(cluster.nodes))
+        self.assertNotEqual(runs[within][0][3], "g7")
+
     def test_cancelled_requeued_and_refused(self):
         wait = [self.submit("gpu:7g.80gb:1", 100, gate="wait") for _ in range(12)]
         mine = lambda: [job for job in wait if job in self.cluster.runs()]

@@ -128,6 +128,20 @@ Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
       std::make_shared<std::pair<FileLock, FileLock>>(*std::move(lock), *std::move(gpus)));
 }
 
+Result<FileLock> lock_queue(Context& context, const OpenDriver& open,
+                            const device::NodeState& node) {
+  const std::string base = beside_node(open, node);
+  if (base.empty()) return FileLock();
+  if (open.machine == nullptr)
+    if (auto made = context.files.make_directories(state_home()); !made)
+      return failed(made.error());
+  Result<FileLock> lock = context.files.lock(base + ".queue.lock");
+  if (lock || lock.error().code != ErrorCode::in_use) return lock;
+  Error error = lock.error();
+  error.message += ": a node has one queue";
+  return failed(std::move(error));
+}
+
 std::string lease_log_of_machine(const OpenDriver& open) {
   const std::string& file = open.machine->shared_file();
   return file.empty() ? file : file + ".node.leases";

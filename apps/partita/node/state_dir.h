@@ -45,6 +45,11 @@ Result<FileLock> lock_node(Context& context, const OpenDriver& open, const devic
 Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
                                 const device::NodeState& node);
 
+// The lock of the queue of this node: instances of a queue are known by their places, so a second
+// one, of another state directory, would take them for its own.
+Result<FileLock> lock_queue(Context& context, const OpenDriver& open,
+                            const device::NodeState& node);
+
 // The log of leases (act/lease): of a simulated machine, of the real one; beside the node's lock.
 // Empty where the node needs none.
 std::string lease_log_of_machine(const OpenDriver& open);

@@ -17,6 +17,8 @@ namespace partita::cli {
 namespace {
 
 constexpr std::int64_t kWaitLook = 200'000'000;
+constexpr std::int64_t kQueueAway = 300'000'000'000;
+constexpr double kMostTask = 1e15;
 constexpr std::size_t kListedAtOnce = 2'000;  // so that the queue goes on meanwhile
 
 struct QueueFlags {
@@ -24,7 +26,7 @@ struct QueueFlags {
   Output output;
   queue::Spec spec;
   std::string file, deadline, limit;
-  std::vector<std::string> words, after, times;
+  std::vector<std::string> words, after, times, which;
   std::vector<long> tasks;
   long task = 0;
   bool all = false;
@@ -100,6 +102,7 @@ Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
     if (!text) return failed(text.error());
     return queue::parse_submission(flags.file, *text);
   }
+  if (spec.command.empty()) return bad_input("COMMAND", "what is to run?");
   for (const std::string& text : flags.after) {
     const auto one = dependency_of(text);
     if (!one) return failed(one.error());
@@ -189,18 +192,82 @@ Result<Exit> run_show(Context& context, const QueueFlags& flags, const api::Clie
   return show(context, flags, *answer, queue::task_text(*shown));
 }
 
+// "12", "14-20"
+struct Tasks {
+  long first = 0, last = 0;
+};
+Result<Tasks> tasks_of(const std::string& word) {
+  const std::size_t dash = word.find('-');
+  const auto first = parse_number<long>(std::string_view(word).substr(0, dash));
+  const auto last = dash == std::string::npos
+                        ? first
+                        : parse_number<long>(std::string_view(word).substr(dash + 1));
+  if (!first || !last || *first < 1 || *last < *first || *last - *first >= queue::kMaxArray)
+    return bad_input("TASK", fmt::format("'{}' is neither the number of a task nor a range such as "
+                                         "14-20, of {} at most",
+                                         word, queue::kMaxArray));
+  return Tasks{*first, *last};
+}
+
+// Cancels, holds or releases; of several those that are over stay as they are.
+Result<Exit> run_change(Context& context, QueueFlags flags, const api::Client& client,
+                        const std::string& name) {
+  std::vector<Tasks> all;
+  for (const std::string& word : flags.which) {
+    const auto tasks = tasks_of(word);
+    if (!tasks) return failed(tasks.error());
+    all.push_back(*tasks);
+  }
+  if (all.size() == 1 && all.front().first == all.front().last) {
+    flags.task = all.front().first;
+    return run_show(context, flags, client, name);
+  }
+  queue::TasksDocument changed;
+  for (const Tasks& tasks : all) {
+    for (long task = tasks.first; task <= tasks.last; ++task) {
+      const auto before = of_task(client, "queue_task", task);
+      if (!before) return failed(before.error());
+      auto shown = shown_of(*before);
+      if (!shown) return failed(shown.error());
+      if (queue::is_over(shown->task.state)) continue;
+      const auto answer = of_task(client, "queue_" + name, task);
+      if (!answer) return failed(answer.error());
+      shown = shown_of(*answer);
+      if (!shown) return failed(shown.error());
+      changed.tasks.push_back(*std::move(shown));
+    }
+  }
+  return show(context, flags, queue::tasks_json(changed), queue::tasks_text(changed));
+}
+
 Result<Exit> run_logs(Context& context, const QueueFlags& flags, const api::Client& client) {
   const auto answer = of_task(client, "queue_log", flags.task);
   if (!answer) return failed(answer.error());
   return show(context, flags, *answer, *answer);
 }
 
+// The same of a queue that has been reached; one that is started anew meanwhile is waited for.
+Result<std::string> of_task_again(Context& context, const api::Client& client, long task) {
+  const std::int64_t give_up = context.clock.now_ns() + kQueueAway;
+  for (bool said = false;;) {
+    auto answer = of_task(client, "queue_task", task);
+    if (answer || answer.error().code != ErrorCode::environment ||
+        context.clock.now_ns() >= give_up)
+      return answer;
+    if (!std::exchange(said, true))
+      complain(context, to_string(answer.error()) + "; waiting for the queue");
+    context.clock.sleep_ns(kWaitLook);
+  }
+}
+
 // 0: all of them are done.
 Result<Exit> run_wait(Context& context, const QueueFlags& flags, const api::Client& client) {
-  bool done = true;
+  bool done = true, reached = false;
   for (const long task : flags.tasks) {
     for (;;) {
-      const auto answer = of_task(client, "queue_task", task);
+      const auto answer =
+          reached ? of_task_again(context, client, task) : of_task(client, "queue_task", task);
+      reached = true;
       if (!answer) return failed(answer.error());
       const auto shown = shown_of(*answer);
       if (!shown) return failed(shown.error());
@@ -282,16 +349,22 @@ Command add_queue(CLI::App& app) {
   add_needs(*submit, *flags);
   CLI::App* list = queue->add_subcommand("list", "What waits and runs");
   flag(*list, "--all", flags->all);
-  static constexpr std::pair<const char*, const char*> kOfOne[] = {
-      {"show", "One task"},
-      {"cancel", "End a task, or do not begin it"},
-      {"hold", "Do not begin a task"},
-      {"release", "Let a task begin that was held"},
-      {"logs", "What a task printed"}};
+  static constexpr std::pair<const char*, const char*> kOfOne[] = {{"show", "One task"},
+                                                                   {"logs", "What a task printed"}};
+  static constexpr std::pair<const char*, const char*> kOfMany[] = {
+      {"cancel", "End tasks, or do not begin them"},
+      {"hold", "Do not begin tasks"},
+      {"release", "Let tasks begin that were held"}};
   for (const auto& [name, about] : kOfOne)
-    queue->add_subcommand(name, about)->add_option("TASK", flags->task, "Its number")->required();
+    within(queue->add_subcommand(name, about)->add_option("TASK", flags->task, "Its number"), 1,
+           kMostTask)
+        ->required();
+  for (const auto& [name, about] : kOfMany)
+    queue->add_subcommand(name, about)
+        ->add_option("TASK", flags->which, "Their numbers, and ranges such as 14-20")
+        ->required();
   CLI::App* wait = queue->add_subcommand("wait", "Wait for tasks; 1 where one is not done");
-  wait->add_option("TASK", flags->tasks, "Their numbers")->required();
+  within(wait->add_option("TASK", flags->tasks, "Their numbers"), 1, kMostTask)->required();
   for (CLI::App* command : queue->get_subcommands({})) {
     if (command->get_name() == "serve") continue;
     add_place(*command, *flags);
@@ -303,13 +376,20 @@ Command add_queue(CLI::App& app) {
     if (name == "list") return run_list(context, *flags, client);
     if (name == "logs") return run_logs(context, *flags, client);
     if (name == "wait") return run_wait(context, *flags, client);
-    return run_show(context, *flags, client, name);
+    if (name == "show") return run_show(context, *flags, client, name);
+    return run_change(context, *flags, client, name);
   };
   const auto here = [flags, queue, ask](Context& context) -> Result<Exit> {
     if (queue->get_subcommands().front()->get_name() == "serve")
       return serve_queue(context, flags->serve);
     const auto client = queue_here(context, *flags);
-    return client ? ask(context, *client) : failed(client.error());
+    if (!client) return failed(client.error());
+    auto done = ask(context, *client);
+    if (!done && done.error().message.starts_with("cannot connect"))
+      return environment_error(
+          done.error().context,
+          "no queue serves here now; `partita queue serve` starts one, with what it had");
+    return done;
   };
   const auto there = [queue, ask](Context& context, const api::Client& client) -> Result<Exit> {
     if (queue->get_subcommands().front()->get_name() == "serve")

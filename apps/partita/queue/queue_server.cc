@@ -99,7 +99,7 @@ class Server final : public QueueServer {
  public:
   struct Parts {
     std::unique_ptr<queue::SqliteStore> store;
-    FileLock lock;
+    FileLock lock, node_lock;
     std::string logs, socket;
     std::size_t gpus = 0;
   };
@@ -238,6 +238,9 @@ Result<std::unique_ptr<QueueServer>> QueueServer::start(Context& context, serve:
   parts.logs = state + "/queue/logs";
   parts.socket = flags.socket.empty() ? queue_socket(state) : flags.socket;
   if (auto made = context.files.make_directories(parts.logs); !made) return failed(made.error());
+  auto node_lock = lock_queue(context, place.open, place.node);
+  if (!node_lock) return failed(node_lock.error());
+  parts.node_lock = *std::move(node_lock);
   auto lock = context.files.lock(state + "/queue/queue.lock");
   if (!lock) return failed(lock.error());
   parts.lock = *std::move(lock);

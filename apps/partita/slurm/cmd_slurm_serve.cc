@@ -18,6 +18,8 @@
 namespace partita::cli {
 namespace {
 
+constexpr std::size_t kMostComplaints = 10'000;  // that are remembered, so as to be said once
+
 struct SlurmServeFlags {
   std::string site = slurm::kSiteFile, catalogue;
   std::string every = "1s", patience = "5m", stuck = "60s";
@@ -58,6 +60,7 @@ class SlurmServer {
     controller_since_ = state->controller_since;
     state->ended = slurm::parse_ended(ended);
     const slurm::PlacerStep step = placer_.step(now_s, *state);
+    if (complained_.size() > kMostComplaints) complained_.clear();
     for (const std::string& complaint : step.complaints)
       if (complained_.insert(complaint).second) complain(context_, complaint);
     for (const slurm::SlurmCommand& command : step.commands)

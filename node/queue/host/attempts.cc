@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/descriptor.h"
@@ -12,6 +14,7 @@ namespace partita::queue {
 namespace {
 
 constexpr const char* kVariable = "PARTITA_QUEUE_ATTEMPT";
+constexpr const char* kSaves = " saves";  // behind the tag of the attempt
 constexpr int kClaimed = 75;
 
 // $1 is the command, $2 the claim, $3 the file of the status, $4 what it begins with. The trap
@@ -76,30 +79,40 @@ Result<Began> Attempts::start(const Task& task) {
   return Began{task.id, *pid, processes_.identity(*pid), boot_};
 }
 
-std::optional<int> Attempts::noted(const Task& task) {
+// Without a status where none is noted.
+Ended Attempts::noted(const Task& task) {
   const std::string file = path(task, "status");
-  if (!files_.exists(file)) return std::nullopt;
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) return {task.id, {}};
   const Result<std::string> text = files_.read(file);
   const std::string before = tag(task) + " ";
-  if (!text || !text->starts_with(before) || !text->ends_with('\n')) return std::nullopt;
-  return parse_number<int>(
+  if (!text || !text->starts_with(before) || !text->ends_with('\n')) return {task.id, {}};
+  const auto status = parse_number<int>(
       std::string_view(*text).substr(before.size(), text->size() - before.size() - 1));
+  return {task.id, status, info.st_mtim.tv_sec * 1'000L + info.st_mtim.tv_nsec / 1'000'000L};
+}
+
+// What left the attempt's process group would go on with its instance beside the next task.
+Event Attempts::at_end(const Task& task, Event event) {
+  processes_.end_family(kVariable, tag(task));
+  return event;
 }
 
 Event Attempts::recover(const Task& task) {
   if (!std::exchange(looked_, true)) found_ = processes_.find(kVariable);
+  processes_.end_family(kVariable, tag(task) + kSaves);
   for (const auto& [pid, value] : found_) {
     const std::string identity = processes_.identity(pid);
     if (value != tag(task) || !processes_.adopt(pid, identity)) continue;
     watched_[pid] = {task, false};
     return Began{task.id, pid, identity, boot_};
   }
-  if (const auto status = noted(task)) return Ended{task.id, *status};
+  if (const Ended ended = noted(task); ended.status) return at_end(task, ended);
   const Descriptor claim(
       ::open(path(task, "claim").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
   if (claim.get() >= 0) return NotBegun{task.id, "the queue ended before it was started", false};
   // Claimed: it has ended, perhaps between two looks.
-  return Ended{task.id, noted(task)};
+  return at_end(task, noted(task));
 }
 
 std::vector<Event> Attempts::ended() {
@@ -111,11 +124,11 @@ std::vector<Event> Attempts::ended() {
     if (watched.saves) {
       events_.emplace_back(Saved{watched.task.id});
     } else if (exit.status != kUnknownStatus) {
-      const bool never = exit.status == kClaimed && !noted(watched.task);
+      const bool never = exit.status == kClaimed && !noted(watched.task).status;
       events_.emplace_back(never ? Event{NotBegun{watched.task.id, "its attempt was taken", false}}
-                                 : Event{Ended{watched.task.id, exit.status}});
+                                 : at_end(watched.task, Ended{watched.task.id, exit.status}));
     } else {
-      events_.emplace_back(Ended{watched.task.id, noted(watched.task)});
+      events_.emplace_back(at_end(watched.task, noted(watched.task)));
     }
   }
   return std::exchange(events_, {});
@@ -130,6 +143,8 @@ void Attempts::save(const Task& task) {
   spec.argv = {"/bin/sh", "-c", task.spec.checkpoint};
   spec.environment = environment(task);
   spec.environment["PARTITA_PID"] = fmt::format("{}", task.pid);
+  spec.environment[kVariable] = tag(task) + kSaves;
+  spec.family_variable = kVariable;
   spec.directory = task.spec.directory;
   spec.log_file = log_path(task.id);
   const Result<Pid> pid = processes_.start(spec);
@@ -138,6 +153,14 @@ void Attempts::save(const Task& task) {
   } else {
     events_.emplace_back(Saved{task.id});
   }
+}
+
+void Attempts::stop_save(long task) {
+  const auto found = std::ranges::find_if(
+      watched_, [&](const auto& one) { return one.second.saves && one.second.task.id == task; });
+  if (found == watched_.end()) return;
+  processes_.end_family(kVariable, tag(found->second.task) + kSaves);
+  watched_.erase(found);
 }
 
 }  // namespace partita::queue

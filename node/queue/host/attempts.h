@@ -23,6 +23,7 @@ class Attempts final : public AttemptDoor {
   std::vector<Event> ended() override;
   void stop(Pid pid, StopSignal signal) override;
   void save(const Task& task) override;
+  void stop_save(long task) override;
 
   // What its attempts have printed.
   std::string log_path(long task) const;
@@ -30,7 +31,8 @@ class Attempts final : public AttemptDoor {
  private:
   std::string path(const Task& task, const char* kind) const;
   std::string tag(const Task& task) const;
-  std::optional<int> noted(const Task& task);
+  Ended noted(const Task& task);
+  Event at_end(const Task& task, Event event);
   std::map<std::string, std::string> environment(const Task& task) const;
 
   struct Watched {

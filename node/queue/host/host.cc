@@ -219,6 +219,8 @@ void Host::perform(const Action& action, Nanos) {
     doors_.attempts.stop(stop->pid, stop->signal);
   } else if (const auto* save = std::get_if<SaveTask>(&action)) {
     doors_.attempts.save(save->task);
+  } else if (const auto* halt = std::get_if<StopSave>(&action)) {
+    doors_.attempts.stop_save(halt->task);
   }
 }
 

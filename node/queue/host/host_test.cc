@@ -252,6 +252,24 @@ TEST(QueueHost, AClockThatWasSetBack) {
   EXPECT_EQ(bench.state(2), State::done);
 }
 
+TEST(QueueHost, AnUrgentTaskIsUrgentThoughTheClockWasSetBack) {
+  Bench bench;
+  Spec low{.name = "low", .command = "true", .user = "anna", .profiles = {"7g"}};
+  low.times = {{7, 5'000}};
+  low.preemptible = true;
+  ASSERT_TRUE(bench.machine.submit(low));
+  bench.machine.run_until(bench.world.now + 10 * kSec);
+  Spec high = scaling("high");
+  high.priority = 3;
+  ASSERT_TRUE(bench.machine.submit(high));
+  bench.machine.run_until(bench.world.now + 10 * kSec);
+  bench.world.now -= 3'600 * kSec;
+  for (auto& [pid, process] : bench.world.processes) process.ends -= 3'600 * kSec;
+  bench.machine.revive();
+  bench.machine.run_until(bench.world.now + 150 * kSec);
+  EXPECT_EQ(bench.state(2), State::done);
+}
+
 TEST(QueueHost, AnUrgentTaskMayEndAPreemptibleOne) {
   Bench bench;
   Spec low{.name = "low", .command = "true", .user = "anna", .profiles = {"7g"}};
@@ -272,6 +290,35 @@ TEST(QueueHost, AnUrgentTaskMayEndAPreemptibleOne) {
   EXPECT_EQ(bench.machine.host().runs(1)->front().outcome, "preempted");
 }
 
+TEST(QueueHost, ACheckpointThatHangsIsGivenUp) {
+  Bench bench;
+  bench.world.save_hangs = true;
+  Spec low{.name = "low", .command = "true", .user = "anna", .profiles = {"7g"}};
+  low.times = {{7, 5'000}};
+  low.preemptible = true;
+  low.checkpoint = "save";
+  ASSERT_TRUE(bench.machine.submit(low));
+  bench.machine.run_until(bench.world.now + 10 * kSec);
+  Spec high = scaling("high");
+  high.priority = 3;
+  ASSERT_TRUE(bench.machine.submit(high));
+  bench.machine.run_until(bench.world.now + 600 * kSec);
+  EXPECT_EQ(bench.state(1), State::running);
+  EXPECT_EQ(bench.world.saving, std::set<long>{1});
+  bench.machine.run_until(bench.world.now + 200 * kSec);
+  EXPECT_EQ(bench.state(2), State::done);
+  EXPECT_TRUE(bench.world.saving.empty());
+  // It ends by itself while it is saved: nobody saves any longer.
+  ASSERT_TRUE(bench.machine.submit(high));
+  bench.machine.run_until(bench.world.now + 100 * kSec);
+  ASSERT_EQ(bench.world.saving, std::set<long>{1});
+  ASSERT_TRUE(bench.machine.ask(Asked::What::cancel, 1));
+  bench.finish();
+  EXPECT_TRUE(bench.world.saving.empty());
+  EXPECT_EQ(bench.state(3), State::done);
+  EXPECT_TRUE(bench.world.faults.empty());
+}
+
 TEST(QueueHost, TimesAreLearned) {
   Bench bench;
   bench.world.factor = [](const Task&) { return 1; };
@@ -283,6 +330,22 @@ TEST(QueueHost, TimesAreLearned) {
 }
 
 // 40 W while it runs, of which an instance says so many joules since some time.
+// It took what it took, however long the queue was away.
+TEST(QueueHost, WhatEndsWhileTheQueueIsAway) {
+  Bench bench;
+  Spec spec{.name = "hour", .command = "true", .user = "anna", .profiles = {"7g"}};
+  spec.times = {{7, 100}};
+  ASSERT_TRUE(bench.machine.submit(spec));
+  bench.machine.run_until(bench.world.now + 10 * kSec);
+  ASSERT_EQ(bench.state(1), State::running);
+  bench.world.now += 3'600 * kSec;
+  bench.machine.revive();
+  bench.finish();
+  ASSERT_EQ(bench.state(1), State::done);
+  const queue::Run run = bench.machine.host().runs(1)->front();
+  EXPECT_EQ(run.ended_ms - run.began_ms, 100'000);
+}
+
 TEST(QueueHost, JoulesOfEachRun) {
   World world{a100()};
   MemoryStore store;

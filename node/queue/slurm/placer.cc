@@ -11,6 +11,7 @@ namespace partita::slurm {
 namespace {
 
 constexpr long kDay = 86'400;
+constexpr long kYear = 365 * kDay;
 constexpr long kFar = 100 * kDay;  // beginnings later than this are job_submit's
 // A job's old credential is revoked to the second. Of a new one that is not later, slurmd skips the
 // prolog or launches nothing. Clocks may differ a little.
@@ -18,6 +19,8 @@ constexpr long kAfterRequeueS = 3;
 // After slurmctld has started: it may have forgotten its last seconds, and jobs that it takes for
 // waiting still run until their nodes have been heard.
 constexpr long kAfterBootS = 10;
+// What is released is begun by Slurm a moment later, and by then its time limit reaches further.
+constexpr long kBeginsWithinS = 5;
 constexpr long kForgiven = 600;  // seconds after which a node is as good as new
 constexpr int kMostDoublings = 5;
 constexpr const char* kByLaunch = "launch";  // in place of the node that gave a job back
@@ -44,18 +47,46 @@ bool in_partition(const SlurmNode& node, const std::string& partitions) {
                              [&](const std::string& one) { return holds(node.partitions, one); });
 }
 
-// Whether reservations let a job begin there now.
+// When Slurm would begin a job that it is given now: at the soonest, at the latest.
+struct Start {
+  long from_s = 0, to_s = 0;
+};
+
+// Whether a reservation keeps a job from a node until the job's time limit; `own`: that in which it
+// would begin. So slurmctld decides (job_test_resv): a job without a limit takes a year.
+bool keeps_away(const SlurmReservation& one, const SlurmReservation* own, const SlurmJob& job,
+                const SlurmNode& node, Start start) {
+  if (&one == own || !holds(one.nodes, node.name)) return false;
+  if (one.end <= start.from_s || one.begin >= start.to_s + std::min(job.limit_s, kYear))
+    return false;
+  if (own != nullptr && (own->maintenance || (own->overlaps && !one.maintenance))) return false;
+  const auto cores = one.cores.find(node.name);  // of some cores alone: the others are there
+  if (cores == one.cores.end()) return true;
+  return own == nullptr && (job.exclusive || cores->second + job.cpus > node.cpus);
+}
+
+// Whether a job may begin in a reservation that it names, on that node.
+bool lets_in(const SlurmReservation& own, const SlurmNode& node, Start start) {
+  return own.flexible || (own.begin <= start.from_s && start.to_s < own.end &&
+                          (own.any_nodes || holds(own.nodes, node.name)));
+}
+
+// The reservation that keeps a job from beginning there, or nullptr.
+const SlurmReservation* kept_by(const SlurmState& state, const SlurmJob& job, const SlurmNode& node,
+                                Start start, const SlurmReservation* own = nullptr) {
+  for (const SlurmReservation& one : state.reservations)
+    if (keeps_away(one, own, job, node, start)) return &one;
+  return nullptr;
+}
+
+// Whether reservations let a job begin there.
 bool reservations_allow(const SlurmState& state, const SlurmJob& job, const SlurmNode& node,
-                        long now_s) {
-  for (const SlurmReservation& one : state.reservations) {
-    const bool here = holds(one.nodes, node.name);
-    if (one.name == job.reservation) {
-      if (!here || now_s < one.begin || now_s >= one.end) return false;
-    } else if (here && one.end > now_s && one.begin < now_s + job.limit_s) {
-      return false;
-    }
-  }
-  return true;
+                        Start start) {
+  if (job.reservations.empty()) return kept_by(state, job, node, start) == nullptr;
+  return std::ranges::any_of(state.reservations, [&](const SlurmReservation& own) {
+    return holds(job.reservations, own.name) && lets_in(own, node, start) &&
+           kept_by(state, job, node, start, &own) == nullptr;
+  });
 }
 
 // Of a job that Slurm does not start although its place is free.
@@ -150,7 +181,10 @@ struct Placer::View {
   void stand_somewhere(const SlurmJob& job, NodeRoom& room, double ends_s);
   void add_running(const SlurmJob& job);
   void add_released(const SlurmJob& job);
-  bool may_have(const SlurmJob& job, const SlurmNode& node) const;
+  Start start() const { return {now_s, now_s + kBeginsWithinS}; }
+  bool could_have(const SlurmJob& job, const SlurmNode& node) const;
+  bool is_barred(const SlurmJob& job) const;
+  std::string reserved(const SlurmJob& job) const;
 };
 
 void Placer::View::add_nodes(const std::map<std::string, SiteGpus>& gpus) {
@@ -213,12 +247,37 @@ void Placer::View::add_released(const SlurmJob& job) {
   ++released;
 }
 
-bool Placer::View::may_have(const SlurmJob& job, const SlurmNode& node) const {
+// But for reservations.
+bool Placer::View::could_have(const SlurmJob& job, const SlurmNode& node) const {
   const auto wanted = host_names(job.mark->nodes);
   return node.usable && in_partition(node, job.partition) && has_features(node, job.features) &&
          !holds(job.excluded, node.name) &&
-         (!wanted || wanted->empty() || holds(*wanted, node.name)) &&
-         reservations_allow(state, job, node, now_s);
+         (!wanted || wanted->empty() || holds(*wanted, node.name));
+}
+
+// Whether a reservation that was made meanwhile keeps a job from where it was placed.
+bool Placer::View::is_barred(const SlurmJob& job) const {
+  const auto found = index.find(job.mark->node);
+  return found != index.end() &&
+         !reservations_allow(state, job, *nodes[found->second], {now_s, now_s});
+}
+
+// What keeps a job from every node that it could have, of reservations the first to end; or "".
+std::string Placer::View::reserved(const SlurmJob& job) const {
+  if (!job.reservations.empty()) return {};
+  const SlurmReservation* first = nullptr;
+  for (const SlurmNode* node : nodes) {
+    if (!could_have(job, *node)) continue;
+    const SlurmReservation* one = kept_by(state, job, *node, start());
+    if (one == nullptr) return {};
+    if (first == nullptr || one->end < first->end) first = one;
+  }
+  if (first == nullptr) return {};
+  return fmt::format(
+      "job {}: no node until reservation {} is over; its time limit{} reaches into it", job.id,
+      first->name,
+      job.limit_s >= kNoLimit ? ", of which it has none,"
+                              : fmt::format(" of {} min", job.limit_s / 60));
 }
 
 // Whether a job that waits is for us to place now.
@@ -278,7 +337,7 @@ const EndedRun* Placer::ended_run(const SlurmState& state, const SlurmJob& job) 
 // A job that waits: with a place, and Slurm is to start it; for us; or for others.
 void Placer::add_waiting(View& view, const SlurmJob& job) {
   const bool released = job.mark->placed() && job.eligible <= view.now_s && job.priority > 0 &&
-                        !job.depends && job.mark->refused.empty();
+                        !job.depends && job.mark->refused.empty() && !view.is_barred(job);
   if (released && job.eligible + settings_.stuck_s > view.now_s) return view.add_released(job);
   if (released && is_limit(job.reason)) {
     rests_[job.id] = view.now_s + settings_.rest_s;
@@ -301,7 +360,9 @@ std::optional<WaitingJob> Placer::asked(const View& view, const SlurmJob& job) {
   for (std::size_t n = 0; n < view.nodes.size(); ++n) {
     const auto distrust = distrusted_.find(view.nodes[n]->name);
     if (distrust != distrusted_.end() && distrust->second.until > view.now_s) continue;
-    if (!view.may_have(job, *view.nodes[n])) continue;
+    const SlurmNode& node = *view.nodes[n];
+    if (!view.could_have(job, node) || !reservations_allow(view.state, job, node, view.start()))
+      continue;
     const bool vain = tried != tried_.end() && tried->second.contains(view.nodes[n]->name);
     if (!vain) one.nodes.push_back(n);
     spared = spared || vain;
@@ -334,6 +395,9 @@ void Placer::place(View& view, PlacerStep& step) {
     if (job->most_at_once > 0 && ++view.at_once[job->array] > job->most_at_once) continue;
     auto one = asked(view, *job);
     if (!one) continue;
+    if (one->nodes.empty())
+      if (std::string why = view.reserved(*job); !why.empty())
+        step.complaints.push_back(std::move(why));
     one->keeps = one->keeps && ++kept <= settings_.kept;
     waiting.push_back(*std::move(one));
     askers.push_back(job);

@@ -37,7 +37,8 @@ struct PlacerStep {
   std::size_t waiting = 0;                   // and are without a place after it
   std::size_t released = 0;                  // with a place, not started yet
   std::size_t standing = 0;                  // on their instances
-  std::vector<std::string> complaints = {};  // about jobs with damaged marks
+  // About jobs with damaged marks, and jobs that no node takes before a reservation is over.
+  std::vector<std::string> complaints = {};
 };
 
 class Placer {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "queue/slurm/testing/test_slurm.h"
@@ -182,9 +184,7 @@ TEST_F(PlacerTest, nodes_that_a_job_may_have) {
   excluding.excluded = "g[0-2]";
   reserved.reservation = "mine";
   featured.features = "a&b";
-  slurm.reservations = fmt::format(
-      "ReservationName=mine StartTime={} EndTime={} Duration=1 Nodes=g1 NodeCnt=1 State=ACTIVE\n",
-      slurm.now - 10, slurm.now + 1'000);
+  slurm.reservations = {{"mine", {"g1"}, slurm.now - 10, slurm.now + 1'000}};
   const long one = slurm.submit("7g.80gb", 5, excluding);
   const long two = slurm.submit("7g.80gb", 5, reserved);
   const long three = slurm.submit("7g.80gb", 5, featured);
@@ -193,6 +193,79 @@ TEST_F(PlacerTest, nodes_that_a_job_may_have) {
   EXPECT_EQ(slurm.jobs[two].node, "g1");
   EXPECT_NE(slurm.jobs[three].node, "g1");
   EXPECT_EQ(slurm.refusals, 0);
+}
+
+// Which jobs Slurm begins beside reservations of now and later is its double's own rule; what it
+// would not begin is never placed, and what it would begin is.
+TEST_F(PlacerTest, reservations_that_begin_later) {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(10)); ++seed) {
+    Rng rng(seed);
+    TestSlurm slurm(4);
+    const long now = slurm.now;
+    slurm.reservations = {{"later", {"g0", "g1"}, now + 200, now + 300},
+                          {"upkeep", {"g1", "g2"}, now + 100, now + 400, "MAINT,SPEC_NODES"},
+                          {"cores", {"g3"}, now, now + 250, "PART_NODES", {{"g3", 12}}},
+                          {"licences", {}, now, now + 250, "ANY_NODES"}};
+    for (int i = 0; i < 40; ++i) {
+      TestJob job;
+      job.limit_min = static_cast<long>(rng.below(6));
+      job.cpus = static_cast<int>(1 + rng.below(6));
+      const std::size_t whose = rng.below(8);
+      if (whose < 3) job.reservation = std::array{"later", "upkeep", "later,cores"}[whose];
+      slurm.submit(kShapes[rng.below(6)], static_cast<long>(1 + rng.below(20)), job);
+    }
+    until_done(slurm, 1'500);
+    EXPECT_EQ(slurm.refusals, 0) << seed;
+  }
+}
+
+TEST_F(PlacerTest, a_reservation_keeps_out_what_would_reach_into_it) {
+  TestSlurm slurm(1);
+  slurm.reservations = {{"upkeep", {"g0"}, slurm.now + 126, slurm.now + 300, "MAINT"}};
+  const auto limited = [&](long minutes, const char* reservation = "") {
+    TestJob job;
+    job.limit_min = minutes;
+    job.reservation = reservation;
+    return slurm.submit("1g.10gb", 5, job);
+  };
+  const long fits = limited(2), reaches = limited(3), endless = limited(0);
+  const long within = limited(3, "upkeep");
+  const auto state = read_slurm(slurm);
+  ASSERT_TRUE(state);
+  const PlacerStep step = placer(slurm).step(slurm.now, *state);
+  ASSERT_EQ(step.complaints.size(), 2U);
+  EXPECT_EQ(step.complaints[0], fmt::format("job {}: no node until reservation upkeep is over; its "
+                                            "time limit of 3 min reaches into it",
+                                            reaches));
+  EXPECT_NE(step.complaints[1].find("of which it has none"), std::string::npos);
+  until_done(slurm, 400);
+  const auto began = [&](long job) { return slurm.jobs[job].started - slurm.jobs[job].submitted; };
+  EXPECT_LE(began(fits), 2);
+  EXPECT_GE(began(within), 126);
+  EXPECT_LE(began(within), 128);
+  for (const long job : {reaches, endless}) EXPECT_GE(began(job), 300) << job;
+}
+
+// A year is what Slurm takes for no limit, and what begins later than that is nobody's concern.
+TEST_F(PlacerTest, a_reservation_of_the_year_after_next_keeps_nobody_out) {
+  TestSlurm slurm(1);
+  slurm.reservations = {{"far", {"g0"}, slurm.now + 366L * 86'400, slurm.now + 367L * 86'400}};
+  slurm.submit("7g.80gb", 5);
+  until_done(slurm, 20);
+}
+
+// Made while a job has its place and waits for Slurm to begin it: Slurm never would.
+TEST_F(PlacerTest, a_reservation_that_is_made_meanwhile) {
+  TestSlurm slurm(2);
+  settings_.stuck_s = 1'000;
+  const long job = slurm.submit("7g.80gb", 5);
+  Placer mine = placer(slurm);
+  ASSERT_TRUE(look(mine, slurm));
+  const std::string there = slurm.jobs[job].required;
+  slurm.reservations = {{"new", {there}, slurm.now + 500, slurm.now + 600}};
+  ASSERT_TRUE(look(mine, slurm));
+  EXPECT_NE(slurm.jobs[job].required, there);
+  until_done(slurm, 20);
 }
 
 TEST_F(PlacerTest, an_array_keeps_its_limit) {

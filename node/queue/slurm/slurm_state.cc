@@ -160,7 +160,7 @@ SlurmJob job_of(const JobRow& row) {
   job.gpus = gpus_of(row.gres);
   job.partition = row.partition;
   job.features = row.features;
-  job.reservation = row.reservation;
+  if (!row.reservation.empty()) job.reservations = split(row.reservation, ',');
   job.depends = !row.dependency.empty();
   job.exclusive = row.shared == "none";
   job.restarts = static_cast<int>(std::min(row.restarts, 1'000'000L));
@@ -221,6 +221,19 @@ std::string value_of(std::string_view line, std::string_view key) {
   return {};
 }
 
+// "NodeName=g0 CoreIDs=0-3,7 NodeName=g1 ...", as a reservation of some cores says what it has.
+std::map<std::string, int> cores_of(std::string_view line) {
+  std::map<std::string, int> cores;
+  for (std::size_t i = line.find(" NodeName="); i != std::string_view::npos;) {
+    const std::size_t next = line.find(" NodeName=", i + 1);
+    const std::string_view part = line.substr(i, next - i);
+    if (const auto ids = array_tasks(value_of(part, "CoreIDs")))
+      cores[value_of(part, "NodeName")] = static_cast<int>(ids->tasks.size());
+    i = next;
+  }
+  return cores;
+}
+
 }  // namespace
 
 Result<std::vector<SlurmJob>> parse_jobs(std::string_view json, std::size_t tasks_most) {
@@ -255,6 +268,13 @@ Result<std::vector<SlurmReservation>> parse_reservations(std::string_view text) 
     one.begin = *begin;
     one.end = *end;
     one.nodes = *std::move(nodes);
+    for (const std::string& flag : split(value_of(line, "Flags"), ',')) {
+      one.maintenance = one.maintenance || flag == "MAINT";
+      one.overlaps = one.overlaps || flag == "OVERLAP";
+      one.flexible = one.flexible || flag == "FLEX";
+      one.any_nodes = one.any_nodes || flag == "ANY_NODES";
+    }
+    one.cores = cores_of(line);
     all.push_back(std::move(one));
   }
   return all;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,7 +36,8 @@ struct SlurmJob {
   std::vector<std::string> nodes = {};      // that it is on
   std::vector<std::string> excluded = {};   // by its user
   std::vector<std::vector<int>> gpus = {};  // whole ones by index, per node
-  std::string partition, features, reservation;
+  std::string partition, features;
+  std::vector<std::string> reservations = {};  // it may begin in one of them alone; none: in none
   bool depends = false;    // on jobs that have not ended as it wants
   bool exclusive = false;  // its nodes for itself
   int restarts = 0;
@@ -60,6 +62,10 @@ struct SlurmReservation {
   std::string name;
   std::vector<std::string> nodes = {};
   long begin = 0, end = 0;
+  bool maintenance = false, overlaps = false;  // flags MAINT, OVERLAP: its jobs may begin in others
+  bool flexible = false;   // FLEX: its jobs may begin earlier, end later and be elsewhere
+  bool any_nodes = false;  // ANY_NODES: it is of licences and the like
+  std::map<std::string, int> cores = {};  // by node, where it is of some cores alone
 };
 
 // A run of a job that has ended by itself or was cancelled, as slurmctld said when it heard of it.

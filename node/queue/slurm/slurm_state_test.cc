@@ -27,5 +27,27 @@ TEST(ParseEnded, ARunThatIsEndedAgainHasNoNext) {
   EXPECT_EQ(parse_ended("84 100 0 7 0 150\n84 150 1 3 0 160\n").size(), 1u);
 }
 
+// As Slurm 22.05 writes them.
+TEST(ParseReservations, OfCoresOfLicencesAndOfNodes) {
+  const auto all = parse_reservations(
+      "ReservationName=cores StartTime=100 EndTime=200 Duration=00:30:00 Nodes=g[0-1] NodeCnt=2 "
+      "CoreCnt=4 Features=(null) PartitionName=main Flags=   NodeName=g0 CoreIDs=0-1   "
+      "NodeName=g1 CoreIDs=0,4-5 TRES=cpu=4 Users=root State=ACTIVE\n"
+      "ReservationName=lic StartTime=100 EndTime=200 Nodes=(null) Flags=ANY_NODES TRES=(null)\n"
+      "ReservationName=upkeep StartTime=300 EndTime=400 Nodes=g0 NodeCnt=1 CoreCnt=16 "
+      "Flags=MAINT,OVERLAP,FLEX,SPEC_NODES TRES=cpu=16 Comment=Flags=ANY_NODES\n");
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 3U);
+  const SlurmReservation& cores = all->at(0);
+  EXPECT_EQ(cores.nodes, (std::vector<std::string>{"g0", "g1"}));
+  EXPECT_EQ(cores.cores, (std::map<std::string, int>{{"g0", 2}, {"g1", 3}}));
+  EXPECT_FALSE(cores.maintenance || cores.overlaps || cores.flexible || cores.any_nodes);
+  EXPECT_TRUE(all->at(1).nodes.empty() && all->at(1).any_nodes);
+  const SlurmReservation& upkeep = all->at(2);
+  EXPECT_TRUE(upkeep.maintenance && upkeep.overlaps && upkeep.flexible && !upkeep.any_nodes);
+  EXPECT_TRUE(upkeep.cores.empty());
+  EXPECT_EQ(std::pair(upkeep.begin, upkeep.end), std::pair(300L, 400L));
+}
+
 }  // namespace
 }  // namespace partita::slurm

@@ -37,7 +37,8 @@ class World final : public AttemptDoor, public InstanceDoor {
   Rng rng{1};
   std::function<int(const Task&)> status = [](const Task&) { return 0; };
   std::function<double(const Task&)> factor = [](const Task&) { return 1.0; };
-  bool heeds = true;  // processes end when they are asked to
+  bool heeds = true;        // processes end when they are asked to
+  bool save_hangs = false;  // checkpoints never end
 
   // ---- what tests read
   std::vector<std::string> faults;
@@ -47,6 +48,7 @@ class World final : public AttemptDoor, public InstanceDoor {
   std::map<std::pair<int, int>, std::pair<std::string, int>>
       instances;  // (gpu, start): profile, size
   long saves = 0;
+  std::set<long> saving;  // tasks whose checkpoint hangs
 
   void may_crash() {
     if (until_crash > 0 && --until_crash == 0) throw Crash{};
@@ -89,14 +91,14 @@ class World final : public AttemptDoor, public InstanceDoor {
   Event recover(const Task& task) override {
     const std::pair attempt{task.id, task.attempts};
     if (const auto known = past_.find(attempt); known != past_.end())
-      return Ended{task.id, known->second};
+      return Ended{task.id, known->second, known->second ? ends_.at(attempt) : 0};
     for (auto& [pid, process] : processes) {
       if (process.task.id != task.id || process.task.attempts != task.attempts) continue;
       if (process.ends <= now) {
         complete(process);
         const int code = process.code;
         processes.erase(pid);
-        return Ended{task.id, code};
+        return Ended{task.id, code, ends_.at(attempt)};
       }
       process.watched = true;
       return Began{task.id, pid, "id", "boot"};
@@ -129,7 +131,13 @@ class World final : public AttemptDoor, public InstanceDoor {
   }
   void save(const Task& task) override {
     ++saves;
-    saved_.push_back(task.id);
+    if (save_hangs)
+      saving.insert(task.id);
+    else
+      saved_.push_back(task.id);
+  }
+  void stop_save(long task) override {
+    if (saving.erase(task) == 0) faults.push_back(fmt::format("task {} saves nothing", task));
   }
 
   // ---- instances
@@ -211,7 +219,9 @@ class World final : public AttemptDoor, public InstanceDoor {
     }
   }
   void complete(Process& process) {
-    past_[{process.task.id, process.task.attempts}] = process.code;
+    const std::pair attempt{process.task.id, process.task.attempts};
+    past_[attempt] = process.code;
+    ends_[attempt] = process.ends / 1'000'000;
     if (process.code == 0) ++completed[process.task.id];
   }
   bool overlap(const std::vector<Place>& a, const std::vector<Place>& b) const {
@@ -226,6 +236,7 @@ class World final : public AttemptDoor, public InstanceDoor {
   }
 
   std::map<std::pair<long, int>, std::optional<int>> past_;  // how attempts ended; nothing: so
+  std::map<std::pair<long, int>, long> ends_;                // and when, ms
   Pid next_pid_ = 100;
   std::vector<long> saved_;
 };

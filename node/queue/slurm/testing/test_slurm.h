@@ -45,6 +45,14 @@ struct TestNode {
   std::set<int> strange = {};  // memory slices that somebody else uses
 };
 
+struct TestReservation {
+  std::string name;
+  std::set<std::string> nodes = {};
+  long begin = 0, end = 0;
+  std::string flags = "SPEC_NODES";
+  std::map<std::string, int> cores = {};  // of these alone
+};
+
 class TestSlurm final : public SlurmDoor {
  public:
   explicit TestSlurm(int count) : model_(*hw::builtin_catalogue().find("A100-80GB")) {
@@ -52,7 +60,7 @@ class TestSlurm final : public SlurmDoor {
   }
   std::map<std::string, TestNode> nodes = {};
   std::map<long, TestJob> jobs = {};
-  std::string reservations = "No reservations in the system\n";
+  std::vector<TestReservation> reservations = {};
   long now = 1'000'000'000;
   long booted = 0;  // slurmctld
   int refusals = 0;
@@ -124,7 +132,7 @@ class TestSlurm final : public SlurmDoor {
     const std::string what = argv[0] + " " + argv[1];
     if (what == "squeue --json") return SlurmAnswer{0, jobs_json(), ""};
     if (what == "sinfo --json") return SlurmAnswer{0, nodes_json(), ""};
-    if (what == "scontrol -o") return SlurmAnswer{0, reservations, ""};
+    if (what == "scontrol -o") return SlurmAnswer{0, reservations_text(), ""};
     if (what == "scontrol show")
       return SlurmAnswer{0, fmt::format("BOOT_TIME               = {}\n", booted), ""};
     if (what == "scontrol update") return update(argv);
@@ -182,12 +190,50 @@ class TestSlurm final : public SlurmDoor {
     if (job.limited) return;
     for (const auto& [name, node] : nodes) {
       if (!node.usable || (!job.required.empty() && job.required != name)) continue;
+      if (is_reserved(job, name)) {
+        EXPECT_NE(job.required, name) << job.number << " is to begin on a node that is reserved";
+        continue;
+      }
       const auto [slices, memory, cpus, empty] = left(name);
       if (slices < demand.slices || memory < demand.memory || cpus < job.cpus) continue;
       if (job.exclusive && !empty) continue;
       prolog(job, mark, name);
       return;
     }
+  }
+
+  // Whether a job may not begin there now, to its time limit; none: a year.
+  bool is_reserved(const TestJob& job, const std::string& node) const {
+    const long end = now + (job.limit_min == 0 ? 365L * 86'400 : job.limit_min * 60);
+    const std::vector<std::string> mine = split(job.reservation, ',');
+    bool in_one = job.reservation.empty(), alone = false, above = false;
+    for (const TestReservation& one : reservations) {
+      const bool asked = std::ranges::find(mine, one.name) != mine.end();
+      const bool there = one.nodes.contains(node) && one.begin <= now && now < one.end;
+      if (asked && (there || one.flags == "FLEX")) in_one = true;
+      if (asked && one.flags.starts_with("MAINT")) above = true;
+      if (asked || !one.nodes.contains(node) || one.end <= now || one.begin >= end) continue;
+      const int cores = one.cores.contains(node) ? one.cores.at(node) : nodes.at(node).cpus;
+      if (!job.exclusive && cores + job.cpus <= nodes.at(node).cpus) continue;
+      alone = true;
+    }
+    return !in_one || (alone && !above);
+  }
+
+  std::string reservations_text() const {
+    if (reservations.empty()) return "No reservations in the system\n";
+    std::string text;
+    for (const TestReservation& one : reservations) {
+      const std::vector<std::string> list(one.nodes.begin(), one.nodes.end());
+      append(text, "ReservationName={} StartTime={} EndTime={} Duration=1 Nodes={} NodeCnt={} ",
+             one.name, one.begin, one.end, list.empty() ? "(null)" : joined(list, ","),
+             list.size());
+      append(text, "CoreCnt=1 Features=(null) PartitionName=main Flags={} ", one.flags);
+      for (const auto& [node, cores] : one.cores)
+        append(text, "  NodeName={} CoreIDs=0-{} ", node, cores - 1);
+      text += "TRES=cpu=1 Users=root Groups=(null) State=ACTIVE Comment=Flags=FLEX Nodes=x\n";
+    }
+    return text;
   }
 
   // Memory slices that a running job uses on its node.
