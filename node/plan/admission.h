@@ -10,9 +10,11 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "plan/dispatcher.h"
+#include "plan/pipeline.h"
 
 namespace partita::plan {
 
@@ -76,6 +78,30 @@ int predicted_size(const PredictedBatch& batch, int full, Nanos now, const Press
 // Whether something done then is let in, that should be done by `deadline`.
 bool in_time(Nanos finish, Nanos deadline, Nanos slo, const Pressure& pressure);
 
+// What is foreseen of a request that comes now.
+struct Foreseen {
+  Nanos until = 0;        // so long until it is done
+  Nanos batch = 0;        // in the smallest batch that can hold it, had it nothing to wait for
+  bool overload = false;  // of its queue: what waits now will wait then, too
+  bool operator==(const Foreseen&) const = default;
+};
+// When a request is done that comes later than now: not before one that comes now, and while no
+// more comes than is carried that is all.
+Nanos done_at(const Foreseen& foreseen, Nanos now, Nanos comes);
+
+// When a request would be through the steps of a pipeline that it has not been asked for yet.
+struct WayAhead {
+  std::vector<Nanos> ends = {};  // per step; of those that it has been asked for: now
+  Nanos end = 0;                 // of the last one
+  // When a step has to be done so that the rest is by `deadline`.
+  Nanos done_by(std::size_t step, Nanos deadline) const { return deadline - (end - ends[step]); }
+};
+// `steps`: nothing of those that it has been asked for.
+WayAhead way_ahead(const PipelineGraph& graph, const std::vector<std::optional<Foreseen>>& steps,
+                   Nanos now);
+// Requests of a step that are reckoned with for one whose numbers are not known yet.
+int reckoned_requests(const PipelineGraph& graph, std::size_t step);
+
 // The same for one queue over a pool whose batches take as long as its curves say. Whoever starts
 // batches says so; their ends need not be told. O(1) per request while the pool keeps up.
 class Admission {
@@ -83,8 +109,11 @@ class Admission {
   // The policy must have an SLO.
   Admission(const DispatchPolicy& policy, int queue_limit);
   void start(int member, Nanos now, Nanos duration);
-  // Whether a request that comes now, behind so many that wait, is let in. Every request asks once.
-  bool admits(Nanos now, int queued);
+  // Whether a request that comes now, behind so many that wait, is let in: it is to be done within
+  // the SLO, or by then. Every request asks once.
+  bool admits(Nanos now, int queued, std::optional<Nanos> done_by = {});
+  // Of so many requests, of the last of them.
+  Foreseen foresee(Nanos now, int queued, int requests) const;
 
  private:
   struct Kind {  // of a member's processes
@@ -107,7 +136,6 @@ class Admission {
   long idle_batches_ = 0;  // requests of full batches on all idle processes
   long all_batches_ = 0;   // on all of them
   Nanos slo_ = 0;
-  Nanos patience_ = 0;                // from arrival until it should be done, less the margin
   Nanos shortest_ = 0, longest_ = 0;  // of full batches
   int largest_ = 1;                   // full batch
   double carried_ = 0;                // per nanosecond, in full batches

@@ -197,6 +197,7 @@ Wish wish_of(const RequestHead& head, const LiveService& service, const Senders&
             .trusted = head.client.empty() ? head.trusted : senders.proven(head.client),
             .doubted = senders.doubted(head.client, now)};
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
+  wish.done_by = head.done_by;
   return wish;
 }
 
@@ -652,7 +653,11 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
   if (!links) return failed(links.error());
   impl->links = *std::move(links);
   std::unique_ptr<Core> core(new Core(std::move(impl)));
-  inside->pipelines = std::make_unique<Pipelines>(loop, *core, inside->say);
+  const auto foresee = [inside](const std::string& service, int items) {
+    const auto live = inside->find(service);
+    return live ? live->brain.foresee(Loop::now_ns(), items) : std::nullopt;
+  };
+  inside->pipelines = std::make_unique<Pipelines>(loop, *core, foresee, inside->say);
   return core;
 }
 
@@ -668,6 +673,18 @@ void Core::close_doors() { impl_->closed = true; }
 bool Core::idle() const { return impl_->requests.by_id.empty() && impl_->pipelines->idle(); }
 void Core::on_change(std::function<void()> function) { impl_->on_change = std::move(function); }
 
+namespace {
+
+std::optional<actuate::ColdStarts> cold_starts_of(const ServiceSnapshot& now) {
+  if (!now.terms.models) return std::nullopt;
+  const SetTotals& set = now.totals.set;
+  const double ms = static_cast<double>(set.cold_ns) * 1e-6;
+  return actuate::ColdStarts{set.colds, set.cold_in_time, promised_cold(now.terms).value,
+                             set.colds > 0 ? ms / static_cast<double>(set.colds) : 0};
+}
+
+}  // namespace
+
 std::vector<ServiceView> Core::service_views() const {
   std::vector<ServiceView> views;
   for (const ServiceSnapshot& now : snapshots_of(impl_->services, *impl_->pipelines))
@@ -681,6 +698,8 @@ std::vector<ServiceView> Core::service_views() const {
                      .p50 = now.p50,
                      .p99 = now.p99,
                      .counters = now.counters,
+                     .by_pipelines = impl_->pipelines->asked_of(now.terms.name),
+                     .cold = cold_starts_of(now),
                      .withdrawn = now.totals.withdrawn,
                      .given_up = now.totals.given_up});
   return views;

@@ -222,6 +222,7 @@ struct Pipelines::Way {
 
   const std::vector<plan::PipelineStep>& planned() const { return live->terms.pipeline->steps; }
   bool enters(std::size_t step) const { return wiring->graph.after[step].empty(); }
+  Nanos due() const { return arrived + head.timeout_ns.value_or(nanos_of(slo_of(live->terms))); }
 };
 
 // What is done with the steps of one request.
@@ -229,10 +230,11 @@ class Pipelines::Steps {
  public:
   Steps(Backend& members, Way& way) : members_(members), way_(way) {}
 
-  std::optional<Denial> admit(std::size_t s, int items, bool first) {
+  std::optional<Denial> admit(std::size_t s, int items, bool first, std::optional<Nanos> done_by) {
     RequestHead head = way_.head;
     head.service = way_.planned()[s].service;
     head.items = items;
+    head.done_by = done_by;
     head.client = way_.client;
     head.trace_parent = way_.trace_parent;
     head.trace_state = way_.trace_state;
@@ -380,8 +382,9 @@ class Pipelines::Steps {
   Way& way_;
 };
 
-Pipelines::Pipelines(Loop& loop, Backend& members, std::function<void(const std::string&)> say)
-    : loop_(loop), members_(members), say_(std::move(say)) {}
+Pipelines::Pipelines(Loop& loop, Backend& members, Foresee foresee,
+                     std::function<void(const std::string&)> say)
+    : loop_(loop), members_(members), foresee_(std::move(foresee)), say_(std::move(say)) {}
 Pipelines::~Pipelines() = default;
 
 void Pipelines::serve(const std::vector<plan::Terms>& pipelines) {
@@ -429,6 +432,11 @@ void Pipelines::look_after(double per_second, double weight) {
     live->offered_before = live->counters.offered;
     live->rate_rps += weight * (rate - live->rate_rps);
   }
+}
+
+long Pipelines::asked_of(const std::string& member) const {
+  const auto found = asked_.find(member);
+  return found == asked_.end() ? 0 : found->second;
 }
 
 const ModelSpec* Pipelines::model(std::string_view name) {
@@ -501,12 +509,19 @@ tl::expected<RequestId, Denial> Pipelines::admit(const RequestHead& head) {
   way->trace_state = head.trace_state;
   way->arrived = Loop::now_ns();
   way->steps.resize(way->planned().size());
-  Steps steps(members_, *way);
+  if (const auto ahead = ahead_of(*way, kNoStep, 0); ahead && ahead->end > way->due()) {
+    const Nanos late = ahead->end - way->due();
+    return denied({.kind = Denial::Kind::would_be_late,
+                   .message = fmt::format("pipeline '{}' would answer {:.1f} ms too late, all its "
+                                          "steps together",
+                                          head.service, static_cast<double>(late) * 1e-6),
+                   .retry_after_ns = late});
+  }
   bool first = true;
   for (std::size_t s = 0; s < way->steps.size(); ++s) {
     if (!way->enters(s)) continue;
-    if (auto denial = steps.admit(s, head.items, std::exchange(first, false))) {
-      steps.release_all();
+    if (auto denial = ask(*way, s, head.items, std::exchange(first, false))) {
+      Steps(members_, *way).release_all();
       return denied(named(live->terms, s, *std::move(denial)));
     }
   }
@@ -514,6 +529,30 @@ tl::expected<RequestId, Denial> Pipelines::admit(const RequestHead& head) {
   const RequestId id = kOwn | next_++;
   ways_.emplace(id, std::move(way));
   return id;
+}
+
+// Of the steps that are still to be asked; of one of them it is known how many rows it has. Nothing
+// where a member foresees nothing.
+std::optional<plan::WayAhead> Pipelines::ahead_of(const Way& way, std::size_t step,
+                                                  int items) const {
+  std::vector<std::optional<plan::Foreseen>> steps(way.steps.size());
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (way.steps[s].request || way.steps[s].done) continue;
+    const int reckoned = way.head.items * plan::reckoned_requests(way.wiring->graph, s);
+    steps[s] = foresee_(way.planned()[s].service,
+                        s == step ? items : std::min(reckoned, kMaxRequestItems));
+    if (!steps[s]) return std::nullopt;
+  }
+  return plan::way_ahead(way.wiring->graph, steps, Loop::now_ns());
+}
+
+std::optional<Denial> Pipelines::ask(Way& way, std::size_t s, int items, bool first) {
+  std::optional<Nanos> done_by;
+  if (const auto ahead = ahead_of(way, s, items)) done_by = ahead->done_by(s, way.due());
+  auto denial = Steps(members_, way).admit(s, items, first, done_by);
+  const bool offered = !denial || denial->kind != Denial::Kind::unknown_model;
+  if (offered && !(first && way.head.again)) ++asked_[way.planned()[s].service];
+  return denial;
 }
 
 bool Pipelines::claim(RequestId id, int rows) {
@@ -590,7 +629,7 @@ std::optional<Denial> Pipelines::begin(Way& way, std::size_t t) {
     way.steps[t].done = true;
     return std::nullopt;
   }
-  if (auto denial = steps.admit(t, *items, false)) return denial;
+  if (auto denial = ask(way, t, *items, false)) return denial;
   if (!members_.claim(*way.steps[t].request, *items))
     return Denial{.kind = Denial::Kind::overloaded, .message = "no memory for it"};
   if (!steps.fill(t))
