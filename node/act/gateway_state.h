@@ -55,14 +55,6 @@ struct GatewayRequests {
   bool operator==(const GatewayRequests&) const = default;
 };
 
-// Requests of a set of models whose model had to be loaded first, since the gateway has the set.
-struct ColdStarts {
-  long requests = 0;  // that were answered
-  long in_time = 0;   // of them, within what is promised
-  double promised_ms = 0;
-  double mean_ms = 0;  // from head to answer
-  bool operator==(const ColdStarts&) const = default;
-};
 // "482 cold starts, 99.8 % within 600 ms".
 std::string to_string(const ColdStarts& cold);
 void describe(Form& f, ColdStarts& cold);

@@ -90,11 +90,6 @@ bool in_time(Nanos finish, Nanos deadline, Nanos slo, const Pressure& pressure) 
   return finish <= deadline - (pressure.overload ? usual_margin(slo) : 0);
 }
 
-Nanos done_at(const Foreseen& foreseen, Nanos now, Nanos comes) {
-  if (foreseen.overload) return comes + foreseen.until;
-  return std::max(now + foreseen.until, comes + foreseen.batch);
-}
-
 WayAhead way_ahead(const PipelineGraph& graph, const std::vector<std::optional<Foreseen>>& steps,
                    Nanos now) {
   WayAhead ahead{std::vector<Nanos>(steps.size(), now), now};
@@ -102,7 +97,8 @@ WayAhead way_ahead(const PipelineGraph& graph, const std::vector<std::optional<F
     if (!steps[s]) continue;
     Nanos comes = now;
     for (const std::size_t before : graph.after[s]) comes = std::max(comes, ahead.ends[before]);
-    ahead.ends[s] = done_at(*steps[s], now, comes);
+    ahead.ends[s] = std::max(now + steps[s]->until, comes + steps[s]->batch);
+    ahead.overload = ahead.overload || steps[s]->overload;
     ahead.end = std::max(ahead.end, ahead.ends[s]);
   }
   return ahead;
@@ -181,14 +177,21 @@ std::vector<PoolProcess> Admission::processes(Nanos now) const {
   return processes;
 }
 
-Foreseen Admission::foresee(Nanos now, int queued, int requests) const {
+void Admission::held_off(Nanos now, int requests) {
+  for (int i = 0; i < requests; ++i) {
+    rate_.arrived(now);
+    arrears_.arrived(now, carried_, slo_ - longest_);
+  }
+}
+
+Foreseen Admission::foresee(Nanos now, long ahead, int requests) const {
   Nanos least = kForever;
   for (const Kind& kind : kinds_)
     least = std::min(least, execution_time(kind.curve.latency(std::min(requests, kind.batch))));
   const Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
   std::vector<PoolProcess> all = processes(now);
   for (PoolProcess& one : all) one.free = std::max(one.free, now);
-  const PredictedBatch batch = predicted_batch(std::move(all), queued + long{requests});
+  const PredictedBatch batch = predicted_batch(std::move(all), ahead + requests);
   const Kind& kind = kinds_[at(batch.kind)];
   const int size = predicted_size(batch, kind.batch, now, pressure);
   return {batch.start + execution_time(kind.curve.latency(size)) - now, least, pressure.overload};

@@ -78,25 +78,24 @@ int predicted_size(const PredictedBatch& batch, int full, Nanos now, const Press
 // Whether something done then is let in, that should be done by `deadline`.
 bool in_time(Nanos finish, Nanos deadline, Nanos slo, const Pressure& pressure);
 
-// What is foreseen of a request that comes now.
+// What is foreseen of a request behind others, of which some wait and some are still to come.
 struct Foreseen {
-  Nanos until = 0;        // so long until it is done
-  Nanos batch = 0;        // in the smallest batch that can hold it, had it nothing to wait for
-  bool overload = false;  // of its queue: what waits now will wait then, too
+  Nanos until = 0;  // so long from now on until it is done at the earliest, all of them being there
+  Nanos batch = 0;  // in the smallest batch that can hold it, had it nothing to wait for
+  bool overload = false;  // more comes than is carried
   bool operator==(const Foreseen&) const = default;
 };
-// When a request is done that comes later than now: not before one that comes now, and while no
-// more comes than is carried that is all.
-Nanos done_at(const Foreseen& foreseen, Nanos now, Nanos comes);
 
 // When a request would be through the steps of a pipeline that it has not been asked for yet.
 struct WayAhead {
   std::vector<Nanos> ends = {};  // per step; of those that it has been asked for: now
   Nanos end = 0;                 // of the last one
+  bool overload = false;         // of one of them
   // When a step has to be done so that the rest is by `deadline`.
   Nanos done_by(std::size_t step, Nanos deadline) const { return deadline - (end - ends[step]); }
 };
-// `steps`: nothing of those that it has been asked for.
+// Steps take who comes first first: a step's end is not before that of those who are ahead, nor
+// before its own batch behind the step before. `steps`: nothing of those that it was asked for.
 WayAhead way_ahead(const PipelineGraph& graph, const std::vector<std::optional<Foreseen>>& steps,
                    Nanos now);
 // Requests of a step that are reckoned with for one whose numbers are not known yet.
@@ -112,8 +111,10 @@ class Admission {
   // Whether a request that comes now, behind so many that wait, is let in: it is to be done within
   // the SLO, or by then. Every request asks once.
   bool admits(Nanos now, int queued, std::optional<Nanos> done_by = {});
-  // Of so many requests, of the last of them.
-  Foreseen foresee(Nanos now, int queued, int requests) const;
+  // So many requests would have come, had they not been refused before: they press as others do.
+  void held_off(Nanos now, int requests);
+  // Of the last of so many requests that come behind `ahead`, those that wait among them.
+  Foreseen foresee(Nanos now, long ahead, int requests) const;
 
  private:
   struct Kind {  // of a member's processes

@@ -152,15 +152,16 @@ TEST(WayAhead, GoesTheLongestWay) {
   const std::vector<std::optional<Foreseen>> steps{Foreseen{100, 10}, Foreseen{30, 20},
                                                    Foreseen{150, 40}, Foreseen{25, 25}};
   const WayAhead ahead = way_ahead(graph, steps, 1000);
-  // B: what waits there has gone by 1,100, so only its batch; C: nobody overtakes what waits.
+  // B: who is ahead there has gone by 1,100, so only its batch; C: nobody is overtaken.
   EXPECT_EQ(ahead.ends, (std::vector<Nanos>{1100, 1120, 1150, 1175}));
   EXPECT_EQ(ahead.end, 1175);
   EXPECT_EQ(ahead.done_by(0, 1200), 1125);
   EXPECT_EQ(ahead.done_by(3, 1200), 1200);
-  // Where more comes than is carried, what waits now waits then.
+  EXPECT_FALSE(ahead.overload);
   std::vector<std::optional<Foreseen>> pressed = steps;
-  pressed[1] = Foreseen{90, 20, true};
+  pressed[1] = Foreseen{190, 20, true};
   EXPECT_EQ(way_ahead(graph, pressed, 1000).ends, (std::vector<Nanos>{1100, 1190, 1150, 1215}));
+  EXPECT_TRUE(way_ahead(graph, pressed, 1000).overload);
   // Steps that were asked for are taken to be done.
   const std::vector<std::optional<Foreseen>> rest{{}, Foreseen{30, 20}, {}, Foreseen{25, 25}};
   EXPECT_EQ(way_ahead(graph, rest, 2000).ends, (std::vector<Nanos>{2000, 2030, 2000, 2055}));

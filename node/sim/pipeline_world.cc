@@ -25,6 +25,7 @@ struct Pool {
   plan::Dispatcher dispatcher;
   std::optional<plan::Admission> admission = {};
   std::deque<Asked> waiting = {};
+  long coming = 0;  // requests that those let in will make, as reckoned at the door
   std::vector<Nanos> busy = {};
   Nanos asked_wake = kForever;
 };
@@ -33,6 +34,7 @@ struct Request {
   std::size_t source = 0;
   Nanos arrived = 0;
   bool refused = false;
+  bool let_in = false;
   std::vector<bool> asked = {};   // per step
   std::vector<int> missing = {};  // per step: steps that it waits for
   std::vector<int> made = {};     // per step: requests
@@ -116,10 +118,15 @@ class ChainedWorld {
     requests_.push_back(std::move(request));
     const std::size_t id = requests_.size() - 1;
     await(index);
-    if (const auto ahead = ahead_of(id, now); ahead && ahead->end > now + source.slo) {
+    if (const auto ahead = ahead_of(id, now);
+        ahead && !plan::in_time(ahead->end, now + source.slo, source.slo, {0, ahead->overload})) {
       requests_[id].refused = true;
+      for (std::size_t s = 0; s < steps; ++s)
+        pools_[source.pools[s]].admission->held_off(now,
+                                                    plan::reckoned_requests(source.graph, s));
       return of_sources_[index].refused(now >= run_.warmup);
     }
+    expect(id, 1);
     for (std::size_t s = 0; s < steps; ++s)
       if (source.graph.after[s].empty()) begin(id, s, now);
   }
@@ -134,10 +141,31 @@ class ChainedWorld {
       const Pool& pool = pools_[source.pools[s]];
       if (!pool.admission) return std::nullopt;
       if (!request.asked[s])
-        steps[s] = pool.admission->foresee(now, pool.dispatcher.queued(),
-                                           plan::reckoned_requests(source.graph, s));
+        steps[s] = foreseen(pool, now, plan::reckoned_requests(source.graph, s), expected(id, s));
     }
     return plan::way_ahead(source.graph, steps, now);
+  }
+
+  // Of so many, behind those who wait and those who were let in and are still to come; of which
+  // `own` are its own.
+  plan::Foreseen foreseen(const Pool& pool, Nanos now, int requests, long own) const {
+    return pool.admission->foresee(now, pool.dispatcher.queued() + pool.coming - own, requests);
+  }
+
+  // What a request is still to ask of a step, as reckoned.
+  long expected(std::size_t id, std::size_t s) const {
+    const Request& request = requests_[id];
+    if (!request.let_in || request.asked[s]) return 0;
+    return plan::reckoned_requests(run_.sources[request.source].graph, s);
+  }
+  // It is let in (1), or ends (-1).
+  void expect(std::size_t id, int times) {
+    Request& request = requests_[id];
+    const ChainedSource& source = run_.sources[request.source];
+    if (times > 0) request.let_in = true;
+    for (std::size_t s = 0; s < source.pools.size(); ++s)
+      pools_[source.pools[s]].coming += times * expected(id, s);
+    if (times < 0) request.let_in = false;
   }
 
   int drawn(double mean) {
@@ -158,6 +186,7 @@ class ChainedWorld {
     std::optional<Nanos> done_by;
     if (const auto ahead = ahead_of(id, now))
       done_by = ahead->done_by(s, requests_[id].arrived + source.slo);
+    pools_[source.pools[s]].coming -= expected(id, s);
     requests_[id].asked[s] = true;
     if (made == 0) return answered_all(id, s, now);
     Pool& pool = pools_[source.pools[s]];
@@ -173,6 +202,7 @@ class ChainedWorld {
       tally.refused(counts);
       Request& request = requests_[asked.request];
       request.refused = true;
+      expect(asked.request, -1);
       return of_sources_[request.source].refused(request.arrived >= run_.warmup);
     }
     pool.dispatcher.arrive(asked.since);

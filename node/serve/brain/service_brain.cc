@@ -131,10 +131,11 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   return {Refusal::none, 0, finish};
 }
 
-std::optional<plan::Foreseen> ServiceBrain::foresee(Nanos now, int items) const {
+std::optional<plan::Foreseen> ServiceBrain::foresee(Nanos now, long coming, int items) const {
   if (!room_.is_open() || !settings_.shed || !settings_.predictable) return std::nullopt;
   const plan::Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
-  const Nanos finish = predicted_finish(now, {.items = items, .arrived = now}, pressure);
+  const long ahead = static_cast<long>(room_.before(now)) + coming;
+  const Nanos finish = pool_.predicted_finish(now, ahead + items, 0, pressure);
   return plan::Foreseen{finish - now, pool_.least_time(items), pressure.overload};
 }
 

@@ -653,11 +653,18 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
   if (!links) return failed(links.error());
   impl->links = *std::move(links);
   std::unique_ptr<Core> core(new Core(std::move(impl)));
-  const auto foresee = [inside](const std::string& service, int items) {
-    const auto live = inside->find(service);
-    return live ? live->brain.foresee(Loop::now_ns(), items) : std::nullopt;
-  };
-  inside->pipelines = std::make_unique<Pipelines>(loop, *core, foresee, inside->say);
+  const MemberQueues queues{
+      .foresee =
+          [inside](const std::string& service, long coming, int items) {
+            const auto live = inside->find(service);
+            return live ? live->brain.foresee(Loop::now_ns(), coming, items) : std::nullopt;
+          },
+      .held_off =
+          [inside](const std::string& service, int items) {
+            if (const auto live = inside->find(service))
+              live->brain.held_off(Loop::now_ns(), items);
+          }};
+  inside->pipelines = std::make_unique<Pipelines>(loop, *core, queues, inside->say);
   return core;
 }
 

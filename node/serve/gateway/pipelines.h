@@ -27,13 +27,20 @@ namespace partita::serve {
 using ModelOf = std::function<const ModelSpec*(const std::string& service)>;
 Result<ModelSpec> composed_model(const plan::Terms& pipeline, const ModelOf& model_of);
 
-// What a member foresees of a request of so many rows; nothing: it says nothing of that.
-using Foresee = std::function<std::optional<plan::Foreseen>(const std::string& service, int items)>;
+// The queues of members, as admission by the whole way asks them.
+struct MemberQueues {
+  // What is foreseen of a request of so many rows, behind all that wait there and `coming` rows
+  // that are still to come; nothing: nothing is.
+  std::function<std::optional<plan::Foreseen>(const std::string& service, long coming, int items)>
+      foresee;
+  // So many rows would have come, and were refused at the door.
+  std::function<void(const std::string& service, int items)> held_off;
+};
 
 class Pipelines {
  public:
   // `members` serves what steps name; it and `loop` outlive this.
-  Pipelines(Loop& loop, Backend& members, Foresee foresee,
+  Pipelines(Loop& loop, Backend& members, MemberQueues queues,
             std::function<void(const std::string&)> say);
   ~Pipelines();
 
@@ -65,6 +72,8 @@ class Pipelines {
   class Steps;
   std::optional<Denial> ask(Way& way, std::size_t step, int items, bool first);
   std::optional<plan::WayAhead> ahead_of(const Way& way, std::size_t step, int items) const;
+  static int reckoned(const Way& way, std::size_t step);
+  void expect(Way& way, std::size_t step, bool comes);
   void go(RequestId id, std::size_t step);
   std::optional<Denial> begin(Way& way, std::size_t step);
   void ended(RequestId id, std::size_t step, std::optional<Denial> denial);
@@ -72,9 +81,10 @@ class Pipelines {
 
   Loop& loop_;
   Backend& members_;
-  Foresee foresee_;
+  MemberQueues queues_;
   std::function<void(const std::string&)> say_;
-  std::map<std::string, long, std::less<>> asked_;  // by member
+  std::map<std::string, long, std::less<>> asked_;   // by member
+  std::map<std::string, long, std::less<>> coming_;  // rows that those let in will ask for
   std::map<std::string, std::shared_ptr<Live>, std::less<>> live_;
   std::map<RequestId, std::unique_ptr<Way>> ways_;
   RequestId next_ = 1;
