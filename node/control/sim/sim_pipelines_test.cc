@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "control/own_rates.h"
 #include "control/sim/testing/test_world.h"
 #include "verify/pipelines.h"
@@ -117,8 +118,8 @@ TEST_F(PipelinesUnderAnAgent, KeepTheirPromiseOfTheWholeWayWhileRatesMove) {
   }
   EXPECT_TRUE(steps_follow);
   EXPECT_GT(judged_, 20);
-  // The rise was followed, in few changes.
-  EXPECT_GE(changed_h_.size(), 2u);
+  // What the judge was asked about was made in few changes.
+  EXPECT_GE(changed_h_.size(), 1u);
   EXPECT_LE(changed_h_.size(), 25u) << testing::PrintToString(changed_h_);
   const auto report = weeks_->report();
   ASSERT_TRUE(report) << to_string(report.error());
