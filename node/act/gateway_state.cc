@@ -30,6 +30,9 @@ void describe(Form& f, GatewayRequests& requests) {
   f.whole("in_slo", requests.in_slo, kRequests, "of them answered in time");
   f.whole("missed", requests.missed, kRequests, "answered late, failed, expired or given up late");
   f.whole("shed", requests.shed, kRequests, "refused at once");
+  f.optional(requests.by_pipelines > 0)
+      .whole("by_pipelines", requests.by_pipelines, kRequests,
+             "of those that arrived: made by pipelines; missing: none");
   f.optional(requests.p99_ms.has_value());
   f.number("p99_ms", requests.p99_ms, kNotNegative, "of the last half minute");
   f.object("recent", requests.recent, describe, "of the last seconds");
@@ -38,6 +41,8 @@ void describe(Form& f, GatewayRequests& requests) {
   Fields* const in = f.reading();
   if (in && requests.in_slo + requests.missed + requests.shed > requests.arrived)
     in->refuse("arrived", "more requests have ended than arrived");
+  if (in && requests.by_pipelines > requests.arrived)
+    in->refuse("by_pipelines", "more than arrived");
 }
 
 }  // namespace
@@ -53,6 +58,24 @@ void describe(Form& f, TokenTraffic& t) {
   f.number("tpot_p99_ms", t.tpot_p99_ms, kNotNegative, "time per token after it");
 }
 
+std::string to_string(const ColdStarts& cold) {
+  const std::string starts = cold.requests == 1 ? "cold start" : "cold starts";
+  if (cold.requests == 0) return fmt::format("no {}, {:.4g} ms promised", starts, cold.promised_ms);
+  const double share =
+      100.0 * static_cast<double>(cold.in_time) / static_cast<double>(cold.requests);
+  return fmt::format("{} {}, {:.4g} % within {:.4g} ms (mean {:.4g} ms)", cold.requests, starts,
+                     share, cold.promised_ms, cold.mean_ms);
+}
+
+void describe(Form& f, ColdStarts& cold) {
+  f.whole("requests", cold.requests, kRequests, "whose model was loaded first, and were answered");
+  f.whole("in_time", cold.in_time, kRequests, "of them, within what is promised");
+  f.number("promised_ms", cold.promised_ms, kNotNegative, "cold_ms of the set, else its SLO");
+  f.number("mean_ms", cold.mean_ms, kNotNegative, "from head to answer");
+  Fields* const in = f.reading();
+  if (in && cold.in_time > cold.requests) in->refuse("in_time", "more than there were");
+}
+
 namespace {
 
 void describe(Form& f, GatewayService& service) {
@@ -62,6 +85,7 @@ void describe(Form& f, GatewayService& service) {
   f.number("rate_rps", service.rate_rps, kNotNegative, "planned for");
   f.object("requests", service.requests, describe, "what became of its requests");
   f.object("tokens", service.tokens, actuate::describe, "of a language model, of late");
+  f.object("cold_starts", service.cold, actuate::describe, "of a set of models");
 }
 
 void describe_process(Form& f, Pid& pid) {

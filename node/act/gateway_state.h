@@ -51,8 +51,13 @@ struct GatewayRequests {
   // Of the last kShortStretch, kMiddleStretch and kLongStretch; a gateway of an older version does
   // not say.
   std::optional<RequestStretch> recent = {}, lately = {}, minute = {};
+  long by_pipelines = 0;  // of arrived: those that pipelines made
   bool operator==(const GatewayRequests&) const = default;
 };
+
+// "482 cold starts, 99.8 % within 600 ms".
+std::string to_string(const ColdStarts& cold);
+void describe(Form& f, ColdStarts& cold);
 
 struct GatewayService {
   std::string name;
@@ -60,6 +65,7 @@ struct GatewayService {
   double rate_rps = 0;                           // planned for, as the assignment says
   std::optional<GatewayRequests> requests = {};  // a gateway of an older version does not count
   std::optional<TokenTraffic> tokens = {};       // of a language model
+  std::optional<ColdStarts> cold = {};           // of a set of models
   bool operator==(const GatewayService&) const = default;
 };
 

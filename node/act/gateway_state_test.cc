@@ -22,8 +22,8 @@ GatewayState some_state() {
           .services = {{"chat", 120, 100,
                         GatewayRequests{1000, 900, 50, 20, 31.5, RequestStretch{3, 30, 29, 28},
                                         RequestStretch{15, 150, 149, 148},
-                                        RequestStretch{60, 600, 599, 598}}},
-                       {"search", 0, 30.5}},
+                                        RequestStretch{60, 600, 599, 598}, 400}},
+                       {"search", 0, 30.5, {}, {}, ColdStarts{482, 481, 600, 41.5}}},
           .workers = {{"MIG-1", 0, "chat", 4711, WorkerReadiness::ready, 0.25},
                       {"MIG-1", 1, "chat", 4712, WorkerReadiness::silent, 12},
                       {"MIG-2", 0, "search", 4713, WorkerReadiness::leaving, 0}},
@@ -46,6 +46,13 @@ TEST(GatewayState, IsReadBackAndSorted) {
   EXPECT_EQ(*again, some_state());
 }
 
+TEST(GatewayState, SaysHowColdStartsDid) {
+  EXPECT_EQ(to_string(ColdStarts{482, 481, 600, 41.5}),
+            "482 cold starts, 99.79 % within 600 ms (mean 41.5 ms)");
+  EXPECT_EQ(to_string(ColdStarts{1, 0, 50, 70}), "1 cold start, 0 % within 50 ms (mean 70 ms)");
+  EXPECT_EQ(to_string(ColdStarts{.promised_ms = 600}), "no cold starts, 600 ms promised");
+}
+
 TEST(GatewayState, AllThatCameMayHaveEnded) {
   const auto state = parse_gateway("g.json", with("\"arrived\": 1000", "\"arrived\": 970"));
   ASSERT_TRUE(state) << to_string(state.error());
@@ -57,6 +64,8 @@ TEST(GatewayState, RefusesWithTheLine) {
       {with("\"search\"", "\"chat\""), "service 'chat' is listed twice"},
       {with("\"index\": 1", "\"index\": 0"), "worker 0 of device 'MIG-1' is listed twice"},
       {with("\"silent\"", "\"quiet\""), "'state'"},
+      {with("\"by_pipelines\": 400", "\"by_pipelines\": 1001"), "more than arrived"},
+      {with("\"in_time\": 481", "\"in_time\": 483"), "more than there were"},
       {with("\"pid\": 4711", "\"pid\": 0"), "'pid' is 0"},
       {with("\"capacity_rps\": 120", "\"capacity_rps\": -1"), "'capacity_rps' is -1"},
       {with("GatewayState", "Workers"), "'kind'"},

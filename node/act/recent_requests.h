@@ -29,6 +29,15 @@ struct RequestStretch {
   bool operator==(const RequestStretch&) const = default;
 };
 
+// Requests of a set of models whose model had to be loaded first, since the gateway has the set.
+struct ColdStarts {
+  long requests = 0;  // that were answered
+  long in_time = 0;   // of them, within what is promised
+  double promised_ms = 0;
+  double mean_ms = 0;  // from head to answer
+  bool operator==(const ColdStarts&) const = default;
+};
+
 // What a language model did in the last kTrafficStretch, by the answers that ended in it.
 inline constexpr double kTrafficStretch = 30;  // seconds
 struct TokenTraffic {

@@ -14,6 +14,7 @@ namespace {
 // What an agent cannot do with a services file that can be planned for.
 Result<void> check_servable(const World& world, const std::vector<plan::Service>& services) {
   for (const plan::Service& one : services) {
+    if (one.pipeline) continue;  // its steps are services
     const std::string at = fmt::format("services:{}", one.line);
     const bool known = std::ranges::any_of(world.profiles, [&](const plan::FleetEntry& entry) {
       return one.tokens ? entry.engines.contains(one.model) : entry.profiles.contains(one.model);

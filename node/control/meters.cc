@@ -51,12 +51,16 @@ void Meters::see(const ServersSeen& servers, std::int64_t local_ms,
     const bool follows = meter.last && meter.counted_by == servers.counted_by &&
                          load.arrived >= meter.last->arrived && load.in_slo >= meter.last->in_slo &&
                          load.shed >= meter.last->shed &&
+                         load.by_pipelines >= meter.last->by_pipelines &&
                          local_ms - meter.last_ms <= kLongestGapMs && local_ms >= meter.last_ms;
     if (!follows) {  // a gateway that has just begun, or a long pause
       meter.bin_ms = local_ms;
-      meter.arrived = meter.in_slo = meter.shed = 0;
+      meter.arrived = meter.own = meter.in_slo = meter.shed = 0;
     } else {
-      meter.arrived += static_cast<double>(load.arrived - meter.last->arrived);
+      const auto arrived = static_cast<double>(load.arrived - meter.last->arrived);
+      const auto made = static_cast<double>(load.by_pipelines - meter.last->by_pipelines);
+      meter.arrived += arrived;
+      meter.own += std::max(0.0, arrived - made);
       meter.in_slo += static_cast<double>(load.in_slo - meter.last->in_slo);
       meter.shed += static_cast<double>(load.shed - meter.last->shed);
     }
@@ -72,7 +76,7 @@ void Meters::end_minute(Meter& meter, ServiceForecast& known, std::int64_t local
   MeasuredRate measured;
   measured.now_ms = local_ms;
   measured.over_ms = local_ms - meter.bin_ms;
-  measured.rate_rps = meter.arrived * 1000 / static_cast<double>(local_ms - meter.bin_ms);
+  measured.rate_rps = meter.own * 1000 / static_cast<double>(local_ms - meter.bin_ms);
   while (!meter.made.empty() && meter.made.front().for_ms <= local_ms) {
     measured.forecast = meter.made.front().forecast;
     meter.made.pop_front();
@@ -85,7 +89,7 @@ void Meters::end_minute(Meter& meter, ServiceForecast& known, std::int64_t local
   if (meter.arrived > 0) meter.reading.attainment = std::min(1.0, meter.in_slo / meter.arrived);
   meter.reading.shed = static_cast<std::uint64_t>(meter.shed);
   meter.reading_ms = local_ms;
-  meter.arrived = meter.in_slo = meter.shed = 0;
+  meter.arrived = meter.own = meter.in_slo = meter.shed = 0;
   meter.bin_ms = local_ms;
   minute_ended_ = true;
 }
@@ -96,7 +100,7 @@ Meters::Reading Meters::reading(const std::string& service, std::int64_t local_m
   const Meter& meter = found->second;
   Reading reading = meter.reading;
   const std::int64_t counted = meter.last_ms - meter.bin_ms;
-  if (counted >= kEarlyMs) reading.rate = meter.arrived * 1000 / static_cast<double>(counted);
+  if (counted >= kEarlyMs) reading.rate = meter.own * 1000 / static_cast<double>(counted);
   if (local_ms - meter.last_ms > kStaleMs) return {};
   return reading;
 }

@@ -1,5 +1,5 @@
 // Meters: from the gateway's counters to rates a minute, and from those to what a service needs.
-// Internal to control.
+// Rates are what clients ask for: without what pipelines make of theirs. Internal to control.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ class Meters {
     std::optional<ServiceLoad> last;
     std::string counted_by;                // see ServersSeen::counted_by
     std::int64_t last_ms = 0, bin_ms = 0;  // of the last look, since when the minute is counted
-    double arrived = 0, in_slo = 0, shed = 0;
+    double arrived = 0, own = 0, in_slo = 0, shed = 0;
     Reading reading;
     std::int64_t reading_ms = 0;
     struct Made {

@@ -9,6 +9,8 @@
 #include "act/change.h"
 #include "act/lent.h"
 #include "base/check.h"
+#include "control/own_rates.h"
+#include "decide/pipelines.h"
 #include "hw/layout.h"
 #include "verify/judge.h"
 
@@ -64,10 +66,12 @@ class Attempts {
     return true;
   }
 
-  // Class by class, from the highest priority on, as much as there is room for.
+  // Class by class, from the highest priority on, as much as there is room for. A pipeline gets so
+  // much as a whole: what is shared out is what clients ask for, and steps follow.
   bool part() {
     std::map<int, std::vector<plan::Service>, std::greater<>> classes;
-    for (const plan::Service& one : ask_.want.services) classes[priority(one.name)].push_back(one);
+    for (const plan::Service& one : at_own_rates(ask_.want.services))
+      if (!one.member) classes[priority(one.name)].push_back(one);
     Want settled;
     for (auto& [level, members] : classes) settle_class(settled, std::move(members));
     if (!best_ || settled.services.empty()) return false;
@@ -109,13 +113,30 @@ class Attempts {
     return found == ask_.want.priority.end() ? 0 : found->second;
   }
 
+  // With the steps of its pipelines.
+  Want whole(Want own) const {
+    std::set<std::string> there, steps;
+    for (const plan::Service& one : own.services) {
+      there.insert(one.name);
+      if (!one.pipeline) continue;
+      for (const plan::PipelineStep& step : one.pipeline->steps) steps.insert(step.service);
+    }
+    for (plan::Service one : ask_.want.services) {
+      if (!steps.contains(one.name) || there.contains(one.name)) continue;
+      one.rate = Rps{0};
+      own.services.push_back(std::move(one));
+    }
+    own.services = at_whole_rates(std::move(own.services));
+    return own;
+  }
+
   bool at_share(const Want& settled, const std::vector<plan::Service>& members, double share) {
     Want want = settled;
     for (plan::Service one : members) {
       one.rate = one.rate * share;
       want.services.push_back(std::move(one));
     }
-    if (!fits(want, true)) return false;
+    if (!fits(whole(want), true)) return false;
     last_ = std::move(want);
     return true;
   }
@@ -161,13 +182,16 @@ class Attempts {
     std::string text;
     plan::ServingPlan& plan = best_->target.plan;
     int short_of = 0;
-    for (const plan::Service& one : ask_.want.services) {
+    const std::vector<plan::Service> asked = at_own_rates(ask_.want.services);
+    for (std::size_t s = 0; s < asked.size(); ++s) {
+      const plan::Service& one = asked[s];
+      if (one.member) continue;
       double rate = 0;
       for (const plan::Service& got : settled.services)
         if (got.name == one.name) rate = got.rate.value;
       if (rate >= one.rate.value * (1 - 1e-9)) continue;
       const auto row = std::ranges::find(plan.services, one.name, &plan::PlannedService::name);
-      if (row != plan.services.end()) row->wanted = one.rate;
+      if (row != plan.services.end()) row->wanted = ask_.want.services[s].rate;
       if (++short_of > kMostNamed) continue;
       if (!text.empty()) text += ", ";
       text += fmt::format("{} {:.4g} of {:.4g} req/s ({:.0f} %)", one.name, rate, one.rate.value,
@@ -295,6 +319,9 @@ plan::ServingPlan current_plan(const GpuUse& use, const std::optional<Target>& t
                                const actuate::Assignment& assignment) {
   plan::ServingPlan plan;
   if (!use.usable.empty()) plan.gpu_model = use.usable.front().model;
+  for (const plan::PlannedService& row :
+       target ? target->plan.services : std::vector<plan::PlannedService>{})
+    if (row.pipeline) plan.services.push_back(decide::shares_kept(row));
   const std::set<int> broken = target ? broken_groups(use, *target) : std::set<int>{};
   const auto on = [](const actuate::AssignedSegment& there, const std::string& uuid) {
     const std::vector<std::string> whole = actuate::whole_gpus(there.device);

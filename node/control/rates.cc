@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "act/gateway_state.h"
+#include "control/own_rates.h"
 
 namespace partita::control {
 namespace {
@@ -25,7 +26,7 @@ double most_wanted(const plan::Service& service) {
 }  // namespace
 
 void Rates::begin(const std::vector<plan::Service>& services, std::vector<ServiceForecast> known) {
-  meters_.begin(services, std::move(known));
+  meters_.begin(at_own_rates(services), std::move(known));
 }
 
 void Rates::see(const ServersSeen& servers, std::int64_t now_ms) {
@@ -63,11 +64,35 @@ double Rates::need(const plan::Service& service, double ahead_s) const {
   return on_grid(std::clamp(high, policy.floor_share * wanted, policy.cap_share * wanted));
 }
 
+namespace {
+
+// With what a pipeline makes of its own; nothing where nobody knows that.
+std::optional<double> plus(std::optional<double> rate, std::optional<double> pipeline,
+                           double requests) {
+  if (!rate || !pipeline) return std::nullopt;
+  return *rate + *pipeline * requests;
+}
+
+std::optional<Forecast> plus(std::optional<Forecast> of, const std::optional<Forecast>& pipeline,
+                             double requests) {
+  if (!of || !pipeline) return std::nullopt;
+  return Forecast{of->rate + pipeline->rate * requests, of->low + pipeline->low * requests,
+                  of->high + pipeline->high * requests};
+}
+
+}  // namespace
+
 std::vector<RateNow> Rates::now(const std::vector<plan::Service>& services) const {
   std::vector<RateNow> rates;
   for (const plan::Service& one : services)
     rates.push_back({gateway_ ? reading(one.name) : Meters::Reading{},
                      forecast(one.name, settings_.forecast.horizon_s)});
+  for (const StepRequests& one : step_requests(services)) {
+    RateNow& step = rates[one.step];
+    const RateNow& pipeline = rates[one.pipeline];
+    step.reading.rate = plus(step.reading.rate, pipeline.reading.rate, one.requests);
+    step.forecast = plus(step.forecast, pipeline.forecast, one.requests);
+  }
   return rates;
 }
 
@@ -75,8 +100,15 @@ std::vector<ServiceNeed> Rates::needs(const std::vector<plan::Service>& services
   const double soon = settings_.forecast.horizon_s;
   const double later = std::max(settings_.damping.lasts_s, soon);
   std::vector<ServiceNeed> needs;
-  for (const plan::Service& one : services)
+  for (const plan::Service& one : at_own_rates(services))
     needs.push_back({reading(one.name).rate, need(one, soon), need(one, later)});
+  for (const StepRequests& one : step_requests(services)) {
+    ServiceNeed& step = needs[one.step];
+    const ServiceNeed& pipeline = needs[one.pipeline];
+    step.now_rps = plus(step.now_rps, pipeline.now_rps, one.requests);
+    step.soon_rps += pipeline.soon_rps * one.requests;
+    step.later_rps += pipeline.later_rps * one.requests;
+  }
   return needs;
 }
 
@@ -89,6 +121,15 @@ std::map<std::string, ClockedRate> Rates::clocked(
     if (!now.rate) continue;
     const auto ahead = forecast(one.name, 2 * std::max(1.0, settings_.look_s));  // two looks
     rates[one.name] = {std::max(*now.rate, ahead ? ahead->high : 0.0), now.p99_ms};
+  }
+  for (const StepRequests& one : step_requests(services)) {
+    const auto step = rates.find(services[one.step].name);
+    const auto pipeline = rates.find(services[one.pipeline].name);
+    if (step == rates.end()) continue;
+    if (pipeline == rates.end())
+      rates.erase(step);
+    else
+      *step->second.rps += *pipeline->second.rps * one.requests;
   }
   return rates;
 }

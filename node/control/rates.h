@@ -1,5 +1,6 @@
 // Rates: what arrives, what is forecast, and what a service needs by that. The brain of that; it
-// knows no node and no plan. Internal to control.
+// knows no node and no plan. A step of pipelines has what its own clients ask for, which is
+// forecast, and what follows from the pipelines (own_rates.h). Internal to control.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,7 @@ class Rates {
   Meters::Reading reading(const std::string& service) const;
   // The highest within so long.
   std::optional<Forecast> forecast(const std::string& service, double ahead_s) const;
+  // Of services at their own rates.
   double need(const plan::Service& service, double ahead_s) const;
 
   Settings settings_;

@@ -66,6 +66,38 @@ TEST(Rates, AnotherGatewayCountsFromNothing) {
     EXPECT_NEAR(counted(800 + 2000 * look, 10), 200, 1e-9) << look;
 }
 
+// Of a step, what its pipelines made is counted and not forecast: it follows from them.
+TEST(Rates, AStepNeedsWhatItsPipelinesAndItsOwnClientsNeed) {
+  plan::Service pipeline = wanted_service("p", 50), step = wanted_service("s", 220);
+  pipeline.pipeline = {{{"m", {{"x", "a"}}, {{"y", "b"}}}, {"s", {{"x", "b"}}, {{"y", "c"}}, 4}}};
+  plan::Service member = wanted_service("m", 50);
+  member.member = true;
+  const std::vector<plan::Service> services{member, pipeline, step};
+  Rates rates{Settings()};
+  rates.begin(services);
+  EXPECT_EQ(rates.needs(services).at(2), (ServiceNeed{{}, 220, 220}));  // 4 x 50 and 20 of its own
+  ServersSeen servers;
+  servers.gateway = true;
+  servers.loads = {{.service = "m"}, {.service = "p"}, {.service = "s"}};
+  for (std::uint64_t look = 0; look <= 60; ++look) {  // 60 and 30 per second, a fan-out a request
+    servers.loads[0].arrived = servers.loads[0].by_pipelines = 600 * look;
+    servers.loads[1].arrived = 600 * look;
+    servers.loads[2].arrived = 900 * look;
+    servers.loads[2].by_pipelines = 600 * look;
+    rates.see(servers, kMonday + 10'000 * static_cast<std::int64_t>(look));
+  }
+  const std::vector<ServiceNeed> needs = rates.needs(services);
+  EXPECT_DOUBLE_EQ(needs[1].now_rps.value(), 60);
+  EXPECT_DOUBLE_EQ(needs[0].now_rps.value(), 60);
+  EXPECT_DOUBLE_EQ(needs[2].now_rps.value(), 4 * 60 + 30);
+  EXPECT_DOUBLE_EQ(needs[0].soon_rps, needs[1].soon_rps);
+  EXPECT_GE(needs[1].soon_rps, 60);
+  EXPECT_GE(needs[2].soon_rps - 4 * needs[1].soon_rps, 30);
+  EXPECT_LE(needs[2].soon_rps - 4 * needs[1].soon_rps, 40);
+  EXPECT_DOUBLE_EQ(*rates.now(services)[2].reading.rate, 4 * 60 + 30);
+  EXPECT_GE(*rates.clocked(services).at("s").rps, 4 * 60 + 30);
+}
+
 TEST(Rates, AnAnswerlessGatewayLeavesClocksWithoutRates) {
   const plan::Service service = wanted_service("a", 100);
   Rates rates{Settings()};

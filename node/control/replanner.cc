@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "control/own_rates.h"
+
 namespace partita::control {
 namespace {
 
@@ -32,20 +34,47 @@ double carried(const PlansKept& plans, const std::string& service) {
 
 }  // namespace
 
+namespace {
+
+// Of each service, what its own clients are promised, need, and ask for now.
+struct OwnRates {
+  std::vector<double> planned, needed;
+};
+OwnRates own_rates_of(const PlanGround& ground, double ServiceNeed::*need) {
+  const std::vector<plan::Service>& services = ground.desired.services;
+  std::vector<double> planned, needed;
+  for (std::size_t s = 0; s < services.size(); ++s) {
+    planned.push_back(promised(ground.plans, services[s].name));
+    needed.push_back(ground.needs[s].*need);
+  }
+  return {own_rates(services, std::move(planned)), own_rates(services, std::move(needed))};
+}
+
+}  // namespace
+
+// A pipeline and its steps are decided on together: what a step is planned for follows from what
+// the pipelines are.
 Want Replanner::want(const PlanGround& ground, double ServiceNeed::*need, bool lower) const {
   Want want;
   want.survive = ground.desired.survive;
   want.priority = world_.settings.priority;
   want.services = ground.desired.services;
+  const auto cools = [&](const plan::Service& one) {
+    if (!one.pipeline) return damping_.cools(one.name, ground.now_ms);
+    return std::ranges::any_of(one.pipeline->steps, [&](const plan::PipelineStep& step) {
+      return damping_.cools(step.service, ground.now_ms);
+    });
+  };
+  const OwnRates own = own_rates_of(ground, need);
   for (std::size_t s = 0; s < want.services.size(); ++s) {
     plan::Service& one = want.services[s];
-    const double planned = promised(ground.plans, one.name);
-    const double needed = ground.needs[s].*need;
+    const double planned = own.planned[s], needed = own.needed[s];
     const bool enough = planned >= needed / kEnough;
-    const bool keep = enough && (!lower || damping_.cools(one.name, ground.now_ms) ||
-                                 needed > planned * (1 - world_.settings.damping.slack));
+    const bool keep =
+        enough && (!lower || cools(one) || needed > planned * (1 - world_.settings.damping.slack));
     one.rate = Rps{keep ? planned : needed};
   }
+  want.services = at_whole_rates(std::move(want.services));
   return want;
 }
 
@@ -133,13 +162,16 @@ std::optional<Decision> Replanner::consider(const PlanGround& ground) {
 
 Replanner::Shortage Replanner::shortage_of(const PlanGround& ground) const {
   Shortage shortage;
+  const OwnRates own = own_rates_of(ground, &ServiceNeed::soon_rps);
+  std::vector<double> all_now;
+  for (const ServiceNeed& one : ground.needs) all_now.push_back(one.now_rps.value_or(0));
+  const std::vector<double> own_now = own_rates(ground.desired.services, all_now);
   for (std::size_t s = 0; s < ground.needs.size(); ++s) {
     const std::string& name = ground.desired.services[s].name;
-    const double planned = promised(ground.plans, name), needed = ground.needs[s].soon_rps;
+    const double planned = own.planned[s], needed = own.needed[s], now = own_now[s];
     if (needed <= planned * kEnough) continue;
-    const double now = ground.needs[s].now_rps.value_or(0);
     shortage.measured = shortage.measured || now > planned * kEnough;
-    shortage.too_many = shortage.too_many || now > carried(ground.plans, name) * kEnough;
+    shortage.too_many = shortage.too_many || all_now[s] > carried(ground.plans, name) * kEnough;
     shortage.about += fmt::format("{}:{:.3g} ", name, needed);
     if (shortage.cause.empty())
       shortage.cause = fmt::format(
@@ -225,10 +257,13 @@ std::optional<Decision> Replanner::consider_gain(const PlanGround& ground) {
   std::map<std::string, double> shares;
   double before = 0, after = 0;
   std::string about;
-  for (const plan::Service& one : want.services) {
+  const OwnRates own = own_rates_of(ground, &ServiceNeed::later_rps);
+  const std::vector<plan::Service> asked = at_own_rates(want.services);
+  for (std::size_t s = 0; s < want.services.size(); ++s) {
+    const plan::Service& one = want.services[s];
     const double planned = promised(ground.plans, one.name);
-    before += planned;
-    after += one.rate.value;
+    before += own.planned[s];
+    after += asked[s].rate.value;
     shares[one.name] = planned > 0 ? one.rate.value / planned : 1;
     about += fmt::format("{:.2g} ", one.rate.value);
   }

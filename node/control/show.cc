@@ -46,6 +46,16 @@ std::vector<ServiceNow> services_now(const ShowGround& ground) {
     now.is = ground.verdicts[s];
     services.push_back(std::move(now));
   }
+  // A pipeline has as many workers as the step that has fewest.
+  for (ServiceNow& now : services) {
+    std::optional<int> fewest;
+    for (const plan::PipelineStep& step :
+         now.pipeline ? now.pipeline->steps : std::vector<plan::PipelineStep>{})
+      for (const ServiceNow& of : services)
+        if (of.name == step.service)
+          fewest = std::min(fewest.value_or(of.ready_workers), of.ready_workers);
+    if (fewest) now.ready_workers = *fewest;
+  }
   return services;
 }
 

@@ -56,6 +56,7 @@ void describe_verdict(Form& f, ServiceRow& s) {
   f.optional(s.has(s.is.can_carry_rps != 0))
       .number("can_carry_rps", s.is.can_carry_rps, kNotNegative,
               "by the workers that are ready; missing: 0");
+  f.object("cold_starts", s.is.cold, actuate::describe, "of a set of models");
   bool at_risk = s.at_risk();
   f.optional(!s.brief).boolean("at_risk", at_risk, "the verdict is another one than serves");
   if (f.reading()) s.is.service = s.name;

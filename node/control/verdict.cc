@@ -65,6 +65,7 @@ class Judgement {
       verdict.asked_rps = rate_of(load_->recent->asked, *load_->recent);
       verdict.answered_rps = rate_of(load_->recent->in_slo, *load_->recent);
     }
+    if (load_ != nullptr) verdict.cold = load_->cold;
     asked_ = verdict.asked_rps;
     verdict.why = why_down();
     verdict.verdict = Standing::down;
@@ -158,6 +159,7 @@ class Judgement {
     if (segments_ > 0 && ready_ == 0 && (load_ == nullptr || load_->ready_workers == 0))
       return fmt::format("no worker of {} is ready; {}", service_.name, asked);
     if (load_ == nullptr || !load_->recent) return {};
+    if (service_.member) return {};  // its share of an SLO is the planner's, and no promise
     const actuate::RequestStretch& recent = *load_->recent;
     if (recent.in_slo >= 1 || recent.missed() < kFewestOfNone) return {};
     return fmt::format("none of the last {:.0f} requests of {} was answered in time",
@@ -165,7 +167,8 @@ class Judgement {
   }
 
   std::string why_degraded() const {
-    if (load_ == nullptr || !load_->recent || !load_->lately || !load_->minute) return {};
+    if (service_.member || load_ == nullptr) return {};
+    if (!load_->recent || !load_->lately || !load_->minute) return {};
     const double allowed = 1 - service_.percentile / 100;
     const actuate::RequestStretch &recent = *load_->recent, &minute = *load_->minute;
     const bool now = too_many(recent, allowed, kSurpriseOfSeconds);
@@ -275,6 +278,7 @@ void describe_verdict(Form& f, ServiceVerdict& verdict) {
   f.number("asked_rps", verdict.asked_rps, kNotNegative, "answered or not, in the last seconds");
   f.number("answered_rps", verdict.answered_rps, kNotNegative, "in time, in the last seconds");
   f.number("can_carry_rps", verdict.can_carry_rps, kNotNegative, "by the workers that are ready");
+  f.object("cold_starts", verdict.cold, actuate::describe, "of a set of models");
 }
 
 void describe_verdicts(Form& f, std::vector<ServiceVerdict>& verdicts) {

@@ -28,12 +28,14 @@ struct ServiceLoad {
   std::uint64_t arrived = 0;  // all requests, refused ones too
   std::uint64_t in_slo = 0;   // answered in time
   std::uint64_t shed = 0;     // refused, because they would have been late
+  std::uint64_t by_pipelines = 0;  // of arrived: those that pipelines made
   std::optional<double> p99_ms = {};
   double capacity_rps = 0;  // of the workers that are ready, in full batches
   int ready_workers = 0;
   // See actuate::GatewayRequests.
   std::optional<actuate::RequestStretch> recent = {}, lately = {}, minute = {};
   std::optional<actuate::TokenTraffic> tokens = {};  // of a language model
+  std::optional<actuate::ColdStarts> cold = {};      // of a set of models
   bool operator==(const ServiceLoad&) const = default;
 };
 
@@ -57,6 +59,7 @@ struct ServiceVerdict {
   double asked_rps = 0;       // answered or not
   double answered_rps = 0;    // in time
   double can_carry_rps = 0;   // within the objective, by the workers that are ready
+  std::optional<actuate::ColdStarts> cold = {};  // of a set of models, beside what is promised
   bool operator==(const ServiceVerdict&) const = default;
 };
 

@@ -63,6 +63,44 @@ TEST(Verdict, ServesWhatWasPromisedToWhomeverAsks) {
   EXPECT_EQ(is.since_ms, kNoon);
 }
 
+// A step that nobody else asks has a share of an SLO that the planner chose; pipelines are judged.
+TEST(Verdict, AStepHasNoPromiseOfItsOwn) {
+  Given given;
+  given.services[0].member = true;
+  given.requests(100, 0, 0);
+  EXPECT_EQ(given.word(), Standing::serves);
+  plan::Service& pipeline = given.services.emplace_back();
+  pipeline.name = "p";
+  pipeline.slo = Millis{100};
+  pipeline.rate = Rps{50};
+  pipeline.pipeline = {{{"s", {{"x", "a"}}, {{"y", "b"}}, 2}}};
+  given.memory.target->rates.push_back({.service = "p", .rate_rps = 50});
+  given.servers.loads.push_back(given.servers.loads[0]);
+  given.servers.loads[1].service = "p";
+  const auto word = [&] {
+    return judge_services(
+               {given.services, given.memory, given.assignment, given.servers, given.blind}, kNoon,
+               {})
+        .at(1)
+        .verdict;
+  };
+  EXPECT_EQ(word(), Standing::down);
+  given.servers.loads[1].recent->in_slo = given.servers.loads[1].recent->due;
+  given.servers.loads[1].lately->in_slo = given.servers.loads[1].lately->due;
+  given.servers.loads[1].minute->in_slo = given.servers.loads[1].minute->due;
+  given.servers.loads[1].recent->asked = 3 * 50;
+  EXPECT_EQ(word(), Standing::serves);
+  given.servers.ready = {};
+  given.servers.loads[0].ready_workers = 0;
+  EXPECT_EQ(word(), Standing::down) << "its step is";
+}
+
+TEST(Verdict, TellsColdStartsOfASet) {
+  Given given;
+  given.servers.loads[0].cold = actuate::ColdStarts{10, 9, 600, 50};
+  EXPECT_EQ(given.verdict().cold, given.servers.loads[0].cold);
+}
+
 TEST(Verdict, CapacityIsThatOfReadyWorkers) {
   Given given;
   given.servers.ready = {{"d", 1}, {"e", 1}};

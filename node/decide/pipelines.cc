@@ -235,6 +235,15 @@ Result<plan::ServingPlan> with_latencies(const plan::ServingProblem& problem,
   return plan;
 }
 
+// How long ways were tried; 0: the shares are those of the plan before.
+std::string origin_of(double stretch) {
+  if (stretch == 0) return "as in the plan before; the judge timed the whole way";
+  return fmt::format(
+      "ways of up to {:g} x the SLO were chosen from, since the steps are seldom "
+      "slow at once; the judge timed the whole way",
+      stretch);
+}
+
 std::string text_of(const plan::Service& pipeline, const Shares& shares, double stretch) {
   std::string text;
   double sum = 0;
@@ -244,10 +253,8 @@ std::string text_of(const plan::Service& pipeline, const Shares& shares, double 
     sum += shares.at(step.service).value;
   }
   return fmt::format(
-      "pipeline {}: of {:g} ms its steps are planned with {} ({:.4g} ms together; "
-      "ways of up to {:g} x the SLO were chosen from, since the steps are seldom "
-      "slow at once; the judge timed the whole way)",
-      pipeline.name, pipeline.slo.value, text, sum, stretch);
+      "pipeline {}: of {:g} ms its steps are planned with {} ({:.4g} ms together; {})",
+      pipeline.name, pipeline.slo.value, text, sum, origin_of(stretch));
 }
 
 // What pipelines are planned with.
@@ -433,6 +440,56 @@ Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& probl
   auto verdict = verify::judge(problem, with_bound(problem, **last.plan, easier.plan->objective));
   if (!verdict) return failed(refused_by_judge("planned pipelines", verdict.error().violations));
   return Made<plan::ServingPlan>{*std::move(verdict), {}};
+}
+
+plan::PlannedService shares_kept(const plan::PlannedService& row) {
+  plan::PlannedService kept;
+  kept.name = row.name;
+  kept.slo = row.slo;
+  kept.percentile = row.percentile;
+  kept.pipeline = row.pipeline;
+  return kept;
+}
+
+namespace {
+
+// Nothing where a pipeline is another one than it was.
+std::optional<Shares> shares_of(const plan::ServingProblem& problem,
+                                const plan::ServingPlan& current) {
+  Shares shares;
+  for (const plan::Service& service : problem.services) {
+    if (!service.pipeline) continue;
+    const auto row = std::ranges::find(current.services, service.name, &plan::PlannedService::name);
+    if (row == current.services.end() || !row->pipeline || row->slo != service.slo ||
+        row->percentile != service.percentile ||
+        !plan::same_graph(*row->pipeline, *service.pipeline))
+      return std::nullopt;
+    for (const plan::PipelineStep& step : row->pipeline->steps) {
+      const auto [at, fresh] = shares.emplace(step.service, step.share);
+      if (!(step.share.value > 0) || at->second != step.share) return std::nullopt;
+    }
+  }
+  return shares;
+}
+
+}  // namespace
+
+std::optional<plan::Judged<plan::ServingPlan>> plan_with_shares(const plan::ServingProblem& problem,
+                                                                const plan::ServingPlan& current,
+                                                                const PlanServices& plan_services,
+                                                                const PlanServices& from_nothing) {
+  const auto shares = shares_of(problem, current);
+  if (!shares) return std::nullopt;
+  const Asked asked{problem, plan_services, ways_of(problem)};
+  for (double room = 0; room <= kMostSplitRoom; room = std::max(0.02, 2 * room)) {
+    const Tried made = tried(asked, *shares, 0, room);
+    if (made.wrong) return std::nullopt;
+    if (!made.plan) continue;
+    auto verdict = verify::judge(
+        problem, with_bound(problem, **made.plan, bound_of({problem, from_nothing, asked.ways})));
+    return verdict ? std::optional(*std::move(verdict)) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace partita::decide

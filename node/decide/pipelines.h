@@ -9,9 +9,11 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "decide/made.h"
+#include "plan/judged.h"
 #include "plan/serving.h"
 #include "planners/serving/planner.h"
 
@@ -54,5 +56,17 @@ Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& probl
                                                const PlanServices& plan_services,
                                                Split split = Split::planned,
                                                double most_stretch = kStretches[0]);
+
+// As a plan that follows needs it: the shares of a pipeline's steps, and what they are of.
+plan::PlannedService shares_kept(const plan::PlannedService& row);
+
+// A plan in which every step has the share that `current` says, for pipelines that are as they were
+// then: what runs can stay where it is, though other shares might take fewer GPUs. Nothing: they
+// are not, or no plan with these shares holds. `plan_services` may start from what runs; the bound
+// is that of `from_nothing`.
+std::optional<plan::Judged<plan::ServingPlan>> plan_with_shares(const plan::ServingProblem& problem,
+                                                                const plan::ServingPlan& current,
+                                                                const PlanServices& plan_services,
+                                                                const PlanServices& from_nothing);
 
 }  // namespace partita::decide

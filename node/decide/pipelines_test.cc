@@ -175,5 +175,57 @@ TEST(PlanPipelines, JudgeRefusesAPoolTakenAway) {
   }));
 }
 
+// The pipeline's steps at so many times the rate.
+plan::ServingProblem at_times(double times) {
+  plan::ServingProblem problem = two_models();
+  for (plan::Service& service : problem.services) service.rate = service.rate * times;
+  return problem;
+}
+std::vector<double> shares_in(const plan::ServingPlan& plan) {
+  std::vector<double> shares;
+  for (const plan::PipelineStep& step : plan.services[0].pipeline->steps)
+    shares.push_back(step.share.value);
+  return shares;
+}
+
+TEST(PlanPipelines, FollowTheirRateWithTheSharesThatTheyHave) {
+  const auto made = make_plan(**find_planner("", "exact"), two_models(), {});
+  ASSERT_TRUE(made && made->plan);
+  plan::ServingPlan runs = **made->plan;
+  for (const double times : {1.2, 1.6, 2.4, 1.5, 0.9}) {
+    const auto again = make_plan_again(at_times(times), runs, {}, {});
+    ASSERT_TRUE(again && again->made.plan) << times;
+    const plan::ServingPlan& next = **again->made.plan;  // the judge has timed the whole way
+    // Another split only where it saves a GPU.
+    if (shares_in(next) == shares_in(runs)) {
+      EXPECT_EQ(again->changes.moved, 0) << times;
+    } else {
+      const auto from_nothing = make_plan(**find_planner("", "exact"), at_times(times), {});
+      ASSERT_TRUE(from_nothing && from_nothing->plan);
+      EXPECT_EQ(next.objective.gpus, (*from_nothing->plan)->objective.gpus) << times;
+    }
+    runs = next;
+  }
+}
+
+TEST(PlanPipelines, KeepNoSharesOfAnotherPromise) {
+  const auto made = make_plan(**find_planner("", "exact"), two_models(), {});
+  ASSERT_TRUE(made && made->plan);
+  const PlanServices exact = [](const plan::ServingProblem& asked) {
+    return (*find_planner("", "exact"))->plan(asked, {});
+  };
+  plan::ServingPlan kept;
+  kept.services = {shares_kept((*made->plan)->services[0])};
+  EXPECT_TRUE(plan_with_shares(two_models(), kept, exact, exact));
+  plan::ServingProblem other = two_models();
+  other.services[0].slo = Millis{60};
+  EXPECT_FALSE(plan_with_shares(other, kept, exact, exact));
+  other = two_models();
+  other.services[0].pipeline->steps[1].fan_out = 3;
+  EXPECT_FALSE(plan_with_shares(other, kept, exact, exact));
+  kept.services[0].pipeline->steps[1].share = Millis{0.5};  // no batch of it is so fast
+  EXPECT_FALSE(plan_with_shares(two_models(), kept, exact, exact));
+}
+
 }  // namespace
 }  // namespace partita::decide

@@ -227,11 +227,10 @@ bool some_add_up(const plan::ServingProblem& problem) {
 }
 
 // Whether planning again begins with no regard to what runs: where a service may be put on groups
-// of GPUs, is a set of models or a pipeline.
+// of GPUs, or is a set of models.
 bool from_nothing(const plan::ServingProblem& problem) {
-  if (has_pipelines(problem) || std::ranges::any_of(problem.services, [](const plan::Service& one) {
-        return one.models.has_value();
-      }))
+  if (std::ranges::any_of(problem.services,
+                          [](const plan::Service& one) { return one.models.has_value(); }))
     return true;
   for (const plan::Service& one : problem.services)
     for (const plan::FleetEntry& entry : problem.fleet)
@@ -311,8 +310,35 @@ Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
   again.made.plan.reset();
   again.made.refusals = {
       {"moves", "plan", 1.0 * *max_moves, 1.0 * moves,
-       "pipelines, language models on groups of GPUs and sets of models are planned from nothing"}};
+       "pipelines whose shares of the SLO change, language models on groups of GPUs and sets of "
+       "models are planned from nothing"}};
   return again;
+}
+
+// Steps keep their shares, and so their instances, where that holds; another split is for those
+// that it does not hold for, and where it saves a GPU.
+Result<MadeAgain> pipelines_again(const plan::ServingProblem& problem,
+                                  const plan::ServingPlan& current, std::optional<int> max_moves,
+                                  const PlanOptions& options) {
+  planners::serving::IncrementalOutcome again;
+  auto kept = plan_with_shares(
+      problem, current,
+      [&](const plan::ServingProblem& asked) {
+        again =
+            planners::serving::incremental(asked, current, {serving_options(options), max_moves});
+        return std::move(again.outcome);
+      },
+      [&](const plan::ServingProblem& asked) {
+        return (*find_planner("", "exact"))->plan(asked, serving_options(options));
+      });
+  if (!kept) return planned_in_place(problem, current, max_moves, options);
+  MadeAgain made{{std::move(kept), {}}, again.changes, std::move(again.curve)};
+  const plan::Objective& objective = (*made.made.plan)->objective;
+  if (objective.gpus <= objective.lower_bound_gpus) return made;
+  auto other = planned_in_place(problem, current, max_moves, options);
+  const bool fewer =
+      other && other->made.plan && (*other->made.plan)->objective.gpus < objective.gpus;
+  return fewer ? std::move(other) : std::move(made);
 }
 
 }  // namespace
@@ -360,6 +386,7 @@ Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
   if (from_nothing(problem)) return planned_in_place(problem, current, max_moves, options);
+  if (has_pipelines(problem)) return pipelines_again(problem, current, max_moves, options);
   planners::serving::IncrementalOutcome again;
   auto made = with_room(
       "the incremental planner made a plan", problem, options,

@@ -2,7 +2,9 @@
 // third code, written and read.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/rng.h"
 #include "decide/serving.h"
@@ -95,6 +97,42 @@ TEST(Sets, TakeAnotherInstanceJustAboveWhatOneCarries) {
   const auto more = planned_set(problem);
   ASSERT_TRUE(more);
   EXPECT_GT(more->objective.gpcs + count_of(*more), first->objective.gpcs + count_of(*first));
+}
+
+// One GPU of each model is not enough for it; beside a service of one model.
+TEST(Sets, AreSpreadOverGpusOfTwoModels) {
+  plan::Service set = set_of(300, 0.9);
+  set.rate = Rps{260};
+  plan::ServingProblem problem = problem_of(set);
+  problem.services.push_back({.name = "hot", .model = "m", .rate = Rps{150}, .slo = Millis{400}});
+  problem.fleet[0].count = 1;
+  plan::FleetEntry small{*hw::builtin_catalogue().find("A30-24GB"), {}, std::nullopt, 3};
+  small.profiles["m"] = {"m",
+                         {{1, 1, 1, Rps{80}, Millis{12.5}, {}},
+                          {2, 1, 1, Rps{140}, Millis{7}, {}},
+                          {4, 1, 1, Rps{200}, Millis{5}, {}}}};
+  problem.fleet.push_back(small);
+  const auto plan = planned_set(problem);
+  ASSERT_TRUE(plan);
+  std::set<std::string> models;
+  int fewest = 1'000'000;
+  for (const plan::PlannedGpu& gpu : plan->gpus)
+    for (const plan::PlannedInstance& one : gpu.instances) {
+      models.insert(gpu.model);
+      if (one.service == "rare") fewest = std::min(fewest, one.held);
+    }
+  EXPECT_EQ(models.size(), 2u);
+  EXPECT_EQ(plan->services[0].set_outlook->held, fewest);
+  sim::ServingOptions options;
+  options.duration = Seconds{600};
+  const auto report = sim::simulate(problem, *plan, options);
+  ASSERT_TRUE(report) << to_string(report.error());
+  EXPECT_GE(report->services[0].slo_attainment, 0.99);
+  EXPECT_GE(report->services[0].models->cold_in_time, 0.98);
+  EXPECT_GE(report->services[1].slo_attainment, 0.99);
+  EXPECT_LE(static_cast<double>(report->services[0].models->cold) /
+                static_cast<double>(report->services[0].offered),
+            0.01 + 1.05 * plan->services[0].set_outlook->cold_share);
 }
 
 TEST(Sets, TheJudgeRefusesMoreThanAnInstanceCarries) {

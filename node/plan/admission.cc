@@ -90,10 +90,27 @@ bool in_time(Nanos finish, Nanos deadline, Nanos slo, const Pressure& pressure) 
   return finish <= deadline - (pressure.overload ? usual_margin(slo) : 0);
 }
 
+WayAhead way_ahead(const PipelineGraph& graph, const std::vector<std::optional<Foreseen>>& steps,
+                   Nanos now) {
+  WayAhead ahead{std::vector<Nanos>(steps.size(), now), now};
+  for (const std::size_t s : graph.order) {
+    if (!steps[s]) continue;
+    Nanos comes = now;
+    for (const std::size_t before : graph.after[s]) comes = std::max(comes, ahead.ends[before]);
+    ahead.ends[s] = std::max(now + steps[s]->until, comes + steps[s]->batch);
+    ahead.overload = ahead.overload || steps[s]->overload;
+    ahead.end = std::max(ahead.end, ahead.ends[s]);
+  }
+  return ahead;
+}
+
+int reckoned_requests(const PipelineGraph& graph, std::size_t step) {
+  return std::max(1, static_cast<int>(std::ceil(graph.requests[step])));
+}
+
 Admission::Admission(const DispatchPolicy& policy, int queue_limit) : queue_limit_(queue_limit) {
   CHECK(policy.slo && !policy.members.empty() && queue_limit > 0);
   slo_ = *policy.slo;
-  patience_ = slo_ - usual_margin(slo_);
   shortest_ = kForever;
   for (const PoolMember& member : policy.members) {
     const profile::BatchCurve::Step& full = member.curve.steps.back();
@@ -160,14 +177,36 @@ std::vector<PoolProcess> Admission::processes(Nanos now) const {
   return processes;
 }
 
-bool Admission::admits(Nanos now, int queued) {
+void Admission::held_off(Nanos now, int requests) {
+  for (int i = 0; i < requests; ++i) {
+    rate_.arrived(now);
+    arrears_.arrived(now, carried_, slo_ - longest_);
+  }
+}
+
+Foreseen Admission::foresee(Nanos now, long ahead, int requests) const {
+  Nanos least = kForever;
+  for (const Kind& kind : kinds_)
+    least = std::min(least, execution_time(kind.curve.latency(std::min(requests, kind.batch))));
+  const Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
+  std::vector<PoolProcess> all = processes(now);
+  for (PoolProcess& one : all) one.free = std::max(one.free, now);
+  const PredictedBatch batch = predicted_batch(std::move(all), ahead + requests);
+  const Kind& kind = kinds_[at(batch.kind)];
+  const int size = predicted_size(batch, kind.batch, now, pressure);
+  return {batch.start + execution_time(kind.curve.latency(size)) - now, least, pressure.overload};
+}
+
+bool Admission::admits(Nanos now, int queued, std::optional<Nanos> done_by) {
   rate_.arrived(now);
   arrears_.arrived(now, carried_, slo_ - longest_);
   if (queued >= queue_limit_) return false;
   if (head_ < busy_.size() && busy_[head_].end <= now) forget_ended(now);
   const long ahead = queued + 1L;
+  const Nanos deadline = done_by.value_or(now + slo_);
+  const Nanos patience = deadline - now - usual_margin(slo_);  // until it should be done
   // Whoever starts by then is done in time in the longest batch, too.
-  const Nanos sure = now + patience_ - longest_;
+  const Nanos sure = now + patience - longest_;
   if (sure >= now) {
     long first = idle_batches_;  // of each process alone
     for (std::size_t i = head_;
@@ -179,13 +218,13 @@ bool Admission::admits(Nanos now, int queued) {
   if (pressure.overload) {
     // Whoever starts after that starts in a full batch, and is late in any.
     const auto filled = static_cast<Nanos>(largest_ / pressure.comes) + 1;
-    if (startable(now, now + std::max(filled, patience_ - shortest_)) < ahead) return false;
+    if (startable(now, now + std::max(filled, patience - shortest_)) < ahead) return false;
   }
   const PredictedBatch batch = predicted_batch(processes(now), ahead);
   const Kind& kind = kinds_[at(batch.kind)];
   const int size = predicted_size(batch, kind.batch, now, pressure);
   const Nanos finish = batch.start + execution_time(kind.curve.latency(size));
-  return in_time(finish, now + slo_, slo_, pressure);
+  return in_time(finish, deadline, slo_, pressure);
 }
 
 }  // namespace partita::plan

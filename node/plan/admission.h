@@ -10,9 +10,11 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "plan/dispatcher.h"
+#include "plan/pipeline.h"
 
 namespace partita::plan {
 
@@ -76,6 +78,29 @@ int predicted_size(const PredictedBatch& batch, int full, Nanos now, const Press
 // Whether something done then is let in, that should be done by `deadline`.
 bool in_time(Nanos finish, Nanos deadline, Nanos slo, const Pressure& pressure);
 
+// What is foreseen of a request behind others, of which some wait and some are still to come.
+struct Foreseen {
+  Nanos until = 0;  // so long from now on until it is done at the earliest, all of them being there
+  Nanos batch = 0;  // in the smallest batch that can hold it, had it nothing to wait for
+  bool overload = false;  // more comes than is carried
+  bool operator==(const Foreseen&) const = default;
+};
+
+// When a request would be through the steps of a pipeline that it has not been asked for yet.
+struct WayAhead {
+  std::vector<Nanos> ends = {};  // per step; of those that it has been asked for: now
+  Nanos end = 0;                 // of the last one
+  bool overload = false;         // of one of them
+  // When a step has to be done so that the rest is by `deadline`.
+  Nanos done_by(std::size_t step, Nanos deadline) const { return deadline - (end - ends[step]); }
+};
+// Steps take who comes first first: a step's end is not before that of those who are ahead, nor
+// before its own batch behind the step before. `steps`: nothing of those that it was asked for.
+WayAhead way_ahead(const PipelineGraph& graph, const std::vector<std::optional<Foreseen>>& steps,
+                   Nanos now);
+// Requests of a step that are reckoned with for one whose numbers are not known yet.
+int reckoned_requests(const PipelineGraph& graph, std::size_t step);
+
 // The same for one queue over a pool whose batches take as long as its curves say. Whoever starts
 // batches says so; their ends need not be told. O(1) per request while the pool keeps up.
 class Admission {
@@ -83,8 +108,13 @@ class Admission {
   // The policy must have an SLO.
   Admission(const DispatchPolicy& policy, int queue_limit);
   void start(int member, Nanos now, Nanos duration);
-  // Whether a request that comes now, behind so many that wait, is let in. Every request asks once.
-  bool admits(Nanos now, int queued);
+  // Whether a request that comes now, behind so many that wait, is let in: it is to be done within
+  // the SLO, or by then. Every request asks once.
+  bool admits(Nanos now, int queued, std::optional<Nanos> done_by = {});
+  // So many requests would have come, had they not been refused before: they press as others do.
+  void held_off(Nanos now, int requests);
+  // Of the last of so many requests that come behind `ahead`, those that wait among them.
+  Foreseen foresee(Nanos now, long ahead, int requests) const;
 
  private:
   struct Kind {  // of a member's processes
@@ -107,7 +137,6 @@ class Admission {
   long idle_batches_ = 0;  // requests of full batches on all idle processes
   long all_batches_ = 0;   // on all of them
   Nanos slo_ = 0;
-  Nanos patience_ = 0;                // from arrival until it should be done, less the margin
   Nanos shortest_ = 0, longest_ = 0;  // of full batches
   int largest_ = 1;                   // full batch
   double carried_ = 0;                // per nanosecond, in full batches

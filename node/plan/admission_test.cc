@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -143,6 +144,28 @@ TEST(Admission, WhatComesDecidesHowLargeABatchIsForeseen) {
   for (int i = 0; i < 40; ++i) crowded.admits(1'000'000'000 + 10'000 * i, 0);
   crowded.start(0, 1'000'400'000, 5'000'000);
   EXPECT_FALSE(crowded.admits(1'000'410'000, 0));
+}
+
+// A, then B and C beside each other, then D.
+TEST(WayAhead, GoesTheLongestWay) {
+  const PipelineGraph graph{{{}, {0}, {0}, {1, 2}}, {0, 1, 2, 3}, {4, 4, 4, 4}, {1, 1, 2.5, 1}};
+  const std::vector<std::optional<Foreseen>> steps{Foreseen{100, 10}, Foreseen{30, 20},
+                                                   Foreseen{150, 40}, Foreseen{25, 25}};
+  const WayAhead ahead = way_ahead(graph, steps, 1000);
+  // B: who is ahead there has gone by 1,100, so only its batch; C: nobody is overtaken.
+  EXPECT_EQ(ahead.ends, (std::vector<Nanos>{1100, 1120, 1150, 1175}));
+  EXPECT_EQ(ahead.end, 1175);
+  EXPECT_EQ(ahead.done_by(0, 1200), 1125);
+  EXPECT_EQ(ahead.done_by(3, 1200), 1200);
+  EXPECT_FALSE(ahead.overload);
+  std::vector<std::optional<Foreseen>> pressed = steps;
+  pressed[1] = Foreseen{190, 20, true};
+  EXPECT_EQ(way_ahead(graph, pressed, 1000).ends, (std::vector<Nanos>{1100, 1190, 1150, 1215}));
+  EXPECT_TRUE(way_ahead(graph, pressed, 1000).overload);
+  // Steps that were asked for are taken to be done.
+  const std::vector<std::optional<Foreseen>> rest{{}, Foreseen{30, 20}, {}, Foreseen{25, 25}};
+  EXPECT_EQ(way_ahead(graph, rest, 2000).ends, (std::vector<Nanos>{2000, 2030, 2000, 2055}));
+  EXPECT_EQ(reckoned_requests(graph, 2), 3);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ struct Pool {
   plan::Dispatcher dispatcher;
   std::optional<plan::Admission> admission = {};
   std::deque<Asked> waiting = {};
+  long coming = 0;  // requests that those let in will make, as reckoned at the door
   std::vector<Nanos> busy = {};
   Nanos asked_wake = kForever;
 };
@@ -33,6 +34,8 @@ struct Request {
   std::size_t source = 0;
   Nanos arrived = 0;
   bool refused = false;
+  bool let_in = false;
+  std::vector<bool> asked = {};   // per step
   std::vector<int> missing = {};  // per step: steps that it waits for
   std::vector<int> made = {};     // per step: requests
   std::vector<int> open = {};     // per step: of them, not answered
@@ -109,13 +112,60 @@ class ChainedWorld {
     Request request{.source = index, .arrived = now, .steps_left = steps};
     for (const auto& before : source.graph.after)
       request.missing.push_back(static_cast<int>(before.size()));
+    request.asked.resize(steps);
     request.made.resize(steps);
     request.open.resize(steps);
     requests_.push_back(std::move(request));
     const std::size_t id = requests_.size() - 1;
     await(index);
+    if (const auto ahead = ahead_of(id, now);
+        ahead && !plan::in_time(ahead->end, now + source.slo, source.slo, {0, ahead->overload})) {
+      requests_[id].refused = true;
+      for (std::size_t s = 0; s < steps; ++s)
+        pools_[source.pools[s]].admission->held_off(now,
+                                                    plan::reckoned_requests(source.graph, s));
+      return of_sources_[index].refused(now >= run_.warmup);
+    }
+    expect(id, 1);
     for (std::size_t s = 0; s < steps; ++s)
       if (source.graph.after[s].empty()) begin(id, s, now);
+  }
+
+  // Nothing where nobody refuses, or a single step decides by itself.
+  std::optional<plan::WayAhead> ahead_of(std::size_t id, Nanos now) const {
+    const Request& request = requests_[id];
+    const ChainedSource& source = run_.sources[request.source];
+    if (source.pools.size() < 2) return std::nullopt;
+    std::vector<std::optional<plan::Foreseen>> steps(source.pools.size());
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const Pool& pool = pools_[source.pools[s]];
+      if (!pool.admission) return std::nullopt;
+      if (!request.asked[s])
+        steps[s] = foreseen(pool, now, plan::reckoned_requests(source.graph, s), expected(id, s));
+    }
+    return plan::way_ahead(source.graph, steps, now);
+  }
+
+  // Of so many, behind those who wait and those who were let in and are still to come; of which
+  // `own` are its own.
+  plan::Foreseen foreseen(const Pool& pool, Nanos now, int requests, long own) const {
+    return pool.admission->foresee(now, pool.dispatcher.queued() + pool.coming - own, requests);
+  }
+
+  // What a request is still to ask of a step, as reckoned.
+  long expected(std::size_t id, std::size_t s) const {
+    const Request& request = requests_[id];
+    if (!request.let_in || request.asked[s]) return 0;
+    return plan::reckoned_requests(run_.sources[request.source].graph, s);
+  }
+  // It is let in (1), or ends (-1).
+  void expect(std::size_t id, int times) {
+    Request& request = requests_[id];
+    const ChainedSource& source = run_.sources[request.source];
+    if (times > 0) request.let_in = true;
+    for (std::size_t s = 0; s < source.pools.size(); ++s)
+      pools_[source.pools[s]].coming += times * expected(id, s);
+    if (times < 0) request.let_in = false;
   }
 
   int drawn(double mean) {
@@ -133,20 +183,26 @@ class ChainedWorld {
     else if (group < source.pools.size())
       made = requests_[id].made[group];
     requests_[id].made[s] = requests_[id].open[s] = made;
+    std::optional<Nanos> done_by;
+    if (const auto ahead = ahead_of(id, now))
+      done_by = ahead->done_by(s, requests_[id].arrived + source.slo);
+    pools_[source.pools[s]].coming -= expected(id, s);
+    requests_[id].asked[s] = true;
     if (made == 0) return answered_all(id, s, now);
     Pool& pool = pools_[source.pools[s]];
-    for (int i = 0; i < made && !requests_[id].refused; ++i) ask(pool, {id, s, now});
+    for (int i = 0; i < made && !requests_[id].refused; ++i) ask(pool, {id, s, now}, done_by);
     step(source.pools[s], now);
   }
 
-  void ask(Pool& pool, const Asked& asked) {
+  void ask(Pool& pool, const Asked& asked, std::optional<Nanos> done_by) {
     Tally& tally = of_pools_[static_cast<std::size_t>(&pool - pools_.data())];
     const bool counts = asked.since >= run_.warmup;
     tally.offered(counts);
-    if (pool.admission && !pool.admission->admits(asked.since, pool.dispatcher.queued())) {
+    if (pool.admission && !pool.admission->admits(asked.since, pool.dispatcher.queued(), done_by)) {
       tally.refused(counts);
       Request& request = requests_[asked.request];
       request.refused = true;
+      expect(asked.request, -1);
       return of_sources_[request.source].refused(request.arrived >= run_.warmup);
     }
     pool.dispatcher.arrive(asked.since);

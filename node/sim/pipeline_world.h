@@ -1,7 +1,8 @@
 // Pools that hand requests on to one another, simulated together: pipelines, their steps, and the
 // steps' own clients. A request goes to the next steps when all that it asked for in a step is
-// answered, and ends when a step refuses it, as the gateway does. Deterministic. Memory grows with
-// the requests, of which each leaves its time.
+// answered, and ends when a step refuses it, as the gateway does; at once it is refused when it is
+// foreseen to be late at the end of the whole way. Deterministic. Memory grows with the requests,
+// of which each leaves its time.
 #pragma once
 
 #include <string>

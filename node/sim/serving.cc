@@ -556,7 +556,9 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
     for (const auto& [name, count] : played->counts) {
       const Entry& entry = entries->at(name);
       report.services[entry.index] = report_of(std::string(name), count);
-      report.services[entry.index].rate = entry.service->rate;
+      // What was counted are its clients' requests, where it has clients.
+      const Rps own = own_rate(problem, *entry.service);
+      report.services[entry.index].rate = own.value > 0 ? own : entry.service->rate;
     }
     for (std::size_t p = 0; p < played->names.pools.size(); ++p)
       weigh(entries->at(played->names.pools[p]), played->outcome.pools[p].activity.front());

@@ -344,6 +344,17 @@ class AgentStateServicesTokenTraffic(TypedDict):
     tpot_p99_ms: NotRequired[float]
 
 
+class AgentStateServicesColdStarts(TypedDict):
+    # whose model was loaded first, and were answered
+    requests: int
+    # of them, within what is promised
+    in_time: int
+    # cold_ms of the set, else its SLO
+    promised_ms: float
+    # from head to answer
+    mean_ms: float
+
+
 class AgentStateServices(TypedDict):
     # of the service
     name: str
@@ -425,6 +436,8 @@ class AgentStateServices(TypedDict):
     answered_rps: NotRequired[float]
     # by the workers that are ready; missing: 0
     can_carry_rps: NotRequired[float]
+    # of a set of models
+    cold_starts: NotRequired[AgentStateServicesColdStarts]
     # the verdict is another one than serves
     at_risk: NotRequired[bool]
 
@@ -858,6 +871,17 @@ class NodeStateGpus(TypedDict):
     instances: NotRequired[list[NodeStateGpusInstances]]
 
 
+class NodeStateServicesColdStarts(TypedDict):
+    # whose model was loaded first, and were answered
+    requests: int
+    # of them, within what is promised
+    in_time: int
+    # cold_ms of the set, else its SLO
+    promised_ms: float
+    # from head to answer
+    mean_ms: float
+
+
 class NodeStateServices(TypedDict):
     # of the service
     name: str
@@ -875,6 +899,8 @@ class NodeStateServices(TypedDict):
     answered_rps: float
     # by the workers that are ready
     can_carry_rps: float
+    # of a set of models
+    cold_starts: NotRequired[NodeStateServicesColdStarts]
 
 
 class NodeState(TypedDict):

@@ -55,6 +55,14 @@ function makeBar() {
 // Roles are said: a narrow page shows rows as cards, which are no table to the browser.
 const cell = (name, ...children) => el("td", { "data-label": name, role: "cell" }, ...children);
 
+// Of a set of models: requests whose model had to be loaded first, beside what is promised.
+function coldText(cold) {
+  if (!cold) return "";
+  if (!cold.requests) return ` · none cold`;
+  const share = (100 * cold.in_time) / cold.requests;
+  return ` · ${plural(cold.requests, "cold start")}, ${num(share, 1)} % within ${num(cold.promised_ms, 0)} ms`;
+}
+
 function makeRow(open) {
   const swatch = el("i", { "aria-hidden": "true" }),
     name = el("button", { type: "button", class: "plain" });
@@ -123,7 +131,7 @@ function makeRow(open) {
         text(slo, `of ${num(now.tokens?.ttft_ms, 0)} and ${num(now.tokens?.tpot_ms, 0)} ms`);
       } else {
         text(p99, known(now.p99_ms) ? `${num(now.p99_ms, 1)} ms` : "–");
-        text(slo, `of ${num(now.slo_ms, 0)} ms`);
+        text(slo, `of ${num(now.slo_ms, 0)} ms${coldText(now.cold_starts)}`);
       }
       latency.update({ value: now.p99_ms, mark: now.slo_ms });
       attr(latency.node, "class", now.p99_ms > now.slo_ms ? "bar late" : "bar");

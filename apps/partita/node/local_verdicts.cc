@@ -36,6 +36,7 @@ std::string verdicts_text(const std::vector<control::ServiceVerdict>& verdicts, 
                           control::utc_text(one.since_ms).substr(0, kToTheSecond) + "Z",
                           number_text(one.asked_rps), number_text(one.answered_rps),
                           number_text(one.can_carry_rps)});
+    if (one.cold) reasons += folded(one.service + ": " + actuate::to_string(*one.cold), width, 2);
     if (!one.why.empty()) reasons += folded(one.service + ": " + one.why, width, 2);
   }
   return "\n" + to_string(table) + reasons;

@@ -88,7 +88,7 @@ std::vector<serve::LoadService> load_services(const decide::PlayedTraffic& playe
                         sim::arrivals_of(service, played.options,
                                          recorded ? std::span<const double>(trace->times_s)
                                                   : std::span<const double>()),
-                        service.tokens});
+                        service.tokens, service.models});
   }
   return services;
 }

@@ -101,10 +101,13 @@ std::string services_table(const control::Snapshot& state) {
          number_text(one.slo.value), number_or_dash(one.p99_ms),
          one.attainment ? fmt::format("{:.2f} %", 100 * *one.attainment) : std::string("-"),
          fmt::format("{}", one.ready_workers), control::to_string(one.is.verdict), one.is.why});
+  std::string colds;
+  for (const control::ServiceNow& one : state.services)
+    if (one.is.cold) colds += one.name + ": " + actuate::to_string(*one.is.cold) + "\n";
   std::vector<TokenRow> models;
   for (const control::ServiceNow& one : state.services)
     if (one.token_traffic) models.push_back({one.name, *one.token_traffic});
-  return to_string(table) + tokens_table(models);
+  return to_string(table) + colds + tokens_table(models);
 }
 
 }  // namespace

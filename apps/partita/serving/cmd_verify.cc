@@ -41,10 +41,12 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
   const auto& [problem, verdict] = *judged;
   say_doubts(context, problem, flags.plan.problem);
   if (verdict) say_predictions(context, flags.plan.plan, **verdict);
-  const std::string ok = verdict ? fmt::format("ok: {} services on {} GPUs, no violation ({})\n",
-                                               problem.services.size(), (*verdict)->gpus.size(),
-                                               plan::to_string(problem.rule))
-                                 : std::string{};
+  const std::string ok =
+      verdict ? fmt::format("ok: {} on {}, no violation ({})\n",
+                            count_text(std::ssize(problem.services), "service"),
+                            count_text(std::ssize((*verdict)->gpus), "GPU"),
+                            plan::to_string(problem.rule))
+              : std::string{};
   const bool shared = verdict && plan::shares_gpus(**verdict);
   const std::string note = shared ? fmt::format("{}\n", plan::kSharesJudged) : std::string{};
   return say_verdict(context, flags.output, flags.plan.plan, ok + note,

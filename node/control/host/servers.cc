@@ -15,10 +15,12 @@ ServiceLoad load_of(const actuate::GatewayService& service, const actuate::Gatew
   ServiceLoad load{.service = service.name};
   load.capacity_rps = service.capacity_rps;
   load.tokens = service.tokens;
+  load.cold = service.cold;
   if (service.requests) {
     load.arrived = static_cast<std::uint64_t>(service.requests->arrived);
     load.in_slo = static_cast<std::uint64_t>(service.requests->in_slo);
     load.shed = static_cast<std::uint64_t>(service.requests->shed);
+    load.by_pipelines = static_cast<std::uint64_t>(service.requests->by_pipelines);
     load.p99_ms = service.requests->p99_ms;
     load.recent = service.requests->recent;
     load.lately = service.requests->lately;

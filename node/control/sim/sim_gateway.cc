@@ -11,6 +11,12 @@ namespace {
 
 long whole(double count) { return static_cast<long>(std::floor(count)); }
 
+std::vector<plan::Service> wanted_of(const std::vector<SimService>& services) {
+  std::vector<plan::Service> wanted;
+  for (const SimService& one : services) wanted.push_back(one.wanted);
+  return wanted;
+}
+
 }  // namespace
 
 double attained(double rate, double planned, double most, double percentile) {
@@ -27,6 +33,7 @@ double attained(double rate, double planned, double most, double percentile) {
 SimGateway::SimGateway(const SimSites& sites, const SimCrews& crews)
     : sites_(sites),
       crews_(crews),
+      steps_(step_requests(wanted_of(sites.services))),
       tallies_(sites.services.size()),
       counted_(sites.services.size()),
       recent_(sites.services.size()) {}
@@ -54,24 +61,44 @@ void SimGateway::hang(std::int64_t now_ns) {
   if (pid_ != 0) hung_ = state(now_ns);
 }
 
-double SimGateway::share_in_time(std::int64_t now_ns, std::size_t service, double rate) const {
+ReadyRates SimGateway::ready(std::int64_t now_ns, std::size_t service,
+                             const std::vector<double>& rates) const {
+  if (!sites_.services[service].wanted.pipeline) return crews_.ready(now_ns, service);
+  std::optional<ReadyRates> tightest;
+  for (const StepRequests& one : steps_) {
+    if (one.pipeline != service || rates[one.step] <= 0) continue;
+    const double part = rates[service] / rates[one.step];
+    const ReadyRates ready = crews_.ready(now_ns, one.step);
+    if (!tightest || ready.planned * part < tightest->planned)
+      tightest = {ready.planned * part, ready.most * part};
+  }
+  return tightest.value_or(ReadyRates{});
+}
+
+double SimGateway::share_in_time(std::int64_t now_ns, std::size_t service,
+                                 const std::vector<double>& rates) const {
   if (!answers()) return 0;
-  const ReadyRates ready = crews_.ready(now_ns, service);
-  return attained(rate, ready.planned, ready.most, sites_.services[service].wanted.percentile);
+  const ReadyRates now = ready(now_ns, service, rates);
+  const double percentile = sites_.services[service].wanted.percentile;
+  return attained(rates[service], now.planned, now.most, percentile);
 }
 
 void SimGateway::account(std::int64_t from_ns, std::int64_t until_ns,
                          const std::vector<double>& rates) {
   const double seconds = static_cast<double>(until_ns - from_ns) * 1e-9;
+  std::vector<double> made(rates.size());  // by pipelines
+  for (const StepRequests& one : steps_)
+    made[one.step] += rates[one.pipeline] * one.requests * seconds;
   for (std::size_t s = 0; s < tallies_.size(); ++s) {
-    const ReadyRates ready = crews_.ready(from_ns, s);
+    const ReadyRates ready = this->ready(from_ns, s, rates);
     const double requests = rates[s] * seconds;
-    const double share = share_in_time(from_ns, s, rates[s]);
+    const double share = share_in_time(from_ns, s, rates);
     const double lost = requests * (1 - share);
     const double shed = rates[s] > ready.planned ? 0.8 * lost : 0;
     for (SimTally* tally : {&tallies_[s], answers() ? &counted_[s] : nullptr}) {
       if (tally == nullptr) continue;
       tally->arrived += requests;
+      tally->by_pipelines += made[s];
       tally->in_slo += requests * share;
       tally->shed += shed;
       tally->missed += lost - shed;
@@ -94,6 +121,7 @@ actuate::GatewayRequests SimGateway::requests(std::size_t service) const {
   actuate::GatewayRequests requests{
       .in_slo = whole(tally.in_slo), .missed = whole(tally.missed), .shed = whole(tally.shed)};
   requests.arrived = requests.in_slo + requests.missed + requests.shed;
+  requests.by_pipelines = std::min(whole(tally.by_pipelines), requests.arrived);
   const double slo_s = sites_.services[service].wanted.slo.value * 1e-3;
   requests.recent = recent_[service].last(actuate::kShortStretch, slo_s);
   requests.lately = recent_[service].last(actuate::kMiddleStretch, slo_s);
@@ -110,6 +138,12 @@ actuate::GatewayState SimGateway::state(std::int64_t now_ns) const {
   const actuate::Assignment& followed = crews_.followed();
   state.revision = followed.revision;
   std::map<std::string, double> capacity = crews_.tell(now_ns, state);
+  for (const SimService& one : sites_.services) {
+    if (!one.wanted.pipeline) continue;
+    const auto carries = [&](const plan::PipelineStep& step) { return capacity[step.service] > 0; };
+    if (std::ranges::all_of(one.wanted.pipeline->steps, carries))
+      capacity[one.wanted.name] = one.wanted.rate.value;
+  }
   for (std::size_t s = 0; s < sites_.services.size(); ++s) {
     const plan::Service& service = sites_.services[s].wanted;
     const auto assigned = std::ranges::find(followed.services, service.name, &plan::Terms::name);

@@ -2,7 +2,8 @@
 // so, and may end or hang. Requests are not played one by one. In a stretch of constant rate and
 // capacity the share in SLO is that of a queue whose tail falls exponentially with the idle
 // capacity, through the point that the plan promises (attained()); above capacity the gateway sheds
-// the rest.
+// the rest. A pipeline does as the step that is tightest at the moment, held to the pipeline's
+// percentile: at planned rates that is the promise for the whole way.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "act/gateway_state.h"
 #include "act/recent_requests.h"
 #include "base/processes.h"
+#include "control/own_rates.h"
 #include "control/sim/sim_crews.h"
 
 namespace partita::control {
@@ -25,6 +27,7 @@ double attained(double rate, double planned, double most, double percentile);
 // What became of a service so far.
 struct SimTally {
   double arrived = 0, in_slo = 0, missed = 0, shed = 0;  // requests
+  double by_pipelines = 0;                               // of arrived: made by pipelines
   double short_s = 0, longest_short_s = 0;  // time with a rate above what is ready; in one piece
   double short_now_s = 0;
 };
@@ -42,7 +45,11 @@ class SimGateway {
   bool hangs() const { return hung_.has_value(); }
   bool answers() const { return pid_ != 0 && !hung_; }
 
-  double share_in_time(std::int64_t now_ns, std::size_t service, double rate) const;
+  // What is ready for a service, of which a pipeline's is as much as its tightest step's.
+  ReadyRates ready(std::int64_t now_ns, std::size_t service,
+                   const std::vector<double>& rates) const;
+  double share_in_time(std::int64_t now_ns, std::size_t service,
+                       const std::vector<double>& rates) const;
   // Rates (by service) and capacities were the same from one time to the other.
   void account(std::int64_t from_ns, std::int64_t until_ns, const std::vector<double>& rates);
   const SimTally& tally(std::size_t service) const { return tallies_[service]; }
@@ -61,6 +68,7 @@ class SimGateway {
 
   const SimSites& sites_;
   const SimCrews& crews_;
+  const std::vector<StepRequests> steps_;  // of pipelines
   Pid pid_ = 0;
   std::string identity_;
   std::optional<actuate::GatewayState> hung_;  // what it said last

@@ -242,8 +242,13 @@ std::vector<double> SimNode::rates() const {
   return all;
 }
 
+double SimNode::ready_rps(std::size_t service) const {
+  if (!services()[service].wanted.pipeline) return crews_->ready_rps(now_, service);
+  return gateway_.ready(now_, service, rates()).planned;
+}
+
 double SimNode::share_in_time(std::size_t service) const {
-  return gateway_.share_in_time(now_, service, rate(service));
+  return gateway_.share_in_time(now_, service, rates());
 }
 
 // ---- time ----

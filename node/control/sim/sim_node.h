@@ -88,7 +88,7 @@ class SimNode {
   std::int64_t wall_ms() const { return kStartMs + now_ / 1'000'000; }
   const std::vector<SimService>& services() const { return options_.sites.services; }
   double rate(std::size_t service) const;
-  double ready_rps(std::size_t service) const { return crews_->ready_rps(now_, service); }
+  double ready_rps(std::size_t service) const;
   double share_in_time(std::size_t service) const;
   actuate::Assignment assignment() const { return crews_->assignment(); }
   const SimCounts& counts() const { return counts_; }

@@ -67,6 +67,11 @@ SimTraffic::SimTraffic(const plan::Service& service, const TrafficShape& shape, 
   }
 }
 
+void SimTraffic::add(const SimTraffic& other, double times) {
+  CHECK(rates_.size() == other.rates_.size());
+  for (std::size_t m = 0; m < rates_.size(); ++m) rates_[m] += times * other.rates_[m];
+}
+
 double SimTraffic::rate(std::int64_t minute) const {
   const auto last = static_cast<std::int64_t>(rates_.size()) - 1;
   return rates_[static_cast<std::size_t>(std::clamp<std::int64_t>(minute, 0, last))];

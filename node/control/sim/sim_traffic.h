@@ -25,6 +25,8 @@ struct TrafficShape {
 class SimTraffic {
  public:
   SimTraffic(const plan::Service& service, const TrafficShape& shape, int minutes, Rng rng);
+  // So many of another's requests come besides, each minute.
+  void add(const SimTraffic& other, double times);
   // Requests per second in that minute; after the last one as in it.
   double rate(std::int64_t minute) const;
   double peak() const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "control/own_rates.h"
 #include "decide/serving.h"
 #include "forms/serving_forms.h"
 
@@ -16,15 +17,16 @@ constexpr std::int64_t kDayNanos = 86'400'000'000'000;
 constexpr int kMostPoints = 1'000;  // of the line
 constexpr std::int64_t kLeastPointNs = 600'000'000'000;
 
-// GPUs of the plan for every service's highest rate; 0 where there is none.
-Result<int> gpus_for_the_peak(const WeeksOptions& options,
-                              const std::vector<SimService>& services) {
+// GPUs of the plan for the highest rates of all clients; 0 where there is none.
+Result<int> gpus_for_the_peak(const WeeksOptions& options, const std::vector<SimService>& services,
+                              const std::vector<double>& own_peaks) {
   plan::ServingProblem problem;
   for (const SimService& one : services) {
     problem.services.push_back(one.wanted);
-    problem.services.back().rate = {one.traffic.peak()};
+    problem.services.back().rate = {own_peaks[problem.services.size() - 1]};
     problem.services.back().traffic.rates.clear();
   }
+  problem.services = at_whole_rates(std::move(problem.services));
   problem.fleet = options.world.profiles;
   problem.rule = options.world.rule;
   problem.max_processes = options.world.max_processes;
@@ -46,12 +48,19 @@ Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
     return bad_input("--simulate", fmt::format("days are 1 to {}", kMostSimDays));
   if (options.world.settings.survive < 0) options.world.settings.survive = parsed->survive;
   std::vector<SimService> services;
+  std::vector<double> own_peaks;
   const Rng rng(options.seed);
-  for (std::size_t s = 0; s < parsed->services.size(); ++s)
+  const std::vector<plan::Service> own = at_own_rates(parsed->services);
+  for (std::size_t s = 0; s < own.size(); ++s) {
     services.push_back(
-        {parsed->services[s], SimTraffic(parsed->services[s], options.shape,
-                                         options.days * plan::kMinutesOfDay, rng.split(100 + s))});
+        {parsed->services[s], SimTraffic(own[s], options.shape, options.days * plan::kMinutesOfDay,
+                                         rng.split(100 + s))});
+    own_peaks.push_back(services.back().traffic.peak());
+  }
+  for (const StepRequests& one : step_requests(own))
+    services[one.step].traffic.add(services[one.pipeline].traffic, one.requests);
   std::unique_ptr<SimWeeks> weeks(new SimWeeks(std::move(options)));
+  weeks->own_peaks_ = std::move(own_peaks);
   const WeeksOptions& kept = weeks->options_;
   weeks->node_ = std::make_unique<SimNode>(
       SimNodeOptions{kept.machine,
@@ -187,7 +196,7 @@ Result<WeeksReport> SimWeeks::report() {
          .longest_short_s = tally.longest_short_s});
   }
   report.gpu_hours = node_->counts().gpu_seconds / 3600;
-  const Result<int> peak = gpus_for_the_peak(options_, node_->services());
+  const Result<int> peak = gpus_for_the_peak(options_, node_->services(), own_peaks_);
   if (!peak) return failed(peak.error());
   report.peak_fits = *peak > 0;
   report.peak_gpus = *peak > 0 ? *peak : report.gpus;

@@ -110,6 +110,7 @@ class SimWeeks {
   bool pass_time(std::int64_t until_ns);
 
   WeeksOptions options_;
+  std::vector<double> own_peaks_;  // by service: of what its own clients ask for
   std::unique_ptr<SimNode> node_;
   std::unique_ptr<SimBatches> batches_;
   std::unique_ptr<Agent> agent_;

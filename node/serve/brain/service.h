@@ -48,6 +48,7 @@ struct Wish {
   int items = 1;
   Nanos arrived = 0;
   std::optional<Nanos> deadline = {};  // on the owner's clock; none: arrived + slo
+  std::optional<Nanos> done_by = {};   // let in by this instead; its place and end stay as they are
   int priority = 0;                    // higher goes first
   bool idempotent = true;              // may run again when its worker dies under it
   bool again = false;                  // was let in already, with other wishes: not offered anew

@@ -121,13 +121,22 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
     ++counters.refused_full;
     return {Refusal::queue_full, std::max<Nanos>(finish - now, 1), finish};
   }
-  const Nanos deadline = wish.deadline.value_or(wish.arrived + settings_.slo);
+  const Nanos deadline =
+      wish.done_by.value_or(wish.deadline.value_or(wish.arrived + settings_.slo));
   if (settings_.shed && settings_.predictable &&
       !plan::in_time(finish, deadline, settings_.slo, pressure)) {
     ++counters.refused_miss;
     return {Refusal::predicted_miss, std::max<Nanos>(finish - deadline, 1), finish};
   }
   return {Refusal::none, 0, finish};
+}
+
+std::optional<plan::Foreseen> ServiceBrain::foresee(Nanos now, long coming, int items) const {
+  if (!room_.is_open() || !settings_.shed || !settings_.predictable) return std::nullopt;
+  const plan::Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
+  const long ahead = static_cast<long>(room_.before(now)) + coming;
+  const Nanos finish = pool_.predicted_finish(now, ahead + items, 0, pressure);
+  return plan::Foreseen{finish - now, pool_.least_time(items), pressure.overload};
 }
 
 void ServiceBrain::refused(OwnerRefusal why, bool again) {

@@ -54,6 +54,11 @@ class ServiceBrain {
   void take_back(Nanos now, WorkerId worker);
 
   // ---- requests
+  // So many items would have come, had they not been refused before: they press as others do.
+  void held_off(Nanos now, int items) { note_arrivals(now, std::min(items, kMaxItems)); }
+  // Of a request of so many items, behind all that wait and `coming` still to come; nothing
+  // where none is refused for being late, or there is no worker.
+  std::optional<plan::Foreseen> foresee(Nanos now, long coming, int items) const;
   // Whether the request would be let in now. Counts it as offered, once.
   Admission admit(Nanos now, const Wish& wish);
   // Counts what the owner refused by itself. Only `no_slot` was let in, and so offered, before;

@@ -214,6 +214,17 @@ Nanos WorkerPool::predicted_finish(Nanos now, long items, int alone,
   return batch.start + scaled(plan::execution_time(curve.latency(size)), drift_);
 }
 
+Nanos WorkerPool::least_time(int items) const {
+  Nanos least = plan::kForever;
+  for (const auto& [name, worker] : workers_) {
+    if (!worker.usable()) continue;
+    const profile::BatchCurve& curve = worker.offer.curve;
+    least =
+        std::min(least, plan::execution_time(curve.latency(std::min(items, curve.max_batch()))));
+  }
+  return least == plan::kForever ? 0 : scaled(least, drift_);
+}
+
 Nanos WorkerPool::predicted_step(Nanos now, WorkerId id, int waiting) const {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return now;

@@ -71,6 +71,8 @@ class WorkerPool {
   // When the last of so many items in the queue should be done, behind so many that run alone
   // (plan/admission.h). Some worker is usable.
   Nanos predicted_finish(Nanos now, long items, int alone, const plan::Pressure& pressure) const;
+  // Of the smallest batch that can hold so many, on the fastest worker; 0: there is none.
+  Nanos least_time(int items) const;
   // When a step that joins so many that wait for its worker should be done.
   Nanos predicted_step(Nanos now, WorkerId worker, int waiting) const;
 

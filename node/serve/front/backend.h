@@ -32,6 +32,8 @@ struct RequestHead {
   std::string_view model = {};                  // of its set; empty: it is no set
   int items = 1;                                // rows, >= 1
   std::optional<std::int64_t> timeout_ns = {};  // the client's own: an answer after it is useless
+  // On the loop's clock: refused where it would be done later; nothing: by the SLO or its timeout.
+  std::optional<std::int64_t> done_by = {};
   int priority = 0;                             // higher goes first
   bool idempotent = true;
   bool again = false;  // was let in and given back just now: not one more that was offered

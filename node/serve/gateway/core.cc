@@ -210,6 +210,7 @@ Wish wish_of(const RequestHead& head, const LiveService& service, const Senders&
             .trusted = head.client.empty() ? head.trusted : senders.proven(head.client),
             .doubted = senders.doubted(head.client, now)};
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
+  wish.done_by = head.done_by;
   return wish;
 }
 
@@ -663,7 +664,18 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
   if (!links) return failed(links.error());
   impl->links = *std::move(links);
   std::unique_ptr<Core> core(new Core(std::move(impl)));
-  inside->pipelines = std::make_unique<Pipelines>(loop, *core, inside->say);
+  const MemberQueues queues{
+      .foresee =
+          [inside](const std::string& service, long coming, int items) {
+            const auto live = inside->find(service);
+            return live ? live->brain.foresee(Loop::now_ns(), coming, items) : std::nullopt;
+          },
+      .held_off =
+          [inside](const std::string& service, int items) {
+            if (const auto live = inside->find(service))
+              live->brain.held_off(Loop::now_ns(), items);
+          }};
+  inside->pipelines = std::make_unique<Pipelines>(loop, *core, queues, inside->say);
   return core;
 }
 
@@ -679,6 +691,18 @@ void Core::close_doors() { impl_->closed = true; }
 bool Core::idle() const { return impl_->requests.by_id.empty() && impl_->pipelines->idle(); }
 void Core::on_change(std::function<void()> function) { impl_->on_change = std::move(function); }
 
+namespace {
+
+std::optional<actuate::ColdStarts> cold_starts_of(const ServiceSnapshot& now) {
+  if (!now.terms.models) return std::nullopt;
+  const SetTotals& set = now.totals.set;
+  const double ms = static_cast<double>(set.cold_ns) * 1e-6;
+  return actuate::ColdStarts{set.colds, set.cold_in_time, promised_cold(now.terms).value,
+                             set.colds > 0 ? ms / static_cast<double>(set.colds) : 0};
+}
+
+}  // namespace
+
 std::vector<ServiceView> Core::service_views() const {
   std::vector<ServiceView> views;
   for (const ServiceSnapshot& now : snapshots_of(impl_->services, *impl_->pipelines))
@@ -692,6 +716,8 @@ std::vector<ServiceView> Core::service_views() const {
                      .p50 = now.p50,
                      .p99 = now.p99,
                      .counters = now.counters,
+                     .by_pipelines = impl_->pipelines->asked_of(now.terms.name),
+                     .cold = cold_starts_of(now),
                      .withdrawn = now.totals.withdrawn,
                      .given_up = now.totals.given_up});
   return views;

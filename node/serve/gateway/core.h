@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "act/gateway_state.h"
 #include "base/door/loop.h"
 #include "plan/terms.h"
 #include "serve/brain/canary.h"
@@ -73,6 +74,8 @@ struct ServiceView {
   double capacity_rps = 0;          // full batches on the ready workers
   Nanos slo = 0, p50 = 0, p99 = 0;  // of the last half minute
   ServiceCounters counters = {};
+  long by_pipelines = 0;                         // of offered: requests that pipelines made
+  std::optional<actuate::ColdStarts> cold = {};  // of a set
   long withdrawn = 0, given_up = 0;  // by their clients; see ServiceTotals
 };
 

@@ -238,9 +238,12 @@ void SetTotals::add(const SetTally& tally, std::size_t rows) {
   load_ns += tally.nanos;
 }
 
+Millis promised_cold(const plan::Terms& terms) {
+  return terms.models && terms.models->cold.value > 0 ? terms.models->cold : slo_of(terms);
+}
+
 void SetTotals::cold(const plan::Terms& terms, Nanos latency) {
-  const Millis promised =
-      terms.models && terms.models->cold.value > 0 ? terms.models->cold : slo_of(terms);
+  const Millis promised = promised_cold(terms);
   ++colds;
   cold_ns += latency;
   cold_in_time += static_cast<double>(latency) <= promised.value * 1e6;

@@ -41,6 +41,9 @@ struct SetTotals {
   void cold(const plan::Terms& terms, Nanos latency);
 };
 
+// Within which a cold request of a set is promised to be answered.
+Millis promised_cold(const plan::Terms& terms);
+
 // Sums over the requests of a service, beside what its brain counts.
 struct ServiceTotals {
   Nanos success_ns = 0, fail_ns = 0, execution_ns = 0;  // execution as the workers say

@@ -206,6 +206,7 @@ struct Pipelines::Way {
   struct Step {
     std::optional<RequestId> request = {};
     int items = 0;
+    long expected = 0;  // rows that it will be asked for
     bool done = false;
   };
   std::shared_ptr<Live> live;
@@ -222,6 +223,7 @@ struct Pipelines::Way {
 
   const std::vector<plan::PipelineStep>& planned() const { return live->terms.pipeline->steps; }
   bool enters(std::size_t step) const { return wiring->graph.after[step].empty(); }
+  Nanos due() const { return arrived + head.timeout_ns.value_or(nanos_of(slo_of(live->terms))); }
 };
 
 // What is done with the steps of one request.
@@ -229,10 +231,11 @@ class Pipelines::Steps {
  public:
   Steps(Backend& members, Way& way) : members_(members), way_(way) {}
 
-  std::optional<Denial> admit(std::size_t s, int items, bool first) {
+  std::optional<Denial> admit(std::size_t s, int items, bool first, std::optional<Nanos> done_by) {
     RequestHead head = way_.head;
     head.service = way_.planned()[s].service;
     head.items = items;
+    head.done_by = done_by;
     head.client = way_.client;
     head.trace_parent = way_.trace_parent;
     head.trace_state = way_.trace_state;
@@ -244,7 +247,8 @@ class Pipelines::Steps {
       head.timeout_ns = std::max<Nanos>(1, *head.timeout_ns - (Loop::now_ns() - way_.arrived));
     auto request = members_.admit(head);
     if (!request) return std::move(request.error());
-    way_.steps[s] = {.request = *request, .items = items};
+    way_.steps[s].request = *request;
+    way_.steps[s].items = items;
     return std::nullopt;
   }
 
@@ -380,8 +384,9 @@ class Pipelines::Steps {
   Way& way_;
 };
 
-Pipelines::Pipelines(Loop& loop, Backend& members, std::function<void(const std::string&)> say)
-    : loop_(loop), members_(members), say_(std::move(say)) {}
+Pipelines::Pipelines(Loop& loop, Backend& members, MemberQueues queues,
+                     std::function<void(const std::string&)> say)
+    : loop_(loop), members_(members), queues_(std::move(queues)), say_(std::move(say)) {}
 Pipelines::~Pipelines() = default;
 
 void Pipelines::serve(const std::vector<plan::Terms>& pipelines) {
@@ -429,6 +434,11 @@ void Pipelines::look_after(double per_second, double weight) {
     live->offered_before = live->counters.offered;
     live->rate_rps += weight * (rate - live->rate_rps);
   }
+}
+
+long Pipelines::asked_of(const std::string& member) const {
+  const auto found = asked_.find(member);
+  return found == asked_.end() ? 0 : found->second;
 }
 
 const ModelSpec* Pipelines::model(std::string_view name) {
@@ -505,19 +515,74 @@ tl::expected<RequestId, Denial> Pipelines::admit(const RequestHead& head) {
   way->trace_state = head.trace_state;
   way->arrived = Loop::now_ns();
   way->steps.resize(way->planned().size());
-  Steps steps(members_, *way);
+  const Nanos slo = nanos_of(slo_of(live->terms));
+  if (const auto ahead = ahead_of(*way, kNoStep, 0);
+      ahead && !plan::in_time(ahead->end, way->due(), slo, {0, ahead->overload})) {
+    const Nanos late = std::max<Nanos>(1, ahead->end - way->due());
+    for (std::size_t s = 0; s < way->steps.size(); ++s)
+      queues_.held_off(way->planned()[s].service, reckoned(*way, s));
+    return denied({.kind = Denial::Kind::would_be_late,
+                   .message = fmt::format("pipeline '{}' would answer {:.1f} ms too late, all its "
+                                          "steps together",
+                                          head.service, static_cast<double>(late) * 1e-6),
+                   .retry_after_ns = late});
+  }
   bool first = true;
   for (std::size_t s = 0; s < way->steps.size(); ++s) {
     if (!way->enters(s)) continue;
-    if (auto denial = steps.admit(s, head.items, std::exchange(first, false))) {
-      steps.release_all();
+    if (auto denial = ask(*way, s, head.items, std::exchange(first, false))) {
+      Steps(members_, *way).release_all();
       return denied(named(live->terms, s, *std::move(denial)));
     }
   }
+  for (std::size_t s = 0; s < way->steps.size(); ++s)
+    if (!way->enters(s)) expect(*way, s, true);
   way->head.limits = nullptr;  // for the call alone
   const RequestId id = kOwn | next_++;
   ways_.emplace(id, std::move(way));
   return id;
+}
+
+// Rows of a step that is still to be asked.
+int Pipelines::reckoned(const Way& way, std::size_t step) {
+  const long rows = static_cast<long>(way.head.items) *
+                    plan::reckoned_requests(way.wiring->graph, step);
+  return static_cast<int>(std::min<long>(rows, kMaxRequestItems));
+}
+
+// What a step will be asked for counts from when the request was let in until it is asked, or ends.
+void Pipelines::expect(Way& way, std::size_t step, bool comes) {
+  long& expected = way.steps[step].expected;
+  long& coming = coming_[way.planned()[step].service];
+  coming -= expected;
+  expected = comes ? reckoned(way, step) : 0;
+  coming += expected;
+}
+
+// Of the steps that are still to be asked; of one of them it is known how many rows it has. Nothing
+// where a member foresees nothing.
+std::optional<plan::WayAhead> Pipelines::ahead_of(const Way& way, std::size_t step,
+                                                  int items) const {
+  std::vector<std::optional<plan::Foreseen>> steps(way.steps.size());
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (way.steps[s].request || way.steps[s].done) continue;
+    const std::string& member = way.planned()[s].service;
+    const auto coming = coming_.find(member);
+    const long others = coming == coming_.end() ? 0 : coming->second - way.steps[s].expected;
+    steps[s] = queues_.foresee(member, std::max(0L, others), s == step ? items : reckoned(way, s));
+    if (!steps[s]) return std::nullopt;
+  }
+  return plan::way_ahead(way.wiring->graph, steps, Loop::now_ns());
+}
+
+std::optional<Denial> Pipelines::ask(Way& way, std::size_t s, int items, bool first) {
+  std::optional<Nanos> done_by;
+  if (const auto ahead = ahead_of(way, s, items)) done_by = ahead->done_by(s, way.due());
+  expect(way, s, false);
+  auto denial = Steps(members_, way).admit(s, items, first, done_by);
+  const bool offered = !denial || denial->kind != Denial::Kind::unknown_model;
+  if (offered && !(first && way.head.again)) ++asked_[way.planned()[s].service];
+  return denial;
 }
 
 bool Pipelines::claim(RequestId id, int rows) {
@@ -591,10 +656,11 @@ std::optional<Denial> Pipelines::begin(Way& way, std::size_t t) {
     return Denial{.kind = Denial::Kind::failed,
                   .message = "its inputs differ in how many they are"};
   if (*items == 0) {
+    expect(way, t, false);
     way.steps[t].done = true;
     return std::nullopt;
   }
-  if (auto denial = steps.admit(t, *items, false)) return denial;
+  if (auto denial = ask(way, t, *items, false)) return denial;
   if (!members_.claim(*way.steps[t].request, *items))
     return Denial{.kind = Denial::Kind::overloaded, .message = "no memory for it"};
   if (!steps.fill(t))
@@ -607,6 +673,7 @@ void Pipelines::finish(RequestId id, std::optional<Denial> denial) {
   Live& live = *way.live;
   const Nanos latency = Loop::now_ns() - way.arrived;
   way.finished = true;
+  for (std::size_t s = 0; s < way.steps.size(); ++s) expect(way, s, false);
   if (!denial) {
     ++live.counters.completed;
     live.counters.items += way.head.items;
@@ -638,6 +705,7 @@ void Pipelines::release(RequestId id) {
         way.submitted && Loop::now_ns() - way.arrived > nanos_of(slo_of(way.live->terms));
     ++(late ? way.live->totals.given_up : way.live->totals.withdrawn);
     if (way.submitted) ++way.live->counters.cancelled;
+    for (std::size_t s = 0; s < way.steps.size(); ++s) expect(way, s, false);
   }
   Steps(members_, way).release_all();
   ways_.erase(found);

@@ -1,5 +1,7 @@
 // Pipelines in the gateway: services whose requests go through others, step by step, under one
-// name. A step is a request to its member like any client's, let in and refused like theirs; what
+// name. A step is a request to its member like any client's, let in and refused like theirs, but
+// for when it has to be done: so that what is foreseen of the rest of the way ends in time. Who is
+// foreseen to be late at its end is refused at the door, before any step has worked for it. What
 // one step gave lies in its slot, and goes from there straight into the slot of the next (one copy
 // in shared memory, no text between). Refusals and failures name the step. With the client its
 // steps go. On the loop's thread. Limits: the members' own; one row where a step fans out, and
@@ -9,10 +11,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/door/loop.h"
+#include "plan/admission.h"
 #include "serve/gateway/core.h"
 #include "serve/gateway/metrics.h"
 
@@ -23,10 +27,21 @@ namespace partita::serve {
 using ModelOf = std::function<const ModelSpec*(const std::string& service)>;
 Result<ModelSpec> composed_model(const plan::Terms& pipeline, const ModelOf& model_of);
 
+// The queues of members, as admission by the whole way asks them.
+struct MemberQueues {
+  // What is foreseen of a request of so many rows, behind all that wait there and `coming` rows
+  // that are still to come; nothing: nothing is.
+  std::function<std::optional<plan::Foreseen>(const std::string& service, long coming, int items)>
+      foresee;
+  // So many rows would have come, and were refused at the door.
+  std::function<void(const std::string& service, int items)> held_off;
+};
+
 class Pipelines {
  public:
   // `members` serves what steps name; it and `loop` outlive this.
-  Pipelines(Loop& loop, Backend& members, std::function<void(const std::string&)> say);
+  Pipelines(Loop& loop, Backend& members, MemberQueues queues,
+            std::function<void(const std::string&)> say);
   ~Pipelines();
 
   void serve(const std::vector<plan::Terms>& pipelines);
@@ -36,6 +51,8 @@ class Pipelines {
   std::vector<std::string> names() const;
   std::vector<ServiceSnapshot> snapshots() const;
   void look_after(double per_second, double weight);  // rates, now and then
+  // Requests that pipelines made of a member, of those that it counts as offered.
+  long asked_of(const std::string& member) const;
 
   // As Backend's, for pipelines and requests of theirs.
   const ModelSpec* model(std::string_view name);
@@ -54,6 +71,10 @@ class Pipelines {
   struct Live;
   struct Way;
   class Steps;
+  std::optional<Denial> ask(Way& way, std::size_t step, int items, bool first);
+  std::optional<plan::WayAhead> ahead_of(const Way& way, std::size_t step, int items) const;
+  static int reckoned(const Way& way, std::size_t step);
+  void expect(Way& way, std::size_t step, bool comes);
   void go(RequestId id, std::size_t step);
   std::optional<Denial> begin(Way& way, std::size_t step);
   void ended(RequestId id, std::size_t step, std::optional<Denial> denial);
@@ -61,7 +82,10 @@ class Pipelines {
 
   Loop& loop_;
   Backend& members_;
+  MemberQueues queues_;
   std::function<void(const std::string&)> say_;
+  std::map<std::string, long, std::less<>> asked_;   // by member
+  std::map<std::string, long, std::less<>> coming_;  // rows that those let in will ask for
   std::map<std::string, std::shared_ptr<Live>, std::less<>> live_;
   std::map<RequestId, std::unique_ptr<Way>> ways_;
   RequestId next_ = 1;

@@ -34,6 +34,7 @@ class Members final : public Backend {
   std::optional<Denial> deny = {};
   std::string denies;  // the member that does
   std::vector<std::string> ran;
+  std::map<std::string, Nanos> done_by;  // from when it was asked, by member
 
   // Everything that was submitted is answered, with the denial where there is one.
   void answer(const std::optional<Denial>& denial = {}) {
@@ -56,6 +57,7 @@ class Members final : public Backend {
   bool ready() const override { return true; }
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override {
     if (deny && head.service == denies) return tl::unexpected<Denial>(*deny);
+    if (head.done_by) done_by[std::string(head.service)] = *head.done_by - Loop::now_ns();
     Request request{std::string(head.service), {}, {}};
     const ModelSpec& model = members.find(head.service)->second.model;
     for (int row = 0; row < head.items; ++row)
@@ -151,7 +153,19 @@ class PipelinesTest : public testing::Test {
   Members members_;
   std::string said_;
   plan::Terms terms_{.name = "p", .rate = Rps{10}, .slo = Millis{1000}};
-  Pipelines pipelines_{*loop_, members_, [this](const std::string& line) { said_ += line; }};
+  std::map<std::string, plan::Foreseen> foreseen_;
+  std::map<std::string, long> coming_;    // rows, as a member was told last
+  std::map<std::string, int> held_off_;  // rows
+  MemberQueues queues_{
+      .foresee =
+          [this](const std::string& member, long coming, int) {
+            coming_[member] = coming;
+            const auto found = foreseen_.find(member);
+            return found == foreseen_.end() ? std::nullopt : std::optional(found->second);
+          },
+      .held_off = [this](const std::string& member, int rows) { held_off_[member] += rows; }};
+  Pipelines pipelines_{*loop_, members_, queues_,
+                       [this](const std::string& line) { said_ += line; }};
   bool ended_ = false;
   std::optional<Denial> denial_ = {};
 };
@@ -218,6 +232,50 @@ TEST_F(PipelinesTest, NamesTheStepThatFailsOrRefuses) {
   EXPECT_EQ(counters().offered, 3);
   EXPECT_EQ(counters().failed, 2);
   EXPECT_EQ(counters().refused_miss, 1);
+}
+
+// A second is promised.
+TEST_F(PipelinesTest, RefusesAtTheDoorWhoCannotMakeTheWholeWay) {
+  constexpr Nanos kMs = 1'000'000;
+  foreseen_ = {{"find", {300 * kMs, 20 * kMs}}, {"sum", {900 * kMs, 50 * kMs}}};
+  auto id = ask(2);
+  ASSERT_TRUE(id) << denial_->message;
+  EXPECT_NEAR(static_cast<double>(members_.done_by["find"]), 400.0 * kMs, 30.0 * kMs);
+  foreseen_["sum"] = {100 * kMs, 50 * kMs};
+  members_.answer();
+  turn();
+  EXPECT_NEAR(static_cast<double>(members_.done_by["sum"]), 1000.0 * kMs, 60.0 * kMs)
+      << "the last step has all that is left";
+  pipelines_.release(*id);
+  EXPECT_EQ(pipelines_.asked_of("find"), 1);
+  EXPECT_EQ(pipelines_.asked_of("sum"), 1);
+  foreseen_["sum"] = {1200 * kMs, 50 * kMs};
+  EXPECT_FALSE(ask(2));
+  EXPECT_EQ(denial_->kind, Denial::Kind::would_be_late);
+  EXPECT_THAT(denial_->message, HasSubstr("pipeline 'p' would answer 2"));
+  EXPECT_NEAR(static_cast<double>(denial_->retry_after_ns), 200.0 * kMs, 5.0 * kMs);
+  EXPECT_EQ(pipelines_.asked_of("find"), 1) << "no step has worked for it";
+  EXPECT_EQ(held_off_, (std::map<std::string, int>{{"find", 1}, {"sum", 3}}));
+  EXPECT_EQ(counters().refused_miss, 1);
+}
+
+// Three rows of the second step are reckoned with for each that was let in and is not there yet.
+TEST_F(PipelinesTest, ReckonsWithThoseWhoAreOnTheirWay) {
+  constexpr Nanos kMs = 1'000'000;
+  foreseen_ = {{"find", {10 * kMs, 10 * kMs}}, {"sum", {10 * kMs, 10 * kMs}}};
+  const auto first = ask(2), second = ask(1), third = ask(0);
+  ASSERT_TRUE(first && second && third);
+  EXPECT_EQ(coming_["sum"], 6) << "as the third was let in";
+  pipelines_.release(*second);  // its client went
+  members_.answer();
+  turn();  // the first is there, the third found nothing
+  const auto fourth = ask(2);
+  EXPECT_EQ(coming_["sum"], 0);
+  members_.answer(Denial{.kind = Denial::Kind::failed, .message = "died"});
+  turn();
+  for (const auto& id : {first, third, fourth}) pipelines_.release(*id);
+  ASSERT_TRUE(ask(1));
+  EXPECT_EQ(coming_["sum"], 0);
 }
 
 TEST_F(PipelinesTest, GoesWithItsClient) {

@@ -142,7 +142,8 @@ actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& 
       .arrived = counted.offered,
       .in_slo = counted.in_slo,
       .missed = late + counted.failed + counted.expired + service.given_up,
-      .shed = counted.refused_full + counted.refused_miss + counted.refused_worker};
+      .shed = counted.refused_full + counted.refused_miss + counted.refused_worker,
+      .by_pipelines = std::min(service.by_pipelines, counted.offered)};
   if (service.p99 > 0) requests.p99_ms = static_cast<double>(service.p99) * 1e-6;
   const auto found = recents.find(service.name);
   if (found == recents.end()) return requests;
@@ -160,6 +161,7 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
   const auto add = [&](const ServiceView& service) {
     state.services.push_back(
         {service.name, service.capacity_rps, service.planned_rps, requests_of(service, recents)});
+    state.services.back().cold = service.cold;
   };
   for (const ServiceView& service : core.service_views()) add(service);
   for (const auto& [name, service] : engines.services()) {

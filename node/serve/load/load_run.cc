@@ -40,8 +40,10 @@ struct Stream {  // of the requests of one service
   std::size_t next_request = 0;
   Nanos next = 0;  // arrival, from time 0
   RequestTarget target = {};
-  Rng rng{1};  // of the requests of a language model
+  Rng rng{1};  // of the requests of a language model, or of a set
   int open = 0;
+  std::vector<TensorSpec> inputs = {};  // of the models of a set,
+  std::vector<double> until = {};       // and their weights, summed up
 
   // When the next one is due, at the earliest `now`.
   Nanos upcoming(Nanos now) {
@@ -49,8 +51,18 @@ struct Stream {  // of the requests of one service
     if (next_request >= service.lengths.size()) return sim::kForever;
     return open < service.in_flight ? now : kNotYet;
   }
+  // Each request is another.
+  bool has_own_requests() const { return service.tokens || service.models; }
   std::string own_request() {
     Rng own = rng.split(next_request);
+    if (service.models) {
+      ++next_request;
+      const auto drawn = std::ranges::upper_bound(until, own.uniform() * until.back());
+      const auto place =
+          std::min(static_cast<std::size_t>(drawn - until.begin()), until.size() - 1);
+      target.model = service.models->models[place].name;
+      return infer_request(target, inputs, own);
+    }
     const plan::Length length =
         service.in_flight > 0 ? service.lengths[next_request] : plan::drawn(*service.tokens, own);
     ++next_request;
@@ -69,8 +81,8 @@ struct Lane {
   HttpResponse answer;
   std::optional<Due> due = {};  // none: nothing is under way, or its end is already counted
   const std::string* request = nullptr;
-  std::string own = {};     // of a language model: each request is another,
-  TokenAnswer tokens = {};  // and so is its answer
+  std::string own = {};     // where each request is another
+  TokenAnswer tokens = {};  // of a language model
   std::size_t sent = 0;
   bool busy() const { return request != nullptr; }
 };
@@ -240,7 +252,7 @@ class LoadEngine {
     lane.due = due;
     lane.sent = 0;
     lane.answer = stream.service.tokens ? HttpResponse(kMostStreamed) : HttpResponse();
-    if (stream.service.tokens) {
+    if (stream.has_own_requests()) {
       lane.own = stream.own_request();
       lane.tokens = {};
       lane.request = &lane.own;
@@ -411,7 +423,8 @@ Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService
   if (!dialer) return failed(dialer.error());
   std::vector<Stream> streams;
   for (LoadService& service : services) {
-    const RequestTarget target{options.url, service.name, options.token};
+    RequestTarget target{options.url, service.name, options.token};
+    if (service.models) target.model = service.models->models.front().name;
     const Rng rng = sim::component_rng(options.seed, service.name).split(2);
     if (service.tokens) {
       streams.push_back(
@@ -420,6 +433,14 @@ Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService
     }
     const auto inputs = inputs_of(*dialer, target, clock);
     if (!inputs) return failed(inputs.error());
+    if (service.models) {
+      Stream& set = streams.emplace_back(
+          Stream{.service = std::move(service), .requests = {}, .target = target, .rng = rng});
+      set.inputs = *inputs;
+      for (const plan::SetModel& model : set.service.models->models)
+        set.until.push_back((set.until.empty() ? 0 : set.until.back()) + model.weight);
+      continue;
+    }
     Stream& stream = streams.emplace_back(Stream{std::move(service), {}});
     do {
       stream.requests.push_back(infer_request(target, *inputs, rng.split(stream.requests.size())));

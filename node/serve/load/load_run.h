@@ -28,6 +28,7 @@ struct LoadService {
   sim::Nanos slo = 0;
   sim::ArrivalSource arrivals;
   std::optional<plan::TokenTerms> tokens = {};  // of a language model; a trace is loaded
+  std::optional<plan::ModelSet> models = {};    // each request is one's, by their weights
   // Closed loop: so many requests are under way, one after the other of these lengths; its arrivals
   // are none. 0: open loop.
   int in_flight = 0;
