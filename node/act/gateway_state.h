@@ -60,6 +60,7 @@ struct GatewayService {
   double rate_rps = 0;                           // planned for, as the assignment says
   std::optional<GatewayRequests> requests = {};  // a gateway of an older version does not count
   std::optional<TokenTraffic> tokens = {};       // of a language model
+  std::vector<KeyCounts> keys = {};              // by name, at most kMostKeysTold
   bool operator==(const GatewayService&) const = default;
 };
 

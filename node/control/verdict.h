@@ -34,6 +34,7 @@ struct ServiceLoad {
   // See actuate::GatewayRequests.
   std::optional<actuate::RequestStretch> recent = {}, lately = {}, minute = {};
   std::optional<actuate::TokenTraffic> tokens = {};  // of a language model
+  std::vector<actuate::KeyCounts> keys = {};         // what each key had
   bool operator==(const ServiceLoad&) const = default;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/fields.h"
 #include "forms/buckets_reader.h"
+#include "forms/ensemble_reader.h"
 #include "forms/models_reader.h"
 #include "forms/pipeline_form.h"
 #include "forms/serving_forms.h"
@@ -88,14 +89,29 @@ void read_slo(Fields& fields, Service& service) {
   if (fields.has("percentile")) service.percentile = read_percentile(fields);
 }
 
+// A pipeline that Triton's configuration of an ensemble describes.
+void read_ensemble(Fields& fields, plan::PipelineTerms& pipeline, const FileText& files) {
+  fields.only({"config"});
+  const std::string file = fields.text("config");
+  if (fields.error()) return;
+  if (!files) return fields.refuse("config", "'pipeline' cannot name a file here: write its steps");
+  const Result<std::string> text = files(file);
+  auto read = text ? parse_ensemble(file, *text) : failed(text.error());
+  if (!read) return fields.refuse("config", fmt::format("'pipeline': {}", to_string(read.error())));
+  pipeline = *std::move(read);
+}
+
 // One that goes through others.
-Service read_pipeline(Fields& fields, Service service) {
+Service read_pipeline(Fields& fields, Service service, const FileText& files) {
   read_slo(fields, service);
   service.rate = Rps{fields.number("rate_rps", kPositive)};
   service.traffic.headroom = read_traffic(fields).headroom.value_or(0);
   Fields inside = fields.object("pipeline");
   service.pipeline.emplace();
-  form::read(inside, [&](Form& f, std::size_t) { describe_pipeline(f, *service.pipeline); });
+  if (inside.has("config"))
+    read_ensemble(inside, *service.pipeline, files);
+  else
+    form::read(inside, [&](Form& f, std::size_t) { describe_pipeline(f, *service.pipeline); });
   for (const plan::PipelineStep& step : service.pipeline->steps)
     if (step.share.value > 0)
       fields.refuse("pipeline", "shares of the SLO are for the planner to choose: no share_ms");
@@ -114,7 +130,7 @@ std::vector<Service> read_service(Fields fields, const TrafficKeys& common, cons
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
-  if (pipeline) return {read_pipeline(fields, std::move(service))};
+  if (pipeline) return {read_pipeline(fields, std::move(service), files)};
   service.model = fields.name("model");
   read_rate_and_traffic(fields, service, common);
   if (fields.has("kind")) fields.exactly("kind", "llm");

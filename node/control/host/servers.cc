@@ -15,6 +15,7 @@ ServiceLoad load_of(const actuate::GatewayService& service, const actuate::Gatew
   ServiceLoad load{.service = service.name};
   load.capacity_rps = service.capacity_rps;
   load.tokens = service.tokens;
+  load.keys = service.keys;
   if (service.requests) {
     load.arrived = static_cast<std::uint64_t>(service.requests->arrived);
     load.in_slo = static_cast<std::uint64_t>(service.requests->in_slo);

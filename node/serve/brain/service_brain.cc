@@ -155,6 +155,13 @@ void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
   if (wish.doubted) hold_suspects();
 }
 
+void ServiceBrain::ended_outside(Nanos now, const Wish& wish, std::optional<Outcome> outcome) {
+  if (outcome)
+    book_.count(now, wish, *outcome);
+  else
+    ++book_.counters().cancelled;
+}
+
 void ServiceBrain::doubt(RequestId id) {
   if (book_.doubt(id)) hold_suspects();
 }

@@ -75,6 +75,7 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   snapshot.usage = service.usage;
   snapshot.sequences = service.sequences.size();
   snapshot.moves = service.moves.totals();
+  snapshot.cache = totals_of(service.cache.get());
   return snapshot;
 }
 
@@ -90,6 +91,16 @@ std::optional<Denial> shut(const LiveService& service, const RequestHead& head, 
   return Denial{
       .kind = Denial::Kind::bad_request,
       .message = fmt::format("'{}' is a set of models: ask for one of them", head.service)};
+}
+
+std::vector<actuate::KeyCounts> counts_of(const std::map<std::string, KeyUsage, std::less<>>& all) {
+  std::vector<actuate::KeyCounts> counts;
+  for (const auto& [key, usage] : all)
+    counts.push_back({.key = key,
+                      .answered = static_cast<double>(usage.answered),
+                      .refused = static_cast<double>(usage.over_limit + usage.over_share),
+                      .bytes = static_cast<double>(usage.bytes)});
+  return counts;
 }
 
 // Of services and pipelines, by name.
@@ -284,6 +295,8 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
       services.emplace(service.name, here);
       if (const auto wish = options.canaries.find(service.name); wish != options.canaries.end())
         begin_trial(*here, wish->second, options.canary_watch);
+      if (const auto wish = options.caches.find(service.name); wish != options.caches.end())
+        here->cache = std::make_unique<AnswerCache>(wish->second);
     }
     here->wanted = service;
     if (here->trial) here->trial->canary.promise(nanos_of(slo_of(service)));
@@ -316,6 +329,7 @@ void Core::Impl::follow_segments(const std::shared_ptr<LiveService>& service) {
 
 void Core::Impl::remove(LiveService& service) {
   service.removed = true;
+  if (service.cache) service.cache->flights.clear();
   for (auto& [worker, seat] : seats) {
     if (seat.service.get() == &service) links->send(worker, encode(Drain{}));
   }
@@ -351,7 +365,11 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
     } else {
       service->timer->at(outputs.wake_at);
     }
-    for (const Finished& finished : outputs.finished) finish(finished);
+    for (const Finished& finished : outputs.finished) {
+      const Landing landing = service->cache ? landed(finished) : Landing{};
+      finish(finished);
+      tell_others(service, landing);
+    }
   }
   service->stepping = false;
 }
@@ -567,11 +585,17 @@ void Core::Impl::submit(RequestId id, Completion completion) {
     if (auto denial = where_it_is_now(asked)) return completion.ended(*std::move(denial));
   asked.completion = std::move(completion);
   asked.state = LiveRequest::State::submitted;
-  asked.waits = asked.tag.has_value();
-  if (asked.waits) service->shares.waits(asked.client, *asked.tag);
-  service->brain.enqueue(Loop::now_ns(), id, asked.wish);
   if (service->trial && service->trial->wish.shadow) copy_to_canary(asked);
+  if (service->cache && from_cache(asked)) return;
+  enqueue(asked);
   step(service);
+}
+
+void Core::Impl::enqueue(LiveRequest& asked) {
+  LiveService& service = *asked.service;
+  asked.waits = asked.tag.has_value();
+  if (asked.waits) service.shares.waits(asked.client, *asked.tag);
+  service.brain.enqueue(Loop::now_ns(), asked.id, asked.wish);
 }
 
 void LiveRequests::forget(LiveRequest& asked) {
@@ -618,6 +642,7 @@ void Core::Impl::release(RequestId id) {
       ++(late ? service->totals.given_up : service->totals.withdrawn);
   }
   if (submitted) {
+    leave_flight(asked);
     std::map<BatchId, std::vector<std::uint32_t>> cancelled;
     for (const auto& [batch, index] : service->brain.cancel(id)) cancelled[batch].push_back(index);
     for (auto& [batch, items] : cancelled) {
@@ -682,7 +707,8 @@ std::vector<ServiceView> Core::service_views() const {
                      .p99 = now.p99,
                      .counters = now.counters,
                      .withdrawn = now.totals.withdrawn,
-                     .given_up = now.totals.given_up});
+                     .given_up = now.totals.given_up,
+                     .keys = counts_of(now.usage)});
   return views;
 }
 
@@ -703,7 +729,10 @@ const ModelSpec* Core::model(std::string_view name) const {
 
 bool Core::set_loaded(std::string_view name, bool loaded) {
   const auto service = impl_->find(name);
-  if (service) service->loaded = loaded;
+  if (service) {
+    service->loaded = loaded;
+    forget_answers(*service);
+  }
   return service != nullptr;
 }
 

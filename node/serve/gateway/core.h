@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "act/recent_requests.h"
 #include "base/door/loop.h"
 #include "plan/terms.h"
 #include "serve/brain/canary.h"
@@ -21,6 +22,15 @@
 #include "serve/front/backend.h"
 
 namespace partita::serve {
+
+// Answers of a service that are kept for whoever asks the same again (core_cache.cc).
+struct CacheWish {
+  std::size_t bytes = 0;
+  Nanos ttl = 0;        // 0: they do not age
+  bool shared = false;  // by all clients; else each finds its own alone
+};
+// In place of a service's name: of those whose model's own configuration asks for a cache.
+inline constexpr std::string_view kCachesAsked = "*";
 
 struct CoreOptions {
   std::string link_path;                            // where workers connect
@@ -33,6 +43,7 @@ struct CoreOptions {
   Nanos dead_after = 10'000'000'000;   // then ended, so that its requests may move on
   std::map<std::string, CanaryWish, std::less<>> canaries = {};  // from the start on, by model
   Nanos canary_watch = kCanaryWatch;
+  std::map<std::string, CacheWish, std::less<>> caches = {};  // by service, or kCachesAsked
 };
 
 inline constexpr std::size_t kMostWorkerLosses = 64;
@@ -74,6 +85,7 @@ struct ServiceView {
   Nanos slo = 0, p50 = 0, p99 = 0;  // of the last half minute
   ServiceCounters counters = {};
   long withdrawn = 0, given_up = 0;  // by their clients; see ServiceTotals
+  std::vector<actuate::KeyCounts> keys = {};
 };
 
 class Core final : public Backend {

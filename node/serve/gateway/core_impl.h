@@ -14,6 +14,8 @@
 #include "serve/gateway/core.h"
 #include "serve/gateway/keys.h"
 #include "serve/gateway/metrics.h"
+#include "serve/gateway/request_digest.h"
+#include "serve/gateway/response_cache.h"
 #include "serve/gateway/senders.h"
 #include "serve/gateway/sequence_moves.h"
 #include "serve/gateway/slot_pool.h"
@@ -49,6 +51,20 @@ struct Trial {
   bool given_back = false;  // the request that was given back last: it was with the new version
 };
 
+// The answers of a service, and requests that wait for one of the same content.
+struct AnswerCache {
+  explicit AnswerCache(const CacheWish& the_wish)
+      : wish(the_wish), answers(the_wish.bytes, the_wish.ttl) {}
+  struct Flight {
+    RequestId leader = 0;  // that runs
+    std::set<RequestId> others = {};
+  };
+  CacheWish wish;
+  ResponseCache answers;
+  std::map<CacheKey, Flight> flights = {};
+  CacheTotals totals = {};
+};
+
 struct LiveService {
   LiveService(ServedService service, const ServiceSettings& settings)
       : wanted(std::move(service)), brain(settings) {}
@@ -66,6 +82,7 @@ struct LiveService {
   Sequences sequences = {};
   SequenceMoves moves = {};
   std::unique_ptr<Trial> trial = {};
+  std::unique_ptr<AnswerCache> cache = {};
   RecentLatencies recent = {};
   ServiceTotals totals = {};
   long offered_before = 0;  // at the last look
@@ -109,6 +126,7 @@ struct LiveRequest {
   bool suspect = false;    // a worker died or hung with it in flight
   std::string model = {};  // of its set
   bool cold = false;       // its model was loaded for it
+  std::optional<CacheKey> key = {};  // by which its answer may be kept
   State state = State::open;
   Completion completion = {};
   std::string message = {};  // why a worker failed
@@ -142,6 +160,16 @@ std::shared_ptr<LiveService> canary_for(LiveService& service, const Services& se
 // What became of a request. A line to say, where that decided something.
 std::string note_answer(const LiveRequest& request, bool well, Nanos latency);
 std::string look_at_trial(LiveService& service, Nanos now);
+
+// Caches (core_cache.cc). Of a service or its workers that change: what was kept is forgotten.
+void forget_answers(LiveService& service);
+std::optional<CacheTotals> totals_of(const AnswerCache* cache);
+// A request that has ended and others waited for.
+struct Landing {
+  Outcome outcome = Outcome::done;
+  std::string answer = {};  // done: what it gave
+  std::set<RequestId> others = {};
+};
 
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {
@@ -189,7 +217,14 @@ struct Core::Impl {
   void submit(RequestId id, Completion completion);
   void release(RequestId id);
   bool claim(RequestId id, int rows);
+  void enqueue(LiveRequest& asked);
   void copy_to_canary(const LiveRequest& asked);
+  bool from_cache(LiveRequest& asked);
+  void answer_now(LiveRequest& asked);
+  Landing landed(const Finished& finished);
+  void tell_others(const std::shared_ptr<LiveService>& service, const Landing& landing);
+  void leave_flight(LiveRequest& asked);
+  void give_cache(LiveService& service, const ModelSpec& model);
   void doubt_senders(const std::vector<Item>& had);
 
   // ---- workers
@@ -225,6 +260,7 @@ struct Core::Impl {
   SequenceMoves::Send send_frame;
   Senders senders;
   Keys keys;
+  RequestDigest digest;
   std::unique_ptr<Pipelines> pipelines;
   std::deque<WorkerLoss> losses;
   std::unique_ptr<Loop::Timer> housekeeping, hang_watch;
