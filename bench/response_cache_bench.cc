@@ -1,19 +1,38 @@
 // The gateway's answer cache: how much is found, against least recently used and against the best
 // that a fixed choice of answers could do, on Zipf's law of several exponents, with and without a
-// tenant that asks for ever new things, and with answers of sizes that differ 100-fold; and what it
-// costs per request to tell what was asked (request_digest.h) and to look.
+// tenant that asks for ever new things, and with answers of sizes that differ 100-fold; what it
+// costs per request to tell what was asked (request_digest.h) and to look; and the CPU time of the
+// gateway's loop per request over HTTP, with no cache, where all is found, and where nothing is.
+#include <arpa/inet.h>
 #include <benchmark/benchmark.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <list>
 #include <numeric>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "base/check.h"
 #include "base/rng.h"
+#include "serve/front/front.h"
+#include "serve/gateway/core.h"
 #include "serve/gateway/request_digest.h"
 #include "serve/gateway/response_cache.h"
+#include "serve/wire/frames.h"
+#include "serve/worker/null_engine.h"
+#include "serve/worker/worker_loop.h"
 
 namespace partita::serve {
 namespace {
@@ -135,6 +154,143 @@ void look(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(cache.find(keys[at++ % keys.size()], 2));
 }
 BENCHMARK(look);
+
+// ---- the gateway
+
+constexpr int kConnections = 8;
+constexpr std::size_t kOutputs = 250;
+
+double loop_cpu() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+ModelSpec model_of(std::size_t bytes) {
+  return {.name = "s",
+          .platform = "null",
+          .inputs = {{"x", DataType::fp32, {static_cast<std::int64_t>(bytes / 4)}}},
+          .outputs = {{"y", DataType::fp32, {kOutputs}}},
+          .max_batch = 8};
+}
+
+pid_t start_worker(const std::string& link, std::size_t bytes) {
+  const pid_t pid = ::fork();
+  if (pid > 0) return pid;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const EnginePointer engine = null_engine(model_of(bytes), {});
+  LoopOptions options;
+  options.seat = {.link = link, .place = "", .service = "s"};
+  static_cast<void>(run_worker(*engine, options).has_value());
+  ::_exit(0);
+}
+
+// A request on each connection, then an answer from each.
+class Clients {
+ public:
+  Clients(int port, std::size_t bytes, bool equal) : equal_(equal) {
+    const std::string json =
+        "{\"parameters\":{\"binary_data_output\":true},\"inputs\":[{\"name\":\"x\",\"datatype\":"
+        "\"FP32\",\"shape\":[1," +
+        std::to_string(bytes / 4) +
+        "],\"parameters\":{\"binary_data_size\":" + std::to_string(bytes) + "}}]}";
+    request_ = "POST /v2/models/s/infer HTTP/1.1\r\nHost: h\r\nInference-Header-Content-Length: " +
+               std::to_string(json.size()) +
+               "\r\nContent-Length: " + std::to_string(json.size() + bytes) + "\r\n\r\n" + json;
+    at_ = request_.size();
+    request_.append(bytes, '\1');
+    for (int& fd : fds_) {
+      fd = ::socket(AF_INET, SOCK_STREAM, 0);
+      sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
+      to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      CHECK(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+      const int yes = 1;
+      ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    }
+  }
+  ~Clients() {
+    for (const int fd : fds_) ::close(fd);
+  }
+  void ask(long rounds) {
+    for (long i = 0; i < rounds; ++i) {
+      for (const int fd : fds_) {
+        if (!equal_) std::memcpy(request_.data() + at_, &++number_, sizeof number_);
+        for (std::size_t sent = 0; sent < request_.size();) {
+          const auto count = ::send(fd, request_.data() + sent, request_.size() - sent, 0);
+          CHECK(count > 0);
+          sent += static_cast<std::size_t>(count);
+        }
+      }
+      for (const int fd : fds_) answer(fd);
+    }
+  }
+
+ private:
+  static void answer(int fd) {
+    std::string got;
+    char piece[8192];
+    for (std::size_t wanted = SIZE_MAX; got.size() < wanted;) {
+      const auto count = ::recv(fd, piece, sizeof piece, 0);
+      CHECK(count > 0);
+      got.append(piece, static_cast<std::size_t>(count));
+      const std::size_t end = got.find("\r\n\r\n"), length = got.find("Content-Length: ");
+      if (end == got.npos) continue;
+      CHECK(got.starts_with("HTTP/1.1 200") && length < end);
+      wanted = end + 4 + std::stoul(got.substr(length + 16));
+    }
+  }
+  const bool equal_;
+  std::string request_;
+  std::size_t at_ = 0;
+  std::uint32_t number_ = 0;
+  int fds_[kConnections];
+};
+
+enum Cached { none, all_found, none_found };
+
+// Arguments: bytes of an input, Cached.
+void served(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const long rounds = bytes > 100'000 ? 100 : 1500;
+  char directory[] = "/tmp/partita-cache-bench-XXXXXX";
+  CHECK(::mkdtemp(directory) != nullptr);
+  const std::string link = link_path(directory);
+  const pid_t worker = start_worker(link, bytes);
+  const auto loop = Loop::make().value();
+  CoreOptions options{.link_path = link, .shed = false};
+  if (state.range(1) != none) options.caches.emplace("s", CacheWish{.bytes = 16u << 20});
+  const auto core = Core::open(*loop, options, [](const std::string&) {}).value();
+  ServedService service;
+  service.name = "s";
+  service.slo = Millis{5000};
+  core->serve({service});
+  const auto front = Front::open(*loop, *core, {.listen = "127.0.0.1:0"}).value();
+  while (!core->ready("s")) loop->run_until(Loop::now_ns() + 1'000'000);
+  Clients clients(front->port(), bytes, state.range(1) == all_found);
+  double cpu = 0;
+  long asked = 0;
+  for (auto _ : state) {
+    const double before = loop_cpu();
+    std::thread client([&] {
+      clients.ask(rounds);
+      loop->post([&] { loop->stop(); });
+    });
+    loop->run();
+    client.join();
+    cpu += loop_cpu() - before;
+    asked += rounds * kConnections;
+  }
+  state.counters["loop_us"] = cpu * 1e6 / static_cast<double>(asked);
+  ::kill(worker, SIGKILL);
+  ::waitpid(worker, nullptr, 0);
+  std::filesystem::remove_all(directory);
+}
+BENCHMARK(served)
+    ->ArgsProduct({{1024, 602'112}, {none, all_found, none_found}})
+    ->Iterations(1)
+    ->Repetitions(5)
+    ->ReportAggregatesOnly()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace partita::serve

@@ -47,10 +47,10 @@ TEST(EnsembleReader, ReadsTritonsExample) {
   ASSERT_EQ(read->steps.size(), 3U);
   EXPECT_EQ(read->steps[0].service, "image_preprocess_model");
   EXPECT_EQ(read->steps[0].inputs, (std::map<std::string, std::string>{{"RAW_IMAGE", "IMAGE"}}));
-  EXPECT_EQ(read->steps[1].inputs, (std::map<std::string, std::string>{
-                                       {"FORMATTED_IMAGE", "preprocessed_image"}}));
-  EXPECT_EQ(read->steps[2].outputs, (std::map<std::string, std::string>{
-                                        {"SEGMENTATION_OUTPUT", "SEGMENTATION"}}));
+  EXPECT_EQ(read->steps[1].inputs,
+            (std::map<std::string, std::string>{{"FORMATTED_IMAGE", "preprocessed_image"}}));
+  EXPECT_EQ(read->steps[2].outputs,
+            (std::map<std::string, std::string>{{"SEGMENTATION_OUTPUT", "SEGMENTATION"}}));
 }
 
 // A random graph, written in both forms: each reader gives the same pipeline.
@@ -75,8 +75,8 @@ TEST(EnsembleReader, GivesWhatTheServicesFileSaysInItsOwnForm) {
         out_yaml += fmt::format("{}y{}: {}", i ? ", " : "", i, tensor);
       }
       proto += fmt::format("step {{ model_name: \"m{}\" {}{} }}\n", s, in_proto, out_proto);
-      yaml += fmt::format("        - {{model_name: m{}, input_map: {{{}}}, output_map: {{{}}}}}\n", s,
-                          in_yaml, out_yaml);
+      yaml += fmt::format("        - {{model_name: m{}, input_map: {{{}}}, output_map: {{{}}}}}\n",
+                          s, in_yaml, out_yaml);
     }
     for (const auto& [name, is_read] : tensors)
       if (name.starts_with("in") && is_read)
@@ -118,8 +118,9 @@ TEST(EnsembleReader, RefusesByNameWhatAPipelineDoesNotKeep) {
             "c:3: 'max_batch_sise' is unknown; did you mean 'max_batch_size'?");
   EXPECT_EQ(fault_of(top, "dynamic_batching {}"),
             "c:3: 'dynamic_batching' is not for an ensemble: its steps are batched");
-  EXPECT_EQ(fault_of(top, "response_cache { enable: true }"),
-            "c:3: 'response_cache' is kept for services, not for a pipeline: let its steps have it");
+  EXPECT_EQ(
+      fault_of(top, "response_cache { enable: true }"),
+      "c:3: 'response_cache' is kept for services, not for a pipeline: let its steps have it");
   EXPECT_EQ(fault_of(top, "model_transaction_policy { decoupled: true }"),
             "c:3: 'model_transaction_policy' is decoupled: a pipeline answers each request once");
   EXPECT_EQ(fault_of("dims: [ 1 ]", "dims: [ 1 ] optional: true"),
@@ -131,8 +132,7 @@ TEST(EnsembleReader, RefusesByNameWhatAPipelineDoesNotKeep) {
             "workers load; only -1 is kept");
   EXPECT_EQ(fault_of("model_version: -1", "model_namespace: \"n\""),
             "c:13: 'model_namespace' is not kept: services have one name each");
-  EXPECT_EQ(fault_of("model_version: -1", "fan_out: 2"),
-            "c:13: 'fan_out' is unknown");
+  EXPECT_EQ(fault_of("model_version: -1", "fan_out: 2"), "c:13: 'fan_out' is unknown");
   EXPECT_EQ(fault_of("value: \"IMAGE\"", "value: \"PICTURE\""),
             "c:11: 'step' 'image_preprocess_model' reads 'PICTURE', which no step writes and no "
             "input is");
@@ -158,8 +158,7 @@ TEST(EnsembleReader, ItsFaultsAreThoseOfTheServicesFile) {
       "- name: p\n  rate_rps: 10\n  slo_ms: 100\n  pipeline: {config: c}\n";
   const auto without = parse_services("f", services);
   ASSERT_FALSE(without);
-  EXPECT_EQ(to_string(without.error()),
-            "f:4: 'pipeline' cannot name a file here: write its steps");
+  EXPECT_EQ(to_string(without.error()), "f:4: 'pipeline' cannot name a file here: write its steps");
   const auto broken = parse_services(
       "f", services, [](const std::string&) -> Result<std::string> { return "platform: 'x'"; });
   ASSERT_FALSE(broken);

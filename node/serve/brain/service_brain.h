@@ -82,7 +82,6 @@ class ServiceBrain {
   const ServiceCounters& counters() const { return book_.counters(); }
 
  private:
-  void note_arrivals(Nanos now, int items);
   Nanos predicted_finish(Nanos now, const Wish& wish, const plan::Pressure& pressure) const;
   void rebuild();
   void hold_suspects();

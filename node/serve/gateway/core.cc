@@ -259,7 +259,10 @@ ServiceSettings settings_of(const ServedService& service, const CoreOptions& opt
 
 Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
                  std::function<void(const std::string&)> the_say)
-    : loop(the_loop), options(std::move(the_options)), say(std::move(the_say)) {
+    : loop(the_loop),
+      options(std::move(the_options)),
+      say(std::move(the_say)),
+      desk(loop, requests, [this](const std::shared_ptr<LiveService>& one) { step(one); }) {
   housekeeping = std::make_unique<Loop::Timer>(loop, [this](std::int64_t) {
     const Nanos now = Loop::now_ns();
     look_after(now);
@@ -366,9 +369,9 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
       service->timer->at(outputs.wake_at);
     }
     for (const Finished& finished : outputs.finished) {
-      const Landing landing = service->cache ? landed(finished) : Landing{};
+      const auto landing = service->cache ? desk.land(finished) : CacheDesk::Landing{};
       finish(finished);
-      tell_others(service, landing);
+      desk.tell_others(service, landing);
     }
   }
   service->stepping = false;
@@ -586,12 +589,12 @@ void Core::Impl::submit(RequestId id, Completion completion) {
   asked.completion = std::move(completion);
   asked.state = LiveRequest::State::submitted;
   if (service->trial && service->trial->wish.shadow) copy_to_canary(asked);
-  if (service->cache && from_cache(asked)) return;
+  if (service->cache && desk.takes(asked)) return;
   enqueue(asked);
   step(service);
 }
 
-void Core::Impl::enqueue(LiveRequest& asked) {
+void enqueue(LiveRequest& asked) {
   LiveService& service = *asked.service;
   asked.waits = asked.tag.has_value();
   if (asked.waits) service.shares.waits(asked.client, *asked.tag);
@@ -642,7 +645,7 @@ void Core::Impl::release(RequestId id) {
       ++(late ? service->totals.given_up : service->totals.withdrawn);
   }
   if (submitted) {
-    leave_flight(asked);
+    desk.leave(asked);
     std::map<BatchId, std::vector<std::uint32_t>> cancelled;
     for (const auto& [batch, index] : service->brain.cancel(id)) cancelled[batch].push_back(index);
     for (auto& [batch, items] : cancelled) {

@@ -95,6 +95,18 @@ bool goes_before(const Wish& leader, const Wish& other) {
   return !other.deadline || (leader.deadline && *leader.deadline <= *other.deadline);
 }
 
+// Its outputs are in place.
+void answer_now(LiveRequest& asked) {
+  LiveService& service = *asked.service;
+  const Nanos now = Loop::now_ns();
+  const Completion completion = std::move(asked.completion);
+  asked.state = LiveRequest::State::finished;
+  service.brain.ended_outside(now, asked.wish, Outcome::done);
+  if (asked.tag) ++service.usage[asked.client].answered;
+  service.totals.success_ns += now - asked.wish.arrived;
+  completion.ended(std::nullopt);
+}
+
 }  // namespace
 
 void forget_answers(LiveService& service) {
@@ -111,22 +123,19 @@ std::optional<CacheTotals> totals_of(const AnswerCache* cache) {
   return totals;
 }
 
-// A model's own configuration may ask for a cache; and which models have none is said once.
-void Core::Impl::give_cache(LiveService& service, const ModelSpec& model) {
+std::string give_cache(LiveService& service, const ModelSpec& model, const CoreOptions& options) {
   const auto asked = options.caches.find(kCachesAsked);
   if (model.cache && !service.cache && asked != options.caches.end())
     service.cache = std::make_unique<AnswerCache>(asked->second);
-  if (!service.cache) return;
-  if (const std::string why = unfit(model); !why.empty())
-    say(fmt::format("no answers of {} are kept: {}", service.wanted.name, why));
+  const std::string why = service.cache ? unfit(model) : "";
+  return why.empty() ? "" : fmt::format("no answers of {} are kept: {}", service.wanted.name, why);
 }
 
-// Whether it has been answered, or waits for another one.
-bool Core::Impl::from_cache(LiveRequest& asked) {
+bool CacheDesk::takes(LiveRequest& asked) {
   if (!plain(asked)) return false;
   AnswerCache& cache = *asked.service->cache;
   const Nanos began = Loop::now_ns();
-  asked.key = key_of(digest, asked);
+  asked.key = key_of(digest_, asked);
   if (!asked.key) return false;
   if (const std::string* answer = cache.answers.find(*asked.key, began)) {
     ++cache.totals.hits;
@@ -138,30 +147,17 @@ bool Core::Impl::from_cache(LiveRequest& asked) {
   }
   const auto [flight, first] = cache.flights.try_emplace(*asked.key);
   if (first) flight->second.leader = asked.id;
-  const bool waits = !first && goes_before(requests.at(flight->second.leader).wish, asked.wish);
+  const bool waits = !first && goes_before(requests_.at(flight->second.leader).wish, asked.wish);
   if (waits) flight->second.others.insert(asked.id);
   ++(waits ? cache.totals.merged : cache.totals.misses);
   if (!waits) cache.totals.miss_ns += Loop::now_ns() - began;
   return waits;
 }
 
-// Its outputs are in place.
-void Core::Impl::answer_now(LiveRequest& asked) {
-  LiveService& service = *asked.service;
-  const Nanos now = Loop::now_ns();
-  const Completion completion = std::move(asked.completion);
-  asked.state = LiveRequest::State::finished;
-  service.brain.ended_outside(now, asked.wish, Outcome::done);
-  if (asked.tag) ++service.usage[asked.client].answered;
-  service.totals.success_ns += now - asked.wish.arrived;
-  completion.ended(std::nullopt);
-}
-
-// Keeps the answer of a request that has one; and who waits for it.
-Landing Core::Impl::landed(const Finished& finished) {
+CacheDesk::Landing CacheDesk::land(const Finished& finished) {
   Landing landing{.outcome = finished.outcome};
-  const auto found = requests.by_id.find(finished.request);
-  if (found == requests.by_id.end() || !found->second.key) return landing;
+  const auto found = requests_.by_id.find(finished.request);
+  if (found == requests_.by_id.end() || !found->second.key) return landing;
   LiveRequest& asked = found->second;
   AnswerCache& cache = *asked.service->cache;
   const CacheKey key = *std::exchange(asked.key, std::nullopt);
@@ -182,10 +178,10 @@ Landing Core::Impl::landed(const Finished& finished) {
 }
 
 // Errors are nobody else's: who waited runs by itself. But for what ended workers.
-void Core::Impl::tell_others(const std::shared_ptr<LiveService>& service, const Landing& landing) {
+void CacheDesk::tell_others(const std::shared_ptr<LiveService>& service, const Landing& landing) {
   for (const RequestId id : landing.others) {
-    const auto found = requests.by_id.find(id);
-    if (found == requests.by_id.end() || found->second.state != LiveRequest::State::submitted)
+    const auto found = requests_.by_id.find(id);
+    if (found == requests_.by_id.end() || found->second.state != LiveRequest::State::submitted)
       continue;
     LiveRequest& other = found->second;
     other.key.reset();
@@ -202,14 +198,13 @@ void Core::Impl::tell_others(const std::shared_ptr<LiveService>& service, const 
           .message = fmt::format("{} workers died with an equal request in flight", kMostDeaths)});
     } else {
       enqueue(other);
-      step(service);
+      step_(service);
     }
   }
 }
 
-// Its client has gone, or it has ended without an outcome: of those that wait the next one runs.
-// In the loop's turn, since this may be a door's.
-void Core::Impl::leave_flight(LiveRequest& asked) {
+// Of those that wait the next one runs: in the loop's turn, since this may be a door's.
+void CacheDesk::leave(LiveRequest& asked) {
   if (!asked.key) return;
   AnswerCache& cache = *asked.service->cache;
   const auto flight = cache.flights.find(*std::exchange(asked.key, std::nullopt));
@@ -220,14 +215,14 @@ void Core::Impl::leave_flight(LiveRequest& asked) {
   const std::set<RequestId> others = std::move(flight->second.others);
   cache.flights.erase(flight);
   if (others.empty()) return;
-  loop.post([this, service = asked.service, others] {
+  loop_.post([this, service = asked.service, others] {
     for (const RequestId id : others) {
-      const auto found = requests.by_id.find(id);
-      if (found == requests.by_id.end() || found->second.state != LiveRequest::State::submitted)
+      const auto found = requests_.by_id.find(id);
+      if (found == requests_.by_id.end() || found->second.state != LiveRequest::State::submitted)
         continue;
-      if (!from_cache(found->second)) enqueue(found->second);
+      if (!takes(found->second)) enqueue(found->second);
     }
-    step(service);
+    step_(service);
   });
 }
 

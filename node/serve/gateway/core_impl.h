@@ -164,12 +164,8 @@ std::string look_at_trial(LiveService& service, Nanos now);
 // Caches (core_cache.cc). Of a service or its workers that change: what was kept is forgotten.
 void forget_answers(LiveService& service);
 std::optional<CacheTotals> totals_of(const AnswerCache* cache);
-// A request that has ended and others waited for.
-struct Landing {
-  Outcome outcome = Outcome::done;
-  std::string answer = {};  // done: what it gave
-  std::set<RequestId> others = {};
-};
+// A model's own configuration may ask for a cache. A line to say, where the service cannot use its.
+std::string give_cache(LiveService& service, const ModelSpec& model, const CoreOptions& options);
 
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {
@@ -181,6 +177,37 @@ struct LiveRequests {
   void forget(LiveRequest& request);
   // Those that were released while they ran, now that they do not run any more.
   void forget_released(const std::vector<Item>& items);
+};
+
+// A request that comes whole joins the queue.
+void enqueue(LiveRequest& request);
+
+// What caches do for requests. Refers to the loop and the requests.
+class CacheDesk {
+ public:
+  using Step = std::function<void(const std::shared_ptr<LiveService>&)>;
+  CacheDesk(Loop& loop, LiveRequests& requests, Step step)
+      : loop_(loop), requests_(requests), step_(std::move(step)) {}
+
+  // Whether the request, of a service with a cache, has been answered, or waits for another one.
+  bool takes(LiveRequest& request);
+  // A request that has ended, and who waits for it.
+  struct Landing {
+    Outcome outcome = Outcome::done;
+    std::string answer = {};  // done: what it gave
+    std::set<RequestId> others = {};
+  };
+  // Keeps its answer, if it has one, before its door releases it.
+  Landing land(const Finished& finished);
+  void tell_others(const std::shared_ptr<LiveService>& service, const Landing& landing);
+  // Its client has gone, or it has ended without an outcome.
+  void leave(LiveRequest& request);
+
+ private:
+  Loop& loop_;
+  LiveRequests& requests_;
+  Step step_;
+  RequestDigest digest_;
 };
 
 // A worker that has said HELLO.
@@ -217,14 +244,7 @@ struct Core::Impl {
   void submit(RequestId id, Completion completion);
   void release(RequestId id);
   bool claim(RequestId id, int rows);
-  void enqueue(LiveRequest& asked);
   void copy_to_canary(const LiveRequest& asked);
-  bool from_cache(LiveRequest& asked);
-  void answer_now(LiveRequest& asked);
-  Landing landed(const Finished& finished);
-  void tell_others(const std::shared_ptr<LiveService>& service, const Landing& landing);
-  void leave_flight(LiveRequest& asked);
-  void give_cache(LiveService& service, const ModelSpec& model);
   void doubt_senders(const std::vector<Item>& had);
 
   // ---- workers
@@ -260,7 +280,7 @@ struct Core::Impl {
   SequenceMoves::Send send_frame;
   Senders senders;
   Keys keys;
-  RequestDigest digest;
+  CacheDesk desk;
   std::unique_ptr<Pipelines> pipelines;
   std::deque<WorkerLoss> losses;
   std::unique_ptr<Loop::Timer> housekeeping, hang_watch;

@@ -158,7 +158,7 @@ void Core::Impl::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello
   }
   service->model = hello.model;
   forget_answers(*service);  // its model may be another one
-  give_cache(*service, hello.model);
+  if (const std::string line = give_cache(*service, hello.model, options); !line.empty()) say(line);
   service->brain.configure(settings_of(service->wanted, options, !service->streams()));
   const SlotMemory& memory = service->slots->memory();
   const Region region{.slot_bytes = memory.slot_bytes(), .slots = memory.slots()};
@@ -352,7 +352,7 @@ void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
   slot = kNoSlot;
   if (asked.state != LiveRequest::State::submitted) return;
   // No memory to run it again. It still counts as running until the batch is taken back.
-  leave_flight(asked);
+  desk.leave(asked);
   asked.state = LiveRequest::State::finished;
   asked.service->brain.cancel(item.request);
   ++asked.service->totals.given_up;

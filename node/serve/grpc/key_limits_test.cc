@@ -33,9 +33,8 @@ class BothDoors : public CoreTest {
     auto grpc = GrpcFront::open(*loop_, *core_, {.listen = "127.0.0.1:0", .tokens = *tokens});
     ASSERT_TRUE(grpc) << to_string(grpc.error());
     grpc_ = *std::move(grpc);
-    stub_ = std::make_unique<grpc::GenericStub>(
-        grpc::CreateChannel("127.0.0.1:" + std::to_string(grpc_->port()),
-                            grpc::InsecureChannelCredentials()));
+    stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateChannel(
+        "127.0.0.1:" + std::to_string(grpc_->port()), grpc::InsecureChannelCredentials()));
     worker_ = worker(kMs / 10);
     ASSERT_TRUE(until_ready(1));
   }
@@ -60,10 +59,9 @@ class BothDoors : public CoreTest {
     context.set_wait_for_ready(true);
     context.AddMetadata("authorization", "Bearer " + token);
     std::optional<grpc::Status> ended;
-    stub_->UnaryCall(&context, "/inference.GRPCInferenceService/ModelInfer", {}, &message,
-                     &response, [&](grpc::Status status) {
-                       loop_->post([&ended, status] { ended = status; });
-                     });
+    stub_->UnaryCall(
+        &context, "/inference.GRPCInferenceService/ModelInfer", {}, &message, &response,
+        [&](grpc::Status status) { loop_->post([&ended, status] { ended = status; }); });
     EXPECT_TRUE(until([&] { return ended.has_value(); }));
     if (ended->ok()) return 200;
     const auto& said = context.GetServerTrailingMetadata();
@@ -72,18 +70,19 @@ class BothDoors : public CoreTest {
   }
   // Binary, in chunks or not.
   int ask_http(float value, bool chunked) {
-    const std::string json =
-        R"({"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}]})";
+    const std::string json = R"({"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32",)"
+                             R"("parameters":{"binary_data_size":16}}]})";
     const std::string body = json + row(value);
     char size[16];
     std::snprintf(size, sizeof size, "%zx", body.size());
     RawClient client(*loop_, http_->port());
-    client.send("POST /v2/models/s/infer HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "
-                "anna-anna-anna-anna\r\nInference-Header-Content-Length: " +
-                std::to_string(json.size()) + "\r\n" +
-                (chunked ? "Transfer-Encoding: chunked\r\n\r\n" + std::string(size) + "\r\n" +
-                               body + "\r\n0\r\n\r\n"
-                         : "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body));
+    client.send(
+        "POST /v2/models/s/infer HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "
+        "anna-anna-anna-anna\r\nInference-Header-Content-Length: " +
+        std::to_string(json.size()) + "\r\n" +
+        (chunked ? "Transfer-Encoding: chunked\r\n\r\n" + std::string(size) + "\r\n" + body +
+                       "\r\n0\r\n\r\n"
+                 : "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body));
     return client.answer().status;
   }
   double usage(const std::string& of) {
@@ -102,8 +101,8 @@ TEST_F(BothDoors, RequestsPerSecondAreOfTheKeyAndNotOfItsDoor) {
   const Nanos began = Loop::now_ns();
   int answered = 0, slowed = 0;
   for (int i = 0; i < 24; ++i) {
-    const int status = i % 2 == 0 ? ask_grpc(static_cast<float>(i))
-                                  : ask_http(static_cast<float>(i), i % 4 == 1);
+    const int status =
+        i % 2 == 0 ? ask_grpc(static_cast<float>(i)) : ask_http(static_cast<float>(i), i % 4 == 1);
     ASSERT_TRUE(status == 200 || status == 429) << status;
     ++(status == 200 ? answered : slowed);
   }
