@@ -72,6 +72,8 @@ constexpr FlagWords kWords[] = {
      "How many kernels run on each unit: a JSON or YAML list of numbers, or one list per cluster "
      "(default: none)"},
     {"--ca", "FILE", "Certificates that the client's end trusts"},
+    {"--cache", "SERVICE=MIB[,TIME][,shared]",
+     "Keep its answers for whoever asks the same again; '*': of models that ask for it"},
     {"--calm", "", "Simulate without failures; only the traffic changes"},
     {"--canary", "SERVICE@VERSION=PERCENT",
      "Give this version so much of the service's requests, until it proves well or is taken back"},

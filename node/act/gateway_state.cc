@@ -16,7 +16,7 @@ constexpr Range kPlaces{.high = kMaxProcessesPerSegment - 1};
 constexpr Range kOpen{.high = 1e9};
 constexpr Range kSeconds{.high = 1e12};
 
-constexpr Range kRequests{.high = 1e15};
+constexpr Range kRequests{.high = 1e15}, kAmounts{.high = 1e18};
 
 void describe(Form& f, RequestStretch& stretch) {
   f.number("seconds", stretch.seconds, kSeconds, "so long it is");
@@ -78,6 +78,14 @@ void describe(Form& f, ColdStarts& cold) {
 
 namespace {
 
+void describe(Form& f, KeyCounts& key) {
+  f.name("key", key.key, "as /metrics has it; others: all that are not listed");
+  f.number("answered", key.answered, kRequests, "requests since the gateway has the service");
+  f.number("refused", key.refused, kRequests, "for its limits, or the shares of others");
+  f.number("bytes", key.bytes, kAmounts, "of requests that were let in");
+  f.number("tokens", key.tokens, kAmounts, "of a language model: of prompts and answers");
+}
+
 void describe(Form& f, GatewayService& service) {
   f.name("name", service.name, "of the service");
   f.number("capacity_rps", service.capacity_rps, kNotNegative,
@@ -86,6 +94,8 @@ void describe(Form& f, GatewayService& service) {
   f.object("requests", service.requests, describe, "what became of its requests");
   f.object("tokens", service.tokens, actuate::describe, "of a language model, of late");
   f.object("cold_starts", service.cold, actuate::describe, "of a set of models");
+  f.optional(!service.keys.empty());
+  f.list("keys", service.keys, describe, {.most = kMostKeysTold}, "what each key had");
 }
 
 void describe_process(Form& f, Pid& pid) {

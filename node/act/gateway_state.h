@@ -66,6 +66,7 @@ struct GatewayService {
   std::optional<GatewayRequests> requests = {};  // a gateway of an older version does not count
   std::optional<TokenTraffic> tokens = {};       // of a language model
   std::optional<ColdStarts> cold = {};           // of a set of models
+  std::vector<KeyCounts> keys = {};              // by name, at most kMostKeysTold
   bool operator==(const GatewayService&) const = default;
 };
 

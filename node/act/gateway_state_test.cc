@@ -53,6 +53,33 @@ TEST(GatewayState, SaysHowColdStartsDid) {
   EXPECT_EQ(to_string(ColdStarts{.promised_ms = 600}), "no cold starts, 600 ms promised");
 }
 
+// Nothing that keys had is lost where there are too many to be told one by one.
+TEST(GatewayState, TellsTheKeysThatHadMostAndTheOthersTogether) {
+  std::vector<KeyCounts> all;
+  for (int k = 0; k < 200; ++k)
+    all.push_back({.key = "token " + std::to_string(k), .answered = 1.0 * k, .bytes = 10.0 * k});
+  const std::vector<KeyCounts> told = told_keys(all);
+  ASSERT_EQ(told.size(), kMostKeysTold);
+  double answered = 0, bytes = 0;
+  for (const KeyCounts& key : told) {
+    answered += key.answered;
+    bytes += key.bytes;
+    if (key.key == kOtherKeys) {
+      EXPECT_EQ(key.answered, 136 * 137 / 2);
+    } else {
+      EXPECT_GT(key.answered, 136);
+    }
+  }
+  EXPECT_EQ(answered, 199 * 200 / 2);
+  EXPECT_EQ(bytes, 10 * answered);
+  GatewayState state = some_state();
+  state.services[0].keys = told;
+  const auto again = parse_gateway("g.json", gateway_json(state));
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(*again, state);
+  EXPECT_EQ(told_keys({{.key = "b"}, {.key = "a"}}), told_keys({{.key = "a"}, {.key = "b"}}));
+}
+
 TEST(GatewayState, AllThatCameMayHaveEnded) {
   const auto state = parse_gateway("g.json", with("\"arrived\": 1000", "\"arrived\": 970"));
   ASSERT_TRUE(state) << to_string(state.error());

@@ -1,6 +1,8 @@
 #include "act/recent_requests.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace partita::actuate {
 namespace {
@@ -9,6 +11,26 @@ constexpr double kFinest = 0.25;    // seconds between entries
 constexpr double kLongestSlo = 60;  // of what is told apart
 
 }  // namespace
+
+std::vector<KeyCounts> told_keys(std::vector<KeyCounts> all) {
+  const auto less = [](const KeyCounts& one) {
+    return std::tuple(-one.answered - one.tokens - one.refused, one.key);
+  };
+  if (all.size() > kMostKeysTold) {
+    std::ranges::sort(all, {}, less);
+    KeyCounts others{.key = kOtherKeys};
+    for (std::size_t k = kMostKeysTold - 1; k < all.size(); ++k) {
+      others.answered += all[k].answered;
+      others.refused += all[k].refused;
+      others.bytes += all[k].bytes;
+      others.tokens += all[k].tokens;
+    }
+    all.resize(kMostKeysTold - 1);
+    all.push_back(std::move(others));
+  }
+  std::ranges::sort(all, {}, &KeyCounts::key);
+  return all;
+}
 
 void RecentRequests::note(double time_s, const RequestCounts& counts) {
   // A service of that name that is another one, and has been counted from nothing.

@@ -6,6 +6,8 @@
 
 #include <deque>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace partita::actuate {
 
@@ -46,6 +48,20 @@ struct TokenTraffic {
   std::optional<double> ttft_p50_ms = {}, ttft_p99_ms = {}, tpot_p50_ms = {}, tpot_p99_ms = {};
   bool operator==(const TokenTraffic&) const = default;
 };
+
+// What a key had of a service since its gateway began to count.
+struct KeyCounts {
+  std::string key;
+  double answered = 0;  // requests
+  double refused = 0;   // for its limits, or the shares of others
+  double bytes = 0;     // of requests that were let in
+  double tokens = 0;    // of a language model: of prompts and answers
+  bool operator==(const KeyCounts&) const = default;
+};
+inline constexpr std::size_t kMostKeysTold = 64;  // of a service, the last of which is
+inline constexpr const char* kOtherKeys = "others";
+// Those that had most, by name; the others together.
+std::vector<KeyCounts> told_keys(std::vector<KeyCounts> all);
 
 class RecentRequests {
  public:

@@ -10,6 +10,33 @@ constexpr std::int64_t kLongestGapMs = 10 * kMinuteMs;  // between looks that co
 constexpr std::int64_t kEarlyMs = 20'000;
 constexpr std::size_t kMostMade = 1500;
 
+// What keys had between two looks. Nothing of one that was among the others before, or is not
+// listed any more: nobody knows what of theirs was its.
+std::vector<Meters::KeyRates> rates_of(const std::vector<actuate::KeyCounts>& before,
+                                       const std::vector<actuate::KeyCounts>& now,
+                                       std::int64_t over_ms) {
+  const auto listed = [&](const std::string& key) {
+    return std::ranges::find(before, key, &actuate::KeyCounts::key);
+  };
+  const bool all_were = listed(actuate::kOtherKeys) == before.end();
+  std::vector<Meters::KeyRates> rates;
+  for (const actuate::KeyCounts& key : now) {
+    const auto found = listed(key.key);
+    const bool there = found != before.end();
+    if (!there && (!all_were || key.key == actuate::kOtherKeys)) continue;
+    const actuate::KeyCounts was = there ? *found : actuate::KeyCounts{.key = key.key};
+    const bool grew = key.answered >= was.answered && key.refused >= was.refused &&
+                      key.bytes >= was.bytes && key.tokens >= was.tokens;
+    const auto rate = [&](double count, double counted) {
+      return (count - counted) * 1000 / static_cast<double>(over_ms);
+    };
+    if (grew)
+      rates.push_back({key.key, rate(key.answered, was.answered), rate(key.refused, was.refused),
+                       rate(key.bytes, was.bytes), rate(key.tokens, was.tokens)});
+  }
+  return rates;
+}
+
 }  // namespace
 
 void Meters::begin(const std::vector<plan::Service>& services, std::vector<ServiceForecast> known) {
@@ -56,6 +83,7 @@ void Meters::see(const ServersSeen& servers, std::int64_t local_ms,
     if (!follows) {  // a gateway that has just begun, or a long pause
       meter.bin_ms = local_ms;
       meter.arrived = meter.own = meter.in_slo = meter.shed = 0;
+      meter.keys = load.keys;
     } else {
       const auto arrived = static_cast<double>(load.arrived - meter.last->arrived);
       const auto made = static_cast<double>(load.by_pipelines - meter.last->by_pipelines);
@@ -89,6 +117,8 @@ void Meters::end_minute(Meter& meter, ServiceForecast& known, std::int64_t local
   if (meter.arrived > 0) meter.reading.attainment = std::min(1.0, meter.in_slo / meter.arrived);
   meter.reading.shed = static_cast<std::uint64_t>(meter.shed);
   meter.reading_ms = local_ms;
+  meter.reading.keys = rates_of(meter.keys, meter.last->keys, measured.over_ms);
+  meter.keys = meter.last->keys;
   meter.arrived = meter.own = meter.in_slo = meter.shed = 0;
   meter.bin_ms = local_ms;
   minute_ended_ = true;

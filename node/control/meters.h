@@ -25,6 +25,10 @@ class Meters {
 
   void see_nothing() { minute_ended_ = false; }
 
+  struct KeyRates {  // of the last minute, per second
+    std::string key;
+    double answered = 0, refused = 0, bytes = 0, tokens = 0;
+  };
   struct Reading {
     std::optional<double> rate;        // now: of the minute under way once it has 20 s, or the last
     std::optional<double> attainment;  // of the last minute with requests
@@ -34,6 +38,7 @@ class Meters {
     double capacity_rps = 0;
     int ready_workers = 0;
     bool seen = false;
+    std::vector<KeyRates> keys;
   };
   Reading reading(const std::string& service, std::int64_t local_ms) const;
   // The highest until then; nothing where its rates are not known.
@@ -49,6 +54,7 @@ class Meters {
     std::string counted_by;                // see ServersSeen::counted_by
     std::int64_t last_ms = 0, bin_ms = 0;  // of the last look, since when the minute is counted
     double arrived = 0, own = 0, in_slo = 0, shed = 0;
+    std::vector<actuate::KeyCounts> keys;  // when the minute began
     Reading reading;
     std::int64_t reading_ms = 0;
     struct Made {

@@ -98,6 +98,41 @@ TEST(Rates, AStepNeedsWhatItsPipelinesAndItsOwnClientsNeed) {
   EXPECT_GE(*rates.clocked(services).at("s").rps, 4 * 60 + 30);
 }
 
+// Rates of keys over a minute against what was put in; nothing of a gateway that begins anew, nor
+// of a key that was among the others.
+TEST(Rates, KeysHaveThoseOfTheLastMinute) {
+  const plan::Service service = wanted_service("a", 100);
+  Rates rates{Settings()};
+  rates.begin({service});
+  ServersSeen servers{.gateway = true, .loads = {{.service = "a"}}, .counted_by = "first"};
+  std::int64_t now = kMonday;
+  const auto look = [&](double count) {
+    servers.loads[0].keys = {{.key = "token 1", .answered = 20 * count, .bytes = 4000 * count},
+                             {.key = "token 2", .refused = 5 * count, .tokens = 30 * count}};
+    rates.see(servers, now += 10'000);
+  };
+  for (int n = 0; n <= 7; ++n) look(1000 + n);
+  auto keys = rates.reading("a").keys;
+  ASSERT_EQ(keys.size(), 2U);
+  EXPECT_EQ(keys[0].key, "token 1");
+  EXPECT_DOUBLE_EQ(keys[0].answered, 2);
+  EXPECT_DOUBLE_EQ(keys[0].bytes, 400);
+  EXPECT_DOUBLE_EQ(keys[1].refused, 0.5);
+  EXPECT_DOUBLE_EQ(keys[1].tokens, 3);
+  servers.counted_by = "second";
+  for (int n = 0; n <= 7; ++n) look(n);
+  keys = rates.reading("a").keys;
+  ASSERT_EQ(keys.size(), 2U);
+  EXPECT_DOUBLE_EQ(keys[0].answered, 2);
+  for (int n = 0; n <= 7; ++n) {
+    servers.loads[0].keys = {{.key = actuate::kOtherKeys, .answered = 100.0 * n}};
+    if (n == 7) servers.loads[0].keys.push_back({.key = "token 3", .answered = 5000});
+    rates.see(servers, now += 10'000);
+  }
+  keys = rates.reading("a").keys;
+  for (const auto& key : keys) EXPECT_EQ(key.key, actuate::kOtherKeys);
+}
+
 TEST(Rates, AnAnswerlessGatewayLeavesClocksWithoutRates) {
   const plan::Service service = wanted_service("a", 100);
   Rates rates{Settings()};

@@ -192,6 +192,16 @@ std::vector<history::Measured> measured(const ShowGround& ground) {
       if (reading.tokens->ttft_p99_ms) add("ttft_p99_ms", name, *reading.tokens->ttft_p99_ms);
       if (reading.tokens->tpot_p99_ms) add("tpot_p99_ms", name, *reading.tokens->tpot_p99_ms);
     }
+    for (const Meters::KeyRates& key : reading.keys) {
+      const std::string of_key = fmt::format("{}, {}", name, key.key);
+      if (reading.tokens) {
+        add("key_tokens_per_s", of_key, key.tokens);
+        continue;
+      }
+      add("key_rps", of_key, key.answered);
+      add("key_refused_rps", of_key, key.refused);
+      add("key_bytes_per_s", of_key, key.bytes);
+    }
     if (const PlannedFor* rate = target ? target->rate_of(name) : nullptr)
       add("planned_rps", name, rate->rate_rps);
   }

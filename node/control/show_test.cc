@@ -98,6 +98,13 @@ TEST_F(ShowTest, MeasuresWhatIsKnown) {
   EXPECT_EQ(value("attainment"), -1);
   EXPECT_EQ(value("watts"), 200);
   EXPECT_EQ(value("gpus"), 0);
+  EXPECT_EQ(value("key_rps"), -1);
+  rates[0].reading.keys = {{.key = "token 1", .answered = 3, .refused = 1, .bytes = 500}};
+  const auto again = measured(ground());
+  const auto key = std::ranges::find(again, "key_bytes_per_s", &history::Measured::metric);
+  ASSERT_NE(key, again.end());
+  EXPECT_EQ(key->subject, "a, token 1");
+  EXPECT_EQ(key->value, 500);
 }
 
 }  // namespace

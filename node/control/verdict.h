@@ -36,6 +36,7 @@ struct ServiceLoad {
   std::optional<actuate::RequestStretch> recent = {}, lately = {}, minute = {};
   std::optional<actuate::TokenTraffic> tokens = {};  // of a language model
   std::optional<actuate::ColdStarts> cold = {};      // of a set of models
+  std::vector<actuate::KeyCounts> keys = {};         // what each key had
   bool operator==(const ServiceLoad&) const = default;
 };
 

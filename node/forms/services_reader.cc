@@ -6,6 +6,7 @@
 
 #include "base/fields.h"
 #include "forms/buckets_reader.h"
+#include "forms/ensemble_reader.h"
 #include "forms/models_reader.h"
 #include "forms/pipeline_form.h"
 #include "forms/serving_forms.h"
@@ -88,8 +89,21 @@ void read_slo(Fields& fields, Service& service) {
   if (fields.has("percentile")) service.percentile = read_percentile(fields);
 }
 
+// A pipeline that Triton's configuration of an ensemble describes.
+void read_ensemble(Fields& fields, plan::PipelineTerms& pipeline, const FileText& files) {
+  fields.only({"config"});
+  const std::string file = fields.text("config");
+  if (fields.error()) return;
+  if (!files) return fields.refuse("config", "'pipeline' cannot name a file here: write its steps");
+  const Result<std::string> text = files(file);
+  auto read = text ? parse_ensemble(file, *text) : failed(text.error());
+  if (!read) return fields.refuse("config", fmt::format("'pipeline': {}", to_string(read.error())));
+  pipeline = *std::move(read);
+}
+
 // One that goes through others.
-Service read_pipeline(Fields& fields, Service service, const TrafficKeys& common) {
+Service read_pipeline(Fields& fields, Service service, const TrafficKeys& common,
+                      const FileText& files) {
   read_slo(fields, service);
   read_rate_and_traffic(fields, service, common);
   if (!fields.error() && !plan::is_poisson(service.traffic.arrivals))
@@ -98,7 +112,10 @@ Service read_pipeline(Fields& fields, Service service, const TrafficKeys& common
                   "has others for all services, it needs arrivals: poisson");
   Fields inside = fields.object("pipeline");
   service.pipeline.emplace();
-  form::read(inside, [&](Form& f, std::size_t) { describe_pipeline(f, *service.pipeline); });
+  if (inside.has("config"))
+    read_ensemble(inside, *service.pipeline, files);
+  else
+    form::read(inside, [&](Form& f, std::size_t) { describe_pipeline(f, *service.pipeline); });
   for (const plan::PipelineStep& step : service.pipeline->steps)
     if (step.share.value > 0)
       fields.refuse("pipeline", "shares of the SLO are for the planner to choose: no share_ms");
@@ -118,7 +135,7 @@ std::vector<Service> read_service(Fields fields, const TrafficKeys& common, cons
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
-  if (pipeline) return {read_pipeline(fields, std::move(service), common)};
+  if (pipeline) return {read_pipeline(fields, std::move(service), common, files)};
   service.model = fields.name("model");
   read_rate_and_traffic(fields, service, common);
   if (fields.has("kind")) fields.exactly("kind", "llm");

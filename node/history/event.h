@@ -70,10 +70,11 @@ Event fitted(Event event);
 
 // A number that was measured at a time, kept coarser the older it is. `metric` is one of a few
 // fixed names: "rate_rps", "planned_rps", "p99_ms", "attainment", "tokens_per_s", "ttft_p99_ms",
-// "tpot_p99_ms", "watts", "gpus", "instances".
+// "tpot_p99_ms", "key_rps", "key_refused_rps", "key_bytes_per_s", "key_tokens_per_s", "watts",
+// "gpus", "instances".
 struct Measured {
   std::int64_t time_ms = 0;
-  std::string metric, subject;  // subject: service, GPU; empty: the node
+  std::string metric, subject;  // subject: service, "SERVICE, KEY", GPU; empty: the node
   double value = 0;
   bool operator==(const Measured&) const = default;
 };

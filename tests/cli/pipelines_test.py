@@ -16,6 +16,15 @@ ABOUT = ("--services", SERVICES, "--profiles", PROFILES)
 WORKER = (PROGRAM + " worker --null --service {service} --batch {batch} --input x:FP32:2"
           " --output y:FP32:2 --item-us 300")
 
+ENSEMBLE = """platform: "ensemble"
+input [ { name: "picture" data_type: TYPE_FP32 dims: [ 3, 224, 224 ] } ]
+output [ { name: "sorts" data_type: TYPE_FP32 dims: [ 1000 ] } ]
+ensemble_scheduling { step [ { model_name: "mobilenetv2" model_version: -1
+  input_map { key: "image" value: "picture" } output_map { key: "features" value: "features" } },
+  { model_name: "resnet50" model_version: -1
+  input_map { key: "image" value: "features" } output_map { key: "scores" value: "sorts" } } ] }
+"""
+
 
 def step(model, source, to, **more):
     return {"model_name": model, "input_map": {"x": source}, "output_map": {"y": to}, **more}
@@ -65,6 +74,25 @@ class Planned(CliTest):
         done = self.run_partita("export", self.path("plan.json"), "--to", "kubernetes")
         self.assertEqual(done.returncode, 2)
         self.assertIn("'read-signs' is a pipeline", done.stderr.decode())
+
+    def test_tritons_ensemble_is_the_same_plan(self):
+        text = self.read(SERVICES)
+        begin = text.index("      steps:", text.index("- name: sort"))
+        end = text.index("  - name: resnet50")
+        self.write("own.yaml", text)
+        self.write("tritons.yaml", text[:begin] + "      config: sort.pbtxt\n" + text[end:])
+        self.write("sort.pbtxt", ENSEMBLE)
+        plans = []
+        for name in ("own.yaml", "tritons.yaml"):
+            plan = self.json("plan", "--services", self.path(name), "--profiles", PROFILES,
+                             "--gpu", "A100-80GB")
+            plans.append((plan["services"], plan["gpus"]))
+        self.assertEqual(*plans)
+        self.write("sort.pbtxt", ENSEMBLE.replace("model_version: -1", "model_version: 3"))
+        done = self.run_partita("plan", "--services", self.path("tritons.yaml"), "--profiles",
+                                PROFILES, "--gpu", "A100-80GB")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("sort.pbtxt:4: 'model_version' is 3", done.stderr.decode())
 
     def test_says_what_is_wrong_with_steps(self):
         def refused(steps):

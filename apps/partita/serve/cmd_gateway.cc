@@ -9,6 +9,7 @@
 #include "base/door/listener.h"
 #include "base/parse_number.h"
 #include "base/secret_file.h"
+#include "base/split.h"
 #include "commands.h"
 #include "decide/input.h"
 #include "decide/serving_inputs.h"
@@ -29,6 +30,7 @@ namespace partita::cli {
 namespace {
 
 constexpr serve::Nanos kNsPerSecond = 1'000'000'000;
+constexpr int kMostCacheMib = 1'000'000;
 constexpr serve::Nanos kLookForIdle = 10'000'000;
 constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 
@@ -36,7 +38,7 @@ struct GatewayFlags {
   std::string state_directory, tokens, oidc, access_log, grpc, grace = "10s", stream_idle = "60s";
   std::string services, profiles, gpu, route = "tokens";
   std::string peer_token, tls_ca;
-  std::vector<std::string> engines, canaries, shadows;
+  std::vector<std::string> engines, canaries, shadows, caches;
   std::string canary_watch = "60s";
   serve::FrontOptions front = {};
   serve::CoreOptions core = {};
@@ -88,6 +90,30 @@ Result<void> add_canaries(const std::string& flag_name, const std::vector<std::s
   return {};
 }
 
+// "mlp=64", "mlp=64,10m", "mlp=64,10m,shared"
+Result<void> add_caches(const std::vector<std::string>& words, serve::CoreOptions& core) {
+  for (const std::string& word : words) {
+    const std::size_t is = word.find('=');
+    std::vector<std::string> said = split(is == word.npos ? "" : word.substr(is + 1), ',');
+    serve::CacheWish wish{.shared = said.size() > 1 && said.back() == "shared"};
+    if (wish.shared) said.pop_back();
+    const auto mib = parse_number<int>(said.front());
+    if (is == 0 || !mib || *mib < 1 || *mib > kMostCacheMib || said.size() > 2)
+      return bad_input("--cache", fmt::format("'{}': say SERVICE=MIB[,TIME][,shared], as in "
+                                              "mlp=64,10m; MIB from 1 to {}",
+                                              word, kMostCacheMib));
+    wish.bytes = static_cast<std::size_t>(*mib) << 20;
+    if (said.size() == 2) {
+      const Result<Seconds> ttl = parse_duration("--cache", said.back());
+      if (!ttl) return failed(ttl.error());
+      wish.ttl = std::max<serve::Nanos>(1, static_cast<serve::Nanos>(ttl->value * kNsPerSecond));
+    }
+    if (!core.caches.emplace(word.substr(0, is), wish).second)
+      return bad_input("--cache", fmt::format("'{}': a service has one cache", word));
+  }
+  return {};
+}
+
 Result<serve::CoreOptions> core_options(const GatewayFlags& flags) {
   serve::CoreOptions core = flags.core;
   core.memory_bytes = static_cast<std::size_t>(flags.memory_mib) << 20;
@@ -96,6 +122,7 @@ Result<serve::CoreOptions> core_options(const GatewayFlags& flags) {
     return failed(added.error());
   if (auto added = add_canaries("--shadow", flags.shadows, core); !added)
     return failed(added.error());
+  if (auto added = add_caches(flags.caches, core); !added) return failed(added.error());
   const Result<Seconds> watch = parse_duration("--canary-watch", flags.canary_watch);
   if (!watch) return failed(watch.error());
   core.canary_watch = static_cast<serve::Nanos>(watch->value * kNsPerSecond);
@@ -301,6 +328,7 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
       ->capture_default_str();
   within(flag(command, "--memory", flags.memory_mib), 1, 1'000'000)->capture_default_str();
   flag(command, "--no-shed", flags.no_shed);
+  flag(command, "--cache", flags.caches);
   flag(command, "--canary", flags.canaries);
   flag(command, "--shadow", flags.shadows);
   flag(command, "--canary-watch", flags.canary_watch)->capture_default_str();

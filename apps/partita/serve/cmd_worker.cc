@@ -186,6 +186,7 @@ Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags
                                       .learned_buckets = buckets->learned,
                                       .usual = buckets->usual,
                                       .states = *states,
+                                      .cache = config->cache,
                                       .text_bytes = static_cast<std::size_t>(flags.text_bytes),
                                       .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
 }

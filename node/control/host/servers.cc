@@ -16,6 +16,7 @@ ServiceLoad load_of(const actuate::GatewayService& service, const actuate::Gatew
   load.capacity_rps = service.capacity_rps;
   load.tokens = service.tokens;
   load.cold = service.cold;
+  load.keys = service.keys;
   if (service.requests) {
     load.arrived = static_cast<std::uint64_t>(service.requests->arrived);
     load.in_slo = static_cast<std::uint64_t>(service.requests->in_slo);

@@ -136,9 +136,7 @@ void RequestBook::settle(Nanos now, RequestId id) {
   }
 }
 
-void RequestBook::finish(Nanos now, RequestId id, Outcome outcome) {
-  const auto found = requests_.find(id);
-  const Wish& wish = found->second.wish;
+void RequestBook::count(Nanos now, const Wish& wish, Outcome outcome) {
   switch (outcome) {
     case Outcome::done:
       ++counters_.completed;
@@ -154,6 +152,12 @@ void RequestBook::finish(Nanos now, RequestId id, Outcome outcome) {
       ++counters_.harmful;
       break;
   }
+}
+
+void RequestBook::finish(Nanos now, RequestId id, Outcome outcome) {
+  const auto found = requests_.find(id);
+  const Wish& wish = found->second.wish;
+  count(now, wish, outcome);
   if (wish.deadline) deadlines_.erase({*wish.deadline, id});
   finished_.push_back({id, outcome});
   requests_.erase(found);

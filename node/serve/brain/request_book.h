@@ -64,6 +64,8 @@ class RequestBook {
   void expire(Nanos now, Impatient impatient);
   Nanos next_expiry(Impatient impatient) const;
 
+  // How a request ended, in the counters.
+  void count(Nanos now, const Wish& wish, Outcome outcome);
   std::vector<Finished> finished() { return std::exchange(finished_, {}); }  // each once
   ServiceCounters& counters() { return counters_; }
   const ServiceCounters& counters() const { return counters_; }

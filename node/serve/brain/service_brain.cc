@@ -85,14 +85,6 @@ void ServiceBrain::take_back(Nanos now, WorkerId id) {
 
 // ---- requests ----
 
-void ServiceBrain::note_arrivals(Nanos now, int items) {
-  const double carried = pool_.capacity_rps() / pool_.drift() / 1e9;
-  for (int i = 0; i < items; ++i) {
-    rate_.arrived(now);
-    arrears_.arrived(now, carried, pool_.spare());
-  }
-}
-
 Nanos ServiceBrain::predicted_finish(Nanos now, const Wish& wish,
                                      const plan::Pressure& pressure) const {
   if (wish.worker) return pool_.predicted_step(now, *wish.worker, room_.steps_of(*wish.worker));
@@ -107,7 +99,11 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   ServiceCounters& counters = book_.counters();
   if (!wish.again) {
     ++counters.offered;
-    note_arrivals(now, std::min(wish.items, kMaxItems));
+    const double carried = pool_.capacity_rps() / pool_.drift() / 1e9;
+    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) {
+      rate_.arrived(now);
+      arrears_.arrived(now, carried, pool_.spare());
+    }
   }
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};
@@ -162,6 +158,13 @@ void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
   CHECK(!wish.worker || pool_.has(*wish.worker));
   book_.add(now, id, wish);
   if (wish.doubted) hold_suspects();
+}
+
+void ServiceBrain::ended_outside(Nanos now, const Wish& wish, std::optional<Outcome> outcome) {
+  if (outcome)
+    book_.count(now, wish, *outcome);
+  else
+    ++book_.counters().cancelled;
 }
 
 void ServiceBrain::doubt(RequestId id) {

@@ -65,6 +65,8 @@ class ServiceBrain {
   // `again`: so was this one.
   void refused(OwnerRefusal why, bool again = false);
   void enqueue(Nanos now, RequestId request, const Wish& wish);
+  // One that was let in ended without being enqueued; none: its client has gone.
+  void ended_outside(Nanos now, const Wish& wish, std::optional<Outcome> outcome);
   // Its sender may have ended a worker.
   void doubt(RequestId request);
   // The client has gone. Items that wait are taken out; those that run are named, so that their
@@ -90,7 +92,6 @@ class ServiceBrain {
   const ServiceCounters& counters() const { return book_.counters(); }
 
  private:
-  void note_arrivals(Nanos now, int items);
   Nanos predicted_finish(Nanos now, const Wish& wish, const plan::Pressure& pressure) const;
   void rebuild();
   void hold_suspects();

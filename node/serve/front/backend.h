@@ -99,6 +99,7 @@ struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds,
   std::uint64_t queue_count = 0, queue_ns = 0;
   std::uint64_t compute_count = 0, compute_ns = 0;
   std::uint64_t inference_count = 0, execution_count = 0, last_inference_ms = 0;
+  std::uint64_t hit_count = 0, hit_ns = 0, miss_count = 0, miss_ns = 0;  // of its cache
 };
 
 // A new version of a model beside the one that serves (brain/canary.h).

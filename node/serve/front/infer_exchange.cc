@@ -124,6 +124,8 @@ Step InferExchange::on_part(std::string_view beginning) {
   const auto first = [](const TensorSpec& input) { return input.batch_axis == 0; };
   if (any_bucket_ || model_->sequences || !std::ranges::all_of(model_->inputs, first))
     return Step::text;
+  // What a key may have and had is counted in bytes, too, which nobody knows yet.
+  if (facts_.chunked && facts_.token != nullptr) return Step::text;
   const auto rows = probe_items(beginning);
   if (!rows || *rows < 1 || *rows > kMaxRequestItems) return Step::text;  // on_text() says why not
   const auto denial = admit(static_cast<int>(*rows), wishes(false));
@@ -283,6 +285,7 @@ Step InferExchange::on_text() {
   if (bound_.binary_bytes != behind)
     return refuse(400, std::to_string(behind) + " bytes follow the JSON; its inputs say " +
                            std::to_string(bound_.binary_bytes));
+  if (open_end) on_length(text_wanted + bound_.binary_bytes);
   for (const BoundOutput& output : bound_.outputs) {
     output_regions_.emplace_back();
     if (output.carrier != Carrier::shared) continue;

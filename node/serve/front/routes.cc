@@ -73,6 +73,8 @@ void append_statistics(std::string& out, const NameAndVersion& one, const Servic
   append_count(out, "compute_input", is.compute_count, 0);
   append_count(out, "compute_infer", is.compute_count, is.compute_ns);
   append_count(out, "compute_output", is.compute_count, 0);
+  append_count(out, "cache_hit", is.hit_count, is.hit_ns);
+  append_count(out, "cache_miss", is.miss_count, is.miss_ns);
   out += "},\"batch_stats\":[]}";
 }
 

@@ -78,6 +78,7 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   snapshot.usage = service.usage;
   snapshot.sequences = service.sequences.size();
   snapshot.moves = service.moves.totals();
+  snapshot.cache = totals_of(service.cache.get());
   return snapshot;
 }
 
@@ -94,6 +95,16 @@ std::optional<Denial> shut(const LiveService& service, const RequestHead& head, 
   return Denial{
       .kind = Denial::Kind::bad_request,
       .message = fmt::format("'{}' is a set of models: ask for one of them", head.service)};
+}
+
+std::vector<actuate::KeyCounts> counts_of(const std::map<std::string, KeyUsage, std::less<>>& all) {
+  std::vector<actuate::KeyCounts> counts;
+  for (const auto& [key, usage] : all)
+    counts.push_back({.key = key,
+                      .answered = static_cast<double>(usage.answered),
+                      .refused = static_cast<double>(usage.over_limit + usage.over_share),
+                      .bytes = static_cast<double>(usage.bytes)});
+  return counts;
 }
 
 // Of services and pipelines, by name.
@@ -262,7 +273,10 @@ ServiceSettings settings_of(const ServedService& service, const CoreOptions& opt
 
 Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
                  std::function<void(const std::string&)> the_say)
-    : loop(the_loop), options(std::move(the_options)), say(std::move(the_say)) {
+    : loop(the_loop),
+      options(std::move(the_options)),
+      say(std::move(the_say)),
+      desk(loop, requests, [this](const std::shared_ptr<LiveService>& one) { step(one); }) {
   housekeeping = std::make_unique<Loop::Timer>(loop, [this](std::int64_t) {
     const Nanos now = Loop::now_ns();
     look_after(now);
@@ -298,6 +312,8 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
       services.emplace(service.name, here);
       if (const auto wish = options.canaries.find(service.name); wish != options.canaries.end())
         begin_trial(*here, wish->second, options.canary_watch);
+      if (const auto wish = options.caches.find(service.name); wish != options.caches.end())
+        here->cache = std::make_unique<AnswerCache>(wish->second);
     }
     here->wanted = service;
     if (here->trial) here->trial->canary.promise(nanos_of(slo_of(service)));
@@ -330,6 +346,7 @@ void Core::Impl::follow_segments(const std::shared_ptr<LiveService>& service) {
 
 void Core::Impl::remove(LiveService& service) {
   service.removed = true;
+  if (service.cache) service.cache->flights.clear();
   for (auto& [worker, seat] : seats) {
     if (seat.service.get() == &service) links->send(worker, encode(Drain{}));
   }
@@ -365,7 +382,11 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
     } else {
       service->timer->at(outputs.wake_at);
     }
-    for (const Finished& finished : outputs.finished) finish(finished);
+    for (const Finished& finished : outputs.finished) {
+      const auto landing = service->cache ? desk.land(finished) : CacheDesk::Landing{};
+      finish(finished);
+      desk.tell_others(service, landing);
+    }
   }
   service->stepping = false;
 }
@@ -579,11 +600,17 @@ void Core::Impl::submit(RequestId id, Completion completion) {
     if (auto denial = where_it_is_now(asked)) return completion.ended(*std::move(denial));
   asked.completion = std::move(completion);
   asked.state = LiveRequest::State::submitted;
-  asked.waits = asked.tag.has_value();
-  if (asked.waits) service->shares.waits(asked.client, *asked.tag);
-  service->brain.enqueue(Loop::now_ns(), id, asked.wish);
   if (service->trial && service->trial->wish.shadow) copy_to_canary(asked);
+  if (service->cache && desk.takes(asked)) return;
+  enqueue(asked);
   step(service);
+}
+
+void enqueue(LiveRequest& asked) {
+  LiveService& service = *asked.service;
+  asked.waits = asked.tag.has_value();
+  if (asked.waits) service.shares.waits(asked.client, *asked.tag);
+  service.brain.enqueue(Loop::now_ns(), asked.id, asked.wish);
 }
 
 void LiveRequests::forget(LiveRequest& asked) {
@@ -630,6 +657,7 @@ void Core::Impl::release(RequestId id) {
       ++(late ? service->totals.given_up : service->totals.withdrawn);
   }
   if (submitted) {
+    desk.leave(asked);
     std::map<BatchId, std::vector<std::uint32_t>> cancelled;
     for (const auto& [batch, index] : service->brain.cancel(id)) cancelled[batch].push_back(index);
     for (auto& [batch, items] : cancelled) {
@@ -719,7 +747,8 @@ std::vector<ServiceView> Core::service_views() const {
                      .by_pipelines = impl_->pipelines->asked_of(now.terms.name),
                      .cold = cold_starts_of(now),
                      .withdrawn = now.totals.withdrawn,
-                     .given_up = now.totals.given_up});
+                     .given_up = now.totals.given_up,
+                     .keys = counts_of(now.usage)});
   return views;
 }
 
@@ -740,7 +769,10 @@ const ModelSpec* Core::model(std::string_view name) const {
 
 bool Core::set_loaded(std::string_view name, bool loaded) {
   const auto service = impl_->find(name);
-  if (service) service->loaded = loaded;
+  if (service) {
+    service->loaded = loaded;
+    forget_answers(*service);
+  }
   return service != nullptr;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "act/gateway_state.h"
+#include "act/recent_requests.h"
 #include "base/door/loop.h"
 #include "plan/terms.h"
 #include "serve/brain/canary.h"
@@ -22,6 +23,15 @@
 #include "serve/front/backend.h"
 
 namespace partita::serve {
+
+// Answers of a service that are kept for whoever asks the same again (core_cache.cc).
+struct CacheWish {
+  std::size_t bytes = 0;
+  Nanos ttl = 0;        // 0: they do not age
+  bool shared = false;  // by all clients; else each finds its own alone
+};
+// In place of a service's name: of those whose model's own configuration asks for a cache.
+inline constexpr std::string_view kCachesAsked = "*";
 
 struct CoreOptions {
   std::string link_path;                            // where workers connect
@@ -34,6 +44,7 @@ struct CoreOptions {
   Nanos dead_after = 10'000'000'000;   // then ended, so that its requests may move on
   std::map<std::string, CanaryWish, std::less<>> canaries = {};  // from the start on, by model
   Nanos canary_watch = kCanaryWatch;
+  std::map<std::string, CacheWish, std::less<>> caches = {};  // by service, or kCachesAsked
 };
 
 inline constexpr std::size_t kMostWorkerLosses = 64;
@@ -77,6 +88,7 @@ struct ServiceView {
   long by_pipelines = 0;                         // of offered: requests that pipelines made
   std::optional<actuate::ColdStarts> cold = {};  // of a set
   long withdrawn = 0, given_up = 0;  // by their clients; see ServiceTotals
+  std::vector<actuate::KeyCounts> keys = {};
 };
 
 class Core final : public Backend {

@@ -14,6 +14,8 @@
 #include "serve/gateway/core.h"
 #include "serve/gateway/keys.h"
 #include "serve/gateway/metrics.h"
+#include "serve/gateway/request_digest.h"
+#include "serve/gateway/response_cache.h"
 #include "serve/gateway/senders.h"
 #include "serve/gateway/sequence_moves.h"
 #include "serve/gateway/slot_pool.h"
@@ -49,6 +51,20 @@ struct Trial {
   bool given_back = false;  // the request that was given back last: it was with the new version
 };
 
+// The answers of a service, and requests that wait for one of the same content.
+struct AnswerCache {
+  explicit AnswerCache(const CacheWish& the_wish)
+      : wish(the_wish), answers(the_wish.bytes, the_wish.ttl) {}
+  struct Flight {
+    RequestId leader = 0;  // that runs
+    std::set<RequestId> others = {};
+  };
+  CacheWish wish;
+  ResponseCache answers;
+  std::map<CacheKey, Flight> flights = {};
+  CacheTotals totals = {};
+};
+
 struct LiveService {
   LiveService(ServedService service, const ServiceSettings& settings)
       : wanted(std::move(service)), brain(settings) {}
@@ -66,6 +82,7 @@ struct LiveService {
   Sequences sequences = {};
   SequenceMoves moves = {};
   std::unique_ptr<Trial> trial = {};
+  std::unique_ptr<AnswerCache> cache = {};
   RecentLatencies recent = {};
   ServiceTotals totals = {};
   long offered_before = 0;  // at the last look
@@ -109,6 +126,7 @@ struct LiveRequest {
   bool suspect = false;    // a worker died or hung with it in flight
   std::string model = {};  // of its set
   bool cold = false;       // its model was loaded for it
+  std::optional<CacheKey> key = {};  // by which its answer may be kept
   State state = State::open;
   Completion completion = {};
   std::string message = {};  // why a worker failed
@@ -143,6 +161,12 @@ std::shared_ptr<LiveService> canary_for(LiveService& service, const Services& se
 std::string note_answer(const LiveRequest& request, bool well, Nanos latency);
 std::string look_at_trial(LiveService& service, Nanos now);
 
+// Caches (core_cache.cc). Of a service or its workers that change: what was kept is forgotten.
+void forget_answers(LiveService& service);
+std::optional<CacheTotals> totals_of(const AnswerCache* cache);
+// A model's own configuration may ask for a cache. A line to say, where the service cannot use its.
+std::string give_cache(LiveService& service, const ModelSpec& model, const CoreOptions& options);
+
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {
   std::unordered_map<RequestId, LiveRequest> by_id;  // looked up and counted only
@@ -153,6 +177,37 @@ struct LiveRequests {
   void forget(LiveRequest& request);
   // Those that were released while they ran, now that they do not run any more.
   void forget_released(const std::vector<Item>& items);
+};
+
+// A request that comes whole joins the queue.
+void enqueue(LiveRequest& request);
+
+// What caches do for requests. Refers to the loop and the requests.
+class CacheDesk {
+ public:
+  using Step = std::function<void(const std::shared_ptr<LiveService>&)>;
+  CacheDesk(Loop& loop, LiveRequests& requests, Step step)
+      : loop_(loop), requests_(requests), step_(std::move(step)) {}
+
+  // Whether the request, of a service with a cache, has been answered, or waits for another one.
+  bool takes(LiveRequest& request);
+  // A request that has ended, and who waits for it.
+  struct Landing {
+    Outcome outcome = Outcome::done;
+    std::string answer = {};  // done: what it gave
+    std::set<RequestId> others = {};
+  };
+  // Keeps its answer, if it has one, before its door releases it.
+  Landing land(const Finished& finished);
+  void tell_others(const std::shared_ptr<LiveService>& service, const Landing& landing);
+  // Its client has gone, or it has ended without an outcome.
+  void leave(LiveRequest& request);
+
+ private:
+  Loop& loop_;
+  LiveRequests& requests_;
+  Step step_;
+  RequestDigest digest_;
 };
 
 // A worker that has said HELLO.
@@ -225,6 +280,7 @@ struct Core::Impl {
   SequenceMoves::Send send_frame;
   Senders senders;
   Keys keys;
+  CacheDesk desk;
   std::unique_ptr<Pipelines> pipelines;
   std::deque<WorkerLoss> losses;
   std::unique_ptr<Loop::Timer> housekeeping, hang_watch;

@@ -157,6 +157,8 @@ void Core::Impl::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello
     }
   }
   service->model = hello.model;
+  forget_answers(*service);  // its model may be another one
+  if (const std::string line = give_cache(*service, hello.model, options); !line.empty()) say(line);
   service->brain.configure(settings_of(service->wanted, options, !service->streams()));
   const SlotMemory& memory = service->slots->memory();
   const Region region{.slot_bytes = memory.slot_bytes(), .slots = memory.slots()};
@@ -237,6 +239,7 @@ void Core::Impl::part(Seat& seat, const Part& frame) {
 
 void Core::Impl::leave(WorkerId worker, Seat& seat) {
   if (seat.state == Seat::State::leaving) return;
+  forget_answers(*seat.service);
   const bool was_ready = seat.state == Seat::State::ready;
   seat.state = Seat::State::leaving;
   changed();
@@ -257,6 +260,7 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
   seats.erase(found);
   changed();
   const std::shared_ptr<LiveService>& service = seat.service;
+  forget_answers(*service);
   std::vector<Item> had;
   for (auto batch = service->batches.begin(); batch != service->batches.end();) {
     if (batch->second.worker != worker) {
@@ -348,6 +352,7 @@ void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
   slot = kNoSlot;
   if (asked.state != LiveRequest::State::submitted) return;
   // No memory to run it again. It still counts as running until the batch is taken back.
+  desk.leave(asked);
   asked.state = LiveRequest::State::finished;
   asked.service->brain.cancel(item.request);
   ++asked.service->totals.given_up;

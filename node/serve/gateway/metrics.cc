@@ -214,6 +214,34 @@ void sets(Text& text) {
                     [](const SegmentTotals& s) { return s.held; });
 }
 
+// A number of services that have a cache alone.
+Text::Value of_caches(const std::function<double(const CacheTotals&)>& value) {
+  return [value](const Snapshot& s) { return s.cache ? value(*s.cache) : kNotSaid; };
+}
+
+void caches(Text& text) {
+  text.each("nv_cache_num_hits_per_model", "counter", "Requests whose answer was kept",
+            of_caches([](const CacheTotals& s) { return s.hits; }));
+  text.each("nv_cache_num_misses_per_model", "counter", "Requests that ran for want of it",
+            of_caches([](const CacheTotals& s) { return s.misses; }));
+  text.each("nv_cache_hit_duration_per_model", "counter", "Summed time of finding, microseconds",
+            of_caches([](const CacheTotals& s) { return micros(s.hit_ns); }));
+  text.each("nv_cache_miss_duration_per_model", "counter",
+            "Summed time of looking in vain, microseconds",
+            of_caches([](const CacheTotals& s) { return micros(s.miss_ns); }));
+  text.each("partita_cache_merged_total", "counter",
+            "Requests that had the answer of an equal one that ran",
+            of_caches([](const CacheTotals& s) { return s.merged; }));
+  text.each("partita_cache_evictions_total", "counter", "Answers that made room for others",
+            of_caches([](const CacheTotals& s) { return s.evictions; }));
+  text.each("partita_cache_answers", "gauge", "Answers that are kept",
+            of_caches([](const CacheTotals& s) { return static_cast<double>(s.answers); }));
+  text.each("partita_cache_bytes", "gauge", "Bytes of them",
+            of_caches([](const CacheTotals& s) { return static_cast<double>(s.bytes); }));
+  text.each("partita_cache_most_bytes", "gauge", "Their bound",
+            of_caches([](const CacheTotals& s) { return static_cast<double>(s.most_bytes); }));
+}
+
 void keys(Text& text) {
   text.each_key("partita_key_requests_total", "Requests of a key that were answered",
                 [](const KeyUsage& key) { return key.answered; });
@@ -258,6 +286,8 @@ std::string prometheus_text(const std::vector<ServiceSnapshot>& services) {
   pools(text);
   if (std::ranges::any_of(services, [](const Snapshot& s) { return s.terms.models.has_value(); }))
     sets(text);
+  if (std::ranges::any_of(services, [](const Snapshot& s) { return s.cache.has_value(); }))
+    caches(text);
   keys(text);
   return text.take();
 }
@@ -265,6 +295,7 @@ std::string prometheus_text(const std::vector<ServiceSnapshot>& services) {
 ServiceStatistics statistics_of(const ServiceSnapshot& service) {
   const auto count = [](long value) { return static_cast<std::uint64_t>(value); };
   const ServiceCounters& c = service.counters;
+  const CacheTotals cache = service.cache.value_or(CacheTotals{});
   return {.success_count = count(c.completed),
           .success_ns = count(service.totals.success_ns),
           .fail_count = count(c.failed + c.expired + c.harmful),
@@ -275,7 +306,11 @@ ServiceStatistics statistics_of(const ServiceSnapshot& service) {
           .compute_ns = count(service.totals.execution_ns),
           .inference_count = count(c.items),
           .execution_count = count(c.batches),
-          .last_inference_ms = service.totals.last_inference_ms};
+          .last_inference_ms = service.totals.last_inference_ms,
+          .hit_count = count(cache.hits),
+          .hit_ns = count(cache.hit_ns),
+          .miss_count = count(cache.misses),
+          .miss_ns = count(cache.miss_ns)};
 }
 
 }  // namespace partita::serve

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,14 @@ struct SetTotals {
 // Within which a cold request of a set is promised to be answered.
 Millis promised_cold(const plan::Terms& terms);
 
+// Of a service whose answers are kept.
+struct CacheTotals {
+  long hits = 0, misses = 0, merged = 0;  // merged: had the answer of one that was under way
+  Nanos hit_ns = 0, miss_ns = 0;          // of looking
+  long evictions = 0;
+  std::size_t answers = 0, bytes = 0, most_bytes = 0;
+};
+
 // Sums over the requests of a service, beside what its brain counts.
 struct ServiceTotals {
   Nanos success_ns = 0, fail_ns = 0, execution_ns = 0;  // execution as the workers say
@@ -68,6 +77,7 @@ struct ServiceSnapshot {
   std::map<std::string, KeyUsage, std::less<>> usage = {};
   std::size_t sequences = 0;
   SequenceMoves::Totals moves = {};
+  std::optional<CacheTotals> cache = {};
 };
 
 std::string prometheus_text(const std::vector<ServiceSnapshot>& services);

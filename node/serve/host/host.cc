@@ -118,6 +118,9 @@ ServiceView view_of(const EngineService& service) {
   view.counters.expired = fates.expired;
   view.counters.refused_full = fates.full;
   view.counters.refused_miss = fates.late;
+  for (const auto& [key, usage] : service.counters().by_key)
+    view.keys.push_back(
+        {.key = key, .tokens = static_cast<double>(usage.prompt + usage.completion)});
   return view;
 }
 
@@ -162,6 +165,7 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
     state.services.push_back(
         {service.name, service.capacity_rps, service.planned_rps, requests_of(service, recents)});
     state.services.back().cold = service.cold;
+    state.services.back().keys = actuate::told_keys(service.keys);
   };
   for (const ServiceView& service : core.service_views()) add(service);
   for (const auto& [name, service] : engines.services()) {

@@ -75,7 +75,7 @@ void put_tensors(std::string& out, const std::vector<TensorSpec>& tensors) {
   }
 }
 
-constexpr std::uint8_t kSequences = 1, kSet = 2;  // of a model
+constexpr std::uint8_t kSequences = 1, kSet = 2, kCache = 4;  // of a model
 
 void write(std::string& out, const Hello& hello) {
   put(out, hello.version);
@@ -87,8 +87,9 @@ void write(std::string& out, const Hello& hello) {
   put_tensors(out, hello.model.inputs);
   put_tensors(out, hello.model.outputs);
   put(out, static_cast<std::uint32_t>(hello.model.max_batch));
-  put(out, static_cast<std::uint8_t>((hello.model.sequences ? kSequences : 0) +
-                                     (hello.model.set ? kSet : 0)));
+  put(out,
+      static_cast<std::uint8_t>((hello.model.sequences ? kSequences : 0) +
+                                (hello.model.set ? kSet : 0) + (hello.model.cache ? kCache : 0)));
   put_text(out, hello.model.version);
 }
 
@@ -267,9 +268,10 @@ void read(FrameReader& in, Hello& hello) {
   const auto batch = in.take<std::uint32_t>();
   hello.model.max_batch = static_cast<int>(std::min<std::uint32_t>(batch, kMaxLinkBatch + 1));
   const auto flags = in.take<std::uint8_t>();
-  in.require(flags <= kSequences + kSet, "a flag that is none");
+  in.require(flags <= kSequences + kSet + kCache, "a flag that is none");
   hello.model.sequences = (flags & kSequences) != 0;
   hello.model.set = (flags & kSet) != 0;
+  hello.model.cache = (flags & kCache) != 0;
   hello.model.version = in.text(kMaxNameBytes);
   if (!in.fault().empty()) return;
   if (const std::string fault = name_fault(hello.service); !fault.empty()) {

@@ -79,6 +79,7 @@ struct ModelSpec {
   bool sequences = false;  // it has state: every request is a step of a sequence
   bool set = false;        // of models that take and give the same: each item names its own
   std::string version = "1";
+  bool cache = false;  // its answers may be kept for whoever asks the same again
   bool operator==(const ModelSpec&) const = default;
 };
 

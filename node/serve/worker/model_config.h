@@ -14,14 +14,12 @@
 
 namespace partita::serve {
 
-inline constexpr std::size_t kMostConfigBytes = 1u << 20;
-inline constexpr int kMostConfigDepth = 32;
-
 struct ModelConfig {
   std::optional<int> max_batch;     // max_batch_size; 0: a request at a time
   std::string file = "model.onnx";  // default_model_filename
   ChosenShapes shapes = {};         // dims of inputs; usual sizes are those of model_warmup
   std::map<std::string, std::string> states = {};  // input by output, of sequence_batching.state
+  bool cache = false;                              // response_cache: its answers may be kept
   std::vector<std::string> left = {};              // what it says, and the plan decides
 };
 // bad_input at FILE:LINE.

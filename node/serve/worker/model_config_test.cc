@@ -39,6 +39,9 @@ model_warmup [ { name: "w" batch_size: 1
   EXPECT_EQ(config->shapes, (ChosenShapes{{"IDS", {-128}}, {"IMAGE", {3, 224, 224}}}));
   EXPECT_EQ(config->states, (std::map<std::string, std::string>{{"S", "SN"}}));
   EXPECT_EQ(config->left, (std::vector<std::string>{"dynamic_batching", "instance_group"}));
+  EXPECT_FALSE(config->cache);
+  EXPECT_TRUE(parse_model_config("c", "response_cache { enable: true }")->cache);
+  EXPECT_FALSE(parse_model_config("c", "response_cache { enable: false }")->cache);
   EXPECT_FALSE(parse_model_config("c", "")->max_batch);
   EXPECT_EQ(parse_model_config("c", "max_batch_size: 0")->max_batch, 0);
 }
@@ -50,7 +53,8 @@ TEST(ModelConfig, RefusesWithItsLine) {
             "config.pbtxt:1: 'backend' is tensorrt; onnxruntime is what runs here, others behind "
             "--forward");
   EXPECT_EQ(fault_of("platform: \"ensemble\""),
-            "config.pbtxt:1: 'platform' describes an ensemble, which is not served");
+            "config.pbtxt:1: 'platform' describes an ensemble: a services file takes it, pipeline: "
+            "{config: FILE}");
   EXPECT_EQ(fault_of("max_batch_size: -1"),
             "config.pbtxt:1: 'max_batch_size' is a number from 0 on");
   EXPECT_EQ(fault_of("input { name: \"x\" dims: [ 0 ] }"),

@@ -273,6 +273,7 @@ Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes
   for (const WholeTensor& output : outputs_)
     model_.outputs.push_back({.name = output.name, .type = output.type});
   give_text_room(model_, options.text_bytes);
+  model_.cache = options.cache;
   for (const TensorSpec& input : model_.inputs)
     if (is_open(input) && !bytes_of_item(input, input.usual))
       return environment_error(input.name, "its usual sizes are more than --open-bytes");

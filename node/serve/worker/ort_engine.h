@@ -28,6 +28,7 @@ struct OrtOptions {
   std::int64_t usual = 0;   // of open sizes of which nobody says more; 0: what runs
   // Inputs that are fed with what an output gave in the step before of the same sequence.
   std::map<std::string, std::string> states = {};
+  bool cache = false;                   // its answers may be kept for whoever asks the same again
   std::size_t text_bytes = kTextBytes;  // of an item in each tensor of BYTES
   std::size_t open_bytes = kOpenBytes;  // of an item in each tensor with open sizes
 };

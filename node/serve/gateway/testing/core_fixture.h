@@ -39,7 +39,7 @@ class TestWorker {
  public:
   TestWorker(Loop& loop, const std::string& path, std::string place, Nanos takes,
              std::optional<std::vector<CurvePoint>> measured = {}, bool sequences = false,
-             const std::string& service = "s")
+             const std::string& service = "s", bool cache = false)
       : measured_(std::move(measured)),
         connection_(connected(path)),
         takes_(takes),
@@ -47,6 +47,7 @@ class TestWorker {
     watch_ = loop.watch(connection_->fd(), [this](Readiness) { read(); });
     Hello hello{.place = std::move(place), .service = service, .model = doubler()};
     hello.model.sequences = sequences;
+    hello.model.cache = cache;
     say(hello);
   }
   ~TestWorker() { vanish(); }
