@@ -485,8 +485,9 @@ std::optional<plan::Judged<plan::ServingPlan>> plan_with_shares(const plan::Serv
     const Tried made = tried(asked, *shares, 0, room);
     if (made.wrong) return std::nullopt;
     if (!made.plan) continue;
-    auto verdict = verify::judge(
-        problem, with_bound(problem, **made.plan, bound_of({problem, from_nothing, asked.ways})));
+    const Outcome easier = plan_easier({problem, from_nothing, asked.ways});
+    const plan::Objective bound = easier.plan ? easier.plan->objective : plan::Objective{};
+    auto verdict = verify::judge(problem, with_bound(problem, **made.plan, bound));
     return verdict ? std::optional(*std::move(verdict)) : std::nullopt;
   }
   return std::nullopt;

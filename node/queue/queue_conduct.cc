@@ -217,7 +217,7 @@ void Queue::watch_limits() {
       out_.actions.push_back(StopSave{id});
       ask_to_end(task, "preempted");
     } else if (under.saving) {
-      wake_at(*under.saving + config_.checkpoint_limit);
+      out_.wake_at(*under.saving + config_.checkpoint_limit);
     }
     if (!under.stopped || under.killed) continue;
     const Nanos kill = *under.stopped + config_.grace;

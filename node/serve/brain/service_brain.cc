@@ -12,6 +12,25 @@ namespace {
 constexpr double kDepthUsed = 0.8;
 constexpr std::size_t kAloneReckoned = 64;  // more of them are rare, and each costs a look
 
+// Whether it may run now. Suspects never run on all workers at a time, unless there is but one.
+bool may_run(const RequestBook& book, const WorkerPool& pool, const RequestBook::Request& request) {
+  if (!request.suspect()) return true;
+  if (pool.size() < 2) return !pool.last_is_kept();
+  int suspects = 0;
+  pool.each_batch([&](BatchId, const std::vector<Waiting>& items) {
+    suspects += book.of(items.front()).suspect() ? 1 : 0;
+  });
+  return suspects < pool.size() - 1;
+}
+
+void note_wake(ServiceCounters& counters, Nanos now, Nanos asked) {
+  if (now < asked) return;
+  counters.lateness += now - asked;
+  ++counters.wakes;
+  for (std::size_t at = 0; at < kLatenessBounds.size(); ++at)
+    if (now - asked <= kLatenessBounds[at]) ++counters.wakes_within[at];
+}
+
 }  // namespace
 
 ServiceBrain::ServiceBrain(ServiceSettings settings) : settings_(settings) {
@@ -85,12 +104,20 @@ void ServiceBrain::take_back(Nanos now, WorkerId id) {
 
 // ---- requests ----
 
+void ServiceBrain::note_arrivals(Nanos now, int items) {
+  const double carried = pool_.capacity_rps() / pool_.drift() / 1e9;
+  for (int i = 0; i < std::min(items, kMaxItems); ++i) {
+    rate_.arrived(now);
+    arrears_.arrived(now, carried, pool_.spare());
+  }
+}
+
 Nanos ServiceBrain::predicted_finish(Nanos now, const Wish& wish,
                                      const plan::Pressure& pressure) const {
   if (wish.worker) return pool_.predicted_step(now, *wish.worker, room_.steps_of(*wish.worker));
   int alone = 0;
   for (std::size_t i = 0; i < std::min(room_.alone().size(), kAloneReckoned); ++i)
-    alone += may_run(book_.of(room_.alone()[i])) ? 1 : 0;
+    alone += may_run(book_, pool_, book_.of(room_.alone()[i])) ? 1 : 0;
   const auto before = static_cast<long>(room_.before(book_.key_of(wish)));
   return pool_.predicted_finish(now, before + wish.items, alone, pressure);
 }
@@ -99,11 +126,7 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   ServiceCounters& counters = book_.counters();
   if (!wish.again) {
     ++counters.offered;
-    const double carried = pool_.capacity_rps() / pool_.drift() / 1e9;
-    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) {
-      rate_.arrived(now);
-      arrears_.arrived(now, carried, pool_.spare());
-    }
+    note_arrivals(now, wish.items);
   }
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};
@@ -173,7 +196,7 @@ void ServiceBrain::doubt(RequestId id) {
 
 std::vector<std::pair<BatchId, std::uint32_t>> ServiceBrain::cancel(RequestId id) {
   if (!book_.cancel(id)) return {};
-  return pool_.items_of(id);
+  return items_of(pool_, id);
 }
 
 void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
@@ -184,17 +207,6 @@ void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
 }
 
 // ---- time ----
-
-// Whether it may run now. Suspects never run on all workers at a time, unless there is but one.
-bool ServiceBrain::may_run(const RequestBook::Request& request) const {
-  if (!request.suspect()) return true;
-  if (pool_.size() < 2) return !pool_.last_is_kept();
-  int suspects = 0;
-  pool_.each_batch([&](const std::vector<Waiting>& items) {
-    suspects += book_.of(items.front()).suspect() ? 1 : 0;
-  });
-  return suspects < pool_.size() - 1;
-}
 
 Batch ServiceBrain::begin_batch(Nanos now, WorkerId worker, Nanos predicted,
                                 std::vector<Waiting> items) {
@@ -209,7 +221,7 @@ void ServiceBrain::start_alone(Nanos now, std::vector<Batch>& run) {
   for (std::size_t i = 0; i < room_.alone().size();) {
     const auto worker = pool_.first_idle();
     if (!worker) return;
-    if (!may_run(book_.of(room_.alone()[i]))) {
+    if (!may_run(book_, pool_, book_.of(room_.alone()[i]))) {
       ++i;
       continue;
     }
@@ -228,7 +240,7 @@ void ServiceBrain::start_steps(Nanos now, std::vector<Batch>& run) {
     std::set<std::uint64_t> sequences;
     const auto goes = [&](const Waiting& step) {
       const RequestBook::Request& request = book_.of(step);
-      return sequences.insert(request.wish.sequence).second && may_run(request);
+      return sequences.insert(request.wish.sequence).second && may_run(book_, pool_, request);
     };
     std::vector<Waiting> items = room_.take_steps(worker, at(curve.max_batch()), goes);
     if (items.empty()) continue;
@@ -239,17 +251,8 @@ void ServiceBrain::start_steps(Nanos now, std::vector<Batch>& run) {
   if (any) rebuild();  // the dispatcher learns that these workers are busy
 }
 
-void ServiceBrain::note_wake(Nanos now) {
-  if (now < asked_) return;
-  ServiceCounters& counters = book_.counters();
-  counters.lateness += now - asked_;
-  ++counters.wakes;
-  for (std::size_t at = 0; at < kLatenessBounds.size(); ++at)
-    if (now - asked_ <= kLatenessBounds[at]) ++counters.wakes_within[at];
-}
-
 Outputs ServiceBrain::step(Nanos now) {
-  note_wake(now);
+  note_wake(book_.counters(), now, asked_);
   const Impatient impatient = settings_.shed && settings_.predictable ? Impatient::all
                               : pool_.last_is_kept()                  ? Impatient::suspects
                                                                       : Impatient::none;

@@ -54,8 +54,8 @@ class ServiceBrain {
   void take_back(Nanos now, WorkerId worker);
 
   // ---- requests
-  // So many items would have come, had they not been refused before: they press as others do.
-  void held_off(Nanos now, int items) { note_arrivals(now, std::min(items, kMaxItems)); }
+  // So many items come, or would have, had they not been refused before: all of them press.
+  void note_arrivals(Nanos now, int items);
   // Of a request of so many items, behind all that wait and `coming` still to come; nothing
   // where none is refused for being late, or there is no worker.
   std::optional<plan::Foreseen> foresee(Nanos now, long coming, int items) const;
@@ -95,8 +95,6 @@ class ServiceBrain {
   Nanos predicted_finish(Nanos now, const Wish& wish, const plan::Pressure& pressure) const;
   void rebuild();
   void hold_suspects();
-  bool may_run(const RequestBook::Request& request) const;
-  void note_wake(Nanos now);
   void start_alone(Nanos now, std::vector<Batch>& run);
   void start_steps(Nanos now, std::vector<Batch>& run);
   Batch begin_batch(Nanos now, WorkerId worker, Nanos predicted, std::vector<Waiting> items);

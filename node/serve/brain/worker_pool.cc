@@ -157,12 +157,12 @@ WorkerId WorkerPool::take_idle(int member) {
   return worker;
 }
 
-std::vector<std::pair<BatchId, std::uint32_t>> WorkerPool::items_of(RequestId request) const {
+std::vector<std::pair<BatchId, std::uint32_t>> items_of(const WorkerPool& pool, RequestId request) {
   std::vector<std::pair<BatchId, std::uint32_t>> its;
-  for (const auto& [batch, running] : batches_)
-    for (std::size_t i = 0; i < running.items.size(); ++i)
-      if (running.items[i].item.request == request)
-        its.emplace_back(batch, static_cast<std::uint32_t>(i));
+  pool.each_batch([&](BatchId batch, const std::vector<Waiting>& items) {
+    for (std::size_t i = 0; i < items.size(); ++i)
+      if (items[i].item.request == request) its.emplace_back(batch, static_cast<std::uint32_t>(i));
+  });
   return its;
 }
 

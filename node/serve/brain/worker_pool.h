@@ -54,10 +54,9 @@ class WorkerPool {
   std::optional<Ended> end(Nanos now, BatchId batch);  // none: nobody runs it
   std::optional<WorkerId> first_idle() const;          // of the first member that has one
   WorkerId take_idle(int member);                      // the one idle for longest
-  std::vector<std::pair<BatchId, std::uint32_t>> items_of(RequestId request) const;
   template <class Do>
   void each_batch(Do&& look) const {
-    for (const auto& [id, running] : batches_) look(running.items);
+    for (const auto& [id, running] : batches_) look(id, running.items);
   }
   int running() const { return static_cast<int>(batches_.size()); }
   std::vector<WorkerId> overdue(Nanos now, Nanos grace) const;  // batch late by more than grace
@@ -104,5 +103,8 @@ class WorkerPool {
   Nanos longest_ = 0;  // full batch
   double drift_ = 1;
 };
+
+// Where the items of a request run: batch, and index in the batch.
+std::vector<std::pair<BatchId, std::uint32_t>> items_of(const WorkerPool& pool, RequestId request);
 
 }  // namespace partita::serve

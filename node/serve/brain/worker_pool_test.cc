@@ -81,7 +81,7 @@ TEST(WorkerPool, PredictionsFollowTheDrift) {
   pool.join(1, {"a", fast(), 1});
   pool.arrange();
   const BatchId batch = pool.begin(0, pool.take_idle(0), 6 * kMs, items_of({1, 2, 2}));
-  EXPECT_EQ(pool.items_of(2),
+  EXPECT_EQ(items_of(pool, 2),
             (std::vector<std::pair<BatchId, std::uint32_t>>{{batch, 1}, {batch, 2}}));
   EXPECT_EQ(pool.predicted_finish(kMs, 8, 0, {}), 12 * kMs) << "behind what runs";
   EXPECT_EQ(pool.predicted_finish(kMs, 8, 1, {}), 14 * kMs) << "and one that runs alone";

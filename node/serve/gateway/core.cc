@@ -701,7 +701,7 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
       .held_off =
           [inside](const std::string& service, int items) {
             if (const auto live = inside->find(service))
-              live->brain.held_off(Loop::now_ns(), items);
+              live->brain.note_arrivals(Loop::now_ns(), items);
           }};
   inside->pipelines = std::make_unique<Pipelines>(loop, *core, queues, inside->say);
   return core;
