@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "client/arena.h"
 #include "client/callbacks.h"
@@ -26,7 +27,11 @@ class Core final : public NoticeReader {
   // The error that stays, or kOk; local, without the lock: once ready, the link stays until the
   // process ends.
   Status failure();
-  std::uint64_t new_handle() { return ++next_handle_; }
+  std::uint64_t new_handle() { return new_handles(1); }
+  // So many one behind the other: the first.
+  std::uint64_t new_handles(std::uint64_t count) {
+    return std::exchange(next_handle_, next_handle_ + count) + 1;
+  }
   // A callback that the server asks for; where the bytes of a copy go that nobody waits for.
   std::uint64_t add_callback(const Callback& callback);
   std::uint64_t expect_copy(std::byte* to, std::uint64_t bytes);

@@ -31,6 +31,12 @@ struct HostCopies {
     std::size_t in = 0, out = 0;
   };
   std::vector<Call> calls = {};
+  struct Condition {  // a word of a graph's, and what it is set to before each launch
+    std::uint64_t address = 0;
+    std::uint32_t value = 0;
+  };
+  std::vector<Condition> conditions = {};
+  void add(const HostCopies& others);  // behind these
   void add_call(std::uint64_t token) { calls.push_back({token, in.size(), out.size()}); }
 };
 
@@ -46,13 +52,20 @@ class Captures {
 
   struct Capture {
     std::uint64_t origin = 0, graph = 0;
+    std::uint64_t first = 0;  // number of the first node
+    bool fresh = true;        // the graph begins with it
     std::uint32_t mode = 0;
     bool broken = false;
     HostCopies copies = {};
   };
-  Status begin(std::uint64_t stream, std::uint32_t mode);
+  // Into a new graph, or behind what `graph` has, after these of its nodes.
+  Status begin(std::uint64_t stream, std::uint32_t mode, std::uint64_t graph = 0,
+               std::span<const std::uint64_t> after = {});
   Got<std::uint64_t> end(std::uint64_t stream);  // a graph
   Got<CaptureState> state_of(std::uint64_t stream);
+  // The nodes that what the stream does next comes after.
+  Got<std::vector<std::uint64_t>> nodes_before(std::uint64_t stream);
+  Status set_nodes_before(std::uint64_t stream, std::span<const std::uint64_t> nodes, bool add);
 
   bool any() const { return !captures_.empty(); }
   bool goes_on(std::uint64_t id) const { return captures_.contains(id); }
@@ -114,6 +127,20 @@ class Graphs {
   Status update(std::uint64_t exec, std::uint64_t graph);
   // Memory of the graph: it lies at its address from now on, for as long as the graph or something
   // made of it is there.
+  // A word that kernels set: it decides which body of a branch runs.
+  Got<std::uint64_t> add_condition(std::uint64_t graph, std::uint32_t value);
+  // A node that runs one of so many new graphs, `bodies`.
+  struct Branch {
+    BranchKind kind = kIf;
+    std::uint64_t condition = 0;
+    std::size_t bodies = 1;
+  };
+  struct Branched {
+    std::uint64_t node = 0;
+    void** bodies = nullptr;  // handles; there as long as the graph
+  };
+  Got<Branched> add_branch(std::uint64_t graph, Nodes after, const Branch& branch);
+  Got<std::uint64_t> add_child(std::uint64_t graph, Nodes after, std::uint64_t child);
   Got<std::uint64_t> add_memory(std::uint64_t graph, Nodes after, std::uint64_t& address,
                                 std::uint64_t bytes);
   Got<std::uint64_t> instantiate(std::uint64_t graph);
@@ -124,20 +151,31 @@ class Graphs {
   void copy_before_call(std::uint64_t token);
   void copy_after_call(std::uint64_t token);
 
-  void add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t nodes);
+  bool has(std::uint64_t graph) const { return graphs_.contains(graph); }
+  void begin_capture(std::uint64_t graph) { graphs_[graph].being_captured = true; }
+  void end_capture(const Captures::Capture& capture, std::uint32_t nodes);
+  void forget(std::uint64_t graph);  // with its bodies
   void clear();
 
  private:
   struct Graph {
     HostCopies copies = {};
-    std::vector<std::uint64_t> nodes = {};
+    std::vector<std::uint64_t> nodes = {};  // as at the server, unless they are mixed
+    std::vector<std::uint64_t> bodies = {};
+    std::vector<std::shared_ptr<std::vector<void*>>> told = {};  // handles of bodies
+    bool is_body = false, being_captured = false, mixed = false;
   };
   struct Exec {
     HostCopies copies = {};
     std::vector<std::uint64_t> nodes = {};
     std::uint64_t stream = 0, event = 0;  // of its last launch
-    bool launched = false;
+    bool launched = false, mixed = false;
   };
+  static bool are_there(const Graph& graph, Nodes nodes);
+  static void note_node(Graph& graph, std::uint64_t node);
+  HostCopies all_copies(const Graph& graph) const;  // and of its bodies
+  Got<std::uint64_t> branch(const Lock& lock, std::uint64_t graph, Nodes after,
+                            const Branch& what, std::span<const std::uint64_t> bodies);
   template <class Op>
   Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
   Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);

@@ -50,6 +50,7 @@ void brx(Site& at) {
 Builtin builtin_named(std::string_view name) {
   if (name == "vprintf") return Builtin::vprintf;
   if (name == "__assertfail") return Builtin::assert_fail;
+  if (name == "cudaGraphSetConditional") return Builtin::set_conditional;
   if (name == "malloc") return Builtin::malloc;
   if (name == "free") return Builtin::free;
   if (name == "__cudaCDP2GetParameterBufferV2") return Builtin::begin_launch;

@@ -97,8 +97,16 @@ struct HoldWork {  // a `held` completion; the stream goes on after resume()
 struct GraphWork {
   Id graph = 0;
 };
+struct GraphSpec;
+struct BranchWork {  // in graphs only
+  BranchKind kind = kOnce;
+  std::uint64_t condition = 0;  // of a word; not of kOnce
+  std::vector<std::shared_ptr<const GraphSpec>> bodies = {};
+};
 using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, LaunchWork,
-                                RecordWork, WaitWork, HoldWork, GraphWork>;
+                                RecordWork, WaitWork, HoldWork, GraphWork, BranchWork>;
+// The body that runs where the word has this value; nullptr: none does.
+const GraphSpec* body_at(const BranchWork& branch, std::uint32_t value);
 
 // --- objects ---
 
@@ -182,5 +190,10 @@ class DeviceBackend {
   // The program says that what it launched until now was a request.
   virtual void request_ended() {}
 };
+
+inline const GraphSpec* body_at(const BranchWork& branch, std::uint32_t value) {
+  const std::size_t at = branch.kind == kSwitch ? value : branch.kind == kOnce || value != 0 ? 0 : 1;
+  return at < branch.bodies.size() ? branch.bodies[at].get() : nullptr;
+}
 
 }  // namespace partita::remote::server

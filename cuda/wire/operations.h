@@ -448,16 +448,24 @@ struct EventElapsed {
 
 // --- graphs --------------------------------------------------------------------------------
 
-// From here to CaptureEnd operations on the stream (and on those that wait for it) are recorded.
+// From here to CaptureEnd operations on the stream (and on those that wait for it) are recorded:
+// behind what `graph` has, after its nodes in `after` (u64 each), or in a new graph where there is
+// none of that number (0: it has its number from CaptureEnd). Nodes are numbered from `first` on
+// (0: they have no numbers).
 struct CaptureBegin {
   static constexpr Spec kSpec{"capture_begin", 80, Completion::async};
   StreamHandle stream = {};
   std::uint32_t mode = 0;  // cudaStreamCaptureMode
+  GraphHandle graph = {};
+  Bytes after = {};
+  NodeHandle first = {};
   static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("mode", o.mode);
+    field("stream", o.stream), field("mode", o.mode), field("graph", o.graph);
+    field("after", o.after), field("first", o.first);
   }
   using Reply = NoReply;
 };
+// Answered with how many nodes were recorded.
 struct CaptureEnd {
   static constexpr Spec kSpec{"capture_end", 81, Completion::sync};
   StreamHandle stream = {};
@@ -469,6 +477,27 @@ struct CaptureEnd {
     std::uint32_t nodes = 0;
     static constexpr void fields(auto& o, auto&& field) { field("nodes", o.nodes); }
   };
+};
+// After which nodes (u64 each) the next one of a captured stream comes.
+struct CaptureNodes {
+  static constexpr Spec kSpec{"capture_nodes", 92, Completion::sync};
+  StreamHandle stream = {};
+  static constexpr void fields(auto& o, auto&& field) { field("stream", o.stream); }
+  struct Reply {
+    Bytes after = {};
+    static constexpr void fields(auto& o, auto&& field) { field("after", o.after); }
+  };
+};
+// From now on it comes after these nodes of the graph; `add`: after the others, too.
+struct CaptureAfter {
+  static constexpr Spec kSpec{"capture_after", 93, Completion::async};
+  StreamHandle stream = {};
+  Bytes after = {};
+  std::uint32_t add = 0;
+  static constexpr void fields(auto& o, auto&& field) {
+    field("stream", o.stream), field("after", o.after), field("add", o.add);
+  }
+  using Reply = NoReply;
 };
 struct GraphCreate {
   static constexpr Spec kSpec{"graph_create", 82, Completion::async};
@@ -487,6 +516,29 @@ struct GraphAdd {
   static constexpr void fields(auto& o, auto&& field) {
     field("graph", o.graph), field("node", o.node), field("after", o.after);
     field("operation", o.operation);
+  }
+  using Reply = NoReply;
+};
+// What decides which of a branch's bodies runs: a word of the device.
+enum BranchKind : std::uint32_t {
+  kOnce = 0,    // the only body, whatever the word is
+  kIf = 1,      // the first where the word is not 0, else the second, if there is one
+  kWhile = 2,   // the only one again and again while the word is not 0
+  kSwitch = 3,  // the one with the word's number, if there is one
+};
+// A node that runs a body, one of the graphs in `bodies` (u64 each), which are its graph's from now
+// on: nodes may be added to them, but they go with it.
+struct GraphBranch {
+  static constexpr Spec kSpec{"graph_branch", 94, Completion::async};
+  GraphHandle graph = {};
+  NodeHandle node = {};
+  Bytes after = {};
+  std::uint32_t kind = kOnce;
+  DevicePointer condition = {};  // not of kOnce
+  Bytes bodies = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("graph", o.graph), field("node", o.node), field("after", o.after);
+    field("kind", o.kind), field("condition", o.condition), field("bodies", o.bodies);
   }
   using Reply = NoReply;
 };
@@ -596,8 +648,8 @@ using ClientOperations =
           Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Gemm, Launch,
           HostCall, CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
           EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
-          CaptureEnd, GraphCreate, GraphAdd, GraphDestroy, GraphInstantiate, GraphLaunch,
-          GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;
+          CaptureEnd, CaptureNodes, CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy,
+          GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;
 using ServerNotices = Table<Waiting, CopiedOut, Call, Said>;
 
 }  // namespace partita::remote

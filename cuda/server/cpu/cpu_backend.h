@@ -85,7 +85,11 @@ class CpuBackend final : public server::DeviceBackend {
   struct Hold {
     std::uint64_t tag = 0;
   };
-  using Item = std::variant<Task, Wait, Record, Hold>;
+  struct Branch {  // looks at its word once all before it has ended
+    server::BranchWork work = {};
+    std::shared_ptr<std::atomic<bool>> reached = {};
+  };
+  using Item = std::variant<Task, Wait, Record, Hold, Branch>;
   struct Counters {
     std::atomic<std::int64_t> unfinished = 0;  // all items
     std::atomic<std::int64_t> pushed = 0;      // those in the lane
@@ -109,11 +113,13 @@ class CpuBackend final : public server::DeviceBackend {
   void pump();
   bool pump(Stream& stream);
   void launch(Stream& stream, Task task);
+  bool decide(Stream& stream, Branch branch);
   bool push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
   server::Answered<Item> item_of(server::StreamWork work);
   server::Answered<Item> item_of(server::LaunchWork work);
   server::Answered<Item> item_of(const Gemm& gemm);
-  server::Answered<std::vector<Item>> items_of_graph(server::Id graph);
+  server::Answered<void> add_item(server::StreamWork work, std::vector<Item>& items);
+  server::Answered<void> add_items(const server::GraphSpec& graph, std::vector<Item>& items);
 
   const CpuOptions options_;
   server::DeviceSnapshot device_;
