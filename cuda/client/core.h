@@ -4,6 +4,7 @@
 // atomic.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -19,6 +20,10 @@
 #include "client/settings.h"
 
 namespace partita::remote::client {
+
+using ShareKey = std::array<std::byte, 16>;
+// As an answer brought it.
+Got<ShareKey> key_in(Bytes bytes);
 
 class Core final : public NoticeReader {
  public:
@@ -56,6 +61,7 @@ class Core final : public NoticeReader {
   Device device;  // constant once ready
   ArenaShape arena;
   Stats stats;
+  bool shares = false;  // other processes may see what comes to the device
   std::uint64_t generation = 0;             // of what the server knows
   void (*at_first)() = [] {};               // once the process has a connection
   Callbacks::Step before_call, after_call;  // around functions of the program, without the lock

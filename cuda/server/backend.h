@@ -9,6 +9,8 @@
 // Thread rule: one thread; conformance.h is the suite that all of them pass.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -170,6 +172,12 @@ class DeviceBackend {
   virtual void release(std::uint64_t address) = 0;
   // Where memory of the device lies in ours; empty where it does not. `write`: it will be written.
   virtual std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
+
+  // The allocation at this address, which has pages of its own, lies in the file from now on, as far
+  // as it reaches; with `keep` the file gets what it holds. Nothing that is unfinished uses it.
+  virtual Answered<void> put_into(std::uint64_t address, int /*file*/, bool /*keep*/) {
+    return refuse(kNotSupported, fmt::format("sharing what lies at {:#x}, on this device", address));
+  }
 
   virtual Answered<Id> create(const ObjectSpec& spec) = 0;
   // What uses it (a kernel of the module, a graph) has finished; a stream's and an event's work

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "server/modules.h"
+#include "server/shelf.h"
 
 namespace partita::remote::server {
 
@@ -27,11 +28,15 @@ struct Graph {
 // The numbers of nodes that lie in the bytes; kInvalidHandle where one is not there.
 Answered<std::vector<Id>> nodes_in(const Graph& graph, Bytes numbers);
 
+class SharedEvent;
+
 // A stream or an event, as far as captures know it.
 struct Captured {
   Id id = 0;
   std::uint64_t capture = 0;  // number of the capture: it is in, or was last recorded inside
   std::vector<Id> frontier = {};
+  std::shared_ptr<SharedEvent> shared = {};  // an event that other sessions may have, and its key
+  ShareKey key = {};
 };
 
 class Captures {

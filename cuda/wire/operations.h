@@ -285,6 +285,59 @@ struct Set {
   using Reply = NoReply;
 };
 
+// Memory and events that other sessions of this server may open, of the same client (its user, or
+// its host): who has the key, which the server draws. What is shared lies on pages of its own.
+
+// The allocation at `address`, or where this is 0 new memory that nobody has mapped yet.
+struct MemoryShare {
+  static constexpr Spec kSpec{"memory_share", 40, Completion::sync};
+  DevicePointer address = {};
+  std::uint64_t bytes = 0;
+  static constexpr void fields(auto& o, auto&& field) {
+    field("address", o.address), field("bytes", o.bytes);
+  }
+  struct Reply {
+    Bytes key = {};
+    static constexpr void fields(auto& o, auto&& field) { field("key", o.key); }
+  };
+};
+// As an allocation of this session's; free ends it.
+struct MemoryOpen {
+  static constexpr Spec kSpec{"memory_open", 41, Completion::sync};
+  Bytes key = {};
+  DevicePointer address = {};
+  std::uint64_t bytes = 0;
+  static constexpr void fields(auto& o, auto&& field) {
+    field("key", o.key), field("address", o.address), field("bytes", o.bytes);
+  }
+  using Reply = NoReply;
+};
+// Nobody may open it any more; who has it keeps it.
+struct Unshare {
+  static constexpr Spec kSpec{"unshare", 42, Completion::async};
+  Bytes key = {};
+  static constexpr void fields(auto& o, auto&& field) { field("key", o.key); }
+  using Reply = NoReply;
+};
+struct EventShare {
+  static constexpr Spec kSpec{"event_share", 75, Completion::sync};
+  EventHandle event = {};
+  static constexpr void fields(auto& o, auto&& field) { field("event", o.event); }
+  struct Reply {
+    Bytes key = {};
+    static constexpr void fields(auto& o, auto&& field) { field("key", o.key); }
+  };
+};
+struct EventOpen {
+  static constexpr Spec kSpec{"event_open", 76, Completion::sync};
+  Bytes key = {};
+  EventHandle event = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("key", o.key), field("event", o.event);
+  }
+  using Reply = NoReply;
+};
+
 // Numbers of cudaDataType.
 enum ElementType : std::uint32_t { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBfloat16 = 14 };
 enum GemmForm : std::uint32_t { kTransposedA = 1, kTransposedB = 2 };
@@ -645,8 +698,8 @@ struct Table {};
 using ClientOperations =
     Table<Hello, Ping, Bye, Fence, Reset, RequestEnded, ModuleHave, ModulePut, ModuleLoad,
           ModuleUnload, KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc,
-          Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Gemm, Launch,
-          HostCall, CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
+          Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, MemoryShare,
+          MemoryOpen, Unshare, EventShare, EventOpen, Gemm, Launch, HostCall, CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
           EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
           CaptureEnd, CaptureNodes, CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy,
           GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;

@@ -165,6 +165,14 @@ std::span<std::byte> CpuBackend::mapped(std::uint64_t address, std::uint64_t byt
   return {const_cast<std::byte*>(bytes_there->data()), bytes_there->size()};
 }
 
+Answered<void> CpuBackend::put_into(std::uint64_t address, int file, bool keep) {
+  const auto done = machine_->put_into(address, file, keep);
+  if (done) return {};
+  return refuse(done.error().code == ErrorCode::not_supported ? server::kNotSupported
+                                                              : refusal_of(done.error()).status,
+                to_string(done.error()));
+}
+
 // ---- objects ----
 
 Answered<Id> CpuBackend::create(const server::ObjectSpec& spec) {

@@ -52,6 +52,7 @@ class CpuBackend final : public server::DeviceBackend {
   server::Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) override;
   void release(std::uint64_t address) override;
   std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) override;
+  server::Answered<void> put_into(std::uint64_t address, int file, bool keep) override;
   server::Answered<server::Id> create(const server::ObjectSpec& spec) override;
   void destroy(server::ObjectKind kind, server::Id id) override;
   server::Answered<server::KernelFacts> find_kernel(server::Id module,
