@@ -38,13 +38,6 @@ class DeviceMemory {
   Status set(std::uint64_t stream, const Set& set);
   Status multiply(std::uint64_t stream, const Gemm& gemm);
 
-  // For other processes with sessions of this server: the block at `address`, or (0) new memory.
-  Got<ShareKey> share(std::uint64_t address, std::uint64_t bytes);
-  Status unshare(const ShareKey& key);
-  // What another one shares: at an address of its own, or mapped into reserved ones.
-  Got<std::uint64_t> open(const ShareKey& key, std::uint64_t bytes);
-  Status open_at(const ShareKey& key, const Block& part);
-
   // In a capture: memory of the graph that it makes.
   Got<std::uint64_t> allocate_on(std::uint64_t stream, std::uint64_t bytes);
   // Addresses, and memory put there (virtual memory management).
@@ -59,11 +52,10 @@ class DeviceMemory {
   // What was freed late is free once all that ran then has ended.
   std::size_t late() { return arena().late(); }
   void recycle(std::size_t late) { arena_->recycle(late); }
+  Arena& arena();
   void clear();
 
  private:
-  Arena& arena();
-  Status open_at(Lock& lock, const ShareKey& key, const Block& part);
   template <class Work>
   Status enqueue(std::uint64_t stream, std::uint64_t to, const Work& work, bool reads = true);
 

@@ -49,12 +49,14 @@ Status Captures::begin(std::uint64_t stream, std::uint32_t mode, std::uint64_t g
   if (stream == 0 || stream == kLegacyStream) return kCaptureUnsupported;
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
-  if (at(*real) != nullptr || (graph != 0 && !all_.graphs.has(graph))) return kInvalidValue;
+  if (at(*real) != nullptr || (graph != 0 && made_graph(all_, graph) == nullptr))
+    return kInvalidValue;
   const std::uint64_t id = core_.new_handle();
   const bool fresh = graph == 0;
   if (fresh) graph = core_.new_handle();
   const std::uint64_t first = core_.new_handles(kMostNodes);
-  all_.graphs.begin_capture(graph);
+  if (fresh) all_.graphs.all()[graph] = {};
+  made_graph(all_, graph)->being_captured = true;
   captures_[id] = {.origin = *real, .graph = graph, .first = first, .fresh = fresh, .mode = mode};
   all_.streams.find(*real)->capture = id;
   return core_.link->post(lock, CaptureBegin{.stream = {*real},
@@ -79,13 +81,16 @@ Got<std::uint64_t> Captures::end(std::uint64_t stream) {
   all_.streams.leave_capture(id);
   const Answer answer = core_.link->call_held(
       lock, CaptureEnd{.stream = {*real}, .graph = {capture.graph}}, Cause::graph);
+  MadeGraph& graph = *made_graph(all_, capture.graph);
+  graph.being_captured = false;
   if (answer.status != kOk) {
-    all_.graphs.end_capture(capture, 0);
     if (capture.fresh) all_.graphs.forget(capture.graph);
     return refused(answer.status);
   }
+  graph.copies.add(capture.copies);
   const auto reply = decode<CaptureEnd::Reply>(answer.reply);
-  all_.graphs.end_capture(capture, reply ? reply->nodes : 0);
+  for (std::uint32_t i = 0; reply && i < reply->nodes; ++i)
+    graph.nodes.push_back(capture.first + i);
   if (!capture.broken) return capture.graph;
   if (capture.fresh) {
     all_.graphs.forget(capture.graph);
@@ -149,16 +154,6 @@ void HostCopies::add(const HostCopies& others) {
   conditions.insert(conditions.end(), others.conditions.begin(), others.conditions.end());
 }
 
-void Graphs::end_capture(const Captures::Capture& capture, std::uint32_t nodes) {
-  const auto found = graphs_.find(capture.graph);
-  if (found == graphs_.end()) return;
-  Graph& graph = found->second;
-  graph.being_captured = false;
-  graph.copies.add(capture.copies);
-  for (std::uint32_t i = 0; i < nodes && i < kMaxBytes; ++i)
-    graph.nodes.push_back(capture.first + i);
-}
-
 void Graphs::forget(std::uint64_t graph) {
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) return;
@@ -167,7 +162,7 @@ void Graphs::forget(std::uint64_t graph) {
   for (const std::uint64_t body : bodies) forget(body);
 }
 
-HostCopies Graphs::all_copies(const Graph& graph) const {
+HostCopies Graphs::all_copies(const MadeGraph& graph) const {
   HostCopies all = graph.copies;
   for (const std::uint64_t body : graph.bodies) all.add(all_copies(graphs_.at(body)));
   return all;
@@ -244,94 +239,34 @@ std::uint64_t GraphMemory::bytes() {
   return sum;
 }
 
-// Those of a capture that goes on are the server's to know.
-bool Graphs::are_there(const Graph& graph, Nodes nodes) {
-  return graph.being_captured || std::ranges::all_of(nodes, [&](std::uint64_t node) {
-           return std::ranges::find(graph.nodes, node) != graph.nodes.end();
+bool MadeGraph::has(std::span<const std::uint64_t> some) const {
+  return being_captured || std::ranges::all_of(some, [&](std::uint64_t node) {
+           return std::ranges::find(nodes, node) != nodes.end();
          });
+}
+
+void MadeGraph::add(std::uint64_t node) {
+  nodes.push_back(node);
+  mixed = mixed || being_captured;
+}
+
+MadeGraph* made_graph(Session& all, std::uint64_t graph) {
+  auto& graphs = all.graphs.all();
+  const auto found = graphs.find(graph);
+  return found == graphs.end() ? nullptr : &found->second;
 }
 
 Got<std::uint64_t> Graphs::add_node(const Lock& lock, std::uint64_t graph, Nodes after,
                                     Bytes operation) {
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) return refused(kInvalidValue);
-  if (!are_there(found->second, after)) return refused(kInvalidValue);
+  if (!found->second.has(after)) return refused(kInvalidValue);
   const std::uint64_t node = core_.new_handle();
   const GraphAdd add{
       .graph = {graph}, .node = {node}, .after = std::as_bytes(after), .operation = operation};
   if (const Status status = core_.link->post(lock, add); status != kOk) return refused(status);
-  note_node(found->second, node);
+  found->second.add(node);
   return node;
-}
-
-void Graphs::note_node(Graph& graph, std::uint64_t node) {
-  graph.nodes.push_back(node);
-  graph.mixed = graph.mixed || graph.being_captured;
-}
-
-Got<std::uint64_t> Graphs::add_condition(std::uint64_t graph, std::uint32_t value) {
-  Lock lock(core_.mutex);
-  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
-  if (!graphs_.contains(graph)) return refused(kInvalidValue);
-  HostCopies& copies = graphs_[graph].copies;
-  const auto word = all_.graph_memory.make(lock, copies, sizeof(std::uint32_t));
-  if (word) copies.conditions.push_back({*word, value});
-  return word;
-}
-
-Got<std::uint64_t> Graphs::branch(const Lock& lock, std::uint64_t graph, Nodes after,
-                                  const Branch& what, std::span<const std::uint64_t> bodies) {
-  Graph& in = graphs_.at(graph);
-  if (!are_there(in, after)) return refused(kInvalidValue);
-  const std::uint64_t node = core_.new_handle();
-  const GraphBranch add{.graph = {graph},
-                        .node = {node},
-                        .after = std::as_bytes(after),
-                        .kind = what.kind,
-                        .condition = {what.condition},
-                        .bodies = std::as_bytes(bodies)};
-  if (const Status status = core_.link->post(lock, add); status != kOk) return refused(status);
-  note_node(in, node);
-  for (const std::uint64_t body : bodies) {
-    graphs_.at(body).is_body = true;
-    in.bodies.push_back(body);
-  }
-  return node;
-}
-
-Got<Graphs::Branched> Graphs::add_branch(std::uint64_t graph, Nodes after, const Branch& what) {
-  constexpr std::size_t kMost = 256;
-  Lock lock(core_.mutex);
-  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
-  if (!graphs_.contains(graph) || what.bodies < 1 || what.bodies > kMost)
-    return refused(kInvalidValue);
-  std::vector<std::uint64_t> bodies;
-  const auto handles = std::make_shared<std::vector<void*>>();
-  for (std::size_t i = 0; i < what.bodies; ++i) {
-    bodies.push_back(core_.new_handle());
-    handles->push_back(reinterpret_cast<void*>(bodies.back()));
-    const Status status = core_.link->post(lock, GraphCreate{.graph = {bodies.back()}});
-    if (status != kOk) return refused(status);
-    graphs_[bodies.back()] = {};
-  }
-  const auto node = branch(lock, graph, after, what, bodies);
-  if (!node) return refused(node.error());
-  graphs_[graph].told.push_back(handles);
-  return Branched{*node, handles->data()};
-}
-
-// A copy of the child as it is now.
-Got<std::uint64_t> Graphs::add_child(std::uint64_t graph, Nodes after, std::uint64_t child) {
-  Lock lock(core_.mutex);
-  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
-  const auto from = graphs_.find(child);
-  if (from == graphs_.end() || !graphs_.contains(graph) || !from->second.bodies.empty())
-    return refused(kInvalidValue);
-  const std::uint64_t made = core_.new_handle();
-  const Status status = core_.link->post(lock, GraphClone{.graph = {child}, .clone = {made}});
-  if (status != kOk) return refused(status);
-  graphs_[made] = Graph(from->second);
-  return branch(lock, graph, after, {.kind = kOnce}, {&made, 1});
 }
 
 template <class Op>
@@ -475,7 +410,7 @@ Got<std::uint64_t> Graphs::clone(std::uint64_t graph) {
   const std::uint64_t made = core_.new_handle();
   const Status status = core_.link->post(lock, GraphClone{.graph = {graph}, .clone = {made}});
   if (status != kOk) return refused(status);
-  graphs_[made] = Graph(found->second);
+  graphs_[made] = MadeGraph(found->second);
   graphs_[made].is_body = false;
   return made;
 }

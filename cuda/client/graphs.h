@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "client/core.h"
@@ -99,6 +100,17 @@ class GraphMemory {
   std::map<std::uint64_t, std::shared_ptr<const Block>> blocks_;
 };
 
+struct MadeGraph {
+  HostCopies copies = {};
+  std::vector<std::uint64_t> nodes = {};  // as at the server, unless they are mixed
+  std::vector<std::uint64_t> bodies = {};
+  std::vector<std::shared_ptr<std::vector<void*>>> told = {};  // handles of bodies
+  bool is_body = false, being_captured = false, mixed = false;
+  // Nodes of a capture that goes on are the server's to know.
+  bool has(std::span<const std::uint64_t> some) const;
+  void add(std::uint64_t node);
+};
+
 class Graphs {
  public:
   Graphs(Session& all, Core& core) : all_(all), core_(core) {}
@@ -127,6 +139,49 @@ class Graphs {
   Status update(std::uint64_t exec, std::uint64_t graph);
   // Memory of the graph: it lies at its address from now on, for as long as the graph or something
   // made of it is there.
+  Got<std::uint64_t> add_memory(std::uint64_t graph, Nodes after, std::uint64_t& address,
+                                std::uint64_t bytes);
+  Got<std::uint64_t> instantiate(std::uint64_t graph);
+  Status launch(std::uint64_t exec, std::uint64_t stream);
+  Status destroy_exec(std::uint64_t exec);
+
+  // What a function in a graph reads has come from the device, what it wrote goes there.
+  void copy_before_call(std::uint64_t token);
+  void copy_after_call(std::uint64_t token);
+
+  std::map<std::uint64_t, MadeGraph>& all() { return graphs_; }
+  void forget(std::uint64_t graph);  // with its bodies
+  void clear();
+
+ private:
+  struct Exec {
+    HostCopies copies = {};
+    std::vector<std::uint64_t> nodes = {};
+    std::uint64_t stream = 0, event = 0;  // of its last launch
+    bool launched = false, mixed = false;
+  };
+  HostCopies all_copies(const MadeGraph& graph) const;  // and of its bodies
+  template <class Op>
+  Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
+  Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
+  Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
+  void note_calls(const HostCopies& copies);
+  Status fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream);
+
+  Session& all_;
+  Core& core_;
+  std::map<std::uint64_t, MadeGraph> graphs_;
+  std::map<std::uint64_t, Exec> execs_;
+  std::map<std::uint64_t, HostCopies> calls_;  // by token: the copies around it
+};
+
+MadeGraph* made_graph(Session& all, std::uint64_t graph);  // nullptr: there is none
+
+// Nodes that run other graphs.
+class Branches {
+ public:
+  Branches(Session& all, Core& core) : all_(all), core_(core) {}
+
   // A word that kernels set: it decides which body of a branch runs.
   Got<std::uint64_t> add_condition(std::uint64_t graph, std::uint32_t value);
   // A node that runs one of so many new graphs, `bodies`.
@@ -139,55 +194,15 @@ class Graphs {
     std::uint64_t node = 0;
     void** bodies = nullptr;  // handles; there as long as the graph
   };
-  Got<Branched> add_branch(std::uint64_t graph, Nodes after, const Branch& branch);
-  Got<std::uint64_t> add_child(std::uint64_t graph, Nodes after, std::uint64_t child);
-  Got<std::uint64_t> add_memory(std::uint64_t graph, Nodes after, std::uint64_t& address,
-                                std::uint64_t bytes);
-  Got<std::uint64_t> instantiate(std::uint64_t graph);
-  Status launch(std::uint64_t exec, std::uint64_t stream);
-  Status destroy_exec(std::uint64_t exec);
-
-  // What a function in a graph reads has come from the device, what it wrote goes there.
-  void copy_before_call(std::uint64_t token);
-  void copy_after_call(std::uint64_t token);
-
-  bool has(std::uint64_t graph) const { return graphs_.contains(graph); }
-  void begin_capture(std::uint64_t graph) { graphs_[graph].being_captured = true; }
-  void end_capture(const Captures::Capture& capture, std::uint32_t nodes);
-  void forget(std::uint64_t graph);  // with its bodies
-  void clear();
+  Got<Branched> add(std::uint64_t graph, Graphs::Nodes after, const Branch& what);
+  Got<std::uint64_t> add_child(std::uint64_t graph, Graphs::Nodes after, std::uint64_t child);
 
  private:
-  struct Graph {
-    HostCopies copies = {};
-    std::vector<std::uint64_t> nodes = {};  // as at the server, unless they are mixed
-    std::vector<std::uint64_t> bodies = {};
-    std::vector<std::shared_ptr<std::vector<void*>>> told = {};  // handles of bodies
-    bool is_body = false, being_captured = false, mixed = false;
-  };
-  struct Exec {
-    HostCopies copies = {};
-    std::vector<std::uint64_t> nodes = {};
-    std::uint64_t stream = 0, event = 0;  // of its last launch
-    bool launched = false, mixed = false;
-  };
-  static bool are_there(const Graph& graph, Nodes nodes);
-  static void note_node(Graph& graph, std::uint64_t node);
-  HostCopies all_copies(const Graph& graph) const;  // and of its bodies
-  Got<std::uint64_t> branch(const Lock& lock, std::uint64_t graph, Nodes after,
+  Got<std::uint64_t> branch(const Lock& lock, std::uint64_t graph, Graphs::Nodes after,
                             const Branch& what, std::span<const std::uint64_t> bodies);
-  template <class Op>
-  Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
-  Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
-  Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
-  void note_calls(const HostCopies& copies);
-  Status fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream);
 
   Session& all_;
   Core& core_;
-  std::map<std::uint64_t, Graph> graphs_;
-  std::map<std::uint64_t, Exec> execs_;
-  std::map<std::uint64_t, HostCopies> calls_;  // by token: the copies around it
 };
 
 }  // namespace partita::remote::client

@@ -58,6 +58,11 @@ Builtin builtin_named(std::string_view name) {
   return Builtin::none;
 }
 
+// Without a result.
+bool takes_only(Builtin builtin) {
+  return builtin == Builtin::free || builtin == Builtin::set_conditional;
+}
+
 Place place_of_value(Site& at, const Operand& operand) {
   using Kind = Operand::Kind;
   if (operand.kind == Kind::symbol)
@@ -87,9 +92,9 @@ void find_callee(Site& at, const Operand& callee, CallSite& site) {
     fits =
         to.parameters.size() == site.arguments.size() && to.results.size() >= site.results.size();
   } else {
-    static constexpr std::size_t kArguments[] = {0, 2, 5, 1, 1, 4, 2};
+    static constexpr std::size_t kArguments[] = {0, 2, 5, 2, 1, 1, 4, 2};
     site.builtin = builtin_named(callee.text);
-    if (site.builtin == Builtin::none || (site.builtin == Builtin::free && !site.results.empty()))
+    if (site.builtin == Builtin::none || (takes_only(site.builtin) && !site.results.empty()))
       return at.refuse("calls '" + callee.text + "', which is defined nowhere");
     fits = site.arguments.size() == kArguments[static_cast<std::size_t>(site.builtin)];
   }

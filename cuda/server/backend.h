@@ -173,10 +173,11 @@ class DeviceBackend {
   // Where memory of the device lies in ours; empty where it does not. `write`: it will be written.
   virtual std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
 
-  // The allocation at this address, which has pages of its own, lies in the file from now on, as far
-  // as it reaches; with `keep` the file gets what it holds. Nothing that is unfinished uses it.
+  // The allocation at this address, which has pages of its own, lies in the file from now on; with
+  // `keep` the file gets what it holds. Nothing that is unfinished uses it.
   virtual Answered<void> put_into(std::uint64_t address, int /*file*/, bool /*keep*/) {
-    return refuse(kNotSupported, fmt::format("sharing what lies at {:#x}, on this device", address));
+    return refuse(kNotSupported,
+                  fmt::format("sharing what lies at {:#x}, on this device", address));
   }
 
   virtual Answered<Id> create(const ObjectSpec& spec) = 0;
@@ -200,7 +201,8 @@ class DeviceBackend {
 };
 
 inline const GraphSpec* body_at(const BranchWork& branch, std::uint32_t value) {
-  const std::size_t at = branch.kind == kSwitch ? value : branch.kind == kOnce || value != 0 ? 0 : 1;
+  const bool first = branch.kind == kOnce || value != 0;
+  const std::size_t at = branch.kind == kSwitch ? value : first ? 0 : 1;
   return at < branch.bodies.size() ? branch.bodies[at].get() : nullptr;
 }
 

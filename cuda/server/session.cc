@@ -41,7 +41,11 @@ struct Resources {
       return modules.on(op);
     else if constexpr (requires { streams.on(op); })
       return streams.on(op);
-    else if constexpr (requires { memory.on(op); })
+    else if constexpr (std::is_same_v<Op, Free> || std::is_same_v<Op, FreeOnStream>) {
+      const Done done = memory.on(op);
+      if (done) sharing.freed(op.address.value);
+      return done;
+    } else if constexpr (requires { memory.on(op); })
       return memory.on(op);
     else if constexpr (requires { graphs.on(op); })
       return graphs.on(op);
@@ -49,12 +53,6 @@ struct Resources {
       return sharing.on(op);
     else
       return inbound.on(op);
-  }
-  template <class Op>
-  Done free(const Op& op) {
-    Done done = memory.on(op);
-    if (done) sharing.freed(op.address.value);
-    return done;
   }
   Done on(const Launch& op, SessionCounts& counts) {
     Answered<LaunchWork> launch = modules.checked(op);
@@ -124,8 +122,6 @@ class Session::Core {
     return on_->on(op);
   }
   Done on(const Launch& op) { return on_->on(op, out_.counts); }
-  Done on(const Free& op) { return on_->free(op); }
-  Done on(const FreeOnStream& op) { return on_->free(op); }
   Reply<Hello> on(const Hello& op);
   Reply<Ping> on(const Ping&) { return NoReply{}; }
   Done on(const RequestEnded&) { return on_->work.backend().request_ended(), Done(); }

@@ -147,22 +147,12 @@ Reply<MemoryOpen> Sharing::on(const MemoryOpen& op) {
   return NoReply{};
 }
 
-Done Sharing::on(const Unshare& op) {
-  ShareKey key;
-  if (op.key.size() != key.size())
-    return refuse(kInvalidValue, fmt::format("a key of {} bytes", op.key.size()));
-  std::ranges::copy(op.key, key.begin());
-  if (made_.erase(key) == 0) return refuse(kInvalidValue, "the session shares nothing by this key");
-  std::erase_if(by_address_, [&](const auto& one) { return one.second == key; });
-  shelf_->drop(key);
-  return {};
-}
-
 void Sharing::freed(std::uint64_t address) {
   const auto found = by_address_.find(address);
   if (found == by_address_.end()) return;
-  const ShareKey key = found->second;
-  static_cast<void>(on(Unshare{.key = key}));
+  shelf_->drop(found->second);
+  made_.erase(found->second);
+  by_address_.erase(found);
 }
 
 Reply<EventShare> Sharing::on(const EventShare& op) {

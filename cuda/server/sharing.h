@@ -69,7 +69,6 @@ class Sharing {
 
   Reply<MemoryShare> on(const MemoryShare& op);
   Reply<MemoryOpen> on(const MemoryOpen& op);
-  Done on(const Unshare& op);
   Reply<EventShare> on(const EventShare& op);
   Reply<EventOpen> on(const EventOpen& op);
   // What was shared there cannot be opened any more.

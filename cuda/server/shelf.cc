@@ -19,8 +19,9 @@ constexpr int kPatienceMs = 5000;  // the broker answers at once, unless it is g
 // Nobody can make it shorter under those who have it.
 Descriptor make_file(std::uint64_t bytes) {
   Descriptor file(::memfd_create("partita", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   const bool made = file.get() >= 0 && ::ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 &&
-                    ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+                    ::fcntl(file.get(), F_ADD_SEALS, kSeals) == 0;
   return made ? std::move(file) : Descriptor(-1);
 }
 

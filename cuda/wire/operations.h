@@ -312,13 +312,6 @@ struct MemoryOpen {
   }
   using Reply = NoReply;
 };
-// Nobody may open it any more; who has it keeps it.
-struct Unshare {
-  static constexpr Spec kSpec{"unshare", 42, Completion::async};
-  Bytes key = {};
-  static constexpr void fields(auto& o, auto&& field) { field("key", o.key); }
-  using Reply = NoReply;
-};
 struct EventShare {
   static constexpr Spec kSpec{"event_share", 75, Completion::sync};
   EventHandle event = {};
@@ -699,10 +692,11 @@ using ClientOperations =
     Table<Hello, Ping, Bye, Fence, Reset, RequestEnded, ModuleHave, ModulePut, ModuleLoad,
           ModuleUnload, KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc,
           Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, MemoryShare,
-          MemoryOpen, Unshare, EventShare, EventOpen, Gemm, Launch, HostCall, CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
-          EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
-          CaptureEnd, CaptureNodes, CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy,
-          GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;
+          MemoryOpen, EventShare, EventOpen, Gemm, Launch, HostCall, CallDone, StreamCreate,
+          StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent, EventCreate, EventDestroy,
+          EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin, CaptureEnd, CaptureNodes,
+          CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy, GraphInstantiate,
+          GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;
 using ServerNotices = Table<Waiting, CopiedOut, Call, Said>;
 
 }  // namespace partita::remote

@@ -16,9 +16,9 @@ constexpr std::uint64_t kGranularity = std::uint64_t{2} << 20;
 constexpr int kFile = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 struct Properties {  // CUmemAllocationProp
-  int type, handle_types, place, device;
-  void* attributes;
-  unsigned char flags[8];
+  int type = 0, handle_types = 0, place = 0, device = 0;
+  void* attributes = nullptr;
+  unsigned char flags[8] = {};
 };
 static_assert(sizeof(Properties) == 32);
 
@@ -49,7 +49,7 @@ Status map(DevicePtr address, std::size_t bytes, std::size_t offset, Memory* han
   if (offset != 0 || bytes != handle->bytes || handle->mapped)
     return unsupported("cuMemMap (a part of a handle, or a handle twice)");
   const client::Block part{address, bytes};
-  const Status status = handle->key ? session().memory.open_at(*handle->key, part)
+  const Status status = handle->key ? session().shared.open_at(*handle->key, part)
                                     : session().memory.map(part);
   handle->mapped = status == kOk;
   handle->address = address;
@@ -61,7 +61,7 @@ Status export_to(int* file, Memory* handle, int type) {
   if (type != kFile || (handle->properties.handle_types & kFile) == 0)
     return unsupported("cuMemExportToShareableHandle (no file)");
   if (!handle->key) {
-    const auto key = session().memory.share(handle->mapped ? handle->address : 0, handle->bytes);
+    const auto key = session().shared.share(handle->mapped ? handle->address : 0, handle->bytes);
     if (!key) return key.error();
     handle->key = *key;
   }

@@ -314,7 +314,7 @@ CUDA_EXPORT Status cudaGraphAddChildGraphNode(void** node, void* graph, void* co
                                               std::size_t count, void* child) {
   return guarded([&] {
     return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
-      return session().graphs.add_child(in, behind, number_of(child));
+      return session().branches.add_child(in, behind, number_of(child));
     });
   });
 }
@@ -324,7 +324,7 @@ CUDA_EXPORT Status cudaGraphConditionalHandleCreate(unsigned long long* handle, 
                                                     unsigned value, unsigned flags) {
   return guarded([&] {
     if (handle == nullptr || flags > 1) return kInvalidValue;
-    const auto made = session().graphs.add_condition(number_of(graph), value);
+    const auto made = session().branches.add_condition(number_of(graph), value);
     if (!made) return made.error();
     *handle = *made;
     return kOk;
@@ -334,11 +334,11 @@ CUDA_EXPORT Status cudaGraphConditionalHandleCreate(unsigned long long* handle, 
 static Status add_branch(const Where& where, BranchNode& what) {
   constexpr int kKinds = 3;
   if (what.kind < 0 || what.kind >= kKinds) return kInvalidValue;
-  const client::Graphs::Branch branch{.kind = static_cast<BranchKind>(what.kind + kIf),
+  const client::Branches::Branch branch{.kind = static_cast<BranchKind>(what.kind + kIf),
                                       .condition = what.condition,
                                       .bodies = what.bodies};
   return add(where, [&](std::uint64_t in, client::Graphs::Nodes behind) {
-    const auto made = session().graphs.add_branch(in, behind, branch);
+    const auto made = session().branches.add(in, behind, branch);
     if (!made) return client::Got<std::uint64_t>(client::refused(made.error()));
     what.graphs = made->bodies;
     return client::Got<std::uint64_t>(made->node);

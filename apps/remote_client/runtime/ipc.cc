@@ -138,7 +138,7 @@ CUDA_EXPORT Status cudaMemPoolImportPointer(void** memory, void* pool, const Sha
     if (!name || data == nullptr || data->kind != SharedHandle::Kind::pooled ||
         data->pool != *name)
       return kInvalidValue;
-    return give(session().memory.open(data->key, data->bytes), memory);
+    return give(session().shared.open(data->key, data->bytes), memory);
   });
 }
 

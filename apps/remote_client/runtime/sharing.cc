@@ -34,7 +34,7 @@ Status share_memory(SharedHandle* handle, const void* memory) {
   if (!block) return kInvalidValue;
   if (block->bytes < client::Arena::kPage)
     return unsupported("cudaIpcGetMemHandle (less than 4096 bytes)");
-  const auto key = session().memory.share(block->address, 0);
+  const auto key = session().shared.share(block->address, 0);
   if (!key) return key.error();
   *handle = {.key = *key, .bytes = block->bytes};
   return kOk;
@@ -47,7 +47,7 @@ Status open_memory(void** memory, const SharedHandle& handle) {
   const std::lock_guard lock(all.mutex);
   Opened& opened = all.by_key[handle.key];
   if (opened.times == 0) {
-    const auto address = session().memory.open(handle.key, handle.bytes);
+    const auto address = session().shared.open(handle.key, handle.bytes);
     if (!address) return address.error();
     opened.address = *address;
   }

@@ -287,7 +287,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
                          shared->running.erase(run);
                        },
                    .groups = groups,
-                   .kernel = &kernel.name});
+                   .place = places_.next(kernel.name)});
 }
 
 void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
@@ -387,15 +387,6 @@ Answered<CpuBackend::Item> CpuBackend::item_of(const Gemm& gemm) {
                    .groups = parts});
 }
 
-Answered<void> CpuBackend::add_item(server::StreamWork work, std::vector<Item>& items) {
-  Answered<Item> item = item_of(std::move(work));
-  if (!item) return tl::unexpected<Refused>(item.error());
-  if (auto* task = std::get_if<Task>(&*item); task != nullptr && task->kernel != nullptr)
-    task->place = places_.next(*task->kernel);
-  items.push_back(*std::move(item));
-  return {};
-}
-
 // Nodes stand in an order that suits their dependencies.
 Answered<void> CpuBackend::add_items(const server::GraphSpec& graph, std::vector<Item>& items) {
   for (const server::GraphSpec::Node& node : graph.nodes) {
@@ -405,7 +396,9 @@ Answered<void> CpuBackend::add_items(const server::GraphSpec& graph, std::vector
       if (Answered<void> ok = add_items(*branch->bodies.front(), items); !ok) return ok;
       continue;
     }
-    if (Answered<void> ok = add_item(node.work, items); !ok) return ok;
+    Answered<Item> item = item_of(node.work);
+    if (!item) return tl::unexpected<Refused>(item.error());
+    items.push_back(*std::move(item));
   }
   return {};
 }
@@ -456,8 +449,10 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   std::vector<Item> items;
   if (const auto* graph = std::get_if<server::GraphWork>(&work)) {
     if (Answered<void> ok = add_items(graphs_.at(graph->graph), items); !ok) return ok;
-  } else if (Answered<void> ok = add_item(std::move(work), items); !ok) {
-    return ok;
+  } else {
+    Answered<Item> item = item_of(std::move(work));
+    if (!item) return tl::unexpected<Refused>(item.error());
+    items.push_back(*std::move(item));
   }
   for (Item& item : items) push(id, std::move(item));
   return {};

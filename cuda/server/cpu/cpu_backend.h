@@ -43,8 +43,6 @@ class CpuBackend final : public server::DeviceBackend {
   static Result<std::unique_ptr<CpuBackend>> open(const CpuOptions& options);
   // Ends what runs.
   ~CpuBackend() override;
-  CpuBackend(const CpuBackend&) = delete;
-  CpuBackend& operator=(const CpuBackend&) = delete;
 
   const server::DeviceSnapshot& device() const override { return device_; }
   int descriptor() const override;
@@ -73,9 +71,8 @@ class CpuBackend final : public server::DeviceBackend {
   struct Task {  // runs on the units
     std::function<void(std::int64_t)> run = {};
     std::int64_t groups = 1;
-    std::function<void()> then = {};      // says so, once the stream knows that it is finished
-    const std::string* kernel = nullptr;  // of a launch: its name
-    std::shared_ptr<Place> place = {};    // of a kernel of a tenant
+    std::function<void()> then = {};    // says so, once the stream knows that it is finished
+    std::shared_ptr<Place> place = {};  // of a kernel of a tenant
   };
   struct Wait {
     std::shared_ptr<Recorded> on;
@@ -119,7 +116,6 @@ class CpuBackend final : public server::DeviceBackend {
   server::Answered<Item> item_of(server::StreamWork work);
   server::Answered<Item> item_of(server::LaunchWork work);
   server::Answered<Item> item_of(const Gemm& gemm);
-  server::Answered<void> add_item(server::StreamWork work, std::vector<Item>& items);
   server::Answered<void> add_items(const server::GraphSpec& graph, std::vector<Item>& items);
 
   const CpuOptions options_;

@@ -181,10 +181,11 @@ bool CudaBackend::finished(ObjectKind kind, Id id) {
 static bool has(const server::GraphSpec& spec, bool (*such)(const server::StreamWork&)) {
   return std::ranges::any_of(spec.nodes, [such](const server::GraphSpec::Node& node) {
     const auto* branch = std::get_if<server::BranchWork>(&node.work);
-    return !node.empty &&
-           (such(node.work) || (branch != nullptr && std::ranges::any_of(branch->bodies, [such](const auto& body) {
-                                  return has(*body, such);
-                                })));
+    if (node.empty) return false;
+    return such(node.work) ||
+           (branch != nullptr && std::ranges::any_of(branch->bodies, [such](const auto& body) {
+              return has(*body, such);
+            }));
   });
 }
 
