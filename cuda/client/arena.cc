@@ -109,7 +109,11 @@ std::optional<Arena::Given> Arena::allocate(std::uint64_t bytes, std::uint64_t a
   }
   const std::uint64_t length = rounded(bytes, unit);
   // Between blocks of small granules something stays free, so that reaching over the end shows.
-  const std::uint64_t gap_behind = shape_.granule < kSharedFrom ? unit : 0;
+  std::uint64_t gap_behind = shape_.granule < kSharedFrom ? unit : 0;
+  if (bytes >= kPage && gap_behind > 0) {  // pages of its own, which others may be let into
+    align = std::max(align, kPage);
+    gap_behind = rounded(length + gap_behind, kPage) - length;
+  }
   const auto address = take_range(length, gap_behind, std::max<std::uint64_t>(align, 1));
   if (!address) return std::nullopt;
   blocks_[*address] = {bytes, 0};

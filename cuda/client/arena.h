@@ -23,6 +23,7 @@ struct Block {
 class Arena {
  public:
   explicit Arena(const ArenaShape& shape);
+  static constexpr std::uint64_t kPage = 4096;
 
   struct Given {
     std::uint64_t address = 0;

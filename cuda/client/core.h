@@ -4,12 +4,14 @@
 // atomic.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "client/arena.h"
 #include "client/callbacks.h"
@@ -19,6 +21,10 @@
 
 namespace partita::remote::client {
 
+using ShareKey = std::array<std::byte, 16>;
+// As an answer brought it.
+Got<ShareKey> key_in(Bytes bytes);
+
 class Core final : public NoticeReader {
  public:
   // Connects when that has not been tried.
@@ -26,7 +32,11 @@ class Core final : public NoticeReader {
   // The error that stays, or kOk; local, without the lock: once ready, the link stays until the
   // process ends.
   Status failure();
-  std::uint64_t new_handle() { return ++next_handle_; }
+  std::uint64_t new_handle() { return new_handles(1); }
+  // So many one behind the other: the first.
+  std::uint64_t new_handles(std::uint64_t count) {
+    return std::exchange(next_handle_, next_handle_ + count) + 1;
+  }
   // A callback that the server asks for; where the bytes of a copy go that nobody waits for.
   std::uint64_t add_callback(const Callback& callback);
   std::uint64_t expect_copy(std::byte* to, std::uint64_t bytes);
@@ -51,6 +61,7 @@ class Core final : public NoticeReader {
   Device device;  // constant once ready
   ArenaShape arena;
   Stats stats;
+  bool shares = false;  // other processes may see what comes to the device
   std::uint64_t generation = 0;             // of what the server knows
   void (*at_first)() = [] {};               // once the process has a connection
   Callbacks::Step before_call, after_call;  // around functions of the program, without the lock

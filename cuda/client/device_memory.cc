@@ -189,6 +189,7 @@ Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void*
   }
   // No work to be waited for: the bytes have left the program's memory when this returns, and
   // nobody can see when they arrive. Loaders synchronise after every tensor.
+  if (core_.shares) all_.streams.note_work(*real);
   for (;;) {
     const Bytes piece = rest.first(std::min<std::uint64_t>(rest.size(), kPiece));
     const Status status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {to}}, piece);

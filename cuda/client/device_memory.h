@@ -52,10 +52,10 @@ class DeviceMemory {
   // What was freed late is free once all that ran then has ended.
   std::size_t late() { return arena().late(); }
   void recycle(std::size_t late) { arena_->recycle(late); }
+  Arena& arena();
   void clear();
 
  private:
-  Arena& arena();
   template <class Work>
   Status enqueue(std::uint64_t stream, std::uint64_t to, const Work& work, bool reads = true);
 

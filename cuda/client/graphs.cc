@@ -40,17 +40,30 @@ bool Captures::break_blocking() {
   return false;
 }
 
-Status Captures::begin(std::uint64_t stream, std::uint32_t mode) {
+Status Captures::begin(std::uint64_t stream, std::uint32_t mode, std::uint64_t graph,
+                       std::span<const std::uint64_t> after) {
+  // More than a server takes of nodes.
+  constexpr std::uint64_t kMostNodes = std::uint64_t{1} << 32;
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   if (stream == 0 || stream == kLegacyStream) return kCaptureUnsupported;
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
-  if (at(*real) != nullptr) return kInvalidValue;
+  if (at(*real) != nullptr || (graph != 0 && made_graph(all_, graph) == nullptr))
+    return kInvalidValue;
   const std::uint64_t id = core_.new_handle();
-  captures_[id] = {.origin = *real, .mode = mode};
+  const bool fresh = graph == 0;
+  if (fresh) graph = core_.new_handle();
+  const std::uint64_t first = core_.new_handles(kMostNodes);
+  if (fresh) all_.graphs.all()[graph] = {};
+  made_graph(all_, graph)->being_captured = true;
+  captures_[id] = {.origin = *real, .graph = graph, .first = first, .fresh = fresh, .mode = mode};
   all_.streams.find(*real)->capture = id;
-  return core_.link->post(lock, CaptureBegin{.stream = {*real}, .mode = mode});
+  return core_.link->post(lock, CaptureBegin{.stream = {*real},
+                                             .mode = mode,
+                                             .graph = {graph},
+                                             .after = std::as_bytes(after),
+                                             .first = {first}});
 }
 
 Got<std::uint64_t> Captures::end(std::uint64_t stream) {
@@ -66,17 +79,51 @@ Got<std::uint64_t> Captures::end(std::uint64_t stream) {
   const std::uint64_t id = found->first;
   captures_.erase(found);
   all_.streams.leave_capture(id);
-  const std::uint64_t graph = core_.new_handle();
-  const Answer answer =
-      core_.link->call_held(lock, CaptureEnd{.stream = {*real}, .graph = {graph}}, Cause::graph);
-  if (answer.status != kOk) return refused(answer.status);
-  if (capture.broken) {
-    core_.link->post(lock, GraphDestroy{.graph = {graph}});
-    return refused(kCaptureInvalidated);
+  const Answer answer = core_.link->call_held(
+      lock, CaptureEnd{.stream = {*real}, .graph = {capture.graph}}, Cause::graph);
+  MadeGraph& graph = *made_graph(all_, capture.graph);
+  graph.being_captured = false;
+  if (answer.status != kOk) {
+    if (capture.fresh) all_.graphs.forget(capture.graph);
+    return refused(answer.status);
   }
+  graph.copies.add(capture.copies);
   const auto reply = decode<CaptureEnd::Reply>(answer.reply);
-  all_.graphs.add_captured(graph, capture.copies, reply ? reply->nodes : 0);
-  return graph;
+  for (std::uint32_t i = 0; reply && i < reply->nodes; ++i)
+    graph.nodes.push_back(capture.first + i);
+  if (!capture.broken) return capture.graph;
+  if (capture.fresh) {
+    all_.graphs.forget(capture.graph);
+    core_.link->post(lock, GraphDestroy{.graph = {capture.graph}});
+  }
+  return refused(kCaptureInvalidated);
+}
+
+Got<std::vector<std::uint64_t>> Captures::nodes_before(std::uint64_t stream) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return refused(real.error());
+  const Answer answer =
+      core_.link->call_held(lock, CaptureNodes{.stream = {*real}}, Cause::graph);
+  if (answer.status != kOk) return refused(answer.status);
+  const auto reply = decode<CaptureNodes::Reply>(answer.reply);
+  if (!reply) return refused(kUnknown);
+  std::vector<std::uint64_t> nodes(reply->after.size() / sizeof(std::uint64_t));
+  if (!nodes.empty())
+    std::memcpy(nodes.data(), reply->after.data(), nodes.size() * sizeof(std::uint64_t));
+  return nodes;
+}
+
+Status Captures::set_nodes_before(std::uint64_t stream, std::span<const std::uint64_t> nodes,
+                                  bool add) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return real.error();
+  if (at(*real) == nullptr) return kInvalidValue;
+  return core_.link->post(
+      lock, CaptureAfter{.stream = {*real}, .after = std::as_bytes(nodes), .add = add ? 1U : 0U});
 }
 
 Got<CaptureState> Captures::state_of(std::uint64_t stream) {
@@ -90,16 +137,35 @@ Got<CaptureState> Captures::state_of(std::uint64_t stream) {
   }
   const Capture* capture = at(real);
   if (capture == nullptr) return CaptureState{};
-  return CaptureState{capture->broken ? 2 : 1, all_.streams.find(real)->capture, 0};
+  return CaptureState{capture->broken ? 2 : 1, all_.streams.find(real)->capture, capture->graph};
 }
 
 // --- graphs
 
-void Graphs::add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t nodes) {
-  Graph& made = graphs_[graph];
-  made.copies = std::move(copies);
-  for (std::uint32_t i = 0; i < nodes && i < kMaxBytes; ++i)
-    made.nodes.push_back(core_.new_handle());
+void HostCopies::add(const HostCopies& others) {
+  for (Call call : others.calls) {
+    call.in += in.size();
+    call.out += out.size();
+    calls.push_back(call);
+  }
+  in.insert(in.end(), others.in.begin(), others.in.end());
+  out.insert(out.end(), others.out.begin(), others.out.end());
+  memory.insert(memory.end(), others.memory.begin(), others.memory.end());
+  conditions.insert(conditions.end(), others.conditions.begin(), others.conditions.end());
+}
+
+void Graphs::forget(std::uint64_t graph) {
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return;
+  const std::vector<std::uint64_t> bodies = found->second.bodies;
+  graphs_.erase(found);
+  for (const std::uint64_t body : bodies) forget(body);
+}
+
+HostCopies Graphs::all_copies(const MadeGraph& graph) const {
+  HostCopies all = graph.copies;
+  for (const std::uint64_t body : graph.bodies) all.add(all_copies(graphs_.at(body)));
+  return all;
 }
 
 void Graphs::clear() {
@@ -121,7 +187,10 @@ Got<std::uint64_t> Graphs::create() {
 Status Graphs::destroy(std::uint64_t graph) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
-  if (graphs_.erase(graph) == 0) return kInvalidValue;
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end() || found->second.is_body || found->second.being_captured)
+    return kInvalidValue;
+  forget(graph);
   const Status status = core_.link->post(lock, GraphDestroy{.graph = {graph}});
   return status == kOk ? all_.graph_memory.sweep(lock) : status;
 }
@@ -170,18 +239,33 @@ std::uint64_t GraphMemory::bytes() {
   return sum;
 }
 
+bool MadeGraph::has(std::span<const std::uint64_t> some) const {
+  return being_captured || std::ranges::all_of(some, [&](std::uint64_t node) {
+           return std::ranges::find(nodes, node) != nodes.end();
+         });
+}
+
+void MadeGraph::add(std::uint64_t node) {
+  nodes.push_back(node);
+  mixed = mixed || being_captured;
+}
+
+MadeGraph* made_graph(Session& all, std::uint64_t graph) {
+  auto& graphs = all.graphs.all();
+  const auto found = graphs.find(graph);
+  return found == graphs.end() ? nullptr : &found->second;
+}
+
 Got<std::uint64_t> Graphs::add_node(const Lock& lock, std::uint64_t graph, Nodes after,
                                     Bytes operation) {
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) return refused(kInvalidValue);
-  std::vector<std::uint64_t>& nodes = found->second.nodes;
-  for (const std::uint64_t one : after)
-    if (std::find(nodes.begin(), nodes.end(), one) == nodes.end()) return refused(kInvalidValue);
+  if (!found->second.has(after)) return refused(kInvalidValue);
   const std::uint64_t node = core_.new_handle();
   const GraphAdd add{
       .graph = {graph}, .node = {node}, .after = std::as_bytes(after), .operation = operation};
   if (const Status status = core_.link->post(lock, add); status != kOk) return refused(status);
-  nodes.push_back(node);
+  found->second.add(node);
   return node;
 }
 
@@ -309,10 +393,12 @@ Got<std::uint64_t> Graphs::instantiate(std::uint64_t graph) {
   if (found == graphs_.end()) return refused(kInvalidValue);
   const std::uint64_t exec = core_.new_handle();
   const GraphInstantiate make{.graph = {graph}, .exec = {exec}};
-  const HostCopies copies = found->second.copies;
+  Exec made{.copies = all_copies(found->second),
+            .nodes = found->second.nodes,
+            .mixed = found->second.mixed};
   const Answer answer = core_.link->call_held(lock, make, Cause::graph);
   if (answer.status != kOk) return refused(answer.status);
-  execs_[exec] = {.copies = copies, .nodes = found->second.nodes};
+  execs_[exec] = std::move(made);
   return exec;
 }
 
@@ -320,11 +406,12 @@ Got<std::uint64_t> Graphs::clone(std::uint64_t graph) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   const auto found = graphs_.find(graph);
-  if (found == graphs_.end()) return refused(kInvalidValue);
+  if (found == graphs_.end() || !found->second.bodies.empty()) return refused(kInvalidValue);
   const std::uint64_t made = core_.new_handle();
   const Status status = core_.link->post(lock, GraphClone{.graph = {graph}, .clone = {made}});
   if (status != kOk) return refused(status);
-  graphs_[made] = Graph(found->second);
+  graphs_[made] = MadeGraph(found->second);
+  graphs_[made].is_body = false;
   return made;
 }
 
@@ -340,6 +427,7 @@ Status Graphs::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kerne
   const auto& nodes = exec != execs_.end() ? exec->second.nodes : plain->second.nodes;
   const auto at = std::find(nodes.begin(), nodes.end(), node);
   if (at == nodes.end()) return kInvalidValue;
+  if (exec != execs_.end() ? exec->second.mixed : plain->second.mixed) return kNotSupported;
   const std::vector<std::byte> frame = frame_of(made->launch);
   GraphSet set{.place = static_cast<std::uint32_t>(at - nodes.begin()), .operation = frame};
   (exec != execs_.end() ? set.exec.value : set.graph.value) = graph;
@@ -354,7 +442,7 @@ Status Graphs::update(std::uint64_t exec, std::uint64_t graph) {
   if (to == execs_.end() || from == graphs_.end()) return kInvalidValue;
   const Answer answer =
       core_.link->call_held(lock, GraphUpdate{.exec = {exec}, .graph = {graph}}, Cause::graph);
-  if (answer.status == kOk) to->second.copies = from->second.copies;
+  if (answer.status == kOk) to->second.copies = all_copies(from->second);
   return answer.status;
 }
 
@@ -384,13 +472,21 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
   if (found == execs_.end()) return kInvalidValue;
   if (all_.captures.at(*real) != nullptr) return kNotSupported;
   Exec& exec = found->second;
-  const bool copies = !exec.copies.in.empty() || !exec.copies.out.empty();
+  const bool copies =
+      !exec.copies.in.empty() || !exec.copies.out.empty() || !exec.copies.conditions.empty();
   if (const Status status = all_.managed.begin_work(lock, *real); status != kOk) return status;
   if (copies)
     if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;
   all_.streams.note_work(*real);
   note_calls(exec.copies);
   Status status = kOk;
+  for (const HostCopies::Condition& one : exec.copies.conditions)
+    if (status == kOk)
+      status = core_.link->post(lock, Set{.stream = {*real},
+                                          .to = {one.address},
+                                          .value = one.value,
+                                          .element = sizeof(one.value),
+                                          .count = 1});
   for (const HostCopy& copy : exec.copies.in)
     if (status == kOk)
       status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {copy.staging}},

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "client/core.h"
@@ -31,6 +32,12 @@ struct HostCopies {
     std::size_t in = 0, out = 0;
   };
   std::vector<Call> calls = {};
+  struct Condition {  // a word of a graph's, and what it is set to before each launch
+    std::uint64_t address = 0;
+    std::uint32_t value = 0;
+  };
+  std::vector<Condition> conditions = {};
+  void add(const HostCopies& others);  // behind these
   void add_call(std::uint64_t token) { calls.push_back({token, in.size(), out.size()}); }
 };
 
@@ -46,13 +53,20 @@ class Captures {
 
   struct Capture {
     std::uint64_t origin = 0, graph = 0;
+    std::uint64_t first = 0;  // number of the first node
+    bool fresh = true;        // the graph begins with it
     std::uint32_t mode = 0;
     bool broken = false;
     HostCopies copies = {};
   };
-  Status begin(std::uint64_t stream, std::uint32_t mode);
+  // Into a new graph, or behind what `graph` has, after these of its nodes.
+  Status begin(std::uint64_t stream, std::uint32_t mode, std::uint64_t graph = 0,
+               std::span<const std::uint64_t> after = {});
   Got<std::uint64_t> end(std::uint64_t stream);  // a graph
   Got<CaptureState> state_of(std::uint64_t stream);
+  // The nodes that what the stream does next comes after.
+  Got<std::vector<std::uint64_t>> nodes_before(std::uint64_t stream);
+  Status set_nodes_before(std::uint64_t stream, std::span<const std::uint64_t> nodes, bool add);
 
   bool any() const { return !captures_.empty(); }
   bool goes_on(std::uint64_t id) const { return captures_.contains(id); }
@@ -84,6 +98,17 @@ class GraphMemory {
   Session& all_;
   Core& core_;
   std::map<std::uint64_t, std::shared_ptr<const Block>> blocks_;
+};
+
+struct MadeGraph {
+  HostCopies copies = {};
+  std::vector<std::uint64_t> nodes = {};  // as at the server, unless they are mixed
+  std::vector<std::uint64_t> bodies = {};
+  std::vector<std::shared_ptr<std::vector<void*>>> told = {};  // handles of bodies
+  bool is_body = false, being_captured = false, mixed = false;
+  // Nodes of a capture that goes on are the server's to know.
+  bool has(std::span<const std::uint64_t> some) const;
+  void add(std::uint64_t node);
 };
 
 class Graphs {
@@ -124,20 +149,18 @@ class Graphs {
   void copy_before_call(std::uint64_t token);
   void copy_after_call(std::uint64_t token);
 
-  void add_captured(std::uint64_t graph, HostCopies copies, std::uint32_t nodes);
+  std::map<std::uint64_t, MadeGraph>& all() { return graphs_; }
+  void forget(std::uint64_t graph);  // with its bodies
   void clear();
 
  private:
-  struct Graph {
-    HostCopies copies = {};
-    std::vector<std::uint64_t> nodes = {};
-  };
   struct Exec {
     HostCopies copies = {};
     std::vector<std::uint64_t> nodes = {};
     std::uint64_t stream = 0, event = 0;  // of its last launch
-    bool launched = false;
+    bool launched = false, mixed = false;
   };
+  HostCopies all_copies(const MadeGraph& graph) const;  // and of its bodies
   template <class Op>
   Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
   Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
@@ -147,9 +170,39 @@ class Graphs {
 
   Session& all_;
   Core& core_;
-  std::map<std::uint64_t, Graph> graphs_;
+  std::map<std::uint64_t, MadeGraph> graphs_;
   std::map<std::uint64_t, Exec> execs_;
   std::map<std::uint64_t, HostCopies> calls_;  // by token: the copies around it
+};
+
+MadeGraph* made_graph(Session& all, std::uint64_t graph);  // nullptr: there is none
+
+// Nodes that run other graphs.
+class Branches {
+ public:
+  Branches(Session& all, Core& core) : all_(all), core_(core) {}
+
+  // A word that kernels set: it decides which body of a branch runs.
+  Got<std::uint64_t> add_condition(std::uint64_t graph, std::uint32_t value);
+  // A node that runs one of so many new graphs, `bodies`.
+  struct Branch {
+    BranchKind kind = kIf;
+    std::uint64_t condition = 0;
+    std::size_t bodies = 1;
+  };
+  struct Branched {
+    std::uint64_t node = 0;
+    void** bodies = nullptr;  // handles; there as long as the graph
+  };
+  Got<Branched> add(std::uint64_t graph, Graphs::Nodes after, const Branch& what);
+  Got<std::uint64_t> add_child(std::uint64_t graph, Graphs::Nodes after, std::uint64_t child);
+
+ private:
+  Got<std::uint64_t> branch(const Lock& lock, std::uint64_t graph, Graphs::Nodes after,
+                            const Branch& what, std::span<const std::uint64_t> bodies);
+
+  Session& all_;
+  Core& core_;
 };
 
 }  // namespace partita::remote::client

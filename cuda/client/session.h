@@ -4,8 +4,8 @@
 // Handles (streams, events, graphs) are numbers chosen here; kernels and modules are objects that
 // live as long as the process, so that their addresses can be handles in programs.
 //
-// Several devices are names in one session: what is each one's own is kept here (device.h). Not
-// supported: IPC. Arrays and textures are the shims'.
+// Several devices are names in one session: what is each one's own is kept here (device.h). Arrays
+// and textures are the shims'.
 #pragma once
 
 #include "client/core.h"
@@ -14,6 +14,7 @@
 #include "client/host_memory.h"
 #include "client/kernels.h"
 #include "client/managed_memory.h"
+#include "client/sharing.h"
 #include "client/streams.h"
 
 namespace partita::remote::client {
@@ -52,6 +53,8 @@ class Session {
   Captures captures{*this, core};
   GraphMemory graph_memory{*this, core};
   Graphs graphs{*this, core};
+  Branches branches{*this, core};
+  SharedMemory shared{*this, core};
 
  private:
   void clear(bool child);

@@ -24,6 +24,7 @@ enum class Cause : std::uint8_t {
   graph,
   free_memory,
   managed,
+  sharing,
   end
 };
 

@@ -210,7 +210,10 @@ Status Events::record(std::uint64_t event, std::uint64_t stream) {
     found->second.recorded = all_.streams.note_work(*real);
     found->second.finished = false;
   }
-  return core_.link->post(lock, EventRecord{.event = {event}, .stream = {*real}});
+  const Status status =
+      core_.link->post(lock, EventRecord{.event = {event}, .stream = {*real}});
+  if (status != kOk || !found->second.shared) return status;
+  return core_.link->call_held(lock, Ping{}, Cause::sharing).status;  // the server has it
 }
 
 Status Events::wait(std::uint64_t stream, std::uint64_t event) {
@@ -224,7 +227,7 @@ Status Events::wait(std::uint64_t stream, std::uint64_t event) {
     if (!all_.captures.goes_on(found->second.capture)) return kCapturedEvent;
     all_.streams.find(*real)->capture = found->second.capture;  // joins
   } else {
-    if (is_finished(found->second)) return core_.link->failure();
+    if (!found->second.shared && is_finished(found->second)) return core_.link->failure();
     all_.streams.note_work(*real);
   }
   return core_.link->post(lock, StreamWaitEvent{.stream = {*real}, .event = {event}});
@@ -237,13 +240,39 @@ Status Events::ask(std::uint64_t event, Cause cause) {
   const auto found = events_.find(event);
   if (found == events_.end()) return kInvalidHandle;
   if (found->second.capture != 0) return kCapturedEvent;
-  if (is_finished(found->second)) return all_.managed.ended(lock);
+  if (!found->second.shared && is_finished(found->second)) return all_.managed.ended(lock);
+  const bool shared = found->second.shared;
   const std::uint64_t number = found->second.recorded, stream = found->second.stream;
   const Answer answer = core_.link->call(lock, Message{.event = {event}}, cause);
   lock.lock();
   if (answer.status != kOk) return answer.status;
-  all_.streams.note_finished(stream, number);
+  if (!shared) all_.streams.note_finished(stream, number);
   return all_.managed.end_work(lock);
+}
+
+Got<ShareKey> Events::share(std::uint64_t event) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const auto found = events_.find(event);
+  if (found == events_.end() || (found->second.flags & kNoTiming) == 0)
+    return refused(kInvalidHandle);
+  const Answer answer =
+      core_.link->call_held(lock, EventShare{.event = {event}}, Cause::sharing);
+  if (answer.status != kOk) return refused(answer.status);
+  found->second.shared = true;
+  const auto reply = decode<EventShare::Reply>(answer.reply);
+  return reply ? key_in(reply->key) : refused(kUnknown);
+}
+
+Got<std::uint64_t> Events::open(const ShareKey& key) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  const std::uint64_t event = core_.new_handle();
+  const Answer answer =
+      core_.link->call_held(lock, EventOpen{.key = key, .event = {event}}, Cause::sharing);
+  if (answer.status != kOk) return refused(answer.status);
+  events_[event] = {.flags = kNoTiming, .shared = true};
+  return event;
 }
 
 Status Events::synchronise(std::uint64_t event) { return ask<EventSync>(event, Cause::event_sync); }

@@ -70,6 +70,9 @@ class Events {
   Status synchronise(std::uint64_t event);
   Status query(std::uint64_t event);
   Got<std::uint64_t> elapsed_ns(std::uint64_t from, std::uint64_t to);
+  // With other processes: what one records, the others may wait for as soon as it has.
+  Got<ShareKey> share(std::uint64_t event);
+  Got<std::uint64_t> open(const ShareKey& key);
 
   void clear() { events_.clear(); }
 
@@ -79,6 +82,7 @@ class Events {
     std::uint64_t stream = 0, recorded = 0;  // number of the operation; 0: never
     bool finished = true;
     std::uint64_t capture = 0;  // recorded in this capture
+    bool shared = false;        // others record it, too
   };
   template <class Message>
   Status ask(std::uint64_t event, Cause cause);

@@ -287,6 +287,33 @@ st.u32 [%rd10+12], %r1; ld.u32 %r9, [%rd10+12];
   EXPECT_EQ(late.faults[0].kind, FaultKind::use_after_free);
 }
 
+// The handle of a condition is its word's address: the device's, and aligned.
+TEST(Calls, SetConditionsOfGraphs) {
+  const std::string declared =
+      ".extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);";
+  const auto setting = [&](const std::string& handle) {
+    return outcome(asking("setp.ne.u32 %p1, %r1, 3; @%p1 bra END;\n" + handle + R"(
+mov.u32 %r10, 77;
+{ .param .b64 h; .param .b32 v; st.param.b64 [h], %rd9; st.param.b32 [v], %r10;
+  call cudaGraphSetConditional, (h, v); }
+ld.u32 %r9, [%rd9];
+END:
+)",
+                          declared),
+                   Words(4));
+  };
+  // Where the lane's own result will be written.
+  const Outcome fine = setting("mov.u64 %rd9, %rd2;");
+  EXPECT_THAT(fine.faults, IsEmpty());
+  EXPECT_EQ(fine.out[3], 77u);
+  for (const char* wrong : {"mov.u64 %rd9, 64;", "add.u64 %rd9, %rd2, 2;"}) {
+    const Outcome bad = setting(wrong);
+    ASSERT_THAT(bad.faults, SizeIs(1)) << wrong;
+    EXPECT_EQ(bad.faults[0].kind, FaultKind::illegal);
+    EXPECT_THAT(bad.faults[0].about, testing::HasSubstr("no condition of a graph"));
+  }
+}
+
 TEST(Grid, BlocksOfACooperativeLaunchWaitForEachOther) {
   // Each block adds one to a counter, then waits until all did.
   const std::string body = R"(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -220,6 +221,18 @@ bool launch(const Op* op, Warp& w, const CallSite& site, unsigned lane) {
   return true;
 }
 
+// The handle of a condition is the address of its word.
+bool set_conditional(const Op* op, Warp& w, const CallSite& site, unsigned lane) {
+  const std::uint64_t address = argument(w, site, 0, lane);
+  const std::uint32_t value = static_cast<std::uint32_t>(argument(w, site, 1, lane));
+  Arena& arena = *w.block->run->arena;
+  if (address % sizeof(value) != 0 || !arena.bytes_at(address, sizeof(value), true))
+    return illegal(op, w, lane, address, "no condition of a graph has this handle");
+  std::atomic_ref(*reinterpret_cast<std::uint32_t*>(arena.host(address)))
+      .store(value, std::memory_order_relaxed);
+  return true;
+}
+
 const Op* call_builtin(const Op* op, Warp& w, const CallSite& site) {
   RunCore& run = *w.block->run;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
@@ -238,6 +251,9 @@ const Op* call_builtin(const Op* op, Warp& w, const CallSite& site) {
                                      read_text(op, w, lane, argument(w, site, 3, lane)),
                                      read_text(op, w, lane, argument(w, site, 0, lane)))});
         return nullptr;
+      case Builtin::set_conditional:
+        if (!set_conditional(op, w, site, lane)) return nullptr;
+        break;
       case Builtin::malloc: {
         const std::uint64_t bytes = argument(w, site, 0, lane);
         const auto made = bytes == 0 || bytes > kMaxDeviceMalloc ? Result<std::uint64_t>(0)

@@ -50,11 +50,17 @@ void brx(Site& at) {
 Builtin builtin_named(std::string_view name) {
   if (name == "vprintf") return Builtin::vprintf;
   if (name == "__assertfail") return Builtin::assert_fail;
+  if (name == "cudaGraphSetConditional") return Builtin::set_conditional;
   if (name == "malloc") return Builtin::malloc;
   if (name == "free") return Builtin::free;
   if (name == "__cudaCDP2GetParameterBufferV2") return Builtin::begin_launch;
   if (name == "__cudaCDP2LaunchDeviceV2") return Builtin::launch;
   return Builtin::none;
+}
+
+// Without a result.
+bool takes_only(Builtin builtin) {
+  return builtin == Builtin::free || builtin == Builtin::set_conditional;
 }
 
 Place place_of_value(Site& at, const Operand& operand) {
@@ -86,9 +92,9 @@ void find_callee(Site& at, const Operand& callee, CallSite& site) {
     fits =
         to.parameters.size() == site.arguments.size() && to.results.size() >= site.results.size();
   } else {
-    static constexpr std::size_t kArguments[] = {0, 2, 5, 1, 1, 4, 2};
+    static constexpr std::size_t kArguments[] = {0, 2, 5, 2, 1, 1, 4, 2};
     site.builtin = builtin_named(callee.text);
-    if (site.builtin == Builtin::none || (site.builtin == Builtin::free && !site.results.empty()))
+    if (site.builtin == Builtin::none || (takes_only(site.builtin) && !site.results.empty()))
       return at.refuse("calls '" + callee.text + "', which is defined nowhere");
     fits = site.arguments.size() == kArguments[static_cast<std::size_t>(site.builtin)];
   }

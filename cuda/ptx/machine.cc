@@ -367,6 +367,9 @@ class MachineImpl final : public Machine {
   Result<void> allocate_at(std::uint64_t address, std::uint64_t bytes) override {
     return arena().allocate_at(address, bytes);
   }
+  Result<void> put_into(std::uint64_t address, int file, bool keep) override {
+    return arena().put_into(address, file, keep);
+  }
   Result<void> release(std::uint64_t address) override { return arena().release(address); }
   Result<std::span<const std::byte>> readable(std::uint64_t address, std::uint64_t bytes) override {
     const auto found = arena().bytes_at(address, bytes, false);

@@ -156,6 +156,11 @@ class Machine {
   // not_found when no allocation begins there.
   virtual Result<void> release(std::uint64_t address) = 0;
 
+  // The allocation that begins there lies in the file from now on, from the file's begin; `keep`:
+  // which gets what the allocation holds. not_supported where it shares a page with another one,
+  // not_found as above. Nothing may be using it.
+  virtual Result<void> put_into(std::uint64_t address, int file, bool keep) = 0;
+
   // The bytes behind a device address, for copies; not_found unless one allocation holds all of
   // them. `writable` marks them as initialised.
   virtual Result<std::span<const std::byte>> readable(std::uint64_t address,

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "ptx/machine.h"
@@ -25,6 +26,13 @@ void* reserve(std::uint64_t bytes) {
   if (at == MAP_FAILED) return nullptr;
   ::madvise(at, bytes, MADV_HUGEPAGE);
   return at;
+}
+constexpr std::uint64_t kPage = 4096;
+std::uint64_t pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+// Pages of a file, from its begin, or (-1) empty ones in the place of those that are there.
+bool map_pages(void* at, std::uint64_t bytes, int file) {
+  const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+  return ::mmap(at, pages(bytes), PROT_READ | PROT_WRITE, kind | MAP_FIXED, file, 0) != MAP_FAILED;
 }
 // Forgets the content: pages go back to the system where the range is large.
 void forget(void* begin, std::uint64_t bytes) {
@@ -128,9 +136,41 @@ Result<void> Arena::release(std::uint64_t address) {
   const std::uint64_t bytes = at->second.bytes;
   freed_.push_back({address, address + bytes});
   if (freed_.size() > kMaxFreedRanges) freed_.pop_front();
-  if (bytes >= kGiveBackBytes) forget(host(address), bytes);
+  if (at->second.in_file)  // what others may have stays as it is
+    static_cast<void>(map_pages(host(address), bytes, -1));
+  else if (bytes >= kGiveBackBytes)
+    forget(host(address), bytes);
   entries_.erase(at);
   first_gap_ = std::min(first_gap_, address - kGlobalBase);
+  changed();
+  return {};
+}
+
+Result<void> Arena::put_into(std::uint64_t address, int file, bool keep) {
+  const std::scoped_lock lock(mutex_);
+  const auto at = entries_.find(address);
+  if (at == entries_.end())
+    return tl::unexpected(
+        Error{ErrorCode::not_found, fmt::format("no allocation begins at {:#x}", address), {}});
+  const std::uint64_t end = pages(address + at->second.bytes);
+  const auto next = std::next(at);
+  if (address % kPage != 0 || at->second.in_file || (next != entries_.end() && next->first < end))
+    return tl::unexpected(Error{ErrorCode::not_supported,
+                                fmt::format("the {} bytes at {:#x} have no pages of their own",
+                                            at->second.bytes, address),
+                                {}});
+  if (keep) {
+    void* const there =
+        ::mmap(nullptr, end - address, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (there == MAP_FAILED) return environment_error("mmap", std::strerror(errno));
+    std::memcpy(there, host(address), at->second.bytes);
+    ::munmap(there, end - address);
+  }
+  if (!map_pages(host(address), end - address, file))
+    return environment_error("mmap", std::strerror(errno));
+  at->second.in_file = true;
+  at->second.all_written = true;  // by whom, nobody sees
+  at->second.written.clear();
   changed();
   return {};
 }

@@ -45,6 +45,7 @@ class Arena {
   Result<std::uint64_t> allocate(std::uint64_t bytes, bool read_only = false);
   Result<void> allocate_at(std::uint64_t address, std::uint64_t bytes);
   Result<void> release(std::uint64_t address);
+  Result<void> put_into(std::uint64_t address, int file, bool keep);
   // The bytes of one allocation; `write` notes them as initialised.
   Result<std::span<std::byte>> bytes_at(std::uint64_t address, std::uint64_t bytes, bool write);
 
@@ -80,6 +81,7 @@ class Arena {
     std::uint64_t bytes = 0;
     bool read_only = false;
     bool all_written = false;         // nothing to track any more
+    bool in_file = false;
     std::vector<Range> written = {};  // by the host, not yet in the shadow
   };
 

@@ -196,6 +196,7 @@ enum class Builtin : std::uint8_t {
   none,
   vprintf,
   assert_fail,
+  set_conditional,
   malloc,
   free,
   begin_launch,

@@ -9,6 +9,8 @@
 // Thread rule: one thread; conformance.h is the suite that all of them pass.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -97,8 +99,16 @@ struct HoldWork {  // a `held` completion; the stream goes on after resume()
 struct GraphWork {
   Id graph = 0;
 };
+struct GraphSpec;
+struct BranchWork {  // in graphs only
+  BranchKind kind = kOnce;
+  std::uint64_t condition = 0;  // of a word; not of kOnce
+  std::vector<std::shared_ptr<const GraphSpec>> bodies = {};
+};
 using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, LaunchWork,
-                                RecordWork, WaitWork, HoldWork, GraphWork>;
+                                RecordWork, WaitWork, HoldWork, GraphWork, BranchWork>;
+// The body that runs where the word has this value; nullptr: none does.
+const GraphSpec* body_at(const BranchWork& branch, std::uint32_t value);
 
 // --- objects ---
 
@@ -163,6 +173,13 @@ class DeviceBackend {
   // Where memory of the device lies in ours; empty where it does not. `write`: it will be written.
   virtual std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
 
+  // The allocation at this address, which has pages of its own, lies in the file from now on; with
+  // `keep` the file gets what it holds. Nothing that is unfinished uses it.
+  virtual Answered<void> put_into(std::uint64_t address, int /*file*/, bool /*keep*/) {
+    return refuse(kNotSupported,
+                  fmt::format("sharing what lies at {:#x}, on this device", address));
+  }
+
   virtual Answered<Id> create(const ObjectSpec& spec) = 0;
   // What uses it (a kernel of the module, a graph) has finished; a stream's and an event's work
   // goes on.
@@ -182,5 +199,11 @@ class DeviceBackend {
   // The program says that what it launched until now was a request.
   virtual void request_ended() {}
 };
+
+inline const GraphSpec* body_at(const BranchWork& branch, std::uint32_t value) {
+  const bool first = branch.kind == kOnce || value != 0;
+  const std::size_t at = branch.kind == kSwitch ? value : first ? 0 : 1;
+  return at < branch.bodies.size() ? branch.bodies[at].get() : nullptr;
+}
 
 }  // namespace partita::remote::server

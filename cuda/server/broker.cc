@@ -33,6 +33,11 @@ long parent_of(std::int64_t pid) {
   return std::strtol(text.c_str() + name_end + 4, nullptr, 10);  // ") S 123"
 }
 
+// Who sessions belong to: the user of this host, or the host that they come from.
+std::string client_of(const Listener::Accepted& from) {
+  return from.address.substr(0, from.address.rfind(':')) + std::to_string(from.uid);
+}
+
 std::string bounded(std::string_view text) { return std::string(text.substr(0, kMaxName)); }
 
 void put_text(std::array<char, StartMessage::kMaxText>& into, const std::string& text) {
@@ -57,6 +62,7 @@ Broker::Broker(BrokerOptions options, Files& files, Zygote zygote, std::unique_p
       part_maker_(std::move(maker)),
       brain_(options_.parts, options_.limits,
              part_maker_ ? part_maker_->shapes() : std::vector<std::string>{}),
+      shared_(options_.worker.limits.memory),
       identity_(RealProcesses().identity(::getpid())) {
   if (part_maker_) maker_ = std::make_unique<MakerThread>(*part_maker_);
 }
@@ -129,7 +135,10 @@ void Broker::wait(int stop) {
   if (listener_) ready.push_back(readable(listener_->descriptor()));
   for (const auto& [id, client] : clients_)
     ready.push_back(readable(client.from.channel->descriptor()));
-  for (const auto& [id, worker] : workers_) ready.push_back(readable(worker.control.get()));
+  for (const auto& [id, worker] : workers_) {
+    ready.push_back(readable(worker.control.get()));
+    ready.push_back(readable(worker.shelf.get()));
+  }
   if (maker_) ready.push_back(readable(maker_->descriptor()));
   ::poll(ready.data(), ready.size(), kTickMs);
 }
@@ -153,20 +162,16 @@ void Broker::accept() {
 // Who has not said hello keeps nobody out who does: where their places are taken, the one that has
 // been silent for longest goes, of the address that has most of them.
 void Broker::make_room_to_greet() {
-  const auto host = [](const Client& client) {
-    return client.from.address.substr(0, client.from.address.rfind(':')) +
-           std::to_string(client.from.uid);
-  };
   std::map<std::string, std::size_t> silent;
   std::size_t all = 0, most = 0;
   for (const auto& [id, client] : clients_) {
     if (client.greeted) continue;
     ++all;
-    most = std::max(most, ++silent[host(client)]);
+    most = std::max(most, ++silent[client_of(client.from)]);
   }
   if (all < options_.greeting) return;
   const auto longest = std::ranges::find_if(clients_, [&](const auto& entry) {
-    return !entry.second.greeted && silent.at(host(entry.second)) == most;
+    return !entry.second.greeted && silent.at(client_of(entry.second.from)) == most;
   });
   clients_.erase(longest);
   ++totals_.bad_hellos;
@@ -229,7 +234,10 @@ void Broker::listen_to_workers() {
   std::vector<WorkerId> ids;
   for (const auto& [id, worker] : workers_) ids.push_back(id);
   for (const WorkerId id : ids) {
-    if (hear(id, workers_.at(id))) continue;
+    Worker& worker = workers_.at(id);
+    if (worker.serving) hear_shelf(worker);
+    if (hear(id, worker)) continue;
+    shared_.ended(worker.entry.session);
     workers_.erase(id);
     tell(broker::WorkerEnded{id});
   }
@@ -272,6 +280,25 @@ bool Broker::hear(WorkerId id, Worker& worker) {
   }
 }
 
+// A few at a time, so that nobody keeps the others waiting.
+void Broker::hear_shelf(Worker& worker) {
+  constexpr int kAtOnce = 8;
+  for (int i = 0; i < kAtOnce && worker.shelf.get() >= 0; ++i) {
+    Received<ShareRequest> request;
+    const Arrival arrival = receive_message(worker.shelf.get(), request);
+    if (arrival == Arrival::none) return;
+    if (arrival == Arrival::gone) {
+      worker.shelf.close_now();
+      return;
+    }
+    const auto [answer, file] =
+        shared_.take({worker.entry.session, worker.client}, request.message);
+    if (request.message.kind == ShareRequest::Kind::drop) continue;
+    const std::array<int, 1> beside{file};
+    send_message(worker.shelf.get(), answer, std::span(beside).first(file < 0 ? 0 : 1));
+  }
+}
+
 void Broker::stop_late_ones() {
   const auto now = std::chrono::steady_clock::now();
   for (auto& [id, worker] : workers_) {
@@ -290,11 +317,13 @@ void Broker::tell(const broker::Event& event) {
 
 void Broker::act(const broker::Start& start) {
   auto pair = message_pair();
+  auto shelf = message_pair();
   Worker& worker = workers_[start.worker];
   worker.part = start.part;
-  if (!pair) return;  // its control is closed: it counts as ended
+  if (!pair || !shelf) return;  // its control is closed: it counts as ended
   worker.control = std::move(pair->first);
-  const std::array<int, 1> beside{pair->second.get()};
+  worker.shelf = std::move(shelf->first);
+  const std::array<int, 2> beside{pair->second.get(), shelf->second.get()};
   const Part& part = brain_.parts()[start.part];
   StartMessage message{.worker = start.worker, .units = part.units};
   put_text(message.name, part.name);
@@ -317,6 +346,7 @@ void Broker::act(const broker::Give& give) {
   if (!send_message(worker.control.get(), message, client.from.channel->descriptors()))
     refuse(client, kInvalidDevice, "the session's process is gone");
   worker.serving = true;
+  worker.client = client_of(client.from);
   ++totals_.sessions;
   worker.entry.session = message.session;
   worker.entry.part = part.name;

@@ -14,6 +14,7 @@
 #include "server/messages.h"
 #include "server/part_maker.h"
 #include "server/server_state.h"
+#include "server/shelf.h"
 #include "server/worker.h"
 #include "wire/net/frames.h"
 
@@ -61,7 +62,8 @@ class Broker {
     Wanted wanted = {};
   };
   struct Worker {
-    Descriptor control{-1};
+    Descriptor control{-1}, shelf{-1};
+    std::string client = {};  // whom it serves
     std::size_t part = 0;
     Time kill_at = {};  // when it was told to stop
     bool serving = false;
@@ -78,6 +80,7 @@ class Broker {
   bool take_hello(ClientId id, Client& client, const Frame& frame);
   void listen_to_workers();
   bool hear(WorkerId id, Worker& worker);
+  void hear_shelf(Worker& worker);
   void tell(const broker::Event& event);
   void act(const broker::Start& start);
   void act(const broker::Give& give);
@@ -98,6 +101,7 @@ class Broker {
   std::shared_ptr<void> beside_;
   std::unique_ptr<PartMaker> part_maker_;  // none: nothing is made on demand
   BrokerBrain brain_;
+  SharedThings shared_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<MakerThread> maker_;
   Time ask_again_ = Time::max();

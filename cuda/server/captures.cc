@@ -1,6 +1,7 @@
 #include "server/captures.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "server/gemm.h"
 
@@ -19,10 +20,26 @@ void note_touches(const StreamWork& work, std::vector<Touch>& touches) {
     touches.push_back({set->to, set->count * set->element, set->pitch, set->rows});
   } else if (const auto* gemm = std::get_if<GemmWork>(&work)) {
     for (const auto& [at, bytes] : operands(gemm->what)) touches.push_back({at, bytes, 0, 1});
+  } else if (const auto* branch = std::get_if<BranchWork>(&work); branch && branch->kind != kOnce) {
+    touches.push_back({branch->condition, sizeof(std::uint32_t), 0, 1});
   }
 }
 
 }  // namespace
+
+Answered<std::vector<Id>> nodes_in(const Graph& graph, Bytes numbers) {
+  if (numbers.size() % 8 != 0) return refuse(kInvalidValue, "half a node's number");
+  std::vector<Id> found;
+  for (std::size_t at = 0; at < numbers.size(); at += 8) {
+    std::uint64_t handle = 0;
+    std::memcpy(&handle, numbers.data() + at, sizeof(handle));
+    const auto earlier = graph.nodes.find(handle);
+    if (earlier == graph.nodes.end())
+      return refuse(kInvalidHandle, fmt::format("there is no node {} to come after", handle));
+    found.push_back(earlier->second);
+  }
+  return found;
+}
 
 Captures::Capture* Captures::find(std::uint64_t number) {
   const auto found = captures_.find(number);
@@ -55,6 +72,9 @@ void Captures::note(Graph& graph, const GraphSpec::Node& node) const {
   note_touches(node.work, graph.touches);
   if (const auto* launch = std::get_if<LaunchWork>(&node.work))
     graph.modules.insert(modules_.module_of(launch->kernel));
+  if (const auto* branch = std::get_if<BranchWork>(&node.work))
+    for (const auto& body : branch->bodies)
+      for (const GraphSpec::Node& inside : body->nodes) note(graph, inside);
 }
 
 void Captures::look_again(Graph& graph) const {
@@ -68,10 +88,17 @@ void Captures::forget(std::size_t nodes, std::uint64_t bytes) {
   bytes_ -= bytes;
 }
 
-void Captures::begin(Captured& stream, std::uint64_t origin) {
-  captures_.emplace(next_, Capture{.origin = origin, .graph = new_graph()});
+void Captures::begin(Captured& stream, std::uint64_t origin, std::shared_ptr<Graph> graph,
+                     std::vector<Id> after, std::uint64_t first) {
+  graph->in_capture = true;
+  captures_.emplace(next_, Capture{.origin = origin, .graph = std::move(graph), .first = first});
   stream.capture = next_++;
-  stream.frontier.clear();
+  stream.frontier = std::move(after);
+}
+
+Graph* Captures::graph_of(const Captured& stream) {
+  Capture* const capture = find(stream.capture);
+  return capture == nullptr || capture->invalid ? nullptr : capture->graph.get();
 }
 
 Done Captures::refuse_in(const Captured& stream) {
@@ -88,12 +115,19 @@ Done Captures::record(Captured& stream, StreamWork work) {
     capture->invalid = true;
     return refuse(kNotSupported, "a graph inside a graph");
   }
-  const Id node = static_cast<Id>(capture->graph.spec.nodes.size());
-  Done done = add_node(capture->graph, {std::move(work), false, stream.frontier});
-  if (done)
-    stream.frontier = {node};
-  else
+  Graph& graph = *capture->graph;
+  const Id node = static_cast<Id>(graph.spec.nodes.size());
+  const std::uint64_t number = capture->first == 0 ? 0 : capture->first + capture->nodes;
+  Done done = graph.nodes.contains(number)
+                  ? refuse(kInvalidHandle, fmt::format("node {} is there already", number))
+                  : add_node(graph, {std::move(work), false, stream.frontier});
+  if (!done) {
     capture->invalid = true;
+    return done;
+  }
+  stream.frontier = {node};
+  ++capture->nodes;
+  if (number != 0) graph.nodes.emplace(number, node);
   return done;
 }
 
@@ -116,13 +150,18 @@ Done Captures::join(Captured& stream, const Captured& event) {
 }
 
 void Captures::keep(const Captured& stream, std::uint64_t tag) {
-  if (Capture* const capture = find(stream.capture)) capture->graph.tags->tags.push_back(tag);
+  if (Capture* const capture = find(stream.capture))
+    capture->graph->tags.front()->tags.push_back(tag);
 }
 
 void Captures::leave(const Captured& stream, std::uint64_t handle) {
   Capture* const capture = find(stream.capture);
   // One that joined has done its part: what waits for it does so already.
-  if (capture != nullptr && capture->origin == handle) captures_.erase(stream.capture);
+  if (capture == nullptr || capture->origin != handle) return;
+  const std::shared_ptr<Graph> graph = std::move(capture->graph);
+  graph->in_capture = false;
+  captures_.erase(stream.capture);
+  if (graph->number == 0) forget(graph->spec.nodes.size(), graph->bytes);
 }
 
 Answered<Captures::Taken> Captures::take(Captured& stream, std::uint64_t handle) {
@@ -136,7 +175,9 @@ Answered<Captures::Taken> Captures::take(Captured& stream, std::uint64_t handle)
     return refuse(kCaptureUnmatched, "the capture began on another stream");
   }
   auto ended = captures_.extract(stream.capture);
-  return Taken{stream.capture, std::move(ended.mapped().graph), ended.mapped().invalid};
+  Capture& done = ended.mapped();
+  done.graph->in_capture = false;
+  return Taken{stream.capture, std::move(done.graph), done.nodes, done.invalid};
 }
 
 }  // namespace partita::remote::server

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "server/modules.h"
+#include "server/shelf.h"
 
 namespace partita::remote::server {
 
@@ -12,19 +13,30 @@ struct Touch {  // memory that a node copies or sets; freed since, it may be, wh
 };
 
 struct Graph {
-  GraphSpec spec = {};
+  GraphSpec spec = {};  // without the bodies of branches
   std::vector<Touch> touches = {};
   std::map<std::uint64_t, Id> nodes = {};  // by the client's handle
   std::set<std::uint64_t> modules = {};    // serials of what it launches
-  std::shared_ptr<Tags> tags = {};
-  std::uint64_t bytes = 0;  // of copies in
+  std::vector<std::shared_ptr<Tags>> tags = {};  // its own first, then those of its bodies
+  std::uint64_t bytes = 0;                       // of copies in
+  std::map<Id, std::vector<std::uint64_t>> bodies = {};  // handles of graphs, by branch
+  std::uint64_t number = 0;  // the client's handle of it; 0: it has none yet
+  std::uint64_t owner = 0;   // handle of the graph whose body this is
+  bool in_capture = false;
+  bool fresh = false;  // made by the capture that it is in
 };
+// The numbers of nodes that lie in the bytes; kInvalidHandle where one is not there.
+Answered<std::vector<Id>> nodes_in(const Graph& graph, Bytes numbers);
+
+class SharedEvent;
 
 // A stream or an event, as far as captures know it.
 struct Captured {
   Id id = 0;
   std::uint64_t capture = 0;  // number of the capture: it is in, or was last recorded inside
   std::vector<Id> frontier = {};
+  std::shared_ptr<SharedEvent> shared = {};  // an event that other sessions may have, and its key
+  ShareKey key = {};
 };
 
 class Captures {
@@ -32,7 +44,7 @@ class Captures {
   Captures(DeviceWork& work, const Modules& modules, const SessionLimits& limits)
       : work_(work), modules_(modules), limits_(limits) {}
 
-  Graph new_graph() { return {.tags = std::make_shared<Tags>(work_)}; }
+  Graph new_graph() { return {.tags = {std::make_shared<Tags>(work_)}}; }
   // A node behind the others, if limits allow; what it launches is noted.
   Done add_node(Graph& graph, GraphSpec::Node node);
   // Notes again what all its nodes touch and launch.
@@ -42,7 +54,11 @@ class Captures {
   // Counts nodes of a copy of a graph.
   Done count(std::size_t nodes);
 
-  void begin(Captured& stream, std::uint64_t origin);
+  // Into a graph that outlives the capture. Nodes are numbered from `first` on, unless it is 0.
+  void begin(Captured& stream, std::uint64_t origin, std::shared_ptr<Graph> graph,
+             std::vector<Id> after, std::uint64_t first);
+  // The graph that a stream is captured into; nullptr where there is none, or it is spoilt.
+  Graph* graph_of(const Captured& stream);
   Done record(Captured& stream, StreamWork work);
   // A stream waits for an event that was recorded in a capture: it joins the capture.
   Done join(Captured& stream, const Captured& event);
@@ -55,7 +71,8 @@ class Captures {
 
   struct Taken {
     std::uint64_t number = 0;
-    Graph graph = {};
+    std::shared_ptr<Graph> graph = {};
+    std::uint32_t nodes = 0;  // that were recorded
     bool invalid = false;
   };
   // Ends the capture that began on this stream.
@@ -65,7 +82,9 @@ class Captures {
   struct Capture {
     std::uint64_t origin = 0;  // stream
     bool invalid = false;
-    Graph graph = {};
+    std::shared_ptr<Graph> graph = {};
+    std::uint64_t first = 0;
+    std::uint32_t nodes = 0;
   };
   void note(Graph& graph, const GraphSpec::Node& node) const;
   Capture* find(std::uint64_t number);

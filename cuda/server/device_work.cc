@@ -1,9 +1,14 @@
 #include "server/device_work.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace partita::remote::server {
 namespace {
 
 constexpr Nanos kThrottle = std::chrono::microseconds(200);
+constexpr Nanos kLookAgain = std::chrono::microseconds(50);
 
 }  // namespace
 
@@ -16,6 +21,7 @@ DeviceWork::DeviceWork(std::unique_ptr<DeviceBackend> backend, Outbox& out,
 DeviceWork::~DeviceWork() {
   backend_.reset();
   const auto gone = std::exchange(waiters_, {});
+  const auto not_seen = std::exchange(looked_for_, {});
 }
 
 std::uint64_t DeviceWork::wait_for(std::function<void(Completed&)> run, bool often) {
@@ -44,6 +50,16 @@ void DeviceWork::fence(std::function<void()> then) {
   one();
 }
 
+bool DeviceWork::finished() {
+  return backend_->finished(ObjectKind::stream, kDefaultStream) &&
+         std::ranges::all_of(lively_,
+                             [&](Id id) { return backend_->finished(ObjectKind::stream, id); });
+}
+
+void DeviceWork::look_for(std::function<bool()> is_there) {
+  if (!is_there()) looked_for_.push_back(std::move(is_there));
+}
+
 bool DeviceWork::poll() {
   if (out_.ended()) return false;
   DeviceBackend::Polled polled = backend_->poll();
@@ -56,7 +72,12 @@ bool DeviceWork::poll() {
     arrived_.pop_front();
     complete(first);
   }
-  return !polled.completed.empty();
+  auto looked_for = std::exchange(looked_for_, {});  // what is seen may look for more
+  const auto seen = std::erase_if(looked_for, [](const auto& is_there) { return is_there(); });
+  looked_for_.insert(looked_for_.end(), std::make_move_iterator(looked_for.begin()),
+                     std::make_move_iterator(looked_for.end()));
+  if (!looked_for_.empty()) again_ = std::min(again_.value_or(kLookAgain), kLookAgain);
+  return !polled.completed.empty() || seen > 0;
 }
 
 void DeviceWork::complete(Completed& completed) {

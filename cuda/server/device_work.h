@@ -30,6 +30,11 @@ class DeviceWork {
   void watch(ObjectKind kind, Id id, std::function<void()> then);
   // Runs `then` once everything that was enqueued by now has finished.
   void fence(std::function<void()> then);
+  // Whether it would run at once.
+  bool finished();
+  // Asked again and again, until it says that what somebody waits for is there; it ends with the
+  // session. Of what no completion tells.
+  void look_for(std::function<bool()> is_there);
   // Non-blocking streams of the backend, also those being destroyed: fences wait for them, too.
   void add_lively(Id stream) { lively_.insert(stream); }
   void remove_lively(Id stream) { lively_.erase(stream); }
@@ -42,7 +47,7 @@ class DeviceWork {
 
   // Hears what has ended; whether something had.
   bool poll();
-  bool idle() const { return waiters_.empty(); }
+  bool idle() const { return waiters_.empty() && looked_for_.empty(); }
   std::optional<Nanos> again() const { return again_; }
 
  private:
@@ -57,6 +62,7 @@ class DeviceWork {
   Status dead_ = 0;
   std::uint64_t next_tag_ = 1;
   std::map<std::uint64_t, Waiter> waiters_ = {};
+  std::vector<std::function<bool()>> looked_for_ = {};
   std::set<Id> lively_ = {};
   std::optional<Nanos> again_ = {};
   std::deque<Completed> arrived_ = {};

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <set>
+#include <utility>
 
 namespace partita::remote::server {
 namespace {
+
+constexpr int kMostNested = 16;  // branches inside branches
+constexpr std::size_t kMostBodies = 256;
 
 // Which nodes lie before (or are) those of `from`.
 std::vector<bool> before(const GraphSpec& spec, const std::vector<Id>& from) {
@@ -15,6 +21,22 @@ std::vector<bool> before(const GraphSpec& spec, const std::vector<Id>& from) {
     for (const Id earlier : spec.nodes[node].after) is[earlier] = true;
   }
   return is;
+}
+
+// Whether they have nodes of the same kinds, in the same order.
+bool alike(const GraphSpec& a, const GraphSpec& b) {
+  return std::ranges::equal(
+      a.nodes, b.nodes, [](const GraphSpec::Node& one, const GraphSpec::Node& other) {
+        if (one.empty != other.empty || one.after != other.after ||
+            one.work.index() != other.work.index())
+          return false;
+        const auto* const branch = std::get_if<BranchWork>(&one.work);
+        if (branch == nullptr) return true;
+        const auto& beside = std::get<BranchWork>(other.work);
+        return branch->kind == beside.kind &&
+               std::ranges::equal(branch->bodies, beside.bodies,
+                                  [](const auto& x, const auto& y) { return alike(*x, *y); });
+      });
 }
 
 }  // namespace
@@ -33,6 +55,11 @@ Graphs::Graphs(DeviceWork& work, const Allocations& allocations, const Modules& 
       graphs_("graph", limits.graphs),
       execs_("executable graph", limits.graphs) {}
 
+Graph* Graphs::find(std::uint64_t handle) {
+  const std::shared_ptr<Graph>* const found = graphs_.find(handle);
+  return found == nullptr ? nullptr : found->get();
+}
+
 // ---- capture ----
 
 Done Graphs::on(const CaptureBegin& op) {
@@ -43,7 +70,24 @@ Done Graphs::on(const CaptureBegin& op) {
   if (op.mode > 2) return refuse(kInvalidValue, fmt::format("capture mode {}", op.mode));
   if (stream->capture != 0)
     return refuse(kCaptureUnsupported, "the stream is being captured already");
-  captures_.begin(*stream, op.stream.value);
+  std::shared_ptr<Graph> graph;
+  if (const auto* const there = graphs_.find(op.graph.value)) {
+    graph = *there;
+    if (graph->in_capture)
+      return refuse(kInvalidValue, fmt::format("graph {} is being captured", op.graph.value));
+  } else {
+    if (op.graph.value != 0)
+      if (Done room = graphs_.room(op.graph.value); !room) return room;
+    graph = std::make_shared<Graph>(captures_.new_graph());
+  }
+  Answered<std::vector<Id>> after = nodes_in(*graph, op.after);
+  if (!after) return tl::unexpected<Refused>(after.error());
+  if (op.graph.value != 0 && graph->number == 0) {
+    graph->number = op.graph.value;
+    graph->fresh = true;
+    graphs_.add(op.graph.value, graph);
+  }
+  captures_.begin(*stream, op.stream.value, std::move(graph), *std::move(after), op.first.value);
   return {};
 }
 
@@ -52,27 +96,64 @@ Reply<CaptureEnd> Graphs::on(const CaptureEnd& op) {
   if (stream == nullptr) return streams_.missing(op.stream);
   Answered<Captures::Taken> taken = captures_.take(*stream, op.stream.value);
   if (!taken) return tl::unexpected<Refused>(taken.error());
-  Graph& graph = taken->graph;
+  Graph& graph = *taken->graph;
   const std::vector<bool> reached = before(graph.spec, stream->frontier);
   const std::vector<Id> last = streams_.leave_capture(taken->number);
-  Done kept = graphs_.room(op.graph.value);
+  Done kept;
+  if (graph.number == 0)
+    kept = graphs_.room(op.graph.value);
+  else if (graph.number != op.graph.value)
+    kept = refuse(kInvalidValue, fmt::format("the capture is into graph {}", graph.number));
   if (taken->invalid) kept = refuse(kCaptureInvalidated, "the capture is spoilt");
   if (!std::ranges::all_of(last, [&](Id node) { return reached[node]; }))
     kept = refuse(kCaptureUnjoined, "a stream that joined the capture was not waited for");
-  const auto nodes = static_cast<std::uint32_t>(graph.spec.nodes.size());
   if (!kept) {
-    captures_.forget(nodes, graph.bytes);
+    if (graph.fresh)
+      drop(graph.number);
+    else if (graph.number == 0)
+      captures_.forget(graph.spec.nodes.size(), graph.bytes);
     return tl::unexpected<Refused>(kept.error());
   }
-  graphs_.add(op.graph.value, std::move(graph));
-  return CaptureEnd::Reply{nodes};
+  graph.fresh = false;
+  if (std::exchange(graph.number, op.graph.value) == 0) graphs_.add(op.graph.value, taken->graph);
+  return CaptureEnd::Reply{taken->nodes};
+}
+
+Reply<CaptureNodes> Graphs::on(const CaptureNodes& op) {
+  const Captured* const stream = streams_.find(op.stream);
+  if (stream == nullptr) return streams_.missing(op.stream);
+  const Graph* const graph = captures_.graph_of(*stream);
+  if (graph == nullptr) return refuse(kCaptureInvalidated, "the stream is not being captured");
+  asked_.clear();
+  for (const auto& [handle, node] : graph->nodes)
+    if (std::ranges::find(stream->frontier, node) != stream->frontier.end())
+      asked_.push_back(handle);
+  if (asked_.size() * sizeof(asked_[0]) > kMaxBytes)
+    return refuse(kNotSupported, fmt::format("{} nodes to come after", asked_.size()));
+  return CaptureNodes::Reply{std::as_bytes(std::span(asked_))};
+}
+
+Done Graphs::on(const CaptureAfter& op) {
+  Captured* const stream = streams_.find(op.stream);
+  if (stream == nullptr) return streams_.missing(op.stream);
+  const Graph* const graph = captures_.graph_of(*stream);
+  if (graph == nullptr) return refuse(kCaptureInvalidated, "the stream is not being captured");
+  Answered<std::vector<Id>> after = nodes_in(*graph, op.after);
+  if (!after) return tl::unexpected<Refused>(after.error());
+  if (op.add == 0) stream->frontier.clear();
+  for (const Id node : *after)
+    if (std::ranges::find(stream->frontier, node) == stream->frontier.end())
+      stream->frontier.push_back(node);
+  return {};
 }
 
 // ---- graphs node by node ----
 
 Done Graphs::on(const GraphCreate& op) {
   if (Done room = graphs_.room(op.graph.value); !room) return room;
-  graphs_.add(op.graph.value, captures_.new_graph());
+  auto made = std::make_shared<Graph>(captures_.new_graph());
+  made->number = op.graph.value;
+  graphs_.add(op.graph.value, std::move(made));
   return {};
 }
 
@@ -83,8 +164,9 @@ std::optional<Answered<StreamWork>> Graphs::work_if(const FrameHeader& header, B
   const std::optional<Op> op = decode<Op>(body);
   if (!op) return refuse(kInvalidValue, fmt::format("a malformed {} in a node", Op::kSpec.name));
   if constexpr (std::is_same_v<Op, HostCall>) {
-    graph.tags->tags.push_back(streams_.call_tag(op->token, true));
-    return HoldWork{graph.tags->tags.back()};
+    std::vector<std::uint64_t>& tags = graph.tags.front()->tags;
+    tags.push_back(streams_.call_tag(op->token, true));
+    return HoldWork{tags.back()};
   } else {
     auto work = [&] {
       if constexpr (std::is_same_v<Op, Launch>)
@@ -113,61 +195,126 @@ Answered<StreamWork> Graphs::work_of(Bytes frame, const Graph& graph) {
   return refuse(kNotSupported, fmt::format("a node with operation {}", header.code));
 }
 
-Done Graphs::on(const GraphAdd& op) {
-  Graph* const found = graphs_.find(op.graph.value);
-  if (found == nullptr) return graphs_.missing(op.graph.value);
-  Graph& graph = *found;
-  if (op.node.value == 0 || graph.nodes.contains(op.node.value))
-    return refuse(kInvalidHandle, fmt::format("node {} is there already", op.node.value));
-  if (op.after.size() % 8 != 0) return refuse(kInvalidValue, "half a node's number");
-  GraphSpec::Node node;
-  for (std::size_t at = 0; at < op.after.size(); at += 8) {
-    std::uint64_t handle = 0;
-    std::memcpy(&handle, op.after.data() + at, sizeof(handle));
-    const auto earlier = graph.nodes.find(handle);
-    if (earlier == graph.nodes.end())
-      return refuse(kInvalidHandle, fmt::format("there is no node {} to come after", handle));
-    node.after.push_back(earlier->second);
-  }
-  node.empty = op.operation.empty();
-  if (!node.empty) {
-    Answered<StreamWork> work = work_of(op.operation, graph);
-    if (!work) return tl::unexpected<Refused>(work.error());
-    node.work = *std::move(work);
-  }
+Done Graphs::add_node(Graph& graph, NodeHandle node, Bytes after, GraphSpec::Node made) {
+  if (node.value == 0 || graph.nodes.contains(node.value))
+    return refuse(kInvalidHandle, fmt::format("node {} is there already", node.value));
+  Answered<std::vector<Id>> earlier = nodes_in(graph, after);
+  if (!earlier) return tl::unexpected<Refused>(earlier.error());
+  made.after = *std::move(earlier);
   const Id id = static_cast<Id>(graph.spec.nodes.size());
-  if (Done done = captures_.add_node(graph, std::move(node)); !done) return done;
-  graph.nodes.emplace(op.node.value, id);
+  if (Done done = captures_.add_node(graph, std::move(made)); !done) return done;
+  graph.nodes.emplace(node.value, id);
   return {};
 }
 
-Done Graphs::on(const GraphDestroy& op) {
-  const Graph* const graph = graphs_.find(op.graph.value);
+Done Graphs::on(const GraphAdd& op) {
+  Graph* const graph = find(op.graph.value);
   if (graph == nullptr) return graphs_.missing(op.graph.value);
-  captures_.forget(graph->spec.nodes.size(), graph->bytes);
-  graphs_.erase(op.graph.value);
+  GraphSpec::Node node{.empty = op.operation.empty()};
+  if (!node.empty) {
+    Answered<StreamWork> work = work_of(op.operation, *graph);
+    if (!work) return tl::unexpected<Refused>(work.error());
+    node.work = *std::move(work);
+  }
+  return add_node(*graph, op.node, op.after, std::move(node));
+}
+
+// Whether these graphs can be bodies of this one's: nobody else's, and none that it is inside.
+Done Graphs::adopt(const Graph& graph, const std::vector<std::uint64_t>& bodies) {
+  std::set<std::uint64_t> around = {graph.number};
+  for (const Graph* one = &graph; one != nullptr && one->owner != 0; one = find(one->owner))
+    around.insert(one->owner);
+  if (around.size() > kMostNested)
+    return refuse(kNotSupported, fmt::format("branches {} deep", kMostNested));
+  std::set<std::uint64_t> others;
+  for (const std::uint64_t handle : bodies) {
+    const Graph* const body = find(handle);
+    if (body == nullptr) return graphs_.missing(handle);
+    if (body->owner != 0 || around.contains(handle) || !others.insert(handle).second)
+      return refuse(kInvalidValue, fmt::format("graph {} is in use elsewhere", handle));
+    if (!body->bodies.empty())
+      return refuse(kNotSupported, fmt::format("graph {} has branches already", handle));
+  }
   return {};
+}
+
+Done Graphs::on(const GraphBranch& op) {
+  Graph* const graph = find(op.graph.value);
+  if (graph == nullptr) return graphs_.missing(op.graph.value);
+  if (op.bodies.size() % 8 != 0) return refuse(kInvalidValue, "half a graph's number");
+  std::vector<std::uint64_t> bodies(op.bodies.size() / 8);
+  std::memcpy(bodies.data(), op.bodies.data(), op.bodies.size());
+  const std::size_t most = op.kind == kSwitch ? kMostBodies : op.kind == kIf ? 2 : 1;
+  if (op.kind > kSwitch || bodies.empty() || bodies.size() > most)
+    return refuse(kInvalidValue,
+                  fmt::format("a branch of kind {} with {} bodies", op.kind, bodies.size()));
+  if (op.kind != kOnce && (op.condition.value % sizeof(std::uint32_t) != 0 ||
+                           !allocations_.holds(op.condition.value, sizeof(std::uint32_t))))
+    return not_held("a branch by", op.condition, sizeof(std::uint32_t));
+  if (Done done = adopt(*graph, bodies); !done) return done;
+  const BranchWork work{static_cast<BranchKind>(op.kind), op.condition.value, {}};
+  if (Done done = add_node(*graph, op.node, op.after, {.work = work}); !done) return done;
+  for (const std::uint64_t handle : bodies) find(handle)->owner = graph->number;
+  graph->bodies.emplace(static_cast<Id>(graph->spec.nodes.size() - 1), std::move(bodies));
+  return {};
+}
+
+// With its bodies. It is none itself, or its owner goes.
+void Graphs::drop(std::uint64_t handle) {
+  const Graph* const graph = find(handle);
+  if (graph == nullptr) return;
+  captures_.forget(graph->spec.nodes.size(), graph->bytes);
+  const auto bodies = graph->bodies;
+  graphs_.erase(handle);
+  for (const auto& [node, handles] : bodies)
+    for (const std::uint64_t body : handles) drop(body);
+}
+
+Done Graphs::on(const GraphDestroy& op) {
+  const Graph* const graph = find(op.graph.value);
+  if (graph == nullptr) return graphs_.missing(op.graph.value);
+  if (graph->owner != 0 || graph->in_capture)
+    return refuse(kInvalidValue, fmt::format("graph {} is {}", op.graph.value,
+                                             graph->owner != 0 ? "a body" : "being captured"));
+  drop(op.graph.value);
+  return {};
+}
+
+Graph Graphs::whole(const Graph& graph, std::size_t& nodes) {
+  Graph all = graph;
+  nodes += graph.spec.nodes.size();
+  for (const auto& [node, handles] : graph.bodies) {
+    auto& branch = std::get<BranchWork>(all.spec.nodes[node].work);
+    for (const std::uint64_t handle : handles) {
+      Graph body = whole(*find(handle), nodes);
+      branch.bodies.push_back(std::make_shared<const GraphSpec>(std::move(body.spec)));
+      all.tags.insert(all.tags.end(), body.tags.begin(), body.tags.end());
+    }
+  }
+  captures_.look_again(all);
+  return all;
 }
 
 // ---- executable graphs ----
 
 Reply<GraphInstantiate> Graphs::on(const GraphInstantiate& op) {
-  const Graph* const graph = graphs_.find(op.graph.value);
+  const Graph* const graph = find(op.graph.value);
   if (graph == nullptr) return graphs_.missing(op.graph.value);
   if (op.exec.value == 0 || execs_.find(op.exec.value) != nullptr)
     return refuse(kInvalidHandle, fmt::format("graph {} is there already", op.exec.value));
-  const std::size_t nodes = graph->spec.nodes.size();
+  std::size_t nodes = 0;
+  Graph all = whole(*graph, nodes);
   if (execs_.all().size() >= limits_.graphs || !captures_.count(nodes))
     return refuse(kOutOfMemory, fmt::format("{} graphs and {} nodes are the limit", limits_.graphs,
                                             limits_.graph_nodes));
-  const Done loaded = modules_.are_loaded(graph->modules);
+  const Done loaded = modules_.are_loaded(all.modules);
   const Answered<Id> made =
-      loaded ? work_.backend().create(graph->spec) : tl::unexpected<Refused>(loaded.error());
+      loaded ? work_.backend().create(all.spec) : tl::unexpected<Refused>(loaded.error());
   if (!made) {
     captures_.forget(nodes, 0);
     return tl::unexpected<Refused>(made.error());
   }
-  execs_.add(op.exec.value, {*made, *graph});
+  execs_.add(op.exec.value, {*made, std::move(all), nodes});
   return NoReply{};
 }
 
@@ -180,19 +327,25 @@ Done Graphs::on(const GraphLaunch& op) {
       return refuse(kInvalidValue, fmt::format("a node uses {} bytes at {:#x}, which were freed",
                                                touch.width, touch.address));
   }
-  out_.counts.launches += exec->graph.spec.nodes.size();
+  out_.counts.launches += exec->nodes;
   return streams_.submit(op.stream, GraphWork{exec->id});
 }
 
 // ---- what changes ----
 
 Done Graphs::on(const GraphClone& op) {
-  const Graph* const graph = graphs_.find(op.graph.value);
+  const Graph* const graph = find(op.graph.value);
   if (graph == nullptr) return graphs_.missing(op.graph.value);
+  if (!graph->bodies.empty() || graph->in_capture)
+    return refuse(kNotSupported, fmt::format("a copy of graph {}, which {}", op.graph.value,
+                                             graph->in_capture ? "is being captured"
+                                                               : "has branches"));
   if (Done room = graphs_.room(op.clone.value); !room) return room;
   if (Done counted = captures_.count(graph->spec.nodes.size()); !counted) return counted;
-  Graph clone = *graph;
-  clone.bytes = 0;  // they lie there once
+  auto clone = std::make_shared<Graph>(*graph);
+  clone->bytes = 0;  // they lie there once
+  clone->number = op.clone.value;
+  clone->owner = 0;
   graphs_.add(op.clone.value, std::move(clone));
   return {};
 }
@@ -205,14 +358,15 @@ Done Graphs::make_again(Exec& exec, Graph graph) {
   work_.fence([this, old = exec.id, tags = exec.graph.tags] {
     work_.backend().destroy(ObjectKind::graph, old);
   });
-  exec = {*made, std::move(graph)};
+  exec.id = *made;
+  exec.graph = std::move(graph);
   return {};
 }
 
 Done Graphs::on(const GraphSet& op) {
   Exec* const exec = op.exec.value == 0 ? nullptr : execs_.find(op.exec.value);
   if (exec == nullptr && op.exec.value != 0) return execs_.missing(op.exec.value);
-  Graph* const graph = exec != nullptr ? &exec->graph : graphs_.find(op.graph.value);
+  Graph* const graph = exec != nullptr ? &exec->graph : find(op.graph.value);
   if (graph == nullptr) return graphs_.missing(op.graph.value);
   if (op.place >= graph->spec.nodes.size() || graph->spec.nodes[op.place].empty)
     return refuse(kInvalidValue, fmt::format("there is no node {} that does anything", op.place));
@@ -231,14 +385,14 @@ Done Graphs::on(const GraphSet& op) {
 Reply<GraphUpdate> Graphs::on(const GraphUpdate& op) {
   Exec* const exec = execs_.find(op.exec.value);
   if (exec == nullptr) return execs_.missing(op.exec.value);
-  const Graph* const graph = graphs_.find(op.graph.value);
+  const Graph* const graph = find(op.graph.value);
   if (graph == nullptr) return graphs_.missing(op.graph.value);
-  const auto same = [](const GraphSpec::Node& a, const GraphSpec::Node& b) {
-    return a.empty == b.empty && a.after == b.after && a.work.index() == b.work.index();
-  };
-  if (!std::ranges::equal(exec->graph.spec.nodes, graph->spec.nodes, same))
+  std::size_t nodes = 0;
+  Graph all = whole(*graph, nodes);
+  if (!alike(exec->graph.spec, all.spec))
     return refuse(kUpdateFailure, "the graph has other nodes than the executable one");
-  if (Done done = make_again(*exec, *graph); !done) return tl::unexpected<Refused>(done.error());
+  if (Done done = make_again(*exec, std::move(all)); !done)
+    return tl::unexpected<Refused>(done.error());
   return NoReply{};
 }
 
@@ -247,7 +401,7 @@ Done Graphs::on(const GraphExecDestroy& op) {
   if (found == nullptr) return execs_.missing(op.exec.value);
   // It may be running.
   work_.fence(
-      [this, id = found->id, nodes = found->graph.spec.nodes.size(), tags = found->graph.tags] {
+      [this, id = found->id, nodes = found->nodes, tags = found->graph.tags] {
         work_.backend().destroy(ObjectKind::graph, id);
         captures_.forget(nodes, 0);
       });

@@ -13,8 +13,11 @@ class Graphs {
 
   Done on(const CaptureBegin& op);
   Reply<CaptureEnd> on(const CaptureEnd& op);
+  Reply<CaptureNodes> on(const CaptureNodes& op);
+  Done on(const CaptureAfter& op);
   Done on(const GraphCreate& op);
   Done on(const GraphAdd& op);
+  Done on(const GraphBranch& op);
   Done on(const GraphDestroy& op);
   Reply<GraphInstantiate> on(const GraphInstantiate& op);
   Done on(const GraphLaunch& op);
@@ -26,8 +29,15 @@ class Graphs {
  private:
   struct Exec {
     Id id = 0;
-    Graph graph = {};
+    Graph graph = {};        // with the bodies of its branches
+    std::size_t nodes = 0;  // with theirs
   };
+  Graph* find(std::uint64_t handle);
+  Done add_node(Graph& graph, NodeHandle node, Bytes after, GraphSpec::Node made);
+  Done adopt(const Graph& graph, const std::vector<std::uint64_t>& bodies);
+  // With all that its branches run; `nodes` counts them.
+  Graph whole(const Graph& graph, std::size_t& nodes);
+  void drop(std::uint64_t handle);
   Done make_again(Exec& exec, Graph graph);
   template <class Op>
   std::optional<Answered<StreamWork>> work_if(const FrameHeader& header, Bytes body,
@@ -42,7 +52,8 @@ class Graphs {
   const Memory& memory_;
   Outbox& out_;
   const SessionLimits& limits_;
-  Handles<Graph> graphs_;
+  Handles<std::shared_ptr<Graph>> graphs_;
+  std::vector<std::uint64_t> asked_;  // the last answer to CaptureNodes
   Handles<Exec> execs_;
 };
 

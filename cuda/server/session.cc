@@ -6,6 +6,7 @@
 
 #include "server/graphs.h"
 #include "server/inbound.h"
+#include "server/sharing.h"
 
 namespace partita::remote::server {
 namespace {
@@ -23,14 +24,15 @@ constexpr bool kWithoutDevice =
 // What a session has on its device: gone with a reset.
 struct Resources {
   Resources(std::unique_ptr<DeviceBackend> backend, FrameReader& reader, Images& images,
-            Outbox& out, const SessionLimits& limits)
+            Outbox& out, const SessionLimits& limits, Shelf* shelf)
       : work(std::move(backend), out, limits),
         modules(work, allocations, images, limits),
         captures(work, modules, limits),
         streams(work, captures, out, limits),
         memory(work, allocations, captures, streams, out, limits),
         graphs(work, allocations, modules, captures, streams, memory, out, limits),
-        inbound(reader, work, allocations, streams, images, out, limits) {}
+        inbound(reader, work, allocations, streams, images, out, limits),
+        sharing(shelf, work, allocations, memory, streams, out) {}
 
   // The operation's own resource.
   template <class Op>
@@ -39,10 +41,16 @@ struct Resources {
       return modules.on(op);
     else if constexpr (requires { streams.on(op); })
       return streams.on(op);
-    else if constexpr (requires { memory.on(op); })
+    else if constexpr (std::is_same_v<Op, Free> || std::is_same_v<Op, FreeOnStream>) {
+      const Done done = memory.on(op);
+      if (done) sharing.freed(op.address.value);
+      return done;
+    } else if constexpr (requires { memory.on(op); })
       return memory.on(op);
     else if constexpr (requires { graphs.on(op); })
       return graphs.on(op);
+    else if constexpr (requires { sharing.on(op); })
+      return sharing.on(op);
     else
       return inbound.on(op);
   }
@@ -61,13 +69,15 @@ struct Resources {
   Memory memory;
   Graphs graphs;
   Inbound inbound;
+  Sharing sharing;
 };
 
 // Frames in: checked against the table of operations, handed to the resources, answered.
 class Session::Core {
  public:
-  Core(Channel& channel, Images& images, std::string token, SessionLimits limits)
+  Core(Channel& channel, Images& images, std::string token, SessionLimits limits, Shelf* shelf)
       : images_(images),
+        shelf_(shelf),
         token_(std::move(token)),
         limits_(limits),
         reader_(channel),
@@ -120,6 +130,7 @@ class Session::Core {
   Reply<Reset> on(const Reset&);
 
   Images& images_;
+  Shelf* const shelf_;
   const std::string token_;
   const SessionLimits limits_;
   FrameReader reader_;
@@ -133,8 +144,9 @@ class Session::Core {
   std::unique_ptr<Resources> on_ = {};  // the device, once it is granted
 };
 
-Session::Session(Channel& channel, Images& images, std::string token, SessionLimits limits)
-    : core_(std::make_unique<Core>(channel, images, std::move(token), limits)) {}
+Session::Session(Channel& channel, Images& images, std::string token, SessionLimits limits,
+                 Shelf* shelf)
+    : core_(std::make_unique<Core>(channel, images, std::move(token), limits, shelf)) {}
 Session::~Session() = default;
 Session::Step Session::step(Nanos patience) { return core_->step(patience); }
 int Session::backend_descriptor() const { return core_->backend_descriptor(); }
@@ -342,7 +354,7 @@ void Session::Core::deny(Status status, const std::string& reason) {
 }
 
 void Session::Core::open(std::unique_ptr<DeviceBackend> backend) {
-  on_ = std::make_unique<Resources>(std::move(backend), reader_, images_, out_, limits_);
+  on_ = std::make_unique<Resources>(std::move(backend), reader_, images_, out_, limits_, shelf_);
 }
 
 void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend,

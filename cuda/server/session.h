@@ -48,12 +48,16 @@ struct SessionCounts {
   std::uint64_t memory = 0;
 };
 
+class Shelf;
+
 class Session {
  public:
   using Open = std::function<Result<std::unique_ptr<DeviceBackend>>()>;
 
-  // `token`: what a hello has to bring; empty: nothing. Channel and images outlive the session.
-  Session(Channel& channel, Images& images, std::string token, SessionLimits limits = {});
+  // `token`: what a hello has to bring; empty: nothing. `shelf`: what it shares with others; null:
+  // nothing. Channel, images and shelf outlive the session.
+  Session(Channel& channel, Images& images, std::string token, SessionLimits limits = {},
+          Shelf* shelf = nullptr);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -1,5 +1,7 @@
 #include "server/streams.h"
 
+#include "server/sharing.h"
+
 namespace partita::remote::server {
 
 Streams::Streams(DeviceWork& work, Captures& captures, Outbox& out, const SessionLimits& limits)
@@ -93,6 +95,7 @@ Done Streams::on(const StreamWaitEvent& op) {
   if (event->capture != 0) return captures_.join(*stream, *event);
   if (!captures_.refuse_in(*stream))
     return refuse(kCaptureUnsupported, "a captured stream waits for an event from outside");
+  if (event->shared != nullptr) return wait_for_shared(op.stream, event->shared);
   return submit(op.stream, WaitWork{event->id});
 }
 
@@ -119,9 +122,42 @@ Done Streams::on(const EventRecord& op) {
   if (stream == nullptr) return missing(op.stream);
   Captured* const event = events_.find(op.event.value);
   if (event == nullptr) return events_.missing(op.event.value);
+  if (event->shared != nullptr) {
+    if (Done free = captures_.refuse_in(*stream); !free) return free;
+    return record_shared(op.stream, event->shared);
+  }
   event->capture = stream->capture;
   event->frontier = stream->capture != 0 ? stream->frontier : std::vector<Id>();
   return stream->capture != 0 ? Done() : submit(op.stream, RecordWork{event->id});
+}
+
+// The stream stops there for as long as it takes to write into the slot.
+Done Streams::record_shared(StreamHandle stream, const std::shared_ptr<SharedEvent>& event) {
+  const std::uint64_t record = event->begin();
+  const std::uint64_t tag = work_.wait_for([this, event, record](Completed& held) {
+    event->reach(record);
+    work_.backend().resume(held.hold);
+  });
+  Done done = submit(stream, HoldWork{tag});
+  if (done) return done;
+  event->reach(record);
+  work_.forget(tag);
+  return done;
+}
+
+Done Streams::wait_for_shared(StreamHandle stream, const std::shared_ptr<SharedEvent>& event) {
+  const std::uint64_t record = event->last();
+  if (event->reached(record)) return {};
+  const std::uint64_t tag = work_.wait_for([this, event, record](Completed& held) {
+    work_.look_for([this, event, record, hold = held.hold] {
+      if (work_.dead() == 0 && !event->reached(record)) return false;
+      work_.backend().resume(hold);
+      return true;
+    });
+  });
+  Done done = submit(stream, HoldWork{tag});
+  if (!done) work_.forget(tag);
+  return done;
 }
 
 Answered<Captured*> Streams::event_to_wait_for(EventHandle handle) {
@@ -134,13 +170,24 @@ Answered<Captured*> Streams::event_to_wait_for(EventHandle handle) {
 Reply<EventSync> Streams::on(const EventSync& op) {
   const Answered<Captured*> event = event_to_wait_for(op.event);
   if (!event) return tl::unexpected<Refused>(event.error());
-  return work_.when_finished<EventSync>(ObjectKind::event, (*event)->id);
+  const std::shared_ptr<SharedEvent> shared = (*event)->shared;
+  if (shared == nullptr) return work_.when_finished<EventSync>(ObjectKind::event, (*event)->id);
+  work_.look_for([this, shared, record = shared->last(), request = out_.owe<EventSync>()] {
+    if (work_.dead() == 0 && !shared->reached(record)) return false;
+    out_.settle<EventSync>(request, work_.dead());
+    return true;
+  });
+  return std::nullopt;
 }
 
 Reply<EventQuery> Streams::on(const EventQuery& op) {
   const Answered<Captured*> event = event_to_wait_for(op.event);
   if (!event) return tl::unexpected<Refused>(event.error());
-  return work_.whether_finished<EventQuery>(ObjectKind::event, (*event)->id);
+  if ((*event)->shared == nullptr)
+    return work_.whether_finished<EventQuery>(ObjectKind::event, (*event)->id);
+  if (work_.dead() != 0) return refuse(work_.dead(), {});
+  if (!(*event)->shared->reached((*event)->shared->last())) return refuse(kNotReady, {});
+  return NoReply{};
 }
 
 Reply<EventElapsed> Streams::on(const EventElapsed& op) {
@@ -148,6 +195,8 @@ Reply<EventElapsed> Streams::on(const EventElapsed& op) {
   const Captured* const to = events_.find(op.to.value);
   if (from == nullptr || to == nullptr)
     return events_.missing(from == nullptr ? op.from.value : op.to.value);
+  if (from->shared != nullptr || to->shared != nullptr)
+    return refuse(kInvalidHandle, "the event has no times: other sessions have it, too");
   const Answered<std::uint64_t> nanoseconds = work_.backend().elapsed(from->id, to->id);
   if (!nanoseconds) return tl::unexpected<Refused>(nanoseconds.error());
   return EventElapsed::Reply{*nanoseconds};

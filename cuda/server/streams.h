@@ -11,6 +11,7 @@ class Streams {
 
   // nullptr where there is none; 0 is the default stream.
   Captured* find(StreamHandle stream);
+  Captured* find(EventHandle event) { return events_.find(event.value); }
   tl::unexpected<Refused> missing(StreamHandle stream) const {
     return streams_.missing(stream.value);
   }
@@ -40,6 +41,8 @@ class Streams {
 
  private:
   Answered<Captured*> event_to_wait_for(EventHandle event);
+  Done record_shared(StreamHandle stream, const std::shared_ptr<SharedEvent>& event);
+  Done wait_for_shared(StreamHandle stream, const std::shared_ptr<SharedEvent>& event);
 
   DeviceWork& work_;
   Captures& captures_;

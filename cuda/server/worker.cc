@@ -97,8 +97,9 @@ struct Opened {
 };
 
 // Everything between the client's coming and its end.
-int serve_client(int control, int stop, const Part& part, Opened opened, Images& images,
-                 const WorkerOptions& options) {
+int serve_client(std::array<int, 2> stops, const Part& part, Opened opened, Images& images,
+                 Shelf& shelf, const WorkerOptions& options) {
+  const int control = stops[1];
   const GiveMessage give = opened.give.message;
   const auto open = [&options, &part, give] { return options.open(part, give.units, give.flags); };
   auto channel = adopt(std::move(opened.give.descriptors));
@@ -106,7 +107,7 @@ int serve_client(int control, int stop, const Part& part, Opened opened, Images&
     tell(control, WorkerMessage::Kind::ended, {}, to_string(channel.error()));
     return 1;
   }
-  Session session(**channel, images, "", options.limits);
+  Session session(**channel, images, "", options.limits, &shelf);
   session.greeted(give.request);
   if (options.spent && options.spent()) {
     session.deny(kInvalidDevice, "another session has just lost the device for all; ask again");
@@ -124,7 +125,7 @@ int serve_client(int control, int stop, const Part& part, Opened opened, Images&
     opened.backend = *std::move(fresh);
   }
   session.grant(give.session, std::move(opened.backend), open);
-  serve_session(**channel, session, options, {stop, control},
+  serve_session(**channel, session, options, stops,
                 [control](const SessionCounts& counts) {
                   tell(control, WorkerMessage::Kind::counts, counts, "");
                 });
@@ -144,7 +145,9 @@ int stop_descriptor() {
 
 }  // namespace
 
-int run_worker(Descriptor control, const Part& mine, const WorkerOptions& options) {
+int run_worker(Descriptor control, Descriptor shelf, const Part& mine,
+               const WorkerOptions& options) {
+  BrokerShelf things(std::move(shelf));
   const Descriptor stop(stop_descriptor());
   const auto unable = [&](const Error& why) {
     tell(control.get(), WorkerMessage::Kind::unable, {}, to_string(why));
@@ -169,7 +172,8 @@ int run_worker(Descriptor control, const Part& mine, const WorkerOptions& option
   if (ready[1].revents != 0) return 0;
   Opened opened{*std::move(backend), {}};
   if (receive_message(control.get(), opened.give) != Arrival::came) return 0;
-  return serve_client(control.get(), stop.get(), mine, std::move(opened), *images, options);
+  return serve_client({stop.get(), control.get()}, mine, std::move(opened), *images, things,
+                      options);
 }
 
 namespace {
@@ -196,15 +200,16 @@ Part part_of(const StartMessage& message) {
     if (!came) continue;
     Received<StartMessage> start;
     if (receive_message(socket.get(), start) == Arrival::gone) ::_exit(kServerGone);
-    if (start.descriptors.size() != 1) continue;
+    if (start.descriptors.size() != 2) continue;
     if (!confined) {
       tell(start.descriptors[0].get(), WorkerMessage::Kind::unable, {},
            to_string(confined.error()));
       continue;
     }
-    std::thread([control = std::move(start.descriptors[0]), part = part_of(start.message),
+    std::thread([control = std::move(start.descriptors[0]),
+                 shelf = std::move(start.descriptors[1]), part = part_of(start.message),
                  &options]() mutable {
-      run_worker(std::move(control), part, options);
+      run_worker(std::move(control), std::move(shelf), part, options);
     }).detach();
   }
 }
@@ -231,13 +236,14 @@ Part part_of(const StartMessage& message) {
     Received<StartMessage> start;
     const Arrival arrival = receive_message(socket.get(), start, true);
     if (arrival == Arrival::gone) ::_exit(0);  // the workers follow
-    if (start.descriptors.size() != 1) continue;
+    if (start.descriptors.size() != 2) continue;
     const pid_t child = ::fork();
     if (child != 0) continue;  // where it cannot be forked its socket closes, which says so
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::signal(SIGCHLD, SIG_DFL);
     socket.close_now();
-    ::_exit(run_worker(std::move(start.descriptors[0]), part_of(start.message), options));
+    ::_exit(run_worker(std::move(start.descriptors[0]), std::move(start.descriptors[1]),
+                       part_of(start.message), options));
   }
 }
 

@@ -37,8 +37,10 @@ struct WorkerOptions {
 void serve_session(Channel& channel, Session& session, const WorkerOptions& options,
                    std::array<int, 2> stops, const std::function<void(const SessionCounts&)>& tell);
 
-// The life of a worker of a part on its control socket; the exit status.
-int run_worker(Descriptor control, const Part& part, const WorkerOptions& options);
+// The life of a worker of a part on its control socket; the exit status. `shelf`: a socket to what
+// sessions share.
+int run_worker(Descriptor control, Descriptor shelf, const Part& part,
+               const WorkerOptions& options);
 
 // Forks the zygote (of a shared server: who keeps a house); the server's end of its socket. Call it
 // while the process has one thread.

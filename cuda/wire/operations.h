@@ -285,6 +285,52 @@ struct Set {
   using Reply = NoReply;
 };
 
+// Memory and events that other sessions of this server may open, of the same client (its user, or
+// its host): who has the key, which the server draws. What is shared lies on pages of its own.
+
+// The allocation at `address`, or where this is 0 new memory that nobody has mapped yet.
+struct MemoryShare {
+  static constexpr Spec kSpec{"memory_share", 40, Completion::sync};
+  DevicePointer address = {};
+  std::uint64_t bytes = 0;
+  static constexpr void fields(auto& o, auto&& field) {
+    field("address", o.address), field("bytes", o.bytes);
+  }
+  struct Reply {
+    Bytes key = {};
+    static constexpr void fields(auto& o, auto&& field) { field("key", o.key); }
+  };
+};
+// As an allocation of this session's; free ends it.
+struct MemoryOpen {
+  static constexpr Spec kSpec{"memory_open", 41, Completion::sync};
+  Bytes key = {};
+  DevicePointer address = {};
+  std::uint64_t bytes = 0;
+  static constexpr void fields(auto& o, auto&& field) {
+    field("key", o.key), field("address", o.address), field("bytes", o.bytes);
+  }
+  using Reply = NoReply;
+};
+struct EventShare {
+  static constexpr Spec kSpec{"event_share", 75, Completion::sync};
+  EventHandle event = {};
+  static constexpr void fields(auto& o, auto&& field) { field("event", o.event); }
+  struct Reply {
+    Bytes key = {};
+    static constexpr void fields(auto& o, auto&& field) { field("key", o.key); }
+  };
+};
+struct EventOpen {
+  static constexpr Spec kSpec{"event_open", 76, Completion::sync};
+  Bytes key = {};
+  EventHandle event = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("key", o.key), field("event", o.event);
+  }
+  using Reply = NoReply;
+};
+
 // Numbers of cudaDataType.
 enum ElementType : std::uint32_t { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBfloat16 = 14 };
 enum GemmForm : std::uint32_t { kTransposedA = 1, kTransposedB = 2 };
@@ -448,16 +494,24 @@ struct EventElapsed {
 
 // --- graphs --------------------------------------------------------------------------------
 
-// From here to CaptureEnd operations on the stream (and on those that wait for it) are recorded.
+// From here to CaptureEnd operations on the stream (and on those that wait for it) are recorded:
+// behind what `graph` has, after its nodes in `after` (u64 each), or in a new graph where there is
+// none of that number (0: it has its number from CaptureEnd). Nodes are numbered from `first` on
+// (0: they have no numbers).
 struct CaptureBegin {
   static constexpr Spec kSpec{"capture_begin", 80, Completion::async};
   StreamHandle stream = {};
   std::uint32_t mode = 0;  // cudaStreamCaptureMode
+  GraphHandle graph = {};
+  Bytes after = {};
+  NodeHandle first = {};
   static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("mode", o.mode);
+    field("stream", o.stream), field("mode", o.mode), field("graph", o.graph);
+    field("after", o.after), field("first", o.first);
   }
   using Reply = NoReply;
 };
+// Answered with how many nodes were recorded.
 struct CaptureEnd {
   static constexpr Spec kSpec{"capture_end", 81, Completion::sync};
   StreamHandle stream = {};
@@ -469,6 +523,27 @@ struct CaptureEnd {
     std::uint32_t nodes = 0;
     static constexpr void fields(auto& o, auto&& field) { field("nodes", o.nodes); }
   };
+};
+// After which nodes (u64 each) the next one of a captured stream comes.
+struct CaptureNodes {
+  static constexpr Spec kSpec{"capture_nodes", 92, Completion::sync};
+  StreamHandle stream = {};
+  static constexpr void fields(auto& o, auto&& field) { field("stream", o.stream); }
+  struct Reply {
+    Bytes after = {};
+    static constexpr void fields(auto& o, auto&& field) { field("after", o.after); }
+  };
+};
+// From now on it comes after these nodes of the graph; `add`: after the others, too.
+struct CaptureAfter {
+  static constexpr Spec kSpec{"capture_after", 93, Completion::async};
+  StreamHandle stream = {};
+  Bytes after = {};
+  std::uint32_t add = 0;
+  static constexpr void fields(auto& o, auto&& field) {
+    field("stream", o.stream), field("after", o.after), field("add", o.add);
+  }
+  using Reply = NoReply;
 };
 struct GraphCreate {
   static constexpr Spec kSpec{"graph_create", 82, Completion::async};
@@ -487,6 +562,29 @@ struct GraphAdd {
   static constexpr void fields(auto& o, auto&& field) {
     field("graph", o.graph), field("node", o.node), field("after", o.after);
     field("operation", o.operation);
+  }
+  using Reply = NoReply;
+};
+// What decides which of a branch's bodies runs: a word of the device.
+enum BranchKind : std::uint32_t {
+  kOnce = 0,    // the only body, whatever the word is
+  kIf = 1,      // the first where the word is not 0, else the second, if there is one
+  kWhile = 2,   // the only one again and again while the word is not 0
+  kSwitch = 3,  // the one with the word's number, if there is one
+};
+// A node that runs a body, one of the graphs in `bodies` (u64 each), which are its graph's from now
+// on: nodes may be added to them, but they go with it.
+struct GraphBranch {
+  static constexpr Spec kSpec{"graph_branch", 94, Completion::async};
+  GraphHandle graph = {};
+  NodeHandle node = {};
+  Bytes after = {};
+  std::uint32_t kind = kOnce;
+  DevicePointer condition = {};  // not of kOnce
+  Bytes bodies = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("graph", o.graph), field("node", o.node), field("after", o.after);
+    field("kind", o.kind), field("condition", o.condition), field("bodies", o.bodies);
   }
   using Reply = NoReply;
 };
@@ -593,11 +691,12 @@ struct Table {};
 using ClientOperations =
     Table<Hello, Ping, Bye, Fence, Reset, RequestEnded, ModuleHave, ModulePut, ModuleLoad,
           ModuleUnload, KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc,
-          Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, Gemm, Launch,
-          HostCall, CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
-          EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
-          CaptureEnd, GraphCreate, GraphAdd, GraphDestroy, GraphInstantiate, GraphLaunch,
-          GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;
+          Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, MemoryShare,
+          MemoryOpen, EventShare, EventOpen, Gemm, Launch, HostCall, CallDone, StreamCreate,
+          StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent, EventCreate, EventDestroy,
+          EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin, CaptureEnd, CaptureNodes,
+          CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy, GraphInstantiate,
+          GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;
 using ServerNotices = Table<Waiting, CopiedOut, Call, Said>;
 
 }  // namespace partita::remote

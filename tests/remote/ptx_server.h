@@ -9,6 +9,7 @@
 
 #include "server/cpu/cpu_backend.h"
 #include "server/session.h"
+#include "server/testing/table_shelf.h"
 #include "wire/net/channel.h"
 
 namespace partita::remote::test {
@@ -38,7 +39,9 @@ class PtxServer {
   }
 
   void serve(Channel& channel) {
-    server::Session session(channel, images_, "");
+    const std::uint64_t number = next_session_++;
+    server::TableShelf shelf(table_, {number, "test"});
+    server::Session session(channel, images_, "", {}, &shelf);
     while (!stop_) {
       const server::Session::Step step = session.step(std::chrono::milliseconds(1));
       if (const auto wanted = session.wanted()) {
@@ -50,7 +53,7 @@ class PtxServer {
         };
         auto backend = open();
         if (!backend) return channel.shut();
-        session.grant(1, *std::move(backend), open);
+        session.grant(number, *std::move(backend), open);
       }
       if (step.ended) break;
     }
@@ -59,6 +62,8 @@ class PtxServer {
 
   const std::uint32_t devices_;
   server::MemoryImages images_;
+  server::SharedTable table_{std::uint64_t{1} << 30};
+  std::atomic<std::uint64_t> next_session_ = 1;
   std::unique_ptr<Listener> listener_;
   std::atomic<bool> stop_ = false;
   std::vector<std::thread> sessions_;

@@ -152,7 +152,8 @@ Environment library_environment(const std::string& libraries,
   };
   for (const std::string& needed : program->needed) {
     if (program->rpath_wins) put(needed);  // a path inside the program would be searched first
-    if (needed.starts_with("libnvrtc.so")) put("libpartita-nvrtc.so");
+    if (needed.starts_with("libnvrtc.so") || needed.starts_with("libnvJitLink.so"))
+      put("libpartita-nvrtc.so");
   }
   if (!preload.empty()) added["LD_PRELOAD"] = in_front(preload, environment_variable("LD_PRELOAD"));
   return added;

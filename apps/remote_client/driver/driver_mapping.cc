@@ -1,20 +1,24 @@
-// libcuda: virtual memory management, and linking. A handle of memory is its size until it is
-// mapped, once and whole; a program linked of one PTX is that PTX.
+// libcuda: virtual memory management, memory between processes, and linking. A handle of memory is
+// its size until it is mapped, once and whole, or given to another process; a program linked of one
+// PTX is that PTX.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "driver.h"
+#include "sharing.h"
 
 namespace partita::remote::shim {
 namespace {
 
 constexpr std::uint64_t kGranularity = std::uint64_t{2} << 20;
+constexpr int kFile = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 struct Properties {  // CUmemAllocationProp
-  int type, handle_types, place, device;
-  void* attributes;
-  unsigned char flags[8];
+  int type = 0, handle_types = 0, place = 0, device = 0;
+  void* attributes = nullptr;
+  unsigned char flags[8] = {};
 };
 static_assert(sizeof(Properties) == 32);
 
@@ -22,6 +26,8 @@ struct Memory {
   std::uint64_t bytes = 0;
   Properties properties = {};
   bool mapped = false;
+  DevicePtr address = 0;  // where
+  std::optional<client::ShareKey> key = {};
 };
 
 Status create(Memory** handle, std::size_t bytes, const Properties* properties) {
@@ -31,7 +37,7 @@ Status create(Memory** handle, std::size_t bytes, const Properties* properties) 
   if (properties->type != kPinned || properties->place != kDevice || properties->device < 0 ||
       properties->device >= session().device().count)
     return unsupported("cuMemCreate (memory that is not this device's)");
-  if (properties->handle_types != 0) return unsupported("cuMemCreate (handles for others)");
+  if ((properties->handle_types & ~kFile) != 0) return unsupported("cuMemCreate (handles)");
   if (const Status status = session().ready(); status != kOk) return status;
   *handle = new Memory{.bytes = bytes, .properties = *properties};
   (*handle)->properties.flags[0] = 0;  // not compressed
@@ -42,9 +48,41 @@ Status map(DevicePtr address, std::size_t bytes, std::size_t offset, Memory* han
   if (handle == nullptr) return kInvalidValue;
   if (offset != 0 || bytes != handle->bytes || handle->mapped)
     return unsupported("cuMemMap (a part of a handle, or a handle twice)");
-  const Status status = session().memory.map({address, bytes});
+  const client::Block part{address, bytes};
+  const Status status = handle->key ? session().shared.open_at(*handle->key, part)
+                                    : session().memory.map(part);
   handle->mapped = status == kOk;
+  handle->address = address;
   return status;
+}
+
+Status export_to(int* file, Memory* handle, int type) {
+  if (file == nullptr || handle == nullptr) return kInvalidValue;
+  if (type != kFile || (handle->properties.handle_types & kFile) == 0)
+    return unsupported("cuMemExportToShareableHandle (no file)");
+  if (!handle->key) {
+    const auto key = session().shared.share(handle->mapped ? handle->address : 0, handle->bytes);
+    if (!key) return key.error();
+    handle->key = *key;
+  }
+  const auto made = file_of(
+      {.kind = SharedHandle::Kind::physical, .key = *handle->key, .bytes = handle->bytes});
+  if (!made) return made.error();
+  *file = *made;
+  return kOk;
+}
+
+Status import_from(Memory** handle, int file, int type) {
+  if (handle == nullptr) return kInvalidValue;
+  if (type != kFile) return unsupported("cuMemImportFromShareableHandle (no file)");
+  if (const Status status = session().ready(); status != kOk) return status;
+  const auto from = handle_in(file, SharedHandle::Kind::physical);
+  if (!from) return from.error();
+  constexpr int kPinned = 1, kDevice = 1;
+  *handle = new Memory{.bytes = from->bytes,
+                       .properties = {.type = kPinned, .handle_types = kFile, .place = kDevice},
+                       .key = from->key};
+  return kOk;
 }
 
 Status release(Memory* handle) {
@@ -105,6 +143,30 @@ CUDA_EXPORT Status cuMemSetAccess(DevicePtr address, std::size_t, const void*, s
 }
 CUDA_EXPORT Status cuMemUnmap(DevicePtr address, std::size_t bytes) {
   return guarded([&] { return session().memory.unmap({address, bytes}); });
+}
+
+CUDA_EXPORT Status cuMemExportToShareableHandle(void* handle, Memory* memory, int type,
+                                                unsigned long long) {
+  return guarded([&] { return export_to(static_cast<int*>(handle), memory, type); });
+}
+CUDA_EXPORT Status cuMemImportFromShareableHandle(Memory** memory, void* handle, int type) {
+  return guarded(
+      [&] { return import_from(memory, static_cast<int>(number_of(handle)), type); });
+}
+CUDA_EXPORT Status cuIpcGetMemHandle(SharedHandle* handle, DevicePtr memory) {
+  return guarded([&] { return share_memory(handle, handle_of(memory)); });
+}
+CUDA_EXPORT Status cuIpcOpenMemHandle_v2(DevicePtr* memory, SharedHandle handle, unsigned) {
+  return guarded([&] { return open_memory(reinterpret_cast<void**>(memory), handle); });
+}
+CUDA_EXPORT Status cuIpcCloseMemHandle(DevicePtr memory) {
+  return guarded([&] { return close_memory(handle_of(memory)); });
+}
+CUDA_EXPORT Status cuIpcGetEventHandle(SharedHandle* handle, void* event) {
+  return guarded([&] { return share_event(handle, event); });
+}
+CUDA_EXPORT Status cuIpcOpenEventHandle(void** event, SharedHandle handle) {
+  return guarded([&] { return open_event(event, handle); });
 }
 
 CUDA_EXPORT Status cuLinkCreate_v2(unsigned, int*, void**, Link** link) {

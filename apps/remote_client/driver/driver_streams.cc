@@ -47,7 +47,7 @@ STREAM_FUNCTION(cuStreamIsCapturing, _ptsz, (void* stream, int* status), {
 
 CUDA_EXPORT Status cuEventCreate(void** event, unsigned flags) {
   constexpr unsigned kDisableTiming = 2, kInterprocess = 4;
-  if ((flags & kInterprocess) != 0) return unsupported("cuEventCreate (interprocess)");
+  if ((flags & kInterprocess) != 0 && (flags & kDisableTiming) == 0) return kInvalidValue;
   return guarded([&] {
     return give(session().events.create((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
   });

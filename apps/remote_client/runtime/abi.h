@@ -69,6 +69,39 @@ struct HostNode {  // cudaHostNodeParams
   void* data;
 };
 
+struct MemoryNode {    // cudaMemAllocNodeParams
+  char pool[88];       // properties, all of them the one pool's here
+  const void* access;  // of other devices
+  std::size_t accesses, bytes;
+  void* memory;
+};
+static_assert(sizeof(MemoryNode) == 120);
+struct BranchNode {  // cudaConditionalNodeParams
+  unsigned long long condition;
+  int kind;  // if, while, switch
+  unsigned bodies;
+  void** graphs;
+};
+struct AnyNode {  // cudaGraphNodeParams
+  int type, reserved[3];
+  union {
+    long long words[29];
+    KernelNode kernel;
+    struct {
+      int flags[4];
+      Copy3 copy;
+    } copy;
+    MemsetNode set;
+    HostNode host;
+    void* child;
+    MemoryNode memory;
+    void* freed;
+    BranchNode branch;
+  };
+  long long reserved_too;
+};
+static_assert(sizeof(AnyNode) == 256);
+
 struct LaunchAttribute {  // cudaLaunchAttribute
   int id;
   char padding[4];

@@ -17,6 +17,14 @@ std::vector<std::uint64_t> numbers(void* const* nodes, std::size_t count) {
   return made;
 }
 
+// Edges as such, which order whole nodes.
+bool are_plain(const void* edges, std::size_t count) {
+  constexpr std::size_t kEdge = 8;  // cudaGraphEdgeData
+  const auto* bytes = static_cast<const unsigned char*>(edges);
+  return edges == nullptr ||
+         std::all_of(bytes, bytes + count * kEdge, [](unsigned char byte) { return byte == 0; });
+}
+
 struct Where {
   void** node;
   void* graph;
@@ -78,8 +86,44 @@ CUDA_EXPORT Status cudaStreamBeginCapture(void* stream, int mode) {
     return session().captures.begin(number_of(stream), static_cast<std::uint32_t>(mode));
   });
 }
+CUDA_EXPORT Status cudaStreamBeginCaptureToGraph(void* stream, void* graph, void* const* after,
+                                                 const void* edges, std::size_t count, int mode) {
+  return guarded([&] {
+    if (count > 0 && after == nullptr) return kInvalidValue;
+    if (!are_plain(edges, count)) return unsupported("cudaStreamBeginCaptureToGraph (edges)");
+    return session().captures.begin(number_of(stream), static_cast<std::uint32_t>(mode),
+                                    number_of(graph), numbers(after, count));
+  });
+}
+CUDA_EXPORT Status cudaStreamUpdateCaptureDependencies_v2(void* stream, void** nodes,
+                                                          const void* edges, std::size_t count,
+                                                          unsigned flags) {
+  return guarded([&] {
+    if (flags > 1 || (count > 0 && nodes == nullptr)) return kInvalidValue;
+    if (!are_plain(edges, count)) return unsupported("cudaStreamUpdateCaptureDependencies (edges)");
+    return session().captures.set_nodes_before(number_of(stream), numbers(nodes, count),
+                                               flags == 0);
+  });
+}
+#if PARTITA_CUDART >= 13
+CUDA_EXPORT Status cudaStreamUpdateCaptureDependencies(void* stream, void** nodes,
+                                                       const void* edges, std::size_t count,
+                                                       unsigned flags) {
+  return cudaStreamUpdateCaptureDependencies_v2(stream, nodes, edges, count, flags);
+}
+#else
+CUDA_EXPORT Status cudaStreamUpdateCaptureDependencies(void* stream, void** nodes,
+                                                       std::size_t count, unsigned flags) {
+  return cudaStreamUpdateCaptureDependencies_v2(stream, nodes, nullptr, count, flags);
+}
+#endif
 CUDA_EXPORT Status cudaStreamEndCapture(void* stream, void** graph) {
-  return guarded([&] { return give(session().captures.end(number_of(stream)), graph); });
+  return guarded([&] {
+    void* made = nullptr;  // who captured into a graph knows it
+    const Status status = give(session().captures.end(number_of(stream)), &made);
+    if (graph != nullptr) *graph = made;
+    return status;
+  });
 }
 CUDA_EXPORT Status cudaStreamIsCapturing(void* stream, int* status) {
   return guarded([&] {
@@ -100,10 +144,17 @@ CUDA_EXPORT Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned 
     *status = state->status;
     if (state->status == 0) return kOk;
     if (id != nullptr) *id = state->id;
-    // The graph is the server's until the capture ends.
-    return graph != nullptr || nodes != nullptr || edges != nullptr || count != nullptr
-               ? unsupported("cudaStreamGetCaptureInfo (graph and nodes)")
-               : kOk;
+    if (graph != nullptr) *graph = handle_of(state->graph);
+    if (edges != nullptr) *edges = nullptr;
+    if (nodes == nullptr && count == nullptr) return kOk;
+    const auto known = session().captures.nodes_before(number_of(stream));
+    if (!known) return known.error();
+    thread_local std::vector<void*> told;  // until the thread's next call
+    told.clear();
+    for (const std::uint64_t node : *known) told.push_back(handle_of(node));
+    if (nodes != nullptr) *nodes = told.data();
+    if (count != nullptr) *count = told.size();
+    return kOk;
   });
 }
 CUDA_EXPORT Status cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id,
@@ -132,13 +183,6 @@ CUDA_EXPORT Status cudaGraphAddEmptyNode(void** node, void* graph, void* const* 
     });
   });
 }
-struct MemoryNode {    // cudaMemAllocNodeParams
-  char pool[88];       // properties, all of them the one pool's here
-  const void* access;  // of other devices
-  std::size_t accesses, bytes;
-  void* memory;
-};
-static_assert(sizeof(MemoryNode) == 120);
 CUDA_EXPORT Status cudaGraphAddMemAllocNode(void** node, void* graph, void* const* after,
                                             std::size_t count, MemoryNode* what) {
   return guarded([&] {
@@ -266,6 +310,79 @@ CUDA_EXPORT Status cudaGraphAddMemcpyNode(void** node, void* graph, void* const*
     return add_copy({node, graph, after, count}, *plain);
   });
 }
+CUDA_EXPORT Status cudaGraphAddChildGraphNode(void** node, void* graph, void* const* after,
+                                              std::size_t count, void* child) {
+  return guarded([&] {
+    return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
+      return session().branches.add_child(in, behind, number_of(child));
+    });
+  });
+}
+
+// The handle is the address of a word on the device.
+CUDA_EXPORT Status cudaGraphConditionalHandleCreate(unsigned long long* handle, void* graph,
+                                                    unsigned value, unsigned flags) {
+  return guarded([&] {
+    if (handle == nullptr || flags > 1) return kInvalidValue;
+    const auto made = session().branches.add_condition(number_of(graph), value);
+    if (!made) return made.error();
+    *handle = *made;
+    return kOk;
+  });
+}
+
+static Status add_branch(const Where& where, BranchNode& what) {
+  constexpr int kKinds = 3;
+  if (what.kind < 0 || what.kind >= kKinds) return kInvalidValue;
+  const client::Branches::Branch branch{.kind = static_cast<BranchKind>(what.kind + kIf),
+                                      .condition = what.condition,
+                                      .bodies = what.bodies};
+  return add(where, [&](std::uint64_t in, client::Graphs::Nodes behind) {
+    const auto made = session().branches.add(in, behind, branch);
+    if (!made) return client::Got<std::uint64_t>(client::refused(made.error()));
+    what.graphs = made->bodies;
+    return client::Got<std::uint64_t>(made->node);
+  });
+}
+
+CUDA_EXPORT Status cudaGraphAddNode_v2(void** node, void* graph, void* const* after,
+                                       const void* edges, std::size_t count, AnyNode* what) {
+  if (what == nullptr) return remember(kInvalidValue);
+  if (!are_plain(edges, count)) return unsupported("cudaGraphAddNode (edges)");
+  switch (what->type) {
+    case 0:
+      return cudaGraphAddKernelNode(node, graph, after, count, &what->kernel);
+    case 1:
+      return cudaGraphAddMemcpyNode(node, graph, after, count, &what->copy.copy);
+    case 2:
+      return cudaGraphAddMemsetNode(node, graph, after, count, &what->set);
+    case 3:
+      return cudaGraphAddHostNode(node, graph, after, count, &what->host);
+    case 4:
+      return cudaGraphAddChildGraphNode(node, graph, after, count, what->child);
+    case 5:
+      return cudaGraphAddEmptyNode(node, graph, after, count);
+    case 10:
+      return cudaGraphAddMemAllocNode(node, graph, after, count, &what->memory);
+    case 11:
+      return cudaGraphAddMemFreeNode(node, graph, after, count, what->freed);
+    case 13:
+      return guarded([&] { return add_branch({node, graph, after, count}, what->branch); });
+    default:
+      return unsupported("cudaGraphAddNode (events, semaphores)");
+  }
+}
+#if PARTITA_CUDART >= 13
+CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after,
+                                    const void* edges, std::size_t count, AnyNode* what) {
+  return cudaGraphAddNode_v2(node, graph, after, edges, count, what);
+}
+#else
+CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after,
+                                    std::size_t count, AnyNode* what) {
+  return cudaGraphAddNode_v2(node, graph, after, nullptr, count, what);
+}
+#endif
 CUDA_EXPORT Status cudaGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
   return guarded([&] {
     const auto known = session().graphs.nodes_of(number_of(graph));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "copies.h"
+#include "sharing.h"
 #include "textures.h"
 
 namespace partita::remote::shim {
@@ -122,9 +123,6 @@ CUDA_EXPORT Status cudaMallocAsync(void** memory, std::size_t bytes, void* strea
 }
 CUDA_EXPORT Status cudaMallocAsync_ptsz(void** memory, std::size_t bytes, void* stream) {
   return guarded([&] { return allocate_on(memory, bytes, own_default(stream)); });
-}
-CUDA_EXPORT Status cudaMallocFromPoolAsync(void** memory, std::size_t bytes, void*, void* stream) {
-  return guarded([&] { return allocate_on(memory, bytes, stream); });
 }
 CUDA_EXPORT Status cudaFreeAsync(void* memory, void* stream) {
   return guarded([&] { return session().memory.release_on(number_of(stream), number_of(memory)); });
@@ -338,11 +336,12 @@ CUDA_EXPORT Status cudaMemPoolGetAttribute(void*, int attribute, void* value) {
     return kOk;
   });
 }
-CUDA_EXPORT Status cudaMemPoolCreate(void** pool, const void*) {
+CUDA_EXPORT Status cudaMemPoolCreate(void** pool, const PoolProperties* properties) {
   if (pool == nullptr) return remember(kInvalidValue);
+  if (properties != nullptr && properties->handle_types != 0)
+    return remember(create_shared_pool(pool));
   *pool = &pools[client::current_device()];
   return kOk;
 }
-CUDA_EXPORT Status cudaMemPoolDestroy(void*) { return kOk; }
 
 }  // namespace partita::remote::shim

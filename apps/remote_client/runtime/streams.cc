@@ -13,7 +13,7 @@ Status create_stream(void** stream, unsigned flags, int priority) {
 
 Status create_event(void** event, unsigned flags) {
   constexpr unsigned kDisableTiming = 2, kInterprocess = 4;
-  if ((flags & kInterprocess) != 0) return unsupported("cudaEventCreateWithFlags (interprocess)");
+  if ((flags & kInterprocess) != 0 && (flags & kDisableTiming) == 0) return kInvalidValue;
   return give(session().events.create((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
 }
 

@@ -165,6 +165,14 @@ std::span<std::byte> CpuBackend::mapped(std::uint64_t address, std::uint64_t byt
   return {const_cast<std::byte*>(bytes_there->data()), bytes_there->size()};
 }
 
+Answered<void> CpuBackend::put_into(std::uint64_t address, int file, bool keep) {
+  const auto done = machine_->put_into(address, file, keep);
+  if (done) return {};
+  return refuse(done.error().code == ErrorCode::not_supported ? server::kNotSupported
+                                                              : refusal_of(done.error()).status,
+                to_string(done.error()));
+}
+
 // ---- objects ----
 
 Answered<Id> CpuBackend::create(const server::ObjectSpec& spec) {
@@ -279,7 +287,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
                          shared->running.erase(run);
                        },
                    .groups = groups,
-                   .kernel = &kernel.name});
+                   .place = places_.next(kernel.name)});
 }
 
 void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
@@ -352,6 +360,8 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
   }
   if (auto* wait = std::get_if<server::WaitWork>(&work))
     return Item(Wait{events_.at(wait->event).last});
+  if (auto* branch = std::get_if<server::BranchWork>(&work))
+    return Item(Branch{.work = std::move(*branch)});
   return Item(Hold{std::get<server::HoldWork>(work).tag});
 }
 
@@ -377,15 +387,58 @@ Answered<CpuBackend::Item> CpuBackend::item_of(const Gemm& gemm) {
                    .groups = parts});
 }
 
-Answered<std::vector<CpuBackend::Item>> CpuBackend::items_of_graph(Id graph) {
-  std::vector<Item> items;
-  for (const server::GraphSpec::Node& node : graphs_.at(graph).nodes) {
+// Nodes stand in an order that suits their dependencies.
+Answered<void> CpuBackend::add_items(const server::GraphSpec& graph, std::vector<Item>& items) {
+  for (const server::GraphSpec::Node& node : graph.nodes) {
     if (node.empty) continue;
+    const auto* branch = std::get_if<server::BranchWork>(&node.work);
+    if (branch != nullptr && branch->kind == kOnce) {
+      if (Answered<void> ok = add_items(*branch->bodies.front(), items); !ok) return ok;
+      continue;
+    }
     Answered<Item> item = item_of(node.work);
     if (!item) return tl::unexpected<Refused>(item.error());
     items.push_back(*std::move(item));
   }
-  return items;
+  return {};
+}
+
+// Puts what is to run in the branch's place, first of what is pending; false where its time has
+// not come.
+bool CpuBackend::decide(Stream& stream, Branch branch) {
+  if (branch.reached == nullptr) {
+    branch.reached = std::make_shared<std::atomic<bool>>(false);
+    stream.pending.front() = branch;
+    ++stream.counters->unfinished;
+    launch(stream, {.then = [shared = shared_, reached = branch.reached] {
+             *reached = true;
+             shared->starving = true;
+             shared->wake_up();
+           }});
+    return false;
+  }
+  if (!*branch.reached) return false;
+  stream.pending.pop_front();
+  --stream.counters->unfinished;
+  const auto word = machine_->readable(branch.work.condition, sizeof(std::uint32_t));
+  if (shared_->skips() || !word) return true;
+  std::uint32_t value = 0;
+  std::memcpy(&value, word->data(), sizeof(value));
+  const server::GraphSpec* const body = server::body_at(branch.work, value);
+  if (body == nullptr) return true;
+  std::vector<Item> items;
+  if (const Answered<void> ok = add_items(*body, items); !ok) {
+    if (!shared_->dead.exchange(true))
+      shared_->notify({.kind = Completed::Kind::fault,
+                       .status = ok.error().status,
+                       .text = "a branch of a graph: " + ok.error().reason});
+    return true;
+  }
+  if (branch.work.kind == kWhile) items.push_back(Branch{.work = std::move(branch.work)});
+  stream.counters->unfinished += static_cast<std::int64_t>(items.size());
+  stream.pending.insert(stream.pending.begin(), std::make_move_iterator(items.begin()),
+                        std::make_move_iterator(items.end()));
+  return true;
 }
 
 // ---- order ----
@@ -395,20 +448,13 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   if (std::holds_alternative<server::CopyOutWork>(work)) places_.request_ended(false);
   std::vector<Item> items;
   if (const auto* graph = std::get_if<server::GraphWork>(&work)) {
-    // Nodes stand in an order that suits their dependencies.
-    auto all = items_of_graph(graph->graph);
-    if (!all) return tl::unexpected<Refused>(all.error());
-    items = *std::move(all);
+    if (Answered<void> ok = add_items(graphs_.at(graph->graph), items); !ok) return ok;
   } else {
     Answered<Item> item = item_of(std::move(work));
     if (!item) return tl::unexpected<Refused>(item.error());
     items.push_back(*std::move(item));
   }
-  for (Item& item : items) {
-    if (auto* task = std::get_if<Task>(&item); task != nullptr && task->kernel != nullptr)
-      task->place = places_.next(*task->kernel);
-    push(id, std::move(item));
-  }
+  for (Item& item : items) push(id, std::move(item));
   return {};
 }
 
@@ -501,6 +547,10 @@ bool CpuBackend::pump(Stream& stream) {
       launch(stream, {});
     } else if (auto* record = std::get_if<Record>(&item)) {
       if (!push_record(stream, record->here)) return any;
+    } else if (auto* branch = std::get_if<Branch>(&item)) {
+      if (!decide(stream, *branch)) return any;
+      any = true;
+      continue;
     } else {
       stream.held = next_hold_++;
       ++stream.counters->unfinished;  // until resume()

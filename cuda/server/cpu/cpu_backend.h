@@ -43,8 +43,6 @@ class CpuBackend final : public server::DeviceBackend {
   static Result<std::unique_ptr<CpuBackend>> open(const CpuOptions& options);
   // Ends what runs.
   ~CpuBackend() override;
-  CpuBackend(const CpuBackend&) = delete;
-  CpuBackend& operator=(const CpuBackend&) = delete;
 
   const server::DeviceSnapshot& device() const override { return device_; }
   int descriptor() const override;
@@ -52,6 +50,7 @@ class CpuBackend final : public server::DeviceBackend {
   server::Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) override;
   void release(std::uint64_t address) override;
   std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) override;
+  server::Answered<void> put_into(std::uint64_t address, int file, bool keep) override;
   server::Answered<server::Id> create(const server::ObjectSpec& spec) override;
   void destroy(server::ObjectKind kind, server::Id id) override;
   server::Answered<server::KernelFacts> find_kernel(server::Id module,
@@ -72,9 +71,8 @@ class CpuBackend final : public server::DeviceBackend {
   struct Task {  // runs on the units
     std::function<void(std::int64_t)> run = {};
     std::int64_t groups = 1;
-    std::function<void()> then = {};      // says so, once the stream knows that it is finished
-    const std::string* kernel = nullptr;  // of a launch: its name
-    std::shared_ptr<Place> place = {};    // of a kernel of a tenant
+    std::function<void()> then = {};    // says so, once the stream knows that it is finished
+    std::shared_ptr<Place> place = {};  // of a kernel of a tenant
   };
   struct Wait {
     std::shared_ptr<Recorded> on;
@@ -85,7 +83,11 @@ class CpuBackend final : public server::DeviceBackend {
   struct Hold {
     std::uint64_t tag = 0;
   };
-  using Item = std::variant<Task, Wait, Record, Hold>;
+  struct Branch {  // looks at its word once all before it has ended
+    server::BranchWork work = {};
+    std::shared_ptr<std::atomic<bool>> reached = {};
+  };
+  using Item = std::variant<Task, Wait, Record, Hold, Branch>;
   struct Counters {
     std::atomic<std::int64_t> unfinished = 0;  // all items
     std::atomic<std::int64_t> pushed = 0;      // those in the lane
@@ -109,11 +111,12 @@ class CpuBackend final : public server::DeviceBackend {
   void pump();
   bool pump(Stream& stream);
   void launch(Stream& stream, Task task);
+  bool decide(Stream& stream, Branch branch);
   bool push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
   server::Answered<Item> item_of(server::StreamWork work);
   server::Answered<Item> item_of(server::LaunchWork work);
   server::Answered<Item> item_of(const Gemm& gemm);
-  server::Answered<std::vector<Item>> items_of_graph(server::Id graph);
+  server::Answered<void> add_items(const server::GraphSpec& graph, std::vector<Item>& items);
 
   const CpuOptions options_;
   server::DeviceSnapshot device_;

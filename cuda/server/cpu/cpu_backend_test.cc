@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "server/testing/conformance.h"
 #include "server/cpu/device_facts.h"
@@ -127,6 +130,85 @@ TEST(CpuBackend, EndsWhatRuns) {
     ASSERT_TRUE(backend->enqueue(server::kDefaultStream, LaunchWork{.kernel = forever->id}));
   EXPECT_FALSE(backend->finished(server::ObjectKind::stream, server::kDefaultStream));
   backend.reset();
+}
+
+void run(CpuBackend& backend) {
+  while (!backend.finished(server::ObjectKind::stream, server::kDefaultStream)) {
+    pollfd ready{backend.descriptor(), POLLIN, 0};
+    ::poll(&ready, 1, 10);
+    backend.poll();
+  }
+}
+
+std::uint32_t word_at(CpuBackend& backend, std::uint64_t at) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, backend.mapped(at, 4, false).data(), 4);
+  return word;
+}
+
+// A loop of 1,000 rounds that a kernel counts down, with a branch inside that runs in the last.
+TEST(CpuBackend, BranchesAreDecidedOnceAllBeforeThemHasRun) {
+  const auto backend = open();
+  const auto module = backend->create(server::ModuleSpec{kModule});
+  const auto add = backend->find_kernel(*module, "add");
+  ASSERT_TRUE(add);
+  const std::uint64_t word = backend->device().arena, sum = word + 256, last = word + 512;
+  for (const std::uint64_t at : {word, sum, last}) ASSERT_TRUE(backend->allocate(at, 4));
+  const auto adds = [&](std::uint64_t to, std::uint32_t more) {
+    std::vector<std::byte> block(16);
+    const std::uint32_t count = 1;
+    std::memcpy(block.data(), &to, 8), std::memcpy(block.data() + 8, &count, 4);
+    std::memcpy(block.data() + 12, &more, 4);
+    return LaunchWork{
+        .kernel = add->id, .grid = {1, 1, 1}, .block = {32, 1, 1}, .parameters = block};
+  };
+  const auto graph = [](std::vector<server::StreamWork> works) {
+    auto made = std::make_shared<server::GraphSpec>();
+    for (auto& work : works) made->nodes.push_back({.work = std::move(work)});
+    return made;
+  };
+  const server::BranchWork none{kIf, word, {graph({}), graph({adds(last, 1)})}};
+  const server::BranchWork loop{
+      kWhile, word, {graph({adds(sum, 3), adds(word, ~std::uint32_t{0}), none})}};
+  const auto whole = backend->create(*graph({adds(sum, 100), loop, adds(sum, 10'000)}));
+  ASSERT_TRUE(whole);
+  for (const std::uint32_t rounds : {1000u, 0u, 1u}) {
+    for (const auto& [at, value] : {std::pair(word, rounds), {sum, 0u}, {last, 0u}})
+      ASSERT_TRUE(backend->enqueue(server::kDefaultStream, server::SetWork{at, value, 4, 1, 1, 0}));
+    ASSERT_TRUE(backend->enqueue(server::kDefaultStream, server::GraphWork{*whole}));
+    ASSERT_TRUE(backend->enqueue(server::kDefaultStream, adds(last, 50)));
+    run(*backend);
+    EXPECT_EQ(word_at(*backend, word), 0u);
+    EXPECT_EQ(word_at(*backend, sum), 10'100 + 3 * rounds);
+    EXPECT_EQ(word_at(*backend, last), (rounds > 0 ? 51u : 50u)) << "what follows comes behind";
+  }
+}
+
+// Two back ends, as of two processes, on one file; each goes on without the other.
+TEST(CpuBackend, MemoryInAFileIsThatOfAllWhoHaveIt) {
+  const auto first = open(), second = open();
+  const int file = ::memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(::ftruncate(file, 8192), 0);
+  const std::uint64_t at = first->device().arena, there = at + (std::uint64_t{1} << 20);
+  ASSERT_TRUE(first->allocate(at, 8192)), ASSERT_TRUE(second->allocate(there, 8192));
+  ASSERT_TRUE(first->enqueue(server::kDefaultStream, server::SetWork{at, 7, 4, 2048, 1, 0}));
+  run(*first);
+  ASSERT_TRUE(first->put_into(at, file, true)), ASSERT_TRUE(second->put_into(there, file, false));
+  EXPECT_EQ(word_at(*second, there + 8188), 7u);
+  ASSERT_TRUE(second->enqueue(server::kDefaultStream, server::SetWork{there, 9, 4, 1, 1, 0}));
+  run(*second);
+  EXPECT_EQ(word_at(*first, at), 9u);
+  first->release(at);
+  EXPECT_EQ(word_at(*second, there), 9u);
+  ASSERT_TRUE(first->allocate(at, 8192));
+  EXPECT_EQ(word_at(*first, at), 0u) << "nobody's any more";
+  // Neighbours on one page, half a page, twice, nothing.
+  ASSERT_TRUE(first->allocate(at + 8192, 100)), ASSERT_TRUE(first->allocate(at + 8192 + 512, 100));
+  for (const std::uint64_t wrong : {at + 8192, at + 8192 + 512, there})
+    EXPECT_FALSE(first->put_into(wrong, file, false)) << wrong - at;
+  ASSERT_TRUE(first->put_into(at, file, false));
+  EXPECT_EQ(first->put_into(at, file, false).error().status, server::kNotSupported);
+  ::close(file);
 }
 
 TEST(CpuBackend, IsADeviceOfCapability9) {

@@ -48,9 +48,12 @@ constexpr std::pair<std::size_t, std::int32_t> kValues[] = {
     {95, 1},                   // cooperative launches
     {97, 227 * 1024},          // shared memory per block, when asked for
     {102, 1},                  // virtual memory management
+    {103, 1},                  // its handles as files
     {106, 32},                 // blocks per multiprocessor
     {111, 1024},               // shared memory that is reserved per block
     {115, 1},                  // memory pools
+    {119, 1},                  // their handles: files
+    {125, 1},                  // events between processes
 };
 
 constexpr std::array<char, 16> kUuid = {'p', 'a', 'r', 't', 'i', 't', 'a', '-',

@@ -121,6 +121,8 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
             return events_.wait(stream.stream, what.event);
           if constexpr (std::is_same_v<Work, server::GraphWork>)
             return launch_graph(id, graphs_.at(what.graph));
+          if constexpr (std::is_same_v<Work, server::BranchWork>)
+            return enqueue_nodes(id, *what.bodies.front());
           return {};
         }
       },
@@ -175,19 +177,45 @@ bool CudaBackend::finished(ObjectKind kind, Id id) {
 
 // ---- graphs ----
 
+// Whether a node, or one in a body of a branch, is such.
+static bool has(const server::GraphSpec& spec, bool (*such)(const server::StreamWork&)) {
+  return std::ranges::any_of(spec.nodes, [such](const server::GraphSpec::Node& node) {
+    const auto* branch = std::get_if<server::BranchWork>(&node.work);
+    if (node.empty) return false;
+    return such(node.work) ||
+           (branch != nullptr && std::ranges::any_of(branch->bodies, [such](const auto& body) {
+              return has(*body, such);
+            }));
+  });
+}
+
 Answered<Id> CudaBackend::create_graph(const server::GraphSpec& spec) {
   const Id id = context_->next_id();
   Graph& graph = graphs_[id];
   graph.spec = spec;
-  const bool by_hand = std::ranges::any_of(spec.nodes, [](const auto& node) {
-    return !node.empty && (std::holds_alternative<server::CopyOutWork>(node.work) ||
-                           std::holds_alternative<server::HoldWork>(node.work));
-  });
-  if (const Answered<void> ok = by_hand ? Answered<void>() : capture(graph); !ok) {
+  Answered<void> ok;
+  if (has(spec, [](const server::StreamWork& work) {
+        const auto* branch = std::get_if<server::BranchWork>(&work);
+        return branch != nullptr && branch->kind != kOnce;
+      }))
+    ok = server::refuse(server::kNotSupported, "conditional nodes of graphs, on a GPU");
+  else if (!has(spec, [](const server::StreamWork& work) {
+             return std::holds_alternative<server::CopyOutWork>(work) ||
+                    std::holds_alternative<server::HoldWork>(work);
+           }))
+    ok = capture(graph);
+  if (!ok) {
     destroy(ObjectKind::graph, id);
     return tl::unexpected<Refused>(ok.error());
   }
   return id;
+}
+
+Answered<void> CudaBackend::enqueue_nodes(Id stream, const server::GraphSpec& spec) {
+  Answered<void> ok;
+  for (const server::GraphSpec::Node& node : spec.nodes)
+    if (ok && !node.empty) ok = enqueue(stream, node.work);
+  return ok;
 }
 
 // One of CUDA's, by doing its nodes on a stream that is captured.
@@ -199,10 +227,7 @@ Answered<void> CudaBackend::capture(Graph& graph) {
   Answered<void> ok = context_->done("cuStreamBeginCapture",
                                      api.cuStreamBeginCapture_v2(raw, abi::kCaptureThreadLocal));
   capturing_ = &graph;
-  for (const server::GraphSpec::Node& node : graph.spec.nodes) {
-    if (!ok) break;
-    if (!node.empty) ok = enqueue(*id, node.work);
-  }
+  if (ok) ok = enqueue_nodes(*id, graph.spec);
   capturing_ = nullptr;
   abi::Graph captured = nullptr;
   const abi::Return end = api.cuStreamEndCapture(raw, &captured);
@@ -219,11 +244,7 @@ Answered<void> CudaBackend::launch_graph(Id id, Graph& graph) {
   if (graph.exec != nullptr)
     return context_->done("cuGraphLaunch",
                           context_->api().cuGraphLaunch(graph.exec, streams_.at(id).stream));
-  for (const server::GraphSpec::Node& node : graph.spec.nodes) {
-    if (node.empty) continue;
-    if (Answered<void> ok = enqueue(id, node.work); !ok) return ok;
-  }
-  return {};
+  return enqueue_nodes(id, graph.spec);
 }
 
 }  // namespace partita::remote::cuda

@@ -71,6 +71,7 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<void> launch(Stream& stream, const server::LaunchWork& work);
   server::Answered<void> hold(Stream& stream, const server::HoldWork& work);
   server::Answered<server::Id> create_graph(const server::GraphSpec& spec);
+  server::Answered<void> enqueue_nodes(server::Id stream, const server::GraphSpec& spec);
   server::Answered<void> launch_graph(server::Id stream, Graph& graph);
   server::Answered<void> capture(Graph& graph);
 

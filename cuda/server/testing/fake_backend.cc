@@ -231,6 +231,10 @@ bool FakeBackend::run_one(Id id) {
     return true;
   }
   const StreamWork& work = std::get<StreamWork>(item.what);
+  if (const auto* branch = std::get_if<BranchWork>(&work)) {
+    run_branch(stream, *branch);
+    return true;
+  }
   if (const auto* hold = std::get_if<HoldWork>(&work)) {
     item.held = true;
     holds_[item.serial] = id;
@@ -250,6 +254,22 @@ bool FakeBackend::run_one(Id id) {
   }
   stream.items.pop_front();
   return true;
+}
+
+// The body comes in the place of the branch, and behind it, of a loop, the branch once more.
+void FakeBackend::run_branch(Stream& stream, BranchWork branch) {
+  const std::uint64_t serial = stream.items.front().serial;
+  stream.items.pop_front();
+  std::uint32_t value = 0;
+  if (branch.kind != kOnce)
+    std::memcpy(&value, bytes_at(branch.condition, sizeof(value)).data(), sizeof(value));
+  const GraphSpec* const body = dead_ ? nullptr : body_at(branch, value);
+  if (body == nullptr) return;
+  std::vector<Item> items;
+  for (const GraphSpec::Node& node : body->nodes)
+    if (!node.empty) items.push_back({.what = node.work, .serial = serial});
+  if (branch.kind == kWhile) items.push_back({.what = std::move(branch), .serial = serial});
+  stream.items.insert(stream.items.begin(), items.begin(), items.end());
 }
 
 void FakeBackend::carry_out(const StreamWork& work) {

@@ -74,6 +74,7 @@ class FakeBackend : public DeviceBackend {
   bool may_run(Id stream, const Item& item) const;
   bool run_one(Id stream);
   void carry_out(const StreamWork& work);
+  void run_branch(Stream& stream, BranchWork branch);
   void launch(const LaunchWork& work);
   void notify(Completed completed);
   void push(Id stream, Item item);

@@ -144,6 +144,42 @@ typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 typedef struct CUgraph_st* cudaGraph_t;
 typedef struct CUgraphExec_st* cudaGraphExec_t;
+typedef struct CUgraphNode_st* cudaGraphNode_t;
+typedef unsigned long long cudaGraphConditionalHandle;
+enum cudaGraphNodeType { cudaGraphNodeTypeKernel = 0, cudaGraphNodeTypeConditional = 13 };
+enum cudaGraphConditionalNodeType {
+  cudaGraphCondTypeIf,
+  cudaGraphCondTypeWhile,
+  cudaGraphCondTypeSwitch
+};
+enum { cudaGraphCondAssignDefault = 1, cudaStreamSetCaptureDependencies = 1 };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+struct cudaGraphNodeParams {
+  cudaGraphNodeType type;
+  int reserved0[3];
+  union {
+    long long reserved1[29];
+    struct {
+      void* func;
+      uint3 gridDim, blockDim;
+      unsigned sharedMemBytes;
+      void **kernelParams, **extra;
+    } kernel;
+    struct {
+      cudaGraphConditionalHandle handle;
+      cudaGraphConditionalNodeType type;
+      unsigned size;
+      cudaGraph_t* phGraph_out;
+    } conditional;
+  };
+  long long reserved2;
+};
+struct cudaIpcMemHandle_t {
+  char reserved[64];
+};
+struct cudaIpcEventHandle_t {
+  char reserved[64];
+};
 typedef void (*cudaHostFn_t)(void*);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void*);
 
@@ -209,6 +245,24 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long lo
 cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t);
 cudaError_t cudaGraphDestroy(cudaGraph_t);
+cudaError_t cudaGraphCreate(cudaGraph_t*, unsigned);
+cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t*, cudaGraph_t, const cudaGraphNode_t*, const void*,
+                                size_t, cudaGraphNodeParams*);
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t*, cudaGraph_t, const cudaGraphNode_t*,
+                                       size_t, cudaGraph_t);
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle*, cudaGraph_t, unsigned,
+                                             unsigned);
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t, cudaGraph_t, const cudaGraphNode_t*,
+                                          const void*, size_t, cudaStreamCaptureMode);
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus*, unsigned long long*,
+                                     cudaGraph_t*, const cudaGraphNode_t**, const void**, size_t*);
+cudaError_t cudaStreamUpdateCaptureDependencies_v2(cudaStream_t, cudaGraphNode_t*, const void*,
+                                                   size_t, unsigned);
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*);
+cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned);
+cudaError_t cudaIpcCloseMemHandle(void*);
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t);
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t);
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int*, const void*, int, size_t);
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t);
@@ -222,6 +276,17 @@ void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int);
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, struct CUstream_st* = nullptr);
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);
+}
+// As of CUDA 13, which has these names alone.
+inline cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                    const cudaGraphNode_t* after, const void* edges, size_t count,
+                                    cudaGraphNodeParams* what) {
+  return cudaGraphAddNode_v2(node, graph, after, edges, count, what);
+}
+inline cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes,
+                                                       const void* edges, size_t count,
+                                                       unsigned flags) {
+  return cudaStreamUpdateCaptureDependencies_v2(stream, nodes, edges, count, flags);
 }
 template <class T>
 cudaError_t cudaMallocManaged(T** pointer, size_t bytes) {

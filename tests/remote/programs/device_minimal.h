@@ -51,6 +51,7 @@ DEVICE_INLINE int atomicMin(int* p, int v) { return __nvvm_atom_min_gen_i(p, v);
 DEVICE_INLINE int atomicExch(int* p, int v) { return __nvvm_atom_xchg_gen_i(p, v); }
 DEVICE_INLINE int atomicCAS(int* p, int old, int v) { return __nvvm_atom_cas_gen_i(p, old, v); }
 DEVICE_INLINE unsigned atomicInc(unsigned* p, unsigned v) { return __nvvm_atom_inc_gen_ui(p, v); }
+extern "C" __device__ void cudaGraphSetConditional(cudaGraphConditionalHandle, unsigned);
 // The fast exponential.
 DEVICE_INLINE float device_exp(float x) { return __nvvm_ex2_approx_f(x * 1.44269504F); }
 
@@ -84,4 +85,5 @@ int atomicExch(int*, int);
 int atomicCAS(int*, int, int);
 unsigned atomicInc(unsigned*, unsigned);
 float device_exp(float);
+void cudaGraphSetConditional(cudaGraphConditionalHandle, unsigned);
 #endif
