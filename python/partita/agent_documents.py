@@ -99,6 +99,10 @@ class AgentStateAssignmentSegments(TypedDict):
     throughput_rps: NotRequired[float]
     # models at once, of a set of them
     held: NotRequired[int]
+    # SMs that only compute prompts
+    prefill_units: NotRequired[int]
+    # SMs that only decode
+    decode_units: NotRequired[int]
 
 
 class AgentStateAssignmentServicesArrivals(TypedDict):
@@ -871,17 +875,6 @@ class NodeStateGpus(TypedDict):
     instances: NotRequired[list[NodeStateGpusInstances]]
 
 
-class NodeStateServicesColdStarts(TypedDict):
-    # whose model was loaded first, and were answered
-    requests: int
-    # of them, within what is promised
-    in_time: int
-    # cold_ms of the set, else its SLO
-    promised_ms: float
-    # from head to answer
-    mean_ms: float
-
-
 class NodeStateServices(TypedDict):
     # of the service
     name: str
@@ -900,7 +893,7 @@ class NodeStateServices(TypedDict):
     # by the workers that are ready
     can_carry_rps: float
     # of a set of models
-    cold_starts: NotRequired[NodeStateServicesColdStarts]
+    cold_starts: NotRequired[AgentStateServicesColdStarts]
 
 
 class NodeState(TypedDict):
