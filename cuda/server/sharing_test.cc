@@ -13,11 +13,11 @@ namespace {
 using ::testing::HasSubstr;
 using Kind = ShareRequest::Kind;
 
-constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostShared = std::uint64_t{1} << 30;
 const SharedThings::Asker kAnna{1, "unix1000"}, kAnnaAgain{2, "unix1000"}, kBert{3, "unix1001"};
 
 TEST(SharedThings, OpenOnlyToTheClientThatMadeThem) {
-  SharedThings things(kMost);
+  SharedThings things(kMostShared);
   const auto [made, file] = things.take(kAnna, {.kind = Kind::make, .bytes = 5000});
   ASSERT_EQ(made.status, kSuccess);
   const auto open = [&](const SharedThings::Asker& who, ShareKey key, std::uint32_t event = 0) {
@@ -39,20 +39,20 @@ TEST(SharedThings, OpenOnlyToTheClientThatMadeThem) {
 }
 
 TEST(SharedThings, AreBounded) {
-  SharedThings things(kMost);
+  SharedThings things(kMostShared);
   const auto make = [&](const SharedThings::Asker& who, std::uint64_t bytes) {
     return things.take(who, {.kind = Kind::make, .bytes = bytes}).first.status;
   };
   EXPECT_EQ(make(kAnna, 0), kOutOfMemory);
-  EXPECT_EQ(make(kAnna, kMost + 1), kOutOfMemory);
-  for (std::size_t i = 0; i < SharedThings::kMost; ++i) EXPECT_EQ(make(kAnna, 1), kSuccess);
+  EXPECT_EQ(make(kAnna, kMostShared + 1), kOutOfMemory);
+  for (std::size_t i = 0; i < SharedThings::kMostShared; ++i) EXPECT_EQ(make(kAnna, 1), kSuccess);
   EXPECT_EQ(make(kAnna, 1), kOutOfMemory);
   EXPECT_EQ(make(kBert, 1), kSuccess) << "another session's are its own";
   EXPECT_EQ(things.take(kAnna, {.kind = Kind(77)}).second, -1);
 }
 
 TEST(SharedEvent, IsReachedRecordByRecord) {
-  SharedThings things(kMost);
+  SharedThings things(kMostShared);
   const auto [made, number] = things.take(kAnna, {.kind = Kind::make, .event = 1});
   const Descriptor file(::dup(number));
   const auto first = SharedEvent::in(file, 1);
@@ -96,7 +96,7 @@ TEST_F(SharingTest, IsRefusedWhereThereIsNoBrokerAndOnDevicesWithout) {
 TEST(BrokerShelf, AsksAndHearsOfItsEnd) {
   auto pair = message_pair();
   ASSERT_TRUE(pair);
-  SharedThings things(kMost);
+  SharedThings things(kMostShared);
   BrokerShelf shelf(std::move(pair->second));
   Received<ShareRequest> request;
   // The answer lies there before it is asked for.

@@ -38,7 +38,7 @@ class Meters {
     double capacity_rps = 0;
     int ready_workers = 0;
     bool seen = false;
-    std::vector<KeyRates> keys;
+    std::vector<KeyRates> keys = {};
   };
   Reading reading(const std::string& service, std::int64_t local_ms) const;
   // The highest until then; nothing where its rates are not known.

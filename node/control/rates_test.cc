@@ -112,7 +112,7 @@ TEST(Rates, KeysHaveThoseOfTheLastMinute) {
     rates.see(servers, now += 10'000);
   };
   for (int n = 0; n <= 7; ++n) look(1000 + n);
-  auto keys = rates.reading("a").keys;
+  auto keys = rates.now({service}).at(0).reading.keys;
   ASSERT_EQ(keys.size(), 2U);
   EXPECT_EQ(keys[0].key, "token 1");
   EXPECT_DOUBLE_EQ(keys[0].answered, 2);
@@ -121,7 +121,7 @@ TEST(Rates, KeysHaveThoseOfTheLastMinute) {
   EXPECT_DOUBLE_EQ(keys[1].tokens, 3);
   servers.counted_by = "second";
   for (int n = 0; n <= 7; ++n) look(n);
-  keys = rates.reading("a").keys;
+  keys = rates.now({service}).at(0).reading.keys;
   ASSERT_EQ(keys.size(), 2U);
   EXPECT_DOUBLE_EQ(keys[0].answered, 2);
   for (int n = 0; n <= 7; ++n) {
@@ -129,7 +129,7 @@ TEST(Rates, KeysHaveThoseOfTheLastMinute) {
     if (n == 7) servers.loads[0].keys.push_back({.key = "token 3", .answered = 5000});
     rates.see(servers, now += 10'000);
   }
-  keys = rates.reading("a").keys;
+  keys = rates.now({service}).at(0).reading.keys;
   for (const auto& key : keys) EXPECT_EQ(key.key, actuate::kOtherKeys);
 }
 

@@ -11,7 +11,7 @@ namespace {
 using plan::RateAt;
 
 // A 7g.80gb carries 1000 req/s. A GPU takes 60 W idle and 400 W busy.
-plan::ServingProblem problem_of(const std::vector<RateAt>& rates) {
+plan::ServingProblem one_service(const std::vector<RateAt>& rates) {
   plan::ServingProblem problem;
   plan::Service& service = problem.services.emplace_back();
   service.name = "chat";
@@ -44,7 +44,7 @@ plan::DayPlan day_of(const plan::ServingProblem& problem, const plan::Tariff& ta
 // for a third of an hour, which is 0.05 of what a GPU takes in an hour; an instance that is made
 // counts as 0.25. Where that hour's price is 7.27 times the day's mean, it pays.
 TEST(DayEnergy, AChangePaysWhereEnergyIsDear) {
-  const auto problem = problem_of({{600, Rps{900}}, {620, Rps{2000}}});
+  const auto problem = one_service({{600, Rps{900}}, {620, Rps{2000}}});
   const plan::DayPlan flat = day_of(problem, of(0.1, 0, 0.1));
   ASSERT_EQ(flat.periods.size(), 2u);
   EXPECT_EQ(flat.periods[0].plan.objective.gpus, 2);
@@ -57,7 +57,7 @@ TEST(DayEnergy, AChangePaysWhereEnergyIsDear) {
 }
 
 TEST(DayEnergy, SaysKilowattHoursMoneyAndGrams) {
-  const auto problem = problem_of({{600, Rps{900}}, {620, Rps{2000}}});
+  const auto problem = one_service({{600, Rps{900}}, {620, Rps{2000}}});
   const plan::DayPlan day = day_of(problem, of(0.1, 10, 1));
   // 60 W and 0.9 of 340 W for 20 minutes at 1; 800 W for 40 minutes at 1 and 23 hours at 0.1.
   const double dear_kwh = (60 + 0.9 * 340) / 1000 / 3, usual_kwh = 0.8 * 23 + 0.8 * 2 / 3;
@@ -74,7 +74,7 @@ TEST(DayEnergy, SaysKilowattHoursMoneyAndGrams) {
 }
 
 TEST(DayEnergy, RefusesWhatCannotBeWeighed) {
-  const auto problem = problem_of({{600, Rps{900}}, {620, Rps{2000}}});
+  const auto problem = one_service({{600, Rps{900}}, {620, Rps{2000}}});
   plan::Tariff dated = of(0.1, 10, 1);
   dated.daily = false;
   const auto made = plan_day(problem, {{}, Seconds{0}, dated});

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "server/testing/conformance.h"
 #include "server/cpu/device_facts.h"
+#include "server/testing/conformance.h"
 #include "wire/operations.h"
 
 namespace partita::remote::cpu {
@@ -190,10 +190,12 @@ TEST(CpuBackend, MemoryInAFileIsThatOfAllWhoHaveIt) {
   const int file = ::memfd_create("test", MFD_CLOEXEC);
   ASSERT_EQ(::ftruncate(file, 8192), 0);
   const std::uint64_t at = first->device().arena, there = at + (std::uint64_t{1} << 20);
-  ASSERT_TRUE(first->allocate(at, 8192)), ASSERT_TRUE(second->allocate(there, 8192));
+  ASSERT_TRUE(first->allocate(at, 8192));
+  ASSERT_TRUE(second->allocate(there, 8192));
   ASSERT_TRUE(first->enqueue(server::kDefaultStream, server::SetWork{at, 7, 4, 2048, 1, 0}));
   run(*first);
-  ASSERT_TRUE(first->put_into(at, file, true)), ASSERT_TRUE(second->put_into(there, file, false));
+  ASSERT_TRUE(first->put_into(at, file, true));
+  ASSERT_TRUE(second->put_into(there, file, false));
   EXPECT_EQ(word_at(*second, there + 8188), 7u);
   ASSERT_TRUE(second->enqueue(server::kDefaultStream, server::SetWork{there, 9, 4, 1, 1, 0}));
   run(*second);
@@ -203,7 +205,8 @@ TEST(CpuBackend, MemoryInAFileIsThatOfAllWhoHaveIt) {
   ASSERT_TRUE(first->allocate(at, 8192));
   EXPECT_EQ(word_at(*first, at), 0u) << "nobody's any more";
   // Neighbours on one page, half a page, twice, nothing.
-  ASSERT_TRUE(first->allocate(at + 8192, 100)), ASSERT_TRUE(first->allocate(at + 8192 + 512, 100));
+  ASSERT_TRUE(first->allocate(at + 8192, 100));
+  ASSERT_TRUE(first->allocate(at + 8192 + 512, 100));
   for (const std::uint64_t wrong : {at + 8192, at + 8192 + 512, there})
     EXPECT_FALSE(first->put_into(wrong, file, false)) << wrong - at;
   ASSERT_TRUE(first->put_into(at, file, false));

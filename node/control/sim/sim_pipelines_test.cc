@@ -18,7 +18,7 @@ namespace {
 constexpr double kHourNs = 3.6e12;
 
 // Two pipelines through one step that has clients of its own; rates are the tops of their days.
-constexpr const char* kServices = R"(
+constexpr const char* kWays = R"(
 services:
   - name: read-signs
     rate_rps: 160
@@ -41,7 +41,7 @@ services:
 class PipelinesUnderAnAgent : public testing::Test {
  protected:
   PipelinesUnderAnAgent() {
-    WeeksOptions options = weeks_of_tests("ways", 8, 1, 5, kServices);
+    WeeksOptions options = weeks_of_tests("ways", 8, 1, 5, kWays);
     options.shape.bursts_per_day = options.shape.shifts_per_day = 0;
     auto weeks = SimWeeks::begin(std::move(options));
     CHECK(weeks.has_value());

@@ -8,6 +8,7 @@
 
 namespace partita::queue {
 namespace {
+namespace hours {
 
 using test::kEpoch;
 using test::kSec;
@@ -54,8 +55,9 @@ TEST(QueueHours, WaitsForTheCheapHourAndSaysSo) {
   bench.machine.run_until(bench.world.now + 60 * kSec);
   EXPECT_TRUE(bench.world.starts.empty());
   const auto shown = bench.machine.host().show(1, bench.world.now);
-  EXPECT_EQ(shown->why, "waits until 2023-11-15 00:00 UTC: a kWh costs 0.1 then and 0.3 now, is "
-                        "100 g of CO2 then and 300 now");
+  EXPECT_EQ(shown->why,
+            "waits until 2023-11-15 00:00 UTC: a kWh costs 0.1 then and 0.3 now, is "
+            "100 g of CO2 then and 300 now");
   const Nanos cheap = kFirstHour + 2 * kHour;
   EXPECT_NEAR(*shown->begins_in_s, static_cast<double>(cheap - bench.world.now) / 1e9, 1);
   // It waits over a crash of the queue, too.
@@ -102,8 +104,8 @@ double cost_of(const Bench& bench, const std::map<long, Nanos>& took) {
         bench.world.model.profiles[at(bench.world.model.profile_index(one.places[0].profile))];
     const double from = static_cast<double>(one.began_ms) / 1e3;
     const double length = static_cast<double>(took.at(one.id)) / 1e9;
-    sum += *plan::mean_rate(bench.config.tariff, from, from + length)->price * profile.gpcs *
-           length;
+    sum +=
+        *plan::mean_rate(bench.config.tariff, from, from + length)->price * profile.gpcs * length;
   }
   return sum;
 }
@@ -183,5 +185,6 @@ TEST(QueueHours, RunsSayMoneyAndCarbon) {
   EXPECT_NEAR(*run.saved_co2_g, kwh * 200, 1e-6);
 }
 
+}  // namespace hours
 }  // namespace
 }  // namespace partita::queue

@@ -154,7 +154,7 @@ class PipelinesTest : public testing::Test {
   std::string said_;
   plan::Terms terms_{.name = "p", .rate = Rps{10}, .slo = Millis{1000}};
   std::map<std::string, plan::Foreseen> foreseen_;
-  std::map<std::string, long> coming_;    // rows, as a member was told last
+  std::map<std::string, long> coming_;   // rows, as a member was told last
   std::map<std::string, int> held_off_;  // rows
   MemberQueues queues_{
       .foresee =
@@ -236,24 +236,24 @@ TEST_F(PipelinesTest, NamesTheStepThatFailsOrRefuses) {
 
 // A second is promised.
 TEST_F(PipelinesTest, RefusesAtTheDoorWhoCannotMakeTheWholeWay) {
-  constexpr Nanos kMs = 1'000'000;
-  foreseen_ = {{"find", {300 * kMs, 20 * kMs}}, {"sum", {900 * kMs, 50 * kMs}}};
+  constexpr Nanos ms = 1'000'000;
+  foreseen_ = {{"find", {300 * ms, 20 * ms}}, {"sum", {900 * ms, 50 * ms}}};
   auto id = ask(2);
   ASSERT_TRUE(id) << denial_->message;
-  EXPECT_NEAR(static_cast<double>(members_.done_by["find"]), 400.0 * kMs, 30.0 * kMs);
-  foreseen_["sum"] = {100 * kMs, 50 * kMs};
+  EXPECT_NEAR(static_cast<double>(members_.done_by["find"]), 400.0 * ms, 30.0 * ms);
+  foreseen_["sum"] = {100 * ms, 50 * ms};
   members_.answer();
   turn();
-  EXPECT_NEAR(static_cast<double>(members_.done_by["sum"]), 1000.0 * kMs, 60.0 * kMs)
+  EXPECT_NEAR(static_cast<double>(members_.done_by["sum"]), 1000.0 * ms, 60.0 * ms)
       << "the last step has all that is left";
   pipelines_.release(*id);
   EXPECT_EQ(pipelines_.asked_of("find"), 1);
   EXPECT_EQ(pipelines_.asked_of("sum"), 1);
-  foreseen_["sum"] = {1200 * kMs, 50 * kMs};
+  foreseen_["sum"] = {1200 * ms, 50 * ms};
   EXPECT_FALSE(ask(2));
   EXPECT_EQ(denial_->kind, Denial::Kind::would_be_late);
   EXPECT_THAT(denial_->message, HasSubstr("pipeline 'p' would answer 2"));
-  EXPECT_NEAR(static_cast<double>(denial_->retry_after_ns), 200.0 * kMs, 5.0 * kMs);
+  EXPECT_NEAR(static_cast<double>(denial_->retry_after_ns), 200.0 * ms, 5.0 * ms);
   EXPECT_EQ(pipelines_.asked_of("find"), 1) << "no step has worked for it";
   EXPECT_EQ(held_off_, (std::map<std::string, int>{{"find", 1}, {"sum", 3}}));
   EXPECT_EQ(counters().refused_miss, 1);
@@ -261,8 +261,8 @@ TEST_F(PipelinesTest, RefusesAtTheDoorWhoCannotMakeTheWholeWay) {
 
 // Three rows of the second step are reckoned with for each that was let in and is not there yet.
 TEST_F(PipelinesTest, ReckonsWithThoseWhoAreOnTheirWay) {
-  constexpr Nanos kMs = 1'000'000;
-  foreseen_ = {{"find", {10 * kMs, 10 * kMs}}, {"sum", {10 * kMs, 10 * kMs}}};
+  constexpr Nanos ms = 1'000'000;
+  foreseen_ = {{"find", {10 * ms, 10 * ms}}, {"sum", {10 * ms, 10 * ms}}};
   const auto first = ask(2), second = ask(1), third = ask(0);
   ASSERT_TRUE(first && second && third);
   EXPECT_EQ(coming_["sum"], 6) << "as the third was let in";
