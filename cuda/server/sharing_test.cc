@@ -45,7 +45,7 @@ TEST(SharedThings, AreBounded) {
   };
   EXPECT_EQ(make(kAnna, 0), kOutOfMemory);
   EXPECT_EQ(make(kAnna, kMostShared + 1), kOutOfMemory);
-  for (std::size_t i = 0; i < SharedThings::kMostShared; ++i) EXPECT_EQ(make(kAnna, 1), kSuccess);
+  for (std::size_t i = 0; i < SharedThings::kMost; ++i) EXPECT_EQ(make(kAnna, 1), kSuccess);
   EXPECT_EQ(make(kAnna, 1), kOutOfMemory);
   EXPECT_EQ(make(kBert, 1), kSuccess) << "another session's are its own";
   EXPECT_EQ(things.take(kAnna, {.kind = Kind(77)}).second, -1);
