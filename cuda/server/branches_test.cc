@@ -53,7 +53,7 @@ class Branches : public SessionTest {
   }
   void make(std::uint64_t exec) {
     const auto made = client->ask(GraphInstantiate{{1}, {exec}});
-    EXPECT_EQ(made.outcome, Outcome{}) << client->said;
+    EXPECT_EQ(made.outcome.status, 0) << client->said;
   }
   void refused(std::string_view why) {
     client->said.clear();
@@ -129,7 +129,9 @@ TEST_F(Branches, RefuseWhatCannotBe) {
   std::uint64_t inside = 2;
   for (std::uint64_t deep = 100; deep < 114; inside = deep++)
     bodies({deep}), branch(inside, deep, kIf, {deep});
-  EXPECT_EQ(fence(), 0) << client->said;
+  client->said.clear();
+  fence();
+  EXPECT_EQ(client->said, "");
   bodies({114, 115}), branch(113, 114, kIf, {114}), branch(114, 115, kIf, {115});
   refused("branches 16 deep");
   make(1);

@@ -289,9 +289,10 @@ Graph Graphs::whole(const Graph& graph, std::size_t& nodes) {
       Graph body = whole(*find(handle), nodes);
       branch.bodies.push_back(std::make_shared<const GraphSpec>(std::move(body.spec)));
       all.tags.insert(all.tags.end(), body.tags.begin(), body.tags.end());
+      all.touches.insert(all.touches.end(), body.touches.begin(), body.touches.end());
+      all.modules.merge(body.modules);
     }
   }
-  captures_.look_again(all);
   return all;
 }
 
