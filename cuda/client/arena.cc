@@ -21,8 +21,8 @@ Arena::Arena(const ArenaShape& shape) : shape_(shape), cursor_(shape.begin) {
 }
 
 // The lowest gap that begins in [from, to).
-std::optional<std::uint64_t> Arena::gap(std::uint64_t bytes, std::uint64_t from,
-                                        std::uint64_t to) const {
+std::optional<std::uint64_t> Arena::gap(std::uint64_t bytes, std::uint64_t align,
+                                        std::uint64_t from, std::uint64_t to) const {
   std::uint64_t at = from;
   auto next = ranges_.upper_bound(at);
   if (next != ranges_.begin()) {
@@ -32,7 +32,8 @@ std::optional<std::uint64_t> Arena::gap(std::uint64_t bytes, std::uint64_t from,
   const std::uint64_t end = shape_.begin + shape_.bytes;
   while (at < to && at < end) {
     const std::uint64_t free_to = next == ranges_.end() ? end : next->first;
-    if (free_to - at >= bytes) return at;
+    const std::uint64_t begin = rounded(at, align);
+    if (begin < free_to && free_to - begin >= bytes) return begin;
     if (next == ranges_.end()) break;
     at = next->first + next->second;
     ++next;
@@ -42,10 +43,9 @@ std::optional<std::uint64_t> Arena::gap(std::uint64_t bytes, std::uint64_t from,
 
 std::optional<std::uint64_t> Arena::find_range(std::uint64_t length, std::uint64_t align) {
   if (length > shape_.bytes || align > shape_.bytes) return std::nullopt;
-  auto at = gap(length + align - 1, cursor_, shape_.begin + shape_.bytes);
-  if (!at) at = gap(length + align - 1, shape_.begin, cursor_);
+  auto at = gap(length, align, cursor_, shape_.begin + shape_.bytes);
+  if (!at) at = gap(length, align, shape_.begin, cursor_);
   if (!at) return std::nullopt;
-  *at = rounded(*at, align);
   ranges_[*at] = length;
   cursor_ = *at + length;
   return at;

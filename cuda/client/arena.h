@@ -78,7 +78,8 @@ class Arena {
   std::optional<std::uint64_t> find_range(std::uint64_t length, std::uint64_t align);
   std::optional<std::uint64_t> take_range(std::uint64_t bytes, std::uint64_t gap_behind,
                                           std::uint64_t align = 1);
-  std::optional<std::uint64_t> gap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to) const;
+  std::optional<std::uint64_t> gap(std::uint64_t bytes, std::uint64_t align, std::uint64_t from,
+                                   std::uint64_t to) const;
   std::optional<Given> allocate_small(std::uint64_t bytes, std::uint64_t cell);
   void give_back(Pool& pool, std::uint32_t cell);
   void drop_range(std::uint64_t address, std::uint64_t bytes, bool late);

@@ -100,7 +100,7 @@ TEST(Arena, AFreedAddressComesBackLate) {
 
 TEST(Arena, WhatIsFreedLateWaitsForRecycle) {
   ArenaShape shape = fine();
-  shape.bytes = 4 * (kMiB + Arena::kPage) + Arena::kPage;
+  shape.bytes = 4 * (kMiB + Arena::kPage);
   Arena arena(shape);
   std::uint64_t all[4];
   for (std::uint64_t& one : all) one = arena.allocate(kMiB)->address;

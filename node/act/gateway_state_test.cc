@@ -77,6 +77,7 @@ TEST(GatewayState, TellsTheKeysThatHadMostAndTheOthersTogether) {
   const auto again = parse_gateway("g.json", gateway_json(state));
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, state);
+  EXPECT_TRUE(told_keys({{.key = "", .answered = 3}}).empty()) << "asked without a key";
   EXPECT_EQ(told_keys({{.key = "b"}, {.key = "a"}}), told_keys({{.key = "a"}, {.key = "b"}}));
 }
 

@@ -13,6 +13,7 @@ constexpr double kLongestSlo = 60;  // of what is told apart
 }  // namespace
 
 std::vector<KeyCounts> told_keys(std::vector<KeyCounts> all) {
+  std::erase_if(all, [](const KeyCounts& key) { return key.key.empty(); });  // asked without one
   const auto less = [](const KeyCounts& one) {
     return std::tuple(-one.answered - one.tokens - one.refused, one.key);
   };
