@@ -243,7 +243,7 @@ Done Graphs::on(const GraphBranch& op) {
   if (graph == nullptr) return graphs_.missing(op.graph.value);
   if (op.bodies.size() % 8 != 0) return refuse(kInvalidValue, "half a graph's number");
   std::vector<std::uint64_t> bodies(op.bodies.size() / 8);
-  std::memcpy(bodies.data(), op.bodies.data(), op.bodies.size());
+  if (!bodies.empty()) std::memcpy(bodies.data(), op.bodies.data(), op.bodies.size());
   const std::size_t most = op.kind == kSwitch ? kMostBodies : op.kind == kIf ? 2 : 1;
   if (op.kind > kSwitch || bodies.empty() || bodies.size() > most)
     return refuse(kInvalidValue,

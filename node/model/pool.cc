@@ -184,11 +184,12 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
 }
 
 // How many of the first `most` have arrived by `now`. In whole nanoseconds trunc(x) <= now is
-// x < now + 1, so nothing is converted. Counted, as guesses of a branch are dear; products of
-// ascending numbers ascend, rounded or not.
+// x < now + 1, or the next number where they lie further apart, so nothing is converted. Counted,
+// as guesses of a branch are dear; products of ascending numbers ascend, rounded or not.
 [[gnu::always_inline]] inline std::size_t PoolRun::arrived(const double* times, std::size_t most,
                                                            Nanos now) const {
-  const double limit = static_cast<double>(now) + 1;
+  const auto at = static_cast<double>(now);
+  const double limit = at + std::max(1.0, at * 0x1p-52);
   std::size_t n = 0;
   while (n + kStride < most && times[n + kStride - 1] * gap_ns_ < limit) n += kStride;
   Four low, high;
