@@ -48,6 +48,10 @@ TEST(SharedThings, AreBounded) {
   for (std::size_t i = 0; i < SharedThings::kMost; ++i) EXPECT_EQ(make(kAnna, 1), kSuccess);
   EXPECT_EQ(make(kAnna, 1), kOutOfMemory);
   EXPECT_EQ(make(kBert, 1), kSuccess) << "another session's are its own";
+  const SharedThings::Asker carl{4, "unix1002"};
+  EXPECT_EQ(make(carl, kMostShared - 5000), kSuccess);
+  EXPECT_EQ(make(carl, 5001), kOutOfMemory) << "more than it may have, together";
+  EXPECT_EQ(make(carl, 5000), kSuccess);
   EXPECT_EQ(things.take(kAnna, {.kind = Kind(77)}).second, -1);
 }
 

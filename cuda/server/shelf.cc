@@ -59,11 +59,16 @@ void BrokerShelf::drop(const ShareKey& key) {
 // ---- the broker's ----
 
 std::pair<ShareAnswer, int> SharedThings::make(const Asker& who, const ShareRequest& request) {
-  const auto has = std::ranges::count_if(
-      things_, [&](const auto& one) { return one.second.owner.session == who.session; });
+  std::size_t has = 0;
+  std::uint64_t room = most_;
+  for (const auto& [key, entry] : things_) {
+    if (entry.owner.session != who.session) continue;
+    ++has;
+    if (!entry.event) room -= entry.bytes;
+  }
   const std::uint64_t bytes = request.event != 0 ? SharedEvent::kBytes : request.bytes;
   ShareAnswer answer{.status = kOutOfMemory, .bytes = bytes, .session = who.session};
-  if (static_cast<std::size_t>(has) >= kMost || bytes == 0 || bytes > most_) return {answer, -1};
+  if (has >= kMost || bytes == 0 || (request.event == 0 && bytes > room)) return {answer, -1};
   constexpr std::uint64_t kPage = 4096;
   Descriptor file = make_file((bytes + kPage - 1) / kPage * kPage);
   const bool drawn = ::getrandom(answer.key.data(), answer.key.size(), 0) ==

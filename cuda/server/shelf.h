@@ -56,7 +56,8 @@ class BrokerShelf final : public Shelf {
 };
 
 // The broker's table. Only sessions of the client that made a thing may open it: `client` is its
-// user on this host, or the host that it comes from. Limits: kMost of a session.
+// user on this host, or the host that it comes from. Limits, of a session: kMost of them, and so
+// many bytes of memory together, since they are there when nobody has opened them, too.
 class SharedThings {
  public:
   static constexpr std::size_t kMost = 64;
@@ -64,7 +65,7 @@ class SharedThings {
     std::uint64_t session = 0;
     std::string client = {};
   };
-  // `most`: bytes of one thing.
+  // `most`: bytes of memory that a session may share.
   explicit SharedThings(std::uint64_t most) : most_(most) {}
 
   // The answer to a request, and the file that goes beside it (-1: none).

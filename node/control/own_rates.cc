@@ -15,12 +15,6 @@ std::vector<double> rates_of(const std::vector<plan::Service>& services) {
   return rates;
 }
 
-std::vector<plan::Service> with_rates(std::vector<plan::Service> services,
-                                      const std::vector<double>& rates) {
-  for (std::size_t s = 0; s < services.size(); ++s) services[s].rate = Rps{rates[s]};
-  return services;
-}
-
 }  // namespace
 
 std::vector<StepRequests> step_requests(const std::vector<plan::Service>& services) {
@@ -56,14 +50,10 @@ std::vector<double> whole_rates(const std::vector<plan::Service>& services,
   return own;
 }
 
-std::vector<plan::Service> at_own_rates(std::vector<plan::Service> services) {
-  const std::vector<double> rates = own_rates(services, rates_of(services));
-  return with_rates(std::move(services), rates);
-}
-
 std::vector<plan::Service> at_whole_rates(std::vector<plan::Service> services) {
   const std::vector<double> rates = whole_rates(services, rates_of(services));
-  return with_rates(std::move(services), rates);
+  for (std::size_t s = 0; s < services.size(); ++s) services[s].rate = Rps{rates[s]};
+  return services;
 }
 
 }  // namespace partita::control

@@ -23,8 +23,7 @@ std::vector<double> own_rates(const std::vector<plan::Service>& services,
 // With what the pipelines make of theirs: own_rates(services, whole_rates(services, own)) is `own`.
 std::vector<double> whole_rates(const std::vector<plan::Service>& services,
                                 std::vector<double> own);
-// Services at their own rates, and back.
-std::vector<plan::Service> at_own_rates(std::vector<plan::Service> services);
+// Services at what they are of a moment, of own rates (forms::at_own_rates).
 std::vector<plan::Service> at_whole_rates(std::vector<plan::Service> services);
 
 }  // namespace partita::control

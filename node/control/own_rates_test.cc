@@ -35,8 +35,8 @@ std::vector<double> rates_of(const std::vector<plan::Service>& services) {
 TEST(OwnRates, AreWhatClientsAskFor) {
   const std::vector<plan::Service> services = all(10, 5, 20);
   EXPECT_THAT(rates_of(services), testing::ElementsAre(10, 5, 20 + 40 + 10, 10, 5));
-  EXPECT_THAT(rates_of(at_own_rates(services)), testing::ElementsAre(10, 5, 20, 0, 0));
-  EXPECT_EQ(at_whole_rates(at_own_rates(services)), services);
+  EXPECT_THAT(rates_of(forms::at_own_rates(services)), testing::ElementsAre(10, 5, 20, 0, 0));
+  EXPECT_EQ(at_whole_rates(forms::at_own_rates(services)), services);
 }
 
 // The reader of services files adds up by itself.

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "control/own_rates.h"
 #include "decide/pipelines.h"
+#include "forms/pipeline_form.h"
 #include "hw/layout.h"
 #include "verify/judge.h"
 
@@ -70,7 +71,7 @@ class Attempts {
   // much as a whole: what is shared out is what clients ask for, and steps follow.
   bool part() {
     std::map<int, std::vector<plan::Service>, std::greater<>> classes;
-    for (const plan::Service& one : at_own_rates(ask_.want.services))
+    for (const plan::Service& one : forms::at_own_rates(ask_.want.services))
       if (!one.member) classes[priority(one.name)].push_back(one);
     Want settled;
     for (auto& [level, members] : classes) settle_class(settled, std::move(members));
@@ -182,7 +183,7 @@ class Attempts {
     std::string text;
     plan::ServingPlan& plan = best_->target.plan;
     int short_of = 0;
-    const std::vector<plan::Service> asked = at_own_rates(ask_.want.services);
+    const std::vector<plan::Service> asked = forms::at_own_rates(ask_.want.services);
     for (std::size_t s = 0; s < asked.size(); ++s) {
       const plan::Service& one = asked[s];
       if (one.member) continue;

@@ -5,6 +5,7 @@
 
 #include "act/gateway_state.h"
 #include "control/own_rates.h"
+#include "forms/pipeline_form.h"
 
 namespace partita::control {
 namespace {
@@ -26,7 +27,7 @@ double most_wanted(const plan::Service& service) {
 }  // namespace
 
 void Rates::begin(const std::vector<plan::Service>& services, std::vector<ServiceForecast> known) {
-  meters_.begin(at_own_rates(services), std::move(known));
+  meters_.begin(forms::at_own_rates(services), std::move(known));
 }
 
 void Rates::see(const ServersSeen& servers, std::int64_t now_ms) {
@@ -100,7 +101,7 @@ std::vector<ServiceNeed> Rates::needs(const std::vector<plan::Service>& services
   const double soon = settings_.forecast.horizon_s;
   const double later = std::max(settings_.damping.lasts_s, soon);
   std::vector<ServiceNeed> needs;
-  for (const plan::Service& one : at_own_rates(services))
+  for (const plan::Service& one : forms::at_own_rates(services))
     needs.push_back({reading(one.name).rate, need(one, soon), need(one, later)});
   for (const StepRequests& one : step_requests(services)) {
     ServiceNeed& step = needs[one.step];

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "control/testing/brain_fixture.h"
+#include "forms/pipeline_form.h"
 
 namespace partita::control {
 namespace {
@@ -48,6 +49,22 @@ TEST(Rates, NeedFollowsWhatComesOnAGridWithinItsBounds) {
 }
 
 // Two restarts in a minute: the second gateway has soon counted more than the first one did.
+// As the file says while nothing is measured: a step's rates of the day have its pipelines' in them
+// already, and no request is counted twice.
+TEST(Rates, AStepOfTheFileIsCountedOnce) {
+  plan::Service pipeline = wanted_service("p", 50), step = wanted_service("s", 20);
+  pipeline.pipeline = {{{"s", {{"x", "a"}}, {{"y", "b"}}, 4}}};
+  pipeline.traffic.rates = {{0, Rps{50}}, {720, Rps{10}}};
+  std::vector<plan::Service> services{pipeline, step};
+  ASSERT_FALSE(forms::add_members(services));
+  Rates rates{Settings()};
+  rates.begin(services);
+  for (const auto& [hour, wanted] : {std::pair{3, 4 * 50 + 20.0}, {15, 4 * 10 + 20.0}}) {
+    rates.see({}, kMonday + hour * 3'600'000);
+    EXPECT_DOUBLE_EQ(rates.needs(services).at(1).soon_rps, wanted) << hour;
+  }
+}
+
 TEST(Rates, AnotherGatewayCountsFromNothing) {
   const plan::Service service = wanted_service("a", 100);
   Rates rates{Settings()};

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "control/own_rates.h"
+#include "forms/pipeline_form.h"
 
 namespace partita::control {
 namespace {
@@ -258,7 +259,7 @@ std::optional<Decision> Replanner::consider_gain(const PlanGround& ground) {
   double before = 0, after = 0;
   std::string about;
   const OwnRates own = own_rates_of(ground, &ServiceNeed::later_rps);
-  const std::vector<plan::Service> asked = at_own_rates(want.services);
+  const std::vector<plan::Service> asked = forms::at_own_rates(want.services);
   for (std::size_t s = 0; s < want.services.size(); ++s) {
     const plan::Service& one = want.services[s];
     const double planned = promised(ground.plans, one.name);

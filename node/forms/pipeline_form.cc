@@ -85,7 +85,10 @@ void ask_less(plan::Terms& service, const std::vector<plan::Terms>& all) {
   static constexpr double kRounding = 1e-9;
   const std::vector<plan::Terms> pipelines = askers(all, service.name);
   if (pipelines.empty()) return;
+  const Rps whole = service.rate;
   service.rate -= plan::rate_from_pipelines(pipelines, service.name);
+  if (service.member || service.rate <= whole * kRounding) service.rate = Rps{0};
+  if (service.member) service.traffic.rates.clear();
   std::vector<plan::RateAt> rates;
   const auto differ = [](Rps one, Rps other, Rps of) {
     return std::abs(one.value - other.value) > kRounding * of.value;
@@ -142,15 +145,17 @@ std::optional<MemberRefusal> add_members(std::vector<plan::Terms>& services) {
   return std::nullopt;
 }
 
-std::vector<plan::Terms> own_demands(const std::vector<plan::Terms>& services) {
+std::vector<plan::Terms> at_own_rates(std::vector<plan::Terms> services) {
   const std::vector<plan::Terms> pipelines = pipelines_of(services);
-  std::vector<plan::Terms> own;
-  for (plan::Terms service : services) {
-    if (service.member) continue;
+  for (plan::Terms& service : services)
     if (!service.pipeline) ask_less(service, pipelines);
-    own.push_back(std::move(service));
-  }
-  return own;
+  return services;
+}
+
+std::vector<plan::Terms> own_demands(std::vector<plan::Terms> services) {
+  services = at_own_rates(std::move(services));
+  std::erase_if(services, [](const plan::Terms& service) { return service.member; });
+  return services;
 }
 
 }  // namespace partita::forms

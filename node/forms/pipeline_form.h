@@ -18,7 +18,10 @@ struct MemberRefusal {
 };
 std::optional<MemberRefusal> add_members(std::vector<plan::Terms>& services);
 
-// What clients ask for: without members, and of services that pipelines use their own part alone.
-std::vector<plan::Terms> own_demands(const std::vector<plan::Terms>& services);
+// What clients ask for: of services that pipelines use their own part alone, of its rates of the
+// day, too; members at 0.
+std::vector<plan::Terms> at_own_rates(std::vector<plan::Terms> services);
+// The same without members.
+std::vector<plan::Terms> own_demands(std::vector<plan::Terms> services);
 
 }  // namespace partita::forms

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "control/own_rates.h"
 #include "control/sim/testing/test_world.h"
+#include "forms/pipeline_form.h"
 #include "verify/pipelines.h"
 
 namespace partita::control {
@@ -109,7 +110,7 @@ TEST_F(PipelinesUnderAnAgent, KeepTheirPromiseOfTheWholeWayWhileRatesMove) {
     if (now == nullptr || !now->plan) continue;
     // What is planned for a step is what the plan has for its pipelines and its own clients.
     std::vector<plan::Service> rows(now->plan->services.begin(), now->plan->services.end());
-    const std::vector<plan::Service> again = at_whole_rates(at_own_rates(rows));
+    const std::vector<plan::Service> again = at_whole_rates(forms::at_own_rates(rows));
     for (std::size_t s = 0; s < rows.size(); ++s)
       steps_follow = steps_follow && std::abs(rows[s].rate.value - again[s].rate.value) < 1e-6;
     if (hours() < next_h || !calm(*now)) continue;

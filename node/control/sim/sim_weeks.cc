@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "control/own_rates.h"
 #include "decide/serving.h"
+#include "forms/pipeline_form.h"
 #include "forms/serving_forms.h"
 
 namespace partita::control {
@@ -50,7 +51,7 @@ Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
   std::vector<SimService> services;
   std::vector<double> own_peaks;
   const Rng rng(options.seed);
-  const std::vector<plan::Service> own = at_own_rates(parsed->services);
+  const std::vector<plan::Service> own = forms::at_own_rates(parsed->services);
   for (std::size_t s = 0; s < own.size(); ++s) {
     services.push_back(
         {parsed->services[s], SimTraffic(own[s], options.shape, options.days * plan::kMinutesOfDay,
