@@ -104,21 +104,33 @@ Result<FileLock> lock_node(Context& context, const OpenDriver& open,
   return lock;
 }
 
-Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
-                                const device::NodeState& node) {
+namespace {
+
+// A file beside the node's; `held`: what is said where somebody else has it. No lock where the node
+// has no such place.
+Result<FileLock> lock_beside(Context& context, const OpenDriver& open,
+                             const device::NodeState& node, const char* name, const char* held) {
   const std::string base = beside_node(open, node);
   if (base.empty()) return FileLock();
   if (open.machine == nullptr)
     if (auto made = context.files.make_directories(state_home()); !made)
       return failed(made.error());
-  Result<FileLock> lock = context.files.lock(base + ".lock");
-  if (!lock && lock.error().code == ErrorCode::in_use) {
-    Error error = lock.error();
-    error.message +=
-        ": an apply, a rollback, a drain, a measurement or a batch run changes this node, or "
-        "`partita agent` keeps it, which is asked by `partita --server`";
-    return failed(std::move(error));
-  }
+  Result<FileLock> lock = context.files.lock(base + name);
+  if (lock || lock.error().code != ErrorCode::in_use) return lock;
+  Error error = lock.error();
+  error.message += held;
+  return failed(std::move(error));
+}
+
+}  // namespace
+
+Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
+                                const device::NodeState& node) {
+  if (beside_node(open, node).empty()) return FileLock();
+  Result<FileLock> lock = lock_beside(
+      context, open, node, ".lock",
+      ": an apply, a rollback, a drain, a measurement or a batch run changes this node, or "
+      "`partita agent` keeps it, which is asked by `partita --server`");
   if (!lock) return lock;
   std::vector<std::string> uuids;
   for (const device::GpuState& gpu : node.gpus) uuids.push_back(gpu.uuid);
@@ -130,16 +142,7 @@ Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
 
 Result<FileLock> lock_queue(Context& context, const OpenDriver& open,
                             const device::NodeState& node) {
-  const std::string base = beside_node(open, node);
-  if (base.empty()) return FileLock();
-  if (open.machine == nullptr)
-    if (auto made = context.files.make_directories(state_home()); !made)
-      return failed(made.error());
-  Result<FileLock> lock = context.files.lock(base + ".queue.lock");
-  if (lock || lock.error().code != ErrorCode::in_use) return lock;
-  Error error = lock.error();
-  error.message += ": a node has one queue";
-  return failed(std::move(error));
+  return lock_beside(context, open, node, ".queue.lock", ": a node has one queue");
 }
 
 std::string lease_log_of_machine(const OpenDriver& open) {
