@@ -13,6 +13,7 @@
 #include "client/graphs.h"
 #include "client/host_memory.h"
 #include "client/kernels.h"
+#include "client/libraries.h"
 #include "client/managed_memory.h"
 #include "client/sharing.h"
 #include "client/streams.h"
@@ -55,6 +56,7 @@ class Session {
   Graphs graphs{*this, core};
   Branches branches{*this, core};
   SharedMemory shared{*this, core};
+  Libraries libraries{*this, core};
 
  private:
   void clear(bool child);

@@ -6,6 +6,7 @@
 
 #include "server/graphs.h"
 #include "server/inbound.h"
+#include "server/libraries.h"
 #include "server/sharing.h"
 
 namespace partita::remote::server {
@@ -31,6 +32,7 @@ struct Resources {
         streams(work, captures, out, limits),
         memory(work, allocations, captures, streams, out, limits),
         graphs(work, allocations, modules, captures, streams, memory, out, limits),
+        libraries(work, allocations, streams),
         inbound(reader, work, allocations, streams, images, out, limits),
         sharing(shelf, work, allocations, memory, streams, out) {}
 
@@ -49,6 +51,8 @@ struct Resources {
       return memory.on(op);
     else if constexpr (requires { graphs.on(op); })
       return graphs.on(op);
+    else if constexpr (requires { libraries.on(op); })
+      return libraries.on(op);
     else if constexpr (requires { sharing.on(op); })
       return sharing.on(op);
     else
@@ -68,6 +72,7 @@ struct Resources {
   Streams streams;
   Memory memory;
   Graphs graphs;
+  Libraries libraries;
   Inbound inbound;
   Sharing sharing;
 };

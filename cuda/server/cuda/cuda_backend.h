@@ -22,6 +22,7 @@
 #include "server/cuda/device_memory.h"
 #include "server/cuda/lane_requests.h"
 #include "server/cuda/transfers.h"
+#include "server/cuda/vendor_libraries.h"
 
 namespace partita::remote::cuda {
 
@@ -53,6 +54,8 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<void> enqueue(server::Id stream, server::StreamWork work) override;
   void watch(server::ObjectKind kind, server::Id id, std::uint64_t tag) override;
   bool finished(server::ObjectKind kind, server::Id id) override;
+  server::Answered<server::LibraryAnswer> ask(server::Id stream,
+                                              const server::CallWork& work) override;
   server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to) override {
     return events_.elapsed(from, to);
   }
@@ -68,6 +71,7 @@ class CudaBackend final : public server::DeviceBackend {
   CudaBackend(std::unique_ptr<Context> context, const CudaOptions& options);
   Result<void> start(const CudaOptions& options);
   server::Answered<void> multiply(abi::Stream stream, const Gemm& op);
+  server::Answered<void> call(Stream& stream, const server::CallWork& work);
   server::Answered<void> launch(Stream& stream, const server::LaunchWork& work);
   server::Answered<void> hold(Stream& stream, const server::HoldWork& work);
   server::Answered<server::Id> create_graph(const server::GraphSpec& spec);
@@ -89,6 +93,7 @@ class CudaBackend final : public server::DeviceBackend {
   std::map<server::Id, Graph> graphs_;
   LaneRequests requests_;
   std::unique_ptr<BlasLibrary> blas_;  // null: not installed
+  VendorLibraries libraries_;
   Graph* capturing_ = nullptr;         // whose nodes are being captured: buffers stay with it
 };
 
