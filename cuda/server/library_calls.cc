@@ -62,6 +62,27 @@ constexpr LibraryFunction kFunctions[] = {
     {"cusolverDnXgeev", "hqiiliplipiplipliplwlp"},
     {"cusolverDnXsytrs_bufferSize", "hilliplpiplOO"},
     {"cusolverDnXsytrs", "hilliplpiplplwlp"},
+    {"cublas?trsm_v2", "hiiiiiifpipi", VendorLibrary::blas},
+    {"cublas?trsmBatched", "hiiiiiifpipii", VendorLibrary::blas},
+    {"cublas?trsv_v2", "hiiiipipi", VendorLibrary::blas},
+    {"cublas?trmm_v2", "hiiiiiifpipipi", VendorLibrary::blas},
+    {"cublas?symm_v2", "hiiiifpipifpi", VendorLibrary::blas},
+    {"cublas?syrk_v2", "hiiiifpifpi", VendorLibrary::blas},
+    {"cublas*hemm_v2", "hiiiifpipifpi", VendorLibrary::blas},
+    {"cublas*herk_v2", "hiiiifpifpi", VendorLibrary::blas},
+    {"cublas?geam", "hiiiifpifpipi", VendorLibrary::blas},
+    {"cublas?dgmm", "hiiipipipi", VendorLibrary::blas},
+    {"cublas*gemm_v2", "hiiiiifpipifpi", VendorLibrary::blas},
+    {"cublas*gemmStridedBatched", "hiiiiifpilpilfpili", VendorLibrary::blas},
+    {"cublas*gemmBatched", "hiiiiifpipifpii", VendorLibrary::blas},
+    {"cublas*gemv_v2", "hiiifpipifpi", VendorLibrary::blas},
+    {"cublas*axpy_v2", "hifpipi", VendorLibrary::blas},
+    {"cublas*scal_v2", "hifpi", VendorLibrary::blas},
+    {"cublas*getrfBatched", "hipippi", VendorLibrary::blas},
+    {"cublas?getrsBatched", "hiiipippioi", VendorLibrary::blas},
+    {"cublas?getriBatched", "hipippipi", VendorLibrary::blas},
+    {"cublas?geqrfBatched", "hiipipoi", VendorLibrary::blas},
+    {"cublas?gelsBatched", "hiiiipipiopi", VendorLibrary::blas},
     {"cudnnGetVersion", "R", VendorLibrary::dnn},
     {"cudnnBackendFinalize", "B", VendorLibrary::dnn},
     {"cudnnBackendGetAttribute", "B", VendorLibrary::dnn},
@@ -70,9 +91,9 @@ constexpr LibraryFunction kFunctions[] = {
     {"cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", "hiittttvO", VendorLibrary::dnn},
     {"cudnnGetBatchNormalizationBackwardExWorkspaceSize", "hiittttttvO", VendorLibrary::dnn},
     {"cudnnGetBatchNormalizationTrainingExReserveSpaceSize", "hiivtO", VendorLibrary::dnn},
-    {"cudnnBatchNormalizationForwardTrainingEx", "hii44tptptptppdppdppvplpl",
+    {"cudnnBatchNormalizationForwardTrainingEx", "hiifftptptptppdppdppvplpl",
      VendorLibrary::dnn},
-    {"cudnnBatchNormalizationBackwardEx", "hii4444tptptptptptppppdppvplpl", VendorLibrary::dnn},
+    {"cudnnBatchNormalizationBackwardEx", "hiifffftptptptptptppppdppvplpl", VendorLibrary::dnn},
 };
 
 // Functions by name, with the letters of number types put in.
@@ -100,13 +121,13 @@ const std::map<std::string, LibraryFunction, std::less<>>& functions() {
 std::size_t bytes_of(char kind) {
   switch (kind) {
     case 'i':
-    case '4':
       return 4;
     case 'l':
     case 'd':
     case 'p':
       return 8;
     case 'e':
+    case 'f':
     case 'g':
       return 16;
     default:
@@ -144,11 +165,11 @@ Answered<std::vector<LibraryArgument>> arguments_of(const LibraryFunction& funct
     LibraryArgument argument{.kind = kind};
     if (kind == 't' || kind == 'v' || kind == 'V') {
       argument.bytes = counted(reader, kind);
-    } else if (kind == 'e' || kind == 'g' || kind == 'B') {
+    } else if (kind == 'e' || kind == 'f' || kind == 'g' || kind == 'B') {
       argument.bytes = reader.some(kind == 'B' ? reader.left.size() : bytes_of(kind));
     } else if (const std::size_t size = bytes_of(kind); size > 0) {
-      const std::span<const std::byte> word = reader.some(size);
-      if (reader.good) std::memcpy(&argument.word, word.data(), size);
+      argument.bytes = reader.some(size);
+      if (reader.good) std::memcpy(&argument.word, argument.bytes.data(), size);
     }
     arguments.push_back(argument);
   }

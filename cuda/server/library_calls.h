@@ -12,7 +12,7 @@
 
 namespace partita::remote::server {
 
-enum class VendorLibrary : std::uint8_t { solver, dnn };
+enum class VendorLibrary : std::uint8_t { solver, dnn, blas };
 
 // Kinds of arguments, a letter each; behind it the bytes on the wire.
 //   h  the library's handle, on the call's stream          0
@@ -20,7 +20,7 @@ enum class VendorLibrary : std::uint8_t { solver, dnn };
 //   l  long long, size_t                                   8
 //   d  double                                              8
 //   p  address in device memory, or null                   8
-//   4  a factor of 4 bytes in the host's memory            4
+//   f  a factor in the host's memory, at most 16 bytes    16
 //   w  work area in the host's memory, of as many bytes
 //      as the next argument (an l) says                    0
 //   o  where an int is answered                            0
@@ -44,8 +44,8 @@ const LibraryFunction* library_function(std::string_view name);
 
 struct LibraryArgument {
   char kind = 0;
-  std::uint64_t word = 0;             // of i, l, d, p, 4: its bits
-  std::span<const std::byte> bytes = {};  // of t, v, e, g, V, B: as on the wire
+  std::uint64_t word = 0;             // of i, l, d, p: its bits
+  std::span<const std::byte> bytes = {};  // as on the wire
 };
 // The arguments that the bytes hold, in the function's order; kInvalidValue where they are others.
 Answered<std::vector<LibraryArgument>> arguments_of(const LibraryFunction& function,

@@ -1,6 +1,7 @@
 // A server for tests of the client: real sessions on a back end whose kernels are C++ functions, so
 // that what is tested is everything but the execution of PTX. Modules are PTX text; a kernel needs
-// an entry there and a function of its name here.
+// an entry there and a function of its name here. With `vendor` it is a GPU with the simulated
+// libraries of NVIDIA's.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "image/layout.h"
+#include "server/cuda/vendor_libraries.h"
 #include "server/session.h"
 #include "server/testing/fake_backend.h"
 #include "wire/net/channel.h"
@@ -42,10 +44,10 @@ using Kernels = std::map<std::string, KernelFunction>;
 
 class HostBackend final : public server::DeviceBackend {
  public:
-  explicit HostBackend(const Kernels& kernels) : kernels_(kernels) {
+  explicit HostBackend(const Kernels& kernels, bool vendor = false) : kernels_(kernels) {
     device_ = fake_.device();
     device_.name = "Test device";
-    device_.backend = "cpu";
+    device_.backend = vendor ? "cuda" : "cpu";
     device_.attributes.assign(160, 0);
     const std::map<std::size_t, std::int32_t> attributes = {
         {1, 1024},   {2, 1024},  {3, 1024},        {4, 64},   {5, 0x7fffffff},
@@ -105,12 +107,39 @@ class HostBackend final : public server::DeviceBackend {
           if (auto done = enqueue(stream, node.work); !done) return done;
       return {};
     }
+    if (const auto* call = std::get_if<server::CallWork>(&work)) {
+      const auto answer = ask(stream, *call);
+      if (!answer) return tl::unexpected<server::Refused>(answer.error());
+      if (answer->status != 0) return server::refuse(server::kUnknown, "the library refused");
+      return {};
+    }
     const auto* launch = std::get_if<server::LaunchWork>(&work);
     if (launch == nullptr || launch->kernel < kFirst) return fake_.enqueue(stream, std::move(work));
     (*functions_[launch->kernel - kFirst])({*launch, [this](std::uint64_t at, std::uint64_t bytes) {
                                               return mapped(at, bytes, true);
                                             }});
     return {};
+  }
+  // With addresses of this process, as the simulated libraries have no other memory.
+  Answered<server::LibraryAnswer> ask(Id stream, const server::CallWork& work) override {
+    server::CallWork here = work;
+    const auto arguments = server::arguments_of(*here.function, here.arguments);
+    const auto move_here = [this](const std::byte* place) {
+      auto* const to = const_cast<std::byte*>(place);
+      std::uint64_t address = 0;
+      std::memcpy(&address, to, 8);
+      if (address == 0) return;
+      const std::byte* const real = mapped(address, 1, true).data();
+      std::memcpy(to, &real, 8);
+    };
+    for (const server::LibraryArgument& argument : *arguments) {
+      if (argument.kind == 'p') move_here(argument.bytes.data());
+      if (argument.kind != 'V') continue;
+      const auto tensors = server::graph_tensors(argument.bytes);
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        if (!tensors[i].by_value) move_here(argument.bytes.data() + 4 + 20 * i + 12);
+    }
+    return libraries_.call(here, reinterpret_cast<cuda::abi::Stream>(std::uintptr_t{stream}));
   }
   void watch(server::ObjectKind kind, Id id, std::uint64_t tag) override {
     fake_.watch(kind, id, tag);
@@ -128,12 +157,14 @@ class HostBackend final : public server::DeviceBackend {
   std::map<Id, image::Layouts> layouts_;
   std::map<Id, server::GraphSpec> graphs_;
   std::vector<const KernelFunction*> functions_;
+  cuda::VendorLibraries libraries_;
 };
 
 // Serves whoever connects, a thread for each, until it is destroyed.
 class HostServer {
  public:
-  HostServer(const std::string& address, Kernels kernels) : kernels_(std::move(kernels)) {
+  HostServer(const std::string& address, Kernels kernels, bool vendor = false)
+      : kernels_(std::move(kernels)), vendor_(vendor) {
     listener_ = std::move(*system_net().listen(address));
     acceptor_ = std::thread([this] { accept(); });
   }
@@ -161,9 +192,9 @@ class HostServer {
     while (!stop_ && !cut_) {
       const server::Session::Step step = session.step();
       if (session.wanted())
-        session.grant(1, std::make_unique<HostBackend>(kernels_), [this] {
+        session.grant(1, std::make_unique<HostBackend>(kernels_, vendor_), [this] {
           return Result<std::unique_ptr<server::DeviceBackend>>(
-              std::make_unique<HostBackend>(kernels_));
+              std::make_unique<HostBackend>(kernels_, vendor_));
         });
       if (step.ended) break;
       if (!step.busy) std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -172,6 +203,7 @@ class HostServer {
   }
 
   Kernels kernels_;
+  const bool vendor_;
   server::MemoryImages images_;
   std::unique_ptr<Listener> listener_;
   std::atomic<bool> stop_ = false, cut_ = false;

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "image/testing/fatbin_writer.h"
 #include "tests/remote/host_backend.h"
@@ -154,6 +156,27 @@ class Program {
       ::_exit(1);                                                                    \
     }                                                                                \
   } while (false)
+
+template <class T>
+struct There {  // numbers of ours on the device
+  There(const Library& library, std::vector<T> values) : cuda(library), here(std::move(values)) {
+    SAME(cuda.call("cudaMalloc", &at, here.size() * sizeof(T)), 0);
+    SAME(cuda.call("cudaMemcpy", static_cast<void*>(at), static_cast<const void*>(here.data()),
+                   here.size() * sizeof(T), 1),
+         0);
+  }
+  std::vector<T> now() const {
+    std::vector<T> values(here.size());
+    SAME(cuda.call("cudaMemcpy", static_cast<void*>(values.data()), static_cast<const void*>(at),
+                   values.size() * sizeof(T), 2),
+         0);
+    return values;
+  }
+  void* begin() const { return static_cast<void*>(at); }
+  const Library& cuda;
+  std::vector<T> here;
+  T* at = nullptr;
+};
 
 inline std::string private_address() {
   static int count = 0;

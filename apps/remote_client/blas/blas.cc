@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "blas.h"
 #include "library.h"
 
 namespace partita::remote::shim {
@@ -16,28 +17,10 @@ namespace {
 
 using client::kOk;
 
-enum BlasStatus : int {
-  kSuccess = 0,
-  kNotInitialized = 1,
-  kAllocFailed = 3,
-  kInvalid = 7,
-  kExecutionFailed = 13,
-  kInternal = 14,
-  kUnsupported = 15,
-};
-
 // What a factor that lies on the device is beside one that does not: constants of every handle.
 struct Constants {
   double one = 1, zero = 0;
   float one_single = 1, zero_single = 0;
-};
-
-struct Handle {
-  void* stream = nullptr;
-  int pointer_mode = 0;  // 1: factors and results lie on the device
-  int math_mode = 0, atomics = 0, units = 0;
-  std::uint64_t constants = 0, result = 0;  // on the device
-  bool on_device() const { return pointer_mode == 1; }
 };
 
 int status_of(Status status) {

@@ -2,7 +2,7 @@
 // Those of the program go there and, of the result, come back; the call waits for it.
 #include <algorithm>
 
-#include "library.h"
+#include "blas.h"
 
 #define XT_GEMM(name, T)                                                                         \
   CUDA_EXPORT int name(void* handle, int ta, int tb, std::int64_t m, std::int64_t n,             \
@@ -17,8 +17,6 @@ XT_GEMM(cublasDgemm_v2_64, double);
 namespace partita::remote::shim {
 namespace {
 
-constexpr Codes kCodes{
-    .not_ready = 1, .no_memory = 3, .invalid = 7, .failed = 13, .unsupported = 15};
 
 struct Xt {
   void* blas = nullptr;

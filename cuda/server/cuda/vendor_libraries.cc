@@ -35,6 +35,10 @@ constexpr Names kNames[] = {
      "cusolverDnDestroy",
      "cusolverDnSetStream"},
     {{"libcudnn.so.9", nullptr}, "cudnnCreate", "cudnnDestroy", "cudnnSetStream"},
+    {{"libcublas.so.13", "libcublas.so.12"},
+     "cublasCreate_v2",
+     "cublasDestroy_v2",
+     "cublasSetStream_v2"},
 };
 
 }  // namespace
@@ -101,8 +105,8 @@ class VendorLibraries::Arguments {
         return pointer(library_.settings());
       case 'p':
         return pointer(reinterpret_cast<void*>(argument.word));
-      case '4':
-        return pointer(&words_.emplace_back(argument.word));
+      case 'f':
+        return pointer(work_.emplace_back(argument.bytes.begin(), argument.bytes.end()).data());
       case 'o':
       case 'O':
         outs_.emplace_back(&words_.emplace_back(0), argument.kind == 'o' ? 4 : 8);
@@ -203,7 +207,7 @@ class VendorLibraries::Arguments {
   std::vector<ffi_type*> types_ = {};
   std::vector<void*> places_ = {};        // of the arguments
   std::deque<std::uint64_t> words_ = {};  // that they point at; none moves
-  std::deque<std::vector<std::byte>> work_ = {};
+  std::deque<std::vector<std::byte>> work_ = {};  // and factors
   std::vector<std::pair<std::uint64_t*, std::size_t>> outs_ = {};
   std::vector<std::pair<std::string, void*>> objects_ = {};  // with what destroys them
 };

@@ -1,5 +1,5 @@
-// NVIDIA's libraries beside cuBLAS, loaded with dlopen at the first call of one of their functions:
-// cuSOLVER, cuDNN. One handle of each; the context that is current then stays current.
+// NVIDIA's libraries, loaded with dlopen at the first call of one of their functions: cuSOLVER,
+// cuDNN, of cuBLAS what is not one of the session's products. One handle of each; the context that is current then stays current.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ class VendorLibraries {
   class Arguments;
   server::Answered<Library*> library(server::VendorLibrary which);
 
-  std::unique_ptr<Library> libraries_[2];  // by VendorLibrary
+  std::unique_ptr<Library> libraries_[3];  // by VendorLibrary
   std::unique_ptr<DnnGraphs> graphs_;      // of cuDNN; they end first
 };
 

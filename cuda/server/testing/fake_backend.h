@@ -1,7 +1,8 @@
 // FakeBackend: a DeviceBackend for tests and measurements: memory is a map, kernels are C++
 // functions, work runs at once on the caller's thread (or, when told, only in run()). A module is
 // the text "fake"; its kernels: add(u64 to, u32 count, u32 more) adds to u32s, nothing(), many(8
-// words), crash(), print(), find(). It checks what the contract promises (CHECK): live ids, live
+// words), crash(), print(), find(). A library's function writes 0x5a to each of its addresses and
+// answers its arguments, with status 7. It checks what the contract promises (CHECK): live ids, live
 // memory.
 #pragma once
 
@@ -39,6 +40,7 @@ class FakeBackend : public DeviceBackend {
   Answered<KernelFacts> find_kernel(Id module, const std::string& name) override;
   Answered<GlobalPlace> find_global(Id module, const std::string& name) override;
   Answered<void> enqueue(Id stream, StreamWork work) override;
+  Answered<LibraryAnswer> ask(Id stream, const CallWork& work) override;
   void watch(ObjectKind kind, Id id, std::uint64_t tag) override;
   bool finished(ObjectKind kind, Id id) override;
   Answered<std::uint64_t> elapsed(Id from, Id to) override;
