@@ -91,9 +91,16 @@ constexpr LibraryFunction kFunctions[] = {
     {"cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", "hiittttvO", VendorLibrary::dnn},
     {"cudnnGetBatchNormalizationBackwardExWorkspaceSize", "hiittttttvO", VendorLibrary::dnn},
     {"cudnnGetBatchNormalizationTrainingExReserveSpaceSize", "hiivtO", VendorLibrary::dnn},
-    {"cudnnBatchNormalizationForwardTrainingEx", "hiifftptptptppdppdppvplpl",
-     VendorLibrary::dnn},
+    {"cudnnBatchNormalizationForwardTrainingEx", "hiifftptptptppdppdppvplpl", VendorLibrary::dnn},
     {"cudnnBatchNormalizationBackwardEx", "hiifffftptptptptptppppdppvplpl", VendorLibrary::dnn},
+    {"cudnnDropoutGetStatesSize", "hO", VendorLibrary::dnn},
+    {"cudnnSetDropoutDescriptor", "DhFpll", VendorLibrary::dnn},
+    {"cudnnGetRNNTempSpaceSizes", "hrixOO", VendorLibrary::dnn},
+    {"cudnnGetRNNWeightSpaceSize", "hrO", VendorLibrary::dnn},
+    {"cudnnGetRNNWeightParams", "hrilpiTATA", VendorLibrary::dnn},
+    {"cudnnRNNForward", "hripxpxptpptpplplplp", VendorLibrary::dnn},
+    {"cudnnRNNBackwardData_v8", "hrpxppxptppptppplplplp", VendorLibrary::dnn},
+    {"cudnnRNNBackwardWeights_v8", "hripxptpxplplplp", VendorLibrary::dnn},
 };
 
 // Functions by name, with the letters of number types put in.
@@ -118,9 +125,12 @@ const std::map<std::string, LibraryFunction, std::less<>>& functions() {
   return made;
 }
 
+constexpr std::size_t kRecurrentBytes = 80, kStatesAt = 56;
+
 std::size_t bytes_of(char kind) {
   switch (kind) {
     case 'i':
+    case 'F':
       return 4;
     case 'l':
     case 'd':
@@ -130,6 +140,8 @@ std::size_t bytes_of(char kind) {
     case 'f':
     case 'g':
       return 16;
+    case 'r':
+      return kRecurrentBytes;
     default:
       return 0;
   }
@@ -137,14 +149,17 @@ std::size_t bytes_of(char kind) {
 
 // Of an argument that says itself how long it is.
 std::span<const std::byte> counted(WireReader& reader, char kind) {
-  constexpr std::uint32_t kMostDimensions = 8, kMostTensors = 4096;
+  constexpr std::uint32_t kMostDimensions = 8, kMostTensors = 4096, kMostSequences = 1 << 15;
   const std::span<const std::byte> all = reader.left;
   const auto count = reader.take<std::uint32_t>();
   std::size_t more = 0;
   if (kind == 't' && count > 0) more = 4 + 8 * std::size_t{count};
   if (kind == 'v' && count > 0) more = 16;
   if (kind == 'V') more = 20 * std::size_t{count};
-  reader.good = reader.good && count <= (kind == 'V' ? kMostTensors : kMostDimensions);
+  if (kind == 'x' && count > 0) more = 24 + 4 * std::size_t{count};
+  reader.good = reader.good && count <= (kind == 'V'   ? kMostTensors
+                                         : kind == 'x' ? kMostSequences
+                                                       : kMostDimensions);
   reader.some(more);
   return reader.good ? all.first(4 + more) : std::span<const std::byte>();
 }
@@ -163,9 +178,9 @@ Answered<std::vector<LibraryArgument>> arguments_of(const LibraryFunction& funct
   for (const char kind : function.kinds) {
     if (kind == 'R') continue;
     LibraryArgument argument{.kind = kind};
-    if (kind == 't' || kind == 'v' || kind == 'V') {
+    if (std::string_view("tvVx").find(kind) != std::string_view::npos) {
       argument.bytes = counted(reader, kind);
-    } else if (kind == 'e' || kind == 'f' || kind == 'g' || kind == 'B') {
+    } else if (std::string_view("efgrB").find(kind) != std::string_view::npos) {
       argument.bytes = reader.some(kind == 'B' ? reader.left.size() : bytes_of(kind));
     } else if (const std::size_t size = bytes_of(kind); size > 0) {
       argument.bytes = reader.some(size);
@@ -193,6 +208,10 @@ std::vector<std::uint64_t> addresses_in(const std::vector<LibraryArgument>& argu
   std::vector<std::uint64_t> found;
   for (const LibraryArgument& argument : arguments) {
     if (argument.kind == 'p' && argument.word != 0) found.push_back(argument.word);
+    if (argument.kind == 'r') {
+      WireReader reader{argument.bytes.subspan(kStatesAt)};
+      if (const auto states = reader.take<std::uint64_t>(); states != 0) found.push_back(states);
+    }
     if (argument.kind != 'V') continue;
     for (const GraphTensor& tensor : graph_tensors(argument.bytes))
       if (!tensor.by_value && tensor.word != 0) found.push_back(tensor.word);

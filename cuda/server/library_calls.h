@@ -26,6 +26,14 @@ enum class VendorLibrary : std::uint8_t { solver, dnn, blas };
 //   o  where an int is answered                            0
 //   O  where a size_t is answered                          0
 //   t  tensor of cuDNN       u32 dimensions (0: null), i32 type, i32 sizes, i32 steps
+//   r  recurrent layers of cuDNN  12 i32, u32 as cudnnSetRNNDescriptor_v8 has them,
+//                            float dropped, u64 its states, their bytes, seed
+//   x  sequences of them     u32 how many (0: null); i32 type, layout, longest, width, u64 filling,
+//                            i32 lengths
+//   D  a dropout that is made for the call                0
+//   F  float                                              4
+//   T  tensor that is answered: as t, with 8 sizes and 8 steps             0
+//   A  address that is answered                           0
 //   v  activation of cuDNN   u32 is there; i32 mode, i32 NaNs, double coefficient
 //   e  settings of Jacobi's method for eigenvalues, g for singular values
 //                            double tolerance, i32 sweeps, i32 sorted (below 0: the usual)
@@ -37,14 +45,14 @@ struct LibraryFunction {
   std::string_view name;
   std::string_view kinds;
   VendorLibrary library = VendorLibrary::solver;
-  bool asked() const { return kinds.find_first_of("oOBR") != kinds.npos; }
+  bool asked() const { return kinds.find_first_of("oOTABR") != kinds.npos; }
 };
 // nullptr: none of those.
 const LibraryFunction* library_function(std::string_view name);
 
 struct LibraryArgument {
   char kind = 0;
-  std::uint64_t word = 0;             // of i, l, d, p: its bits
+  std::uint64_t word = 0;                 // of i, l, d, p: its bits
   std::span<const std::byte> bytes = {};  // as on the wire
 };
 // The arguments that the bytes hold, in the function's order; kInvalidValue where they are others.

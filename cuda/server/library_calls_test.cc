@@ -86,8 +86,7 @@ TEST_F(SessionTest, WhatALibraryAnswersComesBack) {
   start();
   EXPECT_TRUE(client->send(Alloc{{kFakeArena}, 256}));
   const Wire arguments(3, 4, place(0), 3);
-  const auto answer =
-      client->ask(LibraryAsk{{}, "cusolverDnSgetrf_bufferSize", arguments.bytes});
+  const auto answer = client->ask(LibraryAsk{{}, "cusolverDnSgetrf_bufferSize", arguments.bytes});
   ASSERT_TRUE(answer.came) << client->said;
   EXPECT_EQ(answer.outcome.status, 0);
   EXPECT_EQ(answer.reply.status, 7);

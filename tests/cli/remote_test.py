@@ -336,7 +336,9 @@ class DoctorTest(CliTest):
         compiler = shutil.which("cc")
         if compiler is None:
             self.skipTest("no C compiler")
-        for function, runs in (("cublasSgemm_v2", True), ("cublasCherk_v2", False)):
+        for function, runs, on_a_gpu in (("cublasSgemm_v2", True, False),
+                                         ("cublasCherk_v2", True, True),
+                                         ("cublasCher2k_v2", False, False)):
             with open(self.path("p.c"), "w", encoding="utf-8") as file:
                 file.write(f"int {function}(); int main() {{ return {function}(); }}\n")
             subprocess.run([compiler, self.path("p.c"), "-o", self.path("p"), "-fno-lto",
@@ -345,6 +347,8 @@ class DoctorTest(CliTest):
             found = json.loads(remote("doctor", "--format", "json", self.path("p")).stdout)
             self.assertEqual((found["can_run"], found["unsupported"]),
                              (runs, [] if runs else [function]))
+            self.assertEqual([function in note for note in found["remarks"] if "GPU and" in note],
+                             [True] if on_a_gpu else [])
 
 
 class LibrariesTest(CliTest):

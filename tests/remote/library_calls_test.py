@@ -1,5 +1,5 @@
-"""The arguments of functions of NVIDIA's libraries, as the server's table has them, against NVIDIA's
-headers where they are installed."""
+"""The arguments of functions of NVIDIA's libraries, as the server's table has them, against
+NVIDIA's headers where they are installed."""
 import itertools
 import os
 import pathlib
@@ -26,7 +26,9 @@ def kind_of(parameter, name):
     word = re.search(r"(\w+)(\[\])?$", parameter)
     word = word.group(1) if word else ""
     for part, letter in (("cusolverDnParams_t", "q"), ("gesvdjInfo_t", "g"), ("syevjInfo_t", "e"),
-                         ("cudnnTensorDescriptor_t", "t"), ("cudnnActivationDescriptor_t", "v"),
+                         ("cudnnTensorDescriptor_t", "T" if "Params" in name else "t"),
+                         ("cudnnActivationDescriptor_t", "v"), ("cudnnRNNDescriptor_t", "r"),
+                         ("cudnnRNNDataDescriptor_t", "x"), ("cudnnDropoutDescriptor_t", "D"),
                          ("Handle_t", "h")):
         if part in parameter:
             return letter
@@ -36,20 +38,23 @@ def kind_of(parameter, name):
         return "o"
     if pointer and "size_t" in parameter or pointer and re.match("workspaceInBytes", word):
         return "O"
+    if pointer and "**" in parameter.replace(" ", ""):
+        return "A" if word.endswith("Addr") else "p"
     if pointer and word == "bufferOnHost":
         return "w"
     if pointer and re.match("alpha|beta", word):
         return "f"
     if pointer:
         return "p"
-    if re.match("(const )?(int64_t|size_t|long long)", parameter):
+    if re.match("(const )?(int64_t|size_t|(unsigned )?long long)", parameter):
         return "l"
-    return "d" if parameter.startswith("double") else "i"
+    return {"double": "d", "float": "F"}.get(parameter.split()[0], "i")
 
 
 class LibraryCallsTest(unittest.TestCase):
     def test_arguments_are_those_of_nvidias_headers(self):
-        files = [HEADERS / name for name in ("cusolverDn.h", "cudnn_ops.h", "cublas_api.h")]
+        files = [HEADERS / name for name in ("cusolverDn.h", "cudnn_ops.h", "cudnn_adv.h",
+                                            "cublas_api.h")]
         if not all(file.exists() for file in files):
             self.skipTest(f"no headers of CUDA in {HEADERS}")
         text = "\n".join(file.read_text(errors="replace") for file in files)

@@ -127,7 +127,7 @@ TEST_F(Vendor, GraphsAreDescribedHereAndRunThere) {
     NEED(count == 1 && value == 3);
 
     There<double> memory(cuda, {7, 0, 0, 0});
-    double more = 0.5;  // by value: it lies here
+    double more = 0.5;                   // by value: it lies here
     for (const double x : {7.0, 8.0}) {  // waited for, then not
       SAME(cuda.call("cudaMemcpy", static_cast<void*>(memory.at), static_cast<const void*>(&x),
                      std::size_t{8}, 1),
@@ -191,11 +191,58 @@ TEST_F(Vendor, NormalisationPassesTensorsOn) {
                   null(), null(), x, to, x, from, from, 0.125, from, from, 1e-5, from, from,
                   activation, null(), std::size_t{1000}, null(), std::size_t{2000}),
          0);
-    const std::vector<double> wanted = {1,  2, 1, 0, 0,     4,    5,   60,
+    const std::vector<double> wanted = {1,  2, 1, 0,     0,    4,   5,    60,
                                         17, 2, 3, 0.125, 1e-5, 0.5, 1000, 2000};
     std::vector<double> got = memory.now();
     got.resize(wanted.size());
     NEED(got == wanted);
+  });
+}
+
+TEST_F(Vendor, RecurrentLayersPassEverythingOn) {
+  run("libcudnn.so.9", true, [](const Library& cuda, const Library& dnn) {
+    void* const handle = handle_of(dnn, "cudnnCreate");
+    void* const layers = handle_of(dnn, "cudnnCreateRNNDescriptor");
+    void* const dropout = handle_of(dnn, "cudnnCreateDropoutDescriptor");
+    void* const x = handle_of(dnn, "cudnnCreateRNNDataDescriptor");
+    void* const h = handle_of(dnn, "cudnnCreateTensorDescriptor");
+    There<double> memory(cuda, std::vector<double>(64, 17));
+    There<int> lengths(cuda, {3, 1});
+    const auto at = [&](int place) { return static_cast<void*>(memory.at + place); };
+    SAME(
+        dnn.call("cudnnSetDropoutDescriptor", dropout, handle, 0.5F, at(40), std::size_t{8}, 99ULL),
+        0);
+    NEED(memory.now()[40] == 99.5);
+    SAME(dnn.call("cudnnSetRNNDescriptor_v8", layers, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+                  dropout, 13U),
+         0);
+    const int both[] = {3, 1};
+    const float filling = -0.5;
+    SAME(dnn.call("cudnnSetRNNDataDescriptor", x, 0, 1, 3, 2, 9, &both[0], &filling), 0);
+    const int sizes[] = {12, 2, 10, 1, 7}, steps[] = {140, 70, 7, 7, 1};
+    SAME(dnn.call("cudnnSetTensorNdDescriptor", h, 0, 5, &sizes[0], &steps[0]), 0);
+    SAME(dnn.call("cudnnRNNForward", handle, layers, 1, lengths.begin(), x, at(41), x, at(0), h,
+                  at(42), at(43), null(), null(), null(), std::size_t{800}, at(44),
+                  std::size_t{900}, at(45), std::size_t{1000}, at(46)),
+         0);
+    const std::vector<double> wanted = {1,  2,   3,    4, 5,  6, 7,   8,  9,   10, 11,  12,
+                                        13, .5,  99.5, 8, 99, 1, 3,   0,  1,   3,  2,   9,
+                                        4,  -.5, 17,   9, 5,  7, 140, 17, 800, 17, 900, 1000};
+    std::vector<double> got = memory.now();
+    NEED(got[43] == -1 && got[46] == -2);
+    got.resize(wanted.size());
+    NEED(got == wanted);
+
+    void* const matrix = handle_of(dnn, "cudnnCreateTensorDescriptor");
+    void *matrix_at = nullptr, *bias_at = at(0);
+    SAME(dnn.call("cudnnGetRNNWeightParams", handle, layers, 2, std::size_t{100}, null(), 3, matrix,
+                  &matrix_at, h, &bias_at),
+         0);
+    NEED(matrix_at == reinterpret_cast<void*>(std::uintptr_t{123}) && bias_at == nullptr);
+    int type = -1, dimensions = 0, size[8] = {}, step[8] = {};
+    SAME(dnn.call("cudnnGetTensorNdDescriptor", matrix, 8, &type, &dimensions, &size[0], &step[0]),
+         0);
+    NEED(type == 0 && dimensions == 3 && size[1] == 10 && size[2] == 9 && step[0] == 100);
   });
 }
 

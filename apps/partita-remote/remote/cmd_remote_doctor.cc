@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "remote/launch_program.h"
 #include "remote/remote_commands.h"
+#include "server/library_calls.h"
 
 namespace partita::cli {
 namespace {
@@ -24,10 +25,13 @@ using remote::image::Program;
 const std::set<std::string_view> kUnsupported = {
 #define UNSUPPORTED(name) #name,
 #include "../../remote_client/blas/unsupported.inc"
+#include "../../remote_client/dnn/unsupported.inc"
 #include "../../remote_client/driver/driver_unsupported.inc"
 #include "../../remote_client/fft/unsupported.inc"
+#include "../../remote_client/lt/unsupported.inc"
 #include "../../remote_client/random/unsupported.inc"
 #include "../../remote_client/runtime/unsupported.inc"
+#include "../../remote_client/solver/unsupported.inc"
 #include "../../remote_client/sparse/unsupported.inc"
 #undef UNSUPPORTED
 };
@@ -79,8 +83,14 @@ Diagnosis diagnose(const std::string& path, const Program& program) {
   Diagnosis diagnosis{.program = path};
   diagnose_runtime(program, diagnosis);
   diagnose_code(program, diagnosis);
-  for (const Import& import : program.imports)
+  std::vector<std::string> forwarded;  // to NVIDIA's own library
+  for (const Import& import : program.imports) {
     if (kUnsupported.contains(import.name)) diagnosis.unsupported.push_back(import.name);
+    if (remote::server::library_function(import.name) != nullptr) forwarded.push_back(import.name);
+  }
+  if (!forwarded.empty())
+    diagnosis.remarks.push_back(fmt::format("only where the server has a GPU and the library: {}",
+                                            joined(forwarded, ", ")));
   if (!diagnosis.unsupported.empty())
     diagnosis.problems.push_back(fmt::format("it calls functions that are refused: {}",
                                              joined(diagnosis.unsupported, ", ")));

@@ -66,7 +66,7 @@ int create(void** handle) {
   const Constants constants;
   const Status status = session().memory.copy_in(0, *memory, &constants, sizeof constants);
   if (status != kOk) return status_of(status);
-  *handle = new Handle{.constants = *memory, .result = *memory + sizeof(Constants)};
+  *handle = new BlasHandle{.constants = *memory, .result = *memory + sizeof(Constants)};
   return kSuccess;
 }
 
@@ -92,7 +92,7 @@ std::uint64_t bits_of(const void* at) {
 }
 
 template <class T>
-std::uint64_t place_of(const Handle& handle, T value) {
+std::uint64_t place_of(const BlasHandle& handle, T value) {
   const bool one = value == T{1};
   if constexpr (std::is_same_v<T, double>)
     return handle.constants + (one ? offsetof(Constants, one) : offsetof(Constants, zero));
@@ -103,7 +103,7 @@ std::uint64_t place_of(const Handle& handle, T value) {
 
 // As the program gives them; null: `otherwise`, which is 0 or 1.
 template <class T>
-Factors factors(const Handle& handle, const void* alpha, const void* beta, T otherwise) {
+Factors factors(const BlasHandle& handle, const void* alpha, const void* beta, T otherwise) {
   if (!handle.on_device())
     return {bits_of<T>(alpha != nullptr ? alpha : &otherwise),
             bits_of<T>(beta != nullptr ? beta : &otherwise)};
@@ -160,7 +160,7 @@ int product(void* handle, std::uint32_t form, std::uint32_t in, std::uint32_t ou
             .c_stride = number(c.stride)};
   put(gemm, by);
   return status_of(
-      session().memory.multiply(number_of(static_cast<Handle*>(handle)->stream), gemm));
+      session().memory.multiply(number_of(static_cast<BlasHandle*>(handle)->stream), gemm));
 }
 
 std::uint32_t form_of(int a, int b) {
@@ -176,7 +176,7 @@ int gemm(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr || beta == nullptr || ta < 0 || ta > 2 || tb < 0 || tb > 2) return kInvalid;
   return product(handle, form_of(ta, tb), type_of<T>(), type_of<T>(), sizes, a, b, c,
-                 factors<T>(*static_cast<Handle*>(handle), alpha, beta, T{1}));
+                 factors<T>(*static_cast<BlasHandle*>(handle), alpha, beta, T{1}));
 }
 
 // Pointers to matrices lie on the device: they are fetched, and each is a product of its own.
@@ -191,9 +191,9 @@ int gemm_each(void* handle, int ta, int tb, const Sizes& sizes, const void* alph
   const void* const lists[] = {a.at, b.at, c.at};
   for (int i = 0; i < 3 && count > 0; ++i) {
     each[i].resize(count);
-    const Status status =
-        session().memory.copy_out(number_of(static_cast<Handle*>(handle)->stream), each[i].data(),
-                                  number_of(lists[i]), count * sizeof(void*), false);
+    const Status status = session().memory.copy_out(
+        number_of(static_cast<BlasHandle*>(handle)->stream), each[i].data(), number_of(lists[i]),
+        count * sizeof(void*), false);
     if (status != kOk) return status_of(status);
   }
   for (std::size_t i = 0; i < count; ++i) {
@@ -215,7 +215,7 @@ int gemv(void* handle, int operation, std::int64_t m, std::int64_t n, const void
   const bool turned = is_transposed(operation);
   const Sizes sizes{.m = 1, .n = turned ? n : m, .k = turned ? m : n};
   return product(handle, turned ? 0U : kTransposedB, type_of<T>(), type_of<T>(), sizes, x, a, y,
-                 factors<T>(*static_cast<Handle*>(handle), alpha, beta, T{1}));
+                 factors<T>(*static_cast<BlasHandle*>(handle), alpha, beta, T{1}));
 }
 
 template <class T>
@@ -225,7 +225,7 @@ int ger(void* handle, std::int64_t m, std::int64_t n, const void* alpha, const M
   if (alpha == nullptr) return kInvalid;
   if (x.step < 1 || y.step < 1) return refused("vectors from the end");
   return product(handle, kTransposedA, type_of<T>(), type_of<T>(), {m, n, 1}, x, y, a,
-                 factors<T>(*static_cast<Handle*>(handle), alpha, nullptr, T{1}));
+                 factors<T>(*static_cast<BlasHandle*>(handle), alpha, nullptr, T{1}));
 }
 
 template <class T>
@@ -234,7 +234,7 @@ int axpy(void* handle, std::int64_t n, const void* alpha, const MatrixArgument& 
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr) return kInvalid;
   if (x.step < 1 || y.step < 1) return refused("vectors from the end");
-  const Handle& is = *static_cast<Handle*>(handle);
+  const BlasHandle& is = *static_cast<BlasHandle*>(handle);
   return product(handle, 0, type_of<T>(), type_of<T>(), {1, n, 1},
                  {handle_of(place_of(is, T{1})), 1}, x, y, factors<T>(is, alpha, nullptr, T{1}));
 }
@@ -245,7 +245,7 @@ int scal(void* handle, std::int64_t n, const void* alpha, const MatrixArgument& 
   if (alpha == nullptr) return kInvalid;
   if (x.step < 1) return refused("vectors from the end");
   return product(handle, 0, type_of<T>(), type_of<T>(), {1, n, 0}, {nullptr, 1}, {nullptr, 1}, x,
-                 factors<T>(*static_cast<Handle*>(handle), nullptr, alpha, T{1}));
+                 factors<T>(*static_cast<BlasHandle*>(handle), nullptr, alpha, T{1}));
 }
 
 // Into memory on the device, which is fetched where the program wants it here.
@@ -254,7 +254,7 @@ int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgum
   if (handle == nullptr) return kNotInitialized;
   if (result == nullptr) return kInvalid;
   if (x.step < 1 || y.step < 1) return refused("vectors from the end");
-  const Handle& is = *static_cast<Handle*>(handle);
+  const BlasHandle& is = *static_cast<BlasHandle*>(handle);
   if (n <= 0 && !is.on_device()) {
     *result = 0;
     return kSuccess;
@@ -273,7 +273,7 @@ int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgum
 
 template <class T>
 int nrm2(void* handle, std::int64_t n, const MatrixArgument& x, T* result) {
-  if (handle != nullptr && static_cast<Handle*>(handle)->on_device())
+  if (handle != nullptr && static_cast<BlasHandle*>(handle)->on_device())
     return refused("a norm that stays on the device");
   const int status = dot<T>(handle, n, x, x, result);
   if (status == kSuccess) *result = std::sqrt(*result);
@@ -291,7 +291,8 @@ int copy_vector(void* handle, std::int64_t n, const MatrixArgument& x, const Mat
                         .from_pitch = static_cast<std::uint64_t>(x.step) * element,
                         .width = element,
                         .rows = static_cast<std::uint64_t>(n)};
-  return status_of(session().memory.copy(number_of(static_cast<Handle*>(handle)->stream), copy));
+  return status_of(
+      session().memory.copy(number_of(static_cast<BlasHandle*>(handle)->stream), copy));
 }
 
 struct Types {
@@ -312,7 +313,7 @@ int gemm_ex(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
                      (types.c == types.a || (is_half(types.a) && types.c == kFloat32)) &&
                      (is_half(types.a) || types.a == kFloat32 || types.a == kFloat64) &&
                      twice == (types.a == kFloat64);
-  Handle& is = *static_cast<Handle*>(handle);
+  BlasHandle& is = *static_cast<BlasHandle*>(handle);
   if (!known || (half && is.on_device())) return refused("a product of these types");
   Factors by;
   if (twice) {
@@ -332,7 +333,7 @@ int factorise(void* handle, const char* kernel, int n, const void* matrices, int
   if (handle == nullptr) return kNotInitialized;
   if (n < 0 || count < 0 || step < std::max(n, 1) || matrices == nullptr || info == nullptr)
     return kInvalid;
-  return status_of(run_own(kernel, static_cast<Handle*>(handle)->stream,
+  return status_of(run_own(kernel, static_cast<BlasHandle*>(handle)->stream,
                            static_cast<std::uint64_t>(count), matrices, n, step, pivots, info,
                            static_cast<Index>(count)));
 }
@@ -362,7 +363,7 @@ CUDA_EXPORT int cublasCreate_v2(void** handle) {
 CUDA_EXPORT int cublasDestroy_v2(void* handle) {
   return answered([&] {
     if (handle == nullptr) return int{kNotInitialized};
-    const auto* const is = static_cast<Handle*>(handle);
+    const auto* const is = static_cast<BlasHandle*>(handle);
     const Status status = session().streams.synchronise();
     session().memory.release(is->constants);
     delete is;
@@ -404,13 +405,13 @@ CUDA_EXPORT const char* cublasGetStatusString(int status) { return cublasGetStat
 #define KEPT(set, get, Type, word)                 \
   CUDA_EXPORT int set(void* handle, Type value) {  \
     if (handle == nullptr) return kNotInitialized; \
-    static_cast<Handle*>(handle)->word = value;    \
+    static_cast<BlasHandle*>(handle)->word = value;    \
     return kSuccess;                               \
   }                                                \
   CUDA_EXPORT int get(void* handle, Type* value) { \
     if (handle == nullptr) return kNotInitialized; \
     if (value == nullptr) return kInvalid;         \
-    *value = static_cast<Handle*>(handle)->word;   \
+    *value = static_cast<BlasHandle*>(handle)->word;   \
     return kSuccess;                               \
   }
 KEPT(cublasSetStream_v2, cublasGetStream_v2, void*, stream)

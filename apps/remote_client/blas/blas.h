@@ -23,7 +23,7 @@ inline constexpr Codes kCodes{.not_ready = kNotInitialized,
                               .failed = kExecutionFailed,
                               .unsupported = kUnsupported};
 
-struct Handle {
+struct BlasHandle {
   void* stream = nullptr;
   int pointer_mode = 0;  // 1: factors and results lie on the device
   int math_mode = 0, atomics = 0, units = 0;

@@ -38,19 +38,6 @@ struct Algorithm {  // cudnnConvolutionFwdAlgoPerf_t
 };
 static_assert(sizeof(Algorithm) == 48);
 
-template <class T>
-int make(void** into) {
-  return kCodes.answered([&] {
-    if (into == nullptr) return kCodes.invalid;
-    *into = new T;
-    return 0;
-  });
-}
-template <class T>
-int drop(void* object) {
-  delete static_cast<T*>(object);
-  return 0;
-}
 float number(const void* factor) { return *static_cast<const float*>(factor); }
 
 int set(void* tensor, int type, const Shape& shape, int dimensions = 4) {
@@ -75,8 +62,17 @@ bool is_packed(const Shape& a) {
 // Up to four dimensions, from the first; NVIDIA's wants at least four of most, so more are none.
 int set_by_lists(void* tensor, int type, int count, const int* sizes, const int* steps,
                  int format) {
-  if (sizes == nullptr || count < 1) return kCodes.invalid;
-  if (count > 4) return kCodes.refused("a tensor of more than four dimensions");
+  if (tensor == nullptr || sizes == nullptr || count < 1) return kCodes.invalid;
+  if (count > kMostDimensions) return kCodes.invalid;
+  if (count > 4) {
+    auto& of = *static_cast<Tensor*>(tensor);
+    of = {};
+    of.type = type, of.dimensions = count;
+    std::copy(sizes, sizes + count, of.sizes);
+    for (int i = count - 1, step = 1; i >= 0; step *= sizes[i--])
+      of.steps[i] = steps == nullptr ? step : steps[i];
+    return format == kByChannels ? kCodes.refused("channels last in five dimensions") : 0;
+  }
   int size[4] = {1, 1, 1, 1}, step[4] = {1, 1, 1, 1};
   std::copy(sizes, sizes + count, size);
   Shape shape = packed(format, size[0], size[1], size[2], size[3]);
@@ -95,6 +91,8 @@ int wrong(const void* handle, std::initializer_list<const void*> given,
     if (one == nullptr) return kCodes.invalid;
   for (const void* one : tensors) {
     if (one == nullptr) return kCodes.invalid;
+    if (as<Tensor>(one).dimensions > 4)
+      return kCodes.refused("cuDNN on tensors of more than four dimensions");
     if (as<Tensor>(one).type != kFloat)
       return kCodes.refused("cuDNN on elements that are not float");
   }

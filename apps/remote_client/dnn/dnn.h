@@ -18,8 +18,11 @@ struct Shape {  // as the kernels have it
   Index count() const { return static_cast<Index>(n) * static_cast<Index>(c * h * w); }
   bool same_sizes(const Shape& o) const { return n == o.n && c == o.c && h == o.h && w == o.w; }
 };
+inline constexpr int kMostDimensions = 8;
 struct Tensor : Shape {
   int type = kFloat, dimensions = 4;
+  // Of more than four dimensions, which only the server's library takes: all of them.
+  int sizes[kMostDimensions] = {}, steps[kMostDimensions] = {};
 };
 struct Activation {
   int mode = kIdentity, nans = 0;
@@ -30,6 +33,44 @@ struct Activation {
 template <class T>
 const T& as(const void* object) {
   return *static_cast<const T*>(object);
+}
+
+// As arguments of the server's library.
+struct TensorAt {  // null: none
+  const void* tensor;
+  void put_into(Arguments& into) const {
+    if (tensor == nullptr) return into.put(std::uint32_t{0});
+    const auto& of = as<Tensor>(tensor);
+    if (of.dimensions <= 4) {
+      into.put(std::uint32_t{4});
+      for (const int number : {of.type, of.n, of.c, of.h, of.w, of.sn, of.sc, of.sh, of.sw})
+        into.put(number);
+      return;
+    }
+    into.put(of.dimensions), into.put(of.type);
+    for (const int* const numbers : {of.sizes, of.steps})
+      for (int i = 0; i < of.dimensions; ++i) into.put(numbers[i]);
+  }
+};
+
+template <class... Given>
+int on_server(const char* function, const void* handle, const Given&... given) {
+  if (handle == nullptr) return kCodes.not_ready;
+  return forwarded(kCodes, function, as<Handle>(handle).stream, given...);
+}
+
+template <class T>
+int make(void** into) {
+  return kCodes.answered([&] {
+    if (into == nullptr) return kCodes.invalid;
+    *into = new T;
+    return 0;
+  });
+}
+template <class T>
+int drop(void* object) {
+  delete static_cast<T*>(object);
+  return 0;
 }
 
 }  // namespace partita::remote::shim

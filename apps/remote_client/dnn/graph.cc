@@ -129,8 +129,8 @@ int get_own(const Attribute& attribute, int type, std::int64_t room, std::int64_
   return 0;
 }
 
-int get(const Descriptor& descriptor, int name, int type, std::int64_t room,
-        std::int64_t* elements, void* values) {
+int get(const Descriptor& descriptor, int name, int type, std::int64_t room, std::int64_t* elements,
+        void* values) {
   if (room < 0) return kCodes.invalid;
   if (const Attribute* own = descriptor.find(name); own != nullptr && type != kDescriptor)
     return get_own(*own, type, room, elements, values);
@@ -229,8 +229,7 @@ CUDA_EXPORT int cudnnBackendDestroyDescriptor(void* descriptor) {
     if (number == 0) return 0;
     Arguments arguments;
     arguments.put(number);
-    return kCodes.of(
-        session().libraries.call(0, "cudnnBackendDestroyDescriptor", arguments.all()));
+    return kCodes.of(session().libraries.call(0, "cudnnBackendDestroyDescriptor", arguments.all()));
   });
 }
 CUDA_EXPORT int cudnnBackendInitialize(void* descriptor) {

@@ -47,10 +47,8 @@ class Arguments {
   void add(ServersOwn) {}
   void add(Answer wanted) { answers_.push_back(wanted); }
   template <class T>
-    requires requires(const T& value, Arguments& into) { value.put_into(into); }
-  void add(const T& value) {
-    value.put_into(*this);
-  }
+  requires requires(const T& value, Arguments& into) { value.put_into(into); }
+  void add(const T& value) { value.put_into(*this); }
 
   template <class T>
   void put(T value) {

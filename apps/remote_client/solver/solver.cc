@@ -6,8 +6,7 @@
 namespace partita::remote::shim {
 namespace {
 
-constexpr Codes kCodes{
-    .not_ready = 1, .no_memory = 2, .invalid = 3, .failed = 7, .unsupported = 9};
+constexpr Codes kCodes{.not_ready = 1, .no_memory = 2, .invalid = 3, .failed = 7, .unsupported = 9};
 
 struct Handle {
   void* stream = nullptr;
@@ -81,17 +80,17 @@ CUDA_EXPORT int cusolverGetVersion(int* version) {
   return 0;
 }
 
-#define JACOBI(Kind, kind)                                                                       \
-  CUDA_EXPORT int cusolverDnCreate##Kind##Info(void** info) { return make<Jacobi>(info); }       \
-  CUDA_EXPORT int cusolverDnDestroy##Kind##Info(void* info) { return drop<Jacobi>(info); }       \
-  CUDA_EXPORT int cusolverDnX##kind##SetTolerance(void* info, double tolerance) {                \
-    return set(info, &Jacobi::tolerance, tolerance);                                             \
-  }                                                                                              \
-  CUDA_EXPORT int cusolverDnX##kind##SetMaxSweeps(void* info, int sweeps) {                      \
-    return set(info, &Jacobi::sweeps, sweeps);                                                   \
-  }                                                                                              \
-  CUDA_EXPORT int cusolverDnX##kind##SetSortEig(void* info, int sorted) {                        \
-    return set(info, &Jacobi::sorted, sorted);                                                   \
+#define JACOBI(Kind, kind)                                                                 \
+  CUDA_EXPORT int cusolverDnCreate##Kind##Info(void** info) { return make<Jacobi>(info); } \
+  CUDA_EXPORT int cusolverDnDestroy##Kind##Info(void* info) { return drop<Jacobi>(info); } \
+  CUDA_EXPORT int cusolverDnX##kind##SetTolerance(void* info, double tolerance) {          \
+    return set(info, &Jacobi::tolerance, tolerance);                                       \
+  }                                                                                        \
+  CUDA_EXPORT int cusolverDnX##kind##SetMaxSweeps(void* info, int sweeps) {                \
+    return set(info, &Jacobi::sweeps, sweeps);                                             \
+  }                                                                                        \
+  CUDA_EXPORT int cusolverDnX##kind##SetSortEig(void* info, int sorted) {                  \
+    return set(info, &Jacobi::sorted, sorted);                                             \
   }
 JACOBI(Syevj, syevj)
 JACOBI(Gesvdj, gesvdj)
@@ -105,57 +104,60 @@ JACOBI(Gesvdj, gesvdj)
 
 // h: handle; a, b, c: matrices with their steps; w, n: the work area and its length; info on the
 // device, each in the library's own order.
-#define FACTORS(L)                                                                               \
-  FUNCTION(cusolverDn##L##getrf_bufferSize, (void* h, int m, int n, void* a, int lda, int* size), \
-           m, n, a, lda, answer(size))                                                           \
-  FUNCTION(cusolverDn##L##getrf, (void* h, int m, int n, void* a, int lda, void* w, void* pivots, \
-                                  void* info),                                                   \
-           m, n, a, lda, w, pivots, info)                                                        \
-  FUNCTION(cusolverDn##L##getrs, (void* h, int form, int n, int count, void* a, int lda,         \
-                                  void* pivots, void* b, int ldb, void* info),                   \
-           form, n, count, a, lda, pivots, b, ldb, info)                                         \
-  FUNCTION(cusolverDn##L##potrf_bufferSize,                                                      \
-           (void* h, int side, int n, void* a, int lda, int* size), side, n, a, lda,             \
-           answer(size))                                                                         \
-  FUNCTION(cusolverDn##L##potrf, (void* h, int side, int n, void* a, int lda, void* w,           \
-                                  int length, void* info),                                       \
-           side, n, a, lda, w, length, info)                                                     \
-  FUNCTION(cusolverDn##L##potrs, (void* h, int side, int n, int count, void* a, int lda,         \
-                                  void* b, int ldb, void* info),                                 \
-           side, n, count, a, lda, b, ldb, info)                                                 \
-  FUNCTION(cusolverDn##L##potrfBatched,                                                          \
-           (void* h, int side, int n, void* a, int lda, void* info, int batch), side, n, a, lda, \
-           info, batch)                                                                          \
-  FUNCTION(cusolverDn##L##potrsBatched, (void* h, int side, int n, int count, void* a, int lda,  \
-                                         void* b, int ldb, void* info, int batch),               \
-           side, n, count, a, lda, b, ldb, info, batch)                                          \
-  FUNCTION(cusolverDn##L##geqrf_bufferSize, (void* h, int m, int n, void* a, int lda, int* size), \
-           m, n, a, lda, answer(size))                                                           \
-  FUNCTION(cusolverDn##L##geqrf, (void* h, int m, int n, void* a, int lda, void* tau, void* w,   \
-                                  int length, void* info),                                       \
-           m, n, a, lda, tau, w, length, info)                                                   \
-  FUNCTION(cusolverDn##L##sytrf_bufferSize, (void* h, int n, void* a, int lda, int* size), n, a, \
-           lda, answer(size))                                                                    \
-  FUNCTION(cusolverDn##L##sytrf, (void* h, int side, int n, void* a, int lda, void* pivots,      \
-                                  void* w, int length, void* info),                              \
-           side, n, a, lda, pivots, w, length, info)
+#define FACTORS(L)                                                                                 \
+  FUNCTION(cusolverDn##L##getrf_bufferSize, (void* h, int m, int n, void* a, int lda, int* size),  \
+           m, n, a, lda, answer(size))                                                             \
+  FUNCTION(cusolverDn##L##getrf,                                                                   \
+           (void* h, int m, int n, void* a, int lda, void* w, void* pivots, void* info), m, n, a,  \
+           lda, w, pivots, info)                                                                   \
+  FUNCTION(cusolverDn##L##getrs,                                                                   \
+           (void* h, int form, int n, int count, void* a, int lda, void* pivots, void* b, int ldb, \
+            void* info),                                                                           \
+           form, n, count, a, lda, pivots, b, ldb, info)                                           \
+  FUNCTION(cusolverDn##L##potrf_bufferSize,                                                        \
+           (void* h, int side, int n, void* a, int lda, int* size), side, n, a, lda, answer(size)) \
+  FUNCTION(cusolverDn##L##potrf,                                                                   \
+           (void* h, int side, int n, void* a, int lda, void* w, int length, void* info), side, n, \
+           a, lda, w, length, info)                                                                \
+  FUNCTION(cusolverDn##L##potrs,                                                                   \
+           (void* h, int side, int n, int count, void* a, int lda, void* b, int ldb, void* info),  \
+           side, n, count, a, lda, b, ldb, info)                                                   \
+  FUNCTION(cusolverDn##L##potrfBatched,                                                            \
+           (void* h, int side, int n, void* a, int lda, void* info, int batch), side, n, a, lda,   \
+           info, batch)                                                                            \
+  FUNCTION(cusolverDn##L##potrsBatched,                                                            \
+           (void* h, int side, int n, int count, void* a, int lda, void* b, int ldb, void* info,   \
+            int batch),                                                                            \
+           side, n, count, a, lda, b, ldb, info, batch)                                            \
+  FUNCTION(cusolverDn##L##geqrf_bufferSize, (void* h, int m, int n, void* a, int lda, int* size),  \
+           m, n, a, lda, answer(size))                                                             \
+  FUNCTION(cusolverDn##L##geqrf,                                                                   \
+           (void* h, int m, int n, void* a, int lda, void* tau, void* w, int length, void* info),  \
+           m, n, a, lda, tau, w, length, info)                                                     \
+  FUNCTION(cusolverDn##L##sytrf_bufferSize, (void* h, int n, void* a, int lda, int* size), n, a,   \
+           lda, answer(size))                                                                      \
+  FUNCTION(                                                                                        \
+      cusolverDn##L##sytrf,                                                                        \
+      (void* h, int side, int n, void* a, int lda, void* pivots, void* w, int length, void* info), \
+      side, n, a, lda, pivots, w, length, info)
 EACH(FACTORS)
 #undef FACTORS
 
-#define ROTATIONS(name, apply)                                                                   \
-  FUNCTION(cusolverDn##name##_bufferSize,                                                        \
-           (void* h, int m, int n, int k, void* a, int lda, void* tau, int* size), m, n, k, a,   \
-           lda, tau, answer(size))                                                               \
-  FUNCTION(cusolverDn##name, (void* h, int m, int n, int k, void* a, int lda, void* tau,         \
-                              void* w, int length, void* info),                                  \
-           m, n, k, a, lda, tau, w, length, info)                                                \
-  FUNCTION(cusolverDn##apply##_bufferSize, (void* h, int side, int form, int m, int n, int k,    \
-                                            void* a, int lda, void* tau, void* c, int ldc,       \
-                                            int* size),                                          \
-           side, form, m, n, k, a, lda, tau, c, ldc, answer(size))                               \
-  FUNCTION(cusolverDn##apply, (void* h, int side, int form, int m, int n, int k, void* a,        \
-                               int lda, void* tau, void* c, int ldc, void* w, int length,        \
-                               void* info),                                                      \
+#define ROTATIONS(name, apply)                                                                 \
+  FUNCTION(cusolverDn##name##_bufferSize,                                                      \
+           (void* h, int m, int n, int k, void* a, int lda, void* tau, int* size), m, n, k, a, \
+           lda, tau, answer(size))                                                             \
+  FUNCTION(cusolverDn##name,                                                                   \
+           (void* h, int m, int n, int k, void* a, int lda, void* tau, void* w, int length,    \
+            void* info),                                                                       \
+           m, n, k, a, lda, tau, w, length, info)                                              \
+  FUNCTION(cusolverDn##apply##_bufferSize,                                                     \
+           (void* h, int side, int form, int m, int n, int k, void* a, int lda, void* tau,     \
+            void* c, int ldc, int* size),                                                      \
+           side, form, m, n, k, a, lda, tau, c, ldc, answer(size))                             \
+  FUNCTION(cusolverDn##apply,                                                                  \
+           (void* h, int side, int form, int m, int n, int k, void* a, int lda, void* tau,     \
+            void* c, int ldc, void* w, int length, void* info),                                \
            side, form, m, n, k, a, lda, tau, c, ldc, w, length, info)
 ROTATIONS(Sorgqr, Sormqr)
 ROTATIONS(Dorgqr, Dormqr)
@@ -163,53 +165,56 @@ ROTATIONS(Cungqr, Cunmqr)
 ROTATIONS(Zungqr, Zunmqr)
 #undef ROTATIONS
 
-#define SINGULAR(L)                                                                              \
-  FUNCTION(cusolverDn##L##gesvd_bufferSize, (void* h, int m, int n, int* size), m, n,            \
-           answer(size))                                                                         \
-  FUNCTION(cusolverDn##L##gesvd, (void* h, signed char u_wanted, signed char v_wanted, int m,    \
-                                  int n, void* a, int lda, void* s, void* u, int ldu, void* v,   \
-                                  int ldv, void* w, int length, void* rest, void* info),         \
-           u_wanted, v_wanted, m, n, a, lda, s, u, ldu, v, ldv, w, length, rest, info)           \
-  FUNCTION(cusolverDn##L##gesvdj_bufferSize, (void* h, int vectors, int thin, int m, int n,      \
-                                              void* a, int lda, void* s, void* u, int ldu,       \
-                                              void* v, int ldv, int* size, void* settings),      \
-           vectors, thin, m, n, a, lda, s, u, ldu, v, ldv, answer(size), jacobi(settings))       \
-  FUNCTION(cusolverDn##L##gesvdj, (void* h, int vectors, int thin, int m, int n, void* a,        \
-                                   int lda, void* s, void* u, int ldu, void* v, int ldv,         \
-                                   void* w, int length, void* info, void* settings),             \
-           vectors, thin, m, n, a, lda, s, u, ldu, v, ldv, w, length, info, jacobi(settings))    \
-  FUNCTION(cusolverDn##L##gesvdjBatched_bufferSize,                                              \
-           (void* h, int vectors, int m, int n, void* a, int lda, void* s, void* u, int ldu,     \
-            void* v, int ldv, int* size, void* settings, int batch),                             \
-           vectors, m, n, a, lda, s, u, ldu, v, ldv, answer(size), jacobi(settings), batch)      \
-  FUNCTION(cusolverDn##L##gesvdjBatched,                                                         \
-           (void* h, int vectors, int m, int n, void* a, int lda, void* s, void* u, int ldu,     \
-            void* v, int ldv, void* w, int length, void* info, void* settings, int batch),       \
+#define SINGULAR(L)                                                                               \
+  FUNCTION(cusolverDn##L##gesvd_bufferSize, (void* h, int m, int n, int* size), m, n,             \
+           answer(size))                                                                          \
+  FUNCTION(                                                                                       \
+      cusolverDn##L##gesvd,                                                                       \
+      (void* h, signed char u_wanted, signed char v_wanted, int m, int n, void* a, int lda,       \
+       void* s, void* u, int ldu, void* v, int ldv, void* w, int length, void* rest, void* info), \
+      u_wanted, v_wanted, m, n, a, lda, s, u, ldu, v, ldv, w, length, rest, info)                 \
+  FUNCTION(cusolverDn##L##gesvdj_bufferSize,                                                      \
+           (void* h, int vectors, int thin, int m, int n, void* a, int lda, void* s, void* u,     \
+            int ldu, void* v, int ldv, int* size, void* settings),                                \
+           vectors, thin, m, n, a, lda, s, u, ldu, v, ldv, answer(size), jacobi(settings))        \
+  FUNCTION(cusolverDn##L##gesvdj,                                                                 \
+           (void* h, int vectors, int thin, int m, int n, void* a, int lda, void* s, void* u,     \
+            int ldu, void* v, int ldv, void* w, int length, void* info, void* settings),          \
+           vectors, thin, m, n, a, lda, s, u, ldu, v, ldv, w, length, info, jacobi(settings))     \
+  FUNCTION(cusolverDn##L##gesvdjBatched_bufferSize,                                               \
+           (void* h, int vectors, int m, int n, void* a, int lda, void* s, void* u, int ldu,      \
+            void* v, int ldv, int* size, void* settings, int batch),                              \
+           vectors, m, n, a, lda, s, u, ldu, v, ldv, answer(size), jacobi(settings), batch)       \
+  FUNCTION(cusolverDn##L##gesvdjBatched,                                                          \
+           (void* h, int vectors, int m, int n, void* a, int lda, void* s, void* u, int ldu,      \
+            void* v, int ldv, void* w, int length, void* info, void* settings, int batch),        \
            vectors, m, n, a, lda, s, u, ldu, v, ldv, w, length, info, jacobi(settings), batch)
 EACH(SINGULAR)
 #undef SINGULAR
 
-#define EIGEN(name)                                                                              \
-  FUNCTION(cusolverDn##name##d_bufferSize, (void* h, int vectors, int side, int n, void* a,      \
-                                            int lda, void* values, int* size),                   \
-           vectors, side, n, a, lda, values, answer(size))                                       \
-  FUNCTION(cusolverDn##name##d, (void* h, int vectors, int side, int n, void* a, int lda,        \
-                                 void* values, void* w, int length, void* info),                 \
-           vectors, side, n, a, lda, values, w, length, info)                                    \
-  FUNCTION(cusolverDn##name##j_bufferSize,                                                       \
-           (void* h, int vectors, int side, int n, void* a, int lda, void* values, int* size,    \
-            void* settings),                                                                     \
-           vectors, side, n, a, lda, values, answer(size), jacobi(settings))                     \
-  FUNCTION(cusolverDn##name##j, (void* h, int vectors, int side, int n, void* a, int lda,        \
-                                 void* values, void* w, int length, void* info, void* settings), \
-           vectors, side, n, a, lda, values, w, length, info, jacobi(settings))                  \
-  FUNCTION(cusolverDn##name##jBatched_bufferSize,                                                \
-           (void* h, int vectors, int side, int n, void* a, int lda, void* values, int* size,    \
-            void* settings, int batch),                                                          \
-           vectors, side, n, a, lda, values, answer(size), jacobi(settings), batch)              \
-  FUNCTION(cusolverDn##name##jBatched,                                                           \
-           (void* h, int vectors, int side, int n, void* a, int lda, void* values, void* w,      \
-            int length, void* info, void* settings, int batch),                                  \
+#define EIGEN(name)                                                                            \
+  FUNCTION(cusolverDn##name##d_bufferSize,                                                     \
+           (void* h, int vectors, int side, int n, void* a, int lda, void* values, int* size), \
+           vectors, side, n, a, lda, values, answer(size))                                     \
+  FUNCTION(cusolverDn##name##d,                                                                \
+           (void* h, int vectors, int side, int n, void* a, int lda, void* values, void* w,    \
+            int length, void* info),                                                           \
+           vectors, side, n, a, lda, values, w, length, info)                                  \
+  FUNCTION(cusolverDn##name##j_bufferSize,                                                     \
+           (void* h, int vectors, int side, int n, void* a, int lda, void* values, int* size,  \
+            void* settings),                                                                   \
+           vectors, side, n, a, lda, values, answer(size), jacobi(settings))                   \
+  FUNCTION(cusolverDn##name##j,                                                                \
+           (void* h, int vectors, int side, int n, void* a, int lda, void* values, void* w,    \
+            int length, void* info, void* settings),                                           \
+           vectors, side, n, a, lda, values, w, length, info, jacobi(settings))                \
+  FUNCTION(cusolverDn##name##jBatched_bufferSize,                                              \
+           (void* h, int vectors, int side, int n, void* a, int lda, void* values, int* size,  \
+            void* settings, int batch),                                                        \
+           vectors, side, n, a, lda, values, answer(size), jacobi(settings), batch)            \
+  FUNCTION(cusolverDn##name##jBatched,                                                         \
+           (void* h, int vectors, int side, int n, void* a, int lda, void* values, void* w,    \
+            int length, void* info, void* settings, int batch),                                \
            vectors, side, n, a, lda, values, w, length, info, jacobi(settings), batch)
 EIGEN(Ssyev)
 EIGEN(Dsyev)
@@ -223,38 +228,40 @@ using Long = std::int64_t;
 using Size = std::size_t;
 constexpr ServersOwn kOwn;
 
-FUNCTION(cusolverDnXpotrf_bufferSize, (void* h, void*, int side, Long n, int type, void* a,
-                                       Long lda, int in, Size* size, Size* host_size),
+FUNCTION(cusolverDnXpotrf_bufferSize,
+         (void* h, void*, int side, Long n, int type, void* a, Long lda, int in, Size* size,
+          Size* host_size),
          kOwn, side, n, type, a, lda, in, answer(size), answer(host_size))
-FUNCTION(cusolverDnXpotrf, (void* h, void*, int side, Long n, int type, void* a, Long lda, int in,
-                            void* w, Size length, void*, Size host_length, void* info),
+FUNCTION(cusolverDnXpotrf,
+         (void* h, void*, int side, Long n, int type, void* a, Long lda, int in, void* w,
+          Size length, void*, Size host_length, void* info),
          kOwn, side, n, type, a, lda, in, w, length, kOwn, host_length, info)
-FUNCTION(cusolverDnXpotrs, (void* h, void*, int side, Long n, Long count, int type, void* a,
-                            Long lda, int b_type, void* b, Long ldb, void* info),
+FUNCTION(cusolverDnXpotrs,
+         (void* h, void*, int side, Long n, Long count, int type, void* a, Long lda, int b_type,
+          void* b, Long ldb, void* info),
          kOwn, side, n, count, type, a, lda, b_type, b, ldb, info)
-FUNCTION(cusolverDnXgeqrf_bufferSize, (void* h, void*, Long m, Long n, int type, void* a,
-                                       Long lda, int tau_type, void* tau, int in, Size* size,
-                                       Size* host_size),
+FUNCTION(cusolverDnXgeqrf_bufferSize,
+         (void* h, void*, Long m, Long n, int type, void* a, Long lda, int tau_type, void* tau,
+          int in, Size* size, Size* host_size),
          kOwn, m, n, type, a, lda, tau_type, tau, in, answer(size), answer(host_size))
-FUNCTION(cusolverDnXgeqrf, (void* h, void*, Long m, Long n, int type, void* a, Long lda,
-                            int tau_type, void* tau, int in, void* w, Size length, void*,
-                            Size host_length, void* info),
+FUNCTION(cusolverDnXgeqrf,
+         (void* h, void*, Long m, Long n, int type, void* a, Long lda, int tau_type, void* tau,
+          int in, void* w, Size length, void*, Size host_length, void* info),
          kOwn, m, n, type, a, lda, tau_type, tau, in, w, length, kOwn, host_length, info)
-FUNCTION(cusolverDnXsyevd_bufferSize, (void* h, void*, int vectors, int side, Long n, int type,
-                                       void* a, Long lda, int v_type, void* values, int in,
-                                       Size* size, Size* host_size),
-         kOwn, vectors, side, n, type, a, lda, v_type, values, in, answer(size),
-         answer(host_size))
-FUNCTION(cusolverDnXsyevd, (void* h, void*, int vectors, int side, Long n, int type, void* a,
-                            Long lda, int v_type, void* values, int in, void* w, Size length,
-                            void*, Size host_length, void* info),
+FUNCTION(cusolverDnXsyevd_bufferSize,
+         (void* h, void*, int vectors, int side, Long n, int type, void* a, Long lda, int v_type,
+          void* values, int in, Size* size, Size* host_size),
+         kOwn, vectors, side, n, type, a, lda, v_type, values, in, answer(size), answer(host_size))
+FUNCTION(cusolverDnXsyevd,
+         (void* h, void*, int vectors, int side, Long n, int type, void* a, Long lda, int v_type,
+          void* values, int in, void* w, Size length, void*, Size host_length, void* info),
          kOwn, vectors, side, n, type, a, lda, v_type, values, in, w, length, kOwn, host_length,
          info)
 FUNCTION(cusolverDnXsyevBatched_bufferSize,
          (void* h, void*, int vectors, int side, Long n, int type, void* a, Long lda, int v_type,
           void* values, int in, Size* size, Size* host_size, Long batch),
-         kOwn, vectors, side, n, type, a, lda, v_type, values, in, answer(size),
-         answer(host_size), batch)
+         kOwn, vectors, side, n, type, a, lda, v_type, values, in, answer(size), answer(host_size),
+         batch)
 FUNCTION(cusolverDnXsyevBatched,
          (void* h, void*, int vectors, int side, Long n, int type, void* a, Long lda, int v_type,
           void* values, int in, void* w, Size length, void*, Size host_length, void* info,
@@ -271,16 +278,15 @@ FUNCTION(cusolverDnXgeev,
          (void* h, void*, int left, int right, Long n, int type, void* a, Long lda, int v_type,
           void* values, int l_type, void* l, Long ldl, int r_type, void* r, Long ldr, int in,
           void* w, Size length, void*, Size host_length, void* info),
-         kOwn, left, right, n, type, a, lda, v_type, values, l_type, l, ldl, r_type, r, ldr, in,
-         w, length, kOwn, host_length, info)
+         kOwn, left, right, n, type, a, lda, v_type, values, l_type, l, ldl, r_type, r, ldr, in, w,
+         length, kOwn, host_length, info)
 FUNCTION(cusolverDnXsytrs_bufferSize,
          (void* h, int side, Long n, Long count, int type, void* a, Long lda, void* pivots,
           int b_type, void* b, Long ldb, Size* size, Size* host_size),
          side, n, count, type, a, lda, pivots, b_type, b, ldb, answer(size), answer(host_size))
 FUNCTION(cusolverDnXsytrs,
          (void* h, int side, Long n, Long count, int type, void* a, Long lda, void* pivots,
-          int b_type, void* b, Long ldb, void* w, Size length, void*, Size host_length,
-          void* info),
+          int b_type, void* b, Long ldb, void* w, Size length, void*, Size host_length, void* info),
          side, n, count, type, a, lda, pivots, b_type, b, ldb, w, length, kOwn, host_length, info)
 #undef FUNCTION
 #undef EACH

@@ -101,8 +101,7 @@ int DnnGraphs::set(Descriptor descriptor, WireReader& reader, void* handle) {
   const auto type = reader.take<std::uint32_t>();
   const auto elements = reader.take<std::int64_t>();
   if (!reader.good || elements < 0 || elements > std::int64_t{kMostAnswered}) return kBadParameter;
-  if (type == kHandle)
-    return api_.set(descriptor, name, static_cast<int>(type), elements, &handle);
+  if (type == kHandle) return api_.set(descriptor, name, static_cast<int>(type), elements, &handle);
   const std::size_t each = bytes_of(type);
   if (each == 0) return kNotSupported;
   const std::span<const std::byte> bytes = reader.some(each * static_cast<std::size_t>(elements));

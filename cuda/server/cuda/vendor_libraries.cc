@@ -109,14 +109,27 @@ class VendorLibraries::Arguments {
         return pointer(work_.emplace_back(argument.bytes.begin(), argument.bytes.end()).data());
       case 'o':
       case 'O':
-        outs_.emplace_back(&words_.emplace_back(0), argument.kind == 'o' ? 4 : 8);
-        return pointer(outs_.back().first);
+      case 'A':
+        outs_.push_back({&words_.emplace_back(0), argument.kind == 'o' ? std::size_t{4} : 8});
+        return pointer(outs_.back().word);
       case 'w':
         return pointer(next == 0 ? nullptr : work_.emplace_back(next).data());
       case 't':
         return tensor(argument.bytes);
       case 'v':
         return activation(argument.bytes);
+      case 'r':
+        return recurrent(argument.bytes);
+      case 'x':
+        return sequences(argument.bytes);
+      case 'D':
+        return object(kDropout, made_);
+      case 'T':
+        if (const int status = object(kTensor, made_); status != 0) return status;
+        outs_.push_back({.tensor = made_});
+        return 0;
+      case 'F':
+        return word(ffi_type_float, argument.word);
       case 'e':
         return jacobi(argument.bytes, "SyevjInfo", "cusolverDnXsyevjSet");
       case 'g':
@@ -134,17 +147,28 @@ class VendorLibraries::Arguments {
   std::uint64_t call(void* function, bool size) {
     ffi_cif interface;
     ffi_type* const returns = size ? &ffi_type_uint64 : &ffi_type_sint32;
-    CHECK(::ffi_prep_cif(&interface, FFI_DEFAULT_ABI, static_cast<unsigned>(types_.size()),
-                                 returns, types_.data()) == FFI_OK);
+    CHECK(::ffi_prep_cif(&interface, FFI_DEFAULT_ABI, static_cast<unsigned>(types_.size()), returns,
+                         types_.data()) == FFI_OK);
     ffi_arg returned = 0;
     ::ffi_call(&interface, reinterpret_cast<void (*)()>(function), &returned, places_.data());
     return returned;
   }
   std::vector<std::byte> answered() const {
     std::vector<std::byte> all;
-    for (const auto& [word, bytes] : outs_) {
-      const auto* const begin = reinterpret_cast<const std::byte*>(word);
+    const auto add = [&all](const void* from, std::size_t bytes) {
+      const auto* const begin = static_cast<const std::byte*>(from);
       all.insert(all.end(), begin, begin + bytes);
+    };
+    for (const Out& out : outs_) {
+      if (out.tensor == nullptr) {
+        add(out.word, out.bytes);
+        continue;
+      }
+      constexpr int kMost = 8;
+      int head[2] = {}, numbers[2 * kMost] = {};  // dimensions, type; sizes, steps
+      library_.run("cudnnGetTensorNdDescriptor", out.tensor, kMost, &head[1], &head[0], &numbers[0],
+                   &numbers[kMost]);
+      add(head, sizeof(head)), add(numbers, sizeof(numbers));
     }
     return all;
   }
@@ -158,11 +182,18 @@ class VendorLibraries::Arguments {
   int pointer(void* value) {
     return word(ffi_type_pointer, reinterpret_cast<std::uint64_t>(value));
   }
-  // An object that is gone after the call, and its address as an argument.
-  int object(const std::string& create, const std::string& destroy, void*& made) {
-    if (const int status = library_.run(create, &made); status != 0) return status;
-    objects_.emplace_back(destroy, made);
-    return pointer(made);
+  // An object of a kind that is gone after the call.
+  int make(const std::string& kind, void*& made) {
+    const std::string prefix = kind.ends_with("Info") ? "cusolverDn" : "cudnn";
+    if (const int status = library_.run(prefix + "Create" + kind, &made); status != 0)
+      return status;
+    objects_.emplace_back(prefix + "Destroy" + kind, made);
+    return 0;
+  }
+  // And its address as an argument.
+  int object(const std::string& kind, void*& made) {
+    const int status = make(kind, made);
+    return status != 0 ? status : pointer(made);
   }
   int tensor(std::span<const std::byte> bytes) {
     WireReader reader{bytes};
@@ -172,9 +203,7 @@ class VendorLibraries::Arguments {
     std::vector<int> numbers(std::size_t{dimensions} * 2);
     for (int& number : numbers) number = reader.take<std::int32_t>();
     void* made = nullptr;
-    const int status =
-        object("cudnnCreateTensorDescriptor", "cudnnDestroyTensorDescriptor", made);
-    if (status != 0) return status;
+    if (const int status = object(kTensor, made); status != 0) return status;
     return library_.run("cudnnSetTensorNdDescriptor", made, type, static_cast<int>(dimensions),
                         static_cast<const int*>(numbers.data()),
                         static_cast<const int*>(numbers.data() + dimensions));
@@ -185,30 +214,74 @@ class VendorLibraries::Arguments {
     const auto mode = reader.take<std::int32_t>(), nans = reader.take<std::int32_t>();
     const auto coefficient = reader.take<double>();
     void* made = nullptr;
-    const int status =
-        object("cudnnCreateActivationDescriptor", "cudnnDestroyActivationDescriptor", made);
-    if (status != 0) return status;
+    if (const int status = object("ActivationDescriptor", made); status != 0) return status;
     return library_.run("cudnnSetActivationDescriptor", made, mode, nans, coefficient);
+  }
+  int recurrent(std::span<const std::byte> bytes) {
+    WireReader reader{bytes};
+    int numbers[12];
+    for (int& number : numbers) number = reader.take<std::int32_t>();
+    const auto flags = reader.take<std::uint32_t>();
+    const auto dropped = reader.take<float>();
+    void* const states = reinterpret_cast<void*>(reader.take<std::uint64_t>());
+    const auto state_bytes = reader.take<std::uint64_t>();
+    const auto seed = reader.take<std::uint64_t>();
+    void *dropout = nullptr, *made = nullptr;
+    int status = make(kDropout, dropout);
+    // Its states are as the program's last run left them.
+    if (status == 0)
+      status = library_.run(
+          states == nullptr ? "cudnnSetDropoutDescriptor" : "cudnnRestoreDropoutDescriptor",
+          dropout, handle_, dropped, states, std::size_t{state_bytes},
+          static_cast<unsigned long long>(seed));
+    if (status == 0) status = object("RNNDescriptor", made);
+    if (status != 0) return status;
+    const auto& n = numbers;
+    return library_.run("cudnnSetRNNDescriptor_v8", made, n[0], n[1], n[2], n[3], n[4], n[5], n[6],
+                        n[7], n[8], n[9], n[10], n[11], dropout, flags);
+  }
+  int sequences(std::span<const std::byte> bytes) {
+    WireReader reader{bytes};
+    std::vector<int> lengths(reader.take<std::uint32_t>());
+    if (lengths.empty()) return pointer(nullptr);
+    const auto type = reader.take<std::int32_t>(), layout = reader.take<std::int32_t>();
+    const auto longest = reader.take<std::int32_t>(), width = reader.take<std::int32_t>();
+    auto filling = reader.take<std::uint64_t>();
+    for (int& length : lengths) length = reader.take<std::int32_t>();
+    void* made = nullptr;
+    if (const int status = object("RNNDataDescriptor", made); status != 0) return status;
+    return library_.run("cudnnSetRNNDataDescriptor", made, type, layout, longest,
+                        static_cast<int>(lengths.size()), width,
+                        static_cast<const int*>(lengths.data()), static_cast<void*>(&filling));
   }
   int jacobi(std::span<const std::byte> bytes, const std::string& kind, const std::string& set) {
     WireReader reader{bytes};
     const auto tolerance = reader.take<double>();
     const auto sweeps = reader.take<std::int32_t>(), sorted = reader.take<std::int32_t>();
     void* made = nullptr;
-    int status = object("cusolverDnCreate" + kind, "cusolverDnDestroy" + kind, made);
+    int status = object(kind, made);
     if (status == 0 && tolerance >= 0) status = library_.run(set + "Tolerance", made, tolerance);
     if (status == 0 && sweeps >= 0) status = library_.run(set + "MaxSweeps", made, sweeps);
     if (status == 0 && sorted >= 0) status = library_.run(set + "SortEig", made, sorted);
     return status;
   }
 
+  static constexpr const char* kTensor = "TensorDescriptor";
+  static constexpr const char* kDropout = "DropoutDescriptor";
+  struct Out {  // a number, or a tensor
+    std::uint64_t* word = nullptr;
+    std::size_t bytes = 0;
+    void* tensor = nullptr;
+  };
+
   Library& library_;
   void* const handle_;
   std::vector<ffi_type*> types_ = {};
-  std::vector<void*> places_ = {};        // of the arguments
-  std::deque<std::uint64_t> words_ = {};  // that they point at; none moves
+  std::vector<void*> places_ = {};                // of the arguments
+  std::deque<std::uint64_t> words_ = {};          // that they point at; none moves
   std::deque<std::vector<std::byte>> work_ = {};  // and factors
-  std::vector<std::pair<std::uint64_t*, std::size_t>> outs_ = {};
+  std::vector<Out> outs_ = {};
+  void* made_ = nullptr;
   std::vector<std::pair<std::string, void*>> objects_ = {};  // with what destroys them
 };
 
@@ -267,8 +340,8 @@ Answered<LibraryAnswer> VendorLibraries::call(const server::CallWork& work, abi:
 }
 
 void VendorLibraries::leave() {
-  for (std::unique_ptr<Library>& one : libraries_) [[maybe_unused]]
-    Library* const left = one.release();
+  for (std::unique_ptr<Library>& one : libraries_)
+    [[maybe_unused]] Library* const left = one.release();
   [[maybe_unused]] DnnGraphs* const left = graphs_.release();
 }
 

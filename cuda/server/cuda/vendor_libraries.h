@@ -1,5 +1,6 @@
 // NVIDIA's libraries, loaded with dlopen at the first call of one of their functions: cuSOLVER,
-// cuDNN, of cuBLAS what is not one of the session's products. One handle of each; the context that is current then stays current.
+// cuDNN, and of cuBLAS what is not one of the session's products. One handle of each; the context
+// that is current then stays current.
 #pragma once
 
 #include <memory>

@@ -57,8 +57,7 @@ class VendorLibrariesTest : public ::testing::Test {
 constexpr std::uint32_t kInteger = 3, kDescriptor = 15;
 
 TEST_F(VendorLibrariesTest, SizesAreAnswered) {
-  const LibraryAnswer answer =
-      call("cusolverDnSgetrf_bufferSize", Wire(3, 4, std::uint64_t{0}, 5));
+  const LibraryAnswer answer = call("cusolverDnSgetrf_bufferSize", Wire(3, 4, std::uint64_t{0}, 5));
   EXPECT_EQ(answer.status, 0);
   EXPECT_EQ(number<int>(answer), 30405);
   EXPECT_EQ(number<std::uint64_t>(call("cudnnGetVersion", Wire())), 0x1'0000'91900U);
@@ -67,9 +66,9 @@ TEST_F(VendorLibrariesTest, SizesAreAnswered) {
 TEST_F(VendorLibrariesTest, EveryArgumentArrives) {
   int info = 0;
   const auto info_at = std::bit_cast<std::uint64_t>(&info);
-  const LibraryAnswer answer =
-      call("cusolverDnDgesvdj", Wire(1, 2, 3, 4, at(0), 5, at(6), at(7), 8, at(9), 10, at(11), 12,
-                                     info_at, 0.25, 13, -1));
+  const LibraryAnswer answer = call(
+      "cusolverDnDgesvdj",
+      Wire(1, 2, 3, 4, at(0), 5, at(6), at(7), 8, at(9), 10, at(11), 12, info_at, 0.25, 13, -1));
   EXPECT_EQ(answer.status, 0);
   EXPECT_EQ(info, -3);
   memory.resize(16);
@@ -79,11 +78,12 @@ TEST_F(VendorLibrariesTest, EveryArgumentArrives) {
 
 TEST_F(VendorLibrariesTest, WorkAreasOfTheHostAreMade) {
   int info = 0;
-  EXPECT_EQ(call("cusolverDnXpotrf",
-                 Wire(1, std::int64_t{2}, 3, at(0), std::int64_t{4}, 5, std::uint64_t{0},
-                      std::uint64_t{6}, std::uint64_t{100'000}, std::bit_cast<std::uint64_t>(&info)))
-                .status,
-            0);
+  EXPECT_EQ(
+      call("cusolverDnXpotrf",
+           Wire(1, std::int64_t{2}, 3, at(0), std::int64_t{4}, 5, std::uint64_t{0},
+                std::uint64_t{6}, std::uint64_t{100'000}, std::bit_cast<std::uint64_t>(&info)))
+          .status,
+      0);
   EXPECT_EQ(info, 4);
   memory.resize(8);
   EXPECT_THAT(memory, ElementsAre(1, 2, 3, 4, 5, 6, 100'000, 1));
@@ -132,9 +132,9 @@ TEST_F(VendorLibrariesTest, AGraphIsDescribedPlannedAndRun) {
   const auto inner = number<std::int64_t>(tensor);
   // The library's handle travels as nothing; the other descriptor by its number.
   const LibraryAnswer plan =
-      call("cudnnBackendFinalize", Wire(5, 3U, 400, 0U, std::int64_t{1}, 401, kDescriptor,
-                                        std::int64_t{1}, inner, 500, kInteger, std::int64_t{1},
-                                        std::int64_t{3}));
+      call("cudnnBackendFinalize",
+           Wire(5, 3U, 400, 0U, std::int64_t{1}, 401, kDescriptor, std::int64_t{1}, inner, 500,
+                kInteger, std::int64_t{1}, std::int64_t{3}));
   ASSERT_EQ(plan.status, 0);
   memory[0] = 7;
   const auto run = [&](std::uint64_t number) {
@@ -164,8 +164,8 @@ TEST_F(VendorLibrariesTest, AttributesAndNewDescriptorsComeBack) {
   const LibraryAnswer some = get(kDescriptor, 3);
   ASSERT_EQ(some.results.size(), 8U + 3 * 8);
   const auto third = number<std::uint64_t>(some, 8 + 16);
-  const LibraryAnswer place = call("cudnnBackendGetAttribute",
-                                   Wire(third, 300, kInteger, std::int64_t{1}, 0));
+  const LibraryAnswer place =
+      call("cudnnBackendGetAttribute", Wire(third, 300, kInteger, std::int64_t{1}, 0));
   EXPECT_EQ(number<std::int64_t>(place, 8), 2);
   // Fewer than there is room for.
   EXPECT_EQ(get(kDescriptor, 9).results.size(), 8U + 5 * 8);
@@ -177,13 +177,13 @@ TEST_F(VendorLibrariesTest, HostileDescriptorsAreRefused) {
   EXPECT_NE(finalize(17, 666, kInteger, 1).status, 0) << "that cuDNN refuses";
   EXPECT_NE(call("cudnnBackendFinalize", Wire(17, 3U, 1)).status, 0) << "cut";
   EXPECT_NE(call("cudnnBackendFinalize", Wire(17, 1U, 1, kInteger, std::int64_t{-1})).status, 0);
-  EXPECT_NE(
-      call("cudnnBackendFinalize", Wire(17, 1U, 1, kInteger, std::int64_t{1} << 61)).status, 0);
-  const auto number_of_one = number<std::uint64_t>(finalize(17, 1, kInteger, 1));
-  EXPECT_NE(call("cudnnBackendGetAttribute",
-                 Wire(number_of_one, 1, kInteger, std::int64_t{1} << 60, 0))
-                .status,
+  EXPECT_NE(call("cudnnBackendFinalize", Wire(17, 1U, 1, kInteger, std::int64_t{1} << 61)).status,
             0);
+  const auto number_of_one = number<std::uint64_t>(finalize(17, 1, kInteger, 1));
+  EXPECT_NE(
+      call("cudnnBackendGetAttribute", Wire(number_of_one, 1, kInteger, std::int64_t{1} << 60, 0))
+          .status,
+      0);
   EXPECT_NE(call("cudnnBackendGetAttribute", Wire(std::uint64_t{77}, 1, kInteger)).status, 0);
 }
 

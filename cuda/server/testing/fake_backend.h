@@ -2,8 +2,8 @@
 // functions, work runs at once on the caller's thread (or, when told, only in run()). A module is
 // the text "fake"; its kernels: add(u64 to, u32 count, u32 more) adds to u32s, nothing(), many(8
 // words), crash(), print(), find(). A library's function writes 0x5a to each of its addresses and
-// answers its arguments, with status 7. It checks what the contract promises (CHECK): live ids, live
-// memory.
+// answers its arguments, with status 7. What the contract promises (live ids, live memory) is
+// checked (CHECK).
 #pragma once
 
 #include <deque>

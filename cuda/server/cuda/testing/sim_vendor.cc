@@ -44,6 +44,22 @@ struct Jacobi {
   int sweeps = 100, sorted = 1;
 };
 
+struct Dropout {
+  float dropped = 0;
+  double* states = nullptr;
+  std::size_t bytes = 0;
+  unsigned long long seed = 0;
+};
+struct Recurrent {
+  int numbers[12] = {};
+  unsigned flags = 0;
+  Dropout dropout = {};
+};
+struct Sequences {
+  int numbers[5] = {}, length = 0;  // type, layout, longest, batch, width
+  float filling = 0;
+};
+
 struct Graph {  // a descriptor of cuDNN's backend interface
   int type = 0;
   bool final = false;
@@ -106,12 +122,10 @@ EXPORT int cusolverDnDgesvdj(void* handle, int vectors, int thin, int m, int n, 
   if (!handles.contains(handle) || settings == nullptr) return 1;
   const auto& how = *static_cast<const Jacobi*>(settings);
   const auto stream = reinterpret_cast<std::intptr_t>(static_cast<Handle*>(handle)->stream);
-  const double all[] = {double(vectors),  double(thin),       double(m),
-                        double(n),        double(lda),        double(s - a),
-                        double(u - a),    double(ldu),        double(v - a),
-                        double(ldv),      double(work - a),   double(length),
-                        how.tolerance,    double(how.sweeps), double(how.sorted),
-                        double(stream)};
+  const double all[] = {double(vectors), double(thin),       double(m),          double(n),
+                        double(lda),     double(s - a),      double(u - a),      double(ldu),
+                        double(v - a),   double(ldv),        double(work - a),   double(length),
+                        how.tolerance,   double(how.sweeps), double(how.sorted), double(stream)};
   std::memcpy(a, all, sizeof(all));
   *info = -3;
   return 0;
@@ -122,8 +136,9 @@ EXPORT int cusolverDnXpotrf(void* handle, void* settings, int side, std::int64_t
   if (!handles.contains(handle) || settings == nullptr || *static_cast<int*>(settings) != 77)
     return 1;
   for (std::size_t i = 0; i < host_length; ++i) host[i] = 1;  // all of it is there
-  const double all[] = {double(side), double(n), double(type), double(lda), double(in),
-                        double(length), double(host_length), work == nullptr ? 1.0 : 0.0};
+  const double all[] = {
+      double(side), double(n),      double(type),        double(lda),
+      double(in),   double(length), double(host_length), work == nullptr ? 1.0 : 0.0};
   std::memcpy(a, all, sizeof(all));
   *info = 4;
   return 0;
@@ -185,8 +200,8 @@ EXPORT int cudnnBatchNormalizationForwardTrainingEx(
     void* handle, int mode, int more, const float* alpha, const float* beta, const Tensor* x,
     const double* x_at, const Tensor* z, const double*, const Tensor* y, double* y_at,
     const Tensor* scale, const double*, const double*, double weight, double*, double*,
-    double epsilon, double*, double*, const Activation* activation, void*, std::size_t bytes,
-    void*, std::size_t reserve) {
+    double epsilon, double*, double*, const Activation* activation, void*, std::size_t bytes, void*,
+    std::size_t reserve) {
   if (!handles.contains(handle) || z != nullptr) return kWrong;
   const double all[] = {double(mode),
                         double(more),
@@ -205,6 +220,117 @@ EXPORT int cudnnBatchNormalizationForwardTrainingEx(
                         double(bytes),
                         double(reserve)};
   std::memcpy(y_at, all, sizeof(all));
+  return 0;
+}
+
+// ---- recurrent layers ----
+
+EXPORT int cudnnGetTensorNdDescriptor(const Tensor* tensor, int room, int* type, int* dimensions,
+                                      int* sizes, int* steps) {
+  *type = tensor->type, *dimensions = tensor->dimensions;
+  for (int i = 0; i < tensor->dimensions && i < room; ++i)
+    sizes[i] = tensor->numbers[i], steps[i] = tensor->numbers[8 + i];
+  return 0;
+}
+EXPORT int cudnnCreateDropoutDescriptor(void** dropout) {
+  *dropout = new Dropout;
+  return 0;
+}
+EXPORT int cudnnDestroyDropoutDescriptor(void* dropout) {
+  delete static_cast<Dropout*>(dropout);
+  return 0;
+}
+EXPORT int cudnnRestoreDropoutDescriptor(Dropout* dropout, void* handle, float dropped,
+                                         double* states, std::size_t bytes,
+                                         unsigned long long seed) {
+  if (!handles.contains(handle)) return kWrong;
+  *dropout = {dropped, states, bytes, seed};
+  return 0;
+}
+EXPORT int cudnnSetDropoutDescriptor(Dropout* dropout, void* handle, float dropped, double* states,
+                                     std::size_t bytes, unsigned long long seed) {
+  if (states != nullptr) *states = double(seed) + dropped;
+  return cudnnRestoreDropoutDescriptor(dropout, handle, dropped, states, bytes, seed);
+}
+EXPORT int cudnnCreateRNNDescriptor(void** layers) {
+  *layers = new Recurrent;
+  return 0;
+}
+EXPORT int cudnnDestroyRNNDescriptor(void* layers) {
+  delete static_cast<Recurrent*>(layers);
+  return 0;
+}
+EXPORT int cudnnSetRNNDescriptor_v8(Recurrent* layers, int algorithm, int cell, int bias,
+                                    int direction, int input, int type, int precision, int math,
+                                    int width, int hidden, int projected, int count,
+                                    const Dropout* dropout, unsigned flags) {
+  *layers = {{algorithm, cell, bias, direction, input, type, precision, math, width, hidden,
+              projected, count},
+             flags,
+             *dropout};
+  return 0;
+}
+EXPORT int cudnnCreateRNNDataDescriptor(void** data) {
+  *data = new Sequences;
+  return 0;
+}
+EXPORT int cudnnDestroyRNNDataDescriptor(void* data) {
+  delete static_cast<Sequences*>(data);
+  return 0;
+}
+EXPORT int cudnnSetRNNDataDescriptor(Sequences* data, int type, int layout, int longest, int batch,
+                                     int width, const int* lengths, const float* filling) {
+  *data = {{type, layout, longest, batch, width}, 0, *filling};
+  for (int i = 0; i < batch; ++i) data->length += lengths[i];
+  return 0;
+}
+// Where a matrix lies says what was asked for; there is no bias.
+EXPORT int cudnnGetRNNWeightParams(void* handle, const Recurrent* layers, int layer,
+                                   std::size_t bytes, char* weights, int which, Tensor* matrix,
+                                   void** matrix_at, Tensor*, void** bias_at) {
+  if (!handles.contains(handle)) return kWrong;
+  const int sizes[] = {1, layers->numbers[9], layers->numbers[8]}, steps[] = {100, 10, 1};
+  *matrix_at = weights + layer * 10 + which + static_cast<int>(bytes);
+  *bias_at = nullptr;
+  return cudnnSetTensorNdDescriptor(matrix, 0, 3, sizes, steps);
+}
+// Into y: all that it was given, but for addresses that it only checks.
+EXPORT int cudnnRNNForward(void* handle, const Recurrent* layers, int training, const int* lengths,
+                           const Sequences* x, const double* x_at, const Sequences* y, double* y_at,
+                           const Tensor* h, const double* h_at, double* h_to, const Tensor* c,
+                           const double* c_at, double* c_to, std::size_t weight_bytes,
+                           const double* weights, std::size_t work_bytes, double*,
+                           std::size_t reserve_bytes, double* reserve) {
+  if (!handles.contains(handle) || c != nullptr || c_at != nullptr || c_to != nullptr)
+    return kWrong;
+  std::vector<double> all(layers->numbers, layers->numbers + 12);
+  for (const double one : {double(layers->flags),
+                           double(layers->dropout.dropped),
+                           *layers->dropout.states,
+                           double(layers->dropout.bytes),
+                           double(layers->dropout.seed),
+                           double(training),
+                           double(*lengths),
+                           double(x->numbers[0]),
+                           double(x->numbers[1]),
+                           double(x->numbers[2]),
+                           double(x->numbers[3]),
+                           double(x->numbers[4]),
+                           double(x->length),
+                           double(x->filling),
+                           *x_at,
+                           double(y->numbers[4]),
+                           double(h->dimensions),
+                           double(h->numbers[4]),
+                           double(h->numbers[8]),
+                           *h_at,
+                           double(weight_bytes),
+                           *weights,
+                           double(work_bytes),
+                           double(reserve_bytes)})
+    all.push_back(one);
+  std::memcpy(y_at, all.data(), all.size() * sizeof(double));
+  *h_to = -1, *reserve = -2;
   return 0;
 }
 
