@@ -549,12 +549,19 @@ TEST_F(Networks, ASmallNetworkOfConvolutionsWaitsOnceForEachInference) {
 
 TEST_F(Networks, WhatIsNotThereIsRefusedByNameWithTheLibrarysNumber) {
   run("libcudnn.so.9", [](const Library&, const Library& dnn) {
-    SAME(dnn.call("cudnnRNNForward"), 3000);
+    SAME(dnn.call("cudnnCTCLoss"), 3000);
     SAME(dnn.call("cudnnConvolutionBackwardData"), 3000);
     void* tensor = nullptr;
     SAME(dnn.call("cudnnCreateTensorDescriptor", &tensor), 0);
     const int five[] = {1, 2, 3, 4, 5};
-    SAME(dnn.call("cudnnSetTensorNdDescriptor", tensor, 0, 5, &five[0], &five[0]), 3000);
+    SAME(dnn.call("cudnnSetTensorNdDescriptor", tensor, 0, 5, &five[0], &five[0]), 0);
+    void *handle = nullptr, *activation = nullptr;
+    SAME(dnn.call("cudnnCreate", &handle), 0);
+    SAME(dnn.call("cudnnCreateActivationDescriptor", &activation), 0);
+    const float one = 1;
+    SAME(dnn.call("cudnnActivationForward", handle, activation, &one, tensor, handle, &one, tensor,
+                  handle),
+         3000);
   });
   run("libcublasLt.so.13",
       [](const Library&, const Library& lt) { SAME(lt.call("cublasLtMatrixTransform"), 15); });
