@@ -367,7 +367,8 @@ class LibrariesTest(CliTest):
                      if not re.fullmatch(rf"(__)?cuda\w+@@libcudart\.so\.{version}", name)]
             self.assertEqual(wrong, [])
         for library in ("libcublas.so.12", "libcublas.so.13", "libcufft.so.11", "libcufft.so.12",
-                        "libcurand.so.10", "libcusparse.so.12"):
+                        "libcurand.so.10", "libcusparse.so.12", "libcusolver.so.11",
+                        "libcusolver.so.12", "libcudnn.so.9"):
             prefix = library[3:].split(".")[0]
             wrong = [name for name in self.symbols(library)
                      if not re.fullmatch(rf"{prefix}\w+@@{re.escape(library)}", name)]
@@ -376,16 +377,47 @@ class LibrariesTest(CliTest):
         linker = r"__nvJitLink(Create|GetLinkedCubin(Size)?)_1[23]_\d"
         self.assertEqual([name for name in names if not re.fullmatch(linker, name)],
                          ["nvrtcGetCUBIN", "nvrtcGetCUBINSize"])
+        self.assertEqual(sorted(self.symbols("libpartita-audit.so")),
+                         ["la_objsearch", "la_version"])
         wrong = [name for name in self.symbols("libcuda.so.1")
                  if not re.fullmatch(r"cu[A-Z]\w*", name)]
         self.assertEqual(wrong, [])
+
+    def test_a_program_with_a_library_of_its_own_gets_ours(self):
+        """By a path that comes before LD_LIBRARY_PATH, and by the file's own."""
+        compiler = shutil.which("cc")
+        if compiler is None:
+            self.skipTest("no C compiler")
+        os.mkdir(self.path("brought"))
+        with open(self.path("brought.c"), "w", encoding="utf-8") as file:
+            file.write("int cudaDriverGetVersion(int* version) { return *version = 77; }\n")
+        subprocess.run([compiler, "-shared", "-fPIC", self.path("brought.c"), "-o",
+                        self.path("brought/libcudart.so.13"), "-Wl,-soname,libcudart.so.13"],
+                       check=True)
+        with open(self.path("p.c"), "w", encoding="utf-8") as file:
+            file.write(f"""#include <dlfcn.h>
+int cudaDriverGetVersion(int*);
+int main(void) {{
+  int version = 0, other = 0;
+  void* file = dlopen("{self.path('brought/libcudart.so.13')}", RTLD_NOW);
+  int (*again)(int*) = (int (*)(int*))dlsym(file, "cudaDriverGetVersion");
+  return cudaDriverGetVersion(&version) + again(&other) + (version < 12000) + (other < 12000);
+}}
+""")
+        subprocess.run([compiler, self.path("p.c"), "-o", self.path("p"), "-fno-lto", "-ldl",
+                        self.path("brought/libcudart.so.13"), "-Wl,--disable-new-dtags",
+                        f"-Wl,-rpath,{self.path('brought')}"], check=True)
+        self.assertEqual(subprocess.run([self.path("p")], check=False).returncode, 156)
+        result = remote("run", "--", self.path("p"))
+        self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
 
     def test_they_need_nothing_but_libc_and_one_another(self):
         if shutil.which("readelf") is None:
             self.skipTest("no readelf")
         for library in ("libcudart.so.12", "libcudart.so.13", "libcuda.so.1", "libcublas.so.12",
                         "libcublas.so.13", "libcufft.so.11", "libcufft.so.12", "libcurand.so.10",
-                        "libcusparse.so.12", "libpartita-nvrtc.so", "libpartita-remote.so.1"):
+                        "libcusparse.so.12", "libcusolver.so.12", "libcudnn.so.9",
+                        "libpartita-audit.so", "libpartita-nvrtc.so", "libpartita-remote.so.1"):
             text = subprocess.run(["readelf", "-d", os.path.join(LIBRARIES, library)],
                                   capture_output=True, text=True, check=True).stdout
             needed = set(re.findall(r"NEEDED.*\[(.*)\]", text))
