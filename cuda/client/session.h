@@ -16,6 +16,7 @@
 #include "client/managed_memory.h"
 #include "client/sharing.h"
 #include "client/streams.h"
+#include "client/textures.h"
 
 namespace partita::remote::client {
 
@@ -55,6 +56,7 @@ class Session {
   Graphs graphs{*this, core};
   Branches branches{*this, core};
   SharedMemory shared{*this, core};
+  Textures textures{core};
 
  private:
   void clear(bool child);

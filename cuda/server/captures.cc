@@ -20,7 +20,8 @@ void note_touches(const StreamWork& work, std::vector<Touch>& touches) {
     touches.push_back({set->to, set->count * set->element, set->pitch, set->rows});
   } else if (const auto* gemm = std::get_if<GemmWork>(&work)) {
     for (const auto& [at, bytes] : operands(gemm->what)) touches.push_back({at, bytes, 0, 1});
-  } else if (const auto* branch = std::get_if<BranchWork>(&work); branch && branch->kind != kOnce) {
+  } else if (const auto* branch = std::get_if<BranchWork>(&work);
+             branch && branch->kind != kOnce && branch->by_word) {
     touches.push_back({branch->condition, sizeof(std::uint32_t), 0, 1});
   }
 }

@@ -7,6 +7,7 @@
 #include "server/graphs.h"
 #include "server/inbound.h"
 #include "server/sharing.h"
+#include "server/textures.h"
 
 namespace partita::remote::server {
 namespace {
@@ -31,6 +32,7 @@ struct Resources {
         streams(work, captures, out, limits),
         memory(work, allocations, captures, streams, out, limits),
         graphs(work, allocations, modules, captures, streams, memory, out, limits),
+        textures(work, allocations, streams, out, limits),
         inbound(reader, work, allocations, streams, images, out, limits),
         sharing(shelf, work, allocations, memory, streams, out) {}
 
@@ -51,6 +53,8 @@ struct Resources {
       return graphs.on(op);
     else if constexpr (requires { sharing.on(op); })
       return sharing.on(op);
+    else if constexpr (requires { textures.on(op); })
+      return textures.on(op);
     else
       return inbound.on(op);
   }
@@ -68,6 +72,7 @@ struct Resources {
   Streams streams;
   Memory memory;
   Graphs graphs;
+  Textures textures;
   Inbound inbound;
   Sharing sharing;
 };

@@ -25,6 +25,8 @@ CudaBackend::CudaBackend(std::unique_ptr<Context> context, const CudaOptions& op
       events_(*context_),
       streams_(*context_, pinned_, on_lanes_ ? options.shared->lanes : std::vector<Lane>()),
       transfers_(*context_, pinned_, streams_),
+      textures_(*context_, streams_),
+      conditions_(*context_),
       requests_(*context_, options.shared) {}
 
 Result<std::unique_ptr<CudaBackend>> CudaBackend::open(const CudaOptions& options) {
@@ -122,7 +124,8 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
           if constexpr (std::is_same_v<Work, server::GraphWork>)
             return launch_graph(id, graphs_.at(what.graph));
           if constexpr (std::is_same_v<Work, server::BranchWork>)
-            return enqueue_nodes(id, *what.bodies.front());
+            return what.kind == kOnce ? enqueue_nodes(id, *what.bodies.front())
+                                      : add_branch(stream.stream, what);
           return {};
         }
       },
@@ -189,25 +192,35 @@ static bool has(const server::GraphSpec& spec, bool (*such)(const server::Stream
   });
 }
 
+// Whether CUDA can run it whole, where nothing in it is the client's to do; else why not.
+static Answered<bool> is_whole(const server::GraphSpec& spec) {
+  const bool decides = has(spec, [](const server::StreamWork& work) {
+    const auto* branch = std::get_if<server::BranchWork>(&work);
+    return branch != nullptr && branch->kind != kOnce;
+  });
+  const bool asks = has(spec, [](const server::StreamWork& work) {
+    return std::holds_alternative<server::CopyOutWork>(work) ||
+           std::holds_alternative<server::HoldWork>(work);
+  });
+  if (decides && asks)
+    return server::refuse(server::kNotSupported,
+                          "functions of the program beside conditional nodes in a graph, on a GPU");
+  if (decides && spec.conditions == 0)
+    return server::refuse(server::kNotSupported, "conditional nodes that go by words, on a GPU");
+  return !asks;
+}
+
 Answered<Id> CudaBackend::create_graph(const server::GraphSpec& spec) {
+  const Answered<bool> whole = is_whole(spec);
+  if (!whole) return tl::unexpected<Refused>(whole.error());
   const Id id = context_->next_id();
   Graph& graph = graphs_[id];
   graph.spec = spec;
-  Answered<void> ok;
-  if (has(spec, [](const server::StreamWork& work) {
-        const auto* branch = std::get_if<server::BranchWork>(&work);
-        return branch != nullptr && branch->kind != kOnce;
-      }))
-    ok = server::refuse(server::kNotSupported, "conditional nodes of graphs, on a GPU");
-  else if (!has(spec, [](const server::StreamWork& work) {
-             return std::holds_alternative<server::CopyOutWork>(work) ||
-                    std::holds_alternative<server::HoldWork>(work);
-           }))
-    ok = capture(graph);
-  if (!ok) {
-    destroy(ObjectKind::graph, id);
-    return tl::unexpected<Refused>(ok.error());
-  }
+  if (*whole)
+    if (Answered<void> ok = capture(graph); !ok) {
+      destroy(ObjectKind::graph, id);
+      return tl::unexpected<Refused>(ok.error());
+    }
   return id;
 }
 
@@ -218,26 +231,90 @@ Answered<void> CudaBackend::enqueue_nodes(Id stream, const server::GraphSpec& sp
   return ok;
 }
 
+// A conditional node behind what the stream has captured; its bodies are captured later.
+Answered<void> CudaBackend::add_branch(abi::Stream stream, const server::BranchWork& branch) {
+  const DriverApi& api = context_->api();
+  int status = 0;
+  abi::Graph graph = nullptr;
+  const abi::GraphNode* before = nullptr;
+  std::size_t count = 0;
+  if (Answered<void> ok = context_->done(
+          "cuStreamGetCaptureInfo", api.cuStreamGetCaptureInfo_v3(stream, &status, nullptr, &graph,
+                                                                  &before, nullptr, &count));
+      !ok)
+    return ok;
+  abi::NodeParameters node{};
+  node.type = abi::kConditionalNode;
+  node.of.conditional = {.condition = branch.condition,
+                         .kind = static_cast<int>(branch.kind - kIf),
+                         .size = static_cast<unsigned>(branch.bodies.size()),
+                         .bodies = nullptr,
+                         .context = context_->handle()};
+  abi::GraphNode made = nullptr;
+  if (Answered<void> ok = context_->done(
+          "cuGraphAddNode (a conditional one)",
+          api.cuGraphAddNode_v2(&made, graph, before, nullptr, count, &node));
+      !ok)
+    return ok;
+  for (std::size_t i = 0; i < branch.bodies.size(); ++i)
+    to_capture_.push_back({node.of.conditional.bodies[i], branch.bodies[i].get()});
+  return context_->done(
+      "cuStreamUpdateCaptureDependencies",
+      api.cuStreamUpdateCaptureDependencies_v2(stream, &made, nullptr, 1, abi::kSetDependencies));
+}
+
 // One of CUDA's, by doing its nodes on a stream that is captured.
 Answered<void> CudaBackend::capture(Graph& graph) {
   const DriverApi& api = context_->api();
+  to_capture_ = {{nullptr, &graph.spec}};
+  if (graph.spec.conditions != 0) {
+    const Answered<abi::Graph> given = conditions_.take(graph.spec.conditions);
+    if (!given) return tl::unexpected<Refused>(given.error());
+    to_capture_.front().graph = *given;
+  }
   const Answered<Id> id = streams_.create({.blocking = false});
   if (!id) return tl::unexpected<Refused>(id.error());
-  const abi::Stream raw = streams_.at(*id).stream;
-  Answered<void> ok = context_->done("cuStreamBeginCapture",
-                                     api.cuStreamBeginCapture_v2(raw, abi::kCaptureThreadLocal));
   capturing_ = &graph;
-  if (ok) ok = enqueue_nodes(*id, graph.spec);
+  const Answered<abi::Graph> captured = capture_all(*id);
   capturing_ = nullptr;
+  streams_.destroy(*id);
+  if (!captured) return tl::unexpected<Refused>(captured.error());
+  Answered<void> ok = context_->done(
+      "cuGraphInstantiate", api.cuGraphInstantiateWithFlags(&graph.exec, *captured, 0));
+  if (graph.spec.conditions == 0) api.cuGraphDestroy(*captured);
+  return ok;
+}
+
+// What is to be captured, and what comes up meanwhile; the first graph of them.
+Answered<abi::Graph> CudaBackend::capture_all(Id stream) {
+  abi::Graph first = nullptr;
+  while (!to_capture_.empty()) {
+    const Body body = to_capture_.back();
+    to_capture_.pop_back();
+    const Answered<abi::Graph> captured = capture_body(stream, body);
+    if (!captured) return captured;
+    if (first == nullptr) first = *captured;
+  }
+  return first;
+}
+
+// Into the body's graph, or a new one.
+Answered<abi::Graph> CudaBackend::capture_body(Id stream, const Body& body) {
+  const DriverApi& api = context_->api();
+  const abi::Stream raw = streams_.at(stream).stream;
+  const abi::Return begun =
+      body.graph == nullptr
+          ? api.cuStreamBeginCapture_v2(raw, abi::kCaptureThreadLocal)
+          : api.cuStreamBeginCaptureToGraph(raw, body.graph, nullptr, nullptr, 0,
+                                            abi::kCaptureThreadLocal);
+  if (begun != 0) return context_->refused("cuStreamBeginCapture", begun);
+  const Answered<void> ok = enqueue_nodes(stream, *body.spec);
   abi::Graph captured = nullptr;
   const abi::Return end = api.cuStreamEndCapture(raw, &captured);
-  if (ok && end != 0) ok = context_->refused("cuStreamEndCapture", end);
-  if (ok)
-    ok = context_->done("cuGraphInstantiate",
-                        api.cuGraphInstantiateWithFlags(&graph.exec, captured, 0));
-  if (captured != nullptr) api.cuGraphDestroy(captured);
-  streams_.destroy(*id);
-  return ok;
+  if (ok && end == 0) return captured;
+  if (body.graph == nullptr && captured != nullptr) api.cuGraphDestroy(captured);
+  if (!ok) return tl::unexpected<Refused>(ok.error());
+  return context_->refused("cuStreamEndCapture", end);
 }
 
 Answered<void> CudaBackend::launch_graph(Id id, Graph& graph) {

@@ -4,10 +4,13 @@
 // mapped, unmapping what queued work uses, copies from memory that is not pinned. Work is done a
 // little at a time, whenever somebody asks whether something is finished. A module is the text
 // "sim cuda", or "sim cuda, vprintf"; its kernels are add(u64 to, u32 count, u32 more), crash() and
-// print(), whose text is written when an event is waited for, as CUDA's. One thread.
+// print(), whose text is written when an event is waited for, as CUDA's, and those of
+// server/testing/conformance.h for textures and conditions. Nodes of a graph that is captured come
+// one behind the other. One thread.
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -44,12 +47,41 @@ struct Item {
   std::function<bool()> ready = {};
   std::vector<std::pair<DevicePointer, std::size_t>> uses = {};
   std::uint64_t serial = 0;
+  const void* array = nullptr;  // that it uses
+};
+struct SimGraph {
+  std::vector<Item> items = {};
+  std::vector<std::unique_ptr<char>> nodes = {};  // their addresses are the handles
+  SimGraph* around = nullptr;                     // whose body it is
+  std::vector<std::shared_ptr<SimGraph>> bodies = {};
+  std::deque<std::vector<abi::Graph>> told = {};  // handles of bodies, by node
+  std::set<abi::Condition> conditions = {};
+  int execs = 0;
+  bool is_captured = false;
+  SimGraph& root() { return around == nullptr ? *this : around->root(); }
+};
+struct SimExec {
+  std::vector<Item> items = {};
+  SimGraph* of = nullptr;  // null once that is gone
+};
+struct SimCondition {
+  bool assign = false, used = false;
+  std::uint32_t first = 0, value = 0;
+};
+struct SimArray {
+  abi::ArrayDescription as = {};
+  std::size_t row = 0, rows = 0, slices = 0;
+  std::vector<std::byte> bytes = {};
+};
+struct SimTexture {
+  abi::Resource of = {};
+  bool surface = false;
 };
 struct SimStream {
   bool blocking = true;
   std::deque<Item> items = {};
-  bool capturing = false;
-  std::vector<Item> captured = {};
+  SimGraph* captured = nullptr;
+  std::vector<abi::GraphNode> after = {};
 };
 struct SimEvent {
   bool timing = true;
@@ -62,9 +94,26 @@ struct SimModule {
 };
 struct SimFunction {
   SimModule* module = nullptr;
-  bool add = false, print = false;
+  std::string name = {};
   int dynamic_shared = 48 * 1024;
 };
+struct Parameter {
+  std::size_t offset = 0, size = 0;
+};
+const std::vector<Parameter>& parameters_of(const SimFunction& function) {
+  static const std::map<std::string, std::vector<Parameter>> all = {
+      {"add", {{0, 8}, {8, 4}, {12, 4}}},
+      {"fetch", {{0, 8}, {8, 8}, {16, 4}}},
+      {"paint", {{0, 8}, {8, 8}, {16, 4}}},
+      {"decide", {{0, 8}, {8, 4}}},
+      {"crash", {}},
+      {"print", {}}};
+  return all.at(function.name);
+}
+std::size_t block_bytes(const SimFunction& function) {
+  const auto& all = parameters_of(function);
+  return all.empty() ? 0 : all.back().offset + all.back().size;
+}
 
 struct World {
   bool ready = false;
@@ -85,7 +134,11 @@ struct World {
   std::set<SimEvent*> events;
   std::set<SimModule*> modules;
   std::set<SimFunction*> functions;
-  std::set<std::vector<Item>*> graphs, execs;
+  std::set<SimGraph*> graphs;
+  std::set<SimExec*> execs;
+  std::map<abi::Condition, SimCondition> conditions;  // of graphs that are there or were made
+  std::set<SimArray*> arrays;
+  std::map<abi::TextureNumber, SimTexture> textures;
   std::string said;  // by kernels, not written yet
   int violations = 0;
   std::string last;
@@ -166,14 +219,21 @@ void progress(int steps) {
   std::erase_if(w.leaving, [](const auto& stream) { return stream->items.empty(); });
 }
 
+abi::GraphNode node_of(char& place) { return reinterpret_cast<abi::GraphNode>(&place); }
+
 Return push(abi::Stream handle, Item item) {
   if (const Return code = closed(); code != kOk) return code;
   SimStream* const stream = stream_of(handle);
   if (stream == nullptr) return wrong(kBadHandle, "work on a stream that is not there");
   for (const auto& [at, bytes] : item.uses)
     if (!usable(at, bytes)) return wrong(kInvalid, "work on memory that is not mapped");
-  if (stream->capturing) {
-    stream->captured.push_back(std::move(item));
+  if (SimGraph* const graph = stream->captured; graph != nullptr) {
+    if (graph->around != nullptr && item.ready) return wrong(kInvalid, "a wait in a body");
+    if (!graph->nodes.empty() && stream->after != std::vector{node_of(*graph->nodes.back())})
+      return wrong(kInvalid, "captured work that does not wait for a node before");
+    graph->items.push_back(std::move(item));
+    graph->nodes.push_back(std::make_unique<char>());
+    stream->after = {node_of(*graph->nodes.back())};
     return kOk;
   }
   item.serial = world().serial++;
@@ -214,21 +274,112 @@ Return run_add(const std::vector<std::byte>& block, unsigned threads) {
   return kOk;
 }
 
-Return launch(abi::Function function, unsigned threads, unsigned shared, abi::Stream stream,
+template <class T>
+T read_at(const std::vector<std::byte>& block, std::size_t at) {
+  T value{};
+  std::memcpy(&value, block.data() + at, sizeof(value));
+  return value;
+}
+
+// Where a texel of 4 bytes lies that a kernel sees as (x, y); null beyond the edge.
+std::byte* texel_of(const SimTexture& texture, std::size_t x, std::size_t y) {
+  if (texture.of.type == abi::kResourceRows) {
+    const auto& rows = texture.of.of.rows;
+    const DevicePointer at = rows.at + y * rows.pitch + x * 4;
+    return x < rows.width && y < rows.height && usable(at, 4) ? bytes_at(at) : nullptr;
+  }
+  auto* const array = reinterpret_cast<SimArray*>(texture.of.of.array);
+  if (texture.of.type != abi::kResourceArray || !world().arrays.contains(array)) return nullptr;
+  return x * 4 < array->row && y < array->rows ? array->bytes.data() + y * array->row + x * 4
+                                               : nullptr;
+}
+
+// Threads over x, blocks over y; both as conformance.h has them.
+Return run_texels(const std::vector<std::byte>& block, bool paints, unsigned threads,
+                  unsigned blocks) {
+  const auto found = world().textures.find(read_at<abi::TextureNumber>(block, 0));
+  if (found == world().textures.end() || found->second.surface != paints) return kIllegalAddress;
+  const auto to = read_at<DevicePointer>(block, 8);
+  const auto more = read_at<std::uint32_t>(block, 16);
+  for (unsigned y = 0; y < blocks; ++y) {
+    for (unsigned x = 0; x < threads; ++x) {
+      std::byte* const texel = texel_of(found->second, x, y);
+      const DevicePointer out = to + (y * std::uint64_t{more} + x) * 4;
+      if (texel == nullptr || (!paints && !usable(out, 4))) return kIllegalAddress;
+      const std::uint32_t value = x + y * 16 + more;
+      if (paints)
+        std::memcpy(texel, &value, 4);
+      else
+        std::memcpy(bytes_at(out), texel, 4);
+    }
+  }
+  return kOk;
+}
+
+Return run_kernel(const std::string& name, const std::vector<std::byte>& block, unsigned threads,
+                  unsigned blocks) {
+  if (name == "print") {
+    world().said += "said by a kernel\n";
+    return kOk;
+  }
+  if (name == "add") return run_add(block, threads);
+  if (name == "fetch" || name == "paint")
+    return run_texels(block, name == "paint", threads, blocks);
+  if (name != "decide") return kIllegalAddress;
+  const auto found = world().conditions.find(read_at<abi::Condition>(block, 0));
+  if (found == world().conditions.end()) return kIllegalAddress;
+  found->second.value = read_at<std::uint32_t>(block, 8);
+  return kOk;
+}
+
+struct Shape {
+  unsigned threads = 0, blocks = 0, shared = 0;
+};
+
+Return launch(abi::Function function, const Shape& shape, abi::Stream stream,
               std::vector<std::byte> block) {
   if (const Return code = closed(); code != kOk) return code;
   auto* const kernel = reinterpret_cast<SimFunction*>(function);
   if (!world().functions.contains(kernel)) return wrong(kBadHandle, "a kernel that is not there");
-  if (threads == 0 || threads > 1024) return kInvalid;
-  if (static_cast<int>(shared) > kernel->dynamic_shared) return kInvalid;
-  if (block.size() != (kernel->add ? 16u : 0u))
+  if (shape.threads == 0 || shape.threads > 1024 || shape.blocks == 0) return kInvalid;
+  if (static_cast<int>(shape.shared) > kernel->dynamic_shared) return kInvalid;
+  if (block.size() < block_bytes(*kernel) || block.size() > block_bytes(*kernel) + 4)
     return wrong(kInvalid, "a parameter block of another size");
   Item item;
-  item.run = [add = kernel->add, print = kernel->print, threads, block = std::move(block)] {
-    if (print) world().said += "said by a kernel\n";
-    return print ? kOk : add ? run_add(block, threads) : kIllegalAddress;
+  item.run = [name = kernel->name, shape, block = std::move(block)] {
+    return run_kernel(name, block, shape.threads, shape.blocks);
   };
   return push(stream, std::move(item));
+}
+
+// All of it at once: a body has nothing to wait for.
+Return run_all(const SimGraph& graph) {
+  for (const Item& item : graph.items)
+    if (const Return code = item.run ? item.run() : kOk; code != kOk) return code;
+  return kOk;
+}
+
+Return run_branch(abi::Condition condition, int kind,
+                  const std::vector<std::shared_ptr<SimGraph>>& bodies) {
+  constexpr int kLoop = 1, kNumbered = 2, kMostRounds = 1000;
+  const std::uint32_t& value = world().conditions.at(condition).value;
+  if (kind == kLoop) {
+    for (int round = 0; value != 0; ++round) {
+      if (round == kMostRounds) return wrong(kInvalid, "a loop without end");
+      if (const Return code = run_all(*bodies[0]); code != kOk) return code;
+    }
+    return kOk;
+  }
+  const std::size_t which = kind == kNumbered ? value : value != 0 ? 0 : 1;
+  return which < bodies.size() ? run_all(*bodies[which]) : kOk;
+}
+
+// Bodies go with their graph; what was made of it keeps its own.
+void forget_bodies(SimGraph& graph) {
+  for (const auto& body : graph.bodies) {
+    forget_bodies(*body);
+    world().graphs.erase(body.get());
+  }
 }
 
 template <class T>
@@ -253,7 +404,8 @@ int sim_objects() {
   const World& w = world();
   return static_cast<int>(w.reserved.size() + w.mapped.size() + w.physical.size() +
                           w.pinned.size() + w.streams.size() + w.events.size() + w.modules.size() +
-                          w.graphs.size() + w.execs.size()) +
+                          w.graphs.size() + w.execs.size() + w.arrays.size() +
+                          w.textures.size()) +
          w.retained;
 }
 void sim_reset() {
@@ -477,9 +629,9 @@ Return cuModuleUnload(abi::Module module) {
 Return cuModuleGetFunction(abi::Function* function, abi::Module module, const char* name) {
   auto* const in = reinterpret_cast<SimModule*>(module);
   if (!world().modules.contains(in)) return wrong(kBadHandle, "a module that is not there");
-  const std::string_view which = name;
-  if (which != "add" && which != "crash" && which != "print") return kNotFound;
-  auto* const made = new SimFunction{in, which == "add", which == "print"};
+  constexpr std::string_view kAll[] = {"add", "crash", "print", "fetch", "paint", "decide"};
+  if (std::find(std::begin(kAll), std::end(kAll), name) == std::end(kAll)) return kNotFound;
+  auto* const made = new SimFunction{in, name};
   world().functions.insert(made);
   return *function = reinterpret_cast<abi::Function>(made), kOk;
 }
@@ -493,9 +645,9 @@ Return cuModuleGetGlobal_v2(DevicePointer* at, std::size_t* bytes, abi::Module m
 }
 Return cuFuncGetParamInfo(abi::Function function, std::size_t index, std::size_t* offset,
                           std::size_t* size) {
-  constexpr std::size_t kOffsets[] = {0, 8, 12}, kSizes[] = {8, 4, 4};
-  if (!reinterpret_cast<SimFunction*>(function)->add || index > 2) return kInvalid;
-  return *offset = kOffsets[index], *size = kSizes[index], kOk;
+  const auto& all = parameters_of(*reinterpret_cast<SimFunction*>(function));
+  if (index >= all.size()) return kInvalid;
+  return *offset = all[index].offset, *size = all[index].size, kOk;
 }
 Return cuFuncGetAttribute(int* value, int attribute, abi::Function) {
   return *value = attribute == 0 ? 1024 : 0, kOk;
@@ -505,8 +657,8 @@ Return cuFuncSetAttribute(abi::Function function, int attribute, int value) {
     reinterpret_cast<SimFunction*>(function)->dynamic_shared = value;
   return kOk;
 }
-Return cuLaunchKernel(abi::Function function, unsigned, unsigned, unsigned, unsigned x, unsigned y,
-                      unsigned z, unsigned shared, abi::Stream stream, void** parameters,
+Return cuLaunchKernel(abi::Function function, unsigned blocks, unsigned, unsigned, unsigned x,
+                      unsigned y, unsigned z, unsigned shared, abi::Stream stream, void** parameters,
                       void** extra) {
   if (parameters != nullptr) return wrong(kInvalid, "parameters as pointers are not simulated");
   std::vector<std::byte> block;
@@ -514,15 +666,17 @@ Return cuLaunchKernel(abi::Function function, unsigned, unsigned, unsigned, unsi
     const auto* const bytes = static_cast<const std::byte*>(extra[1]);
     block.assign(bytes, bytes + *static_cast<std::size_t*>(extra[3]));
   }
-  return launch(function, x * y * z, shared, stream, std::move(block));
+  return launch(function, {x * y * z, blocks, shared}, stream, std::move(block));
 }
-Return cuLaunchCooperativeKernel(abi::Function function, unsigned, unsigned, unsigned, unsigned x,
-                                 unsigned y, unsigned z, unsigned shared, abi::Stream stream,
-                                 void** parameters) {
-  std::vector<std::byte> block(16);
-  constexpr std::size_t kOffsets[] = {0, 8, 12}, kSizes[] = {8, 4, 4};
-  for (int i = 0; i < 3; ++i) std::memcpy(block.data() + kOffsets[i], parameters[i], kSizes[i]);
-  return launch(function, x * y * z, shared, stream, std::move(block));
+Return cuLaunchCooperativeKernel(abi::Function function, unsigned blocks, unsigned, unsigned,
+                                 unsigned x, unsigned y, unsigned z, unsigned shared,
+                                 abi::Stream stream, void** parameters) {
+  auto* const kernel = reinterpret_cast<SimFunction*>(function);
+  if (!world().functions.contains(kernel)) return wrong(kBadHandle, "a kernel that is not there");
+  std::vector<std::byte> block(block_bytes(*kernel));
+  for (const Parameter& one : parameters_of(*kernel))
+    std::memcpy(block.data() + one.offset, *parameters++, one.size);
+  return launch(function, {x * y * z, blocks, shared}, stream, std::move(block));
 }
 
 Return cuStreamCreateWithPriority(abi::Stream* stream, unsigned flags, int) {
@@ -564,16 +718,51 @@ Return cuStreamWaitValue32_v2(abi::Stream stream, DevicePointer at, std::uint32_
 }
 Return cuStreamBeginCapture_v2(abi::Stream handle, int) {
   SimStream* const stream = stream_of(handle);
-  if (handle == nullptr || stream == nullptr || stream->capturing)
+  if (handle == nullptr || stream == nullptr || stream->captured != nullptr)
     return wrong(kCaptureInvalid, "a stream that cannot be captured");
-  return stream->capturing = true, kOk;
+  stream->captured = new SimGraph{.is_captured = true};
+  world().graphs.insert(stream->captured);
+  return kOk;
+}
+Return cuStreamBeginCaptureToGraph(abi::Stream handle, abi::Graph graph, const abi::GraphNode*,
+                                   const void* edges, std::size_t count, int) {
+  SimStream* const stream = stream_of(handle);
+  auto* const into = reinterpret_cast<SimGraph*>(graph);
+  if (handle == nullptr || stream == nullptr || stream->captured != nullptr)
+    return wrong(kCaptureInvalid, "a stream that cannot be captured");
+  if (!world().graphs.contains(into) || into->is_captured)
+    return wrong(kBadHandle, "a capture into a graph that is not there, or is captured");
+  if (count != 0 || edges != nullptr || !into->nodes.empty())
+    return wrong(kInvalid, "captured work that does not wait for a node before");
+  into->is_captured = true;
+  stream->captured = into;
+  return kOk;
+}
+Return cuStreamGetCaptureInfo_v3(abi::Stream handle, int* status, unsigned long long* id,
+                                 abi::Graph* graph, const abi::GraphNode** after,
+                                 const void** edges, std::size_t* count) {
+  SimStream* const stream = stream_of(handle);
+  if (stream == nullptr || status == nullptr || id != nullptr || edges != nullptr)
+    return wrong(kInvalid, "what is asked of a capture");
+  *status = stream->captured != nullptr ? 1 : 0;
+  *graph = reinterpret_cast<abi::Graph>(stream->captured);
+  *after = stream->after.data();
+  return *count = stream->after.size(), kOk;
+}
+Return cuStreamUpdateCaptureDependencies_v2(abi::Stream handle, abi::GraphNode* nodes,
+                                            const void* edges, std::size_t count, unsigned flags) {
+  SimStream* const stream = stream_of(handle);
+  if (stream == nullptr || stream->captured == nullptr || edges != nullptr ||
+      flags != abi::kSetDependencies)
+    return wrong(kCaptureInvalid, "nodes for what is not captured");
+  return stream->after.assign(nodes, nodes + count), kOk;
 }
 Return cuStreamEndCapture(abi::Stream handle, abi::Graph* graph) {
   SimStream* const stream = stream_of(handle);
-  if (stream == nullptr || !stream->capturing) return wrong(kCaptureInvalid, "no capture");
-  stream->capturing = false;
-  auto* const made = new std::vector<Item>(std::move(stream->captured));
-  world().graphs.insert(made);
+  if (stream == nullptr || stream->captured == nullptr) return wrong(kCaptureInvalid, "no capture");
+  SimGraph* const made = std::exchange(stream->captured, nullptr);
+  made->is_captured = false;
+  stream->after.clear();
   return *graph = reinterpret_cast<abi::Graph>(made), kOk;
 }
 
@@ -620,26 +809,189 @@ Return cuEventElapsedTime(float* ms, abi::Event from, abi::Event to) {
   return *ms = end->at - begin->at, kOk;
 }
 
+Return cuGraphCreate(abi::Graph* graph, unsigned flags) {
+  if (const Return code = closed(); code != kOk) return code;
+  if (flags != 0) return wrong(kInvalid, "a graph with flags");
+  auto* const made = new SimGraph;
+  world().graphs.insert(made);
+  return *graph = reinterpret_cast<abi::Graph>(made), kOk;
+}
+Return cuGraphConditionalHandleCreate(abi::Condition* condition, abi::Graph graph,
+                                      abi::Context context, unsigned value, unsigned flags) {
+  if (const Return code = closed(); code != kOk) return code;
+  auto* const in = reinterpret_cast<SimGraph*>(graph);
+  if (!world().graphs.contains(in) || in->around != nullptr)
+    return wrong(kBadHandle, "a condition of a graph that is not there");
+  if (context != reinterpret_cast<abi::Context>(&world()) || flags > abi::kAssignDefault)
+    return wrong(kInvalid, "a condition of another context, or with other flags");
+  *condition = world().serial++ << 20;
+  world().conditions[*condition] = {.assign = flags == abi::kAssignDefault, .first = value};
+  return in->conditions.insert(*condition), kOk;
+}
+Return cuGraphAddNode_v2(abi::GraphNode* node, abi::Graph graph, const abi::GraphNode* after,
+                         const void* edges, std::size_t count, abi::NodeParameters* what) {
+  auto* const in = reinterpret_cast<SimGraph*>(graph);
+  if (!world().graphs.contains(in)) return wrong(kBadHandle, "a node of a graph that is not there");
+  auto& branch = what->of.conditional;
+  const std::size_t most[] = {2, 1, ~0u};
+  if (what->type != abi::kConditionalNode || edges != nullptr || what->reserved[0] != 0 ||
+      what->reserved[1] != 0 || what->reserved[2] != 0 || what->reserved_behind != 0 ||
+      branch.kind < 0 || branch.kind > 2 || branch.size < 1 || branch.size > most[branch.kind] ||
+      branch.context != reinterpret_cast<abi::Context>(&world()))
+    return wrong(kInvalid, "a conditional node that cannot be");
+  if (!in->root().conditions.contains(branch.condition) ||
+      std::exchange(world().conditions[branch.condition].used, true))
+    return wrong(kInvalid, "a condition of another graph, or of another node");
+  if (!in->nodes.empty() && (count != 1 || *after != node_of(*in->nodes.back())))
+    return wrong(kInvalid, "a node that does not wait for one before");
+  std::vector<std::shared_ptr<SimGraph>> bodies;
+  std::vector<abi::Graph>& handles = in->told.emplace_back();
+  for (unsigned i = 0; i < branch.size; ++i) {
+    bodies.push_back(std::make_shared<SimGraph>(SimGraph{.around = in}));
+    world().graphs.insert(bodies.back().get());
+    handles.push_back(reinterpret_cast<abi::Graph>(bodies.back().get()));
+  }
+  in->bodies.insert(in->bodies.end(), bodies.begin(), bodies.end());
+  in->items.push_back({[condition = branch.condition, kind = branch.kind, bodies] {
+    return run_branch(condition, kind, bodies);
+  }});
+  in->nodes.push_back(std::make_unique<char>());
+  branch.bodies = handles.data();
+  return *node = node_of(*in->nodes.back()), kOk;
+}
 Return cuGraphInstantiateWithFlags(abi::GraphExec* exec, abi::Graph graph, unsigned long long) {
-  auto* const from = reinterpret_cast<std::vector<Item>*>(graph);
+  auto* const from = reinterpret_cast<SimGraph*>(graph);
   if (!world().graphs.contains(from)) return wrong(kBadHandle, "a graph that is not there");
-  auto* const made = new std::vector<Item>(*from);
+  if (from->around != nullptr || (!from->bodies.empty() && from->execs > 0))
+    return wrong(kInvalid, "a body, or one with branches that is there already, instantiated");
+  for (const abi::Condition one : from->conditions)
+    if (!world().conditions[one].used) return kInvalid;
+  auto* const made = new SimExec{from->items, from};
+  ++from->execs;
+  if (!from->conditions.empty())
+    made->items.insert(made->items.begin(), {[all = from->conditions] {
+                         for (const abi::Condition one : all)
+                           if (SimCondition& of = world().conditions[one]; of.assign)
+                             of.value = of.first;
+                         return kOk;
+                       }});
   world().execs.insert(made);
   return *exec = reinterpret_cast<abi::GraphExec>(made), kOk;
 }
 Return cuGraphDestroy(abi::Graph graph) {
+  auto* const gone = reinterpret_cast<SimGraph*>(graph);
+  if (!world().graphs.contains(gone) || gone->around != nullptr || gone->is_captured)
+    return wrong(kBadHandle, "a graph destroyed that is gone, a body, or captured");
+  for (SimExec* exec : world().execs)
+    if (exec->of == gone) exec->of = nullptr;
+  forget_bodies(*gone);
   return forget(world().graphs, graph, "a graph destroyed twice");
 }
 Return cuGraphExecDestroy(abi::GraphExec exec) {
+  auto* const gone = reinterpret_cast<SimExec*>(exec);
+  if (world().execs.contains(gone) && gone->of != nullptr) --gone->of->execs;
   return forget(world().execs, exec, "an executable graph destroyed twice");
 }
 Return cuGraphLaunch(abi::GraphExec exec, abi::Stream stream) {
-  auto* const items = reinterpret_cast<std::vector<Item>*>(exec);
-  if (!world().execs.contains(items)) return wrong(kBadHandle, "a graph that is not there");
-  for (const Item& item : *items)
+  auto* const made = reinterpret_cast<SimExec*>(exec);
+  if (!world().execs.contains(made)) return wrong(kBadHandle, "a graph that is not there");
+  for (const Item& item : made->items)
     if (const Return code = push(stream, item); code != kOk) return code;
   return kOk;
 }
+
+Return cuArray3DCreate_v2(abi::Array* array, const abi::ArrayDescription* as) {
+  if (const Return code = closed(); code != kOk) return code;
+  const int format = as->format;
+  const std::size_t bytes = format == 0x20 || format == 3 || format == 10  ? 4
+                            : format == 0x10 || format == 2 || format == 9 ? 2
+                            : format == 1 || format == 8                   ? 1
+                                                                           : 0;
+  if (bytes == 0 || as->width == 0 || (as->channels != 1 && as->channels != 2 && as->channels != 4))
+    return wrong(kInvalid, "an array that cannot be");
+  auto* const made = new SimArray{.as = *as,
+                                  .row = as->width * as->channels * bytes,
+                                  .rows = std::max<std::size_t>(as->height, 1),
+                                  .slices = std::max<std::size_t>(as->depth, 1)};
+  made->bytes.resize(made->row * made->rows * made->slices);
+  world().arrays.insert(made);
+  return *array = reinterpret_cast<abi::Array>(made), kOk;
+}
+Return cuArrayDestroy(abi::Array array) {
+  std::vector<SimStream*> all(world().streams.begin(), world().streams.end());
+  all.push_back(&world().legacy);
+  for (const SimStream* stream : all)
+    for (const Item& item : stream->items)
+      if (world().dead == 0 && item.array == array)
+        return wrong(kInvalid, "an array destroyed that queued work uses");
+  return forget(world().arrays, array, "an array destroyed twice");
+}
+Return cuMemcpy3DAsync_v2(const abi::Copy3D* copy, abi::Stream stream) {
+  const bool out = copy->from.type == abi::kMemoryArray;
+  const abi::Copy3D::End& inside = out ? copy->from : copy->to;
+  const abi::Copy3D::End& memory = out ? copy->to : copy->from;
+  auto* const array = reinterpret_cast<SimArray*>(inside.array);
+  if (inside.type != abi::kMemoryArray || memory.type != abi::kMemoryDevice ||
+      !world().arrays.contains(array) || inside.level != 0 || memory.level != 0)
+    return wrong(kInvalid, "a copy that is not one between an array and memory");
+  if (inside.x + copy->width > array->row || inside.y + copy->height > array->rows ||
+      inside.z + copy->depth > array->slices || memory.pitch < copy->width ||
+      memory.height < copy->height)
+    return wrong(kInvalid, "a copy beyond an array, or of rows that overlap");
+  Item item{.array = array};
+  std::vector<std::pair<std::byte*, DevicePointer>> rows;
+  for (std::size_t z = 0; z < copy->depth; ++z) {
+    for (std::size_t y = 0; y < copy->height; ++y) {
+      const std::size_t row = (inside.z + z) * array->rows + inside.y + y;
+      const DevicePointer at = memory.device + memory.x +
+                               ((memory.z + z) * memory.height + memory.y + y) * memory.pitch;
+      rows.emplace_back(array->bytes.data() + row * array->row + inside.x, at);
+      item.uses.emplace_back(at, copy->width);
+    }
+  }
+  item.run = [rows = std::move(rows), out, width = copy->width] {
+    for (const auto& [texels, at] : rows)
+      out ? std::memcpy(bytes_at(at), texels, width) : std::memcpy(texels, bytes_at(at), width);
+    return kOk;
+  };
+  return push(stream, std::move(item));
+}
+Return make_texture(abi::TextureNumber* texture, const abi::Resource* of, bool surface) {
+  if (const Return code = closed(); code != kOk) return code;
+  const auto* const array = reinterpret_cast<SimArray*>(of->of.array);
+  const bool known =
+      of->flags == 0 &&
+      (of->type == abi::kResourceArray
+           ? world().arrays.contains(const_cast<SimArray*>(array)) &&
+                 (!surface || (array->as.flags & 2) != 0)
+       : surface                       ? false
+       : of->type == abi::kResourceLine ? usable(of->of.line.at, of->of.line.bytes)
+       : of->type == abi::kResourceRows
+           ? of->of.rows.pitch % 32 == 0 && of->of.rows.at % 512 == 0 &&
+                 usable(of->of.rows.at, of->of.rows.pitch * (of->of.rows.height - 1))
+           : false);
+  if (!known) return wrong(kInvalid, "a texture or surface of what it cannot be of");
+  *texture = world().serial++ << 32;
+  world().textures[*texture] = {*of, surface};
+  return kOk;
+}
+Return cuTexObjectCreate(abi::TextureNumber* texture, const abi::Resource* of,
+                         const abi::Sampling* how, const void* view) {
+  if (how == nullptr || view != nullptr || how->filter < 0 || how->filter > 1)
+    return wrong(kInvalid, "a texture without sampling, or with a view");
+  return make_texture(texture, of, false);
+}
+Return cuSurfObjectCreate(abi::TextureNumber* surface, const abi::Resource* of) {
+  return make_texture(surface, of, true);
+}
+Return end_texture(abi::TextureNumber texture, bool surface) {
+  const auto found = world().textures.find(texture);
+  if (found == world().textures.end() || found->second.surface != surface)
+    return wrong(kBadHandle, "a texture destroyed twice, or as a surface");
+  return world().textures.erase(found), kOk;
+}
+Return cuTexObjectDestroy(abi::TextureNumber texture) { return end_texture(texture, false); }
+Return cuSurfObjectDestroy(abi::TextureNumber surface) { return end_texture(surface, true); }
 
 }  // extern "C"
 #pragma GCC visibility pop
