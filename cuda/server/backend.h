@@ -103,8 +103,8 @@ struct GraphSpec;
 struct BranchWork {  // in graphs only
   BranchKind kind = kOnce;
   std::uint64_t condition = 0;  // the address of a word, or one of DeviceConditions; not of kOnce
-  bool by_word = true;
   std::vector<std::shared_ptr<const GraphSpec>> bodies = {};
+  bool by_word = true;
 };
 using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, LaunchWork,
                                 RecordWork, WaitWork, HoldWork, GraphWork, BranchWork>;

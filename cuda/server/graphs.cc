@@ -286,9 +286,8 @@ Done Graphs::on(const GraphBranch& op) {
     return not_held("a branch by", op.condition, sizeof(std::uint32_t));
   }
   if (Done done = adopt(*graph, bodies); !done) return done;
-  const BranchWork work{.kind = static_cast<BranchKind>(op.kind),
-                        .condition = op.condition.value,
-                        .by_word = set == nullptr};
+  BranchWork work{static_cast<BranchKind>(op.kind), op.condition.value, {}};
+  work.by_word = set == nullptr;
   if (Done done = add_node(*graph, op.node, op.after, {.work = work}); !done) return done;
   for (const std::uint64_t handle : bodies) find(handle)->owner = graph->number;
   graph->bodies.emplace(static_cast<Id>(graph->spec.nodes.size() - 1), std::move(bodies));

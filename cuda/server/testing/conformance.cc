@@ -540,9 +540,8 @@ class Suite {
   }
   BranchWork branch(BranchKind kind, std::uint64_t condition,
                     std::initializer_list<std::uint32_t> adds) {
-    BranchWork work{.kind = kind,
-                    .condition = condition,
-                    .by_word = backend_.conditions() == nullptr};
+    BranchWork work{.kind = kind, .condition = condition};
+    work.by_word = backend_.conditions() == nullptr;
     for (const std::uint32_t more : adds) {
       auto body = std::make_shared<GraphSpec>();
       body->nodes.push_back({adding(at_, 1, more), false, {}});

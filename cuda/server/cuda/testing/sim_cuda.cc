@@ -2,8 +2,8 @@
 // Strict: what a real driver would take badly, sooner or later, is an error here at once and
 // counted (sim_violations): calls without a context, unknown or freed handles, memory that is not
 // mapped, unmapping what queued work uses, copies from memory that is not pinned. Work is done a
-// little at a time, whenever somebody asks whether something is finished. A module is the text
-// "sim cuda", or "sim cuda, vprintf"; its kernels are add(u64 to, u32 count, u32 more), crash() and
+// little at a time, whenever somebody asks whether something is finished. A module is a text
+// with "sim cuda" in it, and "vprintf" where it prints; its kernels are add(u64 to, u32 count, u32 more), crash() and
 // print(), whose text is written when an event is waited for, as CUDA's, and those of
 // server/testing/conformance.h for textures and conditions. Nodes of a graph that is captured come
 // one behind the other. One thread.
@@ -12,181 +12,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "server/cuda/driver_abi.h"
+#include "server/cuda/testing/sim_world.h"
+
+using namespace cuda_sim;
 
 namespace {
-
-namespace abi = partita::remote::cuda::abi;
-using abi::DevicePointer;
-using abi::Return;
-
-constexpr Return kOk = 0, kInvalid = 1, kNoMemory = 2, kNotInitialised = 3, kBadImage = 200,
-                 kNoContext = 201, kBadHandle = 400, kNotFound = 500, kNotReady = 600,
-                 kIllegalAddress = 700, kCaptureInvalid = 901;
-constexpr std::size_t kGranule = 2 << 20, kTotal = 256 << 20;
-constexpr int kStepsPerQuery = 2;
-
-struct Range {
-  std::size_t bytes = 0;
-  abi::AllocationHandle handle = 0;
-  bool usable = false;  // access was set
-};
-struct Item {
-  std::function<Return()> run = {};
-  std::function<bool()> ready = {};
-  std::vector<std::pair<DevicePointer, std::size_t>> uses = {};
-  std::uint64_t serial = 0;
-  const void* array = nullptr;  // that it uses
-};
-struct SimGraph {
-  std::vector<Item> items = {};
-  std::vector<std::unique_ptr<char>> nodes = {};  // their addresses are the handles
-  SimGraph* around = nullptr;                     // whose body it is
-  std::vector<std::shared_ptr<SimGraph>> bodies = {};
-  std::deque<std::vector<abi::Graph>> told = {};  // handles of bodies, by node
-  std::set<abi::Condition> conditions = {};
-  int execs = 0;
-  bool is_captured = false;
-  SimGraph& root() { return around == nullptr ? *this : around->root(); }
-};
-struct SimExec {
-  std::vector<Item> items = {};
-  SimGraph* of = nullptr;  // null once that is gone
-};
-struct SimCondition {
-  bool assign = false, used = false;
-  std::uint32_t first = 0, value = 0;
-};
-struct SimArray {
-  abi::ArrayDescription as = {};
-  std::size_t row = 0, rows = 0, slices = 0;
-  std::vector<std::byte> bytes = {};
-};
-struct SimTexture {
-  abi::Resource of = {};
-  bool surface = false;
-};
-struct SimStream {
-  bool blocking = true;
-  std::deque<Item> items = {};
-  SimGraph* captured = nullptr;
-  std::vector<abi::GraphNode> after = {};
-};
-struct SimEvent {
-  bool timing = true;
-  std::shared_ptr<bool> done =
-      std::make_shared<bool>(true);  // the last record; who waits keeps his
-  float at = 0;
-};
-struct SimModule {
-  std::unique_ptr<std::uint32_t> global = std::make_unique<std::uint32_t>(0);
-};
-struct SimFunction {
-  SimModule* module = nullptr;
-  std::string name = {};
-  int dynamic_shared = 48 * 1024;
-};
-struct Parameter {
-  std::size_t offset = 0, size = 0;
-};
-const std::vector<Parameter>& parameters_of(const SimFunction& function) {
-  static const std::map<std::string, std::vector<Parameter>> all = {
-      {"add", {{0, 8}, {8, 4}, {12, 4}}},
-      {"fetch", {{0, 8}, {8, 8}, {16, 4}}},
-      {"paint", {{0, 8}, {8, 8}, {16, 4}}},
-      {"decide", {{0, 8}, {8, 4}}},
-      {"crash", {}},
-      {"print", {}}};
-  return all.at(function.name);
-}
-std::size_t block_bytes(const SimFunction& function) {
-  const auto& all = parameters_of(function);
-  return all.empty() ? 0 : all.back().offset + all.back().size;
-}
-
-struct World {
-  bool ready = false;
-  int retained = 0;
-  bool current = false;
-  Return dead = 0;
-  std::size_t used = 0;
-  std::uint64_t serial = 1;
-  float clock = 0;
-  std::map<DevicePointer, std::size_t> reserved;
-  std::map<DevicePointer, Range> mapped;
-  std::map<abi::AllocationHandle, std::size_t> physical;
-  std::set<abi::AllocationHandle> in_use;
-  std::map<char*, std::size_t> pinned;
-  SimStream legacy;
-  std::set<SimStream*> streams;
-  std::vector<std::unique_ptr<SimStream>> leaving;  // destroyed; what is on them goes on
-  std::set<SimEvent*> events;
-  std::set<SimModule*> modules;
-  std::set<SimFunction*> functions;
-  std::set<SimGraph*> graphs;
-  std::set<SimExec*> execs;
-  std::map<abi::Condition, SimCondition> conditions;  // of graphs that are there or were made
-  std::set<SimArray*> arrays;
-  std::map<abi::TextureNumber, SimTexture> textures;
-  std::string said;  // by kernels, not written yet
-  int violations = 0;
-  std::string last;
-};
-
-World& world() {
-  static World one;
-  return one;
-}
-
-Return wrong(Return code, const char* what) {
-  ++world().violations;
-  world().last = what;
-  return code;
-}
-
-// Why a call cannot be made at all.
-Return closed() {
-  if (!world().ready) return wrong(kNotInitialised, "a call before cuInit");
-  if (!world().current) return wrong(kNoContext, "a call without a context");
-  return world().dead;
-}
-
-bool usable(DevicePointer at, std::size_t bytes) {
-  if (bytes == 0) return true;
-  for (const SimModule* module : world().modules) {
-    const auto global = reinterpret_cast<DevicePointer>(module->global.get());
-    if (at >= global && at + bytes <= global + 4) return true;
-  }
-  const auto after = world().mapped.upper_bound(at);
-  if (after == world().mapped.begin()) return false;
-  const auto& [begin, range] = *std::prev(after);
-  return range.usable && at - begin < range.bytes && bytes <= range.bytes - (at - begin);
-}
-
-bool pinned(const void* host, std::size_t bytes) {
-  const char* const at = static_cast<const char*>(host);
-  auto after = world().pinned.upper_bound(const_cast<char*>(at));
-  if (after == world().pinned.begin()) return false;
-  --after;
-  return at + bytes <= after->first + after->second;
-}
-
-SimStream* stream_of(abi::Stream stream) {
-  if (stream == nullptr) return &world().legacy;
-  auto* const found = reinterpret_cast<SimStream*>(stream);
-  return world().streams.contains(found) ? found : nullptr;
-}
 
 bool may_run(const SimStream& stream, const Item& item) {
   if (item.ready && !item.ready()) return false;
@@ -218,30 +49,6 @@ void progress(int steps) {
   }
   std::erase_if(w.leaving, [](const auto& stream) { return stream->items.empty(); });
 }
-
-abi::GraphNode node_of(char& place) { return reinterpret_cast<abi::GraphNode>(&place); }
-
-Return push(abi::Stream handle, Item item) {
-  if (const Return code = closed(); code != kOk) return code;
-  SimStream* const stream = stream_of(handle);
-  if (stream == nullptr) return wrong(kBadHandle, "work on a stream that is not there");
-  for (const auto& [at, bytes] : item.uses)
-    if (!usable(at, bytes)) return wrong(kInvalid, "work on memory that is not mapped");
-  if (SimGraph* const graph = stream->captured; graph != nullptr) {
-    if (graph->around != nullptr && item.ready) return wrong(kInvalid, "a wait in a body");
-    if (!graph->nodes.empty() && stream->after != std::vector{node_of(*graph->nodes.back())})
-      return wrong(kInvalid, "captured work that does not wait for a node before");
-    graph->items.push_back(std::move(item));
-    graph->nodes.push_back(std::make_unique<char>());
-    stream->after = {node_of(*graph->nodes.back())};
-    return kOk;
-  }
-  item.serial = world().serial++;
-  stream->items.push_back(std::move(item));
-  return kOk;
-}
-
-std::byte* bytes_at(DevicePointer at) { return reinterpret_cast<std::byte*>(at); }
 
 template <class T>
 Return set_rows(DevicePointer to, std::size_t pitch, T value, std::size_t width, std::size_t rows,
@@ -352,44 +159,6 @@ Return launch(abi::Function function, const Shape& shape, abi::Stream stream,
   return push(stream, std::move(item));
 }
 
-// All of it at once: a body has nothing to wait for.
-Return run_all(const SimGraph& graph) {
-  for (const Item& item : graph.items)
-    if (const Return code = item.run ? item.run() : kOk; code != kOk) return code;
-  return kOk;
-}
-
-Return run_branch(abi::Condition condition, int kind,
-                  const std::vector<std::shared_ptr<SimGraph>>& bodies) {
-  constexpr int kLoop = 1, kNumbered = 2, kMostRounds = 1000;
-  const std::uint32_t& value = world().conditions.at(condition).value;
-  if (kind == kLoop) {
-    for (int round = 0; value != 0; ++round) {
-      if (round == kMostRounds) return wrong(kInvalid, "a loop without end");
-      if (const Return code = run_all(*bodies[0]); code != kOk) return code;
-    }
-    return kOk;
-  }
-  const std::size_t which = kind == kNumbered ? value : value != 0 ? 0 : 1;
-  return which < bodies.size() ? run_all(*bodies[which]) : kOk;
-}
-
-// Bodies go with their graph; what was made of it keeps its own.
-void forget_bodies(SimGraph& graph) {
-  for (const auto& body : graph.bodies) {
-    forget_bodies(*body);
-    world().graphs.erase(body.get());
-  }
-}
-
-template <class T>
-Return forget(std::set<T*>& all, void* handle, const char* what) {
-  auto* const object = static_cast<T*>(handle);
-  if (all.erase(object) == 0) return wrong(kBadHandle, what);
-  delete object;
-  return kOk;
-}
-
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -404,8 +173,7 @@ int sim_objects() {
   const World& w = world();
   return static_cast<int>(w.reserved.size() + w.mapped.size() + w.physical.size() +
                           w.pinned.size() + w.streams.size() + w.events.size() + w.modules.size() +
-                          w.graphs.size() + w.execs.size() + w.arrays.size() +
-                          w.textures.size()) +
+                          w.graphs.size() + w.execs.size() + w.arrays.size() + w.textures.size()) +
          w.retained;
 }
 void sim_reset() {
@@ -609,7 +377,7 @@ Return cuModuleLoadDataEx(abi::Module* module, const void* image, unsigned count
                           void** values) {
   if (const Return code = closed(); code != kOk) return code;
   const std::string_view text = static_cast<const char*>(image);
-  if (text != "sim cuda" && text != "sim cuda, vprintf") {
+  if (text.find("sim cuda") == text.npos) {
     if (count == 2 && options[0] == abi::kJitErrorLog)
       std::strcpy(static_cast<char*>(values[0]), "line 1: nonsense");
     return kBadImage;
@@ -658,8 +426,8 @@ Return cuFuncSetAttribute(abi::Function function, int attribute, int value) {
   return kOk;
 }
 Return cuLaunchKernel(abi::Function function, unsigned blocks, unsigned, unsigned, unsigned x,
-                      unsigned y, unsigned z, unsigned shared, abi::Stream stream, void** parameters,
-                      void** extra) {
+                      unsigned y, unsigned z, unsigned shared, abi::Stream stream,
+                      void** parameters, void** extra) {
   if (parameters != nullptr) return wrong(kInvalid, "parameters as pointers are not simulated");
   std::vector<std::byte> block;
   if (extra != nullptr) {
@@ -716,56 +484,6 @@ Return cuStreamWaitValue32_v2(abi::Stream stream, DevicePointer at, std::uint32_
   return push(stream,
               {{}, [word, value] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) == value; }});
 }
-Return cuStreamBeginCapture_v2(abi::Stream handle, int) {
-  SimStream* const stream = stream_of(handle);
-  if (handle == nullptr || stream == nullptr || stream->captured != nullptr)
-    return wrong(kCaptureInvalid, "a stream that cannot be captured");
-  stream->captured = new SimGraph{.is_captured = true};
-  world().graphs.insert(stream->captured);
-  return kOk;
-}
-Return cuStreamBeginCaptureToGraph(abi::Stream handle, abi::Graph graph, const abi::GraphNode*,
-                                   const void* edges, std::size_t count, int) {
-  SimStream* const stream = stream_of(handle);
-  auto* const into = reinterpret_cast<SimGraph*>(graph);
-  if (handle == nullptr || stream == nullptr || stream->captured != nullptr)
-    return wrong(kCaptureInvalid, "a stream that cannot be captured");
-  if (!world().graphs.contains(into) || into->is_captured)
-    return wrong(kBadHandle, "a capture into a graph that is not there, or is captured");
-  if (count != 0 || edges != nullptr || !into->nodes.empty())
-    return wrong(kInvalid, "captured work that does not wait for a node before");
-  into->is_captured = true;
-  stream->captured = into;
-  return kOk;
-}
-Return cuStreamGetCaptureInfo_v3(abi::Stream handle, int* status, unsigned long long* id,
-                                 abi::Graph* graph, const abi::GraphNode** after,
-                                 const void** edges, std::size_t* count) {
-  SimStream* const stream = stream_of(handle);
-  if (stream == nullptr || status == nullptr || id != nullptr || edges != nullptr)
-    return wrong(kInvalid, "what is asked of a capture");
-  *status = stream->captured != nullptr ? 1 : 0;
-  *graph = reinterpret_cast<abi::Graph>(stream->captured);
-  *after = stream->after.data();
-  return *count = stream->after.size(), kOk;
-}
-Return cuStreamUpdateCaptureDependencies_v2(abi::Stream handle, abi::GraphNode* nodes,
-                                            const void* edges, std::size_t count, unsigned flags) {
-  SimStream* const stream = stream_of(handle);
-  if (stream == nullptr || stream->captured == nullptr || edges != nullptr ||
-      flags != abi::kSetDependencies)
-    return wrong(kCaptureInvalid, "nodes for what is not captured");
-  return stream->after.assign(nodes, nodes + count), kOk;
-}
-Return cuStreamEndCapture(abi::Stream handle, abi::Graph* graph) {
-  SimStream* const stream = stream_of(handle);
-  if (stream == nullptr || stream->captured == nullptr) return wrong(kCaptureInvalid, "no capture");
-  SimGraph* const made = std::exchange(stream->captured, nullptr);
-  made->is_captured = false;
-  stream->after.clear();
-  return *graph = reinterpret_cast<abi::Graph>(made), kOk;
-}
-
 Return cuEventCreate(abi::Event* event, unsigned flags) {
   if (const Return code = closed(); code != kOk) return code;
   auto* const made = new SimEvent{.timing = (flags & abi::kEventDisableTiming) == 0};
@@ -808,190 +526,6 @@ Return cuEventElapsedTime(float* ms, abi::Event from, abi::Event to) {
   if (!*begin->done || !*end->done) return kNotReady;
   return *ms = end->at - begin->at, kOk;
 }
-
-Return cuGraphCreate(abi::Graph* graph, unsigned flags) {
-  if (const Return code = closed(); code != kOk) return code;
-  if (flags != 0) return wrong(kInvalid, "a graph with flags");
-  auto* const made = new SimGraph;
-  world().graphs.insert(made);
-  return *graph = reinterpret_cast<abi::Graph>(made), kOk;
-}
-Return cuGraphConditionalHandleCreate(abi::Condition* condition, abi::Graph graph,
-                                      abi::Context context, unsigned value, unsigned flags) {
-  if (const Return code = closed(); code != kOk) return code;
-  auto* const in = reinterpret_cast<SimGraph*>(graph);
-  if (!world().graphs.contains(in) || in->around != nullptr)
-    return wrong(kBadHandle, "a condition of a graph that is not there");
-  if (context != reinterpret_cast<abi::Context>(&world()) || flags > abi::kAssignDefault)
-    return wrong(kInvalid, "a condition of another context, or with other flags");
-  *condition = world().serial++ << 20;
-  world().conditions[*condition] = {.assign = flags == abi::kAssignDefault, .first = value};
-  return in->conditions.insert(*condition), kOk;
-}
-Return cuGraphAddNode_v2(abi::GraphNode* node, abi::Graph graph, const abi::GraphNode* after,
-                         const void* edges, std::size_t count, abi::NodeParameters* what) {
-  auto* const in = reinterpret_cast<SimGraph*>(graph);
-  if (!world().graphs.contains(in)) return wrong(kBadHandle, "a node of a graph that is not there");
-  auto& branch = what->of.conditional;
-  const std::size_t most[] = {2, 1, ~0u};
-  if (what->type != abi::kConditionalNode || edges != nullptr || what->reserved[0] != 0 ||
-      what->reserved[1] != 0 || what->reserved[2] != 0 || what->reserved_behind != 0 ||
-      branch.kind < 0 || branch.kind > 2 || branch.size < 1 || branch.size > most[branch.kind] ||
-      branch.context != reinterpret_cast<abi::Context>(&world()))
-    return wrong(kInvalid, "a conditional node that cannot be");
-  if (!in->root().conditions.contains(branch.condition) ||
-      std::exchange(world().conditions[branch.condition].used, true))
-    return wrong(kInvalid, "a condition of another graph, or of another node");
-  if (!in->nodes.empty() && (count != 1 || *after != node_of(*in->nodes.back())))
-    return wrong(kInvalid, "a node that does not wait for one before");
-  std::vector<std::shared_ptr<SimGraph>> bodies;
-  std::vector<abi::Graph>& handles = in->told.emplace_back();
-  for (unsigned i = 0; i < branch.size; ++i) {
-    bodies.push_back(std::make_shared<SimGraph>(SimGraph{.around = in}));
-    world().graphs.insert(bodies.back().get());
-    handles.push_back(reinterpret_cast<abi::Graph>(bodies.back().get()));
-  }
-  in->bodies.insert(in->bodies.end(), bodies.begin(), bodies.end());
-  in->items.push_back({[condition = branch.condition, kind = branch.kind, bodies] {
-    return run_branch(condition, kind, bodies);
-  }});
-  in->nodes.push_back(std::make_unique<char>());
-  branch.bodies = handles.data();
-  return *node = node_of(*in->nodes.back()), kOk;
-}
-Return cuGraphInstantiateWithFlags(abi::GraphExec* exec, abi::Graph graph, unsigned long long) {
-  auto* const from = reinterpret_cast<SimGraph*>(graph);
-  if (!world().graphs.contains(from)) return wrong(kBadHandle, "a graph that is not there");
-  if (from->around != nullptr || (!from->bodies.empty() && from->execs > 0))
-    return wrong(kInvalid, "a body, or one with branches that is there already, instantiated");
-  for (const abi::Condition one : from->conditions)
-    if (!world().conditions[one].used) return kInvalid;
-  auto* const made = new SimExec{from->items, from};
-  ++from->execs;
-  if (!from->conditions.empty())
-    made->items.insert(made->items.begin(), {[all = from->conditions] {
-                         for (const abi::Condition one : all)
-                           if (SimCondition& of = world().conditions[one]; of.assign)
-                             of.value = of.first;
-                         return kOk;
-                       }});
-  world().execs.insert(made);
-  return *exec = reinterpret_cast<abi::GraphExec>(made), kOk;
-}
-Return cuGraphDestroy(abi::Graph graph) {
-  auto* const gone = reinterpret_cast<SimGraph*>(graph);
-  if (!world().graphs.contains(gone) || gone->around != nullptr || gone->is_captured)
-    return wrong(kBadHandle, "a graph destroyed that is gone, a body, or captured");
-  for (SimExec* exec : world().execs)
-    if (exec->of == gone) exec->of = nullptr;
-  forget_bodies(*gone);
-  return forget(world().graphs, graph, "a graph destroyed twice");
-}
-Return cuGraphExecDestroy(abi::GraphExec exec) {
-  auto* const gone = reinterpret_cast<SimExec*>(exec);
-  if (world().execs.contains(gone) && gone->of != nullptr) --gone->of->execs;
-  return forget(world().execs, exec, "an executable graph destroyed twice");
-}
-Return cuGraphLaunch(abi::GraphExec exec, abi::Stream stream) {
-  auto* const made = reinterpret_cast<SimExec*>(exec);
-  if (!world().execs.contains(made)) return wrong(kBadHandle, "a graph that is not there");
-  for (const Item& item : made->items)
-    if (const Return code = push(stream, item); code != kOk) return code;
-  return kOk;
-}
-
-Return cuArray3DCreate_v2(abi::Array* array, const abi::ArrayDescription* as) {
-  if (const Return code = closed(); code != kOk) return code;
-  const int format = as->format;
-  const std::size_t bytes = format == 0x20 || format == 3 || format == 10  ? 4
-                            : format == 0x10 || format == 2 || format == 9 ? 2
-                            : format == 1 || format == 8                   ? 1
-                                                                           : 0;
-  if (bytes == 0 || as->width == 0 || (as->channels != 1 && as->channels != 2 && as->channels != 4))
-    return wrong(kInvalid, "an array that cannot be");
-  auto* const made = new SimArray{.as = *as,
-                                  .row = as->width * as->channels * bytes,
-                                  .rows = std::max<std::size_t>(as->height, 1),
-                                  .slices = std::max<std::size_t>(as->depth, 1)};
-  made->bytes.resize(made->row * made->rows * made->slices);
-  world().arrays.insert(made);
-  return *array = reinterpret_cast<abi::Array>(made), kOk;
-}
-Return cuArrayDestroy(abi::Array array) {
-  std::vector<SimStream*> all(world().streams.begin(), world().streams.end());
-  all.push_back(&world().legacy);
-  for (const SimStream* stream : all)
-    for (const Item& item : stream->items)
-      if (world().dead == 0 && item.array == array)
-        return wrong(kInvalid, "an array destroyed that queued work uses");
-  return forget(world().arrays, array, "an array destroyed twice");
-}
-Return cuMemcpy3DAsync_v2(const abi::Copy3D* copy, abi::Stream stream) {
-  const bool out = copy->from.type == abi::kMemoryArray;
-  const abi::Copy3D::End& inside = out ? copy->from : copy->to;
-  const abi::Copy3D::End& memory = out ? copy->to : copy->from;
-  auto* const array = reinterpret_cast<SimArray*>(inside.array);
-  if (inside.type != abi::kMemoryArray || memory.type != abi::kMemoryDevice ||
-      !world().arrays.contains(array) || inside.level != 0 || memory.level != 0)
-    return wrong(kInvalid, "a copy that is not one between an array and memory");
-  if (inside.x + copy->width > array->row || inside.y + copy->height > array->rows ||
-      inside.z + copy->depth > array->slices || memory.pitch < copy->width ||
-      memory.height < copy->height)
-    return wrong(kInvalid, "a copy beyond an array, or of rows that overlap");
-  Item item{.array = array};
-  std::vector<std::pair<std::byte*, DevicePointer>> rows;
-  for (std::size_t z = 0; z < copy->depth; ++z) {
-    for (std::size_t y = 0; y < copy->height; ++y) {
-      const std::size_t row = (inside.z + z) * array->rows + inside.y + y;
-      const DevicePointer at = memory.device + memory.x +
-                               ((memory.z + z) * memory.height + memory.y + y) * memory.pitch;
-      rows.emplace_back(array->bytes.data() + row * array->row + inside.x, at);
-      item.uses.emplace_back(at, copy->width);
-    }
-  }
-  item.run = [rows = std::move(rows), out, width = copy->width] {
-    for (const auto& [texels, at] : rows)
-      out ? std::memcpy(bytes_at(at), texels, width) : std::memcpy(texels, bytes_at(at), width);
-    return kOk;
-  };
-  return push(stream, std::move(item));
-}
-Return make_texture(abi::TextureNumber* texture, const abi::Resource* of, bool surface) {
-  if (const Return code = closed(); code != kOk) return code;
-  const auto* const array = reinterpret_cast<SimArray*>(of->of.array);
-  const bool known =
-      of->flags == 0 &&
-      (of->type == abi::kResourceArray
-           ? world().arrays.contains(const_cast<SimArray*>(array)) &&
-                 (!surface || (array->as.flags & 2) != 0)
-       : surface                       ? false
-       : of->type == abi::kResourceLine ? usable(of->of.line.at, of->of.line.bytes)
-       : of->type == abi::kResourceRows
-           ? of->of.rows.pitch % 32 == 0 && of->of.rows.at % 512 == 0 &&
-                 usable(of->of.rows.at, of->of.rows.pitch * (of->of.rows.height - 1))
-           : false);
-  if (!known) return wrong(kInvalid, "a texture or surface of what it cannot be of");
-  *texture = world().serial++ << 32;
-  world().textures[*texture] = {*of, surface};
-  return kOk;
-}
-Return cuTexObjectCreate(abi::TextureNumber* texture, const abi::Resource* of,
-                         const abi::Sampling* how, const void* view) {
-  if (how == nullptr || view != nullptr || how->filter < 0 || how->filter > 1)
-    return wrong(kInvalid, "a texture without sampling, or with a view");
-  return make_texture(texture, of, false);
-}
-Return cuSurfObjectCreate(abi::TextureNumber* surface, const abi::Resource* of) {
-  return make_texture(surface, of, true);
-}
-Return end_texture(abi::TextureNumber texture, bool surface) {
-  const auto found = world().textures.find(texture);
-  if (found == world().textures.end() || found->second.surface != surface)
-    return wrong(kBadHandle, "a texture destroyed twice, or as a surface");
-  return world().textures.erase(found), kOk;
-}
-Return cuTexObjectDestroy(abi::TextureNumber texture) { return end_texture(texture, false); }
-Return cuSurfObjectDestroy(abi::TextureNumber surface) { return end_texture(surface, true); }
 
 }  // extern "C"
 #pragma GCC visibility pop
