@@ -5,8 +5,7 @@
 
 namespace partita::remote::client {
 
-Got<std::uint64_t> Branches::add_condition(std::uint64_t graph, std::uint32_t value,
-                                            bool assign) {
+Got<std::uint64_t> Branches::add_condition(std::uint64_t graph, std::uint32_t value, bool assign) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   MadeGraph* const made = made_graph(all_, graph);

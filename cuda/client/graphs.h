@@ -202,8 +202,8 @@ class Branches {
  private:
   Got<std::uint64_t> branch(const Lock& lock, std::uint64_t graph, Graphs::Nodes after,
                             const Branch& what, std::span<const std::uint64_t> bodies);
-  Got<std::uint64_t> condition_of_device(const Lock& lock, std::uint64_t graph,
-                                         std::uint32_t value, bool assign);
+  Got<std::uint64_t> condition_of_device(const Lock& lock, std::uint64_t graph, std::uint32_t value,
+                                         bool assign);
 
   Session& all_;
   Core& core_;

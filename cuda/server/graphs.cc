@@ -280,9 +280,8 @@ Done Graphs::on(const GraphBranch& op) {
     if (!set->numbers.contains(op.condition.value))
       return refuse(kInvalidValue, fmt::format("condition {:#x} is none of graph {}'s",
                                                op.condition.value, op.graph.value));
-  } else if (op.kind != kOnce &&
-             (op.condition.value % sizeof(std::uint32_t) != 0 ||
-              !allocations_.holds(op.condition.value, sizeof(std::uint32_t)))) {
+  } else if (op.kind != kOnce && (op.condition.value % sizeof(std::uint32_t) != 0 ||
+                                  !allocations_.holds(op.condition.value, sizeof(std::uint32_t)))) {
     return not_held("a branch by", op.condition, sizeof(std::uint32_t));
   }
   if (Done done = adopt(*graph, bodies); !done) return done;

@@ -9,7 +9,7 @@ namespace partita::remote::server {
 namespace {
 
 constexpr std::uint64_t kMostTexels = std::uint64_t{1} << 30;  // in one direction
-constexpr std::uint32_t kArrayFlags = 15;                       // CUDA's, but for those of images
+constexpr std::uint32_t kArrayFlags = 15;                      // CUDA's, but for those of images
 
 Done check_texels(std::uint32_t kind, std::uint32_t channels, std::uint32_t channel_bytes) {
   const bool known = kind <= kFloatTexel && (channels == 1 || channels == 2 || channels == 4) &&
@@ -40,8 +40,7 @@ Reply<ArrayCreate> Textures::on(const ArrayCreate& op) {
   if (!device) return tl::unexpected<Refused>(device.error());
   if (Done good = check_texels(op.kind, op.channels, op.channel_bytes); !good)
     return tl::unexpected<Refused>(good.error());
-  if (Done room = arrays_.room(op.array.value); !room)
-    return tl::unexpected<Refused>(room.error());
+  if (Done room = arrays_.room(op.array.value); !room) return tl::unexpected<Refused>(room.error());
   if (op.width == 0 || std::max({op.width, op.height, op.depth}) > kMostTexels ||
       (op.flags & ~kArrayFlags) != 0)
     return refuse(kInvalidValue, fmt::format("an array of {} x {} x {} with flags {:#x}", op.width,
@@ -87,10 +86,10 @@ Done Textures::on(const ArrayCopy& op) {
   if (op.width == 0 || op.rows == 0 || op.slices == 0) return {};
   if (!inside(op.x, op.width, array->row) || !inside(op.y, op.rows, array->rows) ||
       !inside(op.z, op.slices, array->slices))
-    return refuse(kInvalidValue,
-                  fmt::format("{} bytes, {} rows, {} slices at {}, {}, {} of an array of {}, {}, {}",
-                              op.width, op.rows, op.slices, op.x, op.y, op.z, array->row,
-                              array->rows, array->slices));
+    return refuse(
+        kInvalidValue,
+        fmt::format("{} bytes, {} rows, {} slices at {}, {}, {} of {}, {}, {}", op.width, op.rows,
+                    op.slices, op.x, op.y, op.z, array->row, array->rows, array->slices));
   std::uint64_t before = 0, rows = 0;
   if (op.slice_rows < op.rows || op.pitch < op.width ||
       __builtin_mul_overflow(op.slices - 1, op.slice_rows, &before) ||
@@ -123,10 +122,10 @@ Reply<TextureCreate> Textures::on(const TextureCreate& op) {
   if ((op.flags & ~kFlags) != 0 ||
       std::max({op.beyond_x, op.beyond_y, op.beyond_z}) > kMostBeyond ||
       (!op.border.empty() && op.border.size() != 4 * sizeof(float)))
-    return refuse(kInvalidValue, fmt::format("a texture with flags {:#x}, edges {}, {}, {} and a "
-                                             "border of {} bytes",
-                                             op.flags, op.beyond_x, op.beyond_y, op.beyond_z,
-                                             op.border.size()));
+    return refuse(kInvalidValue,
+                  fmt::format("a texture with flags {:#x}, edges {}, {}, {} and a "
+                              "border of {} bytes",
+                              op.flags, op.beyond_x, op.beyond_y, op.beyond_z, op.border.size()));
   Id array = 0;
   if (op.array.value != 0) {
     const Array* const found = arrays_.find(op.array.value);
@@ -145,8 +144,7 @@ Reply<TextureCreate> Textures::on(const TextureCreate& op) {
 
 Done Textures::on(const TextureDestroy& op) {
   if (textures_.find(op.texture.value) == nullptr) return textures_.missing(op.texture.value);
-  work_.fence(
-      [this, texture = op.texture.value] { work_.backend().textures()->destroy(texture); });
+  work_.fence([this, texture = op.texture.value] { work_.backend().textures()->destroy(texture); });
   textures_.erase(op.texture.value);
   return {};
 }

@@ -710,9 +710,9 @@ struct TextureCreate {
   DevicePointer memory = {};
   std::uint64_t width = 0, rows = 0, pitch = 0;
   std::uint32_t kind = kSignedTexel, channels = 1, channel_bytes = 1;
-  std::uint32_t flags = 0;                               // TextureFlags
+  std::uint32_t flags = 0;                                 // TextureFlags
   std::uint32_t beyond_x = 0, beyond_y = 0, beyond_z = 0;  // cudaTextureAddressMode
-  Bytes border = {};                                     // 4 floats, or none
+  Bytes border = {};                                       // 4 floats, or none
   static constexpr void fields(auto& o, auto&& field) {
     field("array", o.array), field("memory", o.memory), field("width", o.width);
     field("rows", o.rows), field("pitch", o.pitch), field("kind", o.kind);

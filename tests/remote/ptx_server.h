@@ -15,7 +15,7 @@
 
 namespace partita::remote::test {
 
-// Sessions, a thread for each, until it is destroyed; on back ends that run PTX where it is not said
+// Sessions, a thread for each, until it is destroyed; on back ends that run PTX unless it is said
 // otherwise.
 class PtxServer {
  public:

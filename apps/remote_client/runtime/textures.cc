@@ -1,7 +1,6 @@
 // Arrays, textures and surfaces. Of servers that run PTX on cores: an array is memory with rows, an
-// object the address of its description (ptx/texture.h). GPUs keep theirs themselves: there an array
-// has a handle, bytes go to it and from it through memory of the device, and an object's number is
-// the driver's.
+// object the address of its description (ptx/texture.h). GPUs keep theirs: an array has a handle
+// there, its bytes come and go through memory of the device, an object's number is the driver's.
 #include "textures.h"
 
 #include <algorithm>
@@ -92,16 +91,15 @@ Status make_array(void** handle, const ChannelDesc* channels, const Place3& exte
   texels.row_pitch = (extent.x * element_bytes(texels) + kRow - 1) / kRow * kRow;
   texels.slice_pitch = texels.row_pitch * std::max<std::size_t>(extent.y, 1);
   const auto made =
-      are_kept() ? session().textures.create_array(
-                       {.width = extent.x,
-                        .height = extent.y,
-                        .depth = extent.z,
-                        .kind = static_cast<std::uint32_t>(texels.kind),
-                        .channels = texels.channels,
-                        .channel_bytes = texels.channel_bytes,
-                        .flags = flags})
-                 : session().memory.allocate(texels.slice_pitch *
-                                             std::max<std::size_t>(extent.z, 1));
+      are_kept()
+          ? session().textures.create_array({.width = extent.x,
+                                             .height = extent.y,
+                                             .depth = extent.z,
+                                             .kind = static_cast<std::uint32_t>(texels.kind),
+                                             .channels = texels.channels,
+                                             .channel_bytes = texels.channel_bytes,
+                                             .flags = flags})
+          : session().memory.allocate(texels.slice_pitch * std::max<std::size_t>(extent.z, 1));
   if (!made) return made.error();
   (are_kept() ? array->handle : texels.begin) = *made;
   const std::lock_guard lock(known().mutex);

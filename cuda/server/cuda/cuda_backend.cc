@@ -27,6 +27,7 @@ CudaBackend::CudaBackend(std::unique_ptr<Context> context, const CudaOptions& op
       transfers_(*context_, pinned_, streams_),
       textures_(*context_, streams_),
       conditions_(*context_),
+      maker_(*context_, streams_, conditions_),
       requests_(*context_, options.shared) {}
 
 Result<std::unique_ptr<CudaBackend>> CudaBackend::open(const CudaOptions& options) {
@@ -125,7 +126,7 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
             return launch_graph(id, graphs_.at(what.graph));
           if constexpr (std::is_same_v<Work, server::BranchWork>)
             return what.kind == kOnce ? enqueue_nodes(id, *what.bodies.front())
-                                      : add_branch(stream.stream, what);
+                                      : maker_.add_branch(stream.stream, what);
           return {};
         }
       },
@@ -216,11 +217,17 @@ Answered<Id> CudaBackend::create_graph(const server::GraphSpec& spec) {
   const Id id = context_->next_id();
   Graph& graph = graphs_[id];
   graph.spec = spec;
-  if (*whole)
-    if (Answered<void> ok = capture(graph); !ok) {
-      destroy(ObjectKind::graph, id);
-      return tl::unexpected<Refused>(ok.error());
-    }
+  if (!*whole) return id;
+  capturing_ = &graph;
+  const Answered<abi::GraphExec> made = maker_.make(
+      graph.spec,
+      [this](Id stream, const server::GraphSpec& nodes) { return enqueue_nodes(stream, nodes); });
+  capturing_ = nullptr;
+  if (!made) {
+    destroy(ObjectKind::graph, id);
+    return tl::unexpected<Refused>(made.error());
+  }
+  graph.exec = *made;
   return id;
 }
 
@@ -229,92 +236,6 @@ Answered<void> CudaBackend::enqueue_nodes(Id stream, const server::GraphSpec& sp
   for (const server::GraphSpec::Node& node : spec.nodes)
     if (ok && !node.empty) ok = enqueue(stream, node.work);
   return ok;
-}
-
-// A conditional node behind what the stream has captured; its bodies are captured later.
-Answered<void> CudaBackend::add_branch(abi::Stream stream, const server::BranchWork& branch) {
-  const DriverApi& api = context_->api();
-  int status = 0;
-  abi::Graph graph = nullptr;
-  const abi::GraphNode* before = nullptr;
-  std::size_t count = 0;
-  if (Answered<void> ok = context_->done(
-          "cuStreamGetCaptureInfo", api.cuStreamGetCaptureInfo_v3(stream, &status, nullptr, &graph,
-                                                                  &before, nullptr, &count));
-      !ok)
-    return ok;
-  abi::NodeParameters node{};
-  node.type = abi::kConditionalNode;
-  node.of.conditional = {.condition = branch.condition,
-                         .kind = static_cast<int>(branch.kind - kIf),
-                         .size = static_cast<unsigned>(branch.bodies.size()),
-                         .bodies = nullptr,
-                         .context = context_->handle()};
-  abi::GraphNode made = nullptr;
-  if (Answered<void> ok = context_->done(
-          "cuGraphAddNode (a conditional one)",
-          api.cuGraphAddNode_v2(&made, graph, before, nullptr, count, &node));
-      !ok)
-    return ok;
-  for (std::size_t i = 0; i < branch.bodies.size(); ++i)
-    to_capture_.push_back({node.of.conditional.bodies[i], branch.bodies[i].get()});
-  return context_->done(
-      "cuStreamUpdateCaptureDependencies",
-      api.cuStreamUpdateCaptureDependencies_v2(stream, &made, nullptr, 1, abi::kSetDependencies));
-}
-
-// One of CUDA's, by doing its nodes on a stream that is captured.
-Answered<void> CudaBackend::capture(Graph& graph) {
-  const DriverApi& api = context_->api();
-  to_capture_ = {{nullptr, &graph.spec}};
-  if (graph.spec.conditions != 0) {
-    const Answered<abi::Graph> given = conditions_.take(graph.spec.conditions);
-    if (!given) return tl::unexpected<Refused>(given.error());
-    to_capture_.front().graph = *given;
-  }
-  const Answered<Id> id = streams_.create({.blocking = false});
-  if (!id) return tl::unexpected<Refused>(id.error());
-  capturing_ = &graph;
-  const Answered<abi::Graph> captured = capture_all(*id);
-  capturing_ = nullptr;
-  streams_.destroy(*id);
-  if (!captured) return tl::unexpected<Refused>(captured.error());
-  Answered<void> ok = context_->done(
-      "cuGraphInstantiate", api.cuGraphInstantiateWithFlags(&graph.exec, *captured, 0));
-  if (graph.spec.conditions == 0) api.cuGraphDestroy(*captured);
-  return ok;
-}
-
-// What is to be captured, and what comes up meanwhile; the first graph of them.
-Answered<abi::Graph> CudaBackend::capture_all(Id stream) {
-  abi::Graph first = nullptr;
-  while (!to_capture_.empty()) {
-    const Body body = to_capture_.back();
-    to_capture_.pop_back();
-    const Answered<abi::Graph> captured = capture_body(stream, body);
-    if (!captured) return captured;
-    if (first == nullptr) first = *captured;
-  }
-  return first;
-}
-
-// Into the body's graph, or a new one.
-Answered<abi::Graph> CudaBackend::capture_body(Id stream, const Body& body) {
-  const DriverApi& api = context_->api();
-  const abi::Stream raw = streams_.at(stream).stream;
-  const abi::Return begun =
-      body.graph == nullptr
-          ? api.cuStreamBeginCapture_v2(raw, abi::kCaptureThreadLocal)
-          : api.cuStreamBeginCaptureToGraph(raw, body.graph, nullptr, nullptr, 0,
-                                            abi::kCaptureThreadLocal);
-  if (begun != 0) return context_->refused("cuStreamBeginCapture", begun);
-  const Answered<void> ok = enqueue_nodes(stream, *body.spec);
-  abi::Graph captured = nullptr;
-  const abi::Return end = api.cuStreamEndCapture(raw, &captured);
-  if (ok && end == 0) return captured;
-  if (body.graph == nullptr && captured != nullptr) api.cuGraphDestroy(captured);
-  if (!ok) return tl::unexpected<Refused>(ok.error());
-  return context_->refused("cuStreamEndCapture", end);
 }
 
 Answered<void> CudaBackend::launch_graph(Id id, Graph& graph) {

@@ -2,13 +2,12 @@
 // that the client chose, inside one reserved range; copies go through pinned buffers of ours, so
 // that no call of the library waits for a stream; a stream that is held waits for a word in pinned
 // memory. Nothing calls us back: poll() asks events, often while something is young, more rarely
-// later. A graph becomes one of CUDA's by capturing its nodes in their order (one after another);
-// one with copies to the client or calls of its functions is enqueued node by node instead. One with
-// conditional nodes is captured into the graph that its conditions belong to, and its bodies into
-// those that the driver made of them.
+// later. A graph becomes one of CUDA's (cuda_graphs.h); one with copies to the client or calls of
+// its functions is enqueued node by node instead.
 // On lanes (CudaOptions::shared) the end waits for what runs, since other sessions may use the same
 // context. Its parts, by resource: context.h, device_memory.h, cuda_modules.h, cuda_streams.h,
-// cuda_textures.h, cuda_conditions.h, transfers.h, lane_requests.h. Thread rule: one thread, which the context is current on.
+// cuda_textures.h, cuda_conditions.h, cuda_graphs.h, transfers.h, lane_requests.h. Thread rule: one
+// thread, which the context is current on.
 #pragma once
 
 #include <map>
@@ -20,6 +19,7 @@
 #include "server/cuda/blas_library.h"
 #include "server/cuda/context.h"
 #include "server/cuda/cuda_conditions.h"
+#include "server/cuda/cuda_graphs.h"
 #include "server/cuda/cuda_modules.h"
 #include "server/cuda/cuda_streams.h"
 #include "server/cuda/cuda_textures.h"
@@ -79,14 +79,6 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<server::Id> create_graph(const server::GraphSpec& spec);
   server::Answered<void> enqueue_nodes(server::Id stream, const server::GraphSpec& spec);
   server::Answered<void> launch_graph(server::Id stream, Graph& graph);
-  server::Answered<void> capture(Graph& graph);
-  struct Body {  // a graph that is to be captured
-    abi::Graph graph = nullptr;  // null: a new one
-    const server::GraphSpec* spec = nullptr;
-  };
-  server::Answered<abi::Graph> capture_all(server::Id stream);
-  server::Answered<abi::Graph> capture_body(server::Id stream, const Body& body);
-  server::Answered<void> add_branch(abi::Stream stream, const server::BranchWork& branch);
 
   // What is later uses what is before, and ends first.
   const std::unique_ptr<Context> context_;
@@ -101,11 +93,11 @@ class CudaBackend final : public server::DeviceBackend {
   Transfers transfers_;
   Textures textures_;
   Conditions conditions_;
+  GraphMaker maker_;
   std::map<server::Id, Graph> graphs_;
   LaneRequests requests_;
   std::unique_ptr<BlasLibrary> blas_;  // null: not installed
   Graph* capturing_ = nullptr;         // whose nodes are being captured: buffers stay with it
-  std::vector<Body> to_capture_;       // with the bodies of conditional nodes that came up
 };
 
 }  // namespace partita::remote::cuda

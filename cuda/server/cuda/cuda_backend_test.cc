@@ -18,10 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // What the simulated library takes.
-const server::ConformanceModule kSimSuite = {.image = "sim cuda",
-                                             .global = "counter",
-                                             .textures = "sim cuda",
-                                             .conditions = "sim cuda"};
+const server::ConformanceModule kSimSuite = {
+    .image = "sim cuda", .global = "counter", .textures = "sim cuda", .conditions = "sim cuda"};
 
 class CudaBackendTest : public SimLibrary {
  protected:

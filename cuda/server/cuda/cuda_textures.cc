@@ -44,7 +44,7 @@ abi::Resource memory_of(const TextureCreate& what) {
                         what.width * what.channels * what.channel_bytes};
   } else {
     resource.type = abi::kResourceRows;
-    resource.of.rows = {what.memory.value, format, what.channels,
+    resource.of.rows = {what.memory.value, format,    what.channels,
                         what.width,        what.rows, what.pitch};
   }
   return resource;
@@ -101,8 +101,8 @@ Answered<void> Textures::copy(Id stream, Id array, const ArrayCopy& what) {
                          .width = what.width,
                          .height = what.rows,
                          .depth = what.slices};
-  return context_.done("cuMemcpy3DAsync", context_.api().cuMemcpy3DAsync_v2(
-                                              &copy, streams_.at(stream).stream));
+  return context_.done("cuMemcpy3DAsync",
+                       context_.api().cuMemcpy3DAsync_v2(&copy, streams_.at(stream).stream));
 }
 
 Answered<std::uint64_t> Textures::create(const TextureCreate& what, Id array) {

@@ -19,8 +19,7 @@ class Textures final : public server::DeviceTextures {
 
   server::Answered<server::Id> create_array(const ArrayCreate& what) override;
   void destroy_array(server::Id array) override;
-  server::Answered<void> copy(server::Id stream, server::Id array,
-                              const ArrayCopy& what) override;
+  server::Answered<void> copy(server::Id stream, server::Id array, const ArrayCopy& what) override;
   server::Answered<std::uint64_t> create(const TextureCreate& what, server::Id array) override;
   void destroy(std::uint64_t texture) override;
 

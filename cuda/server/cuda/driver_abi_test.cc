@@ -59,8 +59,7 @@ static_assert(offsetof(Resource, of.line.bytes) ==
               offsetof(CUDA_RESOURCE_DESC, res.linear.sizeInBytes));
 static_assert(offsetof(Resource, of.rows.format) ==
               offsetof(CUDA_RESOURCE_DESC, res.pitch2D.format));
-static_assert(offsetof(Resource, of.rows.width) ==
-              offsetof(CUDA_RESOURCE_DESC, res.pitch2D.width));
+static_assert(offsetof(Resource, of.rows.width) == offsetof(CUDA_RESOURCE_DESC, res.pitch2D.width));
 static_assert(offsetof(Resource, of.rows.pitch) ==
               offsetof(CUDA_RESOURCE_DESC, res.pitch2D.pitchInBytes));
 static_assert(offsetof(Resource, flags) == offsetof(CUDA_RESOURCE_DESC, flags));

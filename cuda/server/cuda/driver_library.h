@@ -90,8 +90,8 @@ struct DriverApi {
   // Dependencies come with data about them, which is null here.
   Return (*cuGraphAddNode_v2)(abi::GraphNode*, abi::Graph, const abi::GraphNode*, const void*,
                               std::size_t, abi::NodeParameters*);
-  Return (*cuStreamBeginCaptureToGraph)(abi::Stream, abi::Graph, const abi::GraphNode*,
-                                        const void*, std::size_t, int);
+  Return (*cuStreamBeginCaptureToGraph)(abi::Stream, abi::Graph, const abi::GraphNode*, const void*,
+                                        std::size_t, int);
   Return (*cuStreamGetCaptureInfo_v3)(abi::Stream, int*, unsigned long long*, abi::Graph*,
                                       const abi::GraphNode**, const void**, std::size_t*);
   Return (*cuStreamUpdateCaptureDependencies_v2)(abi::Stream, abi::GraphNode*, const void*,

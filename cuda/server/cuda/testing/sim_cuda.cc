@@ -2,11 +2,11 @@
 // Strict: what a real driver would take badly, sooner or later, is an error here at once and
 // counted (sim_violations): calls without a context, unknown or freed handles, memory that is not
 // mapped, unmapping what queued work uses, copies from memory that is not pinned. Work is done a
-// little at a time, whenever somebody asks whether something is finished. A module is a text
-// with "sim cuda" in it, and "vprintf" where it prints; its kernels are add(u64 to, u32 count, u32 more), crash() and
-// print(), whose text is written when an event is waited for, as CUDA's, and those of
-// server/testing/conformance.h for textures and conditions. Nodes of a graph that is captured come
-// one behind the other. One thread.
+// little at a time, whenever somebody asks whether something is finished. A module is a text with
+// "sim cuda" in it, and "vprintf" where it prints; its kernels are add(u64 to, u32 count, u32
+// more), crash() and print(), whose text is written when an event is waited for, as CUDA's, and
+// those of server/testing/conformance.h for textures and conditions. Nodes of a graph that is
+// captured come one behind the other. One thread.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 
 #include "server/cuda/testing/sim_world.h"
 
-using namespace cuda_sim;
+namespace cuda_sim {
 
 namespace {
 
@@ -529,3 +529,5 @@ Return cuEventElapsedTime(float* ms, abi::Event from, abi::Event to) {
 
 }  // extern "C"
 #pragma GCC visibility pop
+
+}  // namespace cuda_sim

@@ -1,7 +1,7 @@
 // Of the simulated libcuda: graphs, captured or made node by node, and their conditions.
 #include "server/cuda/testing/sim_world.h"
 
-using namespace cuda_sim;
+namespace cuda_sim {
 
 namespace {
 
@@ -183,3 +183,5 @@ Return cuGraphLaunch(abi::GraphExec exec, abi::Stream stream) {
 
 }  // extern "C"
 #pragma GCC visibility pop
+
+}  // namespace cuda_sim

@@ -3,7 +3,7 @@
 
 #include "server/cuda/testing/sim_world.h"
 
-using namespace cuda_sim;
+namespace cuda_sim {
 
 namespace {
 
@@ -108,3 +108,5 @@ Return cuSurfObjectDestroy(abi::TextureNumber surface) { return end_texture(surf
 
 }  // extern "C"
 #pragma GCC visibility pop
+
+}  // namespace cuda_sim
