@@ -13,6 +13,7 @@
 #include "client/graphs.h"
 #include "client/host_memory.h"
 #include "client/kernels.h"
+#include "client/libraries.h"
 #include "client/managed_memory.h"
 #include "client/sharing.h"
 #include "client/streams.h"
@@ -56,6 +57,7 @@ class Session {
   Graphs graphs{*this, core};
   Branches branches{*this, core};
   SharedMemory shared{*this, core};
+  Libraries libraries{*this, core};
   Textures textures{core};
 
  private:

@@ -25,6 +25,7 @@ enum class Cause : std::uint8_t {
   free_memory,
   managed,
   sharing,
+  library,
   texture,
   end
 };

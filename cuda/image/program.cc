@@ -26,9 +26,9 @@ void add_dynamic(std::span<const Section> sections, Program& program) {
     const auto value = read_at<std::uint64_t>(dynamic->bytes, at + 8);
     if (*tag == 0) break;
     if (*tag == kNeeded) program.needed.emplace_back(text_at(strings, *value));
-    if (*tag == kRunpath) program.runpath = text_at(strings, *value), program.rpath_wins = false;
+    if (*tag == kRunpath) program.runpath = text_at(strings, *value);
     if (*tag == kRpath && program.runpath.empty())
-      program.runpath = text_at(strings, *value), program.rpath_wins = true;
+      program.runpath = text_at(strings, *value);
   }
 }
 

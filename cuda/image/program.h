@@ -19,7 +19,6 @@ struct Import {
 struct Program {
   std::vector<std::string> needed;  // sonames
   std::string runpath;              // DT_RUNPATH or DT_RPATH as it stands there
-  bool rpath_wins = false;          // DT_RPATH: searched before LD_LIBRARY_PATH
   std::vector<Import> imports;      // undefined symbols, sorted
   std::vector<Member> members;      // of its fat binaries; point into the file's bytes
   std::string members_problem;      // why they could not be read, or empty

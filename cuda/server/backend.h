@@ -80,6 +80,11 @@ struct SetWork {
 struct GemmWork {  // as remote::Gemm says it; all of it lies in live memory
   Gemm what = {};
 };
+struct LibraryFunction;
+struct CallWork {  // of a library's function (library_calls.h); its addresses lie in live memory
+  const LibraryFunction* function = nullptr;
+  std::vector<std::byte> arguments = {};
+};
 struct LaunchWork {
   Id kernel = 0;
   Extent3 grid = {}, block = {};
@@ -106,8 +111,8 @@ struct BranchWork {  // in graphs only
   std::vector<std::shared_ptr<const GraphSpec>> bodies = {};
   bool by_word = true;
 };
-using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, LaunchWork,
-                                RecordWork, WaitWork, HoldWork, GraphWork, BranchWork>;
+using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, CallWork,
+                                LaunchWork, RecordWork, WaitWork, HoldWork, GraphWork, BranchWork>;
 // The body that runs where the word has this value; nullptr: none does.
 const GraphSpec* body_at(const BranchWork& branch, std::uint32_t value);
 
@@ -135,6 +140,11 @@ struct GraphSpec {
 };
 using ObjectSpec = std::variant<ModuleSpec, StreamSpec, EventSpec, GraphSpec>;
 enum class ObjectKind : std::uint8_t { module, stream, event, graph };
+
+struct LibraryAnswer {
+  std::int32_t status = 0;  // the library's own
+  std::vector<std::byte> results = {};
+};
 
 struct Completed {
   enum class Kind : std::uint8_t {
@@ -216,6 +226,10 @@ class DeviceBackend {
   virtual Answered<GlobalPlace> find_global(Id module, const std::string& name) = 0;
 
   virtual Answered<void> enqueue(Id stream, StreamWork work) = 0;
+  // As enqueue(), with the library's answer.
+  virtual Answered<LibraryAnswer> ask(Id /*stream*/, const CallWork& /*work*/) {
+    return refuse(kNotSupported, "functions of NVIDIA's libraries, on this device");
+  }
   // A `reached` completion once everything that is enqueued on the stream by now has finished (the
   // default stream: on it and all blocking ones); of an event: its last record.
   virtual void watch(ObjectKind kind, Id id, std::uint64_t tag) = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "server/gemm.h"
+#include "server/library_calls.h"
 
 namespace partita::remote::server {
 namespace {
@@ -20,6 +21,9 @@ void note_touches(const StreamWork& work, std::vector<Touch>& touches) {
     touches.push_back({set->to, set->count * set->element, set->pitch, set->rows});
   } else if (const auto* gemm = std::get_if<GemmWork>(&work)) {
     for (const auto& [at, bytes] : operands(gemm->what)) touches.push_back({at, bytes, 0, 1});
+  } else if (const auto* call = std::get_if<CallWork>(&work)) {
+    for (const std::uint64_t at : addresses_in(*arguments_of(*call->function, call->arguments)))
+      touches.push_back({at, 1, 0, 1});
   } else if (const auto* branch = std::get_if<BranchWork>(&work);
              branch && branch->kind != kOnce && branch->by_word) {
     touches.push_back({branch->condition, sizeof(std::uint32_t), 0, 1});

@@ -6,6 +6,7 @@
 
 #include "server/graphs.h"
 #include "server/inbound.h"
+#include "server/libraries.h"
 #include "server/sharing.h"
 #include "server/textures.h"
 
@@ -32,6 +33,7 @@ struct Resources {
         streams(work, captures, out, limits),
         memory(work, allocations, captures, streams, out, limits),
         graphs(work, allocations, modules, captures, streams, memory, out, limits),
+        libraries(work, allocations, streams),
         textures(work, allocations, streams, out, limits),
         inbound(reader, work, allocations, streams, images, out, limits),
         sharing(shelf, work, allocations, memory, streams, out) {}
@@ -51,6 +53,8 @@ struct Resources {
       return memory.on(op);
     else if constexpr (requires { graphs.on(op); })
       return graphs.on(op);
+    else if constexpr (requires { libraries.on(op); })
+      return libraries.on(op);
     else if constexpr (requires { sharing.on(op); })
       return sharing.on(op);
     else if constexpr (requires { textures.on(op); })
@@ -72,6 +76,7 @@ struct Resources {
   Streams streams;
   Memory memory;
   Graphs graphs;
+  Libraries libraries;
   Textures textures;
   Inbound inbound;
   Sharing sharing;

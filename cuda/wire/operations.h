@@ -364,6 +364,37 @@ struct Gemm {
   using Reply = NoReply;
 };
 
+// --- functions of NVIDIA's libraries, which the server has where it has a GPU ------------------
+
+// Its arguments one behind the other, as server/library_calls.h says of each function.
+struct LibraryCall {
+  static constexpr Spec kSpec{"library_call", 95, Completion::async};
+  StreamHandle stream = {};
+  Text function = {};
+  Bytes arguments = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("stream", o.stream), field("function", o.function), field("arguments", o.arguments);
+  }
+  using Reply = NoReply;
+};
+// The same, answered: sizes of work areas, plans, what came of a plan's first run.
+struct LibraryAsk {
+  static constexpr Spec kSpec{"library_ask", 96, Completion::sync};
+  StreamHandle stream = {};
+  Text function = {};
+  Bytes arguments = {};
+  static constexpr void fields(auto& o, auto&& field) {
+    field("stream", o.stream), field("function", o.function), field("arguments", o.arguments);
+  }
+  struct Reply {
+    std::int32_t status = 0;  // the library's own
+    Bytes results = {};
+    static constexpr void fields(auto& o, auto&& field) {
+      field("status", o.status), field("results", o.results);
+    }
+  };
+};
+
 // --- launches ------------------------------------------------------------------------------
 
 enum LaunchFlags : std::uint32_t { kCooperative = 1 };
@@ -786,8 +817,8 @@ using ClientOperations =
     Table<Hello, Ping, Bye, Fence, Reset, RequestEnded, ModuleHave, ModulePut, ModuleLoad,
           ModuleUnload, KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc,
           Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, MemoryShare,
-          MemoryOpen, EventShare, EventOpen, Gemm, Launch, HostCall, CallDone, StreamCreate,
-          StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent, EventCreate, EventDestroy,
+          MemoryOpen, EventShare, EventOpen, Gemm, LibraryCall, LibraryAsk, Launch, HostCall,
+          CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent, EventCreate, EventDestroy,
           EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin, CaptureEnd, CaptureNodes,
           CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy, GraphInstantiate,
           GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate, ArrayCreate,

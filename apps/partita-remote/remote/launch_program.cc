@@ -126,7 +126,8 @@ std::vector<std::string> without_counterpart(const remote::image::Program& progr
   constexpr std::string_view kOurs[] = {
       "libcublas.so.12",   "libcublas.so.13", "libcublasLt.so.12",
       "libcublasLt.so.13", "libcudnn.so.9",   "libcufft.so.11",
-      "libcufft.so.12",    "libcurand.so.10", "libcusparse.so.12"};
+      "libcufft.so.12",    "libcurand.so.10", "libcusparse.so.12",
+      "libcusolver.so.11", "libcusolver.so.12"};
   std::vector<std::string> missing;
   for (const std::string& needed : program.needed) {
     const auto begins = [&](std::string_view library) { return needed.starts_with(library); };
@@ -141,6 +142,8 @@ Environment library_environment(const std::string& libraries,
                                 const std::optional<remote::image::Program>& program) {
   Environment added;
   added["LD_LIBRARY_PATH"] = in_front(libraries, environment_variable("LD_LIBRARY_PATH"));
+  // Wherever a program or its packages have libraries of their own.
+  added["LD_AUDIT"] = in_front(libraries + "/libpartita-audit.so", environment_variable("LD_AUDIT"));
   // Of NVTX, which tells where requests end.
   if (environment_variable("NVTX_INJECTION64_PATH").empty())
     added["NVTX_INJECTION64_PATH"] = libraries + "/libpartita-remote.so.1";
@@ -150,11 +153,9 @@ Environment library_environment(const std::string& libraries,
     const std::string path = libraries + "/" + library;
     if (::access(path.c_str(), R_OK) == 0) preload = in_front(path, preload);
   };
-  for (const std::string& needed : program->needed) {
-    if (program->rpath_wins) put(needed);  // a path inside the program would be searched first
+  for (const std::string& needed : program->needed)
     if (needed.starts_with("libnvrtc.so") || needed.starts_with("libnvJitLink.so"))
       put("libpartita-nvrtc.so");
-  }
   if (!preload.empty()) added["LD_PRELOAD"] = in_front(preload, environment_variable("LD_PRELOAD"));
   return added;
 }

@@ -7,29 +7,15 @@
 #include <cstdint>
 #include <limits>
 
-#include "library.h"
+#include "dnn.h"
 
 namespace partita::remote::shim {
 namespace {
 
-constexpr Codes kCodes{
-    .not_ready = 1001, .no_memory = 4003, .invalid = 2000, .failed = 5000, .unsupported = 3000};
-constexpr int kFloat = 0, kByChannels = 1;  // cudnnDataType_t, cudnnTensorFormat_t
-constexpr int kIdentity = 5,
-              kGemmAlgorithm = 2;  // cudnnActivationMode_t, cudnnConvolutionFwdAlgo_t
+constexpr int kByChannels = 1;     // cudnnTensorFormat_t
+constexpr int kGemmAlgorithm = 2;  // cudnnConvolutionFwdAlgo_t
 constexpr std::uint64_t kMostWindows = 64ULL << 20;  // bytes at a time, of more than one image
 
-struct Handle {
-  void* stream = nullptr;
-};
-struct Shape {  // as the kernels have it
-  int n = 0, c = 0, h = 0, w = 0, sn = 0, sc = 0, sh = 0, sw = 0;
-  Index count() const { return static_cast<Index>(n) * static_cast<Index>(c * h * w); }
-  bool same_sizes(const Shape& o) const { return n == o.n && c == o.c && h == o.h && w == o.w; }
-};
-struct Tensor : Shape {
-  int type = kFloat, dimensions = 4;
-};
 struct Filter {
   int type = kFloat, format = 0, k = 0, c = 0, h = 0, w = 0;
 };
@@ -43,11 +29,6 @@ struct Convolution : Window {
 };
 struct Pooling : Window {
   int mode = 0;
-};
-struct Activation {
-  int mode = kIdentity, nans = 0;
-  double how = 0, swish = 1;
-  float by() const { return static_cast<float>(mode == 6 ? swish : how); }
 };
 struct Algorithm {  // cudnnConvolutionFwdAlgoPerf_t
   int algorithm, status;
@@ -69,10 +50,6 @@ template <class T>
 int drop(void* object) {
   delete static_cast<T*>(object);
   return 0;
-}
-template <class T>
-const T& as(const void* object) {
-  return *static_cast<const T*>(object);
 }
 float number(const void* factor) { return *static_cast<const float*>(factor); }
 
@@ -256,7 +233,18 @@ int output_size(const Window& window, const Tensor& x, int channels, int* n, int
 
 // ---- the library, descriptors ----
 
-CUDA_EXPORT std::size_t cudnnGetVersion() { return 91900; }
+// The server's where it has one: what a program leaves to cuDNN depends on it.
+CUDA_EXPORT std::size_t cudnnGetVersion() {
+  static const std::size_t version = [] {
+    std::size_t known = 91900;
+    if (!session().libraries.may_be()) return known;
+    const auto answer = session().libraries.ask(0, "cudnnGetVersion", {});
+    if (answer && answer->results.size() == sizeof(known))
+      std::memcpy(&known, answer->results.data(), sizeof(known));
+    return known;
+  }();
+  return version;
+}
 CUDA_EXPORT std::size_t cudnnGetCudartVersion() { return PARTITA_CUDART * 1000; }
 CUDA_EXPORT std::size_t cudnnGetMaxDeviceVersion() { return 1200; }
 CUDA_EXPORT int cudnnGetProperty(int which, int* value) {

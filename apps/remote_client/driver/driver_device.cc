@@ -26,6 +26,8 @@ thread_local std::vector<Context*> contexts;  // the current one last
 
 // A program's runtime starts the driver and makes the primary context current.
 bool has_runtime() { return session().kernels.modules().has_registered(); }
+// cuInit, or any function of the runtime, has been called.
+bool started() { return initialised || session().core.is_ready || has_runtime(); }
 
 Context* current() {
   if (!contexts.empty()) return contexts.back();
@@ -39,7 +41,7 @@ Status changed() {
 }
 
 Status check(int device) {
-  if (!initialised && !has_runtime()) return kNotInitialised;
+  if (!started()) return kNotInitialised;
   if (const Status status = session().ready(); status != kOk) return status;
   return device >= 0 && device < session().device().count ? kOk : client::kInvalidDevice;
 }
@@ -112,7 +114,7 @@ CUDA_EXPORT Status cuGetErrorString(int number, const char** text) {
 CUDA_EXPORT Status cuDeviceGetCount(int* count) {
   return guarded([&] {
     if (count == nullptr) return kInvalidValue;
-    if (!initialised && !has_runtime()) return kNotInitialised;
+    if (!started()) return kNotInitialised;
     *count = session().device().count;
     return kOk;
   });

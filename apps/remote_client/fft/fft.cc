@@ -475,5 +475,13 @@ EXECS(Z2D, kZ2D, true)
 EXECS(C2C, kC2C)
 EXECS(Z2Z, kZ2Z)
 #undef EXECS
+// As the plan was made; a direction is asked for between complex numbers alone.
+CUDA_EXPORT int cufftXtExec(int plan, void* in, void* out, int direction) {
+  return with_plan(plan, [&](Plan& is) {
+    const bool forwards = is.type == kR2C || is.type == kD2Z;
+    const bool back = is.type == kC2R || is.type == kZ2D || direction == 1;
+    return transform(is, is.type, in, out, !forwards && back);
+  });
+}
 
 }  // namespace partita::remote::shim

@@ -186,6 +186,28 @@ CUDA_EXPORT int cusparseCreate(void** handle) {
   });
 }
 CUDA_EXPORT int cusparseDestroy(void* handle) { return drop<Handle>(handle); }
+CUDA_EXPORT int cusparseGetProperty(int which, int* value) {
+  if (value == nullptr || which < 0 || which > 2) return kCodes.invalid;
+  *value = which == 0 ? 12 : 0;
+  return 0;
+}
+CUDA_EXPORT const char* cusparseGetErrorName(int status) {
+  constexpr const char* kNames[] = {"CUSPARSE_STATUS_SUCCESS",
+                                    "CUSPARSE_STATUS_NOT_INITIALIZED",
+                                    "CUSPARSE_STATUS_ALLOC_FAILED",
+                                    "CUSPARSE_STATUS_INVALID_VALUE",
+                                    "CUSPARSE_STATUS_ARCH_MISMATCH",
+                                    "CUSPARSE_STATUS_MAPPING_ERROR",
+                                    "CUSPARSE_STATUS_EXECUTION_FAILED",
+                                    "CUSPARSE_STATUS_INTERNAL_ERROR",
+                                    "CUSPARSE_STATUS_MATRIX_TYPE_NOT_SUPPORTED",
+                                    "CUSPARSE_STATUS_ZERO_PIVOT",
+                                    "CUSPARSE_STATUS_NOT_SUPPORTED",
+                                    "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES"};
+  return status >= 0 && status < static_cast<int>(std::size(kNames)) ? kNames[status]
+                                                                     : "unrecognized error code";
+}
+CUDA_EXPORT const char* cusparseGetErrorString(int status) { return cusparseGetErrorName(status); }
 CUDA_EXPORT int cusparseGetVersion(void*, int* version) {
   if (version == nullptr) return kCodes.invalid;
   *version = 12600;

@@ -16,6 +16,7 @@
 #include "base/descriptor.h"
 #include "server/cpu/device_facts.h"
 #include "server/gemm.h"
+#include "server/library_calls.h"
 #include "wire/operations.h"
 
 namespace partita::remote::cpu {
@@ -354,6 +355,9 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
     });
   }
   if (auto* gemm = std::get_if<server::GemmWork>(&work)) return item_of(gemm->what);
+  if (const auto* call = std::get_if<server::CallWork>(&work))
+    return server::refuse(server::kNotSupported,
+                          fmt::format("{}, on this device", call->function->name));
   if (auto* record = std::get_if<server::RecordWork>(&work)) {
     events_.at(record->event).last = std::make_shared<Recorded>();
     return Item(Record{events_.at(record->event).last});

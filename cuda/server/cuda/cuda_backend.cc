@@ -55,7 +55,7 @@ Result<void> CudaBackend::start(const CudaOptions& options) {
 // The context may be dead: what it refuses goes with the process.
 CudaBackend::~CudaBackend() {
   if (context_->dead()) [[maybe_unused]]
-    BlasLibrary* const left = blas_.release();
+    BlasLibrary* const left = (libraries_.leave(), blas_.release());
   blas_.reset();
   holds_.resume_all();
   if (on_lanes_ && !context_->dead()) streams_.wait_for_all();
@@ -95,6 +95,14 @@ void CudaBackend::destroy(ObjectKind kind, Id id) {
 
 // ---- work ----
 
+static Answered<void> outcome_of(const server::CallWork& work,
+                                 const Answered<server::LibraryAnswer>& answer) {
+  if (!answer) return tl::unexpected<Refused>(answer.error());
+  if (answer->status == 0) return {};
+  return server::refuse(server::kUnknown,
+                        fmt::format("{}: status {}", work.function->name, answer->status));
+}
+
 Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
   if (Answered<void> ok = capturing_ != nullptr ? Answered<void>() : streams_.order(id); !ok)
     return ok;
@@ -117,6 +125,8 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
             return transfers_.set(stream.stream, what);
           if constexpr (std::is_same_v<Work, server::GemmWork>)
             return multiply(stream.stream, what.what);
+          if constexpr (std::is_same_v<Work, server::CallWork>)
+            return outcome_of(what, libraries_.call(what, stream.stream));
           if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(stream, what);
           if constexpr (std::is_same_v<Work, server::RecordWork>)
             return events_.record(stream.stream, what.event);
@@ -142,6 +152,12 @@ Answered<void> CudaBackend::multiply(abi::Stream stream, const Gemm& op) {
   if (const int status = blas_->multiply(op, stream); status != 0)
     return server::refuse(server::kUnknown, fmt::format("cuBLAS: status {}", status));
   return {};
+}
+
+Answered<server::LibraryAnswer> CudaBackend::ask(Id id, const server::CallWork& work) {
+  if (Answered<void> ok = streams_.order(id); !ok) return tl::unexpected<Refused>(ok.error());
+  if (context_->dead()) return server::refuse(server::kUnknown, "the device is lost");
+  return libraries_.call(work, streams_.at(id).stream);
 }
 
 Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& work) {

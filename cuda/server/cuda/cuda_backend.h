@@ -26,6 +26,7 @@
 #include "server/cuda/device_memory.h"
 #include "server/cuda/lane_requests.h"
 #include "server/cuda/transfers.h"
+#include "server/cuda/vendor_libraries.h"
 
 namespace partita::remote::cuda {
 
@@ -57,6 +58,8 @@ class CudaBackend final : public server::DeviceBackend {
   server::Answered<void> enqueue(server::Id stream, server::StreamWork work) override;
   void watch(server::ObjectKind kind, server::Id id, std::uint64_t tag) override;
   bool finished(server::ObjectKind kind, server::Id id) override;
+  server::Answered<server::LibraryAnswer> ask(server::Id stream,
+                                              const server::CallWork& work) override;
   server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to) override {
     return events_.elapsed(from, to);
   }
@@ -97,6 +100,7 @@ class CudaBackend final : public server::DeviceBackend {
   std::map<server::Id, Graph> graphs_;
   LaneRequests requests_;
   std::unique_ptr<BlasLibrary> blas_;  // null: not installed
+  VendorLibraries libraries_;
   Graph* capturing_ = nullptr;         // whose nodes are being captured: buffers stay with it
 };
 

@@ -1,0 +1,35 @@
+// What the parts of libcudnn share: its handles, and tensors as programs describe them.
+#pragma once
+
+#include "forward.h"
+
+namespace partita::remote::shim {
+
+inline constexpr Codes kCodes{
+    .not_ready = 1001, .no_memory = 4003, .invalid = 2000, .failed = 5000, .unsupported = 3000};
+inline constexpr int kFloat = 0;     // cudnnDataType_t
+inline constexpr int kIdentity = 5;  // cudnnActivationMode_t
+
+struct Handle {
+  void* stream = nullptr;
+};
+struct Shape {  // as the kernels have it
+  int n = 0, c = 0, h = 0, w = 0, sn = 0, sc = 0, sh = 0, sw = 0;
+  Index count() const { return static_cast<Index>(n) * static_cast<Index>(c * h * w); }
+  bool same_sizes(const Shape& o) const { return n == o.n && c == o.c && h == o.h && w == o.w; }
+};
+struct Tensor : Shape {
+  int type = kFloat, dimensions = 4;
+};
+struct Activation {
+  int mode = kIdentity, nans = 0;
+  double how = 0, swish = 1;
+  float by() const { return static_cast<float>(mode == 6 ? swish : how); }
+};
+
+template <class T>
+const T& as(const void* object) {
+  return *static_cast<const T*>(object);
+}
+
+}  // namespace partita::remote::shim
