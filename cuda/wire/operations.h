@@ -818,8 +818,8 @@ using ClientOperations =
           ModuleUnload, KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc,
           Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, MemoryShare,
           MemoryOpen, EventShare, EventOpen, Gemm, LibraryCall, LibraryAsk, Launch, HostCall,
-          CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent, EventCreate, EventDestroy,
-          EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin, CaptureEnd, CaptureNodes,
+          CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
+          EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin, CaptureEnd, CaptureNodes,
           CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy, GraphInstantiate,
           GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate, ArrayCreate,
           ArrayDestroy, ArrayCopy, TextureCreate, TextureDestroy, GraphCondition>;

@@ -143,7 +143,8 @@ Environment library_environment(const std::string& libraries,
   Environment added;
   added["LD_LIBRARY_PATH"] = in_front(libraries, environment_variable("LD_LIBRARY_PATH"));
   // Wherever a program or its packages have libraries of their own.
-  added["LD_AUDIT"] = in_front(libraries + "/libpartita-audit.so", environment_variable("LD_AUDIT"));
+  added["LD_AUDIT"] =
+      in_front(libraries + "/libpartita-audit.so", environment_variable("LD_AUDIT"));
   // Of NVTX, which tells where requests end.
   if (environment_variable("NVTX_INJECTION64_PATH").empty())
     added["NVTX_INJECTION64_PATH"] = libraries + "/libpartita-remote.so.1";
