@@ -819,10 +819,10 @@ using ClientOperations =
           Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, MemoryShare,
           MemoryOpen, EventShare, EventOpen, Gemm, LibraryCall, LibraryAsk, Launch, HostCall,
           CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
-          EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin, CaptureEnd, CaptureNodes,
-          CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy, GraphInstantiate,
-          GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate, ArrayCreate,
-          ArrayDestroy, ArrayCopy, TextureCreate, TextureDestroy, GraphCondition>;
+          EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
+          CaptureEnd, CaptureNodes, CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy,
+          GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate,
+          ArrayCreate, ArrayDestroy, ArrayCopy, TextureCreate, TextureDestroy, GraphCondition>;
 using ServerNotices = Table<Waiting, CopiedOut, Call, Said>;
 
 }  // namespace partita::remote
