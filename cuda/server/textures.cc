@@ -86,10 +86,11 @@ Done Textures::on(const ArrayCopy& op) {
   if (op.width == 0 || op.rows == 0 || op.slices == 0) return {};
   if (!inside(op.x, op.width, array->row) || !inside(op.y, op.rows, array->rows) ||
       !inside(op.z, op.slices, array->slices))
-    return refuse(
-        kInvalidValue,
-        fmt::format("{} bytes, {} rows, {} slices at {}, {}, {} of {}, {}, {}", op.width, op.rows,
-                    op.slices, op.x, op.y, op.z, array->row, array->rows, array->slices));
+    return refuse(kInvalidValue,
+                  fmt::format("{} bytes, {} rows, {} slices at {}, {}, {} of an array of "
+                              "{}, {}, {}",
+                              op.width, op.rows, op.slices, op.x, op.y, op.z, array->row,
+                              array->rows, array->slices));
   std::uint64_t before = 0, rows = 0;
   if (op.slice_rows < op.rows || op.pitch < op.width ||
       __builtin_mul_overflow(op.slices - 1, op.slice_rows, &before) ||

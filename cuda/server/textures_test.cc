@@ -37,9 +37,10 @@ class KeptByTheDevice : public SessionTest {
             .slices = 2,
             .out = out ? 1u : 0u};
   }
-  void refused(const ArrayCopy& copy, std::string_view why) {
+  template <class Op>
+  void refused(const Op& op, std::string_view why) {
     client->said.clear();
-    client->send(copy);
+    client->send(op);
     EXPECT_NE(fence(), 0);
     EXPECT_THAT(client->said, HasSubstr(why));
   }
@@ -157,14 +158,12 @@ TEST_F(KeptByTheDevice, ConditionsBelongToOneGraph) {
                            .bodies = std::as_bytes(std::span(body))};
   GraphBranch elsewhere = branch;
   elsewhere.graph = {2};
-  client->send(elsewhere);
-  EXPECT_EQ(fence(), kInvalidValue) << "it is the other graph's";
+  refused(elsewhere, "graph_branch: a branch by 4 bytes");
   GraphBranch word = branch;
   word.condition = {kFakeArena};
-  client->send(word);
-  EXPECT_EQ(fence(), kInvalidValue) << "this graph goes by conditions";
-  client->send(GraphClone{{1}, {4}});
-  EXPECT_EQ(fence(), kNotSupported);
+  refused(word, "is none of graph 1's");
+  refused(GraphClone{{1}, {4}}, "a copy of graph 1");
+  client->said.clear();
   client->send(branch);
   client->send(GraphAdd{{3}, {31}, {}, frame_of(Launch{.kernel = {1}, .parameters = block})});
   client->send(Set{.to = {kFakeArena}, .value = 0, .element = 4, .count = 1});
@@ -173,7 +172,8 @@ TEST_F(KeptByTheDevice, ConditionsBelongToOneGraph) {
   client->send(GraphLaunch{{1}, {}});
   EXPECT_EQ(memory(1).at(0), 5u);
   client->send(GraphExecDestroy{{1}}), client->send(GraphDestroy{{2}});
-  EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_NE(fence(), -1);
+  EXPECT_EQ(client->said, "");
   EXPECT_EQ(client->ask(GraphCondition{{1}, 1, 1}).outcome.status, kInvalidHandle);
 }
 

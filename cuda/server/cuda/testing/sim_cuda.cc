@@ -206,7 +206,9 @@ Return cuDeviceGetName(char* name, int bytes, int) {
 Return cuDeviceGetUuid_v2(abi::Uuid* uuid, int) { return std::memset(uuid, 7, 16), kOk; }
 Return cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = kTotal, kOk; }
 Return cuDeviceGetAttribute(int* value, int attribute, int) {
+  constexpr int kThreadsOfABlock = 1, kLastOfGrids = 7;
   if (attribute > 140) return kInvalid;
+  if (attribute >= kThreadsOfABlock && attribute <= kLastOfGrids) return *value = 1024, kOk;
   return *value = attribute == 97 ? 227 * 1024 : attribute, kOk;
 }
 Return cuDevicePrimaryCtxRetain(abi::Context* context, int) {
