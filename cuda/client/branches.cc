@@ -5,14 +5,28 @@
 
 namespace partita::remote::client {
 
-Got<std::uint64_t> Branches::add_condition(std::uint64_t graph, std::uint32_t value) {
+Got<std::uint64_t> Branches::add_condition(std::uint64_t graph, std::uint32_t value, bool assign) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   MadeGraph* const made = made_graph(all_, graph);
   if (made == nullptr) return refused(kInvalidValue);
+  if (core_.device.backend == "cuda") return condition_of_device(lock, graph, value, assign);
   const auto word = all_.graph_memory.make(lock, made->copies, sizeof(std::uint32_t));
   if (word) made->copies.conditions.push_back({*word, value});
+  if (word) used_.erase(*word);  // of a graph that is gone
   return word;
+}
+
+Got<std::uint64_t> Branches::condition_of_device(const Lock& lock, std::uint64_t graph,
+                                                 std::uint32_t value, bool assign) {
+  const Answer answer = core_.link->call_held(
+      lock, GraphCondition{.graph = {graph}, .value = value, .assign = assign ? 1U : 0U},
+      Cause::graph);
+  if (answer.status != kOk) return refused(answer.status);
+  const auto reply = decode<GraphCondition::Reply>(answer.reply);
+  if (!reply) return refused(kUnknown);
+  used_.erase(reply->condition.value);
+  return reply->condition.value;
 }
 
 Got<std::uint64_t> Branches::branch(const Lock& lock, std::uint64_t graph, Graphs::Nodes after,
@@ -40,7 +54,8 @@ Got<Branches::Branched> Branches::add(std::uint64_t graph, Graphs::Nodes after,
   constexpr std::size_t kMost = 256;
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
-  if (made_graph(all_, graph) == nullptr || what.bodies < 1 || what.bodies > kMost)
+  if (made_graph(all_, graph) == nullptr || what.bodies < 1 || what.bodies > kMost ||
+      used_.contains(what.condition))
     return refused(kInvalidValue);
   std::vector<std::uint64_t> bodies;
   const auto handles = std::make_shared<std::vector<void*>>();
@@ -53,6 +68,7 @@ Got<Branches::Branched> Branches::add(std::uint64_t graph, Graphs::Nodes after,
   }
   const auto node = branch(lock, graph, after, what, bodies);
   if (!node) return refused(node.error());
+  used_.insert(what.condition);
   made_graph(all_, graph)->told.push_back(handles);
   return Branched{*node, handles->data()};
 }

@@ -11,6 +11,9 @@ namespace {
 constexpr std::uint64_t kPiece = 4 << 20;
 
 bool is_nothing(const CopyDevice& copy) { return copy.width == 0 || copy.rows == 0; }
+bool is_nothing(const ArrayCopy& copy) {
+  return copy.width == 0 || copy.rows == 0 || copy.slices == 0;
+}
 bool is_nothing(const Set& set) { return set.count == 0 || set.rows == 0; }
 bool is_nothing(const Gemm&) { return false; }
 
@@ -256,6 +259,10 @@ Status DeviceMemory::enqueue(std::uint64_t stream, std::uint64_t to, const Work&
 
 Status DeviceMemory::copy(std::uint64_t stream, const CopyDevice& copy) {
   return enqueue(stream, copy.to.value, copy);
+}
+
+Status DeviceMemory::copy(std::uint64_t stream, const ArrayCopy& copy) {
+  return enqueue(stream, copy.out != 0 ? copy.memory.value : 0, copy);
 }
 
 Status DeviceMemory::set(std::uint64_t stream, const Set& set) {

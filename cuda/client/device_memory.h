@@ -35,6 +35,7 @@ class DeviceMemory {
   Status copy_out(std::uint64_t stream, void* to, std::uint64_t from, std::uint64_t bytes,
                   bool later);
   Status copy(std::uint64_t stream, const CopyDevice& copy);
+  Status copy(std::uint64_t stream, const ArrayCopy& copy);
   Status set(std::uint64_t stream, const Set& set);
   Status multiply(std::uint64_t stream, const Gemm& gemm);
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -182,8 +183,9 @@ class Branches {
  public:
   Branches(Session& all, Core& core) : all_(all), core_(core) {}
 
-  // A word that kernels set: it decides which body of a branch runs.
-  Got<std::uint64_t> add_condition(std::uint64_t graph, std::uint32_t value);
+  // What kernels set, and one branch goes by: the address of a word, or the device's own number.
+  // `assign`: it is `value` whenever the graph is launched; words always are.
+  Got<std::uint64_t> add_condition(std::uint64_t graph, std::uint32_t value, bool assign);
   // A node that runs one of so many new graphs, `bodies`.
   struct Branch {
     BranchKind kind = kIf;
@@ -200,9 +202,12 @@ class Branches {
  private:
   Got<std::uint64_t> branch(const Lock& lock, std::uint64_t graph, Graphs::Nodes after,
                             const Branch& what, std::span<const std::uint64_t> bodies);
+  Got<std::uint64_t> condition_of_device(const Lock& lock, std::uint64_t graph, std::uint32_t value,
+                                         bool assign);
 
   Session& all_;
   Core& core_;
+  std::set<std::uint64_t> used_ = {};  // conditions that a branch goes by
 };
 
 }  // namespace partita::remote::client

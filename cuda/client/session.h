@@ -17,6 +17,7 @@
 #include "client/managed_memory.h"
 #include "client/sharing.h"
 #include "client/streams.h"
+#include "client/textures.h"
 
 namespace partita::remote::client {
 
@@ -57,6 +58,7 @@ class Session {
   Branches branches{*this, core};
   SharedMemory shared{*this, core};
   Libraries libraries{*this, core};
+  Textures textures{core};
 
  private:
   void clear(bool child);

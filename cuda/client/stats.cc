@@ -6,7 +6,7 @@ namespace {
 constexpr std::array<std::string_view, static_cast<std::size_t>(Cause::end)> kNames = {
     "session",    "module", "attributes", "symbol", "copy_out",    "stream_sync", "device_sync",
     "event_sync", "query",  "elapsed",    "graph",  "free_memory", "managed",
-    "sharing",    "library"};
+    "sharing",    "library", "texture"};
 
 }  // namespace
 

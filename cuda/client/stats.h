@@ -26,6 +26,7 @@ enum class Cause : std::uint8_t {
   managed,
   sharing,
   library,
+  texture,
   end
 };
 

@@ -107,8 +107,9 @@ struct GraphWork {
 struct GraphSpec;
 struct BranchWork {  // in graphs only
   BranchKind kind = kOnce;
-  std::uint64_t condition = 0;  // of a word; not of kOnce
+  std::uint64_t condition = 0;  // the address of a word, or one of DeviceConditions; not of kOnce
   std::vector<std::shared_ptr<const GraphSpec>> bodies = {};
+  bool by_word = true;
 };
 using StreamWork = std::variant<CopyInWork, CopyOutWork, CopyWork, SetWork, GemmWork, CallWork,
                                 LaunchWork, RecordWork, WaitWork, HoldWork, GraphWork, BranchWork>;
@@ -129,6 +130,7 @@ struct EventSpec {
 };
 // Nodes only depend on earlier ones. No record, wait or graph among them.
 struct GraphSpec {
+  Id conditions = 0;  // of DeviceConditions: what its branches go by; 0: words
   struct Node {
     StreamWork work = {};
     bool empty = false;  // only dependencies
@@ -159,6 +161,32 @@ struct Completed {
   Status status = 0;
   std::string text = {};
   std::vector<std::byte> bytes = {};
+};
+
+// Arrays, textures and surfaces of a device that keeps them itself. The session has checked that
+// copies lie in the array and in live memory. Nothing that is unfinished uses what is destroyed.
+class DeviceTextures {
+ public:
+  virtual ~DeviceTextures() = default;
+  virtual Answered<Id> create_array(const ArrayCreate& what) = 0;
+  virtual void destroy_array(Id array) = 0;
+  virtual Answered<void> copy(Id stream, Id array, const ArrayCopy& what) = 0;
+  // The number by which kernels know it. `array`: what it shows, unless that is memory.
+  virtual Answered<std::uint64_t> create(const TextureCreate& what, Id array) = 0;
+  virtual void destroy(std::uint64_t texture) = 0;
+};
+
+// Conditions that kernels set and branches of graphs go by, of a device that keeps them itself: a
+// set of them belongs to one graph (GraphSpec::conditions), of which there is one at a time.
+class DeviceConditions {
+ public:
+  virtual ~DeviceConditions() = default;
+  virtual Answered<Id> create_set() = 0;
+  // The number by which kernels know it (BranchWork::condition). `assign`: it has this value
+  // whenever the graph is launched.
+  virtual Answered<std::uint64_t> add(Id set, std::uint32_t value, bool assign) = 0;
+  // Graphs that were made with it go on.
+  virtual void destroy_set(Id set) = 0;
 };
 
 class DeviceBackend {
@@ -212,6 +240,11 @@ class DeviceBackend {
   virtual void resume(std::uint64_t hold) = 0;
   // The program says that what it launched until now was a request.
   virtual void request_ended() {}
+
+  // nullptr: the device keeps none. Arrays are memory then, textures descriptions in memory
+  // (ptx/texture.h), conditions words.
+  virtual DeviceTextures* textures() { return nullptr; }
+  virtual DeviceConditions* conditions() { return nullptr; }
 };
 
 inline const GraphSpec* body_at(const BranchWork& branch, std::uint32_t value) {

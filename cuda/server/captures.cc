@@ -24,7 +24,8 @@ void note_touches(const StreamWork& work, std::vector<Touch>& touches) {
   } else if (const auto* call = std::get_if<CallWork>(&work)) {
     for (const std::uint64_t at : addresses_in(*arguments_of(*call->function, call->arguments)))
       touches.push_back({at, 1, 0, 1});
-  } else if (const auto* branch = std::get_if<BranchWork>(&work); branch && branch->kind != kOnce) {
+  } else if (const auto* branch = std::get_if<BranchWork>(&work);
+             branch && branch->kind != kOnce && branch->by_word) {
     touches.push_back({branch->condition, sizeof(std::uint32_t), 0, 1});
   }
 }

@@ -12,6 +12,17 @@ struct Touch {  // memory that a node copies or sets; freed since, it may be, wh
   std::uint64_t address = 0, width = 0, pitch = 0, rows = 1;
 };
 
+// Conditions of a graph that the device keeps; theirs who have it.
+struct ConditionSet {
+  ConditionSet(DeviceWork& work, Id set) : of(work), id(set) {}
+  ~ConditionSet() { of.backend().conditions()->destroy_set(id); }
+  ConditionSet(const ConditionSet&) = delete;
+  ConditionSet& operator=(const ConditionSet&) = delete;
+  DeviceWork& of;
+  const Id id;
+  std::set<std::uint64_t> numbers = {};
+};
+
 struct Graph {
   GraphSpec spec = {};  // without the bodies of branches
   std::vector<Touch> touches = {};
@@ -20,6 +31,7 @@ struct Graph {
   std::vector<std::shared_ptr<Tags>> tags = {};  // its own first, then those of its bodies
   std::uint64_t bytes = 0;                       // of copies in
   std::map<Id, std::vector<std::uint64_t>> bodies = {};  // handles of graphs, by branch
+  std::shared_ptr<ConditionSet> conditions = {};  // also of its bodies; null: they have words
   std::uint64_t number = 0;  // the client's handle of it; 0: it has none yet
   std::uint64_t owner = 0;   // handle of the graph whose body this is
   bool in_capture = false;

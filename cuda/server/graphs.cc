@@ -232,10 +232,37 @@ Done Graphs::adopt(const Graph& graph, const std::vector<std::uint64_t>& bodies)
     if (body == nullptr) return graphs_.missing(handle);
     if (body->owner != 0 || around.contains(handle) || !others.insert(handle).second)
       return refuse(kInvalidValue, fmt::format("graph {} is in use elsewhere", handle));
-    if (!body->bodies.empty())
+    if (!body->bodies.empty() || body->conditions != nullptr)
       return refuse(kNotSupported, fmt::format("graph {} has branches already", handle));
   }
   return {};
+}
+
+// The graph that this is a body of, or itself.
+Graph& Graphs::outermost(Graph& graph) {
+  Graph* one = &graph;
+  while (one->owner != 0 && find(one->owner) != nullptr) one = find(one->owner);
+  return *one;
+}
+
+Reply<GraphCondition> Graphs::on(const GraphCondition& op) {
+  Graph* const graph = find(op.graph.value);
+  if (graph == nullptr) return graphs_.missing(op.graph.value);
+  DeviceConditions* const device = work_.backend().conditions();
+  if (device == nullptr)
+    return refuse(kNotSupported, "this device keeps no conditions; its client has words");
+  std::shared_ptr<ConditionSet>& set = outermost(*graph).conditions;
+  if (set == nullptr) {
+    const Answered<Id> made = device->create_set();
+    if (!made) return tl::unexpected<Refused>(made.error());
+    set = std::make_shared<ConditionSet>(work_, *made);
+  }
+  if (set->numbers.size() >= limits_.graph_nodes)
+    return refuse(kOutOfMemory, fmt::format("{} conditions are the limit", limits_.graph_nodes));
+  const Answered<std::uint64_t> made = device->add(set->id, op.value, op.assign != 0);
+  if (!made) return tl::unexpected<Refused>(made.error());
+  set->numbers.insert(*made);
+  return GraphCondition::Reply{{*made}};
 }
 
 Done Graphs::on(const GraphBranch& op) {
@@ -248,11 +275,18 @@ Done Graphs::on(const GraphBranch& op) {
   if (op.kind > kSwitch || bodies.empty() || bodies.size() > most)
     return refuse(kInvalidValue,
                   fmt::format("a branch of kind {} with {} bodies", op.kind, bodies.size()));
-  if (op.kind != kOnce && (op.condition.value % sizeof(std::uint32_t) != 0 ||
-                           !allocations_.holds(op.condition.value, sizeof(std::uint32_t))))
+  const std::shared_ptr<ConditionSet>& set = outermost(*graph).conditions;
+  if (op.kind != kOnce && set != nullptr) {
+    if (!set->numbers.contains(op.condition.value))
+      return refuse(kInvalidValue, fmt::format("condition {:#x} is none of graph {}'s",
+                                               op.condition.value, op.graph.value));
+  } else if (op.kind != kOnce && (op.condition.value % sizeof(std::uint32_t) != 0 ||
+                                  !allocations_.holds(op.condition.value, sizeof(std::uint32_t)))) {
     return not_held("a branch by", op.condition, sizeof(std::uint32_t));
+  }
   if (Done done = adopt(*graph, bodies); !done) return done;
-  const BranchWork work{static_cast<BranchKind>(op.kind), op.condition.value, {}};
+  BranchWork work{static_cast<BranchKind>(op.kind), op.condition.value, {}};
+  work.by_word = set == nullptr;
   if (Done done = add_node(*graph, op.node, op.after, {.work = work}); !done) return done;
   for (const std::uint64_t handle : bodies) find(handle)->owner = graph->number;
   graph->bodies.emplace(static_cast<Id>(graph->spec.nodes.size() - 1), std::move(bodies));
@@ -282,6 +316,7 @@ Done Graphs::on(const GraphDestroy& op) {
 
 Graph Graphs::whole(const Graph& graph, std::size_t& nodes) {
   Graph all = graph;
+  if (graph.conditions != nullptr) all.spec.conditions = graph.conditions->id;
   nodes += graph.spec.nodes.size();
   for (const auto& [node, handles] : graph.bodies) {
     auto& branch = std::get<BranchWork>(all.spec.nodes[node].work);
@@ -337,7 +372,7 @@ Done Graphs::on(const GraphLaunch& op) {
 Done Graphs::on(const GraphClone& op) {
   const Graph* const graph = find(op.graph.value);
   if (graph == nullptr) return graphs_.missing(op.graph.value);
-  if (!graph->bodies.empty() || graph->in_capture)
+  if (!graph->bodies.empty() || graph->conditions != nullptr || graph->in_capture)
     return refuse(kNotSupported, fmt::format("a copy of graph {}, which {}", op.graph.value,
                                              graph->in_capture ? "is being captured"
                                                                : "has branches"));

@@ -18,6 +18,7 @@ class Graphs {
   Done on(const GraphCreate& op);
   Done on(const GraphAdd& op);
   Done on(const GraphBranch& op);
+  Reply<GraphCondition> on(const GraphCondition& op);
   Done on(const GraphDestroy& op);
   Reply<GraphInstantiate> on(const GraphInstantiate& op);
   Done on(const GraphLaunch& op);
@@ -33,6 +34,7 @@ class Graphs {
     std::size_t nodes = 0;  // with theirs
   };
   Graph* find(std::uint64_t handle);
+  Graph& outermost(Graph& graph);
   Done add_node(Graph& graph, NodeHandle node, Bytes after, GraphSpec::Node made);
   Done adopt(const Graph& graph, const std::vector<std::uint64_t>& bodies);
   // With all that its branches run; `nodes` counts them.

@@ -8,6 +8,7 @@
 #include "server/inbound.h"
 #include "server/libraries.h"
 #include "server/sharing.h"
+#include "server/textures.h"
 
 namespace partita::remote::server {
 namespace {
@@ -33,6 +34,7 @@ struct Resources {
         memory(work, allocations, captures, streams, out, limits),
         graphs(work, allocations, modules, captures, streams, memory, out, limits),
         libraries(work, allocations, streams),
+        textures(work, allocations, streams, out, limits),
         inbound(reader, work, allocations, streams, images, out, limits),
         sharing(shelf, work, allocations, memory, streams, out) {}
 
@@ -55,6 +57,8 @@ struct Resources {
       return libraries.on(op);
     else if constexpr (requires { sharing.on(op); })
       return sharing.on(op);
+    else if constexpr (requires { textures.on(op); })
+      return textures.on(op);
     else
       return inbound.on(op);
   }
@@ -73,6 +77,7 @@ struct Resources {
   Memory memory;
   Graphs graphs;
   Libraries libraries;
+  Textures textures;
   Inbound inbound;
   Sharing sharing;
 };

@@ -119,6 +119,10 @@ constexpr std::string_view kind_name() {
     return "executable graph";
   else if constexpr (std::is_same_v<T, NodeHandle>)
     return "node";
+  else if constexpr (std::is_same_v<T, ArrayHandle>)
+    return "array";
+  else if constexpr (std::is_same_v<T, TextureHandle>)
+    return "texture";
   else
     static_assert(sizeof(T) == 0, "a kind without a word");
 }

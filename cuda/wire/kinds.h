@@ -23,6 +23,8 @@ using EventHandle = Handle<struct EventTag>;
 using GraphHandle = Handle<struct GraphTag>;
 using GraphExecHandle = Handle<struct GraphExecTag>;
 using NodeHandle = Handle<struct NodeTag>;
+using ArrayHandle = Handle<struct ArrayTag>;
+using TextureHandle = Handle<struct TextureTag>;  // the server's: kernels know it by this number
 
 // An address in the session's arena; the server checks it against the allocations before use.
 struct DevicePointer {

@@ -596,7 +596,7 @@ struct GraphAdd {
   }
   using Reply = NoReply;
 };
-// What decides which of a branch's bodies runs: a word of the device.
+// What decides which of a branch's bodies runs: a word of the device, or a graph_condition.
 enum BranchKind : std::uint32_t {
   kOnce = 0,    // the only body, whatever the word is
   kIf = 1,      // the first where the word is not 0, else the second, if there is one
@@ -684,6 +684,100 @@ struct GraphUpdate {
   using Reply = NoReply;
 };
 
+// --- arrays, textures, conditions: of devices that keep them themselves, as GPUs do ----------
+
+// Numbers of cudaChannelFormatKind.
+enum TexelKind : std::uint32_t { kSignedTexel = 0, kUnsignedTexel = 1, kFloatTexel = 2 };
+// Of texels with 1, 2 or 4 channels of so many bytes; a height or depth of 0: it has none.
+struct ArrayCreate {
+  static constexpr Spec kSpec{"array_create", 100, Completion::sync};
+  ArrayHandle array = {};
+  std::uint64_t width = 0, height = 0, depth = 0;  // texels
+  std::uint32_t kind = kSignedTexel, channels = 1, channel_bytes = 1;
+  std::uint32_t flags = 0;  // of cudaMalloc3DArray: layers, surfaces, cubes, gathering
+  static constexpr void fields(auto& o, auto&& field) {
+    field("array", o.array), field("width", o.width), field("height", o.height);
+    field("depth", o.depth), field("kind", o.kind), field("channels", o.channels);
+    field("channel_bytes", o.channel_bytes), field("flags", o.flags);
+  }
+  using Reply = NoReply;
+};
+// After everything sent before has finished.
+struct ArrayDestroy {
+  static constexpr Spec kSpec{"array_destroy", 101, Completion::async};
+  ArrayHandle array = {};
+  static constexpr void fields(auto& o, auto&& field) { field("array", o.array); }
+  using Reply = NoReply;
+};
+// `slices` times `rows` rows of `width` bytes, from or to memory of the device: there rows lie
+// `pitch` apart, and `slice_rows` of them from one slice to the next.
+struct ArrayCopy {
+  static constexpr Spec kSpec{"array_copy", 102, Completion::async};
+  StreamHandle stream = {};
+  ArrayHandle array = {};
+  std::uint64_t x = 0, y = 0, z = 0;  // in the array; x in bytes
+  DevicePointer memory = {};
+  std::uint64_t pitch = 0, slice_rows = 1, width = 0, rows = 1, slices = 1;
+  std::uint32_t out = 0;  // 1: from the array
+  static constexpr void fields(auto& o, auto&& field) {
+    field("stream", o.stream), field("array", o.array), field("x", o.x), field("y", o.y);
+    field("z", o.z), field("memory", o.memory), field("pitch", o.pitch);
+    field("slice_rows", o.slice_rows), field("width", o.width), field("rows", o.rows);
+    field("slices", o.slices), field("out", o.out);
+  }
+  using Reply = NoReply;
+};
+enum TextureFlags : std::uint32_t {
+  kSurface = 1,         // of an array; kernels write to it, and the rest says nothing
+  kFiltered = 2,        // else the nearest texel
+  kNormalized = 4,      // coordinates are 0 to 1 over the width
+  kTexelsAsTheyAre = 8  // integers are no fractions
+};
+// Of an array, or where this is 0 of memory: texels as in ArrayCreate, `rows` rows of them `pitch`
+// apart; 0: one line.
+struct TextureCreate {
+  static constexpr Spec kSpec{"texture_create", 103, Completion::sync};
+  ArrayHandle array = {};
+  DevicePointer memory = {};
+  std::uint64_t width = 0, rows = 0, pitch = 0;
+  std::uint32_t kind = kSignedTexel, channels = 1, channel_bytes = 1;
+  std::uint32_t flags = 0;                                 // TextureFlags
+  std::uint32_t beyond_x = 0, beyond_y = 0, beyond_z = 0;  // cudaTextureAddressMode
+  Bytes border = {};                                       // 4 floats, or none
+  static constexpr void fields(auto& o, auto&& field) {
+    field("array", o.array), field("memory", o.memory), field("width", o.width);
+    field("rows", o.rows), field("pitch", o.pitch), field("kind", o.kind);
+    field("channels", o.channels), field("channel_bytes", o.channel_bytes);
+    field("flags", o.flags), field("beyond_x", o.beyond_x), field("beyond_y", o.beyond_y);
+    field("beyond_z", o.beyond_z), field("border", o.border);
+  }
+  struct Reply {
+    TextureHandle texture = {};
+    static constexpr void fields(auto& o, auto&& field) { field("texture", o.texture); }
+  };
+};
+// After everything sent before has finished.
+struct TextureDestroy {
+  static constexpr Spec kSpec{"texture_destroy", 104, Completion::async};
+  TextureHandle texture = {};
+  static constexpr void fields(auto& o, auto&& field) { field("texture", o.texture); }
+  using Reply = NoReply;
+};
+// What kernels set, and one branch of the graph or of its bodies goes by, in place of a word.
+// `assign`: it is `value` whenever the graph is launched.
+struct GraphCondition {
+  static constexpr Spec kSpec{"graph_condition", 105, Completion::sync};
+  GraphHandle graph = {};
+  std::uint32_t value = 0, assign = 0;
+  static constexpr void fields(auto& o, auto&& field) {
+    field("graph", o.graph), field("value", o.value), field("assign", o.assign);
+  }
+  struct Reply {
+    DevicePointer condition = {};  // of graph_branch
+    static constexpr void fields(auto& o, auto&& field) { field("condition", o.condition); }
+  };
+};
+
 // --- notices: from the server, unasked -----------------------------------------------------
 
 struct Waiting {  // before the answer to hello: this place in the queue
@@ -727,7 +821,8 @@ using ClientOperations =
           CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
           EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
           CaptureEnd, CaptureNodes, CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy,
-          GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate>;
+          GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate,
+          ArrayCreate, ArrayDestroy, ArrayCopy, TextureCreate, TextureDestroy, GraphCondition>;
 using ServerNotices = Table<Waiting, CopiedOut, Call, Said>;
 
 }  // namespace partita::remote

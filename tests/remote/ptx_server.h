@@ -1,7 +1,8 @@
-// A server in this process whose sessions run PTX on cores.
+// A server in this process whose sessions run PTX on cores, or what somebody else opens.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,13 +15,24 @@
 
 namespace partita::remote::test {
 
-// Sessions on back ends that run PTX, a thread for each, until it is destroyed.
+// Sessions, a thread for each, until it is destroyed; on back ends that run PTX unless it is said
+// otherwise.
 class PtxServer {
  public:
-  explicit PtxServer(const std::string& address, std::uint32_t devices = 1)
-      : devices_(devices), listener_(*system_net().listen(address)) {
+  using Opened = Result<std::unique_ptr<server::DeviceBackend>>;
+  using Open = std::function<Opened(const server::Wanted&)>;
+
+  PtxServer(const std::string& address, Open open)
+      : open_(std::move(open)), listener_(*system_net().listen(address)) {
     acceptor_ = std::thread([this] { accept(); });
   }
+  explicit PtxServer(const std::string& address, std::uint32_t devices = 1)
+      : PtxServer(address, [devices](const server::Wanted& wanted) -> Opened {
+          auto backend =
+              cpu::CpuBackend::open({.units = 2, .flags = wanted.flags, .devices = devices});
+          if (!backend) return failed(backend.error());
+          return std::unique_ptr<server::DeviceBackend>(*std::move(backend));
+        }) {}
   ~PtxServer() {
     stop_ = true;
     acceptor_.join();
@@ -45,12 +57,7 @@ class PtxServer {
     while (!stop_) {
       const server::Session::Step step = session.step(std::chrono::milliseconds(1));
       if (const auto wanted = session.wanted()) {
-        const auto open = [flags = wanted->flags,
-                           devices = devices_]() -> Result<std::unique_ptr<server::DeviceBackend>> {
-          auto backend = cpu::CpuBackend::open({.units = 2, .flags = flags, .devices = devices});
-          if (!backend) return failed(backend.error());
-          return std::unique_ptr<server::DeviceBackend>(*std::move(backend));
-        };
+        const auto open = [this, wanted = *wanted] { return open_(wanted); };
         auto backend = open();
         if (!backend) return channel.shut();
         session.grant(number, *std::move(backend), open);
@@ -60,7 +67,7 @@ class PtxServer {
     channel.shut();
   }
 
-  const std::uint32_t devices_;
+  const Open open_;
   server::MemoryImages images_;
   server::SharedTable table_{std::uint64_t{1} << 30};
   std::atomic<std::uint64_t> next_session_ = 1;

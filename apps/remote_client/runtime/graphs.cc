@@ -319,12 +319,12 @@ CUDA_EXPORT Status cudaGraphAddChildGraphNode(void** node, void* graph, void* co
   });
 }
 
-// The handle is the address of a word on the device.
+// The handle is the address of a word on the device, or what the device has in its place.
 CUDA_EXPORT Status cudaGraphConditionalHandleCreate(unsigned long long* handle, void* graph,
                                                     unsigned value, unsigned flags) {
   return guarded([&] {
     if (handle == nullptr || flags > 1) return kInvalidValue;
-    const auto made = session().branches.add_condition(number_of(graph), value);
+    const auto made = session().branches.add_condition(number_of(graph), value, flags != 0);
     if (!made) return made.error();
     *handle = *made;
     return kOk;

@@ -1,12 +1,15 @@
-// Arrays, textures and surfaces of servers that run PTX on cores: an array is memory with rows, an
-// object the address of its description (ptx/texture.h). GPUs have theirs in the driver, which
-// sessions on GPUs do not reach: refused there.
+// Arrays, textures and surfaces. Of servers that run PTX on cores: an array is memory with rows, an
+// object the address of its description (ptx/texture.h). GPUs keep theirs: an array has a handle
+// there, its bytes come and go through memory of the device, an object's number is the driver's.
 #include "textures.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <vector>
 
 #include "copies.h"
 #include "ptx/texture.h"
@@ -26,6 +29,7 @@ struct Array {
   Place3 extent = {};  // in texels, as given
   unsigned flags = 0;
   Texture texels = {};
+  std::uint64_t handle = 0;  // of the device's own; 0: the texels are memory
 };
 
 // Known by their addresses, which are the handles.
@@ -45,10 +49,8 @@ Array* array_of(const void* handle) {
   return found == known().arrays.end() ? nullptr : found->second.get();
 }
 
-Status ready_for(const char* function) {
-  if (const Status status = session().ready(); status != kOk) return status;
-  return session().device().backend == "cpu" ? kOk : unsupported(function);
-}
+// Whether the device keeps arrays and textures itself. The session is ready.
+bool are_kept() { return session().device().backend != "cpu"; }
 
 std::size_t element_bytes(const Texture& texels) {
   return std::size_t{texels.channels} * texels.channel_bytes;
@@ -73,7 +75,7 @@ bool describe(const ChannelDesc& given, Texture& to) {
 Status make_array(void** handle, const ChannelDesc* channels, const Place3& extent,
                   unsigned flags) {
   constexpr std::size_t kRow = 64, kMost = std::size_t{1} << 30;
-  if (const Status status = ready_for("cudaMallocArray (on a GPU)"); status != kOk) return status;
+  if (const Status status = session().ready(); status != kOk) return status;
   auto array = std::make_unique<Array>();
   if (handle == nullptr || channels == nullptr || !describe(*channels, array->texels) ||
       extent.x == 0 || extent.x > kMost || extent.y > kMost || extent.z > kMost)
@@ -88,10 +90,18 @@ Status make_array(void** handle, const ChannelDesc* channels, const Place3& exte
   (layered ? texels.layers : texels.depth) = static_cast<std::uint32_t>(extent.z);
   texels.row_pitch = (extent.x * element_bytes(texels) + kRow - 1) / kRow * kRow;
   texels.slice_pitch = texels.row_pitch * std::max<std::size_t>(extent.y, 1);
-  const auto memory =
-      session().memory.allocate(texels.slice_pitch * std::max<std::size_t>(extent.z, 1));
-  if (!memory) return memory.error();
-  texels.begin = *memory;
+  const auto made =
+      are_kept()
+          ? session().textures.create_array({.width = extent.x,
+                                             .height = extent.y,
+                                             .depth = extent.z,
+                                             .kind = static_cast<std::uint32_t>(texels.kind),
+                                             .channels = texels.channels,
+                                             .channel_bytes = texels.channel_bytes,
+                                             .flags = flags})
+          : session().memory.allocate(texels.slice_pitch * std::max<std::size_t>(extent.z, 1));
+  if (!made) return made.error();
+  (are_kept() ? array->handle : texels.begin) = *made;
   const std::lock_guard lock(known().mutex);
   *handle = array.get();
   known().arrays[array.get()] = std::move(array);
@@ -103,9 +113,64 @@ Status free_array(void* handle) {
   const std::lock_guard lock(known().mutex);
   const auto found = known().arrays.find(handle);
   if (found == known().arrays.end()) return kInvalidHandle;
-  const Status status = session().memory.release(found->second->texels.begin);
+  const Array& array = *found->second;
+  const Status status = array.handle != 0 ? session().textures.destroy_array(array.handle)
+                                          : session().memory.release(array.texels.begin);
   known().arrays.erase(found);
   return status;
+}
+
+// What lies outside an array that the device keeps, and how: rows `pitch` apart, `slice_rows` of
+// them from one slice to the next.
+struct Outside {
+  std::byte* at = nullptr;
+  std::size_t pitch = 0, slice_rows = 0;
+};
+
+// Rows of the program's, one behind the other.
+template <class Copy>
+void each_row(const ArrayCopy& what, const Outside& outside, Copy&& copy) {
+  for (std::size_t z = 0; z < what.slices; ++z)
+    for (std::size_t y = 0; y < what.rows; ++y)
+      copy((z * what.rows + y) * what.width,
+           outside.at + (z * outside.slice_rows + y) * outside.pitch);
+}
+
+// Through packed memory on the device, unless both sides are there.
+Status copy_kept(ArrayCopy what, const Outside& outside, void* stream, bool later) {
+  const std::uint64_t on = number_of(stream);
+  if (what.width == 0 || what.rows == 0 || what.slices == 0) return session().failure();
+  if (outside.pitch < what.width) return client::kInvalidPitch;
+  const auto state = session().captures.state_of(on);
+  if (state && state->status != 0) return unsupported("copies of arrays in a graph (on a GPU)");
+  if (session().memory.contains(number_of(outside.at))) {
+    what.memory = {number_of(outside.at)};
+    what.pitch = outside.pitch, what.slice_rows = outside.slice_rows;
+    return session().memory.copy(on, what);
+  }
+  std::vector<std::byte> packed(what.width * what.rows * what.slices);
+  const auto staging = session().memory.allocate(packed.size());
+  if (!staging) return staging.error();
+  what.memory = {*staging};
+  what.pitch = what.width, what.slice_rows = what.rows;
+  Status status = kOk;
+  if (what.out == 0) {
+    each_row(what, outside, [&](std::size_t at, const std::byte* row) {
+      std::memcpy(packed.data() + at, row, what.width);
+    });
+    status = session().memory.copy_in(on, *staging, packed.data(), packed.size());
+  }
+  if (status == kOk) status = session().memory.copy(on, what);
+  if (status == kOk && what.out != 0) {
+    status = session().memory.copy_out(on, packed.data(), *staging, packed.size(), false);
+    if (status == kOk)
+      each_row(what, outside, [&](std::size_t at, std::byte* row) {
+        std::memcpy(row, packed.data() + at, what.width);
+      });
+  }
+  const Status freed = session().memory.release_on(on, *staging);
+  if (status == kOk && what.out == 0 && !later) status = session().streams.synchronise(on);
+  return status != kOk ? status : freed;
 }
 
 }  // namespace
@@ -119,6 +184,14 @@ Status copy_with_array(const void* handle, std::size_t x_bytes, std::size_t row,
   const std::size_t all_rows = std::max<std::size_t>(texels.height, 1);
   if (x_bytes + width > texels.width * element_bytes(texels) || row + rows > all_rows)
     return kInvalidValue;
+  if (array->handle != 0)
+    return copy_kept({.array = {array->handle},
+                      .x = x_bytes,
+                      .y = row,
+                      .width = width,
+                      .rows = rows,
+                      .out = to_array ? 0U : 1U},
+                     {static_cast<std::byte*>(host), pitch, rows}, stream, later);
   void* const there = handle_of(texels.begin + row * texels.row_pitch + x_bytes);
   const RowsCopy copy = to_array
                             ? RowsCopy{there, texels.row_pitch, host, pitch, width, rows, kind}
@@ -202,29 +275,60 @@ Status describe(const Sampling& how, Texture& to) {
 }
 
 // The description goes to the device before anybody can use it.
-Status make_object(std::uint64_t* object, const Resource* resource, const Sampling* how,
-                   const char* function) {
-  if (const Status status = ready_for(function); status != kOk) return status;
+client::Got<std::uint64_t> describe_there(const Texture& texture) {
+  const auto memory = session().memory.allocate(sizeof texture);
+  if (!memory) return memory;
+  Status status = session().memory.copy_in(0, *memory, &texture, sizeof texture);
+  if (status == kOk) status = session().streams.synchronise(0);
+  if (status != kOk) return client::refused(status);
+  return memory;
+}
+
+// Of a device that keeps it itself.
+client::Got<std::uint64_t> keep_there(const Resource& resource, const Texture& texture,
+                                      bool surface) {
+  TextureCreate what{.memory = {texture.begin},
+                     .width = texture.width,
+                     .rows = texture.height,
+                     .pitch = texture.row_pitch,
+                     .kind = static_cast<std::uint32_t>(texture.kind),
+                     .channels = texture.channels,
+                     .channel_bytes = texture.channel_bytes,
+                     .beyond_x = static_cast<std::uint32_t>(texture.beyond[0]),
+                     .beyond_y = static_cast<std::uint32_t>(texture.beyond[1]),
+                     .beyond_z = static_cast<std::uint32_t>(texture.beyond[2]),
+                     .border = std::as_bytes(std::span(texture.border))};
+  if (resource.kind == kArray) {
+    const Array* const array = array_of(resource.of.array);
+    if (array == nullptr) return client::refused(kInvalidHandle);
+    what.array = {array->handle};
+  }
+  const bool integers = texture.kind != ptx::TexelKind::floating && texture.as_fraction == 0;
+  what.flags = (surface ? kSurface : 0U) | (texture.linear != 0 ? kFiltered : 0U) |
+               (texture.normalized != 0 ? kNormalized : 0U) | (integers ? kTexelsAsTheyAre : 0U);
+  return session().textures.create(what);
+}
+
+Status make_object(std::uint64_t* object, const Resource* resource, const Sampling* how) {
+  if (const Status status = session().ready(); status != kOk) return status;
   if (object == nullptr || resource == nullptr) return kInvalidValue;
   Texture texture;
   if (const Status status = texels_of(*resource, texture); status != kOk) return status;
   if (how != nullptr)
     if (const Status status = describe(*how, texture); status != kOk) return status;
-  const auto memory = session().memory.allocate(sizeof texture);
-  if (!memory) return memory.error();
-  Status status = session().memory.copy_in(0, *memory, &texture, sizeof texture);
-  if (status == kOk) status = session().streams.synchronise(0);
-  if (status != kOk) return status;
+  const auto made =
+      are_kept() ? keep_there(*resource, texture, how == nullptr) : describe_there(texture);
+  if (!made) return made.error();
   const std::lock_guard lock(known().mutex);
-  known().objects[*memory] = *resource;
-  *object = *memory;
+  known().objects[*made] = *resource;
+  *object = *made;
   return kOk;
 }
 
 Status destroy_object(std::uint64_t object) {
   const std::lock_guard lock(known().mutex);
   if (known().objects.erase(object) == 0) return object == 0 ? kOk : kInvalidValue;
-  return session().memory.release(object);
+  return are_kept() ? session().textures.destroy(object) : session().memory.release(object);
 }
 
 }  // namespace
@@ -245,6 +349,19 @@ Status copy_space_with_arrays(const Copy3& c, void* stream, bool later) {
       inside.y + c.extent.y > std::max<std::size_t>(texels.height, 1) ||
       inside.z + c.extent.z > slices)
     return kInvalidValue;
+  if (array->handle != 0)
+    return copy_kept({.array = {array->handle},
+                      .x = inside.x * element,
+                      .y = inside.y,
+                      .z = inside.z,
+                      .width = c.extent.x * element,
+                      .rows = c.extent.y,
+                      .slices = c.extent.z,
+                      .out = to_array ? 0U : 1U},
+                     {static_cast<std::byte*>(memory.memory) +
+                          (outside.z * memory.height + outside.y) * memory.pitch + outside.x,
+                      memory.pitch, memory.height},
+                     stream, later);
   Status status = kOk;
   for (std::size_t z = 0; z < c.extent.z && status == kOk; ++z) {
     void* const there = handle_of(texels.begin + (inside.z + z) * texels.slice_pitch +
@@ -356,7 +473,7 @@ CUDA_EXPORT Status cudaCreateTextureObject(std::uint64_t* object, const Resource
   return guarded([&] {
     if (view != nullptr) return unsupported("cudaCreateTextureObject (a view)");
     if (how == nullptr) return kInvalidValue;
-    return make_object(object, resource, how, "cudaCreateTextureObject (on a GPU)");
+    return make_object(object, resource, how);
   });
 }
 CUDA_EXPORT Status cudaDestroyTextureObject(std::uint64_t object) {
@@ -374,7 +491,7 @@ CUDA_EXPORT Status cudaGetTextureObjectResourceDesc(Resource* resource, std::uin
 CUDA_EXPORT Status cudaCreateSurfaceObject(std::uint64_t* object, const Resource* resource) {
   return guarded([&] {
     if (resource != nullptr && resource->kind != kArray) return kInvalidValue;
-    return make_object(object, resource, nullptr, "cudaCreateSurfaceObject (on a GPU)");
+    return make_object(object, resource, nullptr);
   });
 }
 CUDA_EXPORT Status cudaDestroySurfaceObject(std::uint64_t object) {

@@ -69,7 +69,11 @@ std::unique_ptr<CpuBackend> open(std::uint32_t flags = 0) {
 
 TEST(CpuBackend, PassesTheSuite) {
   const auto backend = open();
-  EXPECT_THAT(check_backend(*backend, {.image = kModule, .global = "counter"}), IsEmpty());
+  EXPECT_THAT(check_backend(*backend, {.image = kModule,
+                                       .global = "counter",
+                                       .textures = server::kTexturesPtx,
+                                       .conditions = server::kConditionsPtx}),
+              IsEmpty());
 }
 
 TEST(CpuBackend, SaysWhatAKernelDidWrong) {

@@ -26,6 +26,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   const DriverApi& api() const { return api_; }
+  abi::Context handle() const { return context_; }
   // What a client may know of the device, without addresses.
   Result<server::DeviceSnapshot> look(const CudaOptions& options) const;
   abi::AllocationProperties memory() const;  // on this device

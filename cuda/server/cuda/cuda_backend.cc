@@ -25,6 +25,9 @@ CudaBackend::CudaBackend(std::unique_ptr<Context> context, const CudaOptions& op
       events_(*context_),
       streams_(*context_, pinned_, on_lanes_ ? options.shared->lanes : std::vector<Lane>()),
       transfers_(*context_, pinned_, streams_),
+      textures_(*context_, streams_),
+      conditions_(*context_),
+      maker_(*context_, streams_, conditions_),
       requests_(*context_, options.shared) {}
 
 Result<std::unique_ptr<CudaBackend>> CudaBackend::open(const CudaOptions& options) {
@@ -92,6 +95,14 @@ void CudaBackend::destroy(ObjectKind kind, Id id) {
 
 // ---- work ----
 
+static Answered<void> outcome_of(const server::CallWork& work,
+                                 const Answered<server::LibraryAnswer>& answer) {
+  if (!answer) return tl::unexpected<Refused>(answer.error());
+  if (answer->status == 0) return {};
+  return server::refuse(server::kUnknown,
+                        fmt::format("{}: status {}", work.function->name, answer->status));
+}
+
 Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
   if (Answered<void> ok = capturing_ != nullptr ? Answered<void>() : streams_.order(id); !ok)
     return ok;
@@ -114,7 +125,8 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
             return transfers_.set(stream.stream, what);
           if constexpr (std::is_same_v<Work, server::GemmWork>)
             return multiply(stream.stream, what.what);
-          if constexpr (std::is_same_v<Work, server::CallWork>) return call(stream, what);
+          if constexpr (std::is_same_v<Work, server::CallWork>)
+            return outcome_of(what, libraries_.call(what, stream.stream));
           if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(stream, what);
           if constexpr (std::is_same_v<Work, server::RecordWork>)
             return events_.record(stream.stream, what.event);
@@ -123,7 +135,8 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
           if constexpr (std::is_same_v<Work, server::GraphWork>)
             return launch_graph(id, graphs_.at(what.graph));
           if constexpr (std::is_same_v<Work, server::BranchWork>)
-            return enqueue_nodes(id, *what.bodies.front());
+            return what.kind == kOnce ? enqueue_nodes(id, *what.bodies.front())
+                                      : maker_.add_branch(stream.stream, what);
           return {};
         }
       },
@@ -139,14 +152,6 @@ Answered<void> CudaBackend::multiply(abi::Stream stream, const Gemm& op) {
   if (const int status = blas_->multiply(op, stream); status != 0)
     return server::refuse(server::kUnknown, fmt::format("cuBLAS: status {}", status));
   return {};
-}
-
-Answered<void> CudaBackend::call(Stream& stream, const server::CallWork& work) {
-  const Answered<server::LibraryAnswer> answer = libraries_.call(work, stream.stream);
-  if (!answer) return tl::unexpected<Refused>(answer.error());
-  if (answer->status == 0) return {};
-  return server::refuse(server::kUnknown,
-                        fmt::format("{}: status {}", work.function->name, answer->status));
 }
 
 Answered<server::LibraryAnswer> CudaBackend::ask(Id id, const server::CallWork& work) {
@@ -204,25 +209,41 @@ static bool has(const server::GraphSpec& spec, bool (*such)(const server::Stream
   });
 }
 
+// Whether CUDA can run it whole, where nothing in it is the client's to do; else why not.
+static Answered<bool> is_whole(const server::GraphSpec& spec) {
+  const bool decides = has(spec, [](const server::StreamWork& work) {
+    const auto* branch = std::get_if<server::BranchWork>(&work);
+    return branch != nullptr && branch->kind != kOnce;
+  });
+  const bool asks = has(spec, [](const server::StreamWork& work) {
+    return std::holds_alternative<server::CopyOutWork>(work) ||
+           std::holds_alternative<server::HoldWork>(work);
+  });
+  if (decides && asks)
+    return server::refuse(server::kNotSupported,
+                          "functions of the program beside conditional nodes in a graph, on a GPU");
+  if (decides && spec.conditions == 0)
+    return server::refuse(server::kNotSupported, "conditional nodes that go by words, on a GPU");
+  return !asks;
+}
+
 Answered<Id> CudaBackend::create_graph(const server::GraphSpec& spec) {
+  const Answered<bool> whole = is_whole(spec);
+  if (!whole) return tl::unexpected<Refused>(whole.error());
   const Id id = context_->next_id();
   Graph& graph = graphs_[id];
   graph.spec = spec;
-  Answered<void> ok;
-  if (has(spec, [](const server::StreamWork& work) {
-        const auto* branch = std::get_if<server::BranchWork>(&work);
-        return branch != nullptr && branch->kind != kOnce;
-      }))
-    ok = server::refuse(server::kNotSupported, "conditional nodes of graphs, on a GPU");
-  else if (!has(spec, [](const server::StreamWork& work) {
-             return std::holds_alternative<server::CopyOutWork>(work) ||
-                    std::holds_alternative<server::HoldWork>(work);
-           }))
-    ok = capture(graph);
-  if (!ok) {
+  if (!*whole) return id;
+  capturing_ = &graph;
+  const Answered<abi::GraphExec> made = maker_.make(
+      graph.spec,
+      [this](Id stream, const server::GraphSpec& nodes) { return enqueue_nodes(stream, nodes); });
+  capturing_ = nullptr;
+  if (!made) {
     destroy(ObjectKind::graph, id);
-    return tl::unexpected<Refused>(ok.error());
+    return tl::unexpected<Refused>(made.error());
   }
+  graph.exec = *made;
   return id;
 }
 
@@ -230,28 +251,6 @@ Answered<void> CudaBackend::enqueue_nodes(Id stream, const server::GraphSpec& sp
   Answered<void> ok;
   for (const server::GraphSpec::Node& node : spec.nodes)
     if (ok && !node.empty) ok = enqueue(stream, node.work);
-  return ok;
-}
-
-// One of CUDA's, by doing its nodes on a stream that is captured.
-Answered<void> CudaBackend::capture(Graph& graph) {
-  const DriverApi& api = context_->api();
-  const Answered<Id> id = streams_.create({.blocking = false});
-  if (!id) return tl::unexpected<Refused>(id.error());
-  const abi::Stream raw = streams_.at(*id).stream;
-  Answered<void> ok = context_->done("cuStreamBeginCapture",
-                                     api.cuStreamBeginCapture_v2(raw, abi::kCaptureThreadLocal));
-  capturing_ = &graph;
-  if (ok) ok = enqueue_nodes(*id, graph.spec);
-  capturing_ = nullptr;
-  abi::Graph captured = nullptr;
-  const abi::Return end = api.cuStreamEndCapture(raw, &captured);
-  if (ok && end != 0) ok = context_->refused("cuStreamEndCapture", end);
-  if (ok)
-    ok = context_->done("cuGraphInstantiate",
-                        api.cuGraphInstantiateWithFlags(&graph.exec, captured, 0));
-  if (captured != nullptr) api.cuGraphDestroy(captured);
-  streams_.destroy(*id);
   return ok;
 }
 

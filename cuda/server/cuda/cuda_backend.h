@@ -2,11 +2,12 @@
 // that the client chose, inside one reserved range; copies go through pinned buffers of ours, so
 // that no call of the library waits for a stream; a stream that is held waits for a word in pinned
 // memory. Nothing calls us back: poll() asks events, often while something is young, more rarely
-// later. A graph becomes one of CUDA's by capturing its nodes in their order (one after another);
-// one with copies to the client or calls of its functions is enqueued node by node instead.
+// later. A graph becomes one of CUDA's (cuda_graphs.h); one with copies to the client or calls of
+// its functions is enqueued node by node instead.
 // On lanes (CudaOptions::shared) the end waits for what runs, since other sessions may use the same
 // context. Its parts, by resource: context.h, device_memory.h, cuda_modules.h, cuda_streams.h,
-// transfers.h, lane_requests.h. Thread rule: one thread, which the context is current on.
+// cuda_textures.h, cuda_conditions.h, cuda_graphs.h, transfers.h, lane_requests.h. Thread rule: one
+// thread, which the context is current on.
 #pragma once
 
 #include <map>
@@ -17,8 +18,11 @@
 #include "server/backend.h"
 #include "server/cuda/blas_library.h"
 #include "server/cuda/context.h"
+#include "server/cuda/cuda_conditions.h"
+#include "server/cuda/cuda_graphs.h"
 #include "server/cuda/cuda_modules.h"
 #include "server/cuda/cuda_streams.h"
+#include "server/cuda/cuda_textures.h"
 #include "server/cuda/device_memory.h"
 #include "server/cuda/lane_requests.h"
 #include "server/cuda/transfers.h"
@@ -61,6 +65,8 @@ class CudaBackend final : public server::DeviceBackend {
   }
   void resume(std::uint64_t hold) override { holds_.resume(hold); }
   void request_ended() override { requests_.request_ended(); }
+  server::DeviceTextures* textures() override { return &textures_; }
+  server::DeviceConditions* conditions() override { return &conditions_; }
 
  private:
   struct Graph {
@@ -71,13 +77,11 @@ class CudaBackend final : public server::DeviceBackend {
   CudaBackend(std::unique_ptr<Context> context, const CudaOptions& options);
   Result<void> start(const CudaOptions& options);
   server::Answered<void> multiply(abi::Stream stream, const Gemm& op);
-  server::Answered<void> call(Stream& stream, const server::CallWork& work);
   server::Answered<void> launch(Stream& stream, const server::LaunchWork& work);
   server::Answered<void> hold(Stream& stream, const server::HoldWork& work);
   server::Answered<server::Id> create_graph(const server::GraphSpec& spec);
   server::Answered<void> enqueue_nodes(server::Id stream, const server::GraphSpec& spec);
   server::Answered<void> launch_graph(server::Id stream, Graph& graph);
-  server::Answered<void> capture(Graph& graph);
 
   // What is later uses what is before, and ends first.
   const std::unique_ptr<Context> context_;
@@ -90,6 +94,9 @@ class CudaBackend final : public server::DeviceBackend {
   Events events_;
   Streams streams_;
   Transfers transfers_;
+  Textures textures_;
+  Conditions conditions_;
+  GraphMaker maker_;
   std::map<server::Id, Graph> graphs_;
   LaneRequests requests_;
   std::unique_ptr<BlasLibrary> blas_;  // null: not installed

@@ -17,6 +17,10 @@ using server::Completed;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// What the simulated library takes.
+const server::ConformanceModule kSimSuite = {
+    .image = "sim cuda", .global = "counter", .textures = "sim cuda", .conditions = "sim cuda"};
+
 class CudaBackendTest : public SimLibrary {
  protected:
   CudaBackendTest() : SimLibrary(PARTITA_CUDA_SIM) {}
@@ -32,7 +36,7 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnAStrictLibrary) {
     const auto backend = open();
     EXPECT_EQ(backend->device().name, "Simulated GPU");
     EXPECT_EQ(backend->device().granule, 2u << 20);
-    EXPECT_THAT(check_backend(*backend, {.image = "sim cuda", .global = "counter"}), IsEmpty());
+    EXPECT_THAT(check_backend(*backend, kSimSuite), IsEmpty());
     EXPECT_EQ(violations(), "");
   }
   EXPECT_EQ(objects(), 0);
@@ -50,7 +54,7 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnLanes) {
     const auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .shared = use});
     ASSERT_TRUE(backend);
     EXPECT_EQ((*backend)->device().attributes[16], 24);
-    EXPECT_THAT(check_backend(**backend, {.image = "sim cuda", .global = "counter"}), IsEmpty());
+    EXPECT_THAT(check_backend(**backend, kSimSuite), IsEmpty());
     EXPECT_EQ(violations(), "");
   }
   ASSERT_FALSE(request.empty());
@@ -179,7 +183,11 @@ DONE:
 TEST(CudaBackendOnAGpu, PassesTheSuite) {
   const auto backend = CudaBackend::open({});
   if (!backend) GTEST_SKIP() << to_string(backend.error());
-  EXPECT_THAT(check_backend(**backend, {.image = kSuitePtx, .global = "counter"}), IsEmpty());
+  EXPECT_THAT(check_backend(**backend, {.image = kSuitePtx,
+                                        .global = "counter",
+                                        .textures = server::kTexturesPtx,
+                                        .conditions = server::kConditionsPtx}),
+              IsEmpty());
 }
 
 TEST(DriverLibrary, SaysWhatIsMissing) {

@@ -17,6 +17,8 @@ struct StreamTag;
 struct EventTag;
 struct GraphTag;
 struct GraphExecTag;
+struct GraphNodeTag;
+struct ArrayTag;
 
 using Return = int;  // CUresult; server/errors.h has the numbers
 using Device = int;
@@ -29,9 +31,17 @@ using Stream = StreamTag*;  // null: the legacy default stream
 using Event = EventTag*;
 using Graph = GraphTag*;
 using GraphExec = GraphExecTag*;
+using GraphNode = GraphNodeTag*;
+using Array = ArrayTag*;
+using TextureNumber = unsigned long long;  // of textures and surfaces
+using Condition = unsigned long long;
 
 inline constexpr int kPinned = 1, kLocationDevice = 1, kReadWrite = 3;
-inline constexpr unsigned kMemoryDevice = 2;
+inline constexpr unsigned kMemoryDevice = 2, kMemoryArray = 3;
+inline constexpr int kResourceArray = 0, kResourceLine = 2, kResourceRows = 3;
+inline constexpr unsigned kReadAsInteger = 1, kNormalizedPlaces = 2;
+inline constexpr int kConditionalNode = 13;
+inline constexpr unsigned kAssignDefault = 1, kSetDependencies = 1;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
 inline constexpr unsigned kHostPortable = 1, kHostMapped = 2;
 inline constexpr unsigned kWaitEqual = 1;
@@ -77,5 +87,69 @@ static_assert(sizeof(Copy2D) == 128);
 struct Uuid {
   char bytes[16];
 };
+struct Copy3D {
+  struct End {
+    std::size_t x, y, z, level;
+    unsigned type;
+    void* host;
+    DevicePointer device;
+    Array array;
+    void* reserved;
+    std::size_t pitch, height;
+  };
+  End from, to;
+  std::size_t width, height, depth;
+};
+static_assert(sizeof(Copy3D) == 200);
+struct ArrayDescription {
+  std::size_t width, height, depth;
+  int format;
+  unsigned channels, flags;
+};
+struct Resource {
+  int type;
+  union {
+    Array array;
+    struct {
+      DevicePointer at;
+      int format;
+      unsigned channels;
+      std::size_t bytes;
+    } line;
+    struct {
+      DevicePointer at;
+      int format;
+      unsigned channels;
+      std::size_t width, height, pitch;
+    } rows;
+    int reserved[32];
+  } of;
+  unsigned flags;
+};
+static_assert(sizeof(Resource) == 144);
+struct Sampling {
+  int beyond[3], filter;
+  unsigned flags, anisotropy;
+  int mipmap_filter;
+  float bias, least, most, border[4];
+  int reserved[12];
+};
+static_assert(sizeof(Sampling) == 104);
+// A node of a graph, of which only conditional ones are added by their description.
+struct NodeParameters {
+  int type, reserved[3];
+  union {
+    struct {
+      Condition condition;
+      int kind;
+      unsigned size;
+      Graph* bodies;  // the library's: so many
+      Context context;
+    } conditional;
+    long long bytes[29];
+  } of;
+  long long reserved_behind;
+};
+static_assert(sizeof(NodeParameters) == 256);
 
 }  // namespace partita::remote::cuda::abi

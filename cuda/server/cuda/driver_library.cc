@@ -83,6 +83,22 @@ void find_work(Finder& find, DriverApi& api) {
   PARTITA_FIND(cuGraphLaunch);
 }
 
+void find_textures_and_conditions(Finder& find, DriverApi& api) {
+  PARTITA_FIND(cuArray3DCreate_v2);
+  PARTITA_FIND(cuArrayDestroy);
+  PARTITA_FIND(cuMemcpy3DAsync_v2);
+  PARTITA_FIND(cuTexObjectCreate);
+  PARTITA_FIND(cuTexObjectDestroy);
+  PARTITA_FIND(cuSurfObjectCreate);
+  PARTITA_FIND(cuSurfObjectDestroy);
+  PARTITA_FIND(cuGraphCreate);
+  PARTITA_FIND(cuGraphConditionalHandleCreate);
+  PARTITA_FIND(cuGraphAddNode_v2);
+  PARTITA_FIND(cuStreamBeginCaptureToGraph);
+  PARTITA_FIND(cuStreamGetCaptureInfo_v3);
+  PARTITA_FIND(cuStreamUpdateCaptureDependencies_v2);
+}
+
 #undef PARTITA_FIND
 
 }  // namespace
@@ -95,6 +111,7 @@ Result<std::shared_ptr<const DriverLibrary>> DriverLibrary::open(const std::stri
   Finder find{library->handle_};
   find_memory(find, library->api_);
   find_work(find, library->api_);
+  find_textures_and_conditions(find, library->api_);
   if (find.missing != nullptr)
     return failed({ErrorCode::no_driver,
                    fmt::format("has no {}; a driver of CUDA 12.4 or later is needed", find.missing),

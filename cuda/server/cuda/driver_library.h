@@ -76,6 +76,26 @@ struct DriverApi {
   Return (*cuGraphDestroy)(abi::Graph);
   Return (*cuGraphExecDestroy)(abi::GraphExec);
   Return (*cuGraphLaunch)(abi::GraphExec, abi::Stream);
+  Return (*cuArray3DCreate_v2)(abi::Array*, const abi::ArrayDescription*);
+  Return (*cuArrayDestroy)(abi::Array);
+  Return (*cuMemcpy3DAsync_v2)(const abi::Copy3D*, abi::Stream);
+  Return (*cuTexObjectCreate)(abi::TextureNumber*, const abi::Resource*, const abi::Sampling*,
+                              const void*);
+  Return (*cuTexObjectDestroy)(abi::TextureNumber);
+  Return (*cuSurfObjectCreate)(abi::TextureNumber*, const abi::Resource*);
+  Return (*cuSurfObjectDestroy)(abi::TextureNumber);
+  Return (*cuGraphCreate)(abi::Graph*, unsigned);
+  Return (*cuGraphConditionalHandleCreate)(abi::Condition*, abi::Graph, abi::Context, unsigned,
+                                           unsigned);
+  // Dependencies come with data about them, which is null here.
+  Return (*cuGraphAddNode_v2)(abi::GraphNode*, abi::Graph, const abi::GraphNode*, const void*,
+                              std::size_t, abi::NodeParameters*);
+  Return (*cuStreamBeginCaptureToGraph)(abi::Stream, abi::Graph, const abi::GraphNode*, const void*,
+                                        std::size_t, int);
+  Return (*cuStreamGetCaptureInfo_v3)(abi::Stream, int*, unsigned long long*, abi::Graph*,
+                                      const abi::GraphNode**, const void**, std::size_t*);
+  Return (*cuStreamUpdateCaptureDependencies_v2)(abi::Stream, abi::GraphNode*, const void*,
+                                                 std::size_t, unsigned);
 };
 
 class DriverLibrary {

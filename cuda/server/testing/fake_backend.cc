@@ -34,7 +34,9 @@ std::vector<KernelParameter> parameters_of(Id kernel) {
 }  // namespace
 
 FakeBackend::FakeBackend(Options options)
-    : options_(options), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    : FakeKeeper([this](std::uint64_t at, std::uint64_t bytes) { return bytes_at(at, bytes); }),
+      options_(options),
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   device_.name = "Fake";
   device_.backend = "fake";
   device_.arena = kFakeArena;
@@ -262,7 +264,9 @@ void FakeBackend::run_branch(Stream& stream, BranchWork branch) {
   const std::uint64_t serial = stream.items.front().serial;
   stream.items.pop_front();
   std::uint32_t value = 0;
-  if (branch.kind != kOnce)
+  if (branch.kind != kOnce && !branch.by_word)
+    value = conditions_.look(branch.condition);
+  else if (branch.kind != kOnce)
     std::memcpy(&value, bytes_at(branch.condition, sizeof(value)).data(), sizeof(value));
   const GraphSpec* const body = dead_ ? nullptr : body_at(branch, value);
   if (body == nullptr) return;
@@ -380,7 +384,8 @@ void FakeBackend::resume(std::uint64_t hold) {
 }
 
 std::size_t FakeBackend::objects() const {
-  return memory_.size() + streams_.size() - 1 + events_.size() + graphs_.size();
+  return memory_.size() + streams_.size() - 1 + events_.size() + graphs_.size() +
+         textures_.count() + conditions_.count();
 }
 
 }  // namespace partita::remote::server

@@ -13,12 +13,13 @@
 
 #include "base/descriptor.h"
 #include "server/backend.h"
+#include "server/testing/fake_textures.h"
 
 namespace partita::remote::server {
 
 inline constexpr std::uint64_t kFakeArena = 0x7000'0000'0000;
 
-class FakeBackend : public DeviceBackend {
+class FakeBackend : public FakeKeeper {
  public:
   struct Options {
     std::uint64_t memory = std::uint64_t{64} << 20;
@@ -48,7 +49,8 @@ class FakeBackend : public DeviceBackend {
 
   // Does so many pieces of work, as far as order allows; how many it did.
   int run(int most = 1'000'000'000);
-  // Everything that exists: allocations, modules, streams, events, graphs.
+  // Everything that exists: allocations, modules, streams, events, graphs, arrays, textures, sets
+  // of conditions.
   std::size_t objects() const;
   std::uint64_t memory_used() const { return used_; }
   const std::map<Id, GraphSpec>& graphs() const { return graphs_; }

@@ -2,8 +2,12 @@
 // loop in a captured graph with a captured body, a child graph.
 #include "program.h"
 
-KERNEL(branches_decide, (const int* value, cudaGraphConditionalHandle condition)) {
-  if (threadIdx.x == 0) cudaGraphSetConditional(condition, static_cast<unsigned>(*value));
+// A condition decides one node, so the same value goes to two of them.
+KERNEL(branches_decide, (const int* value, cudaGraphConditionalHandle condition,
+                         cudaGraphConditionalHandle other)) {
+  if (threadIdx.x != 0) return;
+  cudaGraphSetConditional(condition, static_cast<unsigned>(*value));
+  cudaGraphSetConditional(other, static_cast<unsigned>(*value));
 }
 
 KERNEL(branches_add, (int* sum, int more)) {
@@ -67,15 +71,16 @@ static int by_nodes() {
   cudaGraph_t graph = nullptr, child = nullptr;
   MUST(cudaGraphCreate(&graph, 0));
   MUST(cudaGraphCreate(&child, 0));
-  cudaGraphConditionalHandle chosen = 0, looped = 0;
+  cudaGraphConditionalHandle chosen = 0, number = 0, looped = 0;
   MUST(cudaGraphConditionalHandleCreate(&chosen, graph, 0, 0));
+  MUST(cudaGraphConditionalHandleCreate(&number, graph, 0, 0));
   MUST(cudaGraphConditionalHandleCreate(&looped, graph, 1, cudaGraphCondAssignDefault));
-  void* decide[] = {&value, &chosen};
+  void* decide[] = {&value, &chosen, &number};
   const cudaGraphNode_t decided = add_kernel(graph, KERNEL_ADDRESS(branches_decide), decide, {});
   cudaGraphNode_t either = nullptr, one_of = nullptr, loop = nullptr, copied = nullptr;
   const auto yes_no = add_branch(graph, chosen, cudaGraphCondTypeIf, 2, {decided}, &either);
   add_sum(yes_no[0], 1000), add_sum(yes_no[1], 2000);
-  const auto cases = add_branch(graph, chosen, cudaGraphCondTypeSwitch, 3, {either}, &one_of);
+  const auto cases = add_branch(graph, number, cudaGraphCondTypeSwitch, 3, {either}, &one_of);
   for (int i = 0; i < 3; ++i) add_sum(cases[static_cast<size_t>(i)], 10000 * (i + 1));
   const auto body = add_branch(graph, looped, cudaGraphCondTypeWhile, 1, {one_of}, &loop);
   void* step[] = {&value, &sum, &looped};

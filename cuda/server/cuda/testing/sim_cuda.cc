@@ -2,138 +2,22 @@
 // Strict: what a real driver would take badly, sooner or later, is an error here at once and
 // counted (sim_violations): calls without a context, unknown or freed handles, memory that is not
 // mapped, unmapping what queued work uses, copies from memory that is not pinned. Work is done a
-// little at a time, whenever somebody asks whether something is finished. A module is the text
-// "sim cuda", or "sim cuda, vprintf"; its kernels are add(u64 to, u32 count, u32 more), crash() and
-// print(), whose text is written when an event is waited for, as CUDA's. One thread.
+// little at a time, whenever somebody asks whether something is finished. A module is a text with
+// "sim cuda" in it, and "vprintf" where it prints; its kernels are add(u64 to, u32 count, u32
+// more), crash() and print(), whose text is written when an event is waited for, as CUDA's, and
+// those of server/testing/conformance.h for textures and conditions. Nodes of a graph that is
+// captured come one behind the other. One thread.
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "server/cuda/driver_abi.h"
+#include "server/cuda/testing/sim_world.h"
+
+namespace cuda_sim {
 
 namespace {
-
-namespace abi = partita::remote::cuda::abi;
-using abi::DevicePointer;
-using abi::Return;
-
-constexpr Return kOk = 0, kInvalid = 1, kNoMemory = 2, kNotInitialised = 3, kBadImage = 200,
-                 kNoContext = 201, kBadHandle = 400, kNotFound = 500, kNotReady = 600,
-                 kIllegalAddress = 700, kCaptureInvalid = 901;
-constexpr std::size_t kGranule = 2 << 20, kTotal = 256 << 20;
-constexpr int kStepsPerQuery = 2;
-
-struct Range {
-  std::size_t bytes = 0;
-  abi::AllocationHandle handle = 0;
-  bool usable = false;  // access was set
-};
-struct Item {
-  std::function<Return()> run = {};
-  std::function<bool()> ready = {};
-  std::vector<std::pair<DevicePointer, std::size_t>> uses = {};
-  std::uint64_t serial = 0;
-};
-struct SimStream {
-  bool blocking = true;
-  std::deque<Item> items = {};
-  bool capturing = false;
-  std::vector<Item> captured = {};
-};
-struct SimEvent {
-  bool timing = true;
-  std::shared_ptr<bool> done =
-      std::make_shared<bool>(true);  // the last record; who waits keeps his
-  float at = 0;
-};
-struct SimModule {
-  std::unique_ptr<std::uint32_t> global = std::make_unique<std::uint32_t>(0);
-};
-struct SimFunction {
-  SimModule* module = nullptr;
-  bool add = false, print = false;
-  int dynamic_shared = 48 * 1024;
-};
-
-struct World {
-  bool ready = false;
-  int retained = 0;
-  bool current = false;
-  Return dead = 0;
-  std::size_t used = 0;
-  std::uint64_t serial = 1;
-  float clock = 0;
-  std::map<DevicePointer, std::size_t> reserved;
-  std::map<DevicePointer, Range> mapped;
-  std::map<abi::AllocationHandle, std::size_t> physical;
-  std::set<abi::AllocationHandle> in_use;
-  std::map<char*, std::size_t> pinned;
-  SimStream legacy;
-  std::set<SimStream*> streams;
-  std::vector<std::unique_ptr<SimStream>> leaving;  // destroyed; what is on them goes on
-  std::set<SimEvent*> events;
-  std::set<SimModule*> modules;
-  std::set<SimFunction*> functions;
-  std::set<std::vector<Item>*> graphs, execs;
-  std::string said;  // by kernels, not written yet
-  int violations = 0;
-  std::string last;
-};
-
-World& world() {
-  static World one;
-  return one;
-}
-
-Return wrong(Return code, const char* what) {
-  ++world().violations;
-  world().last = what;
-  return code;
-}
-
-// Why a call cannot be made at all.
-Return closed() {
-  if (!world().ready) return wrong(kNotInitialised, "a call before cuInit");
-  if (!world().current) return wrong(kNoContext, "a call without a context");
-  return world().dead;
-}
-
-bool usable(DevicePointer at, std::size_t bytes) {
-  if (bytes == 0) return true;
-  for (const SimModule* module : world().modules) {
-    const auto global = reinterpret_cast<DevicePointer>(module->global.get());
-    if (at >= global && at + bytes <= global + 4) return true;
-  }
-  const auto after = world().mapped.upper_bound(at);
-  if (after == world().mapped.begin()) return false;
-  const auto& [begin, range] = *std::prev(after);
-  return range.usable && at - begin < range.bytes && bytes <= range.bytes - (at - begin);
-}
-
-bool pinned(const void* host, std::size_t bytes) {
-  const char* const at = static_cast<const char*>(host);
-  auto after = world().pinned.upper_bound(const_cast<char*>(at));
-  if (after == world().pinned.begin()) return false;
-  --after;
-  return at + bytes <= after->first + after->second;
-}
-
-SimStream* stream_of(abi::Stream stream) {
-  if (stream == nullptr) return &world().legacy;
-  auto* const found = reinterpret_cast<SimStream*>(stream);
-  return world().streams.contains(found) ? found : nullptr;
-}
 
 bool may_run(const SimStream& stream, const Item& item) {
   if (item.ready && !item.ready()) return false;
@@ -166,23 +50,6 @@ void progress(int steps) {
   std::erase_if(w.leaving, [](const auto& stream) { return stream->items.empty(); });
 }
 
-Return push(abi::Stream handle, Item item) {
-  if (const Return code = closed(); code != kOk) return code;
-  SimStream* const stream = stream_of(handle);
-  if (stream == nullptr) return wrong(kBadHandle, "work on a stream that is not there");
-  for (const auto& [at, bytes] : item.uses)
-    if (!usable(at, bytes)) return wrong(kInvalid, "work on memory that is not mapped");
-  if (stream->capturing) {
-    stream->captured.push_back(std::move(item));
-    return kOk;
-  }
-  item.serial = world().serial++;
-  stream->items.push_back(std::move(item));
-  return kOk;
-}
-
-std::byte* bytes_at(DevicePointer at) { return reinterpret_cast<std::byte*>(at); }
-
 template <class T>
 Return set_rows(DevicePointer to, std::size_t pitch, T value, std::size_t width, std::size_t rows,
                 abi::Stream stream) {
@@ -214,29 +81,82 @@ Return run_add(const std::vector<std::byte>& block, unsigned threads) {
   return kOk;
 }
 
-Return launch(abi::Function function, unsigned threads, unsigned shared, abi::Stream stream,
+template <class T>
+T read_at(const std::vector<std::byte>& block, std::size_t at) {
+  T value{};
+  std::memcpy(&value, block.data() + at, sizeof(value));
+  return value;
+}
+
+// Where a texel of 4 bytes lies that a kernel sees as (x, y); null beyond the edge.
+std::byte* texel_of(const SimTexture& texture, std::size_t x, std::size_t y) {
+  if (texture.of.type == abi::kResourceRows) {
+    const auto& rows = texture.of.of.rows;
+    const DevicePointer at = rows.at + y * rows.pitch + x * 4;
+    return x < rows.width && y < rows.height && usable(at, 4) ? bytes_at(at) : nullptr;
+  }
+  auto* const array = reinterpret_cast<SimArray*>(texture.of.of.array);
+  if (texture.of.type != abi::kResourceArray || !world().arrays.contains(array)) return nullptr;
+  return x * 4 < array->row && y < array->rows ? array->bytes.data() + y * array->row + x * 4
+                                               : nullptr;
+}
+
+// Threads over x, blocks over y; both as conformance.h has them.
+Return run_texels(const std::vector<std::byte>& block, bool paints, unsigned threads,
+                  unsigned blocks) {
+  const auto found = world().textures.find(read_at<abi::TextureNumber>(block, 0));
+  if (found == world().textures.end() || found->second.surface != paints) return kIllegalAddress;
+  const auto to = read_at<DevicePointer>(block, 8);
+  const auto more = read_at<std::uint32_t>(block, 16);
+  for (unsigned y = 0; y < blocks; ++y) {
+    for (unsigned x = 0; x < threads; ++x) {
+      std::byte* const texel = texel_of(found->second, x, y);
+      const DevicePointer out = to + (y * std::uint64_t{more} + x) * 4;
+      if (texel == nullptr || (!paints && !usable(out, 4))) return kIllegalAddress;
+      const std::uint32_t value = x + y * 16 + more;
+      if (paints)
+        std::memcpy(texel, &value, 4);
+      else
+        std::memcpy(bytes_at(out), texel, 4);
+    }
+  }
+  return kOk;
+}
+
+Return run_kernel(const std::string& name, const std::vector<std::byte>& block, unsigned threads,
+                  unsigned blocks) {
+  if (name == "print") {
+    world().said += "said by a kernel\n";
+    return kOk;
+  }
+  if (name == "add") return run_add(block, threads);
+  if (name == "fetch" || name == "paint")
+    return run_texels(block, name == "paint", threads, blocks);
+  if (name != "decide") return kIllegalAddress;
+  const auto found = world().conditions.find(read_at<abi::Condition>(block, 0));
+  if (found == world().conditions.end()) return kIllegalAddress;
+  found->second.value = read_at<std::uint32_t>(block, 8);
+  return kOk;
+}
+
+struct Shape {
+  unsigned threads = 0, blocks = 0, shared = 0;
+};
+
+Return launch(abi::Function function, const Shape& shape, abi::Stream stream,
               std::vector<std::byte> block) {
   if (const Return code = closed(); code != kOk) return code;
   auto* const kernel = reinterpret_cast<SimFunction*>(function);
   if (!world().functions.contains(kernel)) return wrong(kBadHandle, "a kernel that is not there");
-  if (threads == 0 || threads > 1024) return kInvalid;
-  if (static_cast<int>(shared) > kernel->dynamic_shared) return kInvalid;
-  if (block.size() != (kernel->add ? 16u : 0u))
+  if (shape.threads == 0 || shape.threads > 1024 || shape.blocks == 0) return kInvalid;
+  if (static_cast<int>(shape.shared) > kernel->dynamic_shared) return kInvalid;
+  if (block.size() < block_bytes(*kernel) || block.size() > block_bytes(*kernel) + 4)
     return wrong(kInvalid, "a parameter block of another size");
   Item item;
-  item.run = [add = kernel->add, print = kernel->print, threads, block = std::move(block)] {
-    if (print) world().said += "said by a kernel\n";
-    return print ? kOk : add ? run_add(block, threads) : kIllegalAddress;
+  item.run = [name = kernel->name, shape, block = std::move(block)] {
+    return run_kernel(name, block, shape.threads, shape.blocks);
   };
   return push(stream, std::move(item));
-}
-
-template <class T>
-Return forget(std::set<T*>& all, void* handle, const char* what) {
-  auto* const object = static_cast<T*>(handle);
-  if (all.erase(object) == 0) return wrong(kBadHandle, what);
-  delete object;
-  return kOk;
 }
 
 }  // namespace
@@ -253,7 +173,7 @@ int sim_objects() {
   const World& w = world();
   return static_cast<int>(w.reserved.size() + w.mapped.size() + w.physical.size() +
                           w.pinned.size() + w.streams.size() + w.events.size() + w.modules.size() +
-                          w.graphs.size() + w.execs.size()) +
+                          w.graphs.size() + w.execs.size() + w.arrays.size() + w.textures.size()) +
          w.retained;
 }
 void sim_reset() {
@@ -286,7 +206,9 @@ Return cuDeviceGetName(char* name, int bytes, int) {
 Return cuDeviceGetUuid_v2(abi::Uuid* uuid, int) { return std::memset(uuid, 7, 16), kOk; }
 Return cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = kTotal, kOk; }
 Return cuDeviceGetAttribute(int* value, int attribute, int) {
+  constexpr int kThreadsOfABlock = 1, kLastOfGrids = 7;
   if (attribute > 140) return kInvalid;
+  if (attribute >= kThreadsOfABlock && attribute <= kLastOfGrids) return *value = 1024, kOk;
   return *value = attribute == 97 ? 227 * 1024 : attribute, kOk;
 }
 Return cuDevicePrimaryCtxRetain(abi::Context* context, int) {
@@ -457,7 +379,7 @@ Return cuModuleLoadDataEx(abi::Module* module, const void* image, unsigned count
                           void** values) {
   if (const Return code = closed(); code != kOk) return code;
   const std::string_view text = static_cast<const char*>(image);
-  if (text != "sim cuda" && text != "sim cuda, vprintf") {
+  if (text.find("sim cuda") == text.npos) {
     if (count == 2 && options[0] == abi::kJitErrorLog)
       std::strcpy(static_cast<char*>(values[0]), "line 1: nonsense");
     return kBadImage;
@@ -477,9 +399,9 @@ Return cuModuleUnload(abi::Module module) {
 Return cuModuleGetFunction(abi::Function* function, abi::Module module, const char* name) {
   auto* const in = reinterpret_cast<SimModule*>(module);
   if (!world().modules.contains(in)) return wrong(kBadHandle, "a module that is not there");
-  const std::string_view which = name;
-  if (which != "add" && which != "crash" && which != "print") return kNotFound;
-  auto* const made = new SimFunction{in, which == "add", which == "print"};
+  constexpr std::string_view kAll[] = {"add", "crash", "print", "fetch", "paint", "decide"};
+  if (std::find(std::begin(kAll), std::end(kAll), name) == std::end(kAll)) return kNotFound;
+  auto* const made = new SimFunction{in, name};
   world().functions.insert(made);
   return *function = reinterpret_cast<abi::Function>(made), kOk;
 }
@@ -493,9 +415,9 @@ Return cuModuleGetGlobal_v2(DevicePointer* at, std::size_t* bytes, abi::Module m
 }
 Return cuFuncGetParamInfo(abi::Function function, std::size_t index, std::size_t* offset,
                           std::size_t* size) {
-  constexpr std::size_t kOffsets[] = {0, 8, 12}, kSizes[] = {8, 4, 4};
-  if (!reinterpret_cast<SimFunction*>(function)->add || index > 2) return kInvalid;
-  return *offset = kOffsets[index], *size = kSizes[index], kOk;
+  const auto& all = parameters_of(*reinterpret_cast<SimFunction*>(function));
+  if (index >= all.size()) return kInvalid;
+  return *offset = all[index].offset, *size = all[index].size, kOk;
 }
 Return cuFuncGetAttribute(int* value, int attribute, abi::Function) {
   return *value = attribute == 0 ? 1024 : 0, kOk;
@@ -505,24 +427,26 @@ Return cuFuncSetAttribute(abi::Function function, int attribute, int value) {
     reinterpret_cast<SimFunction*>(function)->dynamic_shared = value;
   return kOk;
 }
-Return cuLaunchKernel(abi::Function function, unsigned, unsigned, unsigned, unsigned x, unsigned y,
-                      unsigned z, unsigned shared, abi::Stream stream, void** parameters,
-                      void** extra) {
+Return cuLaunchKernel(abi::Function function, unsigned blocks, unsigned, unsigned, unsigned x,
+                      unsigned y, unsigned z, unsigned shared, abi::Stream stream,
+                      void** parameters, void** extra) {
   if (parameters != nullptr) return wrong(kInvalid, "parameters as pointers are not simulated");
   std::vector<std::byte> block;
   if (extra != nullptr) {
     const auto* const bytes = static_cast<const std::byte*>(extra[1]);
     block.assign(bytes, bytes + *static_cast<std::size_t*>(extra[3]));
   }
-  return launch(function, x * y * z, shared, stream, std::move(block));
+  return launch(function, {x * y * z, blocks, shared}, stream, std::move(block));
 }
-Return cuLaunchCooperativeKernel(abi::Function function, unsigned, unsigned, unsigned, unsigned x,
-                                 unsigned y, unsigned z, unsigned shared, abi::Stream stream,
-                                 void** parameters) {
-  std::vector<std::byte> block(16);
-  constexpr std::size_t kOffsets[] = {0, 8, 12}, kSizes[] = {8, 4, 4};
-  for (int i = 0; i < 3; ++i) std::memcpy(block.data() + kOffsets[i], parameters[i], kSizes[i]);
-  return launch(function, x * y * z, shared, stream, std::move(block));
+Return cuLaunchCooperativeKernel(abi::Function function, unsigned blocks, unsigned, unsigned,
+                                 unsigned x, unsigned y, unsigned z, unsigned shared,
+                                 abi::Stream stream, void** parameters) {
+  auto* const kernel = reinterpret_cast<SimFunction*>(function);
+  if (!world().functions.contains(kernel)) return wrong(kBadHandle, "a kernel that is not there");
+  std::vector<std::byte> block(block_bytes(*kernel));
+  for (const Parameter& one : parameters_of(*kernel))
+    std::memcpy(block.data() + one.offset, *parameters++, one.size);
+  return launch(function, {x * y * z, blocks, shared}, stream, std::move(block));
 }
 
 Return cuStreamCreateWithPriority(abi::Stream* stream, unsigned flags, int) {
@@ -562,21 +486,6 @@ Return cuStreamWaitValue32_v2(abi::Stream stream, DevicePointer at, std::uint32_
   return push(stream,
               {{}, [word, value] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) == value; }});
 }
-Return cuStreamBeginCapture_v2(abi::Stream handle, int) {
-  SimStream* const stream = stream_of(handle);
-  if (handle == nullptr || stream == nullptr || stream->capturing)
-    return wrong(kCaptureInvalid, "a stream that cannot be captured");
-  return stream->capturing = true, kOk;
-}
-Return cuStreamEndCapture(abi::Stream handle, abi::Graph* graph) {
-  SimStream* const stream = stream_of(handle);
-  if (stream == nullptr || !stream->capturing) return wrong(kCaptureInvalid, "no capture");
-  stream->capturing = false;
-  auto* const made = new std::vector<Item>(std::move(stream->captured));
-  world().graphs.insert(made);
-  return *graph = reinterpret_cast<abi::Graph>(made), kOk;
-}
-
 Return cuEventCreate(abi::Event* event, unsigned flags) {
   if (const Return code = closed(); code != kOk) return code;
   auto* const made = new SimEvent{.timing = (flags & abi::kEventDisableTiming) == 0};
@@ -620,26 +529,7 @@ Return cuEventElapsedTime(float* ms, abi::Event from, abi::Event to) {
   return *ms = end->at - begin->at, kOk;
 }
 
-Return cuGraphInstantiateWithFlags(abi::GraphExec* exec, abi::Graph graph, unsigned long long) {
-  auto* const from = reinterpret_cast<std::vector<Item>*>(graph);
-  if (!world().graphs.contains(from)) return wrong(kBadHandle, "a graph that is not there");
-  auto* const made = new std::vector<Item>(*from);
-  world().execs.insert(made);
-  return *exec = reinterpret_cast<abi::GraphExec>(made), kOk;
-}
-Return cuGraphDestroy(abi::Graph graph) {
-  return forget(world().graphs, graph, "a graph destroyed twice");
-}
-Return cuGraphExecDestroy(abi::GraphExec exec) {
-  return forget(world().execs, exec, "an executable graph destroyed twice");
-}
-Return cuGraphLaunch(abi::GraphExec exec, abi::Stream stream) {
-  auto* const items = reinterpret_cast<std::vector<Item>*>(exec);
-  if (!world().execs.contains(items)) return wrong(kBadHandle, "a graph that is not there");
-  for (const Item& item : *items)
-    if (const Return code = push(stream, item); code != kOk) return code;
-  return kOk;
-}
-
 }  // extern "C"
 #pragma GCC visibility pop
+
+}  // namespace cuda_sim
