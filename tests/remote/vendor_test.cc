@@ -239,6 +239,12 @@ TEST_F(Vendor, RecurrentLayersPassEverythingOn) {
                   &matrix_at, h, &bias_at),
          0);
     NEED(matrix_at == reinterpret_cast<void*>(std::uintptr_t{123}) && bias_at == nullptr);
+    // A program that wants one of the two has nothing for the other.
+    matrix_at = nullptr;
+    SAME(dnn.call("cudnnGetRNNWeightParams", handle, layers, 2, std::size_t{100}, null(), 4, matrix,
+                  &matrix_at, null(), null()),
+         0);
+    NEED(matrix_at == reinterpret_cast<void*>(std::uintptr_t{124}));
     int type = -1, dimensions = 0, size[8] = {}, step[8] = {};
     SAME(dnn.call("cudnnGetTensorNdDescriptor", matrix, 8, &type, &dimensions, &size[0], &step[0]),
          0);

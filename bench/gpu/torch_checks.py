@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """PyTorch, unchanged, on a GPU: what it computes there is compared with its own CPU, and timed.
 
-    partita remote run -- python3 bench/gpu/pytorch.py check [PART...]   ends with 1 where one is wrong
-    python3 bench/gpu/pytorch.py times                                   beside CUDA's own runtime
-    partita remote run -- python3 bench/gpu/pytorch.py times
+    partita remote run -- python3 bench/gpu/torch_checks.py check [PART...]   ends with 1 where one is wrong
+    python3 bench/gpu/torch_checks.py times                                   beside CUDA's own runtime
+    partita remote run -- python3 bench/gpu/torch_checks.py times
 
 Parts: tensors, algebra, networks, language. Nothing is downloaded: weights are random."""
 import copy
@@ -180,8 +180,9 @@ LAYERS = {
     "transposed": (lambda nn: nn.ConvTranspose2d(8, 4, 4, stride=2), (2, 8, 16, 16)),
     "one-dimensional": (lambda nn: nn.Conv1d(8, 16, 5), (2, 8, 100)),
     "three-dimensional": (lambda nn: nn.Conv3d(2, 4, 3), (1, 2, 8, 8, 8)),
-    "normalised": (lambda nn: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(),
-                                            nn.MaxPool2d(2)), (8, 3, 32, 32)),
+    # Without a bias, whose gradient before a normalisation is rounding alone.
+    "normalised": (lambda nn: nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8),
+                                            nn.ReLU(), nn.MaxPool2d(2)), (8, 3, 32, 32)),
     "perceptron": (lambda nn: nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64),
                                             nn.Linear(64, 10)), (16, 32)),
     "LSTM": (lambda nn: nn.LSTM(16, 32, num_layers=2), (5, 3, 16)),
@@ -340,4 +341,5 @@ def main():
     return 1 if wrong else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
