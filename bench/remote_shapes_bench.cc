@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/source_text.h"
-#include "shapes/call_shape.h"
-#include "shapes/timed_server.h"
+#include "tests/remote/call_shape.h"
+#include "tests/remote/timed_server.h"
 
 namespace partita::remote::shapes {
 namespace {

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """PyTorch, unchanged, on a GPU: what it computes there is compared with its own CPU, and timed.
 
-    partita remote run -- python3 bench/gpu/torch_checks.py check [PART...]   ends with 1 where one is wrong
-    python3 bench/gpu/torch_checks.py times                                   beside CUDA's own runtime
+    partita remote run -- python3 bench/gpu/torch_checks.py check [PART...]
     partita remote run -- python3 bench/gpu/torch_checks.py times
+    python3 bench/gpu/torch_checks.py times      beside CUDA's own runtime
 
-Parts: tensors, algebra, networks, language. Nothing is downloaded: weights are random."""
+`check` ends with 1 where something is wrong. Parts: tensors, algebra, networks, language. Nothing
+is downloaded: weights are random."""
 import copy
 import statistics
 import sys

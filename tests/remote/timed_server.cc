@@ -1,4 +1,4 @@
-#include "shapes/timed_server.h"
+#include "tests/remote/timed_server.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -10,7 +10,7 @@
 
 #include "server/session.h"
 #include "server/worker.h"
-#include "shapes/timed_backend.h"
+#include "tests/remote/timed_backend.h"
 
 namespace partita::remote::shapes {
 namespace {

@@ -1,4 +1,4 @@
-#include "shapes/timed_backend.h"
+#include "tests/remote/timed_backend.h"
 
 #include <sys/eventfd.h>
 

@@ -1,4 +1,4 @@
-#include "shapes/call_shape.h"
+#include "tests/remote/call_shape.h"
 
 #include <fmt/format.h>
 
