@@ -150,7 +150,8 @@ class LlmDemo : DemoCircle {
 
   // An engine's first line ends in its port.
   Result<std::string> listening(Child& engine, const std::string& log) {
-    for (int tries = 0; tries < 600 && engine.runs(); ++tries) {
+    for (Progress progress = begin_progress();
+         engine.runs() && goes_on(progress, {engine.pid()});) {
       const Result<std::string> text = context_.files.read(log);
       const std::size_t end = text && text->starts_with("listening at ") ? text->find('\n') : 0;
       if (end != 0 && end != std::string::npos)
