@@ -128,7 +128,7 @@ TEST(Law, KinTellTheFormOfTtft) {
   ASSERT_TRUE(alone && together);
   const Measured asked{told.configuration, Engine().measured({{8192, 1024}}, {32})};
   EXPECT_GT(ttft_error(*alone, asked, 32), 0.3);
-  EXPECT_LT(ttft_error(*together, asked, 32), 0.1);
+  EXPECT_LT(ttft_error(*together, asked, 32), 0.2);
 }
 
 TEST(Law, KinThatGoOtherwiseAreNotBelieved) {
