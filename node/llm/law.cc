@@ -239,8 +239,8 @@ double kins_cache(const Measured& measured, const std::vector<const Kin*>& kin) 
   return tokens < held / 2 || told.empty() ? CacheLimit().tokens : tokens;
 }
 
-// By so much a point of kin counts in the closed form, times their likeness to the fourth. With half
-// of it errors of a concurrency left out are 0.15 points larger, with 2.5 times as much 0.35.
+// By so much a point of kin counts in the closed form, times their likeness to the fourth. With
+// half of it errors of a concurrency left out are 0.15 points larger, with 2.5 times as much 0.35.
 constexpr double kKinTrust = 0.8;
 
 // The closed form of TTFT, which a few points of one configuration leave half open: kin's points

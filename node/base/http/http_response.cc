@@ -116,7 +116,7 @@ std::size_t HttpResponse::take_line(std::span<const char> bytes, std::size_t lim
   return count + 1;
 }
 
-// A chunk that is there whole, in the form that everybody writes: its bytes with size and line ends.
+// A chunk that is there whole, in the form that all write: its bytes with size and line ends.
 // 0: this is none, or none that fits.
 std::size_t HttpResponse::take_chunk(std::span<const char> bytes) {
   const std::string_view text(bytes.data(), bytes.size());

@@ -293,8 +293,8 @@ class Enumerator {
     double least, watts;
   };
 
-  // Steps of visit() outside of which the rest, at the least price per rate, is too dear for certain:
-  // of much that is asked for they are nearly all, and looking at each would take its time.
+  // Steps of visit() outside of which the rest, at the least price per rate, is too dear for
+  // certain: of much that is asked for they are nearly all, and looking at each takes its time.
   std::pair<std::int32_t, std::int32_t> affordable(std::size_t i, double left, double spent,
                                                    std::int32_t top) const {
     const std::size_t k = order_[i];

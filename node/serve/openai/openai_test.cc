@@ -52,12 +52,25 @@ TEST(ReadEvent, ReadsUsage) {
 
 // A stream remembers what is around a text; what it says of an event is what the event says.
 TEST(EventStream, SaysOfEachEventWhatItSaysAlone) {
-  const auto framed = [](const std::string& text, const std::string& rest = "\"}}],\"usage\":null}") {
+  const auto framed = [](const std::string& text,
+                         const std::string& rest = "\"}}],\"usage\":null}") {
     return R"(data: {"id":"a","choices":[{"index":0,"delta":{"content":")" + text + rest + "\n\n";
   };
-  const std::string texts[] = {"a", "b", "", " c", R"(\")", R"(\\)", "d", R"(","role":")", R"(","x":")",
-                               R"("}}],"error":{"message":")", "line\ndata: ", "\r", "e{}[]:,",
-                               "\xC3\xA4", R"("}}],"usage":{"prompt_tokens":1},"y":[{"z":{"w":")"};
+  const std::string texts[] = {"a",
+                               "b",
+                               "",
+                               " c",
+                               R"(\")",
+                               R"(\\)",
+                               "d",
+                               R"(","role":")",
+                               R"(","x":")",
+                               R"("}}],"error":{"message":")",
+                               "line\ndata: ",
+                               "\r",
+                               "e{}[]:,",
+                               "\xC3\xA4",
+                               R"("}}],"usage":{"prompt_tokens":1},"y":[{"z":{"w":")"};
   EventStream stream;
   int events = 0;
   const auto same = [&](const StreamEvent& event) {
