@@ -25,7 +25,7 @@ constexpr DemoLlm kLlms[] = {
     {"chat", "4", "512", 48, 24, "step=4,sequence=1.5,prompt_token=0.8"},
     {"assist", "4", "256", 64, 16, "step=2,sequence=0.6,prompt_token=0.3"}};
 constexpr char kUnits[] = "CPU-3", kShapes[] = "32/16,96/16,48/32", kInFlight[] = "1,2,6";
-constexpr double kShareOfFull = 0.5;  // of what a full engine carries: the cores do more
+constexpr double kShareOfFull = 0.5;   // of what a full engine carries: the cores do more
 constexpr double kSlack = 5;           // of what is promised, over what is measured at its fullest
 constexpr double kVisionRps = 20, kVisionMs = 100;
 
