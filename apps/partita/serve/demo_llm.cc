@@ -173,8 +173,8 @@ class LlmDemo : DemoCircle {
   }
 
   // A service as the measurements let it be: what a full engine takes, with slack, and a share of
-  // the requests that it carries, of those of which it carries least: on a busy machine one point is
-  // several times as fast as the next.
+  // the requests that it carries, of those of which it carries least: on a busy machine one point
+  // is several times as fast as the next.
   Result<std::string> service_of(const DemoLlm& model) {
     const Result<std::string> text = context_.files.read(in("points.csv"));
     if (!text) return failed(text.error());
