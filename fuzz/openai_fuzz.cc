@@ -31,6 +31,8 @@ Events events_of(std::string_view text, std::size_t piece) {
       all.bytes += event.bytes;
       all.kinds += static_cast<char>('0' + static_cast<int>(event.kind));
       if (event.usage) all.kinds += 'u';
+      const serve::StreamEvent alone = serve::read_event(event.bytes);
+      CHECK(alone.kind == event.kind && alone.usage == event.usage);
     });
   CHECK(text.starts_with(all.bytes));
   CHECK(stream.inside() == (all.bytes.size() < text.size()));

@@ -248,7 +248,9 @@ bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective
          found.lower_bound_gpus > 0 && found.gpus > found.lower_bound_gpus;
 }
 
-// On ever fewer GPUs as long as the planner knows a plan for them that the judge passes.
+// On ever fewer GPUs as long as the planner knows a plan for them that the judge passes: in steps
+// that double, then halve, since on many GPUs each takes its time. It ends with no more than one by
+// one would, as nothing above that fails.
 Made<plan::ServingPlan> on_fewer_gpus(const Planner& planner, const plan::ServingProblem& problem,
                                       const PlanOptions& options, Made<plan::ServingPlan> made) {
   if (!made.plan || !planner.on_gpus) return made;
@@ -260,10 +262,17 @@ Made<plan::ServingPlan> on_fewer_gpus(const Planner& planner, const plan::Servin
     if (verdict) made.plan = *std::move(verdict);
     return verdict.has_value();
   };
-  while (
-      worth_more_plans(problem, (*made.plan)->objective) &&
-      planner.on_gpus(problem, (*made.plan)->objective.gpus - 1, serving_options(options), accept))
-    continue;
+  int low = (*made.plan)->objective.lower_bound_gpus, step = 1;
+  while (worth_more_plans(problem, (*made.plan)->objective)) {
+    const int now = (*made.plan)->objective.gpus, fewer = std::max(low, now - step);
+    if (fewer >= now) break;
+    if (planner.on_gpus(problem, fewer, serving_options(options), accept)) {
+      step *= 2;
+    } else {
+      low = fewer + 1;
+      step = std::max(1, (now - low + 1) / 2);
+    }
+  }
   return made;
 }
 

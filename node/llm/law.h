@@ -12,7 +12,8 @@
 // docs/llm.md has how the form was chosen and how good it is. Limit: kMostPoints points.
 //
 // Kin, other configurations (of other models the least), tell of what was not measured in this one:
-// how TTFT goes elsewhere, and how many tokens of cache fit where no requests waited.
+// how TTFT goes elsewhere (they share in the fit of its closed form, each with a scale of its own,
+// and in its deviations), and how many tokens of cache fit where no requests waited.
 #pragma once
 
 #include <array>

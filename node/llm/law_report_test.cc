@@ -23,7 +23,7 @@ TEST(LawReport, PublishedPointsAreSaidWithinTheStatedErrors) {
   EXPECT_LT(seen->tpot_error_mean, 0.025);
   EXPECT_LT(seen->ttft_error_mean, 0.10);
   EXPECT_LT(unseen->tpot_error_mean, 0.04);
-  EXPECT_LT(unseen->ttft_error_mean, 0.123);
+  EXPECT_LT(unseen->ttft_error_mean, 0.12);
 }
 
 // What the report counts, done once more by hand for the shape left out.

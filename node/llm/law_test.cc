@@ -113,6 +113,24 @@ TEST(Law, KinTellWhereTtftLeavesItsForm) {
   EXPECT_LT(ttft_error(*together, whole, 32), 0.7 * ttft_error(*alone, whole, 32));
 }
 
+// Measured at one shape alone, a law does not know what of a TTFT is whose; kin that take another
+// time, and were measured at other shapes, do.
+TEST(Law, KinTellTheFormOfTtft) {
+  Measured told, other;
+  told.configuration.version = "1";
+  other.configuration.version = "2";
+  told.points = Engine().measured({{1024, 1024}}, kCounts);
+  for (Point point : Engine().measured({{512, 512}, {4096, 512}, {16384, 1024}}, kCounts)) {
+    point.ttft = 1.6 * point.ttft;
+    other.points.push_back(point);
+  }
+  const auto alone = learn(told.points), together = learn(told, kin_of({other}));
+  ASSERT_TRUE(alone && together);
+  const Measured asked{told.configuration, Engine().measured({{8192, 1024}}, {32})};
+  EXPECT_GT(ttft_error(*alone, asked, 32), 0.3);
+  EXPECT_LT(ttft_error(*together, asked, 32), 0.2);
+}
+
 TEST(Law, KinThatGoOtherwiseAreNotBelieved) {
   const Measured whole = waving("a", 1, 1), told = without(whole, 64);
   const auto kin = kin_of({waving("b", 1, 2), waving("c", 1, 2), waving("d", 1, 2)});

@@ -4,15 +4,32 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "act/gateway_state.h"
+#include "act/workers_state.h"
 #include "base/append.h"
+#include "base/parse_number.h"
+#include "base/split.h"
 #include "base/terminal.h"
 
 namespace partita::cli {
 namespace {
 
-constexpr std::int64_t kPatience = 30'000 * DemoCircle::kMs;  // for something to become ready
+// Without any progress: a machine that is busy may take as long as it likes.
+constexpr std::int64_t kPatience = 60'000 * DemoCircle::kMs;
+constexpr int kMostRestarts = 3;  // of a worker
+
+constexpr long kTicksOfProgress = 10;  // who only looks at a clock now and then uses less
+
+// Of a processor, as /proc/PID/stat says: fields 14 and 15, counted behind the name.
+long ticks_in(const std::string& stat) {
+  const std::vector<std::string> fields = split(stat.substr(stat.rfind(')') + 1), ' ');
+  const auto field = [&](std::size_t i) {
+    return i < fields.size() ? parse_number<long>(fields[i]).value_or(0) : 0;
+  };
+  return field(12) + field(13);  // the first is empty
+}
 
 std::size_t ready_in(const actuate::GatewayState& state) {
   return static_cast<std::size_t>(std::ranges::count(state.workers, actuate::WorkerReadiness::ready,
@@ -112,17 +129,41 @@ Result<void> DemoCircle::begin_serving(int port, const std::string& worker, std:
 }
 
 Result<void> DemoCircle::until_ready(std::size_t workers) {
-  const std::int64_t give_up = context_.clock.now_ns() + kPatience;
-  while (context_.clock.now_ns() < give_up && gateway_->runs()) {
+  Progress progress = begin_progress();
+  bool failing = false;
+  while (gateway_->runs() && workers_->runs() && !failing) {
     const Result<std::string> text = context_.files.read(actuate::gateway_path(in("state")));
     if (text) {
       const auto state = actuate::parse_gateway("gateway.json", *text);
       if (state && ready_in(*state) >= workers) return {};
     }
+    std::vector<Pid> starting;
+    if (const auto started = context_.files.read(actuate::workers_path(in("state"))))
+      if (const auto state = actuate::parse_workers("workers.json", *started))
+        for (const actuate::WorkerRecord& worker : state->workers) {
+          if (worker.pid != 0) starting.push_back(worker.pid);
+          failing = failing || worker.given_up || worker.restarts > kMostRestarts;
+        }
+    if (!goes_on(progress, starting)) break;
     context_.clock.sleep_ns(20 * kMs);
   }
   return failed(
       refusal("no worker became ready; see " + shown_ + "/gateway.log and state/worker-logs"));
+}
+
+DemoCircle::Progress DemoCircle::begin_progress() const {
+  return {.until = context_.clock.now_ns() + kPatience};
+}
+
+bool DemoCircle::goes_on(Progress& progress, const std::vector<Pid>& processes) const {
+  std::string now;
+  for (const Pid pid : processes) {
+    const Result<std::string> text = context_.files.read(fmt::format("/proc/{}/stat", pid));
+    now += fmt::format("{} {};", pid, text ? ticks_in(*text) / kTicksOfProgress : 0);
+  }
+  const std::int64_t time = context_.clock.now_ns();
+  if (std::exchange(progress.seen, now) != now) progress.until = time + kPatience;
+  return time < progress.until;
 }
 
 // The gateway's first line says where it listens.

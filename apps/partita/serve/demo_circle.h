@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/child.h"
+#include "base/processes.h"
 #include "context.h"
 
 namespace partita::cli {
@@ -41,6 +42,13 @@ class DemoCircle {
   // ready, url() is where they serve.
   Result<void> begin_serving(int port, const std::string& worker, std::size_t workers);
   Result<void> until_ready(std::size_t workers);
+  // Whoever waits for processes to be there waits as long as they get on: use time of a processor.
+  struct Progress {
+    std::int64_t until = 0;  // without any more of it
+    std::string seen = {};
+  };
+  Progress begin_progress() const;
+  bool goes_on(Progress& progress, const std::vector<Pid>& processes) const;
   const std::string& url() const { return url_; }
   Exit end(bool held);
 

@@ -113,13 +113,14 @@ Outlet::Sent Outlet::send() {
 void Outlet::put_piece(std::string_view piece, bool chunked) {
   if (piece.empty()) return;  // an empty chunk would be the end
   if (chunked) {
-    char size[20];
-    const auto [end, error] = std::to_chars(std::begin(size), std::end(size), piece.size(), 16);
-    text_.append(size, end);
-    text_ += "\r\n";
+    char head[20];
+    char* const end = std::to_chars(std::begin(head), std::end(head), piece.size(), 16).ptr;
+    end[0] = '\r';
+    end[1] = '\n';
+    text_.append(head, static_cast<std::size_t>(end + 2 - head));
   }
-  text_ += piece;
-  if (chunked) text_ += "\r\n";
+  text_.append(piece);
+  if (chunked) text_.append("\r\n", 2);
 }
 
 Outlet::Sent Outlet::send_some() {

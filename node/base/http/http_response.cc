@@ -70,6 +70,11 @@ std::size_t HttpResponse::take(std::span<const char> bytes) {
         used += take_line(rest, kMaxResponseHead);
         break;
       case Part::size:
+        if (const std::size_t chunk = take_chunk(rest); chunk > 0)
+          used += chunk;
+        else
+          used += take_line(rest, kMaxChunkLine);
+        break;
       case Part::after_chunk:
         used += take_line(rest, kMaxChunkLine);
         break;
@@ -109,6 +114,24 @@ std::size_t HttpResponse::take_line(std::span<const char> bytes, std::size_t lim
   line_done(line);
   line_.clear();
   return count + 1;
+}
+
+// A chunk that is there whole, in the form that all write: its bytes with size and line ends.
+// 0: this is none, or none that fits.
+std::size_t HttpResponse::take_chunk(std::span<const char> bytes) {
+  const std::string_view text(bytes.data(), bytes.size());
+  std::uint64_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size, 16);
+  const auto from = static_cast<std::size_t>(end - text.data()) + 2;
+  if (!line_.empty() || error != std::errc() || size == 0 || size > text.size()) return 0;
+  if (text.size() < from + size + 2 || text.substr(from - 2, 2) != "\r\n" ||
+      text.substr(from + size, 2) != "\r\n" || (keep_body_ && seen_ + size > max_body_))
+    return 0;
+  if (keep_body_) {
+    seen_ += size;
+    body_.append(text, from, size);
+  }
+  return from + size + 2;
 }
 
 std::size_t HttpResponse::take_body(std::span<const char> bytes) {

@@ -52,6 +52,7 @@ class HttpResponse {
   enum class Part : std::uint8_t { head, counted, until_end, size, chunk, after_chunk, trailer };
 
   std::size_t take_line(std::span<const char> bytes, std::size_t limit);
+  std::size_t take_chunk(std::span<const char> bytes);
   std::size_t take_body(std::span<const char> bytes);
   void line_done(std::string_view line);
   void status_line(std::string_view line);

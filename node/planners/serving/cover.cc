@@ -15,6 +15,7 @@ namespace {
 
 // Sums of rates carry rounding errors; half of the relative tolerance that plans are judged with.
 constexpr double kRateTolerance = 5e-10;
+constexpr double kRounding = 1e-9;  // of a sum of prices
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kCountPriceSteps = 24;
 
@@ -292,6 +293,24 @@ class Enumerator {
     double least, watts;
   };
 
+  // Steps of visit() outside of which the rest, at the least price per rate, is too dear for
+  // certain: of much that is asked for they are nearly all, and looking at each takes its time.
+  std::pair<std::int32_t, std::int32_t> affordable(std::size_t i, double left, double spent,
+                                                   std::int32_t top) const {
+    const std::size_t k = order_[i];
+    const double ratio = ratio_[i + 1], rate = mode_->rate[k];
+    if (kind_.burn || !std::isfinite(ratio)) return {0, top};
+    // Each fewer of this class changes what all costs by `more`.
+    const double more = rate * ratio - prices_[k];
+    const double with_top = spent + top * prices_[k] + (left - top * rate) * ratio;
+    const double tolerance = kRounding * (std::abs(with_top) + std::abs(limits_.budget));
+    if (std::abs(more) * top <= tolerance) return {0, top};
+    const double at_most = (limits_.budget + tolerance - with_top) / more;
+    if (more > 0)
+      return {0, static_cast<std::int32_t>(std::clamp(std::floor(at_most) + 1, -1.0, 1.0 * top))};
+    return {static_cast<std::int32_t>(std::clamp(std::ceil(at_most) - 1, 0.0, top + 1.0)), top};
+  }
+
   void visit(std::size_t i, double left, double spent, int taken) {
     if (stopped_) return;
     const bool all = i == order_.size();
@@ -311,7 +330,8 @@ class Enumerator {
     if (!kind_.burn && prices_[k] > 0)
       most = std::clamp(std::floor((limits_.budget - spent) / prices_[k]) + 1, 0.0, most);
     const auto top = static_cast<std::int32_t>(std::min(most, 1e9));
-    for (std::int32_t step = 0; step <= top; ++step) {
+    const auto [from, to] = affordable(i, left, spent, top);
+    for (std::int32_t step = from; step <= to; ++step) {
       const std::int32_t n = kind_.burn ? step : top - step;  // first those that beat others
       const double now = spent + n * prices_[k];
       const double rest = left - n * mode_->rate[k];

@@ -99,7 +99,7 @@ void EngineCall::take_events(std::string_view bytes) {
   }
   if (!flushed_) out_ = std::exchange(held_, {}) + out_;
   flushed_ = true;
-  if (!out_.empty()) piece(std::move(out_));
+  if (!out_.empty()) piece(out_);
 }
 
 void EngineCall::note(const StreamEvent& event) {
@@ -210,7 +210,7 @@ void EngineCall::whole(std::int64_t now) {
          .ttft = first_ == 0 ? 0 : first_ - arrived_,
          .tpot = tpot(),
          .e2e = now - arrived_});
-  if (!streams_) piece(std::move(held_));
+  if (!streams_) piece(held_);
   end(std::nullopt);
 }
 
@@ -232,9 +232,10 @@ void EngineCall::count(const EngineCame& came) {
   if (!std::exchange(counted_, true)) service_.over(*this, came);
 }
 
-void EngineCall::piece(std::string bytes) {
+void EngineCall::piece(std::string_view bytes) {
   if (over_ || !completion.piece) return;
-  completion.piece({status_, std::exchange(type_, {}), std::move(bytes), false});
+  completion.piece({.http_status = status_, .content_type = type_, .bytes = bytes});
+  type_.clear();
 }
 
 void EngineCall::end(std::optional<Denial> denial) {

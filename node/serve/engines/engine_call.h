@@ -87,7 +87,7 @@ class EngineCall {
   void let_go_of_engine(std::int64_t now);
   std::int64_t tpot() const;
   void count(const EngineCame& came);
-  void piece(std::string bytes);
+  void piece(std::string_view bytes);
   void end(std::optional<Denial> denial);
   std::string request_head() const;
 

@@ -72,10 +72,11 @@ struct Denial {
 };
 
 // A piece of a streamed answer; `last` ends it. http_status and content_type come with the first.
+// What it points to lives for the call.
 struct StreamPiece {
   int http_status = 0;
-  std::string content_type = {};
-  std::string bytes = {};
+  std::string_view content_type = {};
+  std::string_view bytes = {};
   bool last = false;
 };
 
@@ -83,7 +84,7 @@ struct StreamPiece {
 // times with pieces.
 struct Completion {
   std::function<void(std::optional<Denial>)> ended;
-  std::function<void(StreamPiece)> piece = {};
+  std::function<void(const StreamPiece&)> piece = {};
 };
 
 // A request under way of a key; letting go of it ends that.

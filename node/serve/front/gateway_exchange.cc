@@ -223,10 +223,10 @@ Completion GatewayExchange::completion(bool streaming) {
     if (const auto exchange = self.lock()) on_end(std::move(why));
   };
   if (!streaming) return completion;
-  completion.piece = [self = weak_from_this(), this](StreamPiece piece) {
+  completion.piece = [self = weak_from_this(), this](const StreamPiece& piece) {
     const auto exchange = self.lock();
     if (exchange == nullptr) return;
-    on_piece(std::move(piece));
+    on_piece(piece);
     if (wake) wake();
   };
   return completion;

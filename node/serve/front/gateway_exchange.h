@@ -119,7 +119,7 @@ class GatewayExchange : public Exchange {
   std::optional<Denial> denial_ = {};
 
  private:
-  virtual void on_piece(StreamPiece&&) {}
+  virtual void on_piece(const StreamPiece&) {}
   virtual void on_answer(const PeerAnswer&) {}  // of another node, whole
   PeerAsk ask_peer();
   void take_answer(PeerAnswer&& answer, bool stream);

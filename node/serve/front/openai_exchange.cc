@@ -32,7 +32,7 @@ class OpenaiExchange final : public GatewayExchange {
   void give_back() override;
 
  private:
-  void on_piece(StreamPiece&& piece) override;
+  void on_piece(const StreamPiece& piece) override;
   void on_answer(const PeerAnswer& answer) override { used_ = usage_of_answer(answer.body); }
   tl::expected<KeyHandle, Denial> key_begun(bool asked) override;
   void uncount(const Denial& why) override {
@@ -173,7 +173,7 @@ tl::expected<KeyHandle, Denial> OpenaiExchange::key_begun(bool asked) {
   });
 }
 
-void OpenaiExchange::on_piece(StreamPiece&& piece) {
+void OpenaiExchange::on_piece(const StreamPiece& piece) {
   if (going()) {
     events_.take(piece.bytes, [this](const StreamEvent& event) {
       if (event.kind == StreamEvent::Kind::token) ++tokens_;
@@ -189,10 +189,7 @@ void OpenaiExchange::on_piece(StreamPiece&& piece) {
     if (content_type_.empty()) content_type_ = "application/json";
     reply.content_type = content_type_;
   }
-  if (pieces.empty())
-    pieces = std::move(piece.bytes);
-  else
-    pieces += piece.bytes;
+  pieces += piece.bytes;
 }
 
 void OpenaiExchange::finish() {

@@ -195,6 +195,9 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
 
 Host::Host(HostDoors doors)
     : doors_(std::move(doors)),
+      assignment_path_(actuate::assignment_path(doors_.state_dir)),
+      workers_path_(actuate::workers_path(doors_.state_dir)),
+      peers_path_(actuate::peers_path(doors_.state_dir)),
       looking_(doors_.loop,
                [this](std::int64_t due) {
                  look();
@@ -237,7 +240,7 @@ void Host::look() {
 }
 
 void Host::follow() {
-  const std::string path = actuate::assignment_path(doors_.state_dir);
+  const std::string& path = assignment_path_;
   if (!doors_.files.exists(path)) return once("waiting for " + path);
   const Result<std::string> text = doors_.files.read(path);
   if (!text) return once(to_string(text.error()));
@@ -258,7 +261,7 @@ void Host::follow() {
 
 // The engines of language models are told from the supervisor's state: they have ports.
 void Host::look_at_workers() {
-  const std::string path = actuate::workers_path(doors_.state_dir);
+  const std::string& path = workers_path_;
   if (!has_tokens(assignment_) || !doors_.files.exists(path)) return;
   const Result<std::string> text = doors_.files.read(path);
   if (!text || *text == workers_text_) return;
@@ -272,7 +275,7 @@ void Host::look_at_workers() {
 
 // What cannot be read leaves what was read before.
 void Host::look_at_peers() {
-  const std::string path = actuate::peers_path(doors_.state_dir);
+  const std::string& path = peers_path_;
   if (doors_.peers == nullptr || !doors_.files.exists(path)) return;
   const Result<std::string> text = doors_.files.read(path);
   if (!text || *text == peers_text_) return;

@@ -92,6 +92,7 @@ class Host {
   void once(const std::string& complaint);
 
   HostDoors doors_;
+  const std::string assignment_path_, workers_path_, peers_path_;
   Loop::Timer looking_, writing_;
   actuate::Assignment assignment_;
   actuate::WorkersState workers_ = {};  // where the assignment has language models

@@ -38,17 +38,23 @@ bool says_something(std::string_view value) {
   return value.size() > 2 || (!value.empty() && value.front() != '{' && value.front() != '[');
 }
 
-bool has_token(JsonScan& scan) {
+// `text`: what the token is, where it is one string.
+bool has_token(JsonScan& scan, std::string_view& text) {
   bool token = false;
+  const auto note = [&](std::string_view value) {
+    if (!says_something(value)) return;
+    text = !token && value.front() == '"' ? value.substr(1, value.size() - 2) : std::string_view();
+    token = true;
+  };
   scan.object([&](std::string_view key) {
     if (key != "delta" || scan.peek() != '{') {
       const std::string_view value = scan.skip();
-      token = token || (key == "text" && says_something(value));
+      if (key == "text") note(value);
       return;
     }
     scan.object([&](std::string_view part) {
       const std::string_view value = scan.skip();
-      token = token || (part != "role" && says_something(value));
+      if (part != "role") note(value);
     });
   });
   return token;
@@ -106,12 +112,13 @@ StreamEvent read_event(std::string_view bytes) {
   }
   if (!data.starts_with('{')) return event;
   JsonScan scan(data);
-  bool token = false, choices = false, error = false;
+  int tokens = 0;
+  bool choices = false, error = false;
   scan.object([&](std::string_view key) {
     if (key == "choices" && scan.peek() == '[') {
       scan.array([&] {
         choices = true;
-        token = has_token(scan) || token;
+        tokens += has_token(scan, event.text);
       });
     } else if (key == "usage") {
       event.usage = read_usage(scan);
@@ -124,10 +131,30 @@ StreamEvent read_event(std::string_view bytes) {
   if (!scan.ok()) return {.bytes = bytes};
   if (error)
     event.kind = Kind::error;
-  else if (token)
+  else if (tokens > 0)
     event.kind = Kind::token;
   else if (event.usage && !choices)
     event.kind = Kind::usage;
+  if (tokens != 1 || event.kind != Kind::token || !scratch.empty()) event.text = {};
+  return event;
+}
+
+StreamEvent EventStream::read(std::string_view bytes) {
+  // Without escapes, quotes and line ends a text ends nowhere but where it did before.
+  const auto plain = [](char c) { return c != '"' && c != '\\' && c != '\n' && c != '\r'; };
+  if (!before_.empty() && bytes.size() > before_.size() + behind_.size() &&
+      bytes.starts_with(before_) && bytes.ends_with(behind_)) {
+    const std::string_view text =
+        bytes.substr(before_.size(), bytes.size() - before_.size() - behind_.size());
+    if (std::ranges::all_of(text, plain))
+      return {.bytes = bytes, .kind = Kind::token, .text = text};
+  }
+  StreamEvent event = read_event(bytes);
+  if (event.text.data() != nullptr && !event.usage) {
+    const auto from = static_cast<std::size_t>(event.text.data() - bytes.data());
+    before_ = bytes.substr(0, from);
+    behind_ = bytes.substr(from + event.text.size());
+  }
   return event;
 }
 

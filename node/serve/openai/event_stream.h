@@ -30,6 +30,8 @@ struct StreamEvent {
   std::string_view bytes = {};  // with the empty line behind it
   Kind kind = Kind::other;
   std::optional<TokenUsage> usage = {};
+  // Of a token that is one string: what is between its quotes, in `bytes`; null data: it is not.
+  std::string_view text = {};
 };
 
 // What a whole event says. What is no JSON of that form is `other`.
@@ -53,7 +55,12 @@ class EventStream {
   bool inside() const { return !rest_.empty(); }  // of an event, a part is there
 
  private:
+  StreamEvent read(std::string_view bytes);
+
   std::string rest_ = {};
+  // The last token's event around its text: one that differs in the text alone says the same, and
+  // nearly all of a stream do.
+  std::string before_ = {}, behind_ = {};
 };
 
 template <class F>
@@ -67,7 +74,7 @@ bool EventStream::take(std::string_view bytes, F&& event) {
     bytes = joined;
   }
   for (std::size_t end; (end = end_of_event(bytes, from)) != std::string_view::npos; from = 0) {
-    event(read_event(bytes.substr(0, end)));
+    event(read(bytes.substr(0, end)));
     bytes.remove_prefix(end);
   }
   rest_ = bytes;

@@ -50,6 +50,46 @@ TEST(ReadEvent, ReadsUsage) {
   EXPECT_EQ(usage_of_answer("Internal Server Error"), std::nullopt);
 }
 
+// A stream remembers what is around a text; what it says of an event is what the event says.
+TEST(EventStream, SaysOfEachEventWhatItSaysAlone) {
+  const auto framed = [](const std::string& text,
+                         const std::string& rest = "\"}}],\"usage\":null}") {
+    return R"(data: {"id":"a","choices":[{"index":0,"delta":{"content":")" + text + rest + "\n\n";
+  };
+  const std::string texts[] = {"a",
+                               "b",
+                               "",
+                               " c",
+                               R"(\")",
+                               R"(\\)",
+                               "d",
+                               R"(","role":")",
+                               R"(","x":")",
+                               R"("}}],"error":{"message":")",
+                               "line\ndata: ",
+                               "\r",
+                               "e{}[]:,",
+                               "\xC3\xA4",
+                               R"("}}],"usage":{"prompt_tokens":1},"y":[{"z":{"w":")"};
+  EventStream stream;
+  int events = 0;
+  const auto same = [&](const StreamEvent& event) {
+    const StreamEvent alone = read_event(event.bytes);
+    EXPECT_EQ(event.kind, alone.kind) << event.bytes;
+    EXPECT_EQ(event.usage, alone.usage) << event.bytes;
+    EXPECT_EQ(event.text, alone.text) << event.bytes;
+    ++events;
+  };
+  for (int i = 0; i < 2; ++i)
+    for (const std::string& text : texts)
+      for (const std::string& one :
+           {framed("first"), framed(text), framed(text, R"("}}],"usage":{"prompt_tokens":2}})"),
+            framed(text, R"(","tool_calls":[{"index":0}]}}]})"), framed(text, "broken"),
+            framed(text, R"("}},{"delta":{"content":"other"}}]})"), framed(text)})
+        EXPECT_TRUE(stream.take(one, same));
+  EXPECT_GE(events, 2 * 15 * 7);
+}
+
 TEST(OpenaiRequest, TheEngineGetsWhatItsClientSent) {
   const std::string body =
       R"( {"messages":[{"role":"user","content":"\"model\""}], "model" : "chat","n":2} )";
