@@ -31,6 +31,10 @@ struct DoorLimits {
   std::int64_t body_grace_ns = 10'000'000'000;  // for a body or an answer, besides what came of it
   std::int64_t bytes_per_second = 65'536;       // ... by this rate, the slowest that is let in
   std::size_t stream_bytes = 4u << 20;          // of an answer that its client does not fetch
+  // Over HTTP/2: requests under way of a connection, and of all, of which an address has a share;
+  // those that a client may break off, at once and per second.
+  std::size_t streams_of_connection = 128, streams = 16'384;
+  std::size_t resets = 500, resets_per_second = 33;
 };
 
 // What is known of a client apart from what it says.
@@ -146,6 +150,8 @@ struct DoorCounts {
   std::array<std::uint64_t, 6> answers = {};  // by hundreds of their status
   std::uint64_t abandoned = 0;                // clients that left before their answer
   std::uint64_t displaced = 0;                // idle connections that made room for others
+  std::size_t streams = 0;                    // requests under way over HTTP/2
+  std::uint64_t flooded = 0;                  // connections of it that asked for more than they may
 };
 
 }  // namespace partita::serve

@@ -176,7 +176,13 @@ Reply metrics(const Door& door) {
   reply.text +=
       "# HELP partita_http_abandoned_total Requests whose client left before the answer.\n"
       "# TYPE partita_http_abandoned_total counter\npartita_http_abandoned_total " +
-      std::to_string(door.counts.abandoned) + "\n";
+      std::to_string(door.counts.abandoned) +
+      "\n# HELP partita_http2_streams Requests under way over HTTP/2.\n"
+      "# TYPE partita_http2_streams gauge\npartita_http2_streams " +
+      std::to_string(door.counts.streams) +
+      "\n# HELP partita_http2_floods_total Connections of HTTP/2 that asked for more than they may.\n"
+      "# TYPE partita_http2_floods_total counter\npartita_http2_floods_total " +
+      std::to_string(door.counts.flooded) + "\n";
   return reply;
 }
 
