@@ -24,7 +24,7 @@ void log_answer(Desk& desk, const Peer& peer, const Exchange& exchange, const An
 }
 
 void count_answer(Desk& desk, Peer& peer, const Exchange& exchange) {
-  const int status = exchange.reply.status;
+  const int status = exchange.status();
   const auto hundreds = static_cast<std::size_t>(status / 100);
   if (hundreds < desk.counts.answers.size()) ++desk.counts.answers[hundreds];
   if (exchange.submitted_ns == 0) return;

@@ -459,7 +459,7 @@ bool DoorConnection::step_write() {
 }
 
 void DoorConnection::end_exchange() {
-  log(exchange_->reply.status);
+  log(exchange_->status());
   count_answer(desk_, peer_, *exchange_);
   exchange_->wake = nullptr;
   exchange_->give_back();

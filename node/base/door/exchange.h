@@ -111,7 +111,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool stream_broken = false;  // it ended in the middle
   std::size_t unsent = 0;      // of what was taken: waits for the client to fetch it
 
-  // For the access log.
+  // For the access log and the counts.
+  int status() const { return outcome != 0 ? outcome : reply.status; }
+  int outcome = 0;  // where the reply's status says something else; 0: that
   std::string service = {};
   int items = 0;
   std::int64_t submitted_ns = 0, ended_ns = 0;

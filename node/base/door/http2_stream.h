@@ -38,7 +38,7 @@ class Http2Stream {
   std::int64_t deadline() const { return deadline_; }
   Exchange* exchange() const { return exchange_.get(); }  // null: its head is not there
   AnswerFacts facts() const {
-    return {.status = exchange_->reply.status,
+    return {.status = exchange_->status(),
             .began_ns = began_ns_,
             .began_unix_ns = began_unix_ns_,
             .bytes_in = came_,

@@ -92,6 +92,8 @@ struct Fields {
       head.json_bytes = number;
     } else if (same_word(name, "partita-timeout-ms")) {
       head.timeout_ms = value;
+    } else if (same_word(name, "grpc-timeout")) {
+      head.grpc_timeout = value;
     } else if (same_word(name, "partita-priority")) {
       head.priority = value;
     } else if (same_word(name, "partita-idempotent")) {

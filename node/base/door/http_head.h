@@ -29,6 +29,7 @@ struct HttpHead {
   std::optional<std::uint64_t> content_length = {};
   std::optional<std::uint64_t> json_bytes = {};  // Inference-Header-Content-Length
   std::optional<std::string_view> timeout_ms = {}, priority = {}, idempotent = {};
+  std::optional<std::string_view> grpc_timeout = {};
   std::string_view authorization = {}, content_encoding = {};
   std::string_view trace_parent = {};  // said once; twice counts as not at all
   std::string trace_state = {};        // all of its headers, as one list

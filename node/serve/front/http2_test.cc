@@ -127,7 +127,7 @@ TEST_F(Http2Test, TokensAreAskedFor) {
   backend.at_once = false;
   Http2Client one = client2();
   one.begin("POST", "/v2/models/pair/infer", kPairBody, good);
-  ASSERT_TRUE(one.wait([&] { return backend.submissions == 3; }));
+  ASSERT_TRUE(one.wait([&] { return !backend.requests.empty(); }));
   EXPECT_EQ(backend.requests.begin()->second.client, "token 1");
 }
 
