@@ -1,5 +1,5 @@
-// A client that sends any frames behind the preface of HTTP/2, cut anywhere: what the server says is
-// frames, the first of them its settings.
+// A client that sends any frames behind the preface of HTTP/2, cut anywhere: what the server says
+// is frames, the first of them its settings.
 #include "http_talk.h"
 #include "target.h"
 
@@ -16,8 +16,8 @@ std::string frame(std::uint8_t kind, std::uint8_t flags, std::uint8_t stream,
   return bytes.append(content);
 }
 
-// Of anything: the kind of a frame, its flags, its stream, its length, its content; and so on. A kind
-// from 128 on: the rest as it is.
+// Of anything: the kind of a frame, its flags, its stream, its length, its content; and so on. A
+// kind from 128 on: the rest as it is.
 std::string said(std::string_view input) {
   std::string bytes(partita::serve::kHttp2Preface);
   bytes += frame(4, 0, 0, "");
@@ -44,7 +44,8 @@ void check_frames(std::string_view answer) {
 }  // namespace
 
 FUZZ_TARGET(http2_connection) {
-  using namespace partita;
+  namespace serve = partita::serve;
+  namespace fuzz = partita::fuzz;
   static const auto loop = serve::Loop::make().value();
   static const bool answers = [] {  // a fuzzer of a server that does not answer finds nothing
     fuzz::FakeBackend none;

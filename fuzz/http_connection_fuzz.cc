@@ -1,10 +1,11 @@
-// A client that sends anything, cut anywhere, to a connection of the HTTP door: the server says what
-// it says in HTTP.
+// A client that sends anything, cut anywhere, to a connection of the HTTP door: the server says
+// what it says in HTTP.
 #include "http_talk.h"
 #include "target.h"
 
 FUZZ_TARGET(http_connection) {
-  using namespace partita;
+  namespace serve = partita::serve;
+  namespace fuzz = partita::fuzz;
   static const auto loop = [] {
     auto made = serve::Loop::make().value();
     fuzz::FakeBackend none;  // a fuzzer of a server that does not answer finds nothing

@@ -1,5 +1,5 @@
-// A client that sends anything, cut anywhere, to a connection of the HTTP door, for fuzz targets: what
-// it hears. Whatever it does, nothing that was let in is held when it has gone.
+// A client that sends anything, cut anywhere, to a connection of the HTTP door, for fuzz targets:
+// what it hears. Whatever it does, nothing that was let in is held when it has gone.
 #pragma once
 
 #include <sys/socket.h>

@@ -4,6 +4,15 @@
 
 namespace partita::serve {
 
+std::int64_t answer_by(const DoorLimits& limits, std::uint64_t bytes) {
+  return moved_by(limits, Loop::now_ns(), bytes);
+}
+
+std::int64_t moved_by(const DoorLimits& limits, std::int64_t began_ns, std::uint64_t moved) {
+  const std::uint64_t ms = moved * 1000 / static_cast<std::uint64_t>(limits.bytes_per_second);
+  return began_ns + limits.body_grace_ns + static_cast<std::int64_t>(ms) * 1'000'000;
+}
+
 void log_answer(Desk& desk, const Peer& peer, const Exchange& exchange, const AnswerFacts& facts) {
   if (desk.log == nullptr) return;
   const std::int64_t now = Loop::now_ns();

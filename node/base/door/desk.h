@@ -40,6 +40,12 @@ struct AnswerFacts {
   std::int64_t began_ns = 0, began_unix_ns = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
 };
+// Until when: an answer of so many bytes that begins now; a body, or anything else, that began then
+// and of which so many have come. Both have the grace, and the time that the slowest rate takes:
+// who stops is not waited for because much is still to come.
+std::int64_t answer_by(const DoorLimits& limits, std::uint64_t bytes);
+std::int64_t moved_by(const DoorLimits& limits, std::int64_t began_ns, std::uint64_t moved);
+
 inline constexpr int kClientGone = 499;  // in the access log
 
 // A line of the access log, where there is one.

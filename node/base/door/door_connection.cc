@@ -153,20 +153,8 @@ void DoorConnection::close() {
   watch_.reset();
 }
 
-// A body has the grace, and for what has come of it the time that this takes at the slowest rate:
-// who stops sending is not waited for because much is still to come.
 void DoorConnection::body_came() {
-  const auto rate = static_cast<std::uint64_t>(desk_.limits.bytes_per_second);
-  const std::uint64_t ms = inlet_.came() * 1000 / rate;
-  deadline_ =
-      body_began_ns_ + desk_.limits.body_grace_ns + static_cast<std::int64_t>(ms) * 1'000'000;
-}
-
-// So much is to go over the connection.
-void DoorConnection::answer_by(std::uint64_t bytes) {
-  const DoorLimits& limits = desk_.limits;
-  const auto seconds = static_cast<std::int64_t>(bytes) / limits.bytes_per_second;
-  deadline_ = Loop::now_ns() + limits.body_grace_ns + seconds * 1'000'000'000;
+  deadline_ = moved_by(desk_.limits, body_began_ns_, inlet_.came());
 }
 
 // ---- the head
@@ -212,7 +200,7 @@ void DoorConnection::begin_http2() {
   const auto soon = [this, changed] {
     loop_->post([this, changed, lives = std::weak_ptr(lives_)] {
       if (lives.expired() || stage_ == Stage::dead) return;
-      http2_->resume();
+      http2_->advance();
       changed();
     });
   };
@@ -402,15 +390,16 @@ bool DoorConnection::step_stream() {
   const bool chunked = !http10_;
   if (exchange.stream_begun && !std::exchange(stream_head_sent_, true)) {
     if (http10_ || desk_.closing) keep_alive_ = false;
-    Framing how = framing();
-    how.chunked = chunked;
-    how.with_length = false;
-    outlet_.put(reply_head(exchange.reply, how));
+    outlet_.put(reply_head(exchange.reply, {.date = desk_.date,
+                                            .keep_alive = keep_alive_,
+                                            .http10 = http10_,
+                                            .chunked = chunked,
+                                            .with_length = false}));
   }
   outlet_.put_piece(exchange.pieces, chunked);
   exchange.pieces.clear();
   if (ended) {
-    answer_by(outlet_.end_stream(chunked));
+    deadline_ = answer_by(desk_.limits, outlet_.end_stream(chunked));
     stage_ = Stage::write;
     return true;
   }
@@ -421,7 +410,7 @@ bool DoorConnection::step_stream() {
   if (outlet_.waiting() > 0 && !outlet_.blocked()) {
     const Outlet::Sent sent = outlet_.send_some();
     deadline_ = kNoDeadline;
-    if (sent == Outlet::Sent::blocked) answer_by(outlet_.waiting());
+    if (sent == Outlet::Sent::blocked) deadline_ = answer_by(desk_.limits, outlet_.waiting());
     if (sent == Outlet::Sent::broken) {
       close();
       return false;
@@ -434,10 +423,6 @@ bool DoorConnection::step_stream() {
 
 // ---- the answer
 
-Framing DoorConnection::framing() const {
-  return {.date = desk_.date, .keep_alive = keep_alive_, .http10 = http10_};
-}
-
 void DoorConnection::begin_reply() {
   const Reply& reply = exchange_->reply;
   if (!inlet_.body_ended() && inlet_.chunks() && exchange_->submitted_ns > 0) inlet_.take({});
@@ -445,9 +430,12 @@ void DoorConnection::begin_reply() {
   const bool unread = inlet_.left() > kDrainBytes || (inlet_.left() > 0 && expects_continue_);
   if (unread || desk_.closing) keep_alive_ = false;
   const bool bodiless = exchange_->facts().method == Method::head;
-  std::string text = reply_head(reply, framing());
+  std::string text =
+      reply_head(reply, {.date = desk_.date, .keep_alive = keep_alive_, .http10 = http10_});
   if (!bodiless) text += reply.text;
-  answer_by(outlet_.begin(std::move(text), bodiless ? std::span<const iovec>() : reply.spans));
+  deadline_ =
+      answer_by(desk_.limits,
+                outlet_.begin(std::move(text), bodiless ? std::span<const iovec>() : reply.spans));
   stage_ = Stage::write;
 }
 
@@ -471,7 +459,7 @@ void DoorConnection::end_exchange() {
   const bool unread = inlet_.left() > 0;
   if (keep_alive_) {
     stage_ = unread ? Stage::drain : Stage::head;
-    if (unread) return answer_by(inlet_.left());
+    if (unread) deadline_ = answer_by(desk_.limits, inlet_.left());
     deadline_ = Loop::now_ns() + desk_.limits.idle_ns;
     return;
   }

@@ -76,8 +76,6 @@ class DoorConnection {
   void refuse(int status, std::string_view what);
   void continue_wanted();
   void body_came();
-  void answer_by(std::uint64_t bytes);
-  Framing framing() const;
   void log(int status);
 
   Desk& desk_;

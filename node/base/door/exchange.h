@@ -62,7 +62,7 @@ struct Reply {
 struct HeadFacts {
   Method method = Method::other;
   std::string method_name = {}, path = {};  // without query
-  std::uint64_t content_length = 0;  // of a chunked body: what has come, once it has ended
+  std::uint64_t content_length = 0;         // of a chunked body: what has come, once it has ended
   TraceContext trace = {};
   bool chunked = false;
 };

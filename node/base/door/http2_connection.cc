@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint32_t kStreamWindow = 1u << 20;  // a body goes on to its place as it comes
 constexpr int kConnectionWindow = 4 << 20;
-constexpr int kBlocksAtOnce = 8;               // read before others have their turn
-constexpr std::size_t kHeadFlood = 65'536;     // of a head of which 16 KiB are taken
+constexpr int kBlocksAtOnce = 8;            // read before others have their turn
+constexpr std::size_t kHeadFlood = 65'536;  // of a head of which 16 KiB are taken
 constexpr std::size_t kIdleFrames = 1000, kIdleFramesPerSecond = 100;  // pings, settings, ...
 constexpr std::size_t kStreamsKeptForOthers = 16;  // one of so many no address gets alone
 constexpr std::int64_t kNeverLate = std::numeric_limits<std::int64_t>::max();
@@ -83,7 +83,7 @@ class BorrowedBlock {
 
 }  // namespace
 
-bool Http2Connection::Allowance::take(std::size_t most, std::size_t per_second) {
+bool Allowance::take(std::size_t most, std::size_t per_second) {
   const std::int64_t now = Loop::now_ns();
   const double since = static_cast<double>(now - std::exchange(at_ns_, now)) / 1e9;
   const auto full = static_cast<double>(most);
@@ -112,7 +112,8 @@ struct Http2Connection::Calls {
       default:
         break;
     }
-    return of(user).idle_frame();
+    Http2Connection& self = of(user);  // it asks for nothing
+    return self.idle_frames_.take(kIdleFrames, kIdleFramesPerSecond) ? 0 : self.flood();
   }
 
   static int begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
@@ -141,17 +142,21 @@ struct Http2Connection::Calls {
     const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
     const bool request =
         frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
+    const std::int32_t id = frame->hd.stream_id;
+    Http2Stream* const stream = self.find(id);
     if (request) {
       self.head_of_ = 0;
-      self.head_whole(frame->hd.stream_id, !ends);
+      if (stream == nullptr) return 0;
+      if (self.transport_.encrypted() && self.peer_.certificate.empty())
+        self.peer_.certificate = self.transport_.certificate_name();
+      stream->begin(self.peer_, !ends, [&self, id] { self.wake(id); });
+      self.settle(id, *stream);
       return 0;
     }
     const bool of_body = frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS;
-    if (!ends || !of_body) return 0;
-    Http2Stream* const stream = self.find(frame->hd.stream_id);
-    if (stream == nullptr) return 0;
+    if (!ends || !of_body || stream == nullptr) return 0;
     stream->body_end();
-    self.settle(frame->hd.stream_id, *stream);
+    self.settle(id, *stream);
     return 0;
   }
 
@@ -200,8 +205,7 @@ struct Http2Connection::Calls {
   }
 };
 
-Http2Connection::Http2Connection(Desk& desk, Transport& transport, Peer& peer,
-                                 Later later)
+Http2Connection::Http2Connection(Desk& desk, Transport& transport, Peer& peer, Later later)
     : desk_(desk),
       transport_(transport),
       peer_(peer),
@@ -267,14 +271,6 @@ std::int64_t Http2Connection::deadline() const {
   return first;
 }
 
-// A client that is behind fetches at the slowest rate, after the grace.
-std::int64_t Http2Connection::out_by() const {
-  const DoorLimits& limits = desk_.limits;
-  const auto rate = static_cast<std::uint64_t>(limits.bytes_per_second);
-  const std::uint64_t ms = (out_moved_ + out_.size()) * 1000 / rate;
-  return out_since_ + limits.body_grace_ns + static_cast<std::int64_t>(ms) * 1'000'000;
-}
-
 // Whose body comes too slowly hears it; who does not fetch an answer loses it.
 void Http2Connection::expire() {
   const std::int64_t now = Loop::now_ns();
@@ -308,7 +304,6 @@ void Http2Connection::leave() {
   advancing_ = was_advancing;
 }
 
-// Everything that can be done now is done, but for what fills more than some blocks.
 void Http2Connection::advance() {
   if (std::exchange(advancing_, true)) return;
   int blocks = 0;
@@ -369,11 +364,6 @@ int Http2Connection::flood() {
   return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
-// A frame that asks for nothing.
-int Http2Connection::idle_frame() {
-  return idle_frames_.take(kIdleFrames, kIdleFramesPerSecond) ? 0 : flood();
-}
-
 Http2Stream* Http2Connection::find(std::int32_t id) {
   const auto found = streams_.find(id);
   return found == streams_.end() ? nullptr : found->second.get();
@@ -388,15 +378,6 @@ bool Http2Connection::begin_stream(std::int32_t id) {
   ++desk_.counts.streams;
   asked_ = true;
   return true;
-}
-
-void Http2Connection::head_whole(std::int32_t id, bool body) {
-  Http2Stream* const stream = find(id);
-  if (stream == nullptr) return;
-  if (transport_.encrypted() && peer_.certificate.empty())
-    peer_.certificate = transport_.certificate_name();
-  stream->begin(peer_, body, [this, id] { wake(id); });
-  settle(id, *stream);
 }
 
 // Several may be woken one after the other, and their answers go in one piece.

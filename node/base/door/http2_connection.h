@@ -24,10 +24,20 @@ namespace partita::serve {
 // A client that speaks it begins so.
 inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+// A number of things a client may do at once, and per second.
+class Allowance {
+ public:
+  bool take(std::size_t most, std::size_t per_second);
+
+ private:
+  double left_ = 0;
+  std::int64_t at_ns_ = 0;
+};
+
 class Http2Connection {
  public:
   struct Later {
-    std::function<void()> soon;     // call resume(), but not from inside of this
+    std::function<void()> soon;     // call advance(), but not from inside of this
     std::function<void()> changed;  // it went on although its owner has not called it
   };
   // All outlive it.
@@ -36,9 +46,10 @@ class Http2Connection {
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;
 
-  void start(std::string_view first);  // what was read, from the preface on
+  // `first`: what was read, from the preface on.
+  void start(std::string_view first);
   void ready(Readiness readiness);
-  void resume() { advance(); }
+  void advance();  // does what can be done now, but for what fills more than some blocks
   void expire();
   void close();  // its clients' requests have no answer
   void leave();  // tells an idle client, as far as that can be done now
@@ -52,30 +63,19 @@ class Http2Connection {
  private:
   struct Calls;  // nghttp2's, in the source
   friend struct Calls;
-  // A number of things a client may do at once, and per second.
-  class Allowance {
-   public:
-    bool take(std::size_t most, std::size_t per_second);
-
-   private:
-    double left_ = 0;
-    std::int64_t at_ns_ = 0;
-  };
-
-  void advance();
-  std::int64_t out_by() const;
+  std::int64_t out_by() const {
+    return moved_by(desk_.limits, out_since_, out_moved_ + out_.size());
+  }
   void serve_woken();
   void wake(std::int32_t id);
   bool receive();
   void take(std::string_view bytes);
   int flood();
-  int idle_frame();
   void send();
   void write(std::string_view bytes);
   void settle(std::int32_t id, Http2Stream& stream);
   void submit_head(std::int32_t id, Http2Stream& stream);
   bool begin_stream(std::int32_t id);
-  void head_whole(std::int32_t id, bool body);
   int end_stream(std::int32_t id);
   void abandon(const Http2Stream& stream);
   Http2Stream* find(std::int32_t id);
@@ -92,7 +92,7 @@ class Http2Connection {
   Allowance resets_ = {}, idle_frames_ = {};
   std::int32_t head_of_ = 0;  // the stream whose head is on its way; 0: none
   std::int64_t head_by_ = 0, idle_by_ = 0;
-  std::int64_t out_since_ = 0;    // it is behind with what it fetches; 0: it is not
+  std::int64_t out_since_ = 0;   // it is behind with what it fetches; 0: it is not
   std::uint64_t out_moved_ = 0;  // since then
   bool readable_ = true, blocked_ = false, wants_write_ = false;
   bool advancing_ = false, dead_ = false, asked_ = false;

@@ -10,8 +10,8 @@
 namespace partita::serve {
 namespace {
 
-constexpr std::size_t kFieldBytes = 32;      // RFC 9113, 6.5.2
-constexpr std::size_t kProbedText = 1024;    // of a text whose beginning says whom it is for
+constexpr std::size_t kFieldBytes = 32;    // RFC 9113, 6.5.2
+constexpr std::size_t kProbedText = 1024;  // of a text whose beginning says whom it is for
 constexpr std::int64_t kNotLate = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -40,8 +40,8 @@ void Http2Stream::begin(const Peer& peer, bool body, std::function<void()> wake)
   fields.reserve(fields_.size());
   const std::string_view all = head_;
   for (const Field& field : fields_)
-    fields.push_back({all.substr(field.begin, field.name),
-                      all.substr(field.begin + field.name, field.value)});
+    fields.push_back(
+        {all.substr(field.begin, field.name), all.substr(field.begin + field.name, field.value)});
   const auto head = http2_head(fields, body);
   if (!head) return refuse(400, to_string(head.error()));
   expects_continue_ = head->expect_continue && body;
@@ -65,14 +65,14 @@ void Http2Stream::apply(Step next) {
   switch (next) {
     case Step::text:
       stage_ = Stage::text;
-      body_by();
+      deadline_ = moved_by(desk_.limits, began_ns_, came_);
       if (!exchange_->text_open && text_have_ == exchange_->text_wanted) return text_whole();
       if (body_ended_) body_end();
       return;
     case Step::tensors:
       stage_ = Stage::tensors;
       scatter_at_ = 0;
-      body_by();
+      deadline_ = moved_by(desk_.limits, began_ns_, came_);
       forward(exchange_->scatter, scatter_at_, 0);  // what is empty
       if (scatter_at_ == exchange_->scatter.size()) return apply(exchange_->on_filled());
       if (body_ended_) body_end();
@@ -90,17 +90,12 @@ void Http2Stream::apply(Step next) {
     case Step::answer:
       stage_ = Stage::answer;
       ended_ = true;
-      return answer_by(length());
+      deadline_ = answer_by(desk_.limits, length());
+      return;
   }
 }
 
 // ---- the body
-
-void Http2Stream::body_by() {
-  const DoorLimits& limits = desk_.limits;
-  const std::uint64_t ms = came_ * 1000 / static_cast<std::uint64_t>(limits.bytes_per_second);
-  deadline_ = began_ns_ + limits.body_grace_ns + static_cast<std::int64_t>(ms) * 1'000'000;
-}
 
 void Http2Stream::body(std::string_view bytes) {
   came_ += bytes.size();
@@ -109,7 +104,8 @@ void Http2Stream::body(std::string_view bytes) {
     if (exchange_->ended()) return apply(Step::answer);  // its places are somebody else's now
     bytes.remove_prefix(stage_ == Stage::text ? into_text(bytes) : into_scatter(bytes));
   }
-  if (stage_ == Stage::text || stage_ == Stage::tensors) body_by();
+  if (stage_ == Stage::text || stage_ == Stage::tensors)
+    deadline_ = moved_by(desk_.limits, began_ns_, came_);
 }
 
 std::size_t Http2Stream::into_text(std::string_view bytes) {
@@ -194,12 +190,6 @@ void Http2Stream::awake() {
   exchange.pieces.clear();
 }
 
-void Http2Stream::answer_by(std::uint64_t bytes) {
-  const DoorLimits& limits = desk_.limits;
-  const auto seconds = static_cast<std::int64_t>(bytes) / limits.bytes_per_second;
-  deadline_ = Loop::now_ns() + limits.body_grace_ns + seconds * 1'000'000'000;
-}
-
 std::uint64_t Http2Stream::length() const {
   std::uint64_t length = exchange_->reply.text.size();
   for (const iovec& span : exchange_->reply.spans) length += span.iov_len;
@@ -236,7 +226,7 @@ void Http2Stream::sent() {
   if (left == 0) {
     deadline_ = kNotLate;
   } else if (!was_waiting || left < exchange_->unsent) {
-    answer_by(left);
+    deadline_ = answer_by(desk_.limits, left);
   }
   exchange_->unsent = left;
   if (was_waiting && left == 0) exchange_->on_fetched();

@@ -1,6 +1,6 @@
 // Http2Stream: one request over HTTP/2: its head as it is told, its body on the way into its
-// Exchange, its answer on the way out. Of frames it knows nothing (http2_connection.h); whoever owns
-// it looks at stage() after each call. Loop thread only.
+// Exchange, its answer on the way out. Of frames it knows nothing (http2_connection.h); whoever
+// owns it looks at stage() after each call. Loop thread only.
 #pragma once
 
 #include <cstddef>
@@ -82,8 +82,6 @@ class Http2Stream {
   std::size_t into_text(std::string_view bytes);
   std::size_t into_scatter(std::string_view bytes);
   void text_whole();
-  void body_by();
-  void answer_by(std::uint64_t bytes);
 
   Desk& desk_;
   std::shared_ptr<Exchange> exchange_ = {};

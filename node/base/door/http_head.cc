@@ -195,7 +195,8 @@ Result<HttpHead> http2_head(std::span<const HeadField> fields, bool body) {
       found.take(field, name, value);
       std::uint64_t length = 0;
       if (field != http::field::content_length) continue;
-      if (!is_length(value, length)) return bad_input("request head", "content-length is no length");
+      if (!is_length(value, length))
+        return bad_input("request head", "content-length is no length");
       found.head.content_length = length;
     }
   }

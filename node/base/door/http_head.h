@@ -1,5 +1,5 @@
-// The head of an HTTP request: what a door looks at, as views into the buffer that holds it. Those of
-// HTTP/1.1 are parsed by Boost.Beast, which only this source includes. Pure.
+// The head of an HTTP request: what a door looks at, as views into the buffer that holds it. Those
+// of HTTP/1.1 are parsed by Boost.Beast, which only this source includes. Pure.
 #pragma once
 
 #include <cstddef>

@@ -38,9 +38,9 @@ int choose_protocol(SSL*, const unsigned char** out, unsigned char* length,
                     const unsigned char* offered, unsigned offered_length, void*) {
   static constexpr std::string_view kOurs = "\x02h2\x08http/1.1";
   unsigned char* chosen = nullptr;
-  const int found = SSL_select_next_proto(
-      &chosen, length, reinterpret_cast<const unsigned char*>(kOurs.data()),
-      static_cast<unsigned>(kOurs.size()), offered, offered_length);
+  const int found =
+      SSL_select_next_proto(&chosen, length, reinterpret_cast<const unsigned char*>(kOurs.data()),
+                            static_cast<unsigned>(kOurs.size()), offered, offered_length);
   *out = chosen;
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }

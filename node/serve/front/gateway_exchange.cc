@@ -23,9 +23,9 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
 // "100m": nanoseconds of gRPC's header, at most a day's; nothing: it is none.
 std::optional<std::int64_t> grpc_timeout(std::string_view text) {
   constexpr std::int64_t kSecond = 1'000'000'000, kDay = 86'400 * kSecond;
-  constexpr std::pair<char, std::int64_t> kUnits[] = {{'n', 1},           {'u', 1000},
-                                                      {'m', 1'000'000},   {'S', kSecond},
-                                                      {'M', 60 * kSecond}, {'H', 3600 * kSecond}};
+  constexpr std::pair<char, std::int64_t> kUnits[] = {
+      {'n', 1},       {'u', 1000},         {'m', 1'000'000},
+      {'S', kSecond}, {'M', 60 * kSecond}, {'H', 3600 * kSecond}};
   if (text.empty() || text.size() > 9) return std::nullopt;
   const auto count = whole_number(text.substr(0, text.size() - 1));
   const auto unit = std::ranges::find(kUnits, text.back(), &std::pair<char, std::int64_t>::first);

@@ -256,7 +256,8 @@ void GrpcWebExchange::close_body(int status, std::string_view message, std::stri
   if (!message.empty()) trailers += "grpc-message:" + escaped(message) + "\r\n";
   trailers += more;
   trailers = prefix(kTrailersFlag, trailers.size()) + trailers;
-  reply.content_type = in_base64_ ? "application/grpc-web-text+proto" : "application/grpc-web+proto";
+  reply.content_type =
+      in_base64_ ? "application/grpc-web-text+proto" : "application/grpc-web+proto";
   if (in_base64_) {
     std::string bytes = std::move(reply.text);
     for (const iovec& span : reply.spans)

@@ -82,7 +82,7 @@ class GrpcWeb : public DoorFixture {
 TEST_F(GrpcWeb, AnInferenceIsAnswered) {
   open();
   for (const char* type : {"application/grpc-web", "application/grpc-web+proto",
-                                  "application/grpc-web-text", "application/grpc-web-text+proto"}) {
+                           "application/grpc-web-text", "application/grpc-web-text+proto"}) {
     const Body body = call("ModelInfer", framed(pair_ask().bytes), type);
     ASSERT_EQ(body.messages.size(), 1U);
     EXPECT_EQ(body.trailers, "grpc-status:0\r\n");
@@ -149,8 +149,9 @@ TEST_F(GrpcWeb, ItsDeadlineIsThatOfTheRequest) {
   open();
   backend.at_once = false;
   Http2Client two(*loop, front->port());
-  for (const auto& [said, wanted] : {std::pair{"100m", 100'000'000L}, std::pair{"2S", 2'000'000'000L},
-                                     std::pair{"7u", 7'000L}, std::pair{"99999999H", 86'400'000'000'000L}}) {
+  for (const auto& [said, wanted] :
+       {std::pair{"100m", 100'000'000L}, std::pair{"2S", 2'000'000'000L}, std::pair{"7u", 7'000L},
+        std::pair{"99999999H", 86'400'000'000'000L}}) {
     const int before = backend.submissions;
     const auto id = two.begin("POST", kPath + "ModelInfer", framed(pair_ask().bytes),
                               {{"content-type", "application/grpc-web"}, {"grpc-timeout", said}});

@@ -1,5 +1,5 @@
-// Clients that mean no good over HTTP/2: what each may hold or do is bounded, its connection ends or
-// goes on, and the others are served.
+// Clients that mean no good over HTTP/2: what each may hold or do is bounded, its connection ends
+// or goes on, and the others are served.
 #include <gtest/gtest.h>
 
 #include "base/door/testing/http2_client.h"
@@ -101,16 +101,22 @@ TEST_F(Http2Hostile, FramesThatAskForNothingAreCounted) {
   for (const std::string& kind : {ping, settings, frame(2, 0, 1, std::string(5, '\0'))}) {
     RawClient one = client();
     one.send(preface());
-    EXPECT_LT(flood(one, [&](int) { return kind; }, 1'000'000), 50'000) << kind;
+    EXPECT_LT(flood(
+                  one, [&](int) { return kind; }, 1'000'000),
+              50'000)
+        << kind;
     expect_ended(one);
   }
   RawClient one = client();
   one.send(preface() + frame(kHead, kEndHeaders, 1, request_head("POST", "/v2/models/pair/infer")));
-  EXPECT_LT(flood(one, [&](int) { return frame(kData, 0, 1); }, 1'000'000), 50'000);
+  EXPECT_LT(flood(
+                one, [&](int) { return frame(kData, 0, 1); }, 1'000'000),
+            50'000);
   expect_ended(one);
   RawClient other = client();  // of no known kind: passed over, and others have their turns
   other.send(preface());
-  flood(other, [&](int) { return frame(77, 0, 0, "what is this"); }, 20'000);
+  flood(
+      other, [&](int) { return frame(77, 0, 0, "what is this"); }, 20'000);
   expect_served();
 }
 
@@ -119,11 +125,15 @@ TEST_F(Http2Hostile, AHeadWithoutEndIsNotKept) {
   RawClient one = client();
   one.send(preface() + frame(kHead, 0, 1, request_head("GET", "/v2")));
   const std::string more = literal("x", std::string(100, 'y'));
-  EXPECT_LT(flood(one, [&](int) { return frame(kContinuation, 0, 1, more); }, 1'000'000), 10'000);
+  EXPECT_LT(flood(
+                one, [&](int) { return frame(kContinuation, 0, 1, more); }, 1'000'000),
+            10'000);
   expect_ended(one);
   RawClient empty = client();
   empty.send(preface() + frame(kHead, 0, 1, request_head("GET", "/v2")));
-  EXPECT_LT(flood(empty, [&](int) { return frame(kContinuation, 0, 1); }, 1'000'000), 10'000);
+  EXPECT_LT(flood(
+                empty, [&](int) { return frame(kContinuation, 0, 1); }, 1'000'000),
+            10'000);
   expect_ended(empty);
 }
 
@@ -161,8 +171,8 @@ TEST_F(Http2Hostile, RequestsOfAConnectionAreCounted) {
       one.fetch();
     }
     std::string_view in = one.input();
-    for (; in.size() >= 9; in.remove_prefix(std::min<std::size_t>(
-                               in.size(), 9 + static_cast<unsigned char>(in[2]))))
+    for (; in.size() >= 9;
+         in.remove_prefix(std::min<std::size_t>(in.size(), 9 + static_cast<unsigned char>(in[2]))))
       refused += in[3] == kReset;
   }
   under_way = static_cast<int>(backend.requests.size());
@@ -252,7 +262,8 @@ TEST_F(Http2Hostile, WhatIsNoHttp2Ends) {
   open();
   const std::string get = frame(kHead, kEndHeaders | kEndStream, 1, request_head("GET", "/v2"));
   for (const std::string& bytes :
-       {std::string("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"), preface() + get + std::string(4096, '\xff'),
+       {std::string("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"),
+        preface() + get + std::string(4096, '\xff'),
         preface() + frame(kHead, kEndHeaders, 2, request_head("GET", "/v2")),
         preface() + frame(kHead, kEndHeaders, 1, "\xff\xff\xff\xff\xff\xff"),
         preface() + frame(kContinuation, kEndHeaders, 1, ""), std::string(kHttp2Preface) + get}) {

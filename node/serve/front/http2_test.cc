@@ -57,9 +57,9 @@ class Http2Test : public DoorFixture {
       EXPECT_EQ(got.status, expected.status) << one.path;
       EXPECT_EQ(got.body, expected.body) << one.path;
       for (const auto& [name, lower] :
-           {std::pair{"Content-Type", "content-type"}, std::pair{"Content-Length", "content-length"},
-            std::pair{"Retry-After", "retry-after"}, std::pair{"Allow", "allow"},
-            std::pair{"WWW-Authenticate", "www-authenticate"},
+           {std::pair{"Content-Type", "content-type"},
+            std::pair{"Content-Length", "content-length"}, std::pair{"Retry-After", "retry-after"},
+            std::pair{"Allow", "allow"}, std::pair{"WWW-Authenticate", "www-authenticate"},
             std::pair{"Content-Encoding", "content-encoding"},
             std::pair{"Inference-Header-Content-Length", "inference-header-content-length"}})
         EXPECT_EQ(got.header(lower), expected.header(name)) << one.path << " " << name;
@@ -73,7 +73,9 @@ class Http2Test : public DoorFixture {
     const std::string head =
         R"({"parameters":{"binary_data_output":true},"inputs":[{"name":"x","shape":[1,300000],)"
         R"("datatype":"UINT8","parameters":{"binary_data_size":300000}}]})";
-    return {"POST", "/v2/models/wide/infer", head + data,
+    return {"POST",
+            "/v2/models/wide/infer",
+            head + data,
             {{"inference-header-content-length", std::to_string(head.size())}}};
   }
 };
@@ -83,31 +85,30 @@ TEST_F(Http2Test, AnswersAreThoseOfHttp1) {
   options.limits.body_bytes = 400'000;
   options.compress = true;
   open(options);
-  const Case cases[] = {
-      {"GET", "/v2"},
-      {"GET", "/v2/models/pair"},
-      {"GET", "/v2/models/pair", "", {{"accept-encoding", "gzip"}}},
-      {"HEAD", "/v2/models/pair"},
-      {"GET", "/v2/health/live"},
-      {"GET", "/v2/models/nobody"},
-      {"GET", "/nowhere%zz"},
-      {"DELETE", "/v2"},
-      {"PUT", "/v2"},
-      {"GET", "/v2/models/pair/infer"},
-      {"POST", "/v2/repository/index"},
-      {"POST", "/v2/models/pair/infer", kPairBody},
-      {"POST", "/v2/models/pair/infer?x=1", kPairBody},
-      {"POST", "/v2/models/pair/infer", kPairBody + std::string(40'000, ' ')},
-      {"POST", "/v2/models/pair/infer", "{\"inputs\":[]}"},
-      {"POST", "/v2/models/pair/infer", ""},
-      {"POST", "/v2/models/asleep/infer", kPairBody},
-      {"POST", "/v2/models/nobody/infer", kPairBody},
-      {"POST", "/v2/models/wide/infer", std::string(400'001, 'x')},
-      {"POST", "/v2/models/pair/infer", kPairBody, {{"partita-priority", "99"}}},
-      {"POST", "/v2/models/pair/infer", kPairBody, {{"partita-timeout-ms", "x"}}},
-      {"POST", "/v2/models/pair/infer", kPairBody, {{"content-encoding", "br"}}},
-      {"POST", "/v1/chat/completions", "{}"},
-      wide()};
+  const Case cases[] = {{"GET", "/v2"},
+                        {"GET", "/v2/models/pair"},
+                        {"GET", "/v2/models/pair", "", {{"accept-encoding", "gzip"}}},
+                        {"HEAD", "/v2/models/pair"},
+                        {"GET", "/v2/health/live"},
+                        {"GET", "/v2/models/nobody"},
+                        {"GET", "/nowhere%zz"},
+                        {"DELETE", "/v2"},
+                        {"PUT", "/v2"},
+                        {"GET", "/v2/models/pair/infer"},
+                        {"POST", "/v2/repository/index"},
+                        {"POST", "/v2/models/pair/infer", kPairBody},
+                        {"POST", "/v2/models/pair/infer?x=1", kPairBody},
+                        {"POST", "/v2/models/pair/infer", kPairBody + std::string(40'000, ' ')},
+                        {"POST", "/v2/models/pair/infer", "{\"inputs\":[]}"},
+                        {"POST", "/v2/models/pair/infer", ""},
+                        {"POST", "/v2/models/asleep/infer", kPairBody},
+                        {"POST", "/v2/models/nobody/infer", kPairBody},
+                        {"POST", "/v2/models/wide/infer", std::string(400'001, 'x')},
+                        {"POST", "/v2/models/pair/infer", kPairBody, {{"partita-priority", "99"}}},
+                        {"POST", "/v2/models/pair/infer", kPairBody, {{"partita-timeout-ms", "x"}}},
+                        {"POST", "/v2/models/pair/infer", kPairBody, {{"content-encoding", "br"}}},
+                        {"POST", "/v1/chat/completions", "{}"},
+                        wide()};
   for (const Case& one : cases) expect_same(one);
   backend.denial = Denial{Denial::Kind::overloaded, "full", 1'500'000'000};
   expect_same({"POST", "/v2/models/pair/infer", kPairBody});
@@ -258,8 +259,8 @@ TEST_F(Http2Test, WhoExpectsToBeAskedForItsBodyIs) {
 }
 
 TEST_F(Http2Test, TheAccessLogSaysTheSame) {
-  const auto file = std::filesystem::path(testing::TempDir()) /
-                    ("http2_log" + std::to_string(::getpid()));
+  const auto file =
+      std::filesystem::path(testing::TempDir()) / ("http2_log" + std::to_string(::getpid()));
   FrontOptions options;
   options.access_log.file = file.string();
   open(options);

@@ -182,7 +182,7 @@ Reply metrics(const Door& door) {
       "\n# HELP partita_http2_streams Requests under way over HTTP/2.\n"
       "# TYPE partita_http2_streams gauge\npartita_http2_streams " +
       std::to_string(door.counts.streams) +
-      "\n# HELP partita_http2_floods_total Connections of HTTP/2 that asked for more than they may.\n"
+      "\n# HELP partita_http2_floods_total Connections of HTTP/2 put out for asking too much.\n"
       "# TYPE partita_http2_floods_total counter\npartita_http2_floods_total " +
       std::to_string(door.counts.flooded) + "\n";
   return reply;

@@ -289,7 +289,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::uint64_t bytes_in_ = 0;
   std::int64_t submitted_ns_ = 0, ended_ns_ = 0;
   std::string service_ = {};
-  std::string of_set_ = {};  // which model of its set
+  std::string of_set_ = {};          // which model of its set
   std::optional<HandedBy> by_ = {};  // none: it came from a client
   std::string client_ = {};          // its token, or where it is
   KeyHandle key_ = {};
@@ -595,7 +595,9 @@ void Call::infer() {
   bound_ = *std::move(bound);
   id_ = wanted.id;
   if (const auto denial = admit(wanted)) return deny_or_go(*denial, true);
-  const InputRow row = [&](int item, int tensor) { return backend.input(*admitted_, item, tensor); };
+  const InputRow row = [&](int item, int tensor) {
+    return backend.input(*admitted_, item, tensor);
+  };
   if (const auto placed = place_grpc_ask(*ask, *model_, bound_, message.pieces, row); !placed)
     return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(placed.error()));
   request_.Clear();
