@@ -18,6 +18,8 @@ constexpr int kConnectionWindow = 4 << 20;
 constexpr int kBlocksAtOnce = 8;            // read before others have their turn
 constexpr std::size_t kHeadFlood = 65'536;  // of a head of which 16 KiB are taken
 constexpr std::size_t kIdleFrames = 1000, kIdleFramesPerSecond = 100;  // pings, settings, ...
+// Of streams that are not fetched, so many may hold as much as one may, and any so small a part.
+constexpr std::size_t kFullStreams = 4, kStreamsThatHoldLittle = 64;
 constexpr std::size_t kStreamsKeptForOthers = 16;  // one of so many no address gets alone
 constexpr std::int64_t kNeverLate = std::numeric_limits<std::int64_t>::max();
 
@@ -80,6 +82,15 @@ class BorrowedBlock {
   Desk& desk_;
   Block block_;
 };
+
+// For its client to fetch it, or adds to what all of this client's wait for; `most`: of one.
+bool waits_for_too_much(const std::map<std::int32_t, std::unique_ptr<Http2Stream>>& streams,
+                        const Http2Stream& stream, std::size_t most) {
+  if (stream.waiting() < most / kStreamsThatHoldLittle) return false;
+  std::size_t all = 0;
+  for (const auto& [id, one] : streams) all += one->waiting();
+  return stream.waiting() > most || all > kFullStreams * most;
+}
 
 }  // namespace
 
@@ -409,8 +420,9 @@ void Http2Connection::settle(std::int32_t id, Http2Stream& stream) {
     stream.deferred = false;
     nghttp2_session_resume_data(session_, id);
   }
-  if (stream.stage() == Stage::stream && stream.waiting() > desk_.limits.stream_bytes)
-    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
+  if (!waits_for_too_much(streams_, stream, desk_.limits.stream_bytes)) return;
+  stream.break_off();
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
 }
 
 void Http2Connection::submit_head(std::int32_t id, Http2Stream& stream) {

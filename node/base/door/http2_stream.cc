@@ -196,6 +196,12 @@ std::uint64_t Http2Stream::length() const {
   return length;
 }
 
+void Http2Stream::break_off() {
+  exchange_->stream_broken = true;
+  waiting_ = {};
+  taken_ = 0;
+}
+
 std::size_t Http2Stream::read(std::span<char> into, bool& at_end) {
   const bool in_pieces = stage_ == Stage::stream;
   const std::string& text = in_pieces ? waiting_ : exchange_->reply.text;

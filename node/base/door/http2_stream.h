@@ -65,8 +65,9 @@ class Http2Stream {
   bool broken() const { return exchange_->stream_broken; }
   // Whether there is something to be read() now, or its end.
   bool has_more() const { return ended_ || taken_ < waiting_.size(); }
-  std::size_t waiting() const { return waiting_.size() - taken_; }
+  std::size_t waiting() const { return stage_ == Stage::stream ? waiting_.size() - taken_ : 0; }
   std::uint64_t length() const;  // of an answer
+  void break_off();              // a stream, and nothing of it waits any more
   // The next bytes of its answer; `at_end`: nothing follows.
   std::size_t read(std::span<char> into, bool& at_end);
   // What was read has gone to the kernel: the stream's deadline, and what its exchange is told.

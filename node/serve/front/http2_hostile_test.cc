@@ -236,6 +236,34 @@ TEST_F(Http2Hostile, AnAnswerThatIsNotFetchedIsTakenBack) {
   expect_served();
 }
 
+TEST_F(Http2Hostile, StreamsThatAreNotFetchedHoldLittleTogether) {
+  FrontOptions options;
+  options.limits.stream_bytes = 1 << 20;
+  open(options);
+  backend.add({.kind = ModelKind::openai, .name = "chat", .platform = "forward"});
+  backend.at_once = false;
+  Http2Client one(*loop, front->port(), 0, false);
+  for (int i = 0; i < 40; ++i)
+    one.begin("POST", "/v1/completions", R"({"model":"chat","prompt":"x"})");
+  ASSERT_TRUE(one.wait([&] { return backend.submissions == 40; }));
+  const std::string piece(100'000, 'x');
+  for (int round = 0; round < 9; ++round) {
+    std::vector<RequestId> there;
+    for (const auto& [id, request] : backend.requests) there.push_back(id);
+    for (const RequestId id : there) {
+      if (!backend.requests.contains(id)) continue;
+      const auto give = backend.requests.at(id).completion.piece;
+      give({.http_status = 200, .bytes = piece});
+    }
+    one.turn();
+    one.turn();
+  }
+  EXPECT_LE(backend.requests.size(), 5U);  // of less than a MiB each
+  EXPECT_GE(backend.requests.size(), 3U);
+  EXPECT_FALSE(one.gone);
+  expect_served();
+}
+
 TEST_F(Http2Hostile, ConnectionsThatAreNotReadEnd) {
   FrontOptions options;
   options.limits.body_grace_ns = 500 * kMilli;
