@@ -217,7 +217,7 @@ TEST_F(Http2Hostile, WhoIsSlowIsNotWaitedFor) {
   expect_ended(nothing);
   RawClient half = client();
   half.send(kHttp2Preface.substr(0, 10));
-  half.closed();
+  EXPECT_TRUE(half.wait([&] { return half.input().size() > 12; }));
   EXPECT_TRUE(half.input().starts_with("HTTP/1.1 408"));
 }
 

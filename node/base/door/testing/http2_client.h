@@ -162,12 +162,14 @@ class Http2Client {
     return static_cast<ssize_t>(count);
   }
   void send() {
+    std::string all;
     const std::uint8_t* data = nullptr;
     for (ssize_t count = 1; count > 0 && !gone;) {
       count = nghttp2_session_mem_send(session_, &data);
       if (count > 0)
-        raw.send({reinterpret_cast<const char*>(data), static_cast<std::size_t>(count)});
+        all.append(reinterpret_cast<const char*>(data), static_cast<std::size_t>(count));
     }
+    if (!all.empty() && !gone) raw.send(all);
   }
 
   nghttp2_session* session_ = nullptr;
