@@ -201,7 +201,9 @@ class Clients {
     request_.append(bytes, '\1');
     for (int& fd : fds_) {
       fd = ::socket(AF_INET, SOCK_STREAM, 0);
-      sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
+      sockaddr_in to{};
+      to.sin_family = AF_INET;
+      to.sin_port = htons(static_cast<std::uint16_t>(port));
       to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
       CHECK(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
       const int yes = 1;

@@ -13,7 +13,6 @@ constexpr std::size_t kFirstText = 16'384, kProbeText = 1024;
 constexpr std::uint64_t kLingerBytes = 64u << 20;  // of a long body, before the reset
 constexpr std::int64_t kLingerNs = 2'000'000'000;
 constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
-constexpr int kClientGone = 499;  // in the access log
 
 struct Fault {
   int status = 0;
@@ -54,10 +53,17 @@ DoorConnection::~DoorConnection() {
 }
 
 void DoorConnection::start(Loop& loop) {
+  loop_ = &loop;
   watch_ = loop.watch(transport_.fd(), [this](Readiness readiness) { ready(readiness); });
 }
 
 void DoorConnection::ready(Readiness readiness) {
+  if (http2_ != nullptr) {
+    http2_->ready(readiness);
+    follow_http2();
+    if (on_change) on_change();
+    return;
+  }
   if (readiness.readable || readiness.closed || (readiness.writable && inlet_.wants_write()))
     inlet_.ready();
   if (readiness.writable || readiness.closed) outlet_.ready();
@@ -70,6 +76,10 @@ void DoorConnection::ready(Readiness readiness) {
 }
 
 void DoorConnection::expire() {
+  if (http2_ != nullptr) {
+    http2_->expire();
+    return follow_http2();
+  }
   const bool asking =
       (stage_ == Stage::head && head_begun_) || stage_ == Stage::text || stage_ == Stage::tensors;
   if (!asking) return close();
@@ -95,6 +105,7 @@ void DoorConnection::advance() {
   while (stage_ != Stage::dead && step()) {
   }
   advancing_ = false;
+  if (stage_ == Stage::http2) return follow_http2();
   if (stage_ != Stage::dead && inlet_.closed()) close();
   if (stage_ == Stage::dead) return;
   const bool writing = outlet_.blocked() && (stage_ == Stage::write || stage_ == Stage::stream);
@@ -120,6 +131,7 @@ bool DoorConnection::step() {
     case Stage::drain:
     case Stage::linger:
       return step_drop();
+    case Stage::http2:
     case Stage::dead:
       break;
   }
@@ -127,6 +139,10 @@ bool DoorConnection::step() {
 }
 
 void DoorConnection::close() {
+  if (http2_ != nullptr && stage_ != Stage::dead) {
+    if (!http2_->dead()) http2_->leave();
+    http2_->close();
+  }
   if (exchange_ != nullptr) {
     ++desk_.counts.abandoned;
     log(kClientGone);
@@ -137,20 +153,8 @@ void DoorConnection::close() {
   watch_.reset();
 }
 
-// A body has the grace, and for what has come of it the time that this takes at the slowest rate:
-// who stops sending is not waited for because much is still to come.
 void DoorConnection::body_came() {
-  const auto rate = static_cast<std::uint64_t>(desk_.limits.bytes_per_second);
-  const std::uint64_t ms = inlet_.came() * 1000 / rate;
-  deadline_ =
-      body_began_ns_ + desk_.limits.body_grace_ns + static_cast<std::int64_t>(ms) * 1'000'000;
-}
-
-// So much is to go over the connection.
-void DoorConnection::answer_by(std::uint64_t bytes) {
-  const DoorLimits& limits = desk_.limits;
-  const auto seconds = static_cast<std::int64_t>(bytes) / limits.bytes_per_second;
-  deadline_ = Loop::now_ns() + limits.body_grace_ns + seconds * 1'000'000'000;
+  deadline_ = moved_by(desk_.limits, body_began_ns_, inlet_.came());
 }
 
 // ---- the head
@@ -164,7 +168,10 @@ bool DoorConnection::step_head() {
     if (!std::exchange(head_begun_, true)) deadline_ = Loop::now_ns() + limits.head_ns;
     const std::size_t end = end_of_head(have, scanned_);
     if (end != std::string_view::npos) {
-      begin_exchange(end);
+      if (!asked_ && have.starts_with(kHttp2Preface.substr(0, end)))
+        begin_http2();
+      else
+        begin_exchange(end);
       return true;
     }
     scanned_ = have.size();
@@ -180,6 +187,35 @@ bool DoorConnection::step_head() {
   }
   inlet_.fill();
   return !inlet_.closed();  // once more: what came, or to give the buffer back
+}
+
+// From here on the inlet and the outlet have nothing to do.
+void DoorConnection::begin_http2() {
+  stage_ = Stage::http2;
+  lives_ = std::make_shared<bool>(true);
+  const auto changed = [this] {
+    follow_http2();
+    if (on_change) on_change();
+  };
+  const auto soon = [this, changed] {
+    loop_->post([this, changed, lives = std::weak_ptr(lives_)] {
+      if (lives.expired() || stage_ == Stage::dead) return;
+      http2_->advance();
+      changed();
+    });
+  };
+  http2_ = std::make_unique<Http2Connection>(
+      desk_, transport_, peer_, Http2Connection::Later{.soon = soon, .changed = changed});
+  http2_->start(inlet_.text());
+  inlet_.give_back();
+}
+
+void DoorConnection::follow_http2() {
+  if (stage_ == Stage::dead) return;
+  if (http2_->dead())
+    close();
+  else
+    watch_.want(http2_->reads(), http2_->writes());
 }
 
 void DoorConnection::begin_exchange(std::size_t head_bytes) {
@@ -354,15 +390,16 @@ bool DoorConnection::step_stream() {
   const bool chunked = !http10_;
   if (exchange.stream_begun && !std::exchange(stream_head_sent_, true)) {
     if (http10_ || desk_.closing) keep_alive_ = false;
-    Framing how = framing();
-    how.chunked = chunked;
-    how.with_length = false;
-    outlet_.put(reply_head(exchange.reply, how));
+    outlet_.put(reply_head(exchange.reply, {.date = desk_.date,
+                                            .keep_alive = keep_alive_,
+                                            .http10 = http10_,
+                                            .chunked = chunked,
+                                            .with_length = false}));
   }
   outlet_.put_piece(exchange.pieces, chunked);
   exchange.pieces.clear();
   if (ended) {
-    answer_by(outlet_.end_stream(chunked));
+    deadline_ = answer_by(desk_.limits, outlet_.end_stream(chunked));
     stage_ = Stage::write;
     return true;
   }
@@ -373,7 +410,7 @@ bool DoorConnection::step_stream() {
   if (outlet_.waiting() > 0 && !outlet_.blocked()) {
     const Outlet::Sent sent = outlet_.send_some();
     deadline_ = kNoDeadline;
-    if (sent == Outlet::Sent::blocked) answer_by(outlet_.waiting());
+    if (sent == Outlet::Sent::blocked) deadline_ = answer_by(desk_.limits, outlet_.waiting());
     if (sent == Outlet::Sent::broken) {
       close();
       return false;
@@ -386,10 +423,6 @@ bool DoorConnection::step_stream() {
 
 // ---- the answer
 
-Framing DoorConnection::framing() const {
-  return {.date = desk_.date, .keep_alive = keep_alive_, .http10 = http10_};
-}
-
 void DoorConnection::begin_reply() {
   const Reply& reply = exchange_->reply;
   if (!inlet_.body_ended() && inlet_.chunks() && exchange_->submitted_ns > 0) inlet_.take({});
@@ -397,9 +430,12 @@ void DoorConnection::begin_reply() {
   const bool unread = inlet_.left() > kDrainBytes || (inlet_.left() > 0 && expects_continue_);
   if (unread || desk_.closing) keep_alive_ = false;
   const bool bodiless = exchange_->facts().method == Method::head;
-  std::string text = reply_head(reply, framing());
+  std::string text =
+      reply_head(reply, {.date = desk_.date, .keep_alive = keep_alive_, .http10 = http10_});
   if (!bodiless) text += reply.text;
-  answer_by(outlet_.begin(std::move(text), bodiless ? std::span<const iovec>() : reply.spans));
+  deadline_ =
+      answer_by(desk_.limits,
+                outlet_.begin(std::move(text), bodiless ? std::span<const iovec>() : reply.spans));
   stage_ = Stage::write;
 }
 
@@ -411,14 +447,8 @@ bool DoorConnection::step_write() {
 }
 
 void DoorConnection::end_exchange() {
-  log(exchange_->reply.status);
-  const auto hundreds = static_cast<std::size_t>(exchange_->reply.status / 100);
-  if (hundreds < desk_.counts.answers.size()) ++desk_.counts.answers[hundreds];
-  if (exchange_->submitted_ns > 0) {
-    const int status = exchange_->reply.status;
-    if (status == 200 && peer_.answered_ns == 0) peer_.answered_ns = Loop::now_ns();
-    peer_.faulted = peer_.faulted || status == 500 || status == 422;
-  }
+  log(exchange_->status());
+  count_answer(desk_, peer_, *exchange_);
   exchange_->wake = nullptr;
   exchange_->give_back();
   exchange_ = nullptr;
@@ -429,7 +459,7 @@ void DoorConnection::end_exchange() {
   const bool unread = inlet_.left() > 0;
   if (keep_alive_) {
     stage_ = unread ? Stage::drain : Stage::head;
-    if (unread) return answer_by(inlet_.left());
+    if (unread) deadline_ = answer_by(desk_.limits, inlet_.left());
     deadline_ = Loop::now_ns() + desk_.limits.idle_ns;
     return;
   }
@@ -454,23 +484,13 @@ bool DoorConnection::step_drop() {
 
 void DoorConnection::log(int status) {
   if (desk_.log == nullptr) return;
-  const Exchange& exchange = *exchange_;
-  const std::int64_t now = Loop::now_ns();
-  const bool queued = exchange.submitted_ns > 0;
-  const std::int64_t until = exchange.ended_ns > 0 ? exchange.ended_ns : now;
-  desk_.log->add({.unix_ns = began_unix_ns_,
-                  .client = peer_.address,
-                  .method = exchange.facts().method_name,
-                  .path = exchange.facts().path,
-                  .service = exchange.service,
-                  .trace_parent = exchange.facts().trace.parent,
-                  .status = status,
-                  .items = exchange.items,
-                  .bytes_in = exchange.facts().content_length -
-                              std::min(inlet_.left(), exchange.facts().content_length),
-                  .bytes_out = outlet_.bytes(),
-                  .queue_ns = queued ? until - exchange.submitted_ns : 0,
-                  .total_ns = now - began_ns_});
+  const std::uint64_t length = exchange_->facts().content_length;
+  log_answer(desk_, peer_, *exchange_,
+             {.status = status,
+              .began_ns = began_ns_,
+              .began_unix_ns = began_unix_ns_,
+              .bytes_in = length - std::min(inlet_.left(), length),
+              .bytes_out = outlet_.bytes()});
 }
 
 }  // namespace partita::serve

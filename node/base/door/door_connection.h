@@ -1,5 +1,6 @@
 // One client's HTTP/1.1 connection: requests one after the other, each an Exchange. An idle one
-// holds no buffer. Bodies go from the socket to where the exchange wants them.
+// holds no buffer. Bodies go from the socket to where the exchange wants them. A client that begins
+// with the preface of HTTP/2 has that (http2_connection.h).
 //
 // The owner calls expire() after deadline(), and destroys the connection once dead() is true, but
 // not from inside of on_change.
@@ -11,25 +12,15 @@
 #include <string>
 #include <string_view>
 
-#include "base/door/access_log.h"
+#include "base/door/desk.h"
 #include "base/door/exchange.h"
+#include "base/door/http2_connection.h"
 #include "base/door/inlet.h"
 #include "base/door/loop.h"
 #include "base/door/outlet.h"
 #include "base/door/transport.h"
 
 namespace partita::serve {
-
-// What connections of a door share.
-struct Desk {
-  Site& site;
-  const DoorLimits& limits;
-  DoorCounts& counts;
-  AccessLog* log = nullptr;
-  bool closing = false;   // answers say so and end their connections
-  std::string date = {};  // "Date: ...", renewed every second
-  HeadBuffers buffers = {};
-};
 
 class DoorConnection {
  public:
@@ -41,12 +32,15 @@ class DoorConnection {
   void close();
   bool dead() const { return stage_ == Stage::dead; }
   bool idle() const {
+    if (http2_ != nullptr) return http2_->idle();
     return stage_ == Stage::head && exchange_ == nullptr && !inlet_.holds_buffer();
   }
-  std::int64_t deadline() const { return deadline_; }
+  std::int64_t deadline() const { return http2_ == nullptr ? deadline_ : http2_->deadline(); }
   // No request is under way, but perhaps the head of one: it may be closed where room is short.
-  bool spare() const { return stage_ == Stage::head && exchange_ == nullptr; }
-  bool asked() const { return asked_; }  // had a request
+  bool spare() const {
+    return http2_ == nullptr ? stage_ == Stage::head && exchange_ == nullptr : http2_->idle();
+  }
+  bool asked() const { return http2_ == nullptr ? asked_ : http2_->asked(); }  // had a request
 
   std::function<void()> on_change = {};  // idle(), dead() or the deadline may be other than before
 
@@ -60,6 +54,7 @@ class DoorConnection {
     write,
     drain,
     linger,
+    http2,
     dead
   };
 
@@ -72,6 +67,8 @@ class DoorConnection {
   bool step_stream();
   bool step_write();
   bool step_drop();
+  void begin_http2();
+  void follow_http2();
   void begin_exchange(std::size_t head_bytes);
   void apply(Step next);
   void begin_reply();
@@ -79,8 +76,6 @@ class DoorConnection {
   void refuse(int status, std::string_view what);
   void continue_wanted();
   void body_came();
-  void answer_by(std::uint64_t bytes);
-  Framing framing() const;
   void log(int status);
 
   Desk& desk_;
@@ -89,6 +84,9 @@ class DoorConnection {
   Outlet outlet_;
   Loop::Watch watch_ = {};
   Peer peer_;
+  Loop* loop_ = nullptr;
+  std::unique_ptr<Http2Connection> http2_ = {};  // null: HTTP/1.1
+  std::shared_ptr<bool> lives_ = {};             // for what is posted
   std::shared_ptr<Exchange> exchange_ = {};
   std::size_t scanned_ = 0, text_have_ = 0, scatter_at_ = 0;
   std::int64_t body_began_ns_ = 0;

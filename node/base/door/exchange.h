@@ -31,6 +31,10 @@ struct DoorLimits {
   std::int64_t body_grace_ns = 10'000'000'000;  // for a body or an answer, besides what came of it
   std::int64_t bytes_per_second = 65'536;       // ... by this rate, the slowest that is let in
   std::size_t stream_bytes = 4u << 20;          // of an answer that its client does not fetch
+  // Over HTTP/2: requests under way of a connection, and of all, of which an address has a share;
+  // those that a client may break off, at once and per second.
+  std::size_t streams_of_connection = 128, streams = 16'384;
+  std::size_t resets = 500, resets_per_second = 33;
 };
 
 // What is known of a client apart from what it says.
@@ -58,7 +62,7 @@ struct Reply {
 struct HeadFacts {
   Method method = Method::other;
   std::string method_name = {}, path = {};  // without query
-  std::uint64_t content_length = 0;  // of a chunked body: what has come, once it has ended
+  std::uint64_t content_length = 0;         // of a chunked body: what has come, once it has ended
   TraceContext trace = {};
   bool chunked = false;
 };
@@ -107,7 +111,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool stream_broken = false;  // it ended in the middle
   std::size_t unsent = 0;      // of what was taken: waits for the client to fetch it
 
-  // For the access log.
+  // For the access log and the counts.
+  int status() const { return outcome != 0 ? outcome : reply.status; }
+  int outcome = 0;  // where the reply's status says something else; 0: that
   std::string service = {};
   int items = 0;
   std::int64_t submitted_ns = 0, ended_ns = 0;
@@ -146,6 +152,8 @@ struct DoorCounts {
   std::array<std::uint64_t, 6> answers = {};  // by hundreds of their status
   std::uint64_t abandoned = 0;                // clients that left before their answer
   std::uint64_t displaced = 0;                // idle connections that made room for others
+  std::size_t streams = 0;                    // requests under way over HTTP/2
+  std::uint64_t flooded = 0;                  // connections of it that asked for more than they may
 };
 
 }  // namespace partita::serve

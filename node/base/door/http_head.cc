@@ -30,30 +30,28 @@ bool is_length(std::string_view text, std::uint64_t& value) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-// Takes the fields that matter; Beast checks the grammar, lengths said twice, and the connection.
-class Parser final : public http::basic_parser<true> {
- public:
-  Parser() {
-    header_limit(kMaxHeadBytes + 1);
-    body_limit(std::numeric_limits<std::uint64_t>::max());  // the exchange decides
+Method method_of(http::verb verb) {
+  switch (verb) {
+    case http::verb::get:
+      return Method::get;
+    case http::verb::post:
+      return Method::post;
+    case http::verb::head:
+      return Method::head;
+    case http::verb::put:
+      return Method::put;
+    default:
+      return Method::other;
   }
-  HttpHead head;
+}
+
+// Takes the fields that matter.
+struct Fields {
+  HttpHead head = {};
   std::string_view fault = {};
   bool said_length = false;
 
- private:
-  void on_request_impl(http::verb verb, View name, View target, int version, Code&) override {
-    head.method = verb == http::verb::get    ? Method::get
-                  : verb == http::verb::post ? Method::post
-                  : verb == http::verb::head ? Method::head
-                  : verb == http::verb::put  ? Method::put
-                                             : Method::other;
-    head.method_name = std_view(name);
-    head.target = std_view(target);
-    head.http10 = version == 10;
-  }
-  void on_field_impl(http::field field, View name, View text, Code&) override {
-    const std::string_view value = std_view(text);
+  void take(http::field field, std::string_view name, std::string_view value) {
     switch (field) {
       case http::field::authorization:
         return once(head.authorization, value);
@@ -87,38 +85,62 @@ class Parser final : public http::basic_parser<true> {
       default:
         return;
     }
-    const std::string_view word = std_view(name);
     std::uint64_t number = 0;
-    if (same_word(word, "inference-header-content-length")) {
+    if (same_word(name, "inference-header-content-length")) {
       if (!is_length(value, number) || head.json_bytes)
         fault = "Inference-Header-Content-Length is not a length";
       head.json_bytes = number;
-    } else if (same_word(word, "partita-timeout-ms")) {
+    } else if (same_word(name, "partita-timeout-ms")) {
       head.timeout_ms = value;
-    } else if (same_word(word, "partita-priority")) {
+    } else if (same_word(name, "grpc-timeout")) {
+      head.grpc_timeout = value;
+    } else if (same_word(name, "partita-priority")) {
       head.priority = value;
-    } else if (same_word(word, "partita-idempotent")) {
+    } else if (same_word(name, "partita-idempotent")) {
       head.idempotent = value;
-    } else if (same_word(word, "partita-handed-over")) {
+    } else if (same_word(name, "partita-handed-over")) {
       once(head.handed_over, value);
-    } else if (same_word(word, "partita-handed-for")) {
+    } else if (same_word(name, "partita-handed-for")) {
       once(head.handed_for, value);
-    } else if (same_word(word, "traceparent")) {
+    } else if (same_word(name, "traceparent")) {
       head.trace_parent = traced_ ? std::string_view() : value;
       traced_ = true;
-    } else if (same_word(word, "tracestate")) {
+    } else if (same_word(name, "tracestate")) {
       if (!head.trace_state.empty() && !value.empty()) head.trace_state += ',';
       head.trace_state += value;
-    } else if (same_word(word, "sec-fetch-site")) {
+    } else if (same_word(name, "sec-fetch-site")) {
       head.fetch_site = value;
-    } else if (same_word(word, "last-event-id")) {
+    } else if (same_word(name, "last-event-id")) {
       head.last_event_id = value;
     }
   }
-  bool traced_ = false;
+
+ private:
   void once(std::string_view& into, std::string_view value) {
     if (!into.empty()) fault = "a header that may come once came twice";
     into = value;
+  }
+  bool traced_ = false;
+};
+
+// Beast checks the grammar, lengths said twice, and the connection.
+class Parser final : public http::basic_parser<true> {
+ public:
+  Parser() {
+    header_limit(kMaxHeadBytes + 1);
+    body_limit(std::numeric_limits<std::uint64_t>::max());  // the exchange decides
+  }
+  Fields fields = {};
+
+ private:
+  void on_request_impl(http::verb verb, View name, View target, int version, Code&) override {
+    fields.head.method = method_of(verb);
+    fields.head.method_name = std_view(name);
+    fields.head.target = std_view(target);
+    fields.head.http10 = version == 10;
+  }
+  void on_field_impl(http::field field, View name, View value, Code&) override {
+    fields.take(field, std_view(name), std_view(value));
   }
   void on_header_impl(Code&) override {}
   void on_response_impl(int, View, int, Code&) override {}
@@ -145,15 +167,43 @@ Result<HttpHead> parse_http_head(std::string_view text) {
   parser.put(boost::asio::buffer(text.data(), text.size()), error);
   if (error && error != http::error::need_more) return bad_input("request head", error.message());
   if (!parser.is_header_done()) return bad_input("request head", "incomplete");
-  if (!parser.fault.empty()) return bad_input("request head", std::string(parser.fault));
-  HttpHead head = parser.head;
-  const bool said_length = parser.said_length;
+  if (!parser.fields.fault.empty())
+    return bad_input("request head", std::string(parser.fields.fault));
+  HttpHead head = std::move(parser.fields.head);
+  const bool said_length = parser.fields.said_length;
   head.keep_alive = parser.keep_alive();
   if (const auto length = parser.content_length()) head.content_length = *length;
   // RFC 9112, 6.1: whoever is before us may have read another body than we would.
   if (head.transfer_encoding && (head.http10 || said_length))
     return bad_input("request head", "Transfer-Encoding beside Content-Length, or in HTTP/1.0");
   return head;
+}
+
+Result<HttpHead> http2_head(std::span<const HeadField> fields, bool body) {
+  Fields found;
+  std::string_view authority;
+  for (const auto& [name, value] : fields) {
+    if (name == ":method") {
+      found.head.method = method_of(http::string_to_verb(View(value.data(), value.size())));
+      found.head.method_name = value;
+    } else if (name == ":path") {
+      found.head.target = value;
+    } else if (name == ":authority") {
+      authority = value;
+    } else if (!name.starts_with(':')) {
+      const auto field = http::string_to_field(View(name.data(), name.size()));
+      found.take(field, name, value);
+      std::uint64_t length = 0;
+      if (field != http::field::content_length) continue;
+      if (!is_length(value, length))
+        return bad_input("request head", "content-length is no length");
+      found.head.content_length = length;
+    }
+  }
+  if (!found.fault.empty()) return bad_input("request head", std::string(found.fault));
+  if (!authority.empty()) found.head.host = authority;
+  found.head.transfer_encoding = found.head.chunked = body && !found.said_length;
+  return std::move(found.head);
 }
 
 std::optional<std::string> percent_decoded(std::string_view text) {

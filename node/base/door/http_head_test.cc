@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace partita::serve {
 namespace {
 
@@ -28,6 +30,34 @@ TEST(HttpHead, FoldedHeadersAreRefusedWhereverTheyAre) {
     ASSERT_FALSE(head.has_value()) << line;
     EXPECT_NE(head.error().message.find("folded"), std::string::npos) << line;
   }
+}
+
+TEST(HttpHead, OverHttp2ItSaysTheSame) {
+  const std::vector<HeadField> asked{
+      {":method", "POST"}, {":scheme", "https"}, {":path", "/v2?x"}, {":authority", "a:1"}};
+  const auto with = [&](std::vector<HeadField> more, bool body) {
+    more.insert(more.begin(), asked.begin(), asked.end());
+    return http2_head(more, body);
+  };
+  const auto told = with({{"content-length", "7"},
+                          {"authorization", "Bearer x"},
+                          {"host", "b"},
+                          {"partita-priority", "3"},
+                          {"traceparent", "t"}},
+                         true);
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->method, Method::post);
+  EXPECT_EQ(told->target, "/v2?x");
+  EXPECT_EQ(told->host, "a:1");
+  EXPECT_EQ(told->content_length, 7U);
+  EXPECT_EQ(told->authorization, "Bearer x");
+  EXPECT_EQ(told->priority, "3");
+  EXPECT_EQ(told->trace_parent, "t");
+  EXPECT_FALSE(told->chunked);
+  EXPECT_TRUE(with({}, true)->chunked);  // nobody has said how long it is
+  EXPECT_FALSE(with({}, false)->chunked);
+  EXPECT_FALSE(with({{"content-length", "7x"}}, true).has_value());
+  EXPECT_FALSE(with({{"authorization", "a"}, {"authorization", "b"}}, true).has_value());
 }
 
 }  // namespace

@@ -32,6 +32,19 @@ Transport::Moved moved(ssize_t count) {
   return {.ended = true};
 }
 
+// What both speak, HTTP/2 before HTTP/1.1; clients that ask for neither come in all the same, and
+// say by their first bytes what they speak.
+int choose_protocol(SSL*, const unsigned char** out, unsigned char* length,
+                    const unsigned char* offered, unsigned offered_length, void*) {
+  static constexpr std::string_view kOurs = "\x02h2\x08http/1.1";
+  unsigned char* chosen = nullptr;
+  const int found =
+      SSL_select_next_proto(&chosen, length, reinterpret_cast<const unsigned char*>(kOurs.data()),
+                            static_cast<unsigned>(kOurs.size()), offered, offered_length);
+  *out = chosen;
+  return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<TlsServer>> TlsServer::make(const std::string& certificate_file,
@@ -50,6 +63,7 @@ Result<std::shared_ptr<TlsServer>> TlsServer::make(const std::string& certificat
                                 SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_options(
       context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
   if (SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1)
     return bad_input(certificate_file, "no certificate chain in PEM form: " + tls_reason());
   if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1)

@@ -1,7 +1,7 @@
-// Front: the HTTP/1.1 door of a gateway (Open Inference Protocol v2, OpenAI's form, metrics; plain
-// or TLS, with bearer tokens) on a loop that it shares with the backend. Requests that cannot be
-// served are refused before their bodies are read; bodies go straight into the backend's slots.
-// Routes, headers and limits: docs/serving.md. Loop thread only.
+// Front: the HTTP door of a gateway (Open Inference Protocol v2, OpenAI's form, gRPC-web, metrics;
+// HTTP/1.1 and HTTP/2, plain or TLS, with bearer tokens) on a loop that it shares with the backend.
+// Requests that cannot be served are refused before their bodies are read; bodies go straight into
+// the backend's slots. Routes, headers and limits: docs/serving.md. Loop thread only.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 #include "serve/front/gateway_exchange.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -17,6 +18,19 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// "100m": nanoseconds of gRPC's header, at most a day's; nothing: it is none.
+std::optional<std::int64_t> grpc_timeout(std::string_view text) {
+  constexpr std::int64_t kSecond = 1'000'000'000, kDay = 86'400 * kSecond;
+  constexpr std::pair<char, std::int64_t> kUnits[] = {
+      {'n', 1},       {'u', 1000},         {'m', 1'000'000},
+      {'S', kSecond}, {'M', 60 * kSecond}, {'H', 3600 * kSecond}};
+  if (text.empty() || text.size() > 9) return std::nullopt;
+  const auto count = whole_number(text.substr(0, text.size() - 1));
+  const auto unit = std::ranges::find(kUnits, text.back(), &std::pair<char, std::int64_t>::first);
+  if (!count || *count < 1 || unit == std::end(kUnits)) return std::nullopt;
+  return *count > kDay / unit->second ? kDay : *count * unit->second;
 }
 
 }  // namespace
@@ -114,6 +128,11 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
     const auto timeout = timeout_from_us("Partita-Timeout-Ms", *value * 1000);
     if (!timeout) return failed(timeout.error());
     facts.timeout_ns = *timeout;
+  }
+  if (head.grpc_timeout) {
+    const auto timeout = grpc_timeout(*head.grpc_timeout);
+    if (!timeout) return bad_input("grpc-timeout", "a number and its unit are wanted");
+    facts.timeout_ns = std::min(*timeout, facts.timeout_ns.value_or(*timeout));
   }
   if (head.priority) {
     const auto value = priority_from("Partita-Priority", whole_number(*head.priority).value_or(99));

@@ -144,6 +144,8 @@ inline constexpr std::string_view kEmbeddingsPath = "/v1/embeddings";
 std::shared_ptr<Exchange> make_infer_exchange(Door& door, RequestFacts facts, AskedModel asked,
                                               bool any_bucket);
 std::shared_ptr<Exchange> make_openai_exchange(Door& door, RequestFacts facts);
+// A call of gRPC-web, whose path begins with kGrpcService.
+std::shared_ptr<Exchange> make_grpc_web_exchange(Door& door, RequestFacts facts, bool in_base64);
 // A question about a model that another node carries; null: nobody does.
 std::shared_ptr<Exchange> make_elsewhere_exchange(Door& door, RequestFacts facts,
                                                   std::string model);

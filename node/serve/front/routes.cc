@@ -9,6 +9,7 @@
 #include "base/door/address.h"
 #include "base/parse_number.h"
 #include "serve/engines/engine_pool.h"
+#include "serve/front/grpc_ask.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/json_scan.h"
 
@@ -17,6 +18,7 @@ namespace partita::serve {
 namespace {
 
 constexpr std::size_t kMaxRegisterBytes = 65'536;
+constexpr std::string_view kGrpcWeb = "application/grpc-web";
 
 using Parts = std::vector<std::string>;
 
@@ -176,7 +178,13 @@ Reply metrics(const Door& door) {
   reply.text +=
       "# HELP partita_http_abandoned_total Requests whose client left before the answer.\n"
       "# TYPE partita_http_abandoned_total counter\npartita_http_abandoned_total " +
-      std::to_string(door.counts.abandoned) + "\n";
+      std::to_string(door.counts.abandoned) +
+      "\n# HELP partita_http2_streams Requests under way over HTTP/2.\n"
+      "# TYPE partita_http2_streams gauge\npartita_http2_streams " +
+      std::to_string(door.counts.streams) +
+      "\n# HELP partita_http2_floods_total Connections of HTTP/2 put out for asking too much.\n"
+      "# TYPE partita_http2_floods_total counter\npartita_http2_floods_total " +
+      std::to_string(door.counts.flooded) + "\n";
   return reply;
 }
 
@@ -342,6 +350,10 @@ std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& 
 }
 
 bool is_open(std::string_view path) {
+  if (path.starts_with(kGrpcService)) {
+    path.remove_prefix(kGrpcService.size());
+    return path == "ServerLive" || path == "ServerReady";
+  }
   return path == "/v2/health/live" || path == "/v2/health/ready";
 }
 
@@ -403,6 +415,10 @@ std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& pe
   const auto parts = parts_of(facts.path);
   if (!parts || parts->empty()) return answer(error_reply(404, "no such route"));
   const bool post = facts.method == Method::post;
+  if (facts.path.starts_with(kGrpcService) && head.content_type.starts_with(kGrpcWeb)) {
+    const bool in_base64 = head.content_type.substr(kGrpcWeb.size()).starts_with("-text");
+    return make_grpc_web_exchange(door, std::move(facts), in_base64);
+  }
   if (parts->front() == "v2") return v2_route(door, std::move(facts), *parts);
   if (facts.path == "/metrics") {
     if (post) return answer(not_allowed("GET"));

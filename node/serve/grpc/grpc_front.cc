@@ -22,6 +22,7 @@
 #include "base/door/trace_context.h"
 #include "base/secret_file.h"
 #include "serve/front/gateway_exchange.h"
+#include "serve/front/grpc_ask.h"
 #include "serve/grpc/end_connection.h"
 #include "serve/grpc/peer_channels.h"
 #include "serve/oip/grpc_messages.h"
@@ -30,7 +31,6 @@ namespace partita::serve {
 
 namespace {
 
-constexpr std::string_view kService = "/inference.GRPCInferenceService/";
 constexpr int kReadChunk = 65'536, kFrameBytes = 1 << 18, kWindowBytes = 1 << 20;
 constexpr int kKeptByMalloc = 16 << 20, kMallocStep = 1 << 20;
 constexpr std::size_t kMaxPemBytes = 1u << 20;
@@ -250,7 +250,6 @@ class Call final : public grpc::ServerGenericBidiReactor {
   }
   void serve();
   void infer();
-  Result<void> place(const InferRequest& wanted, const Received& message);
   std::optional<Denial> admit(const InferRequest& wanted);
   // Refused here, nothing of it run: goes to another node, where one may have it. `asked`: its
   // key's limits have let it in.
@@ -290,7 +289,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::uint64_t bytes_in_ = 0;
   std::int64_t submitted_ns_ = 0, ended_ns_ = 0;
   std::string service_ = {};
-  std::string of_set_ = {};  // which model of its set
+  std::string of_set_ = {};          // which model of its set
   std::optional<HandedBy> by_ = {};  // none: it came from a client
   std::string client_ = {};          // its token, or where it is
   KeyHandle key_ = {};
@@ -431,9 +430,9 @@ void Call::serve() {
   trace_ = trace_of(*context_, shared_->new_traces);
   client_ = host_of_peer(peer_);
   std::string_view method = context_->method();
-  if (!method.starts_with(kService))
+  if (!method.starts_with(kGrpcService))
     return fail(grpc::StatusCode::UNIMPLEMENTED, "only inference.GRPCInferenceService is here");
-  method.remove_prefix(kService.size());
+  method.remove_prefix(kGrpcService.size());
   if (method == "ServerLive") return send(encode_flag(true));
   if (method == "ServerReady") return send(encode_flag(shared_->backend.ready()));
   if (shared_->peers != nullptr && !metadata(kHandedOver).empty()) {
@@ -566,70 +565,40 @@ void Call::hand_over(const std::string& known, const Denial& why) {
   peer_call_->next();
 }
 
-Result<void> Call::place(const InferRequest& wanted, const Received& message) {
-  const InputRow row = [&](int item, int tensor) {
-    return shared_->backend.input(*admitted_, item, tensor);
-  };
-  for (std::size_t i = 0; i < wanted.inputs.size(); ++i) {
-    const TensorSpec& spec = model_->inputs[static_cast<std::size_t>(bound_.inputs[i])];
-    const auto places = input_places(*model_, bound_, i, row);
-    if (auto read = read_grpc_tensor(message.pieces, wanted.inputs[i], spec, places); !read)
-      return read;
-  }
-  share_inputs(*model_, bound_, row);
-  return {};
-}
-
 void Call::infer() {
   const Received message(request_);
-  auto wanted = parse_grpc_infer(message.pieces);
-  if (!wanted) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(wanted.error()));
   Backend& backend = shared_->backend;
-  AskedModel asked = asked_model(backend, wanted->model, wanted->version);
-  const std::string service = asked.service;
-  of_set_ = std::move(asked.of_set);
-  const bool other_version = service.empty() && backend.known(wanted->model);
-  const bool any = any_bucket(wanted->model, service);
-  if (!service.empty()) wanted->model = service;
-  service_ = wanted->model.substr(0, kMaxNameBytes);
-  if (!permitted(wanted->model)) return;
-  if (other_version)
+  auto ask = ask_by_grpc(backend, message.pieces);
+  if (!ask) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(ask.error()));
+  const InferRequest& wanted = ask->wanted;
+  of_set_ = ask->asked.of_set;
+  service_ = wanted.model.substr(0, kMaxNameBytes);
+  if (!permitted(wanted.model)) return;
+  if (ask->other_version)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
-                "model '" + wanted->model + "' has no such version");
-  if (service.empty()) return deny_or_go(unknown_model(wanted->model), false);
+                "model '" + wanted.model + "' has no such version");
+  if (ask->asked.service.empty()) return deny_or_go(unknown_model(wanted.model), false);
   if (by_) shared_->peers->pool.count_in(service_);
-  const ModelSpec* spec = backend.model(wanted->model);
-  if (spec == nullptr) {
-    backend.turned_away(wanted->model);
-    Denial why = no_worker(wanted->model);
+  if (backend.model(wanted.model) == nullptr) {
+    backend.turned_away(wanted.model);
+    Denial why = no_worker(wanted.model);
     why.retry_after_ns = 0;
     return deny_or_go(why, false);
   }
-  if (spec->kind != ModelKind::tensors)
-    return fail(grpc::StatusCode::INVALID_ARGUMENT,
-                "model '" + wanted->model + "' does not take tensors");
-  for (const InferInput& input : wanted->inputs)
-    if (input.carrier == Carrier::shared)
-      return fail(grpc::StatusCode::INVALID_ARGUMENT, "shared memory is offered over HTTP only");
-  for (const InferOutput& output : wanted->outputs)
-    if (output.place)
-      return fail(grpc::StatusCode::INVALID_ARGUMENT, "shared memory is offered over HTTP only");
-  auto bound = bind_request(*wanted, *spec, Protocol::grpc);
-  if (bound && any) {
-    const auto bucket = fitting_bucket(backend, service, *spec, *bound);
-    if (!bucket) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(bucket.error()));
-    service_ = wanted->model = *bucket;
-    spec = backend.model(*bucket);
-    bound = bind_request(*wanted, *spec, Protocol::grpc);
-  }
+  auto bound = bind_grpc_ask(backend, *ask);
   if (!bound) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(bound.error()));
-  auto& kept = shared_->models[wanted->model];
-  if (kept == nullptr || *kept != *spec) kept = std::make_shared<const ModelSpec>(*spec);
+  service_ = wanted.model.substr(0, kMaxNameBytes);
+  const ModelSpec& spec = *backend.model(wanted.model);
+  auto& kept = shared_->models[wanted.model];
+  if (kept == nullptr || *kept != spec) kept = std::make_shared<const ModelSpec>(spec);
   model_ = kept;
-  bound_ = std::move(*bound);
-  id_ = wanted->id;
-  if (const auto denial = admit(*wanted)) return deny_or_go(*denial, true);
-  if (const auto placed = place(*wanted, message); !placed)
+  bound_ = *std::move(bound);
+  id_ = wanted.id;
+  if (const auto denial = admit(wanted)) return deny_or_go(*denial, true);
+  const InputRow row = [&](int item, int tensor) {
+    return backend.input(*admitted_, item, tensor);
+  };
+  if (const auto placed = place_grpc_ask(*ask, *model_, bound_, message.pieces, row); !placed)
     return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(placed.error()));
   request_.Clear();
   Completion completion;

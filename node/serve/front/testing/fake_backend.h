@@ -172,6 +172,11 @@ inline ModelSpec pair_model() {
           .max_batch = 8};
 }
 
+// A request of one row for it.
+inline const std::string kPairBody =
+    R"({"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]},)"
+    R"({"name":"k","shape":[1,2],"datatype":"INT32","data":[5,6]}]})";
+
 // What pair_model() computes.
 inline void compute_pair(FakeBackend& backend, RequestId id) {
   for (int item = 0; item < backend.requests.at(id).items; ++item) {

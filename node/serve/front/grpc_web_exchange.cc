@@ -1,0 +1,281 @@
+// gRPC-web at the HTTP door, over HTTP/1.1 and HTTP/2: the calls of inference.GRPCInferenceService,
+// their messages and statuses in bodies, as bytes or in base64. Its requests stay on this node.
+#include <algorithm>
+#include <utility>
+
+#include "base/base64.h"
+#include "base/check.h"
+#include "serve/front/gateway_exchange.h"
+#include "serve/front/grpc_ask.h"
+#include "serve/oip/json_scan.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr std::size_t kPrefixBytes = 5;  // of a message: flags, and its length
+constexpr unsigned char kTrailersFlag = 0x80;
+
+// What docs/serving.md says of gRPC's statuses, from the other side.
+int grpc_status_of_http(int status) {
+  switch (status) {
+    case 200:
+      return 0;
+    case 400:
+      return 3;  // INVALID_ARGUMENT
+    case 401:
+      return 16;  // UNAUTHENTICATED
+    case 403:
+      return 7;  // PERMISSION_DENIED
+    case 404:
+      return 5;  // NOT_FOUND
+    case 410:
+      return 10;  // ABORTED
+    case 413:
+    case 429:
+      return 8;  // RESOURCE_EXHAUSTED
+    case 422:
+      return 9;  // FAILED_PRECONDITION
+    case 405:
+    case 501:
+      return 12;  // UNIMPLEMENTED
+    case 503:
+      return 14;  // UNAVAILABLE
+    case 504:
+      return 4;  // DEADLINE_EXCEEDED
+    default:
+      return 13;  // INTERNAL
+  }
+}
+
+std::string prefix(unsigned char flags, std::size_t bytes) {
+  std::string out(1, static_cast<char>(flags));
+  for (const int shift : {24, 16, 8, 0}) out += static_cast<char>(bytes >> shift);
+  return out;
+}
+
+// As a message of a status goes: what is not printable ASCII, and '%', as %XX.
+std::string escaped(std::string_view message) {
+  static constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= ' ' && byte <= '~' && c != '%') {
+      out += c;
+    } else {
+      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return out;
+}
+
+// Base64 in pieces, each of which may end in padding.
+std::optional<std::string> bytes_of_pieces(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t pad = std::min(text.find('='), text.size());
+    const std::size_t end = std::min(text.size(), (pad + 3) / 4 * 4);
+    const auto piece = parse_base64(text.substr(0, end));
+    if (!piece || end == 0) return std::nullopt;
+    out += *piece;
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
+class GrpcWebExchange final : public GatewayExchange {
+ public:
+  GrpcWebExchange(Door& door, RequestFacts facts, bool in_base64)
+      : GatewayExchange(door, std::move(facts)), in_base64_(in_base64) {}
+
+  Step begin() override;
+  Step on_text() override { return in_our_form(serve()); }
+  Step on_growth(std::size_t bytes) override {
+    return in_our_form(GatewayExchange::on_growth(bytes));
+  }
+  void finish() override;
+
+ private:
+  Step serve();
+  Step about_model(std::string_view call, Pieces message);
+  Step infer(Pieces message);
+  Step answer(std::string message);
+  Step in_our_form(Step next);
+  void close_body(int status, std::string_view message, std::string_view more);
+
+  const bool in_base64_;
+  GrpcAsk ask_ = {};
+  std::shared_ptr<const ModelSpec> model_ = {};
+  BoundRequest bound_ = {};
+  std::vector<AnsweredOutput> answered_ = {};
+  std::vector<std::string> heads_ = {};  // before each output's bytes, and the trailers
+};
+
+Step GrpcWebExchange::begin() {
+  trace();
+  if (facts_.method != Method::post) return in_our_form(refuse(405, "this is a POST"));
+  text_open = facts_.chunked;
+  text_wanted = text_open ? door_.options.limits.json_bytes : facts_.content_length;
+  if (!text_allowed(door_.options.limits.json_bytes)) return in_our_form(Step::answer);
+  return Step::text;
+}
+
+Step GrpcWebExchange::serve() {
+  if (in_base64_) {
+    auto bytes = bytes_of_pieces(text);
+    if (!bytes) return refuse(400, "the body is not in base64");
+    text = *std::move(bytes);
+  }
+  std::uint64_t length = 0;
+  for (std::size_t i = 1; i < kPrefixBytes && i < text.size(); ++i)
+    length = length << 8 | static_cast<unsigned char>(text[i]);
+  if (text.size() < kPrefixBytes || text[0] != 0 || length != text.size() - kPrefixBytes)
+    return refuse(400, "one message is wanted, not compressed, behind its length");
+  const std::string_view message = std::string_view(text).substr(kPrefixBytes);
+  const std::string_view call = std::string_view(facts_.path).substr(kGrpcService.size());
+  if (call == "ServerLive") return answer(encode_flag(true));
+  if (call == "ServerReady") return answer(encode_flag(door_.backend.ready()));
+  if (call == "ServerMetadata") return answer(encode_server_metadata());
+  if (call == "ModelInfer") return infer({&message, 1});
+  if (call == "ModelReady" || call == "ModelMetadata") return about_model(call, {&message, 1});
+  return refuse(501, "the protocol has no call " + std::string(call));
+}
+
+Step GrpcWebExchange::about_model(std::string_view call, Pieces message) {
+  const auto named = parse_model_name(message);
+  if (!named) return refuse(400, to_string(named.error()));
+  service = asked_model(door_.backend, named->name, named->version).service;
+  const bool there = !service.empty();
+  if (!there) service = named->name.substr(0, kMaxNameBytes);
+  if (!permitted()) return Step::answer;
+  if (!there) return deny(unknown_model(service));
+  if (call == "ModelReady") return answer(encode_flag(door_.backend.ready(service)));
+  const ModelSpec* const spec = door_.backend.model(service);
+  if (spec == nullptr) return deny(no_worker(service));
+  return answer(encode_model_metadata(*spec, versions_of(door_.backend, named->name)));
+}
+
+Step GrpcWebExchange::infer(Pieces message) {
+  auto ask = ask_by_grpc(door_.backend, message);
+  if (!ask) return refuse(400, to_string(ask.error()));
+  ask_ = *std::move(ask);
+  service = ask_.wanted.model.substr(0, kMaxNameBytes);
+  if (!permitted()) return Step::answer;
+  if (ask_.other_version) return refuse(400, "model '" + service + "' has no such version");
+  if (ask_.asked.service.empty()) return deny(unknown_model(service));
+  if (door_.backend.model(service) == nullptr) {
+    door_.backend.turned_away(service);
+    return deny(no_worker(service));
+  }
+  auto bound = bind_grpc_ask(door_.backend, ask_);
+  if (!bound) return refuse(400, to_string(bound.error()));
+  bound_ = *std::move(bound);
+  service = ask_.wanted.model;
+  model_ = door_.model(service);
+  RequestHead head;
+  head.model = ask_.asked.of_set;
+  head.timeout_ns = ask_.wanted.timeout_ns;
+  head.priority = ask_.wanted.priority;
+  head.sequence = ask_.wanted.sequence;
+  head.sequence_begins = ask_.wanted.sequence_begins;
+  head.sequence_ends = ask_.wanted.sequence_ends;
+  if (const auto denial = admit(bound_.items, head)) return deny(*denial);
+  if (!door_.backend.claim(*request_, bound_.items))
+    return deny({.kind = Denial::Kind::overloaded,
+                 .message = "no memory for another request of '" + service + "'",
+                 .retry_after_ns = 1'000'000'000});
+  const InputRow row = [this](int item, int tensor) {
+    return door_.backend.input(*request_, item, tensor);
+  };
+  if (const auto placed = place_grpc_ask(ask_, *model_, bound_, message, row); !placed)
+    return refuse(400, to_string(placed.error()));
+  text = {};
+  return submit(false);
+}
+
+void GrpcWebExchange::finish() {
+  if (denial_) {
+    in_our_form(deny(*denial_));
+    return;
+  }
+  auto outputs = take_outputs(*model_, bound_, [this](int item, int tensor) {
+    return door_.backend.output(*request_, item, tensor);
+  });
+  if (!outputs) {
+    in_our_form(refuse(500, to_string(outputs.error())));
+    return;
+  }
+  answered_ = *std::move(outputs);
+  ModelSpec named = *model_;  // as it was asked for
+  if (!ask_.asked.of_set.empty()) named.name = ask_.asked.of_set;
+  std::string head = encode_infer_head(named, ask_.wanted.id, bound_, answered_);
+  std::size_t total = head.size();
+  for (const AnsweredOutput& output : answered_) {
+    heads_.push_back(encode_raw_head(output.bytes));
+    total += heads_.back().size() + output.bytes;
+  }
+  reply = {.text = prefix(0, total) + head};
+  const auto put = [this](std::string_view part) {
+    if (!part.empty()) reply.spans.push_back({const_cast<char*>(part.data()), part.size()});
+  };
+  heads_.emplace_back();  // all have their places from here on
+  for (std::size_t i = 0; i < answered_.size(); ++i) {
+    put(heads_[i]);
+    for (const std::span<const char> part : answered_[i].parts) put({part.data(), part.size()});
+  }
+  close_body(0, "", "");
+}
+
+Step GrpcWebExchange::answer(std::string message) {
+  reply = {.text = prefix(0, message.size()) + message};
+  close_body(0, "", "");
+  return Step::answer;
+}
+
+// The reply that the base wrote, with its message and its status where such clients look for them.
+Step GrpcWebExchange::in_our_form(Step next) {
+  if (next != Step::answer || outcome != 0) return next;
+  JsonScan scan(reply.text);
+  std::string message, more;
+  scan.object([&](const std::string&) { message = scan.string(); });
+  constexpr std::string_view kAfter = "Retry-After-Ms: ";
+  if (const std::size_t at = reply.headers.find(kAfter); at != std::string::npos)
+    more = "retry-after-ms:" +
+           reply.headers.substr(at + kAfter.size(),
+                                reply.headers.find("\r\n", at) - at - kAfter.size()) +
+           "\r\n";
+  outcome = reply.status;
+  reply = {};
+  close_body(grpc_status_of_http(outcome), message, more);
+  return Step::answer;
+}
+
+// Behind the message, if there is one.
+void GrpcWebExchange::close_body(int status, std::string_view message, std::string_view more) {
+  if (outcome == 0) outcome = 200;
+  std::string trailers = "grpc-status:" + std::to_string(status) + "\r\n";
+  if (!message.empty()) trailers += "grpc-message:" + escaped(message) + "\r\n";
+  trailers += more;
+  trailers = prefix(kTrailersFlag, trailers.size()) + trailers;
+  reply.content_type =
+      in_base64_ ? "application/grpc-web-text+proto" : "application/grpc-web+proto";
+  if (in_base64_) {
+    std::string bytes = std::move(reply.text);
+    for (const iovec& span : reply.spans)
+      bytes.append(static_cast<const char*>(span.iov_base), span.iov_len);
+    reply.spans.clear();
+    reply.text = base64(bytes + trailers);
+  } else if (reply.spans.empty()) {
+    reply.text += trailers;
+  } else {
+    heads_.back() = std::move(trailers);
+    reply.spans.push_back({heads_.back().data(), heads_.back().size()});
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Exchange> make_grpc_web_exchange(Door& door, RequestFacts facts, bool in_base64) {
+  return std::make_shared<GrpcWebExchange>(door, std::move(facts), in_base64);
+}
+
+}  // namespace partita::serve
