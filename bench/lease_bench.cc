@@ -1,6 +1,6 @@
-// What a lease costs above the driver's calls: asked for and returned, log and locks in TMPDIR (this
-// machine's disk), a simulated node of eight GPUs whose instances come and go at once, with so many
-// leases that stand already. Beside it what one durable append to a file there takes, in turns with
+// What a lease costs above the driver's calls: asked for and returned, log and locks in TMPDIR, a
+// simulated node of eight GPUs whose instances come and go at once, with so many leases that stand
+// already. Beside it what one durable append to a file there takes, in turns with
 // the asks, so on the same disk at the same time.
 #include <benchmark/benchmark.h>
 
