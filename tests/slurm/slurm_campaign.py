@@ -267,7 +267,7 @@ class Campaign:
         return again
 
     def told_of_second_runs(self, passed):
-        """When those that nothing excuses ran, what slurmctld had heard, and what was killed then."""
+        """When those that nothing excuses ran, what slurmctld had heard, what was killed then."""
         first = min(came for came, _ in self.submitted.values())
         heard = self.cluster.ends_heard()
 
