@@ -185,7 +185,7 @@ TEST(Tail, IsNeverWorseThanThePlanBeforeWithTheNewTasksBehindIt) {
   }
 }
 
-// A long task that gains little by a larger instance, beside many short ones whose ends count alike.
+// A long task behind short ones, which gains little by a larger instance.
 TEST(Tail, WhatEndsBeyondAMomentCountsFromThenOn) {
   plan::BatchProblem problem{{}, {live_gpu()}, {0, 0}};
   const auto add = [&](const std::vector<double>& seconds) {
