@@ -118,7 +118,7 @@ Result<std::string> Client::call(std::string_view name, const std::string& part,
   request += "\r\n" + body;
   const auto answer =
       serve::fetch(impl_->dialer, request, impl_->clock, impl_->options.patience_ns, kMaxAnswer);
-  if (!answer) return environment_error(impl_->name, answer.error().message);
+  if (!answer) return failed({answer.error().code, answer.error().message, impl_->name});
   if (answer->status >= 200 && answer->status < 300) return answer->body;
   return failed(refused(answer->status, answer->body));
 }

@@ -37,8 +37,8 @@ class Client {
   ~Client();
 
   // The body of the answer. What the server refuses is an Error with its code, message and place;
-  // environment when there is no answer. `part` stands for the {part} of the call's path, `query`
-  // begins behind the '?'.
+  // `lost` when nobody is there, environment when there is no answer. `part` stands for the {part}
+  // of the call's path, `query` begins behind the '?'.
   Result<std::string> call(std::string_view operation, const std::string& part = {},
                            const std::string& body = {}, const std::string& query = {}) const;
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "api/documents.h"
 #include "api/exchanges.h"
 #include "api/testing/server_fixture.h"
@@ -61,8 +63,10 @@ TEST_F(ClientTest, RefusalsAreThoseOfTheServer) {
   EXPECT_EQ(code(call(address, {.token = "secret-admin"}, "change", "99")), ErrorCode::not_found);
   server->stop();
   EXPECT_EQ(code(call(address, {}, "health")), ErrorCode::environment);
-  EXPECT_EQ(code(call("unix:" + std::string(folder / "none"), {}, "health")),
-            ErrorCode::environment);
+  const std::string unserved = folder / "unserved";
+  EXPECT_EQ(code(call("unix:" + unserved, {}, "health")), ErrorCode::lost);
+  std::ofstream{unserved} << "no socket";
+  EXPECT_EQ(code(call("unix:" + unserved, {}, "health")), ErrorCode::lost);
 }
 
 TEST_F(ClientTest, ATokenIsNotSentInTheClearToOthers) {

@@ -147,15 +147,18 @@ std::string own_name() {
   const Descriptor file(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
   char command[256];
   const ssize_t bytes = ::read(file.get(), command, sizeof command);
-  for (ssize_t i = 0; i + 1 < bytes; ++i) name += command[i] == '\0' ? ' ' : command[i];
+  for (ssize_t i = 0; i + 1 < bytes; ++i)
+    name += command[i] == '\0' || command[i] == '\n' ? ' ' : command[i];
   return name;
 }
 
 // What whoever took a lock wrote into its file: "4711 partita apply plan.json". Empty: not yet.
+// Behind its end may be what is left of a longer one.
 std::string holder_line(int fd) {
   char text[512];
   const ssize_t bytes = ::pread(fd, text, sizeof text, 0);
-  return {text, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))};
+  const std::string_view all(text, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+  return std::string(all.substr(0, all.find('\n')));
 }
 
 bool has_ended(const std::string& holder) {
@@ -299,8 +302,9 @@ Result<FileLock> RealFiles::lock(const std::string& path) {
   } else if (why != 0) {
     return environment_error(path, fmt::format("cannot lock: {}", std::strerror(why)));
   }
-  // For people; without it the lock is as good.
-  if (::ftruncate(file->get(), 0) == 0) static_cast<void>(write_all(file->get(), own_name()));
+  // For people; without it the lock is as good. It is written over what is there: a file that is
+  // emptied first waits until the disk has what was in it.
+  static_cast<void>(write_all(file->get(), own_name() + "\n"));
   return FileLock(std::move(file));
 }
 

@@ -243,13 +243,15 @@ TEST_F(FilesTest, WhatKillsLeftGoesAtTheNextWrite) {
 }
 
 TEST_F(FilesTest, ALockSaysWhoHoldsIt) {
+  std::ofstream{path("lock")} << "4711 " << std::string(400, 'x');  // the one before
   const Result<FileLock> first = files_.lock(path("lock"));
   ASSERT_TRUE(first);
   const Result<FileLock> second = files_.lock(path("lock"));
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::in_use);
   EXPECT_THAT(second.error().message, HasSubstr(fmt::format("pid {} (", ::getpid())));
-  const std::string holder = files_.read(path("lock")).value_or("");
+  const std::string text = files_.read(path("lock")).value_or("");
+  const std::string holder = text.substr(0, text.find('\n'));
   std::ifstream file("/proc/self/cmdline");
   std::string command{std::istreambuf_iterator<char>(file), {}};
   command.pop_back();

@@ -121,6 +121,8 @@ class Campaign:
                 {job: [shape] for job, (_, shape) in self.submitted.items() if job not in passed})
             faults += [f"node {node} is {state}" for node, state in cluster.node_states().items()
                        if state != "idle"]
+            if faults:
+                faults += self.told_of_second_runs(passed)
             return faults, self.figures()
         finally:
             cluster.stop()
@@ -263,6 +265,20 @@ class Campaign:
                    not any(heard_at < when for heard_at in told) for node, when in self.downs):
                 again.add(job)
         return again
+
+    def told_of_second_runs(self, passed):
+        """When those that nothing excuses ran, what slurmctld had heard, what was killed then."""
+        first = min(came for came, _ in self.submitted.values())
+        heard = self.cluster.ends_heard()
+
+        def since(times):
+            return [round(when - first, 2) for when in times]
+        return [f"job {job} ran {since(run[:2])} on {run[3]} and {since(later[:2])} on {later[3]}; "
+                f"slurmctld heard of ends at {since(heard.get(job, []))}"
+                for job, run, later in self.second_runs() if job not in passed] + [
+            f"slurmctld was killed at {since(self.controller_kills)}",
+            f"nodes were down at {[(node, *since([when])) for node, when in self.downs]}",
+            f"requeued {[(job, *since([when])) for job, when in self.requeued]}"]
 
     # ---- figures
 

@@ -92,8 +92,9 @@ std::optional<Result<LeaseAnswer>> LeaseDesk::ask_agent(const Call& call) {
     const auto client = api::Client::to({.socket = socket}, {}, context_.clock);
     if (!client) continue;
     Result<LeaseAnswer> answer = call(*client);
-    if (!answer && answer.error().code == ErrorCode::environment) continue;  // nobody listens
-    return answer;
+    const bool gone = !answer && (answer.error().code == ErrorCode::lost ||
+                                  answer.error().code == ErrorCode::environment);
+    if (!gone) return answer;
   }
   return std::nullopt;
 }

@@ -41,7 +41,8 @@ Result<api::Client> queue_here(Context& context, const QueueFlags& flags) {
     socket = std::filesystem::absolute(queue_socket(*state)).string();
   }
   if (!context.files.exists(socket))
-    return environment_error(socket, "no queue serves here; `partita queue serve` starts one");
+    return failed(
+        {ErrorCode::lost, "no queue serves here; `partita queue serve` starts one", socket});
   return api::Client::to({.socket = socket}, {}, context.clock);
 }
 
@@ -251,9 +252,9 @@ Result<std::string> of_task_again(Context& context, const api::Client& client, l
   const std::int64_t give_up = context.clock.now_ns() + kQueueAway;
   for (bool said = false;;) {
     auto answer = of_task(client, "queue_task", task);
-    if (answer || answer.error().code != ErrorCode::environment ||
-        context.clock.now_ns() >= give_up)
-      return answer;
+    const bool away = !answer && (answer.error().code == ErrorCode::lost ||
+                                  answer.error().code == ErrorCode::environment);
+    if (!away || context.clock.now_ns() >= give_up) return answer;
     if (!std::exchange(said, true))
       complain(context, to_string(answer.error()) + "; waiting for the queue");
     context.clock.sleep_ns(kWaitLook);
@@ -385,7 +386,7 @@ Command add_queue(CLI::App& app) {
     const auto client = queue_here(context, *flags);
     if (!client) return failed(client.error());
     auto done = ask(context, *client);
-    if (!done && done.error().message.starts_with("cannot connect"))
+    if (!done && done.error().code == ErrorCode::lost)
       return environment_error(
           done.error().context,
           "no queue serves here now; `partita queue serve` starts one, with what it had");

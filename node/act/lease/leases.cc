@@ -11,7 +11,7 @@ namespace {
 
 using State = LeaseRecord::State;
 
-constexpr std::size_t kStale = 128;  // records beside those that stand, before it is written anew
+constexpr std::size_t kStale = 48;  // records beside those that stand, before it is written anew
 constexpr int kStepsOfLease = 16, kMostTries = 256;
 
 template <class... Each>
@@ -125,7 +125,7 @@ Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
   if (!standing) return failed(standing.error());
   leases.log_ = *std::move(log);
   leases.standing_ = *std::move(standing);
-  if (leases.log_->found().records.size() > kStale + 2 * leases.standing_.leases.size()) {
+  if (leases.log_->found().records.size() > kStale + leases.standing_.leases.size()) {
     std::vector<std::string> records;
     for (const auto& [number, lease] : leases.standing_.leases)
       records.push_back(lease_record_text(lease));
@@ -135,14 +135,13 @@ Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
 }
 
 // Records have to outlive this process, not the machine: no instance outlives that, and a lease
-// whose instance is gone is ended by whoever looks. Returns, which nobody waits for, sync all that
-// was written before, so that an end of the machine finds little to damage.
+// whose instance is gone is ended by whoever looks. So none is synced by itself. A log that is
+// written anew is, so that an end of the machine finds little to damage.
 Result<void> Leases::write(const LeaseRecord& record) {
   const std::vector<std::string> texts = {lease_record_text(record)};
   if (log_)
-    if (auto written = record.state == State::gone       ? log_->append(texts)
-                       : record.state == State::intended ? log_->announce_unsynced(texts)
-                                                         : log_->append_unsynced(texts);
+    if (auto written = record.state == State::intended ? log_->announce_unsynced(texts)
+                                                       : log_->append_unsynced(texts);
         !written)
       return written;
   standing_.last = std::max(standing_.last, record.lease);

@@ -464,7 +464,7 @@ TEST_F(LeasesTest, ALongLogIsWrittenAnew) {
   const StandingLeases before = standing();
   const std::string line = log_line(lease_record_text(before.leases.begin()->second));
   std::string& text = files.content[kLog];
-  for (long lines = std::ranges::count(text, '\n'); lines <= 128 + 2; ++lines) text += line;
+  for (long lines = std::ranges::count(text, '\n'); lines <= 48 + 1; ++lines) text += line;
   const int rewritten = files.rewritten;
   ASSERT_TRUE(ask(Sweep{}));
   EXPECT_EQ(files.rewritten, rewritten) << "it is not long yet";

@@ -259,13 +259,17 @@ class OneFetch {
   HttpResponse answer_;
 };
 
+Error not_connected(int code) {
+  return {code == EACCES ? ErrorCode::denied : ErrorCode::lost,
+          std::string("cannot connect: ") + std::strerror(code), ""};
+}
+
 }  // namespace
 
 Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request, Clock& clock,
                             std::int64_t patience_ns, std::uint64_t most_bytes) {
   HttpStream stream = dialer.dial();
-  if (!stream.open())
-    return environment_error("", std::string("cannot connect: ") + std::strerror(errno));
+  if (!stream.open()) return failed(not_connected(errno));
   const std::int64_t until = clock.now_ns() + patience_ns;
   OneFetch one(std::move(stream), request, most_bytes);
   while (one.pump()) {
@@ -281,8 +285,7 @@ Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request
 Result<void> fetch_pieces(const HttpDialer& dialer, const std::string& request, Clock& clock,
                           std::int64_t silence_ns, const TakePiece& take) {
   HttpStream stream = dialer.dial();
-  if (!stream.open())
-    return environment_error("", std::string("cannot connect: ") + std::strerror(errno));
+  if (!stream.open()) return failed(not_connected(errno));
   std::int64_t until = clock.now_ns() + silence_ns;
   OneFetch one(std::move(stream), request, std::numeric_limits<std::uint64_t>::max());
   for (bool more = true; more;) {

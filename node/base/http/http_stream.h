@@ -74,7 +74,9 @@ struct FetchedAnswer {
   std::string body;
 };
 inline constexpr std::uint64_t kMaxFetched = 1u << 20;  // bytes of a body
-// Sends a request on a connection of its own and waits for the answer, at most that long.
+// Sends a request on a connection of its own and waits for the answer, at most that long. The
+// system refuses the connection at once: `denied` where this user may not, else `lost`, as nobody
+// is there.
 Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request, Clock& clock,
                             std::int64_t patience_ns, std::uint64_t most_bytes = kMaxFetched);
 

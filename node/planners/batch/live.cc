@@ -34,6 +34,9 @@ constexpr int kPriceRounds = 16;
 constexpr int kFutures = 16, kAheadOfOne = 10, kPlays = 2'000;
 constexpr int kFuturesOfMany = 4, kAhead = 120;
 constexpr Nanos kLate = 4;  // so many times as far ahead
+// What a second of the last end counts, in seconds of the mean end, where it is later than all that
+// runs and all that arrivals planned for could become: then it is most likely the last of all.
+constexpr double kBeyond = 4;
 
 Nanos usual_gap(const std::deque<LiveTask>& came, Nanos now) {
   return (now - came.front().since) / static_cast<Nanos>(came.size() - 1);
@@ -44,6 +47,14 @@ bool more_comes(const std::deque<LiveTask>& came, Nanos now) {
   if (came.size() < kFewestKnown) return false;
   const Nanos gap = usual_gap(came, now);
   return gap > 0 && now - came.back().since <= kSilentGaps * gap;
+}
+
+// Of all that runs.
+Nanos last_end(const Start& start) {
+  Nanos last = 0;
+  for (const Start::Alive& instance : start.alive)
+    if (instance.free < kNever) last = std::max(last, instance.free);
+  return last;
 }
 
 // A list looks at all nodes and appends all tasks. A few draws tell nothing.
@@ -389,6 +400,8 @@ void LivePlanner::replan(Nanos now) {
   // What ends last now will not be the last, and of many GPUs it counts as much as all. What takes
   // slices for longer than is planned ahead takes them from others.
   if (const int gpus = machine_.forest().gpus; gpus > 1 && expects(now)) {
+    options.aim.beyond = kBeyond;
+    options.aim.after = std::max(last_end(batch.start), kLate * kAhead * usual_gap(came_, now));
     options.aim.makespan /= gpus;
     options.aim.area += column_price(machine_, of_class_, came_, now) *
                         machine_.forest().columns() / batch.forest.tasks;

@@ -185,6 +185,32 @@ TEST(Tail, IsNeverWorseThanThePlanBeforeWithTheNewTasksBehindIt) {
   }
 }
 
+// A long task behind short ones, which gains little by a larger instance.
+TEST(Tail, WhatEndsBeyondAMomentCountsFromThenOn) {
+  plan::BatchProblem problem{{}, {live_gpu()}, {0, 0}};
+  const auto add = [&](const std::vector<double>& seconds) {
+    plan::Task task{.name = std::to_string(problem.tasks.size()), .times = {{}}};
+    const int sizes[] = {1, 2, 3, 4, 7};
+    for (std::size_t i = 0; i < seconds.size(); ++i)
+      task.times[0][sizes[i]] = static_cast<Nanos>(1e9 * seconds[i]);
+    problem.tasks.push_back(std::move(task));
+  };
+  for (int t = 0; t < 20; ++t) add({60, 50, 45, 42, 40});
+  add({1000, 800, 700, 650, 600});
+  const TimedBatch batch = make_timed(problem, *make_forest(problem));
+  const auto seconds = [&](double beyond, double after) {
+    TailOptions options{.aim = {.makespan = 0.01, .area = 3}};
+    options.aim.beyond = beyond;
+    options.aim.after = static_cast<Nanos>(1e9 * after);
+    const TailPlan plan = plan_tail(batch, options);
+    return static_cast<double>(plan.worth.makespan) / 1e9;
+  };
+  const double plain = seconds(0, 0);
+  EXPECT_GT(plain, 750) << "it waits for short ones";
+  EXPECT_LT(seconds(4, 600), 651) << "it begins at once on 4g";
+  EXPECT_DOUBLE_EQ(seconds(4, 5'000), plain) << "nothing ends beyond that";
+}
+
 TEST(Live, InexactTimesEndNoLaterThanOnTheBestLayoutChosenBeforehand) {
   constexpr double kCv = 0.6;
   double lived = 0, chosen = 0;

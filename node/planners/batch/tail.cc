@@ -79,6 +79,8 @@ class Aimed {
     mean_ = 1 / std::max(1.0, weights);
     finishing_ = aim.finishing * mean_;
     makespan_ = aim.makespan;
+    beyond_ = aim.beyond;
+    after_ = static_cast<double>(aim.after);
     area_ = aim.area / batch.forest.columns();
   }
   double area(int task, int node) const {
@@ -92,12 +94,16 @@ class Aimed {
     return sum;
   }
   Energy energy() const {
-    return {.lateness = kLatenessPrice * mean_, .makespan = makespan_, .finishing = finishing_};
+    return {.lateness = kLatenessPrice * mean_,
+            .makespan = makespan_,
+            .finishing = finishing_,
+            .makespan_excess = beyond_,
+            .makespan_target = after_};
   }
 
  private:
   const TimedBatch& batch_;
-  double mean_ = 0, finishing_ = 0, makespan_ = 0, area_ = 0;
+  double mean_ = 0, finishing_ = 0, makespan_ = 0, beyond_ = 0, after_ = 0, area_ = 0;
 };
 
 // ---- the planner

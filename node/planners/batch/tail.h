@@ -20,6 +20,9 @@ struct TailAim {
   double finishing = 1;
   double makespan = 1;
   double area = 0;
+  // Of the last end after that moment, in nanoseconds, beside its weight as any other.
+  double beyond = 0;
+  Nanos after = 0;
 };
 
 struct TailOptions {
