@@ -22,6 +22,7 @@ constexpr double kMostOver = 4;           // times the rate in the file
 constexpr double kSlack = 0.25;           // above the need that is not worth a change
 constexpr double kTiny = 1e-6;            // of a rate, relative
 constexpr double kLeastPiece = 1.0 / 32;  // of a need
+constexpr double kLeastInPlace = 0.5;     // while no instance of others moves for it
 constexpr double kFilled = 0.85;          // of a node's slices, before others are filled further
 constexpr int kRounds = 24;
 constexpr std::size_t kTried = 3;    // nodes that refuse a piece, before it is cut
@@ -130,6 +131,7 @@ class Leader::Work {
     std::map<std::string, double> by_domain;  // the same
     std::set<std::string> tried;              // nodes that had no room for such a piece
     double cut = 1;                           // of the size of pieces
+    bool moves = false;                       // others may be moved for it
     std::vector<Guess> guess;                 // by kind of node
     std::string why;
     bool lost = false;  // not all that was to carry it does
@@ -146,7 +148,7 @@ class Leader::Work {
   void mend();
   void settle(At& at, Rates rates, const std::string& cause);
   std::vector<plan::Service> pieces_at(const Rates& rates) const;
-  Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates);
+  Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates, bool moves);
   void grow();
   bool propose(Of& of);
   static void cut(Of& of);
@@ -283,19 +285,20 @@ std::vector<plan::Service> Leader::Work::pieces_at(const Rates& rates) const {
   return all;
 }
 
-Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates) {
-  return planner_.plan({*at.record, with_steps(pieces_at(rates)), read_.survive_gpus});
+Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates, bool moves) {
+  return planner_.plan({*at.record, with_steps(pieces_at(rates)), read_.survive_gpus,
+                        at.part ? &at.part->plan : nullptr, moves});
 }
 
 // The node carries these rates, or as many of them as fit; the smallest go.
 void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
   std::erase_if(rates, [&](const auto& one) { return !services_.contains(one.first); });
-  auto plan = plan_at(at, rates);
+  auto plan = plan_at(at, rates, true);
   while (!plan && !rates.empty()) {
     rates.erase(std::ranges::min_element(rates, {}, [&](const auto& one) {
       return services_.at(one.first).guess[at.kind].slices(one.second);
     }));
-    plan = plan_at(at, rates);
+    plan = plan_at(at, rates, true);
   }
   if (!plan) return;
   for (const auto& [service, rate] : at.held) {
@@ -377,17 +380,22 @@ bool Leader::Work::propose(Of& of) {
   return false;
 }
 
-// Smaller pieces, for which any node may have room; not below the least.
+// Smaller pieces, for which any node may have room; not below the least. Before they become too
+// small to be worth it, larger ones again, for which instances of others may move.
 void Leader::Work::cut(Of& of) {
-  if (of.cut * 0.5 < kLeastPiece) return;
-  of.cut *= 0.5;
+  const bool last = of.cut * 0.5 < (of.moves ? kLeastPiece : kLeastInPlace);
+  if (last && of.moves) return;
+  of.cut = last ? 1 : of.cut * 0.5;
+  of.moves = of.moves || last;
   of.tried.clear();
 }
 
 // Plans what was proposed for a node; what does not fit is taken back, the newest first.
 void Leader::Work::plan_adds(At& at) {
   for (;;) {
-    auto plan = plan_at(at, at.next);
+    const bool moves = std::ranges::any_of(
+        at.adds, [&](const std::string& service) { return services_.at(service).moves; });
+    auto plan = plan_at(at, at.next, moves);
     if (plan && !at.adds.empty()) {
       at.plan = *std::move(plan);
       at.changed = at.grows = true;
@@ -419,9 +427,9 @@ void Leader::Work::grow() {
     bool proposed = false, again = false;
     for (Of* of : order_) {
       for (int pieces = 0; missing(*of) > 0 && pieces < kPiecesToSurvive * 8; ++pieces) {
-        const double cut = of->cut;
+        const auto before = std::pair(of->cut, of->moves);
         if (!propose(*of)) {
-          again = again || of->cut < cut;
+          again = again || before != std::pair(of->cut, of->moves);
           break;
         }
         proposed = true;
@@ -478,7 +486,7 @@ void Leader::Work::shrink_at(At& at) {
   Rates next = at.base;
   trim(at, next);
   if (same_rates(next, at.base)) return;
-  auto plan = plan_at(at, next);
+  auto plan = plan_at(at, next, true);
   if (!plan) return;
   at.next = std::move(next);
   at.plan = *std::move(plan);

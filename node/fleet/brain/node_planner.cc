@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "decide/beside_lent.h"
+#include "decide/keeping.h"
 
 namespace partita::fleet {
 namespace {
@@ -95,29 +95,35 @@ Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
       return std::ranges::count(ask.services, name, &plan::Service::name) == 0;
     });
   ++made_;
-  const decide::PlanOptions options{.node_budget = ground_.node_budget,
-                                    .planners_pools = &planners_pools_,
-                                    .judges_pools = &judges_pools_};
-  decide::Made<plan::ServingPlan> made;
-  if (ask.survive == 0) {
-    auto again =
-        decide::make_plan_beside(problem, current, std::nullopt, lent_of(ask.node), options);
-    if (!again) return failed(again.error());
-    made = std::move(again->made);
-  } else {  // who plans from what runs does not plan for a lost GPU
-    auto anew = decide::make_plan(planners::serving::planners().front(), problem, options);
-    if (!anew) return failed(anew.error());
-    made = *std::move(anew);
-  }
-  if (!made.plan)
-    return failed({ErrorCode::infeasible, to_string(made.refusals.front()), ask.node.node});
-  plan::ServingPlan plan = **made.plan;
+  const auto made = this->made(problem, current, ask);
+  if (!made) return failed(made.error());
+  if (!made->plan)
+    return failed({ErrorCode::infeasible, to_string(made->refusals.front()), ask.node.node});
+  plan::ServingPlan plan = **made->plan;
   if (ask.survive != 0) number(plan, current);
   // What a node need not be told; it judges the plan itself.
   plan.explanation.clear();
   plan.problem_digest.clear();
   plan.stats = {};
   return plan;
+}
+
+Result<decide::Made<plan::ServingPlan>> NodePlanner::made(const plan::ServingProblem& problem,
+                                                          const plan::ServingPlan& current,
+                                                          const NodeAsk& ask) {
+  const decide::PlanOptions options{.node_budget = ground_.node_budget,
+                                    .planners_pools = &planners_pools_,
+                                    .judges_pools = &judges_pools_};
+  if (ask.survive != 0)  // who plans from what runs does not plan for a lost GPU
+    return decide::make_plan(planners::serving::planners().front(), problem, options);
+  const std::vector<decide::LentPlace> lent = lent_of(ask.node);
+  if (ask.planned != nullptr) {
+    auto kept = decide::make_plan_keeping(problem, current, *ask.planned, lent, options);
+    if ((kept && kept->plan) || !ask.moves) return kept;
+  }
+  auto again = decide::make_plan_beside(problem, current, std::nullopt, lent, options);
+  if (!again) return failed(again.error());
+  return std::move(again->made);
 }
 
 double NodePlanner::slices(const NodeRecord& node) const {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "decide/made.h"
 #include "fleet/brain/values.h"
 #include "plan/serving.h"
 #include "planners/serving/pool_memo.h"
@@ -29,6 +30,10 @@ struct NodeAsk {
   const NodeRecord& node;
   const std::vector<plan::Service>& services;  // at the rates that the node shall carry
   int survive = 0;                             // GPUs of the node that may be lost
+  // What it was planned before; null: nothing, or it does not matter. What of it is wanted still
+  // stays as it is where there is room beside it, and in any case unless `moves`.
+  const plan::ServingPlan* planned = nullptr;
+  bool moves = true;
 };
 
 // Compute slices that a rate takes: in proportion, and at least so many.
@@ -61,6 +66,9 @@ class NodePlanner {
  private:
   const plan::FleetEntry* entry_of(const std::string& model) const;
   plan::ServingPlan empty_plan(const NodeRecord& node) const;
+  Result<decide::Made<plan::ServingPlan>> made(const plan::ServingProblem& problem,
+                                               const plan::ServingPlan& current,
+                                               const NodeAsk& ask);
   double rate_per_slice(const plan::Service& service, const plan::FleetEntry& entry) const;
   double rate_of_steps(const plan::Service& pipeline, const plan::FleetEntry& entry) const;
 
