@@ -275,11 +275,17 @@ class Campaign:
             service for service in SERVICES for _ in range(clients))]
         self.bad, self.took, self.done = [], [], collections.Counter()
         self.lost_elsewhere = collections.Counter()
+        self.dead = []  # (node, begin, end): what was on its way to it then is lost with it
 
     def failures(self, since, services=None):
-        return [(client.service, end, why) for client in self.clients
+        return [(client.service, end, why, begin) for client in self.clients
                 if services is None or client.service in services
                 for begin, end, why in client.failed if end >= since]
+
+    def on_the_dead(self, begin, end, why):
+        """Whether it failed on a client's connection to a node that was dead meanwhile."""
+        return any(why.startswith(f"{name}: ") and begin <= back and end >= lost
+                   for name, lost, back in self.dead)
 
     def wrong(self, text):
         print("WRONG", text, flush=True)
@@ -295,6 +301,7 @@ class Campaign:
               if piece["node"] == name and piece["carried_rps"] > 0} if kind == "node" else set()
         took = 0.0
         if kind == "node":
+            self.dead.append((name, begin, float("inf")))
             fleet.kill_node(name)
             self.until_elsewhere(name)
             took = time.monotonic() - begin
@@ -326,6 +333,7 @@ class Campaign:
     def come_back(self, kind, name):
         if kind == "node":
             self.fleet.link(name, True)
+            self.dead[-1] = (*self.dead[-1][:2], time.monotonic())
             self.fleet.start_node(name)
         elif kind == "leader":
             self.fleet.start_agent(name)
@@ -335,8 +343,8 @@ class Campaign:
 
     def check(self, kind, name, begin, on):
         others = set(SERVICES) - on
-        for service, end, why in self.failures(begin, others):
-            if (service, end) in self.lost_elsewhere or why.startswith(f"{name}: "):
+        for service, end, why, asked in self.failures(begin, others):
+            if (service, end) in self.lost_elsewhere or self.on_the_dead(asked, end, why):
                 continue
             self.lost_elsewhere[(service, end)] += 1
             self.wrong(f"{kind} {name}: a request of {service}, which is not on it, failed "
@@ -372,7 +380,7 @@ class Campaign:
               f"{leader and round(leader, 1)} s; failed: {len(self.failures(begin, on))} of its "
               f"services, {len(self.failures(begin, set(SERVICES) - on))} of others; its agent "
               f"runs: {runs}; all well {time.monotonic() - begin:.1f} s after", flush=True)
-        for service, end, why in self.failures(begin, set(SERVICES) - on):
+        for service, end, why, _ in self.failures(begin, set(SERVICES) - on):
             print("  ", service, f"{end - begin:.1f} s", why)
 
     def run(self, kills, partitions):
@@ -404,7 +412,7 @@ class Campaign:
               f"({len(self.lost_elsewhere)} of services that the lost node did not carry); "
               f"elsewhere after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s at most; "
               f"{len(self.bad)} wrong", flush=True)
-        whys = collections.Counter(why[:60] for _, _, why in self.failures(0))
+        whys = collections.Counter(why[:60] for _, _, why, _ in self.failures(0))
         for why, count in whys.most_common(8):
             print(f"  {count} times {why}")
         return 1 if self.bad else 0

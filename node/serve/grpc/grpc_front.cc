@@ -48,6 +48,7 @@ grpc::StatusCode code_of(Denial::Kind kind) {
     case Denial::Kind::too_large:
       return grpc::StatusCode::RESOURCE_EXHAUSTED;
     case Denial::Kind::not_ready:
+    case Denial::Kind::absent:
     case Denial::Kind::overloaded:
     case Denial::Kind::would_be_late:
       return grpc::StatusCode::UNAVAILABLE;
@@ -260,6 +261,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void send(std::string_view message);
   void fail(grpc::StatusCode code, const std::string& message) { end({code, message}); }
   void deny(const Denial& denial);
+  const PeerPool* pool() const { return shared_->peers ? &shared_->peers->pool : nullptr; }
   void give_back() {
     if (admitted_) shared_->backend.release(*std::exchange(admitted_, std::nullopt));
     if (peer_call_) std::exchange(peer_call_, {})->let_go();
@@ -385,10 +387,11 @@ void Call::deny(const Denial& denial) {
     context_->AddTrailingMetadata("retry-after-ms",
                                   std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1));
   log_status_ = status_of(denial.kind);
+  if (!by_ && denial.kind == Denial::Kind::absent && !finished_)
+    shared_->peers->pool.count_out(service_, PeerPool::Fate::nobody);
   if (by_ && denial.elsewhere && submitted_ns_ == 0 && !finished_) {
-    const bool absent =
-        denial.kind == Denial::Kind::not_ready || denial.kind == Denial::Kind::unknown_model;
-    context_->AddTrailingMetadata(kHandedBack, std::string(absent ? kBackAbsent : kBackFull));
+    context_->AddTrailingMetadata(kHandedBack,
+                                  std::string(is_not_here(denial) ? kBackAbsent : kBackFull));
     if (by_->counted) shared_->backend.uncount(service_, denial.kind);
   }
   fail(code_of(denial.kind), denial.message);
@@ -460,10 +463,11 @@ void Call::serve() {
   if (!permitted(service.empty() ? model->name : service)) return;
   if (service.empty()) {
     service_ = model->name.substr(0, kMaxNameBytes);
-    const Denial why{.kind = Denial::Kind::unknown_model,
-                     .message = "there is no model '" + model->name + "'" +
-                                (model->version.empty() ? "" : " of this version"),
-                     .elsewhere = method == "ModelMetadata"};
+    const bool elsewhere = method == "ModelMetadata";
+    Denial why = elsewhere ? not_here(pool(), service_) : unknown_model(service_);
+    why.elsewhere = elsewhere;
+    if (!model->version.empty() && why.kind == Denial::Kind::unknown_model)
+      why.message += " of this version";
     return deny_or_go(why, false);
   }
   if (method == "ModelReady") return send(encode_flag(shared_->backend.ready(service)));
@@ -596,7 +600,7 @@ void Call::infer() {
   if (other_version)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
                 "model '" + wanted->model + "' has no such version");
-  if (service.empty()) return deny_or_go(unknown_model(wanted->model), false);
+  if (service.empty()) return deny_or_go(not_here(pool(), wanted->model), false);
   if (by_) shared_->peers->pool.count_in(service_);
   const ModelSpec* spec = backend.model(wanted->model);
   if (spec == nullptr) {
