@@ -232,7 +232,7 @@ class Client(threading.Thread):
         self.fleet, self.service, self.number, self.rate = fleet, service, number, rate
         self.door = number % len(NODES)
         self.asked = self.wrong = 0
-        self.failed = []  # (begin, end, why)
+        self.failed = []  # (since when its connection was there, when, why)
         self.wrong_answers = []
         self.ending = threading.Event()
 
@@ -250,10 +250,11 @@ class Client(threading.Thread):
         return None
 
     def run(self):
-        connection = self.fleet.connect(self.door, 5)
+        connection, born = self.fleet.connect(self.door, 5), 0
         while not self.ending.wait(1 / self.rate):
             self.asked += 1
-            begin = time.monotonic()
+            if connection.sock is None:
+                born = time.monotonic()
             question = [float(self.number), float(self.asked)] + [0.5] * (WIDTH[self.service] - 2)
             try:
                 why = self.ask(connection, question)
@@ -265,7 +266,7 @@ class Client(threading.Thread):
                     self.door = (self.door + 1) % len(NODES)
                     connection = self.fleet.connect(self.door, 5)
             if why:
-                self.failed.append((begin, time.monotonic(), why))
+                self.failed.append((born, time.monotonic(), why))
 
 
 class Campaign:
@@ -275,16 +276,16 @@ class Campaign:
             service for service in SERVICES for _ in range(clients))]
         self.bad, self.took, self.done = [], [], collections.Counter()
         self.lost_elsewhere = collections.Counter()
-        self.dead = []  # (node, begin, end): what was on its way to it then is lost with it
+        self.dead = []  # (node, since when, until): clients' connections to it are dead, too
 
     def failures(self, since, services=None):
-        return [(client.service, end, why, begin) for client in self.clients
+        return [(client.service, end, why, born) for client in self.clients
                 if services is None or client.service in services
-                for begin, end, why in client.failed if end >= since]
+                for born, end, why in client.failed if end >= since]
 
-    def on_the_dead(self, begin, end, why):
-        """Whether it failed on a client's connection to a node that was dead meanwhile."""
-        return any(why.startswith(f"{name}: ") and begin <= back and end >= lost
+    def on_the_dead(self, born, end, why):
+        """Whether it failed on a client's connection from before its node was back from a loss."""
+        return any(why.startswith(f"{name}: ") and born <= back and lost <= end
                    for name, lost, back in self.dead)
 
     def wrong(self, text):
@@ -318,6 +319,8 @@ class Campaign:
         elsewhere = time.monotonic()
         self.check(kind, name, begin, on)
         self.come_back(kind, name)
+        self.dead = [(node, since, min(until, time.monotonic()))
+                     for node, since, until in self.dead]
         self.check(kind + "'s return", name, begin, on)
         self.check("after", name, elsewhere + SETTLED_S, set())
         lost = len(self.failures(begin, on))
@@ -333,7 +336,6 @@ class Campaign:
     def come_back(self, kind, name):
         if kind == "node":
             self.fleet.link(name, True)
-            self.dead[-1] = (*self.dead[-1][:2], time.monotonic())
             self.fleet.start_node(name)
         elif kind == "leader":
             self.fleet.start_agent(name)
@@ -343,8 +345,8 @@ class Campaign:
 
     def check(self, kind, name, begin, on):
         others = set(SERVICES) - on
-        for service, end, why, asked in self.failures(begin, others):
-            if (service, end) in self.lost_elsewhere or self.on_the_dead(asked, end, why):
+        for service, end, why, born in self.failures(begin, others):
+            if (service, end) in self.lost_elsewhere or self.on_the_dead(born, end, why):
                 continue
             self.lost_elsewhere[(service, end)] += 1
             self.wrong(f"{kind} {name}: a request of {service}, which is not on it, failed "

@@ -195,6 +195,87 @@ std::set<int> full_gpus(const plan::ServingProblem& problem, const plan::Serving
   return full;
 }
 
+// What is on GPUs while one plan follows another.
+class Turns {
+ public:
+  Turns(const plan::ServingProblem& problem, const plan::ServingPlan& current,
+        const plan::ServingPlan& next)
+      : problem_(problem) {
+    each(next, [&](const Place& one) { missing_.push_back(one); });
+    each(current, [&](const Place& one) {
+      const auto same = std::ranges::find_if(missing_, [&](const Place& other) {
+        return other.gpu->index == one.gpu->index && *other.is == *one.is;
+      });
+      if (same != missing_.end())
+        missing_.erase(same), stays_.push_back(one);
+      else if (is_wanted(one.is->service))
+        goes_.push_back(one);
+    });
+  }
+
+  bool done() {
+    for (bool moved = true; moved && !missing_.empty();) {
+      moved = false;
+      for (std::size_t i = 0; i < missing_.size(); ++i) {
+        if (!fits(missing_[i])) continue;
+        stays_.push_back(missing_[i]);
+        missing_.erase(missing_.begin() + static_cast<std::ptrdiff_t>(i--));
+        moved = true;
+      }
+      moved =
+          std::erase_if(goes_, [&](const Place& one) { return !misses(one.is->service); }) > 0 ||
+          moved;
+    }
+    return missing_.empty();
+  }
+
+ private:
+  struct Place {
+    const plan::PlannedGpu* gpu = nullptr;
+    const plan::PlannedInstance* is = nullptr;
+  };
+  template <class F>
+  static void each(const plan::ServingPlan& plan, const F& f) {
+    for (const plan::PlannedGpu& gpu : plan.gpus)
+      for (const plan::PlannedInstance& one : gpu.instances) f(Place{&gpu, &one});
+  }
+  bool is_wanted(const std::string& service) const {
+    return std::ranges::count(problem_.services, service, &plan::Service::name) > 0;
+  }
+  bool misses(const std::string& service) const {
+    return std::ranges::any_of(missing_,
+                               [&](const Place& one) { return one.is->service == service; });
+  }
+  bool fits(const Place& place) const {
+    const auto entry = std::ranges::find(
+        problem_.fleet, place.gpu->model,
+        [](const plan::FleetEntry& one) -> const std::string& { return one.gpu.name; });
+    if (entry == problem_.fleet.end()) return false;
+    const hw::GpuModel& model = entry->gpu;
+    std::vector<hw::PlacedProfile> all{{model.profile_index(place.is->profile), place.is->start}};
+    for (const auto* list : {&stays_, &goes_})
+      for (const Place& one : *list)
+        if (one.gpu->index == place.gpu->index)
+          all.push_back({model.profile_index(one.is->profile), one.is->start});
+    return hw::conflicts(model, all).empty();
+  }
+
+  const plan::ServingProblem& problem_;
+  std::vector<Place> missing_, stays_, goes_;
+};
+
+// Instances that are there are kept, whatever their size; where there are none, they are as large
+// as they need to be, and leave room for others.
+Result<MadeAgain> missing_beside(const plan::ServingProblem& problem,
+                                 const plan::ServingPlan& current,
+                                 const std::vector<LentPlace>& taken, const PlanOptions& options) {
+  for (const plan::PlannedGpu& gpu : current.gpus)
+    for (const plan::PlannedInstance& one : gpu.instances)
+      if (std::ranges::count(problem.services, one.service, &plan::Service::name) > 0)
+        return make_plan_beside(problem, current, std::nullopt, taken, options);
+  return make_new_beside(problem, current, taken, options);
+}
+
 }  // namespace
 
 Result<Made<plan::ServingPlan>> make_plan_keeping(const plan::ServingProblem& problem,
@@ -204,7 +285,7 @@ Result<Made<plan::ServingPlan>> make_plan_keeping(const plan::ServingProblem& pr
                                                   const PlanOptions& options) {
   const Keeping keeping(problem, current, planned);
   if (keeping.none()) {
-    auto again = make_plan_beside(problem, current, std::nullopt, lent, options);
+    auto again = missing_beside(problem, current, lent, options);
     return again ? Result<Made<plan::ServingPlan>>(std::move(again->made)) : failed(again.error());
   }
   std::vector<LentPlace> taken = keeping.places();
@@ -218,7 +299,7 @@ Result<Made<plan::ServingPlan>> make_plan_keeping(const plan::ServingProblem& pr
       return Made<plan::ServingPlan>{
           {}, {{plan::kNotFound, "gpu", 0, 0, "nothing fits beside what runs"}}};
     std::erase_if(taken, [&](const LentPlace& one) { return full.contains(one.gpu); });
-    auto beside = make_plan_beside(rest, keeping.others(full), std::nullopt, taken, options);
+    auto beside = missing_beside(rest, keeping.others(full), taken, options);
     if (!beside) return failed(beside.error());
     if (!beside->made.plan) return std::move(beside->made);
     made = **beside->made.plan;
@@ -226,6 +307,11 @@ Result<Made<plan::ServingPlan>> make_plan_keeping(const plan::ServingProblem& pr
   auto verdict = verify::judge(problem, options.judges_pools, keeping.together(std::move(made)));
   if (!verdict) return Made<plan::ServingPlan>{{}, std::move(verdict.error().violations)};
   return Made<plan::ServingPlan>{*std::move(verdict), {}};
+}
+
+bool follows_in_turn(const plan::ServingProblem& problem, const plan::ServingPlan& current,
+                     const plan::ServingPlan& next) {
+  return Turns(problem, current, next).done();
 }
 
 }  // namespace partita::decide

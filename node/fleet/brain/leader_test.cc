@@ -174,6 +174,49 @@ TEST(Leader, WhatIsMissingIsMadeBesideWhatServes) {
   }
 }
 
+// An instance that carries little of late gives its room to what has none.
+TEST(Leader, WhatIsTooLargeByNowMakesRoom) {
+  TestFleet fleet(1, 1);
+  fleet.want({{"a", 900}});
+  fleet.settle();
+  fleet.want({{"a", 100}, {"b", 700}});
+  fleet.settle();
+  EXPECT_GE(fleet.carried("a"), 99.9);
+  EXPECT_GE(fleet.carried("b"), 699.9);
+}
+
+// Two nodes have a service, and one was told to give it up. Before it does it is to carry another:
+// the one stays where it is, beside the other.
+TEST(Leader, WhatANodeIsToGiveUpStaysWhereItIs) {
+  int beside = 0;
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(40)); ++seed) {
+    Rng rng(seed);
+    TestFleet fleet(2, 1);
+    Rates rates{{"a", 200 + 500 * rng.uniform()}};
+    fleet.want(rates);
+    fleet.settle();
+    const std::string node = fleet.nodes_of("a")[0];
+    const auto away = fleet.view.nodes.extract(node);
+    fleet.settle();
+    fleet.view.nodes.insert({node, away.mapped()});
+    fleet.decide();
+    rates["b"] = 100 + 300 * rng.uniform();
+    fleet.want(rates);
+    fleet.decide();
+    for (const char* name : {"n0", "n1"}) {
+      const auto had = instances_of(fleet.view.nodes.at(name), {{"a", 1}});
+      fleet.carry_out(name);
+      const NodeRecord& is = fleet.view.nodes.at(name);
+      if (!rates_of(is.carries).contains("a")) continue;
+      EXPECT_TRUE(std::ranges::includes(instances_of(is, {{"a", 1}}), had))
+          << "seed " << seed << ": " << ::testing::PrintToString(had) << " became "
+          << ::testing::PrintToString(instances_of(is, {{"a", 1}, {"b", 1}}));
+      beside += rates_of(is.carries).contains("b");
+    }
+  }
+  EXPECT_GE(beside, 1);
+}
+
 TEST(Leader, DrainedNodeEndsEmptyAndNothingIsMissingMeanwhile) {
   TestFleet fleet(3);
   fleet.want({{"a", 300}, {"b", 500}});

@@ -26,14 +26,16 @@ struct FleetGround {
   long node_budget = 20'000;  // of a planner's search, per node
 };
 
+// What serves on a node, or shall by its part, stays as it is where there is room beside it. Else
+// nothing of it changes; or what others take over in turn, so that nothing is interrupted; or all.
+enum class Moves { none, in_turn, any };
+
 struct NodeAsk {
   const NodeRecord& node;
   const std::vector<plan::Service>& services;  // at the rates that the node shall carry
   int survive = 0;                             // GPUs of the node that may be lost
-  // What it was planned before; null: nothing, or it does not matter. What of it is wanted still
-  // stays as it is where there is room beside it, and in any case unless `moves`.
-  const plan::ServingPlan* planned = nullptr;
-  bool moves = true;
+  const plan::ServingPlan* planned = nullptr;  // by its part; null: it has none
+  Moves moves = Moves::any;
 };
 
 // Compute slices that a rate takes: in proportion, and at least so many.

@@ -153,6 +153,7 @@ struct Shared {
   AccessLog* const log;
   const std::size_t most_per_connection, most_calls;
   const std::unique_ptr<PeerChannels> peers;  // null: nothing is handed over
+  const PeerPool* pool() const { return peers ? &peers->pool : nullptr; }
   std::atomic<bool> closing = false;
   std::atomic<int> port = 0;
   struct Connection {
@@ -261,7 +262,6 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void send(std::string_view message);
   void fail(grpc::StatusCode code, const std::string& message) { end({code, message}); }
   void deny(const Denial& denial);
-  const PeerPool* pool() const { return shared_->peers ? &shared_->peers->pool : nullptr; }
   void give_back() {
     if (admitted_) shared_->backend.release(*std::exchange(admitted_, std::nullopt));
     if (peer_call_) std::exchange(peer_call_, {})->let_go();
@@ -464,7 +464,7 @@ void Call::serve() {
   if (service.empty()) {
     service_ = model->name.substr(0, kMaxNameBytes);
     const bool elsewhere = method == "ModelMetadata";
-    Denial why = elsewhere ? not_here(pool(), service_) : unknown_model(service_);
+    Denial why = elsewhere ? not_here(shared_->pool(), service_) : unknown_model(service_);
     why.elsewhere = elsewhere;
     if (!model->version.empty() && why.kind == Denial::Kind::unknown_model)
       why.message += " of this version";
@@ -600,7 +600,7 @@ void Call::infer() {
   if (other_version)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
                 "model '" + wanted->model + "' has no such version");
-  if (service.empty()) return deny_or_go(not_here(pool(), wanted->model), false);
+  if (service.empty()) return deny_or_go(not_here(shared_->pool(), wanted->model), false);
   if (by_) shared_->peers->pool.count_in(service_);
   const ModelSpec* spec = backend.model(wanted->model);
   if (spec == nullptr) {
