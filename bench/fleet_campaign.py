@@ -232,7 +232,7 @@ class Client(threading.Thread):
         self.fleet, self.service, self.number, self.rate = fleet, service, number, rate
         self.door = number % len(NODES)
         self.asked = self.wrong = 0
-        self.failed = []  # (begin, end, why)
+        self.failed = []  # (since when its connection was there, when, why)
         self.wrong_answers = []
         self.ending = threading.Event()
 
@@ -250,10 +250,11 @@ class Client(threading.Thread):
         return None
 
     def run(self):
-        connection = self.fleet.connect(self.door, 5)
+        connection, born = self.fleet.connect(self.door, 5), 0
         while not self.ending.wait(1 / self.rate):
             self.asked += 1
-            begin = time.monotonic()
+            if connection.sock is None:
+                born = time.monotonic()
             question = [float(self.number), float(self.asked)] + [0.5] * (WIDTH[self.service] - 2)
             try:
                 why = self.ask(connection, question)
@@ -265,7 +266,7 @@ class Client(threading.Thread):
                     self.door = (self.door + 1) % len(NODES)
                     connection = self.fleet.connect(self.door, 5)
             if why:
-                self.failed.append((begin, time.monotonic(), why))
+                self.failed.append((born, time.monotonic(), why))
 
 
 class Campaign:
@@ -275,11 +276,17 @@ class Campaign:
             service for service in SERVICES for _ in range(clients))]
         self.bad, self.took, self.done = [], [], collections.Counter()
         self.lost_elsewhere = collections.Counter()
+        self.dead = []  # (node, since when, until): clients' connections to it are dead, too
 
     def failures(self, since, services=None):
-        return [(client.service, end, why) for client in self.clients
+        return [(client.service, end, why, born) for client in self.clients
                 if services is None or client.service in services
-                for begin, end, why in client.failed if end >= since]
+                for born, end, why in client.failed if end >= since]
+
+    def on_the_dead(self, born, end, why):
+        """Whether it failed on a client's connection from before its node was back from a loss."""
+        return any(why.startswith(f"{name}: ") and born <= back and lost <= end
+                   for name, lost, back in self.dead)
 
     def wrong(self, text):
         print("WRONG", text, flush=True)
@@ -295,6 +302,7 @@ class Campaign:
               if piece["node"] == name and piece["carried_rps"] > 0} if kind == "node" else set()
         took = 0.0
         if kind == "node":
+            self.dead.append((name, begin, float("inf")))
             fleet.kill_node(name)
             self.until_elsewhere(name)
             took = time.monotonic() - begin
@@ -311,6 +319,8 @@ class Campaign:
         elsewhere = time.monotonic()
         self.check(kind, name, begin, on)
         self.come_back(kind, name)
+        self.dead = [(node, since, min(until, time.monotonic()))
+                     for node, since, until in self.dead]
         self.check(kind + "'s return", name, begin, on)
         self.check("after", name, elsewhere + SETTLED_S, set())
         lost = len(self.failures(begin, on))
@@ -335,8 +345,8 @@ class Campaign:
 
     def check(self, kind, name, begin, on):
         others = set(SERVICES) - on
-        for service, end, why in self.failures(begin, others):
-            if (service, end) in self.lost_elsewhere or why.startswith(f"{name}: "):
+        for service, end, why, born in self.failures(begin, others):
+            if (service, end) in self.lost_elsewhere or self.on_the_dead(born, end, why):
                 continue
             self.lost_elsewhere[(service, end)] += 1
             self.wrong(f"{kind} {name}: a request of {service}, which is not on it, failed "
@@ -372,7 +382,7 @@ class Campaign:
               f"{leader and round(leader, 1)} s; failed: {len(self.failures(begin, on))} of its "
               f"services, {len(self.failures(begin, set(SERVICES) - on))} of others; its agent "
               f"runs: {runs}; all well {time.monotonic() - begin:.1f} s after", flush=True)
-        for service, end, why in self.failures(begin, set(SERVICES) - on):
+        for service, end, why, _ in self.failures(begin, set(SERVICES) - on):
             print("  ", service, f"{end - begin:.1f} s", why)
 
     def run(self, kills, partitions):
@@ -404,7 +414,7 @@ class Campaign:
               f"({len(self.lost_elsewhere)} of services that the lost node did not carry); "
               f"elsewhere after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s at most; "
               f"{len(self.bad)} wrong", flush=True)
-        whys = collections.Counter(why[:60] for _, _, why in self.failures(0))
+        whys = collections.Counter(why[:60] for _, _, why, _ in self.failures(0))
         for why, count in whys.most_common(8):
             print(f"  {count} times {why}")
         return 1 if self.bad else 0

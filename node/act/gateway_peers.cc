@@ -45,6 +45,8 @@ void describe(Form& f, GatewayPeers& peers) {
   f.list(
       "peers", peers.peers, [](Form& g, GatewayPeer& one) { describe(g, one); }, {.indent = "    "},
       "gateways of other nodes that carry something");
+  f.optional(!peers.wanted.empty())
+      .names("wanted", peers.wanted, {}, "services of the fleet, whoever carries them now");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
   if (peers.peers.size() > kMostPeers)
@@ -55,6 +57,7 @@ void describe(Form& f, GatewayPeers& peers) {
       in->refuse("peers",
                  fmt::format("node '{}' is listed twice, or is the node itself", one.node));
   std::ranges::sort(peers.peers, {}, &GatewayPeer::node);
+  std::ranges::sort(peers.wanted);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// What gateways of other nodes carry: `peers.json` in the state directory of a node of a fleet,
-// written whole and atomically by its agent when it is to be another, read by its gateway, which
-// hands requests over by it. Pure, but for the path.
+// What gateways of other nodes carry, and what the fleet wants: `peers.json` in the state directory
+// of a node of a fleet, written whole and atomically by its agent when it is to be another, read by
+// its gateway, which hands requests over by it. Pure, but for the path.
 #pragma once
 
 #include <string>
@@ -31,6 +31,7 @@ struct GatewayPeer {
 struct GatewayPeers {
   std::string node;                     // whose file it is
   std::vector<GatewayPeer> peers = {};  // by node, not itself; those that carry something
+  std::vector<std::string> wanted = {};  // services of the fleet, whoever carries them now; by name
   bool operator==(const GatewayPeers&) const = default;
 };
 

@@ -11,7 +11,8 @@ using testing::HasSubstr;
 GatewayPeers some_peers() {
   return {.node = "n1",
           .peers = {{"n2", "10.0.0.2:8080", "10.0.0.2:8081", {{"chat", 0.75}, {"rank", 1}}},
-                    {"n3", "n3.rack:8080", "", {{"chat", 0.25}}}}};
+                    {"n3", "n3.rack:8080", "", {{"chat", 0.25}}}},
+          .wanted = {"chat", "embed", "rank"}};
 }
 
 std::string with_peers(const std::string& from, const std::string& to) {

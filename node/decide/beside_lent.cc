@@ -6,6 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "decide/in_place.h"
+#include "decide/keeping.h"
 #include "hw/layout.h"
 #include "plan/changes.h"
 #include "verify/judge.h"
@@ -196,19 +198,19 @@ std::optional<plan::ServingPlan> without_lent(plan::ServingPlan plan,
   return plan;
 }
 
-}  // namespace
+using PlanAgain = decltype(make_plan_again);
 
-Result<MadeAgain> make_plan_beside(const plan::ServingProblem& problem,
-                                   const plan::ServingPlan& current, std::optional<int> max_moves,
-                                   const std::vector<LentPlace>& lent, const PlanOptions& options) {
+Result<MadeAgain> planned_beside(PlanAgain& plan_for, const plan::ServingProblem& problem,
+                                 const plan::ServingPlan& current, std::optional<int> max_moves,
+                                 const std::vector<LentPlace>& lent, const PlanOptions& options) {
   std::vector<LentPlace> known = lent;  // of other GPUs than these nothing is planned
   std::erase_if(known, [&](const LentPlace& one) { return profile_of(problem, one) == nullptr; });
-  if (known.empty()) return make_plan_again(problem, current, max_moves, options);
+  if (known.empty()) return plan_for(problem, current, max_moves, options);
   plan::ServingProblem with = problem;
   plan::ServingPlan runs = current;
   add_lent(with, known);
   add_lent(runs, problem, known);
-  auto made = make_plan_again(with, runs, max_moves, options);
+  auto made = plan_for(with, runs, max_moves, options);
   if (!made || !made->made.plan) return made;
   auto plan = without_lent(**made->made.plan, known, problem);
   made->made.plan.reset();
@@ -223,6 +225,20 @@ Result<MadeAgain> make_plan_beside(const plan::ServingProblem& problem,
   made->changes = plan::changes_between(current, **verdict);
   made->made.plan = *std::move(verdict);
   return made;
+}
+
+}  // namespace
+
+Result<MadeAgain> make_plan_beside(const plan::ServingProblem& problem,
+                                   const plan::ServingPlan& current, std::optional<int> max_moves,
+                                   const std::vector<LentPlace>& lent, const PlanOptions& options) {
+  return planned_beside(make_plan_again, problem, current, max_moves, lent, options);
+}
+
+Result<MadeAgain> make_new_beside(const plan::ServingProblem& problem,
+                                  const plan::ServingPlan& current,
+                                  const std::vector<LentPlace>& lent, const PlanOptions& options) {
+  return planned_beside(make_plan_in_place, problem, current, std::nullopt, lent, options);
 }
 
 }  // namespace partita::decide

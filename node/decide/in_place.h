@@ -4,8 +4,10 @@
 // All other GPUs are matched as plan/changes.h says. Pure.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "decide/serving.h"
 #include "plan/serving.h"
 
 namespace partita::decide {
@@ -15,5 +17,11 @@ namespace partita::decide {
 // that is not enough all groups begin anew; where that is not either, `plan` as it is.
 plan::ServingPlan in_place_of(const plan::ServingPlan& current, plan::ServingPlan plan,
                               const std::vector<plan::FleetEntry>& fleet);
+
+// Planned from nothing, with the fewest GPUs and compute slices, on the GPUs on which most of it
+// runs. As make_plan_again otherwise, which counts instances that it makes before slices.
+Result<MadeAgain> make_plan_in_place(const plan::ServingProblem& problem,
+                                     const plan::ServingPlan& current, std::optional<int> max_moves,
+                                     const PlanOptions& options);
 
 }  // namespace partita::decide

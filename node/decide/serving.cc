@@ -300,30 +300,6 @@ Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
   return made;
 }
 
-// Planned from nothing, on the GPUs on which most of it runs.
-Result<MadeAgain> planned_in_place(const plan::ServingProblem& problem,
-                                   const plan::ServingPlan& current, std::optional<int> max_moves,
-                                   const PlanOptions& options) {
-  auto made = make_plan(**find_planner("", "exact"), problem, options);
-  if (!made) return failed(made.error());
-  MadeAgain again{*std::move(made), {}, {}};
-  if (!again.made.plan) return again;
-  auto verdict = verify::judge(problem, options.judges_pools,
-                               in_place_of(current, **again.made.plan, problem.fleet));
-  if (!verdict)
-    return failed(refused_by_judge("the plan, put in place", verdict.error().violations));
-  again.changes = plan::changes_between(current, **verdict);
-  again.made.plan = *std::move(verdict);
-  const int moves = again.changes.moved + again.changes.created;
-  if (!max_moves || moves <= *max_moves) return again;
-  again.made.plan.reset();
-  again.made.refusals = {
-      {"moves", "plan", 1.0 * *max_moves, 1.0 * moves,
-       "pipelines whose shares of the SLO change, language models on groups of GPUs and sets of "
-       "models are planned from nothing"}};
-  return again;
-}
-
 // Steps keep their shares, and so their instances, where that holds; another split is for those
 // that it does not hold for, and where it saves a GPU.
 Result<MadeAgain> pipelines_again(const plan::ServingProblem& problem,
@@ -340,11 +316,11 @@ Result<MadeAgain> pipelines_again(const plan::ServingProblem& problem,
       [&](const plan::ServingProblem& asked) {
         return (*find_planner("", "exact"))->plan(asked, serving_options(options));
       });
-  if (!kept) return planned_in_place(problem, current, max_moves, options);
+  if (!kept) return make_plan_in_place(problem, current, max_moves, options);
   MadeAgain made{{std::move(kept), {}}, again.changes, std::move(again.curve)};
   const plan::Objective& objective = (*made.made.plan)->objective;
   if (objective.gpus <= objective.lower_bound_gpus) return made;
-  auto other = planned_in_place(problem, current, max_moves, options);
+  auto other = make_plan_in_place(problem, current, max_moves, options);
   const bool fewer =
       other && other->made.plan && (*other->made.plan)->objective.gpus < objective.gpus;
   return fewer ? std::move(other) : std::move(made);
@@ -391,10 +367,33 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                          on_fewer_gpus(planner, problem, options, *std::move(made)));
 }
 
+Result<MadeAgain> make_plan_in_place(const plan::ServingProblem& problem,
+                                     const plan::ServingPlan& current, std::optional<int> max_moves,
+                                     const PlanOptions& options) {
+  auto made = make_plan(**find_planner("", "exact"), problem, options);
+  if (!made) return failed(made.error());
+  MadeAgain again{*std::move(made), {}, {}};
+  if (!again.made.plan) return again;
+  auto verdict = verify::judge(problem, options.judges_pools,
+                               in_place_of(current, **again.made.plan, problem.fleet));
+  if (!verdict)
+    return failed(refused_by_judge("the plan, put in place", verdict.error().violations));
+  again.changes = plan::changes_between(current, **verdict);
+  again.made.plan = *std::move(verdict);
+  const int moves = again.changes.moved + again.changes.created;
+  if (!max_moves || moves <= *max_moves) return again;
+  again.made.plan.reset();
+  again.made.refusals = {
+      {"moves", "plan", 1.0 * *max_moves, 1.0 * moves,
+       "pipelines whose shares of the SLO change, language models on groups of GPUs and sets of "
+       "models are planned from nothing"}};
+  return again;
+}
+
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  if (from_nothing(problem)) return planned_in_place(problem, current, max_moves, options);
+  if (from_nothing(problem)) return make_plan_in_place(problem, current, max_moves, options);
   if (has_pipelines(problem)) return pipelines_again(problem, current, max_moves, options);
   planners::serving::IncrementalOutcome again;
   auto made = with_room(

@@ -90,7 +90,7 @@ class HandOverTest(GatewayCase):
         self.assertEqual(self.ask(entry, 1, "other"), 403)
         os.kill(carries.pid, signal.SIGKILL)
         carries.wait()
-        self.assertEqual(self.ask(entry, 3), 404)
+        self.assertEqual(self.ask(entry, 3), 503)
         _, port = self.door(self.carries)  # its worker finds the way back
         self.tell(self.entry, "n1", n2=port)
         self.until(lambda: self.ask(entry, 4) == 200, "the way back")

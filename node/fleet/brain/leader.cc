@@ -22,8 +22,9 @@ constexpr double kMostOver = 4;           // times the rate in the file
 constexpr double kSlack = 0.25;           // above the need that is not worth a change
 constexpr double kTiny = 1e-6;            // of a rate, relative
 constexpr double kLeastPiece = 1.0 / 32;  // of a need
+constexpr double kLeastInPlace = 0.5;     // while no instance of others moves for it
 constexpr double kFilled = 0.85;          // of a node's slices, before others are filled further
-constexpr int kRounds = 24;
+constexpr int kRounds = 32;
 constexpr std::size_t kTried = 3;    // nodes that refuse a piece, before it is cut
 constexpr int kPiecesToSurvive = 3;  // one of them may be lost
 constexpr double kSmallSlices = 2;   // a service of fewer has two of them, each for all of it
@@ -130,6 +131,7 @@ class Leader::Work {
     std::map<std::string, double> by_domain;  // the same
     std::set<std::string> tried;              // nodes that had no room for such a piece
     double cut = 1;                           // of the size of pieces
+    Moves moves = Moves::none;                // of others, for it
     std::vector<Guess> guess;                 // by kind of node
     std::string why;
     bool lost = false;  // not all that was to carry it does
@@ -146,10 +148,11 @@ class Leader::Work {
   void mend();
   void settle(At& at, Rates rates, const std::string& cause);
   std::vector<plan::Service> pieces_at(const Rates& rates) const;
-  Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates);
+  Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates, Moves moves);
   void grow();
   bool propose(Of& of);
   static void cut(Of& of);
+  double used(const At& at, Moves moves) const;
   double piece_size(const Of& of) const;
   At* place_for(const Of& of, double& piece);
   void plan_adds(At& at);
@@ -283,19 +286,20 @@ std::vector<plan::Service> Leader::Work::pieces_at(const Rates& rates) const {
   return all;
 }
 
-Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates) {
-  return planner_.plan({*at.record, with_steps(pieces_at(rates)), read_.survive_gpus});
+Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates, Moves moves) {
+  return planner_.plan({*at.record, with_steps(pieces_at(rates)), read_.survive_gpus,
+                        at.part ? &at.part->plan : nullptr, moves});
 }
 
 // The node carries these rates, or as many of them as fit; the smallest go.
 void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
   std::erase_if(rates, [&](const auto& one) { return !services_.contains(one.first); });
-  auto plan = plan_at(at, rates);
+  auto plan = plan_at(at, rates, Moves::any);
   while (!plan && !rates.empty()) {
     rates.erase(std::ranges::min_element(rates, {}, [&](const auto& one) {
       return services_.at(one.first).guess[at.kind].slices(one.second);
     }));
-    plan = plan_at(at, rates);
+    plan = plan_at(at, rates, Moves::any);
   }
   if (!plan) return;
   for (const auto& [service, rate] : at.held) {
@@ -332,26 +336,36 @@ double Leader::Work::piece_size(const Of& of) const {
   return std::min(less, std::max(largest, of.need / (pieces - 1))) * of.cut;
 }
 
+// Instances may be larger than what they carry by now needs.
+double Leader::Work::used(const At& at, Moves moves) const {
+  if (moves == Moves::none) return at.used;
+  double needed = 0;
+  for (const auto& [service, rate] : at.next)
+    if (const auto of = services_.find(service); of != services_.end())
+      needed += of->second.guess[at.kind].slices(rate);
+  return std::min(at.used, needed);
+}
+
 // Null: there is none. The piece becomes smaller where no node has room for all of it. To survive,
 // no domain gets more than a piece of the usual size.
 Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
   At *best = nullptr, *widest = nullptr;
   std::tuple<bool, bool, double> best_key;
+  double free = 0;  // of the widest
   const double most = piece * (1 + kTiny);
   for (auto& [name, at] : nodes_) {
     if (!at.open || at.total <= 0 || of.tried.contains(name)) continue;
     if (survives() && rate_in(of.by_domain, at.domain) + piece > most) continue;
     const double there = rate_in(at.next, of.terms->name);
     const double takes = of.guess[at.kind].slices(rate_in(of.on, name) + piece - there);
-    const double left = at.total - at.used - takes;
+    const double room = at.total - used(at, of.moves), left = room - takes;
     if (std::isinf(takes)) continue;
-    if (!widest || at.total - at.used > widest->total - widest->used) widest = &at;
+    if (!widest || room > free) widest = &at, free = room;
     if (left < 0) continue;
-    const std::tuple key(there <= 0, at.used + takes > at.total * kFilled, left);
+    const std::tuple key(there <= 0, left < at.total * (1 - kFilled), left);
     if (!best || key < best_key) best = &at, best_key = key;
   }
   if (best || !widest) return best;
-  const double free = widest->total - widest->used;
   if (of.terms->tokens || free <= 0) return free > 0 ? widest : nullptr;
   const double takes = of.guess[widest->kind].slices(piece);
   piece = std::max(piece * std::min(1.0, free * kFilled / takes), of.need * kLeastPiece);
@@ -377,17 +391,23 @@ bool Leader::Work::propose(Of& of) {
   return false;
 }
 
-// Smaller pieces, for which any node may have room; not below the least.
+// Smaller pieces, for which any node may have room; not below the least. Before they become too
+// small to be worth it, larger ones again, for which instances of others may move.
 void Leader::Work::cut(Of& of) {
-  if (of.cut * 0.5 < kLeastPiece) return;
-  of.cut *= 0.5;
+  const bool any = of.moves == Moves::any;
+  const bool last = of.cut * 0.5 < (any ? kLeastPiece : kLeastInPlace);
+  if (last && any) return;
+  of.cut = last ? 1 : of.cut * 0.5;
+  if (last) of.moves = of.moves == Moves::none ? Moves::in_turn : Moves::any;
   of.tried.clear();
 }
 
 // Plans what was proposed for a node; what does not fit is taken back, the newest first.
 void Leader::Work::plan_adds(At& at) {
   for (;;) {
-    auto plan = plan_at(at, at.next);
+    Moves moves = Moves::none;
+    for (const std::string& service : at.adds) moves = std::max(moves, services_.at(service).moves);
+    auto plan = plan_at(at, at.next, moves);
     if (plan && !at.adds.empty()) {
       at.plan = *std::move(plan);
       at.changed = at.grows = true;
@@ -419,9 +439,9 @@ void Leader::Work::grow() {
     bool proposed = false, again = false;
     for (Of* of : order_) {
       for (int pieces = 0; missing(*of) > 0 && pieces < kPiecesToSurvive * 8; ++pieces) {
-        const double cut = of->cut;
+        const auto before = std::pair(of->cut, of->moves);
         if (!propose(*of)) {
-          again = again || of->cut < cut;
+          again = again || before != std::pair(of->cut, of->moves);
           break;
         }
         proposed = true;
@@ -475,11 +495,20 @@ void Leader::Work::trim(At& at, Rates& next) {
 
 void Leader::Work::shrink_at(At& at) {
   if (at.grows || (at.pending && at.counts && at.record->trouble.empty())) return;
-  Rates next = at.base;
+  Rates next = at.base, counted;
+  for (const auto& [service, rate] : at.base)
+    if (const auto of = services_.find(service); of != services_.end())
+      counted[service] = rate_in(of->second.on, at.record->node);
   trim(at, next);
   if (same_rates(next, at.base)) return;
-  auto plan = plan_at(at, next);
+  auto plan = plan_at(at, next, Moves::any);
   if (!plan) return;
+  // Less of a service on the same instances frees nothing: who else has it may have less instead.
+  if (at.part && same_rates(counted, at.base) && next.size() == at.base.size() &&
+      planner_.slices(*plan) >= planner_.slices(at.part->plan)) {
+    for (const auto& [service, rate] : counted) count(services_.at(service), at, rate);
+    return;
+  }
   at.next = std::move(next);
   at.plan = *std::move(plan);
   at.changed = true;

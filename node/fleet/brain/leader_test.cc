@@ -122,6 +122,110 @@ TEST(Leader, ServicesOfALostNodeGoToOthersAndNoOtherMoves) {
   EXPECT_LE(all, 1200 * 1.26);
 }
 
+// What is on a node of services that it carries before and after, instance by instance.
+std::vector<std::string> instances_of(const NodeRecord& node, const Rates& of) {
+  std::vector<std::string> all;
+  for (const plan::PlannedGpu& gpu : node.runs)
+    for (const plan::PlannedInstance& one : gpu.instances)
+      if (of.contains(one.service))
+        all.push_back(fmt::format("{} {} at {} of {}, {} x {}", one.service, one.profile, one.start,
+                                  gpu.index, one.processes, one.batch));
+  std::ranges::sort(all);
+  return all;
+}
+
+// Nodes of one GPU are lost, and services need more, while there is room: what serves on the other
+// nodes serves on, instance by instance.
+TEST(Leader, WhatIsMissingIsMadeBesideWhatServes) {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(25)); ++seed) {
+    Rng rng(seed);
+    TestFleet fleet(4, 1);
+    Rates rates{{"a", 150}, {"b", 150}, {"c", 150}, {"d", 150}};
+    fleet.want(rates);
+    fleet.settle();
+    std::map<std::string, NodeRecord> before;
+    const auto settle = [&](const std::string& what) {
+      before = fleet.view.nodes;
+      fleet.settle([&] {
+        for (const auto& [name, node] : fleet.view.nodes) {
+          const Rates carries = rates_of(node.carries);
+          const auto had = instances_of(before.at(name), carries),
+                     has = instances_of(node, carries);
+          EXPECT_TRUE(std::ranges::includes(has, had))
+              << "seed " << seed << ", " << what << ", " << name << ": "
+              << ::testing::PrintToString(had) << " became " << ::testing::PrintToString(has);
+        }
+        before = fleet.view.nodes;
+      });
+      for (const auto& [service, rate] : rates)
+        EXPECT_GE(fleet.carried(service), rate * (1 - 1e-6)) << "seed " << seed << ", " << what;
+    };
+    for (int turn = 0; turn < 6; ++turn) {
+      auto grows = rates.begin();
+      std::advance(grows, rng.below(rates.size()));
+      grows->second += 100 * rng.uniform();
+      fleet.want(rates);
+      settle(grows->first + " grows");
+      const auto lost = fleet.view.nodes.extract(fmt::format("n{}", rng.below(4)));
+      settle(lost.key() + " is lost");
+      fleet.view.nodes.insert({lost.key(), lost.mapped()});
+      fleet.settle();
+    }
+  }
+}
+
+// An instance that is larger than its service needs by now makes room for what has none.
+TEST(Leader, WhatIsTooLargeByNowMakesRoom) {
+  const auto services = [](double slo_ms) {
+    return fmt::format("services:\n  - {{name: a, model: m, rate_rps: 1, slo_ms: {}}}\n", slo_ms);
+  };
+  TestFleet fleet(1, 1);
+  fleet.view.wanted->services = services(6);  // on a whole GPU alone
+  fleet.settle();
+  ASSERT_EQ(fleet.view.nodes.at("n0").runs.at(0).instances.at(0).profile, "7g.80gb");
+  fleet.view.wanted->services =
+      services(150) + "  - {name: b, model: m, rate_rps: 600, slo_ms: 150}\n";
+  fleet.settle();
+  EXPECT_GE(fleet.carried("a"), 0.999);
+  EXPECT_GE(fleet.carried("b"), 599.9);
+}
+
+// Two nodes have a service, and one was told to give it up. Before it does it is to carry others:
+// the one stays where it is, beside them.
+TEST(Leader, WhatANodeIsToGiveUpStaysWhereItIs) {
+  int beside = 0;
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(60)); ++seed) {
+    Rng rng(seed);
+    TestFleet fleet(2, 1);
+    Rates rates{{"a", 150}};
+    fleet.want(rates);
+    fleet.settle();
+    rates["a"] += 150 + 100 * rng.uniform();
+    fleet.want(rates);
+    fleet.settle();
+    const std::string node = fleet.nodes_of("a")[0];
+    const auto away = fleet.view.nodes.extract(node);
+    fleet.settle();
+    fleet.view.nodes.insert({node, away.mapped()});
+    fleet.decide();
+    for (const char* more : {"b", "c", "d"}) rates[more] = 50 + 200 * rng.uniform();
+    fleet.want(rates);
+    fleet.decide();
+    for (const char* name : {"n0", "n1"}) {
+      const auto had = instances_of(fleet.view.nodes.at(name), {{"a", 1}});
+      fleet.carry_out(name);
+      const NodeRecord& is = fleet.view.nodes.at(name);
+      if (!rates_of(is.carries).contains("a")) continue;
+      const auto has = instances_of(is, {{"a", 1}});
+      EXPECT_TRUE(std::ranges::includes(has, had))
+          << "seed " << seed << ", " << name << ": " << ::testing::PrintToString(had) << " became "
+          << ::testing::PrintToString(has);
+      beside += rates_of(is.carries).size() > 1;
+    }
+  }
+  EXPECT_GE(beside, 10);
+}
+
 TEST(Leader, DrainedNodeEndsEmptyAndNothingIsMissingMeanwhile) {
   TestFleet fleet(3);
   fleet.want({{"a", 300}, {"b", 500}});

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "decide/beside_lent.h"
+#include "decide/keeping.h"
 
 namespace partita::fleet {
 namespace {
@@ -16,6 +16,7 @@ namespace {
 constexpr double kBatchShare = 0.5;
 constexpr double kGuessedLoad = 0.8;  // of such batches back to back
 constexpr std::size_t kPoolsKept = 100'000;
+constexpr double kSameRate = 1e-6;  // of a rate, relative
 
 // What is there, all usable GPUs in it, empty ones too.
 plan::ServingPlan plan_of(const NodeRecord& node, bool without_lent) {
@@ -49,6 +50,35 @@ std::vector<decide::LentPlace> lent_of(const NodeRecord& node) {
       if (gpu.unusable.empty())
         all.push_back({fmt::format("lent {} at {} of gpu {}", one.profile, one.start, gpu.index),
                        gpu.index, gpu.model, one.profile, one.start});
+  return all;
+}
+
+// What its part says, and what serves beside: it may have been told to carry less, and not have
+// done so. Nobody has said how slow that is; the judge looks whether it keeps the SLO.
+plan::ServingPlan serving_on(const NodeAsk& ask) {
+  plan::ServingPlan all = ask.planned != nullptr ? *ask.planned : plan::ServingPlan{};
+  for (const Carried& one : ask.node.carries) {
+    const auto terms = std::ranges::find(ask.services, one.service, &plan::Service::name);
+    const auto row = std::ranges::find(all.services, one.service, &plan::PlannedService::name);
+    const bool more = row == all.services.end() || row->rate.value < one.rate_rps * (1 - kSameRate);
+    if (!more || terms == ask.services.end() || terms->pipeline) continue;
+    if (row != all.services.end()) all.services.erase(row);
+    plan::PlannedService& is = all.services.emplace_back();
+    static_cast<plan::Terms&>(is) = *terms;
+    is.rate = Rps{one.rate_rps};
+    is.predicted_latency = terms->slo;
+    for (plan::PlannedGpu& gpu : all.gpus)
+      std::erase_if(gpu.instances, [&](const auto& its) { return its.service == one.service; });
+    for (const plan::PlannedGpu& gpu : ask.node.runs)
+      for (const plan::PlannedInstance& its : gpu.instances) {
+        if (its.service != one.service) continue;
+        auto at = std::ranges::find(all.gpus, gpu.index, &plan::PlannedGpu::index);
+        if (at == all.gpus.end())
+          at = all.gpus.insert(at, plan::PlannedGpu{gpu.index, gpu.model, {}});
+        at->instances.push_back(its);
+        is.planned += its.throughput;
+      }
+  }
   return all;
 }
 
@@ -95,29 +125,37 @@ Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
       return std::ranges::count(ask.services, name, &plan::Service::name) == 0;
     });
   ++made_;
-  const decide::PlanOptions options{.node_budget = ground_.node_budget,
-                                    .planners_pools = &planners_pools_,
-                                    .judges_pools = &judges_pools_};
-  decide::Made<plan::ServingPlan> made;
-  if (ask.survive == 0) {
-    auto again =
-        decide::make_plan_beside(problem, current, std::nullopt, lent_of(ask.node), options);
-    if (!again) return failed(again.error());
-    made = std::move(again->made);
-  } else {  // who plans from what runs does not plan for a lost GPU
-    auto anew = decide::make_plan(planners::serving::planners().front(), problem, options);
-    if (!anew) return failed(anew.error());
-    made = *std::move(anew);
-  }
-  if (!made.plan)
-    return failed({ErrorCode::infeasible, to_string(made.refusals.front()), ask.node.node});
-  plan::ServingPlan plan = **made.plan;
+  const auto made = this->made(problem, current, ask);
+  if (!made) return failed(made.error());
+  if (!made->plan)
+    return failed({ErrorCode::infeasible, to_string(made->refusals.front()), ask.node.node});
+  plan::ServingPlan plan = **made->plan;
   if (ask.survive != 0) number(plan, current);
   // What a node need not be told; it judges the plan itself.
   plan.explanation.clear();
   plan.problem_digest.clear();
   plan.stats = {};
   return plan;
+}
+
+Result<decide::Made<plan::ServingPlan>> NodePlanner::made(const plan::ServingProblem& problem,
+                                                          const plan::ServingPlan& current,
+                                                          const NodeAsk& ask) {
+  const decide::PlanOptions options{.node_budget = ground_.node_budget,
+                                    .planners_pools = &planners_pools_,
+                                    .judges_pools = &judges_pools_};
+  if (ask.survive != 0)  // who plans from what runs does not plan for a lost GPU
+    return decide::make_plan(planners::serving::planners().front(), problem, options);
+  const std::vector<decide::LentPlace> lent = lent_of(ask.node);
+  const plan::ServingPlan serves = serving_on(ask);
+  auto kept = decide::make_plan_keeping(problem, current, serves, lent, options);
+  if ((kept && kept->plan) || serves.services.empty() || ask.moves == Moves::none) return kept;
+  auto again = decide::make_plan_beside(problem, current, std::nullopt, lent, options);
+  if (!again) return failed(again.error());
+  if (again->made.plan && ask.moves == Moves::in_turn &&
+      !decide::follows_in_turn(problem, current, **again->made.plan))
+    return kept;
+  return std::move(again->made);
 }
 
 double NodePlanner::slices(const NodeRecord& node) const {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "decide/made.h"
 #include "fleet/brain/values.h"
 #include "plan/serving.h"
 #include "planners/serving/pool_memo.h"
@@ -25,10 +26,16 @@ struct FleetGround {
   long node_budget = 20'000;  // of a planner's search, per node
 };
 
+// What serves on a node, or shall by its part, stays as it is where there is room beside it. Else
+// nothing of it changes; or what others take over in turn, so that nothing is interrupted; or all.
+enum class Moves { none, in_turn, any };
+
 struct NodeAsk {
   const NodeRecord& node;
   const std::vector<plan::Service>& services;  // at the rates that the node shall carry
   int survive = 0;                             // GPUs of the node that may be lost
+  const plan::ServingPlan* planned = nullptr;  // by its part; null: it has none
+  Moves moves = Moves::any;
 };
 
 // Compute slices that a rate takes: in proportion, and at least so many.
@@ -61,6 +68,9 @@ class NodePlanner {
  private:
   const plan::FleetEntry* entry_of(const std::string& model) const;
   plan::ServingPlan empty_plan(const NodeRecord& node) const;
+  Result<decide::Made<plan::ServingPlan>> made(const plan::ServingProblem& problem,
+                                               const plan::ServingPlan& current,
+                                               const NodeAsk& ask);
   double rate_per_slice(const plan::Service& service, const plan::FleetEntry& entry) const;
   double rate_of_steps(const plan::Service& pipeline, const plan::FleetEntry& entry) const;
 

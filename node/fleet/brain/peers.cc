@@ -28,7 +28,9 @@ actuate::GatewayPeers peers_of(const FleetStatus& status, const std::string& nod
       nodes[one.node] = &one;
   Peers peers;
   std::set<std::string> uncarried;
+  std::vector<std::string> wanted;
   for (const ServiceStatus& service : status.services) {
+    wanted.push_back(service.service);
     if (service.carried_rps <= 0) uncarried.insert(service.service);
     for (const ServicePiece& piece : service.on)
       if (const auto at = nodes.find(piece.node); at != nodes.end() && piece.share > 0)
@@ -38,7 +40,7 @@ actuate::GatewayPeers peers_of(const FleetStatus& status, const std::string& nod
   for (const actuate::GatewayPeer& was : before.peers)
     for (const actuate::PeerShare& share : was.carries)
       if (uncarried.contains(share.service)) carries(peers, was, share);
-  actuate::GatewayPeers all{.node = node};
+  actuate::GatewayPeers all{.node = node, .wanted = std::move(wanted)};
   for (auto& [name, peer] : peers) all.peers.push_back(std::move(peer));
   return all;
 }

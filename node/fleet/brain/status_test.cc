@@ -69,20 +69,22 @@ TEST(Status, ItsPeersCarryWhatTheyDidUntilOthersDo) {
                       .on = {{"n0", 50, 50, 0.5}, {"n1", 25, 25, 0.25}, {"n3", 25, 25, 0.25}}},
                      {.service = "b", .carried_rps = 10, .on = {{"n2", 10, 10, 1}}}};
   const auto first = peers_of(status, "n0", {});
-  EXPECT_EQ(first,
-            (actuate::GatewayPeers{
-                "n0", {{"n1", "n1:80", "", {{"a", 0.25}}}, {"n2", "n2:80", "", {{"b", 1}}}}}));
+  EXPECT_EQ(first, (actuate::GatewayPeers{
+                       "n0",
+                       {{"n1", "n1:80", "", {{"a", 0.25}}}, {"n2", "n2:80", "", {{"b", 1}}}},
+                       {"a", "b"}}));
   // n2 is not heard any more; b is to be on n1, which does not carry it yet.
   status.nodes[2].there = false;
   status.services[1] = {.service = "b", .carried_rps = 0, .on = {{"n1", 10, 0, 1}}};
   const auto meanwhile = peers_of(status, "n0", first);
-  EXPECT_EQ(
-      meanwhile,
-      (actuate::GatewayPeers{
-          "n0", {{"n1", "n1:80", "", {{"a", 0.25}, {"b", 1}}}, {"n2", "n2:80", "", {{"b", 1}}}}}));
+  EXPECT_EQ(meanwhile, (actuate::GatewayPeers{"n0",
+                                              {{"n1", "n1:80", "", {{"a", 0.25}, {"b", 1}}},
+                                               {"n2", "n2:80", "", {{"b", 1}}}},
+                                              {"a", "b"}}));
   status.services[1] = {.service = "b", .carried_rps = 10, .on = {{"n1", 10, 10, 1}}};
-  EXPECT_EQ(peers_of(status, "n0", meanwhile),
-            (actuate::GatewayPeers{"n0", {{"n1", "n1:80", "", {{"a", 0.25}, {"b", 1}}}}}));
+  EXPECT_EQ(
+      peers_of(status, "n0", meanwhile),
+      (actuate::GatewayPeers{"n0", {{"n1", "n1:80", "", {{"a", 0.25}, {"b", 1}}}}, {"a", "b"}}));
 }
 
 }  // namespace

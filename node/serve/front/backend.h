@@ -57,6 +57,7 @@ struct Denial {
     bad_request,    // 400, INVALID_ARGUMENT
     too_large,      // 413, RESOURCE_EXHAUSTED: more items or bytes than could ever be served
     not_ready,      // 503: no worker is ready
+    absent,         // 503: the fleet wants it, and no node that answers carries it
     overloaded,     // 503 and Retry-After: queue or memory full
     would_be_late,  // 503 and Retry-After: predicted to miss its deadline
     expired,        // 504, DEADLINE_EXCEEDED

@@ -78,6 +78,7 @@ int status_of(Denial::Kind kind) {
     case Denial::Kind::too_large:
       return 413;
     case Denial::Kind::not_ready:
+    case Denial::Kind::absent:
     case Denial::Kind::overloaded:
     case Denial::Kind::would_be_late:
       return 503;
@@ -161,11 +162,11 @@ Step GatewayExchange::refuse(int status, std::string_view message) {
 Step GatewayExchange::deny(const Denial& denial) {
   give_back();
   reply = denial_reply(denial);
+  if (facts_.handed_by.empty() && denial.kind == Denial::Kind::absent)
+    door_.options.peers->count_out(service, PeerPool::Fate::nobody);
   if (facts_.handed_by.empty() || !denial.elsewhere || submitted_ns > 0) return Step::answer;
-  const bool absent =
-      denial.kind == Denial::Kind::not_ready || denial.kind == Denial::Kind::unknown_model;
-  reply.headers +=
-      std::string(kHandedBack) + ": " + std::string(absent ? kBackAbsent : kBackFull) + "\r\n";
+  reply.headers += std::string(kHandedBack) + ": " +
+                   std::string(is_not_here(denial) ? kBackAbsent : kBackFull) + "\r\n";
   if (facts_.counted_there) uncount(denial);
   return Step::answer;
 }

@@ -147,7 +147,7 @@ Step GrpcWebExchange::about_model(std::string_view call, Pieces message) {
   const bool there = !service.empty();
   if (!there) service = named->name.substr(0, kMaxNameBytes);
   if (!permitted()) return Step::answer;
-  if (!there) return deny(unknown_model(service));
+  if (!there) return deny(not_here(door_.options.peers, service));
   if (call == "ModelReady") return answer(encode_flag(door_.backend.ready(service)));
   const ModelSpec* const spec = door_.backend.model(service);
   if (spec == nullptr) return deny(no_worker(service));
@@ -161,7 +161,7 @@ Step GrpcWebExchange::infer(Pieces message) {
   service = ask_.wanted.model.substr(0, kMaxNameBytes);
   if (!permitted()) return Step::answer;
   if (ask_.other_version) return refuse(400, "model '" + service + "' has no such version");
-  if (ask_.asked.service.empty()) return deny(unknown_model(service));
+  if (ask_.asked.service.empty()) return deny(not_here(door_.options.peers, service));
   if (door_.backend.model(service) == nullptr) {
     door_.backend.turned_away(service);
     return deny(no_worker(service));

@@ -27,7 +27,7 @@ class ElsewhereExchange final : public GatewayExchange {
     service = std::move(model);
   }
   Step begin() override {
-    const Denial why = unknown_model(service);
+    const Denial why = not_here(door_.options.peers, service);
     return goes_over(why, false) ? hand_over() : deny(why);
   }
   void finish() override { finish_over(); }
@@ -149,8 +149,7 @@ void GatewayExchange::finish_over() {
 std::shared_ptr<Exchange> make_elsewhere_exchange(Door& door, RequestFacts facts,
                                                   std::string model) {
   PeerPool* const peers = door.options.peers;
-  if (peers == nullptr || !facts.handed_by.empty() || peers->carried_as(model).empty())
-    return nullptr;
+  if (peers == nullptr || !facts.handed_by.empty() || !peers->wants(model)) return nullptr;
   return std::make_shared<ElsewhereExchange>(door, std::move(facts), std::move(model));
 }
 

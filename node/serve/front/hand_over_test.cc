@@ -185,12 +185,38 @@ TEST_F(HandOver, WhatIsNotHereIsAnsweredByWhoCarriesIt) {
   EXPECT_EQ(b.backend.submissions, 20);
   EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="answered"})"), "20");
   EXPECT_EQ(metric(b, R"(partita_handed_in_total{service="pair"})"), "20");
-  // What nobody carries is not here.
+  // What the fleet does not know is not here.
   EXPECT_EQ(ask(a, infer(1, "", "nothing")).status, 404);
   // What is said of a model is asked there; whether it is ready here is said of here.
   const std::string get = " HTTP/1.1\r\nHost: x\r\n\r\n";
   EXPECT_EQ(ask(a, "GET /v2/models/pair" + get).status, 200);
   EXPECT_EQ(ask(a, "GET /v2/models/pair/ready" + get).status, 404);
+}
+
+// Between a node's loss and the plan that makes up for it: clients are told to come again, whatever
+// they speak, and are counted.
+TEST_F(HandOver, WhatNobodyCarriesNowIsToBeAskedForAgain) {
+  Node& a = add("a", false);
+  a.pool->serve({.node = "a", .wanted = {"chat@2", "pair"}});
+  const std::string asks[] = {
+      infer(1), "GET /v2/models/pair HTTP/1.1\r\nHost: x\r\n\r\n",
+      sent("/v1/chat/completions",
+           R"({"model": "chat", "messages": [{"role": "user", "content": "x"}]})")};
+  for (const std::string& one : asks) {
+    const Answer answer = ask(a, one);
+    EXPECT_EQ(answer.status, 503) << one << answer.body;
+    EXPECT_NE(answer.head.find("Retry-After: 1\r\n"), std::string::npos) << answer.head;
+    EXPECT_NE(answer.body.find("no node that answers carries model"), std::string::npos);
+  }
+  EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="nobody"})"), "2");
+  EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="chat",outcome="nobody"})"), "1");
+  EXPECT_EQ(ask(a, infer(1, "", "nothing")).status, 404);
+  // Who carried it does not answer.
+  Node& b = add("b", true);
+  tell(a, {{"b", {b.port, 1}}});
+  expect_right(ask(a, infer(1)), 1);
+  b.front.reset();
+  EXPECT_EQ(ask(a, infer(2)).status, 503);
 }
 
 TEST_F(HandOver, SharesAreThePlans) {
@@ -277,8 +303,9 @@ TEST_F(HandOver, ItIsHandedOverOnceAtMost) {
   tell(a, {{"b", {b.port, 0.5}}, {"c", {c.port, 0.5}}});
   tell(b, {{"a", {a.port, 0.5}}, {"c", {c.port, 0.5}}});
   tell(c, {{"a", {a.port, 0.5}}, {"b", {b.port, 0.5}}});
-  EXPECT_EQ(ask(a, infer(1)).status, 404);
+  EXPECT_EQ(ask(a, infer(1)).status, 503);
   EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="handed_back"})"), "2");
+  EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="nobody"})"), "1");
   for (Node* other : {&b, &c})
     EXPECT_EQ(other->pool->metrics().find("outcome=\"handed_back\""), std::string::npos);
 }
@@ -467,7 +494,7 @@ TEST_F(HandOver, ACertificateOfSomebodyElseIsNotTrusted) {
   EXPECT_EQ(right.backend.submissions, 10);
   EXPECT_EQ(wrong.backend.admissions, 0);
   tell(d, {{"d", {other.port, 1}}});  // signed by whom it trusts, and of another name
-  EXPECT_EQ(ask(d, infer(1)).status, 404);
+  EXPECT_EQ(ask(d, infer(1)).status, 503);
   EXPECT_EQ(other.backend.admissions, 0);
 }
 

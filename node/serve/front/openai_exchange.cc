@@ -120,7 +120,8 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
 }
 
 Step OpenaiExchange::to_worker() {
-  if (!door_.backend.known(service)) return deny_or_go(unknown_model(service), false);
+  if (!door_.backend.known(service))
+    return deny_or_go(not_here(door_.options.peers, service), false);
   if (facts_.path == kEmbeddingsPath) return refuse(404, "there is no model '" + service + "'");
   if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   if (text.size() > kOpenaiBodyBytes)

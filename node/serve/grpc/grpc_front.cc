@@ -48,6 +48,7 @@ grpc::StatusCode code_of(Denial::Kind kind) {
     case Denial::Kind::too_large:
       return grpc::StatusCode::RESOURCE_EXHAUSTED;
     case Denial::Kind::not_ready:
+    case Denial::Kind::absent:
     case Denial::Kind::overloaded:
     case Denial::Kind::would_be_late:
       return grpc::StatusCode::UNAVAILABLE;
@@ -152,6 +153,7 @@ struct Shared {
   AccessLog* const log;
   const std::size_t most_per_connection, most_calls;
   const std::unique_ptr<PeerChannels> peers;  // null: nothing is handed over
+  const PeerPool* pool() const { return peers ? &peers->pool : nullptr; }
   std::atomic<bool> closing = false;
   std::atomic<int> port = 0;
   struct Connection {
@@ -384,10 +386,11 @@ void Call::deny(const Denial& denial) {
     context_->AddTrailingMetadata("retry-after-ms",
                                   std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1));
   log_status_ = status_of(denial.kind);
+  if (!by_ && denial.kind == Denial::Kind::absent && !finished_)
+    shared_->peers->pool.count_out(service_, PeerPool::Fate::nobody);
   if (by_ && denial.elsewhere && submitted_ns_ == 0 && !finished_) {
-    const bool absent =
-        denial.kind == Denial::Kind::not_ready || denial.kind == Denial::Kind::unknown_model;
-    context_->AddTrailingMetadata(kHandedBack, std::string(absent ? kBackAbsent : kBackFull));
+    context_->AddTrailingMetadata(kHandedBack,
+                                  std::string(is_not_here(denial) ? kBackAbsent : kBackFull));
     if (by_->counted) shared_->backend.uncount(service_, denial.kind);
   }
   fail(code_of(denial.kind), denial.message);
@@ -459,10 +462,11 @@ void Call::serve() {
   if (!permitted(service.empty() ? model->name : service)) return;
   if (service.empty()) {
     service_ = model->name.substr(0, kMaxNameBytes);
-    const Denial why{.kind = Denial::Kind::unknown_model,
-                     .message = "there is no model '" + model->name + "'" +
-                                (model->version.empty() ? "" : " of this version"),
-                     .elsewhere = method == "ModelMetadata"};
+    const bool elsewhere = method == "ModelMetadata";
+    Denial why = elsewhere ? not_here(shared_->pool(), service_) : unknown_model(service_);
+    why.elsewhere = elsewhere;
+    if (!model->version.empty() && why.kind == Denial::Kind::unknown_model)
+      why.message += " of this version";
     return deny_or_go(why, false);
   }
   if (method == "ModelReady") return send(encode_flag(shared_->backend.ready(service)));
@@ -577,7 +581,8 @@ void Call::infer() {
   if (ask->other_version)
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
                 "model '" + wanted.model + "' has no such version");
-  if (ask->asked.service.empty()) return deny_or_go(unknown_model(wanted.model), false);
+  if (ask->asked.service.empty())
+    return deny_or_go(not_here(shared_->pool(), wanted.model), false);
   if (by_) shared_->peers->pool.count_in(service_);
   if (backend.model(wanted.model) == nullptr) {
     backend.turned_away(wanted.model);

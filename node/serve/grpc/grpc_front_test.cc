@@ -594,7 +594,10 @@ TEST_F(GrpcHandOver, NoCallIsHandedOverTwiceAndWhoLeavesEndsIt) {
   b.pool->serve(back);
   ASSERT_TRUE(wait([&] { return b.pool->offers("pair", PeerPool::Way::grpc, {}) == 1; }));
   b.backend.models.clear();  // both think that the other has it
-  EXPECT_EQ(ask("ModelInfer", pair_request()).first.error_code(), grpc::StatusCode::NOT_FOUND);
+  const auto none = ask("ModelInfer", pair_request()).first;
+  EXPECT_EQ(none.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(none.error_message(), "no node that answers carries model 'pair' now");
+  EXPECT_NE(pool.metrics().find("{service=\"pair\",outcome=\"nobody\"} 1"), std::string::npos);
   EXPECT_EQ(b.pool->metrics().find("handed_back"), std::string::npos);
   b.backend.add(test::pair_model());
   b.backend.at_once = false;

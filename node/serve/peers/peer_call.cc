@@ -24,6 +24,19 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
+Denial not_here(const PeerPool* peers, const std::string& name) {
+  if (peers == nullptr || !peers->wants(name)) return unknown_model(name);
+  return {.kind = Denial::Kind::absent,
+          .message = "no node that answers carries model '" + name + "' now",
+          .retry_after_ns = 1'000'000'000,
+          .elsewhere = true};
+}
+
+bool is_not_here(const Denial& why) {
+  return why.kind == Denial::Kind::not_ready || why.kind == Denial::Kind::absent ||
+         why.kind == Denial::Kind::unknown_model;
+}
+
 PeerCall::PeerCall(PeerPool& pool, PeerAsk ask, Denial why, Ends ends)
     : pool_(pool), ask_(std::move(ask)), why_(std::move(why)), ends_(std::move(ends)) {}
 

@@ -19,6 +19,12 @@
 
 namespace partita::serve {
 
+// Why one is refused that asks for what this node does not carry: that there is no such model, or,
+// where the fleet wants it, that no node carries it now. null: the node is of no fleet.
+Denial not_here(const PeerPool* peers, const std::string& name);
+// Whether that, or the want of workers, is the reason.
+bool is_not_here(const Denial& why);
+
 struct PeerAsk {
   std::string service;                // as the plan names it
   std::string verb = "POST", target;  // "/v2/models/chat/infer"

@@ -25,6 +25,18 @@ Url url_of(const std::string& address, bool tls) {
   return url ? *std::move(url) : Url{};  // parse_peers() has looked at it
 }
 
+// The one that is called so, or a version or a bucket of it; empty: there is none. `from` finds the
+// first name in order that is not before a text; null: there is none.
+std::string named_as(std::string_view name, const auto& from) {
+  for (const char* mark : {"", "@", "~"}) {
+    const std::string begin = std::string(name) + mark;
+    const std::string* first = from(begin);
+    if (first != nullptr && (*mark == 0 ? *first == begin : first->starts_with(begin)))
+      return *first;
+  }
+  return {};
+}
+
 }  // namespace
 
 PeerPool::PeerPool(Loop& loop, PeerOptions options, std::function<void(const std::string&)> say)
@@ -121,13 +133,19 @@ void PeerPool::rebuild() {
 }
 
 std::string PeerPool::carried_as(std::string_view name) const {
-  if (services_.contains(name)) return std::string(name);
-  for (const char mark : {'@', '~'}) {  // versions, buckets
-    const std::string begin = std::string(name) + mark;
-    const auto first = services_.lower_bound(begin);
-    if (first != services_.end() && first->first.starts_with(begin)) return first->first;
-  }
-  return {};
+  return named_as(name, [&](const std::string& text) {
+    const auto first = services_.lower_bound(text);
+    return first == services_.end() ? nullptr : &first->first;
+  });
+}
+
+bool PeerPool::wants(std::string_view name) const {
+  const std::vector<std::string>& all = wanted_.wanted;
+  const std::string known = named_as(name, [&](const std::string& text) {
+    const auto first = std::ranges::lower_bound(all, text);
+    return first == all.end() ? nullptr : &*first;
+  });
+  return !known.empty() || !carried_as(name).empty();
 }
 
 // ---- whose turn it is
@@ -292,12 +310,13 @@ void PeerPool::count_out(std::string_view service, Fate fate) {
 void PeerPool::count_in(std::string_view service) { ++counts_[std::string(service)].in; }
 
 std::string PeerPool::metrics() const {
-  static constexpr const char* kFates[] = {"answered", "handed_back", "lost"};
+  static constexpr const char* kFates[] = {"answered", "handed_back", "lost", "nobody"};
   std::string out =
-      "# HELP partita_handed_over_total Requests that were offered to gateways of other nodes.\n"
+      "# HELP partita_handed_over_total Requests that were offered to gateways of other nodes, or "
+      "that no node carries.\n"
       "# TYPE partita_handed_over_total counter\n";
   for (const auto& [service, counts] : counts_)
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 4; ++i)
       if (counts.fates[i] > 0)
         out += fmt::format("partita_handed_over_total{{service=\"{}\",outcome=\"{}\"}} {}\n",
                            metric_label(service), kFates[i], counts.fates[i]);

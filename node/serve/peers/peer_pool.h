@@ -79,6 +79,8 @@ class PeerPool {
   // These from now on, once their names are looked up. Requests that are under way stay.
   void serve(const actuate::GatewayPeers& peers);
 
+  // Whether the fleet wants a service or a model of this name, whatever its version or bucket.
+  bool wants(std::string_view name) const;
   enum class Way : std::uint8_t { http, grpc };
   // What others carry under this name of a service or a model, whatever its version or bucket;
   // empty: nobody carries it.
@@ -100,7 +102,8 @@ class PeerPool {
   void bury(std::shared_ptr<void> what);  // ends it, but not from inside of its own calls
 
   // ---- what is counted
-  enum class Fate : std::uint8_t { answered, back, lost };
+  // nobody: refused at this door, since no node carries it now.
+  enum class Fate : std::uint8_t { answered, back, lost, nobody };
   void count_out(std::string_view service, Fate fate);
   void count_in(std::string_view service);
   std::string metrics() const;
@@ -128,7 +131,7 @@ class PeerPool {
   std::map<std::string, std::shared_ptr<PeerGateway>> peers_;  // by node
   std::map<std::string, std::vector<Offer>, std::less<>> services_;
   struct Counts {
-    std::uint64_t fates[3] = {}, in = 0;
+    std::uint64_t fates[4] = {}, in = 0;
   };
   std::map<std::string, Counts, std::less<>> counts_;
   std::vector<std::shared_ptr<void>> buried_;
