@@ -208,7 +208,13 @@ TEST_F(HandOver, WhatNobodyCarriesNowIsToBeAskedForAgain) {
     EXPECT_NE(answer.head.find("Retry-After: 1\r\n"), std::string::npos) << answer.head;
     EXPECT_NE(answer.body.find("no node that answers carries model"), std::string::npos);
   }
-  EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="nobody"})"), "2");
+  const std::string pair = std::string("\0\0\0\0\6\n\4", 7) + "pair";  // ModelMetadataRequest
+  const Answer web = ask(a, "POST /inference.GRPCInferenceService/ModelMetadata HTTP/1.1\r\n"
+                            "Host: x\r\nContent-Type: application/grpc-web\r\n"
+                            "Content-Length: 11\r\n\r\n" +
+                                pair);
+  EXPECT_NE(web.body.find("grpc-status:14\r\n"), std::string::npos) << web.body;
+  EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="nobody"})"), "3");
   EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="chat",outcome="nobody"})"), "1");
   EXPECT_EQ(ask(a, infer(1, "", "nothing")).status, 404);
   // Who carried it does not answer.
