@@ -5,6 +5,7 @@ there is for checks.mjs, which needs node and the npm registry besides."""
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -30,7 +31,8 @@ class Browser:
         # Chromium reads from descriptor 3 and writes to 4.
         self.process = subprocess.Popen(
             ["sh", "-c", f'exec 3<&{asks} 4>&{answers}; exec "$@"', "sh", *words],
-            pass_fds=(asks, answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            pass_fds=(asks, answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
         os.close(asks)
         os.close(answers)
         self.number, self.rest, self.faults, self.session = 0, b"", [], None
@@ -71,8 +73,15 @@ class Browser:
         return self.ask("Runtime.evaluate", expression=script)["result"].get("value")
 
     def end(self):
-        self.process.kill()
-        self.process.wait()
+        """With its children, which would go on writing into its folder."""
+        end = time.monotonic() + DRAWN_S
+        try:
+            while time.monotonic() < end:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+                time.sleep(0.02)
+        except ProcessLookupError:
+            pass  # all are gone
         os.close(self.asks)
         os.close(self.answers)
 
