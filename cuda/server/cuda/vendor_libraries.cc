@@ -113,6 +113,7 @@ class VendorLibraries::Arguments {
         outs_.push_back({&words_.emplace_back(0), argument.kind == 'o' ? std::size_t{4} : 8});
         return pointer(outs_.back().word);
       case 'w':
+        if (next > kMostWork) return kNoMemory;
         return pointer(next == 0 ? nullptr : work_.emplace_back(next).data());
       case 't':
         return tensor(argument.bytes);
@@ -266,6 +267,8 @@ class VendorLibraries::Arguments {
     return status;
   }
 
+  static constexpr std::uint64_t kMostWork = std::uint64_t{1} << 30;
+  static constexpr int kNoMemory = 2;  // cusolverStatus_t, whose functions alone have such areas
   static constexpr const char* kTensor = "TensorDescriptor";
   static constexpr const char* kDropout = "DropoutDescriptor";
   struct Out {  // a number, or a tensor

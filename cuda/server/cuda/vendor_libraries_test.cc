@@ -87,6 +87,12 @@ TEST_F(VendorLibrariesTest, WorkAreasOfTheHostAreMade) {
   EXPECT_EQ(info, 4);
   memory.resize(8);
   EXPECT_THAT(memory, ElementsAre(1, 2, 3, 4, 5, 6, 100'000, 1));
+  constexpr int kNoMemory = 2;
+  EXPECT_EQ(call("cusolverDnXpotrf", Wire(1, std::int64_t{2}, 3, at(0), std::int64_t{4}, 5,
+                                          std::uint64_t{0}, std::uint64_t{6}, ~std::uint64_t{0},
+                                          std::bit_cast<std::uint64_t>(&info)))
+                .status,
+            kNoMemory);
 }
 
 TEST_F(VendorLibrariesTest, FactorsAreOfUpToSixteenBytes) {
