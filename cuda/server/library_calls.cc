@@ -125,7 +125,7 @@ const std::map<std::string, LibraryFunction, std::less<>>& functions() {
   return made;
 }
 
-constexpr std::size_t kRecurrentBytes = 80, kStatesAt = 56;
+constexpr std::size_t kRecurrentBytes = 80;
 
 std::size_t bytes_of(char kind) {
   switch (kind) {

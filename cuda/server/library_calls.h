@@ -50,6 +50,8 @@ struct LibraryFunction {
 // nullptr: none of those.
 const LibraryFunction* library_function(std::string_view name);
 
+inline constexpr std::size_t kStatesAt = 56;  // of r: where the address of the dropout's states is
+
 struct LibraryArgument {
   char kind = 0;
   std::uint64_t word = 0;                 // of i, l, d, p: its bits

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "server/testing/session_fixture.h"
+#include "server/testing/wire_bytes.h"
 
 namespace partita::remote::server {
 namespace {
@@ -11,19 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Bytes one behind the other.
-struct Wire {
-  std::vector<std::byte> bytes = {};
-  template <class... Values>
-  explicit Wire(const Values&... values) {
-    (add(values), ...);
-  }
-  template <class T>
-  void add(const T& value) {
-    const auto* const begin = reinterpret_cast<const std::byte*>(&value);
-    bytes.insert(bytes.end(), begin, begin + sizeof(T));
-  }
-};
+using Wire = WireBytes;
 std::uint64_t place(std::uint64_t at) { return kFakeArena + at; }
 
 TEST(LibraryFunctions, AreThereForEachTypeOfNumber) {

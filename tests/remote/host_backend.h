@@ -134,7 +134,7 @@ class HostBackend final : public server::DeviceBackend {
     };
     for (const server::LibraryArgument& argument : *arguments) {
       if (argument.kind == 'p') move_here(argument.bytes.data());
-      if (argument.kind == 'r') move_here(argument.bytes.data() + 56);  // the dropout's states
+      if (argument.kind == 'r') move_here(argument.bytes.data() + server::kStatesAt);
       if (argument.kind != 'V') continue;
       const auto tensors = server::graph_tensors(argument.bytes);
       for (std::size_t i = 0; i < tensors.size(); ++i)

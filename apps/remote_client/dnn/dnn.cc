@@ -283,7 +283,7 @@ VERSION_CHECK(cudnnCnnVersionCheck)
 CUDA_EXPORT int cudnnCreate(void** handle) {
   return kCodes.answered([&] {
     const Status status = session().ready();
-    return status != client::kOk ? kCodes.of(status) : make<Handle>(handle);
+    return status != client::kOk ? kCodes.of(status) : kCodes.make<Handle>(handle);
   });
 }
 CUDA_EXPORT int cudnnDestroy(void* handle) { return drop<Handle>(handle); }
@@ -299,7 +299,7 @@ CUDA_EXPORT int cudnnGetStream(void* handle, void** stream) {
 }
 
 #define DESCRIPTOR(Name, Type)                                                            \
-  CUDA_EXPORT int cudnnCreate##Name##Descriptor(void** into) { return make<Type>(into); } \
+  CUDA_EXPORT int cudnnCreate##Name##Descriptor(void** into) { return kCodes.make<Type>(into); } \
   CUDA_EXPORT int cudnnDestroy##Name##Descriptor(void* object) { return drop<Type>(object); }
 DESCRIPTOR(Tensor, Tensor)
 DESCRIPTOR(Filter, Filter)

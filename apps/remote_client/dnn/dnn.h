@@ -59,18 +59,4 @@ int on_server(const char* function, const void* handle, const Given&... given) {
   return forwarded(kCodes, function, as<Handle>(handle).stream, given...);
 }
 
-template <class T>
-int make(void** into) {
-  return kCodes.answered([&] {
-    if (into == nullptr) return kCodes.invalid;
-    *into = new T;
-    return 0;
-  });
-}
-template <class T>
-int drop(void* object) {
-  delete static_cast<T*>(object);
-  return 0;
-}
-
 }  // namespace partita::remote::shim

@@ -8,31 +8,21 @@
 #include <vector>
 
 #include "dnn.h"
+#include "wire/dnn_types.h"
 
 namespace partita::remote::shim {
 namespace {
 
-// cudnnBackendDescriptorType_t, cudnnBackendAttributeType_t, cudnnBackendAttributeName_t.
-constexpr int kVariantPack = 16, kHandle = 0, kAddress = 6, kDescriptor = 15;
-constexpr int kUniqueIds = 1000, kPointers = 1001, kWorkspace = 1003;
-constexpr int kNotFinalized = 2004;
+using dnn::bytes_of;
+using dnn::kAddress;
+using dnn::kDescriptor;
+using dnn::kHandle;
+using dnn::kPointers;
+using dnn::kUniqueIds;
+using dnn::kVariantPack;
+using dnn::kWorkspace;
 
-std::size_t bytes_of(int type) {
-  switch (type) {
-    case kHandle:
-    case 3:  // INT64
-    case 5:  // DOUBLE
-    case kAddress:
-    case kDescriptor:
-    case 26:  // FRACTION
-      return 8;
-    case 2:   // BOOLEAN
-    case 24:  // CHAR
-      return 1;
-    default:
-      return 4;
-  }
-}
+constexpr int kNotFinalized = 2004;  // cudnnStatus_t
 
 struct Attribute {
   int name = 0, type = 0;

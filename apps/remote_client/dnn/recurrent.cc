@@ -63,7 +63,9 @@ int check(const void* handle, std::initializer_list<const void*> given) {
 
 // ---- descriptors ----
 
-CUDA_EXPORT int cudnnCreateDropoutDescriptor(void** dropout) { return make<Dropout>(dropout); }
+CUDA_EXPORT int cudnnCreateDropoutDescriptor(void** dropout) {
+  return kCodes.make<Dropout>(dropout);
+}
 CUDA_EXPORT int cudnnDestroyDropoutDescriptor(void* dropout) { return drop<Dropout>(dropout); }
 CUDA_EXPORT int cudnnDropoutGetStatesSize(void* handle, std::size_t* bytes) {
   return on_server(__func__, handle, answer(bytes));
@@ -82,7 +84,7 @@ CUDA_EXPORT int cudnnSetDropoutDescriptor(void* dropout, void* handle, float dro
   return on_server(__func__, handle, ServersOwn{}, Single{dropped},
                    static_cast<const void*>(states), bytes, seed);
 }
-CUDA_EXPORT int cudnnCreateRNNDescriptor(void** layers) { return make<Recurrent>(layers); }
+CUDA_EXPORT int cudnnCreateRNNDescriptor(void** layers) { return kCodes.make<Recurrent>(layers); }
 CUDA_EXPORT int cudnnDestroyRNNDescriptor(void* layers) { return drop<Recurrent>(layers); }
 CUDA_EXPORT int cudnnSetRNNDescriptor_v8(void* layers, int algorithm, int cell, int bias,
                                          int direction, int input, int type, int precision,
@@ -95,7 +97,7 @@ CUDA_EXPORT int cudnnSetRNNDescriptor_v8(void* layers, int algorithm, int cell, 
                                       as<Dropout>(dropout)};
   return 0;
 }
-CUDA_EXPORT int cudnnCreateRNNDataDescriptor(void** data) { return make<Sequences>(data); }
+CUDA_EXPORT int cudnnCreateRNNDataDescriptor(void** data) { return kCodes.make<Sequences>(data); }
 CUDA_EXPORT int cudnnDestroyRNNDataDescriptor(void* data) { return drop<Sequences>(data); }
 CUDA_EXPORT int cudnnSetRNNDataDescriptor(void* data, int type, int layout, int longest, int batch,
                                           int width, const int* lengths, const void* filling) {

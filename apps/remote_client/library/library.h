@@ -56,6 +56,21 @@ struct Codes {
       return failed;
     }
   }
+  // A descriptor or a handle, which is a struct of the shim's.
+  template <class T, class... Values>
+  int make(void** into, Values... values) const noexcept {
+    return answered([&] {
+      if (into == nullptr) return invalid;
+      *into = new T{values...};
+      return 0;
+    });
+  }
 };
+
+template <class T>
+int drop(const void* object) {
+  delete static_cast<const T*>(object);
+  return 0;
+}
 
 }  // namespace partita::remote::shim

@@ -20,19 +20,6 @@ struct Jacobi {  // syevjInfo, gesvdjInfo; below 0: as the library has it
   }
 };
 
-template <class T>
-int make(void** into) {
-  return kCodes.answered([&] {
-    if (into == nullptr) return kCodes.invalid;
-    *into = new T;
-    return 0;
-  });
-}
-template <class T>
-int drop(void* object) {
-  delete static_cast<T*>(object);
-  return 0;
-}
 template <class T, class Value>
 int set(void* object, Value T::*member, Value value) {
   if (object == nullptr) return kCodes.invalid;
@@ -56,7 +43,7 @@ const Jacobi& jacobi(const void* info) {
 
 CUDA_EXPORT int cusolverDnCreate(void** handle) {
   if (!session().libraries.may_be()) return kCodes.refused("cuSOLVER, on this device");
-  return make<Handle>(handle);
+  return kCodes.make<Handle>(handle);
 }
 CUDA_EXPORT int cusolverDnDestroy(void* handle) { return drop<Handle>(handle); }
 CUDA_EXPORT int cusolverDnSetStream(void* handle, void* stream) {
@@ -67,7 +54,7 @@ CUDA_EXPORT int cusolverDnGetStream(void* handle, void** stream) {
   *stream = static_cast<Handle*>(handle)->stream;
   return 0;
 }
-CUDA_EXPORT int cusolverDnCreateParams(void** settings) { return make<char>(settings); }
+CUDA_EXPORT int cusolverDnCreateParams(void** settings) { return kCodes.make<char>(settings); }
 CUDA_EXPORT int cusolverDnDestroyParams(void* settings) { return drop<char>(settings); }
 CUDA_EXPORT int cusolverGetProperty(int which, int* value) {
   if (value == nullptr || which < 0 || which > 2) return kCodes.invalid;
@@ -81,7 +68,7 @@ CUDA_EXPORT int cusolverGetVersion(int* version) {
 }
 
 #define JACOBI(Kind, kind)                                                                 \
-  CUDA_EXPORT int cusolverDnCreate##Kind##Info(void** info) { return make<Jacobi>(info); } \
+  CUDA_EXPORT int cusolverDnCreate##Kind##Info(void** info) { return kCodes.make<Jacobi>(info); } \
   CUDA_EXPORT int cusolverDnDestroy##Kind##Info(void* info) { return drop<Jacobi>(info); } \
   CUDA_EXPORT int cusolverDnX##kind##SetTolerance(void* info, double tolerance) {          \
     return set(info, &Jacobi::tolerance, tolerance);                                       \

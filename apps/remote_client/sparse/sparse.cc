@@ -136,18 +136,6 @@ int zero_pivot(void* handle, void* info, int* position) {
   return found < 0 ? 0 : kZeroPivot;
 }
 
-template <class T, class... Arguments>
-int make(void** to, Arguments... arguments) {
-  if (to == nullptr) return kCodes.invalid;
-  *to = new T{arguments...};
-  return 0;
-}
-template <class T>
-int drop(const void* what) {
-  delete static_cast<const T*>(what);
-  return 0;
-}
-
 int make_matrix(void** matrix, const Matrix& as, int row_type, int column_type) {
   if (as.rows < 0 || as.columns < 0 || as.entries < 0 || as.base < 0 || as.base > 1)
     return kCodes.invalid;
@@ -156,7 +144,7 @@ int make_matrix(void** matrix, const Matrix& as, int row_type, int column_type) 
     return kCodes.refused("cusparseCreateCsr (indices that are not of 32 bits)");
   if (as.type != kSingle && as.type != kDouble)
     return kCodes.refused("cusparseCreateCsr (values of this type)");
-  return make<Matrix>(matrix, as);
+  return kCodes.make<Matrix>(matrix, as);
 }
 
 int set_attribute(void* matrix, int attribute, const void* data, std::size_t bytes) {
@@ -182,7 +170,7 @@ int small_buffer(std::size_t* bytes) {
 CUDA_EXPORT int cusparseCreate(void** handle) {
   return kCodes.answered([&] {
     const Status status = session().ready();
-    return status != client::kOk ? kCodes.of(status) : make<Handle>(handle);
+    return status != client::kOk ? kCodes.of(status) : kCodes.make<Handle>(handle);
   });
 }
 CUDA_EXPORT int cusparseDestroy(void* handle) { return drop<Handle>(handle); }
@@ -256,7 +244,7 @@ CUDA_EXPORT int cusparseSpMatSetAttribute(void* matrix, int attribute, const voi
 #define CREATE_VECTOR(name)                                                           \
   CUDA_EXPORT int name(void** vector, std::int64_t size, void* values, int type) {    \
     if (size < 0) return kCodes.invalid;                                              \
-    return kCodes.answered([&] { return make<Vector>(vector, size, values, type); }); \
+    return kCodes.answered([&] { return kCodes.make<Vector>(vector, size, values, type); }); \
   }
 CREATE_VECTOR(cusparseCreateDnVec)
 CREATE_VECTOR(cusparseCreateConstDnVec)
@@ -269,7 +257,7 @@ CUDA_EXPORT int cusparseDnVecSetValues(void* vector, void* values) {
 }
 
 CUDA_EXPORT int cusparseCreateMatDescr(void** description) {
-  return kCodes.answered([&] { return make<Description>(description); });
+  return kCodes.answered([&] { return kCodes.make<Description>(description); });
 }
 CUDA_EXPORT int cusparseDestroyMatDescr(void* description) {
   return drop<Description>(description);
@@ -307,7 +295,7 @@ CUDA_EXPORT int cusparseSpMV(void* handle, int operation, const void* alpha, con
 
 struct Nothing {};
 CUDA_EXPORT int cusparseSpSV_createDescr(void** description) {
-  return kCodes.answered([&] { return make<Nothing>(description); });
+  return kCodes.answered([&] { return kCodes.make<Nothing>(description); });
 }
 CUDA_EXPORT int cusparseSpSV_destroyDescr(void* description) { return drop<Nothing>(description); }
 CUDA_EXPORT int cusparseSpSV_bufferSize(void*, int, const void*, const void*, const void*, void*,
@@ -327,7 +315,7 @@ CUDA_EXPORT int cusparseSpSV_solve(void* handle, int operation, const void* alph
 // ---- incomplete factors ----
 
 CUDA_EXPORT int cusparseCreateCsrilu02Info(void** info) {
-  return kCodes.answered([&] { return make<Factors>(info); });
+  return kCodes.answered([&] { return kCodes.make<Factors>(info); });
 }
 CUDA_EXPORT int cusparseDestroyCsrilu02Info(void* info) {
   return kCodes.answered([&] {

@@ -1,7 +1,10 @@
 #include "server/cuda/dnn_graphs.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "wire/dnn_types.h"
 
 namespace partita::remote::cuda {
 
@@ -11,31 +14,17 @@ using server::WireReader;
 
 namespace {
 
-// cudnnStatus_t, cudnnBackendAttributeType_t, cudnnBackendDescriptorType_t,
-// cudnnBackendAttributeName_t.
+using dnn::kAddress;
+using dnn::kDescriptor;
+using dnn::kHandle;
+
+// cudnnStatus_t
 constexpr int kBadParameter = 2000, kNotSupported = 3000, kNoMemory = 4003;
-constexpr std::uint32_t kHandle = 0, kAddress = 6, kDescriptor = 15;
-constexpr int kInteger = 3, kVariantPack = 16;
-constexpr int kUniqueIds = 1000, kPointers = 1001, kWorkspace = 1003;
 constexpr std::size_t kMostKept = 1 << 20, kMostAnswered = 128 * 1024;
 
-// Bytes of an element; 0: of none that travels.
-std::size_t bytes_of(std::uint32_t type) {
-  switch (type) {
-    case 3:   // INT64
-    case 5:   // DOUBLE
-    case 15:  // BACKEND_DESCRIPTOR, by number
-    case 26:  // FRACTION
-      return 8;
-    case kHandle:
-    case kAddress:
-      return 0;
-    case 2:   // BOOLEAN
-    case 24:  // CHAR
-      return 1;
-    default:  // FLOAT, INT32 and the enumerations
-      return type <= 30 ? 4 : 0;
-  }
+// Bytes of an element on the wire, a descriptor by its number; 0: of none that travels.
+std::size_t bytes_of(int type) {
+  return type == kHandle || type == kAddress ? 0 : dnn::bytes_of(type);
 }
 
 template <class T>
@@ -98,10 +87,10 @@ std::uint64_t DnnGraphs::keep(Descriptor descriptor) {
 // One attribute; the library's status.
 int DnnGraphs::set(Descriptor descriptor, WireReader& reader, void* handle) {
   const auto name = reader.take<std::int32_t>();
-  const auto type = reader.take<std::uint32_t>();
+  const auto type = reader.take<std::int32_t>();
   const auto elements = reader.take<std::int64_t>();
   if (!reader.good || elements < 0 || elements > std::int64_t{kMostAnswered}) return kBadParameter;
-  if (type == kHandle) return api_.set(descriptor, name, static_cast<int>(type), elements, &handle);
+  if (type == kHandle) return api_.set(descriptor, name, type, elements, &handle);
   const std::size_t each = bytes_of(type);
   if (each == 0) return kNotSupported;
   const std::span<const std::byte> bytes = reader.some(each * static_cast<std::size_t>(elements));
@@ -115,7 +104,7 @@ int DnnGraphs::set(Descriptor descriptor, WireReader& reader, void* handle) {
       if (found == nullptr) return kBadParameter;
       one = reinterpret_cast<std::uint64_t>(found);
     }
-  return api_.set(descriptor, name, static_cast<int>(type), elements, aligned.data());
+  return api_.set(descriptor, name, type, elements, aligned.data());
 }
 
 Answered<LibraryAnswer> DnnGraphs::finalize(WireReader reader, void* handle) {
@@ -139,7 +128,7 @@ Answered<LibraryAnswer> DnnGraphs::finalize(WireReader reader, void* handle) {
 Answered<LibraryAnswer> DnnGraphs::get(WireReader reader) {
   const Descriptor from = find(reader.take<std::uint64_t>());
   const auto name = reader.take<std::int32_t>();
-  const auto type = reader.take<std::uint32_t>();
+  const auto type = reader.take<std::int32_t>();
   const auto room = reader.take<std::int64_t>();
   const auto kind = reader.take<std::int32_t>();
   const std::size_t each = bytes_of(type);
@@ -162,8 +151,8 @@ Answered<LibraryAnswer> DnnGraphs::get(WireReader reader) {
   std::copy(made.begin(), made.end(), values.begin());
   std::int64_t elements = 0;
   if (answer.status == 0)
-    answer.status = api_.get(from, name, static_cast<int>(type), room, &elements,
-                             room == 0 ? nullptr : values.data());
+    answer.status =
+        api_.get(from, name, type, room, &elements, room == 0 ? nullptr : values.data());
   const auto filled = static_cast<std::size_t>(std::clamp<std::int64_t>(elements, 0, room));
   if (answer.status != 0) {
     drop(0);
@@ -195,13 +184,13 @@ int DnnGraphs::execute(const std::vector<server::LibraryArgument>& given, void* 
   const auto count = static_cast<std::int64_t>(tensors.size());
   void* const workspace = reinterpret_cast<void*>(given[2].word);
   Fresh pack{api_};
-  int status = api_.create(kVariantPack, &pack.descriptor);
+  int status = api_.create(dnn::kVariantPack, &pack.descriptor);
   const auto add = [&](int name, int type, std::int64_t elements, const void* values) {
     if (status == 0) status = api_.set(pack.descriptor, name, type, elements, values);
   };
-  add(kPointers, static_cast<int>(kAddress), count, places.data());
-  add(kUniqueIds, kInteger, count, ids.data());
-  add(kWorkspace, static_cast<int>(kAddress), 1, &workspace);
+  add(dnn::kPointers, kAddress, count, places.data());
+  add(dnn::kUniqueIds, dnn::kInteger, count, ids.data());
+  add(dnn::kWorkspace, kAddress, 1, &workspace);
   if (status == 0) status = api_.finalize(pack.descriptor);
   return status != 0 ? status : api_.execute(handle, plan, pack.descriptor);
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "server/testing/wire_bytes.h"
+
 namespace partita::remote::cuda {
 namespace {
 
@@ -14,18 +16,7 @@ using server::LibraryAnswer;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
-struct Wire {
-  std::vector<std::byte> bytes = {};
-  template <class... Values>
-  explicit Wire(const Values&... values) {
-    (add(values), ...);
-  }
-  template <class T>
-  void add(const T& value) {
-    const auto* const begin = reinterpret_cast<const std::byte*>(&value);
-    bytes.insert(bytes.end(), begin, begin + sizeof(T));
-  }
-};
+using Wire = server::WireBytes;
 
 class VendorLibrariesTest : public ::testing::Test {
  protected:

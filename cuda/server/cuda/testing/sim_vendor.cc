@@ -1,5 +1,6 @@
 // NVIDIA's libraries for the tests: a few functions of cuSOLVER, cuBLAS and cuDNN that refuse wrong
 // use and write down what they were given, in the host's memory.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
