@@ -35,6 +35,7 @@ FUZZ_TARGET(documents) {
                  [](const auto& run) { return partita::forms::graph_run_json(run); });
   const auto report = [](const auto& one) { return partita::sim::report_json(one); };
   check_document(text, partita::sim::parse_serving_report, report);
+  check_document(text, partita::sim::parse_day_report, report);
   check_document(text, partita::sim::parse_batch_report, report);
   check_document(text, partita::serve::parse_load_report, partita::serve::load_report_json);
   return 0;

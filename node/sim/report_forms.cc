@@ -64,6 +64,18 @@ void describe(Form& f, StatedServingReport& report) {
   describe_run(f, report.events, report.events_per_second, report.seed, report.log_hash);
 }
 
+void describe(Form& f, StatedDayReport::Period& period) {
+  f.note("from", period.from, "time of day, as 08:00");
+  f.note("to", period.to, "time of day; not after `from`: over midnight");
+  f.integer("gpus", period.gpus, kNotNegative, "of its plan");
+  f.object("report", period.report, describe, "a document of kind ServingReport");
+}
+
+void describe(Form& f, StatedDayReport& report) {
+  f.document("DayReport");
+  f.list("periods", report.periods, describe, {}, "in the order of the day, each by itself");
+}
+
 void describe(Form& f, StatedBatchReport::Makespan& makespan) {
   f.number("planned", makespan.planned, kNotNegative, "of the schedule");
   f.number("mean", makespan.mean, kNotNegative, "over the runs");
@@ -96,12 +108,32 @@ double in_s(plan::Nanos time) { return plan::seconds(time).value; }
 
 }  // namespace
 
+StatedServingReport stated(const ServingReport& report, std::uint64_t seed,
+                           double events_per_second) {
+  return {report.services,
+          report.internal_slack,
+          report.external_fragmentation,
+          report.events,
+          events_per_second,
+          seed,
+          fmt::format("{:016x}", report.log_hash),
+          report.load};
+}
+
 std::string report_json(const StatedServingReport& report) {
   return write_form(report, describe, Form::Style::indented);
 }
 
 Result<StatedServingReport> parse_serving_report(const std::string& file, std::string_view text) {
   return read_form<StatedServingReport>(file, text, describe);
+}
+
+std::string report_json(const StatedDayReport& report) {
+  return write_form(report, describe, Form::Style::indented);
+}
+
+Result<StatedDayReport> parse_day_report(const std::string& file, std::string_view text) {
+  return read_form<StatedDayReport>(file, text, describe);
 }
 
 std::string report_json(const StatedBatchReport& report) {
@@ -113,9 +145,7 @@ Result<StatedBatchReport> parse_batch_report(const std::string& file, std::strin
 }
 
 std::string report_json(const ServingReport& report, std::uint64_t seed, double events_per_second) {
-  return report_json(StatedServingReport{
-      report.services, report.internal_slack, report.external_fragmentation, report.events,
-      events_per_second, seed, fmt::format("{:016x}", report.log_hash), report.load});
+  return report_json(stated(report, seed, events_per_second));
 }
 
 std::string report_json(const BatchReport& report, const BatchOptions& options,
@@ -142,11 +172,14 @@ std::string report_json(const BatchReport& report, const BatchOptions& options,
 
 std::vector<DocumentKind> document_kinds() {
   static constexpr std::string_view kServing = "what became of the requests of simulated services";
+  static constexpr std::string_view kDay = "what became of them in each period of a day";
   static constexpr std::string_view kBatch = "how a schedule does when times differ";
-  return {{"ServingReport", kServing,
-           [] { return schema_form<StatedServingReport>("ServingReport", kServing, describe); }},
-          {"BatchReport", kBatch,
-           [] { return schema_form<StatedBatchReport>("BatchReport", kBatch, describe); }}};
+  return {
+      {"ServingReport", kServing,
+       [] { return schema_form<StatedServingReport>("ServingReport", kServing, describe); }},
+      {"DayReport", kDay, [] { return schema_form<StatedDayReport>("DayReport", kDay, describe); }},
+      {"BatchReport", kBatch,
+       [] { return schema_form<StatedBatchReport>("BatchReport", kBatch, describe); }}};
 }
 
 }  // namespace partita::sim

@@ -25,6 +25,22 @@ struct StatedServingReport {
 };
 std::string report_json(const StatedServingReport& report);
 Result<StatedServingReport> parse_serving_report(const std::string& file, std::string_view text);
+StatedServingReport stated(const ServingReport& report, std::uint64_t seed,
+                           double events_per_second);
+
+// What a document of kind DayReport says: of a plan for a day (plan/day.h), each period by itself.
+struct StatedDayReport {
+  struct Period {
+    std::string from, to;  // times of day, "08:00"
+    int gpus = 0;          // of its plan
+    StatedServingReport report;
+    bool operator==(const Period&) const = default;
+  };
+  std::vector<Period> periods;
+  bool operator==(const StatedDayReport&) const = default;
+};
+std::string report_json(const StatedDayReport& report);
+Result<StatedDayReport> parse_day_report(const std::string& file, std::string_view text);
 
 // What a document of kind BatchReport says, times in seconds.
 struct StatedBatchReport {

@@ -31,6 +31,10 @@ RC_GTEST_PROP(ReportForms, ServingReportReadsBack, ()) {
     report.services.push_back({"a b", any_count(), any_count(), 0.5, Millis{any_amount()},
                                Millis{any_amount()}, Millis{any_amount()}, Rps{any_amount()}});
   round_trip(report, parse_serving_report);
+  StatedDayReport day;
+  for (int i = *rc::gen::inRange(0, 3); i > 0; --i)
+    day.periods.push_back({"08:00", "20:00", i, report});
+  round_trip(day, parse_day_report);
 }
 
 RC_GTEST_PROP(ReportForms, BatchReportReadsBack, ()) {

@@ -57,8 +57,27 @@ class Day(CliTest):
         self.assertIn("4 periods", self.ok(*self.on_plan("verify", "day.json")))
         self.assertIn("ok", self.ok(*self.on_plan("verify", "day.json", "--at", "13:00")))
         self.ok(*self.on_plan("simulate", "day.json", "--at", "03:00", "--duration", "5s"))
-        done = self.run_partita(*self.on_plan("simulate", "day.json"))
-        self.assertIn("--at", done.stderr.decode())
+
+    def test_a_simulated_day_is_that_of_its_plans(self):
+        day = self.day()
+        self.write("day.json", json.dumps(day))
+        play = self.on_plan("simulate", "day.json", "--duration", "3s")
+        periods = self.json(*play)["periods"]
+        self.assertEqual([(p["from"], p["to"]) for p in periods],
+                         [(p["from"], p["to"]) for p in day["periods"]])
+        for period in periods:
+            alone = self.json(*play, "--at", period["from"])
+            for report in (alone, period["report"]):
+                report.pop("events_per_second")
+            self.assertEqual(period["report"], alone)
+        self.assertRegex(self.ok(*play), r"12:30 +20:00 +\d+ +\d+ +\d+ +(chat|search) +\d")
+        late = self.run_partita(*play, "--load", "3", "--require", "0.99")
+        self.assertEqual(late.returncode, 1)
+        self.assertIn("service chat from 08:00: slo_attainment: have", late.stderr.decode())
+        self.assertEqual(self.run_partita(*play, "--format", "svg").returncode, 2)
+        day["periods"][1]["plan"] = day["periods"][3]["plan"]
+        self.write("day.json", json.dumps(day))
+        self.assertEqual(self.run_partita(*play).returncode, 1)
 
     # Every number of it that is another, and every plan at another time, is a violation.
     def test_what_is_wrong_with_a_day_is_found(self):

@@ -222,6 +222,7 @@ class SchemaTest(harness.CliTest):
         self.write("wrong.json", self.read("plan.json").replace('"batch": ', '"batch": 1'))
         self.write("graph.json", self.ok("graph", "example", "strassen"))
         run = ("graph", "run", "graph.json", "--driver", "sim")
+        self.write("day.json", self.ok(*self.plan_args("--day", "--format", "json")))
         self.write("day.yaml", "rates: [[08:00, 100%], [20:00, 30%]]\n" + harness.SERVICES)
         documents = {
             "ServingPlan": [json.loads(self.read("plan.json")),
@@ -232,6 +233,7 @@ class SchemaTest(harness.CliTest):
                         self.json(*self.on_plan("verify", "wrong.json"), status=1)],
             "ServingReport": [self.json(*self.on_plan("simulate", "plan.json", "--duration",
                                                       "2s"))],
+            "DayReport": [self.json(*self.on_plan("simulate", "day.json", "--duration", "1s"))],
             "Comparison": [self.json("compare", *self.plan_args()[1:], "--duration", "1s",
                                      "--planners", "exact,parvagpu@execution:0.01")],
             "BatchComparison": [self.json("batch", "compare", *batch)],

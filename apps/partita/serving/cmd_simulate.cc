@@ -1,17 +1,22 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
 
+#include "base/input.h"
+#include "base/table.h"
 #include "commands.h"
 #include "decide/other_traffic.h"
 #include "decide/reasons.h"
 #include "decide/serving_report.h"
 #include "decide/simulate.h"
 #include "flags.h"
+#include "forms/day_forms.h"
 #include "progress.h"
 #include "serving/inputs.h"
 #include "show/rows.h"
+#include "sim/report_forms.h"
 
 namespace partita::cli {
 namespace {
@@ -53,48 +58,132 @@ void add_traffic_flags(CLI::App& command, decide::OtherTraffic& traffic) {
   flag(command, "--what-if", traffic.what_if)->allow_extra_args(false);
 }
 
-Exit missed(Context& context, const sim::ServingReport& report, double require) {
+// `when`: " from 08:00" of a plan for a day.
+Exit missed(Context& context, const sim::ServingReport& report, double require,
+            const std::string& when = {}) {
   Exit exit = Exit::done;
   for (const sim::ServiceReport& service : report.services) {
     if (service.slo_attainment >= require) continue;
-    complain(context, fmt::format("service {}: slo_attainment: have {:.6f}, need {}", service.name,
-                                  service.slo_attainment, require));
+    complain(context, fmt::format("service {}{}: slo_attainment: have {:.6f}, need {}",
+                                  service.name, when, service.slo_attainment, require));
     exit = Exit::no;
   }
   return exit;
 }
 
-Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
+struct Played {
+  decide::PlayedTraffic traffic;
+  decide::Timed<sim::ServingReport> timed;
+};
+
+// The plan under the flags' traffic; none: it is broken, which has been said. `doubts`: what it rests
+// on is said, too.
+Result<std::optional<Played>> play_plan(Context& context, const SimulateFlags& flags,
+                                        plan::ServingPlan plan, const decide::ProblemFiles& inputs,
+                                        bool doubts) {
   const Result<sim::ServingOptions> options = options_of(flags);
   if (!options) return failed(options.error());
-  const auto judged = decide::load_judged_plan(context.files, flags.plan.plan, flags.plan.problem);
+  const auto judged = decide::judge_plan(context.files, flags.plan.plan, std::move(plan), inputs);
   if (!judged) return failed(judged.error());
   const auto& [problem, verdict] = *judged;
-  const auto played = decide::play(context.files, problem, flags.traffic, *options);
+  auto played = decide::play(context.files, problem, flags.traffic, *options);
   if (!played) return failed(played.error());
   if (!verdict) {
     complain(context, decide::reasons_text(flags.plan.plan + ": the plan is broken:",
                                            verdict.error().violations));
-    return Exit::no;
+    return std::optional<Played>{};
   }
-  say_doubts(context, problem, flags.plan.problem);
-  say_predictions(context, flags.plan.plan, **verdict);
+  if (doubts) {
+    say_doubts(context, problem, inputs);
+    say_predictions(context, flags.plan.plan, **verdict);
+  }
   auto timed = decide::simulate(played->problem, *verdict, played->options,
                                 Progress(context).watch().cpu_ms);
   if (!timed) return failed(timed.error());
   timed->report.load = flags.traffic.load;
+  return std::optional(Played{*std::move(played), *std::move(timed)});
+}
+
+Result<Exit> simulate_plan(Context& context, const SimulateFlags& flags, plan::ServingPlan plan) {
+  const auto played = play_plan(context, flags, std::move(plan), flags.plan.problem, true);
+  if (!played) return failed(played.error());
+  if (!*played) return Exit::no;
+  const auto& [traffic, timed] = **played;
   const Result<std::string> content =
       wants_document(flags.output)
           ? document_as(flags.output,
-                        sim::report_json(timed->report, options->seed, timed->events_per_second))
+                        sim::report_json(timed.report, flags.seed, timed.events_per_second))
       : flags.output.format == "svg"
-          ? decide::report_svg(played->problem, timed->report, *options)
-          : decide::report_text(played->problem, timed->report, *options);
+          ? decide::report_svg(traffic.problem, timed.report, traffic.options)
+          : decide::report_text(traffic.problem, timed.report, traffic.options);
   if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written) {
+  if (auto written = deliver(context, flags.output, *content); !written)
     return failed(written.error());
+  return missed(context, timed.report, flags.require);
+}
+
+// A row for each period: what was asked for in it, and whom it served worst.
+std::string day_report_text(const SimulateFlags& flags, const sim::StatedDayReport& day) {
+  Table table{{"FROM", "TO", "GPUS", "OFFERED", "COMPLETED", "WORST SERVICE", "IN SLO", "p99 ms"},
+              {}};
+  for (const sim::StatedDayReport::Period& period : day.periods) {
+    long offered = 0, completed = 0;
+    const auto& services = period.report.services;
+    for (const sim::ServiceReport& service : services) {
+      offered += service.offered;
+      completed += service.completed;
+    }
+    const auto worst = std::min_element(
+        services.begin(), services.end(),
+        [](const auto& a, const auto& b) { return a.slo_attainment < b.slo_attainment; });
+    table.rows.push_back({period.from, period.to, fmt::format("{}", period.gpus),
+                          fmt::format("{}", offered), fmt::format("{}", completed), worst->name,
+                          decide::percent(worst->slo_attainment),
+                          fmt::format("{:.1f}", worst->p99.value)});
   }
-  return missed(context, timed->report, flags.require);
+  return to_string(table) +
+         fmt::format("\n{} of each period, load {:g}, seed {}; changes are for `verify`\n",
+                     flags.duration, flags.traffic.load, flags.seed);
+}
+
+Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::DayPlan day) {
+  if (flags.output.format == "svg")
+    return bad_input("--format", "svg shows one plan: --at HH:MM says whose of the day's");
+  sim::StatedDayReport report;
+  Exit exit = Exit::done;
+  for (plan::DayPeriod& period : day.periods) {
+    decide::ProblemFiles inputs = flags.plan.problem;
+    inputs.at = plan::clock_text(period.from);
+    const int gpus = period.plan.objective.gpus;
+    const auto played =
+        play_plan(context, flags, std::move(period.plan), inputs, report.periods.empty());
+    if (!played) return failed(played.error());
+    if (!*played) return Exit::no;
+    const auto& timed = (*played)->timed;
+    report.periods.push_back({inputs.at, plan::clock_text(period.to), gpus,
+                              sim::stated(timed.report, flags.seed, timed.events_per_second)});
+    if (missed(context, timed.report, flags.require, " from " + inputs.at) != Exit::done)
+      exit = Exit::no;
+  }
+  const Result<std::string> content = wants_document(flags.output)
+                                          ? document_as(flags.output, sim::report_json(report))
+                                          : day_report_text(flags, report);
+  if (!content) return failed(content.error());
+  if (auto written = deliver(context, flags.output, *content); !written)
+    return failed(written.error());
+  return exit;
+}
+
+Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
+  const std::string& file = flags.plan.plan;
+  const auto text = read_input(context.files, "PLAN", file);
+  if (!text) return failed(text.error());
+  if (flags.plan.problem.at.empty())
+    if (auto day = forms::parse_day(file, *text))
+      return simulate_day(context, flags, *std::move(day));
+  auto plan = decide::parse_plan_at(file, *text, flags.plan.problem.at);
+  if (!plan) return failed(plan.error());
+  return simulate_plan(context, flags, *std::move(plan));
 }
 
 }  // namespace
@@ -119,7 +208,8 @@ Command add_simulate(CLI::App& app) {
       "partita simulate plan.json ... --format svg -o latencies.svg\n"
       "partita simulate plan.json ... --format csv -o services.csv\n"
       "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300\n"
-      "partita simulate plan.json ... --dispatch per-process --lateness 0.3");
+      "partita simulate plan.json ... --dispatch per-process --lateness 0.3\n"
+      "partita simulate day.json ... --duration 10s");
   return {command, [flags](Context& context) { return run_simulate(context, *flags); }};
 }
 
