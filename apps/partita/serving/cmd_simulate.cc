@@ -76,8 +76,8 @@ struct Played {
   decide::Timed<sim::ServingReport> timed;
 };
 
-// The plan under the flags' traffic; none: it is broken, which has been said. `doubts`: what it rests
-// on is said, too.
+// The plan under the flags' traffic; none: it is broken, which has been said. `doubts`: what it
+// rests on is said, too.
 Result<std::optional<Played>> play_plan(Context& context, const SimulateFlags& flags,
                                         plan::ServingPlan plan, const decide::ProblemFiles& inputs,
                                         bool doubts) {
