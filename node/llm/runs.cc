@@ -27,6 +27,7 @@ struct Run {
   std::optional<double> in_flight;            // of a closed loop
   std::optional<double> rate, latency_ms;     // requests/s, mean of whole answers
   std::optional<double> completed, failures;  // requests
+  std::vector<std::string> notes = {};        // what was made of what the file says
 };
 
 const Node* at(const Node& root, Path path) {
@@ -81,10 +82,12 @@ std::vector<double> numbers(const Node& root, std::string_view key) {
   return all;
 }
 
-// Detailed runs have every request; where the means are not written they tell them. Seconds there.
+// Detailed runs have every request; where the means are not written they tell them. Seconds there;
+// requests that failed have a time of 0 to a first token that never came.
 void add_details(const Node& root, Run& run) {
-  const std::vector<double> first = numbers(root, "ttfts"), rest = numbers(root, "itls");
-  const std::vector<double> tokens = numbers(root, "output_lens");
+  std::vector<double> first = numbers(root, "ttfts");
+  const std::vector<double> rest = numbers(root, "itls"), tokens = numbers(root, "output_lens");
+  std::erase_if(first, [](double time) { return time <= 0; });
   if (!run.ttft_ms && !first.empty())
     run.ttft_ms =
         1e3 * std::accumulate(first.begin(), first.end(), 0.0) / static_cast<double>(first.size());
@@ -96,6 +99,42 @@ void add_details(const Node& root, Run& run) {
     ++count;
   }
   if (count > 0) run.tpot_ms = sum / count;
+}
+
+std::string lower(std::string word) {
+  std::ranges::transform(word, word.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return word;
+}
+
+// As points have it; empty: the server took it from the model, which the file does not show.
+std::string precision_of(const Node& server) {
+  const std::string weights = lower(text(server, {{"quantization"}}));
+  if (!weights.empty()) return weights;
+  const std::string type = text(server, {{"dtype"}});
+  return type == "bfloat16" ? "bf16" : type == "float16" || type == "half" ? "fp16" : "";
+}
+
+// SGLang's --dp-size N: N replicas of --tp-size GPUs each, of which one is taken. With
+// --enable-dp-attention the GPUs of --tp-size, among which each holds 1/N of the requests.
+void add_server(const Node& server, Run& run) {
+  run.configuration.precision = precision_of(server);
+  const std::optional<int> ranks = gpus(server, {{"dp_size"}});
+  if (!ranks || *ranks == 1) return;
+  const Node* const together = server.find("enable_dp_attention");
+  std::optional<int>& tensor = run.configuration.tensor;
+  if (together != nullptr && together->kind == Node::Kind::boolean && together->boolean) {
+    run.configuration.attention_data = ranks;
+    if (tensor && *tensor % *ranks == 0) *tensor /= *ranks;
+    return;
+  }
+  const double share = *ranks;
+  for (std::optional<double>* const of_all : {&run.in_flight, &run.rate})
+    if (*of_all) **of_all /= share;
+  run.notes.push_back(fmt::format(
+      "{} replicas were measured together (dp_size): taken for one, with its share of the requests",
+      *ranks));
 }
 
 Run openai_run(const Node& root, const char* backend) {
@@ -119,17 +158,11 @@ Run openai_run(const Node& root, const char* backend) {
   const std::optional<double> most = number(root, {{"max_concurrency"}});
   if (most && !number(root, {{"request_rate"}}))  // "inf": all that may be in flight are
     run.in_flight = std::min(*most, run.completed.value_or(*most));
+  if (const Node* const server = root.find("server_info")) add_server(*server, run);
   return run;
 }
 
 // ---- trtllm-bench ----
-
-std::string lower(std::string word) {
-  std::ranges::transform(word, word.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return word;
-}
 
 Run trtllm_run(const Node& root) {
   Run run;
@@ -216,6 +249,9 @@ Result<Run> aiperf_json(const Document& document) {
     run.configuration.model = model_of(*config);
     run.in_flight = concurrency_of(*config);
   }
+  const Node* const cancelled = document.root.find("was_cancelled");
+  if (cancelled != nullptr && cancelled->kind == Node::Kind::boolean && cancelled->boolean)
+    run.notes.push_back("the run was cancelled; the times are of what had ended by then");
   return run;
 }
 
@@ -355,29 +391,21 @@ Result<std::vector<Run>> runs_of(RunForm form, const std::string& file, std::str
 
 // ---- points ----
 
-template <class T>
-void take(T& value, const T& told) {
-  if (value == T{}) value = told;
-}
-
-Configuration with_told(Configuration c, const Configuration& told) {
-  take(c.system, told.system);
-  take(c.backend, told.backend);
-  take(c.version, told.version);
-  take(c.model, told.model);
-  take(c.precision, told.precision);
-  take(c.profile, told.profile);
-  take(c.tensor, told.tensor);
-  take(c.pipeline, told.pipeline);
-  take(c.attention_data, told.attention_data);
-  take(c.expert_tensor, told.expert_tensor);
-  take(c.experts, told.experts);
-  take(c.step_tokens, told.step_tokens);
-  take(c.kv_tokens, told.kv_tokens);
-  take(c.kv_move_ns, told.kv_move_ns);
-  take(c.units, told.units);
-  return c;
-}
+// What is told, by the columns of points_csv.
+constexpr std::pair<std::string_view, std::string Configuration::*> kTexts[] = {
+    {"system", &Configuration::system},       {"backend", &Configuration::backend},
+    {"version", &Configuration::version},     {"model", &Configuration::model},
+    {"precision", &Configuration::precision}, {"profile", &Configuration::profile}};
+constexpr std::pair<std::string_view, std::optional<int> Configuration::*> kNumbers[] = {
+    {"tp", &Configuration::tensor},
+    {"pp", &Configuration::pipeline},
+    {"attention_dp", &Configuration::attention_data},
+    {"moe_tp", &Configuration::expert_tensor},
+    {"moe_ep", &Configuration::experts},
+    {"step_tokens", &Configuration::step_tokens},
+    {"kv_tokens", &Configuration::kv_tokens},
+    {"kv_move_ns", &Configuration::kv_move_ns},
+    {"units", &Configuration::units}};
 
 // Notes that are said once of all runs.
 class Notes {
@@ -394,9 +422,21 @@ class Notes {
                                       {"precision", &c.precision}})
       if (value->empty()) add(fmt::format("{0} is not said (--told {0}=...)", name));
   }
+  // What the file says stands.
+  Configuration with_told(Configuration c, const Configuration& told) {
+    for (const auto& [name, member] : kTexts) take(name, c.*member, told.*member);
+    for (const auto& [name, member] : kNumbers) take(name, c.*member, told.*member);
+    return c;
+  }
   std::vector<std::string> all() && { return std::move(all_); }
 
  private:
+  template <class T>
+  void take(std::string_view name, T& value, const T& told) {
+    if (value == T{}) value = told;
+    if (told != T{} && value != told)
+      add(fmt::format("--told {}=... is not what a run says itself, which stands", name));
+  }
   std::vector<std::string> all_;
 };
 
@@ -457,27 +497,18 @@ Result<void> take_told(const std::string& word, ToldOfRuns& told) {
   const std::string key = word.substr(0, equals);
   const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
   Configuration& c = told.configuration;
-  const std::map<std::string, std::string*> texts = {
-      {"system", &c.system}, {"backend", &c.backend},     {"version", &c.version},
-      {"model", &c.model},   {"precision", &c.precision}, {"profile", &c.profile}};
-  const std::map<std::string, std::optional<int>*> numbers = {{"tp", &c.tensor},
-                                                              {"pp", &c.pipeline},
-                                                              {"attention_dp", &c.attention_data},
-                                                              {"moe_tp", &c.expert_tensor},
-                                                              {"moe_ep", &c.experts},
-                                                              {"step_tokens", &c.step_tokens},
-                                                              {"kv_tokens", &c.kv_tokens},
-                                                              {"kv_move_ns", &c.kv_move_ns},
-                                                              {"units", &c.units}};
-  if (const auto found = texts.find(key); found != texts.end() && !value.empty()) {
-    *found->second = value;
+  const auto named = [&](const auto& column) { return column.first == key; };
+  if (const auto* const found = std::ranges::find_if(kTexts, named);
+      found != std::end(kTexts) && !value.empty()) {
+    c.*found->second = value;
     return {};
   }
   const std::optional<double> number = grouped_number(value);
   const double most = key.starts_with("kv_") || key == "step_tokens" ? kMostTokensOfRun : 1e6;
   const bool whole = number && *number >= 1 && *number <= most && *number == std::floor(*number);
-  if (const auto found = numbers.find(key); found != numbers.end() && whole) {
-    *found->second = static_cast<int>(*number);
+  if (const auto* const found = std::ranges::find_if(kNumbers, named);
+      found != std::end(kNumbers) && whole) {
+    c.*found->second = static_cast<int>(*number);
     return {};
   }
   if (key == "concurrency" && number && *number >= 1 && *number <= kMostConcurrency) {
@@ -504,6 +535,23 @@ std::optional<RunForm> run_form(std::string_view word) {
   return std::nullopt;
 }
 
+std::vector<std::string> files_of_runs(RunForm form, std::vector<std::string> names) {
+  const auto is_one = [&](const std::string& name) {
+    if (form != RunForm::aiperf)
+      return (name.ends_with(".json") && !name.ends_with(".pytorch.json")) ||
+             name.ends_with(".jsonl");
+    for (const std::string end : {"aiperf", "genai_perf"}) {
+      if (name.ends_with(end + ".json")) return true;
+      if (name.ends_with(end + ".csv"))  // of the same run, and it says less
+        return std::ranges::count(names, name.substr(0, name.size() - 3) + "json") == 0;
+    }
+    return false;
+  };
+  std::vector<std::string> runs;
+  std::ranges::copy_if(names, std::back_inserter(runs), is_one);
+  return runs;
+}
+
 Result<ToldOfRuns> parse_told(const std::vector<std::string>& words) {
   ToldOfRuns told;
   for (const std::string& word : words)
@@ -519,13 +567,14 @@ Result<ImportedRuns> import_runs(RunForm form, const std::string& file, std::str
   Notes notes;
   std::map<Configuration, std::size_t> places;
   for (const Run& run : *runs) {
-    const Configuration configuration = with_told(run.configuration, told.configuration);
+    const Configuration configuration = notes.with_told(run.configuration, told.configuration);
     if (configuration.model.empty())
       return bad_input(file, "a run does not say which model it was: --told model=NAME");
     if (const auto named = check_names(file, configuration); !named) return failed(named.error());
     const auto point = point_of(file, run, in_flight(run, told, notes));
     if (!point) return failed(point.error());
     notes.add_unsaid(configuration);
+    for (const std::string& note : run.notes) notes.add(note);
     if (run.failures.value_or(0) > 0)
       notes.add("some requests failed; the times are of the others");
     const auto [place, added] = places.emplace(configuration, imported.measured.size());

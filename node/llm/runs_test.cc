@@ -49,7 +49,7 @@ TEST(Runs, ReadsAClosedLoopOfVllm) {
   EXPECT_EQ(to_string(c), "org/llama-8b fp8 on H100-80GB-SXM5, vllm 0.12, tp 2");
   EXPECT_THAT(runs.measured[0].points,
               testing::ElementsAre(Point{{1024, 256}, 16, Millis{120.5}, Millis{14.25}}));
-  EXPECT_THAT(runs.notes, testing::IsEmpty());
+  EXPECT_THAT(runs.notes, testing::ElementsAre(HasSubstr("--told model=")));
 }
 
 // 4 requests/s that take 120.5 + 255 x 14.25 ms each: 15.017 in flight.
@@ -71,6 +71,34 @@ TEST(Runs, TakesMeansFromDetailsWhereTheyAreNotWritten) {
   const Point point = imported(RunForm::vllm, vllm(kClosed, details)).measured.at(0).points.at(0);
   EXPECT_NEAR(point.ttft.value, 200, 1e-9);
   EXPECT_NEAR(point.tpot.value, (20 + 30) / 2.0, 1e-9);
+}
+
+// Failed requests are written with zeros.
+TEST(Runs, MeansAreOfRequestsThatWereAnswered) {
+  const std::string details = R"(, "output_lens": [3, 2, 0], "ttfts": [0.1, 0.3, 0.0],
+ "itls": [[0.02, 0.02], [0.03], []])";
+  const Point point = imported(RunForm::vllm, vllm(kClosed, details)).measured.at(0).points.at(0);
+  EXPECT_NEAR(point.ttft.value, 200, 1e-9);
+  EXPECT_NEAR(point.tpot.value, (20 + 30) / 2.0, 1e-9);
+}
+
+TEST(Runs, SaysWhatIsToldAgainstAFile) {
+  const auto told = parse_told({"tp=4", "precision=fp8"});
+  const ImportedRuns runs = imported(RunForm::vllm, vllm(kClosed, kMeans), *told);
+  EXPECT_EQ(runs.measured.at(0).configuration.tensor, 2);
+  EXPECT_THAT(runs.notes, Contains(HasSubstr("--told tp=")));
+  EXPECT_THAT(runs.notes, testing::Not(Contains(HasSubstr("--told precision"))));
+}
+
+TEST(Runs, OfAFolderThoseThatHoldRuns) {
+  using testing::ElementsAre;
+  EXPECT_THAT(
+      files_of_runs(RunForm::aiperf,
+                    {"inputs.json", "logs", "profile_export.jsonl", "profile_export_aiperf.csv",
+                     "profile_export_aiperf.json", "other_genai_perf.csv"}),
+      ElementsAre("profile_export_aiperf.json", "other_genai_perf.csv"));
+  EXPECT_THAT(files_of_runs(RunForm::vllm, {"a.json", "a.pytorch.json", "log.txt", "b.jsonl"}),
+              ElementsAre("a.json", "b.jsonl"));
 }
 
 TEST(Runs, ReadsRunsThatWereAppended) {
@@ -98,6 +126,26 @@ TEST(Runs, ReadsLinesOfSglang) {
   EXPECT_THAT(runs.measured[0].points,
               testing::ElementsAre(Point{{500, 100}, 8, Millis{80}, Millis{9.5}},
                                    Point{{500, 100}, 8, Millis{80}, Millis{9.5}}));
+}
+
+// --dp-size: 4 replicas of 2 GPUs; with attention split, 8 GPUs of which each has its own requests.
+TEST(Runs, ReadsReplicasOfSglang) {
+  const auto line = [](const std::string& server) {
+    return R"({"max_concurrency": 8, "server_info": {"model_path": "org/m", )" + server +
+           R"(}, "duration": 10.0, "completed": 80, "total_input_tokens": 40000, )"
+           R"("total_output_tokens": 8000, "mean_ttft_ms": 80, "mean_tpot_ms": 9.5})";
+  };
+  const auto apart = imported(
+      RunForm::sglang,
+      line(R"("tp_size": 2, "dp_size": 4, "enable_dp_attention": false, "quantization": "fp8")"));
+  EXPECT_EQ(to_string(apart.measured.at(0).configuration), "org/m fp8, sglang, tp 2");
+  EXPECT_EQ(apart.measured[0].points.at(0).concurrency, 2);
+  EXPECT_THAT(apart.notes, Contains(HasSubstr("4 replicas")));
+  const auto together = imported(
+      RunForm::sglang,
+      line(R"("tp_size": 8, "dp_size": 8, "enable_dp_attention": true, "dtype": "bfloat16")"));
+  EXPECT_EQ(to_string(together.measured.at(0).configuration), "org/m bf16, sglang, tp 1, dp 8");
+  EXPECT_EQ(together.measured[0].points.at(0).concurrency, 8);
 }
 
 TEST(Runs, RefusesTheFormOfAnotherTool) {

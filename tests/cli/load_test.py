@@ -52,6 +52,21 @@ class LoadTest(CliTest):
                                       "parameters": {"binary_data_size": 16}})
             self.assertEqual(len(body) - length, 16)
 
+    def test_what_nobody_answers_is_no_measurement(self):
+        with serving(lambda number: (401, 0)) as (url, requests):
+            done = self.run_partita("load", "--url", url, "--services", "services.yaml",
+                                    "--duration", "300ms")
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr.decode(),
+                         r"service chat: all \d+ requests failed, the first: status 401")
+        self.assertRegex(done.stdout.decode(), r"(?m)^chat .* - +- +-$")
+        self.write("llm.yaml", "services: [{name: chat, kind: llm, model: m, rate_rps: 50, "
+                   "slo: {ttft_ms: 800}, tokens: {in: 10, out: 10}}]")
+        done = self.run_partita("load", "--openai", "http://127.0.0.1:1", "--services",
+                                "llm.yaml", "--duration", "300ms")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("the connection was refused, or broke", done.stderr.decode())
+
     def test_refusals_and_failures_are_told_and_required_shares_are_kept(self):
         with serving(lambda number: ((200, 503, 429, 500)[number % 4], 0)) as (url, requests):
             report = self.load(url, "--load", "0.5")
@@ -64,6 +79,7 @@ class LoadTest(CliTest):
         self.assertAlmostEqual(total["refused"], total["offered"] / 2, delta=1)
         self.assertEqual(total["reset"], 0)
         self.assertIsNone(services[0]["predicted_p99_ms"])
+        self.assertEqual({one.get("first_failure") for one in services}, {"status 500"})
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"service chat: slo_attainment: have", done.stderr)
         self.assertIn(b"SERVICE", done.stdout)

@@ -285,6 +285,9 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
   if (!content) return failed(content.error());
   if (auto written = deliver(context, flags.output, *content); !written)
     return failed(written.error());
+  // Answered by nobody, which is no measurement of anything.
+  if (const std::string silent = serve::silence(*report); !silent.empty())
+    return failed({ErrorCode::environment, silent, report->url});
   return held(context, flags, *report);
 }
 

@@ -167,6 +167,9 @@ Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
 Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::RunForm form) {
   auto told = llm::parse_told(flags.told);
   if (!told) return failed(told.error());
+  if (flags.gpcs > 0 || flags.batch > 0)
+    return bad_input(flags.gpcs > 0 ? "--gpcs" : "--batch",
+                     "is not for runs of a language model's engine: --told COLUMN=VALUE");
   if (!flags.gpu.empty()) told->configuration.system = flags.gpu;
   if (!flags.model.empty()) told->configuration.model = flags.model;
   std::vector<std::string> paths{flags.path};
@@ -174,7 +177,11 @@ Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::R
     const auto names = context.files.list(flags.path);
     if (!names) return failed(names.error());
     paths.clear();
-    for (const std::string& name : *names) paths.push_back(flags.path + "/" + name);
+    for (const std::string& name : llm::files_of_runs(form, *names))
+      paths.push_back(flags.path + "/" + name);
+    if (const auto left = names->size() - paths.size(); left > 0)
+      complain(context,
+               fmt::format("{} of its {} files hold no run by their names", left, names->size()));
   }
   std::vector<llm::Measured> all;
   std::set<std::string> notes;
@@ -186,7 +193,7 @@ Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::R
     all.insert(all.end(), imported->measured.begin(), imported->measured.end());
     notes.insert(imported->notes.begin(), imported->notes.end());
   }
-  if (all.empty()) return bad_input(flags.path, "there is no file in it");
+  if (all.empty()) return bad_input(flags.path, "there is no file with a run in it");
   for (const std::string& note : notes) complain(context, note);
   return finish(context, flags.output, llm::points_csv(all));
 }

@@ -36,6 +36,7 @@ LoadServiceReport service_report(const PlayedService& played, const LoadTally& t
           .refused = tally.refused(),
           .failed = tally.failed(),
           .reset = tally.reset(),
+          .first_failure = tally.first_failure,
           .slo_ms = ms(tally.slo()),
           .slo_attainment = tally.slo_attainment(),
           .p50_ms = ms(tally.latencies().percentile(50)),

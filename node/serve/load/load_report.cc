@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/append.h"
 #include "base/table.h"
 
 namespace partita::serve {
@@ -49,6 +50,8 @@ void describe(Form& f, LoadServiceReport& service) {
   f.whole("refused", service.refused, kNotNegative, "answered with 503 or 429");
   f.whole("failed", service.failed, kNotNegative, "answered otherwise, or not at all");
   f.whole("reset", service.reset, kNotNegative, "of the failed: no connection, or a broken one");
+  f.optional(!service.first_failure.empty())
+      .note("first_failure", service.first_failure, "why the first of them failed");
   f.number("slo_ms", service.slo_ms, kNotNegative, "the latency objective");
   f.number("slo_attainment", service.slo_attainment, kPart,
            "share of the offered ones that completed within the SLO");
@@ -125,6 +128,10 @@ std::string tokens_text(const LoadReport& report) {
                        one.predicted ? std::optional((*one.predicted).*by.*at) : std::nullopt);
     };
     using P = LoadPercentiles;
+    if (one.completed == 0) {
+      table.rows.push_back({one.name, "-", "-", "-", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
     table.rows.push_back({one.name, both(&LoadTokens::ttft_ms, &PredictedTokens::ttft_ms, &P::p50),
                           both(&LoadTokens::ttft_ms, &PredictedTokens::ttft_ms, &P::p99),
                           both(&LoadTokens::tpot_ms, &PredictedTokens::tpot_ms, &P::p50),
@@ -182,9 +189,9 @@ std::string load_report_text(const LoadReport& report) {
            fmt::format("{}", one.failed),
            share_text(one.slo_attainment),
            one.slo_ms > 0 ? fmt::format("{:g}", one.slo_ms) : "-",
-           ms_text(one.p50_ms),
-           ms_text(one.p95_ms),
-           ms_text(one.p99_ms)};
+           ms_text(one.completed > 0 ? one.p50_ms : kNotPredicted),
+           ms_text(one.completed > 0 ? one.p95_ms : kNotPredicted),
+           ms_text(one.completed > 0 ? one.p99_ms : kNotPredicted)};
     if (!predicted) continue;
     row.push_back(ms_text(one.predicted_p50_ms));
     row.push_back(ms_text(one.predicted_p99_ms));
@@ -195,8 +202,20 @@ std::string load_report_text(const LoadReport& report) {
   text += fmt::format("\n{:g} s, seed {}; the generator was late by {} ms (p50), {} ms (p99)\n",
                       report.duration_s, report.seed, ms_text(report.generator.late_p50_ms),
                       ms_text(report.generator.late_p99_ms));
+  for (const LoadServiceReport& one : report.services)
+    if (!one.first_failure.empty())
+      text += fmt::format("{}: the first that failed: {}\n", one.name, one.first_failure);
   if (report.server) text += verdict_text(*report.server);
   return text;
+}
+
+std::string silence(const LoadReport& report) {
+  std::vector<std::string> silent;
+  for (const LoadServiceReport& one : report.services)
+    if (one.offered > 0 && one.failed == one.offered)
+      silent.push_back(fmt::format("service {}: all {} requests failed, the first: {}", one.name,
+                                   one.failed, one.first_failure));
+  return joined(silent, "; ");
 }
 
 std::vector<std::string> load_doubts(const LoadReport& report) {

@@ -37,8 +37,9 @@ struct LoadServiceReport {
   std::string name;
   double rate_rps = 0;  // that was played; 0: a trace's
   long offered = 0, completed = 0, refused = 0;
-  long failed = 0;  // the reset ones among them
-  long reset = 0;   // the connection was refused or broken
+  long failed = 0;                 // the reset ones among them
+  long reset = 0;                  // the connection was refused or broken
+  std::string first_failure = {};  // why the first one failed; empty: none did
   double slo_ms = 0;
   double slo_attainment = 0;  // share of the offered ones that completed within the SLO
   double p50_ms = 0, p95_ms = 0, p99_ms = 0, max_ms = 0;  // of the completed ones
@@ -90,6 +91,8 @@ DocumentKind load_report_kind();
 
 // For people: a table, what was predicted beside what was measured, and doubts.
 std::string load_report_text(const LoadReport& report);
+// Services of which requests were due, and all failed, with why: what was measured says nothing.
+std::string silence(const LoadReport& report);
 // Sentences on what makes the latencies doubtful; none when nothing does.
 std::vector<std::string> load_doubts(const LoadReport& report);
 

@@ -33,6 +33,7 @@ constexpr int kMostAtOnce = 64;  // requests, before answers are looked at
 constexpr std::size_t kReadBytes = 65'536;
 constexpr std::uint64_t kMostStreamed = 1u << 30;  // bytes of an answer
 constexpr std::uint32_t kTimer = 0xffffffff;
+constexpr char kReset[] = "the connection was refused, or broke";
 
 struct Stream {  // of the requests of one service
   LoadService service;
@@ -214,7 +215,8 @@ class LoadEngine {
   void send(Due due) {
     if (waiting_.empty() && !(idle_.empty() && closed_.empty())) return place(due);
     ++outcome_.waited;
-    if (waiting_.size() >= kMaxWaiting) return finish(due, LoadFate::failed);
+    if (waiting_.size() >= kMaxWaiting)
+      return fail(due, LoadFate::failed, fmt::format("{} requests waited already", kMaxWaiting));
     waiting_.push_back(due);
   }
 
@@ -229,7 +231,7 @@ class LoadEngine {
     closed_.pop_back();
     if (dial(lane)) return begin(lane, due);
     closed_.push_back(lane);
-    finish(due, LoadFate::reset);
+    fail(due, LoadFate::reset, kReset);
   }
 
   bool dial(std::size_t index) {
@@ -312,8 +314,17 @@ class LoadEngine {
     const bool whole = status == 200 && (!terms || lane.tokens.whole());
     const bool kept =
         !whole || !terms || outcome_.services[due.service].tokens.end(lane.tokens, *terms, due.at);
-    finish(due, whole ? LoadFate::completed : (refused ? LoadFate::refused : LoadFate::failed),
-           kept);
+    if (whole) return finish(due, LoadFate::completed, kept);
+    if (refused) return finish(due, LoadFate::refused);
+    fail(due, LoadFate::failed,
+         status == 200 ? "an answer that did not end as one should"
+                       : fmt::format("status {}", status));
+  }
+
+  void fail(Due due, LoadFate fate, const std::string& why) {
+    std::string& first = outcome_.services[due.service].first_failure;
+    if (first.empty()) first = why;
+    finish(due, fate);
   }
 
   void finish(Due due, LoadFate fate, bool kept = true) {
@@ -344,7 +355,7 @@ class LoadEngine {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, lane.stream.descriptor(), nullptr);
     lane.stream = {};
     lane.request = nullptr;
-    if (lost) finish(*lost, fate);
+    if (lost) fail(*lost, fate, fate == LoadFate::reset ? kReset : "an answer that is no HTTP");
     if (idle) std::erase(idle_, index);
     closed_.push_back(index);
   }
@@ -391,9 +402,11 @@ class LoadEngine {
 
   // What has no answer yet gets none.
   void give_up_rest() {
-    for (const Due& due : std::exchange(waiting_, {})) finish(due, LoadFate::failed);
+    const std::string why = fmt::format("no answer {:g} s after the last request was due",
+                                        static_cast<double>(options_.patience) / 1e9);
+    for (const Due& due : std::exchange(waiting_, {})) fail(due, LoadFate::failed, why);
     for (Lane& lane : lanes_)
-      if (const auto due = std::exchange(lane.due, std::nullopt)) finish(*due, LoadFate::failed);
+      if (const auto due = std::exchange(lane.due, std::nullopt)) fail(*due, LoadFate::failed, why);
   }
 
   const LoadOptions& options_;

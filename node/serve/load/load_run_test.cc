@@ -99,6 +99,7 @@ TEST(LoadRun, TellsRefusedFailedAndResetApart) {
   EXPECT_EQ(only(outcome).failed(), of(2) + of(3));
   EXPECT_EQ(only(outcome).reset(), of(3));
   EXPECT_EQ(only(outcome).completed(), of(4) + of(5));
+  EXPECT_TRUE(only(outcome).first_failure.starts_with("status ")) << only(outcome).first_failure;
 }
 
 TEST(LoadRun, GoesOnWhileNobodyListens) {
@@ -117,6 +118,7 @@ TEST(LoadRun, GoesOnWhileNobodyListens) {
   EXPECT_EQ(only(outcome).offered(), arrivals_within(400, 0.5));
   EXPECT_GT(only(outcome).completed(), 0);
   EXPECT_GT(only(outcome).reset(), 50);
+  EXPECT_EQ(only(outcome).first_failure, "the connection was refused, or broke");
   EXPECT_EQ(only(outcome).completed() + only(outcome).reset(), only(outcome).offered());
 }
 

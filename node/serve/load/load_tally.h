@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "serve/load/token_load.h"
 #include "sim/histogram.h"
@@ -25,7 +26,8 @@ class LoadTally {
   void offer(sim::Nanos late);
   // An offered request has ended, so long after it was due; `kept`: what else is promised.
   void end(LoadFate fate, sim::Nanos latency, bool kept = true);
-  TokenTally tokens = {};  // of a language model
+  std::string first_failure = {};  // why: "401 Unauthorized"; empty: none has failed
+  TokenTally tokens = {};          // of a language model
 
   sim::Nanos slo() const { return slo_; }
   long offered() const { return lateness_.count(); }
