@@ -11,7 +11,9 @@
 #include "base/form.h"
 #include "base/result.h"
 #include "device/node_forms.h"
+#include "forms/terms_form.h"
 #include "plan/terms.h"
+#include "profile/token_engine.h"
 
 namespace partita::actuate {
 
@@ -30,6 +32,7 @@ struct AssignedSegment {
   int held = 0;               // models at once, of a set of them
   // SMs on which a language model's prompts are computed, and those that decode; 0: all do both.
   int prefill_units = 0, decode_units = 0;
+  profile::EngineName engine = {};  // of a language model
   bool operator==(const AssignedSegment&) const = default;
 };
 
@@ -42,6 +45,7 @@ void describe_shares(Form& f, AnySegment& one) {
       .integer("prefill_units", one.prefill_units, kCounts, "SMs that only compute prompts");
   f.optional(one.decode_units > 0)
       .integer("decode_units", one.decode_units, kCounts, "SMs that only decode");
+  forms::describe_engine(f, one.engine);
 }
 
 // The UUIDs of the whole GPUs that a device stands for; none: it is a MIG device.

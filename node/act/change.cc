@@ -17,10 +17,13 @@
 namespace partita::actuate {
 namespace {
 
-// The segment that a change compares by: what it is planned to carry does not count.
+// The segment that a change compares by: what it is planned to carry does not count, nor an engine
+// that files of older versions do not name.
 bool same_segment(const Segment& a, const Segment& b) {
-  return a.service == b.service && a.batch == b.batch && a.processes == b.processes &&
-         a.held == b.held && a.prefill_units == b.prefill_units && a.decode_units == b.decode_units;
+  const bool known = !a.engine.empty() && !b.engine.empty();
+  return (!known || a.engine == b.engine) && a.service == b.service && a.batch == b.batch &&
+         a.processes == b.processes && a.held == b.held && a.prefill_units == b.prefill_units &&
+         a.decode_units == b.decode_units;
 }
 
 // What a Unit stands for: an entry of one of the change's lists.

@@ -110,6 +110,20 @@ TEST(ChangeByHand, AMoveStartsBeforeItStops) {
   EXPECT_EQ(change.kept_gpcs, 0);
 }
 
+// Files of older versions do not name it.
+TEST(ChangeByHand, AnotherEngineIsAnotherSegment) {
+  A30Node node;
+  node.add(0, 1, 0, kTen);
+  Segment other = kTen;
+  other.engine = {"m bf16 on a30, vllm 1", "vllm", "1", "bf16"};
+  EXPECT_THAT(steps_of(node.to(on_one({wanted_1g(0, other)})).value()), IsEmpty());
+  node.assignment.segments[0].engine = {"m fp8 on a30, vllm 1", "vllm", "1", "fp8"};
+  EXPECT_THAT(steps_of(node.to(on_one({wanted_1g(0, other)})).value()),
+              testing::Contains("start gpu 0 1g.6gb at 0 chat"));
+  node.assignment.segments[0].engine = other.engine;
+  EXPECT_THAT(steps_of(node.to(on_one({wanted_1g(0, other)})).value()), IsEmpty());
+}
+
 // Two of equal shape: the one that is as wanted stays, and what it carries does not count.
 TEST(ChangeByHand, WhatIsAsWantedIsNotTouched) {
   A30Node node;

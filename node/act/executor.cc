@@ -224,7 +224,7 @@ Done Executor::start(const Step& step) {
   std::erase_if(next.segments, [&](const auto& one) { return one.device == device; });
   next.segments.push_back({device, place.gpu_uuid, place.profile, place.start, segment.service,
                            segment.batch, segment.processes, segment.throughput_rps, segment.held,
-                           segment.prefill_units, segment.decode_units});
+                           segment.prefill_units, segment.decode_units, segment.engine});
   const AssignedSegment started = next.segments.back();
   const Result<void> written = co_await book_.assign(next);
   if (!written) co_return written;

@@ -42,7 +42,7 @@ Wanted wanted_by(const plan::ServingPlan& plan) {
                                planned.start,
                                {planned.service, planned.batch, planned.processes,
                                 planned.throughput.value * planned.group, planned.held,
-                                planned.prefill_units, planned.decode_units}});
+                                planned.prefill_units, planned.decode_units, planned.engine}});
     }
   }
   wanted.services.assign(plan.services.begin(), plan.services.end());
@@ -86,8 +86,8 @@ Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& ca
 }
 
 Segment segment_of(const AssignedSegment& assigned) {
-  return {assigned.service, assigned.batch,         assigned.processes,   assigned.throughput_rps,
-          assigned.held,    assigned.prefill_units, assigned.decode_units};
+  return {assigned.service, assigned.batch,         assigned.processes,    assigned.throughput_rps,
+          assigned.held,    assigned.prefill_units, assigned.decode_units, assigned.engine};
 }
 
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {

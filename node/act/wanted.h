@@ -23,6 +23,7 @@ struct Segment {
   int held = 0;               // models at once, of a set of them
   // SMs on which a language model's prompts are computed, and those that decode; 0: all do both.
   int prefill_units = 0, decode_units = 0;
+  profile::EngineName engine = {};  // of a language model
   bool operator==(const Segment&) const = default;
 };
 

@@ -51,6 +51,19 @@ TEST(WorkerCommand, says_the_shares_of_prefill_and_decode) {
     EXPECT_TRUE(parse_command("c", std::string("a {") + one + "}")->lanes) << one;
 }
 
+TEST(WorkerCommand, says_the_engine_that_the_plan_counts_on) {
+  AssignedSegment one = kSegment;
+  one.engine = {"m fp8 on a100, vllm 0.12, tp 2, pp 2", "vllm", "0.12", "fp8", 2, 2};
+  const auto said = [](const AssignedSegment& segment) {
+    return command_of(
+        parse_command("c", "{engine}-{engine_version} {precision} {tp} {pp} {attention_dp}")
+            .value(),
+        segment, 0, 0);
+  };
+  EXPECT_THAT(said(one), ElementsAre("vllm-0.12", "fp8", "2", "2", "0"));
+  EXPECT_THAT(said(kSegment), ElementsAre("-", "", "0", "0", "0"));
+}
+
 TEST(WorkerCommand, splits_like_a_shell) {
   EXPECT_THAT(command("a  'b c'\td\"e 'f'\"\\ g '' \"\\\"\\\\\\n\" 'x\\y' $HOME;|"),
               ElementsAre("a", "b c", "de 'f' g", "", "\"\\\\n", "x\\y", "$HOME;|"));

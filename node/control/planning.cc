@@ -309,6 +309,7 @@ plan::PlannedInstance as_planned(const actuate::AssignedSegment& there) {
   one.held = there.held;
   one.prefill_units = there.prefill_units;
   one.decode_units = there.decode_units;
+  one.engine = there.engine;
   one.group = std::max(1, group);
   one.throughput = Rps{there.throughput_rps / one.group};
   return one;

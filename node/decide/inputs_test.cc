@@ -87,6 +87,17 @@ TEST_F(Inputs, RefuseWithTheirFlag) {
   files.content["profiles.csv"] = std::string(kCsv) + "bert,1,1,1,100,10,\nvgg16,1,1,1,100,10,\n";
   files.content["services.yaml"] = "services:\n- {name: a, model: bret, rate_rps: 1, slo_ms: 1}\n";
   EXPECT_THAT(refusal(), HasSubstr("'bret'; did you mean 'bert'? (there are bert, lm, vgg16)"));
+  files.content["profiles.csv"] =
+      "system,backend,version,model,precision,isl,osl,concurrency,tp,pp,attention_dp,moe_tp,moe_ep,"
+      "ttft_ms,tpot_ms\nH100-80GB-SXM5,vllm,1,org/m,fp8,100,100,1,1,,,,,10,5\n";
+  const std::string llm = ", rate_rps: 1, slo: {tpot_ms: 9}, tokens: {in: 10, out: 10}}\n";
+  files.content["services.yaml"] = "services:\n- {name: a, kind: llm, model: org/n" + llm;
+  EXPECT_THAT(refusal(), HasSubstr("of it; did you mean 'org/m'? (there are org/m) (docs"));
+  files.content["services.yaml"] = "services:\n- {name: a, kind: llm, model: org/m" + llm;
+  EXPECT_THAT(refusal(), HasSubstr("(points of one configuration are there on H100-80GB-SXM5: 1 "
+                                   "at most)"));
+  files.content["services.yaml"] = "services:\n- {name: a, model: lm, rate_rps: 1, slo_ms: 50}\n";
+  EXPECT_THAT(refusal(), HasSubstr("'lm', nor of any other that is no language model"));
   files.content["profiles.csv"] = kCsv;
   files.content["services.yaml"] = "services:\n- {name: a, model: lm, rate_rps: 1, slo_ms: 0.05}\n";
   EXPECT_EQ(refusal(),

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <variant>
 
+#include "base/append.h"
 #include "base/document.h"
 #include "base/nearest.h"
 #include "decide/day.h"
@@ -141,6 +143,7 @@ Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalo
 struct LoadedFleet {
   std::vector<plan::FleetEntry> entries;
   std::vector<FleetSource> sources;
+  std::set<std::string> profiles;  // files of all of them
 };
 
 std::set<std::string> language_models(const std::vector<plan::Service>& services) {
@@ -180,6 +183,7 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
     if (std::ranges::any_of(fleet.entries, same)) {
       return bad_input(where, fmt::format("GPU model '{}' is listed twice", entry->gpu.name));
     }
+    for (const std::string& path : paths_in(line.profiles)) fleet.profiles.insert(path);
     name_buckets(services, *entry);
     fleet.entries.push_back(std::move(*entry));
     fleet.sources.push_back({where, line.priced});
@@ -199,9 +203,37 @@ std::vector<std::string> measured_models(const plan::ServingProblem& problem, bo
   return {models.begin(), models.end()};
 }
 
+// What the files say of a language model of which no engine is known: where it was measured, with
+// how many points; else which models were.
+std::string measured_elsewhere(Files& files, const std::set<std::string>& paths,
+                               const std::string& model) {
+  std::map<std::string, std::size_t> systems;  // most points of a configuration
+  std::set<std::string> models;
+  for (const std::string& path : paths) {
+    const auto points = token_points(files, "--profiles", path);
+    if (!points || !*points) continue;
+    models.merge(models_of(**points));
+    for (const llm::Measured& one : **points)
+      if (one.configuration.model == model) {
+        std::size_t& most = systems[one.configuration.system];
+        most = std::max(most, one.points.size());
+      }
+  }
+  const std::vector<std::string> names(models.begin(), models.end());
+  if (names.empty()) return " (there are no language models in --profiles)";
+  if (systems.empty())
+    return fmt::format("{} (there are {})", did_you_mean(model, names),
+                       nearest_first(model, names));
+  std::vector<std::string> there;
+  for (const auto& [system, most] : systems)
+    there.push_back(fmt::format("{}: {} at most", system.empty() ? "no system" : system, most));
+  return fmt::format(" (points of one configuration are there on {})", joined(there, ", "));
+}
+
 // Every service's model must have been measured somewhere: a misspelt model is bad input, not an
 // infeasible plan.
-Result<void> check_models(const plan::ServingProblem& problem, const std::string& file) {
+Result<void> check_models(Files& files, const std::set<std::string>& paths,
+                          const plan::ServingProblem& problem, const std::string& file) {
   const std::vector<std::string> models = measured_models(problem, false);
   const std::vector<std::string> language = measured_models(problem, true);
   for (const plan::Service& service : problem.services) {
@@ -211,11 +243,16 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
     const std::string where = fmt::format("{}:{}", file, service.line);
     if (service.tokens)
       return bad_input(
-          where, fmt::format("service '{}': no points of the language model '{}' were measured on "
-                             "{}: --profiles needs a CSV of TTFT and TPOT with at least {} points "
-                             "of one configuration of it (docs/llm.md)",
-                             service.name, service.model, problem.fleet.front().gpu.name,
-                             llm::kLeastEnginePoints));
+          where,
+          fmt::format("service '{}': no points of the language model '{}' were measured on "
+                      "{}: --profiles needs a CSV of TTFT and TPOT with at least {} points "
+                      "of one configuration of it{} (docs/llm.md)",
+                      service.name, service.model, problem.fleet.front().gpu.name,
+                      llm::kLeastEnginePoints, measured_elsewhere(files, paths, service.model)));
+    if (models.empty())
+      return bad_input(where, fmt::format("service '{}': there is no profile of model '{}', nor of "
+                                          "any other that is no language model",
+                                          service.name, service.model));
     const auto bucket = profile::bucket_name(service.model).bucket;
     return bad_input(
         where, fmt::format("service '{}': there is no profile of model '{}'{} (there are {}){}",
@@ -362,7 +399,8 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (auto set = set_objective(files, inputs.objective, fleet->sources, problem); !set)
     return failed(set.error());
   if (auto fit = check_arrivals(problem, inputs.services); !fit) return failed(fit.error());
-  if (auto known = check_models(problem, inputs.services); !known) return failed(known.error());
+  if (auto known = check_models(files, fleet->profiles, problem, inputs.services); !known)
+    return failed(known.error());
   if (auto meant = check_tokens(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_pipelines(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());

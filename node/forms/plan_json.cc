@@ -29,9 +29,7 @@ void describe(Form& f, PlannedInstance& i) {
   f.optional(i.predicted).boolean("predicted", i.predicted, "by a law, not measured");
   f.optional(!i.learned_on.empty())
       .text("learned_on", i.learned_on, "the GPU models of the laws that predicted it");
-  f.optional(!i.engine.empty())
-      .text("engine", i.engine,
-            "of a language model: how it was measured; batch is its concurrency");
+  describe_engine(f, i.engine);
   f.optional(i.group != 1)
       .integer("group", i.group, {.low = 1, .high = profile::kMostGroupedGpus},
                "so many GPUs serve together, which follow one another; missing: 1");

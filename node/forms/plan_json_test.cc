@@ -345,7 +345,7 @@ TEST(PlanJson, keeps_language_models) {
     plan.gpu_model = "A100-80GB";
     for (int g = 0; g < 2; ++g) {
       PlannedInstance instance{"7g.80gb", 0, "chat", 64, 1, Rps{3}, Millis{20}};
-      instance.engine = "m fp8 on a100, vllm 1, tp 2";
+      instance.engine = {"m fp8 on a100, vllm 1, tp 2", "vllm", "1", "fp8", 2};
       instance.group = 2;
       plan.gpus.push_back({g, "A100-80GB", {instance}});
     }

@@ -1,5 +1,7 @@
 #include "forms/terms_form.h"
 
+#include <tuple>
+
 #include "forms/pipeline_form.h"
 #include "forms/traffic_reader.h"
 
@@ -183,6 +185,23 @@ void describe_further_terms(Form& f, plan::Terms& terms) {
            "services that its requests go through; missing: it is none");
   f.optional(terms.member)
       .boolean("member", terms.member, "only pipelines ask for it; its SLO is a share of theirs");
+}
+
+void describe_engine(Form& f, profile::EngineName& engine) {
+  f.optional(!engine.empty())
+      .text("engine", engine.configuration,
+            "of a language model: how it was measured; batch is its concurrency");
+  for (const auto& [key, word, about] :
+       {std::tuple("engine_backend", &engine.backend,
+                   "vllm, sglang, trtllm, ...; missing: not said"),
+        std::tuple("engine_version", &engine.version, "of the engine; missing: not said"),
+        std::tuple("precision", &engine.precision, "of its weights; missing: not said")})
+    f.optional(!word->empty()).name(key, *word, about);
+  for (const auto& [key, number, about] :
+       {std::tuple("tp", &engine.tensor, "GPUs that share a layer; missing: not said"),
+        std::tuple("pp", &engine.pipeline, "stages of layers; missing: not said"),
+        std::tuple("attention_dp", &engine.data, "copies of attention; missing: not said")})
+    f.optional(*number != 0).integer(key, *number, {.low = 1, .high = 1e6}, about);
 }
 
 void describe_terms(Form& f, plan::Terms& terms, TermsKept kept) {

@@ -6,6 +6,7 @@
 
 #include "base/form.h"
 #include "plan/terms.h"
+#include "profile/token_engine.h"
 
 namespace partita::forms {
 
@@ -14,5 +15,7 @@ enum class TermsKept { whole, known };
 void describe_terms(Form& f, plan::Terms& terms, TermsKept kept);
 // Of them all but name, model, rate, SLO, percentile, for documents with words of their own.
 void describe_further_terms(Form& f, plan::Terms& terms);
+// Of what runs on an instance; its fields stand among those of the instance.
+void describe_engine(Form& f, profile::EngineName& engine);
 
 }  // namespace partita::forms

@@ -22,8 +22,8 @@ enum class RunForm {
 // "vllm", "sglang", "aiperf", "genai-perf", "trtllm-bench".
 std::optional<RunForm> run_form(std::string_view word);
 
-// Of a folder's files those that hold runs, by the names that the form's tool gives: not what it was
-// asked, each request by itself, or a table beside the same in JSON.
+// Of a folder's files those that hold runs, by the names that the form's tool gives: not what it
+// was asked, each request by itself, or a table beside the same in JSON.
 std::vector<std::string> files_of_runs(RunForm form, std::vector<std::string> names);
 
 // What the file does not say; what it says stands.

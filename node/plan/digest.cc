@@ -126,7 +126,7 @@ void add_service(Digester& out, const Service& service) {
 
 void add_engine(Digester& out, const profile::TokenEngine& engine) {
   const profile::StepCost& c = engine.spec.cost;
-  out.add(std::string_view(engine.configuration)).add(std::string_view(engine.mig_profile));
+  out.add(std::string_view(engine.name.configuration)).add(std::string_view(engine.mig_profile));
   out.add(engine.gpus).add(engine.spec.sequences).add(engine.spec.blocks);
   out.add(engine.spec.step_tokens).add(engine.prefills).add(engine.decodes);
   out.add(engine.prefill_units).add(engine.decode_units);

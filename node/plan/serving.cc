@@ -99,8 +99,8 @@ const profile::TokenEngine* engine_of(const ServingProblem& problem, const std::
   const auto whole = std::ranges::max_element(entry->gpu.profiles, {}, &hw::MigProfile::gpcs);
   for (const profile::TokenEngine& engine : engines->second) {
     const std::string& profile = engine.mig_profile.empty() ? whole->name : engine.mig_profile;
-    if (engine.configuration == instance.engine && engine.gpus == instance.group &&
-        profile == instance.profile)
+    if (engine.name.configuration == instance.engine.configuration &&
+        engine.gpus == instance.group && profile == instance.profile)
       return &engine;
   }
   return nullptr;

@@ -101,7 +101,7 @@ struct PlannedInstance {
   std::string learned_on = {};  // the GPU models of such laws, with commas; may be unknown
   // Of a service with tokens: `batch` requests at once, how they are served, and on how many whole
   // GPUs of a node together, which stand one after another in the plan (each carries its part).
-  std::string engine = {};
+  profile::EngineName engine = {};
   int group = 1;
   // Of a service with tokens: SMs of the GPU on which prompts are computed, and those that decode,
   // side by side (lanes); 0: all do both.

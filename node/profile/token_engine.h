@@ -33,11 +33,33 @@ struct EngineSpec {
   bool operator==(const EngineSpec&) const = default;
 };
 
+// Which engine it is, from the measurement to who starts it. Empty, 0: not said.
+struct EngineName {
+  std::string configuration;  // all of it, for people; engines that differ in it are different ones
+  std::string backend = {}, version = {}, precision = {};
+  int tensor = 0, pipeline = 0, data = 0;  // GPUs that share a layer, stages, copies of attention
+  bool empty() const { return configuration.empty(); }
+  bool operator==(const EngineName&) const = default;
+};
+
+// Says something else than was measured; what it does not say is no contradiction.
+inline bool contradicts(const EngineName& said, const EngineName& measured) {
+  const auto other = [](const auto& a, const auto& b, const auto& unsaid) {
+    return a != unsaid && a != b;
+  };
+  const std::string none;
+  return other(said.backend, measured.backend, none) ||
+         other(said.version, measured.version, none) ||
+         other(said.precision, measured.precision, none) ||
+         other(said.tensor, measured.tensor, 0) || other(said.pipeline, measured.pipeline, 0) ||
+         other(said.data, measured.data, 0);
+}
+
 // One way to serve a model, on a MIG instance or on a group of whole GPUs of one node.
 struct TokenEngine {
-  std::string configuration;  // engine, version, precision, split: for people
-  std::string mig_profile;    // empty: whole GPUs
-  int gpus = 1;               // of the group
+  EngineName name;
+  std::string mig_profile;  // empty: whole GPUs
+  int gpus = 1;             // of the group
   // Engines of the group that only compute prompts, and that only decode; 0: one does both. The
   // cache of a prompt is moved from one of these to one of those.
   int prefills = 0, decodes = 0;
@@ -46,8 +68,8 @@ struct TokenEngine {
   // computed by an engine of `prompt_spec`.
   int prefill_units = 0, decode_units = 0;
   EngineSpec prompt_spec = {};
-  EngineSpec spec = {};       // sequences: as many as were measured; blocks: that are known to fit
-  double request_ms = 0;      // of a TTFT, outside of steps: tokenisation, network
+  EngineSpec spec = {};   // sequences: as many as were measured; blocks: that are known to fit
+  double request_ms = 0;  // of a TTFT, outside of steps: tokenisation, network
   double request_token_ms = 0;  // the same per token of the prompt
   // Tokens in and out that were measured, from the least to the most.
   int least_in = 1, most_in = 1, least_out = 1, most_out = 1;

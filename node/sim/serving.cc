@@ -107,7 +107,8 @@ Result<void> add_replica(const plan::ServingProblem& problem, const std::string&
                          const plan::PlannedInstance& planned, Entry& entry) {
   const profile::TokenEngine* const engine = plan::engine_of(problem, gpu, *entry.service, planned);
   if (engine == nullptr)
-    return bad_input("", "no engine '" + planned.engine + "' of model " + entry.service->model);
+    return bad_input(
+        "", "no engine '" + planned.engine.configuration + "' of model " + entry.service->model);
   if (!(std::isfinite(planned.throughput.value) && planned.throughput.value > 0))
     return bad_input("", "the planned throughput is not positive");
   if (entry.grouped[engine]++ % engine->gpus != 0) return {};

@@ -634,11 +634,11 @@ class ServingJudge : Findings {
   // An instance of a language model.
   void check_engine(const Placed& placed) {
     const PlannedInstance& planned = *placed.planned;
-    if (!placed.engine)
+    if (!placed.engine || contradicts(planned.engine, placed.engine->name))
       return report(
           "unknown_point", name_of(placed), 0, 0,
           fmt::format("model {} was not measured as '{}' on {} x {}", placed.service->model,
-                      planned.engine, planned.group, planned.profile));
+                      planned.engine.configuration, planned.group, planned.profile));
     if (planned.batch > placed.engine->spec.sequences)
       report("unknown_point", name_of(placed), placed.engine->spec.sequences, planned.batch,
              "requests at once, measured and planned");

@@ -360,6 +360,24 @@ server: {{socket: {self.path("api.sock")}}}
         self.assertEqual(once, weeks())
         self.assertNotEqual(once, weeks("--seed", "2"))
 
+    def test_simulated_groups_of_gpus_serve_and_the_unserved_say_why(self):
+        points = os.path.join(harness.SOURCE, "data/published/llm/measured.csv")
+        self.write("node.yaml", "gpus: [{model: H100-80GB-SXM5, count: 8, mig: true}]\n")
+        service = ("services: [{name: big, kind: llm, model: meta-llama/Llama-3.1-8B-Instruct, "
+                   "rate_rps: 8, slo: {ttft_ms: 800, tpot_ms: 30}, tokens: {in: 1000, out: 300}}]")
+        self.write("llm.yaml", service)
+        weeks = ("agent", "--simulate", "1", "--calm", "--services", "llm.yaml", "--profiles",
+                 points)
+        report = self.json(*weeks, "--node", "node.yaml")
+        self.assertGreater(report["services"][0]["attainment"], 0.99)
+        self.assertEqual(report["failed_changes"], 0)
+        self.assertNotIn("why", report["services"][0])
+        done = self.run_partita(*weeks, "--format", "json")  # A100s, on which nobody measured it
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("service big: no request was answered in time", done.stderr.decode())
+        [service] = json.loads(done.stdout)["services"]
+        self.assertTrue(service["why"])
+
     def test_refuses_with_the_line(self):
         for text, message in (("polcy: {}\n", "agent.yaml:1"),
                               ("policy: {mode: sometimes}\n", "agent.yaml:1"),

@@ -95,7 +95,7 @@ TEST_P(Again, KeepsWhatRunsAndIsNoWorseThanAPlanFromNothing) {
     // What an assignment tells of has no engine; it is kept all the same.
     plan::ServingPlan unnamed = **changed.made.plan;
     for (plan::PlannedGpu& gpu : unnamed.gpus)
-      for (plan::PlannedInstance& one : gpu.instances) one.engine.clear();
+      for (plan::PlannedInstance& one : gpu.instances) one.engine = {};
     EXPECT_EQ(again(problem, unnamed).changes.kept, instances(unnamed));
   }
 }

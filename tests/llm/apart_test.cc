@@ -45,7 +45,8 @@ TEST(PrefillApart, IsPlannedAndJudgedWherePromptsStallAnswers) {
   const std::size_t together = (*plain->plan)->gpus.size(), split = (*apart->plan)->gpus.size();
   EXPECT_LT(split, together);
   const plan::PlannedInstance& one = (*apart->plan)->gpus[0].instances[0];
-  EXPECT_NE(one.engine.find("for prefill alone"), std::string::npos) << one.engine;
+  EXPECT_NE(one.engine.configuration.find("for prefill alone"), std::string::npos)
+      << one.engine.configuration;
   EXPECT_GT(one.group, 1);
   std::printf("%zu GPUs together, %zu with prefill apart\n", together, split);
 }

@@ -1,5 +1,7 @@
 #include "agent/agent_weeks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -171,7 +173,15 @@ Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags) {
   const std::string content = format == "json"  ? control::weeks_json(*report)
                               : format == "svg" ? control::weeks_svg(*report)
                                                 : control::weeks_text(*report);
-  return finish(context, flags.live.output, content);
+  if (auto written = deliver(context, flags.live.output, content); !written)
+    return failed(written.error());
+  Exit exit = Exit::done;
+  for (const control::ServiceWeeks& one : report->services) {
+    if (one.requests == 0 || one.attainment > 0) continue;
+    complain(context, fmt::format("service {}: no request was answered in time", one.name));
+    exit = Exit::no;
+  }
+  return exit;
 }
 
 }  // namespace partita::cli

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "act/assignment.h"
 #include "hw/xids.h"
 
 namespace partita::control {
@@ -13,16 +15,24 @@ using drivers::sim::Machine;
 using drivers::sim::SimGpu;
 using drivers::sim::SimInstance;
 
-// Where a MIG device is.
 struct Spot {
   int gpu = -1, gi_id = -1, ci_id = -1;
 };
-Spot spot_of(const Machine& machine, const std::string& device) {
-  for (std::size_t g = 0; g < machine.gpus().size(); ++g)
-    for (const SimInstance& instance : machine.gpus()[g].instances)
+
+// Where a MIG device is, or the GPUs of a group of whole ones; none: not all of it is there.
+std::vector<Spot> spots_of(const Machine& machine, const std::string& device) {
+  std::vector<Spot> spots;
+  const std::vector<std::string> whole = actuate::whole_gpus(device);
+  for (std::size_t g = 0; g < machine.gpus().size(); ++g) {
+    const SimGpu& gpu = machine.gpus()[g];
+    const int index = static_cast<int>(g);
+    if (std::ranges::count(whole, gpu.uuid) > 0 && !gpu.lost && !gpu.mig)
+      spots.push_back({index, -1, -1});
+    for (const SimInstance& instance : gpu.instances)
       for (const auto& compute : instance.compute)
-        if (compute.uuid == device) return {static_cast<int>(g), instance.gi_id, compute.ci_id};
-  return {};
+        if (compute.uuid == device) return {{index, instance.gi_id, compute.ci_id}};
+  }
+  return spots.size() == whole.size() ? spots : std::vector<Spot>{};
 }
 
 }  // namespace
@@ -48,7 +58,8 @@ device::NodeState SimBoards::look() const {
 int SimBoards::used() const {
   int used = 0;
   const auto seen = machine_->glance([&](const Machine& machine) {
-    for (const SimGpu& gpu : machine.gpus()) used += gpu.instances.empty() ? 0 : 1;
+    for (const SimGpu& gpu : machine.gpus())
+      used += gpu.instances.empty() && gpu.processes.empty() ? 0 : 1;
   });
   CHECK(seen.has_value());
   return used;
@@ -73,23 +84,20 @@ std::set<std::string> SimBoards::devices() const {
 }
 
 std::optional<int> SimBoards::gpu_of(const std::string& device) const {
-  Spot spot;
-  with([&](Machine& machine) { spot = spot_of(machine, device); });
-  return spot.gpu >= 0 ? std::optional(spot.gpu) : std::nullopt;
+  std::vector<Spot> spots;
+  with([&](Machine& machine) { spots = spots_of(machine, device); });
+  return spots.empty() ? std::nullopt : std::optional(spots.front().gpu);
 }
 
 bool SimBoards::hold(const std::string& device, Pid pid, const std::string& name,
                      std::optional<double> busy) {
   bool held = false;
   with([&](Machine& machine) {
-    const Spot spot = spot_of(machine, device);
-    if (spot.gpu < 0) return;
-    drivers::sim::SimProcess process{pid, name, spot.gi_id, spot.ci_id};
-    if (busy) {
-      machine.detach(pid);
-      process.activity = *busy;
-    }
-    held = machine.attach(spot.gpu, process).has_value();
+    const std::vector<Spot> spots = spots_of(machine, device);
+    held = !spots.empty();
+    if (busy) machine.detach(pid);
+    for (const Spot& spot : spots)
+      held = machine.attach(spot.gpu, {pid, name, spot.gi_id, spot.ci_id, false, busy}) && held;
   });
   return held;
 }

@@ -28,14 +28,14 @@ class SimBoards {
   device::NodeDriver& driver() { return *driver_; }  // also their meters
   drivers::sim::Machine machine() const;             // a copy
   device::NodeState look() const;
-  int used() const;  // with instances
+  int used() const;  // with instances or processes
   double energy_j() const;
   std::set<std::string> devices() const;  // MIG devices
   const std::string& uuid_of(int gpu) const { return gpus_[static_cast<std::size_t>(gpu)].uuid; }
   const std::string& model_of(int gpu) const { return gpus_[static_cast<std::size_t>(gpu)].model; }
 
-  // ---- processes on MIG devices
-  // The GPU that has it; nothing: it is not there.
+  // ---- processes on MIG devices, and on groups of whole GPUs
+  // The GPU that has it, of a group the first; nothing: it is not there.
   std::optional<int> gpu_of(const std::string& device) const;
   // A process holds it until it lets go; false where it is not there. `busy`: the share of time in
   // which it computes.

@@ -48,6 +48,25 @@ struct Boards {
   }
 };
 
+TEST(SimBoards, AProcessHoldsAGroupOfWholeGpus) {
+  Boards world;
+  const std::string group = world.boards.uuid_of(0) + "," + world.boards.uuid_of(1);
+  EXPECT_FALSE(world.boards.hold(group, 7, "x"));  // they are cut
+  for (const int gpu : {0, 1}) ASSERT_TRUE(world.boards.driver().set_mig_mode(gpu, false));
+  EXPECT_FALSE(world.boards.hold(group, 7, "x"));  // until they are reset
+  world.boards.reboot();
+  EXPECT_EQ(world.boards.gpu_of(group), 0);
+  ASSERT_TRUE(world.boards.hold(group, 7, "x"));
+  ASSERT_TRUE(world.boards.hold(group, 7, "x", 0.5));
+  EXPECT_EQ(world.boards.used(), 2);
+  EXPECT_FALSE(world.boards.hold(group + ",GPU-none", 8, "x"));
+  world.boards.lose(1);
+  EXPECT_EQ(world.boards.gpu_of(group), std::nullopt);
+  world.boards.regain(1);
+  world.boards.let_go(7);
+  EXPECT_EQ(world.boards.used(), 0);
+}
+
 TEST(SimBoards, AProcessHoldsADeviceUntilItLetsGo) {
   Boards world;
   const std::string device = world.make();

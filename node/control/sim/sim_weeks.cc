@@ -204,6 +204,13 @@ Result<WeeksReport> SimWeeks::report() {
   report.peak_gpu_hours = report.peak_gpus * hours;
   report.instances_made = node_->counts().created;
   if (agent_) {
+    const Snapshot& last = agent_->snapshot();
+    for (ServiceWeeks& one : report.services) {
+      const auto now = std::ranges::find(last.services, one.name, &ServiceNow::name);
+      if (now == last.services.end() || !now->at_risk()) continue;
+      one.why = now->is.why.empty() ? "it is not served" : now->is.why;
+      if (!last.notices.empty()) report.notice = last.notices.front();
+    }
     const BatchNow& batch = agent_->snapshot().batch;
     report.tasks = batch.waiting + batch.running + batch.done + batch.failed + batch.cancelled;
     report.tasks_done = batch.done;

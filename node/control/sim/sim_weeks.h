@@ -40,6 +40,7 @@ struct ServiceWeeks {
   double mean_rps = 0, peak_rps = 0;
   double requests = 0, attainment = 1;
   double short_s = 0, longest_short_s = 0;  // with a rate above what was ready
+  std::string why = {};  // the agent says at the end that it is at risk; empty: it is not
   bool operator==(const ServiceWeeks&) const = default;
 };
 
@@ -68,6 +69,7 @@ struct WeeksReport {
   // Of batches: tasks that were handed in, that are done, and that have failed or were skipped;
   // processes that were begun for them.
   long tasks = 0, tasks_done = 0, tasks_failed = 0, tasks_begun = 0;
+  std::string notice = {};         // the agent's last one, where a service is at risk at the end
   std::vector<WeeksEvent> events;  // what befell the node and what the history recorded
   std::vector<WeeksPoint> line;
   double saved() const { return peak_gpu_hours > 0 ? 1 - gpu_hours / peak_gpu_hours : 0; }

@@ -20,6 +20,7 @@ void describe_service(Form& f, ServiceWeeks& one) {
   f.number("attainment", one.attainment, kSharesOfAll, "share answered in time");
   f.number("short_s", one.short_s, kNotNegative, "time with a rate above what was ready");
   f.number("longest_short_s", one.longest_short_s, kNotNegative, "in one piece");
+  f.optional(!one.why.empty()).note("why", one.why, "it is at risk at the end");
 }
 
 void describe_event(Form& f, WeeksEvent& one) {
@@ -72,6 +73,8 @@ void describe_weeks(Form& f, WeeksReport& report) {
       .whole("tasks_failed", report.tasks_failed, kNotNegative, "of them, or skipped");
   f.optional(report.tasks > 0)
       .whole("tasks_begun", report.tasks_begun, kNotNegative, "processes begun for them");
+  f.optional(!report.notice.empty())
+      .note("notice", report.notice, "the agent's last one, where a service is at risk");
   f.list("events", report.events, describe_event, {.indent = "    "}, "how often what happened");
   f.list("line", report.line, describe_point, {.indent = "    "}, "over time");
 }
@@ -106,6 +109,9 @@ std::string weeks_text(const WeeksReport& report) {
   if (report.tasks > 0)
     text += fmt::format("{} tasks of batches: {} done, {} failed; begun {} times\n", report.tasks,
                         report.tasks_done, report.tasks_failed, report.tasks_begun);
+  for (const ServiceWeeks& one : report.services)
+    if (!one.why.empty()) text += fmt::format("{} at the end: {}\n", one.name, one.why);
+  if (!report.notice.empty()) text += "the agent: " + report.notice + "\n";
   std::string events;
   for (const WeeksEvent& one : report.events)
     events += fmt::format("{}{} {}", events.empty() ? "" : ", ", one.times, one.what);

@@ -4,6 +4,7 @@
 
 #include "fleet/brain/power.h"
 #include "forms/serving_forms.h"
+#include "forms/terms_form.h"
 
 namespace partita::fleet {
 namespace {
@@ -40,7 +41,7 @@ void describe_there(Form& f, plan::PlannedInstance& there) {
   f.integer("batch", there.batch, {.low = 1, .high = profile::kMaxBatch}, "largest batch");
   f.integer("processes", there.processes, {.low = 1, .high = profile::kMaxProcesses},
             "MPS processes");
-  f.optional(!there.engine.empty()).text("engine", there.engine, "of a language model");
+  forms::describe_engine(f, there.engine);
   f.optional(there.group != 1)
       .integer("group", there.group, {.low = 1, .high = profile::kMostGroupedGpus},
                "so many GPUs together; missing: 1");

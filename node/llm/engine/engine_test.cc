@@ -148,7 +148,7 @@ TEST(Apart, PromptsDoNotSlowAnswers) {
 // 1/units, so that the law is exact in between.
 profile::TokenEngine on_units(int units) {
   profile::TokenEngine engine = apart(0, 0);
-  engine.configuration = "m";
+  engine.name.configuration = "m";
   engine.spec.cost.prompt_token = 80.0 / units;
   return engine;
 }
@@ -164,7 +164,7 @@ TEST(Beside, TheLawIsExactOverOneByUnits) {
     EXPECT_EQ(one.prompt_spec.cost.step, 10);
     EXPECT_EQ(one.prompt_spec.blocks + one.spec.blocks, 100);
   }
-  EXPECT_EQ(beside[1].configuration, "m, prefill on 32 and decode on 96 of 128 SMs");
+  EXPECT_EQ(beside[1].name.configuration, "m, prefill on 32 and decode on 96 of 128 SMs");
 }
 
 TEST(Beside, NothingIsBelievedBeyondWhatWasMeasured) {

@@ -54,12 +54,15 @@ profile::EngineSpec spec_of(const Measured& measured) {
 Result<profile::TokenEngine> engine_of(const Measured& measured) {
   const Result<LearnedEngine> learned = learn_engine(measured.points, spec_of(measured));
   if (!learned) return failed(learned.error());
-  profile::TokenEngine engine{.configuration = to_string(measured.configuration),
-                              .mig_profile = measured.configuration.profile,
-                              .gpus = gpus_of(measured.configuration),
-                              .spec = learned->spec,
-                              .request_ms = learned->request.value,
-                              .request_token_ms = learned->prompt_token};
+  const Configuration& c = measured.configuration;
+  profile::TokenEngine engine{
+      .name = {to_string(c), c.backend, c.version, c.precision, c.tensor.value_or(0),
+               c.pipeline.value_or(0), c.attention_data.value_or(0)},
+      .mig_profile = c.profile,
+      .gpus = gpus_of(c),
+      .spec = learned->spec,
+      .request_ms = learned->request.value,
+      .request_token_ms = learned->prompt_token};
   const Shape first = measured.points.front().shape;
   engine.least_in = engine.most_in = first.tokens_in;
   engine.least_out = engine.most_out = first.tokens_out;
@@ -103,7 +106,8 @@ std::vector<profile::TokenEngine> apart_of(const profile::TokenEngine& one, doub
       apart.prefills = prefills;
       apart.decodes = all - prefills;
       apart.move_token_ms = move_token_ms;
-      apart.configuration += fmt::format(", {} of {} engines for prefill alone", prefills, all);
+      apart.name.configuration +=
+          fmt::format(", {} of {} engines for prefill alone", prefills, all);
     }
   return engines;
 }
@@ -151,7 +155,7 @@ std::vector<profile::TokenEngine> beside_of(const EnginesByUnits& measured, int 
     one.spec.cost = cost_on(measured, decode);
     one.prompt_spec.blocks = one.spec.blocks / 4;
     one.spec.blocks -= one.prompt_spec.blocks;
-    one.configuration +=
+    one.name.configuration +=
         fmt::format(", prefill on {} and decode on {} of {} SMs", prefill, decode, units);
   }
   return engines;

@@ -107,7 +107,7 @@ plan::PlannedInstance instance_of(const Site& site, const Host& host, const Cand
                                  point.throughput,
                                  point.latency};
   if (const profile::TokenEngine* const engine = site.engine(service, host.model, c.spot))
-    instance.engine = engine->configuration;
+    instance.engine = engine->name;
   if (c.running && !c.restarted) {
     instance.batch = c.running->batch;
     instance.processes = c.running->processes;

@@ -58,7 +58,7 @@ class RunningRates {
   Carried carried(const plan::Service& service, profile::TokenEngine engine, int limit) {
     if (limit < 1 || limit > engine.spec.sequences) return {};
     engine.spec.sequences = limit;
-    engine.configuration += fmt::format(" at most {}", limit);
+    engine.name.configuration += fmt::format(" at most {}", limit);
     const TokenRate found = tokens_.rate(service, engine);
     if (found.sequences != limit) return {};
     return {found.rate.value, found.step};
@@ -145,7 +145,8 @@ class Reader {
     const profile::TokenEngine* const engine =
         site_.engine(running.service, gpu.model, running.spot);
     // Of what an assignment tells of, nobody knows which engine it is.
-    if (engine != nullptr && !instance.engine.empty() && instance.engine != engine->configuration)
+    if (engine != nullptr && !instance.engine.empty() &&
+        instance.engine.configuration != engine->name.configuration)
       return;
     running.best = best.batch == running.batch && best.processes == running.processes;
     const plan::Service& wanted = site_.problem.services[at(running.service)];

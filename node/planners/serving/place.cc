@@ -233,7 +233,7 @@ plan::PlannedGpu settle_one(const plan::ServingProblem& problem,
     instance.group = group;
     if (const auto& engines = tables[gpu.model].engines; !engines.empty())
       if (const profile::TokenEngine* const engine = engines[at(tenant.service)][k]) {
-        instance.engine = engine->configuration;
+        instance.engine = engine->name;
         instance.prefill_units = engine->prefill_units;
         instance.decode_units = engine->decode_units;
       }

@@ -212,7 +212,7 @@ TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEn
     one.traffic = {};
   }
   const std::string question = plan::digest(asked);
-  const std::string key = question + engine.configuration + "/" + engine.mig_profile;
+  const std::string key = question + engine.name.configuration + "/" + engine.mig_profile;
   const auto known = known_.find(key);
   const bool answers =
       known != known_.end() && (known->second.rate.rate.value > 0 || known->second.beaten <= beat);
@@ -421,8 +421,8 @@ std::vector<TokenReplicas> replicas_of(const plan::ServingProblem& problem,
         problem.fleet, [&](const plan::FleetEntry& one) { return one.gpu.name == gpu.model; });
     for (const plan::PlannedInstance& one : gpu.instances) {
       if (one.service != service) continue;
-      TokenReplicas& kind =
-          kinds[{gpu.model, one.profile + one.engine, one.batch, one.throughput.value}];
+      TokenReplicas& kind = kinds[{gpu.model, one.profile + one.engine.configuration, one.batch,
+                                   one.throughput.value}];
       const auto profile = at(entry->gpu.profile_index(one.profile));
       kind.instance = &one;
       kind.entry = &*entry;

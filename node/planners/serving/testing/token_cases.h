@@ -33,7 +33,7 @@ inline std::optional<profile::TokenEngine> made_up_engine(const MadeUpModel& mod
   if (tokens < 20'000) return std::nullopt;
   const double speed = share * std::pow(gpus, 0.85);  // groups lose to communication
   profile::TokenEngine engine{
-      .configuration = model.name + " made up", .mig_profile = profile, .gpus = gpus};
+      .name = {model.name + " made up"}, .mig_profile = profile, .gpus = gpus};
   engine.spec = {.cost = {.step = 1 + model.weights_gb / 2 / speed,
                           .sequence = 0.02 + model.weights_gb * 0.001 / speed,
                           .cached_token = model.cache_kb * 5e-7 / speed,
