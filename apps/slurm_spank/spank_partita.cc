@@ -1,8 +1,8 @@
 // Slurm's plugin on submission hosts and nodes (docs/slurm.md). Option --mig=SHAPE[:COUNT][,...]:
 // job_submit.lua makes a --gres of it. On a node, in slurmstepd: what the prolog has written of the
 // job's instances goes into its environment, and its tasks into a cgroup (version 2) that may open
-// no device node of NVIDIA's but theirs; a batch job's end waits for slurmctld, and what it took is
-// told before it. Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no;
+// no device node of NVIDIA's but theirs; a batch job's end waits for slurmctld, what it took is told
+// before it, and one of which slurmctld has forgotten that it began does not run again. Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no;
 // root=FOLDER of the device nodes, for trials.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,7 +18,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -44,6 +47,14 @@ struct Settings {
 };
 Settings settings;
 std::string made;  // the cgroup of this step
+
+// The batch script of this step.
+struct Script {
+  std::time_t began = 0;
+  long restarts = 0;       // of its job, before it
+  bool by_itself = false;  // it came to its end
+};
+Script script;
 
 using Device = std::pair<unsigned, unsigned>;  // major, minor
 
@@ -217,25 +228,64 @@ void await_controller() {
   for (int i = 0; i < kPings && !controller_answers(); ++i) ::usleep(kBetweenPingsUs);
 }
 
+// What slurmctld, if it answers, says of a job, or of all tasks of an array.
+std::vector<slurm_job_info_t> jobs_of_slurm(std::uint32_t number) {
+  const auto load = of_slurm<int(job_info_msg_t**, std::uint32_t, std::uint16_t)>("slurm_load_job");
+  job_info_msg_t* found = nullptr;
+  if (load == nullptr || load(&found, number, 0) != 0) return {};
+  return {found->job_array, found->job_array + found->record_count};  // kept: the step ends soon
+}
+
 // Whether slurmctld, if it answers, has put the job back or ended it: who is told so while a job is
 // launched finds no process to end, and it would run all the same.
 bool is_called_off(spank_t step) {
-  const auto load = of_slurm<int(job_info_msg_t**, std::uint32_t, std::uint16_t)>("slurm_load_job");
-  const auto free = of_slurm<void(job_info_msg_t*)>("slurm_free_job_info_msg");
   std::uint32_t job = 0;
-  job_info_msg_t* found = nullptr;
-  if (load == nullptr || free == nullptr || !controller_answers() ||
-      spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS || load(&found, job, 0) != 0)
+  if (spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS || !controller_answers())
     return false;
-  bool off = false;
-  for (std::uint32_t i = 0; i < found->record_count; ++i) {
-    const slurm_job_info_t& one = found->job_array[i];
+  for (const slurm_job_info_t& one : jobs_of_slurm(job)) {
     const std::uint32_t state = one.job_state & JOB_STATE_BASE;
     const bool runs = state == JOB_RUNNING || state == JOB_SUSPENDED;
-    off = off || (one.job_id == job && (!runs || (one.job_state & JOB_COMPLETING) != 0));
+    if (one.job_id == job && (!runs || (one.job_state & JOB_COMPLETING) != 0)) return true;
   }
-  free(found);
-  return off;
+  return false;
+}
+
+void note_beginning(spank_t step) {
+  std::array<char, 16> restarts{};
+  script.began = std::time(nullptr);
+  if (spank_getenv(step, "SLURM_RESTART_COUNT", restarts.data(),
+                   static_cast<int>(restarts.size())) == ESPANK_SUCCESS)
+    script.restarts = std::strtol(restarts.data(), nullptr, 10);
+}
+
+// A slurmctld that was killed may take for waiting what has begun. It passes over the end of such a
+// job and would begin it again; nothing ends one that waits but to cancel it. Each requeue that it
+// knows of has counted a restart more and renewed the submission.
+void withdraw_if_forgotten(spank_t step) {
+  std::uint32_t job = 0, array = 0, task = 0;
+  const auto kill_job =
+      of_slurm<int(const char*, std::uint16_t, std::uint16_t, const char*)>("slurm_kill_job2");
+  if (kill_job == nullptr || !script.by_itself ||
+      spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS)
+    return;
+  const bool of_array =
+      spank_get_item(step, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS && array != 0 &&
+      spank_get_item(step, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS;
+  const slurm_job_info_t* mine = nullptr;  // of an array its own, or that of all that wait
+  const auto jobs = jobs_of_slurm(of_array ? array : job);
+  for (const slurm_job_info_t& one : jobs) {
+    const bool its_own = of_array ? one.array_task_id == task : one.job_id == job;
+    if (its_own || (of_array && one.array_task_id == NO_VAL && mine == nullptr)) mine = &one;
+  }
+  if (mine == nullptr || (mine->job_state & JOB_STATE_BASE) != JOB_PENDING ||
+      (mine->job_state & JOB_COMPLETING) != 0 || mine->restart_cnt > script.restarts ||
+      mine->submit_time > script.began)
+    return;
+  const std::string id =
+      of_array ? std::to_string(array) + "_" + std::to_string(task) : std::to_string(job);
+  slurm_info("partita: slurmctld has forgotten that job %s began; it has ended", id.c_str());
+  if (kill_job(id.c_str(), SIGKILL, 0, nullptr) != 0)
+    slurm_error("partita: job %s is not withdrawn", id.c_str());
 }
 
 // What `partita slurm meter` wrote: joules by device, and under "since" when it began.
@@ -325,6 +375,7 @@ int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
       spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS ||
       spank_get_item(step, S_JOB_STEPID, &number) != ESPANK_SUCCESS)
     return ESPANK_ERROR;
+  if (is_batch_script(step)) note_beginning(step);
   // By a signal, as its end was meant: an error here would drain the node.
   if (is_batch_script(step) && is_called_off(step)) {
     slurm_info("partita: job %u was called off while it was launched", job);
@@ -345,8 +396,14 @@ int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
 int slurm_spank_task_exit(spank_t step, int, char*[]) {
   static std::uint32_t ended = 0;
   std::uint32_t tasks = 0;
-  if (is_batch_script(step) ||
-      spank_get_item(step, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || ++ended < tasks)
+  int status = 0;
+  if (is_batch_script(step)) {
+    script.by_itself = script.began != 0 &&
+                       spank_get_item(step, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS &&
+                       WIFEXITED(status);
+    return ESPANK_SUCCESS;
+  }
+  if (spank_get_item(step, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || ++ended < tasks)
     return ESPANK_SUCCESS;
   const std::vector<std::string> lines = told(step);
   if (const auto joules = joules_of(step, lines); joules && !lines.empty())
@@ -360,6 +417,7 @@ int slurm_spank_exit(spank_t step, int, char*[]) {
   if (lines.empty() || !is_batch_script(step)) return ESPANK_SUCCESS;
   await_controller();
   if (const auto joules = joules_of(step, lines)) tell_joules(step, *joules);
+  withdraw_if_forgotten(step);
   return ESPANK_SUCCESS;
 }
 
