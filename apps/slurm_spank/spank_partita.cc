@@ -240,8 +240,7 @@ std::vector<slurm_job_info_t> jobs_of_slurm(std::uint32_t number) {
 // launched finds no process to end, and it would run all the same.
 bool is_called_off(spank_t step) {
   std::uint32_t job = 0;
-  if (spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS || !controller_answers())
-    return false;
+  if (spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS || !controller_answers()) return false;
   for (const slurm_job_info_t& one : jobs_of_slurm(job)) {
     const std::uint32_t state = one.job_state & JOB_STATE_BASE;
     const bool runs = state == JOB_RUNNING || state == JOB_SUSPENDED;
@@ -258,9 +257,17 @@ void note_beginning(spank_t step) {
     script.restarts = std::strtol(restarts.data(), nullptr, 10);
 }
 
+// Whether a job that waits is this script's run. A requeue that slurmctld knows of has counted a
+// restart more. It may have given the number to a new job, submitted later; but one whose requeue it
+// has not forgotten as well may be submitted later, too, since it only ends that now.
+bool is_this_run(const slurm_job_info_t& job) {
+  return (job.job_state & JOB_STATE_BASE) == JOB_PENDING && job.restart_cnt <= script.restarts &&
+         (job.submit_time <= script.began ||
+          (job.restart_cnt > 0 && job.restart_cnt == script.restarts));
+}
+
 // A slurmctld that was killed may take for waiting what has begun. It passes over the end of such a
-// job and would begin it again; nothing ends one that waits but to cancel it. Each requeue that it
-// knows of has counted a restart more and renewed the submission.
+// job and would begin it again; nothing ends one that waits but to cancel it.
 void withdraw_if_forgotten(spank_t step) {
   std::uint32_t job = 0, array = 0, task = 0;
   const auto kill_job =
@@ -268,19 +275,16 @@ void withdraw_if_forgotten(spank_t step) {
   if (kill_job == nullptr || !script.by_itself ||
       spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS)
     return;
-  const bool of_array =
-      spank_get_item(step, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS && array != 0 &&
-      spank_get_item(step, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS;
+  const bool of_array = spank_get_item(step, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS &&
+                        array != 0 &&
+                        spank_get_item(step, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS;
   const slurm_job_info_t* mine = nullptr;  // of an array its own, or that of all that wait
   const auto jobs = jobs_of_slurm(of_array ? array : job);
   for (const slurm_job_info_t& one : jobs) {
     const bool its_own = of_array ? one.array_task_id == task : one.job_id == job;
     if (its_own || (of_array && one.array_task_id == NO_VAL && mine == nullptr)) mine = &one;
   }
-  if (mine == nullptr || (mine->job_state & JOB_STATE_BASE) != JOB_PENDING ||
-      (mine->job_state & JOB_COMPLETING) != 0 || mine->restart_cnt > script.restarts ||
-      mine->submit_time > script.began)
-    return;
+  if (mine == nullptr || !is_this_run(*mine)) return;
   const std::string id =
       of_array ? std::to_string(array) + "_" + std::to_string(task) : std::to_string(job);
   slurm_info("partita: slurmctld has forgotten that job %s began; it has ended", id.c_str());
