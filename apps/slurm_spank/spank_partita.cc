@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -51,8 +52,9 @@ std::string made;  // the cgroup of this step
 // The batch script of this step.
 struct Script {
   std::time_t began = 0;
-  long restarts = 0;       // of its job, before it
   bool by_itself = false;  // it came to its end
+  // Of its job, before it. Slurm 22.05 tells the script's own process alone, which writes it here.
+  std::uint32_t* restarts = nullptr;
 };
 Script script;
 
@@ -249,21 +251,21 @@ bool is_called_off(spank_t step) {
   return false;
 }
 
-void note_beginning(spank_t step) {
-  std::array<char, 16> restarts{};
+// Before the script's process is there.
+void expect_script() {
   script.began = std::time(nullptr);
-  if (spank_getenv(step, "SLURM_RESTART_COUNT", restarts.data(),
-                   static_cast<int>(restarts.size())) == ESPANK_SUCCESS)
-    script.restarts = std::strtol(restarts.data(), nullptr, 10);
+  void* shared = ::mmap(nullptr, sizeof *script.restarts, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) script.restarts = static_cast<std::uint32_t*>(shared);
 }
 
 // Whether a job that waits is this script's run. A requeue that slurmctld knows of has counted a
 // restart more. It may have given the number to a new job, submitted later; but one whose requeue it
 // has not forgotten as well may be submitted later, too, since it only ends that now.
 bool is_this_run(const slurm_job_info_t& job) {
-  return (job.job_state & JOB_STATE_BASE) == JOB_PENDING && job.restart_cnt <= script.restarts &&
+  return (job.job_state & JOB_STATE_BASE) == JOB_PENDING && job.restart_cnt <= *script.restarts &&
          (job.submit_time <= script.began ||
-          (job.restart_cnt > 0 && job.restart_cnt == script.restarts));
+          (job.restart_cnt > 0 && job.restart_cnt == *script.restarts));
 }
 
 // A slurmctld that was killed may take for waiting what has begun. It passes over the end of such a
@@ -272,7 +274,7 @@ void withdraw_if_forgotten(spank_t step) {
   std::uint32_t job = 0, array = 0, task = 0;
   const auto kill_job =
       of_slurm<int(const char*, std::uint16_t, std::uint16_t, const char*)>("slurm_kill_job2");
-  if (kill_job == nullptr || !script.by_itself ||
+  if (kill_job == nullptr || !script.by_itself || script.restarts == nullptr ||
       spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS)
     return;
   const bool of_array = spank_get_item(step, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS &&
@@ -363,9 +365,20 @@ int slurm_spank_init_post_opt(spank_t step, int, char*[]) {
 }
 
 int slurm_spank_user_init(spank_t step, int, char*[]) {
+  if (is_batch_script(step)) expect_script();
   for (const std::string& line : told(step))
     if (const std::size_t equals = line.find('='); equals != std::string::npos)
       spank_setenv(step, line.substr(0, equals).c_str(), line.substr(equals + 1).c_str(), 1);
+  return ESPANK_SUCCESS;
+}
+
+// In the task's own process, as its user.
+int slurm_spank_task_init(spank_t step, int, char*[]) {
+  std::array<char, 16> restarts{};
+  if (script.restarts != nullptr &&
+      spank_getenv(step, "SLURM_RESTART_COUNT", restarts.data(),
+                   static_cast<int>(restarts.size())) == ESPANK_SUCCESS)
+    *script.restarts = static_cast<std::uint32_t>(std::strtoul(restarts.data(), nullptr, 10));
   return ESPANK_SUCCESS;
 }
 
@@ -379,7 +392,6 @@ int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
       spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS ||
       spank_get_item(step, S_JOB_STEPID, &number) != ESPANK_SUCCESS)
     return ESPANK_ERROR;
-  if (is_batch_script(step)) note_beginning(step);
   // By a signal, as its end was meant: an error here would drain the node.
   if (is_batch_script(step) && is_called_off(step)) {
     slurm_info("partita: job %u was called off while it was launched", job);

@@ -362,32 +362,40 @@ done
         cluster = self.cluster
         if not cluster.spank:
             self.skipTest("built without Slurm's headers (libslurm-dev)")
+        again = self.submit("gpu:2g.20gb:1", 100, ["-w", "g0"], "let_end")
+        self.runs(again)
+        cluster.check("scontrol", "requeue", again)
         cluster.kill("placer")
-        before = set(cluster.runs())
-        job = self.submit("gpu:3g.40gb:1", 2500, ["-w", "g0"])
-        self.submit("gpu:1g.10gb:1", 2500, ["-w", "g0", "--array=3-4"])
+        cluster.until(lambda: cluster.jobs()[again][0] == "PENDING", "it is put back")
+        since = time.time()
+
+        def runs():
+            return [run for all_runs in cluster.runs().values() for run in all_runs
+                    if run[0] > since]
+
+        job = self.submit("gpu:3g.40gb:1", 100, ["-w", "g0"], "let_end")
+        self.submit("gpu:1g.10gb:1", 100, ["-w", "g0", "--array=3-4"], "let_end")
         saved = os.path.join(cluster.state, "job_state")
         submitted = time.time()
         cluster.check("scontrol", "update", f"JobId={job}", "Name=saved")  # so that it writes
         cluster.until(lambda: os.stat(saved).st_mtime > submitted, "the submissions are on disk")
         shutil.copy(saved, cluster.path("job_state"))
         cluster.start_placer()
-        cluster.until(lambda: len(set(cluster.runs()) - before) == 3, "all three run")
+        cluster.until(lambda: len(runs()) == 4, "all four run")
         cluster.kill("placer")
         cluster.kill("slurmctld")
         shutil.copy(cluster.path("job_state"), saved)  # as if it had not written since
-        cluster.until(lambda: all(run[2] for runs in cluster.runs().values() for run in runs),
-                      "all three end")
+        cluster.write("let_end", "")
+        cluster.until(lambda: all(run[2] for run in runs()), "all four end")
         cluster.start_controller()
         time.sleep(8)  # in which it would begin them again
         cluster.start_placer()
         self.submit("gpu:7g.80gb:1", 100, ["-w", "g0"])  # what they left goes
         self.all_gone()
-        # By their instances: what began has a number that slurmctld gave again.
-        shapes = [one[1] for id, runs in cluster.runs().items() if id not in before
-                  for run in runs for one in run[4]]
-        self.assertEqual(sorted(shapes), ["1g.10gb", "1g.10gb", "3g.40gb", "7g.80gb"])
-        self.assertEqual(cluster.read("log/slurmd.g0.log").count("has forgotten that job"), 3)
+        # By their instances: slurmctld gives again the numbers that it has forgotten.
+        self.assertEqual(sorted(one[1] for run in runs() for one in run[4]),
+                         ["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb"])
+        self.assertEqual(cluster.read("log/slurmd.g0.log").count("has forgotten that job"), 4)
 
     def test_one_placer_per_site(self):
         once = [PARTITA, "slurm", "serve", "--once", "--dry-run", "--site"]
