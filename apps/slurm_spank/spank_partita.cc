@@ -1,9 +1,10 @@
 // Slurm's plugin on submission hosts and nodes (docs/slurm.md). Option --mig=SHAPE[:COUNT][,...]:
 // job_submit.lua makes a --gres of it. On a node, in slurmstepd: what the prolog has written of the
 // job's instances goes into its environment, and its tasks into a cgroup (version 2) that may open
-// no device node of NVIDIA's but theirs; a batch job's end waits for slurmctld, what it took is told
-// before it, and one of which slurmctld has forgotten that it began does not run again. Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no;
-// root=FOLDER of the device nodes, for trials.
+// no device node of NVIDIA's but theirs. A batch job's end waits for slurmctld, what it took is
+// told before it, and one of which slurmctld has forgotten that it began does not run again.
+// Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no; root=FOLDER of
+// the device nodes, for trials.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -260,8 +261,8 @@ void expect_script() {
 }
 
 // Whether a job that waits is this script's run. A requeue that slurmctld knows of has counted a
-// restart more. It may have given the number to a new job, submitted later; but one whose requeue it
-// has not forgotten as well may be submitted later, too, since it only ends that now.
+// restart more. It may have given the number to a new job, submitted later; but so is one whose
+// requeue it has begun to carry out before it was killed and ends only now.
 bool is_this_run(const slurm_job_info_t& job) {
   return (job.job_state & JOB_STATE_BASE) == JOB_PENDING && job.restart_cnt <= *script.restarts &&
          (job.submit_time <= script.began ||

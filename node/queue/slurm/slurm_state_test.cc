@@ -16,8 +16,8 @@ TEST(ParseEnded, RunsThatEndedByThemselvesOrWereCancelled) {
   EXPECT_EQ(parse_ended("12 100 0 3 0\n13_4 101 2 4 15\n"), wanted);  // before times were written
 }
 
-// A run ends once: whose node fails after its end is one whose end slurmctld had forgotten. The next
-// one is submitted when its epilog is over.
+// A run ends once: whose node fails after its end is one whose end slurmctld had forgotten. The
+// next one is submitted when its epilog is over.
 TEST(ParseEnded, ARunThatIsEndedAgainHasNoNext) {
   const auto runs = parse_ended("84 100 0 3 256 160\n84 100 0 7 0 180\n");
   const std::vector<EndedRun> wanted = {{"84", 100, 0, false, 256},
