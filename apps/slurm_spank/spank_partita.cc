@@ -42,6 +42,7 @@ namespace {
 
 constexpr int kPings = 120;
 constexpr unsigned kBetweenPingsUs = 250'000;
+constexpr int kLooks = 20;  // as long apart
 
 struct Settings {
   std::string jobs = "/run/partita/slurm/%n", root, mig;
@@ -52,7 +53,7 @@ std::string made;  // the cgroup of this step
 
 // The batch script of this step.
 struct Script {
-  std::time_t began = 0;
+  std::time_t began = 0, ended = 0;
   bool by_itself = false;  // it came to its end
   // Of its job, before it. Slurm 22.05 tells the script's own process alone, which writes it here.
   std::uint32_t* restarts = nullptr;
@@ -260,39 +261,71 @@ void expect_script() {
   if (shared != MAP_FAILED) script.restarts = static_cast<std::uint32_t*>(shared);
 }
 
+// A job, or a task of an array, of slurmctld's.
+struct Number {
+  std::uint32_t job = 0, array = 0, task = 0;  // no array: 0
+  std::string text() const {
+    return array == 0 ? std::to_string(job) : std::to_string(array) + "_" + std::to_string(task);
+  }
+};
+
+std::optional<Number> number_of(spank_t step) {
+  Number number;
+  if (spank_get_item(step, S_JOB_ID, &number.job) != ESPANK_SUCCESS) return std::nullopt;
+  if (spank_get_item(step, S_JOB_ARRAY_ID, &number.array) != ESPANK_SUCCESS ||
+      spank_get_item(step, S_JOB_ARRAY_TASK_ID, &number.task) != ESPANK_SUCCESS)
+    number.array = 0;
+  return number;
+}
+
+// What slurmctld says of it; of a task of an array that waits, of all that wait.
+std::optional<slurm_job_info_t> told_by_slurm(const Number& number) {
+  std::optional<slurm_job_info_t> found;
+  const bool of_array = number.array != 0;
+  for (const slurm_job_info_t& one : jobs_of_slurm(of_array ? number.array : number.job)) {
+    const bool its_own = of_array ? one.array_task_id == number.task : one.job_id == number.job;
+    if (its_own || (of_array && one.array_task_id == NO_VAL && !found)) found = one;
+  }
+  return found;
+}
+
 // Whether a job that waits is this script's run. A requeue that slurmctld knows of has counted a
 // restart more. It may have given the number to a new job, submitted later; but so is one whose
-// requeue it has begun to carry out before it was killed and ends only now.
+// requeue it has begun to carry out before it was killed and ends only now. One that it has begun
+// again already is put back since slurmd launches no second copy while this step is there.
 bool is_this_run(const slurm_job_info_t& job) {
-  return (job.job_state & JOB_STATE_BASE) == JOB_PENDING && job.restart_cnt <= *script.restarts &&
+  constexpr const char* kNotLaunched = "launch failed requeued held";
+  if ((job.job_state & JOB_STATE_BASE) != JOB_PENDING) return false;
+  if (job.restart_cnt == *script.restarts + 1)
+    return job.state_desc != nullptr && std::strcmp(job.state_desc, kNotLaunched) == 0;
+  return job.restart_cnt <= *script.restarts &&
          (job.submit_time <= script.began ||
           (job.restart_cnt > 0 && job.restart_cnt == *script.restarts));
+}
+
+// Whether slurmctld has begun it after this script's end; it is put back a moment later.
+bool is_begun_again(const slurm_job_info_t& job) {
+  return (job.job_state & JOB_STATE_BASE) == JOB_RUNNING && job.restart_cnt == *script.restarts &&
+         job.start_time > script.ended;
 }
 
 // A slurmctld that was killed may take for waiting what has begun. It passes over the end of such a
 // job and would begin it again; nothing ends one that waits but to cancel it.
 void withdraw_if_forgotten(spank_t step) {
-  std::uint32_t job = 0, array = 0, task = 0;
   const auto kill_job =
       of_slurm<int(const char*, std::uint16_t, std::uint16_t, const char*)>("slurm_kill_job2");
-  if (kill_job == nullptr || !script.by_itself || script.restarts == nullptr ||
-      spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS)
+  const auto number = number_of(step);
+  if (kill_job == nullptr || !script.by_itself || script.restarts == nullptr || !number) return;
+  for (int look = 0; look < kLooks; ++look, ::usleep(kBetweenPingsUs)) {
+    const auto job = told_by_slurm(*number);
+    if (!job || (!is_this_run(*job) && !is_begun_again(*job))) return;
+    if (!is_this_run(*job)) continue;
+    slurm_info("partita: slurmctld has forgotten that job %s began; it has ended",
+               number->text().c_str());
+    if (kill_job(number->text().c_str(), SIGKILL, 0, nullptr) != 0)
+      slurm_error("partita: job %s is not withdrawn", number->text().c_str());
     return;
-  const bool of_array = spank_get_item(step, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS &&
-                        array != 0 &&
-                        spank_get_item(step, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS;
-  const slurm_job_info_t* mine = nullptr;  // of an array its own, or that of all that wait
-  const auto jobs = jobs_of_slurm(of_array ? array : job);
-  for (const slurm_job_info_t& one : jobs) {
-    const bool its_own = of_array ? one.array_task_id == task : one.job_id == job;
-    if (its_own || (of_array && one.array_task_id == NO_VAL && mine == nullptr)) mine = &one;
   }
-  if (mine == nullptr || !is_this_run(*mine)) return;
-  const std::string id =
-      of_array ? std::to_string(array) + "_" + std::to_string(task) : std::to_string(job);
-  slurm_info("partita: slurmctld has forgotten that job %s began; it has ended", id.c_str());
-  if (kill_job(id.c_str(), SIGKILL, 0, nullptr) != 0)
-    slurm_error("partita: job %s is not withdrawn", id.c_str());
 }
 
 // What `partita slurm meter` wrote: joules by device, and under "since" when it began.
@@ -418,6 +451,7 @@ int slurm_spank_task_exit(spank_t step, int, char*[]) {
     script.by_itself = script.began != 0 &&
                        spank_get_item(step, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS &&
                        WIFEXITED(status);
+    script.ended = std::time(nullptr);
     return ESPANK_SUCCESS;
   }
   if (spank_get_item(step, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || ++ended < tasks)
