@@ -2,7 +2,8 @@
 // offline optimum:
 // `queue_bench online|known|online8|bound|spread|timed|week|plan|soak [SEEDS] [VARIANTS] [LOAD]
 // [CV]`.
-// For soak SEEDS are thousands of submissions, with ten kills each.
+// For soak SEEDS are thousands of submissions, with ten kills each; for week also the first and the
+// last, as 13-24.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -471,10 +472,10 @@ plan::BatchProblem week(double load, std::uint64_t seed) {
   return problem;
 }
 
-void weeks(int seeds, const std::vector<double>& loads, const std::vector<double>& cvs) {
+void weeks(int first, int last, const std::vector<double>& loads, const std::vector<double>& cvs) {
   RealClock clock;
   for (const double load : loads) {
-    for (int seed = 1; seed <= seeds; ++seed) {
+    for (int seed = first; seed <= last; ++seed) {
       for (const double cv : cvs) {
         const auto s = static_cast<std::uint64_t>(seed);
         const plan::BatchProblem problem = week(load, s);
@@ -488,9 +489,9 @@ void weeks(int seeds, const std::vector<double>& loads, const std::vector<double
           std::vector<double> ms = run.planning_ms;
           std::ranges::sort(ms);
           std::printf(
-              "load %.1f cv %.1f: makespan %.1f h (best fixed %.1f), turnaround %.2f h (%.2f); "
-              "planning p50 %.1f p99 %.1f ms\n",
-              load, cv, m.makespan / 3600, f.best_makespan.makespan / 3600, m.response / 3600,
+              "seed %d load %.1f cv %.1f: makespan %.1f h (best fixed %.1f), turnaround %.2f h "
+              "(%.2f); planning p50 %.1f p99 %.1f ms\n",
+              seed, load, cv, m.makespan / 3600, f.best_makespan.makespan / 3600, m.response / 3600,
               f.best_response.response / 3600, ms[ms.size() / 2], ms[ms.size() * 99 / 100]);
           std::fflush(stdout);
         }
@@ -602,7 +603,10 @@ void soak(int submissions, int kills) {
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "online";
-  const int seeds = argc > 2 ? std::atoi(argv[2]) : 5;
+  const std::string asked = argc > 2 ? argv[2] : "5";
+  const std::size_t dash = asked.find('-');
+  const int seeds = std::atoi(asked.substr(dash == std::string::npos ? 0 : dash + 1).c_str());
+  const int first = dash == std::string::npos ? 1 : std::atoi(asked.c_str());
   if (argc > 3) partita::read_variants(argv[3]);
   std::vector<double> loads = {0.5, 0.9, 1.5, 4.0};
   if (what == "week") loads = {0.3, 0.7, 1.1};
@@ -615,7 +619,7 @@ int main(int argc, char** argv) {
   if (what == "bound") partita::bound(seeds, loads);
   if (what == "spread") partita::spread(seeds);
   if (what == "timed") partita::timed(seeds);
-  if (what == "week") partita::weeks(seeds, loads, cvs);
+  if (what == "week") partita::weeks(first, seeds, loads, cvs);
   if (what == "soak") partita::soak(1'000 * seeds, 10 * seeds);
   if (what == "plan") {
     for (const int gpus : {1, 8, 40}) partita::planning(1000, gpus);

@@ -1,15 +1,18 @@
 // Slurm's plugin on submission hosts and nodes (docs/slurm.md). Option --mig=SHAPE[:COUNT][,...]:
 // job_submit.lua makes a --gres of it. On a node, in slurmstepd: what the prolog has written of the
 // job's instances goes into its environment, and its tasks into a cgroup (version 2) that may open
-// no device node of NVIDIA's but theirs; a batch job's end waits for slurmctld, and what it took is
-// told before it. Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no;
-// root=FOLDER of the device nodes, for trials.
+// no device node of NVIDIA's but theirs. A batch job's end waits for slurmctld, what it took is
+// told before it, and one of which slurmctld has forgotten that it began does not run again.
+// Arguments in plugstack.conf: jobs=FOLDER, %n being the node's name; confine=no; root=FOLDER of
+// the device nodes, for trials.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,7 +20,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -37,6 +42,7 @@ namespace {
 
 constexpr int kPings = 120;
 constexpr unsigned kBetweenPingsUs = 250'000;
+constexpr int kLooks = 20;  // as long apart
 
 struct Settings {
   std::string jobs = "/run/partita/slurm/%n", root, mig;
@@ -44,6 +50,15 @@ struct Settings {
 };
 Settings settings;
 std::string made;  // the cgroup of this step
+
+// The batch script of this step.
+struct Script {
+  std::time_t began = 0, ended = 0;
+  bool by_itself = false;  // it came to its end
+  // Of its job, before it. Slurm 22.05 tells the script's own process alone, which writes it here.
+  std::uint32_t* restarts = nullptr;
+};
+Script script;
 
 using Device = std::pair<unsigned, unsigned>;  // major, minor
 
@@ -217,25 +232,100 @@ void await_controller() {
   for (int i = 0; i < kPings && !controller_answers(); ++i) ::usleep(kBetweenPingsUs);
 }
 
+// What slurmctld, if it answers, says of a job, or of all tasks of an array.
+std::vector<slurm_job_info_t> jobs_of_slurm(std::uint32_t number) {
+  const auto load = of_slurm<int(job_info_msg_t**, std::uint32_t, std::uint16_t)>("slurm_load_job");
+  job_info_msg_t* found = nullptr;
+  if (load == nullptr || load(&found, number, 0) != 0) return {};
+  return {found->job_array, found->job_array + found->record_count};  // kept: the step ends soon
+}
+
 // Whether slurmctld, if it answers, has put the job back or ended it: who is told so while a job is
 // launched finds no process to end, and it would run all the same.
 bool is_called_off(spank_t step) {
-  const auto load = of_slurm<int(job_info_msg_t**, std::uint32_t, std::uint16_t)>("slurm_load_job");
-  const auto free = of_slurm<void(job_info_msg_t*)>("slurm_free_job_info_msg");
   std::uint32_t job = 0;
-  job_info_msg_t* found = nullptr;
-  if (load == nullptr || free == nullptr || !controller_answers() ||
-      spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS || load(&found, job, 0) != 0)
-    return false;
-  bool off = false;
-  for (std::uint32_t i = 0; i < found->record_count; ++i) {
-    const slurm_job_info_t& one = found->job_array[i];
+  if (spank_get_item(step, S_JOB_ID, &job) != ESPANK_SUCCESS || !controller_answers()) return false;
+  for (const slurm_job_info_t& one : jobs_of_slurm(job)) {
     const std::uint32_t state = one.job_state & JOB_STATE_BASE;
     const bool runs = state == JOB_RUNNING || state == JOB_SUSPENDED;
-    off = off || (one.job_id == job && (!runs || (one.job_state & JOB_COMPLETING) != 0));
+    if (one.job_id == job && (!runs || (one.job_state & JOB_COMPLETING) != 0)) return true;
   }
-  free(found);
-  return off;
+  return false;
+}
+
+// Before the script's process is there.
+void expect_script() {
+  script.began = std::time(nullptr);
+  void* shared = ::mmap(nullptr, sizeof *script.restarts, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) script.restarts = static_cast<std::uint32_t*>(shared);
+}
+
+// A job, or a task of an array, of slurmctld's.
+struct Number {
+  std::uint32_t job = 0, array = 0, task = 0;  // no array: 0
+  std::string text() const {
+    return array == 0 ? std::to_string(job) : std::to_string(array) + "_" + std::to_string(task);
+  }
+};
+
+std::optional<Number> number_of(spank_t step) {
+  Number number;
+  if (spank_get_item(step, S_JOB_ID, &number.job) != ESPANK_SUCCESS) return std::nullopt;
+  if (spank_get_item(step, S_JOB_ARRAY_ID, &number.array) != ESPANK_SUCCESS ||
+      spank_get_item(step, S_JOB_ARRAY_TASK_ID, &number.task) != ESPANK_SUCCESS)
+    number.array = 0;
+  return number;
+}
+
+// What slurmctld says of it; of a task of an array that waits, of all that wait.
+std::optional<slurm_job_info_t> told_by_slurm(const Number& number) {
+  std::optional<slurm_job_info_t> found;
+  const bool of_array = number.array != 0;
+  for (const slurm_job_info_t& one : jobs_of_slurm(of_array ? number.array : number.job)) {
+    const bool its_own = of_array ? one.array_task_id == number.task : one.job_id == number.job;
+    if (its_own || (of_array && one.array_task_id == NO_VAL && !found)) found = one;
+  }
+  return found;
+}
+
+// Whether a job that waits is this script's run. A requeue that slurmctld knows of has counted a
+// restart more. It may have given the number to a new job, submitted later; but so is one whose
+// requeue it has begun to carry out before it was killed and ends only now. One that it has begun
+// again already is put back since slurmd launches no second copy while this step is there.
+bool is_this_run(const slurm_job_info_t& job) {
+  constexpr const char* kNotLaunched = "launch failed requeued held";
+  if ((job.job_state & JOB_STATE_BASE) != JOB_PENDING) return false;
+  if (job.restart_cnt == *script.restarts + 1)
+    return job.state_desc != nullptr && std::strcmp(job.state_desc, kNotLaunched) == 0;
+  return job.restart_cnt <= *script.restarts &&
+         (job.submit_time <= script.began ||
+          (job.restart_cnt > 0 && job.restart_cnt == *script.restarts));
+}
+
+// Whether slurmctld has begun it after this script's end; it is put back a moment later.
+bool is_begun_again(const slurm_job_info_t& job) {
+  return (job.job_state & JOB_STATE_BASE) == JOB_RUNNING && job.restart_cnt == *script.restarts &&
+         job.start_time > script.ended;
+}
+
+// A slurmctld that was killed may take for waiting what has begun. It passes over the end of such a
+// job and would begin it again; nothing ends one that waits but to cancel it.
+void withdraw_if_forgotten(spank_t step) {
+  const auto kill_job =
+      of_slurm<int(const char*, std::uint16_t, std::uint16_t, const char*)>("slurm_kill_job2");
+  const auto number = number_of(step);
+  if (kill_job == nullptr || !script.by_itself || script.restarts == nullptr || !number) return;
+  for (int look = 0; look < kLooks; ++look, ::usleep(kBetweenPingsUs)) {
+    const auto job = told_by_slurm(*number);
+    if (!job || (!is_this_run(*job) && !is_begun_again(*job))) return;
+    if (!is_this_run(*job)) continue;
+    slurm_info("partita: slurmctld has forgotten that job %s began; it has ended",
+               number->text().c_str());
+    if (kill_job(number->text().c_str(), SIGKILL, 0, nullptr) != 0)
+      slurm_error("partita: job %s is not withdrawn", number->text().c_str());
+    return;
+  }
 }
 
 // What `partita slurm meter` wrote: joules by device, and under "since" when it began.
@@ -309,9 +399,20 @@ int slurm_spank_init_post_opt(spank_t step, int, char*[]) {
 }
 
 int slurm_spank_user_init(spank_t step, int, char*[]) {
+  if (is_batch_script(step)) expect_script();
   for (const std::string& line : told(step))
     if (const std::size_t equals = line.find('='); equals != std::string::npos)
       spank_setenv(step, line.substr(0, equals).c_str(), line.substr(equals + 1).c_str(), 1);
+  return ESPANK_SUCCESS;
+}
+
+// In the task's own process, as its user.
+int slurm_spank_task_init(spank_t step, int, char*[]) {
+  std::array<char, 16> restarts{};
+  if (script.restarts != nullptr &&
+      spank_getenv(step, "SLURM_RESTART_COUNT", restarts.data(),
+                   static_cast<int>(restarts.size())) == ESPANK_SUCCESS)
+    *script.restarts = static_cast<std::uint32_t>(std::strtoul(restarts.data(), nullptr, 10));
   return ESPANK_SUCCESS;
 }
 
@@ -345,8 +446,15 @@ int slurm_spank_task_post_fork(spank_t step, int, char*[]) {
 int slurm_spank_task_exit(spank_t step, int, char*[]) {
   static std::uint32_t ended = 0;
   std::uint32_t tasks = 0;
-  if (is_batch_script(step) ||
-      spank_get_item(step, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || ++ended < tasks)
+  int status = 0;
+  if (is_batch_script(step)) {
+    script.by_itself = script.began != 0 &&
+                       spank_get_item(step, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS &&
+                       WIFEXITED(status);
+    script.ended = std::time(nullptr);
+    return ESPANK_SUCCESS;
+  }
+  if (spank_get_item(step, S_JOB_LOCAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || ++ended < tasks)
     return ESPANK_SUCCESS;
   const std::vector<std::string> lines = told(step);
   if (const auto joules = joules_of(step, lines); joules && !lines.empty())
@@ -360,6 +468,7 @@ int slurm_spank_exit(spank_t step, int, char*[]) {
   if (lines.empty() || !is_batch_script(step)) return ESPANK_SUCCESS;
   await_controller();
   if (const auto joules = joules_of(step, lines)) tell_joules(step, *joules);
+  withdraw_if_forgotten(step);
   return ESPANK_SUCCESS;
 }
 

@@ -116,7 +116,8 @@ class Campaign:
             if self.static is None:
                 cluster.start_placer()
             self.go()
-            passed = self.cancelled | self.unheard() | self.asked_again()
+            passed = (self.cancelled | self.unheard() | self.asked_again() |
+                      self.begun_by_slurm())
             faults = [] if self.static is not None else cluster.judged(
                 {job: [shape] for job, (_, shape) in self.submitted.items() if job not in passed})
             faults += [f"node {node} is {state}" for node, state in cluster.node_states().items()
@@ -175,6 +176,7 @@ class Campaign:
                 {"slurmctld", "slurmctld soon"} & set(self.away):
             return False
         self.cluster.kill("placer")
+        now = time.time()
         self.away["slurmctld soon"] = now + SAVED
         self.away["placer"] = now + SAVED + 1
         return True
@@ -232,7 +234,7 @@ class Campaign:
             del self.away[name]
             if name == "slurmctld soon":
                 self.cluster.kill("slurmctld")
-                self.controller_kills.append(now)
+                self.controller_kills.append(time.time())
                 self.away["slurmctld"] = now + self.rng.random()
                 continue
             {"placer": self.cluster.start_placer, "slurmctld": self.cluster.start_controller}.get(
@@ -266,15 +268,30 @@ class Campaign:
                 again.add(job)
         return again
 
+    def begun_by_slurm(self):
+        """Jobs of which slurmctld forgot both that they began and that they ended, and which it
+        began again by itself, on the place that they had: between two beginnings in its log it was
+        killed, and nobody has put the job back. Those that it took for waiting when it heard of
+        their end are none of them: who places such a job anew has run it twice."""
+        log, again = self.cluster.beginnings(), set()
+        for job, run, later in self.second_runs():
+            told = [(when, what) for when, what in log.get(job, []) if when <= later[0]]
+            if [what for _, what in told[-2:]] == ["began", "began"] and \
+                    told[-2][0] <= run[0] < told[-1][0] and \
+                    any(run[1] < kill < told[-1][0] for kill in self.controller_kills):
+                again.add(job)
+        return again
+
     def told_of_second_runs(self, passed):
         """When those that nothing excuses ran, what slurmctld had heard, what was killed then."""
         first = min(came for came, _ in self.submitted.values())
-        heard = self.cluster.ends_heard()
+        heard, log = self.cluster.ends_heard(), self.cluster.beginnings()
 
         def since(times):
             return [round(when - first, 2) for when in times]
         return [f"job {job} ran {since(run[:2])} on {run[3]} and {since(later[:2])} on {later[3]}; "
-                f"slurmctld heard of ends at {since(heard.get(job, []))}"
+                f"slurmctld heard of ends at {since(heard.get(job, []))}; by its log it "
+                f"{[(what, *since([when])) for when, what in log.get(job, [])]}"
                 for job, run, later in self.second_runs() if job not in passed] + [
             f"slurmctld was killed at {since(self.controller_kills)}",
             f"nodes were down at {[(node, *since([when])) for node, when in self.downs]}",
@@ -296,7 +313,8 @@ class Campaign:
                 "mean_wait_s": round(statistics.mean(
                     run[0] - self.submitted[job][0] for job, run in done.items()), 2),
                 "ended again before Slurm had heard": len(self.unheard()),
-                "ended again since requeued": len(self.asked_again()), "disturbed": self.did}
+                "ended again since requeued": len(self.asked_again()),
+                "begun again by Slurm itself": len(self.begun_by_slurm()), "disturbed": self.did}
 
 
 def main():

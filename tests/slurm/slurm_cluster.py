@@ -414,6 +414,16 @@ class Cluster:
             heard.setdefault(job, []).append(when)
         return heard
 
+    def beginnings(self):
+        """{job: [(when, what)]}: slurmctld "began" a run of it, or it was "put back"."""
+        told = {}
+        line = (r"\[(\S+)\] (?:sched: |sched/backfill: )?(?:(Allocate|_start_job: Started)|"
+                r"(?:requeue job|Requeuing)) JobId=(?:\S*\()?(\d+)")
+        for day, began, job in re.findall(line, self.read("log/slurmctld.log")):
+            when = datetime.datetime.fromisoformat(day).timestamp()
+            told.setdefault(job, []).append((when, "began" if began else "put back"))
+        return told
+
     def held(self, file, devices):
         try:
             state = json.loads(self.read(f"records/{file}.json"))

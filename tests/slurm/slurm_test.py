@@ -4,6 +4,7 @@ this machine, with simulated GPUs behind them; whoever is killed, whatever is ca
 import os
 import random
 import re
+import shutil
 import signal
 import stat
 import sys
@@ -355,6 +356,47 @@ done
         if forgotten:
             self.assertIn("Slurm forgot it", cluster.read("log/placer.out"))
 
+    def test_a_beginning_that_slurmctld_has_forgotten(self):
+        """It is killed before it has written down that jobs began, and they end while it is away:
+        the new one takes them for waiting, and is told by their nodes."""
+        cluster = self.cluster
+        if not cluster.spank:
+            self.skipTest("built without Slurm's headers (libslurm-dev)")
+        again = self.submit("gpu:2g.20gb:1", 100, ["-w", "g0"], "let_end")
+        self.runs(again)
+        cluster.check("scontrol", "requeue", again)
+        cluster.kill("placer")
+        cluster.until(lambda: cluster.jobs()[again][0] == "PENDING", "it is put back")
+        since = time.time()
+
+        def runs():
+            return [run for all_runs in cluster.runs().values() for run in all_runs
+                    if run[0] > since]
+
+        job = self.submit("gpu:3g.40gb:1", 100, ["-w", "g0"], "let_end")
+        self.submit("gpu:1g.10gb:1", 100, ["-w", "g0", "--array=3-4"], "let_end")
+        saved = os.path.join(cluster.state, "job_state")
+        submitted = time.time()
+        cluster.check("scontrol", "update", f"JobId={job}", "Name=saved")  # so that it writes
+        cluster.until(lambda: os.stat(saved).st_mtime > submitted, "the submissions are on disk")
+        shutil.copy(saved, cluster.path("job_state"))
+        cluster.start_placer()
+        cluster.until(lambda: len(runs()) == 4, "all four run")
+        cluster.kill("placer")
+        cluster.kill("slurmctld")
+        shutil.copy(cluster.path("job_state"), saved)  # as if it had not written since
+        cluster.write("let_end", "")
+        cluster.until(lambda: all(run[2] for run in runs()), "all four end")
+        cluster.start_controller()
+        time.sleep(8)  # in which it would begin them again
+        cluster.start_placer()
+        self.submit("gpu:7g.80gb:1", 100, ["-w", "g0"])  # what they left goes
+        self.all_gone()
+        # By their instances: slurmctld gives again the numbers that it has forgotten.
+        self.assertEqual(sorted(one[1] for run in runs() for one in run[4]),
+                         ["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb"])
+        self.assertEqual(cluster.read("log/slurmd.g0.log").count("has forgotten that job"), 4)
+
     def test_one_placer_per_site(self):
         once = [PARTITA, "slurm", "serve", "--once", "--dry-run", "--site"]
         serve = [*once, self.cluster.path("etc/slurm.yaml")]
@@ -374,8 +416,13 @@ done
     def test_check(self):
         check = [PARTITA, "slurm", "check", "--site", self.cluster.path("etc/slurm.yaml")]
         said = self.cluster.run(*check)
-        self.assertEqual((said.returncode, said.stdout),
-                         (0, "Jobs can ask for MIG instances here.\n"), said.stderr)
+        if self.cluster.spank:
+            self.assertEqual((said.returncode, said.stdout),
+                             (0, "Jobs can ask for MIG instances here.\n"), said.stderr)
+        plugins = self.cluster.read("etc/plugstack.conf")
+        self.cluster.write("etc/plugstack.conf", "")
+        self.assertIn("does not load spank_partita.so", self.cluster.run(*check).stdout)
+        self.cluster.write("etc/plugstack.conf", plugins)
         text = self.cluster.read("etc/slurm.yaml")
         self.cluster.write("etc/other.yaml", text.replace('"g[0-7]"', '"g[0-8]"')
                            .replace("A100-80GB", "A30-24GB"))

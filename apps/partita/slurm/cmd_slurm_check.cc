@@ -49,6 +49,8 @@ Result<Exit> run_slurm_check(Context& context, const SlurmCheckFlags& flags) {
   checked.places.site = std::filesystem::absolute(flags.site).string();
   checked.places.program = std::filesystem::canonical("/proc/self/exe").string();
   checked.files = files_in(context, checked.places.folder);
+  if (auto plugstack = context.files.read(checked.config["PlugStackConfig"]))
+    checked.files["plugstack.conf"] = *std::move(plugstack);
   const auto lock = lock_of_placer(context, flags.site);
   checked.placer_runs = !lock && lock.error().code == ErrorCode::in_use;
   const auto sentences = slurm::check_site(checked);

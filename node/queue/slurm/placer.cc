@@ -324,14 +324,9 @@ bool Placer::just_requeued(long now_s, const SlurmJob& job) {
 
 // The run that Slurm takes for one to come or to end, if it has ended.
 const EndedRun* Placer::ended_run(const SlurmState& state, const SlurmJob& job) {
-  const auto found = std::ranges::lower_bound(
-      state.ended, std::tuple(std::string_view(job.id), job.submitted, job.restarts), {},
-      [](const EndedRun& run) {
-        return std::tuple(std::string_view(run.id), run.submitted, run.restarts);
-      });
-  const bool same = found != state.ended.end() && found->id == job.id &&
-                    found->submitted == job.submitted && found->restarts == job.restarts;
-  return same ? &*found : nullptr;
+  for (const EndedRun& run : std::ranges::equal_range(state.ended, job.id, {}, &EndedRun::id))
+    if (run.is(job.submitted, job.restarts)) return &run;
+  return nullptr;
 }
 
 // A job that waits: with a place, and Slurm is to start it; for us; or for others.

@@ -24,8 +24,7 @@ class PlacerTest : public testing::Test {
   static bool look(Placer& placer, TestSlurm& slurm) {
     auto state = read_slurm(slurm);
     if (!state) return false;
-    state->ended = slurm.ended;
-    std::ranges::sort(state->ended);
+    state->ended = parse_ended(slurm.heard);
     for (const SlurmCommand& command : placer.step(slurm.now, *state).commands)
       if (!slurm.run(command.argv)) return false;
     return true;
@@ -364,6 +363,9 @@ TEST_F(PlacerTest, what_slurm_forgot_is_told_again) {
       for (int k = 0; k < 3; ++k) slurm.tick(1);
       slurm.forget(then);
       if (rng.below(2) == 0) now.reset();
+      // Before anybody has told it: a node fails, or it misses what it takes for running.
+      if (rng.below(3) == 0) slurm.fail_node("g" + std::to_string(rng.below(4)));
+      if (rng.below(3) == 0) slurm.tick(20);
     }
     ASSERT_TRUE(slurm.all_done()) << seed;
     for (const auto& [number, job] : slurm.jobs) EXPECT_EQ(job.runs, 1) << seed << " " << number;

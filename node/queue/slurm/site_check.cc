@@ -82,6 +82,13 @@ class SiteCheck {
       say("JobRequeue is 0: a job that its node has no room for is cancelled, not put back.");
     if (value("SchedulerType") == "sched/builtin")
       say("SchedulerType is sched/builtin: a job that waits holds up all behind it.");
+    const auto plugstack = in_.files.find("plugstack.conf");
+    const std::string loaded = plugstack == in_.files.end() ? "" : plugstack->second;
+    if (loaded.find("spank_partita.so") == std::string::npos &&
+        loaded.find("include") == std::string::npos)
+      say("plugstack.conf does not load spank_partita.so: jobs can open each other's instances, "
+          "and one that ends while a killed slurmctld is away, which forgot that the job began, "
+          "runs again.");
     const auto cgroup = in_.files.find("cgroup.conf");
     if (cgroup == in_.files.end()) return;
     for (const std::string& line : split(cgroup->second, '\n')) {

@@ -22,7 +22,7 @@ struct CheckedSite {
   FilePlaces places;
   std::map<std::string, std::string> config;  // of slurmctld
   std::vector<SlurmNode> nodes;
-  std::map<std::string, std::string> files;  // in places.folder, by name; also cgroup.conf
+  std::map<std::string, std::string> files;  // in places.folder; also cgroup.conf, plugstack.conf
   bool placer_runs = false;
 };
 

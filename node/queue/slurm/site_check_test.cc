@@ -31,6 +31,7 @@ struct Cluster {
     const auto wanted = site_files(site, hw::builtin_catalogue(), {});
     for (const auto& [name, file] : *wanted)
       if (!file.snippet) files[name] = file.text;
+    files["plugstack.conf"] = "required /usr/lib/partita/spank_partita.so jobs=/run/x\n";
   }
   std::vector<std::string> sentences() const {
     return *check_site({site, hw::builtin_catalogue(), {}, config, nodes, files, placer_runs});
@@ -54,6 +55,7 @@ TEST(SiteCheck, each_fault_has_its_sentence) {
       {[](Cluster& c) { c.config["SLURM_VERSION"] = "26.11"; }, "was tried with 22.05"},
       {[](Cluster& c) { c.config["Epilog"] = "/x.sh"; }, "Epilog is '/x.sh', not"},
       {[](Cluster& c) { c.files["cgroup.conf"] = "ConstrainDevices=yes\n"; }, "Set it to no"},
+      {[](Cluster& c) { c.files["plugstack.conf"] = "optional x.so\n"; }, "does not load"},
       {[](Cluster& c) { c.files.erase("jobcomp.lua"); }, "jobcomp.lua is missing"},
       {[](Cluster& c) { c.files["job_submit.lua"] += " "; }, "is not what"},
       {[](Cluster& c) { c.nodes.pop_back(); }, "Slurm has no node g1."},

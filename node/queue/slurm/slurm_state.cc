@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -281,7 +282,7 @@ Result<std::vector<SlurmReservation>> parse_reservations(std::string_view text) 
 }
 
 std::vector<EndedRun> parse_ended(std::string_view text) {
-  std::set<EndedRun> runs;
+  std::map<std::string, std::set<EndedRun>> runs;  // by job
   for (const std::string& line : split(text, '\n')) {
     const std::vector<std::string> words = split(line, ' ');
     if (words.size() != 5 && words.size() != 6) continue;  // five: of an earlier version's
@@ -289,20 +290,23 @@ std::vector<EndedRun> parse_ended(std::string_view text) {
     const auto restarts = parse_number<int>(words[2]), state = parse_number<int>(words[3]);
     const auto status = parse_number<int>(words[4]);
     if (!submitted || !restarts || !state || !status) continue;
+    std::set<EndedRun>& of_job = runs[words[0]];
     const bool itself = *state == kCompleted || *state == kFailed || *state == kOom;
     const bool cancelled = *state == kCancelled || *state == kTimeout || *state == kDeadline;
-    if (itself || cancelled) runs.insert({words[0], *submitted, *restarts, cancelled, *status});
+    if (itself || cancelled) of_job.insert({words[0], *submitted, *restarts, cancelled, *status});
     const auto heard = words.size() == 6 ? parse_number<long>(words[5]) : std::nullopt;
-    const auto before = runs.lower_bound({words[0], *submitted, *restarts});
-    if (*state != kNodeFail || !heard || before == runs.end() || before->id != words[0] ||
-        before->submitted != *submitted || before->restarts != *restarts)
-      continue;
-    // A requeue renews the submission, in the second in which this was written or the one before.
+    const auto before = std::ranges::find_if(
+        of_job, [&](const EndedRun& run) { return run.is(*submitted, *restarts); });
+    if (*state != kNodeFail || !heard || before == of_job.end()) continue;
     EndedRun next = *before;
     ++next.restarts;
-    for (next.submitted = *heard - 1; next.submitted <= *heard; ++next.submitted) runs.insert(next);
+    next.submitted = *heard;
+    next.later_s = kForgetfulS;
+    of_job.insert(next);
   }
-  return {runs.begin(), runs.end()};
+  std::vector<EndedRun> all;
+  for (const auto& [id, of_job] : runs) all.insert(all.end(), of_job.begin(), of_job.end());
+  return all;
 }
 
 }  // namespace partita::slurm

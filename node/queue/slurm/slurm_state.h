@@ -77,6 +77,10 @@ struct EndedRun {
   int restarts = 0;
   bool cancelled = false;  // by its user or its time limit
   int status = 0;          // as waitpid gives it
+  long later_s = 0;        // its submission may be so much later: when a requeue came is not known
+  bool is(long submission, int restart) const {
+    return restart == restarts && submitted <= submission && submission <= submitted + later_s;
+  }
   auto operator<=>(const EndedRun&) const = default;
 };
 
@@ -95,7 +99,7 @@ Result<std::vector<SlurmReservation>> parse_reservations(std::string_view text);
 // What jobcomp.lua writes: a line "ID SUBMITTED RESTARTS STATE STATUS HEARD" each, sorted. Others,
 // and runs that Slurm itself ended to begin them again, are passed over. Where such a run had ended
 // before, which a killed slurmctld had forgotten, its next one has nothing left to do: it counts as
-// ended, too.
+// ended, too, whenever Slurm takes it for submitted, which it does once the job's epilog is over.
 std::vector<EndedRun> parse_ended(std::string_view text);
 
 }  // namespace partita::slurm

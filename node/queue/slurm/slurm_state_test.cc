@@ -16,12 +16,18 @@ TEST(ParseEnded, RunsThatEndedByThemselvesOrWereCancelled) {
   EXPECT_EQ(parse_ended("12 100 0 3 0\n13_4 101 2 4 15\n"), wanted);  // before times were written
 }
 
-// A run ends once: whose node fails after its end is one whose end slurmctld had forgotten.
+// A run ends once: whose node fails after its end is one whose end slurmctld had forgotten. The
+// next one is submitted when its epilog is over.
 TEST(ParseEnded, ARunThatIsEndedAgainHasNoNext) {
   const auto runs = parse_ended("84 100 0 3 256 160\n84 100 0 7 0 180\n");
-  const std::vector<EndedRun> wanted = {
-      {"84", 100, 0, false, 256}, {"84", 179, 1, false, 256}, {"84", 180, 1, false, 256}};
+  const std::vector<EndedRun> wanted = {{"84", 100, 0, false, 256},
+                                        {"84", 180, 1, false, 256, kForgetfulS}};
   EXPECT_EQ(runs, wanted);
+  EXPECT_TRUE(runs[1].is(180, 1) && runs[1].is(195, 1));
+  EXPECT_FALSE(runs[1].is(179, 1) || runs[1].is(195, 2) || runs[0].is(101, 0));
+  // Nor has that one, where Slurm loses it as well.
+  EXPECT_EQ(parse_ended("84 100 0 3 0 160\n84 100 0 7 0 180\n84 184 1 7 0 210\n").back(),
+            (EndedRun{"84", 210, 2, false, 0, kForgetfulS}));
   // Put back by somebody, or its node failed first: it is to run.
   EXPECT_EQ(parse_ended("84 100 0 3 256 160\n84 100 0 0 0 180\n").size(), 1u);
   EXPECT_EQ(parse_ended("84 100 0 7 0 150\n84 150 1 3 0 160\n").size(), 1u);

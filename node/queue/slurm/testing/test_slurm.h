@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/append.h"
@@ -37,6 +38,7 @@ struct TestJob {
   long started = 0;
   int runs = 0;  // to the end
   long requeued = 0;
+  long over = 0;  // of one that Slurm puts back: when its epilog is
 };
 
 struct TestNode {
@@ -79,17 +81,18 @@ class TestSlurm final : public SlurmDoor {
   // Ends what has run, starts what may.
   void tick(long seconds) {
     now += seconds;
-    for (auto& [number, job] : jobs)
+    for (auto& [number, job] : jobs) {
       if (job.state == "RUNNING" && now - job.started >= job.run_s) {
-        const EndedRun run{std::to_string(number), job.submitted, job.restarts};
-        if (std::ranges::find(ended, run) == ended.end()) {
+        if (ended_.insert({number, job.submitted, job.restarts}).second) {
           job.state = "COMPLETED";
           ++job.runs;
-          ended.push_back(run);
+          hear(job, kCompleted);
         } else if (now >= booted + 20) {
-          requeue(number);
+          lose(job, kEpilogS);
         }
       }
+      if (job.state == "COMPLETING" && now >= job.over) put_back(job);
+    }
     std::vector<TestJob*> order;
     for (auto& [number, job] : jobs)
       if (job.state == "PENDING" && job.array_tasks.empty()) order.push_back(&job);
@@ -102,11 +105,13 @@ class TestSlurm final : public SlurmDoor {
   // By its user, while it runs.
   void requeue(long number) {
     TestJob& job = jobs.at(number);
-    job.state = "PENDING";
-    job.node.clear();
     ++job.restarts;
-    job.requeued = job.submitted = now;
-    job.begin = now + 120;
+    put_back(job);
+  }
+  // Slurm runs its jobs again, those at once of which it has forgotten the end.
+  void fail_node(const std::string& name) {
+    for (auto& [number, job] : jobs)
+      if (job.state == "RUNNING" && job.node == name) lose(job, 0);
   }
   // Another slurmctld knows what the last one knew then; runs that have ended since it takes for
   // lost once its nodes have not told of them.
@@ -118,7 +123,7 @@ class TestSlurm final : public SlurmDoor {
     }
     booted = now;
   }
-  std::vector<EndedRun> ended = {};  // what jobcomp.lua has written
+  std::string heard = {};  // what jobcomp.lua has written
 
   bool all_done() const {
     return std::ranges::all_of(jobs, [](const auto& one) {
@@ -139,7 +144,9 @@ class TestSlurm final : public SlurmDoor {
     if (what == "scontrol release") return release(argv[2]);
     if (what == "scontrol reconfigure") return SlurmAnswer{};
     if (argv[0] == "scancel" || argv[0] == "partita") {
-      job_of(argv[argv[0] == "partita" ? 3 : 1])->state = "COMPLETED";
+      TestJob& job = *job_of(argv[argv[0] == "partita" ? 3 : 1]);
+      job.state = "COMPLETED";
+      hear(job, argv[0] == "partita" ? kCompleted : kCancelled);
       return SlurmAnswer{};
     }
     ADD_FAILURE() << "no such command: " << what;
@@ -147,6 +154,27 @@ class TestSlurm final : public SlurmDoor {
   }
 
  private:
+  // As in slurm.h.
+  static constexpr int kCompleted = 3, kCancelled = 4, kNodeFail = 7;
+  static constexpr long kEpilogS = 4;
+
+  void hear(const TestJob& job, int state) {
+    append(heard, "{} {} {} {} 0 {}\n", job.number, job.submitted, job.restarts, state, now);
+  }
+  void lose(TestJob& job, long epilog_s) {
+    hear(job, kNodeFail);
+    ++job.restarts;
+    job.state = "COMPLETING";
+    job.over = now + epilog_s;
+  }
+  // Its submission is renewed once its epilog is over.
+  void put_back(TestJob& job) {
+    job.state = "PENDING";
+    job.node.clear();
+    job.requeued = job.submitted = now;
+    job.begin = now + 120;
+  }
+
   struct Demand {
     int slices = 0, memory = 0;
   };
@@ -401,6 +429,7 @@ class TestSlurm final : public SlurmDoor {
 
   const hw::GpuModel& model_;
   long last_ = 0;
+  std::set<std::tuple<long, long, int>> ended_ = {};  // runs: job, submission, restarts
 };
 
 }  // namespace partita::slurm
