@@ -40,11 +40,12 @@ std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control:
   return all;
 }
 
-// What the gateway counts.
+// What the gateway counts; what it is asked for that no node carries, too.
 fleet::Rates arriving(const control::Snapshot& now) {
   fleet::Rates rates;
   for (const control::ServiceNow& one : now.services)
     if (one.rate_rps) rates[one.name] = *one.rate_rps;
+  for (const actuate::Uncarried& one : now.uncarried) rates[one.service] += one.asked_rps;
   return rates;
 }
 

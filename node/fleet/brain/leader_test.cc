@@ -8,6 +8,7 @@
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
+#include "plan/changes.h"
 #include "verify/judge.h"
 
 namespace partita::fleet {
@@ -407,6 +408,35 @@ TEST(Leader, PartsSayTheirServicesAsAFile) {
     }
   }
   EXPECT_GE(pieces, 2);
+}
+
+// Where a GPU may be lost a node is planned from nothing; as few instances move for it as can be,
+// whichever of its GPUs becomes which.
+TEST(Leader, GpusThatMayBeLostKeepWhatTheyCan) {
+  Rng rng(31);
+  int stayed = 0;
+  for (int round = 0; round < test_rounds(12); ++round) {
+    TestFleet fleet(1, 4);
+    Rates rates{{"a", 300 + 300 * rng.uniform()}, {"b", 100 + 200 * rng.uniform()}, {"c", 60}};
+    const auto want = [&] {
+      fleet.view.wanted->services = "survive: gpu\n" + services_of_tests(rates);
+      fleet.settle();
+    };
+    want();
+    const NodeRecord& node = fleet.view.nodes.at("n0");
+    const plan::ServingPlan before{.gpu_model = "A100-80GB", .gpus = node.runs};
+    std::next(rates.begin(), static_cast<long>(rng.below(3)))->second *= 1.6;
+    want();
+    plan::ServingPlan after{.gpu_model = "A100-80GB", .gpus = node.runs};
+    const int moved = plan::changes_between(before, after).moved;
+    stayed += plan::changes_between(before, after).kept;
+    std::vector<int> indices{0, 1, 2, 3};
+    do {
+      for (std::size_t g = 0; g < after.gpus.size(); ++g) after.gpus[g].index = indices[g];
+      EXPECT_LE(moved, plan::changes_between(before, after).moved) << "round " << round;
+    } while (std::ranges::next_permutation(indices).found);
+  }
+  EXPECT_GT(stayed, 0);
 }
 
 TEST(Leader, RevisionsGrow) {

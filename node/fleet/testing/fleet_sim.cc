@@ -29,6 +29,8 @@ constexpr std::int64_t kCalmMs = 600'000;  // at the end of each hour
 constexpr std::int64_t kFaultEveryMs = 90'000;
 constexpr std::int64_t kStartMs = 1'767'571'200'000;
 constexpr double kLostCalls = 0.003;
+constexpr double kLeastAsked = 0.5, kMostAsked = 1.8;  // by clients, times the rate in the file
+constexpr double kToldExact = 0.85;  // a node tells of a rate that moves by more than a tenth
 constexpr std::size_t kMostWrong = 20;
 
 // What of a node outlives its agent, and the agent.
@@ -71,6 +73,23 @@ Rates carried_there(const std::vector<SimNode>& nodes) {
     if (node.alive && !node.cut)
       for (const Carried& one : node.record.carries) all[one.service] += one.rate_rps;
   return all;
+}
+
+// What arrives at the gateway of a node: its part of what clients ask for, by what it carries; of a
+// service that nobody carries, by how many gateways there are.
+Rates arriving_at(const SimNode& node, const std::vector<SimNode>& nodes, const Rates& asked) {
+  const Rates all = carried_there(nodes), own = rates_of(node.record.carries);
+  const auto doors = std::ranges::count_if(
+      nodes, [](const SimNode& one) { return one.alive && !one.cut; });
+  Rates arriving;
+  for (const auto& [service, rate] : asked) {
+    const auto carried = all.find(service), here = own.find(service);
+    if (carried == all.end())
+      arriving[service] = rate / static_cast<double>(std::max<std::ptrdiff_t>(1, doors));
+    else if (here != own.end())
+      arriving[service] = rate * here->second / carried->second;
+  }
+  return arriving;
 }
 
 double drawn_pace(Rng& rng) { return 0.98 + 0.04 * rng.uniform(); }
@@ -152,13 +171,14 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
 class FleetSim {
  public:
   explicit FleetSim(const FleetSimOptions& options)
-      : options_(options), rng_(options.seed * 7919 + 17) {
+      : options_(options), rng_(options.seed * 7919 + 17), clients_(options.seed) {
     begin();
   }
 
   FleetSimReport run() {
     for (; now_ < options_.hours * kHourMs && report_.wrong.size() < kMostWrong; now_ += kTickMs) {
       const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
+      if (now_ > 0 && now_ % kHourMs == 0) ask_otherwise();
       if (calm)
         heal();
       else if (now_ >= next_fault_ms_)
@@ -199,7 +219,9 @@ class FleetSim {
     for (auto& [name, rate] : rates_)
       rate =
           kRatePerSlice * load / static_cast<double>(rates_.size()) * (0.4 + 1.2 * rng_.uniform());
+    if (options_.seed % 3 == 1) rates_["tight"] = 50;  // nobody can carry it
     wish("rates of the beginning");
+    ask_otherwise();
     next_fault_ms_ = 120'000;
   }
 
@@ -339,6 +361,16 @@ class FleetSim {
     lost_since_calm_ = true;  // until it is carried out
     wish(fmt::format("{} has a rate of {:.4g}", one->first, one->second));
   }
+  // Clients ask for more or less than the file says.
+  void ask_otherwise() {
+    for (const auto& [service, rate] : rates_)
+      asked_[service] = kLeastAsked + (kMostAsked - kLeastAsked) * clients_.uniform();
+  }
+  Rates asked() const {
+    Rates all = rates_;
+    for (auto& [service, rate] : all) rate *= asked_.at(service);
+    return all;
+  }
   void lose_gpu(SimNode& node, std::int64_t until) {
     NodeGpu& gpu = node.record.gpus[rng_.below(node.record.gpus.size())];
     if (!gpu.unusable.empty() || !node.alive) return;
@@ -425,7 +457,8 @@ class FleetSim {
     if (node.carrying && now_ >= node.carried_ms) carried_out(node);
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
-    NodeNow is{node.record, node.carrying || !node.record.trouble.empty()};
+    NodeNow is{node.record, node.carrying || !node.record.trouble.empty(),
+               arriving_at(node, nodes_, asked())};
     Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
     ++report_.turns;
     for (const std::string& said : turn.said) {
@@ -552,11 +585,26 @@ class FleetSim {
                           node.record.ready, part->second.revision));
     for (const SimNode& node : nodes_)
       if (std::string left = left_over(node, view); !left.empty()) fault(left);
+    check_asked(*decision);
     for (const ServiceOutlook& one : decision->services)
       if (one.why.empty() && there(nodes_, one.name) < one.need_rps * (1 - 1e-5))
         fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, there(nodes_, one.name),
                           one.need_rps));
     if (survives_) check_survives();
+  }
+
+  // What clients ask for is what is planned for, whoever carries it, or nobody.
+  void check_asked(const Decision& decision) {
+    for (const auto& [service, rate] : asked()) {
+      const auto one = std::ranges::find(decision.services, service, &ServiceOutlook::name);
+      if (carried_there(nodes_).contains(service))
+        ++report_.asked_carried;
+      else
+        ++report_.asked_uncarried;
+      if (one->need_rps < rate * kToldExact)
+        wrong(fmt::format("{:.4g} req/s of {} are asked for, {:.4g} planned for", rate, service,
+                          one->need_rps));
+    }
   }
 
   void check_survives() {
@@ -578,7 +626,8 @@ class FleetSim {
   const Keys keys_{"sim"};
   std::vector<SimNode> nodes_;
   Wanted wanted_;
-  Rates rates_;
+  Rates rates_, asked_;  // in the file; by clients, times that
+  Rng clients_;
   double slices_ = 0;
   int leaders_to_die_ = 0;  // one after another
   std::int64_t person_ms_ = 0;
