@@ -32,7 +32,7 @@ def share(**more):
 
 
 class DraTest(harness.CliTest):
-    PREPARE, UNPREPARE, driver = PREPARE, UNPREPARE, "sim"
+    PREPARE, UNPREPARE, driver, interval = PREPARE, UNPREPARE, "sim", "5s"
 
     def setUp(self):
         super().setUp()
@@ -52,7 +52,7 @@ class DraTest(harness.CliTest):
         self.addCleanup(self.log.close)
         self.plugin = subprocess.Popen(
             [harness.PROGRAM, "dra", "--driver", self.driver, "--node-name", "n1", "--interval",
-             "5s",
+             self.interval,
              "--api-server", f"http://127.0.0.1:{self.api.server_port}",
              "--plugin-dir", self.path("p"), "--registry-dir", self.path("r"),
              "--cdi-dir", self.path("cdi"), *more],
@@ -375,7 +375,8 @@ class DraTest(harness.CliTest):
         for name, text in (("name", "package-0"), ("max_energy_range_uj", "262143328850")):
             self.write(f"rapl/intel-rapl:0/{name}", text + "\n")
         counters(1000, 5)
-        self.start("--interval", "100ms", "--metrics", self.path("joules.prom"),
+        self.interval = "100ms"
+        self.start("--metrics", self.path("joules.prom"),
                    "--powercap", self.path("rapl"), "--cgroups", self.path("cg"))
         self.until(lambda: self.api.pool())
         device = self.allocate("3g.40gb")

@@ -424,10 +424,11 @@ TEST(Leader, GpusThatMayBeLostKeepWhatTheyCan) {
     };
     want();
     const NodeRecord& node = fleet.view.nodes.at("n0");
-    const plan::ServingPlan before{.gpu_model = "A100-80GB", .gpus = node.runs};
+    plan::ServingPlan before, after;
+    before.gpus = node.runs;
     std::next(rates.begin(), static_cast<long>(rng.below(3)))->second *= 1.6;
     want();
-    plan::ServingPlan after{.gpu_model = "A100-80GB", .gpus = node.runs};
+    after.gpus = node.runs;
     const int moved = plan::changes_between(before, after).moved;
     stayed += plan::changes_between(before, after).kept;
     std::vector<int> indices{0, 1, 2, 3};
