@@ -34,7 +34,7 @@ TEST(FleetSim, HoldsForEachSeed) {
     all.deaths += report.deaths, all.cuts += report.cuts, all.outages += report.outages;
     all.approvals += report.approvals;
     all.leaders_killed += report.leaders_killed, all.wishes += report.wishes;
-    all.asked_carried += report.asked_carried, all.asked_uncarried += report.asked_uncarried;
+    all.asked += report.asked, all.asked_in_vain += report.asked_in_vain;
     all.decisions += report.decisions, all.parts += report.parts, all.turns += report.turns;
     if (report.longest_short_ms > all.longest_short_ms) longest = seed;
     all.longest_short_ms = std::max(all.longest_short_ms, report.longest_short_ms);
@@ -48,7 +48,7 @@ TEST(FleetSim, HoldsForEachSeed) {
       count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,
       all.wishes, all.approvals, all.decisions, all.parts, all.turns,
       1e-3 * static_cast<double>(all.longest_short_ms), longest,
-      all.asked_carried + all.asked_uncarried, all.asked_uncarried);
+      all.asked, all.asked_in_vain);
 }
 
 TEST(FleetSim, SameSeedIsTheSameStory) {

@@ -40,12 +40,16 @@ std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control:
   return all;
 }
 
-// What the gateway counts; what it is asked for that no node carries, too.
+// What the gateway counts.
 fleet::Rates arriving(const control::Snapshot& now) {
   fleet::Rates rates;
   for (const control::ServiceNow& one : now.services)
     if (one.rate_rps) rates[one.name] = *one.rate_rps;
-  for (const actuate::Uncarried& one : now.uncarried) rates[one.service] += one.asked_rps;
+  return rates;
+}
+fleet::Rates asked_in_vain(const control::Snapshot& now) {
+  fleet::Rates rates;
+  for (const actuate::Uncarried& one : now.uncarried) rates[one.service] = one.asked_rps;
   return rates;
 }
 
@@ -304,7 +308,7 @@ void AgentFleet::hear(const control::Loop& loop) {
     const std::lock_guard hold(lock_);
     said = std::exchange(said_, {});
     now_ = {std::move(record), changes || handing_ || to_hand_.has_value(), arriving(snapshot),
-            verdicts_of(snapshot)};
+            asked_in_vain(snapshot), verdicts_of(snapshot)};
     tell_of_budget(snapshot);
     const bool knows = is_all_ || context_.clock.now_ns() - begun_ > kFirstWords;
     heard_ = snapshot.node_fault.empty() && (heard_ || knows);

@@ -128,6 +128,9 @@ void describe(Form& f, AgentsVerdict& one) {
 void describe(Form& f, RateRecord& rates) {
   f.document("FleetRates");
   f.list("rates", rates.rates, describe, kServices, "what arrived at its gateway lately");
+  f.optional(!rates.uncarried.empty())
+      .list("uncarried", rates.uncarried, describe, kServices,
+            "what was asked for in vain there lately, since no node carried it");
   f.optional(!rates.verdicts.empty())
       .list("verdicts", rates.verdicts, describe, kServices, "of its agent, on what it carries");
   f.number("gpu_draw_w", rates.gpu_draw_w, kNotNegative, "what its GPUs draw");

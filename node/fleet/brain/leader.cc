@@ -181,13 +181,11 @@ class Leader::Work {
 // ---- how it is
 
 void Leader::Work::look() {
-  Rates arrived;
-  for (const auto& [node, rates] : view_.rates)
-    for (const auto& [service, rate] : rates) arrived[service] += rate;
+  const Rates asked = view_.asked();
   for (const auto& [name, terms] : read_.services) {
     Of& of = services_[name];
     of.terms = &terms;
-    of.need = need_of(terms, rate_in(arrived, name));
+    of.need = need_of(terms, rate_in(asked, name));
     order_.push_back(&of);
   }
   for (const auto& [name, part] : view_.parts) {

@@ -366,6 +366,27 @@ TEST(Leader, MoreIsPlannedWhenMoreArrives) {
   EXPECT_LE(fleet.carried("a"), 300 * 1.26);
 }
 
+// While a service moves, what was asked for in vain and what arrives again are the same requests.
+TEST(Leader, WhatNobodyCarriesIsAskedFor) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 100}, {"tight", 100}});
+  const auto need = [&](const char* service) {
+    for (const ServiceOutlook& one : fleet.decide().services)
+      if (one.name == service) return one.need_rps;
+    return 0.0;
+  };
+  plan::Service file;
+  file.rate = Rps{100};
+  EXPECT_EQ(need("tight"), 100);
+  fleet.view.uncarried = {{"n0", {{"tight", 120}, {"a", 90}}}, {"n1", {{"tight", 60}, {"a", 90}}}};
+  EXPECT_EQ(need("tight"), need_of(file, 180));
+  EXPECT_EQ(need("a"), need_of(file, 180));
+  fleet.view.rates["n1"] = {{"a", 200}};
+  EXPECT_EQ(need("a"), need_of(file, 200));
+  fleet.view.uncarried["n0"]["tight"] = 1e15;  // whatever a node says
+  EXPECT_EQ(need("tight"), need_of(file, 400 / 1.15));
+}
+
 TEST(Leader, ServiceThatIsNotWantedGoesAndOthersStay) {
   TestFleet fleet(2);
   fleet.want({{"a", 300}, {"b", 300}});

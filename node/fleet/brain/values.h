@@ -110,6 +110,8 @@ struct AgentsVerdict {
 // What arrived at a node's gateway lately, and what became of it.
 struct RateRecord {
   std::vector<Carried> rates = {};  // by service, requests per second
+  // The same, what was asked for in vain, since no node carried it.
+  std::vector<Carried> uncarried = {};
   std::vector<AgentsVerdict> verdicts = {};
   std::optional<double> gpu_draw_w = {};  // what its GPUs draw; missing: not known
   bool operator==(const RateRecord&) const = default;
