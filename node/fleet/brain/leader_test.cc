@@ -531,7 +531,7 @@ TEST(Documents, AreReadAsTheyWereWritten) {
   EXPECT_EQ(*parse_proposal("k", write(proposal)), proposal);
   const FleetEvent event{5, 7, "n1", "it leads"};
   EXPECT_EQ(*parse_fleet_event("k", write(event)), event);
-  const RateRecord rates{{{"a", 1.5}}, {{"a", "at_risk"}}};
+  const RateRecord rates{{{"a", 1.5}}, {{"b", 2.5}}, {{"a", "at_risk"}}};
   EXPECT_EQ(*parse_rate_record("k", write(rates)), rates);
   EXPECT_FALSE(parse_part("k", "{}").has_value());
 }
