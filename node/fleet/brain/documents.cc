@@ -93,6 +93,9 @@ void describe(Form& f, Part& part) {
   f.optional(!part.services.empty())
       .text("services", part.services, "a services file of this node; missing: it has none");
   f.object("plan", part.plan, forms::describe_plan, "of this node's GPUs");
+  f.optional(!part.gave_up.empty())
+      .list("gave_up", part.gave_up, describe, kServices,
+            "what it carried and has no room for any more, until others carry it");
 }
 
 void describe(Form& f, Wanted& wanted) {

@@ -341,6 +341,24 @@ TEST(Leader, WhatMakesUpForALossIsUrgentAndNothingElseIs) {
   EXPECT_EQ(urgent(fleet.decide()), 1);
 }
 
+// What was given up for want of room is lost until it has its rate, whoever leads then.
+TEST(Leader, WhatWasGivenUpComesBackAtOnce) {
+  TestFleet fleet(2, 1);
+  fleet.want({{"a", 700}, {"b", 700}});
+  fleet.settle();
+  NodeGpu& gpu = fleet.view.nodes.at(fleet.nodes_of("b")[0]).gpus[0];
+  gpu.unusable = "it is lost";
+  fleet.settle();
+  ASSERT_LT(fleet.carried("b"), 699);
+  gpu.unusable.clear();
+  for (const auto& [name, part] : fleet.view.parts) EXPECT_EQ(*parse_part("k", write(part)), part);
+  const Decision back = Leader(ground_of_tests()).decide(fleet.view, "n1").value();
+  EXPECT_EQ(std::ranges::count(back.urgent, true), 1);
+  fleet.settle();
+  EXPECT_GE(fleet.carried("b"), 699.9);
+  for (const auto& [name, part] : fleet.view.parts) EXPECT_TRUE(part.gave_up.empty()) << name;
+}
+
 TEST(Leader, NodeThatCannotCarryOutItsPartIsNotCountedOn) {
   TestFleet fleet(2);
   fleet.want({{"a", 300}});

@@ -74,6 +74,8 @@ struct Part {
   std::vector<Wait> waits_for = {};
   std::string services = {};  // text of a services file, of those; empty: there are none
   plan::ServingPlan plan;     // of this node's GPUs; services at the rates that it shall carry
+  // What it carried and has no room for any more: lost, until their services have their rates.
+  std::vector<Carried> gave_up = {};
   bool operator==(const Part&) const = default;
 };
 
