@@ -88,6 +88,7 @@ constexpr FlagWords kWords[] = {
     {"--carry", "INPUT=OUTPUT",
      "The model has state: this input is fed with what this output gave in the step before"},
     {"--cdi-dir", "DIR", "Where files of the Container Device Interface go"},
+    {"--cgroups", "DIR", "Where cgroups of version 2 are mounted"},
     {"--change", "N", "Only events of this change"},
     {"--change-time", "TIME",
      "With --day: how long before the rates change new instances are made, and how long after it "

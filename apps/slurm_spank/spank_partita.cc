@@ -337,8 +337,20 @@ std::map<std::string, double> metered(const std::string& path) {
   return all;
 }
 
-// What the job's instances have taken; nothing: nobody measured all the while.
-std::optional<double> joules_of(spank_t step, const std::vector<std::string>& lines) {
+// What is said of a job: what its instances have taken and, where it is known, its part of what
+// CPUs and memory have, and of that the idle power.
+std::string text_of(double joules, const std::map<std::string, double>& now,
+                    const std::string& job) {
+  std::string text = "partita joules=" + std::to_string(std::llround(joules));
+  for (const auto& [key, name] : {std::pair("host/", " host_joules="),
+                                  std::pair("idle/", " host_idle_joules=")})
+    if (const auto found = now.find(key + job); found != now.end())
+      text += name + std::to_string(std::llround(found->second));
+  return text;
+}
+
+// As told of the job; nothing: nobody measured its instances all the while.
+std::optional<std::string> joules_of(spank_t step, const std::vector<std::string>& lines) {
   constexpr const char* kKey = "CUDA_VISIBLE_DEVICES=";
   const auto [folder, job] = place_of(step);
   auto before = metered(folder + "/" + job + ".joules"), now = metered(folder + "/joules");
@@ -350,14 +362,13 @@ std::optional<double> joules_of(spank_t step, const std::vector<std::string>& li
     for (std::string device; std::getline(devices, device, ',');)
       sum += now[device] - before[device];
   }
-  return sum;
+  return text_of(sum, now, job);
 }
 
 // Into the job, as long as it runs: Slurm changes nothing of one that has ended.
-void tell_joules(spank_t step, double joules) {
+void tell_joules(spank_t step, std::string text) {
   const auto init = of_slurm<void(job_desc_msg_t*)>("slurm_init_job_desc_msg");
   const auto update = of_slurm<int(job_desc_msg_t*)>("slurm_update_job");
-  std::string text = "partita joules=" + std::to_string(std::llround(joules));
   job_desc_msg_t job{};
   if (init == nullptr || update == nullptr ||
       spank_get_item(step, S_JOB_ID, &job.job_id) != ESPANK_SUCCESS)

@@ -76,6 +76,11 @@ void describe(Form& f, ColdStarts& cold) {
   if (in && cold.in_time > cold.requests) in->refuse("in_time", "more than there were");
 }
 
+void describe(Form& f, Uncarried& one) {
+  f.name("service", one.service, "that the fleet wants, and no node carries that answers");
+  f.number("asked_rps", one.asked_rps, kNotNegative, "at this node's gateway, of late");
+}
+
 namespace {
 
 void describe(Form& f, KeyCounts& key) {
@@ -131,6 +136,9 @@ void describe(Form& f, GatewayState& state) {
   f.list("workers", state.workers, describe, {.indent = "    "}, "that are connected and warm");
   f.optional(!state.lost.empty());
   f.list("lost", state.lost, describe, {.indent = "    "}, "workers that ended under requests");
+  f.optional(!state.uncarried.empty());
+  f.list("uncarried", state.uncarried, actuate::describe, {.indent = "    "},
+         "what was asked for in vain, since no node carries it");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
   std::set<std::string> names;

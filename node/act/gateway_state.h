@@ -78,6 +78,14 @@ struct GatewayLoss {
   bool operator==(const GatewayLoss&) const = default;
 };
 
+// Requests of a service that the fleet wants and no node carried that answered, at this door.
+struct Uncarried {
+  std::string service;
+  double asked_rps = 0;  // of late: in the last kMiddleStretch
+  bool operator==(const Uncarried&) const = default;
+};
+void describe(Form& f, Uncarried& one);
+
 struct GatewayState {
   long revision = 0;  // of the assignment that it follows
   Pid pid = 0;
@@ -86,6 +94,7 @@ struct GatewayState {
   std::vector<GatewayService> services;  // by name
   std::vector<GatewayWorker> workers;    // by device, index
   std::vector<GatewayLoss> lost = {};    // the newest last
+  std::vector<Uncarried> uncarried = {};  // by service, those that were asked for
   bool operator==(const GatewayState&) const = default;
 };
 

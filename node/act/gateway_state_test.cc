@@ -27,7 +27,8 @@ GatewayState some_state() {
           .workers = {{"MIG-1", 0, "chat", 4711, WorkerReadiness::ready, 0.25},
                       {"MIG-1", 1, "chat", 4712, WorkerReadiness::silent, 12},
                       {"MIG-2", 0, "search", 4713, WorkerReadiness::leaving, 0}},
-          .lost = {{"MIG-2", 0, 4700}, {"MIG-1", 1, 4699}}};
+          .lost = {{"MIG-2", 0, 4700}, {"MIG-1", 1, 4699}},
+          .uncarried = {{"vision", 2.5}}};
 }
 
 std::string with(const std::string& from, const std::string& to) {

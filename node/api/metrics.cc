@@ -205,6 +205,10 @@ void host(Exposition& out, const control::Snapshot& is) {
              "Its part of what CPUs and memory took since the agent began.");
   for (const control::ServiceNow& service : is.services)
     if (service.host_energy_j) out.value(*service.host_energy_j, {{"service", service.name}});
+  out.metric("partita_service_host_idle_joules_total", "counter",
+             "Of these: idle power, by the least that CPUs and memory were seen to take.");
+  for (const control::ServiceNow& service : is.services)
+    if (service.host_idle_j) out.value(*service.host_idle_j, {{"service", service.name}});
 }
 
 void bills(Exposition& out, const control::Snapshot& is) {

@@ -30,7 +30,8 @@ void shorten(ServiceNow& service) {
   service.is.can_carry_rps = rounded(service.is.can_carry_rps, 5);
   // /metrics and the history have these
   for (auto* value :
-       {&service.energy_j, &service.host_energy_j, &service.energy_cost, &service.co2_g})
+       {&service.energy_j, &service.host_energy_j, &service.host_idle_j, &service.energy_cost,
+        &service.co2_g})
     value->reset();
   constexpr double kAttainedGrains = 1e5;  // never rounded up to all
   if (service.attainment)

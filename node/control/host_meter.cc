@@ -11,6 +11,7 @@ namespace partita::control {
 namespace {
 
 constexpr double kMicro = 1e6;
+constexpr double kLeastForIdleS = 0.2;  // counters move in steps of a millisecond
 
 // Adds what a counter grew by; nothing where it is missing at either end.
 std::optional<double> grown(const std::optional<Joules>& before, const std::optional<Joules>& now) {
@@ -57,37 +58,59 @@ void HostMeter::see(const telemetry::HostSample& sample,
   for (auto& [tenant, one] : draws_) one.watts = 0;
   const double seconds = before ? (sample.at - before->at).value : 0;
   if (before && seconds <= EnergyMeter::kLongestS) {
-    double together = 0;
+    double together = 0, idle = 0;
     const auto take = [&](std::optional<Joules> telemetry::HostEnergy::*what,
-                          std::optional<double>& watts, std::optional<double>& joules) {
+                          std::optional<double>& watts, std::optional<double>& joules,
+                          std::optional<double>* least_w) {
       const auto more = grown(before->energy.*what, sample.energy.*what);
-      if (!more) return 0.0;
+      if (!more) return;
       watts = *more / seconds;
       joules = joules.value_or(0) + *more;
-      return *more;
+      if (least_w == nullptr) return;  // psys has the others in it
+      if (seconds >= kLeastForIdleS) *least_w = std::min(least_w->value_or(*watts), *watts);
+      together += *more;
+      idle += std::min(*more, least_w->value_or(0) * seconds);
     };
     using telemetry::HostEnergy;
-    together += take(&HostEnergy::cpu, draw.cpu_w, draw.cpu_j);
-    together += take(&HostEnergy::dram, draw.dram_w, draw.dram_j);
-    take(&HostEnergy::psys, draw.psys_w, draw.psys_j);
+    take(&HostEnergy::cpu, draw.cpu_w, draw.cpu_j, &idle_cpu_w_);
+    take(&HostEnergy::dram, draw.dram_w, draw.dram_j, &idle_dram_w_);
+    take(&HostEnergy::psys, draw.psys_w, draw.psys_j, nullptr);
     if (draw.cpu_w || draw.dram_w) {
       telemetry::HostSample passed = sample;  // times of the interval
       for (auto& [tenant, cpu_s] : passed.cpu_of) {
         const auto was = before->cpu_of.find(tenant);
+        if (was != before->cpu_of.end()) taken_.try_emplace(tenant);  // it may have been nothing
         cpu_s = was == before->cpu_of.end() ? 0 : std::max(0.0, cpu_s - was->second);
       }
       if (passed.cpu_s && before->cpu_s)
         passed.cpu_s = *passed.cpu_s - *before->cpu_s;
       else
         passed.cpu_s.reset();
-      share_out(std::llround(together * kMicro), seconds, passed, shares);
+      const std::int64_t all = std::llround(together * kMicro);
+      share_out({all, std::min<std::int64_t>(all, std::llround(idle * kMicro))}, seconds, passed,
+                shares);
     }
   }
   whole_ = draw;
 }
 
-void HostMeter::share_out(std::int64_t microjoules, double seconds,
-                          const telemetry::HostSample& now,
+double HostMeter::idle_joules(const std::string& tenant) const {
+  const auto found = taken_.find(tenant);
+  return found == taken_.end() ? 0 : static_cast<double>(found->second.idle) / kMicro;
+}
+
+std::optional<HostMeter::Part> HostMeter::part_of(const std::string& tenant) const {
+  const auto found = taken_.find(tenant);
+  if (found == taken_.end() || !last_->cpu_s || !last_->cpu_of.contains(tenant)) return {};
+  return Part{static_cast<double>(found->second.all) / kMicro, idle_joules(tenant)};
+}
+
+void HostMeter::forget(const std::string& tenant) {
+  taken_.erase(tenant);
+  draws_.erase(tenant);
+}
+
+void HostMeter::share_out(const Micro& took, double seconds, const telemetry::HostSample& now,
                           const std::map<std::string, double>& shares) {
   const bool by_time = now.cpu_s && *now.cpu_s > 0 &&
                        std::ranges::all_of(shares, [&](const auto& one) {
@@ -103,12 +126,17 @@ void HostMeter::share_out(std::int64_t microjoules, double seconds,
     sum += part;
   }
   parts.front() = std::max(0.0, all - sum);
-  const std::vector<std::int64_t> whole = energy::apportion(parts, microjoules);
+  // Each by itself, so that a part's idle joules are never more than its joules.
+  const std::vector<std::int64_t> worked = energy::apportion(parts, took.all - took.idle);
+  const std::vector<std::int64_t> idle = energy::apportion(parts, took.idle);
   for (std::size_t t = 0; t < tenants.size(); ++t) {
-    if (whole[t] == 0) continue;
-    std::int64_t& has = microjoules_[tenants[t]] += whole[t];
-    draws_[tenants[t]] = {static_cast<double>(whole[t]) / kMicro / seconds,
-                          static_cast<double>(has) / kMicro};
+    const std::int64_t more = worked[t] + idle[t];
+    if (more == 0) continue;
+    Micro& has = taken_[tenants[t]];
+    has.all += more;
+    has.idle += idle[t];
+    draws_[tenants[t]] = {static_cast<double>(more) / kMicro / seconds,
+                          static_cast<double>(has.all) / kMicro};
   }
 }
 

@@ -15,6 +15,11 @@ telemetry::HostSample at(double seconds, double cpu_j, double dram_j) {
   return {.at = {seconds}, .energy = {Joules{cpu_j}, Joules{dram_j}, {}}};
 }
 
+double idle_sum(const HostMeter& meter) {
+  double all = 0;
+  for (const auto& [tenant, draw] : meter.draws()) all += meter.idle_joules(tenant);
+  return all;
+}
 double sum(const HostMeter& meter) {
   double all = 0;
   for (const auto& [tenant, draw] : meter.draws()) all += draw.joules;
@@ -54,7 +59,7 @@ TEST(HostMeter, PartsAreTheWhole) {
   Rng rng(5);
   for (int round = 0; round < 200; ++round) {
     HostMeter meter;
-    double now = 0, cpu = 0, dram = 0, busy = 0;
+    double now = 0, cpu = 0, dram = 0, busy = 0, most_idle = 0;
     std::map<std::string, double> times;
     for (int look = 0; look < 40; ++look) {
       now += 1 + 30 * rng.uniform();
@@ -76,9 +81,43 @@ TEST(HostMeter, PartsAreTheWhole) {
       meter.see(sample, shares);
       const HostNow& whole = *meter.whole();
       ASSERT_NEAR(sum(meter), whole.cpu_j.value_or(0) + whole.dram_j.value_or(0), 1e-4);
-      for (const auto& [tenant, draw] : meter.draws()) ASSERT_GE(draw.watts, 0);
+      ASSERT_GE(idle_sum(meter), most_idle - 1e-9) << "it never falls";
+      most_idle = idle_sum(meter);
+      ASSERT_LE(most_idle, sum(meter) + 1e-9);
+      for (const auto& [tenant, draw] : meter.draws()) {
+        ASSERT_GE(draw.watts, 0);
+        ASSERT_LE(meter.idle_joules(tenant), draw.joules + 1e-9) << tenant;
+      }
     }
   }
+}
+
+// Idle power is the least that there was, of each part by itself; it goes as the rest does.
+TEST(HostMeter, WhatIsIdleIsSaidOfEachPart) {
+  HostMeter meter;
+  auto sample = at(0, 0, 0);
+  sample.cpu_s = 0;
+  sample.cpu_of = {{"task", 0}};
+  meter.see(sample, {});
+  EXPECT_EQ(meter.part_of("task"), std::nullopt) << "one reading is no interval";
+  // 60 W + 6 W while a quarter of the time is its.
+  sample = at(10, 600, 60), sample.cpu_s = 4, sample.cpu_of = {{"task", 1}};
+  meter.see(sample, {});
+  EXPECT_NEAR(meter.part_of("task")->joules, 165, 1e-6);
+  EXPECT_NEAR(meter.part_of("task")->idle_joules, 165, 1e-6) << "nothing less was ever seen";
+  // 200 W + 16 W while three quarters are: 66 W of these are idle.
+  sample = at(20, 2600, 220), sample.cpu_s = 8, sample.cpu_of = {{"task", 4}};
+  meter.see(sample, {});
+  EXPECT_NEAR(meter.part_of("task")->joules, 165 + 0.75 * 2160, 1e-6);
+  EXPECT_NEAR(meter.part_of("task")->idle_joules, 165 + 0.75 * 660, 1e-6);
+  EXPECT_NEAR(idle_sum(meter), 2 * 660, 1e-6);
+  EXPECT_NEAR(sum(meter), 2820, 1e-6);
+  EXPECT_EQ(meter.part_of("other"), std::nullopt) << "nobody knows its time";
+  sample = at(30, 2600, 220), sample.cpu_s.reset();
+  meter.see(sample, {});
+  EXPECT_EQ(meter.part_of("task"), std::nullopt);
+  meter.forget("task");
+  EXPECT_EQ(meter.draws().size(), 1U);
 }
 
 TEST(HostMeter, WhatIsNotToldIsMissing) {

@@ -291,6 +291,7 @@ void Loop::Work::show_all(const Seen& seen) {
   ground.batch = batches_.brief(
       *batch_list_, draw == energy_.draws().end() ? std::optional<Draw>() : draw->second);
   ground.power = power_now(seen);
+  ground.uncarried = seen.uncarried;
   show(snapshot_, ground);
 }
 
@@ -339,7 +340,7 @@ ShowGround Loop::Work::show_ground(const Seen& seen) const {
           .verdicts = watch_.verdicts(),
           .rates = rates_now_,
           .draws = energy_.draws(),
-          .host_draws = host_.draws(),
+          .host_parts = host_,
           .host = host_.whole(),
           .bills = bills_.bills(),
           .sample = seen.sample,

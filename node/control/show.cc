@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "control/host_meter.h"
 #include "control/planning.h"
 
 namespace partita::control {
@@ -35,9 +34,11 @@ std::vector<ServiceNow> services_now(const ShowGround& ground) {
       now.watts = known->second.watts;
       now.energy_j = known->second.joules;
     }
-    if (const auto known = ground.host_draws.find(now.name); known != ground.host_draws.end()) {
+    const auto& parts = ground.host_parts.draws();
+    if (const auto known = parts.find(now.name); known != parts.end()) {
       now.host_w = known->second.watts;
       now.host_energy_j = known->second.joules;
+      now.host_idle_j = ground.host_parts.idle_joules(now.name);
     }
     if (const auto known = ground.bills.find(now.name); known != ground.bills.end()) {
       now.energy_cost = known->second.cost;
@@ -159,6 +160,7 @@ void show(Snapshot& snapshot, const ShowGround& ground) {
   update(snapshot.batch, ground.batch);
   update(snapshot.power, ground.power);
   update(snapshot.host, host_now(ground));
+  update(snapshot.uncarried, ground.uncarried);
   std::vector<JudgedPlans> judged;
   for (const auto& [asked, said] : ground.memo.said)
     judged.push_back({asked, said.first, said.second});
@@ -209,7 +211,8 @@ std::vector<history::Measured> measured(const ShowGround& ground) {
     for (const telemetry::GpuSample& gpu : ground.sample->gpus)
       if (gpu.power) add("watts", gpu.uuid, gpu.power->value);
   for (const auto& [tenant, draw] : ground.draws) add("watts", tenant, draw.watts);
-  for (const auto& [tenant, draw] : ground.host_draws) add("host_watts", tenant, draw.watts);
+  for (const auto& [tenant, draw] : ground.host_parts.draws())
+    add("host_watts", tenant, draw.watts);
   for (const auto& [tenant, bill] : ground.bills) {
     if (bill.cost) add("energy_cost", tenant, *bill.cost);
     if (bill.co2_g) add("co2_g", tenant, *bill.co2_g);

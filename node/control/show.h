@@ -10,6 +10,7 @@
 #include "control/bills.h"
 #include "control/changes.h"
 #include "control/energy_meter.h"
+#include "control/host_meter.h"
 #include "control/node_view.h"
 #include "control/plan_memo.h"
 #include "control/rates.h"
@@ -29,7 +30,7 @@ struct ShowGround {
   const std::vector<ServiceVerdict>& verdicts;  // of the services, in their order
   const std::vector<RateNow>& rates;            // the same
   const std::map<std::string, Draw>& draws;
-  const std::map<std::string, Draw>& host_draws;
+  const HostMeter& host_parts;
   const std::optional<HostNow>& host;
   const std::map<std::string, plan::EnergyBill>& bills;
   const std::optional<telemetry::Sample>& sample;
@@ -41,6 +42,7 @@ struct ShowGround {
   BatchNow batch = {};
   std::optional<PowerNow> power = {};
   long restarts = 0, given_up = 0, changes = 0;
+  std::vector<actuate::Uncarried> uncarried = {};
 };
 
 // Brings a snapshot up to date; its version grows when anything but times has changed.

@@ -17,7 +17,7 @@ struct ShowTest : testing::Test {
   std::vector<ServiceVerdict> verdicts{{.service = "a"}};
   std::vector<RateNow> rates{{{90, {}, 20, {}, 0, 0, 0, true}, Forecast{95, 80, 110}}};
   std::map<std::string, Draw> draws{{"a", {200, 5000}}};
-  std::map<std::string, Draw> host_draws;
+  HostMeter host_parts;
   std::optional<HostNow> host;
   std::map<std::string, plan::EnergyBill> bills;
   std::optional<telemetry::Sample> sample;
@@ -37,7 +37,7 @@ struct ShowTest : testing::Test {
             .verdicts = verdicts,
             .rates = rates,
             .draws = draws,
-            .host_draws = host_draws,
+            .host_parts = host_parts,
             .host = host,
             .bills = bills,
             .sample = sample,

@@ -96,6 +96,7 @@ void describe_service_now(Form& f, ServiceRow& s) {
   f.number("host_w", s.host_w, kNotNegative,
            "its part of what CPUs and memory take: by CPU time, else by compute slices");
   f.number("host_energy_j", s.host_energy_j, kNotNegative, "the same in joules");
+  f.number("host_idle_j", s.host_idle_j, kNotNegative, "of these: idle power");
   f.number("energy_cost", s.energy_cost, kAnyNumber, "money for all these joules, by the hour");
   f.number("co2_g", s.co2_g, kNotNegative, "grams of CO2 for them");
   describe_verdict(f, s);
@@ -211,6 +212,9 @@ void describe_snapshot(Form& f, Written& s) {
   f.object("batch", s.batch, describe_batch, "tasks of batches");
   f.object("power", s.power, describe_power_now, "of the GPUs, by the fleet's budgets");
   f.object("host", s.host, describe_host, "what the node takes beside its GPUs");
+  f.optional(!s.uncarried.empty())
+      .list("uncarried", s.uncarried, actuate::describe, {.indent = "    "},
+            "what its gateway is asked for in vain, since no node of the fleet carries it");
   f.notes("notices", s.notices, {.indent = "    "}, "newest first, few");
   f.optional(!s.judged.empty())
       .list("verdicts", s.judged, describe_judged, {.indent = "    "},

@@ -36,6 +36,7 @@ struct ServiceNow : plan::Terms {
   std::optional<actuate::TokenTraffic> token_traffic = {};  // of a language model, measured
   std::optional<double> watts = {}, energy_j = {};          // its part: energy_meter.h
   std::optional<double> host_w = {}, host_energy_j = {};    // of CPUs and memory: host_meter.h
+  std::optional<double> host_idle_j = {};                   // of these joules
   std::optional<double> energy_cost = {}, co2_g = {};       // of these joules: bills.h
   ServiceVerdict is = {};
   bool at_risk() const { return is.verdict != Standing::serves; }
@@ -126,6 +127,7 @@ struct Snapshot {
   BatchNow batch;
   std::optional<PowerNow> power = {};  // where the node is one of a fleet that divides its power
   std::optional<HostNow> host = {};  // CPUs and memory
+  std::vector<actuate::Uncarried> uncarried = {};  // of its fleet: asked for here, carried nowhere
   std::vector<std::string> notices;  // newest first, few
   std::vector<JudgedPlans> judged;   // by `asked`
   long restarts = 0, given_up_workers = 0, drifts = 0, changes = 0, failed_changes = 0;

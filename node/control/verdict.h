@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "act/assignment.h"
+#include "act/gateway_state.h"
 #include "act/recent_requests.h"
 #include "control/memory.h"
 #include "control/standing.h"
@@ -48,6 +49,7 @@ struct ServersSeen {
   std::map<std::string, int> ready = {};  // workers that are, by device
   std::optional<bool> supervisor = {};    // of workers: it runs; nothing: there has never been one
   std::string counted_by = {};            // the gateway's process: another one counts from nothing
+  std::vector<actuate::Uncarried> uncarried = {};  // that others of its fleet should carry
   bool operator==(const ServersSeen&) const = default;
 };
 

@@ -34,6 +34,7 @@ TEST(FleetSim, HoldsForEachSeed) {
     all.deaths += report.deaths, all.cuts += report.cuts, all.outages += report.outages;
     all.approvals += report.approvals;
     all.leaders_killed += report.leaders_killed, all.wishes += report.wishes;
+    all.asked += report.asked, all.asked_in_vain += report.asked_in_vain;
     all.decisions += report.decisions, all.parts += report.parts, all.turns += report.turns;
     if (report.longest_short_ms > all.longest_short_ms) longest = seed;
     all.longest_short_ms = std::max(all.longest_short_ms, report.longest_short_ms);
@@ -42,11 +43,12 @@ TEST(FleetSim, HoldsForEachSeed) {
   std::printf(
       "%d seeds of %d h, %.1f seeds a CPU-minute: %d deaths, %d cuts, %d leaders killed, "
       "%d outages, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a service was "
-      "short for "
-      "%.1f s at most (seed %d)\n",
+      "short for %.1f s at most (seed %d); %ld services in calm hours, %ld of them carried by "
+      "nobody\n",
       count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,
       all.wishes, all.approvals, all.decisions, all.parts, all.turns,
-      1e-3 * static_cast<double>(all.longest_short_ms), longest);
+      1e-3 * static_cast<double>(all.longest_short_ms), longest,
+      all.asked, all.asked_in_vain);
 }
 
 TEST(FleetSim, SameSeedIsTheSameStory) {

@@ -113,6 +113,8 @@ struct Run {
   std::vector<Place> places = {};
   // That its instances took, of what was measured; nothing: nobody measured all the while.
   std::optional<double> energy_j = {};
+  // Of CPUs and memory, its part by its CPU time; of that, idle power. Nothing: not all told.
+  std::optional<double> host_energy_j = {}, host_idle_j = {};
   // By the tariff of the hours in which it ran; and what waiting saved: against the hours from its
   // submission on. Nothing: nobody said, or it does not wait for hours.
   std::optional<double> cost = {}, co2_g = {}, saved_cost = {}, saved_co2_g = {};

@@ -127,10 +127,15 @@ void describe(Form& f, Run& run) {
   f.optional(run.energy_j.has_value())
       .number("energy_j", run.energy_j, {.low = 0, .high = 1e15},
               "joules of its instances; missing where nobody measured all the while");
+  f.optional(run.host_energy_j.has_value())
+      .number("host_energy_j", run.host_energy_j, {.low = 0, .high = 1e15},
+              "joules of CPUs and memory, its part by CPU time; missing where nobody tells them");
+  f.optional(run.host_idle_j.has_value())
+      .number("host_idle_j", run.host_idle_j, {.low = 0, .high = 1e15}, "of these: idle power");
   const auto money = [&f](const char* key, std::optional<double>& value, const char* about) {
     f.optional(value.has_value()).number(key, value, kAnyNumber, about);
   };
-  money("cost", run.cost, "money for these joules, by the prices of its hours");
+  money("cost", run.cost, "money for all these joules, by the prices of its hours");
   money("co2_g", run.co2_g, "grams of CO2 for them");
   money("saved_cost", run.saved_cost, "against the hours from its submission on");
   money("saved_co2_g", run.saved_co2_g, "the same");

@@ -420,6 +420,8 @@ class AgentStateServices(TypedDict):
     host_w: NotRequired[float]
     # the same in joules
     host_energy_j: NotRequired[float]
+    # of these: idle power
+    host_idle_j: NotRequired[float]
     # money for all these joules, by the hour
     energy_cost: NotRequired[float]
     # grams of CO2 for them
@@ -725,6 +727,13 @@ class AgentStateHost(TypedDict):
     fault: NotRequired[str]
 
 
+class AgentStateUncarried(TypedDict):
+    # that the fleet wants, and no node carries that answers
+    service: str
+    # at this node's gateway, of late
+    asked_rps: float
+
+
 class AgentStateVerdicts(TypedDict):
     # what was judged: planner, target, person
     asked: str
@@ -781,6 +790,8 @@ class AgentState(TypedDict):
     power: NotRequired[AgentStatePower]
     # what the node takes beside its GPUs
     host: NotRequired[AgentStateHost]
+    # what its gateway is asked for in vain, since no node of the fleet carries it
+    uncarried: NotRequired[list[AgentStateUncarried]]
     # newest first, few
     notices: list[str]
     # of the judge since the agent began
@@ -1470,7 +1481,11 @@ class QueueTaskRuns(TypedDict):
     places: list[QueueTaskPlaces]
     # joules of its instances; missing where nobody measured all the while
     energy_j: NotRequired[float]
-    # money for these joules, by the prices of its hours
+    # joules of CPUs and memory, its part by CPU time; missing where nobody tells them
+    host_energy_j: NotRequired[float]
+    # of these: idle power
+    host_idle_j: NotRequired[float]
+    # money for all these joules, by the prices of its hours
     cost: NotRequired[float]
     # grams of CO2 for them
     co2_g: NotRequired[float]

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -31,7 +32,7 @@ def share(**more):
 
 
 class DraTest(harness.CliTest):
-    PREPARE, UNPREPARE, driver = PREPARE, UNPREPARE, "sim"
+    PREPARE, UNPREPARE, driver, interval = PREPARE, UNPREPARE, "sim", "5s"
 
     def setUp(self):
         super().setUp()
@@ -51,7 +52,7 @@ class DraTest(harness.CliTest):
         self.addCleanup(self.log.close)
         self.plugin = subprocess.Popen(
             [harness.PROGRAM, "dra", "--driver", self.driver, "--node-name", "n1", "--interval",
-             "5s",
+             self.interval,
              "--api-server", f"http://127.0.0.1:{self.api.server_port}",
              "--plugin-dir", self.path("p"), "--registry-dir", self.path("r"),
              "--cdi-dir", self.path("cdi"), *more],
@@ -348,6 +349,55 @@ class DraTest(harness.CliTest):
         allowed = {(verb, resource) for resource, verbs in re.findall(
             r"resources: \[(\w+)\]\n    verbs: \[(.*)\]", rules) for verb in verbs.split(", ")}
         self.assertEqual(self.api.used, allowed)
+
+    def test_joules_of_claims_and_their_pods(self):
+        """CPUs and memory take 100 J, of which the pod's part is by its CPU time; then it goes."""
+        zone, pod = self.path("rapl/intel-rapl:0"), "5f-a"
+        place = self.path("cg/kubepods.slice/kubepods-burstable.slice/"
+                          "kubepods-burstable-pod5f_a.slice")
+        for folder in (zone, place):
+            os.makedirs(folder)
+
+        def counters(joules, cpu_s):
+            for file, value in ((f"{zone}/energy_uj", joules * 1e6),
+                                (f"{place}/cpu.stat", cpu_s * 1e6)):
+                text = f"usage_usec {value:.0f}\n" if file.endswith("stat") else f"{value:.0f}\n"
+                with open(file + "~", "w") as out:
+                    out.write(text)
+                os.rename(file + "~", file)
+
+        def metric(name):
+            path = self.path("joules.prom")
+            text = self.read("joules.prom") if os.path.exists(path) else ""
+            found = re.search(rf"^{name}{{[^}}]*}} (\S+)$", text, re.M)
+            return float(found[1]) if found else None
+
+        for name, text in (("name", "package-0"), ("max_energy_range_uj", "262143328850")):
+            self.write(f"rapl/intel-rapl:0/{name}", text + "\n")
+        counters(1000, 5)
+        self.interval = "100ms"
+        self.start("--metrics", self.path("joules.prom"),
+                   "--powercap", self.path("rapl"), "--cgroups", self.path("cg"))
+        self.until(lambda: self.api.pool())
+        device = self.allocate("3g.40gb")
+        self.api.put_claim("ce1", "e1", [("n1", device)], pods=[("trainer", pod)])
+        self.assertEqual(self.error("e1"), "")
+        mine = "partita_pod_host_energy_joules_total"
+        self.until(lambda: metric(mine) == 0)
+        counters(1100, 5.001)  # a thousandth of a second of all that the machine works meanwhile
+        self.until(lambda: metric(mine))
+        self.assertEqual(metric("partita_node_energy_joules_total"), 100)
+        self.assertLess(metric(mine), 100)
+        self.assertLessEqual(metric("partita_pod_host_idle_joules_total"), metric(mine))
+        self.assertIn('{namespace="ml",pod="trainer",uid="5f-a"}', self.read("joules.prom"))
+        self.assertIsNotNone(metric("partita_claim_energy_joules_total"))
+        taken = metric(mine)
+        shutil.rmtree(place)  # the pod has ended before its claim
+        self.assertEqual(self.claims(UNPREPARE, ("ce1", "e1")), {"e1": ([], "")})
+        self.api.drop_claim("e1")
+        self.until(lambda: "claim ml/ce1 took" in self.read("log"))
+        self.assertIn(f"pod trainer took {taken:.0f} J of CPUs and memory", self.read("log"))
+        self.until(lambda: metric("partita_claim_energy_joules_total") is None)
 
     def node_state(self):
         return json.loads(self.read("node.state"))

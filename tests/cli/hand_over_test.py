@@ -56,7 +56,7 @@ class HandOverTest(GatewayCase):
         path = os.path.join(state, "peers.json")
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump({"api_version": "partita/v1", "kind": "GatewayPeers", "node": node,
-                       "peers": peers}, file)
+                       "peers": peers, "wanted": ["s"]}, file)
         os.rename(path + ".new", path)
 
     def ask(self, port, number, service="s"):
@@ -75,6 +75,11 @@ class HandOverTest(GatewayCase):
             self.assertEqual(json.loads(text)["outputs"][0]["data"], question)
         return answer.status
 
+    def uncarried(self):
+        with open(os.path.join(self.entry, "gateway.json"), encoding="utf-8") as file:
+            return {one["service"]: round(one["asked_rps"], 9)
+                    for one in json.load(file).get("uncarried", [])}
+
     def test_a_node_without_the_service_answers_by_another_until_that_is_gone(self):
         self.assign(1, ("d", "s", 4, 1))
         carries, port = self.door(self.carries)
@@ -91,6 +96,8 @@ class HandOverTest(GatewayCase):
         os.kill(carries.pid, signal.SIGKILL)
         carries.wait()
         self.assertEqual(self.ask(entry, 3), 503)
+        # Its agent hears what was asked for in vain: once in the 15 s that count.
+        self.until(lambda: self.uncarried() == {"s": round(1 / 15, 9)}, "what nobody carries")
         _, port = self.door(self.carries)  # its worker finds the way back
         self.tell(self.entry, "n1", n2=port)
         self.until(lambda: self.ask(entry, 4) == 200, "the way back")

@@ -116,6 +116,7 @@ class Interop(CliTest):
     def test_kubernetes_refuses_what_it_cannot_hold(self):
         for args, part in ((("node.json",), "no service"),
                            (("plan.json", "--namespace", "A"), "not a namespace"),
+                           (("plan.json", "--fleet", "http://127.0.0.1:1"), "carry its plan"),
                            (("plan.json", "--claims"), "only --to dra has it")):
             done = self.run_partita("export", args[0], "--to", "kubernetes", *args[1:])
             self.assertEqual(done.returncode, 2)

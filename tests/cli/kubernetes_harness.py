@@ -134,12 +134,14 @@ class ApiServer(http.server.ThreadingHTTPServer):
         self.version += 1
         return str(self.version)
 
-    def put_claim(self, name, uid, devices, parameters=(), source="FromClaim"):
+    def put_claim(self, name, uid, devices, parameters=(), source="FromClaim", pods=()):
         with self.lock:
             claim = {"metadata": {"namespace": "ml", "name": name, "uid": uid,
                                   "resourceVersion": self.next(),
                                   "annotations": {"kubectl": "{\"a\":\n1}"}},
-                     "status": {"allocation": {"devices": {
+                     "status": {"reservedFor": [{"resource": "pods", "name": pod, "uid": of}
+                                                for pod, of in pods],
+                                "allocation": {"devices": {
                          "results": [{"request": "mig", "driver": DRIVER, "pool": pool,
                                       "device": device} for pool, device in devices],
                          "config": [{"source": source,

@@ -1,6 +1,7 @@
 """Slurm with MIG instances that are made for each job: jobs of mixed shapes on eight node names of
 this machine, with simulated GPUs behind them; whoever is killed, whatever is cancelled."""
 
+import glob
 import os
 import random
 import re
@@ -8,6 +9,7 @@ import shutil
 import signal
 import stat
 import sys
+import threading
 import time
 import unittest
 
@@ -18,6 +20,49 @@ import slurm_cluster  # noqa: E402
 PARTITA = os.environ.get("PARTITA", "")
 MIX = ["1g.10gb"] * 4 + ["1g.20gb"] + ["2g.20gb"] * 3 + ["3g.40gb"] * 2 + ["4g.40gb", "7g.80gb"]
 SEED = int(os.environ.get("PARTITA_SLURM_SEED", "1"))
+
+
+class Host:
+    """Counters of CPUs and memory, and cgroups of jobs, that a thread lets grow: 200 W, and each
+    job works for half of the time."""
+
+    WATTS = 200
+
+    def __init__(self, cluster):
+        self.cluster, self.ending, self.begun = cluster, threading.Event(), time.monotonic()
+        self.thread = threading.Thread(target=self.run)
+        for folder in (self.path("rapl/intel-rapl:0"), *map(self.scope, range(1, 1000))):
+            os.makedirs(folder, exist_ok=True)
+        for name, text in (("name", "package-0"), ("max_energy_range_uj", "262143328850")):
+            with open(self.path(f"rapl/intel-rapl:0/{name}"), "w") as out:
+                out.write(text + "\n")
+        self.tell()
+        self.thread.start()
+
+    def path(self, name):
+        return self.cluster.path(f"host/{name}")
+
+    def scope(self, job):
+        return self.path(f"cg/system.slice/slurmstepd.scope/job_{job}")
+
+    def tell(self):
+        seconds = time.monotonic() - self.begun
+        text = {self.path("rapl/intel-rapl:0/energy_uj"): f"{seconds * self.WATTS * 1e6:.0f}\n"}
+        for file in glob.glob(self.cluster.path("nodes/*/jobs/*.env")):
+            job = os.path.basename(file)[:-4]
+            text[self.scope(job) + "/cpu.stat"] = f"usage_usec {seconds / 2 * 1e6:.0f}\n"
+        for path, value in text.items():
+            with open(path + "~", "w") as out:
+                out.write(value)
+            os.rename(path + "~", path)
+
+    def run(self):
+        while not self.ending.wait(0.1):
+            self.tell()
+
+    def end(self):
+        self.ending.set()
+        self.thread.join()
 
 
 class SlurmTest(unittest.TestCase):
@@ -71,10 +116,13 @@ class SlurmTest(unittest.TestCase):
         cluster = self.cluster
         if not cluster.spank:
             self.skipTest("built without Slurm's headers (libslurm-dev)")
+        host = Host(cluster)
+        self.addCleanup(host.end)
         for node in cluster.nodes:
             name = f"meter {node}"
             cluster.start(name, PARTITA, "slurm", "meter", "--site", cluster.path("etc/slurm.yaml"),
-                          "--node-name", node, "--interval", "200ms")
+                          "--node-name", node, "--interval", "200ms",
+                          "--powercap", host.path("rapl"), "--cgroups", host.path("cg"))
             self.addCleanup(cluster.kill, name)
             reading = cluster.path(f"nodes/{node}/jobs/joules")
             cluster.until(lambda reading=reading: os.path.exists(reading), "a reading")
@@ -92,11 +140,15 @@ class SlurmTest(unittest.TestCase):
 
     def assert_joules(self, job, seconds):
         shown = self.cluster.run("scontrol", "show", "job", job).stdout
-        found = re.search(r"AdminComment=partita joules=(\d+)", shown)
+        found = re.search(r"AdminComment=partita joules=(\d+) host_joules=(\d+) "
+                          r"host_idle_joules=(\d+)", shown)
         self.assertTrue(found, shown)
         # An A100 takes 40 to 400 W, of which an instance of three slices bears a part.
         self.assertGreater(int(found[1]), 10)
         self.assertLess(int(found[1]), 400 * (seconds + 3))
+        self.assertGreater(int(found[2]), 0)
+        self.assertLess(int(found[2]), Host.WATTS * (seconds + 3))
+        self.assertLessEqual(int(found[3]), int(found[2]))
 
     def test_what_sbatch_refuses(self):
         for words, sentence in (

@@ -47,6 +47,11 @@ fleet::Rates arriving(const control::Snapshot& now) {
     if (one.rate_rps) rates[one.name] = *one.rate_rps;
   return rates;
 }
+fleet::Rates asked_in_vain(const control::Snapshot& now) {
+  fleet::Rates rates;
+  for (const actuate::Uncarried& one : now.uncarried) rates[one.service] = one.asked_rps;
+  return rates;
+}
 
 std::vector<fleet::AgentsVerdict> verdicts_of(const control::Snapshot& now) {
   std::vector<fleet::AgentsVerdict> all;
@@ -303,7 +308,7 @@ void AgentFleet::hear(const control::Loop& loop) {
     const std::lock_guard hold(lock_);
     said = std::exchange(said_, {});
     now_ = {std::move(record), changes || handing_ || to_hand_.has_value(), arriving(snapshot),
-            verdicts_of(snapshot)};
+            asked_in_vain(snapshot), verdicts_of(snapshot)};
     tell_of_budget(snapshot);
     const bool knows = is_all_ || context_.clock.now_ns() - begun_ > kFirstWords;
     heard_ = snapshot.node_fault.empty() && (heard_ || knows);

@@ -402,6 +402,7 @@ Result<void> LiveRun::host_queue() {
   if (!flags_.host_queue || flags_.dry_run) return {};
   QueueServeFlags flags = flags_.queue;
   flags.tariff = {node_.file.power.prices, node_.file.power.carbon_price};
+  flags.powercap = node_.file.power.powercap;
   auto queue = AgentQueue::start(
       {context_, node_.open, lease_log(node_.open, node_.state), desk_,
        [this](const control::Agent& agent) { return closed_gpus(agent, node_.file.policy); }},

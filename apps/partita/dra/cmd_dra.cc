@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "dra/claim_energy.h"
 #include "dra/claim_shares.h"
 #include "dra/cluster.h"
 #include "flags.h"
@@ -33,6 +34,7 @@ struct DraFlags {
   std::string cdi_directory = "/var/run/cdi";
   std::string node, every = "1s", patience = "30s";
   dra::KubeApiSettings api;
+  ClaimEnergyFlags energy;
 };
 
 Result<std::string> node_of(const DraFlags& flags) {
@@ -111,7 +113,8 @@ dra::UnaryMethod methods_of(Context& context, dra::Plugin& plugin, std::atomic<l
 
 // Publishes at each look and when something has changed, until a signal comes.
 void keep_published(Context& context, dra::Plugin& plugin, const dra::ClaimsSight& sight,
-                    const std::atomic<long>& changes, StopRequest& stop, std::int64_t every_ns) {
+                    const std::atomic<long>& changes, StopRequest& stop, std::int64_t every_ns,
+                    const std::function<void()>& measure) {
   std::string said, blind;
   long seen = -1, version = -1;
   std::int64_t next = 0;
@@ -121,6 +124,7 @@ void keep_published(Context& context, dra::Plugin& plugin, const dra::ClaimsSigh
     seen = changes;
     version = sight.version();
     next = now + every_ns;
+    if (measure) measure();
     const auto done = plugin.publish(sight.allocated());
     const std::string trouble = done ? "" : to_string(done.error());
     if (trouble != said) complain(context, done ? "the API server answers again" : trouble);
@@ -171,8 +175,19 @@ Result<Exit> run_dra(Context& context, const DraFlags& flags) {
       dra::UnaryServer::open(flags.registry_directory + "/partita.gpu-reg.sock", methods);
   if (!registration) return failed(registration.error());
   say(context, fmt::format("node {}: claims at {}\n", *node_name, socket));
+  ClaimEnergy energy(context, flags.energy);
+  const auto measure = [&] {
+    plugin.with_node([&](const dra::NodeLook& seen) {
+      telemetry::Sample sample{.at = Seconds{static_cast<double>(context.clock.now_ns()) * 1e-9}};
+      for (const dra::PoolGpu& one : seen.gpus)
+        if (auto read = open->bare->telemetry(one.gpu.index))
+          sample.gpus.push_back(*std::move(read));
+      energy.look(sample, seen.leases, sight.claims());
+    });
+  };
   keep_published(context, plugin, sight, changes, stop,
-                 static_cast<std::int64_t>(every->value * 1e9));
+                 static_cast<std::int64_t>(every->value * 1e9),
+                 flags.energy.file.empty() ? std::function<void()>() : measure);
   return Exit::done;
 }
 
@@ -191,6 +206,9 @@ Command add_dra(CLI::App& app) {
   flag(*command, "--tls-ca", flags->api.ca_file);
   flag(*command, "--node-name", flags->node, "Default: $NODE_NAME, else the machine's");
   flag(*command, "--interval", flags->every)->default_str(flags->every);
+  flag(*command, "--metrics", flags->energy.file, "Of what claims and their pods take");
+  flag(*command, "--powercap", flags->energy.powercap)->capture_default_str();
+  flag(*command, "--cgroups", flags->energy.cgroups)->capture_default_str();
   flag(*command, "--wait", flags->patience, "For another command that changes the node")
       ->default_str(flags->patience);
   add_device_flags(*command, flags->device);

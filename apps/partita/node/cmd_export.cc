@@ -161,6 +161,9 @@ Result<Exit> keep(Context& context, const ExportFlags& flags,
 }
 
 Result<Exit> run_export(Context& context, const ExportFlags& flags) {
+  if (flags.to == "kubernetes" && !flags.balance.place.endpoints.empty())
+    return bad_input("--fleet", "a fleet's agents carry its plan themselves, and pods beside them "
+                                "would want the same slices: export a plan from a file");
   for (const auto& [option, form_name] : flags.particular)
     if (option->count() > 0 && std::ranges::count(split(form_name, '|'), flags.to) == 0)
       return bad_input(option->get_name(), fmt::format("only --to {} has it", form_name));

@@ -327,6 +327,7 @@ void add_needs(CLI::App& command, QueueFlags& flags) {
 void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
   CLI::App* command = queue.add_subcommand("serve", "Serve a queue on this node's GPUs");
   add_place(*command, *flags);
+  flag(*command, "--powercap", flags->serve.powercap)->capture_default_str();
   flag(*command, "--return-after", flags->serve.idle)->capture_default_str();
   flag(*command, "--grace", flags->serve.grace)->capture_default_str();
   flag(*command, "--quota", flags->serve.quotas);

@@ -13,6 +13,7 @@
 #include "base/door/address.h"
 #include "base/door/listener.h"
 #include "base/parse_number.h"
+#include "control/host_meter.h"
 #include "energy/instance_joules.h"
 #include "flags.h"
 #include "lease/lease_desk.h"
@@ -100,7 +101,7 @@ class Server final : public QueueServer {
   struct Parts {
     std::unique_ptr<queue::SqliteStore> store;
     FileLock lock, node_lock;
-    std::string logs, socket;
+    std::string logs, socket, powercap;
     std::size_t gpus = 0;
   };
   Server(Context& context, serve::Loop& loop, queue::InstanceDoor& instances, Parts parts)
@@ -108,6 +109,7 @@ class Server final : public QueueServer {
         instances_(instances),
         parts_(std::move(parts)),
         origin_(wall_clock_ms() * 1'000'000 - serve::Loop::now_ns()),
+        reader_(context.files, {.powercap = parts_.powercap}),
         attempts_(processes_, context.files, parts_.logs),
         timer_(loop, [this](std::int64_t) { turn(); }) {}
   ~Server() override {
@@ -116,7 +118,9 @@ class Server final : public QueueServer {
 
   Result<void> begin(const queue::Config& config) {
     const auto joules = [this](const std::string& device) { return joules_of(device); };
-    auto host = queue::Host::open(config, {*parts_.store, attempts_, instances_, joules}, now());
+    const auto host_joules = [this](long task, int attempt) { return of_host(task, attempt); };
+    auto host = queue::Host::open(
+        config, {*parts_.store, attempts_, instances_, joules, host_joules}, now());
     if (!host) return failed(host.error());
     host_ = *std::move(host);
     calls_.emplace(queue::Calls::Doors{*host_, [this] { return now(); },
@@ -181,11 +185,33 @@ class Server final : public QueueServer {
     if (host_->queue().tasks().empty() || now() - measured_ < kMeasure) return false;
     measured_ = now();
     const Seconds at{static_cast<double>(measured_ - origin_) / 1e9};
-    aside([this, at] { return instances_.sample(at); },
-          [this](const Result<telemetry::Sample>& sample) {
-            if (sample) meter_.see(*sample);
-          });
+    aside(
+        [this, at, running = attempts_of_tasks()] {
+          reader_.keep_only(running);
+          return std::pair(instances_.sample(at), reader_.read(at, running));
+        },
+        [this](const std::pair<Result<telemetry::Sample>, telemetry::HostSample>& seen) {
+          if (seen.first) meter_.see(*seen.first);
+          host_meter_.see(seen.second, {});
+        });
     return true;
+  }
+  static std::string attempt_name(long task, int attempt) {
+    return fmt::format("{}.{}", task, attempt);
+  }
+  std::vector<observe::TenantProcess> attempts_of_tasks() const {
+    std::vector<observe::TenantProcess> all;
+    for (const auto& [id, task] : host_->queue().tasks())
+      if (task.state == queue::State::running)
+        all.push_back({attempt_name(id, task.attempts), task.pid, task.identity, true});
+    return all;
+  }
+  std::optional<queue::HostDoors::OfHost> of_host(long task, int attempt) {
+    const std::string name = attempt_name(task, attempt);
+    const auto part = host_meter_.part_of(name);
+    host_meter_.forget(name);
+    if (!part) return std::nullopt;
+    return queue::HostDoors::OfHost{part->joules, part->idle_joules};
   }
   // The last measurement is gone on from with the watts that there were.
   std::optional<double> joules_of(const std::string& device) const {
@@ -205,6 +231,8 @@ class Server final : public QueueServer {
   Parts parts_;
   Nanos origin_, looked_ = 0, measured_ = 0;
   InstanceJoules meter_;
+  observe::HostEnergyReader reader_;  // on the thread
+  control::HostMeter host_meter_;
   RealProcesses processes_;
   queue::Attempts attempts_;
   std::unique_ptr<queue::Host> host_;
@@ -236,6 +264,7 @@ Result<std::unique_ptr<QueueServer>> QueueServer::start(Context& context, serve:
   Server::Parts parts;
   parts.gpus = config->gpus.size();
   parts.logs = state + "/queue/logs";
+  parts.powercap = flags.powercap;
   parts.socket = flags.socket.empty() ? queue_socket(state) : flags.socket;
   if (auto made = context.files.make_directories(parts.logs); !made) return failed(made.error());
   auto node_lock = lock_queue(context, place.open, place.node);

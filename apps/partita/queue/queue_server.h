@@ -10,6 +10,7 @@
 #include "base/door/loop.h"
 #include "context.h"
 #include "decide/gpu_costs.h"
+#include "device/observe/host_energy.h"
 #include "node/devices.h"
 #include "queue/host/calls.h"
 
@@ -17,7 +18,7 @@ namespace partita::cli {
 
 struct QueueServeFlags {
   DeviceFlags device;
-  std::string state_dir, socket;
+  std::string state_dir, socket, powercap = observe::HostPaths{}.powercap;
   std::string idle = "60s", grace = "10s", patience = "60s";
   std::vector<std::string> quotas, shares;  // USER=N
   int cpus = 0;

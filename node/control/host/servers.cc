@@ -70,6 +70,7 @@ void tell_gateway(ServersSeen& servers, const actuate::GatewayState& gateway, st
   servers.counted_by = fmt::format("{} {}", gateway.pid, gateway.identity);
   for (const actuate::GatewayService& service : gateway.services)
     if (service.requests) servers.loads.push_back(load_of(service, gateway));
+  servers.uncarried = gateway.uncarried;
   for (const actuate::GatewayWorker& worker : gateway.workers)
     if (worker.state == actuate::WorkerReadiness::ready) ++servers.ready[worker.device];
 }

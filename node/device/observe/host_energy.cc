@@ -49,6 +49,21 @@ std::optional<double> cpu_seconds(std::string_view stat) {
   return ticks ? std::optional(*ticks / kTicksPerSecond) : std::nullopt;
 }
 
+// Where cgroups of version 2 are; "" when nowhere. Lines of /proc/self/mounts.
+std::string cgroup_mount(std::string_view mounts) {
+  for (; !mounts.empty();
+       mounts.remove_prefix(std::min(mounts.find('\n'), mounts.size() - 1) + 1)) {
+    const std::string_view line = mounts.substr(0, mounts.find('\n'));
+    const std::size_t folder = line.find(' ');
+    if (folder == line.npos) continue;
+    const std::string_view rest = line.substr(folder + 1);
+    const std::size_t type = rest.find(' ');
+    if (type != rest.npos && rest.substr(type + 1).starts_with("cgroup2 "))
+      return std::string(rest.substr(0, type));
+  }
+  return {};
+}
+
 // user, nice, system, irq, softirq of all CPUs; guests are in user.
 std::optional<double> busy_seconds(std::string_view stat) {
   if (!stat.starts_with("cpu ")) return {};
@@ -128,17 +143,51 @@ telemetry::HostSample HostEnergyReader::read(Seconds at,
   return sample;
 }
 
+std::optional<double> HostEnergyReader::time_of(const TenantProcess& process) {
+  if (process.cgroup.empty() && !process.family) {
+    const auto own = files_.read(fmt::format("{}/{}/stat", paths_.proc, process.pid));
+    return own ? cpu_seconds(*own) : std::nullopt;
+  }
+  const std::string folder = process.cgroup.empty() ? family_cgroup(process.pid) : process.cgroup;
+  const auto stat = folder.empty() ? Result<std::string>{} : files_.read(folder + "/cpu.stat");
+  constexpr std::string_view kUsage = "usage_usec ";
+  if (!stat || !stat->starts_with(kUsage)) return {};
+  const std::string_view rest = std::string_view(*stat).substr(kUsage.size());
+  const auto micro = parse_number<double>(rest.substr(0, rest.find('\n')));
+  return micro && *micro >= 0 ? std::optional(*micro * kPerMicro) : std::nullopt;
+}
+
+// Empty: it is in none that is its family's alone.
+std::string HostEnergyReader::family_cgroup(std::int64_t pid) {
+  if (!cgroups_) {
+    const auto mounts = files_.read(paths_.proc + "/self/mounts");
+    cgroups_ = mounts ? cgroup_mount(*mounts) : "";
+  }
+  const auto groups = files_.read(fmt::format("{}/{}/cgroup", paths_.proc, pid));
+  const std::size_t line = groups ? ("\n" + *groups).find("\n0::/") : std::string::npos;
+  if (cgroups_->empty() || line == std::string::npos) return {};
+  const std::string place = groups->substr(line + 3, groups->find('\n', line) - line - 3);
+  const std::string_view name = std::string_view(place).substr(place.rfind('/') + 1);
+  return name.starts_with(kFamilyCgroup) ? *cgroups_ + place : "";
+}
+
+void HostEnergyReader::keep_only(const std::vector<TenantProcess>& processes) {
+  std::erase_if(cpu_of_, [&](const auto& one) {
+    return std::ranges::find(processes, one.first, &TenantProcess::tenant) == processes.end();
+  });
+}
+
 void HostEnergyReader::read_times(const std::vector<TenantProcess>& processes,
                                   telemetry::HostSample& sample) {
   const auto stat = files_.read(paths_.proc + "/stat");
   if (stat) sample.cpu_s = busy_seconds(*stat);
   std::map<std::pair<std::int64_t, std::string>, double> seen;
   for (const TenantProcess& process : processes) {
-    cpu_of_.try_emplace(process.tenant, 0);
-    const auto own = files_.read(fmt::format("{}/{}/stat", paths_.proc, process.pid));
-    const auto now_s = own ? cpu_seconds(*own) : std::nullopt;
+    const bool alone = process.cgroup.empty() && !process.family;
+    const auto now_s = time_of(process);
+    if (now_s || alone) cpu_of_.try_emplace(process.tenant, 0);
     if (!now_s) continue;  // it has ended
-    const std::pair key{process.pid, process.identity};
+    const std::pair key{process.pid, process.identity + process.cgroup};
     const auto last = last_cpu_s_.find(key);
     if (last != last_cpu_s_.end()) cpu_of_[process.tenant] += std::max(0.0, *now_s - last->second);
     seen[key] = *now_s;

@@ -1,5 +1,6 @@
 // Energy of CPUs and memory as Linux tells it: RAPL's counters below /sys/class/powercap
-// (intel-rapl:N and intel-rapl:N:M; AMD's are there, too), and CPU times of processes in /proc.
+// (intel-rapl:N and intel-rapl:N:M; AMD's are there, too), and CPU times of processes in /proc, and
+// of cgroups (version 2, usage_usec of cpu.stat: all that ever ran in them).
 // Counters wrap at max_energy_range_uj: an interval so long that one may have done so twice is
 // counted by nobody. Single-threaded; the door must outlive it.
 // Limits: kMostPackages packages, kMostParts parts of each.
@@ -7,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,8 +30,14 @@ struct HostPaths {
 struct TenantProcess {
   std::string tenant;
   std::int64_t pid = 0;
-  std::string identity;  // so that another process of that number is not taken for it
+  std::string identity = {};  // so that another process of that number is not taken for it
+  // It has a cgroup of its own, as ProcessSpec::family_variable gives it: all that is in there.
+  bool family = false;
+  std::string cgroup = {};  // a folder of cgroups, in place of a process
 };
+
+// The prefix of cgroups that Processes makes for families.
+inline constexpr const char* kFamilyCgroup = "partita-";
 
 class HostEnergyReader {
  public:
@@ -37,7 +45,11 @@ class HostEnergyReader {
 
   // Joules since the first call. Without RAPL, or without the right to read it (the kernel's
   // default is root's alone), figures are missing and `fault` says why.
+  // The time of a cgroup that is not there, or not its process's own, is not known: a tenant of
+  // such ones alone is not in `cpu_of`.
   telemetry::HostSample read(Seconds at, const std::vector<TenantProcess>& processes);
+  // Tenants but these are not told of any more.
+  void keep_only(const std::vector<TenantProcess>& processes);
 
  private:
   struct Zone {
@@ -49,11 +61,14 @@ class HostEnergyReader {
   void find_zones();
   void add(Zone& zone, Seconds at, telemetry::HostSample& sample);
   void read_times(const std::vector<TenantProcess>& processes, telemetry::HostSample& sample);
+  std::optional<double> time_of(const TenantProcess& process);
+  std::string family_cgroup(std::int64_t pid);
 
   Files& files_;
   HostPaths paths_;
   std::vector<Zone> zones_;
   std::optional<Seconds> last_;
+  std::optional<std::string> cgroups_;  // where they are mounted; empty: nowhere
   std::map<std::pair<std::int64_t, std::string>, double> last_cpu_s_;  // by process
   std::map<std::string, double> cpu_of_;                               // by tenant
 };

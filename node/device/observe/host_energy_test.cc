@@ -125,5 +125,49 @@ TEST(HostEnergy, TimesOfTenantsFollowTheirProcesses) {
   EXPECT_NEAR(sample.cpu_of.at("search"), 1, 1e-9);
 }
 
+// A cgroup has the time of all that ever ran in it; of a task it is the one that its process was
+// put into, and of no other kind.
+TEST(HostEnergy, TimesOfCgroups) {
+  Tree tree;
+  auto& files = tree.files.content;
+  files["/proc/self/mounts"] = "proc /proc proc rw 0 0\ncgroup2 /cg cgroup2 rw,nsdelegate 0 0\n";
+  files["/proc/7/cgroup"] = "12:cpu:/x\n0::/user.slice/partita-00aa\n";
+  files["/proc/8/cgroup"] = "0::/user.slice\n";
+  const auto used = [&](const std::string& folder, double seconds) {
+    files[folder + "/cpu.stat"] =
+        fmt::format("usage_usec {:.0f}\nuser_usec 1\nsystem_usec 2\n", seconds * 1e6);
+  };
+  const std::vector<TenantProcess> all = {{.tenant = "task", .pid = 7, .family = true},
+                                          {.tenant = "stray", .pid = 8, .family = true},
+                                          {.tenant = "pod", .cgroup = "/pods/podx"}};
+  tree.busy(1000);
+  used("/cg/user.slice/partita-00aa", 40);
+  used("/cg/user.slice", 900);
+  HostEnergyReader reader = tree.reader();
+  auto sample = reader.read({1}, all);
+  EXPECT_FALSE(sample.cpu_of.contains("stray")) << "others are in that one, too";
+  EXPECT_FALSE(sample.cpu_of.contains("pod")) << "its cgroup is not there yet";
+  used("/cg/user.slice/partita-00aa", 43.5);
+  used("/pods/podx", 100);
+  sample = reader.read({2}, all);
+  EXPECT_NEAR(sample.cpu_of.at("task"), 3.5, 1e-9);
+  EXPECT_NEAR(sample.cpu_of.at("pod"), 0, 1e-9);
+  // It vanishes, and another of that name counts from nothing.
+  files.erase("/pods/podx/cpu.stat");
+  used("/cg/user.slice/partita-00aa", 44);
+  sample = reader.read({3}, all);
+  EXPECT_NEAR(sample.cpu_of.at("task"), 4, 1e-9);
+  EXPECT_NEAR(sample.cpu_of.at("pod"), 0, 1e-9);
+  used("/pods/podx", 1);
+  reader.read({4}, all);
+  used("/pods/podx", 3);
+  sample = reader.read({5}, all);
+  EXPECT_NEAR(sample.cpu_of.at("pod"), 2, 1e-9);
+  files["/pods/podx/cpu.stat"] = "usage_usec -5\n";
+  EXPECT_NEAR(reader.read({6}, all).cpu_of.at("pod"), 2, 1e-9);
+  reader.keep_only({all[0]});
+  EXPECT_FALSE(reader.read({7}, {all[0]}).cpu_of.contains("pod"));
+}
+
 }  // namespace
 }  // namespace partita::observe

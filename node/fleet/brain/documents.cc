@@ -94,6 +94,9 @@ void describe(Form& f, Part& part) {
   f.optional(!part.services.empty())
       .text("services", part.services, "a services file of this node; missing: it has none");
   f.object("plan", part.plan, forms::describe_plan, "of this node's GPUs");
+  f.optional(!part.gave_up.empty())
+      .list("gave_up", part.gave_up, describe, kServices,
+            "what it carried and has no room for any more, until others carry it");
 }
 
 void describe(Form& f, Wanted& wanted) {
@@ -129,6 +132,9 @@ void describe(Form& f, AgentsVerdict& one) {
 void describe(Form& f, RateRecord& rates) {
   f.document("FleetRates");
   f.list("rates", rates.rates, describe, kServices, "what arrived at its gateway lately");
+  f.optional(!rates.uncarried.empty())
+      .list("uncarried", rates.uncarried, describe, kServices,
+            "what was asked for in vain there lately, since no node carried it");
   f.optional(!rates.verdicts.empty())
       .list("verdicts", rates.verdicts, describe, kServices, "of its agent, on what it carries");
   f.number("gpu_draw_w", rates.gpu_draw_w, kNotNegative, "what its GPUs draw");

@@ -120,6 +120,7 @@ class Leader::Work {
     bool changed = false, grows = false;
     std::optional<plan::ServingPlan> plan;
     std::string cause;
+    Rates gave_up;
     std::size_t kind = 0;           // nodes with the same GPU models
     std::vector<std::string> adds;  // not planned yet, in this order
     Rates next_before, on_before;   // of them
@@ -135,6 +136,11 @@ class Leader::Work {
     std::vector<Guess> guess;                 // by kind of node
     std::string why;
     bool lost = false;  // not all that was to carry it does
+    bool is_short() const {  // of what its file says
+      double all = 0;
+      for (const auto& [node, rate] : on) all += rate;
+      return more(terms->rate.value, all);
+    }
   };
 
   void look();
@@ -181,13 +187,11 @@ class Leader::Work {
 // ---- how it is
 
 void Leader::Work::look() {
-  Rates arrived;
-  for (const auto& [node, rates] : view_.rates)
-    for (const auto& [service, rate] : rates) arrived[service] += rate;
+  const Rates asked = view_.asked();
   for (const auto& [name, terms] : read_.services) {
     Of& of = services_[name];
     of.terms = &terms;
-    of.need = need_of(terms, rate_in(arrived, name));
+    of.need = need_of(terms, rate_in(asked, name));
     order_.push_back(&of);
   }
   for (const auto& [name, part] : view_.parts) {
@@ -197,6 +201,10 @@ void Leader::Work::look() {
       if (services_.contains(service)) services_[service].lost = true;
   }
   for (const auto& [name, record] : view_.nodes) look_at(record);
+  for (const auto& [name, part] : view_.parts)
+    for (const Carried& one : part.gave_up)
+      if (const auto of = services_.find(one.service); of != services_.end())
+        of->second.lost = of->second.lost || of->second.is_short();
   std::set<std::string> domains;
   std::vector<const NodeRecord*> of_kind(kinds_.size());
   for (const auto& [name, at] : nodes_) {
@@ -305,7 +313,9 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
   for (const auto& [service, rate] : at.held) {
     const auto of = services_.find(service);
     if (of == services_.end() || !at.counts) continue;
+    const double less = rate - rate_in(rates, service);
     of->second.lost = of->second.lost || more(rate, rate_in(rates, service));
+    if (less > 0) at.gave_up[service] = less;
     count(of->second, at, rate_in(rates, service));
   }
   at.next = std::move(rates);
@@ -595,6 +605,14 @@ Decision Leader::Work::word() const {
       Part part{name,     revision_,    leader_,
                 at.cause, waits_of(at), read_.written.text(pieces_at(at.next)),
                 *at.plan};
+      Rates gave_up = at.gave_up;
+      if (at.part)
+        for (const Carried& one : at.part->gave_up) gave_up.emplace(one.service, one.rate_rps);
+      std::erase_if(gave_up, [&](const auto& one) {
+        const auto of = services_.find(one.first);
+        return of == services_.end() || !of->second.is_short();
+      });
+      part.gave_up = carried_of(gave_up);
       tell(decision, at, part);
       key += name;
       for (const auto& [service, rate] : at.next) key += fmt::format("|{}={:.9g}", service, rate);

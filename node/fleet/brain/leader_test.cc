@@ -8,6 +8,7 @@
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
+#include "plan/changes.h"
 #include "verify/judge.h"
 
 namespace partita::fleet {
@@ -340,6 +341,24 @@ TEST(Leader, WhatMakesUpForALossIsUrgentAndNothingElseIs) {
   EXPECT_EQ(urgent(fleet.decide()), 1);
 }
 
+// What was given up for want of room is lost until it has its rate, whoever leads then.
+TEST(Leader, WhatWasGivenUpComesBackAtOnce) {
+  TestFleet fleet(2, 1);
+  fleet.want({{"a", 700}, {"b", 700}});
+  fleet.settle();
+  NodeGpu& gpu = fleet.view.nodes.at(fleet.nodes_of("b")[0]).gpus[0];
+  gpu.unusable = "it is lost";
+  fleet.settle();
+  ASSERT_LT(fleet.carried("b"), 699);
+  gpu.unusable.clear();
+  for (const auto& [name, part] : fleet.view.parts) EXPECT_EQ(*parse_part("k", write(part)), part);
+  const Decision back = Leader(ground_of_tests()).decide(fleet.view, "n1").value();
+  EXPECT_EQ(std::ranges::count(back.urgent, true), 1);
+  fleet.settle();
+  EXPECT_GE(fleet.carried("b"), 699.9);
+  for (const auto& [name, part] : fleet.view.parts) EXPECT_TRUE(part.gave_up.empty()) << name;
+}
+
 TEST(Leader, NodeThatCannotCarryOutItsPartIsNotCountedOn) {
   TestFleet fleet(2);
   fleet.want({{"a", 300}});
@@ -363,6 +382,27 @@ TEST(Leader, MoreIsPlannedWhenMoreArrives) {
   fleet.view.rates.clear();
   fleet.settle([&] { EXPECT_GE(fleet.carried("a"), 299.9); });
   EXPECT_LE(fleet.carried("a"), 300 * 1.26);
+}
+
+// While a service moves, what was asked for in vain and what arrives again are the same requests.
+TEST(Leader, WhatNobodyCarriesIsAskedFor) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 100}, {"tight", 100}});
+  const auto need = [&](const char* service) {
+    for (const ServiceOutlook& one : fleet.decide().services)
+      if (one.name == service) return one.need_rps;
+    return 0.0;
+  };
+  plan::Service file;
+  file.rate = Rps{100};
+  EXPECT_EQ(need("tight"), 100);
+  fleet.view.uncarried = {{"n0", {{"tight", 120}, {"a", 90}}}, {"n1", {{"tight", 60}, {"a", 90}}}};
+  EXPECT_EQ(need("tight"), need_of(file, 180));
+  EXPECT_EQ(need("a"), need_of(file, 180));
+  fleet.view.rates["n1"] = {{"a", 200}};
+  EXPECT_EQ(need("a"), need_of(file, 200));
+  fleet.view.uncarried["n0"]["tight"] = 1e15;  // whatever a node says
+  EXPECT_EQ(need("tight"), need_of(file, 400 / 1.15));
 }
 
 TEST(Leader, ServiceThatIsNotWantedGoesAndOthersStay) {
@@ -407,6 +447,36 @@ TEST(Leader, PartsSayTheirServicesAsAFile) {
     }
   }
   EXPECT_GE(pieces, 2);
+}
+
+// Where a GPU may be lost a node is planned from nothing; as few instances move for it as can be,
+// whichever of its GPUs becomes which.
+TEST(Leader, GpusThatMayBeLostKeepWhatTheyCan) {
+  Rng rng(31);
+  int stayed = 0;
+  for (int round = 0; round < test_rounds(12); ++round) {
+    TestFleet fleet(1, 4);
+    Rates rates{{"a", 300 + 300 * rng.uniform()}, {"b", 100 + 200 * rng.uniform()}, {"c", 60}};
+    const auto want = [&] {
+      fleet.view.wanted->services = "survive: gpu\n" + services_of_tests(rates);
+      fleet.settle();
+    };
+    want();
+    const NodeRecord& node = fleet.view.nodes.at("n0");
+    plan::ServingPlan before, after;
+    before.gpus = node.runs;
+    std::next(rates.begin(), static_cast<long>(rng.below(3)))->second *= 1.6;
+    want();
+    after.gpus = node.runs;
+    const int moved = plan::changes_between(before, after).moved;
+    stayed += plan::changes_between(before, after).kept;
+    std::vector<int> indices{0, 1, 2, 3};
+    do {
+      for (std::size_t g = 0; g < after.gpus.size(); ++g) after.gpus[g].index = indices[g];
+      EXPECT_LE(moved, plan::changes_between(before, after).moved) << "round " << round;
+    } while (std::ranges::next_permutation(indices).found);
+  }
+  EXPECT_GT(stayed, 0);
 }
 
 TEST(Leader, RevisionsGrow) {
@@ -479,7 +549,7 @@ TEST(Documents, AreReadAsTheyWereWritten) {
   EXPECT_EQ(*parse_proposal("k", write(proposal)), proposal);
   const FleetEvent event{5, 7, "n1", "it leads"};
   EXPECT_EQ(*parse_fleet_event("k", write(event)), event);
-  const RateRecord rates{{{"a", 1.5}}, {{"a", "at_risk"}}};
+  const RateRecord rates{{{"a", 1.5}}, {{"b", 2.5}}, {{"a", "at_risk"}}};
   EXPECT_EQ(*parse_rate_record("k", write(rates)), rates);
   EXPECT_FALSE(parse_part("k", "{}").has_value());
 }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "decide/in_place.h"
 #include "decide/keeping.h"
 
 namespace partita::fleet {
@@ -29,18 +30,6 @@ plan::ServingPlan plan_of(const NodeRecord& node, bool without_lent) {
   }
   if (!plan.gpus.empty()) plan.gpu_model = plan.gpus.front().model;
   return plan;
-}
-
-// A plan from scratch counts from 0: its GPUs become those of the node, model by model.
-void number(plan::ServingPlan& plan, const plan::ServingPlan& node) {
-  std::map<std::string, std::vector<int>> free;
-  for (auto gpu = node.gpus.rbegin(); gpu != node.gpus.rend(); ++gpu)
-    free[gpu->model].push_back(gpu->index);
-  for (plan::PlannedGpu& gpu : plan.gpus) {
-    gpu.index = free[gpu.model].back();
-    free[gpu.model].pop_back();
-  }
-  std::ranges::sort(plan.gpus, {}, &plan::PlannedGpu::index);
 }
 
 std::vector<decide::LentPlace> lent_of(const NodeRecord& node) {
@@ -130,7 +119,8 @@ Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
   if (!made->plan)
     return failed({ErrorCode::infeasible, to_string(made->refusals.front()), ask.node.node});
   plan::ServingPlan plan = **made->plan;
-  if (ask.survive != 0) number(plan, current);
+  // It counts its GPUs from 0: they become those of the node on which most of it runs.
+  if (ask.survive != 0) plan = decide::in_place_of(current, std::move(plan), problem.fleet);
   // What a node need not be told; it judges the plan itself.
   plan.explanation.clear();
   plan.problem_digest.clear();

@@ -293,12 +293,12 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   if (!wanted.services.empty()) {
     const auto file = parse_fleet_services("wanted", wanted.services);
     if (!file) return failed(file.error());
+    const Rates asked = view.asked();
     for (const plan::Service& one : file->services) {
       ServiceStatus& is = services[one.name];
       is.service = one.name;
-      for (const auto& [node, rates] : view.rates)
-        if (const auto rate = rates.find(one.name); rate != rates.end())
-          is.arrived_rps += rate->second;
+      if (const auto rate = asked.find(one.name); rate != asked.end())
+        is.arrived_rps = rate->second;
       is.wanted_rps = need_of(one, is.arrived_rps);
     }
   }

@@ -74,6 +74,8 @@ struct Part {
   std::vector<Wait> waits_for = {};
   std::string services = {};  // text of a services file, of those; empty: there are none
   plan::ServingPlan plan;     // of this node's GPUs; services at the rates that it shall carry
+  // What it carried and has no room for any more: lost, until their services have their rates.
+  std::vector<Carried> gave_up = {};
   bool operator==(const Part&) const = default;
 };
 
@@ -110,6 +112,8 @@ struct AgentsVerdict {
 // What arrived at a node's gateway lately, and what became of it.
 struct RateRecord {
   std::vector<Carried> rates = {};  // by service, requests per second
+  // The same, what was asked for in vain, since no node carried it.
+  std::vector<Carried> uncarried = {};
   std::vector<AgentsVerdict> verdicts = {};
   std::optional<double> gpu_draw_w = {};  // what its GPUs draw; missing: not known
   bool operator==(const RateRecord&) const = default;

@@ -60,9 +60,11 @@ void FleetView::hear(const Keys& keys, std::string_view key,
   if (under("rates/")) {
     verdicts.erase(tail());
     draws.erase(tail());
+    uncarried.erase(tail());
     return one_of(rates, parse_rate_record, [&](RateRecord one) {
       verdicts[tail()] = std::move(one.verdicts);
       if (one.gpu_draw_w) draws[tail()] = *one.gpu_draw_w;
+      if (!one.uncarried.empty()) uncarried[tail()] = rates_of(one.uncarried);
       return rates_of(one.rates);
     });
   }
@@ -71,6 +73,19 @@ void FleetView::hear(const Keys& keys, std::string_view key,
   versions.erase(tail());
   if (value) versions[tail()] = version;
   one_of(parts, parse_part, as_it_is);
+}
+
+Rates FleetView::asked() const {
+  const auto sum = [](const std::map<std::string, Rates>& by_node) {
+    Rates all;
+    for (const auto& [node, its] : by_node)
+      for (const auto& [service, rate] : its) all[service] += rate;
+    return all;
+  };
+  Rates all = sum(rates);
+  for (const auto& [service, rate] : sum(uncarried))
+    all[service] = std::max(all[service], rate);
+  return all;
 }
 
 }  // namespace partita::fleet

@@ -37,7 +37,7 @@ struct FleetView {
   std::optional<FleetBudgets> budgets;
   std::map<std::string, NodeRecord> nodes;  // that are there: their leases are alive
   std::map<std::string, Part> parts;        // of all nodes that ever had one
-  std::map<std::string, Rates> rates;       // by node
+  std::map<std::string, Rates> rates, uncarried;  // by node
   std::map<std::string, std::vector<AgentsVerdict>> verdicts;  // by node
   std::map<std::string, double> draws;                         // of GPUs, by node
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
@@ -49,6 +49,9 @@ struct FleetView {
   // passed over.
   void hear(const Keys& keys, std::string_view key, const std::optional<std::string>& value,
             long version);
+  // What clients ask for, by service: what arrived at nodes that carry it, or in vain at all doors,
+  // whichever is more. While it moves both say the same requests.
+  Rates asked() const;
 };
 
 }  // namespace partita::fleet

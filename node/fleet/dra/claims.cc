@@ -46,6 +46,15 @@ void read_allocation(const std::string& file, const Node& object, Claim& claim) 
     for (const Node& one : config->items) read_share(file, one, claim);
 }
 
+void read_pods(const Node& object, Claim& claim) {
+  const Node* const users = follow(&object, {"status", "reservedFor"});
+  if (users == nullptr) return;
+  for (const Node& one : users->items)
+    if (const std::string uid = text_of(&one, "uid");
+        text_of(&one, "resource") == "pods" && is_uid(uid))
+      claim.pods.push_back({text_of(&one, "name"), uid});
+}
+
 Result<Claim> claim_of(const Document& document, const Node& object) {
   const Node* meta = object.find("metadata");
   Claim claim{text_of(meta, "namespace"), text_of(meta, "name"), text_of(meta, "uid")};
@@ -54,6 +63,7 @@ Result<Claim> claim_of(const Document& document, const Node& object) {
                      "no ResourceClaim: metadata with namespace, name and uid is wanted");
   claim.resource_version = text_of(meta, "resourceVersion");
   read_allocation(document.file, object, claim);
+  read_pods(object, claim);
   return claim;
 }
 

@@ -16,12 +16,19 @@ struct ClaimedDevice {
   bool operator==(const ClaimedDevice&) const = default;
 };
 
+// A pod that may use a claim.
+struct ClaimPod {
+  std::string name, uid;  // is_uid(uid)
+  bool operator==(const ClaimPod&) const = default;
+};
+
 struct Claim {
   std::string name_space, name, uid;
   std::vector<ClaimedDevice> devices = {};  // of this driver, of any pool; none: not allocated
   std::vector<ShareFor> shares = {};        // opaque parameters for this driver
   std::string fault = {};                   // why one of those cannot be taken
   std::string resource_version = {};
+  std::vector<ClaimPod> pods = {};
   bool operator==(const Claim&) const = default;
 };
 

@@ -29,6 +29,16 @@ TEST(DraClaims, DevicesOfThisDriverAlone) {
   EXPECT_TRUE(claim->shares.empty());
 }
 
+// Who is not a pod, or has no UID that can be one, has no cgroup that is looked for.
+TEST(DraClaims, PodsThatMayUseIt) {
+  const auto claim = parse_claim("claim", R"({"metadata":{"namespace":"ml","name":"train",
+ "uid":"6f1d-0a"},"status":{"reservedFor":[{"resource":"pods","name":"a","uid":"5f-1"},
+ {"resource":"jobs","name":"b","uid":"5f-2"},{"resource":"pods","name":"c","uid":"../5f"},
+ {"resource":"pods","name":"d"},{"resource":"pods","name":"e","uid":"5f-3"}]}})");
+  ASSERT_TRUE(claim) << to_string(claim.error());
+  EXPECT_EQ(claim->pods, (std::vector<ClaimPod>{{"a", "5f-1"}, {"e", "5f-3"}}));
+}
+
 std::string config(const std::string& source, const std::string& parameters) {
   return R"({"source":")" + source + R"(","opaque":{"driver":"partita.gpu","parameters":)" +
          parameters + "}}";

@@ -167,7 +167,8 @@ void FleetAgent::hear_of(const std::string& key, const std::optional<std::string
 }
 
 Result<void> FleetAgent::register_node(const NodeNow& node) {
-  const bool other = moved(rated_, node.rates) || judged_ != node.verdicts ||
+  const bool other = moved(rated_, node.rates) || moved(uncarried_, node.uncarried) ||
+                     judged_ != node.verdicts ||
                      moved({{"", drawn_.value_or(0)}}, {{"", node.gpu_draw_w.value_or(0)}});
   const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && other;
   if (node.record == registered_ && !rates_due) return {};
@@ -176,14 +177,18 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
   if (rates_due || !registered_)
     transaction.changes.push_back(
         {keys_.rates(settings_.node),
-         write(RateRecord{carried_of(node.rates), node.verdicts, node.gpu_draw_w}), lease_});
+         write(RateRecord{carried_of(node.rates), carried_of(node.uncarried), node.verdicts,
+                          node.gpu_draw_w}),
+         lease_});
   const auto done = store_.commit(transaction);
   if (!done) {
     if (done.error().code == ErrorCode::not_found) lease_ = 0;
     return failed(done.error());
   }
-  if (transaction.changes.size() > 1)
-    rated_ = node.rates, judged_ = node.verdicts, drawn_ = node.gpu_draw_w, rated_ms_ = now_ms_;
+  if (transaction.changes.size() > 1) {
+    rated_ = node.rates, uncarried_ = node.uncarried;
+    judged_ = node.verdicts, drawn_ = node.gpu_draw_w, rated_ms_ = now_ms_;
+  }
   registered_ = node.record;
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
   return {};

@@ -43,6 +43,7 @@ struct NodeNow {
   NodeRecord record;
   bool busy = false;  // it carries something out, and can take nothing yet
   Rates rates = {};   // what arrives at its gateway
+  Rates uncarried = {};  // the same, of services that nobody carries
   std::vector<AgentsVerdict> verdicts = {};
   std::optional<double> gpu_draw_w = {};  // what its GPUs draw; missing: not known
   std::optional<HeldBudget> budget = {};  // that it was told last
@@ -111,7 +112,7 @@ class FleetAgent {
     bool operator==(const Known&) const = default;
   };
   std::map<std::string, Known> known_;  // keys that are in the view, as they were read
-  Rates rated_;
+  Rates rated_, uncarried_;
   std::vector<AgentsVerdict> judged_;  // as written, beside the rates
   bool changed_ = true, power_changed_ = true;
   long changes_ = 0;

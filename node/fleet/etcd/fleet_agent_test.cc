@@ -14,7 +14,7 @@ TEST(FleetAgent, HearsTheVerdictsOfOthersThoughRatesStay) {
   MemoryStore store;
   FleetAgent a({.fleet = "f", .node = "a"}, store, ground_of_tests());
   FleetAgent b({.fleet = "f", .node = "b"}, store, ground_of_tests());
-  NodeNow of_a{node_of_tests("a"), false, {{"s", 10}}, {{"s", "serves"}}};
+  NodeNow of_a{node_of_tests("a"), false, {{"s", 10}}, {}, {{"s", "serves"}}};
   const NodeNow of_b{node_of_tests("b")};
   std::int64_t now = 0;
   const auto turns = [&](std::int64_t ms) {

@@ -26,6 +26,13 @@ std::set<std::string> ClaimsSight::allocated() const {
   return all;
 }
 
+std::vector<Claim> ClaimsSight::claims() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Claim> all;
+  for (const auto& [uid, claim] : claims_) all.push_back(claim);
+  return all;
+}
+
 long ClaimsSight::version() const {
   const std::lock_guard lock(mutex_);
   return version_;
@@ -61,9 +68,14 @@ Result<std::string> ClaimsSight::list() {
   auto list = parse_claims("the API server's list of claims", answer->body);
   if (!list) return failed(list.error());
   std::map<std::string, std::set<std::string>> devices;
+  std::map<std::string, Claim> claims;
   for (const Claim& claim : list->claims)
-    if (auto its = of_pool(claim); !its.empty()) devices.emplace(claim.uid, std::move(its));
+    if (auto its = of_pool(claim); !its.empty()) {
+      devices.emplace(claim.uid, std::move(its));
+      claims.emplace(claim.uid, claim);
+    }
   const std::lock_guard lock(mutex_);
+  claims_ = std::move(claims);
   if (devices != devices_) ++version_;
   devices_ = std::move(devices);
   return list->resource_version;
@@ -103,6 +115,8 @@ void ClaimsSight::note(const Claim& claim, bool gone) {
   std::set<std::string> devices;
   if (!gone) devices = of_pool(claim);
   const std::lock_guard lock(mutex_);
+  claims_.erase(claim.uid);
+  if (!devices.empty()) claims_.emplace(claim.uid, claim);
   const auto before = devices_.find(claim.uid);
   if (devices == (before == devices_.end() ? std::set<std::string>{} : before->second)) return;
   if (devices.empty())

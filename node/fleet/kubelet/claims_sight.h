@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "fleet/dra/claims.h"
 #include "fleet/kubelet/kube_api.h"
@@ -25,6 +26,8 @@ class ClaimsSight {
 
   // Devices of the pool that claims have been given.
   std::set<std::string> allocated() const;
+  // The claims that have some.
+  std::vector<Claim> claims() const;
   // How often they have changed; and what is wrong with looking, or nothing.
   long version() const;
   std::string trouble() const;
@@ -43,6 +46,7 @@ class ClaimsSight {
   std::atomic<bool> ending_ = false;
   mutable std::mutex mutex_;                              // of everything below
   std::map<std::string, std::set<std::string>> devices_;  // of the pool, by UID of the claim
+  std::map<std::string, Claim> claims_;                   // the same
   long version_ = 0;
   std::string trouble_;
   std::jthread thread_;

@@ -49,6 +49,11 @@ Result<NodeLook> Plugin::look() {
   return node_.look();
 }
 
+void Plugin::with_node(const std::function<void(const NodeLook&)>& take) {
+  const std::lock_guard lock(node_mutex_);
+  if (const auto seen = node_.look()) take(*seen);
+}
+
 // A device's name says GPU, profile and start for good, so the node is not read for it again.
 Result<Plugin::Place> Plugin::place_of(const std::string& device) {
   if (const auto known = places_.find(device); known != places_.end()) return known->second;

@@ -71,6 +71,9 @@ class Plugin {
   // have. Whether anything was written. After an error all is written again.
   Result<bool> publish(const std::set<std::string>& allocated);
 
+  // With the node as it is, while nobody changes it; not where it cannot be read.
+  void with_node(const std::function<void(const NodeLook&)>& take);
+
  private:
   Result<PreparedClaim> prepared(const ClaimName& claim);
   Result<Claim> claim_of(const ClaimName& claim) const;

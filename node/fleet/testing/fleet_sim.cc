@@ -29,6 +29,9 @@ constexpr std::int64_t kCalmMs = 600'000;  // at the end of each hour
 constexpr std::int64_t kFaultEveryMs = 90'000;
 constexpr std::int64_t kStartMs = 1'767'571'200'000;
 constexpr double kLostCalls = 0.003;
+constexpr double kLeastAsked = 0.5, kMostAsked = 1.8;  // by clients, times the rate in the file
+constexpr std::int64_t kSaidMs = 15'000;               // what was asked for in vain, so long after
+constexpr double kToldExact = 0.85;  // a node tells of a rate that moves by more than a tenth
 constexpr std::size_t kMostWrong = 20;
 
 // What of a node outlives its agent, and the agent.
@@ -46,6 +49,8 @@ struct SimNode {
   bool carrying = false;                  // it is being made so
   std::int64_t carried_ms = 0, well_ms = 0;
   long newest = 0;  // part that it ever took
+  Rates arriving, uncarried;
+  std::map<std::string, std::int64_t> uncarried_ms;  // when it was counted last
 };
 
 Rates lower(const Rates& a, const Rates& b) {
@@ -71,6 +76,57 @@ Rates carried_there(const std::vector<SimNode>& nodes) {
     if (node.alive && !node.cut)
       for (const Carried& one : node.record.carries) all[one.service] += one.rate_rps;
   return all;
+}
+
+// What arrives at the gateway of a node: its part of what clients ask for, by what it carries; of a
+// service that nobody carries, by how many gateways there are, and that is said for a while after.
+void arrive(SimNode& node, const std::vector<SimNode>& nodes, const Rates& asked,
+            std::int64_t now) {
+  const Rates all = carried_there(nodes), own = rates_of(node.record.carries);
+  const auto doors =
+      std::ranges::count_if(nodes, [](const SimNode& one) { return one.alive && !one.cut; });
+  node.arriving.clear();
+  for (const auto& [service, rate] : asked) {
+    const auto carried = all.find(service), here = own.find(service);
+    if (carried == all.end()) {
+      node.uncarried[service] = rate / static_cast<double>(std::max<std::ptrdiff_t>(1, doors));
+      node.uncarried_ms[service] = now;
+    } else if (here != own.end()) {
+      node.arriving[service] = rate * here->second / carried->second;
+    }
+  }
+  std::erase_if(node.uncarried,
+                [&](const auto& one) { return now - node.uncarried_ms[one.first] > kSaidMs; });
+}
+
+// Clients ask for more or less than the file says.
+class Clients {
+ public:
+  explicit Clients(std::uint64_t seed) : rng_(seed) {}
+  void ask_otherwise(const Rates& file) {
+    for (const auto& [service, rate] : file)
+      times_[service] = kLeastAsked + (kMostAsked - kLeastAsked) * rng_.uniform();
+  }
+  Rates asked(Rates file) const {
+    for (auto& [service, rate] : file) rate *= times_.at(service);
+    return file;
+  }
+
+ private:
+  Rng rng_;
+  Rates times_;  // the rate in the file
+};
+
+// What clients ask for is what is planned for, whoever carries it, or nobody.
+std::vector<std::string> faults_of_need(const Decision& decision, const Rates& asked) {
+  std::vector<std::string> faults;
+  for (const auto& [service, rate] : asked) {
+    const auto one = std::ranges::find(decision.services, service, &ServiceOutlook::name);
+    if (one->need_rps < rate * kToldExact)
+      faults.push_back(fmt::format("{:.4g} req/s of {} are asked for, {:.4g} planned for", rate,
+                                   service, one->need_rps));
+  }
+  return faults;
 }
 
 double drawn_pace(Rng& rng) { return 0.98 + 0.04 * rng.uniform(); }
@@ -152,13 +208,14 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
 class FleetSim {
  public:
   explicit FleetSim(const FleetSimOptions& options)
-      : options_(options), rng_(options.seed * 7919 + 17) {
+      : options_(options), rng_(options.seed * 7919 + 17), clients_(options.seed) {
     begin();
   }
 
   FleetSimReport run() {
     for (; now_ < options_.hours * kHourMs && report_.wrong.size() < kMostWrong; now_ += kTickMs) {
       const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
+      if (now_ > 0 && now_ % kHourMs == 0) clients_.ask_otherwise(rates_);
       if (calm)
         heal();
       else if (now_ >= next_fault_ms_)
@@ -199,7 +256,9 @@ class FleetSim {
     for (auto& [name, rate] : rates_)
       rate =
           kRatePerSlice * load / static_cast<double>(rates_.size()) * (0.4 + 1.2 * rng_.uniform());
+    if (options_.seed % 3 == 1) rates_["tight"] = 50;  // nobody can carry it
     wish("rates of the beginning");
+    clients_.ask_otherwise(rates_);
     next_fault_ms_ = 120'000;
   }
 
@@ -425,7 +484,9 @@ class FleetSim {
     if (node.carrying && now_ >= node.carried_ms) carried_out(node);
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
-    NodeNow is{node.record, node.carrying || !node.record.trouble.empty()};
+    arrive(node, nodes_, clients_.asked(rates_), now_);
+    NodeNow is{node.record, node.carrying || !node.record.trouble.empty(), node.arriving,
+               node.uncarried};
     Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
     ++report_.turns;
     for (const std::string& said : turn.said) {
@@ -552,6 +613,10 @@ class FleetSim {
                           node.record.ready, part->second.revision));
     for (const SimNode& node : nodes_)
       if (std::string left = left_over(node, view); !left.empty()) fault(left);
+    const Rates asked = clients_.asked(rates_);
+    for (const std::string& text : faults_of_need(*decision, asked)) fault(text);
+    report_.asked += static_cast<long>(asked.size());
+    report_.asked_in_vain += static_cast<long>(asked.size() - carried_there(nodes_).size());
     for (const ServiceOutlook& one : decision->services)
       if (one.why.empty() && there(nodes_, one.name) < one.need_rps * (1 - 1e-5))
         fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, there(nodes_, one.name),
@@ -578,7 +643,8 @@ class FleetSim {
   const Keys keys_{"sim"};
   std::vector<SimNode> nodes_;
   Wanted wanted_;
-  Rates rates_;
+  Rates rates_;  // in the file
+  Clients clients_;
   double slices_ = 0;
   int leaders_to_die_ = 0;  // one after another
   std::int64_t person_ms_ = 0;

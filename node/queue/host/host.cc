@@ -160,15 +160,19 @@ void Host::measure(Outputs& outputs) {
     const auto before = joules_before_.find(run.task);
     if (before == joules_before_.end()) continue;  // it began under an earlier process of the queue
     const auto now = all(run.places);
-    if (now && *now > before->second) run.energy_j = *now - before->second;
+    if (now && before->second && *now > *before->second) run.energy_j = *now - *before->second;
+    if (const auto of = doors_.host_joules ? doors_.host_joules(run.task, run.attempt)
+                                           : std::nullopt) {
+      run.host_energy_j = of->joules;
+      run.host_idle_j = of->idle_joules;
+    }
     const auto task = std::ranges::find(outputs.keep.tasks, run.task, &Task::id);
     if (task != outputs.keep.tasks.end()) price(*task, run);
     joules_before_.erase(before);
   }
   for (const Action& action : outputs.actions) {
     const auto* start = std::get_if<StartTask>(&action);
-    const auto now = start != nullptr ? all(start->task.places) : std::nullopt;
-    if (now) joules_before_[start->task.id] = *now;
+    if (start != nullptr) joules_before_[start->task.id] = all(start->task.places);
   }
 }
 
@@ -178,14 +182,14 @@ void Host::price(const Task& task, Run& run) const {
   const double began_s = static_cast<double>(run.began_ms) / 1e3;
   const double took_s = static_cast<double>(run.ended_ms - run.began_ms) / 1e3;
   if (!run.energy_j || tariff.empty() || took_s <= 0) return;
-  const auto then =
-      plan::bill(*run.energy_j, plan::mean_rate(tariff, began_s, began_s + took_s));
+  const double joules = *run.energy_j + run.host_energy_j.value_or(0);
+  const auto then = plan::bill(joules, plan::mean_rate(tariff, began_s, began_s + took_s));
   run.cost = then.cost;
   run.co2_g = then.co2_g;
   if (!task.spec.flexible) return;
   const double came_s = static_cast<double>(task.submitted_ms) / 1e3;
   const auto at_once =
-      plan::bill(*run.energy_j, plan::mean_rate(tariff, came_s, came_s + took_s));
+      plan::bill(joules, plan::mean_rate(tariff, came_s, came_s + took_s));
   if (then.cost && at_once.cost) run.saved_cost = *at_once.cost - *then.cost;
   if (then.co2_g && at_once.co2_g) run.saved_co2_g = *at_once.co2_g - *then.co2_g;
 }

@@ -27,6 +27,12 @@ struct HostDoors {
   // Joules that an instance, by its UUID, has taken until now, since some time; nothing: nobody
   // measures.
   std::function<std::optional<double>(const std::string& device)> joules = {};
+  // Joules of CPUs and memory that an attempt has taken so far; nothing: nobody knows. It is asked
+  // at its end, and not again.
+  struct OfHost {
+    double joules = 0, idle_joules = 0;
+  };
+  std::function<std::optional<OfHost>(long task, int attempt)> host_joules = {};
 };
 
 inline constexpr long kListed = 20'000;
@@ -89,7 +95,8 @@ class Host {
   std::vector<Event> events_;     // not yet told to the brain
   std::optional<Outputs> stuck_;  // not yet on disk
   std::deque<Call> calls_;
-  std::map<long, double> joules_before_;  // per attempt under way, of its instances
+  // Per attempt under way that was begun here, of its instances; nothing: they are not measured.
+  std::map<long, std::optional<double>> joules_before_;
   std::string trouble_;
   Nanos now_ = 0;
 };

@@ -352,8 +352,12 @@ TEST(QueueHost, JoulesOfEachRun) {
   const auto joules = [&](const std::string&) {
     return std::optional(40e-9 * static_cast<double>(world.now - test::kEpoch));
   };
+  // Of CPUs and memory 9 W, of which 2 W idle; whoever measures began with the attempt.
+  const auto of_host = [&](long, int) {
+    return std::optional(HostDoors::OfHost{540, 120});
+  };
   const Config config = test::config_on(a100(), 1);
-  auto host = *Host::open(config, {store, world, world, joules}, world.now);
+  auto host = *Host::open(config, {store, world, world, joules, of_host}, world.now);
   Spec spec{.name = "x", .command = "true", .user = "anna"};
   spec.times = {{0, 60}};
   ASSERT_TRUE(host->submit(spec, world.now));
@@ -366,14 +370,17 @@ TEST(QueueHost, JoulesOfEachRun) {
   ASSERT_EQ(host->runs(1)->size(), 1u);
   ASSERT_TRUE(host->runs(1)->front().energy_j);
   EXPECT_NEAR(*host->runs(1)->front().energy_j, 40 * 60, 1e-3);
+  EXPECT_EQ(host->runs(1)->front().host_energy_j, 540);
+  EXPECT_EQ(host->runs(1)->front().host_idle_j, 120);
   // Who comes after a kill has not seen it begin.
   ASSERT_TRUE(host->submit(spec, world.now));
   host->turn(world.now);
   ASSERT_EQ(world.starts.size(), 2u);
-  host = *Host::open(config, {store, world, world, joules}, world.now);
+  host = *Host::open(config, {store, world, world, joules, of_host}, world.now);
   host->turn(world.now += 60 * kSec);
   ASSERT_EQ(host->runs(2)->size(), 1u);
   EXPECT_FALSE(host->runs(2)->front().energy_j);
+  EXPECT_FALSE(host->runs(2)->front().host_energy_j);
 }
 
 TEST(QueueHost, AFullDiskTakesNothingInAndLosesNothing) {

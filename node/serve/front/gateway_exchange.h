@@ -116,6 +116,7 @@ class GatewayExchange : public Exchange {
   RequestFacts facts_;
   std::optional<RequestId> request_ = {};
   int admitted_items_ = 0;
+  bool infers_ = false;  // not only asks what a model takes
   std::optional<Denial> denial_ = {};
 
  private:

@@ -160,6 +160,7 @@ Step GrpcWebExchange::infer(Pieces message) {
   ask_ = *std::move(ask);
   service = ask_.wanted.model.substr(0, kMaxNameBytes);
   if (!permitted()) return Step::answer;
+  infers_ = true;
   if (ask_.other_version) return refuse(400, "model '" + service + "' has no such version");
   if (ask_.asked.service.empty()) return deny(not_here(door_.options.peers, service));
   if (door_.backend.model(service) == nullptr) {

@@ -145,7 +145,7 @@ class HandOver : public testing::Test {
   // `at` hears of these ports, by node, with shares of "pair".
   void tell(Node& at, const std::map<std::string, std::pair<int, double>>& peers,
             const std::string& service = "pair") {
-    actuate::GatewayPeers all{.node = at.name};
+    actuate::GatewayPeers all{.node = at.name, .wanted = {service}};
     for (const auto& [name, peer] : peers)
       all.peers.push_back(
           {name, "127.0.0.1:" + std::to_string(peer.first), "", {{service, peer.second}}});
@@ -217,6 +217,9 @@ TEST_F(HandOver, WhatNobodyCarriesNowIsToBeAskedForAgain) {
   EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="nobody"})"), "3");
   EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="chat",outcome="nobody"})"), "1");
   EXPECT_EQ(ask(a, infer(1, "", "nothing")).status, 404);
+  // What is demand: inference, and no questions of what a model takes.
+  using Demand = std::map<std::string, long>;
+  EXPECT_EQ(a.pool->uncarried(), (Demand{{"chat@2", 1}, {"pair", 1}}));
   // Who carried it does not answer.
   Node& b = add("b", true);
   tell(a, {{"b", {b.port, 1}}});
@@ -312,6 +315,7 @@ TEST_F(HandOver, ItIsHandedOverOnceAtMost) {
   EXPECT_EQ(ask(a, infer(1)).status, 503);
   EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="handed_back"})"), "2");
   EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="nobody"})"), "1");
+  EXPECT_TRUE(a.pool->uncarried().empty()) << "those who hand it back count it";
   for (Node* other : {&b, &c})
     EXPECT_EQ(other->pool->metrics().find("outcome=\"handed_back\""), std::string::npos);
 }

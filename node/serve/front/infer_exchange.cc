@@ -99,6 +99,7 @@ Step InferExchange::begin() {
     return Step::answer;
   }
   if (!permitted()) return Step::answer;
+  infers_ = true;
   if (!door_.backend.known(service)) return deny_or_go(not_here(door_.options.peers, service));
   if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   model_ = door_.model(service);

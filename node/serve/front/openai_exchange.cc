@@ -120,6 +120,7 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
 }
 
 Step OpenaiExchange::to_worker() {
+  infers_ = true;
   if (!door_.backend.known(service))
     return deny_or_go(not_here(door_.options.peers, service), false);
   if (facts_.path == kEmbeddingsPath) return refuse(404, "there is no model '" + service + "'");

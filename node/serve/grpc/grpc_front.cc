@@ -296,6 +296,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::string client_ = {};          // its token, or where it is
   KeyHandle key_ = {};
   std::shared_ptr<GrpcPeerCall> peer_call_ = {};
+  bool infers_ = false;  // not only asks what a model takes
   TraceContext trace_ = {};
 };
 
@@ -386,8 +387,11 @@ void Call::deny(const Denial& denial) {
     context_->AddTrailingMetadata("retry-after-ms",
                                   std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1));
   log_status_ = status_of(denial.kind);
-  if (!by_ && denial.kind == Denial::Kind::absent && !finished_)
-    shared_->peers->pool.count_out(service_, PeerPool::Fate::nobody);
+  if (!by_ && denial.kind == Denial::Kind::absent && !finished_) {
+    PeerPool& pool = shared_->peers->pool;
+    pool.count_out(service_, PeerPool::Fate::nobody);
+    if (infers_ && !(peer_call_ && peer_call_->was_handed_back())) pool.count_uncarried(service_);
+  }
   if (by_ && denial.elsewhere && submitted_ns_ == 0 && !finished_) {
     context_->AddTrailingMetadata(kHandedBack,
                                   std::string(is_not_here(denial) ? kBackAbsent : kBackFull));
@@ -570,6 +574,7 @@ void Call::hand_over(const std::string& known, const Denial& why) {
 }
 
 void Call::infer() {
+  infers_ = true;
   const Received message(request_);
   Backend& backend = shared_->backend;
   auto ask = ask_by_grpc(backend, message.pieces);

@@ -525,7 +525,7 @@ class GrpcHandOver : public GrpcTest {
   }
   // The door of GrpcTest, whose backend has no model, hears of these ports.
   void begin(const std::map<std::string, int>& ports, GrpcOptions options = {}) {
-    actuate::GatewayPeers peers{.node = "a"};
+    actuate::GatewayPeers peers{.node = "a", .wanted = {"pair"}};
     const double share = 1.0 / static_cast<double>(ports.size());
     for (const auto& [name, port] : ports)
       peers.peers.push_back({name, "", "127.0.0.1:" + std::to_string(port), {{"pair", share}}});
@@ -586,6 +586,14 @@ TEST_F(GrpcHandOver, WhoIsGoneIsPassedOverAndStrangersAreNotLetIn) {
   EXPECT_TRUE(ask("ModelInfer", pair_request(), kGatewaysSecret).first.ok());
 }
 
+// What is demand of a service that nobody carries: inference, no question of what it takes.
+TEST_F(GrpcHandOver, WhatNobodyCarriesIsCounted) {
+  begin({});
+  EXPECT_EQ(ask("ModelInfer", pair_request()).first.error_code(), grpc::StatusCode::UNAVAILABLE);
+  ask("ModelMetadata", std::string("\n\4pair"));
+  EXPECT_EQ(pool.uncarried(), (std::map<std::string, long>{{"pair", 1}}));
+}
+
 TEST_F(GrpcHandOver, NoCallIsHandedOverTwiceAndWhoLeavesEndsIt) {
   Node& b = add();
   begin({{"b", b.front->port()}});
@@ -599,6 +607,7 @@ TEST_F(GrpcHandOver, NoCallIsHandedOverTwiceAndWhoLeavesEndsIt) {
   EXPECT_EQ(none.error_message(), "no node that answers carries model 'pair' now");
   EXPECT_NE(pool.metrics().find("{service=\"pair\",outcome=\"nobody\"} 1"), std::string::npos);
   EXPECT_EQ(b.pool->metrics().find("handed_back"), std::string::npos);
+  EXPECT_TRUE(pool.uncarried().empty()) << "who handed it back counts it";
   b.backend.add(test::pair_model());
   b.backend.at_once = false;
   const auto call = start("ModelInfer", pair_request());

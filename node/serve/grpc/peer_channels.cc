@@ -107,6 +107,7 @@ void GrpcPeerCall::answered(const std::shared_ptr<Try>& one, const grpc::Status&
   const std::string back = said(one->context, kHandedBack);
   const std::string retry = said(one->context, "retry-after-ms");
   if (!back.empty()) {
+    handed_back_ = true;
     use_->heard();
     const auto ms = parse_number<std::int64_t>(retry);
     if (back == kBackFull)

@@ -71,6 +71,7 @@ class GrpcPeerCall : public std::enable_shared_from_this<GrpcPeerCall> {
       : channels_(channels), ask_(std::move(ask)), ended_(std::move(ended)) {}
   void next();    // begins, and goes on
   void let_go();  // nothing is called any more; who has it sees that the client has gone
+  bool was_handed_back() const { return handed_back_; }  // as PeerCall's
 
  private:
   struct Try;
@@ -84,6 +85,7 @@ class GrpcPeerCall : public std::enable_shared_from_this<GrpcPeerCall> {
   std::vector<std::string> tried_ = {};
   std::shared_ptr<Try> try_ = {};
   std::unique_ptr<PeerUse> use_ = {};
+  bool handed_back_ = false;
 };
 
 }  // namespace partita::serve

@@ -157,6 +157,20 @@ actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& 
   return requests;
 }
 
+std::vector<actuate::Uncarried> uncarried_of(Recents& recents,
+                                             const std::map<std::string, long>& counts,
+                                             double now_s) {
+  std::vector<actuate::Uncarried> all;
+  for (const auto& [service, count] : counts) {
+    const auto [recent, fresh] = recents.try_emplace(service);
+    if (fresh) recent->second.note(now_s, {});  // those that it is noted with came since
+    recent->second.note(now_s, {.asked = static_cast<double>(count)});
+    const double asked = recent->second.last(actuate::kMiddleStretch, 0).asked;
+    if (asked > 0) all.push_back({service, asked / actuate::kMiddleStretch});
+  }
+  return all;
+}
+
 actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
                                const actuate::Assignment& assignment, const Recents& recents) {
   actuate::GatewayState state;
@@ -295,6 +309,7 @@ void Host::write() {
   const double now_s = static_cast<double>(Loop::now_ns()) / 1e9;
   note_requests(recents_, views(), now_s);
   actuate::GatewayState state = state_of(doors_.core, doors_.engines, assignment_, recents_);
+  if (doors_.peers) state.uncarried = uncarried_of(uncarried_, doors_.peers->uncarried(), now_s);
   state.pid = ::getpid();
   state.identity = identity_;
   state.written_s = now_s;

@@ -54,6 +54,11 @@ void note_requests(Recents& recents, const std::vector<ServiceView>& services, d
 // What became of a service's requests, as gateway.json says it.
 actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& recents);
 
+// What is asked for in vain of late, by counts that only grow.
+std::vector<actuate::Uncarried> uncarried_of(Recents& recents,
+                                             const std::map<std::string, long>& counts,
+                                             double now_s);
+
 // What it says of itself. `self` and `written_s` are filled in by the caller.
 actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
                                const actuate::Assignment& assignment, const Recents& recents);
@@ -97,7 +102,7 @@ class Host {
   actuate::Assignment assignment_;
   actuate::WorkersState workers_ = {};  // where the assignment has language models
   std::string followed_, workers_text_, peers_text_, said_, identity_;
-  Recents recents_;
+  Recents recents_, uncarried_;
   // Of the writing thread, under the lock.
   std::mutex lock_;
   std::condition_variable_any changed_;

@@ -102,7 +102,7 @@ void PeerCall::more(HttpResponse& answer) {
   use_->heard();
   if (!std::exchange(head_seen_, true)) {
     if (!answer.header(kHandedBack).empty()) {
-      back_ = true;
+      back_ = handed_back_ = true;
       handed_back(answer);
     } else {
       answer_ = {.status = answer.status(),

@@ -58,6 +58,8 @@ class PeerCall {
   PeerCall(const PeerCall&) = delete;
   PeerCall& operator=(const PeerCall&) = delete;
   void start();  // may call `ended`
+  // A node had it, and counts it, that could not take it.
+  bool was_handed_back() const { return handed_back_; }
   // Nothing is called any more, and a node that has it sees that the client has gone.
   static void let_go(std::unique_ptr<PeerCall> call);
 
@@ -79,6 +81,7 @@ class PeerCall {
   std::vector<std::unique_ptr<EngineLink>> links_ = {};  // the last one is in use
   PeerAnswer answer_ = {};
   bool head_seen_ = false, back_ = false, stream_ = false, over_ = false;
+  bool handed_back_ = false;
 };
 
 }  // namespace partita::serve

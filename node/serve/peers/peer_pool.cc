@@ -139,13 +139,16 @@ std::string PeerPool::carried_as(std::string_view name) const {
   });
 }
 
-bool PeerPool::wants(std::string_view name) const {
+std::string PeerPool::wanted_as(std::string_view name) const {
   const std::vector<std::string>& all = wanted_.wanted;
-  const std::string known = named_as(name, [&](const std::string& text) {
+  return named_as(name, [&](const std::string& text) {
     const auto first = std::ranges::lower_bound(all, text);
     return first == all.end() ? nullptr : &*first;
   });
-  return !known.empty() || !carried_as(name).empty();
+}
+
+bool PeerPool::wants(std::string_view name) const {
+  return !wanted_as(name).empty() || !carried_as(name).empty();
 }
 
 // ---- whose turn it is
@@ -308,6 +311,10 @@ void PeerPool::count_out(std::string_view service, Fate fate) {
   ++counts_[std::string(service)].fates[static_cast<int>(fate)];
 }
 void PeerPool::count_in(std::string_view service) { ++counts_[std::string(service)].in; }
+
+void PeerPool::count_uncarried(std::string_view name) {
+  if (const std::string service = wanted_as(name); !service.empty()) ++uncarried_[service];
+}
 
 std::string PeerPool::metrics() const {
   static constexpr const char* kFates[] = {"answered", "handed_back", "lost", "nobody"};

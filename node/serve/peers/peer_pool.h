@@ -106,6 +106,10 @@ class PeerPool {
   enum class Fate : std::uint8_t { answered, back, lost, nobody };
   void count_out(std::string_view service, Fate fate);
   void count_in(std::string_view service);
+  // An inference under this name that no node counts: none of them carries it that answers.
+  void count_uncarried(std::string_view name);
+  // How many there were, by service as the fleet wants it.
+  const std::map<std::string, long>& uncarried() const { return uncarried_; }
   std::string metrics() const;
 
  private:
@@ -115,6 +119,7 @@ class PeerPool {
     double share = 0, turn = 0;
   };
   bool is_open(const PeerGateway& peer, std::string_view service, Way way, std::size_t bytes) const;
+  std::string wanted_as(std::string_view name) const;
   void look_up(const std::stop_token& stop, std::vector<actuate::GatewayPeer> fresh);
   void rebuild();
   void failed(PeerGateway& peer);
@@ -134,6 +139,7 @@ class PeerPool {
     std::uint64_t fates[4] = {}, in = 0;
   };
   std::map<std::string, Counts, std::less<>> counts_;
+  std::map<std::string, long> uncarried_;  // of those that are wanted
   std::vector<std::shared_ptr<void>> buried_;
   Loop::Timer timer_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
