@@ -14,5 +14,6 @@ enum class TermsKept { whole, known };
 void describe_terms(Form& f, plan::Terms& terms, TermsKept kept);
 // Of them all but name, model, rate, SLO, percentile, for documents with words of their own.
 void describe_further_terms(Form& f, plan::Terms& terms);
+void describe_cache(Form& f, plan::CacheTerms& cache);
 
 }  // namespace partita::forms

@@ -17,6 +17,7 @@ ServiceLoad load_of(const actuate::GatewayService& service, const actuate::Gatew
   load.tokens = service.tokens;
   load.cold = service.cold;
   load.keys = service.keys;
+  load.fan_outs = service.fan_outs;
   if (service.requests) {
     load.arrived = static_cast<std::uint64_t>(service.requests->arrived);
     load.in_slo = static_cast<std::uint64_t>(service.requests->in_slo);

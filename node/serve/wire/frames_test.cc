@@ -36,6 +36,8 @@ Hello open_hello() {
 std::vector<Frame> all_frames() {
   return {some_hello(),
           Region{.slot_bytes = 8192, .slots = 64},
+          Joint{.offset = 4096, .bytes = 8192, .writable = true, .slots = {3, 1, 70}},
+          Joint{.offset = 0, .bytes = 4096, .own = true, .slots = {9}},
           Refused{.reason = "no such service"},
           Ready{.curve = {{1, 100}, {8, 500}, {32, 1'700}}},
           RunFrame{.batch = 7, .deadline = 123'456'789'012, .slots = {4, 0, 9}},
@@ -135,6 +137,11 @@ TEST(Frames, OutOfRangeAreRefused) {
   hello = some_hello();
   hello.service = "a\nb";
   EXPECT_NE(fault_of(hello), "");
+  EXPECT_NE(fault_of(Joint{.offset = 100, .bytes = 4096, .slots = {1}}), "");
+  EXPECT_NE(fault_of(Joint{.offset = 0, .bytes = 4095, .slots = {1}}), "");
+  EXPECT_NE(fault_of(Joint{.offset = 0, .bytes = 0, .slots = {1}}), "");
+  EXPECT_NE(fault_of(Joint{.offset = 0, .bytes = 4096, .slots = {}}), "");
+  EXPECT_NE(fault_of(Joint{.offset = 0, .bytes = 4096, .slots = {1, 2, 1}}), "");
   EXPECT_NE(fault_of(Region{.slot_bytes = 100, .slots = 1}), "");
   EXPECT_NE(fault_of(Region{.slot_bytes = 4096, .slots = 0}), "");
   EXPECT_NE(fault_of(Region{.slot_bytes = ~0ULL << 12, .slots = ~0U}), "");
