@@ -15,12 +15,12 @@
 namespace partita::control {
 namespace {
 
-constexpr double kDecay = 0.8;    // a minute: a pipeline's pictures may change as fast as its rate
-constexpr double kFewest = 300;   // requests, before their mean is believed
-constexpr double kLeast = 0.001;  // requests of a step; as many as kMostFanOut, at most
+constexpr double kWayDecay = 0.8;       // a minute: pictures may change as fast as their rate
+constexpr double kFewestWays = 300;     // requests, before their mean is believed
+constexpr double kLeastFanOut = 0.001;  // requests of a step; as many as kMostFanOut, at most
 
-double found(const FanOutKept& kept) {
-  const double now = std::clamp(kept.told * kept.times, kLeast, plan::kMostFanOut);
+double fan_out_of(const FanOutKept& kept) {
+  const double now = std::clamp(kept.told * kept.times, kLeastFanOut, plan::kMostFanOut);
   return now == 1 ? std::nextafter(1, 2) : now;  // 1 would say: exactly one
 }
 
@@ -61,9 +61,9 @@ void FanOuts::see(const ServersSeen& servers, Report& report) {
     const bool follows = std::exchange(counted.by, servers.counted_by) == servers.counted_by;
     if (!follows || now->requests < last.requests || now->rows < last.rows) continue;
     counted.requests =
-        kDecay * counted.requests + static_cast<double>(now->requests - last.requests);
-    counted.rows = kDecay * counted.rows + static_cast<double>(now->rows - last.rows);
-    if (counted.requests < kFewest) continue;
+        kWayDecay * counted.requests + static_cast<double>(now->requests - last.requests);
+    counted.rows = kWayDecay * counted.rows + static_cast<double>(now->rows - last.rows);
+    if (counted.requests < kFewestWays) continue;
     const double mean = counted.rows / counted.requests;
     const double times = followed_factor(kept.times, mean / kept.told, counted.requests);
     if (times == kept.times) continue;
@@ -86,7 +86,7 @@ DesiredNow FanOuts::corrected(DesiredNow wanted) const {
     const auto one = std::ranges::find(wanted.services, kept.pipeline, &plan::Service::name);
     CHECK(one != wanted.services.end() && one->pipeline);
     off += fmt::format("/{} {} {}", kept.pipeline, kept.step, kept.times);
-    if (kept.times != 1) one->pipeline->steps[at(kept.step)].fan_out = found(kept);
+    if (kept.times != 1) one->pipeline->steps[at(kept.step)].fan_out = fan_out_of(kept);
   }
   CHECK(!forms::add_members(wanted.services));  // they are members by now
   wanted.key = fmt::format("{:016x}", text_hash(wanted.key + off));

@@ -5,8 +5,10 @@
 
 #include <cmath>
 
+#include "base/check.h"
 #include "control/own_rates.h"
 #include "control/testing/brain_fixture.h"
+#include "forms/pipeline_form.h"
 #include "forms/serving_forms.h"
 
 namespace partita::control {
@@ -148,7 +150,8 @@ TEST(FanOuts, WhatWasLearnedStaysWithWhatItCorrects) {
   EXPECT_GT(learned, 11);
   now.fan_outs.begin(services);
   EXPECT_EQ(now.fan_out(services), learned);
-  Counting next{.kept = now.kept};  // an agent that is started again
+  Counting next;  // an agent that is started again
+  next.kept = now.kept;
   next.fan_outs.begin(services);
   EXPECT_EQ(next.fan_out(services), learned);
   now.fan_outs.begin(services_with(5));

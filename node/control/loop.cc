@@ -332,7 +332,7 @@ Health::Ground Loop::Work::health_ground() const {
 }
 
 VerdictGround Loop::Work::verdict_ground(const ServersSeen& servers) const {
-  return {desired_.now().services, memory_, node_.assignment, servers, node_.blind};
+  return {believed_.services, memory_, node_.assignment, servers, node_.blind};
 }
 
 ShowGround Loop::Work::show_ground(const Seen& seen) const {

@@ -734,7 +734,15 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
   if (!links) return failed(links.error());
   impl->links = *std::move(links);
   std::unique_ptr<Core> core(new Core(std::move(impl)));
-  inside->pipelines = std::make_unique<Pipelines>(loop, *core, inside->member_doors(), inside->say);
+  inside->joint_doors = {
+      .find = [inside](const std::string& service) { return inside->find(service); },
+      .tell =
+          [inside](const LiveService& service, const Joint& joint, int descriptor) {
+            for (const auto& [worker, seat] : inside->seats)
+              if (seat.service.get() == &service)
+                inside->links->send(worker, encode(joint), descriptor);
+          }};
+  inside->pipelines = std::make_unique<Pipelines>(loop, *core, member_doors(inside), inside->say);
   return core;
 }
 

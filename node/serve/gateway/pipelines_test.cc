@@ -496,14 +496,17 @@ TEST_F(JointSteps, WhatHasNoLaneIsCopied) {
   expect_times(*four, 5, 4);
   EXPECT_EQ(rows("in_common"), 2);
   EXPECT_EQ(rows("copied"), 2);
-  // The first step's worker hangs, and what it had moves to another slot and worker.
-  auto again = large_worker("s");
-  ASSERT_TRUE(until([&] { return core_->service_views().at(1).ready_workers == 2; }));
-  first->hold = again->hold = true;
+  // Of three workers of the first step that which has the next hangs: its row moves on.
+  auto again = large_worker("s"), third = large_worker("s");
+  ASSERT_TRUE(until([&] { return core_->service_views().at(1).ready_workers == 3; }));
+  const std::vector<test::TestWorker*> all{first.get(), again.get(), third.get()};
+  std::map<const test::TestWorker*, int> had;
+  for (test::TestWorker* one : all) one->hold = true, had[one] = one->batches;
   const auto moved = ask_large("p", 9);
-  ASSERT_TRUE(until([&] { return first->batches + again->batches > 1; }));
-  test::TestWorker& hangs = first->batches > 1 ? *first : *again;
-  (&hangs == first.get() ? again : first)->hold = false;
+  const auto has = [&](const test::TestWorker* one) { return one->batches > had[one]; };
+  ASSERT_TRUE(until([&] { return std::ranges::any_of(all, has); }));
+  test::TestWorker& hangs = **std::ranges::find_if(all, has);
+  for (test::TestWorker* one : all) one->hold = one == &hangs;
   ASSERT_TRUE(until([&] { return moved->ended; }));
   expect_times(*moved, 9, 4);
   EXPECT_EQ(rows("copied"), 3);

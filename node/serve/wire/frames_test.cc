@@ -36,8 +36,6 @@ Hello open_hello() {
 std::vector<Frame> all_frames() {
   return {some_hello(),
           Region{.slot_bytes = 8192, .slots = 64},
-          Joint{.offset = 4096, .bytes = 8192, .writable = true, .slots = {3, 1, 70}},
-          Joint{.offset = 0, .bytes = 4096, .own = true, .slots = {9}},
           Refused{.reason = "no such service"},
           Ready{.curve = {{1, 100}, {8, 500}, {32, 1'700}}},
           RunFrame{.batch = 7, .deadline = 123'456'789'012, .slots = {4, 0, 9}},
@@ -59,7 +57,9 @@ std::vector<Frame> all_frames() {
           StatePart{.sequence = 9, .offset = 3, .total = 8, .bytes = std::string("\0\1\2\3\4", 5)},
           StatePart{.sequence = 9},
           ForgetStates{.sequences = {1, UINT64_MAX}},
-          open_hello()};
+          open_hello(),
+          Joint{.offset = 4096, .bytes = 8192, .writable = true, .slots = {3, 1, 70}},
+          Joint{.offset = 0, .bytes = 4096, .own = true, .slots = {9}}};
 }
 
 std::string fault_of(std::string_view bytes) {
@@ -126,11 +126,11 @@ TEST(Frames, CutOrTooLongAreRefused) {
 }
 
 TEST(Frames, OutOfRangeAreRefused) {
-  EXPECT_EQ(fault_of(std::string("\20\0\0\0", 4)), "frame: no known kind: 16");
+  EXPECT_EQ(fault_of(std::string("\21\0\0\0", 4)), "frame: no known kind: 17");
   EXPECT_EQ(fault_of(std::string(4, '\0')), "frame: no known kind: 0");
   Hello hello = some_hello();
   hello.version = 1;
-  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 5");
+  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 6");
   hello = some_hello();
   hello.model.max_batch = kMaxLinkBatch + 1;
   EXPECT_NE(fault_of(hello), "");
