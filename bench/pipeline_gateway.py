@@ -34,7 +34,7 @@ def main():
                 for steps in (1, 2, 3) for at, program in enumerate(programs)]
         try:
             for number in range(rounds + 1):
-                for steps, at, gateway in ways:
+                for steps, at, gateway in ways[::1 if number % 2 else -1]:
                     all_before = gateway.cpu_us(1 + steps)
                     alone = gateway.ask(["--h1", "-c", str(CONNECTIONS)], REQUESTS, ask, len(head))
                     every = (gateway.cpu_us(1 + steps) - all_before) / REQUESTS
