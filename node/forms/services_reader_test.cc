@@ -190,7 +190,7 @@ TEST(Services, RefusesValuesWithTheirLine) {
       {"gpu_memory_in_total: 1",
        "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, pipeline, "
        "rate_rps, slo_ms, percentile, slo, tokens, prefix, min_replicas, anti_affinity, models, "
-       "headroom, arrivals, trace, rates, lengths, buckets"},
+       "cache, headroom, arrivals, trace, rates, lengths, buckets"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
   for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);
