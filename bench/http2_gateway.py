@@ -28,33 +28,44 @@ def ways(connections):
 
 
 class Gateway:
-    def __init__(self, program, folder, port, numbers):
-        self.url = f"http://127.0.0.1:{port}/v2/models/s/infer"
+    """A gateway with a null worker, or one for each step of a pipeline; that is asked."""
+
+    def __init__(self, program, folder, port, numbers, steps=1, output="y:FP32:250"):
+        names = ["s"] + [f"s{at}" for at in range(1, steps)]
+        self.url = f"http://127.0.0.1:{port}/v2/models/{'p' if steps > 1 else 's'}/infer"
         state = os.path.join(folder, f"state{port}")
         os.mkdir(state, 0o700)
         with open(os.path.join(state, "assignment.json"), "w", encoding="utf-8") as file:
             json.dump({"api_version": "partita/v1", "kind": "Assignment", "revision": 1,
-                       "segments": [{"device": "d", "gpu_uuid": "GPU-0", "profile": "1g.10gb",
-                                     "start": 0, "service": "s", "batch": 32, "processes": 1}],
-                       "services": [{"name": "s", "model": "s", "slo_ms": 10_000, "rate_rps": 100,
-                                     "percentile": 99}]}, file)
+                       "segments": [{"device": "d" + name, "gpu_uuid": "GPU-0", "start": at,
+                                     "profile": "1g.10gb", "service": name, "batch": 32,
+                                     "processes": 1}
+                                    for at, name in enumerate(names)],
+                       "services": [{"name": name, "model": name, "slo_ms": 10_000,
+                                     "rate_rps": 100, "percentile": 99} for name in names] +
+                       [{"name": "p", "slo_ms": 10_000, "rate_rps": 100, "percentile": 99,
+                         "pipeline": {"steps": [
+                             {"model_name": name, "input_map": {"x": f"t{at}" if at else "x"},
+                              "output_map": {"y": f"t{at + 1}" if at + 1 < steps else "y"}}
+                             for at, name in enumerate(names)]}}] * (steps > 1)}, file)
         self.children = [subprocess.Popen([program, *words, "--state-dir", state],
                                           stdout=subprocess.DEVNULL,
                                           stderr=subprocess.DEVNULL) for words in (
             ["gateway", "--http", f"127.0.0.1:{port}"],
-            ["worker", "--null", "--service", "s", "--batch", "32", "--input",
-             f"x:FP32:{numbers}", "--output-tensor", "y:FP32:250"])]
+            *(["worker", "--null", "--service", name, "--batch", "32", "--input",
+               f"x:FP32:{numbers}", "--output-tensor", output] for name in names))]
         while True:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health/ready", timeout=5)
+                urllib.request.urlopen(self.url.replace("/infer", "/ready"), timeout=5)
                 return
             except urllib.error.URLError:
                 time.sleep(0.05)
 
-    def cpu_us(self):
-        tasks = f"/proc/{self.children[0].pid}/task"
-        return sum(int(open(f"{tasks}/{task}/schedstat", encoding="ascii").read().split()[0])
-                   for task in os.listdir(tasks)) / 1000
+    def cpu_us(self, processes=1):
+        return sum(int(open(f"/proc/{child.pid}/task/{task}/schedstat",
+                            encoding="ascii").read().split()[0])
+                   for child in self.children[:processes]
+                   for task in os.listdir(f"/proc/{child.pid}/task")) / 1000
 
     def ask(self, way, count, ask, head):
         before = self.cpu_us()

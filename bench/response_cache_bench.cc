@@ -260,7 +260,7 @@ void served(benchmark::State& state) {
   const pid_t worker = start_worker(link, bytes);
   const auto loop = Loop::make().value();
   CoreOptions options{.link_path = link, .shed = false};
-  if (state.range(1) != none) options.caches.emplace("s", CacheWish{.bytes = 16u << 20});
+  if (state.range(1) != none) options.caches.emplace("s", plan::CacheTerms{.memory = Mib{16}});
   const auto core = Core::open(*loop, options, [](const std::string&) {}).value();
   ServedService service;
   service.name = "s";

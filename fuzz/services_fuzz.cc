@@ -32,6 +32,11 @@ FUZZ_TARGET(services) {
     CHECK(service.percentile > 0 && service.percentile < 100);
     if (service.pipeline) CHECK(partita::plan::graph_of(*service.pipeline).has_value());
     CHECK(service.min_replicas >= 1 && service.line >= 1);
+    if (service.cache) {
+      CHECK(!service.models && !service.pipeline && !service.tokens);
+      CHECK(service.cache->memory.value >= 1 && service.cache->memory.value <= 1e6);
+      CHECK(service.cache->ttl.value >= 0 && service.cache->ttl.value <= 1e9);
+    }
     if (!service.models) continue;
     CHECK(!service.models->models.empty() && service.models->memory.value > 0);
     for (const partita::plan::SetModel& model : service.models->models)

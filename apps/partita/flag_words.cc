@@ -23,6 +23,8 @@ constexpr FlagWords kWords[] = {
      "With --openai: compare what is measured with what these points predict for it"},
     {"--air", "CELSIUS", "Temperature of the air around the chip (default: fitted)", "--ambient"},
     {"--all", "", "Also what has ended"},
+    {"--allow-origin", "ORIGIN",
+     "Pages of this origin may call the HTTP door, as in https://app.example.com; '*': of all"},
     {"--alone", "", "Give every service a GPU of its own"},
     {"--ambient", "KELVIN", "Temperature of the air around the chip"},
     {"--api-server", "URL", "The API server of Kubernetes"},
@@ -73,7 +75,8 @@ constexpr FlagWords kWords[] = {
      "(default: none)"},
     {"--ca", "FILE", "Certificates that the client's end trusts"},
     {"--cache", "SERVICE=MIB[,TIME][,shared]",
-     "Keep its answers for whoever asks the same again; '*': of models that ask for it"},
+     "Keep its answers for whoever asks the same again, in place of what its services file says "
+     "(0: none); '*': of models that ask for it"},
     {"--calm", "", "Simulate without failures; only the traffic changes"},
     {"--canary", "SERVICE@VERSION=PERCENT",
      "Give this version so much of the service's requests, until it proves well or is taken back"},

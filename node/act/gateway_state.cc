@@ -91,6 +91,12 @@ void describe(Form& f, KeyCounts& key) {
   f.number("tokens", key.tokens, kAmounts, "of a language model: of prompts and answers");
 }
 
+void describe(Form& f, FanOutCounts& one) {
+  f.integer("step", one.step, {.high = plan::kMostSteps - 1}, "which of the pipeline's, from 0");
+  f.whole("requests", one.requests, kRequests, "of the pipeline that came to it");
+  f.whole("rows", one.rows, kAmounts, "that it was asked for by them");
+}
+
 void describe(Form& f, GatewayService& service) {
   f.name("name", service.name, "of the service");
   f.number("capacity_rps", service.capacity_rps, kNotNegative,
@@ -101,6 +107,15 @@ void describe(Form& f, GatewayService& service) {
   f.object("cold_starts", service.cold, actuate::describe, "of a set of models");
   f.optional(!service.keys.empty());
   f.list("keys", service.keys, describe, {.most = kMostKeysTold}, "what each key had");
+  f.optional(!service.fan_outs.empty());
+  f.list("fan_outs", service.fan_outs, describe, {.most = plan::kMostSteps},
+         "of a pipeline: its steps that fan out");
+  Fields* const in = f.reading();
+  if (!in || in->error()) return;
+  std::ranges::sort(service.fan_outs, {}, &FanOutCounts::step);
+  const auto twice = std::ranges::adjacent_find(service.fan_outs, {}, &FanOutCounts::step);
+  if (twice != service.fan_outs.end())
+    in->refuse("fan_outs", fmt::format("step {} is listed twice", twice->step));
 }
 
 void describe_process(Form& f, Pid& pid) {

@@ -67,6 +67,7 @@ struct GatewayService {
   std::optional<TokenTraffic> tokens = {};       // of a language model
   std::optional<ColdStarts> cold = {};           // of a set of models
   std::vector<KeyCounts> keys = {};              // by name, at most kMostKeysTold
+  std::vector<FanOutCounts> fan_outs = {};       // of a pipeline, by step
   bool operator==(const GatewayService&) const = default;
 };
 

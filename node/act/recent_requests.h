@@ -40,6 +40,14 @@ struct ColdStarts {
   bool operator==(const ColdStarts&) const = default;
 };
 
+// A step of a pipeline that fans out: it was asked for so many rows by so many requests of the
+// pipeline that came so far, since the gateway has the pipeline.
+struct FanOutCounts {
+  int step = 0;
+  long requests = 0, rows = 0;
+  bool operator==(const FanOutCounts&) const = default;
+};
+
 // What a language model did in the last kTrafficStretch, by the answers that ended in it.
 inline constexpr double kTrafficStretch = 30;  // seconds
 struct TokenTraffic {

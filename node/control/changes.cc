@@ -104,6 +104,8 @@ Progress Changes::bring_about(const ChangeGround& ground) {
     return {.busy = true,
             .apply = apply(wanted, *std::move(change), {target.change, target.cause}, ground)};
   const bool promised = std::ranges::equal(node.assignment.services, wanted.services);
+  // What the apply that has ended wrote down was other terms: those of now are still to be written.
+  if (change->empty() && wanted.services != written_) verify_ = false;
   if (change->empty() && (target.done || promised || verify_)) {
     Progress progress = as_wanted(target);
     if (!names_what_is_gone(node))
@@ -193,6 +195,7 @@ ApplyDeed Changes::apply(actuate::Wanted wanted, actuate::Change change, Under u
   }
   under.shown.change = std::move(change);
   const Settings& settings = world_.settings;
+  written_ = wanted.services;
   ApplyDeed deed{under.number, std::move(wanted), apply_options(settings), {}, {}, repair};
   if (!under.writes()) {
     report_.record(history::EventKind::applying, {.change = under.number,

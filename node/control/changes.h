@@ -102,10 +102,11 @@ class Changes {
     actuate::Wanted wanted;
   };
   std::optional<Settled> settled_;
-  bool told_drift_ = false;              // this drift was counted
-  bool verify_ = false;                  // an apply has ended well: what is read now shows it
-  long repair_number_ = 0;               // of the repair that is made, or was made last
-  std::map<std::string, int> emptying_;  // how often each GPU was emptied in vain
+  bool told_drift_ = false;                // this drift was counted
+  bool verify_ = false;                    // an apply has ended well: what is read now shows it
+  std::vector<plan::Terms> written_ = {};  // the terms of that, or the one under way
+  long repair_number_ = 0;                 // of the repair that is made, or was made last
+  std::map<std::string, int> emptying_;    // how often each GPU was emptied in vain
   Tries tries_;
 };
 

@@ -79,6 +79,26 @@ TEST_F(ChangesTest, MakesThePlanAndReadsItBack) {
   EXPECT_EQ(changes.last()->state, ChangeState::succeeded);
 }
 
+// What serves is as planned: of other terms nothing is to be made, and they are to be written down.
+TEST_F(ChangesTest, TermsThatChangeWhileItIsMadeAreWrittenNext) {
+  const Progress begun = changes.bring_about(ground());
+  make(*begun.apply);
+  plan::Service other = wanted_service("a", 150);
+  other.cache = plan::CacheTerms{.memory = Mib{64}};
+  target->plan.services[0].cache = other.cache;
+  PlanMemo memo;
+  judged = *judge_target(world, node.use, {{other}, *target}, memo);
+  end({});
+  const Progress next = changes.bring_about(ground());
+  ASSERT_TRUE(next.busy && next.apply);
+  EXPECT_EQ(next.apply->wanted.services.at(0).cache, other.cache);
+  node.assignment.services = next.apply->wanted.services;
+  end({});
+  EXPECT_TRUE(changes.bring_about(ground()).is_there);
+  target->done = true;
+  EXPECT_TRUE(changes.bring_about(ground()).is_there) << "and that is all";
+}
+
 TEST_F(ChangesTest, WhatIsNotThereAfterItWasMadeFailed) {
   changes.bring_about(ground());
   end({});

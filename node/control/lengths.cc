@@ -8,17 +8,13 @@
 
 #include "act/recent_requests.h"
 #include "base/hash.h"
+#include "control/factor.h"
 
 namespace partita::control {
 namespace {
 
 constexpr double kDecay = 0.98;      // a minute
 constexpr double kFewest = 300;      // answers, before their mean is believed
-constexpr double kFactorStep = 1.1;  // factors are powers of it: noise moves none
-// So much longer or shorter than planned for, plans follow; a mean of n lengths, which are spread
-// about as far as they are long, is off by a few times 1/sqrt(n).
-constexpr double kLonger = 1.05, kShorter = 0.8, kNoise = 3;
-constexpr double kMost = 64;  // a factor, either way
 
 struct Means {
   double in = 1, out = 1;
@@ -33,14 +29,6 @@ std::optional<Means> told(const plan::Service& service) {
   const double in = plan::mean_of(pair->in), share = service.tokens->prefix_share;
   const double with_prefix = std::max(in, service.tokens->prefix_tokens + 1.0);
   return Means{(1 - share) * in + share * with_prefix, plan::mean_of(pair->out)};
-}
-
-// The factor from now on; the one before, while that will do.
-double followed(double factor, double ratio, double answers) {
-  const double noise = kNoise / std::sqrt(answers);
-  if (ratio <= factor * (kLonger + noise) && ratio >= factor * (kShorter - noise)) return factor;
-  const double power = std::ceil(std::log(ratio) / std::log(kFactorStep) - 1e-9);
-  return std::clamp(std::pow(kFactorStep, power), 1 / kMost, kMost);
 }
 
 int whole(double tokens) {
@@ -98,8 +86,8 @@ void Lengths::see(const ServersSeen& servers, Report& report) {
     sums.out = kDecay * sums.out + answers * load.tokens->mean_out;
     if (sums.answers < kFewest || !(sums.in > 0)) continue;
     const Means mean{sums.in / sums.answers, sums.out / sums.answers};
-    const double in = followed(kept->in, mean.in / kept->told_in, sums.answers);
-    const double out = followed(kept->out, mean.out / kept->told_out, sums.answers);
+    const double in = followed_factor(kept->in, mean.in / kept->told_in, sums.answers);
+    const double out = followed_factor(kept->out, mean.out / kept->told_out, sums.answers);
     if (in == kept->in && out == kept->out) continue;
     kept->in = in;
     kept->out = out;

@@ -7,12 +7,13 @@
 #include <variant>
 
 #include "control/batches.h"
+#include "control/bills.h"
 #include "control/changes.h"
 #include "control/desired.h"
-#include "control/bills.h"
 #include "control/energy_meter.h"
-#include "control/host_meter.h"
+#include "control/fan_outs.h"
 #include "control/health.h"
+#include "control/host_meter.h"
 #include "control/lengths.h"
 #include "control/plans.h"
 #include "control/power.h"
@@ -129,6 +130,7 @@ class Loop::Work {
   Damping damping_;
   Desired desired_;
   Lengths lengths_;
+  FanOuts fan_outs_;
   Speeds speeds_;
   DesiredNow believed_;  // what is wanted, of requests and engines as they are
   Health health_;
@@ -149,6 +151,7 @@ Loop::Work::Work(World world, AgentMemory memory, long changes)
       damping_(world_.settings.damping, memory_),
       desired_(world_, memory_, report_),
       lengths_(memory_.lengths),
+      fan_outs_(memory_.fan_outs),
       speeds_(memory_.speeds),
       health_(world_, memory_, report_),
       watch_(report_),
@@ -160,6 +163,7 @@ Loop::Work::Work(World world, AgentMemory memory, long changes)
   plans_.count_changes(std::max(memory_.changes, changes));
   rates_.begin(desired_.now().services, memory_.forecasts);
   lengths_.begin(desired_.now().services);
+  fan_outs_.begin(desired_.now().services);
   world_.profiles = speeds_.corrected(measured_);
   believe();
   node_.lent = batches_.lent();
@@ -198,10 +202,11 @@ void Loop::Work::hear(const Seen& seen) {
     bills_.see(now_, energy_.draws(), host_.draws());
   }
   rates_.see(seen, now_);
-  rates_now_ = rates_.now(desired_.now().services);
+  rates_now_ = rates_.now(believed_.services);
   if (rates_.minute_ended()) {
     deeds_.measure = measured(show_ground(seen));
     lengths_.see(seen, report_);
+    fan_outs_.see(seen, report_);
     see_speeds(seen);
     believe();
   }
@@ -222,7 +227,7 @@ void Loop::Work::decide() {
     follow(changes_.empty(all_out(health_.out(), node_.use), change_ground()));
     return;
   }
-  needs_ = rates_.needs(desired_.now().services);
+  needs_ = rates_.needs(believed_.services);
   const PlanGround ground = plan_ground();
   plans_.look(ground);
   const std::string must = plans_.must_replan(ground);
@@ -272,7 +277,7 @@ void Loop::Work::lend() {
 }
 
 void Loop::Work::set_power(const Seen& seen) {
-  const auto& services = desired_.now().services;
+  const auto& services = believed_.services;
   std::map<std::string, ClockedRate> rates;
   if (power_.by_rates()) rates = rates_.clocked(services);
   Power::Deeds deeds = power_.look({now_, desired_.mode(), node_, services, rates, memory_.target,
@@ -285,7 +290,7 @@ void Loop::Work::show_all(const Seen& seen) {
   plans_.show_proposal(plan_ground());
   if (std::vector<BatchInfo> now = batches_.list(node_, now_); now != *batch_list_)
     batch_list_ = std::make_shared<const std::vector<BatchInfo>>(std::move(now));
-  rates_now_ = rates_.now(desired_.now().services);
+  rates_now_ = rates_.now(believed_.services);
   ShowGround ground = show_ground(seen);
   const auto draw = energy_.draws().find(kBatchTenant);
   ground.batch = batches_.brief(
@@ -328,7 +333,7 @@ Health::Ground Loop::Work::health_ground() const {
 }
 
 VerdictGround Loop::Work::verdict_ground(const ServersSeen& servers) const {
-  return {desired_.now().services, memory_, node_.assignment, servers, node_.blind};
+  return {believed_.services, memory_, node_.assignment, servers, node_.blind};
 }
 
 ShowGround Loop::Work::show_ground(const Seen& seen) const {
@@ -377,12 +382,15 @@ void Loop::Work::look(const Seen& seen) {
 void Loop::Work::begin_services() {
   rates_.begin(desired_.now().services);
   lengths_.begin(desired_.now().services);
+  fan_outs_.begin(desired_.now().services);
   believe();
   replanner_.forget_tries();
   changes_.forget_tries();
 }
 
-void Loop::Work::believe() { believed_ = speeds_.corrected(lengths_.corrected(desired_.now())); }
+void Loop::Work::believe() {
+  believed_ = speeds_.corrected(fan_outs_.corrected(lengths_.corrected(desired_.now())));
+}
 
 // Where the node is as planned, how fast its engines are against what the plan goes by.
 void Loop::Work::see_speeds(const Seen& seen) {
@@ -492,11 +500,14 @@ Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   const Desired desired(world_, memory, unheard);
   Lengths lengths(memory.lengths);
   lengths.begin(desired.now().services);
-  const DesiredNow believed = speeds_.corrected(lengths.corrected(desired.now()));
+  FanOuts fan_outs(memory.fan_outs);
+  fan_outs.begin(desired.now().services);
+  const DesiredNow believed =
+      speeds_.corrected(fan_outs.corrected(lengths.corrected(desired.now())));
   const Damping damping(world_.settings.damping, memory);
   Rates rates = rates_;
   rates.begin(desired.now().services);
-  const auto needs = rates.needs(desired.now().services);
+  const auto needs = rates.needs(believed.services);
   const PlanGround ground{now_, memory.mode, believed, node_, memory, needs};
   PlanMemo memo;
   auto planned = sent ? sent_plan(world_, ground, memo, text)

@@ -67,6 +67,13 @@ void describe_length(Form& f, LengthKept& one) {
   f.number("out", one.out, kPositive, "times that: as measured");
 }
 
+void describe_fan_out(Form& f, FanOutKept& one) {
+  f.note("pipeline", one.pipeline, "its name");
+  f.integer("step", one.step, {.high = plan::kMostSteps - 1}, "which of its steps, from 0");
+  f.number("told", one.told, kPositive, "requests of it for one of the pipeline's, by the file");
+  f.number("times", one.times, kPositive, "that: as measured");
+}
+
 void describe_speed(Form& f, SpeedKept& one) {
   f.note("model", one.model, "a language model");
   f.number("slower", one.slower, kPositive, "times as long a token takes as was measured");
@@ -147,6 +154,8 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.optional(!m.lengths.empty())
       .list("lengths", m.lengths, describe_length, {.indent = "    "},
             "of requests of language models");
+  f.optional(!m.fan_outs.empty())
+      .list("fan_outs", m.fan_outs, describe_fan_out, {.indent = "    "}, "of pipelines");
   f.optional(!m.speeds.empty())
       .list("speeds", m.speeds, describe_speed, {.indent = "    "}, "of engines");
   f.whole("drifts", m.drifts, kMemoryNumbers, "so far");

@@ -106,6 +106,15 @@ struct LengthKept {
   bool operator==(const LengthKept&) const = default;
 };
 
+// How many requests a step of a pipeline is asked for, over how many the services file says.
+struct FanOutKept {
+  std::string pipeline;
+  int step = 0;
+  double told = 1;   // by the services file
+  double times = 1;  // that: as measured
+  bool operator==(const FanOutKept&) const = default;
+};
+
 // How long a token of a language model takes, over how long its measured points say.
 struct SpeedKept {
   std::string model;
@@ -162,6 +171,7 @@ struct AgentMemory : DesiredKept, PlansKept, DampingKept, ChangesKept, HealthKep
   std::vector<ServiceForecast> forecasts;  // by service
   std::vector<VerdictKept> verdicts;       // by service
   std::vector<LengthKept> lengths;         // by service
+  std::vector<FanOutKept> fan_outs;        // by pipeline, step
   std::vector<SpeedKept> speeds;           // by model
   bool power_held = false;  // boards may be set otherwise than before the agent set them
   bool operator==(const AgentMemory&) const = default;

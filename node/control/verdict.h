@@ -38,6 +38,7 @@ struct ServiceLoad {
   std::optional<actuate::TokenTraffic> tokens = {};  // of a language model
   std::optional<actuate::ColdStarts> cold = {};      // of a set of models
   std::vector<actuate::KeyCounts> keys = {};         // what each key had
+  std::vector<actuate::FanOutCounts> fan_outs = {};  // of a pipeline
   bool operator==(const ServiceLoad&) const = default;
 };
 

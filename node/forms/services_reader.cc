@@ -10,6 +10,7 @@
 #include "forms/models_reader.h"
 #include "forms/pipeline_form.h"
 #include "forms/serving_forms.h"
+#include "forms/terms_form.h"
 #include "forms/tokens_reader.h"
 #include "forms/traffic_reader.h"
 #include "profile/buckets.h"
@@ -89,6 +90,16 @@ void read_slo(Fields& fields, Service& service) {
   if (fields.has("percentile")) service.percentile = read_percentile(fields);
 }
 
+void read_cache(Fields& fields, Service& service) {
+  for (const std::string_view key : {"kind", "models"})
+    if (fields.has(key))
+      return fields.refuse("cache", fmt::format("'cache' does not go together with '{}'", key));
+  Fields own = fields.object("cache");
+  own.only({"memory_mib", "ttl_s", "shared"});
+  service.cache.emplace();
+  form::read(own, [&](Form& f, std::size_t) { describe_cache(f, *service.cache); });
+}
+
 // A pipeline that Triton's configuration of an ensemble describes.
 void read_ensemble(Fields& fields, plan::PipelineTerms& pipeline, const FileText& files) {
   fields.only({"config"});
@@ -125,13 +136,15 @@ Service read_pipeline(Fields& fields, Service service, const TrafficKeys& common
 // One, or one of each of its buckets.
 std::vector<Service> read_service(Fields fields, const TrafficKeys& common, const FileText& files) {
   const bool pipeline = fields.has("pipeline");
+  if (pipeline && fields.has("cache"))
+    fields.refuse("cache", "'cache' is not for a pipeline: give one to its steps");
   if (pipeline)
     fields.only(
         {"name", "rate_rps", "slo_ms", "percentile", "headroom", "arrivals", "rates", "pipeline"});
   else
-    fields.only(
-        with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms", "percentile",
-                      "slo", "tokens", "prefix", "min_replicas", "anti_affinity", "models"}));
+    fields.only(with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms",
+                              "percentile", "slo", "tokens", "prefix", "min_replicas",
+                              "anti_affinity", "models", "cache"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
@@ -147,6 +160,7 @@ std::vector<Service> read_service(Fields fields, const TrafficKeys& common, cons
     service.min_replicas = fields.integer("min_replicas", {.low = 1, .high = kMaxReplicas});
   if (const Node* rule = fields.node().find("anti_affinity"))
     read_anti_affinity(fields, *rule, service);
+  if (fields.has("cache")) read_cache(fields, service);
   if (!fields.has("models")) return in_buckets(fields, std::move(service), files);
   for (const std::string_view key : {"kind", "lengths", "buckets"})
     if (fields.has(key))

@@ -50,6 +50,41 @@ struct MalformedServices {
   const char* refusal;
 };
 
+TEST(Services, HaveCaches) {
+  const auto services = parse_services("s.yaml", R"(services:
+  - {name: a, model: m, rate_rps: 1, slo_ms: 2, cache: {memory_mib: 64}}
+  - {name: b, model: m, rate_rps: 1, slo_ms: 2, cache: {memory_mib: 1.5, ttl_s: 0.5, shared: true}}
+  - {name: c, model: m, rate_rps: 1, slo_ms: 2, lengths: [1, 9], buckets: 2, cache: {memory_mib: 2}}
+)");
+  ASSERT_TRUE(services) << to_string(services.error());
+  ASSERT_EQ(services->size(), 4U);
+  EXPECT_EQ((*services)[0].cache, plan::CacheTerms{.memory = Mib{64}});
+  EXPECT_EQ((*services)[1].cache,
+            (plan::CacheTerms{.memory = Mib{1.5}, .ttl = Seconds{0.5}, .shared = true}));
+  for (const std::size_t bucket : {2, 3})
+    EXPECT_EQ((*services)[bucket].cache, plan::CacheTerms{.memory = Mib{2}});
+  const auto fault = [](const std::string& keys) {
+    return fault_of("services:\n  - {name: a, rate_rps: 4, " + keys + "}");
+  };
+  const std::string one = "model: m, slo_ms: 9, cache: ";
+  EXPECT_EQ(fault(one + "{}"), "s.yaml:2: 'memory_mib' is missing");
+  EXPECT_EQ(fault(one + "64"), "s.yaml:2: 'cache' must be an object");
+  EXPECT_EQ(fault(one + "{memory_mib: 0}"), "s.yaml:2: 'memory_mib' is 0, must be at least 1");
+  EXPECT_EQ(fault(one + "{memory_mib: 1000001}"),
+            "s.yaml:2: 'memory_mib' is 1000001, must be at most 1e+06");
+  EXPECT_EQ(fault(one + "{memory_mib: 1, ttl_s: 0}"), "s.yaml:2: 'ttl_s' is 0, must be above 0");
+  EXPECT_EQ(fault(one + "{memory_mib: 1, shared: 1}"), "s.yaml:2: 'shared' must be true or false");
+  EXPECT_EQ(fault(one + "{memory: 1}"),
+            "s.yaml:2: unknown key 'memory'; did you mean 'memory_mib'?");
+  EXPECT_EQ(fault("model: m, kind: llm, slo: {ttft_ms: 9}, tokens: {in: 1, out: 1}, cache: "
+                  "{memory_mib: 1}"),
+            "s.yaml:2: 'cache' does not go together with 'kind'");
+  EXPECT_EQ(fault(one + "{memory_mib: 1}, models: {list: [x], memory_mib: 1, load_ms: 1}"),
+            "s.yaml:2: 'cache' does not go together with 'models'");
+  EXPECT_EQ(fault("slo_ms: 9, cache: {memory_mib: 1}, pipeline: {steps: []}"),
+            "s.yaml:2: 'cache' is not for a pipeline: give one to its steps");
+}
+
 // One service per bucket, each with its part of the rate.
 TEST(Services, HaveBuckets) {
   const auto services = parse_services("s.yaml", R"(services:
@@ -155,7 +190,7 @@ TEST(Services, RefusesValuesWithTheirLine) {
       {"gpu_memory_in_total: 1",
        "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, pipeline, "
        "rate_rps, slo_ms, percentile, slo, tokens, prefix, min_replicas, anti_affinity, models, "
-       "headroom, arrivals, trace, rates, lengths, buckets"},
+       "cache, headroom, arrivals, trace, rates, lengths, buckets"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
   for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);

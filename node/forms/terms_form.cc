@@ -160,6 +160,16 @@ void describe_rate_at(Form& f, plan::RateAt& entry) {
 
 }  // namespace
 
+void describe_cache(Form& f, plan::CacheTerms& cache) {
+  f.number("memory_mib", cache.memory.value, {.low = 1, .high = plan::kMostCacheMib},
+           "of a gateway, for the answers");
+  f.optional(cache.ttl.value > 0)
+      .number("ttl_s", cache.ttl.value, {.high = plan::kMostCacheSeconds, .above = true},
+              "an answer is good; missing: without end");
+  f.optional(cache.shared)
+      .boolean("shared", cache.shared, "by all clients; missing: each finds its own");
+}
+
 void describe_further_terms(Form& f, plan::Terms& terms) {
   f.optional(terms.min_replicas != 1)
       .integer("min_replicas", terms.min_replicas, kKeptReplicas, "instances at least; missing: 1");
@@ -185,6 +195,8 @@ void describe_further_terms(Form& f, plan::Terms& terms) {
            "services that its requests go through; missing: it is none");
   f.optional(terms.member)
       .boolean("member", terms.member, "only pipelines ask for it; its SLO is a share of theirs");
+  f.object("cache", terms.cache, describe_cache,
+           "of answers for who asks the same again; missing: the service has none");
 }
 
 void describe_engine(Form& f, profile::EngineName& engine) {

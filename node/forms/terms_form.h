@@ -17,5 +17,6 @@ void describe_terms(Form& f, plan::Terms& terms, TermsKept kept);
 void describe_further_terms(Form& f, plan::Terms& terms);
 // Of what runs on an instance; its fields stand among those of the instance.
 void describe_engine(Form& f, profile::EngineName& engine);
+void describe_cache(Form& f, plan::CacheTerms& cache);
 
 }  // namespace partita::forms

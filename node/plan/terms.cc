@@ -65,10 +65,17 @@ std::string to_string(Dispatch dispatch) {
   CHECK(false);
 }
 
+std::string to_string(const CacheTerms& cache) {
+  std::string text = fmt::format("{} MiB", cache.memory.value);
+  if (cache.ttl.value > 0) text += fmt::format(", {} s", cache.ttl.value);
+  if (cache.shared) text += ", shared";
+  return text;
+}
+
 bool Terms::operator==(const Terms& other) const {
   const auto key = [](const Terms& t) {
     return std::tie(t.name, t.model, t.rate, t.slo, t.percentile, t.min_replicas, t.spread, t.avoid,
-                    t.traffic, t.tokens, t.models, t.pipeline, t.member, t.dispatch);
+                    t.traffic, t.tokens, t.models, t.pipeline, t.member, t.cache, t.dispatch);
   };
   return key(*this) == key(other);
 }
@@ -107,6 +114,9 @@ std::vector<TermDifference> differences(const Terms& one, const Terms& other) {
               });
   found.add("member", one.member, other.member,
             [](bool value) { return std::string(value ? "true" : "false"); });
+  found.add("cache", one.cache, other.cache, [](const std::optional<CacheTerms>& cache) {
+    return cache ? to_string(*cache) : "none";
+  });
   found.add("dispatch", one.dispatch, other.dispatch,
             [](Dispatch dispatch) { return to_string(dispatch); });
   return found.take();

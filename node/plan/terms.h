@@ -31,6 +31,19 @@ enum class Dispatch {
 Result<Dispatch> parse_dispatch(const std::string& text);
 std::string to_string(Dispatch dispatch);
 
+// Its gateways keep answers for whoever asks the same again. Says nothing of GPUs, so that no plan
+// depends on it.
+struct CacheTerms {
+  Mib memory = {};      // of a gateway, for answers and their bookkeeping
+  Seconds ttl = {};     // how long an answer is good; 0: for as long as its worker is there
+  bool shared = false;  // by all clients; else each finds its own alone
+  bool operator==(const CacheTerms&) const = default;
+};
+inline constexpr int kMostCacheMib = 1'000'000;
+inline constexpr double kMostCacheSeconds = 1e9;
+// "64 MiB, 600 s, shared", for messages.
+std::string to_string(const CacheTerms& cache);
+
 struct Terms {
   std::string name = {};   // unique
   std::string model = {};  // key into the profile table
@@ -47,6 +60,7 @@ struct Terms {
   std::optional<PipelineTerms> pipeline = {};  // then it has no model and no instance of its own
   // Nobody asks for it but pipelines: its SLO is a share of theirs, which the planner chooses.
   bool member = false;
+  std::optional<CacheTerms> cache = {};
   Dispatch dispatch = Dispatch::pooled;  // what a plan promises for; a problem says it in its rule
   // Of the compute of all its buckets; of a services file, for messages; not compared.
   double padding = 0;

@@ -31,6 +31,9 @@ TEST(Terms, EveryTermIsNamedWhereTwoDiffer) {
          t.traffic.rates = {{485, Rps{7.5}}};
        },
        "[08:05 7.5]"},
+      {"cache",
+       [](Terms& t) { t.cache = {.memory = Mib{64}, .ttl = Seconds{0.5}, .shared = true}; },
+       "64 MiB, 0.5 s, shared"},
       {"dispatch", [](Terms& t) { t.dispatch = Dispatch::shared_queue; }, "shared-queue"}};
   EXPECT_TRUE(differences(one, one).empty());
   for (const auto& [term, change, text] : changes) {

@@ -194,6 +194,15 @@ class AgentStateAssignmentServicesPipeline(TypedDict):
     steps: list[AgentStateAssignmentServicesPipelineSteps]
 
 
+class AgentStateAssignmentServicesCache(TypedDict):
+    # of a gateway, for the answers
+    memory_mib: float
+    # an answer is good; missing: without end
+    ttl_s: NotRequired[float]
+    # by all clients; missing: each finds its own
+    shared: NotRequired[bool]
+
+
 class AgentStateAssignmentServices(TypedDict):
     # of the service
     name: str
@@ -225,6 +234,8 @@ class AgentStateAssignmentServices(TypedDict):
     pipeline: NotRequired[AgentStateAssignmentServicesPipeline]
     # only pipelines ask for it; its SLO is a share of theirs
     member: NotRequired[bool]
+    # of answers for who asks the same again; missing: the service has none
+    cache: NotRequired[AgentStateAssignmentServicesCache]
     # the server that the promise is made for; missing: pooled
     dispatch: NotRequired[Literal["pooled", "paced", "shared-queue", "per-process"]]
 
@@ -390,6 +401,8 @@ class AgentStateServices(TypedDict):
     pipeline: NotRequired[AgentStateAssignmentServicesPipeline]
     # only pipelines ask for it; its SLO is a share of theirs
     member: NotRequired[bool]
+    # of answers for who asks the same again; missing: the service has none
+    cache: NotRequired[AgentStateAssignmentServicesCache]
     # as measured now
     rate_rps: NotRequired[float]
     # the highest of the next minutes

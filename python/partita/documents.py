@@ -336,6 +336,15 @@ class ServingPlanServicesPipeline(TypedDict):
     steps: list[ServingPlanServicesPipelineSteps]
 
 
+class ServingPlanServicesCache(TypedDict):
+    # of a gateway, for the answers
+    memory_mib: float
+    # an answer is good; missing: without end
+    ttl_s: NotRequired[float]
+    # by all clients; missing: each finds its own
+    shared: NotRequired[bool]
+
+
 class ServingPlanServicesOverload(TypedDict):
     # times the service's rate
     factor: float
@@ -397,6 +406,8 @@ class ServingPlanServices(TypedDict):
     pipeline: NotRequired[ServingPlanServicesPipeline]
     # only pipelines ask for it; its SLO is a share of theirs
     member: NotRequired[bool]
+    # of answers for who asks the same again; missing: the service has none
+    cache: NotRequired[ServingPlanServicesCache]
     # the sum over its instances
     planned_rps: float
     # the worst, of the SLO rule's kind; null: unbounded

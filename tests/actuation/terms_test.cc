@@ -84,6 +84,8 @@ class Draw {
       if (other.name != one.name && below(4) == 0) one.avoid.push_back(other.name);
     if (coin()) one.traffic.headroom = number(0, 10);
     one.traffic.arrivals = arrivals();
+    if (coin()) one.cache = plan::CacheTerms{.memory = Mib{number(1, 16)}, .shared = coin()};
+    if (one.cache && coin()) one.cache->ttl = Seconds{number(1e-3, 1e9)};
     if (below(3) > 0) return;
     for (int minute = static_cast<int>(below(300)); minute < plan::kMinutesOfDay;
          minute += 1 + static_cast<int>(below(700)))
@@ -132,6 +134,11 @@ std::string services_file(const std::vector<Terms>& services) {
       text += apart.empty()
                   ? "    anti_affinity: true\n"
                   : fmt::format("    anti_affinity: [{}{}]\n", apart, one.spread ? one.name : "");
+    if (one.cache)
+      text += fmt::format(
+          "    cache: {{memory_mib: {}, shared: {}{}}}\n", one.cache->memory.value,
+          one.cache->shared,
+          one.cache->ttl.value > 0 ? fmt::format(", ttl_s: {}", one.cache->ttl.value) : "");
     if (one.traffic.headroom != 0) text += fmt::format("    headroom: {}\n", one.traffic.headroom);
     if (!plan::is_poisson(one.traffic.arrivals))
       text += "    arrivals: " + std::visit(Written{}, one.traffic.arrivals) + "\n";
@@ -319,7 +326,7 @@ TEST(Terms, ArriveUnchangedAtEveryStop) {
     expect_agent(agent, wanted);
   }
   for (const char* term : {"model", "rate_rps", "slo_ms", "percentile", "min_replicas", "spread",
-                           "avoid", "headroom", "arrivals", "rates"})
+                           "avoid", "headroom", "arrivals", "rates", "cache"})
     EXPECT_GT(drawn[term], kFiles / 10) << term;
 }
 

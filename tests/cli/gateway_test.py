@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from gateway_harness import GatewayCase
+from gateway_harness import GatewayCase, assignment
 from harness import PROGRAM, source_text
 
 WORKER = (PROGRAM + " worker --null --service {service} --batch {batch} --input x:FP32:2"
@@ -87,6 +87,65 @@ class GatewayTest(GatewayCase):
         self.assertEqual(self.status_of("/v2/models/s"), 401)
         gateway.send_signal(signal.SIGTERM)
         self.assertEqual(gateway.wait(60), 0)
+
+    def test_a_cache_is_what_the_assignment_says_now(self):
+        def serve(revision, **terms):
+            one = assignment(revision, ("d", "s", 4, 1))
+            one["services"][0].update(terms)
+            self.write("s/assignment.json", json.dumps(one))
+
+        def stats():
+            return json.loads(self.get("/v2/models/s/stats")[1])["model_stats"][0]
+
+        def hits_of(*values):
+            before = stats()["inference_stats"]["cache_hit"]["count"]
+            for value in values:
+                status, text = self.post("/v2/models/s/infer", json.dumps({"inputs": [
+                    {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [value, 1]}]}), {})
+                self.assertEqual((status, json.loads(text)["outputs"][0]["data"]),
+                                 (200, [value, 1]))
+            return stats()["inference_stats"]["cache_hit"]["count"] - before
+
+        def says(**wanted):
+            self.until(lambda: wanted.items() <= stats().get("response_cache", {}).items(),
+                       f"{wanted}, not {stats()}")
+
+        serve(1)
+        gateway = self.gateway()
+        self.until(self.listens, "the gateway")
+        self.start("workers", "--command", WORKER)
+        self.until_ready(("d", 0))
+        worker = self.workers()[("d", 0)]
+        self.assertNotIn("response_cache", stats())
+        self.assertEqual(hits_of(1, 1), 0)
+        serve(2, cache={"memory_mib": 2})
+        says(**{"from": "services", "memory_mib": 2, "ttl_s": 0, "shared": False, "answers": 0})
+        self.assertEqual(hits_of(1, 1, 2, 1), 2)
+        says(answers=2)
+        serve(3, cache={"memory_mib": 2}, rate_rps=101)  # of another term nothing is forgotten
+        self.until(lambda: 'partita_planned_rps{service="s"} 101\n' in self.get("/metrics")[1],
+                   "the rate")
+        self.assertEqual(hits_of(1, 2), 2)
+        serve(4, cache={"memory_mib": 3.5, "ttl_s": 600, "shared": True})
+        says(memory_mib=3.5, ttl_s=600, shared=True, answers=0)
+        serve(5)
+        self.until(lambda: "response_cache" not in stats(), "no cache")
+        self.assertEqual(hits_of(1, 1), 0)
+        self.assertEqual(self.workers()[("d", 0)], worker)
+        serve(6, cache={"memory_mib": 2})
+        gateway.terminate()
+        gateway.wait(60)
+        for flag, kept in (("s=5,1m", True), ("s=0", False)):
+            gateway = self.gateway("--cache", flag)
+            self.until(self.listens, "the gateway")
+            self.until_ready(("d", 0))
+            if kept:
+                says(**{"from": "--cache", "memory_mib": 5, "ttl_s": 60})
+            else:
+                self.assertNotIn("response_cache", stats())
+            self.assertEqual(hits_of(3, 3, 3), 2 if kept else 0)
+            gateway.terminate()
+            gateway.wait(60)
 
     def status_of(self, path):
         try:
@@ -180,6 +239,13 @@ class GatewayTest(GatewayCase):
                                       "0.0.0.0:0"], capture_output=True, text=True, timeout=60)
         self.assertEqual(open_to_all.returncode, 2, open_to_all.stderr)
         self.assertIn("tokens file", open_to_all.stderr)
+        for origin in ("app.example.com", "https://app.example.com/", "https://App.example.com",
+                       "null", "https://a.com/x", "https://*.a.com", "https://a.com:443"):
+            done = subprocess.run([PROGRAM, "gateway", "--state-dir", self.folder, "--http",
+                                   "127.0.0.1:0", "--allow-origin", origin], capture_output=True,
+                                  text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("say SCHEME://HOST[:PORT] as browsers do, or '*'", done.stderr)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,9 @@ def service(rng, name, names):
         asked.update(written)
     if rng.random() < 0.3:
         asked["rates"], terms["rates"] = rates(rng, asked["rate_rps"])
+    if rng.random() < 0.3:
+        cache = {"memory_mib": number(rng, 1, 64), **rng.choice(({}, {"ttl_s": 0.25}))}
+        asked["cache"] = terms["cache"] = {**cache, **rng.choice(({}, {"shared": True}))}
     return asked, terms
 
 

@@ -1,6 +1,7 @@
 // partita gateway: takes requests over HTTP (and gRPC) and gives them to the workers of the node.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "base/parse_number.h"
 #include "base/secret_file.h"
 #include "base/split.h"
+#include "base/url.h"
 #include "commands.h"
 #include "decide/input.h"
 #include "decide/serving_inputs.h"
@@ -30,7 +32,6 @@ namespace partita::cli {
 namespace {
 
 constexpr serve::Nanos kNsPerSecond = 1'000'000'000;
-constexpr int kMostCacheMib = 1'000'000;
 constexpr serve::Nanos kLookForIdle = 10'000'000;
 constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 
@@ -47,11 +48,28 @@ struct GatewayFlags {
   DeviceFlags device;
 };
 
+// As browsers write it: "https://app.example.com", "http://localhost:3000"; in small letters, and
+// without the scheme's own port.
+Result<void> check_origins(const std::vector<std::string>& origins) {
+  for (const std::string& one : origins) {
+    if (one == "*") continue;
+    const auto url = parse_url("--allow-origin", one);
+    const bool odd =
+        std::ranges::any_of(one, [](char c) { return c == '*' || (c >= 'A' && c <= 'Z'); });
+    const bool own_port = url && one.ends_with(url->tls ? ":443" : ":80");
+    if (!url || !url->path.empty() || odd || own_port)
+      return bad_input("--allow-origin",
+                       "'" + one + "': say SCHEME://HOST[:PORT] as browsers do, or '*'");
+  }
+  return {};
+}
+
 Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& flags) {
   serve::FrontOptions options = flags.front;
   if (options.tls_certificate.empty() != options.tls_key.empty())
     return bad_input("--tls-cert", "it and --tls-key go together");
   options.access_log.file = flags.access_log;
+  if (auto checked = check_origins(options.origins); !checked) return failed(checked.error());
   if (!flags.oidc.empty()) {
     if (auto trusted = check_trusted_file(flags.oidc); !trusted) return failed(trusted.error());
     const Result<std::string> text = read_input(context.files, "--oidc", flags.oidc);
@@ -95,20 +113,20 @@ Result<void> add_caches(const std::vector<std::string>& words, serve::CoreOption
   for (const std::string& word : words) {
     const std::size_t is = word.find('=');
     std::vector<std::string> said = split(is == word.npos ? "" : word.substr(is + 1), ',');
-    serve::CacheWish wish{.shared = said.size() > 1 && said.back() == "shared"};
-    if (wish.shared) said.pop_back();
+    plan::CacheTerms cache{.shared = said.size() > 1 && said.back() == "shared"};
+    if (cache.shared) said.pop_back();
     const auto mib = parse_number<int>(said.front());
-    if (is == 0 || !mib || *mib < 1 || *mib > kMostCacheMib || said.size() > 2)
+    if (is == 0 || !mib || *mib < 0 || *mib > plan::kMostCacheMib || said.size() > 2)
       return bad_input("--cache", fmt::format("'{}': say SERVICE=MIB[,TIME][,shared], as in "
-                                              "mlp=64,10m; MIB from 1 to {}",
-                                              word, kMostCacheMib));
-    wish.bytes = static_cast<std::size_t>(*mib) << 20;
+                                              "mlp=64,10m; MIB up to {}, 0: it has none",
+                                              word, plan::kMostCacheMib));
+    cache.memory = Mib{static_cast<double>(*mib)};
     if (said.size() == 2) {
       const Result<Seconds> ttl = parse_duration("--cache", said.back());
       if (!ttl) return failed(ttl.error());
-      wish.ttl = std::max<serve::Nanos>(1, static_cast<serve::Nanos>(ttl->value * kNsPerSecond));
+      cache.ttl = *ttl;
     }
-    if (!core.caches.emplace(word.substr(0, is), wish).second)
+    if (!core.caches.emplace(word.substr(0, is), cache).second)
       return bad_input("--cache", fmt::format("'{}': a service has one cache", word));
   }
   return {};
@@ -319,6 +337,7 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
   flag(command, "--grpc", flags.grpc);
   flag(command, "--tokens", flags.tokens);
   flag(command, "--oidc", flags.oidc);
+  flag(command, "--allow-origin", flags.front.origins);
   flag(command, "--compress", flags.front.compress);
   flag(command, "--tls-cert", flags.front.tls_certificate);
   flag(command, "--tls-key", flags.front.tls_key);

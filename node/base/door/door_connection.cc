@@ -391,6 +391,7 @@ bool DoorConnection::step_stream() {
   if (exchange.stream_begun && !std::exchange(stream_head_sent_, true)) {
     if (http10_ || desk_.closing) keep_alive_ = false;
     outlet_.put(reply_head(exchange.reply, {.date = desk_.date,
+                                            .more_headers = exchange.more_headers,
                                             .keep_alive = keep_alive_,
                                             .http10 = http10_,
                                             .chunked = chunked,
@@ -430,8 +431,10 @@ void DoorConnection::begin_reply() {
   const bool unread = inlet_.left() > kDrainBytes || (inlet_.left() > 0 && expects_continue_);
   if (unread || desk_.closing) keep_alive_ = false;
   const bool bodiless = exchange_->facts().method == Method::head;
-  std::string text =
-      reply_head(reply, {.date = desk_.date, .keep_alive = keep_alive_, .http10 = http10_});
+  std::string text = reply_head(reply, {.date = desk_.date,
+                                        .more_headers = exchange_->more_headers,
+                                        .keep_alive = keep_alive_,
+                                        .http10 = http10_});
   if (!bodiless) text += reply.text;
   deadline_ =
       answer_by(desk_.limits,

@@ -104,6 +104,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool text_open = false;  // text_wanted is a limit: the body is chunked, and its end is the text's
   std::vector<iovec> scatter = {};
   Reply reply = {};
+  std::string more_headers = {};    // of whatever it replies, each with its line end
   std::function<void()> wake = {};  // set by the connection, empty once it has gone
   // A stream's pieces since the connection last took them.
   std::string pieces = {};

@@ -438,6 +438,7 @@ void Http2Connection::submit_head(std::int32_t id, Http2Stream& stream) {
   if (in_pieces) head.add("cache-control", "no-cache");
   if (!in_pieces && !bodiless) head.add("content-length", std::to_string(length));
   head.add_lines(reply.headers);
+  head.add_lines(exchange.more_headers);
   const bool empty = !in_pieces && (length == 0 || bodiless);
   const bool alone = empty || exchange.facts().method == Method::head;
   const nghttp2_data_provider body{.source = {}, .read_callback = Calls::answer};

@@ -69,6 +69,7 @@ std::string reply_head(const Reply& reply, const Framing& framing) {
     out += "Transfer-Encoding: chunked\r\nCache-Control: no-cache\r\n";
   }
   out += reply.headers;
+  out += framing.more_headers;
   if (!framing.keep_alive) out += "Connection: close\r\n";
   if (framing.keep_alive && framing.http10) out += "Connection: keep-alive\r\n";
   out += "\r\n";

@@ -17,6 +17,7 @@ namespace partita::serve {
 // How an answer goes over its connection.
 struct Framing {
   std::string_view date = {};  // a header with its line end
+  std::string_view more_headers = {};
   bool keep_alive = true, http10 = false;
   bool chunked = false;     // of a stream
   bool with_length = true;  // it is known how long the body is

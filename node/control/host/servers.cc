@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "control/fan_outs.h"
 #include "control/host/agent.h"
 #include "forms/serving_forms.h"
 
@@ -17,6 +18,7 @@ ServiceLoad load_of(const actuate::GatewayService& service, const actuate::Gatew
   load.tokens = service.tokens;
   load.cold = service.cold;
   load.keys = service.keys;
+  load.fan_outs = service.fan_outs;
   if (service.requests) {
     load.arrived = static_cast<std::uint64_t>(service.requests->arrived);
     load.in_slo = static_cast<std::uint64_t>(service.requests->in_slo);
@@ -101,6 +103,10 @@ Result<std::vector<ServiceVerdict>> verdicts_of_node(const NodeFiles& node) {
     auto wanted = parsed(before.wanted, "services", memory->services, parse_wanted);
     if (!wanted) return failed(wanted.error());
     services = *std::move(wanted);
+    std::vector<FanOutKept> kept = memory->fan_outs;
+    FanOuts fan_outs(kept);
+    fan_outs.begin(services);
+    services = fan_outs.corrected({std::move(services), 0, {}, {}}).services;
   }
   return judge_services({services, *memory, *assignment, servers, node.blind}, node.wall_ms, {});
 }

@@ -129,6 +129,18 @@ actuate::GatewayRequests SimGateway::requests(std::size_t service) const {
   return requests;
 }
 
+// As if each request were answered, with as many rows as the mean says.
+std::vector<actuate::FanOutCounts> SimGateway::fan_outs(std::size_t service) const {
+  std::vector<actuate::FanOutCounts> all;
+  const auto& pipeline = sites_.services[service].wanted.pipeline;
+  if (!pipeline) return all;
+  for (std::size_t s = 0; s < pipeline->steps.size(); ++s) {
+    const double arrived = counted_[service].arrived, rows = pipeline->steps[s].fan_out;
+    if (rows != 1) all.push_back({static_cast<int>(s), whole(arrived), whole(arrived * rows)});
+  }
+  return all;
+}
+
 actuate::GatewayState SimGateway::state(std::int64_t now_ns) const {
   if (hung_) return *hung_;
   actuate::GatewayState state;
@@ -150,6 +162,7 @@ actuate::GatewayState SimGateway::state(std::int64_t now_ns) const {
     const bool planned = assigned != followed.services.end();
     state.services.push_back({service.name, capacity[service.name],
                               planned ? assigned->rate.value : service.rate.value, requests(s)});
+    state.services.back().fan_outs = fan_outs(s);
   }
   return state;
 }

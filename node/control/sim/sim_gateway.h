@@ -65,6 +65,7 @@ class SimGateway {
 
  private:
   actuate::GatewayRequests requests(std::size_t service) const;
+  std::vector<actuate::FanOutCounts> fan_outs(std::size_t service) const;
 
   const SimSites& sites_;
   const SimCrews& crews_;

@@ -41,9 +41,14 @@ services:
 
 class PipelinesUnderAnAgent : public testing::Test {
  protected:
-  PipelinesUnderAnAgent() {
-    WeeksOptions options = weeks_of_tests("ways", 8, 1, 5, kWays);
+  PipelinesUnderAnAgent() { begin(kWays, ""); }
+  // The agent knows the one, and the other comes.
+  void begin(const std::string& told, const std::string& real) {
+    WeeksOptions options = weeks_of_tests("ways", 8, 1, 5, told);
+    options.real_text = real;
     options.shape.bursts_per_day = options.shape.shifts_per_day = 0;
+    if (!real.empty()) options.shape.trough = 1;
+    changed_h_.clear();
     auto weeks = SimWeeks::begin(std::move(options));
     CHECK(weeks.has_value());
     weeks_ = *std::move(weeks);
@@ -126,6 +131,90 @@ TEST_F(PipelinesUnderAnAgent, KeepTheirPromiseOfTheWholeWayWhileRatesMove) {
   ASSERT_TRUE(report) << to_string(report.error());
   for (const ServiceWeeks& one : report->services)
     EXPECT_GT(one.attainment, one.percentile / 100 - 0.005) << one.name;
+}
+
+// One pipeline, alone; what comes of it is said beside.
+std::string one_way(const std::string& rate, double fan_out) {
+  return fmt::format(R"(
+services:
+  - name: read-signs
+    {}
+    slo_ms: 400
+    pipeline:
+      steps:
+        - {{model_name: inceptionv3, input_map: {{x: picture}}, output_map: {{y: crops}}}}
+        - {{model_name: resnet50, fan_out: {}, input_map: {{x: crops}}, output_map: {{y: signs}}}}
+)",
+                     rate, fan_out);
+}
+
+// Nobody has said that its requests ask for twice as much of the second step. Until the agent has
+// learned it the objective is not held, and that is said; from then on it is, by the judge at what
+// really comes.
+TEST_F(PipelinesUnderAnAgent, LearnsWhatAStepFansOutTo) {
+  for (const double real : {6.0, 1.5}) {
+    begin(one_way("rate_rps: 160", 3), one_way("rate_rps: 160", real));
+    double planned = 0, next_h = 0;
+    int gpcs_before = 0, gpcs = 0;
+    while (hours() < 3 && weeks_->step()) {
+      const Snapshot* const now = weeks_->snapshot();
+      if (now == nullptr || !now->plan) continue;
+      for (const plan::PlannedService& row : now->plan->services)
+        if (row.pipeline) planned = row.pipeline->steps[1].fan_out;
+      gpcs = now->plan->objective.gpcs;
+      if (gpcs_before == 0) gpcs_before = gpcs;
+      if (!calm(*now) || hours() < next_h) continue;
+      next_h = hours() < 1 ? hours() : hours() + 0.25;
+      const bool holds = std::ranges::all_of(
+          verify::judge_pipelines(asked(), pools()),
+          [](const auto& one) { return one.second.stable && one.second.holds; });
+      if (hours() > 1) {
+        EXPECT_TRUE(holds) << hours();
+      }
+      for (const ServiceNow& one : now->services)
+        EXPECT_TRUE(holds || one.member || one.is.verdict != Standing::serves)
+            << hours() << " h: " << one.name << " serves, and the promise is broken";
+    }
+    EXPECT_GE(planned, real * 0.95);
+    EXPECT_LE(planned, real * 1.3);
+    if (real > 3) {
+      EXPECT_GT(gpcs, gpcs_before);
+    } else {
+      EXPECT_LT(gpcs, gpcs_before);
+    }
+  }
+}
+
+// A rise that no day has had before, from one minute to the next: while what runs is too little for
+// it that is said, and the agent makes as much as it takes.
+TEST_F(PipelinesUnderAnAgent, FollowsARiseThatNobodyForesaw) {
+  begin(one_way("rate_rps: 120", 3),
+        one_way("rate_rps: 240\n    rates: [[\"00:00\", 80], [\"02:00\", 240]]", 3));
+  double broken_h = 0, last_h = 0, held_again_h = 0;
+  long broken = 0, unsaid = 0;
+  while (hours() < 4 && weeks_->step()) {
+    const Snapshot* const now = weeks_->snapshot();
+    const double passed = hours() - std::exchange(last_h, hours());
+    if (now == nullptr || !now->plan || hours() < 1.9) continue;
+    const auto verdicts = verify::judge_pipelines(asked(), pools());
+    const bool holds = std::ranges::all_of(
+        verdicts, [](const auto& one) { return one.second.stable && one.second.holds; });
+    const auto way = std::ranges::find(now->services, "read-signs", &ServiceNow::name);
+    ASSERT_NE(way, now->services.end());
+    if (!holds) {
+      ++broken;
+      broken_h += passed;
+      unsaid += way->is.verdict == Standing::serves ? 1 : 0;
+      held_again_h = 0;
+    } else if (held_again_h == 0) {
+      held_again_h = hours();
+    }
+  }
+  EXPECT_GT(broken, 0) << "the rise was no surprise";
+  EXPECT_LE(unsaid, 1) << "of " << broken << " looks";  // the look in which it began
+  EXPECT_LT(broken_h, 0.5);
+  EXPECT_GT(held_again_h, 2);
+  EXPECT_LT(held_again_h, 2.5);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ Result<int> gpus_for_the_peak(const WeeksOptions& options, const std::vector<Sim
 }  // namespace
 
 Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
-  const auto parsed = forms::parse_services_file(options.services_file, options.services_text);
+  const auto parsed = forms::parse_services_file(
+      options.services_file, options.real_text.empty() ? options.services_text : options.real_text);
   if (!parsed) return failed(parsed.error());
   if (options.machine.gpus().empty()) return bad_input("--machine", "it has no GPU");
   if (options.days < 1 || options.days > kMostSimDays)

@@ -20,6 +20,8 @@ struct WeeksOptions {
   World world;                                  // profiles: of the machine's models
   std::string services_file = "services.yaml";  // its name, for messages
   std::string services_text;
+  // The same services as they really are: rates and fan-outs. Empty: as the file says.
+  std::string real_text = {};
   drivers::sim::Machine machine;
   int days = 7;
   std::uint64_t seed = 1;

@@ -19,6 +19,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "plan/terms.h"
 #include "serve/oip/bind.h"
 #include "serve/openai/token_limits.h"
 #include "serve/wire/tensor.h"
@@ -95,6 +96,14 @@ using KeyHandle = std::shared_ptr<void>;
 Denial unknown_model(const std::string& name);
 Denial no_worker(const std::string& service);
 
+// What a gateway keeps of a service's answers, for whoever asks the same again.
+struct KeptAnswers {
+  plan::CacheTerms terms = {};
+  std::string from = {};   // who says so: "services", "--cache", "model"
+  std::string unfit = {};  // why none are; empty: they may be
+  std::size_t answers = 0, bytes = 0;
+};
+
 struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds, requests, batches
   std::uint64_t success_count = 0, success_ns = 0;
   std::uint64_t fail_count = 0, fail_ns = 0;
@@ -102,6 +111,7 @@ struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds,
   std::uint64_t compute_count = 0, compute_ns = 0;
   std::uint64_t inference_count = 0, execution_count = 0, last_inference_ms = 0;
   std::uint64_t hit_count = 0, hit_ns = 0, miss_count = 0, miss_ns = 0;  // of its cache
+  std::optional<KeptAnswers> kept = {};
 };
 
 // A new version of a model beside the one that serves (brain/canary.h).

@@ -122,6 +122,8 @@ class GatewayExchange : public Exchange {
  private:
   virtual void on_piece(const StreamPiece&) {}
   virtual void on_answer(const PeerAnswer&) {}  // of another node, whole
+  // What its text is, for another node.
+  virtual std::string_view text_type() const { return "application/json"; }
   PeerAsk ask_peer();
   void take_answer(PeerAnswer&& answer, bool stream);
   void on_end(std::optional<Denial> denial);

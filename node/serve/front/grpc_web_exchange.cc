@@ -1,10 +1,11 @@
 // gRPC-web at the HTTP door, over HTTP/1.1 and HTTP/2: the calls of inference.GRPCInferenceService,
-// their messages and statuses in bodies, as bytes or in base64. Its requests stay on this node.
+// their messages and statuses in bodies, as bytes or in base64. To other nodes they go as bytes.
 #include <algorithm>
 #include <utility>
 
 #include "base/base64.h"
 #include "base/check.h"
+#include "base/parse_number.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/front/grpc_ask.h"
 #include "serve/oip/json_scan.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::size_t kPrefixBytes = 5;  // of a message: flags, and its length
 constexpr unsigned char kTrailersFlag = 0x80;
+constexpr std::string_view kAsBytes = "application/grpc-web+proto",
+                           kAsText = "application/grpc-web-text+proto";
 
 // What docs/serving.md says of gRPC's statuses, from the other side.
 int grpc_status_of_http(int status) {
@@ -45,6 +48,28 @@ int grpc_status_of_http(int status) {
     default:
       return 13;  // INTERNAL
   }
+}
+
+// The status in the trailers behind the messages of a body, as HTTP has it; 0: there is none.
+int status_in(std::string_view body) {
+  while (body.size() >= kPrefixBytes) {
+    std::uint64_t length = 0;
+    for (std::size_t i = 1; i < kPrefixBytes; ++i)
+      length = length << 8 | static_cast<unsigned char>(body[i]);
+    const bool trailers = (static_cast<unsigned char>(body[0]) & kTrailersFlag) != 0;
+    body.remove_prefix(kPrefixBytes);
+    if (length > body.size()) return 0;
+    constexpr std::string_view kStatus = "grpc-status:";
+    if (trailers && body.starts_with(kStatus)) {
+      body = body.substr(kStatus.size(), body.find('\r') - kStatus.size());
+      const auto said = parse_number<int>(body);
+      for (const int status : {200, 400, 401, 403, 404, 410, 429, 422, 501, 503, 504})
+        if (said && grpc_status_of_http(status) == *said) return status;
+      return 500;
+    }
+    body.remove_prefix(length);
+  }
+  return 0;
 }
 
 std::string prefix(unsigned char flags, std::size_t bytes) {
@@ -95,6 +120,11 @@ class GrpcWebExchange final : public GatewayExchange {
   void finish() override;
 
  private:
+  std::string_view text_type() const override { return kAsBytes; }
+  void on_answer(const PeerAnswer& answer) override { outcome = status_in(answer.body); }
+  Step deny_or_go(const Denial& denial, bool asked) {
+    return goes_over(denial, asked) ? hand_over() : deny(denial);
+  }
   Step serve();
   Step about_model(std::string_view call, Pieces message);
   Step infer(Pieces message);
@@ -147,7 +177,7 @@ Step GrpcWebExchange::about_model(std::string_view call, Pieces message) {
   const bool there = !service.empty();
   if (!there) service = named->name.substr(0, kMaxNameBytes);
   if (!permitted()) return Step::answer;
-  if (!there) return deny(not_here(door_.options.peers, service));
+  if (!there) return deny_or_go(not_here(door_.options.peers, service), false);
   if (call == "ModelReady") return answer(encode_flag(door_.backend.ready(service)));
   const ModelSpec* const spec = door_.backend.model(service);
   if (spec == nullptr) return deny(no_worker(service));
@@ -162,10 +192,11 @@ Step GrpcWebExchange::infer(Pieces message) {
   if (!permitted()) return Step::answer;
   infers_ = true;
   if (ask_.other_version) return refuse(400, "model '" + service + "' has no such version");
-  if (ask_.asked.service.empty()) return deny(not_here(door_.options.peers, service));
+  if (ask_.asked.service.empty()) return deny_or_go(not_here(door_.options.peers, service), false);
+  if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   if (door_.backend.model(service) == nullptr) {
     door_.backend.turned_away(service);
-    return deny(no_worker(service));
+    return deny_or_go(no_worker(service), false);
   }
   auto bound = bind_grpc_ask(door_.backend, ask_);
   if (!bound) return refuse(400, to_string(bound.error()));
@@ -179,7 +210,7 @@ Step GrpcWebExchange::infer(Pieces message) {
   head.sequence = ask_.wanted.sequence;
   head.sequence_begins = ask_.wanted.sequence_begins;
   head.sequence_ends = ask_.wanted.sequence_ends;
-  if (const auto denial = admit(bound_.items, head)) return deny(*denial);
+  if (const auto denial = admit(bound_.items, head)) return deny_or_go(*denial, true);
   if (!door_.backend.claim(*request_, bound_.items))
     return deny({.kind = Denial::Kind::overloaded,
                  .message = "no memory for another request of '" + service + "'",
@@ -194,6 +225,16 @@ Step GrpcWebExchange::infer(Pieces message) {
 }
 
 void GrpcWebExchange::finish() {
+  if (going() && !denial_) {
+    finish_over();
+    if (reply.content_type != kAsBytes) {  // refused before it was a call
+      in_our_form(Step::answer);
+    } else if (in_base64_) {
+      reply.text = base64(reply.text);
+      reply.content_type = kAsText;
+    }
+    return;
+  }
   if (denial_) {
     in_our_form(deny(*denial_));
     return;
@@ -245,7 +286,10 @@ Step GrpcWebExchange::in_our_form(Step next) {
                                 reply.headers.find("\r\n", at) - at - kAfter.size()) +
            "\r\n";
   outcome = reply.status;
-  reply = {};
+  std::string back;  // to a gateway: that it was handed back
+  if (const std::size_t at = reply.headers.find(kHandedBack); at != std::string::npos)
+    back = reply.headers.substr(at, reply.headers.find("\r\n", at) + 2 - at);
+  reply = {.headers = std::move(back)};
   close_body(grpc_status_of_http(outcome), message, more);
   return Step::answer;
 }
@@ -257,8 +301,7 @@ void GrpcWebExchange::close_body(int status, std::string_view message, std::stri
   if (!message.empty()) trailers += "grpc-message:" + escaped(message) + "\r\n";
   trailers += more;
   trailers = prefix(kTrailersFlag, trailers.size()) + trailers;
-  reply.content_type =
-      in_base64_ ? "application/grpc-web-text+proto" : "application/grpc-web+proto";
+  reply.content_type = in_base64_ ? kAsText : kAsBytes;
   if (in_base64_) {
     std::string bytes = std::move(reply.text);
     for (const iovec& span : reply.spans)

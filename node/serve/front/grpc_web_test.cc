@@ -165,6 +165,60 @@ TEST_F(GrpcWeb, ItsDeadlineIsThatOfTheRequest) {
   EXPECT_EQ(bad.status, 400);
 }
 
+// A header by its name in small letters, over HTTP/1.1, too.
+template <class Answer>
+std::string header_of(const Answer& answer, std::string name) {
+  const std::string small = answer.header(name);
+  bool first = true;
+  for (char& c : name) {
+    if (first) c = static_cast<char>(std::toupper(c));
+    first = c == '-';
+  }
+  return small.empty() ? answer.header(name) : small;
+}
+
+// A page of another origin may call, where its origin is given: whatever the answer is, it says so,
+// and the question before it needs no token. Others see no answer of ours.
+TEST_F(GrpcWeb, PagesOfGivenOriginsMayCall) {
+  const std::string mine = "https://app.example.com", other = "https://evil.example.com";
+  for (const std::vector<std::string>& origins :
+       {std::vector<std::string>{}, {mine}, {"http://localhost:1", mine}, {"*"}}) {
+    FrontOptions options;
+    options.tokens = parse_tokens("f", "0123456789abcdef pair\n").value();
+    options.origins = origins;
+    open(options);
+    Http2Client two(*loop, front->port());
+    for (const std::string& origin : {mine, other, mine + ".evil.com", std::string("null")}) {
+      const bool all = origins == std::vector<std::string>{"*"};
+      const bool may = all || (!origins.empty() && origin == mine);
+      const auto check = [&](const auto& answer, int status, const std::string& what) {
+        EXPECT_EQ(answer.status, status) << what;
+        EXPECT_EQ(header_of(answer, "access-control-allow-origin"), may ? origin : "") << what;
+        EXPECT_EQ(header_of(answer, "vary"), origins.empty() ? "" : "Origin") << what;
+        EXPECT_EQ(header_of(answer, "access-control-allow-credentials"), "") << what;
+      };
+      const std::string lines = "Origin: " + origin + "\r\nAccess-Control-Request-Method: POST\r\n";
+      const std::string head = " HTTP/1.1\r\nHost: x\r\n" + lines + "\r\n";
+      const auto before = ask("OPTIONS " + kPath + "ModelInfer" + head);
+      check(before, may ? 200 : 501, "preflight");
+      EXPECT_EQ(header_of(before, "access-control-allow-methods"), may ? "GET, HEAD, POST" : "");
+      EXPECT_EQ(
+          header_of(before, "access-control-allow-headers").find("X-Grpc-Web") != std::string::npos,
+          may);
+      check(two.ask("OPTIONS", "/v2/models/pair", "", {{"origin", origin}}), may ? 200 : 501, "h2");
+      check(ask("GET /v2/models/pair" + head), 401, "no token");
+      check(ask("GET /nowhere" + head), 401, "no route");
+      const Headers asked{{"content-type", "application/grpc-web"},
+                          {"origin", origin},
+                          {"authorization", "Bearer 0123456789abcdef"}};
+      check(two.ask("POST", kPath + "ModelInfer", framed(pair_ask().bytes), asked), 200, "h2 call");
+    }
+    EXPECT_EQ(header_of(ask("GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"),
+                        "access-control-allow-origin"),
+              "");
+  }
+}
+
 TEST_F(GrpcWeb, TokensAreAskedFor) {
   FrontOptions options;
   options.tokens = parse_tokens("f", "0123456789abcdef other\n").value();

@@ -77,6 +77,7 @@ PeerAsk GatewayExchange::ask_peer() {
   PeerAsk ask{.service = door_.options.peers->carried_as(service),
               .verb = facts_.method_name,
               .target = facts_.path,
+              .content_type = std::string(text_type()),
               .client = header_word(facts_.client),
               .json_bytes = facts_.json_bytes,
               .priority = facts_.priority,

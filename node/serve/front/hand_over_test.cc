@@ -5,10 +5,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/base64.h"
 #include "base/door/testing/test_client.h"
 #include "base/testing/test_certificate.h"
 #include "serve/front/front.h"
 #include "serve/front/testing/fake_backend.h"
+#include "serve/oip/testing/wire_text.h"
 #include "serve/peers/peer_pool.h"
 
 namespace partita::serve {
@@ -43,6 +45,21 @@ void expect_right(const Answer& answer, int first) {
   EXPECT_EQ(said["id"], "r" + std::to_string(first));
   EXPECT_EQ(said["outputs"][0]["data"], nlohmann::json({2.0 * first, 4, 6, 8}));
   EXPECT_EQ(said["outputs"][1]["data"], nlohmann::json({8, 9}));
+}
+
+// Of gRPC-web, behind its length.
+std::string pair_message() {
+  const float x[] = {1, 2, 3, 4};
+  const std::int32_t k[] = {7, 8};
+  const std::string message =
+      test::Message()
+          .text(1, "pair")
+          .message(5, test::Message().text(1, "x").text(2, "FP32").packed(3, {1, 4}))
+          .message(5, test::Message().text(1, "k").text(2, "INT32").packed(3, {1, 2}))
+          .text(7, {reinterpret_cast<const char*>(x), sizeof x})
+          .text(7, {reinterpret_cast<const char*>(k), sizeof k})
+          .bytes;
+  return std::string("\0\0\0\0", 4) + static_cast<char>(message.size()) + message;
 }
 
 struct Node {
@@ -191,6 +208,43 @@ TEST_F(HandOver, WhatIsNotHereIsAnsweredByWhoCarriesIt) {
   const std::string get = " HTTP/1.1\r\nHost: x\r\n\r\n";
   EXPECT_EQ(ask(a, "GET /v2/models/pair" + get).status, 200);
   EXPECT_EQ(ask(a, "GET /v2/models/pair/ready" + get).status, 404);
+}
+
+// gRPC-web goes as it came: messages as bytes on the way, in base64 to who speaks that.
+TEST_F(HandOver, GrpcWebIsHandedOverAsOthersAre) {
+  Node& a = add("a", false);
+  Node& b = add("b", true);
+  const std::string pair = std::string("\0\0\0\0\6\n\4", 7) + "pair";  // ModelMetadataRequest
+  const auto call = [&](Node& at, const std::string& body, const std::string& type) {
+    return ask(at, sent("/inference.GRPCInferenceService/ModelMetadata", body,
+                        "Content-Type: application/grpc-web" + type + "\r\n"));
+  };
+  const Answer there = call(b, pair, "+proto");
+  EXPECT_NE(there.body.find("grpc-status:0"), std::string::npos);
+  EXPECT_NE(call(a, pair, "").body.find("grpc-status:5"), std::string::npos);
+  tell(a, {{"b", {b.port, 1}}});
+  const Answer over = call(a, pair, "+proto");
+  EXPECT_EQ(over.body, there.body);
+  EXPECT_EQ(over.header("Content-Type"), "application/grpc-web+proto");
+  const Answer text = call(a, base64(pair), "-text");
+  EXPECT_EQ(parse_base64(text.body).value_or(""), there.body);
+  EXPECT_EQ(text.header("Content-Type"), "application/grpc-web-text+proto");
+  EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="answered"})"), "2");
+  // One that b is too full for, too, comes back, and its client hears why.
+  b.backend.denial = {.kind = Denial::Kind::overloaded,
+                      .message = "full",
+                      .retry_after_ns = kHandMilli,
+                      .elsewhere = true};
+  const Answer full = ask(a, sent("/inference.GRPCInferenceService/ModelInfer", pair_message(),
+                                  "Content-Type: application/grpc-web\r\n"));
+  EXPECT_NE(full.body.find("grpc-status:14"), std::string::npos) << full.body;
+  EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="handed_back"})"), "1");
+  b.backend.denial.reset();
+  loop->run_until(Loop::now_ns() + 5 * kHandMilli);
+  const Answer answer = ask(a, sent("/inference.GRPCInferenceService/ModelInfer", pair_message(),
+                                    "Content-Type: application/grpc-web\r\n"));
+  EXPECT_NE(answer.body.find("grpc-status:0"), std::string::npos) << answer.body;
+  EXPECT_EQ(b.backend.submissions, 1);
 }
 
 // Between a node's loss and the plan that makes up for it: clients are told to come again, whatever

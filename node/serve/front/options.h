@@ -33,6 +33,7 @@ struct FrontOptions {
   bool compress = false;                   // texts of 1 KiB to 1 MiB, for those who take gzip
   FrontLimits limits = {};
   AccessLogOptions access_log = {};
+  std::vector<std::string> origins = {};  // whose pages may call it, as browsers say; "*": all
   PeerPool* peers = nullptr;  // gateways of other nodes; null: nothing is handed over
 
   bool asks_for_tokens() const { return !tokens.empty() || oidc != nullptr; }

@@ -60,7 +60,20 @@ void append_count(std::string& out, std::string_view name, std::uint64_t count, 
          ",\"ns\":" + std::to_string(ns) + "}";
 }
 
-// As Triton's statistics extension has it. Inputs and outputs are not copied: their times are 0.
+void append_kept(std::string& out, const KeptAnswers& is) {
+  out += fmt::format(
+      ",\"response_cache\":{{\"from\":\"{}\",\"memory_mib\":{},\"ttl_s\":{},\"shared\":{},"
+      "\"answers\":{},\"bytes\":{}",
+      is.from, is.terms.memory.value, is.terms.ttl.value, is.terms.shared, is.answers, is.bytes);
+  if (!is.unfit.empty()) {
+    out += ",\"none_kept\":";
+    append_json_string(out, is.unfit);
+  }
+  out += "}";
+}
+
+// As Triton's statistics extension has it, and what is kept of its answers. Inputs and outputs are
+// not copied: their times are 0.
 void append_statistics(std::string& out, const NameAndVersion& one, const ServiceStatistics& is) {
   out += "{\"name\":";
   append_json_string(out, one.name);
@@ -77,7 +90,9 @@ void append_statistics(std::string& out, const NameAndVersion& one, const Servic
   append_count(out, "compute_output", is.compute_count, 0);
   append_count(out, "cache_hit", is.hit_count, is.hit_ns);
   append_count(out, "cache_miss", is.miss_count, is.miss_ns);
-  out += "},\"batch_stats\":[]}";
+  out += "},\"batch_stats\":[]";
+  if (is.kept) append_kept(out, *is.kept);
+  out += "}";
 }
 
 Reply statistics(const Door& door, const RequestFacts& facts, std::string_view only) {
@@ -392,9 +407,43 @@ std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFact
   return unauthorized(held.error());
 }
 
-}  // namespace
+// ---- pages of other origins (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol)
 
-std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& peer) {
+constexpr std::string_view kAskedByPages =
+    "Authorization, Content-Type, Grpc-Timeout, Inference-Header-Content-Length, Last-Event-ID, "
+    "Partita-Idempotent, Partita-Priority, Partita-Timeout-Ms, Traceparent, Tracestate, "
+    "X-Grpc-Web, X-User-Agent";
+constexpr std::string_view kShownToPages =
+    "Inference-Header-Content-Length, Retry-After, Retry-After-Ms";
+constexpr int kPreflightSeconds = 600;
+
+bool may_call(const FrontOptions& options, std::string_view origin) {
+  const auto& all = options.origins;
+  return !origin.empty() && (std::ranges::count(all, "*") > 0 || std::ranges::count(all, origin));
+}
+
+// What browsers want to see before they let a page have any answer. Who has asked is said back, and
+// not "*": caches are to keep the answers apart.
+std::string cors_headers(const FrontOptions& options, std::string_view origin) {
+  if (options.origins.empty()) return "";
+  std::string headers = "Vary: Origin\r\n";
+  if (may_call(options, origin))
+    headers +=
+        fmt::format("Access-Control-Allow-Origin: {}\r\nAccess-Control-Expose-Headers: {}\r\n",
+                    origin, kShownToPages);
+  return headers;
+}
+
+// A browser asks before it sends a page's request: without a token, and for no model.
+Reply preflight() {
+  return {.content_type = "text/plain",
+          .headers = fmt::format("Access-Control-Allow-Methods: GET, HEAD, POST\r\n"
+                                 "Access-Control-Allow-Headers: {}\r\n"
+                                 "Access-Control-Max-Age: {}\r\n",
+                                 kAskedByPages, kPreflightSeconds)};
+}
+
+std::shared_ptr<Exchange> route_alone(Door& door, const HttpHead& head, const Peer& peer) {
   auto read = facts_of(head);
   if (!read) {
     RequestFacts facts;
@@ -410,6 +459,8 @@ std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& pe
   const auto answer = [&](Reply reply) {
     return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
   };
+  if (head.method_name == "OPTIONS" && may_call(door.options, head.origin))
+    return answer(preflight());
   if (auto no = refusal(door, head, facts)) return answer(std::move(*no));
   if (facts.token != nullptr) facts.client = facts.token->name;
   const auto parts = parts_of(facts.path);
@@ -433,6 +484,14 @@ std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& pe
       facts.path == kEmbeddingsPath)
     return make_openai_exchange(door, std::move(facts));
   return answer(error_reply(404, "no such route"));
+}
+
+}  // namespace
+
+std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& peer) {
+  const auto exchange = route_alone(door, head, peer);
+  exchange->more_headers = cors_headers(door.options, head.origin);
+  return exchange;
 }
 
 }  // namespace partita::serve

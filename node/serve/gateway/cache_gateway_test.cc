@@ -18,7 +18,7 @@ using test::TestWorker;
 class CacheCore : public CoreTest {
  protected:
   CacheCore() { service_.slo = Millis{20'000}; }  // nothing is late here
-  void open_with(const CacheWish& wish, const std::string& service = "s") {
+  void open_with(const plan::CacheTerms& wish, const std::string& service = "s") {
     CoreOptions options = patient();
     options.caches.emplace(service, wish);
     open(options);
@@ -50,7 +50,7 @@ class CacheCore : public CoreTest {
 // Against a plain table of who asked for what since when.
 TEST_F(CacheCore, RunsWhatWasNotAskedForAndAnswersTheRest) {
   for (const bool shared : {false, true}) {
-    open_with({.bytes = 1u << 20, .shared = shared});
+    open_with({.memory = Mib{1}, .shared = shared});
     auto one = worker(kMs / 10);
     ASSERT_TRUE(until_ready(1));
     std::set<std::tuple<std::string, int, int>> asked;
@@ -85,7 +85,7 @@ TEST_F(CacheCore, RunsWhatWasNotAskedForAndAnswersTheRest) {
 }
 
 TEST_F(CacheCore, EqualRequestsUnderWayRunOnce) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   const auto one = worker(kMs);
   ASSERT_TRUE(until_ready(1));
   const auto all = ask_together(*one, 3, 6);
@@ -101,7 +101,7 @@ TEST_F(CacheCore, EqualRequestsUnderWayRunOnce) {
 }
 
 TEST_F(CacheCore, WhoWaitsGoesOnWhenTheFirstLeaves) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   const auto one = worker(kMs);
   ASSERT_TRUE(until_ready(1));
   const auto all = ask_together(*one, 3, 4);
@@ -115,7 +115,7 @@ TEST_F(CacheCore, WhoWaitsGoesOnWhenTheFirstLeaves) {
 }
 
 TEST_F(CacheCore, ErrorsAreNotKeptAndNobodyElses) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   const auto one = worker(kMs);
   ASSERT_TRUE(until_ready(1));
   one->fails_of = 3;
@@ -133,7 +133,7 @@ TEST_F(CacheCore, ErrorsAreNotKeptAndNobodyElses) {
 
 // What ends workers ends no more of them for those who wait for it.
 TEST_F(CacheCore, HarmIsToldToAllWhoAskForIt) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   std::vector<std::unique_ptr<TestWorker>> workers;
   for (int i = 0; i < 3; ++i) {
     workers.push_back(worker(kMs, "d", i));
@@ -149,7 +149,7 @@ TEST_F(CacheCore, HarmIsToldToAllWhoAskForIt) {
 }
 
 TEST_F(CacheCore, WhatIsUrgentWaitsForNothingThatIsLess) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   const auto one = worker(kMs);
   ASSERT_TRUE(until_ready(1));
   const auto all = ask_together(*one, 3, 1);
@@ -167,7 +167,7 @@ TEST_F(CacheCore, WhatIsUrgentWaitsForNothingThatIsLess) {
 }
 
 TEST_F(CacheCore, IsNotForWhatHasEffectsNorForDoubtedSenders) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   const auto one = worker(kMs);
   ASSERT_TRUE(until_ready(1));
   RequestHead effects;
@@ -182,7 +182,7 @@ TEST_F(CacheCore, IsNotForWhatHasEffectsNorForDoubtedSenders) {
 }
 
 TEST_F(CacheCore, AgesAndIsForgottenWhenItIsLoadedAnew) {
-  open_with({.bytes = 1u << 20, .ttl = 300 * kMs});
+  open_with({.memory = Mib{1}, .ttl = Seconds{0.3}});
   const auto one = worker(kMs);
   ASSERT_TRUE(until_ready(1));
   expect_answer(ask(3), 3);
@@ -203,7 +203,7 @@ TEST_F(CacheCore, AgesAndIsForgottenWhenItIsLoadedAnew) {
 
 // A flush must not break what is promised: what plans are made by is as without a cache.
 TEST_F(CacheCore, HitsAreDemandAndTellNothingOfWorkers) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   const auto one = worker(40 * kMs);
   ASSERT_TRUE(until_ready(1));
   expect_answer(ask(3), 3);
@@ -217,7 +217,7 @@ TEST_F(CacheCore, HitsAreDemandAndTellNothingOfWorkers) {
 }
 
 TEST_F(CacheCore, LimitsOfKeysHoldForHits) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   const auto one = worker(kMs);
   ASSERT_TRUE(until_ready(1));
   const KeyLimits limits{.per_second = 5};
@@ -237,7 +237,7 @@ TEST_F(CacheCore, LimitsOfKeysHoldForHits) {
 }
 
 TEST_F(CacheCore, AModelMayAskForIt) {
-  open_with({.bytes = 1u << 20}, std::string(kCachesAsked));
+  open_with({.memory = Mib{1}}, std::string(kCachesAsked));
   for (const bool asks : {false, true}) {
     TestWorker one(*loop_, link_path(directory_), "", kMs, {}, false, "s", asks);
     ASSERT_TRUE(until_ready(1));
@@ -248,8 +248,71 @@ TEST_F(CacheCore, AModelMayAskForIt) {
   }
 }
 
+// Against a model of what each requests is to find: its own, its key's or nobody's answers.
+TEST_F(CacheCore, FollowsItsTermsWhileItRuns) {
+  open(patient());
+  const auto one = worker(kMs / 10);
+  ASSERT_TRUE(until_ready(1));
+  const std::vector<std::optional<plan::CacheTerms>> wanted{
+      std::nullopt,
+      plan::CacheTerms{.memory = Mib{1}},
+      plan::CacheTerms{.memory = Mib{1}, .shared = true},
+      plan::CacheTerms{.memory = Mib{2}, .ttl = Seconds{1e9}},
+      std::nullopt,
+      plan::CacheTerms{.memory = Mib{1}}};
+  for (const auto& cache : wanted) {
+    service_.cache = cache;
+    for (int again = 0; again < 2; ++again) {  // what says the same forgets nothing
+      core_->serve({service_});
+      const int before = one->items;
+      for (const std::string_view client : {"a", "a", "b", "b"})
+        expect_answer(ask(3, 1, of(client)), 3);
+      const int distinct = !cache ? 4 : again == 1 ? 0 : cache->shared ? 1 : 2;
+      EXPECT_EQ(one->items - before, distinct);
+    }
+    const auto kept = core_->statistics("s").kept;
+    ASSERT_EQ(kept.has_value(), cache.has_value());
+    if (!cache) continue;
+    EXPECT_EQ(kept->terms, *cache);
+    EXPECT_EQ(kept->from, "services");
+    EXPECT_EQ(kept->answers, cache->shared ? 1U : 2U);
+  }
+  EXPECT_NE(said_.find("answers of s are kept: 2 MiB, 1000000000 s (services)"), std::string::npos)
+      << said_;
+  EXPECT_NE(said_.find("no answers of s are kept any more"), std::string::npos) << said_;
+}
+
+// Whatever becomes of the cache, each that waits in it is answered, and the flag has the last word.
+TEST_F(CacheCore, WhoWaitsIsAnsweredWhenItsTermsChange) {
+  for (const bool flag : {false, true}) {
+    CoreOptions options = patient();
+    if (flag) options.caches.emplace("s", plan::CacheTerms{.memory = Mib{0}});
+    service_.cache = plan::CacheTerms{.memory = Mib{1}};
+    open(options);
+    for (const std::optional<plan::CacheTerms>& next :
+         {std::optional<plan::CacheTerms>(), std::optional(plan::CacheTerms{.memory = Mib{2}}),
+          std::optional(plan::CacheTerms{.memory = Mib{2}, .shared = true})}) {
+      service_.cache = plan::CacheTerms{.memory = Mib{1}};
+      core_->serve({service_});
+      auto one = worker(kMs);
+      ASSERT_TRUE(until_ready(1));
+      const auto all = ask_together(*one, 7, 5);
+      service_.cache = next;
+      core_->serve({service_});
+      auto others = ask(7);  // by the new terms
+      one->hold = false;
+      one->let_go();
+      for (const auto& asked : all) expect_answer(asked, 7);
+      expect_answer(others, 7);
+      EXPECT_EQ(one->items, flag ? 6 : next ? 1 : 2);
+      one->vanish();
+      ASSERT_TRUE(until_ready(0));
+    }
+  }
+}
+
 TEST_F(CacheCore, StepsOfSequencesAreNotKept) {
-  open_with({.bytes = 1u << 20});
+  open_with({.memory = Mib{1}});
   TestWorker one(*loop_, link_path(directory_), "", kMs, {}, true);
   ASSERT_TRUE(until_ready(1));
   for (int i = 0; i < 4; ++i) {
@@ -269,8 +332,8 @@ TEST_F(CacheCore, CanariesAndShadowsAreNotKept) {
   fresh.segments = {{"f", 4, 1}};
   for (const bool shadow : {false, true}) {
     CoreOptions options = patient();
-    options.caches.emplace("s", CacheWish{.bytes = 1u << 20});
-    options.caches.emplace("s@2", CacheWish{.bytes = 1u << 20});
+    options.caches.emplace("s", plan::CacheTerms{.memory = Mib{1}});
+    options.caches.emplace("s@2", plan::CacheTerms{.memory = Mib{1}});
     options.canaries.emplace("s", CanaryWish{.version = "2", .share = 0.5, .shadow = shadow});
     open(options);
     core_->serve({service_, fresh});

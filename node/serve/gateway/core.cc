@@ -70,7 +70,7 @@ ServiceSnapshot snapshot_of(const LiveService& service) {
   snapshot.ready_workers = service.brain.pool().size();
   if (service.slots) {
     snapshot.slots = service.slots->slots();
-    snapshot.free_slots = service.slots->free();
+    snapshot.free_slots = service.slots->free() + service.slots->free_apart();
   }
   snapshot.counters = service.brain.counters();
   snapshot.totals = service.totals;
@@ -312,10 +312,9 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
       services.emplace(service.name, here);
       if (const auto wish = options.canaries.find(service.name); wish != options.canaries.end())
         begin_trial(*here, wish->second, options.canary_watch);
-      if (const auto wish = options.caches.find(service.name); wish != options.caches.end())
-        here->cache = std::make_unique<AnswerCache>(wish->second);
     }
     here->wanted = service;
+    if (const std::string line = follow_cache(*here, options); !line.empty()) say(line);
     if (here->trial) here->trial->canary.promise(nanos_of(slo_of(service)));
     here->brain.configure(settings_of(service, options, !here->streams()));
     follow_segments(here);
@@ -528,7 +527,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied(denial_of(head.service, admission));
   }
   SlotPool& slots = *service->slots;  // some worker is ready, so it is there
-  if (at(head.items) > slots.slots()) {
+  if (at(head.items) > slots.slots() - slots.apart()) {
     ++service->totals.withdrawn;
     return denied(denial_of(head.service, {.refusal = Refusal::too_many_items}));
   }
@@ -565,18 +564,26 @@ bool LiveService::has_room(std::string_view client, std::size_t rows) const {
   return has + rows <= kClientShare * slots->free();
 }
 
-bool Core::Impl::claim(RequestId id, int rows) {
+bool Core::Impl::claim(RequestId id, int rows, std::span<const PoolSlot> wanted) {
   LiveRequest& asked = requests.at(id);
   LiveService& service = *asked.service;
   CHECK(asked.state == LiveRequest::State::open && rows <= asked.wish.items);
   const std::size_t had = asked.slots.size();
   if (at(rows) <= had) return true;
   const std::size_t more = at(rows) - had;
-  asked.starved = !service.has_room(asked.client, more);
+  const auto given = [&](std::size_t row) {
+    return row < wanted.size() && wanted[row].pool == service.slots->mark().get() &&
+           service.slots->is_free_apart(wanted[row].slot);
+  };
+  std::size_t others = 0;
+  for (std::size_t row = had; row < at(rows); ++row) others += given(row) ? 0 : 1;
+  asked.starved = others > 0 && !service.has_room(asked.client, others);
   if (asked.starved) return false;
   asked.slots.reserve(at(asked.wish.items));
-  for (std::size_t i = 0; i < more; ++i) {
-    asked.slots.push_back(*service.slots->take());
+  for (std::size_t row = had; row < at(rows); ++row) {
+    const bool apart = given(row);
+    asked.slots.push_back(apart ? wanted[row].slot : *service.slots->take());
+    if (apart) service.slots->take_apart(asked.slots.back());
     write_slot_trace(service.slots->trace(asked.slots.back()), asked.trace_parent,
                      asked.trace_state);
     if (service.slots->model().set)
@@ -680,6 +687,41 @@ void Core::Impl::release(RequestId id) {
 Core::Core(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Core::~Core() = default;
 
+namespace {
+
+// What pipelines want of their members.
+template <class Inside>
+MemberDoors member_doors(Inside* inside) {
+  return {.foresee =
+              [inside](const std::string& service, long coming, int items) {
+                const auto live = inside->find(service);
+                return live ? live->brain.foresee(Loop::now_ns(), coming, items) : std::nullopt;
+              },
+          .held_off =
+              [inside](const std::string& service, int items) {
+                if (const auto live = inside->find(service))
+                  live->brain.note_arrivals(Loop::now_ns(), items);
+              },
+          .join =
+              [inside](const std::vector<JointTensor>& tensors) {
+                return Joints::make(inside->joint_doors, tensors);
+              },
+          .retire =
+              [inside](std::shared_ptr<Joints> joints) {
+                inside->retired.push_back(std::move(joints));
+              },
+          .claim =
+              [inside](RequestId id, int rows, std::span<const PoolSlot> wanted) {
+                return inside->claim(id, rows, wanted);
+              },
+          .lies = [inside](RequestId id, int item) -> PoolSlot {
+            const LiveRequest& asked = inside->requests.at(id);
+            return {asked.service->slots->mark().get(), asked.slots[at(item)]};
+          }};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
                                          std::function<void(const std::string&)> say) {
   auto impl = std::make_unique<Impl>(loop, options, std::move(say));
@@ -692,18 +734,15 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
   if (!links) return failed(links.error());
   impl->links = *std::move(links);
   std::unique_ptr<Core> core(new Core(std::move(impl)));
-  const MemberQueues queues{
-      .foresee =
-          [inside](const std::string& service, long coming, int items) {
-            const auto live = inside->find(service);
-            return live ? live->brain.foresee(Loop::now_ns(), coming, items) : std::nullopt;
-          },
-      .held_off =
-          [inside](const std::string& service, int items) {
-            if (const auto live = inside->find(service))
-              live->brain.note_arrivals(Loop::now_ns(), items);
+  inside->joint_doors = {
+      .find = [inside](const std::string& service) { return inside->find(service); },
+      .tell =
+          [inside](const LiveService& service, const Joint& joint, int descriptor) {
+            for (const auto& [worker, seat] : inside->seats)
+              if (seat.service.get() == &service)
+                inside->links->send(worker, encode(joint), descriptor);
           }};
-  inside->pipelines = std::make_unique<Pipelines>(loop, *core, queues, inside->say);
+  inside->pipelines = std::make_unique<Pipelines>(loop, *core, member_doors(inside), inside->say);
   return core;
 }
 
@@ -748,7 +787,8 @@ std::vector<ServiceView> Core::service_views() const {
                      .cold = cold_starts_of(now),
                      .withdrawn = now.totals.withdrawn,
                      .given_up = now.totals.given_up,
-                     .keys = counts_of(now.usage)});
+                     .keys = counts_of(now.usage),
+                     .fan_outs = now.fan_outs});
   return views;
 }
 
@@ -870,6 +910,7 @@ std::string Core::metrics() const {
 // ---- rates ----
 
 void Core::Impl::look_after(Nanos now) {
+  std::erase_if(retired, [&](const auto& joints) { return joints->undo(joint_doors); });
   pipelines->look_after(1e9 / kLookEvery, kRateWeight);
   for (auto& [name, service] : services) {
     const long offered = service->brain.counters().offered;

@@ -24,12 +24,6 @@
 
 namespace partita::serve {
 
-// Answers of a service that are kept for whoever asks the same again (core_cache.cc).
-struct CacheWish {
-  std::size_t bytes = 0;
-  Nanos ttl = 0;        // 0: they do not age
-  bool shared = false;  // by all clients; else each finds its own alone
-};
 // In place of a service's name: of those whose model's own configuration asks for a cache.
 inline constexpr std::string_view kCachesAsked = "*";
 
@@ -44,7 +38,8 @@ struct CoreOptions {
   Nanos dead_after = 10'000'000'000;   // then ended, so that its requests may move on
   std::map<std::string, CanaryWish, std::less<>> canaries = {};  // from the start on, by model
   Nanos canary_watch = kCanaryWatch;
-  std::map<std::string, CacheWish, std::less<>> caches = {};  // by service, or kCachesAsked
+  // By service, in place of what its terms say; without memory it has none. Or by kCachesAsked.
+  std::map<std::string, plan::CacheTerms, std::less<>> caches = {};
 };
 
 inline constexpr std::size_t kMostWorkerLosses = 64;
@@ -89,6 +84,7 @@ struct ServiceView {
   std::optional<actuate::ColdStarts> cold = {};  // of a set
   long withdrawn = 0, given_up = 0;  // by their clients; see ServiceTotals
   std::vector<actuate::KeyCounts> keys = {};
+  std::vector<actuate::FanOutCounts> fan_outs = {};  // of a pipeline
 };
 
 class Core final : public Backend {

@@ -7,6 +7,7 @@
 // others, and no measure of what workers do: they are in no latency by which plans are made.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -65,7 +66,7 @@ std::optional<CacheKey> key_of(RequestDigest& digest, const LiveRequest& asked) 
   digest.begin();
   const std::uint64_t rows = asked.slots.size();
   digest.add({reinterpret_cast<const char*>(&rows), sizeof rows});
-  digest.add(service.cache->wish.shared ? std::string_view() : std::string_view(asked.client));
+  digest.add(service.cache->terms.shared ? std::string_view() : std::string_view(asked.client));
   for (const std::uint32_t slot : asked.slots)
     for (std::size_t t = 0; t < inputs.size(); ++t) {
       const auto part = told(inputs[t], service.slots->input(slot, static_cast<int>(t)));
@@ -83,10 +84,37 @@ std::string unfit(const ModelSpec& model) {
   return "";
 }
 
+// Which cache a service is to have, and who says so.
+struct WantedCache {
+  plan::CacheTerms terms = {};
+  const char* from = "";
+};
+WantedCache wanted_cache(const LiveService& service, const CoreOptions& options) {
+  const auto given = options.caches.find(service.wanted.name);
+  if (given != options.caches.end()) return {given->second, "--cache"};
+  if (service.wanted.cache) return {*service.wanted.cache, "services"};
+  const auto asked = options.caches.find(kCachesAsked);
+  if (asked != options.caches.end() && service.model && service.model->cache)
+    return {asked->second, "model"};
+  return {};
+}
+
+// In place of what was kept.
+void make_room(AnswerCache& cache, const plan::CacheTerms& terms) {
+  constexpr double kMib = 1 << 20, kNsPerSecond = 1e9;
+  if (cache.answers) cache.totals.evictions += cache.answers->evictions();
+  cache.terms = terms;
+  cache.answers.reset();
+  if (terms.memory.value > 0)
+    cache.answers.emplace(static_cast<std::size_t>(terms.memory.value * kMib),
+                          static_cast<Nanos>(std::ceil(terms.ttl.value * kNsPerSecond)));
+}
+
 // Whether the request itself may be answered by what another got.
 bool plain(const LiveRequest& asked) {
+  const AnswerCache& cache = *asked.service->cache;
   return !asked.trial_of && !asked.watched && !asked.wish.doubted && asked.wish.idempotent &&
-         unfit(asked.service->slots->model()).empty();
+         cache.answers && cache.unfit.empty();
 }
 
 // Whether `other` would lose nothing by waiting for `leader`.
@@ -110,25 +138,39 @@ void answer_now(LiveRequest& asked) {
 }  // namespace
 
 void forget_answers(LiveService& service) {
-  if (service.cache) service.cache->answers.clear();
+  if (service.cache && service.cache->answers) service.cache->answers->clear();
 }
 
 std::optional<CacheTotals> totals_of(const AnswerCache* cache) {
-  if (cache == nullptr) return std::nullopt;
+  if (cache == nullptr || !cache->answers) return std::nullopt;
   CacheTotals totals = cache->totals;
-  totals.evictions = cache->answers.evictions();
-  totals.answers = cache->answers.size();
-  totals.bytes = cache->answers.bytes();
-  totals.most_bytes = cache->answers.most_bytes();
+  totals.terms = cache->terms;
+  totals.from = cache->from;
+  totals.unfit = cache->unfit;
+  totals.evictions += cache->answers->evictions();
+  totals.answers = cache->answers->size();
+  totals.bytes = cache->answers->bytes();
+  totals.most_bytes = cache->answers->most_bytes();
   return totals;
 }
 
-std::string give_cache(LiveService& service, const ModelSpec& model, const CoreOptions& options) {
-  const auto asked = options.caches.find(kCachesAsked);
-  if (model.cache && !service.cache && asked != options.caches.end())
-    service.cache = std::make_unique<AnswerCache>(asked->second);
-  const std::string why = service.cache ? unfit(model) : "";
-  return why.empty() ? "" : fmt::format("no answers of {} are kept: {}", service.wanted.name, why);
+std::string follow_cache(LiveService& service, const CoreOptions& options) {
+  const WantedCache wanted = wanted_cache(service, options);
+  if (!service.cache && wanted.terms.memory.value == 0) return "";
+  if (!service.cache) service.cache = std::make_unique<AnswerCache>();
+  AnswerCache& cache = *service.cache;
+  cache.from = wanted.from;
+  const bool other = !(cache.terms == wanted.terms);
+  if (other) make_room(cache, wanted.terms);
+  const std::string before =
+      std::exchange(cache.unfit, service.model ? unfit(*service.model) : std::string());
+  if (!cache.answers)
+    return other ? fmt::format("no answers of {} are kept any more", service.wanted.name) : "";
+  if (!cache.unfit.empty() && (other || cache.unfit != before))
+    return fmt::format("no answers of {} are kept: {}", service.wanted.name, cache.unfit);
+  return other ? fmt::format("answers of {} are kept: {} ({})", service.wanted.name,
+                             plan::to_string(cache.terms), cache.from)
+               : "";
 }
 
 bool CacheDesk::takes(LiveRequest& asked) {
@@ -137,7 +179,7 @@ bool CacheDesk::takes(LiveRequest& asked) {
   const Nanos began = Loop::now_ns();
   asked.key = key_of(digest_, asked);
   if (!asked.key) return false;
-  if (const std::string* answer = cache.answers.find(*asked.key, began)) {
+  if (const std::string* answer = cache.answers->find(*asked.key, began)) {
     ++cache.totals.hits;
     unpack(*answer, asked);
     cache.totals.hit_ns += Loop::now_ns() - began;
@@ -173,7 +215,7 @@ CacheDesk::Landing CacheDesk::land(const Finished& finished) {
     return landing;
   }
   if (!landing.others.empty()) landing.answer = *answer;
-  cache.answers.put(key, *std::move(answer), Loop::now_ns());
+  if (cache.answers) cache.answers->put(key, *std::move(answer), Loop::now_ns());
   return landing;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "serve/gateway/core.h"
+#include "serve/gateway/joints.h"
 #include "serve/gateway/keys.h"
 #include "serve/gateway/metrics.h"
 #include "serve/gateway/request_digest.h"
@@ -53,14 +54,15 @@ struct Trial {
 
 // The answers of a service, and requests that wait for one of the same content.
 struct AnswerCache {
-  explicit AnswerCache(const CacheWish& the_wish)
-      : wish(the_wish), answers(the_wish.bytes, the_wish.ttl) {}
   struct Flight {
     RequestId leader = 0;  // that runs
     std::set<RequestId> others = {};
   };
-  CacheWish wish;
-  ResponseCache answers;
+  plan::CacheTerms terms = {};
+  const char* from = "";   // who says so
+  std::string unfit = {};  // why answers of the model are not kept; empty: they may be
+  // None: it takes nothing any more, and who waits in it still gets its answer.
+  std::optional<ResponseCache> answers = {};
   std::map<CacheKey, Flight> flights = {};
   CacheTotals totals = {};
 };
@@ -72,6 +74,7 @@ struct LiveService {
   ServiceBrain brain;
   std::optional<ModelSpec> model = {};  // as its last worker said
   std::optional<SlotPool> slots = {};
+  std::vector<std::shared_ptr<const JointPages>> joints = {};  // of its slots
   std::unique_ptr<Loop::Timer> timer = {};
   std::map<BatchId, Batch> batches = {};                    // that run
   std::map<BatchId, Abandoned> abandoned = {};              // and that nobody waits for any more
@@ -164,8 +167,9 @@ std::string look_at_trial(LiveService& service, Nanos now);
 // Caches (core_cache.cc). Of a service or its workers that change: what was kept is forgotten.
 void forget_answers(LiveService& service);
 std::optional<CacheTotals> totals_of(const AnswerCache* cache);
-// A model's own configuration may ask for a cache. A line to say, where the service cannot use its.
-std::string give_cache(LiveService& service, const ModelSpec& model, const CoreOptions& options);
+// The cache that options, terms and the model's own configuration want now, in this order: another
+// one than before has no answers yet. A line to say, where something is new.
+std::string follow_cache(LiveService& service, const CoreOptions& options);
 
 // Requests that are not released yet, or whose slots a worker may still write to.
 struct LiveRequests {
@@ -243,7 +247,8 @@ struct Core::Impl {
   tl::expected<RequestId, Denial> admit(const RequestHead& head);
   void submit(RequestId id, Completion completion);
   void release(RequestId id);
-  bool claim(RequestId id, int rows);
+  // `wanted`, by row: slots that are set apart for it. Where they are free, and of its service.
+  bool claim(RequestId id, int rows, std::span<const PoolSlot> wanted = {});
   void copy_to_canary(const LiveRequest& asked);
   void doubt_senders(const std::vector<Item>& had);
 
@@ -282,6 +287,8 @@ struct Core::Impl {
   Keys keys;
   CacheDesk desk;
   std::unique_ptr<Pipelines> pipelines;
+  JointDoors joint_doors;
+  std::vector<std::shared_ptr<Joints>> retired;  // some of its slots are in use still
   std::deque<WorkerLoss> losses;
   std::unique_ptr<Loop::Timer> housekeeping, hang_watch;
 };

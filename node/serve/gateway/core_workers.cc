@@ -158,11 +158,13 @@ void Core::Impl::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello
   }
   service->model = hello.model;
   forget_answers(*service);  // its model may be another one
-  if (const std::string line = give_cache(*service, hello.model, options); !line.empty()) say(line);
+  if (const std::string line = follow_cache(*service, options); !line.empty()) say(line);
   service->brain.configure(settings_of(service->wanted, options, !service->streams()));
   const SlotMemory& memory = service->slots->memory();
   const Region region{.slot_bytes = memory.slot_bytes(), .slots = memory.slots()};
   links->send(worker, encode(region), memory.fd());
+  for (const auto& pages : service->joints)
+    links->send(worker, encode(pages->joint), pages->memory->get());
   seats.emplace(worker, std::move(seat));
   changed();
 }

@@ -242,6 +242,19 @@ void caches(Text& text) {
             of_caches([](const CacheTotals& s) { return static_cast<double>(s.most_bytes); }));
 }
 
+void steps(Text& text) {
+  const auto of_pipelines = [](long StepTensors::*rows) {
+    return [rows](const Snapshot& s) -> double {
+      return s.between ? static_cast<double>((*s.between).*rows) : kNotSaid;
+    };
+  };
+  text.each("partita_step_tensors_in_common_total", "counter",
+            "Rows of tensors that were there for a pipeline's next step",
+            of_pipelines(&StepTensors::in_common));
+  text.each("partita_step_tensors_copied_total", "counter", "Those that were copied for it",
+            of_pipelines(&StepTensors::copied));
+}
+
 void keys(Text& text) {
   text.each_key("partita_key_requests_total", "Requests of a key that were answered",
                 [](const KeyUsage& key) { return key.answered; });
@@ -288,6 +301,8 @@ std::string prometheus_text(const std::vector<ServiceSnapshot>& services) {
     sets(text);
   if (std::ranges::any_of(services, [](const Snapshot& s) { return s.cache.has_value(); }))
     caches(text);
+  if (std::ranges::any_of(services, [](const Snapshot& s) { return s.between.has_value(); }))
+    steps(text);
   keys(text);
   return text.take();
 }
@@ -296,6 +311,8 @@ ServiceStatistics statistics_of(const ServiceSnapshot& service) {
   const auto count = [](long value) { return static_cast<std::uint64_t>(value); };
   const ServiceCounters& c = service.counters;
   const CacheTotals cache = service.cache.value_or(CacheTotals{});
+  std::optional<KeptAnswers> kept;
+  if (service.cache) kept = *service.cache;
   return {.success_count = count(c.completed),
           .success_ns = count(service.totals.success_ns),
           .fail_count = count(c.failed + c.expired + c.harmful),
@@ -310,7 +327,8 @@ ServiceStatistics statistics_of(const ServiceSnapshot& service) {
           .hit_count = count(cache.hits),
           .hit_ns = count(cache.hit_ns),
           .miss_count = count(cache.misses),
-          .miss_ns = count(cache.miss_ns)};
+          .miss_ns = count(cache.miss_ns),
+          .kept = std::move(kept)};
 }
 
 }  // namespace partita::serve

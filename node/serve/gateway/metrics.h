@@ -46,11 +46,11 @@ struct SetTotals {
 Millis promised_cold(const plan::Terms& terms);
 
 // Of a service whose answers are kept.
-struct CacheTotals {
+struct CacheTotals : KeptAnswers {
   long hits = 0, misses = 0, merged = 0;  // merged: had the answer of one that was under way
   Nanos hit_ns = 0, miss_ns = 0;          // of looking
   long evictions = 0;
-  std::size_t answers = 0, bytes = 0, most_bytes = 0;
+  std::size_t most_bytes = 0;
 };
 
 // Sums over the requests of a service, beside what its brain counts.
@@ -63,6 +63,11 @@ struct ServiceTotals {
   // Of inputs with open sizes, as the workers ran them.
   std::uint64_t values = 0, padding = 0;
   SetTotals set = {};
+};
+
+// Of a pipeline: rows of tensors that went from step to step.
+struct StepTensors {
+  long in_common = 0, copied = 0;
 };
 
 struct ServiceSnapshot {
@@ -78,6 +83,8 @@ struct ServiceSnapshot {
   std::size_t sequences = 0;
   SequenceMoves::Totals moves = {};
   std::optional<CacheTotals> cache = {};
+  std::vector<actuate::FanOutCounts> fan_outs = {};  // of a pipeline
+  std::optional<StepTensors> between = {};
 };
 
 std::string prometheus_text(const std::vector<ServiceSnapshot>& services);

@@ -77,6 +77,7 @@ struct Wiring {
   std::vector<std::string> inputs, outputs;  // of the pipeline, in the order of its model's
   bool fans_out = false;
   ModelSpec model = {};  // of the pipeline
+  std::vector<JointTensor> joints = {};
 };
 
 Result<void> check_step(const plan::PipelineStep& step, const ModelSpec& model) {
@@ -150,6 +151,30 @@ Result<Wiring> wired(const plan::PipelineTerms& pipeline, const ModelOf& model_o
   return wiring;
 }
 
+// Tensors that steps may have in common: of one layout with all that read them, and large enough to
+// have pages of their own. Where a step fans out its rows lie elsewhere.
+std::vector<JointTensor> joint_tensors(const plan::PipelineTerms& pipeline, const Wiring& wiring) {
+  std::vector<JointTensor> all;
+  const std::size_t alone = pipeline.steps.size();
+  for (const auto& [tensor, port] : wiring.written) {
+    const TensorSpec& source = wiring.models[port.step].outputs[port.tensor];
+    JointTensor joint{.writer = {pipeline.steps[port.step].service, port.step, port.tensor},
+                      .readers = {},
+                      .bytes = bytes_of(source)};
+    bool fits = joint.bytes >= kJointBytes && wiring.graph.group[port.step] == alone;
+    for (std::size_t s = 0; s < alone && fits; ++s)
+      for (std::size_t t = 0; t < wiring.models[s].inputs.size() && fits; ++t) {
+        const TensorSpec& input = wiring.models[s].inputs[t];
+        if (pipeline.steps[s].inputs.at(input.name) != tensor) continue;
+        joint.readers.push_back({pipeline.steps[s].service, s, t});
+        fits = wiring.graph.group[s] == alone && input.shape == source.shape &&
+               input.open_bytes == source.open_bytes;
+      }
+    if (fits && !joint.readers.empty()) all.push_back(std::move(joint));
+  }
+  return all;
+}
+
 ModelSpec model_of_wiring(const plan::Terms& pipeline, const Wiring& wiring) {
   ModelSpec model{.name = pipeline.name, .platform = "ensemble", .max_batch = INT32_MAX};
   for (const ModelSpec& member : wiring.models)
@@ -178,6 +203,7 @@ Result<Wiring> composed(const plan::Terms& pipeline, const ModelOf& model_of) {
   auto wiring = wired(*pipeline.pipeline, model_of);
   if (!wiring) return wiring;
   wiring->model = model_of_wiring(pipeline, *wiring);
+  wiring->joints = joint_tensors(*pipeline.pipeline, *wiring);
   if (auto ok = check_model(pipeline.name, wiring->model); !ok) return failed(ok.error());
   return wiring;
 }
@@ -190,6 +216,16 @@ Result<ModelSpec> composed_model(const plan::Terms& pipeline, const ModelOf& mod
   return std::move(wiring->model);
 }
 
+// Whether two are wired alike: of how much a step fans out nothing depends.
+bool wired_alike(const plan::PipelineTerms& one, const plan::PipelineTerms& other) {
+  const auto wiring = [](plan::PipelineStep step) {
+    step.share = {};
+    step.fan_out = step.fan_out == 1 ? 1 : 2;
+    return step;
+  };
+  return std::ranges::equal(one.steps, other.steps, {}, wiring, wiring);
+}
+
 struct Pipelines::Live {
   plan::Terms terms;
   std::shared_ptr<const Wiring> wiring = {};
@@ -197,6 +233,9 @@ struct Pipelines::Live {
   RecentLatencies recent = {};
   ServiceCounters counters = {};
   ServiceTotals totals = {};
+  std::map<std::size_t, actuate::FanOutCounts> fan_outs = {};  // by step
+  std::shared_ptr<Joints> joints = {};                         // null: all is copied
+  long in_common = 0, copied = 0;                              // rows of tensors between steps
   long offered_before = 0;
   double rate_rps = 0;
 };
@@ -215,6 +254,8 @@ struct Pipelines::Way {
   std::string client = {}, trace_parent = {}, trace_state = {};
   Nanos arrived = 0;
   std::vector<Step> steps = {};
+  std::shared_ptr<Joints> joints = {};
+  std::vector<std::optional<std::size_t>> lanes = {};  // by item
   std::map<std::pair<int, int>, std::vector<char>> staged =
       {};                                        // inputs that only later steps read
   std::vector<std::vector<char>> gathered = {};  // by output of the pipeline, of a fan-out
@@ -223,13 +264,23 @@ struct Pipelines::Way {
 
   const std::vector<plan::PipelineStep>& planned() const { return live->terms.pipeline->steps; }
   bool enters(std::size_t step) const { return wiring->graph.after[step].empty(); }
+  ~Way() {
+    for (const auto& lane : lanes)
+      if (lane) joints->give_back(*lane);
+  }
+  // The slot that is set apart for an item of a step.
+  std::optional<PoolSlot> apart(std::size_t step, int item) const {
+    if (at(item) >= lanes.size() || !lanes[at(item)]) return std::nullopt;
+    return joints->slot(*lanes[at(item)], step);
+  }
   Nanos due() const { return arrived + head.timeout_ns.value_or(nanos_of(slo_of(live->terms))); }
 };
 
 // What is done with the steps of one request.
 class Pipelines::Steps {
  public:
-  Steps(Backend& members, Way& way) : members_(members), way_(way) {}
+  Steps(Backend& members, const MemberDoors& doors, Way& way)
+      : members_(members), doors_(doors), way_(way) {}
 
   std::optional<Denial> admit(std::size_t s, int items, bool first, std::optional<Nanos> done_by) {
     RequestHead head = way_.head;
@@ -295,7 +346,33 @@ class Pipelines::Steps {
     return static_cast<int>(*items);
   }
 
-  // Into its slots, those inputs apart that the door has written there.
+  // Whether an item of a step lies in the slot that is set apart for it.
+  bool in_lane(std::size_t s, int item) const {
+    const auto apart = way_.apart(s, item);
+    const auto& request = way_.steps[s].request;
+    return apart && request && doors_.lies(*request, item) == *apart;
+  }
+  // Slots that are set apart for a step: where all that it reads in common lies in its lane.
+  std::vector<PoolSlot> wanted_slots(std::size_t s, int items) const {
+    std::vector<PoolSlot> wanted(at(items));
+    for (int item = 0; item < items; ++item) {
+      const bool there = std::ranges::all_of(way_.wiring->joints, [&](const JointTensor& joint) {
+        const bool reads = std::ranges::count(joint.readers, s, &JointTensor::End::step) > 0;
+        return !reads || in_lane(joint.writer.step, item);
+      });
+      if (there) wanted[at(item)] = way_.apart(s, item).value_or(PoolSlot{});
+    }
+    return wanted;
+  }
+  bool in_common(std::size_t s, std::size_t tensor, int item) const {
+    for (const JointTensor& joint : way_.wiring->joints)
+      for (const JointTensor::End& reader : joint.readers)
+        if (reader.step == s && reader.tensor == tensor)
+          return in_lane(s, item) && in_lane(joint.writer.step, item);
+    return false;
+  }
+
+  // Into its slots, those inputs apart that the door has written there, or that are there.
   bool fill(std::size_t s) {
     const Wiring& wiring = *way_.wiring;
     const ModelSpec& model = wiring.models[s];
@@ -306,6 +383,9 @@ class Pipelines::Steps {
           first->second.tensor == t && way_.enters(s))
         continue;
       for (int item = 0; item < way_.steps[s].items; ++item) {
+        const bool there = in_common(s, t, item);
+        ++(there ? way_.live->in_common : way_.live->copied);
+        if (there) continue;
         const auto values = wiring.graph.group[s] == s ? part(tensor, item, way_.steps[s].items)
                                                        : source(tensor, item);
         const std::span<char> row =
@@ -381,12 +461,13 @@ class Pipelines::Steps {
   }
 
   Backend& members_;
+  const MemberDoors& doors_;
   Way& way_;
 };
 
-Pipelines::Pipelines(Loop& loop, Backend& members, MemberQueues queues,
+Pipelines::Pipelines(Loop& loop, Backend& members, MemberDoors doors,
                      std::function<void(const std::string&)> say)
-    : loop_(loop), members_(members), queues_(std::move(queues)), say_(std::move(say)) {}
+    : loop_(loop), members_(members), doors_(std::move(doors)), say_(std::move(say)) {}
 Pipelines::~Pipelines() = default;
 
 void Pipelines::serve(const std::vector<plan::Terms>& pipelines) {
@@ -394,12 +475,28 @@ void Pipelines::serve(const std::vector<plan::Terms>& pipelines) {
   for (const plan::Terms& terms : pipelines) {
     const auto before = live_.find(terms.name);
     const bool same =
-        before != live_.end() && plan::same_graph(*before->second->terms.pipeline, *terms.pipeline);
+        before != live_.end() && wired_alike(*before->second->terms.pipeline, *terms.pipeline);
     std::shared_ptr<Live> live = same ? before->second : std::make_shared<Live>();
+    if (same && !plan::same_graph(*live->terms.pipeline, *terms.pipeline)) live->wiring = nullptr;
     live->terms = terms;
     now.emplace(terms.name, std::move(live));
   }
+  for (const auto& [name, live] : live_) {
+    const auto stays = now.find(name);
+    if ((stays == now.end() || stays->second != live) && live->joints)
+      doors_.retire(std::move(live->joints));
+  }
   live_ = std::move(now);
+}
+
+// Its pools may be others than before, or have had no room.
+void Pipelines::join(Live& live) {
+  if (!doors_.join || !live.wiring) return;
+  const bool fits =
+      live.joints && live.joints->alive() && live.joints->tensors() == live.wiring->joints;
+  if (fits) return;
+  if (live.joints) doors_.retire(std::exchange(live.joints, nullptr));
+  live.joints = doors_.join(live.wiring->joints);
 }
 
 bool Pipelines::known(std::string_view name) const { return live_.find(name) != live_.end(); }
@@ -423,12 +520,15 @@ std::vector<ServiceSnapshot> Pipelines::snapshots() const {
     one.totals = live->totals;
     one.ready_workers = ready(name) ? 1 : 0;
     if (one.ready_workers > 0) one.capacity_rps = live->terms.rate.value;
+    for (const auto& [step, counts] : live->fan_outs) one.fan_outs.push_back(counts);
+    one.between = StepTensors{live->in_common, live->copied};
   }
   return all;
 }
 
 void Pipelines::look_after(double per_second, double weight) {
   for (auto& [name, live] : live_) {
+    join(*live);
     const double rate =
         static_cast<double>(live->counters.offered - live->offered_before) * per_second;
     live->offered_before = live->counters.offered;
@@ -460,6 +560,7 @@ const ModelSpec* Pipelines::model(std::string_view name) {
     return nullptr;
   }
   live.wiring = std::make_shared<const Wiring>(*std::move(wiring));
+  join(live);
   return &live.wiring->model;
 }
 
@@ -509,6 +610,7 @@ tl::expected<RequestId, Denial> Pipelines::admit(const RequestHead& head) {
   auto way = std::make_unique<Way>();
   way->live = live;
   way->wiring = live->wiring;
+  way->joints = live->joints;
   way->head = head;
   way->client = head.client;
   way->trace_parent = head.trace_parent;
@@ -520,7 +622,7 @@ tl::expected<RequestId, Denial> Pipelines::admit(const RequestHead& head) {
       ahead && !plan::in_time(ahead->end, way->due(), slo, {0, ahead->overload})) {
     const Nanos late = std::max<Nanos>(1, ahead->end - way->due());
     for (std::size_t s = 0; s < way->steps.size(); ++s)
-      queues_.held_off(way->planned()[s].service, reckoned(*way, s));
+      doors_.held_off(way->planned()[s].service, reckoned(*way, s));
     return denied({.kind = Denial::Kind::would_be_late,
                    .message = fmt::format("pipeline '{}' would answer {:.1f} ms too late, all its "
                                           "steps together",
@@ -531,7 +633,7 @@ tl::expected<RequestId, Denial> Pipelines::admit(const RequestHead& head) {
   for (std::size_t s = 0; s < way->steps.size(); ++s) {
     if (!way->enters(s)) continue;
     if (auto denial = ask(*way, s, head.items, std::exchange(first, false))) {
-      Steps(members_, *way).release_all();
+      Steps(members_, doors_, *way).release_all();
       return denied(named(live->terms, s, *std::move(denial)));
     }
   }
@@ -569,7 +671,7 @@ std::optional<plan::WayAhead> Pipelines::ahead_of(const Way& way, std::size_t st
     const std::string& member = way.planned()[s].service;
     const auto coming = coming_.find(member);
     const long others = coming == coming_.end() ? 0 : coming->second - way.steps[s].expected;
-    steps[s] = queues_.foresee(member, std::max(0L, others), s == step ? items : reckoned(way, s));
+    steps[s] = doors_.foresee(member, std::max(0L, others), s == step ? items : reckoned(way, s));
     if (!steps[s]) return std::nullopt;
   }
   return plan::way_ahead(way.wiring->graph, steps, Loop::now_ns());
@@ -579,7 +681,7 @@ std::optional<Denial> Pipelines::ask(Way& way, std::size_t s, int items, bool fi
   std::optional<Nanos> done_by;
   if (const auto ahead = ahead_of(way, s, items)) done_by = ahead->done_by(s, way.due());
   expect(way, s, false);
-  auto denial = Steps(members_, way).admit(s, items, first, done_by);
+  auto denial = Steps(members_, doors_, way).admit(s, items, first, done_by);
   const bool offered = !denial || denial->kind != Denial::Kind::unknown_model;
   if (offered && !(first && way.head.again)) ++asked_[way.planned()[s].service];
   return denial;
@@ -587,20 +689,28 @@ std::optional<Denial> Pipelines::ask(Way& way, std::size_t s, int items, bool fi
 
 bool Pipelines::claim(RequestId id, int rows) {
   Way& way = *ways_.at(id);
+  if (way.joints)
+    while (way.lanes.size() < at(rows)) way.lanes.push_back(way.joints->take());
   for (std::size_t s = 0; s < way.steps.size(); ++s)
-    if (way.enters(s) && !members_.claim(*way.steps[s].request, rows)) return false;
+    if (way.enters(s) && !claim(way, s, rows)) return false;
   return true;
 }
 
+bool Pipelines::claim(Way& way, std::size_t s, int rows) {
+  const RequestId request = *way.steps[s].request;
+  if (!way.joints) return members_.claim(request, rows);
+  return doors_.claim(request, rows, Steps(members_, doors_, way).wanted_slots(s, rows));
+}
+
 std::span<char> Pipelines::input(RequestId id, int item, int tensor) {
-  return Steps(members_, *ways_.at(id)).input(item, tensor);
+  return Steps(members_, doors_, *ways_.at(id)).input(item, tensor);
 }
 
 void Pipelines::submit(RequestId id, Completion completion) {
   Way& way = *ways_.at(id);
   way.completion = std::move(completion);
   way.submitted = true;
-  Steps steps(members_, way);
+  Steps steps(members_, doors_, way);
   std::vector<std::size_t> entries;
   for (std::size_t s = 0; s < way.steps.size(); ++s)
     if (way.enters(s)) entries.push_back(s);
@@ -629,7 +739,7 @@ void Pipelines::ended(RequestId id, std::size_t s, std::optional<Denial> denial)
   Way& way = *found->second;
   if (denial) return finish(id, named(way.live->terms, s, *std::move(denial)));
   way.steps[s].done = true;
-  Steps steps(members_, way);
+  Steps steps(members_, doors_, way);
   const auto done = [&](std::size_t before) { return way.steps[before].done; };
   for (std::size_t t = 0; t < way.steps.size(); ++t) {
     Way::Step& step = way.steps[t];
@@ -650,18 +760,24 @@ void Pipelines::ended(RequestId id, std::size_t s, std::optional<Denial> denial)
 
 // Asks for a step, with what is there for it; a reason why not.
 std::optional<Denial> Pipelines::begin(Way& way, std::size_t t) {
-  Steps steps(members_, way);
+  Steps steps(members_, doors_, way);
   const std::optional<int> items = steps.items_of(t);
   if (!items)
     return Denial{.kind = Denial::Kind::failed,
                   .message = "its inputs differ in how many they are"};
+  if (way.wiring->graph.group[t] == t) {
+    actuate::FanOutCounts& counts = way.live->fan_outs[t];
+    counts.step = static_cast<int>(t);
+    ++counts.requests;
+    counts.rows += *items;
+  }
   if (*items == 0) {
     expect(way, t, false);
     way.steps[t].done = true;
     return std::nullopt;
   }
   if (auto denial = ask(way, t, *items, false)) return denial;
-  if (!members_.claim(*way.steps[t].request, *items))
+  if (!claim(way, t, *items))
     return Denial{.kind = Denial::Kind::overloaded, .message = "no memory for it"};
   if (!steps.fill(t))
     return Denial{.kind = Denial::Kind::failed, .message = "what it is given has another size"};
@@ -683,7 +799,7 @@ void Pipelines::finish(RequestId id, std::optional<Denial> denial) {
   } else {
     ++(denial->kind == Denial::Kind::expired ? live.counters.expired : live.counters.failed);
     live.totals.fail_ns += latency;
-    Steps(members_, way).release_all();
+    Steps(members_, doors_, way).release_all();
   }
   const Completion completion = std::move(way.completion);
   completion.ended(std::move(denial));
@@ -707,7 +823,7 @@ void Pipelines::release(RequestId id) {
     if (way.submitted) ++way.live->counters.cancelled;
     for (std::size_t s = 0; s < way.steps.size(); ++s) expect(way, s, false);
   }
-  Steps(members_, way).release_all();
+  Steps(members_, doors_, way).release_all();
   ways_.erase(found);
 }
 

@@ -2,22 +2,24 @@
 // name. A step is a request to its member like any client's, let in and refused like theirs, but
 // for when it has to be done: so that what is foreseen of the rest of the way ends in time. Who is
 // foreseen to be late at its end is refused at the door, before any step has worked for it. What
-// one step gave lies in its slot, and goes from there straight into the slot of the next (one copy
-// in shared memory, no text between). Refusals and failures name the step. With the client its
-// steps go. On the loop's thread. Limits: the members' own; one row where a step fans out, and
-// kMaxRequestItems of it.
+// one step gave lies in pages that the next has, too (joints.h); where it is small, or another
+// layout is wanted, or it fans out, it is copied from slot to slot. Refusals and failures name the
+// step. With the client its steps go. On the loop's thread. Limits: the members' own; one row where
+// a step fans out, and kMaxRequestItems of it.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/door/loop.h"
 #include "plan/admission.h"
 #include "serve/gateway/core.h"
+#include "serve/gateway/joints.h"
 #include "serve/gateway/metrics.h"
 
 namespace partita::serve {
@@ -27,20 +29,26 @@ namespace partita::serve {
 using ModelOf = std::function<const ModelSpec*(const std::string& service)>;
 Result<ModelSpec> composed_model(const plan::Terms& pipeline, const ModelOf& model_of);
 
-// The queues of members, as admission by the whole way asks them.
-struct MemberQueues {
+// What is wanted of members besides requests: their queues, as admission by the whole way asks
+// them, and memory in common. Without the last four everything is copied.
+struct MemberDoors {
   // What is foreseen of a request of so many rows, behind all that wait there and `coming` rows
   // that are still to come; nothing: nothing is.
   std::function<std::optional<plan::Foreseen>(const std::string& service, long coming, int items)>
       foresee;
   // So many rows would have come, and were refused at the door.
   std::function<void(const std::string& service, int items)> held_off;
+  std::function<std::shared_ptr<Joints>(const std::vector<JointTensor>& tensors)> join = {};
+  std::function<void(std::shared_ptr<Joints>)> retire = {};  // nobody takes a lane any more
+  // As Backend's claim(), in these slots where that can be.
+  std::function<bool(RequestId, int rows, std::span<const PoolSlot> wanted)> claim = {};
+  std::function<PoolSlot(RequestId, int item)> lies = {};  // where an item does
 };
 
 class Pipelines {
  public:
   // `members` serves what steps name; it and `loop` outlive this.
-  Pipelines(Loop& loop, Backend& members, MemberQueues queues,
+  Pipelines(Loop& loop, Backend& members, MemberDoors doors,
             std::function<void(const std::string&)> say);
   ~Pipelines();
 
@@ -77,12 +85,14 @@ class Pipelines {
   void expect(Way& way, std::size_t step, bool comes);
   void go(RequestId id, std::size_t step);
   std::optional<Denial> begin(Way& way, std::size_t step);
+  void join(Live& live);
+  bool claim(Way& way, std::size_t step, int rows);
   void ended(RequestId id, std::size_t step, std::optional<Denial> denial);
   void finish(RequestId id, std::optional<Denial> denial);
 
   Loop& loop_;
   Backend& members_;
-  MemberQueues queues_;
+  MemberDoors doors_;
   std::function<void(const std::string&)> say_;
   std::map<std::string, long, std::less<>> asked_;   // by member
   std::map<std::string, long, std::less<>> coming_;  // rows that those let in will ask for

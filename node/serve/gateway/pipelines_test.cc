@@ -156,7 +156,7 @@ class PipelinesTest : public testing::Test {
   std::map<std::string, plan::Foreseen> foreseen_;
   std::map<std::string, long> coming_;   // rows, as a member was told last
   std::map<std::string, int> held_off_;  // rows
-  MemberQueues queues_{
+  MemberDoors doors_{
       .foresee =
           [this](const std::string& member, long coming, int) {
             coming_[member] = coming;
@@ -164,7 +164,7 @@ class PipelinesTest : public testing::Test {
             return found == foreseen_.end() ? std::nullopt : std::optional(found->second);
           },
       .held_off = [this](const std::string& member, int rows) { held_off_[member] += rows; }};
-  Pipelines pipelines_{*loop_, members_, queues_,
+  Pipelines pipelines_{*loop_, members_, doors_,
                        [this](const std::string& line) { said_ += line; }};
   bool ended_ = false;
   std::optional<Denial> denial_ = {};
@@ -197,6 +197,31 @@ TEST_F(PipelinesTest, AsksForEachThatWasFoundAndGivesAllAsOne) {
   EXPECT_TRUE(members_.requests.empty());
   EXPECT_EQ(counters().completed, 1);
   EXPECT_EQ(counters().in_slo, 1);
+}
+
+// What an agent learns fan-outs by: requests that came so far, and what they asked for. It may plan
+// for another fan-out meanwhile, and nothing is lost by that.
+TEST_F(PipelinesTest, CountsWhatStepsFanOutTo) {
+  EXPECT_TRUE(pipelines_.snapshots().at(0).fan_outs.empty());
+  for (const double planned : {3.0, 5.5, 0.5}) {
+    terms_.pipeline->steps[1].fan_out = planned;
+    pipelines_.serve({terms_});
+    for (const float found : {4.0F, 0.0F, 2.0F}) {
+      const auto id = ask(found);
+      for (int step = 0; step < 2; ++step) {
+        members_.answer();
+        turn();
+      }
+      pipelines_.release(*id);
+    }
+  }
+  const auto id = ask(7);  // fails before it is known how many there are
+  members_.answer(Denial{.kind = Denial::Kind::failed, .message = "died"});
+  turn();
+  pipelines_.release(*id);
+  EXPECT_EQ(pipelines_.snapshots().at(0).fan_outs,
+            (std::vector<actuate::FanOutCounts>{{1, 9, 18}}));
+  EXPECT_EQ(counters().offered, 10);
 }
 
 TEST_F(PipelinesTest, FindsNothing) {
@@ -347,6 +372,151 @@ TEST_F(CoreTest, ServesAPipelineOfItsServices) {
   core_->release(bad->id);
   EXPECT_TRUE(core_->idle());
   EXPECT_EQ(free_slots(), slots());
+}
+
+// Two services whose tensors have pages, and a pipeline through both.
+class JointSteps : public CoreTest {
+ protected:
+  static constexpr int kValues = 20'000;  // 80,000 bytes
+  static ModelSpec large() {
+    ModelSpec model = test::doubler(8);
+    for (auto* tensors : {&model.inputs, &model.outputs}) tensors->front().shape = {kValues};
+    return model;
+  }
+  JointSteps() {
+    service_.slo = Millis{20'000};
+    pipeline_.pipeline = {{step("s", "in", "mid"), step("t", "mid", "out")}};
+    other_ = service_;
+    other_.name = "t";
+  }
+  std::unique_ptr<test::TestWorker> large_worker(const std::string& service) {
+    return std::make_unique<test::TestWorker>(*loop_, link_path(directory_), "", test::kMs / 10,
+                                              std::nullopt, false, service, false, large());
+  }
+  // Asks for `first`, first + 1, ... and gives what came of it, or why nothing did.
+  std::shared_ptr<Asked> ask_large(const std::string& name, float first, int rows = 1) {
+    auto asked = std::make_shared<Asked>();
+    RequestHead head{.service = name, .items = rows};
+    head.client = "c";
+    const auto id = core_->admit(head);
+    EXPECT_TRUE(id) << id.error().message;
+    asked->id = *id;
+    EXPECT_TRUE(core_->claim(*id, rows));
+    std::vector<float> values(kValues);
+    for (int row = 0; row < rows; ++row) {
+      for (float& value : values) value = first++;
+      std::memcpy(core_->input(*id, row, 0).data(), values.data(), 4 * kValues);
+    }
+    core_->submit(*id, {.ended = [this, asked, rows](std::optional<Denial> denial) {
+      asked->ended = true;
+      asked->denial = std::move(denial);
+      for (int row = 0; !asked->denial && row < rows; ++row) {
+        asked->answer.resize(static_cast<std::size_t>(row + 1) * kValues);
+        std::memcpy(&asked->answer[static_cast<std::size_t>(row) * kValues],
+                    core_->output(asked->id, row, 0).data(), 4 * kValues);
+      }
+      core_->release(asked->id);
+    }});
+    return asked;
+  }
+  void expect_times(const Asked& asked, float first, float times) {
+    ASSERT_FALSE(asked.denial) << asked.denial->message;
+    for (const float value : asked.answer) {
+      if (value == times * first++) continue;
+      ADD_FAILURE() << value << " at " << first - 1;
+      return;
+    }
+  }
+  double rows(const std::string& how) {
+    return metric("partita_step_tensors_" + how + "_total{service=\"p\"}");
+  }
+  bool all_free() {
+    return metric("partita_slots_free{service=\"s\"}") == slots() &&
+           metric("partita_slots_free{service=\"t\"}") == metric("partita_slots{service=\"t\"}");
+  }
+  ServedService pipeline_{{.name = "p", .rate = Rps{5}, .slo = Millis{20'000}}}, other_;
+};
+
+TEST_F(JointSteps, NothingIsCopiedOnTheWay) {
+  core_->serve({service_, other_, pipeline_});
+  auto first = large_worker("s"), second = large_worker("t");
+  ASSERT_TRUE(until([&] { return core_->ready("p"); }));
+  ASSERT_NE(core_->model("p"), nullptr) << said_;
+  float value = 1;
+  for (int round = 0; round < 30; ++round) {
+    // With clients of the steps' own beside, who have slots of their own.
+    std::vector<std::shared_ptr<Asked>> ways;
+    std::vector<std::shared_ptr<Asked>> alone;
+    for (int i = 0; i < 3; ++i) {
+      ways.push_back(ask_large("p", value + 1000 * static_cast<float>(i), i + 1));
+      alone.push_back(ask_large(i % 2 == 0 ? "s" : "t", value + 7));
+    }
+    for (const auto* all : {&ways, &alone})
+      for (const auto& one : *all) ASSERT_TRUE(until([&] { return one->ended; }));
+    for (int i = 0; i < 3; ++i) {
+      expect_times(*ways[static_cast<std::size_t>(i)], value + 1000 * static_cast<float>(i), 4);
+      expect_times(*alone[static_cast<std::size_t>(i)], value + 7, 2);
+    }
+    value += 3;
+  }
+  EXPECT_EQ(first->joined, 1);
+  EXPECT_EQ(second->joined, 1);
+  EXPECT_EQ(rows("in_common"), 30 * (1 + 2 + 3));
+  EXPECT_EQ(rows("copied"), 0);
+  EXPECT_TRUE(all_free());
+  // A worker that comes later has them, too; without the pipeline nobody has.
+  auto third = large_worker("t");
+  ASSERT_TRUE(until([&] { return third->joined == 1; }));
+  core_->serve({service_, other_});
+  ASSERT_TRUE(until([&] { return first->joined + second->joined + third->joined == 0; }));
+  for (int i = 0; i < 40; ++i) {
+    const auto asked = ask_large(i % 2 == 0 ? "s" : "t", value, 2);
+    ASSERT_TRUE(until([&] { return asked->ended; }));
+    expect_times(*asked, value++, 2);
+  }
+  EXPECT_TRUE(core_->idle());
+  EXPECT_TRUE(all_free());
+}
+
+// Where lanes are short the rest is copied, whatever workers do in between.
+TEST_F(JointSteps, WhatHasNoLaneIsCopied) {
+  CoreOptions options = patient();
+  options.memory_bytes = 16 * slot_layout(large()).bytes;  // two lanes
+  options.hang_after = 50 * test::kMs;
+  service_.slo = other_.slo = Millis{1};
+  pipeline_.slo = Millis{20'000};
+  options.shed = false;
+  open(options);
+  core_->serve({service_, other_, pipeline_});
+  auto first = large_worker("s"), second = large_worker("t");
+  ASSERT_TRUE(until([&] { return core_->ready("p"); }));
+  ASSERT_NE(core_->model("p"), nullptr) << said_;
+  const auto four = ask_large("p", 5, 4);
+  ASSERT_TRUE(until([&] { return four->ended; }));
+  expect_times(*four, 5, 4);
+  EXPECT_EQ(rows("in_common"), 2);
+  EXPECT_EQ(rows("copied"), 2);
+  // Of three workers of the first step that which has the next hangs: its row moves on.
+  auto again = large_worker("s"), third = large_worker("s");
+  ASSERT_TRUE(until([&] { return core_->service_views().at(1).ready_workers == 3; }));
+  const std::vector<test::TestWorker*> all{first.get(), again.get(), third.get()};
+  std::map<const test::TestWorker*, int> had;
+  for (test::TestWorker* one : all) one->hold = true, had[one] = one->batches;
+  const auto moved = ask_large("p", 9);
+  const auto has = [&](const test::TestWorker* one) { return one->batches > had[one]; };
+  ASSERT_TRUE(until([&] { return std::ranges::any_of(all, has); }));
+  test::TestWorker& hangs = **std::ranges::find_if(all, has);
+  for (test::TestWorker* one : all) one->hold = one == &hangs;
+  ASSERT_TRUE(until([&] { return moved->ended; }));
+  expect_times(*moved, 9, 4);
+  EXPECT_EQ(rows("copied"), 3);
+  // And writes to the slot that it had, while others use theirs.
+  const auto beside = ask_large("p", 11);
+  hangs.hold = false;
+  hangs.let_go();
+  ASSERT_TRUE(until([&] { return beside->ended; }));
+  expect_times(*beside, 11, 4);
+  ASSERT_TRUE(until([&] { return all_free(); }));
 }
 
 }  // namespace

@@ -34,7 +34,41 @@ std::optional<std::uint32_t> SlotPool::take() {
 
 void SlotPool::give_back(std::uint32_t slot) {
   CHECK(slot < memory_.slots() && free_.size() < memory_.slots());
+  if (const auto found = apart_.find(slot); found != apart_.end()) {
+    CHECK(!std::exchange(found->second, true));
+    ++free_apart_;
+    return;
+  }
   free_.push_back(slot);
+}
+
+std::vector<std::uint32_t> SlotPool::set_apart(std::size_t count) {
+  CHECK(count <= free_.size());
+  const auto first = free_.begin() + static_cast<std::ptrdiff_t>(free_.size() - count);
+  std::vector<std::uint32_t> slots(first, free_.end());
+  free_.erase(first, free_.end());
+  for (const std::uint32_t slot : slots) apart_.emplace(slot, true);
+  free_apart_ += count;
+  return slots;
+}
+
+bool SlotPool::is_free_apart(std::uint32_t slot) const {
+  const auto found = apart_.find(slot);
+  return found != apart_.end() && found->second;
+}
+
+void SlotPool::take_apart(std::uint32_t slot) {
+  CHECK(std::exchange(apart_.at(slot), false));
+  --free_apart_;
+}
+
+void SlotPool::put_back(const std::vector<std::uint32_t>& slots) {
+  for (const std::uint32_t slot : slots) {
+    CHECK(is_free_apart(slot));
+    apart_.erase(slot);
+    --free_apart_;
+    free_.push_back(slot);
+  }
 }
 
 void SlotPool::copy_inputs(std::uint32_t from, std::uint32_t to) {

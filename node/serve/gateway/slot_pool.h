@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,12 +22,22 @@ class SlotPool {
   std::optional<std::uint32_t> take();
   void give_back(std::uint32_t slot);
   bool has_room(std::size_t items) const { return free_.size() >= items; }
-  bool unused() const { return free_.size() == memory_.slots(); }
+  bool unused() const { return free_.size() + free_apart() == memory_.slots(); }
   std::uint32_t slots() const { return memory_.slots(); }
   std::size_t free() const { return free_.size(); }
+  // ---- slots that are set apart (joints.h): no take() gives them
+  std::vector<std::uint32_t> set_apart(std::size_t count);  // of those that are free
+  bool is_free_apart(std::uint32_t slot) const;
+  void take_apart(std::uint32_t slot);                     // that is free
+  void put_back(const std::vector<std::uint32_t>& slots);  // all free, among the others
+  std::size_t apart() const { return apart_.size(); }
+  std::size_t free_apart() const { return free_apart_; }
+  // Of this pool and no other, as long as somebody has it.
+  const std::shared_ptr<const int>& mark() const { return mark_; }
 
   const ModelSpec& model() const { return model_; }
   const SlotMemory& memory() const { return memory_; }
+  SlotMemory& memory() { return memory_; }
   std::span<char> input(std::uint32_t slot, int tensor) const;
   std::span<char> output(std::uint32_t slot, int tensor) const;
   // What a worker is to read there: its inputs, trace and model.
@@ -40,6 +52,9 @@ class SlotPool {
   ModelSpec model_;
   SlotLayout layout_;
   SlotMemory memory_;
+  std::map<std::uint32_t, bool> apart_;  // whether it is free
+  std::size_t free_apart_ = 0;
+  std::shared_ptr<const int> mark_ = std::make_shared<int>(0);
   std::vector<std::uint32_t> free_;  // the last one given back goes first: its pages are warm
 };
 

@@ -1,5 +1,7 @@
 #include "serve/gateway/worker_links.h"
 
+#include <fcntl.h>
+
 #include <utility>
 
 namespace partita::serve {
@@ -70,11 +72,12 @@ void WorkerLinks::send(WorkerId worker, std::string_view frame, int descriptor) 
     // What broke the connection is told by reading: whoever sends is in the middle of something.
     if (!sent || *sent) return;
   }
-  if (descriptor >= 0 || link.waiting.size() >= kMostWaitingFrames) {
+  if (link.waiting.size() >= kMostWaitingFrames) {
     loop_.post([this, worker] { drop(worker, "it does not read what it is sent"); });
     return;
   }
-  link.waiting.emplace_back(frame);
+  Descriptor copy(descriptor < 0 ? -1 : ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  link.waiting.push_back({std::string(frame), std::move(copy)});
   link.watch.want(true, true);
 }
 
@@ -83,7 +86,8 @@ void WorkerLinks::flush(WorkerId worker) {
   if (found == links_.end()) return;
   Link& link = *found->second;
   while (!link.waiting.empty()) {
-    const Result<bool> sent = link.connection.send(link.waiting.front());
+    const Link::Waiting& next = link.waiting.front();
+    const Result<bool> sent = link.connection.send(next.frame, next.descriptor.get());
     if (sent && !*sent) return;
     link.waiting.pop_front();
   }

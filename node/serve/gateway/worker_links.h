@@ -31,8 +31,7 @@ class WorkerLinks {
   static Result<std::unique_ptr<WorkerLinks>> open(Loop& loop, const std::string& path,
                                                    Listens listens);
 
-  // Nothing, where it is not connected (any more). `descriptor` is copied, and goes at once or the
-  // worker does: it comes with the first frame.
+  // Nothing, where it is not connected (any more). `descriptor` is copied.
   void send(WorkerId worker, std::string_view frame, int descriptor = -1);
   // Nothing of it is heard any more; the connection ends when the worker has read what was sent and
   // ends it. `gone` is not called for it.
@@ -45,7 +44,11 @@ class WorkerLinks {
     UnixPeer peer;
     std::int64_t heard = 0;
     Loop::Watch watch = {};
-    std::deque<std::string> waiting = {};  // frames
+    struct Waiting {
+      std::string frame;
+      Descriptor descriptor{-1};
+    };
+    std::deque<Waiting> waiting = {};
     bool closing = false;
   };
   WorkerLinks(Loop& loop, Listener listener, Listens listens);

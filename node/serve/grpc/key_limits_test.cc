@@ -22,7 +22,7 @@ class BothDoors : public CoreTest {
  protected:
   void open_doors(const std::string& limits) {
     CoreOptions core = patient();
-    core.caches.emplace("s", CacheWish{.bytes = 1u << 20});
+    core.caches.emplace("s", plan::CacheTerms{.memory = Mib{1}});
     open(core);
     const auto tokens =
         parse_tokens("t", "anna-anna-anna-anna * " + limits + "\nbert-bert-bert-bert *\n");

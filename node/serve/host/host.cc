@@ -180,6 +180,7 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
         {service.name, service.capacity_rps, service.planned_rps, requests_of(service, recents)});
     state.services.back().cold = service.cold;
     state.services.back().keys = actuate::told_keys(service.keys);
+    state.services.back().fan_outs = service.fan_outs;
   };
   for (const ServiceView& service : core.service_views()) add(service);
   for (const auto& [name, service] : engines.services()) {

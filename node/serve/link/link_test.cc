@@ -150,6 +150,49 @@ TEST_F(Link, ADeadGatewaysSocketIsReplacedALivingOneIsNot) {
   EXPECT_TRUE(Connection::connect(path));
 }
 
+// Parts of slots that two have in common, wherever they lie in each, and nothing beside them.
+TEST(SlotMemory, HasPartsInCommonWithAnother) {
+  constexpr std::uint64_t kPage = 4096;
+  auto one = SlotMemory::create(4 * kPage, 5), two = SlotMemory::create(2 * kPage, 3);
+  ASSERT_TRUE(one && two);
+  for (auto* memory : {&*one, &*two})
+    for (std::uint32_t slot = 0; slot < memory->slots(); ++slot)
+      std::ranges::fill(memory->bytes(slot), 'o');
+  const auto common = SlotMemory::sealed(2 * kPage);
+  ASSERT_TRUE(common);
+  const Joint there{.offset = 2 * kPage, .bytes = kPage, .writable = true, .slots = {4, 1}};
+  const Joint here{.offset = kPage, .bytes = kPage, .slots = {0, 2}};
+  ASSERT_TRUE(one->join(common->get(), there));
+  ASSERT_TRUE(two->join(common->get(), here));
+  one->base(4)[2 * kPage] = 'a';
+  one->base(1)[(3 * kPage) - 1] = 'b';
+  EXPECT_EQ(two->base(0)[kPage], 'a');
+  EXPECT_EQ(two->base(2)[(2 * kPage) - 1], 'b');
+  EXPECT_EQ(two->base(1)[kPage], 'o');
+  EXPECT_EQ(one->base(4)[(2 * kPage) - 1], 'o');
+  EXPECT_EQ(one->base(4)[3 * kPage], 'o');
+  EXPECT_DEATH(two->base(0)[kPage] = 'x', "");  // it reads
+  ASSERT_TRUE(one->part(there));
+  ASSERT_TRUE(two->part(here));
+  one->base(4)[2 * kPage] = 'c';
+  EXPECT_EQ(two->base(0)[kPage], 'o');
+  EXPECT_EQ(one->base(1)[(3 * kPage) - 1], 'o');
+  // What cannot be is refused, and nothing is mapped.
+  const auto fault = [&](int fd, const Joint& joint) {
+    const auto joined = one->join(fd, joint);
+    return joined ? "" : joined.error().message;
+  };
+  EXPECT_NE(fault(-1, there), "");
+  EXPECT_NE(fault(two->fd(), there), "");
+  for (const Joint& bad : {Joint{.offset = 4 * kPage, .bytes = kPage, .slots = {1, 2}},
+                           Joint{.offset = 3 * kPage, .bytes = 2 * kPage, .slots = {1}},
+                           Joint{.offset = 0, .bytes = ~0ULL - 4095, .slots = {1}},
+                           Joint{.offset = 1, .bytes = kPage, .slots = {1, 2}},
+                           Joint{.offset = 0, .bytes = kPage, .slots = {1, 5}}})
+    EXPECT_NE(fault(common->get(), bad), "");
+  EXPECT_EQ(one->base(1)[0], 'o');
+}
+
 TEST_F(Link, NoOtherFileIsReplacedAndNoOtherUserLetIn) {
   ASSERT_EQ(::close(::creat(path.c_str(), 0644)), 0);
   const auto refused = Listener::open(path);

@@ -10,6 +10,7 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
+#include "serve/wire/frames.h"
 
 namespace partita::serve {
 
@@ -23,6 +24,16 @@ class SlotMemory {
   SlotMemory(SlotMemory&& other) noexcept;
   SlotMemory& operator=(SlotMemory&& other) noexcept;
 
+  // A memfd that neither shrinks nor grows.
+  static Result<Descriptor> sealed(std::size_t bytes);
+
+  // These parts of these slots lie in `fd` from now on, one behind the other; what lay there is not
+  // seen any more. bad_input when the place is none, or `fd` no sealed memory of that size. Nobody
+  // uses the slots meanwhile (the caller's to know).
+  Result<void> join(int fd, const Joint& joint);
+  // They are in the own memory again.
+  Result<void> part(const Joint& joint);
+
   int fd() const { return fd_.get(); }
   std::uint32_t slots() const { return slots_; }
   std::size_t slot_bytes() const { return slot_bytes_; }
@@ -33,6 +44,7 @@ class SlotMemory {
  private:
   SlotMemory(Descriptor fd, char* start, std::size_t slot_bytes, std::uint32_t slots);
   static Result<SlotMemory> map(Descriptor fd, std::size_t slot_bytes, std::uint32_t slots);
+  bool holds(const Joint& joint) const;
 
   Descriptor fd_;
   char* start_ = nullptr;

@@ -66,7 +66,7 @@ std::string PeerCall::head() const {
   if (ask_.json_bytes)
     add("Inference-Header-Content-Length", std::to_string(*ask_.json_bytes));
   else if (!ask_.body->empty())
-    add("Content-Type", "application/json");
+    add("Content-Type", ask_.content_type);
   if (ask_.deadline) {
     const std::int64_t left = *ask_.deadline - Loop::now_ns();
     add("Partita-Timeout-Ms", std::to_string(std::max<std::int64_t>(left / kMilli, 1)));

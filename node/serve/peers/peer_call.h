@@ -28,6 +28,7 @@ bool is_not_here(const Denial& why);
 struct PeerAsk {
   std::string service;                // as the plan names it
   std::string verb = "POST", target;  // "/v2/models/chat/infer"
+  std::string content_type = "application/json";
   std::shared_ptr<const std::string> body = std::make_shared<std::string>();
   std::string client = {};                       // for whom it asks, where that is a word
   std::optional<std::uint64_t> json_bytes = {};  // Inference-Header-Content-Length

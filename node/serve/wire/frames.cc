@@ -32,10 +32,12 @@ enum class Kind : std::uint32_t {
   beat,
   fetch_state,
   state_part,
-  forget_states
+  forget_states,
+  joint
 };
 constexpr std::size_t kMaxPlaceBytes = 4096, kMaxTextBytes = 4096, kMaxContentType = 256;
-constexpr std::size_t kMaxSlotBytes = (2 * kMaxItemBytes) + (2 * kSlotPage);
+constexpr std::size_t kMaxSlotBytes =
+    (2 * kMaxItemBytes) + ((2 + 4 * std::size_t{kMaxTensors}) * kSlotPage);
 constexpr std::uint32_t kMaxSlots = 1u << 20;
 
 // ---- writing
@@ -158,6 +160,14 @@ void write(std::string& out, const StatePart& part) {
   put(out, part.offset);
   put(out, part.total);
   put_text(out, part.bytes);
+}
+
+void write(std::string& out, const Joint& joint) {
+  put(out, joint.offset);
+  put(out, joint.bytes);
+  put(out, static_cast<std::uint8_t>(joint.writable));
+  put(out, static_cast<std::uint8_t>(joint.own));
+  put_numbers(out, joint.slots);
 }
 
 void write(std::string& out, const ForgetStates& forget) { put_numbers(out, forget.sequences); }
@@ -377,6 +387,22 @@ void read(FrameReader& in, StatePart& part) {
 
 void read(FrameReader& in, ForgetStates& forget) { forget.sequences = in.numbers<std::uint64_t>(); }
 
+void read(FrameReader& in, Joint& joint) {
+  joint.offset = in.take<std::uint64_t>();
+  joint.bytes = in.take<std::uint64_t>();
+  const auto writable = in.take<std::uint8_t>(), own = in.take<std::uint8_t>();
+  joint.writable = writable == 1;
+  joint.own = own == 1;
+  joint.slots = in.numbers();
+  in.require(writable <= 1 && own <= 1, "a flag that is none");
+  in.require(joint.offset % kSlotPage == 0 && joint.bytes % kSlotPage == 0 && joint.bytes > 0 &&
+                 joint.offset <= kMaxSlotBytes && joint.bytes <= kMaxSlotBytes,
+             "a place that is none");
+  std::vector<std::uint32_t> sorted = joint.slots;
+  std::ranges::sort(sorted);
+  in.require(std::ranges::adjacent_find(sorted) == sorted.end(), "a slot twice");
+}
+
 template <class Body>
 Result<Frame> read_frame(FrameReader in, std::string_view name) {
   Body body;
@@ -440,6 +466,8 @@ Result<Frame> decode(std::span<const char> bytes) {
       return read_frame<StatePart>(in, "STATE");
     case Kind::forget_states:
       return read_frame<ForgetStates>(in, "FORGET");
+    case Kind::joint:
+      return read_frame<Joint>(in, "JOINT");
   }
   return bad_input("frame", fmt::format("no known kind: {}", static_cast<std::uint32_t>(kind)));
 }

@@ -4,6 +4,8 @@
 //
 //   worker  HELLO    who it is and what its model takes
 //   gateway REGION   the slots, with the memfd beside it (SCM_RIGHTS); or REFUSED and the end
+//   gateway JOINT    from now on a tensor of these slots lies in the memfd beside it, slot by slot:
+//                    a worker of another model has it, too (a pipeline's steps); own: in REGION's
 //   worker  READY    after warming up with the largest batch; it may get RUN from now on
 //   gateway RUN      a batch: slots of its items, inputs in place
 //   worker  DONE     outputs are in place (tensors), or the last part has been sent (openai)
@@ -35,7 +37,7 @@
 
 namespace partita::serve {
 
-inline constexpr std::uint32_t kLinkVersion = 5;
+inline constexpr std::uint32_t kLinkVersion = 6;
 inline constexpr std::size_t kMaxFrameBytes = 60'000;  // below a socket buffer's usual limit
 inline constexpr int kMaxLinkBatch = 4096;             // items of a RUN
 inline constexpr std::size_t kMaxPartBytes = 32'768;
@@ -52,6 +54,13 @@ struct Region {
   std::uint64_t slot_bytes = 0;
   std::uint32_t slots = 0;
   bool operator==(const Region&) const = default;
+};
+struct Joint {
+  std::uint64_t offset = 0, bytes = 0;  // in a slot: whole pages
+  bool writable = false;                // by this worker
+  bool own = false;                     // in REGION's memory again; no descriptor comes
+  std::vector<std::uint32_t> slots = {};
+  bool operator==(const Joint&) const = default;
 };
 struct Refused {
   std::string reason;
@@ -134,7 +143,7 @@ struct Beat {
 };
 
 using Frame = std::variant<Hello, Region, Refused, Ready, Run, Done, Part, Cancel, Leaving, Drain,
-                           Drained, Beat, FetchState, StatePart, ForgetStates>;
+                           Drained, Beat, FetchState, StatePart, ForgetStates, Joint>;
 
 // The frame's bytes, at most kMaxFrameBytes (a CHECK: who makes a frame keeps the limits).
 std::string encode(const Frame& frame);

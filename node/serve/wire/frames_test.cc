@@ -57,7 +57,9 @@ std::vector<Frame> all_frames() {
           StatePart{.sequence = 9, .offset = 3, .total = 8, .bytes = std::string("\0\1\2\3\4", 5)},
           StatePart{.sequence = 9},
           ForgetStates{.sequences = {1, UINT64_MAX}},
-          open_hello()};
+          open_hello(),
+          Joint{.offset = 4096, .bytes = 8192, .writable = true, .slots = {3, 1, 70}},
+          Joint{.offset = 0, .bytes = 4096, .own = true, .slots = {9}}};
 }
 
 std::string fault_of(std::string_view bytes) {
@@ -124,17 +126,22 @@ TEST(Frames, CutOrTooLongAreRefused) {
 }
 
 TEST(Frames, OutOfRangeAreRefused) {
-  EXPECT_EQ(fault_of(std::string("\20\0\0\0", 4)), "frame: no known kind: 16");
+  EXPECT_EQ(fault_of(std::string("\21\0\0\0", 4)), "frame: no known kind: 17");
   EXPECT_EQ(fault_of(std::string(4, '\0')), "frame: no known kind: 0");
   Hello hello = some_hello();
   hello.version = 1;
-  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 5");
+  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 6");
   hello = some_hello();
   hello.model.max_batch = kMaxLinkBatch + 1;
   EXPECT_NE(fault_of(hello), "");
   hello = some_hello();
   hello.service = "a\nb";
   EXPECT_NE(fault_of(hello), "");
+  EXPECT_NE(fault_of(Joint{.offset = 100, .bytes = 4096, .slots = {1}}), "");
+  EXPECT_NE(fault_of(Joint{.offset = 0, .bytes = 4095, .slots = {1}}), "");
+  EXPECT_NE(fault_of(Joint{.offset = 0, .bytes = 0, .slots = {1}}), "");
+  EXPECT_NE(fault_of(Joint{.offset = 0, .bytes = 4096, .slots = {}}), "");
+  EXPECT_NE(fault_of(Joint{.offset = 0, .bytes = 4096, .slots = {1, 2, 1}}), "");
   EXPECT_NE(fault_of(Region{.slot_bytes = 100, .slots = 1}), "");
   EXPECT_NE(fault_of(Region{.slot_bytes = 4096, .slots = 0}), "");
   EXPECT_NE(fault_of(Region{.slot_bytes = ~0ULL << 12, .slots = ~0U}), "");

@@ -195,14 +195,15 @@ SlotLayout slot_layout(const ModelSpec& model) {
     layout.inputs = {0};
     at = up(sizeof(std::uint64_t) + kOpenaiBodyBytes, kTensorAlign);
   }
-  for (const TensorSpec& tensor : model.inputs) {
-    layout.inputs.push_back(at);
-    at = up(at + bytes_of(tensor), kTensorAlign);
-  }
-  for (const TensorSpec& tensor : model.outputs) {
-    layout.outputs.push_back(at);
-    at = up(at + bytes_of(tensor), kTensorAlign);
-  }
+  const auto place = [&](const TensorSpec& tensor) {
+    const std::size_t bytes = bytes_of(tensor);
+    const std::size_t align = bytes >= kJointBytes ? kSlotPage : kTensorAlign;
+    const std::size_t begins = up(at, align);
+    at = up(begins + bytes, align);
+    return begins;
+  };
+  for (const TensorSpec& tensor : model.inputs) layout.inputs.push_back(place(tensor));
+  for (const TensorSpec& tensor : model.outputs) layout.outputs.push_back(place(tensor));
   layout.trace = at;
   layout.step = up(at + kSlotTraceBytes, kTensorAlign);
   layout.model = layout.step + kSlotStepBytes;

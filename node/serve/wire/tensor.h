@@ -95,9 +95,11 @@ void give_text_room(ModelSpec& model, std::size_t text_bytes);
 Result<void> check_model(const std::string& context, const ModelSpec& model);
 
 inline constexpr std::size_t kSlotPage = 4096;
+// From so many bytes on a tensor has pages of its own, which may be others' as well (JOINT).
+inline constexpr std::size_t kJointBytes = 64 << 10;
 // Byte offsets of the tensors of one item in its slot: inputs, then outputs, each aligned to 64
-// bytes, so that gateway and worker agree without saying more than the model. openai: `inputs` has
-// one entry, the body's place (8 bytes little-endian length, then the text).
+// bytes, or to pages, so that gateway and worker agree without saying more than the model. openai:
+// `inputs` has one entry, the body's place (8 bytes little-endian length, then the text).
 struct SlotLayout {
   std::vector<std::size_t> inputs = {}, outputs = {};
   std::size_t trace = 0;  // of the item's trace context (slot_trace.h), behind the tensors

@@ -44,6 +44,13 @@ TEST(Tensor, LaysOutASlot) {
   EXPECT_EQ(layout.inputs, (std::vector<std::size_t>{0, 64}));  // 60 bytes, then 7
   EXPECT_EQ(layout.outputs, (std::vector<std::size_t>{128}));
   EXPECT_EQ(layout.bytes, 4096U);
+  // From 64 KiB on a tensor shares its pages with no other.
+  ModelSpec large = small_model();
+  large.outputs = {{"a", DataType::fp32, {16'384}},
+                   {"b", DataType::fp32, {16'385}},
+                   {"c", DataType::fp32, {16'383}},
+                   {"d", DataType::fp32, {1}}};
+  EXPECT_EQ(slot_layout(large).outputs, (std::vector<std::size_t>{4096, 69'632, 139'264, 204'800}));
   const SlotLayout talk = slot_layout({.kind = ModelKind::openai, .name = "m", .platform = "f"});
   EXPECT_EQ(talk.inputs, (std::vector<std::size_t>{0}));
   EXPECT_EQ(talk.bytes, (1U << 20) + 4096U);  // 8 bytes of length do not fit in the last page

@@ -124,6 +124,11 @@ class LinkedWorker {
       if (!memory_ || !execute(*run)) return std::optional(ended());
     } else if (const auto* region = std::get_if<Region>(&*frame)) {
       return get_ready(*region, std::move(received.descriptor));
+    } else if (const auto* joint = std::get_if<Joint>(&*frame)) {
+      if (!memory_) return std::optional(ended());
+      const auto joined =
+          joint->own ? memory_->part(*joint) : memory_->join(received.descriptor.get(), *joint);
+      if (!joined) return failed(joined.error());
     } else if (const auto* refused = std::get_if<Refused>(&*frame)) {
       return environment_error("the gateway refuses this worker", refused->reason);
     } else if (std::holds_alternative<Drain>(*frame)) {

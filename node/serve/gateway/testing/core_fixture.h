@@ -39,13 +39,14 @@ class TestWorker {
  public:
   TestWorker(Loop& loop, const std::string& path, std::string place, Nanos takes,
              std::optional<std::vector<CurvePoint>> measured = {}, bool sequences = false,
-             const std::string& service = "s", bool cache = false)
-      : measured_(std::move(measured)),
+             const std::string& service = "s", bool cache = false, ModelSpec model = doubler())
+      : model_(std::move(model)),
+        measured_(std::move(measured)),
         connection_(connected(path)),
         takes_(takes),
         timer_(loop, [this](std::int64_t) { finish(); }) {
     watch_ = loop.watch(connection_->fd(), [this](Readiness) { read(); });
-    Hello hello{.place = std::move(place), .service = service, .model = doubler()};
+    Hello hello{.place = std::move(place), .service = service, .model = model_};
     hello.model.sequences = sequences;
     hello.model.cache = cache;
     say(hello);
@@ -67,6 +68,7 @@ class TestWorker {
   bool region = false, drained = false, refused = false, ended = false;
   std::string why;  // it was refused
   int batches = 0, items = 0, after_drain = 0;
+  int joined = 0;  // tensors of its slots that others have, too
   std::vector<std::uint32_t> cancelled;
   std::set<std::string> traces;  // of all items
   std::set<std::uint32_t> slots;
@@ -113,10 +115,10 @@ class TestWorker {
       ++batches;
       items += static_cast<int>(run->slots.size());
       for (const std::uint32_t slot : run->slots) {
-        const SlotTrace trace = read_slot_trace(memory_->base(slot) + slot_layout(doubler()).trace);
+        const SlotTrace trace = read_slot_trace(memory_->base(slot) + layout_.trace);
         traces.insert(trace.parent + trace.state);
         slots.insert(slot);
-        steps.push_back(read_slot_step(memory_->base(slot) + slot_layout(doubler()).step));
+        steps.push_back(read_slot_step(memory_->base(slot) + layout_.step));
         if (steps.back().begins) states[steps.back().sequence] = std::string(state_bytes, 's');
         states[steps.back().sequence].insert(0, ".");
       }
@@ -131,6 +133,11 @@ class TestWorker {
       if (!hold) timer_.at(Loop::now_ns() + takes_);
     } else if (const auto* cancel = std::get_if<Cancel>(&frame)) {
       cancelled = cancel->items;
+    } else if (const auto* joint = std::get_if<Joint>(&frame)) {
+      const auto done =
+          joint->own ? memory_->part(*joint) : memory_->join(descriptor.get(), *joint);
+      ASSERT_TRUE(done) << to_string(done.error());
+      joint->own ? --joined : ++joined;
     } else if (const auto* fetch = std::get_if<FetchState>(&frame)) {
       if (!keeps_back || fetch->offset == 0) give_state(*fetch);
     } else if (const auto* part = std::get_if<StatePart>(&frame)) {
@@ -158,7 +165,7 @@ class TestWorker {
   bool has(const std::optional<float>& value) const {
     return value && std::any_of(running_.slots.begin(), running_.slots.end(), [&](auto slot) {
              float first = 0;
-             std::memcpy(&first, memory_->base(slot) + slot_layout(doubler()).inputs[0], 4);
+             std::memcpy(&first, memory_->base(slot) + layout_.inputs[0], 4);
              return first == *value;
            });
   }
@@ -167,16 +174,18 @@ class TestWorker {
       const std::vector<ItemStatus> failed(running_.slots.size(), ItemStatus::failed);
       return say(Done{running_.batch, takes_, failed, "a value of the bad client"});
     }
-    const SlotLayout layout = slot_layout(doubler());
     for (const std::uint32_t slot : running_.slots) {
-      float values[4];
-      std::memcpy(values, memory_->base(slot) + layout.inputs[0], sizeof values);
+      std::vector<float> values(bytes_of(model_.inputs[0]) / sizeof(float));
+      const std::size_t bytes = values.size() * sizeof(float);
+      std::memcpy(values.data(), memory_->base(slot) + layout_.inputs[0], bytes);
       for (float& value : values) value *= 2;
-      std::memcpy(memory_->base(slot) + layout.outputs[0], values, sizeof values);
+      std::memcpy(memory_->base(slot) + layout_.outputs[0], values.data(), bytes);
     }
     say(Done{running_.batch, takes_, std::vector<ItemStatus>(running_.slots.size())});
   }
 
+  const ModelSpec model_;
+  const SlotLayout layout_ = slot_layout(model_);
   std::optional<std::vector<CurvePoint>> measured_;
   std::optional<Connection> connection_;
   Nanos takes_;
