@@ -19,7 +19,7 @@ World language_world() {
   World world = small_world(automatic());
   for (const auto& [profile, gpcs] :
        std::map<std::string, int>{{"1g.10gb", 1}, {"2g.20gb", 2}, {"3g.40gb", 3}, {"7g.80gb", 7}}) {
-    profile::TokenEngine engine{.configuration = "an engine", .mig_profile = profile};
+    profile::TokenEngine engine{.name = {"an engine"}, .mig_profile = profile};
     engine.spec.cost = {.step = 40.0 / gpcs, .sequence = 1.0 / gpcs, .prompt_token = 0.5 / gpcs};
     engine.spec.sequences = 32;
     engine.most_in = engine.most_out = 4096;
