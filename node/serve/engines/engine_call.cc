@@ -10,9 +10,19 @@
 namespace partita::serve {
 namespace {
 
-constexpr int kUnavailable = 503;
-
 constexpr std::string_view kLost = "engine_lost", kIdle = "stream_idle";
+constexpr int kNotFound = 404;
+constexpr std::size_t kMostQuoted = 300;  // bytes of what an engine says
+
+// What can stand in a header.
+std::string header_text(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (c >= ' ' && c < 127) out += c;
+  return out;
+}
+
+int whole_tokens(double tokens) { return static_cast<int>(std::min(tokens, 1e9)) + 1; }
 
 }  // namespace
 
@@ -21,8 +31,10 @@ EngineCall::EngineCall(EngineService& service, EngineAsk ask, std::int64_t now)
       ask_(std::move(ask)),
       request_(parse_openai_request(ask_.body).value()),
       hashes_(prefix_hashes(request_.prompt, text_hash(request_.tools))),
+      client_(text_hash(ask_.client)),
       arrived_(now),
-      prompt_tokens_(service.tokens_in(request_.prompt.size() + request_.tools.size())) {
+      prompt_tokens_(whole_tokens(guessed_prompt_tokens(request_, service.bytes_per_token(now)))),
+      paces_(static_cast<std::size_t>(request_.answers)) {
   most_tokens = request_.most_tokens;
 }
 
@@ -40,11 +52,16 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
   const std::int64_t now = Loop::now_ns();
   replica_ = std::move(replica);
   ++tries_;
-  status_ = fresh_tokens_ = 0;
-  streams_ = false;
+  status_ = 0;
+  streams_ = refused_ = false;
+  tokens_ = 0;
+  std::ranges::fill(paces_, Pace{});
+  retry_after_.clear();
   events_ = {};
   held_.clear();
-  guessed_ = {.prompt = prompt_tokens_, .cached = service_.cached_tokens(*this, *replica_)};
+  guessed_ = {.prompt = prompt_tokens_,
+              .cached = service_.cached_tokens(*this, *replica_, now),
+              .client = client_};
   replica_->guess.begin(guessed_, now);
   replica_->prefixes.add(hashes_);
   replica_->calls.push_back(this);
@@ -64,9 +81,8 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
 void EngineCall::more(HttpResponse& answer) {
   if (status_ == 0) {
     status_ = answer.status();
-    type_.clear();
-    for (const char c : answer.header("content-type"))
-      if (c >= ' ' && c < 127) type_ += c;  // it goes into a header
+    type_ = header_text(answer.header("content-type"));
+    retry_after_ = header_text(answer.header("retry-after"));
     streams_ = status_ == 200 && type_.starts_with("text/event-stream");
   }
   if (answer.body().empty()) return;
@@ -85,14 +101,15 @@ void EngineCall::more(HttpResponse& answer) {
 
 void EngineCall::take_events(std::string_view bytes) {
   out_.clear();
-  fresh_tokens_ = 0;
+  const std::int64_t before = tokens_;
   if (!events_.take(bytes, [&](const StreamEvent& event) { note(event); })) {
     links_.back()->close();
     return link_ended("an event of its answer is too long");
   }
   const std::int64_t now = heard_ = Loop::now_ns();
-  const bool flushes = flushed_ || fresh_tokens_ > 0 || done_ || error_;
-  if (fresh_tokens_ > 0) note_tokens(fresh_tokens_, now);
+  replica_->hear(now);
+  const bool flushes = flushed_ || tokens_ > before || done_ || error_;
+  if (tokens_ > before) note_tokens(now);
   if (!flushes) {
     held_ += out_;
     return;
@@ -104,27 +121,40 @@ void EngineCall::take_events(std::string_view bytes) {
 
 void EngineCall::note(const StreamEvent& event) {
   if (event.usage) usage_ = event.usage;
-  fresh_tokens_ += event.kind == StreamEvent::Kind::token;
+  if (event.kind == StreamEvent::Kind::token) {
+    ++tokens_;
+    if (event.choice < 0)
+      for (Pace& pace : paces_) ++pace.fresh;
+    else  // one that was not asked for is one of them
+      ++paces_[static_cast<std::size_t>(event.choice) % paces_.size()].fresh;
+  }
   done_ = done_ || event.kind == StreamEvent::Kind::done;
   error_ = error_ || event.kind == StreamEvent::Kind::error;
   if (event.kind == StreamEvent::Kind::usage && adds_usage(request_)) return;  // we asked for it
   out_ += event.bytes;
 }
 
-void EngineCall::note_tokens(int count, std::int64_t now) {
+void EngineCall::note_tokens(std::int64_t now) {
   TokenCounters& counters = service_.counted();
-  if (tokens_ == 0) {
+  if (first_ == 0) {
     first_ = now;
     counters.ttft.add(now - arrived_);
     service_.recents.first_token(now, now - arrived_);
-    counters.itl.add(0, count - 1);
     replica_->guess.first_token(guessed_, now, true);
-  } else {
-    counters.itl.add((now - last_) / count, count);
   }
-  replica_->guess.tokens(guessed_, count);
-  last_ = now;
-  tokens_ += count;
+  for (Pace& pace : paces_) {
+    const int count = std::exchange(pace.fresh, 0);
+    if (count == 0) continue;
+    if (pace.tokens == 0) {
+      pace.first = now;
+      counters.itl.add(0, count - 1);
+    } else {
+      counters.itl.add((now - pace.last) / count, count);
+    }
+    pace.last = now;
+    pace.tokens += count;
+    replica_->guess.tokens(guessed_, count);
+  }
 }
 
 void EngineCall::assume_first_token(std::int64_t now) {
@@ -134,9 +164,24 @@ void EngineCall::assume_first_token(std::int64_t now) {
 
 // ---- how it ends
 
+// An event may hold more than one token: those that the engine counted are shared out by events.
 std::int64_t EngineCall::tpot() const {
-  const std::int64_t out = std::max(usage_ ? usage_->completion : 0, tokens_);
-  return out < 2 || first_ == 0 ? 0 : (last_ - first_) / (out - 1);
+  std::int64_t events = 0, slowest = 0;
+  for (const Pace& pace : paces_) events += pace.tokens;
+  const std::int64_t counted = std::max(usage_ ? usage_->completion : 0, events);
+  for (const Pace& pace : paces_) {
+    const std::int64_t out = pace.tokens == 0 ? 0 : counted * pace.tokens / events;
+    if (out > 1) slowest = std::max(slowest, (pace.last - pace.first) / (out - 1));
+  }
+  return slowest;
+}
+
+AnswerTimes EngineCall::times(std::int64_t now) const {
+  AnswerTimes times{
+      .ttft = first_ == 0 ? 0 : first_ - arrived_, .tpot = tpot(), .e2e = now - arrived_};
+  // The other choices have a token at least.
+  if (usage_) times.tokens = std::max<std::int64_t>(usage_->completion - (request_.answers - 1), 0);
+  return times;
 }
 
 void EngineCall::let_go_of_engine(std::int64_t now) {
@@ -154,11 +199,7 @@ void EngineCall::link_ended(std::string_view why) {
   }
   if (over_) return;
   if (streams_ && (done_ || error_)) return whole(now);
-  if (why.empty() && !streams_) {
-    if (status_ == kUnavailable && tries_ < kMostTries && ask_.idempotent)
-      return again_or_fail("it is overloaded");
-    return whole(now);
-  }
+  if (why.empty() && !streams_) return whole(now);
   if (!flushed_) return again_or_fail(why.empty() ? "its answer has no end" : why);
   cut("the engine was lost in the middle of the answer: " +
           std::string(why.empty() ? "its answer has no end" : why),
@@ -178,13 +219,15 @@ void EngineCall::engine_lost(std::string_view why) {
   link_ended(why);
 }
 
-void EngineCall::again_or_fail(std::string_view why) {
+void EngineCall::again() {
   tried.push_back(replica_.get());
   replica_ = nullptr;
-  if (ask_.idempotent && tries_ < kMostTries && lost_ < kMostLost) {
-    ++service_.counted().retries;
-    return service_.again(*this);
-  }
+  ++service_.counted().retries;
+  service_.again(*this);
+}
+
+void EngineCall::again_or_fail(std::string_view why) {
+  if (may_go_again()) return again();
   count({.fate = &TokenFates::failed});
   end(Denial{.kind = Denial::Kind::not_ready,
              .message = (lost_ < kMostLost ? "no engine gave an answer: "
@@ -200,16 +243,30 @@ void EngineCall::cut(std::string_view why, std::string_view code) {
   end(std::nullopt);
 }
 
+// An engine has said all that it says.
 void EngineCall::whole(std::int64_t now) {
+  const AnswerSays says =
+      error_ ? AnswerSays::failed : what_says(status_, replica_->answers_others(ask_.path));
+  if (status_ == kNotFound) replica_->ask_names();  // it may have been renamed
+  refused_ = says == AnswerSays::busy || says == AnswerSays::unfit;
+  if (refused_ && may_go_again()) return again();
+  if (says == AnswerSays::answered) replica_->note_answered(ask_.path);
+  pass_on(says, now);
+}
+
+void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
   if (!streams_) usage_ = usage_of_answer(held_);
-  const bool failed = status_ >= 500 || error_;
   const TokenUsage used = usage_.value_or(TokenUsage{.completion = tokens_});
-  count({.fate = failed ? &TokenFates::failed : &TokenFates::answered,
+  const bool answered = says == AnswerSays::answered;
+  count({.fate = fate_of(says, status_),
          .used = used,
-         .prompt_bytes = usage_ ? request_.prompt.size() + request_.tools.size() : 0,
-         .ttft = first_ == 0 ? 0 : first_ - arrived_,
-         .tpot = tpot(),
-         .e2e = now - arrived_});
+         .prompt_bytes = answered && usage_ && request_.media == 0 ? request_.text_bytes : 0,
+         .times = times(now)});
+  if (says == AnswerSays::unfit)
+    return end(Denial{.kind = Denial::Kind::failed,
+                      .message = "its engine is not what '" + service_.terms().name +
+                                 "' needs: it answers " + std::to_string(status_) + ": " +
+                                 held_.substr(0, kMostQuoted)});
   if (!streams_) piece(held_);
   end(std::nullopt);
 }
@@ -224,6 +281,7 @@ void EngineCall::leave() {
 }
 
 void EngineCall::expire() {
+  if (refused_) return pass_on(what_says(status_, false), Loop::now_ns());
   count({.fate = &TokenFates::expired});
   end(Denial{.kind = Denial::Kind::expired, .message = "it waited too long for an engine"});
 }
@@ -234,8 +292,10 @@ void EngineCall::count(const EngineCame& came) {
 
 void EngineCall::piece(std::string_view bytes) {
   if (over_ || !completion.piece) return;
-  completion.piece({.http_status = status_, .content_type = type_, .bytes = bytes});
+  completion.piece(
+      {.http_status = status_, .content_type = type_, .retry_after = retry_after_, .bytes = bytes});
   type_.clear();
+  retry_after_.clear();
 }
 
 void EngineCall::end(std::optional<Denial> denial) {

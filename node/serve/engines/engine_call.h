@@ -14,6 +14,7 @@
 #include "base/door/trace_context.h"
 #include "serve/engines/engine_replica.h"
 #include "serve/front/backend.h"
+#include "serve/openai/answer_verdict.h"
 #include "serve/openai/event_stream.h"
 #include "serve/openai/openai_request.h"
 #include "serve/openai/token_limits.h"
@@ -23,14 +24,15 @@ namespace partita::serve {
 
 class EngineService;
 
-inline constexpr int kMostTries = 3;  // engines that a request may be sent to, one after another
+inline constexpr int kMostTries = 3;  // times that a request may be sent to an engine
 inline constexpr int kMostLost = 2;   // of those, that were lost with it: it may be why
 inline constexpr std::size_t kMostWholeAnswer = 64u << 20;  // that is no stream
 
 struct EngineAsk {
   std::string path = {};  // "/v1/chat/completions"
   std::string body = {};
-  std::string key = {};  // whose usage it is; "": nobody's
+  std::string key = {};     // whose usage it is; "": nobody's
+  std::string client = {};  // who sends it, as far as that is known
   KeyLimits limits = {};
   int priority = 0;
   std::optional<std::int64_t> timeout_ns = {};  // to the first token
@@ -42,8 +44,8 @@ struct EngineAsk {
 struct EngineCame {
   long TokenFates::*fate = nullptr;
   TokenUsage used = {};
-  std::size_t prompt_bytes = 0;              // with `used` as its engine counted; 0: nobody did
-  std::int64_t ttft = 0, tpot = 0, e2e = 0;  // 0: not known
+  std::size_t prompt_bytes = 0;  // of text alone, with `used` as its engine counted; 0: nobody did
+  AnswerTimes times = {};
 };
 
 class EngineCall {
@@ -61,9 +63,11 @@ class EngineCall {
   const PrefixHashes& hashes() const { return hashes_; }
   std::int64_t arrived() const { return arrived_; }
   int prompt_tokens() const { return prompt_tokens_; }
+  bool has_media() const { return request_.media > 0; }  // nobody knows its tokens
+  std::uint64_t client() const { return client_; }
   void go(std::shared_ptr<EngineReplica> replica);
-  void leave();  // its client has gone
-  void expire();
+  void leave();                                                // its client has gone
+  void expire();                                               // it waited too long
   void engine_lost(std::string_view why);                      // that has it
   void end_if_idle(std::int64_t now, std::int64_t most);       // since its last event
   bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
@@ -74,37 +78,54 @@ class EngineCall {
   double set_aside = 0;    // tokens of its key's limit
   Completion completion = {};
   std::vector<const EngineReplica*> tried = {};  // and lost
+  bool trial = false;           // expected to be late, and let in since an engine has nothing to do
+  std::int64_t not_before = 0;  // goes to an engine
+  int tries() const { return tries_; }
 
  private:
   void more(HttpResponse& answer);
   void take_events(std::string_view bytes);
   void note(const StreamEvent& event);
-  void note_tokens(int count, std::int64_t now);
+  void note_tokens(std::int64_t now);
   void link_ended(std::string_view why);
+  bool may_go_again() const { return ask_.idempotent && tries_ < kMostTries && lost_ < kMostLost; }
   void again_or_fail(std::string_view why);
+  void again();
   void cut(std::string_view why, std::string_view code);
   void whole(std::int64_t now);
+  void pass_on(AnswerSays says, std::int64_t now);
   void let_go_of_engine(std::int64_t now);
-  std::int64_t tpot() const;
+  std::int64_t tpot() const;  // of the choice that was slowest
+  AnswerTimes times(std::int64_t now) const;
   void count(const EngineCame& came);
   void piece(std::string_view bytes);
   void end(std::optional<Denial> denial);
   std::string request_head() const;
 
+  // A choice of its answer, as it comes.
+  struct Pace {
+    std::int64_t first = 0, last = 0, tokens = 0;
+    int fresh = 0;  // of those, not noted yet
+  };
+
   EngineService& service_;
   EngineAsk ask_;
   OpenaiRequest request_;  // views into ask_.body
   PrefixHashes hashes_;
-  std::int64_t arrived_ = 0, first_ = 0, last_ = 0, heard_ = 0;
+  std::uint64_t client_ = 0;
+  std::int64_t arrived_ = 0, first_ = 0, heard_ = 0;
   int prompt_tokens_ = 1, tries_ = 0, lost_ = 0;
   std::shared_ptr<EngineReplica> replica_ = {};
   GuessedRequest guessed_ = {};
   std::vector<std::unique_ptr<EngineLink>> links_ = {};  // the last one is in use
   EventStream events_ = {};
   std::string held_ = {}, out_ = {};
-  std::string type_ = {};  // of its answer, until the first piece of it goes on
-  int status_ = 0, fresh_tokens_ = 0;
-  std::int64_t tokens_ = 0;  // events with some of the answer, passed on
+  // Of its answer, until the first piece of it goes on.
+  std::string type_ = {}, retry_after_ = {};
+  int status_ = 0;
+  bool refused_ = false;          // held_ is an answer that may be asked for again
+  std::vector<Pace> paces_ = {};  // by choice
+  std::int64_t tokens_ = 0;       // events with some of the answer, passed on
   std::optional<TokenUsage> usage_ = {};
   bool streams_ = false, flushed_ = false, done_ = false, error_ = false;
   bool counted_ = false, over_ = false;

@@ -110,7 +110,7 @@ ServiceView view_of(const EngineService& service) {
                    .planned_rps = terms.rate.value,
                    .capacity_rps = service.engines().capacity_rps(),
                    .slo = static_cast<Nanos>((slo.value > 0 ? slo : kUnsaidSlo).value * 1e6),
-                   .withdrawn = fates.withdrawn + fates.limited};
+                   .withdrawn = fates.withdrawn + fates.limited + fates.rejected};
   view.counters.offered = service.counters().arrived;
   view.counters.completed = fates.answered;
   view.counters.in_slo = fates.in_slo;
@@ -118,6 +118,7 @@ ServiceView view_of(const EngineService& service) {
   view.counters.expired = fates.expired;
   view.counters.refused_full = fates.full;
   view.counters.refused_miss = fates.late;
+  view.counters.refused_worker = fates.unready;
   for (const auto& [key, usage] : service.counters().by_key)
     view.keys.push_back(
         {.key = key, .tokens = static_cast<double>(usage.prompt + usage.completion)});

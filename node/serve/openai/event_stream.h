@@ -30,6 +30,7 @@ struct StreamEvent {
   std::string_view bytes = {};  // with the empty line behind it
   Kind kind = Kind::other;
   std::optional<TokenUsage> usage = {};
+  int choice = 0;  // whose token it is; -1: of several
   // Of a token that is one string: what is between its quotes, in `bytes`; null data: it is not.
   std::string_view text = {};
 };
@@ -61,6 +62,7 @@ class EventStream {
   // The last token's event around its text: one that differs in the text alone says the same, and
   // nearly all of a stream do.
   std::string before_ = {}, behind_ = {};
+  int choice_ = 0;  // of that event
 };
 
 template <class F>
