@@ -86,6 +86,13 @@ void describe(Form& f, KeyCounts& key) {
   f.number("tokens", key.tokens, kAmounts, "of a language model: of prompts and answers");
 }
 
+void describe(Form& f, GatewayEngine& engine) {
+  f.name("url", engine.url, "where it is");
+  f.word("state", engine.state, {"ready", "leaving", "silent"}, "whether it gets requests");
+  f.number("last_beat_s", engine.last_beat_s, kSeconds, "since its last sign of life");
+  f.integer("open", engine.open, kOpen, "requests that it has");
+}
+
 void describe(Form& f, GatewayService& service) {
   f.name("name", service.name, "of the service");
   f.number("capacity_rps", service.capacity_rps, kNotNegative,
@@ -96,6 +103,8 @@ void describe(Form& f, GatewayService& service) {
   f.object("cold_starts", service.cold, actuate::describe, "of a set of models");
   f.optional(!service.keys.empty());
   f.list("keys", service.keys, describe, {.most = kMostKeysTold}, "what each key had");
+  f.optional(!service.engines.empty());
+  f.list("engines", service.engines, describe, {.most = kMostEngines}, "given by their URLs");
 }
 
 void describe_process(Form& f, Pid& pid) {

@@ -22,7 +22,7 @@ std::string header_text(std::string_view text) {
   return out;
 }
 
-int whole_tokens(double tokens) { return static_cast<int>(std::min(tokens, 1e9)) + 1; }
+constexpr double kMostGuessed = 1e9;  // tokens
 
 }  // namespace
 
@@ -31,11 +31,11 @@ EngineCall::EngineCall(EngineService& service, EngineAsk ask, std::int64_t now)
       ask_(std::move(ask)),
       request_(parse_openai_request(ask_.body).value()),
       hashes_(prefix_hashes(request_.prompt, text_hash(request_.tools))),
-      client_(text_hash(ask_.client)),
       arrived_(now),
-      prompt_tokens_(whole_tokens(guessed_prompt_tokens(request_, service.bytes_per_token(now)))),
-      paces_(static_cast<std::size_t>(request_.answers)) {
-  most_tokens = request_.most_tokens;
+      pace_(request_.answers) {
+  client = text_hash(ask_.client);
+  const double guessed = guessed_prompt_tokens(request_, service.bytes_per_token(now));
+  prompt_tokens = static_cast<int>(std::min(guessed, kMostGuessed)) + 1;
 }
 
 EngineCall::~EngineCall() = default;
@@ -54,14 +54,13 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
   ++tries_;
   status_ = 0;
   streams_ = refused_ = false;
-  tokens_ = 0;
-  std::ranges::fill(paces_, Pace{});
+  pace_.restart();
   retry_after_.clear();
   events_ = {};
   held_.clear();
-  guessed_ = {.prompt = prompt_tokens_,
-              .cached = service_.cached_tokens(*this, *replica_, now),
-              .client = client_};
+  guessed_ = {.prompt = prompt_tokens,
+              .cached = cached_tokens(*this, *replica_, service_.bytes_per_token(now)),
+              .client = client};
   replica_->guess.begin(guessed_, now);
   replica_->prefixes.add(hashes_);
   replica_->calls.push_back(this);
@@ -101,15 +100,23 @@ void EngineCall::more(HttpResponse& answer) {
 
 void EngineCall::take_events(std::string_view bytes) {
   out_.clear();
-  const std::int64_t before = tokens_;
   if (!events_.take(bytes, [&](const StreamEvent& event) { note(event); })) {
     links_.back()->close();
     return link_ended("an event of its answer is too long");
   }
   const std::int64_t now = heard_ = Loop::now_ns();
   replica_->hear(now);
-  const bool flushes = flushed_ || tokens_ > before || done_ || error_;
-  if (tokens_ > before) note_tokens(now);
+  const int fresh = pace_.fresh();
+  const bool flushes = flushed_ || fresh > 0 || done_ || error_;
+  if (fresh > 0) {
+    if (pace_.first() == 0) {
+      service_.counted().ttft.add(now - arrived_);
+      service_.recents.first_token(now, now - arrived_);
+      replica_->guess.first_token(guessed_, now, true);
+    }
+    pace_.came(now, service_.counted().itl);
+    replica_->guess.tokens(guessed_, fresh);
+  }
   if (!flushes) {
     held_ += out_;
     return;
@@ -121,40 +128,11 @@ void EngineCall::take_events(std::string_view bytes) {
 
 void EngineCall::note(const StreamEvent& event) {
   if (event.usage) usage_ = event.usage;
-  if (event.kind == StreamEvent::Kind::token) {
-    ++tokens_;
-    if (event.choice < 0)
-      for (Pace& pace : paces_) ++pace.fresh;
-    else  // one that was not asked for is one of them
-      ++paces_[static_cast<std::size_t>(event.choice) % paces_.size()].fresh;
-  }
+  if (event.kind == StreamEvent::Kind::token) pace_.add(event.choice);
   done_ = done_ || event.kind == StreamEvent::Kind::done;
   error_ = error_ || event.kind == StreamEvent::Kind::error;
   if (event.kind == StreamEvent::Kind::usage && adds_usage(request_)) return;  // we asked for it
   out_ += event.bytes;
-}
-
-void EngineCall::note_tokens(std::int64_t now) {
-  TokenCounters& counters = service_.counted();
-  if (first_ == 0) {
-    first_ = now;
-    counters.ttft.add(now - arrived_);
-    service_.recents.first_token(now, now - arrived_);
-    replica_->guess.first_token(guessed_, now, true);
-  }
-  for (Pace& pace : paces_) {
-    const int count = std::exchange(pace.fresh, 0);
-    if (count == 0) continue;
-    if (pace.tokens == 0) {
-      pace.first = now;
-      counters.itl.add(0, count - 1);
-    } else {
-      counters.itl.add((now - pace.last) / count, count);
-    }
-    pace.last = now;
-    pace.tokens += count;
-    replica_->guess.tokens(guessed_, count);
-  }
 }
 
 void EngineCall::assume_first_token(std::int64_t now) {
@@ -164,29 +142,9 @@ void EngineCall::assume_first_token(std::int64_t now) {
 
 // ---- how it ends
 
-// An event may hold more than one token: those that the engine counted are shared out by events.
-std::int64_t EngineCall::tpot() const {
-  std::int64_t events = 0, slowest = 0;
-  for (const Pace& pace : paces_) events += pace.tokens;
-  const std::int64_t counted = std::max(usage_ ? usage_->completion : 0, events);
-  for (const Pace& pace : paces_) {
-    const std::int64_t out = pace.tokens == 0 ? 0 : counted * pace.tokens / events;
-    if (out > 1) slowest = std::max(slowest, (pace.last - pace.first) / (out - 1));
-  }
-  return slowest;
-}
-
-AnswerTimes EngineCall::times(std::int64_t now) const {
-  AnswerTimes times{
-      .ttft = first_ == 0 ? 0 : first_ - arrived_, .tpot = tpot(), .e2e = now - arrived_};
-  // The other choices have a token at least.
-  if (usage_) times.tokens = std::max<std::int64_t>(usage_->completion - (request_.answers - 1), 0);
-  return times;
-}
-
 void EngineCall::let_go_of_engine(std::int64_t now) {
   if (replica_ == nullptr) return;
-  replica_->guess.end(guessed_, tpot(), now);
+  replica_->guess.end(guessed_, pace_.tpot(usage_ ? usage_->completion : 0), now);
   std::erase(replica_->calls, this);
 }
 
@@ -219,15 +177,17 @@ void EngineCall::engine_lost(std::string_view why) {
   link_ended(why);
 }
 
-void EngineCall::again() {
+bool EngineCall::again() {
+  if (!ask_.idempotent || tries_ >= kMostTries || lost_ >= kMostLost) return false;
   tried.push_back(replica_.get());
   replica_ = nullptr;
   ++service_.counted().retries;
-  service_.again(*this);
+  service_.again(*this, tries_);
+  return true;
 }
 
 void EngineCall::again_or_fail(std::string_view why) {
-  if (may_go_again()) return again();
+  if (again()) return;
   count({.fate = &TokenFates::failed});
   end(Denial{.kind = Denial::Kind::not_ready,
              .message = (lost_ < kMostLost ? "no engine gave an answer: "
@@ -238,7 +198,8 @@ void EngineCall::again_or_fail(std::string_view why) {
 
 // The client has some of it: it is told that the rest is missing.
 void EngineCall::cut(std::string_view why, std::string_view code) {
-  count({.fate = &TokenFates::cut, .used = {.prompt = prompt_tokens_, .completion = tokens_}});
+  count(
+      {.fate = &TokenFates::cut, .used = {.prompt = prompt_tokens, .completion = pace_.events()}});
   piece(error_event(why, code));
   end(std::nullopt);
 }
@@ -249,19 +210,24 @@ void EngineCall::whole(std::int64_t now) {
       error_ ? AnswerSays::failed : what_says(status_, replica_->answers_others(ask_.path));
   if (status_ == kNotFound) replica_->ask_names();  // it may have been renamed
   refused_ = says == AnswerSays::busy || says == AnswerSays::unfit;
-  if (refused_ && may_go_again()) return again();
+  if (refused_ && again()) return;
   if (says == AnswerSays::answered) replica_->note_answered(ask_.path);
   pass_on(says, now);
 }
 
 void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
   if (!streams_) usage_ = usage_of_answer(held_);
-  const TokenUsage used = usage_.value_or(TokenUsage{.completion = tokens_});
+  const TokenUsage used = usage_.value_or(TokenUsage{.completion = pace_.events()});
   const bool answered = says == AnswerSays::answered;
+  AnswerTimes times{.ttft = pace_.first() == 0 ? 0 : pace_.first() - arrived_,
+                    .tpot = pace_.tpot(used.completion),
+                    .e2e = now - arrived_};
+  // The other choices have a token at least.
+  if (usage_) times.tokens = std::max<std::int64_t>(usage_->completion - (request_.answers - 1), 0);
   count({.fate = fate_of(says, status_),
          .used = used,
          .prompt_bytes = answered && usage_ && request_.media == 0 ? request_.text_bytes : 0,
-         .times = times(now)});
+         .times = times});
   if (says == AnswerSays::unfit)
     return end(Denial{.kind = Denial::Kind::failed,
                       .message = "its engine is not what '" + service_.terms().name +
@@ -276,7 +242,7 @@ void EngineCall::leave() {
   if (!links_.empty()) links_.back()->close();
   let_go_of_engine(Loop::now_ns());
   count({.fate = &TokenFates::withdrawn,
-         .used = {.prompt = tokens_ > 0 ? prompt_tokens_ : 0, .completion = tokens_}});
+         .used = {.prompt = pace_.events() > 0 ? prompt_tokens : 0, .completion = pace_.events()}});
   over_ = true;
 }
 
@@ -288,6 +254,11 @@ void EngineCall::expire() {
 
 void EngineCall::count(const EngineCame& came) {
   if (!std::exchange(counted_, true)) service_.over(*this, came);
+}
+
+int cached_tokens(const EngineCall& call, const EngineReplica& replica, double bytes_per_token) {
+  const auto bytes = static_cast<double>(replica.prefixes.known(call.hashes()) * kPrefixBytes);
+  return static_cast<int>(std::min(bytes / bytes_per_token, call.prompt_tokens - 1.0));
 }
 
 void EngineCall::piece(std::string_view bytes) {

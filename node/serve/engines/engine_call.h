@@ -14,6 +14,7 @@
 #include "base/door/trace_context.h"
 #include "serve/engines/engine_replica.h"
 #include "serve/front/backend.h"
+#include "serve/openai/answer_pace.h"
 #include "serve/openai/answer_verdict.h"
 #include "serve/openai/event_stream.h"
 #include "serve/openai/openai_request.h"
@@ -62,9 +63,7 @@ class EngineCall {
   friend EngineAsk taken_back(EngineCall& call) { return std::move(call.ask_); }
   const PrefixHashes& hashes() const { return hashes_; }
   std::int64_t arrived() const { return arrived_; }
-  int prompt_tokens() const { return prompt_tokens_; }
-  bool has_media() const { return request_.media > 0; }  // nobody knows its tokens
-  std::uint64_t client() const { return client_; }
+  const OpenaiRequest& request() const { return request_; }
   void go(std::shared_ptr<EngineReplica> replica);
   void leave();                                                // its client has gone
   void expire();                                               // it waited too long
@@ -73,48 +72,36 @@ class EngineCall {
   bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
   // An answer that is no stream: its first token is taken to have come when it was expected.
   void assume_first_token(std::int64_t now);
-  const EngineReplica* replica() const { return replica_.get(); }
-  double most_tokens = 0;  // of its answer, as it says; 0: it does not
-  double set_aside = 0;    // tokens of its key's limit
+  double set_aside = 0;      // tokens of its key's limit
+  std::uint64_t client = 0;  // a number of whoever sends it
+  int prompt_tokens = 1;     // guessed
   Completion completion = {};
   std::vector<const EngineReplica*> tried = {};  // and lost
   bool trial = false;           // expected to be late, and let in since an engine has nothing to do
   std::int64_t not_before = 0;  // goes to an engine
-  int tries() const { return tries_; }
 
  private:
   void more(HttpResponse& answer);
   void take_events(std::string_view bytes);
   void note(const StreamEvent& event);
-  void note_tokens(std::int64_t now);
   void link_ended(std::string_view why);
-  bool may_go_again() const { return ask_.idempotent && tries_ < kMostTries && lost_ < kMostLost; }
+  bool again();  // it is sent to an engine again; false: it may not
   void again_or_fail(std::string_view why);
-  void again();
   void cut(std::string_view why, std::string_view code);
   void whole(std::int64_t now);
   void pass_on(AnswerSays says, std::int64_t now);
   void let_go_of_engine(std::int64_t now);
-  std::int64_t tpot() const;  // of the choice that was slowest
-  AnswerTimes times(std::int64_t now) const;
   void count(const EngineCame& came);
   void piece(std::string_view bytes);
   void end(std::optional<Denial> denial);
   std::string request_head() const;
 
-  // A choice of its answer, as it comes.
-  struct Pace {
-    std::int64_t first = 0, last = 0, tokens = 0;
-    int fresh = 0;  // of those, not noted yet
-  };
-
   EngineService& service_;
   EngineAsk ask_;
   OpenaiRequest request_;  // views into ask_.body
   PrefixHashes hashes_;
-  std::uint64_t client_ = 0;
-  std::int64_t arrived_ = 0, first_ = 0, heard_ = 0;
-  int prompt_tokens_ = 1, tries_ = 0, lost_ = 0;
+  std::int64_t arrived_ = 0, heard_ = 0;
+  int tries_ = 0, lost_ = 0;
   std::shared_ptr<EngineReplica> replica_ = {};
   GuessedRequest guessed_ = {};
   std::vector<std::unique_ptr<EngineLink>> links_ = {};  // the last one is in use
@@ -123,12 +110,14 @@ class EngineCall {
   // Of its answer, until the first piece of it goes on.
   std::string type_ = {}, retry_after_ = {};
   int status_ = 0;
-  bool refused_ = false;          // held_ is an answer that may be asked for again
-  std::vector<Pace> paces_ = {};  // by choice
-  std::int64_t tokens_ = 0;       // events with some of the answer, passed on
+  bool refused_ = false;  // held_ is an answer that may be asked for again
+  AnswerPace pace_;       // of events that were passed on
   std::optional<TokenUsage> usage_ = {};
   bool streams_ = false, flushed_ = false, done_ = false, error_ = false;
   bool counted_ = false, over_ = false;
 };
+
+// What of its prompt the replica has, by the beginnings that were sent there: tokens.
+int cached_tokens(const EngineCall& call, const EngineReplica& replica, double bytes_per_token);
 
 }  // namespace partita::serve

@@ -59,7 +59,8 @@ class EngineReplica {
   void suspect();               // a connection of it broke: it is asked at once
   void ask_names();             // what it calls its models, anew, every kNamesEvery at most
   // Something of an answer came: a sign of life, whatever its probe says.
-  void hear(std::int64_t now) { heard_ = now; }
+  void hear(std::int64_t now) { heard_ = flowed_ = now; }
+  bool flows(std::int64_t now) const { return now - flowed_ < kProbePatience; }
   void note_answered(const std::string& path);
   // It has answered requests, and never one for this path.
   bool answers_others(const std::string& path) const;
@@ -93,6 +94,7 @@ class EngineReplica {
   std::string probe_body_ = {};
   std::vector<std::string> answered_ = {};  // paths, of the few that there are
   std::int64_t probe_began_ = 0, next_probe_ = 0, heard_ = 0, names_asked_ = 0;
+  std::int64_t flowed_ = -kProbePatience;
   bool ready_ = false, was_ready_ = false, leaving_ = false, asking_ = false, dead_told_ = false;
   bool names_old_ = false;
 };

@@ -27,6 +27,22 @@ bool before(const EngineCall* one, const EngineCall* other) {
   return one->arrived() < other->arrived();
 }
 
+// Its TTFT with no other request there, at the least; nothing: nobody knows.
+std::optional<std::int64_t> soonest(const EngineCall& call, const EngineSet& engines,
+                                    double bytes_per_token, std::int64_t now) {
+  if (call.request().media > 0) return std::nullopt;
+  const int tokens = std::max(call.prompt_tokens / kFewerTokens, 1);
+  std::optional<std::int64_t> least;
+  for (const auto& one : engines.here()) {
+    if (!one->ready()) continue;
+    const int cached = std::min(cached_tokens(call, *one, bytes_per_token), tokens - 1);
+    const auto there = one->guess.soonest_ttft(tokens, cached, now);
+    if (!there) return std::nullopt;
+    least = std::min(*there, least.value_or(*there));
+  }
+  return least;
+}
+
 }  // namespace
 
 EngineService::EngineService(EngineDesk& desk, const TokenService& wanted)
@@ -67,30 +83,10 @@ double EngineService::bytes_per_token(std::int64_t now) const {
   return kFirstBytesPerToken * bytes_per_token_.at(now);
 }
 
-int EngineService::cached_tokens(const EngineCall& call, const EngineReplica& replica,
-                                 std::int64_t now) const {
-  const auto bytes = static_cast<double>(replica.prefixes.known(call.hashes()) * kPrefixBytes);
-  return static_cast<int>(std::min(bytes / bytes_per_token(now), call.prompt_tokens() - 1.0));
-}
-
 std::int64_t EngineService::expected_ttft(const EngineCall& call, const EngineReplica& replica,
                                           std::int64_t now) const {
-  return replica.guess.ttft(call.prompt_tokens(), cached_tokens(call, replica, now), now);
-}
-
-// Its TTFT with no other request there, at the least; nothing: nobody knows.
-std::optional<std::int64_t> EngineService::soonest(const EngineCall& call, std::int64_t now) const {
-  if (call.has_media()) return std::nullopt;
-  const int tokens = std::max(call.prompt_tokens() / kFewerTokens, 1);
-  std::optional<std::int64_t> least;
-  for (const auto& one : engines_.here()) {
-    if (!one->ready()) continue;
-    const int cached = std::min(cached_tokens(call, *one, now), tokens - 1);
-    const auto there = one->guess.soonest_ttft(tokens, cached, now);
-    if (!there) return std::nullopt;
-    least = std::min(*there, least.value_or(*there));
-  }
-  return least;
+  return replica.guess.ttft(call.prompt_tokens, cached_tokens(call, replica, bytes_per_token(now)),
+                            now);
 }
 
 double EngineService::cost_at(const EngineCall& call, const EngineReplica& replica,
@@ -159,11 +155,11 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
     most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
   if (most <= 0) return std::nullopt;
   const auto said = [](std::int64_t ns) { return std::to_string(ns / 1'000'000) + " ms"; };
-  if (const auto least = soonest(call, now); least && *least > most)
+  if (const auto least = soonest(call, engines_, bytes_per_token(now), now); least && *least > most)
     return refused(
         &TokenFates::rejected,
         {.kind = Denial::Kind::bad_request,
-         .message = "its prompt is too long: about " + std::to_string(call.prompt_tokens()) +
+         .message = "its prompt is too long: about " + std::to_string(call.prompt_tokens) +
                     " tokens, whose first answer would come after " + said(*least) +
                     " at the soonest, of " + said(most) + " promised"});
   const auto there = waits ? choose(call, Room::any) : best;
@@ -207,8 +203,8 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   }
   if (has_limits) {
     KeyUse& use = desk_.keys[call->ask().key];
-    call->set_aside =
-        call->prompt_tokens() + (call->most_tokens > 0 ? call->most_tokens : mean_out_);
+    call->set_aside = call->prompt_tokens +
+                      (call->request().most_tokens > 0 ? call->request().most_tokens : mean_out_);
     const KeyAsk asked{.tokens = call->set_aside,
                        .bytes = static_cast<double>(call->ask().body.size())};
     if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0) {
@@ -239,10 +235,10 @@ void EngineService::enqueue(EngineCall& call) {
   waiting_.insert(std::ranges::upper_bound(waiting_, &call, before), &call);
 }
 
-void EngineService::again(EngineCall& call) {
+void EngineService::again(EngineCall& call, int tries) {
   if (const auto replica = choose(call, Room::some)) return call.go(replica);
   call.tried.clear();  // whoever is well again may have it
-  call.not_before = Loop::now_ns() + (kAgainPause << (2 * std::max(call.tries() - 1, 0)));
+  call.not_before = Loop::now_ns() + (kAgainPause << (2 * std::max(tries - 1, 0)));
   enqueue(call);
 }
 
@@ -294,7 +290,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
   }
   if (came.prompt_bytes > 0 && used.prompt > 0) {
     const double seen = static_cast<double>(came.prompt_bytes) / static_cast<double>(used.prompt);
-    bytes_per_token_.add(seen / kFirstBytesPerToken, call.client(), now);
+    bytes_per_token_.add(seen / kFirstBytesPerToken, call.client, now);
   }
   pump();
 }

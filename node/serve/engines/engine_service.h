@@ -63,8 +63,7 @@ class EngineService {
   // ---- of its calls
   std::string model_at(const EngineReplica& replica) const;  // what that calls the model
   double bytes_per_token(std::int64_t now) const;            // of text, as engines have counted
-  int cached_tokens(const EngineCall& call, const EngineReplica& replica, std::int64_t now) const;
-  void again(EngineCall& call);  // to another engine, else after a while
+  void again(EngineCall& call, int tries);  // to another engine, else after a while
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
   TokenRecents recents = {};
@@ -76,7 +75,6 @@ class EngineService {
   std::int64_t expected_ttft(const EngineCall& call, const EngineReplica& replica,
                              std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call, std::int64_t now) const;
-  std::optional<std::int64_t> soonest(const EngineCall& call, std::int64_t now) const;
   std::optional<Denial> refusal(EngineCall& call, std::int64_t now);
   Denial refused(long TokenFates::*fate, Denial why);
   void enqueue(EngineCall& call);

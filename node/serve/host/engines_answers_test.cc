@@ -51,6 +51,11 @@ class Answers : public test::EnginesFixture {
     one.tokens->tpot = Millis{tpot_ms};
     return one;
   }
+  // As gateway.json says it.
+  actuate::GatewayState view_state() {
+    auto core = Core::open(*loop, {.link_path = testing::TempDir() + "answers.sock"}, nullptr);
+    return state_of(**core, *pool, {}, {});
+  }
   const TokenFates& fates() { return counters().fates; }
   void turn_for(std::int64_t ns) { loop->run_until(Loop::now_ns() + ns); }
   // Not streamed; what its client gets.
@@ -228,10 +233,10 @@ TEST_F(Answers, EachChoiceIsHeldAgainstThePromise) {
 TEST_F(Answers, EnginesThatWereSlowOnceAreTriedAgain) {
   ScriptedEngine& engine = scripted();
   begin(promised(200, 50));
-  engine.script = [](const json&) { return stream(2, 1'500 * kMs, kMs); };
+  engine.script = [](const json&) { return stream(2, 1'500 * kMs, 15 * kMs); };
   const auto slow = send_all(std::vector<json>(8, chat("ann", 2)));
   for (const auto& one : slow) EXPECT_EQ(one->answer().status, 200);
-  engine.script = [](const json&) { return stream(2, 50 * kMs, kMs); };
+  engine.script = [](const json&) { return stream(2, 50 * kMs, 15 * kMs); };
   const auto together = send_all({chat("bob", 2), chat("eve", 2)});
   EXPECT_EQ(together[0]->answer().status, 200);  // it is tried
   const auto beside = together[1]->answer();     // by one
@@ -253,7 +258,7 @@ TEST_F(Answers, WhatWouldBeLateIsRefused) {
   const auto of_tokens = [](const std::string& user, int count) {
     json body = chat(user, 2);
     std::string text;
-    for (int i = 0; i < count; ++i) text += "xyz ";
+    for (int i = 0; i < count; ++i) text += user + " ";
     body["messages"][0]["content"] = text;
     return body;
   };
@@ -288,22 +293,28 @@ TEST_F(Answers, APictureIsNotRefusedForItsBytes) {
 TEST_F(Answers, TokensThatComeAreASignOfLife) {
   ScriptedEngine& engine = scripted();
   begin(service());
-  engine.script = [](const json&) { return stream(130, kMs, 100 * kMs); };
+  engine.script = [](const json&) { return stream(40, kMs, 100 * kMs); };
   RawClient one = client();
-  one.send(post(chat("ann", 130)));
+  one.send(post(chat("ann", 40)));
   ASSERT_TRUE(one.wait([&] { return !one.input().empty(); }));
   engine.health_hangs = true;
-  turn_for(kEngineDead + kProbePatience);
+  const std::int64_t hung = Loop::now_ns();
+  turn_for(kProbeEvery + kProbePatience + 200 * kMs);
   EXPECT_FALSE(pool->ready());  // it gets nothing new
+  const auto told = [&] { return view_state().services.at(0).engines.at(0).state; };
+  EXPECT_EQ(told(), actuate::WorkerReadiness::leaving);
+  chat_service().tick(hung + kEngineDead + kProbeEvery);  // so long after its last healthy word
   const test::Read read = test::read_stream(one.answer().body);
   EXPECT_TRUE(read.done);
   EXPECT_EQ(read.errors, 0);
   EXPECT_EQ(fates().answered, 1);
+  turn_for(kProbePatience);
+  EXPECT_EQ(told(), actuate::WorkerReadiness::silent);
 }
 
 // ---- OpenAI's form
 
-TEST_F(Answers, RefusalsHaveTheFormOfThosewhoAsk) {
+TEST_F(Answers, RefusalsHaveTheFormOfThoseWhoAsk) {
   engine();
   FrontOptions secured;
   secured.tokens = parse_tokens("t", "0123456789abcdef chat\n").value();

@@ -45,8 +45,8 @@ class EngineGuess {
   std::int64_t tokens_held() const { return context_; }
   // From now to the first token, with what is there before it.
   std::int64_t ttft(int prompt, int cached, std::int64_t now) const;
-  // The same at the soonest: with nothing before it, by costs that were measured before, and nothing
-  // that was slow since. Nothing: nobody measured such an engine.
+  // The same at the soonest: with nothing before it, by costs that were measured beforehand, and as
+  // if nothing had been slow since. Nothing: nobody measured such an engine.
   std::optional<std::int64_t> soonest_ttft(int prompt, int cached, std::int64_t now) const;
   // Per token of those that decode.
   std::int64_t tpot(std::int64_t now) const;

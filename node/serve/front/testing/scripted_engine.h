@@ -18,7 +18,7 @@ namespace partita::serve::test {
 // What it does with a request.
 struct Scripted {
   Reply reply = {.status = 200, .text = "{}"};
-  // Where there are some, a stream: an event each, so long after the one before; [DONE] behind them.
+  // Where there are some, a stream: an event each, so long after the one before, then [DONE].
   std::vector<std::string> events = {};
   std::int64_t first_ns = 0, pause_ns = 0;
 };
