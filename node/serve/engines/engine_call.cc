@@ -232,7 +232,7 @@ void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
     return end(Denial{.kind = Denial::Kind::failed,
                       .message = "its engine is not what '" + service_.terms().name +
                                  "' needs: it answers " + std::to_string(status_) + ": " +
-                                 held_.substr(0, kMostQuoted)});
+                                 message_of_error(held_).substr(0, kMostQuoted)});
   if (!streams_) piece(held_);
   end(std::nullopt);
 }

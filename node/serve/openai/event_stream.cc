@@ -191,4 +191,26 @@ std::optional<TokenUsage> usage_of_answer(std::string_view json) {
   return scan.ok() ? usage : std::nullopt;
 }
 
+std::string message_of_error(std::string_view body) {
+  std::string message;
+  const auto read = [&](JsonScan& scan) {
+    if (scan.peek() == '"')
+      message = scan.string();
+    else
+      scan.skip();
+  };
+  JsonScan scan(body);
+  if (scan.peek() == '{')
+    scan.object([&](std::string_view key) {
+      if (key == "error" && scan.peek() == '{')
+        scan.object(
+            [&](std::string_view part) { part == "message" ? read(scan) : (void)scan.skip(); });
+      else if (key == "error" || key == "message" || key == "detail")
+        read(scan);
+      else
+        scan.skip();
+    });
+  return scan.ok() && !message.empty() ? message : std::string(body);
+}
+
 }  // namespace partita::serve

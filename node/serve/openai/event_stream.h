@@ -47,6 +47,9 @@ std::size_t end_of_event(std::string_view text, std::size_t from);
 // Usage of an answer that is no stream; nothing when it says none.
 std::optional<TokenUsage> usage_of_answer(std::string_view json);
 
+// What an answer that is an error says, as OpenAI's form or FastAPI's has it; else its text.
+std::string message_of_error(std::string_view body);
+
 class EventStream {
  public:
   // Calls event(StreamEvent) on each event that ends in these bytes; its bytes live for the call.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "serve/openai/answer_pace.h"
 #include "serve/openai/answer_verdict.h"
 #include "serve/openai/engine_guess.h"
 #include "serve/openai/event_stream.h"
@@ -42,6 +43,15 @@ TEST(ReadEvent, SaysWhatItIs) {
   // In a text that holds such words they are a text.
   EXPECT_EQ(kind_of(R"({"choices":[{"text":"\"usage\":{\"prompt_tokens\":9}"}]})"), Kind::token);
   EXPECT_EQ(read_event("data: {\"choices\":\ndata: [{\"text\":\"a\"}]}\n\n").kind, Kind::token);
+}
+
+TEST(MessageOfError, IsWhatTheEngineSays) {
+  EXPECT_EQ(message_of_error(R"({"error":{"type":"x","message":"no \"m\"","code":404}})"),
+            "no \"m\"");
+  EXPECT_EQ(message_of_error(R"({"object":"error","message":"no","code":404})"), "no");
+  EXPECT_EQ(message_of_error(R"({"detail":"Not Found"})"), "Not Found");
+  for (const char* other : {"<html>", R"({"error":{"message":7}})", R"({"error)", "", "[1]"})
+    EXPECT_EQ(message_of_error(other), other);
 }
 
 TEST(ReadEvent, SaysWhoseTokenItIs) {
@@ -306,6 +316,33 @@ TEST(EngineGuess, KnowsWhatCanNeverBeInTime) {
   EXPECT_EQ(guess.soonest_ttft(2500, 0, zero), (2 + 3 * 10 + 250) * kMs);
   for (GuessedRequest& one : slow) guess.end(one, 0, zero + 5000 * kMs);
   EXPECT_EQ(guess.ttft(100, 0, zero + 5000 * kMs + kRatioFades), (2 + 10 + 10) * kMs);
+}
+
+// Two choices, of which one stops early and one is slow: the slow one's gaps, whoever is in between.
+TEST(AnswerPace, IsThatOfTheSlowestChoice) {
+  SecondsHistogram gaps(kTokenBounds);
+  AnswerPace pace(2);
+  EXPECT_EQ(pace.tpot(9), 0);
+  for (int i = 0; i < 11; ++i) {
+    pace.add(0);
+    if (i < 3) pace.add(1);
+    EXPECT_EQ(pace.fresh(), i < 3 ? 2 : 1);
+    pace.came((100 + 70 * i) * kMs, gaps);
+  }
+  EXPECT_EQ(pace.first(), 100 * kMs);
+  EXPECT_EQ(pace.events(), 14);
+  EXPECT_EQ(pace.tpot(14), 70 * kMs);
+  EXPECT_EQ(pace.tpot(0), 70 * kMs);
+  EXPECT_EQ(gaps.count(), 10 + 2);
+  EXPECT_NEAR(gaps.sum(), 12 * 0.070, 1e-9);
+  EXPECT_EQ(pace.tpot(28), 700 * kMs / 21);  // 22 tokens in 11 events, and 6 in 3
+  pace.restart();
+  EXPECT_EQ(pace.events() + pace.first() + pace.tpot(5), 0);
+  pace.add(-1);  // a token of each in one event
+  pace.came(kMs, gaps);
+  pace.add(-1);
+  pace.came(6 * kMs, gaps);
+  EXPECT_EQ(pace.tpot(4), 5 * kMs);
 }
 
 TEST(AnswerVerdict, SaysOfWhom) {
