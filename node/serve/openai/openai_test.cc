@@ -318,7 +318,7 @@ TEST(EngineGuess, KnowsWhatCanNeverBeInTime) {
   EXPECT_EQ(guess.ttft(100, 0, zero + 5000 * kMs + kRatioFades), (2 + 10 + 10) * kMs);
 }
 
-// Two choices, of which one stops early and one is slow: the slow one's gaps, whoever is in between.
+// Two choices, of which one stops early and one is slow: that one's gaps, whoever is in between.
 TEST(AnswerPace, IsThatOfTheSlowestChoice) {
   SecondsHistogram gaps(kTokenBounds);
   AnswerPace pace(2);
