@@ -232,7 +232,7 @@ TEST_F(Answers, EachChoiceIsHeldAgainstThePromise) {
 // at a time, until what was seen of them is forgotten.
 TEST_F(Answers, EnginesThatWereSlowOnceAreTriedAgain) {
   ScriptedEngine& engine = scripted();
-  begin(promised(200, 50));
+  begin(promised(500, 50));
   engine.script = [](const json&) { return stream(2, 1'500 * kMs, 15 * kMs); };
   const auto slow = send_all(std::vector<json>(8, chat("ann", 2)));
   for (const auto& one : slow) EXPECT_EQ(one->answer().status, 200);
