@@ -56,6 +56,8 @@ void check_request(std::string_view text) {
   const auto request = serve::parse_openai_request(text);
   if (!request) return;
   serve::prefix_hashes(request->prompt);
+  CHECK(request->text_bytes <= request->prompt.size() + request->tools.size());
+  CHECK(request->answers >= 1 && request->answers <= serve::kMostAnswers);
   const json sent = json::parse(text, nullptr, false);
   if (sent.is_discarded() || says_twice(text)) return;  // a stricter reader
   json wanted = sent;

@@ -97,6 +97,13 @@ void describe(Form& f, FanOutCounts& one) {
   f.whole("rows", one.rows, kAmounts, "that it was asked for by them");
 }
 
+void describe(Form& f, GatewayEngine& engine) {
+  f.name("url", engine.url, "where it is");
+  f.word("state", engine.state, {"ready", "leaving", "silent"}, "whether it gets requests");
+  f.number("last_beat_s", engine.last_beat_s, kSeconds, "since its last sign of life");
+  f.integer("open", engine.open, kOpen, "requests that it has");
+}
+
 void describe(Form& f, GatewayService& service) {
   f.name("name", service.name, "of the service");
   f.number("capacity_rps", service.capacity_rps, kNotNegative,
@@ -107,6 +114,8 @@ void describe(Form& f, GatewayService& service) {
   f.object("cold_starts", service.cold, actuate::describe, "of a set of models");
   f.optional(!service.keys.empty());
   f.list("keys", service.keys, describe, {.most = kMostKeysTold}, "what each key had");
+  f.optional(!service.engines.empty());
+  f.list("engines", service.engines, describe, {.most = kMostEngines}, "given by their URLs");
   f.optional(!service.fan_outs.empty());
   f.list("fan_outs", service.fan_outs, describe, {.most = plan::kMostSteps},
          "of a pipeline: its steps that fan out");

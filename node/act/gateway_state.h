@@ -59,6 +59,16 @@ struct GatewayRequests {
 std::string to_string(const ColdStarts& cold);
 void describe(Form& f, ColdStarts& cold);
 
+// An engine of a language model that was given by its URL: nobody here runs it.
+struct GatewayEngine {
+  std::string url;
+  WorkerReadiness state = WorkerReadiness::ready;  // silent: not heard yet, too
+  double last_beat_s = 0;                          // as of a worker
+  int open = 0;                                    // requests that it has
+  bool operator==(const GatewayEngine&) const = default;
+};
+inline constexpr std::size_t kMostEngines = 4096;  // of a service
+
 struct GatewayService {
   std::string name;
   double capacity_rps = 0;                       // of full batches on the workers that are ready
@@ -68,6 +78,7 @@ struct GatewayService {
   std::optional<ColdStarts> cold = {};           // of a set of models
   std::vector<KeyCounts> keys = {};              // by name, at most kMostKeysTold
   std::vector<FanOutCounts> fan_outs = {};       // of a pipeline, by step
+  std::vector<GatewayEngine> engines = {};       // besides its workers; capacity unknown
   bool operator==(const GatewayService&) const = default;
 };
 

@@ -82,6 +82,8 @@ TEST(GatewayState, TellsTheKeysThatHadMostAndTheOthersTogether) {
   EXPECT_EQ(bytes, 10 * answered);
   GatewayState state = some_state();
   state.services[0].keys = told;
+  state.services[1].engines = {{"http://a:1", WorkerReadiness::ready, 0.5, 3},
+                               {"http://b:1", WorkerReadiness::silent, 70, 0}};
   const auto again = parse_gateway("g.json", gateway_json(state));
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, state);

@@ -328,7 +328,36 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
                                (["--profiles", "x"], "--gpu")):
             done = self.run_partita("gateway", *flags, "--state-dir", self.state)
             self.assertIn(message, done.stderr.decode())
+        self.write("services.yaml", """services:
+  - {name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9}, tokens: {in: 5, out: 5}}
+  - {name: vision, model: mlp, rate_rps: 9, slo_ms: 90}
+""")
+        self.write("traced.yaml", """services:
+  - {name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9}, tokens: {trace: no.csv}}
+""")
+        for file, engine, message in (("services.yaml", "caht", "did you mean 'chat'?"),
+                                      ("services.yaml", "vision", "no language model"),
+                                      ("traced.yaml", "chat", "no.csv")):
+            done = self.run_partita("gateway", "--services", self.path(file), "--engine",
+                                    engine + "=http://127.0.0.1:9", "--state-dir", self.state)
+            self.assertIn(message, done.stderr.decode())
+            self.assertEqual(done.returncode, 2)
         self.assertIn("--openai", self.run_partita("load", "--services", "x").stderr.decode())
+
+    def test_top_counts_engines_that_nobody_here_runs(self):
+        url = self.engine()
+        self.gateway("--engine", "chat=" + url, "--engine", f"chat=http://127.0.0.1:{free_port()}")
+        self.until(self.ready, "the engine")
+        self.assertEqual(self.get("/v2/models/chat/ready")[0], 200)
+
+        def shown():
+            text = self.ok("top", "--count", "1", "--interval", "10ms", "--driver", "sim",
+                           "--machine", "node.yaml", "--state-dir", self.state)
+            return [line.split()[5:8] for line in text.splitlines() if line.startswith("chat ")][:1]
+
+        self.write("node.yaml", "gpus: [{model: A100-40GB, count: 1, mig: true}]\n")
+        self.until(lambda: shown() == [["1", "0", "1"]], "both engines")
+        self.assertEqual(self.get("/v2/models/who/ready")[0], 404)
 
     # ---- engines of the supervisor
 

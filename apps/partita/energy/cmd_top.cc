@@ -93,13 +93,16 @@ class Top {
                 {}};
     for (const actuate::GatewayService& service : now.services) {
       const auto workers = [&](actuate::WorkerReadiness state) {
-        return fmt::format("{}", std::ranges::count_if(now.workers, [&](const auto& one) {
-                             return one.service == service.name && one.state == state;
-                           }));
+        const auto its = [&](const auto& one) {
+          return one.service == service.name && one.state == state;
+        };
+        return fmt::format("{}", std::ranges::count_if(now.workers, its) +
+                                     std::ranges::count(service.engines, state,
+                                                        &actuate::GatewayEngine::state));
       };
       const bool answered = service.requests && service.requests->p99_ms;
       table.rows.push_back({service.name, rate_of(now, service), number_text(service.rate_rps),
-                            number_text(service.capacity_rps),
+                            service.engines.empty() ? number_text(service.capacity_rps) : "-",
                             answered ? number_text(*service.requests->p99_ms) : std::string("-"),
                             workers(actuate::WorkerReadiness::ready),
                             workers(actuate::WorkerReadiness::leaving),

@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <map>
 #include <memory>
 #include <thread>
 
+#include "act/apply.h"
+#include "base/append.h"
 #include "base/door/listener.h"
+#include "base/nearest.h"
 #include "base/parse_number.h"
 #include "base/secret_file.h"
 #include "base/split.h"
@@ -15,6 +19,7 @@
 #include "commands.h"
 #include "decide/input.h"
 #include "decide/serving_inputs.h"
+#include "decide/traces.h"
 #include "flags.h"
 #include "forms/serving_forms.h"
 #include "node/devices.h"
@@ -147,8 +152,31 @@ Result<serve::CoreOptions> core_options(const GatewayFlags& flags) {
   return core;
 }
 
+// Engines are for language models, of --services or of the assignment, where these say which there
+// are: a name that is misspelt would be served without its promises.
+Result<void> check_engines(const serve::GivenEngines& given, const std::string& services,
+                           const actuate::Assignment& assignment) {
+  std::map<std::string, bool> known;  // whether they are language models
+  for (const auto* list : {&assignment.services, &given.services})
+    for (const plan::Terms& one : *list) known[one.name] = one.tokens.has_value();
+  std::vector<std::string> models;
+  for (const auto& [name, speaks] : known)
+    if (speaks) models.push_back(name);
+  for (const auto& [name, urls] : given.urls) {
+    const auto found = known.find(name);
+    if (found != known.end() && !found->second)
+      return bad_input("--engine", fmt::format("'{}' is no language model (kind: llm)", name));
+    if (found == known.end() && !services.empty())
+      return bad_input("--engine",
+                       fmt::format("there is no language model '{}' in {}, which has: {}{}", name,
+                                   services, joined(models, ", "), did_you_mean(name, models)));
+  }
+  return {};
+}
+
 // Language models besides those of the assignment, and where their engines are.
-Result<serve::GivenEngines> given_engines(Context& context, const GatewayFlags& flags) {
+Result<serve::GivenEngines> given_engines(Context& context, const GatewayFlags& flags,
+                                          const std::string& directory) {
   serve::GivenEngines given;
   for (const std::string& word : flags.engines) {
     const std::size_t equals = word.find('=');
@@ -158,13 +186,20 @@ Result<serve::GivenEngines> given_engines(Context& context, const GatewayFlags& 
     if (auto parsed = parse_url_prefix("--engine", url); !parsed) return failed(parsed.error());
     given.urls[word.substr(0, equals)].push_back(url);
   }
-  if (flags.services.empty()) return given;
-  const auto text = read_input(context.files, "--services", flags.services);
-  if (!text) return failed(text.error());
-  auto services =
-      forms::parse_services(flags.services, *text, files_beside(context.files, flags.services));
-  if (!services) return failed(services.error());
-  given.services = *std::move(services);
+  if (!flags.services.empty()) {
+    const auto text = read_input(context.files, "--services", flags.services);
+    if (!text) return failed(text.error());
+    auto parsed =
+        forms::parse_services(flags.services, *text, files_beside(context.files, flags.services));
+    if (!parsed) return failed(parsed.error());
+    auto services = decide::with_traces(context.files, flags.services, *std::move(parsed));
+    if (!services) return failed(services.error());
+    given.services = {services->begin(), services->end()};
+  }
+  // One that cannot be read is said by who follows it, and may be mended meanwhile.
+  const auto assignment = actuate::read_assignment(context.files, directory);
+  auto checked = check_engines(given, flags.services, assignment.value_or(actuate::Assignment{}));
+  if (!checked) return failed(checked.error());
   return given;
 }
 
@@ -266,8 +301,6 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   if (!grace) return failed(grace.error());
   Result<serve::FrontOptions> options = front_options(context, flags);
   if (!options) return failed(options.error());
-  const auto given = given_engines(context, flags);
-  if (!given) return failed(given.error());
   const auto engines = engine_options(context, flags);
   if (!engines) return failed(engines.error());
   const auto peers = peer_options(context, flags);
@@ -275,6 +308,8 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   const Result<std::string> directory =
       found_state_directory(context, flags.device, flags.state_directory);
   if (!directory) return failed(directory.error());
+  const auto given = given_engines(context, flags, *directory);
+  if (!given) return failed(given.error());
   if (auto made = context.files.make_directories(*directory); !made) return failed(made.error());
 
   Running running;

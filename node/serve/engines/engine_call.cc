@@ -10,9 +10,19 @@
 namespace partita::serve {
 namespace {
 
-constexpr int kUnavailable = 503;
-
 constexpr std::string_view kLost = "engine_lost", kIdle = "stream_idle";
+constexpr int kNotFound = 404;
+constexpr std::size_t kMostQuoted = 300;  // bytes of what an engine says
+
+// What can stand in a header.
+std::string header_text(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (c >= ' ' && c < 127) out += c;
+  return out;
+}
+
+constexpr double kMostGuessed = 1e9;  // tokens
 
 }  // namespace
 
@@ -22,8 +32,10 @@ EngineCall::EngineCall(EngineService& service, EngineAsk ask, std::int64_t now)
       request_(parse_openai_request(ask_.body).value()),
       hashes_(prefix_hashes(request_.prompt, text_hash(request_.tools))),
       arrived_(now),
-      prompt_tokens_(service.tokens_in(request_.prompt.size() + request_.tools.size())) {
-  most_tokens = request_.most_tokens;
+      pace_(request_.answers) {
+  client = text_hash(ask_.client);
+  const double guessed = guessed_prompt_tokens(request_, service.bytes_per_token(now));
+  prompt_tokens = static_cast<int>(std::min(guessed, kMostGuessed)) + 1;
 }
 
 EngineCall::~EngineCall() = default;
@@ -40,11 +52,15 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
   const std::int64_t now = Loop::now_ns();
   replica_ = std::move(replica);
   ++tries_;
-  status_ = fresh_tokens_ = 0;
-  streams_ = false;
+  status_ = 0;
+  streams_ = refused_ = false;
+  pace_.restart();
+  retry_after_.clear();
   events_ = {};
   held_.clear();
-  guessed_ = {.prompt = prompt_tokens_, .cached = service_.cached_tokens(*this, *replica_)};
+  guessed_ = {.prompt = prompt_tokens,
+              .cached = cached_tokens(*this, *replica_, service_.bytes_per_token(now)),
+              .client = client};
   replica_->guess.begin(guessed_, now);
   replica_->prefixes.add(hashes_);
   replica_->calls.push_back(this);
@@ -64,9 +80,8 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
 void EngineCall::more(HttpResponse& answer) {
   if (status_ == 0) {
     status_ = answer.status();
-    type_.clear();
-    for (const char c : answer.header("content-type"))
-      if (c >= ' ' && c < 127) type_ += c;  // it goes into a header
+    type_ = header_text(answer.header("content-type"));
+    retry_after_ = header_text(answer.header("retry-after"));
     streams_ = status_ == 200 && type_.starts_with("text/event-stream");
   }
   if (answer.body().empty()) return;
@@ -85,14 +100,23 @@ void EngineCall::more(HttpResponse& answer) {
 
 void EngineCall::take_events(std::string_view bytes) {
   out_.clear();
-  fresh_tokens_ = 0;
   if (!events_.take(bytes, [&](const StreamEvent& event) { note(event); })) {
     links_.back()->close();
     return link_ended("an event of its answer is too long");
   }
   const std::int64_t now = heard_ = Loop::now_ns();
-  const bool flushes = flushed_ || fresh_tokens_ > 0 || done_ || error_;
-  if (fresh_tokens_ > 0) note_tokens(fresh_tokens_, now);
+  replica_->hear(now);
+  const int fresh = pace_.fresh();
+  const bool flushes = flushed_ || fresh > 0 || done_ || error_;
+  if (fresh > 0) {
+    if (pace_.first() == 0) {
+      service_.counted().ttft.add(now - arrived_);
+      service_.recents.first_token(now, now - arrived_);
+      replica_->guess.first_token(guessed_, now, true);
+    }
+    pace_.came(now, service_.counted().itl);
+    replica_->guess.tokens(guessed_, fresh);
+  }
   if (!flushes) {
     held_ += out_;
     return;
@@ -104,27 +128,11 @@ void EngineCall::take_events(std::string_view bytes) {
 
 void EngineCall::note(const StreamEvent& event) {
   if (event.usage) usage_ = event.usage;
-  fresh_tokens_ += event.kind == StreamEvent::Kind::token;
+  if (event.kind == StreamEvent::Kind::token) pace_.add(event.choice);
   done_ = done_ || event.kind == StreamEvent::Kind::done;
   error_ = error_ || event.kind == StreamEvent::Kind::error;
   if (event.kind == StreamEvent::Kind::usage && adds_usage(request_)) return;  // we asked for it
   out_ += event.bytes;
-}
-
-void EngineCall::note_tokens(int count, std::int64_t now) {
-  TokenCounters& counters = service_.counted();
-  if (tokens_ == 0) {
-    first_ = now;
-    counters.ttft.add(now - arrived_);
-    service_.recents.first_token(now, now - arrived_);
-    counters.itl.add(0, count - 1);
-    replica_->guess.first_token(guessed_, now, true);
-  } else {
-    counters.itl.add((now - last_) / count, count);
-  }
-  replica_->guess.tokens(guessed_, count);
-  last_ = now;
-  tokens_ += count;
 }
 
 void EngineCall::assume_first_token(std::int64_t now) {
@@ -134,14 +142,9 @@ void EngineCall::assume_first_token(std::int64_t now) {
 
 // ---- how it ends
 
-std::int64_t EngineCall::tpot() const {
-  const std::int64_t out = std::max(usage_ ? usage_->completion : 0, tokens_);
-  return out < 2 || first_ == 0 ? 0 : (last_ - first_) / (out - 1);
-}
-
 void EngineCall::let_go_of_engine(std::int64_t now) {
   if (replica_ == nullptr) return;
-  replica_->guess.end(guessed_, tpot(), now);
+  replica_->guess.end(guessed_, pace_.tpot(usage_ ? usage_->completion : 0), now);
   std::erase(replica_->calls, this);
 }
 
@@ -154,11 +157,7 @@ void EngineCall::link_ended(std::string_view why) {
   }
   if (over_) return;
   if (streams_ && (done_ || error_)) return whole(now);
-  if (why.empty() && !streams_) {
-    if (status_ == kUnavailable && tries_ < kMostTries && ask_.idempotent)
-      return again_or_fail("it is overloaded");
-    return whole(now);
-  }
+  if (why.empty() && !streams_) return whole(now);
   if (!flushed_) return again_or_fail(why.empty() ? "its answer has no end" : why);
   cut("the engine was lost in the middle of the answer: " +
           std::string(why.empty() ? "its answer has no end" : why),
@@ -178,13 +177,17 @@ void EngineCall::engine_lost(std::string_view why) {
   link_ended(why);
 }
 
-void EngineCall::again_or_fail(std::string_view why) {
+bool EngineCall::again() {
+  if (!ask_.idempotent || tries_ >= kMostTries || lost_ >= kMostLost) return false;
   tried.push_back(replica_.get());
   replica_ = nullptr;
-  if (ask_.idempotent && tries_ < kMostTries && lost_ < kMostLost) {
-    ++service_.counted().retries;
-    return service_.again(*this);
-  }
+  ++service_.counted().retries;
+  service_.again(*this, tries_);
+  return true;
+}
+
+void EngineCall::again_or_fail(std::string_view why) {
+  if (again()) return;
   count({.fate = &TokenFates::failed});
   end(Denial{.kind = Denial::Kind::not_ready,
              .message = (lost_ < kMostLost ? "no engine gave an answer: "
@@ -195,21 +198,41 @@ void EngineCall::again_or_fail(std::string_view why) {
 
 // The client has some of it: it is told that the rest is missing.
 void EngineCall::cut(std::string_view why, std::string_view code) {
-  count({.fate = &TokenFates::cut, .used = {.prompt = prompt_tokens_, .completion = tokens_}});
+  count(
+      {.fate = &TokenFates::cut, .used = {.prompt = prompt_tokens, .completion = pace_.events()}});
   piece(error_event(why, code));
   end(std::nullopt);
 }
 
+// An engine has said all that it says.
 void EngineCall::whole(std::int64_t now) {
+  const AnswerSays says =
+      error_ ? AnswerSays::failed : what_says(status_, replica_->answers_others(ask_.path));
+  if (status_ == kNotFound) replica_->ask_names();  // it may have been renamed
+  refused_ = says == AnswerSays::busy || says == AnswerSays::unfit;
+  if (refused_ && again()) return;
+  if (says == AnswerSays::answered) replica_->note_answered(ask_.path);
+  pass_on(says, now);
+}
+
+void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
   if (!streams_) usage_ = usage_of_answer(held_);
-  const bool failed = status_ >= 500 || error_;
-  const TokenUsage used = usage_.value_or(TokenUsage{.completion = tokens_});
-  count({.fate = failed ? &TokenFates::failed : &TokenFates::answered,
+  const TokenUsage used = usage_.value_or(TokenUsage{.completion = pace_.events()});
+  const bool answered = says == AnswerSays::answered;
+  AnswerTimes times{.ttft = pace_.first() == 0 ? 0 : pace_.first() - arrived_,
+                    .tpot = pace_.tpot(used.completion),
+                    .e2e = now - arrived_};
+  // The other choices have a token at least.
+  if (usage_) times.tokens = std::max<std::int64_t>(usage_->completion - (request_.answers - 1), 0);
+  count({.fate = fate_of(says, status_),
          .used = used,
-         .prompt_bytes = usage_ ? request_.prompt.size() + request_.tools.size() : 0,
-         .ttft = first_ == 0 ? 0 : first_ - arrived_,
-         .tpot = tpot(),
-         .e2e = now - arrived_});
+         .prompt_bytes = answered && usage_ && request_.media == 0 ? request_.text_bytes : 0,
+         .times = times});
+  if (says == AnswerSays::unfit)
+    return end(Denial{.kind = Denial::Kind::failed,
+                      .message = "its engine is not what '" + service_.terms().name +
+                                 "' needs: it answers " + std::to_string(status_) + ": " +
+                                 message_of_error(held_).substr(0, kMostQuoted)});
   if (!streams_) piece(held_);
   end(std::nullopt);
 }
@@ -219,11 +242,12 @@ void EngineCall::leave() {
   if (!links_.empty()) links_.back()->close();
   let_go_of_engine(Loop::now_ns());
   count({.fate = &TokenFates::withdrawn,
-         .used = {.prompt = tokens_ > 0 ? prompt_tokens_ : 0, .completion = tokens_}});
+         .used = {.prompt = pace_.events() > 0 ? prompt_tokens : 0, .completion = pace_.events()}});
   over_ = true;
 }
 
 void EngineCall::expire() {
+  if (refused_) return pass_on(what_says(status_, false), Loop::now_ns());
   count({.fate = &TokenFates::expired});
   end(Denial{.kind = Denial::Kind::expired, .message = "it waited too long for an engine"});
 }
@@ -232,10 +256,17 @@ void EngineCall::count(const EngineCame& came) {
   if (!std::exchange(counted_, true)) service_.over(*this, came);
 }
 
+int cached_tokens(const EngineCall& call, const EngineReplica& replica, double bytes_per_token) {
+  const auto bytes = static_cast<double>(replica.prefixes.known(call.hashes()) * kPrefixBytes);
+  return static_cast<int>(std::min(bytes / bytes_per_token, call.prompt_tokens - 1.0));
+}
+
 void EngineCall::piece(std::string_view bytes) {
   if (over_ || !completion.piece) return;
-  completion.piece({.http_status = status_, .content_type = type_, .bytes = bytes});
+  completion.piece(
+      {.http_status = status_, .content_type = type_, .retry_after = retry_after_, .bytes = bytes});
   type_.clear();
+  retry_after_.clear();
 }
 
 void EngineCall::end(std::optional<Denial> denial) {

@@ -14,6 +14,8 @@
 #include "base/door/trace_context.h"
 #include "serve/engines/engine_replica.h"
 #include "serve/front/backend.h"
+#include "serve/openai/answer_pace.h"
+#include "serve/openai/answer_verdict.h"
 #include "serve/openai/event_stream.h"
 #include "serve/openai/openai_request.h"
 #include "serve/openai/token_limits.h"
@@ -23,14 +25,15 @@ namespace partita::serve {
 
 class EngineService;
 
-inline constexpr int kMostTries = 3;  // engines that a request may be sent to, one after another
+inline constexpr int kMostTries = 3;  // times that a request may be sent to an engine
 inline constexpr int kMostLost = 2;   // of those, that were lost with it: it may be why
 inline constexpr std::size_t kMostWholeAnswer = 64u << 20;  // that is no stream
 
 struct EngineAsk {
   std::string path = {};  // "/v1/chat/completions"
   std::string body = {};
-  std::string key = {};  // whose usage it is; "": nobody's
+  std::string key = {};     // whose usage it is; "": nobody's
+  std::string client = {};  // who sends it, as far as that is known
   KeyLimits limits = {};
   int priority = 0;
   std::optional<std::int64_t> timeout_ns = {};  // to the first token
@@ -42,8 +45,8 @@ struct EngineAsk {
 struct EngineCame {
   long TokenFates::*fate = nullptr;
   TokenUsage used = {};
-  std::size_t prompt_bytes = 0;              // with `used` as its engine counted; 0: nobody did
-  std::int64_t ttft = 0, tpot = 0, e2e = 0;  // 0: not known
+  std::size_t prompt_bytes = 0;  // of text alone, with `used` as its engine counted; 0: nobody did
+  AnswerTimes times = {};
 };
 
 class EngineCall {
@@ -60,32 +63,34 @@ class EngineCall {
   friend EngineAsk taken_back(EngineCall& call) { return std::move(call.ask_); }
   const PrefixHashes& hashes() const { return hashes_; }
   std::int64_t arrived() const { return arrived_; }
-  int prompt_tokens() const { return prompt_tokens_; }
+  const OpenaiRequest& request() const { return request_; }
   void go(std::shared_ptr<EngineReplica> replica);
-  void leave();  // its client has gone
-  void expire();
+  void leave();                                                // its client has gone
+  void expire();                                               // it waited too long
   void engine_lost(std::string_view why);                      // that has it
   void end_if_idle(std::int64_t now, std::int64_t most);       // since its last event
   bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
   // An answer that is no stream: its first token is taken to have come when it was expected.
   void assume_first_token(std::int64_t now);
-  const EngineReplica* replica() const { return replica_.get(); }
-  double most_tokens = 0;  // of its answer, as it says; 0: it does not
-  double set_aside = 0;    // tokens of its key's limit
+  double set_aside = 0;      // tokens of its key's limit
+  std::uint64_t client = 0;  // a number of whoever sends it
+  int prompt_tokens = 1;     // guessed
   Completion completion = {};
   std::vector<const EngineReplica*> tried = {};  // and lost
+  bool trial = false;           // expected to be late, and let in since an engine has nothing to do
+  std::int64_t not_before = 0;  // goes to an engine
 
  private:
   void more(HttpResponse& answer);
   void take_events(std::string_view bytes);
   void note(const StreamEvent& event);
-  void note_tokens(int count, std::int64_t now);
   void link_ended(std::string_view why);
+  bool again();  // it is sent to an engine again; false: it may not
   void again_or_fail(std::string_view why);
   void cut(std::string_view why, std::string_view code);
   void whole(std::int64_t now);
+  void pass_on(AnswerSays says, std::int64_t now);
   void let_go_of_engine(std::int64_t now);
-  std::int64_t tpot() const;
   void count(const EngineCame& came);
   void piece(std::string_view bytes);
   void end(std::optional<Denial> denial);
@@ -95,19 +100,24 @@ class EngineCall {
   EngineAsk ask_;
   OpenaiRequest request_;  // views into ask_.body
   PrefixHashes hashes_;
-  std::int64_t arrived_ = 0, first_ = 0, last_ = 0, heard_ = 0;
-  int prompt_tokens_ = 1, tries_ = 0, lost_ = 0;
+  std::int64_t arrived_ = 0, heard_ = 0;
+  int tries_ = 0, lost_ = 0;
   std::shared_ptr<EngineReplica> replica_ = {};
   GuessedRequest guessed_ = {};
   std::vector<std::unique_ptr<EngineLink>> links_ = {};  // the last one is in use
   EventStream events_ = {};
   std::string held_ = {}, out_ = {};
-  std::string type_ = {};  // of its answer, until the first piece of it goes on
-  int status_ = 0, fresh_tokens_ = 0;
-  std::int64_t tokens_ = 0;  // events with some of the answer, passed on
+  // Of its answer, until the first piece of it goes on.
+  std::string type_ = {}, retry_after_ = {};
+  int status_ = 0;
+  bool refused_ = false;  // held_ is an answer that may be asked for again
+  AnswerPace pace_;       // of events that were passed on
   std::optional<TokenUsage> usage_ = {};
   bool streams_ = false, flushed_ = false, done_ = false, error_ = false;
   bool counted_ = false, over_ = false;
 };
+
+// What of its prompt the replica has, by the beginnings that were sent there: tokens.
+int cached_tokens(const EngineCall& call, const EngineReplica& replica, double bytes_per_token);
 
 }  // namespace partita::serve

@@ -80,6 +80,21 @@ void EngineReplica::suspect() {
   if (!asking_ && !leaving_) ask(Loop::now_ns());
 }
 
+void EngineReplica::ask_names() {
+  if (Loop::now_ns() - names_asked_ < kNamesEvery) return;
+  names_old_ = true;
+  next_probe_ = 0;
+  suspect();
+}
+
+void EngineReplica::note_answered(const std::string& path) {
+  if (std::ranges::count(answered_, path) == 0) answered_.push_back(path);
+}
+
+bool EngineReplica::answers_others(const std::string& path) const {
+  return !answered_.empty() && std::ranges::count(answered_, path) == 0;
+}
+
 void EngineReplica::leave() { leaving_ = true; }
 
 // Not from inside of the probe that goes.
@@ -89,8 +104,9 @@ void EngineReplica::ask(std::int64_t now) {
   asking_ = true;
   probe_status_ = 0;
   probe_body_.clear();
-  const bool names = ready_ && models.empty();
+  const bool names = ready_ && (models.empty() || names_old_);
   const std::string path = names ? kModelsPath : probed_path_;
+  if (names) names_asked_ = now;
   const auto more = [this](HttpResponse& answer) {
     probe_status_ = answer.status();
     probe_body_ += answer.take_body();
@@ -129,6 +145,8 @@ void EngineReplica::answered(int status) {
 
 void EngineReplica::read_models() {
   heard_ = Loop::now_ns();
+  names_old_ = false;
+  std::vector<std::string> read;
   JsonScan scan(probe_body_);
   if (scan.peek() == '{') {
     scan.object([&](const std::string& key) {
@@ -138,14 +156,15 @@ void EngineReplica::read_models() {
       }
       scan.array([&] {
         scan.object([&](const std::string& part) {
-          if (part == "id" && scan.peek() == '"' && models.size() < kMostModels)
-            models.push_back(scan.string());
+          if (part == "id" && scan.peek() == '"' && read.size() < kMostModels)
+            read.push_back(scan.string());
           else
             scan.skip();
         });
       });
     });
   }
+  if (!read.empty()) models = std::move(read);
   if (models.empty()) models.emplace_back();  // it does not say
 }
 

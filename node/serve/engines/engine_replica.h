@@ -20,6 +20,7 @@ namespace partita::serve {
 class EngineCall;
 
 inline constexpr std::int64_t kProbeEvery = 1'000'000'000, kProbePatience = 2'000'000'000;
+inline constexpr std::int64_t kNamesEvery = 2'000'000'000;
 inline constexpr std::int64_t kEngineDead = 10'000'000'000;  // silent for so long: its calls end
 inline constexpr std::size_t kDefaultPrefixBlocks = 65'536;
 
@@ -56,7 +57,14 @@ class EngineReplica {
   void listen(Ears ears) { ears_ = std::move(ears); }
   void tick(std::int64_t now);  // often: asks when it is time, and gives up what takes too long
   void suspect();               // a connection of it broke: it is asked at once
-  void leave();                 // gets nothing more; what it has goes on
+  void ask_names();             // what it calls its models, anew, every kNamesEvery at most
+  // Something of an answer came: a sign of life, whatever its probe says.
+  void hear(std::int64_t now) { heard_ = flowed_ = now; }
+  bool flows(std::int64_t now) const { return now - flowed_ < kProbePatience; }
+  void note_answered(const std::string& path);
+  // It has answered requests, and never one for this path.
+  bool answers_others(const std::string& path) const;
+  void leave();  // gets nothing more; what it has goes on
   bool ready() const { return ready_ && !leaving_; }
   bool free() const { return ready() && guess.open() < guess.limit(); }
   const char* state() const;
@@ -84,8 +92,11 @@ class EngineReplica {
   std::string probed_path_ = "/health";
   int probe_status_ = 0;
   std::string probe_body_ = {};
-  std::int64_t probe_began_ = 0, next_probe_ = 0, heard_ = 0;
+  std::vector<std::string> answered_ = {};  // paths, of the few that there are
+  std::int64_t probe_began_ = 0, next_probe_ = 0, heard_ = 0, names_asked_ = 0;
+  std::int64_t flowed_ = -kProbePatience;
   bool ready_ = false, was_ready_ = false, leaving_ = false, asking_ = false, dead_told_ = false;
+  bool names_old_ = false;
 };
 
 }  // namespace partita::serve

@@ -9,13 +9,13 @@ namespace partita::serve {
 namespace {
 
 constexpr double kLearning = 0.05;
-constexpr double kMostBytesPerToken = 64;
+// A prompt may have so many times fewer tokens than its bytes say.
+constexpr int kFewerTokens = 2;
 
 Denial not_ready(const std::string& service) {
   return {.kind = Denial::Kind::not_ready,
           .message = "no engine of model '" + service + "' is ready",
-          .retry_after_ns = 1'000'000'000,
-          .elsewhere = true};
+          .retry_after_ns = 1'000'000'000};
 }
 
 std::int64_t nanos(Millis time) { return static_cast<std::int64_t>(time.value * 1e6); }
@@ -25,6 +25,22 @@ bool before(const EngineCall* one, const EngineCall* other) {
   if (one->ask().priority != other->ask().priority)
     return one->ask().priority > other->ask().priority;
   return one->arrived() < other->arrived();
+}
+
+// Its TTFT with no other request there, at the least; nothing: nobody knows.
+std::optional<std::int64_t> soonest(const EngineCall& call, const EngineSet& engines,
+                                    double bytes_per_token, std::int64_t now) {
+  if (call.request().media > 0) return std::nullopt;
+  const int tokens = std::max(call.prompt_tokens / kFewerTokens, 1);
+  std::optional<std::int64_t> least;
+  for (const auto& one : engines.here()) {
+    if (!one->ready()) continue;
+    const int cached = std::min(cached_tokens(call, *one, bytes_per_token), tokens - 1);
+    const auto there = one->guess.soonest_ttft(tokens, cached, now);
+    if (!there) return std::nullopt;
+    least = std::min(*there, least.value_or(*there));
+  }
+  return least;
 }
 
 }  // namespace
@@ -63,18 +79,14 @@ std::string EngineService::model_at(const EngineReplica& replica) const {
 
 // ---- who is let in
 
-int EngineService::tokens_in(std::size_t bytes) const {
-  return static_cast<int>(static_cast<double>(bytes) / bytes_per_token_) + 1;
-}
-
-int EngineService::cached_tokens(const EngineCall& call, const EngineReplica& replica) const {
-  const int cached = tokens_in(replica.prefixes.known(call.hashes()) * kPrefixBytes) - 1;
-  return std::min(cached, call.prompt_tokens() - 1);
+double EngineService::bytes_per_token(std::int64_t now) const {
+  return kFirstBytesPerToken * bytes_per_token_.at(now);
 }
 
 std::int64_t EngineService::expected_ttft(const EngineCall& call, const EngineReplica& replica,
                                           std::int64_t now) const {
-  return replica.guess.ttft(call.prompt_tokens(), cached_tokens(call, replica), now);
+  return replica.guess.ttft(call.prompt_tokens, cached_tokens(call, replica, bytes_per_token(now)),
+                            now);
 }
 
 double EngineService::cost_at(const EngineCall& call, const EngineReplica& replica,
@@ -86,23 +98,23 @@ double EngineService::cost_at(const EngineCall& call, const EngineReplica& repli
   const Millis tpot = terms_.tokens ? terms_.tokens->tpot : Millis{};
   const double used =
       static_cast<double>(expected_ttft(call, replica, now)) / scale(ttft, kUsualTtft) +
-      static_cast<double>(replica.guess.tpot()) / scale(tpot, kUsualTpot);
+      static_cast<double>(replica.guess.tpot(now)) / scale(tpot, kUsualTpot);
   return used * (1 + static_cast<double>(replica.guess.open()) / replica.guess.limit());
 }
 
 // Until an engine has room, where none has: behind those that go first.
-std::int64_t EngineService::expected_wait(const EngineCall& call) const {
+std::int64_t EngineService::expected_wait(const EngineCall& call, std::int64_t now) const {
   double ends_per_ns = 0;
   for (const auto& one : engines_.here())
     if (one->ready())
-      ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out_)), 1.0);
+      ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out_, now)), 1.0);
   const auto ahead = std::ranges::count_if(
       waiting_, [&](const EngineCall* other) { return before(other, &call); });
   return static_cast<std::int64_t>(static_cast<double>(ahead + 1) / std::max(ends_per_ns, 1e-15));
 }
 
-// The engine that the routing names among those with room (`any`: with or without).
-std::shared_ptr<EngineReplica> EngineService::choose(const EngineCall& call, bool any) {
+// The engine that the routing names among those with room.
+std::shared_ptr<EngineReplica> EngineService::choose(const EngineCall& call, Room room) {
   const std::int64_t now = Loop::now_ns();
   std::shared_ptr<EngineReplica> best;
   double least = 0;
@@ -110,7 +122,8 @@ std::shared_ptr<EngineReplica> EngineService::choose(const EngineCall& call, boo
   const EngineSet::List& engines = engines_.here();
   for (std::size_t i = 0; i < engines.size(); ++i) {
     const auto& one = engines[(turn_ + i) % engines.size()];
-    if (!(any ? one->ready() : one->free())) continue;
+    if (!(room == Room::any ? one->ready() : one->free())) continue;
+    if (room == Room::idle && one->guess.open() > 0) continue;
     if (std::ranges::count(call.tried, one.get()) > 0) continue;
     const double cost = routing == Routing::tokens           ? cost_at(call, *one, now)
                         : routing == Routing::least_requests ? one->guess.open()
@@ -122,33 +135,45 @@ std::shared_ptr<EngineReplica> EngineService::choose(const EngineCall& call, boo
   return best;
 }
 
+Denial EngineService::refused(long TokenFates::*fate, Denial why) {
+  ++(counters_.fates.*(last_refusal_ = fate));
+  why.elsewhere = true;
+  return why;
+}
+
 // Why it is not let in, by what is expected.
-std::optional<Denial> EngineService::refusal(const EngineCall& call, std::int64_t now) {
-  const auto best = choose(call, false);
+std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now) {
+  const auto best = choose(call, Room::some);
   const bool waits = best == nullptr;
-  if (waits && waiting() >= desk_.options.queue_limit) {
-    ++(counters_.fates.*(last_refusal_ = &TokenFates::full));
-    return Denial{.kind = Denial::Kind::slowed,
-                  .message = "too many requests wait for '" + terms_.name + "'",
-                  .retry_after_ns = expected_wait(call),
-                  .elsewhere = true};
-  }
+  if (waits && waiting() >= desk_.options.queue_limit)
+    return refused(&TokenFates::full,
+                   {.kind = Denial::Kind::slowed,
+                    .message = "too many requests wait for '" + terms_.name + "'",
+                    .retry_after_ns = expected_wait(call, now)});
   std::int64_t most = terms_.tokens && desk_.options.shed ? nanos(terms_.tokens->ttft) : 0;
   if (call.ask().timeout_ns)
     most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
   if (most <= 0) return std::nullopt;
-  const auto there = waits ? choose(call, true) : best;
+  const auto said = [](std::int64_t ns) { return std::to_string(ns / 1'000'000) + " ms"; };
+  if (const auto least = soonest(call, engines_, bytes_per_token(now), now); least && *least > most)
+    return refused(
+        &TokenFates::rejected,
+        {.kind = Denial::Kind::bad_request,
+         .message = "its prompt is too long: about " + std::to_string(call.prompt_tokens) +
+                    " tokens, whose first answer would come after " + said(*least) +
+                    " at the soonest, of " + said(most) + " promised"});
+  const auto there = waits ? choose(call, Room::any) : best;
   if (there == nullptr) return std::nullopt;
   const std::int64_t expected =
-      expected_ttft(call, *there, now) + (waits ? expected_wait(call) : 0);
+      expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
   if (expected <= most) return std::nullopt;
-  ++(counters_.fates.*(last_refusal_ = &TokenFates::late));
-  return Denial{.kind = Denial::Kind::slowed,
-                .message = "its first token would come after " +
-                           std::to_string(expected / 1'000'000) + " ms, of " +
-                           std::to_string(most / 1'000'000) + " ms promised",
-                .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000),
-                .elsewhere = true};
+  call.trial = choose(call, Room::idle) != nullptr;
+  if (call.trial) return std::nullopt;
+  return refused(&TokenFates::late,
+                 {.kind = Denial::Kind::slowed,
+                  .message = "its first token would come after " + said(expected) + ", of " +
+                             said(most) + " promised",
+                  .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
 }
 
 Denial over_limit(std::int64_t wait) {
@@ -161,8 +186,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   const std::int64_t now = Loop::now_ns();
   ++counters_.arrived;
   if (desk_.closed || !engines_.ready()) {
-    ++(counters_.fates.*(last_refusal_ = &TokenFates::full));
-    return tl::unexpected(not_ready(terms_.name));
+    return tl::unexpected(refused(&TokenFates::unready, not_ready(terms_.name)));
   }
   const auto limited = [&](std::int64_t wait) {
     ++counters_.fates.limited;
@@ -179,8 +203,8 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   }
   if (has_limits) {
     KeyUse& use = desk_.keys[call->ask().key];
-    call->set_aside =
-        call->prompt_tokens() + (call->most_tokens > 0 ? call->most_tokens : mean_out_);
+    call->set_aside = call->prompt_tokens +
+                      (call->request().most_tokens > 0 ? call->request().most_tokens : mean_out_);
     const KeyAsk asked{.tokens = call->set_aside,
                        .bytes = static_cast<double>(call->ask().body.size())};
     if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0) {
@@ -200,7 +224,7 @@ void EngineService::uncount() {
 // ---- on their way
 
 void EngineService::start(EngineCall& call) {
-  if (const auto replica = choose(call, false)) {
+  if (const auto replica = choose(call, call.trial ? Room::idle : Room::some)) {
     ++turn_;
     return call.go(replica);
   }
@@ -211,20 +235,25 @@ void EngineService::enqueue(EngineCall& call) {
   waiting_.insert(std::ranges::upper_bound(waiting_, &call, before), &call);
 }
 
-void EngineService::again(EngineCall& call) {
-  if (const auto replica = choose(call, false)) return call.go(replica);
+void EngineService::again(EngineCall& call, int tries) {
+  if (const auto replica = choose(call, Room::some)) return call.go(replica);
   call.tried.clear();  // whoever is well again may have it
+  call.not_before = Loop::now_ns() + (kAgainPause << (2 * std::max(tries - 1, 0)));
   enqueue(call);
 }
 
 // Requests that fail at once end inside of it: the outermost goes on.
 void EngineService::pump() {
   if (std::exchange(pumping_, true)) return;
-  while (!waiting_.empty()) {
-    EngineCall* const call = waiting_.front();
-    const auto replica = choose(*call, false);
+  while (true) {
+    const std::int64_t now = Loop::now_ns();
+    const auto next = std::ranges::find_if(
+        waiting_, [&](const EngineCall* call) { return call->not_before <= now; });
+    if (next == waiting_.end()) break;
+    EngineCall* const call = *next;
+    const auto replica = choose(*call, Room::some);
     if (replica == nullptr) break;
-    waiting_.erase(waiting_.begin());
+    waiting_.erase(next);
     ++turn_;
     call->go(replica);
   }
@@ -239,15 +268,6 @@ void EngineService::release(std::shared_ptr<EngineCall> call) {
   desk_.buried.push_back(std::move(call));
 }
 
-bool EngineService::keeps(const EngineCame& came) const {
-  if (terms_.slo.value > 0 && came.e2e > nanos(terms_.slo)) return false;
-  if (!terms_.tokens) return true;
-  const auto late = [](Millis promised, std::int64_t took) {
-    return promised.value > 0 && took > nanos(promised);
-  };
-  return !late(terms_.tokens->ttft, came.ttft) && !late(terms_.tokens->tpot, came.tpot);
-}
-
 void EngineService::over(EngineCall& call, const EngineCame& came) {
   ++(counters_.fates.*came.fate);
   const TokenUsage& used = came.used;
@@ -259,17 +279,18 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
   if (call.ask().limits != KeyLimits{})
     desk_.keys[call.ask().key].ended(static_cast<double>(used.prompt + used.completion) -
                                      call.set_aside);
+  const std::int64_t now = Loop::now_ns();
   if (came.fate == &TokenFates::answered) {
-    counters_.fates.in_slo += keeps(came);
-    counters_.e2e.add(came.e2e);
-    recents.answered(Loop::now_ns(), used, came.tpot);
-    if (came.tpot > 0) counters_.tpot.add(came.tpot);
+    counters_.fates.in_slo += keeps(terms_, came.times);
+    counters_.e2e.add(came.times.e2e);
+    recents.answered(now, used, came.times.tpot);
+    if (came.times.tpot > 0) counters_.tpot.add(came.times.tpot);
     if (used.completion > 0)
       mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
   }
   if (came.prompt_bytes > 0 && used.prompt > 0) {
     const double seen = static_cast<double>(came.prompt_bytes) / static_cast<double>(used.prompt);
-    bytes_per_token_ += kLearning * (std::clamp(seen, 0.1, kMostBytesPerToken) - bytes_per_token_);
+    bytes_per_token_.add(seen / kFirstBytesPerToken, call.client, now);
   }
   pump();
 }
@@ -288,6 +309,7 @@ void EngineService::tick(std::int64_t now) {
     if (now - call->arrived() < most || std::erase(waiting_, call) == 0) continue;
     call->expire();
   }
+  if (!waiting_.empty()) pump();  // who pauses
 }
 
 }  // namespace partita::serve

@@ -1,8 +1,10 @@
 // EngineService: a language model: who is let in, who waits, where a request goes, and what came of
 // all. Requests go where they use up least of what is promised: TTFT, behind what is to be computed
 // there and with what of the prompt is cached there, and TPOT, beside those that decode there;
-// among equals to who has fewest. One that would miss its TTFT is refused; where all engines have
-// as many requests as they may, it waits by priority. Loop thread only. Limits: EngineOptions.
+// among equals to who has fewest. One that would miss its TTFT is refused, but where an engine has
+// nothing to do: what is expected there may be wrong, and nobody learns from a refusal. Where all
+// engines have as many requests as they may, it waits by priority. Loop thread only. Limits:
+// EngineOptions.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +26,11 @@ struct TokenService : plan::Terms {
   bool operator==(const TokenService&) const = default;
 };
 
-inline constexpr double kFirstBytesPerToken = 4;
 // What counts as much as a promise where none is given.
 inline constexpr Millis kUsualTtft{1000}, kUsualTpot{50};
+// Before the same engines are asked again, where all that there are have refused or dropped it;
+// longer with each time.
+inline constexpr std::int64_t kAgainPause = 100'000'000;
 inline constexpr std::int64_t kLongestWait = 60'000'000'000;  // of one without a promise
 
 Denial over_limit(std::int64_t wait);  // of a key
@@ -58,30 +62,31 @@ class EngineService {
 
   // ---- of its calls
   std::string model_at(const EngineReplica& replica) const;  // what that calls the model
-  int tokens_in(std::size_t bytes) const;
-  int cached_tokens(const EngineCall& call, const EngineReplica& replica) const;
-  void again(EngineCall& call);  // to another engine
+  double bytes_per_token(std::int64_t now) const;            // of text, as engines have counted
+  void again(EngineCall& call, int tries);  // to another engine, else after a while
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
   TokenRecents recents = {};
 
  private:
-  std::shared_ptr<EngineReplica> choose(const EngineCall& call, bool any);
+  enum class Room : std::uint8_t { idle, some, any };  // of engines that are asked for
+  std::shared_ptr<EngineReplica> choose(const EngineCall& call, Room room);
   double cost_at(const EngineCall& call, const EngineReplica& replica, std::int64_t now) const;
   std::int64_t expected_ttft(const EngineCall& call, const EngineReplica& replica,
                              std::int64_t now) const;
-  std::int64_t expected_wait(const EngineCall& call) const;
-  std::optional<Denial> refusal(const EngineCall& call, std::int64_t now);
+  std::int64_t expected_wait(const EngineCall& call, std::int64_t now) const;
+  std::optional<Denial> refusal(EngineCall& call, std::int64_t now);
+  Denial refused(long TokenFates::*fate, Denial why);
   void enqueue(EngineCall& call);
   void pump();
-  bool keeps(const EngineCame& came) const;
 
   EngineDesk& desk_;
   plan::Terms terms_;
   EngineSet engines_;
   std::vector<EngineCall*> waiting_ = {};  // who goes first in front
   TokenCounters counters_ = {};
-  double bytes_per_token_ = kFirstBytesPerToken, mean_out_ = 100;
+  MeasuredRatio bytes_per_token_ = {};  // over kFirstBytesPerToken
+  double mean_out_ = 100;
   std::size_t turn_ = 0;
   long calls_ = 0;
   long TokenFates::*last_refusal_ = &TokenFates::full;

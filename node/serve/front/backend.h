@@ -73,11 +73,11 @@ struct Denial {
   bool elsewhere = false;           // nothing of it was run, and another node may have room
 };
 
-// A piece of a streamed answer; `last` ends it. http_status and content_type come with the first.
-// What it points to lives for the call.
+// A piece of a streamed answer; `last` ends it. http_status and headers come with the first, empty
+// where there is none. What it points to lives for the call.
 struct StreamPiece {
   int http_status = 0;
-  std::string_view content_type = {};
+  std::string_view content_type = {}, retry_after = {};
   std::string_view bytes = {};
   bool last = false;
 };

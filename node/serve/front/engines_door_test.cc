@@ -3,114 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "serve/engines/engine_pool.h"
-#include "serve/front/testing/door_fixture.h"
-#include "serve/standin/standin.h"
+#include "serve/front/testing/engines_fixture.h"
 
 namespace partita::serve {
 namespace {
 
-using nlohmann::json;
-using test::RawClient;
+using test::json, test::RawClient, test::chat, test::post, test::quick, test::Read;
+using test::read_stream, test::words;
 using testing::HasSubstr;
 using testing::Not;
 
-profile::EngineSpec quick() {
-  return {.cost = {.step = 1, .prompt_token = 0.01}, .step_tokens = 512, .sequences = 64};
-}
-
-json chat(const std::string& user, int out, bool stream = true) {
-  return {{"model", "chat"},
-          {"user", user},
-          {"max_tokens", out},
-          {"stream", stream},
-          {"messages", {{{"role", "user"}, {"content", "tell me " + user}}}}};
-}
-
-std::string post(const json& body, const std::string& headers = "",
-                 const std::string& path = "/v1/chat/completions") {
-  return test::request("POST " + path, body.dump(), headers);
-}
-
-// What an answer of the stand-in says: "USER.0 USER.1 ... "
-std::string words(const std::string& user, int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) text += user + "." + std::to_string(i) + " ";
-  return text;
-}
-
-struct Read {
-  std::string text;
-  int usages = 0, errors = 0;
-  bool done = false;
-};
-Read read_stream(const std::string& body) {
-  Read read;
-  EventStream events;
-  events.take(body, [&](const StreamEvent& event) {
-    read.done = event.kind == StreamEvent::Kind::done;
-    read.usages += event.usage.has_value();
-    read.errors += event.kind == StreamEvent::Kind::error;
-    if (event.kind != StreamEvent::Kind::token) return;
-    const json parsed = json::parse(event.bytes.substr(6));
-    read.text += parsed["choices"][0]["delta"]["content"].get<std::string>();
-  });
-  EXPECT_FALSE(events.inside());
-  return read;
-}
-
-class Engines : public test::DoorFixture {
- protected:
-  void engine(const profile::EngineSpec& spec = quick()) {
-    auto opened = Standin::open(*loop, {.model = "m", .spec = spec});
-    ASSERT_TRUE(opened);
-    engines.push_back(*std::move(opened));
-    addresses.push_back("http://127.0.0.1:" + std::to_string(engines.back()->port()));
-  }
-  TokenService service() const {
-    TokenService one;
-    one.name = "chat";
-    one.model = "m";
-    one.tokens.emplace();
-    for (const std::string& url : addresses)
-      one.engines.push_back({.url = url, .sequences = sequences});
-    return one;
-  }
-  void begin(const TokenService& one, EngineOptions options = {}, FrontOptions front_options = {}) {
-    pool = std::make_unique<EnginePool>(*loop, std::move(options), nullptr);
-    pool->serve({one});
-    front_options.listen = "127.0.0.1:0";
-    auto opened = Front::open(*loop, backend, front_options, pool.get());
-    ASSERT_TRUE(opened) << to_string(opened.error());
-    front = *std::move(opened);
-    RawClient waits = client();
-    const auto all_ready = [&] {
-      for (const auto& replica : chat_service().engines().here())
-        if (!replica->ready() || replica->models.empty()) return false;
-      return true;
-    };
-    ASSERT_TRUE(waits.wait(all_ready));
-  }
-  // As many requests at once as there are users, each of so many tokens.
-  std::vector<std::unique_ptr<RawClient>> send_all(const std::vector<json>& bodies) {
-    std::vector<std::unique_ptr<RawClient>> clients;
-    for (const json& body : bodies) {
-      clients.push_back(std::make_unique<RawClient>(*loop, front->port()));
-      clients.back()->send(post(body));
-    }
-    return clients;
-  }
-  EngineService& chat_service() { return *pool->find("chat"); }
-  const TokenCounters& counters() { return chat_service().counters(); }
-  void TearDown() override { front.reset(); }
-
-  int sequences = 0;
-  std::vector<std::unique_ptr<Standin>> engines;
-  std::vector<std::string> addresses;
-  std::unique_ptr<EnginePool> pool;
-};
+class Engines : public test::EnginesFixture {};
 
 TEST_F(Engines, StreamsComeAsTheyAre) {
   engine();
@@ -316,28 +219,6 @@ TEST_F(Engines, PromptsGoWhereTheirBeginningIs) {
   }
   EXPECT_EQ(std::max(engines[0]->requests(), engines[1]->requests()), 8);
   EXPECT_GT(counters().used.cached, 7 * 350);
-}
-
-TEST_F(Engines, WhatWouldBeLateIsRefused) {
-  profile::EngineSpec slow = quick();
-  slow.cost = {.step = 5, .prompt_token = 1};
-  engine(slow);
-  TokenService promised = service();
-  promised.tokens->ttft = Millis{100};
-  profile::TokenEngine known;
-  known.spec = slow;
-  begin(promised, {.engines = {{"m", {known}}}});
-  json body = chat("ann", 2);
-  std::string text;
-  for (int i = 0; i < 400; ++i) text += "... xyz";
-  body["messages"][0]["content"] = text;
-  const auto answer = ask(post(body));
-  EXPECT_EQ(answer.status, 429);
-  EXPECT_EQ(answer.header("Retry-After"), "1");
-  EXPECT_EQ(json::parse(answer.body)["error"]["code"], "rate_limit_exceeded");
-  EXPECT_EQ(ask(post(chat("bob", 2))).status, 200);
-  EXPECT_EQ(counters().fates.late, 1);
-  EXPECT_EQ(counters().fates.in_slo, 1);
 }
 
 TEST_F(Engines, WhoWaitsGoesByPriority) {

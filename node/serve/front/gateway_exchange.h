@@ -154,5 +154,6 @@ std::shared_ptr<Exchange> make_elsewhere_exchange(Door& door, RequestFacts facts
                                                   std::string model);
 // What went wrong, where OpenAI's clients look for it.
 Reply openai_error(int status, std::string_view message);
+Reply in_openai_form(Reply error);  // one of error_reply()
 
 }  // namespace partita::serve

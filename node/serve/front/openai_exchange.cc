@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 8;              // before the text, in the slot
 constexpr std::size_t kEngineBodyBytes = 32u << 20;  // pictures may be in it
-constexpr int kTooMany = 429;
+constexpr int kTooMany = 429, kUnauthorized = 401;
 
 class OpenaiExchange final : public GatewayExchange {
  public:
@@ -55,14 +55,8 @@ class OpenaiExchange final : public GatewayExchange {
   std::int64_t tokens_ = 0;
 };
 
-// The reply that the base wrote, with its message where OpenAI's clients look for it.
 Step OpenaiExchange::in_our_form() {
-  JsonScan scan(reply.text);
-  std::string message;
-  scan.object([&](const std::string&) { message = scan.string(); });
-  std::string headers = std::move(reply.headers);
-  reply = openai_error(reply.status, message);
-  reply.headers = std::move(headers);
+  reply = in_openai_form(std::move(reply));
   return Step::answer;
 }
 
@@ -96,6 +90,7 @@ Step OpenaiExchange::read_model() {
 Step OpenaiExchange::to_engine(EngineService& engines) {
   EngineAsk ask{.path = facts_.path,
                 .body = std::move(text),
+                .client = facts_.client,
                 .priority = facts_.priority.value_or(0),
                 .timeout_ns = facts_.timeout_ns,
                 .idempotent = facts_.idempotent,
@@ -163,9 +158,7 @@ tl::expected<KeyHandle, Denial> OpenaiExchange::key_begun(bool asked) {
   const bool of_tensors = door_.engines == nullptr || door_.backend.known(service);
   if (of_tensors) return GatewayExchange::key_begun(asked);
   const auto request = parse_openai_request(text);
-  const double prompt =
-      static_cast<double>(request->prompt.size() + request->tools.size()) / kFirstBytesPerToken;
-  set_aside_ = prompt + request->most_tokens;
+  set_aside_ = guessed_prompt_tokens(*request, kFirstBytesPerToken) + request->most_tokens;
   const KeyAsk key{.tokens = set_aside_, .bytes = static_cast<double>(text.size())};
   const std::int64_t wait = door_.engines->key_begun(facts_.client, facts_.token->limits, key);
   if (wait > 0) return tl::unexpected(over_limit(wait));
@@ -190,6 +183,8 @@ void OpenaiExchange::on_piece(const StreamPiece& piece) {
       if (c >= ' ' && c < 127) content_type_.push_back(c);  // it goes into a header
     if (content_type_.empty()) content_type_ = "application/json";
     reply.content_type = content_type_;
+    if (!piece.retry_after.empty())
+      reply.headers = "Retry-After: " + std::string(piece.retry_after) + "\r\n";
   }
   pieces += piece.bytes;
 }
@@ -213,6 +208,15 @@ void OpenaiExchange::finish() {
 
 }  // namespace
 
+Reply in_openai_form(Reply reply) {
+  JsonScan scan(reply.text);
+  std::string message;
+  scan.object([&](const std::string&) { message = scan.string(); });
+  Reply ours = openai_error(reply.status, message);
+  ours.headers = std::move(reply.headers);
+  return ours;
+}
+
 Reply openai_error(int status, std::string_view message) {
   Reply reply{.status = status, .text = "{\"error\":{\"message\":"};
   append_json_string(reply.text, message);
@@ -220,8 +224,11 @@ Reply openai_error(int status, std::string_view message) {
   reply.text += status == kTooMany ? "rate_limit_error"
                 : status < 500     ? "invalid_request_error"
                                    : "server_error";
-  reply.text += status == kTooMany ? R"(","param":null,"code":"rate_limit_exceeded"}})"
-                                   : R"(","param":null,"code":null}})";
+  reply.text += R"(","param":null,"code":)";
+  reply.text += status == kTooMany        ? "\"rate_limit_exceeded\""
+                : status == kUnauthorized ? "\"invalid_api_key\""
+                                          : "null";
+  reply.text += "}}";
   return reply;
 }
 

@@ -318,6 +318,11 @@ std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts part
   if (facts.method == Method::post) return answer(not_allowed("GET"));
   if (!may_see(facts, name))
     return answer(error_reply(403, "this token is not for service '" + name + "'"));
+  if (const auto* model = door.engines ? door.engines->find(name) : nullptr;
+      model && verb == "ready")
+    return answer(model->engines().ready()
+                      ? bare(200)
+                      : error_reply(503, "no engine of model '" + name + "' is ready"));
   if (!door.backend.known(name)) {
     if (verb.empty())
       if (auto elsewhere = make_elsewhere_exchange(door, facts, name)) return elsewhere;
@@ -389,6 +394,11 @@ std::optional<Reply> of_peer(const Door& door, const HttpHead& head, RequestFact
   return std::nullopt;
 }
 
+// In the form of those who ask there.
+Reply refused(std::string_view path, Reply reply) {
+  return path.starts_with("/v1/") ? in_openai_form(std::move(reply)) : reply;
+}
+
 // The refusals that need no more than the head; nothing when there is none.
 std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFacts& facts) {
   if (head.transfer_encoding && !head.chunked)
@@ -449,8 +459,8 @@ std::shared_ptr<Exchange> route_alone(Door& door, const HttpHead& head, const Pe
     RequestFacts facts;
     facts.method = head.method;
     facts.content_length = head.content_length.value_or(0);
-    return std::make_shared<PlainExchange>(door, std::move(facts),
-                                           error_reply(400, to_string(read.error())));
+    return std::make_shared<PlainExchange>(
+        door, std::move(facts), refused(head.target, error_reply(400, to_string(read.error()))));
   }
   RequestFacts facts = std::move(*read);
   facts.client = host_of(peer.address);
@@ -461,10 +471,11 @@ std::shared_ptr<Exchange> route_alone(Door& door, const HttpHead& head, const Pe
   };
   if (head.method_name == "OPTIONS" && may_call(door.options, head.origin))
     return answer(preflight());
-  if (auto no = refusal(door, head, facts)) return answer(std::move(*no));
+  const auto refuse = [&](Reply reply) { return answer(refused(facts.path, std::move(reply))); };
+  if (auto no = refusal(door, head, facts)) return refuse(std::move(*no));
   if (facts.token != nullptr) facts.client = facts.token->name;
   const auto parts = parts_of(facts.path);
-  if (!parts || parts->empty()) return answer(error_reply(404, "no such route"));
+  if (!parts || parts->empty()) return refuse(error_reply(404, "no such route"));
   const bool post = facts.method == Method::post;
   if (facts.path.starts_with(kGrpcService) && head.content_type.starts_with(kGrpcWeb)) {
     const bool in_base64 = head.content_type.substr(kGrpcWeb.size()).starts_with("-text");
@@ -477,13 +488,13 @@ std::shared_ptr<Exchange> route_alone(Door& door, const HttpHead& head, const Pe
     return answer(metrics(door));
   }
   if (facts.path == "/v1/models")
-    return answer(post ? not_allowed("GET") : list_of_models(door, facts));
+    return post ? refuse(not_allowed("GET")) : answer(list_of_models(door, facts));
   if (parts->size() == 3 && parts->at(0) == "v1" && parts->at(1) == "models")
-    return answer(post ? not_allowed("GET") : one_model(door, facts, parts->at(2)));
+    return post ? refuse(not_allowed("GET")) : answer(one_model(door, facts, parts->at(2)));
   if (facts.path == "/v1/chat/completions" || facts.path == "/v1/completions" ||
       facts.path == kEmbeddingsPath)
     return make_openai_exchange(door, std::move(facts));
-  return answer(error_reply(404, "no such route"));
+  return refuse(error_reply(404, "no such route"));
 }
 
 }  // namespace

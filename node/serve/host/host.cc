@@ -27,19 +27,40 @@ actuate::WorkerReadiness readiness_of(std::string_view state) {
 
 using GatewayWorkers = std::map<std::pair<std::string, int>, actuate::GatewayWorker>;
 
+// One whose probe fails while its streams flow ends them, and gets nothing new.
+actuate::WorkerReadiness readiness_of(const EngineReplica& engine) {
+  const auto said = readiness_of(std::string_view(engine.state()));
+  const bool ends = said == actuate::WorkerReadiness::silent && engine.flows(Loop::now_ns());
+  return ends ? actuate::WorkerReadiness::leaving : said;
+}
+
+double heard_s(const EngineReplica& engine) {
+  return static_cast<double>(engine.heard_ago(Loop::now_ns())) / 1e9;
+}
+
 // One that is supervised and has been heard.
 void add_engine(const std::string& service, const EngineReplica& engine, GatewayWorkers& workers) {
   const EngineAddress& at = engine.address;
   if (at.device.empty() || std::string_view(engine.state()) == "starting") return;
-  const double heard_s = static_cast<double>(engine.heard_ago(Loop::now_ns())) / 1e9;
   workers.emplace(std::pair{at.device, at.index},
                   actuate::GatewayWorker{.device = at.device,
                                          .index = at.index,
                                          .service = service,
                                          .pid = at.pid,
-                                         .state = readiness_of(engine.state()),
-                                         .last_beat_s = heard_s,
+                                         .state = readiness_of(engine),
+                                         .last_beat_s = heard_s(engine),
                                          .open = static_cast<int>(engine.calls.size())});
+}
+
+// Those that nobody here supervises.
+void add_given(const EngineService& service, std::vector<actuate::GatewayEngine>& engines) {
+  for (const auto* list : {&service.engines().here(), &service.engines().leaving()})
+    for (const auto& one : *list)
+      if (one->address.device.empty() && engines.size() < actuate::kMostEngines)
+        engines.push_back({.url = one->address.url,
+                           .state = readiness_of(*one),
+                           .last_beat_s = heard_s(*one),
+                           .open = static_cast<int>(one->calls.size())});
 }
 
 // The workers that the supervisor runs for a service where it is assigned.
@@ -110,7 +131,7 @@ ServiceView view_of(const EngineService& service) {
                    .planned_rps = terms.rate.value,
                    .capacity_rps = service.engines().capacity_rps(),
                    .slo = static_cast<Nanos>((slo.value > 0 ? slo : kUnsaidSlo).value * 1e6),
-                   .withdrawn = fates.withdrawn + fates.limited};
+                   .withdrawn = fates.withdrawn + fates.limited + fates.rejected};
   view.counters.offered = service.counters().arrived;
   view.counters.completed = fates.answered;
   view.counters.in_slo = fates.in_slo;
@@ -118,6 +139,7 @@ ServiceView view_of(const EngineService& service) {
   view.counters.expired = fates.expired;
   view.counters.refused_full = fates.full;
   view.counters.refused_miss = fates.late;
+  view.counters.refused_worker = fates.unready;
   for (const auto& [key, usage] : service.counters().by_key)
     view.keys.push_back(
         {.key = key, .tokens = static_cast<double>(usage.prompt + usage.completion)});
@@ -186,6 +208,7 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
   for (const auto& [name, service] : engines.services()) {
     add(view_of(*service));
     state.services.back().tokens = service->recents.traffic(Loop::now_ns());
+    add_given(*service, state.services.back().engines);
   }
   std::ranges::sort(state.services, {}, &actuate::GatewayService::name);
   GatewayWorkers workers;

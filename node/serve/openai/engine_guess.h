@@ -1,31 +1,34 @@
 // EngineGuess: what a replica has to do, in tokens, and when a prompt would have its first token if
-// it went there now. Costs of a step are the profile's where it knows the engine; what is measured
-// corrects them. It knows only the requests that went through this gateway. Times are nanoseconds.
-// Pure; single-threaded.
+// it went there now. Costs of a step are the profile's where it knows the engine; what was measured
+// of late corrects them. It knows only the requests that went through this gateway. Times are
+// nanoseconds. Pure; single-threaded.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "profile/token_engine.h"
+#include "serve/openai/measured_ratio.h"
 
 namespace partita::serve {
 
 // Of an engine that nobody measured: some GPU with some model; what is measured corrects it.
 inline constexpr profile::StepCost kUnknownCost{.step = 15, .sequence = 0.1, .prompt_token = 0.1};
 inline constexpr int kUnknownSequences = 256;
-inline constexpr double kMostCorrection = 50;  // either way
 
 // Measured over expected, of engines of one kind: one that was lucky once would else get all.
 struct EngineFactors {
-  double ttft = 1, step = 1;
+  MeasuredRatio ttft = {}, step = {};
 };
 
 struct GuessedRequest {
   int prompt = 1, cached = 0;  // tokens
+  std::uint64_t client = 0;    // a number of whoever sends it
   std::int64_t begun = 0;
   std::int64_t expected = 0;  // its TTFT
+  double uncorrected = 0;     // the same, as if nothing had been measured of TTFTs
   double prefill_ms = 0;
   int produced = 0;
   bool decodes = false;
@@ -42,10 +45,13 @@ class EngineGuess {
   std::int64_t tokens_held() const { return context_; }
   // From now to the first token, with what is there before it.
   std::int64_t ttft(int prompt, int cached, std::int64_t now) const;
+  // The same at the soonest: with nothing before it, by costs that were measured beforehand, and as
+  // if nothing had been slow since. Nothing: nobody measured such an engine.
+  std::optional<std::int64_t> soonest_ttft(int prompt, int cached, std::int64_t now) const;
   // Per token of those that decode.
-  std::int64_t tpot() const;
+  std::int64_t tpot(std::int64_t now) const;
   // From one end of a request to the next while it is full, of answers of so many tokens.
-  std::int64_t gap(double mean_out) const;
+  std::int64_t gap(double mean_out, std::int64_t now) const;
 
   // A request has gone there; it is told of until end(), and lives as long.
   void begin(GuessedRequest& request, std::int64_t now);
@@ -56,10 +62,17 @@ class EngineGuess {
   void end(GuessedRequest& request, std::int64_t tpot, std::int64_t now);
 
  private:
-  double decode_ms() const;
+  double decode_ms(std::int64_t now) const { return factors_->step.at(now) * decode_ms(); }
+  double decode_ms() const;  // uncorrected
   double prefill_ms(int prompt, int cached) const;
+  double outside_ms(int prompt) const {
+    return engine_.request_ms + engine_.request_token_ms * prompt;
+  }
+  // Milliseconds, uncorrected by TTFTs.
+  double uncorrected_ttft(int prompt, int cached, std::int64_t now) const;
 
   profile::TokenEngine engine_;
+  bool known_ = false;
   std::shared_ptr<EngineFactors> factors_;
   std::vector<GuessedRequest*> prefilling_ = {};  // in order
   std::int64_t head_since_ = 0;                   // the first of them is computed

@@ -8,6 +8,7 @@ namespace partita::serve {
 namespace {
 
 using Kind = StreamEvent::Kind;
+constexpr double kMostChoice = 1e6;
 
 // What follows the "data:" of its lines. More than one line is joined in `scratch`.
 std::string_view data_of(std::string_view event, std::string& scratch) {
@@ -38,15 +39,24 @@ bool says_something(std::string_view value) {
   return value.size() > 2 || (!value.empty() && value.front() != '{' && value.front() != '[');
 }
 
-// `text`: what the token is, where it is one string.
-bool has_token(JsonScan& scan, std::string_view& text) {
+// A choice of an event. `text`: what the token is, where it is one string.
+struct Choice {
+  int index = 0;
   bool token = false;
+};
+Choice read_choice(JsonScan& scan, std::string_view& text) {
+  Choice choice;
+  bool& token = choice.token;
   const auto note = [&](std::string_view value) {
     if (!says_something(value)) return;
     text = !token && value.front() == '"' ? value.substr(1, value.size() - 2) : std::string_view();
     token = true;
   };
   scan.object([&](std::string_view key) {
+    if (key == "index" && scan.peek() >= '0' && scan.peek() <= '9') {
+      choice.index = static_cast<int>(std::min(scan.number(), kMostChoice));
+      return;
+    }
     if (key != "delta" || scan.peek() != '{') {
       const std::string_view value = scan.skip();
       if (key == "text") note(value);
@@ -57,7 +67,7 @@ bool has_token(JsonScan& scan, std::string_view& text) {
       if (part != "role") note(value);
     });
   });
-  return token;
+  return choice;
 }
 
 std::int64_t count_of(JsonScan& scan) {
@@ -118,7 +128,8 @@ StreamEvent read_event(std::string_view bytes) {
     if (key == "choices" && scan.peek() == '[') {
       scan.array([&] {
         choices = true;
-        tokens += has_token(scan, event.text);
+        const Choice choice = read_choice(scan, event.text);
+        if (choice.token) event.choice = ++tokens == 1 ? choice.index : -1;
       });
     } else if (key == "usage") {
       event.usage = read_usage(scan);
@@ -147,13 +158,14 @@ StreamEvent EventStream::read(std::string_view bytes) {
     const std::string_view text =
         bytes.substr(before_.size(), bytes.size() - before_.size() - behind_.size());
     if (std::ranges::all_of(text, plain))
-      return {.bytes = bytes, .kind = Kind::token, .text = text};
+      return {.bytes = bytes, .kind = Kind::token, .choice = choice_, .text = text};
   }
   StreamEvent event = read_event(bytes);
   if (event.text.data() != nullptr && !event.usage) {
     const auto from = static_cast<std::size_t>(event.text.data() - bytes.data());
     before_ = bytes.substr(0, from);
     behind_ = bytes.substr(from + event.text.size());
+    choice_ = event.choice;
   }
   return event;
 }
@@ -177,6 +189,28 @@ std::optional<TokenUsage> usage_of_answer(std::string_view json) {
       scan.skip();
   });
   return scan.ok() ? usage : std::nullopt;
+}
+
+std::string message_of_error(std::string_view body) {
+  std::string message;
+  const auto read = [&](JsonScan& scan) {
+    if (scan.peek() == '"')
+      message = scan.string();
+    else
+      scan.skip();
+  };
+  JsonScan scan(body);
+  if (scan.peek() == '{')
+    scan.object([&](std::string_view key) {
+      if (key == "error" && scan.peek() == '{')
+        scan.object(
+            [&](std::string_view part) { part == "message" ? read(scan) : (void)scan.skip(); });
+      else if (key == "error" || key == "message" || key == "detail")
+        read(scan);
+      else
+        scan.skip();
+    });
+  return scan.ok() && !message.empty() ? message : std::string(body);
 }
 
 }  // namespace partita::serve

@@ -30,6 +30,7 @@ struct StreamEvent {
   std::string_view bytes = {};  // with the empty line behind it
   Kind kind = Kind::other;
   std::optional<TokenUsage> usage = {};
+  int choice = 0;  // whose token it is; -1: of several
   // Of a token that is one string: what is between its quotes, in `bytes`; null data: it is not.
   std::string_view text = {};
 };
@@ -46,6 +47,9 @@ std::size_t end_of_event(std::string_view text, std::size_t from);
 // Usage of an answer that is no stream; nothing when it says none.
 std::optional<TokenUsage> usage_of_answer(std::string_view json);
 
+// What an answer that is an error says, as OpenAI's form or FastAPI's has it; else its text.
+std::string message_of_error(std::string_view body);
+
 class EventStream {
  public:
   // Calls event(StreamEvent) on each event that ends in these bytes; its bytes live for the call.
@@ -61,6 +65,7 @@ class EventStream {
   // The last token's event around its text: one that differs in the text alone says the same, and
   // nearly all of a stream do.
   std::string before_ = {}, behind_ = {};
+  int choice_ = 0;  // of that event
 };
 
 template <class F>

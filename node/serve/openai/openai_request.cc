@@ -53,6 +53,49 @@ bool read_bound(JsonScan& scan, const std::string& key, Bounds& bounds) {
   return true;
 }
 
+// What a part of a message holds that is no text, as engines call it.
+constexpr std::string_view kMedia[] = {"image_url", "input_audio", "audio_url", "video_url",
+                                       "image",     "input_image", "file",      "image_embeds"};
+
+struct Media {
+  int count = 0;
+  std::size_t bytes = 0;
+};
+
+void read_part(JsonScan& scan, Media& media) {
+  if (scan.peek() != '{') {
+    scan.skip();
+    return;
+  }
+  scan.object([&](std::string_view key) {
+    const bool text = std::ranges::find(kMedia, key) == std::end(kMedia);
+    const std::size_t bytes = scan.skip().size();
+    if (text) return;
+    ++media.count;
+    media.bytes += bytes;
+  });
+}
+
+// In the parts of messages. What has another form is for the engine to refuse.
+Media media_in(std::string_view prompt) {
+  Media media;
+  JsonScan scan(prompt);
+  if (scan.peek() != '[') return media;
+  scan.array([&] {
+    if (scan.peek() != '{') {
+      scan.skip();
+      return;
+    }
+    scan.object([&](std::string_view key) {
+      if (key == "content" && scan.peek() == '[')
+        scan.array([&] { read_part(scan, media); });
+      else
+        scan.skip();
+    });
+  });
+  return media;
+}
+
 }  // namespace
 
 Result<OpenaiRequest> parse_openai_request(std::string_view body) {
@@ -78,12 +121,22 @@ Result<OpenaiRequest> parse_openai_request(std::string_view body) {
     }
   });
   scan.end();
+  const Media media = media_in(request.prompt);
+  request.media = media.count;
+  request.text_bytes = request.prompt.size() + request.tools.size() - media.bytes;
+  request.answers =
+      static_cast<int>(std::clamp(bounds.answers.value_or(1), 1.0, double{kMostAnswers}));
   const double each = bounds.completion.value_or(bounds.tokens.value_or(0));
   request.most_tokens = each * std::max(1.0, bounds.answers.value_or(1));
   if (!scan.ok()) return bad_input("", "request JSON: " + scan.error());
   if (request.model.empty()) return bad_input("", "request JSON: \"model\" is to name the service");
   request.object = body.substr(body.find('{'));
   return request;
+}
+
+double guessed_prompt_tokens(const OpenaiRequest& request, double bytes_per_token) {
+  return static_cast<double>(request.text_bytes) / bytes_per_token +
+         double{kMediaTokens} * request.media;
 }
 
 bool adds_usage(const OpenaiRequest& request) { return request.stream && !request.stream_options; }

@@ -10,6 +10,10 @@
 
 namespace partita::serve {
 
+inline constexpr double kFirstBytesPerToken = 4;
+inline constexpr int kMediaTokens = 1000;  // of a picture, about
+inline constexpr int kMostAnswers = 128;
+
 struct OpenaiRequest {
   std::string model = {};
   std::string_view model_text = {};  // as it stands in the body, with its quotes
@@ -18,12 +22,18 @@ struct OpenaiRequest {
   bool stream_options = false;   // says some
   std::string_view prompt = {};  // the JSON of messages, prompt or input
   std::string_view tools = {};   // the JSON of tools
+  std::size_t text_bytes = 0;    // of prompt and tools, without pictures and sounds
+  int media = 0;                 // pictures and sounds in it, whose tokens nobody knows
   double most_tokens = 0;        // of its answers, all together; 0: it does not say
+  int answers = 1;               // "n": choices of each prompt
   std::string_view object = {};  // the body from its '{'
 };
 
 // bad_input: no JSON object, "model" missing or twice, or a known key with a value of another type.
 Result<OpenaiRequest> parse_openai_request(std::string_view body);
+
+// Tokens of its prompt, guessed: of text by its bytes, of the rest by how many there are.
+double guessed_prompt_tokens(const OpenaiRequest& request, double bytes_per_token);
 
 // Whether the engine is told to say usage although the client did not ask: the event that says it
 // is then kept back.

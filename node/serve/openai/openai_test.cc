@@ -2,10 +2,16 @@
 // expected to do, and limits of keys; the wire forms have a fuzz target besides.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/rng.h"
+#include "serve/openai/answer_pace.h"
+#include "serve/openai/answer_verdict.h"
 #include "serve/openai/engine_guess.h"
 #include "serve/openai/event_stream.h"
 #include "serve/openai/openai_request.h"
@@ -37,6 +43,26 @@ TEST(ReadEvent, SaysWhatItIs) {
   // In a text that holds such words they are a text.
   EXPECT_EQ(kind_of(R"({"choices":[{"text":"\"usage\":{\"prompt_tokens\":9}"}]})"), Kind::token);
   EXPECT_EQ(read_event("data: {\"choices\":\ndata: [{\"text\":\"a\"}]}\n\n").kind, Kind::token);
+}
+
+TEST(MessageOfError, IsWhatTheEngineSays) {
+  EXPECT_EQ(message_of_error(R"({"error":{"type":"x","message":"no \"m\"","code":404}})"),
+            "no \"m\"");
+  EXPECT_EQ(message_of_error(R"({"object":"error","message":"no","code":404})"), "no");
+  EXPECT_EQ(message_of_error(R"({"detail":"Not Found"})"), "Not Found");
+  for (const char* other : {"<html>", R"({"error":{"message":7}})", R"({"error)", "", "[1]"})
+    EXPECT_EQ(message_of_error(other), other);
+}
+
+TEST(ReadEvent, SaysWhoseTokenItIs) {
+  const auto choice = [](const std::string& choices) {
+    return read_event("data: {\"choices\":[" + choices + "]}\n\n").choice;
+  };
+  EXPECT_EQ(choice(R"({"text":"a"})"), 0);
+  EXPECT_EQ(choice(R"({"index":3,"delta":{"content":"a"}})"), 3);
+  EXPECT_EQ(choice(R"({"delta":{"content":"a"},"index":2},{"index":1,"delta":{}})"), 2);
+  EXPECT_EQ(choice(R"({"index":1,"text":"a"},{"index":0,"text":"b"})"), -1);
+  EXPECT_EQ(kind_of(R"({"choices":[{"index":0.5,"text":"a"}]})"), Kind::token);
 }
 
 TEST(ReadEvent, ReadsUsage) {
@@ -78,6 +104,7 @@ TEST(EventStream, SaysOfEachEventWhatItSaysAlone) {
     EXPECT_EQ(event.kind, alone.kind) << event.bytes;
     EXPECT_EQ(event.usage, alone.usage) << event.bytes;
     EXPECT_EQ(event.text, alone.text) << event.bytes;
+    EXPECT_EQ(event.choice, alone.choice) << event.bytes;
     ++events;
   };
   for (int i = 0; i < 2; ++i)
@@ -85,7 +112,9 @@ TEST(EventStream, SaysOfEachEventWhatItSaysAlone) {
       for (const std::string& one :
            {framed("first"), framed(text), framed(text, R"("}}],"usage":{"prompt_tokens":2}})"),
             framed(text, R"(","tool_calls":[{"index":0}]}}]})"), framed(text, "broken"),
-            framed(text, R"("}},{"delta":{"content":"other"}}]})"), framed(text)})
+            framed(text, R"("}},{"delta":{"content":"other"}}]})"),
+            R"(data: {"choices":[{"index":5,"delta":{"content":")" + text + "\"}}]}\n\n",
+            framed(text)})
         EXPECT_TRUE(stream.take(one, same));
   EXPECT_GE(events, 2 * 15 * 7);
 }
@@ -151,7 +180,7 @@ TEST(EngineGuess, CountsWhatIsInFront) {
   guess.begin(second, zero);
   guess.first_token(first, zero + first.expected, true);  // as expected: nothing is learned
   EXPECT_EQ(guess.open(), 2);
-  EXPECT_EQ(guess.tpot(), 11 * kMs);
+  EXPECT_EQ(guess.tpot(zero), 11 * kMs);
   guess.tokens(first, 7);
   EXPECT_EQ(guess.tokens_held(), 507);
   guess.end(first, 0, zero);
@@ -190,6 +219,196 @@ TEST(EngineGuess, LearnsFromWhatIsMeasured) {
   }
   EXPECT_NEAR(static_cast<double>(guess.ttft(1000, 0, now)), 700e6, 20e6);
   EXPECT_EQ(guess.limit(), 8);
+}
+
+// Nobody is expected to be slow for longer than kRatioFades after the last that was, and one client
+// says no more than kMostVotes answers do, however many it had.
+TEST(MeasuredRatio, FadesAndBelievesNobodyAlone) {
+  constexpr std::int64_t kSecond = 1'000 * kMs;
+  const std::int64_t zero = 1000 * kSecond;
+  MeasuredRatio ratio;
+  EXPECT_EQ(ratio.at(zero), 1);
+  ratio.add(20, 1, zero);
+  EXPECT_EQ(ratio.at(zero), 1);  // one answer is no rule
+  for (int i = 0; i < 50; ++i) ratio.add(20, 1, zero);
+  EXPECT_EQ(ratio.at(zero), 20);  // it is alone
+  EXPECT_EQ(ratio.at(zero + kRatioFades), 1);
+  double before = 20;
+  for (int second = 0; second <= 60; ++second) {
+    const double now = ratio.at(zero + second * kSecond);
+    EXPECT_LE(now, before);
+    before = now;
+  }
+  for (std::uint64_t client = 2; client < 5; ++client) ratio.add(1.1, client, zero + kSecond);
+  EXPECT_LE(ratio.at(zero + kSecond), 1.1);
+  ratio.add(1e9, 9, zero + kSecond);
+  EXPECT_LE(ratio.at(zero + kSecond), kMostCorrection);
+  ratio.add(0, 9, zero + kSecond);  // says nothing
+}
+
+// Against what its comment says, worked out anew for random samples; and never smaller where one of
+// them is larger.
+TEST(MeasuredRatio, IsTheWeightedMedian) {
+  Rng dice(3);
+  for (int round = 0; round < 300; ++round) {
+    struct One {
+      double ratio;
+      std::uint64_t client;
+      std::int64_t at;
+    };
+    std::vector<One> all(static_cast<std::size_t>(1 + dice.below(30)));
+    std::int64_t at = kRatioFades;
+    for (One& one : all) {
+      at += static_cast<std::int64_t>(dice.uniform() * 3'000) * kMs;
+      one = {0.1 + 10 * dice.uniform(), static_cast<std::uint64_t>(dice.below(9)), at};
+    }
+    const auto of = [&](const std::vector<One>& samples) {
+      MeasuredRatio ratio;
+      for (const One& one : samples) ratio.add(one.ratio, one.client, one.at);
+      return ratio.at(at);
+    };
+    std::vector<std::pair<double, double>> votes{{1, kDoubt}};
+    for (std::uint64_t client = 0; client < 9; ++client) {
+      std::vector<One> its;
+      for (const One& one : all)
+        if (one.client == client) its.push_back(one);
+      if (its.size() > kSamplesOfClient)
+        its.erase(its.begin(), its.end() - static_cast<long>(kSamplesOfClient));
+      double sum = 0;
+      const auto fresh = [&](const One& one) {
+        return std::max(1 - static_cast<double>(at - one.at) / static_cast<double>(kRatioFades),
+                        0.0);
+      };
+      for (const One& one : its) sum += fresh(one);
+      for (const One& one : its)
+        votes.emplace_back(one.ratio, fresh(one) * (sum > kMostVotes ? kMostVotes / sum : 1));
+    }
+    double half = 0, below = 0;
+    for (const auto& vote : votes) half += vote.second / 2;
+    const double found = of(all);
+    for (const auto& [ratio, weight] : votes)
+      if (ratio < found) below += weight;
+    EXPECT_LT(below, half);
+    for (const auto& [ratio, weight] : votes)
+      if (ratio == found) below += weight;
+    EXPECT_GE(below, half * (1 - 1e-12));
+    std::vector<One> slower = all;
+    slower[static_cast<std::size_t>(dice.below(slower.size()))].ratio *= 3;
+    EXPECT_GE(of(slower), found);
+  }
+}
+
+// What was slow since makes no prompt hopeless; what was measured before does.
+TEST(EngineGuess, KnowsWhatCanNeverBeInTime) {
+  const std::int64_t zero = 1'000'000 * kMs;
+  EngineGuess unknown(nullptr, 0, std::make_shared<EngineFactors>());
+  EXPECT_FALSE(unknown.soonest_ttft(1'000'000, 0, zero));
+  const profile::TokenEngine known = known_engine();
+  EngineGuess guess(&known, 0, std::make_shared<EngineFactors>());
+  EXPECT_EQ(guess.soonest_ttft(2500, 0, zero), (2 + 3 * 10 + 250) * kMs);
+  EXPECT_EQ(guess.soonest_ttft(2500, 2400, zero), (2 + 10 + 10) * kMs);
+  std::vector<GuessedRequest> slow(10, {.prompt = 100});
+  for (GuessedRequest& one : slow) {
+    guess.begin(one, zero);
+    guess.first_token(one, zero + 5000 * kMs, true);
+  }
+  EXPECT_GT(guess.ttft(100, 0, zero), 500 * kMs);
+  EXPECT_EQ(guess.soonest_ttft(2500, 0, zero), (2 + 3 * 10 + 250) * kMs);
+  for (GuessedRequest& one : slow) guess.end(one, 0, zero + 5000 * kMs);
+  EXPECT_EQ(guess.ttft(100, 0, zero + 5000 * kMs + kRatioFades), (2 + 10 + 10) * kMs);
+}
+
+// Two choices, of which one stops early and one is slow: that one's gaps, whoever is in between.
+TEST(AnswerPace, IsThatOfTheSlowestChoice) {
+  SecondsHistogram gaps(kTokenBounds);
+  AnswerPace pace(2);
+  EXPECT_EQ(pace.tpot(9), 0);
+  for (int i = 0; i < 11; ++i) {
+    pace.add(0);
+    if (i < 3) pace.add(1);
+    EXPECT_EQ(pace.fresh(), i < 3 ? 2 : 1);
+    pace.came((100 + 70 * i) * kMs, gaps);
+  }
+  EXPECT_EQ(pace.first(), 100 * kMs);
+  EXPECT_EQ(pace.events(), 14);
+  EXPECT_EQ(pace.tpot(14), 70 * kMs);
+  EXPECT_EQ(pace.tpot(0), 70 * kMs);
+  EXPECT_EQ(gaps.count(), 10 + 2);
+  EXPECT_NEAR(gaps.sum(), 12 * 0.070, 1e-9);
+  EXPECT_EQ(pace.tpot(28), 700 * kMs / 21);  // 22 tokens in 11 events, and 6 in 3
+  pace.restart();
+  EXPECT_EQ(pace.events() + pace.first() + pace.tpot(5), 0);
+  pace.add(-1);  // a token of each in one event
+  pace.came(kMs, gaps);
+  pace.add(-1);
+  pace.came(6 * kMs, gaps);
+  EXPECT_EQ(pace.tpot(4), 5 * kMs);
+}
+
+TEST(AnswerVerdict, SaysOfWhom) {
+  const auto fate = [](int status, bool other = false) {
+    return fate_of(what_says(status, other), status);
+  };
+  EXPECT_EQ(fate(200), &TokenFates::answered);
+  for (const int status : {400, 413, 422}) EXPECT_EQ(fate(status), &TokenFates::rejected);
+  EXPECT_EQ(fate(429), &TokenFates::full);
+  for (const int status : {401, 403, 404, 405, 500, 501, 502, 503, 301, 418})
+    EXPECT_EQ(fate(status), &TokenFates::failed) << status;
+  for (const int status : {404, 405, 501}) EXPECT_EQ(fate(status, true), &TokenFates::rejected);
+  EXPECT_EQ(fate(401, true), &TokenFates::failed);
+}
+
+// Of one whose end alone is seen, the promises are held against every first token that there might
+// have been: late is what none of them explains.
+TEST(AnswerVerdict, AWholeAnswerIsJudgedByItsEnd) {
+  plan::Terms terms;
+  terms.tokens.emplace();
+  for (const double ttft : {0.0, 800.0})
+    for (const double tpot : {0.0, 50.0})
+      for (std::int64_t tokens : {0, 1, 2, 30})
+        for (std::int64_t e2e = 100; e2e < 4000; e2e += 100) {
+          terms.tokens->ttft = Millis{ttft};
+          terms.tokens->tpot = Millis{tpot};
+          bool might = false;
+          for (std::int64_t first = 1; first <= e2e; ++first) {
+            const double each =
+                tokens > 1 ? static_cast<double>(e2e - first) / static_cast<double>(tokens - 1) : 0;
+            const bool at_end = tokens > 1 || first == e2e;
+            might = might || (at_end && !(ttft > 0 && static_cast<double>(first) > ttft) &&
+                              !(tpot > 0 && each > tpot));
+          }
+          EXPECT_EQ(keeps(terms, {.e2e = e2e * kMs, .tokens = tokens}), might)
+              << ttft << " " << tpot << " " << tokens << " " << e2e;
+        }
+  EXPECT_TRUE(keeps(terms, {.e2e = 9'000 * kMs}));  // of how many tokens, nobody says
+  EXPECT_FALSE(keeps(terms, {.ttft = 801 * kMs, .tpot = kMs, .e2e = 900 * kMs}));
+  EXPECT_FALSE(keeps(terms, {.ttft = kMs, .tpot = 51 * kMs, .e2e = 900 * kMs}));
+  EXPECT_TRUE(keeps(terms, {.ttft = kMs, .tpot = 50 * kMs, .e2e = 9'000 * kMs}));
+}
+
+// Bytes of a picture are no text.
+TEST(OpenaiRequest, CountsPicturesByTheirNumber) {
+  const std::string picture = "data:image/png;base64," + std::string(440'000, 'A');
+  const nlohmann::json with = {
+      {"model", "m"},
+      {"messages",
+       {{{"role", "user"},
+         {"content",
+          {{{"type", "text"}, {"text", "what is in the picture?"}},
+           {{"type", "image_url"}, {"image_url", {{"url", picture}}}}}}}}}};
+  const std::string body = with.dump();
+  const auto request = parse_openai_request(body);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->media, 1);
+  EXPECT_LT(request->text_bytes, 200u);
+  EXPECT_NEAR(guessed_prompt_tokens(*request, 4), kMediaTokens, 50);
+  const auto text = parse_openai_request(
+      R"({"model":"m","n":3,"messages":[{"role":"user","content":"image_url"}],"tools":[1]})");
+  EXPECT_EQ(text->media, 0);
+  EXPECT_EQ(text->text_bytes, text->prompt.size() + text->tools.size());
+  EXPECT_EQ(text->answers, 3);
+  EXPECT_TRUE(
+      parse_openai_request(R"({"model":"m","messages":[{"content":[1,{"image_url":2}]},3]})"));
 }
 
 TEST(OpenaiRequest, SaysHowManyTokensItMayComeTo) {

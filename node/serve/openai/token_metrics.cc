@@ -58,12 +58,13 @@ constexpr NamedFate kFates[] = {
     {"answered", &TokenFates::answered}, {"cut", &TokenFates::cut},
     {"failed", &TokenFates::failed},     {"late", &TokenFates::late},
     {"limited", &TokenFates::limited},   {"full", &TokenFates::full},
+    {"unready", &TokenFates::unready},   {"rejected", &TokenFates::rejected},
     {"expired", &TokenFates::expired},   {"withdrawn", &TokenFates::withdrawn},
 };
 
 void add_requests(Page& page) {
   page.family("partita_llm_requests_total", "counter",
-              "Requests by what became of them; late, limited, full: refused.");
+              "Requests by what became of them; late, limited, full, unready: refused.");
   for (const TokenSnapshot& one : page.services())
     for (const NamedFate& fate : kFates)
       page.line("partita_llm_requests_total", one, fmt::format(",fate=\"{}\"", fate.name),

@@ -44,10 +44,12 @@ struct TokenFates {
   long answered = 0;   // whole
   long in_slo = 0;     // of those, with all that is promised kept
   long cut = 0;        // its engine was lost in the middle of the answer
-  long failed = 0;     // no engine gave an answer, or an answer of 500 and above
+  long failed = 0;     // no engine gave an answer, or one that says that the service is at fault
   long late = 0;       // refused: it would miss its TTFT
   long limited = 0;    // refused: its key is over its limit
-  long full = 0;       // refused: none is ready, or too many wait
+  long full = 0;       // refused: too many wait, here or at the engines
+  long unready = 0;    // refused: no engine is ready
+  long rejected = 0;   // its client is at fault: the engine says so, or none could be in time
   long expired = 0;    // waited too long
   long withdrawn = 0;  // its client left
 };

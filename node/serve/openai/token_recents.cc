@@ -32,9 +32,12 @@ void TokenRecents::first_token(std::int64_t now, std::int64_t ttft) {
 
 void TokenRecents::answered(std::int64_t now, const TokenUsage& used, std::int64_t tpot) {
   Half& half = turned(now);
-  ++half.answers;
   half.used.prompt += used.prompt;
-  half.used.completion += used.completion;
+  if (used.completion > 0) {
+    ++half.answers;
+    half.prompts += used.prompt;
+    half.used.completion += used.completion;
+  }
   if (tpot > 0) half.tpot.add(tpot);
 }
 
@@ -45,10 +48,11 @@ actuate::TokenTraffic TokenRecents::traffic(std::int64_t now) {
   const double seconds = static_cast<double>(std::max(now - began, kHalfOfRecent)) / 1e9;
   const auto in = static_cast<double>(newer.used.prompt + older.used.prompt);
   const auto out = static_cast<double>(newer.used.completion + older.used.completion);
+  const auto prompts = static_cast<double>(newer.prompts + older.prompts);
   const auto answers = static_cast<double>(std::max(1L, newer.answers + older.answers));
   return {.in_per_s = in / seconds,
           .out_per_s = out / seconds,
-          .mean_in = in / answers,
+          .mean_in = prompts / answers,
           .mean_out = out / answers,
           .ttft_p50_ms = ms(newer.ttft, older.ttft, 50),
           .ttft_p99_ms = ms(newer.ttft, older.ttft, 99),

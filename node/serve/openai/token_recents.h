@@ -21,8 +21,9 @@ class TokenRecents {
  private:
   struct Half {
     std::int64_t began = 0;  // 0: nothing was noted
-    long answers = 0;
     TokenUsage used = {};
+    long answers = 0;          // of some tokens: of embeddings there are none
+    std::int64_t prompts = 0;  // tokens of theirs
     sim::LatencyHistogram ttft = {}, tpot = {};
   };
   Half& turned(std::int64_t now);
