@@ -45,8 +45,7 @@ struct PromiseToEase {
 std::vector<PromiseToEase> eased_of_tokens(const plan::ServingProblem& problem, std::size_t s) {
   const plan::Service& service = problem.services[s];
   const planners::serving::AloneTimes alone = planners::serving::alone_times(problem, service);
-  const Millis whole =
-      alone.ttft + (plan::mean_of(*service.tokens).out - 1) * alone.tpot;
+  const Millis whole = alone.ttft + (plan::mean_of(*service.tokens).out - 1) * alone.tpot;
   std::vector<PromiseToEase> found;
   const Millis ttft = service.tokens->ttft, tpot = service.tokens->tpot;
   if (ttft.value > 0) found.push_back({s, plan::Eased::ttft, ttft, alone.ttft, alone.ttft});
@@ -71,7 +70,7 @@ std::vector<PromiseToEase> eased_of(const plan::ServingProblem& problem, std::si
 
 // Of the largest services.
 std::vector<PromiseToEase> promises_to_ease(const plan::ServingProblem& problem,
-                                  const plan::ServingPlan& plan) {
+                                            const plan::ServingPlan& plan) {
   const auto gpcs = gpcs_by_service(problem, plan);
   int all = 0;
   for (const auto& [service, slices] : gpcs) all += slices;
@@ -82,7 +81,8 @@ std::vector<PromiseToEase> promises_to_ease(const plan::ServingProblem& problem,
     if (auto eased = eased_of(problem, s); !eased.empty())
       found.emplace_back(slices->second, std::move(eased));
   }
-  std::ranges::stable_sort(found, std::ranges::greater{}, [](const auto& one) { return one.first; });
+  std::ranges::stable_sort(found, std::ranges::greater{},
+                           [](const auto& one) { return one.first; });
   if (found.size() > kMaxAdvised) found.resize(kMaxAdvised);
   std::vector<PromiseToEase> largest;
   for (auto& [slices, eased] : found) largest.insert(largest.end(), eased.begin(), eased.end());

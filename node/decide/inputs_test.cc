@@ -116,15 +116,17 @@ TEST_F(Inputs, ReadAFleetBesideItsProfiles) {
 }
 
 TEST_F(Inputs, AFleetMayBeSaidByNodes) {
-  const auto gpus = parse_fleet(
-      "f", "gpus:\n- {gpu: A, profiles: p, count: 24, node_gpus: 6, price: 2}\n"
-           "- {gpu: B, profiles: q, node_gpus: 4}\n");
-  const auto nodes = parse_fleet(
-      "f", "nodes:\n- {model: A, profiles: p, count: 4, gpus: 6, price: 2}\n"
-           "- {model: B, profiles: q, gpus: 4}\n");
-  const auto both = parse_fleet(
-      "f", "nodes:\n- {model: B, profiles: q, gpus: 4}\n"
-           "gpus:\n- {gpu: A, profiles: p, count: 24, node_gpus: 6, price: 2}\n");
+  const auto gpus =
+      parse_fleet("f",
+                  "gpus:\n- {gpu: A, profiles: p, count: 24, node_gpus: 6, price: 2}\n"
+                  "- {gpu: B, profiles: q, node_gpus: 4}\n");
+  const auto nodes = parse_fleet("f",
+                                 "nodes:\n- {model: A, profiles: p, count: 4, gpus: 6, price: 2}\n"
+                                 "- {model: B, profiles: q, gpus: 4}\n");
+  const auto both =
+      parse_fleet("f",
+                  "nodes:\n- {model: B, profiles: q, gpus: 4}\n"
+                  "gpus:\n- {gpu: A, profiles: p, count: 24, node_gpus: 6, price: 2}\n");
   ASSERT_TRUE(gpus && nodes && both);
   EXPECT_EQ(*gpus, *nodes);
   EXPECT_EQ(both->size(), 2u);

@@ -175,7 +175,8 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
   for (const FleetLine& line : lines) {
     const std::string where =
         inputs.fleet.empty() ? inputs.gpu_source : fmt::format("{}:{}", inputs.fleet, line.line);
-    Result<plan::FleetEntry> entry = load_entry(files, catalogue, line, models, where, fleet.left_out);
+    Result<plan::FleetEntry> entry =
+        load_entry(files, catalogue, line, models, where, fleet.left_out);
     if (!entry) return failed(entry.error());
     const auto same = [&entry](const plan::FleetEntry& other) {
       return other.gpu.name == entry->gpu.name;
@@ -385,7 +386,8 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (auto set = set_objective(files, inputs.objective, fleet->sources, problem); !set)
     return failed(set.error());
   if (auto fit = check_arrivals(problem, inputs.services); !fit) return failed(fit.error());
-  if (auto known = check_models(problem, inputs.services, fleet->left_out); !known) return failed(known.error());
+  if (auto known = check_models(problem, inputs.services, fleet->left_out); !known)
+    return failed(known.error());
   if (auto meant = check_tokens(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_pipelines(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());

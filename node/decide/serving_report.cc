@@ -30,17 +30,16 @@ Table token_table(const plan::ServingProblem& problem, const sim::ServingReport&
   for (const sim::ServiceReport& row : report.services) {
     if (!row.tokens) continue;
     const plan::Service* const service = service_of(problem, row.name);
-    const auto promised = [&](Millis plan::TokenTerms::* time) -> std::string {
+    const auto promised = [&](Millis plan::TokenTerms::*time) -> std::string {
       if (!service || !service->tokens || (*service->tokens.*time).value <= 0) return "-";
       return fmt::format("{:g} (p{:g})", (*service->tokens.*time).value, service->percentile);
     };
-    tokens.rows.push_back({row.name, fmt::format("{:.1f}", row.tokens->ttft_p50.value),
-                           fmt::format("{:.1f}", row.tokens->ttft_p99.value),
-                           promised(&plan::TokenTerms::ttft),
-                           fmt::format("{:.2f}", row.tokens->tpot_p50.value),
-                           fmt::format("{:.2f}", row.tokens->tpot_p99.value),
-                           promised(&plan::TokenTerms::tpot),
-                           fmt::format("{:.0f}", row.tokens->tokens_per_s)});
+    tokens.rows.push_back(
+        {row.name, fmt::format("{:.1f}", row.tokens->ttft_p50.value),
+         fmt::format("{:.1f}", row.tokens->ttft_p99.value), promised(&plan::TokenTerms::ttft),
+         fmt::format("{:.2f}", row.tokens->tpot_p50.value),
+         fmt::format("{:.2f}", row.tokens->tpot_p99.value), promised(&plan::TokenTerms::tpot),
+         fmt::format("{:.0f}", row.tokens->tokens_per_s)});
   }
   return tokens;
 }

@@ -31,7 +31,9 @@ void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, 
     if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
   std::ranges::stable_sort(gpus, {}, &plan::PlannedGpu::index);
   // Where GPUs are of several models their numbers say nothing about nodes.
-  const auto node = [&](std::size_t g) { return only_model ? gpus[g]->index / entry.node_gpus : 0; };
+  const auto node = [&](std::size_t g) {
+    return only_model ? gpus[g]->index / entry.node_gpus : 0;
+  };
   std::vector<int> sizes;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     const auto grouped =

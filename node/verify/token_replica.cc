@@ -271,7 +271,7 @@ double busy_share(const profile::TokenEngine& engine, const profile::EngineSpec&
     prompts += work;
     alone += work + tokens / by.step_tokens * by.cost.step;
     decode += (one.out - 1) * (step + spec.cost.sequence +
-                               spec.cost.cached_token * (one.in + (one.out - 1) / 2.0));
+                               spec.cost.cached_token * (one.in + (one.out - 2) / 2.0));
   }
   const double ms = engine.prefills > 0 ? std::max(alone / engine.prefills, decode / engine.decodes)
                                         : std::max(alone, prompts + decode);

@@ -47,8 +47,8 @@ TEST(TokenPoints, no_engine_carries_more_than_its_fluid_rate) {
   EXPECT_GT(carried, 30);
 }
 
-// Whatever is promised, an answer of one token even that has no time per token: what comes has to be
-// worked off. The oracle: fixed lengths, of which the engine's work is a sum.
+// Whatever is promised, and where an answer of one token has no time per token: what comes has to
+// be worked off. The oracle: fixed lengths, of which the engine's work is a sum.
 TEST(TokenPoints, no_engine_is_given_more_work_than_time) {
   const plan::FleetEntry fleet = made_up_fleet();
   TokenOracle oracle;
@@ -68,9 +68,6 @@ TEST(TokenPoints, no_engine_is_given_more_work_than_time) {
         const double ms = std::max(prompt + step, prompt + (out - 1) * token);
         EXPECT_LT(found.rate.value * ms, 1000) << in << " " << out << " " << engine.mig_profile;
         carried += found.rate.value > 0;
-        if (out == 1) {
-          EXPECT_GT(found.rate.value * ms, 900) << engine.mig_profile;
-        }
       }
   EXPECT_GT(carried, 30);
 }
