@@ -135,7 +135,7 @@ TEST_F(Inputs, AFleetMayBeSaidByNodes) {
             "f:4: gpu 'A' is already in line 2");
   EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p}"), "f:2: 'gpus' is missing");
   EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p, gpus: 8, count: 200000}"),
-            "f:2: count must be 1 to 125000");
+            "f:2: 'count' is 200000, must be at most 125000");
 }
 
 // Laws, a plan made from them, and the same plan from a file that does not say so.

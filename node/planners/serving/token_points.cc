@@ -360,12 +360,41 @@ plan::Reason no_engine(const plan::ServingProblem& problem, const plan::Service&
 
 }  // namespace
 
-// The first that explains it: no engine may be used, none has room for a request, a request alone
+namespace {
+
+// What was measured on more GPUs than a node here has, and keeps the promise of a request alone:
+// on the fewest GPUs.
+std::optional<plan::Reason> too_few_for(const plan::ServingProblem& problem,
+                                        const plan::Service& service) {
+  if (keeps_apart(problem, service)) return std::nullopt;
+  std::optional<plan::Reason> reason;
+  for (const plan::FleetEntry& entry : problem.fleet) {
+    const auto engines = entry.engines.find(service.model);
+    if (engines == entry.engines.end()) continue;
+    for (const profile::TokenEngine& engine : engines->second) {
+      const bool fewer = !reason || engine.gpus < reason->need;
+      if (engine.gpus <= most_grouped(entry) || !fewer || fluid_rate(service, engine).value <= 0 ||
+          alone_in_time(service, {&engine}) < service.percentile)
+        continue;
+      reason = {"fleet_count", "service " + service.name, 1.0 * most_grouped(entry),
+                1.0 * engine.gpus,
+                fmt::format("GPUs of one node that are there, and of the smallest group on which "
+                            "model {} keeps {}",
+                            service.model, plan::to_string(*service.tokens))};
+    }
+  }
+  return reason;
+}
+
+}  // namespace
+
+// The first that explains it: no engine may be used, more GPUs would do, none has room for a request, a request alone
 // on the fastest takes too long on average, or too many do.
 plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
   const std::string subject = "service " + service.name;
   const auto engines = usable_engines(problem, service);
   if (engines.empty()) return no_engine(problem, service);
+  if (auto few = too_few_for(problem, service)) return *std::move(few);
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
   double room = 0;  // tokens, on the engine that has room for most
   for (const profile::TokenEngine* const engine : engines)
