@@ -156,7 +156,8 @@ void describe(Form& f, plan::SloOption& option) {
   f.number("slo_ms", option.slo.value, kPositive, "with this SLO instead");
   f.integer("gpus", option.gpus, {.high = kMaxGpus}, "so many GPUs do");
   f.optional(option.percentile > 0)
-      .number("percentile", option.percentile, {.high = 100, .above = true, .below = true}, "with this one instead");
+      .number("percentile", option.percentile, {.high = 100, .above = true, .below = true},
+              "with this one instead");
 }
 
 void describe(Form& f, plan::SloAdvice& advice) {
@@ -170,10 +171,10 @@ void describe(Form& f, plan::SloAdvice& advice) {
   f.list("options", advice.options, describe, {}, "plans with a longer SLO of this service");
   f.optional(advice.eased != plan::Eased::slo)
       .word("eased", advice.eased, {"slo", "ttft", "percentile"},
-            "what of the promise is easier, `slo` when missing; with `ttft` times are those to the "
-            "first token");
+            "what is easier, the SLO when missing; `ttft`: times are to the first token");
   f.optional(advice.percentile > 0)
-      .number("percentile", advice.percentile, {.high = 100, .above = true, .below = true}, "asked for");
+      .number("percentile", advice.percentile, {.high = 100, .above = true, .below = true},
+              "asked for");
   f.optional(advice.language)
       .boolean("language", advice.language, "the fastest is a request alone, not a batch");
 }

@@ -286,10 +286,10 @@ std::string advice_text(const std::vector<plan::SloAdvice>& advice, int width) {
                                                      : "the least under this SLO rule",
                           number_text(one.least.value));
     for (const plan::SloOption& option : one.options)
-      line += fmt::format("{} with {} {} {}", &option == &one.options.front() ? ";" : ",",
-                          late ? fmt::format("p{:g}", option.percentile)
-                               : number_text(option.slo.value) + " ms",
-                          count_text(option.gpus, "GPU"), option.gpus == 1 ? "does" : "do");
+      line += fmt::format(
+          "{} with {} {} {}", &option == &one.options.front() ? ";" : ",",
+          late ? fmt::format("p{:g}", option.percentile) : number_text(option.slo.value) + " ms",
+          count_text(option.gpus, "GPU"), option.gpus == 1 ? "does" : "do");
     text += folded(line + fmt::format(", not {}", one.gpus), width, 4);
   }
   return text;

@@ -1,4 +1,4 @@
-// Advice: what a promise that is easier to keep would save. Values; found by decide, shown by forms.
+// Advice: what an easier promise would save. Values; found by decide, shown by forms.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace partita::plan {
 
-// What of a promise could be easier: the SLO (of a language model that of a whole answer), its TTFT,
-// or the percentile of requests that keep all of it.
+// What of a promise could be easier: the SLO (of a language model that of a whole answer), its
+// TTFT, or the percentile of requests that keep all of it.
 enum class Eased { slo, ttft, percentile };
 
 // A plan that was made with another promise of one service, all else equal.

@@ -19,7 +19,8 @@ namespace {
 using PlaceKey = std::tuple<int, std::string, std::string, int, std::string, int>;
 
 PlaceKey place_key(const ServingPlan& plan, const PlannedGpu& gpu, const PlannedInstance& one) {
-  return {gpu.index, gpu.model.empty() ? plan.gpu_model : gpu.model, one.profile, one.start,
+  return {gpu.index,   gpu.model.empty() ? plan.gpu_model : gpu.model,
+          one.profile, one.start,
           one.service, one.group};
 }
 
@@ -29,7 +30,8 @@ std::vector<std::pair<PlaceKey, const PlannedInstance*>> instances_of(const Serv
   for (const PlannedGpu& gpu : plan.gpus) gpus.push_back(&gpu);
   std::ranges::stable_sort(gpus, {}, [](const PlannedGpu* gpu) { return gpu->index; });
   std::vector<std::pair<PlaceKey, const PlannedInstance*>> all;
-  std::map<std::pair<std::string, int>, int> further;  // GPUs of the last group of a service and size
+  std::map<std::pair<std::string, int>, int>
+      further;  // GPUs of the last group of a service and size
   for (const PlannedGpu* const gpu : gpus)
     for (const PlannedInstance& one : gpu->instances) {
       int& left = further[{one.service, one.group}];

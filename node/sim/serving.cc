@@ -419,8 +419,7 @@ std::vector<AlikeReplicas> alike_replicas(const Entry& entry) {
   double all = 0;
   for (const TokenReplica& one : entry.replicas) all += one.share;
   for (const TokenReplica& one : entry.replicas) {
-    AlikeReplicas& kind =
-        kinds[{one.engine.configuration, one.engine.spec.sequences, one.share}];
+    AlikeReplicas& kind = kinds[{one.engine.configuration, one.engine.spec.sequences, one.share}];
     kind.one = &one;
     kind.share = one.share / all;
     kind.all += one.share / all;
@@ -445,7 +444,7 @@ double tokens_in_time(const plan::Service& service, const std::vector<AlikeRepli
   return in_time;
 }
 
-// Rows of language models; those of the fewest kinds of replicas first, as far as requests are left.
+// Rows of language models; those of the fewest kinds of replicas first, while requests are left.
 void play_tokens_over(const Entries& entries, plan::ServingPlan& plan, long& left) {
   std::vector<std::pair<const plan::Service*, std::vector<AlikeReplicas>>> models;
   for (const auto& [name, entry] : entries)

@@ -30,9 +30,9 @@ void report_replica(const plan::Service& service, const plan::PlannedInstance& p
   const std::string replica = fmt::format("{} x {} at {:.4g} req/s and {} at once", planned.group,
                                           planned.profile, load.value, planned.batch);
   if (verdict.busy > 1)
-    return findings.report("overload", subject, 100 * verdict.busy, 100,
-                           fmt::format("percent of its time that {} needs at least, and has",
-                                       replica));
+    return findings.report(
+        "overload", subject, 100 * verdict.busy, 100,
+        fmt::format("percent of its time that {} needs at least, and has", replica));
   findings.report("slo", subject, 100 * (1 - verdict.late), service.percentile,
                   fmt::format("percent in time on {} ({:.2f} % miss TTFT, {:.2f} % TPOT, {:.2f} % "
                               "the whole), and wanted",

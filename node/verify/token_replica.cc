@@ -270,8 +270,8 @@ double busy_share(const profile::TokenEngine& engine, const profile::EngineSpec&
     const double work = prompt_ms(by.cost, tokens) + tokens * known * by.cost.prompt_context;
     prompts += work;
     alone += work + tokens / by.step_tokens * by.cost.step;
-    decode += (one.out - 1) * (step + spec.cost.sequence +
-                               spec.cost.cached_token * (one.in + (one.out - 2) / 2.0));
+    decode += (one.out - 1) *
+              (step + spec.cost.sequence + spec.cost.cached_token * (one.in + (one.out - 2) / 2.0));
   }
   const double ms = engine.prefills > 0 ? std::max(alone / engine.prefills, decode / engine.decodes)
                                         : std::max(alone, prompts + decode);

@@ -40,11 +40,11 @@ struct ReplicaVerdict {
   Millis whole;  // at the percentile, from arrival to the last token
 };
 
-// Whether an engine of these constants may be: a prompt's tokens cost something, and no GPU computes
-// more than kMostPromptTokens of them in the time in which it reads the weights for one token. It
-// does some 300 operations per byte that it reads, so that this is 300 where all weights are used;
-// of mixtures of experts, where one token may be told to cost all of them, 20 times as many and
-// more. Constants beyond that were learned from points that do not show what prompts cost.
+// Whether an engine of these constants may be: a prompt's tokens cost something, and no GPU
+// computes more than kMostPromptTokens of them in the time in which it reads the weights for one
+// token. It does some 300 operations per byte that it reads, so that this is 300 where all weights
+// are used; of mixtures of experts, where one token may be told to cost all of them, 20 times as
+// many and more. Constants beyond that were learned from points that do not show what prompts cost.
 inline constexpr double kMostPromptTokens = 20'000;
 bool may_be(const profile::TokenEngine& engine);
 

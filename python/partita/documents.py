@@ -472,7 +472,7 @@ class ServingPlanAdvice(TypedDict):
     gpus: int
     # plans with a longer SLO of this service
     options: list[ServingPlanAdviceOptions]
-    # what of the promise is easier, `slo` when missing; with `ttft` times are those to the first token
+    # what is easier, the SLO when missing; `ttft`: times are to the first token
     eased: NotRequired[Literal["slo", "ttft", "percentile"]]
     # asked for
     percentile: NotRequired[float]

@@ -84,7 +84,8 @@ std::string what_to_measure(const Measured& measured) {
   }
   return fmt::format(
       "{} is left out: its {} points, with {}, do not tell what a prompt costs (one twice as dear "
-      "could have shown them); measure it with 1 request in flight, too, and prompts of two lengths",
+      "could have shown them); measure it with 1 request in flight, too, and prompts of two "
+      "lengths",
       to_string(measured.configuration), measured.points.size(),
       least == most ? fmt::format("{:g} requests in flight all of them", least)
                     : fmt::format("{:g} to {:g} requests in flight", least, most));

@@ -43,8 +43,7 @@ struct EngineTable {
 // Of these models on that GPU model, where kv_move_ns is known with prefill apart, too, and where
 // parts of its `units` SMs were measured with prefill beside decode. Ignored:
 // configurations with fewer than kLeastEnginePoints points, groups not of 1, 2, 4 or 8 GPUs.
-Result<EngineTable> engines_of(const std::vector<Measured>& all,
-                               const std::string& gpu_model, const std::set<std::string>& models,
-                               int units = 0);
+Result<EngineTable> engines_of(const std::vector<Measured>& all, const std::string& gpu_model,
+                               const std::set<std::string>& models, int units = 0);
 
 }  // namespace partita::llm

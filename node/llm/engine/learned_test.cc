@@ -74,8 +74,9 @@ TEST(LearnedEngine, PointsThatAllWaitTellNothingOfPrompts) {
     return Point{{in, out}, 16, Millis{ttft}, Millis{tpot}};
   };
   const std::vector<Point> points = {
-      point(1024, 128, 6776, 25.48),  point(1024, 256, 14620, 26.84), point(1024, 512, 28880, 26.56),
-      point(2048, 128, 16430, 24.66), point(2048, 256, 30840, 25.58), point(2048, 512, 88770, 26.33)};
+      point(1024, 128, 6776, 25.48),  point(1024, 256, 14620, 26.84),
+      point(1024, 512, 28880, 26.56), point(2048, 128, 16430, 24.66),
+      point(2048, 256, 30840, 25.58), point(2048, 512, 88770, 26.33)};
   const auto learned = learn_engine(points, kEngine.spec);
   ASSERT_TRUE(learned);
   EXPECT_FALSE(learned->prompts_told);

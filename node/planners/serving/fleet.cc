@@ -100,8 +100,7 @@ void add_group_rows(const plan::FleetEntry& entry, std::size_t model, Fleet& fle
     if (size == 1 || most == *entry.count / size) continue;
     GroupRow& row = fleet.group_rows.emplace_back();
     row.most = most;
-    for (std::size_t k = first; k < fleet.gpus.size(); ++k)
-      row.weight[k] = fleet.gpus[k] / size;
+    for (std::size_t k = first; k < fleet.gpus.size(); ++k) row.weight[k] = fleet.gpus[k] / size;
   }
 }
 

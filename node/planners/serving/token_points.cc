@@ -351,11 +351,11 @@ plan::Reason no_engine(const plan::ServingProblem& problem, const plan::Service&
             fmt::format("GPUs of one node that are there, and of the smallest group that model {} "
                         "was measured on",
                         service.model)};
-  return {"profile", subject, 0, 1,
-          fmt::format("engines of model {} that may be used: all were measured on {}",
-                      service.model,
-                      apart ? "groups of GPUs, which a service with anti_affinity does not use"
-                            : "profiles that no GPU here has")};
+  return {
+      "profile", subject, 0, 1,
+      fmt::format("engines of model {} that may be used: all were measured on {}", service.model,
+                  apart ? "groups of GPUs, which a service with anti_affinity does not use"
+                        : "profiles that no GPU here has")};
 }
 
 }  // namespace
@@ -388,8 +388,8 @@ std::optional<plan::Reason> too_few_for(const plan::ServingProblem& problem,
 
 }  // namespace
 
-// The first that explains it: no engine may be used, more GPUs would do, none has room for a request, a request alone
-// on the fastest takes too long on average, or too many do.
+// The first that explains it: no engine may be used, more GPUs would do, none has room for a
+// request, a request alone on the fastest takes too long on average, or too many do.
 plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
   const std::string subject = "service " + service.name;
   const auto engines = usable_engines(problem, service);
