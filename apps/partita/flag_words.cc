@@ -423,8 +423,9 @@ constexpr FlagWords kWords[] = {
      "The plan in force: a ServingPlan, a BatchSchedule, or the Assignment of a state directory"},
     {"--planner", "PLANNER", "The planner; `partita planners` lists them"},
     {"--planners", "PLANNERS",
-     "The planners, separated by commas; each may be given an SLO rule: "
-     "exact,parvagpu@execution:0.45; without one it is --slo-rule, else the planner's own"},
+     "The planners, separated by commas (without: exact, and ParvaGPU's where they plan such "
+     "services); each may be given an SLO rule: exact,parvagpu@execution:0.45; without one it is "
+     "--slo-rule, else the planner's own"},
     {"--plugin-dir", "DIR", "The kubelet's folder for this plugin: its socket goes there"},
     {"--point-time", "TIME", "Longest time for one point"},
     {"--policies", "NAMES", "The policies to compare, separated by commas"},

@@ -246,12 +246,12 @@ class Planner {
   }
   void keep_whole(const AssignedSegment& runs, const Segment& wanted) {
     const Present one = present_whole(runs);
-    count(one.segment, wanted);
     change_.keep.push_back(one);
     const bool same = same_segment(one.segment, wanted);
     if (same) change_.kept_gpcs += model().compute_slices;
     // Unless a GPU of it is gone: then the others lose it, too, and get it back.
     if (!groups_.first(runs.device)) return;
+    count(one.segment, wanted);
     capacities_.before(one.segment, model().compute_slices);
     capacities_.after(wanted, model().compute_slices);
     if (same) return;
@@ -262,8 +262,10 @@ class Planner {
 
   void destroy_whole(const AssignedSegment& runs) {
     const Present one = present_whole(runs);
-    count(one.segment, {});
-    if (groups_.first(runs.device)) capacities_.before(one.segment, model().compute_slices);
+    if (groups_.first(runs.device)) {
+      count(one.segment, {});
+      capacities_.before(one.segment, model().compute_slices);
+    }
     change_.destroy.push_back(one);
     add_unit(Unit::Kind::destroy, {Item::List::destroy, change_.destroy.size() - 1},
              whole_slot(runs.profile), "goes " + runs.device);
@@ -355,9 +357,10 @@ class Planner {
     gpcs_[one.profile] = shape.gpcs;
     change_.create.push_back(
         {{gpu().index, gpu().uuid, one.profile, one.start}, one.segment, devices});
-    count({}, one.segment);
-    if (devices.empty() || groups_.first("comes " + devices))
+    if (devices.empty() || groups_.first("comes " + devices)) {
+      count({}, one.segment);
       capacities_.after(one.segment, shape.gpcs);
+    }
     add_unit(Unit::Kind::create, {Item::List::create, change_.create.size() - 1},
              {at_, profile, one.start, shape.size}, devices);
   }

@@ -1,6 +1,6 @@
-// Advice on latency objectives: where an SLO near the fastest batch makes a plan large, what a
-// longer one would save, found by planning again. Works with any planner and SLO rule. Limits:
-// kMax* below; the search of each re-plan is bounded too.
+// Advice on promises: where an SLO near the fastest batch, or what a language model promises, makes
+// a plan large, what an easier one would save, found by planning again. Works with any planner and
+// SLO rule. Limits: kMax* below; the search of each re-plan is bounded too.
 #pragma once
 
 #include <optional>
@@ -25,10 +25,14 @@ std::optional<Millis> fastest_batch(const plan::ServingProblem& problem, const s
 // the first that is at least kMostRelaxed times as long.
 std::vector<Millis> rounder_slos(Millis slo);
 
-// For services with a large share of `plan` and an SLO below kTightSlo times the least (language
-// models: with any TTFT, of which the same is said): the
+// Percentiles that let twice and five times as many be late, as far as they are 50 at least.
+std::vector<double> lower_percentiles(double percentile);
+
+// For services with a large share of `plan` and an SLO below kTightSlo times the least: the
 // smallest round SLO with which `planner` needs fewer GPUs, and the smallest with the fewest GPUs
-// of those tried. Nothing for plans of one GPU or of many services, or where no GPU is saved.
+// of those tried. Of language models, whatever they promise, the same of the TTFT and of the SLO,
+// and the highest of lower_percentiles that save. Nothing for plans of one GPU or of many services,
+// or where no GPU is saved.
 std::vector<plan::SloAdvice> advise(const Planner& planner, const plan::ServingProblem& problem,
                                     const plan::ServingPlan& plan, const PlanOptions& options);
 

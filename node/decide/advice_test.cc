@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "decide/doubts.h"
 #include "profile/published.h"
@@ -61,34 +62,61 @@ TEST(Advise, NamesTheSmallestRoundSloThatSavesGpus) {
             (plan::SloAdvice{"chat", Millis{31}, Millis{20}, Millis{20}, 6, {{Millis{60}, 2}}}));
 }
 
-// A language model on whole GPUs: the oracle plans with the longer TTFT itself.
-TEST(Advise, SaysWhatALongerTtftSaves) {
+// A language model on whole GPUs: the oracle plans with the easier promise itself.
+TEST(Advise, SaysWhatAnEasierPromiseSaves) {
   plan::ServingProblem problem = whole_gpus(30, 0);
   problem.rule = {};
   plan::Service& service = problem.services[0];
   service.tokens = plan::TokenTerms{.ttft = Millis{300}, .tpot = Millis{40}};
   service.tokens->lengths =
       plan::TokenPair{plan::LognormalTokens{1000, 0.7}, plan::LognormalTokens{200, 0.6}};
+  service.slo = Millis{6000};
   profile::TokenEngine& engine = problem.fleet[0].engines["lm"].emplace_back();
   engine.spec.cost = {.step = 8, .sequence = 0.05, .prompt_token = 0.04};
   engine.spec.sequences = 64;
-  const auto advice = advice_on(problem);
-  ASSERT_EQ(advice.size(), 1u);
-  EXPECT_TRUE(advice[0].ttft);
-  EXPECT_EQ(advice[0].slo, Millis{300});
-  EXPECT_EQ(advice[0].fastest, Millis{8 + 40});
-  for (const plan::SloOption& option : advice[0].options) {
-    service.tokens->ttft = option.slo;
-    const auto made = make_plan(exact_planner(), problem, {});
-    ASSERT_TRUE(made && made->plan);
-    EXPECT_EQ((*made->plan)->objective.gpus, option.gpus);
-    EXPECT_LT(option.gpus, advice[0].gpus);
-    // 200 tokens a request, and no prices are known.
-    const plan::TokenOutlook& outlook = *(*made->plan)->services[0].outlook;
-    EXPECT_DOUBLE_EQ(outlook.tokens_per_s, 6000);
-    EXPECT_DOUBLE_EQ(outlook.gpus, option.gpus);
-    EXPECT_FALSE(outlook.cost_per_million);
+  std::set<plan::Eased> eased;
+  for (const plan::SloAdvice& advice : advice_on(problem)) {
+    eased.insert(advice.eased);
+    EXPECT_TRUE(advice.language);
+    if (advice.eased == plan::Eased::ttft) {
+      EXPECT_EQ(advice.fastest, Millis{8 + 40});
+    }
+    if (advice.eased == plan::Eased::percentile) {
+      EXPECT_EQ(advice.percentile, service.percentile);
+    }
+    for (const plan::SloOption& option : advice.options) {
+      plan::ServingProblem other = problem;
+      plan::Service& easier = other.services[0];
+      if (advice.eased == plan::Eased::ttft) easier.tokens->ttft = option.slo;
+      if (advice.eased == plan::Eased::slo) easier.slo = option.slo;
+      if (advice.eased == plan::Eased::percentile) easier.percentile = option.percentile;
+      const auto made = make_plan(exact_planner(), other, {});
+      ASSERT_TRUE(made && made->plan);
+      EXPECT_EQ((*made->plan)->objective.gpus, option.gpus);
+      EXPECT_LT(option.gpus, advice.gpus);
+    }
   }
+  EXPECT_THAT(eased, testing::Contains(plan::Eased::ttft));
+  EXPECT_THAT(eased, testing::Contains(plan::Eased::percentile));
+}
+
+TEST(Advise, APlanOfALanguageModelSaysWhatATokenCosts) {
+  plan::ServingProblem problem = whole_gpus(30, 0);
+  problem.rule = {};
+  plan::Service& service = problem.services[0];
+  service.tokens = plan::TokenTerms{.ttft = Millis{900}, .tpot = Millis{40}};
+  service.tokens->lengths =
+      plan::TokenPair{plan::LognormalTokens{1000, 0.7}, plan::LognormalTokens{200, 0.6}};
+  profile::TokenEngine& engine = problem.fleet[0].engines["lm"].emplace_back();
+  engine.spec.cost = {.step = 8, .sequence = 0.05, .prompt_token = 0.04};
+  engine.spec.sequences = 64;
+  const auto made = make_plan(exact_planner(), problem, {});
+  ASSERT_TRUE(made && made->plan);
+  // 200 tokens a request, and no prices are known.
+  const plan::TokenOutlook& outlook = *(*made->plan)->services[0].outlook;
+  EXPECT_DOUBLE_EQ(outlook.tokens_per_s, 6000);
+  EXPECT_DOUBLE_EQ(outlook.gpus, (*made->plan)->objective.gpus);
+  EXPECT_FALSE(outlook.cost_per_million);
   problem.fleet[0].price = 3.6;  // an hour of a GPU: a thousandth a second
   const auto priced = make_plan(exact_planner(), problem, {});
   ASSERT_TRUE(priced && priced->plan);

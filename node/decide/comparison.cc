@@ -1,5 +1,6 @@
 #include "decide/comparison.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/split.h"
@@ -38,6 +39,11 @@ Result<Standing> stand(plan::ServingProblem problem, const Contestant& contestan
 }
 
 }  // namespace
+
+std::string usual_contestants(const plan::ServingProblem& problem) {
+  const bool only_exact = std::ranges::any_of(problem.services, plan::adds_up);
+  return only_exact ? "exact" : "exact,parvagpu,parvagpu-single,parvagpu-unoptimized";
+}
 
 Result<std::vector<Contestant>> parse_contestants(const std::string& flag, const std::string& text,
                                                   const std::optional<plan::SloRule>& asked) {

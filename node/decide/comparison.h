@@ -18,6 +18,9 @@ struct Contestant {
   plan::SloRule rule;
 };
 
+// The planners that are compared where nobody names any: those that can plan all of its services.
+std::string usual_contestants(const plan::ServingProblem& problem);
+
 // "exact,parvagpu@execution:0.45": names of planners, each with an optional rule; without one it is
 // the rule asked for, else the planner's own.
 Result<std::vector<Contestant>> parse_contestants(const std::string& flag, const std::string& text,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/fields.h"
 
@@ -14,16 +15,33 @@ constexpr Range kCounts{.low = 1, .high = 1e6};
 constexpr Range kNodeGpus{.low = 1, .high = 1024};
 constexpr Range kPrices{.high = 1e9, .above = true};
 
-FleetLine read_line(Fields fields) {
+void read_all(Fields& fields, FleetLine& line) {
+  line.line = fields.node().line;
+  line.profiles = fields.text("profiles");
+  line.priced = fields.has("price");
+  if (line.priced) line.price = fields.number("price", kPrices);
+}
+
+FleetLine read_gpus(Fields fields) {
   fields.only({"gpu", "profiles", "count", "price", "node_gpus"});
   FleetLine line;
-  line.line = fields.node().line;
   line.gpu = fields.text("gpu");
-  line.profiles = fields.text("profiles");
+  read_all(fields, line);
   if (fields.has("count")) line.count = fields.integer("count", kCounts);
-  line.priced = fields.has("price");
   if (fields.has("node_gpus")) line.node_gpus = fields.integer("node_gpus", kNodeGpus);
-  if (line.priced) line.price = fields.number("price", kPrices);
+  return line;
+}
+
+// The same said by nodes.
+FleetLine read_nodes(Fields fields) {
+  fields.only({"model", "profiles", "count", "price", "gpus"});
+  FleetLine line;
+  line.gpu = fields.text("model");
+  read_all(fields, line);
+  line.node_gpus = fields.integer("gpus", kNodeGpus);
+  if (!fields.has("count")) return line;
+  const double most = std::floor(kCounts.high / std::max(1, line.node_gpus));
+  line.count = fields.integer("count", {.low = 1, .high = most}) * line.node_gpus;
   return line;
 }
 
@@ -33,15 +51,21 @@ Result<std::vector<FleetLine>> parse_fleet(const std::string& file, std::string_
   const Result<Document> document = parse_document(file, text);
   if (!document) return failed(document.error());
   Fields fields(*document);
-  fields.only({"api_version", "kind", "gpus"});
+  fields.only({"api_version", "kind", "gpus", "nodes"});
   std::vector<FleetLine> lines;
-  for (const Node& item : fields.list("gpus", kMaxFleetLines)) {
-    FleetLine line = read_line({fields, item});
+  const auto add = [&](const Node& item, FleetLine line) {
     const auto same = std::ranges::find(lines, line.gpu, &FleetLine::gpu);
     if (same != lines.end())
       fields.refuse(item, fmt::format("gpu '{}' is already in line {}", same->gpu, same->line));
     lines.push_back(std::move(line));
-  }
+  };
+  const bool nodes = fields.has("nodes");
+  if (!nodes || fields.has("gpus"))
+    for (const Node& item : fields.list("gpus", kMaxFleetLines))
+      add(item, read_gpus({fields, item}));
+  if (nodes)
+    for (const Node& item : fields.list("nodes", kMaxFleetLines))
+      add(item, read_nodes({fields, item}));
   if (lines.empty()) fields.refuse("gpus", "'gpus' is empty");
   if (fields.error()) return failed(*fields.error());
   return lines;

@@ -23,7 +23,9 @@ struct FleetLine {
   bool operator==(const FleetLine&) const = default;
 };
 
-// A list under `gpus` of gpu, profiles and optional count, price, node_gpus.
+// A list under `gpus` of gpu, profiles and optional count, price, node_gpus; or one under `nodes`
+// of model, profiles, gpus (of each node) and optional count (of nodes), price, which says the
+// same; or both.
 Result<std::vector<FleetLine>> parse_fleet(const std::string& file, std::string_view text);
 
 }  // namespace partita::decide

@@ -126,6 +126,29 @@ TEST_F(Inputs, ReadAFleetBesideItsProfiles) {
   EXPECT_EQ(to_string(parse_fleet("f", "gpus: []").error()), "f:1: 'gpus' is empty");
 }
 
+TEST_F(Inputs, AFleetMayBeSaidByNodes) {
+  const auto gpus =
+      parse_fleet("f",
+                  "gpus:\n- {gpu: A, profiles: p, count: 24, node_gpus: 6, price: 2}\n"
+                  "- {gpu: B, profiles: q, node_gpus: 4}\n");
+  const auto nodes = parse_fleet("f",
+                                 "nodes:\n- {model: A, profiles: p, count: 4, gpus: 6, price: 2}\n"
+                                 "- {model: B, profiles: q, gpus: 4}\n");
+  const auto both =
+      parse_fleet("f",
+                  "nodes:\n- {model: B, profiles: q, gpus: 4}\n"
+                  "gpus:\n- {gpu: A, profiles: p, count: 24, node_gpus: 6, price: 2}\n");
+  ASSERT_TRUE(gpus && nodes && both);
+  EXPECT_EQ(*gpus, *nodes);
+  EXPECT_EQ(both->size(), 2u);
+  const auto refusal = [](const char* text) { return to_string(parse_fleet("f", text).error()); };
+  EXPECT_EQ(refusal("gpus:\n- {gpu: A, profiles: p}\nnodes:\n- {model: A, profiles: p, gpus: 8}"),
+            "f:4: gpu 'A' is already in line 2");
+  EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p}"), "f:2: 'gpus' is missing");
+  EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p, gpus: 8, count: 200000}"),
+            "f:2: 'count' is 200000, must be at most 125000");
+}
+
 // Laws, a plan made from them, and the same plan from a file that does not say so.
 TEST_F(Inputs, SayWhatOfAPlanIsPredicted) {
   files.content["profiles.csv"] =

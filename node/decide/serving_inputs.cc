@@ -92,6 +92,7 @@ int whole_units(const hw::GpuModel& gpu) {
 struct ProfilesFile {
   std::string flag, path;
   std::optional<std::set<std::string>> models;
+  llm::LeftOut* left_out = nullptr;  // for configurations that are; null: nobody asks
 };
 Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEntry& entry) {
   const auto points = token_points(files, file.flag, file.path);
@@ -101,8 +102,9 @@ Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEnt
         llm::engines_of(**points, entry.gpu.name, file.models ? *file.models : models_of(**points),
                         whole_units(entry.gpu));
     if (!engines) return failed(engines.error());
-    for (auto& [model, found] : *engines)
+    for (auto& [model, found] : engines->engines)
       entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());
+    if (file.left_out) file.left_out->merge(engines->left_out);
     return {};
   }
   Result<profile::ProfileTable> profiles = load_profiles(files, file.flag, file.path, entry.gpu);
@@ -128,13 +130,13 @@ void name_buckets(const std::vector<plan::Service>& services, plan::FleetEntry& 
 // `models`: of language models, those that services use.
 Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalogue>& catalogue,
                                     const FleetLine& line, const std::set<std::string>& models,
-                                    const std::string& flag) {
+                                    const std::string& flag, llm::LeftOut& left_out) {
   Result<hw::GpuModel> gpu = model_named(catalogue, line.gpu);
   if (!gpu) return bad_input(flag, gpu.error().message);
   plan::FleetEntry entry{*std::move(gpu), {}, line.count, line.price};
   entry.node_gpus = line.node_gpus;
   for (const std::string& path : paths_in(line.profiles))
-    if (auto added = add_profiles(files, {"--profiles", path, models}, entry); !added)
+    if (auto added = add_profiles(files, {"--profiles", path, models, &left_out}, entry); !added)
       return failed(added.error());
   return entry;
 }
@@ -144,6 +146,7 @@ struct LoadedFleet {
   std::vector<plan::FleetEntry> entries;
   std::vector<FleetSource> sources;
   std::set<std::string> profiles;  // files of all of them
+  llm::LeftOut left_out;
 };
 
 std::set<std::string> language_models(const std::vector<plan::Service>& services) {
@@ -175,7 +178,8 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
   for (const FleetLine& line : lines) {
     const std::string where =
         inputs.fleet.empty() ? inputs.gpu_source : fmt::format("{}:{}", inputs.fleet, line.line);
-    Result<plan::FleetEntry> entry = load_entry(files, catalogue, line, models, where);
+    Result<plan::FleetEntry> entry =
+        load_entry(files, catalogue, line, models, where, fleet.left_out);
     if (!entry) return failed(entry.error());
     const auto same = [&entry](const plan::FleetEntry& other) {
       return other.gpu.name == entry->gpu.name;
@@ -230,9 +234,17 @@ std::string measured_elsewhere(Files& files, const std::set<std::string>& paths,
   return fmt::format(" (points of one configuration are there on {})", joined(there, ", "));
 }
 
+// Why configurations of a model are not planned with, one sentence each.
+std::string text_of(const llm::LeftOut& left_out, const std::string& model) {
+  std::string text;
+  const auto [begin, end] = left_out.equal_range(model);
+  for (auto one = begin; one != end; ++one) text += (text.empty() ? "" : "; ") + one->second;
+  return text;
+}
+
 // Every service's model must have been measured somewhere: a misspelt model is bad input, not an
 // infeasible plan.
-Result<void> check_models(Files& files, const std::set<std::string>& paths,
+Result<void> check_models(Files& files, const LoadedFleet& fleet,
                           const plan::ServingProblem& problem, const std::string& file) {
   const std::vector<std::string> models = measured_models(problem, false);
   const std::vector<std::string> language = measured_models(problem, true);
@@ -241,14 +253,19 @@ Result<void> check_models(Files& files, const std::set<std::string>& paths,
     const std::vector<std::string>& known = service.tokens ? language : models;
     if (std::ranges::binary_search(known, service.model)) continue;
     const std::string where = fmt::format("{}:{}", file, service.line);
+    if (const std::string why = text_of(fleet.left_out, service.model);
+        service.tokens && !why.empty())
+      return bad_input(where, fmt::format("service '{}': nothing is known of the rates that '{}' "
+                                          "carries: {}",
+                                          service.name, service.model, why));
     if (service.tokens)
       return bad_input(
-          where,
-          fmt::format("service '{}': no points of the language model '{}' were measured on "
-                      "{}: --profiles needs a CSV of TTFT and TPOT with at least {} points "
-                      "of one configuration of it{} (docs/llm.md)",
-                      service.name, service.model, problem.fleet.front().gpu.name,
-                      llm::kLeastEnginePoints, measured_elsewhere(files, paths, service.model)));
+          where, fmt::format("service '{}': no points of the language model '{}' were measured on "
+                             "{}: --profiles needs a CSV of TTFT and TPOT with at least {} points "
+                             "of one configuration of it{} (docs/llm.md)",
+                             service.name, service.model, problem.fleet.front().gpu.name,
+                             llm::kLeastEnginePoints,
+                             measured_elsewhere(files, fleet.profiles, service.model)));
     if (models.empty())
       return bad_input(where, fmt::format("service '{}': there is no profile of model '{}', nor of "
                                           "any other that is no language model",
@@ -292,10 +309,16 @@ Result<void> check_tokens(const plan::ServingProblem& problem, const std::string
                              : problem.survive > 0                ? "the loss of a GPU (survive)"
                              : problem.goal == plan::Goal::energy ? "--objective energy"
                                                                   : nullptr;
+    // Points of language models do not say what a GPU draws while prompts are computed, and while
+    // it decodes, which waits for memory: one number for a busy GPU would put them in wrong order.
+    const bool watts = service.tokens && problem.goal == plan::Goal::energy;
     if (what)
       return bad_input(fmt::format("{}:{}", file, service.line),
-                       fmt::format("service '{}' {}, which is not planned with {}", service.name,
-                                   service.tokens ? "is of kind llm" : "has 'models'", what));
+                       fmt::format("service '{}' {}, which is not planned with {}{}", service.name,
+                                   service.tokens ? "is of kind llm" : "has 'models'", what,
+                                   watts ? ": points of language models say no watts, neither of "
+                                           "prompts nor of decoding"
+                                         : ""));
   }
   return {};
 }
@@ -360,7 +383,8 @@ Result<void> check_arrivals(const plan::ServingProblem& problem, const std::stri
 
 }  // namespace
 
-Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs) {
+Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs,
+                                          std::vector<std::string>* left_out) {
   if (auto complete = check_complete(inputs); !complete) return failed(complete.error());
   plan::ServingProblem problem;
   if (!inputs.rule.empty()) {
@@ -399,11 +423,13 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (auto set = set_objective(files, inputs.objective, fleet->sources, problem); !set)
     return failed(set.error());
   if (auto fit = check_arrivals(problem, inputs.services); !fit) return failed(fit.error());
-  if (auto known = check_models(files, fleet->profiles, problem, inputs.services); !known)
+  if (auto known = check_models(files, *fleet, problem, inputs.services); !known)
     return failed(known.error());
   if (auto meant = check_tokens(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_pipelines(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
+  if (left_out)
+    for (const auto& [model, why] : fleet->left_out) left_out->push_back(why);
   return problem;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "decide/gpu_costs.h"
 #include "decide/input.h"
@@ -25,8 +26,10 @@ struct ProblemFiles {
 };
 
 // The problem that they describe. `gpu` names the GPU model unless `fleet` is given. Services whose
-// model has no profile on any GPU of the fleet are bad input.
-Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs);
+// model has no profile on any GPU of the fleet are bad input. `left_out`, where somebody asks: what
+// was measured of their language models and is not planned with, and what to measure.
+Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs,
+                                          std::vector<std::string>* left_out = nullptr);
 
 // The GPU models of its fleet, which are all that a plan for it names.
 hw::Catalogue catalogue_of(const plan::ServingProblem& problem);

@@ -15,16 +15,45 @@ std::string percent(double share) {
   return fmt::format("{:.2f} %", std::floor(share * 1e4 + 1e-9) / 100);
 }
 
+namespace {
+
+const plan::Service* service_of(const plan::ServingProblem& problem, const std::string& name) {
+  const auto found = std::ranges::find(problem.services, name, &plan::Service::name);
+  return found == problem.services.end() ? nullptr : &*found;
+}
+
+// What language models did, beside what is promised of them.
+Table token_table(const plan::ServingProblem& problem, const sim::ServingReport& report) {
+  Table tokens{{"LANGUAGE MODEL", "TTFT p50", "p99 ms", "PROMISED", "TPOT p50", "p99 ms",
+                "PROMISED", "TOKENS /s"},
+               {}};
+  for (const sim::ServiceReport& row : report.services) {
+    if (!row.tokens) continue;
+    const plan::Service* const service = service_of(problem, row.name);
+    const auto promised = [&](Millis plan::TokenTerms::*time) -> std::string {
+      if (!service || !service->tokens || (*service->tokens.*time).value <= 0) return "-";
+      return fmt::format("{:g} (p{:g})", (*service->tokens.*time).value, service->percentile);
+    };
+    tokens.rows.push_back(
+        {row.name, fmt::format("{:.1f}", row.tokens->ttft_p50.value),
+         fmt::format("{:.1f}", row.tokens->ttft_p99.value), promised(&plan::TokenTerms::ttft),
+         fmt::format("{:.2f}", row.tokens->tpot_p50.value),
+         fmt::format("{:.2f}", row.tokens->tpot_p99.value), promised(&plan::TokenTerms::tpot),
+         fmt::format("{:.0f}", row.tokens->tokens_per_s)});
+  }
+  return tokens;
+}
+
+}  // namespace
+
 std::string report_text(const plan::ServingProblem& problem, const sim::ServingReport& report,
                         const sim::ServingOptions& options) {
   Table table{{"SERVICE", "RATE /s", "OFFERED", "COMPLETED", "IN SLO", "SLO ms", "p50 ms", "p95 ms",
                "p99 ms"},
               {}};
   for (const sim::ServiceReport& row : report.services) {
-    const auto service =
-        std::find_if(problem.services.begin(), problem.services.end(),
-                     [&row](const plan::Service& candidate) { return candidate.name == row.name; });
-    const std::string slo = service == problem.services.end() || service->slo.value <= 0
+    const plan::Service* const service = service_of(problem, row.name);
+    const std::string slo = service == nullptr || service->slo.value <= 0
                                 ? "-"
                                 : fmt::format("{:g}", service->slo.value);
     table.rows.push_back({row.name, row.rate.value > 0 ? fmt::format("{:g}", row.rate.value) : "-",
@@ -33,14 +62,7 @@ std::string report_text(const plan::ServingProblem& problem, const sim::ServingR
                           fmt::format("{:.1f}", row.p95.value),
                           fmt::format("{:.1f}", row.p99.value)});
   }
-  Table tokens{{"LANGUAGE MODEL", "TTFT p50", "p99 ms", "TPOT p50", "p99 ms", "TOKENS /s"}, {}};
-  for (const sim::ServiceReport& row : report.services)
-    if (row.tokens)
-      tokens.rows.push_back({row.name, fmt::format("{:.1f}", row.tokens->ttft_p50.value),
-                             fmt::format("{:.1f}", row.tokens->ttft_p99.value),
-                             fmt::format("{:.2f}", row.tokens->tpot_p50.value),
-                             fmt::format("{:.2f}", row.tokens->tpot_p99.value),
-                             fmt::format("{:.0f}", row.tokens->tokens_per_s)});
+  const Table tokens = token_table(problem, report);
   Table sets{{"MODELS OF", "COLD", "IN TIME", "p50 ms", "p99 ms"}, {}};
   for (const sim::ServiceReport& row : report.services)
     if (row.models)

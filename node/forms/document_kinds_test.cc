@@ -286,7 +286,11 @@ RC_GTEST_PROP(DocumentKinds, ServingPlan, ()) {
   const auto changes = maybe(forms::PlanChanges{1, 2, 3, 4, 5, {{1, 2, 3, 3, true}}});
   const std::vector<plan::SloAdvice> advice = several(2, [] {
     const auto ms = [] { return Millis{1.0 + below(9)}; };
-    return plan::SloAdvice{some_name(), ms(), ms(), ms(), below(9), {{ms(), below(9)}}};
+    plan::SloAdvice one{some_name(), ms(), ms(), ms(), below(9), {{ms(), below(9)}}};
+    one.eased = coin() ? plan::Eased::percentile : plan::Eased::slo;
+    if (one.eased == plan::Eased::percentile) one.percentile = 99, one.options[0].percentile = 95;
+    one.language = coin();
+    return one;
   });
   const auto write = [&](const plan::ServingPlan& plan) {
     return forms::plan_json(plan, changes, advice);

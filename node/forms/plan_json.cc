@@ -153,6 +153,9 @@ void describe(Form& f, PlanChanges& changes) {
 void describe(Form& f, plan::SloOption& option) {
   f.number("slo_ms", option.slo.value, kPositive, "with this SLO instead");
   f.integer("gpus", option.gpus, {.high = kMaxGpus}, "so many GPUs do");
+  f.optional(option.percentile > 0)
+      .number("percentile", option.percentile, {.high = 100, .above = true, .below = true},
+              "with this one instead");
 }
 
 void describe(Form& f, plan::SloAdvice& advice) {
@@ -164,9 +167,14 @@ void describe(Form& f, plan::SloAdvice& advice) {
            "that such a batch meets under the SLO rule");
   f.integer("gpus", advice.gpus, {.high = kMaxGpus}, "of this plan");
   f.list("options", advice.options, describe, {}, "plans with a longer SLO of this service");
-  f.optional(advice.ttft)
-      .boolean("ttft", advice.ttft,
-               "these are times to the first token; missing: of whole answers");
+  f.optional(advice.eased != plan::Eased::slo)
+      .word("eased", advice.eased, {"slo", "ttft", "percentile"},
+            "what is easier, the SLO when missing; `ttft`: times are to the first token");
+  f.optional(advice.percentile > 0)
+      .number("percentile", advice.percentile, {.high = 100, .above = true, .below = true},
+              "asked for");
+  f.optional(advice.language)
+      .boolean("language", advice.language, "the fastest is a request alone, not a batch");
 }
 
 // The compute slices in a MIG profile's name: 3 of "3g.40gb", 0 of another kind of name.

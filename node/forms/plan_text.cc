@@ -274,17 +274,22 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
 std::string advice_text(const std::vector<plan::SloAdvice>& advice, int width) {
   std::string text;
   for (const plan::SloAdvice& one : advice) {
-    std::string line =
-        fmt::format("{}: the {} is {:.2g} x {} ({} ms)", utf8(printable(one.service)),
-                    one.ttft ? "TTFT" : "SLO", one.slo / one.least,
-                    one.ttft                   ? "that of a request alone"
-                    : one.least == one.fastest ? "the fastest batch"
-                                               : "the least under this SLO rule",
-                    number_text(one.least.value));
+    const bool late = one.eased == plan::Eased::percentile;
+    std::string line = fmt::format("{}: ", utf8(printable(one.service)));
+    if (late)
+      line += fmt::format("p{:g} is promised", one.percentile);
+    else
+      line += fmt::format("the {} is {:.2g} x {} ({} ms)",
+                          one.eased == plan::Eased::ttft ? "TTFT" : "SLO", one.slo / one.least,
+                          one.language               ? "that of a request alone"
+                          : one.least == one.fastest ? "the fastest batch"
+                                                     : "the least under this SLO rule",
+                          number_text(one.least.value));
     for (const plan::SloOption& option : one.options)
-      line += fmt::format("{} with {} ms {} {}", &option == &one.options.front() ? ";" : ",",
-                          number_text(option.slo.value), count_text(option.gpus, "GPU"),
-                          option.gpus == 1 ? "does" : "do");
+      line += fmt::format(
+          "{} with {} {} {}", &option == &one.options.front() ? ";" : ",",
+          late ? fmt::format("p{:g}", option.percentile) : number_text(option.slo.value) + " ms",
+          count_text(option.gpus, "GPU"), option.gpus == 1 ? "does" : "do");
     text += folded(line + fmt::format(", not {}", one.gpus), width, 4);
   }
   return text;

@@ -1,4 +1,4 @@
-// Advice: what a longer latency objective would save. Values; found by decide, shown by forms.
+// Advice: what an easier promise would save. Values; found by decide, shown by forms.
 #pragma once
 
 #include <string>
@@ -8,10 +8,15 @@
 
 namespace partita::plan {
 
-// A plan that was made with another SLO of one service, all else equal.
+// What of a promise could be easier: the SLO (of a language model that of a whole answer), its
+// TTFT, or the percentile of requests that keep all of it.
+enum class Eased { slo, ttft, percentile };
+
+// A plan that was made with another promise of one service, all else equal.
 struct SloOption {
   Millis slo;
   int gpus = 0;
+  double percentile = 0;  // where that is what is eased
   bool operator==(const SloOption&) const = default;
 };
 
@@ -22,8 +27,10 @@ struct SloAdvice {
   Millis fastest;  // execution of the fastest batch on any instance; TTFT of a request alone
   Millis least;    // the least SLO that such a batch meets under the rule; fastest for most
   int gpus = 0;    // of the plan as it is
-  std::vector<SloOption> options;  // ascending SLO, descending GPUs; not empty
-  bool ttft = false;
+  std::vector<SloOption> options;  // from the hardest on, descending GPUs; not empty
+  Eased eased = Eased::slo;
+  double percentile = 0;  // asked for, where that is what could be lower
+  bool language = false;  // `fastest` and `least` are of a request alone
   bool operator==(const SloAdvice&) const = default;
 };
 

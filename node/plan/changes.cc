@@ -15,11 +15,34 @@
 namespace partita::plan {
 namespace {
 
-using PlaceKey = std::tuple<int, std::string, std::string, int, std::string>;
+// Of a group: where its first GPU is.
+using PlaceKey = std::tuple<int, std::string, std::string, int, std::string, int>;
 
 PlaceKey place_key(const ServingPlan& plan, const PlannedGpu& gpu, const PlannedInstance& one) {
-  return {gpu.index, gpu.model.empty() ? plan.gpu_model : gpu.model, one.profile, one.start,
-          one.service};
+  return {gpu.index,   gpu.model.empty() ? plan.gpu_model : gpu.model,
+          one.profile, one.start,
+          one.service, one.group};
+}
+
+// What runs where; a group of GPUs, which follow one another, once.
+std::vector<std::pair<PlaceKey, const PlannedInstance*>> instances_of(const ServingPlan& plan) {
+  std::vector<const PlannedGpu*> gpus;
+  for (const PlannedGpu& gpu : plan.gpus) gpus.push_back(&gpu);
+  std::ranges::stable_sort(gpus, {}, [](const PlannedGpu* gpu) { return gpu->index; });
+  std::vector<std::pair<PlaceKey, const PlannedInstance*>> all;
+  std::map<std::pair<std::string, int>, int>
+      further;  // GPUs of the last group of a service and size
+  for (const PlannedGpu* const gpu : gpus)
+    for (const PlannedInstance& one : gpu->instances) {
+      int& left = further[{one.service, one.group}];
+      if (left > 0) {
+        --left;
+        continue;
+      }
+      left = one.group - 1;
+      all.emplace_back(place_key(plan, *gpu, one), &one);
+    }
+  return all;
 }
 
 // The levels of a pair of GPUs, the least important first, in one number: each level sums to less
@@ -108,25 +131,23 @@ Changes changes_between(const ServingPlan& current, const ServingPlan& next) {
   std::map<PlaceKey, std::vector<const PlannedInstance*>> running;
   std::set<std::string> ran;
   Changes changes;
-  for (const PlannedGpu& gpu : current.gpus)
-    for (const PlannedInstance& instance : gpu.instances) {
-      running[place_key(current, gpu, instance)].push_back(&instance);
-      ran.insert(instance.service);
-      ++changes.removed;
+  for (const auto& [key, instance] : instances_of(current)) {
+    running[key].push_back(instance);
+    ran.insert(instance->service);
+    ++changes.removed;
+  }
+  for (const auto& [key, instance] : instances_of(next)) {
+    const auto found = running.find(key);
+    if (found == running.end() || found->second.empty()) {
+      ++(ran.contains(instance->service) ? changes.moved : changes.created);
+      continue;
     }
-  for (const PlannedGpu& gpu : next.gpus)
-    for (const PlannedInstance& instance : gpu.instances) {
-      const auto found = running.find(place_key(next, gpu, instance));
-      if (found == running.end() || found->second.empty()) {
-        ++(ran.contains(instance.service) ? changes.moved : changes.created);
-        continue;
-      }
-      const PlannedInstance& old = *found->second.back();
-      found->second.pop_back();
-      --changes.removed;
-      const bool same = old.batch == instance.batch && old.processes == instance.processes;
-      ++(same ? changes.kept : changes.restarted);
-    }
+    const PlannedInstance& old = *found->second.back();
+    found->second.pop_back();
+    --changes.removed;
+    const bool same = old.batch == instance->batch && old.processes == instance->processes;
+    ++(same ? changes.kept : changes.restarted);
+  }
   return changes;
 }
 

@@ -86,5 +86,24 @@ TEST(Changes, CountsByTheDefinition) {
             "1 kept, 1 restarted, 1 moved, 1 created, 2 removed");
 }
 
+// GPUs of a group are one instance: pairs that stay, go elsewhere, become single GPUs.
+TEST(Changes, AGroupIsOne) {
+  const auto on = [](int group, const char* service) {
+    PlannedInstance one{"7g.80gb", 0, service, 8, 1, Rps{1}, Millis{1}};
+    one.group = group;
+    return one;
+  };
+  ServingPlan before, after;
+  before.gpu_model = after.gpu_model = "A100-80GB";
+  for (int g = 0; g < 8; ++g) before.gpus.push_back({g, "", {on(g < 6 ? 2 : 1, "a")}});
+  EXPECT_EQ(changes_between({}, before), (Changes{.created = 5}));
+  EXPECT_EQ(changes_between(before, before), (Changes{.kept = 5}));
+  // The second pair goes to 8 and 9, the third becomes single GPUs, and 6 and 7 a pair.
+  for (const auto& [index, group] : std::vector<std::pair<int, int>>{
+           {0, 2}, {1, 2}, {4, 1}, {5, 1}, {6, 2}, {7, 2}, {8, 2}, {9, 2}})
+    after.gpus.push_back({index, "", {on(group, "a")}});
+  EXPECT_EQ(changes_between(before, after), (Changes{.kept = 1, .moved = 4, .removed = 4}));
+}
+
 }  // namespace
 }  // namespace partita::plan

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/draws/poisson_times.h"
 #include "base/hash.h"
 #include "base/index.h"
+#include "llm/engine/token_times.h"
 #include "profile/share.h"
 #include "sim/arrivals.h"
 #include "sim/pipeline_world.h"
@@ -404,6 +407,62 @@ double in_time(ServiceWorld& world, OverloadTimes& arrivals, const OverloadRun& 
          static_cast<double>(std::max(1L, outcome.offered));
 }
 
+constexpr int kOverloadOfReplica = 1500;  // requests
+
+// Replicas of a language model that are alike, and the share of its requests that each gets.
+struct AlikeReplicas {
+  const TokenReplica* one = nullptr;
+  double share = 0, all = 0;
+};
+
+std::vector<AlikeReplicas> alike_replicas(const Entry& entry) {
+  std::map<std::tuple<std::string, int, double>, AlikeReplicas> kinds;
+  double all = 0;
+  for (const TokenReplica& one : entry.replicas) all += one.share;
+  for (const TokenReplica& one : entry.replicas) {
+    AlikeReplicas& kind =
+        kinds[{one.engine.name.configuration, one.engine.spec.sequences, one.share}];
+    kind.one = &one;
+    kind.share = one.share / all;
+    kind.all += one.share / all;
+  }
+  std::vector<AlikeReplicas> found;
+  for (const auto& [key, kind] : kinds) found.push_back(kind);
+  return found;
+}
+
+// Of a language model, at one replica of each kind. Nobody is refused.
+double tokens_in_time(const plan::Service& service, const std::vector<AlikeReplicas>& kinds,
+                      double factor) {
+  plan::Service more = service;
+  more.rate = service.rate * factor;
+  double in_time = 0;
+  for (const AlikeReplicas& kind : kinds) {
+    const llm::ReplicaTimes times = llm::replica_times(
+        more, kind.one->engine,
+        {.rate = more.rate * kind.share, .count = kOverloadOfReplica, .seed = 0x74});
+    in_time += kind.all * (1 - times.late);
+  }
+  return in_time;
+}
+
+// Rows of language models; those of the fewest kinds of replicas first, while requests are left.
+void play_tokens_over(const Entries& entries, plan::ServingPlan& plan, long& left) {
+  std::vector<std::pair<const plan::Service*, std::vector<AlikeReplicas>>> models;
+  for (const auto& [name, entry] : entries)
+    if (entry.service->tokens && !entry.replicas.empty())
+      models.emplace_back(entry.service, alike_replicas(entry));
+  std::ranges::stable_sort(models, {}, [](const auto& model) { return model.second.size(); });
+  for (const auto& [service, kinds] : models) {
+    left -= static_cast<long>(kinds.size() * std::size(kOverloads)) * kOverloadOfReplica;
+    const auto row = std::ranges::find(plan.services, service->name, &plan::PlannedService::name);
+    if (left < 0 || row == plan.services.end()) return;
+    row->overload.clear();
+    for (const double factor : kOverloads)
+      row->overload.push_back({factor, tokens_in_time(*service, kinds, factor)});
+  }
+}
+
 Millis millis(Nanos ns) { return Millis{static_cast<double>(ns) / kNanosPerMilli}; }
 
 ServiceReport report_of(const std::string& name, const ServiceOutcome& outcome) {
@@ -633,8 +692,9 @@ Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
     constexpr double kLongestSeconds = 1e9;  // that nanoseconds of 63 bits hold, and some more
     const double rate = run.entry->service->rate.value;
     if (static_cast<double>(run.requests()) > kLongestSeconds * rate) continue;  // hardly asked
-    left -= run.requests() * static_cast<long>(std::size(kOverloads));
-    if (left < 0) break;
+    const long needed = run.requests() * static_cast<long>(std::size(kOverloads));
+    if (left < needed) break;
+    left -= needed;
     const auto row =
         std::ranges::find(plan.services, run.entry->service->name, &plan::PlannedService::name);
     if (row == plan.services.end()) continue;
@@ -643,6 +703,7 @@ Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
     for (const double factor : kOverloads)
       row->overload.push_back({factor, in_time(world, arrivals, run, factor)});
   }
+  play_tokens_over(*entries, plan, left);
   return plan;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/document.h"
+#include "hw/catalogue.h"
 
 namespace partita::sim {
 namespace {
@@ -349,6 +350,40 @@ TEST(Simulate, AboveItsRatesAPlanDoesWhatItSays) {
   ASSERT_TRUE(large);
   EXPECT_TRUE(large->services[0].overload.empty());
   EXPECT_FALSE(large->services[1].overload.empty());
+}
+
+TEST(Simulate, AboveItsRateALanguageModelDoesWhatItsPlanSays) {
+  ServingScene s;
+  plan::FleetEntry& entry = s.problem.fleet.emplace_back();
+  entry.gpu = *hw::builtin_model("A100-80GB");
+  profile::TokenEngine& engine = entry.engines["lm"].emplace_back();
+  engine.name.configuration = "made up";
+  engine.spec.cost = {.step = 8, .sequence = 0.05, .prompt_token = 0.04};
+  engine.spec.sequences = 64;
+  plan::Service& chat = s.problem.services.emplace_back();
+  chat.name = "chat";
+  chat.model = "lm";
+  chat.rate = Rps{30};
+  chat.tokens = plan::TokenTerms{.ttft = Millis{60}, .lengths = plan::TokenPair{500, 100}};
+  s.plan.gpu_model = entry.gpu.name;
+  for (int g = 0; g < 2; ++g) {
+    plan::PlannedInstance one{"7g.80gb", 0, "chat", 64, 1, Rps{15}, Millis{10}};
+    one.engine = engine.name;
+    s.plan.gpus.push_back({g, entry.gpu.name, {one}});
+  }
+  s.plan.services.emplace_back().name = "chat";
+  const auto stated = with_overload(s.problem, s.plan);
+  ASSERT_TRUE(stated) << to_string(stated.error());
+  ASSERT_EQ(stated->services[0].overload.size(), 2u);
+  for (std::size_t f = 0; f < 2; ++f) {
+    ServingScene more = s;
+    more.problem.services[0].rate = chat.rate * kOverloads[f];
+    more.options.duration = Seconds{300};
+    const double in_time = run(more).services[0].slo_attainment;
+    EXPECT_NEAR(stated->services[0].overload[f].in_time, in_time, 0.05);
+    EXPECT_LT(in_time, 0.99);
+    EXPECT_GT(in_time, 0.3);
+  }
 }
 
 }  // namespace

@@ -7,15 +7,34 @@
 
 namespace partita::verify {
 
+namespace {
+
+// Whether the nodes of a counted entry hold groups of these sizes, the largest first: sizes divide
+// one another, so that it does not matter in which node with room for it a group is.
+bool nodes_hold(std::vector<int> sizes, const plan::FleetEntry& entry) {
+  std::vector<int> room(static_cast<std::size_t>(*entry.count / entry.node_gpus), entry.node_gpus);
+  room.push_back(*entry.count % entry.node_gpus);
+  std::ranges::sort(sizes, std::ranges::greater());
+  return std::ranges::all_of(sizes, [&](int size) {
+    const auto node = std::ranges::find_if(room, [&](int left) { return left >= size; });
+    if (node != room.end()) *node -= size;
+    return node != room.end();
+  });
+}
+
+}  // namespace
+
 void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
                   Findings& findings) {
   std::vector<const plan::PlannedGpu*> gpus;
   for (const plan::PlannedGpu& gpu : plan.gpus)
     if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
   std::ranges::stable_sort(gpus, {}, &plan::PlannedGpu::index);
+  // Where GPUs are of several models their numbers say nothing about nodes.
   const auto node = [&](std::size_t g) {
-    return (only_model ? gpus[g]->index : static_cast<int>(g)) / entry.node_gpus;
+    return only_model ? gpus[g]->index / entry.node_gpus : 0;
   };
+  std::vector<int> sizes;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     const auto grouped =
         std::ranges::find_if(gpus[g]->instances, [](const auto& one) { return one.group != 1; });
@@ -30,8 +49,16 @@ void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, 
                       static_cast<double>(size),
                       fmt::format("GPUs of service {} that follow one another in a node of {}",
                                   grouped->service, entry.node_gpus));
+    sizes.push_back(static_cast<int>(size));
     g = std::max(g + 1, end) - 1;
   }
+  if (sizes.empty()) return;
+  if (std::ranges::max(sizes) > entry.node_gpus || (entry.count && !nodes_hold(sizes, entry)))
+    findings.report("group", "fleet " + entry.gpu.name, entry.count.value_or(0), entry.node_gpus,
+                    "GPUs, in nodes of so many, do not hold all groups within nodes");
+  if (only_model && entry.count && gpus.back()->index >= *entry.count)
+    findings.report("group", fmt::format("gpu {}", gpus.back()->index), gpus.back()->index + 1,
+                    *entry.count, "GPUs up to the last one that is used, and that the fleet has");
 }
 
 }  // namespace partita::verify

@@ -6,8 +6,9 @@
 
 namespace partita::verify {
 
-// Groups of GPUs: one instance alone on each, which are alike and follow one another in a node.
-// Where all GPUs are of one model their numbers say which node that is, else their order.
+// Groups of GPUs: one instance alone on each, which are alike and follow one another. Where all
+// GPUs are of one model their numbers say which node a group is in; else there has to be a way to
+// give every group a node with room for it.
 void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
                   Findings& findings);
 

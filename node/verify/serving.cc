@@ -20,6 +20,7 @@
 #include "verify/paced_queue.h"
 #include "verify/pipelines.h"
 #include "verify/pool_memo.h"
+#include "verify/replicas.h"
 #include "verify/segment.h"
 #include "verify/set_instance.h"
 #include "verify/share.h"
@@ -397,17 +398,6 @@ class ObjectiveJudge {
   Findings& findings_;
 };
 
-// A replica of a language model that misses what is promised.
-void report_replica(const Service& service, const Placed& one, Rps load,
-                    const ReplicaVerdict& verdict, Findings& findings) {
-  findings.report(
-      "slo", "service " + service.name, 100 * (1 - verdict.late), service.percentile,
-      fmt::format("percent in time on {} x {} at {:.4g} req/s and {} at once ({:.2f} % miss "
-                  "TTFT, {:.2f} % TPOT, {:.2f} % the whole), and wanted",
-                  one.planned->group, one.planned->profile, load.value, one.planned->batch,
-                  100 * verdict.late_ttft, 100 * verdict.late_tpot, 100 * verdict.late_whole));
-}
-
 // Instances of a set of models, each under its share of the requests.
 std::vector<SetPart> set_parts(const Service& service, const std::vector<Placed>& placed) {
   std::vector<SetPart> parts;
@@ -639,20 +629,9 @@ class ServingJudge : Findings {
           "unknown_point", name_of(placed), 0, 0,
           fmt::format("model {} was not measured as '{}' on {} x {}", placed.service->model,
                       planned.engine.configuration, planned.group, planned.profile));
-    if (planned.batch > placed.engine->spec.sequences)
-      report("unknown_point", name_of(placed), placed.engine->spec.sequences, planned.batch,
-             "requests at once, measured and planned");
-    if (planned.prefill_units != placed.engine->prefill_units ||
-        planned.decode_units != placed.engine->decode_units)
-      report("units", name_of(placed), placed.engine->prefill_units, planned.prefill_units,
-             "SMs for prompts of what was measured, and as planned");
     const std::optional<int> own = placed.shape ? placed.shape->sms : std::nullopt;
     const int units = own ? *own : placed.entry->gpu.total_sms.value_or(0);
-    if (planned.prefill_units + planned.decode_units > units)
-      report("units", name_of(placed), units, planned.prefill_units + planned.decode_units,
-             "SMs of the instance, and of prefill and decode together");
-    if (planned.processes != 1)
-      report("processes", name_of(placed), planned.processes, 1, "an engine is one process");
+    check_replica(planned, *placed.engine, units, name_of(placed), *this);
     check_throughput(placed);
   }
 
@@ -837,7 +816,7 @@ class ServingJudge : Findings {
       found->second =
           judge_replica(service, *one.engine, {one.planned->batch, load, service.percentile});
       slowest = std::max(slowest, found->second.whole.value);
-      if (!found->second.holds) report_replica(service, one, load, found->second, *this);
+      if (!found->second.holds) report_replica(service, *one.planned, load, found->second, *this);
     }
     const auto row = rows_.find(service.name);
     if (row == rows_.end()) return;

@@ -251,6 +251,33 @@ std::vector<Asked> play_apart(const profile::TokenEngine& engine, const profile:
   return asked;
 }
 
+// Milliseconds of work on a prompt of so many tokens, the steps that it takes alone left out.
+double prompt_ms(const profile::StepCost& cost, double tokens) {
+  return tokens * cost.prompt_token + tokens * tokens / 2 * cost.prompt_context;
+}
+
+// The share of the time that so many requests/s like these take of a replica at least: as many
+// decode at a time as it may have, so that each pays the least of every step.
+double busy_share(const profile::TokenEngine& engine, const profile::EngineSpec& spec,
+                  int prefix_tokens, const std::vector<Asked>& asked, Rps rate) {
+  const profile::EngineSpec& by = engine.prefill_units > 0 ? engine.prompt_spec : spec;
+  const double n = spec.sequences;
+  const double step = (spec.cost.step + spec.cost.root_sequences * std::sqrt(n)) / n;
+  double prompts = 0, alone = 0, decode = 0;
+  for (const Asked& one : asked) {
+    const double known = one.prefix ? std::min(prefix_tokens / kBlock * kBlock, one.in - 1) : 0;
+    const double tokens = one.in - known;
+    const double work = prompt_ms(by.cost, tokens) + tokens * known * by.cost.prompt_context;
+    prompts += work;
+    alone += work + tokens / by.step_tokens * by.cost.step;
+    decode += (one.out - 1) *
+              (step + spec.cost.sequence + spec.cost.cached_token * (one.in + (one.out - 2) / 2.0));
+  }
+  const double ms = engine.prefills > 0 ? std::max(alone / engine.prefills, decode / engine.decodes)
+                                        : std::max(alone, prompts + decode);
+  return ms / static_cast<double>(asked.size()) * rate.value / 1e3;
+}
+
 bool above(double value, Millis limit) { return limit.value > 0 && value > limit.value; }
 
 }  // namespace
@@ -258,6 +285,14 @@ bool above(double value, Millis limit) { return limit.value > 0 && value > limit
 std::vector<TokenRequest> play(const profile::EngineSpec& spec, int prefix_tokens,
                                std::vector<TokenRequest> requests) {
   return Replica(spec, prefix_tokens, std::move(requests)).run();
+}
+
+bool may_be(const profile::TokenEngine& engine) {
+  const profile::StepCost& prompts = engine.prompts_by().cost;
+  const profile::StepCost& one = engine.spec.cost;
+  const double token = one.step + one.sequence + one.root_sequences;
+  const double most = prompt_ms(prompts, kMostPromptTokens);
+  return token > 0 && most > 0 && most >= token;
 }
 
 ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEngine& engine,
@@ -268,9 +303,11 @@ ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEng
   spec.sequences = load.sequences;
   std::vector<Asked> asked = requests_for(service, load.rate, count);
   const int prefix = service.tokens->prefix_tokens;
+  ReplicaVerdict verdict;
+  if (asked.empty()) return verdict;
+  verdict.busy = busy_share(engine, spec, prefix, asked, load.rate);
   asked = engine.prefills > 0 ? play_apart(engine, spec, prefix, std::move(asked))
                               : play(spec, prefix, std::move(asked));
-  ReplicaVerdict verdict;
   std::vector<double> whole;
   const std::size_t warm = asked.size() / 10;
   double late = 0, ttft_late = 0, tpot_late = 0, whole_late = 0;
@@ -294,7 +331,7 @@ ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEng
   verdict.late_ttft = ttft_late / counted;
   verdict.late_tpot = tpot_late / counted;
   verdict.late_whole = whole_late / counted;
-  verdict.holds = verdict.late <= allowed;
+  verdict.holds = verdict.late <= allowed && verdict.busy <= 1;
   const auto rank = static_cast<std::size_t>(load.percentile / 100 * counted);
   const auto place = whole.begin() + static_cast<std::ptrdiff_t>(std::min(rank, whole.size() - 1));
   std::nth_element(whole.begin(), place, whole.end());

@@ -34,8 +34,19 @@ struct ReplicaVerdict {
   bool holds = false;  // no more requests are late than the percentile allows
   double late = 0;     // share
   double late_ttft = 0, late_tpot = 0, late_whole = 0;
+  // Share of the time that its work takes at least, whatever is promised: above 1 requests wait
+  // ever longer, and nothing holds.
+  double busy = 0;
   Millis whole;  // at the percentile, from arrival to the last token
 };
+
+// Whether an engine of these constants may be: a prompt's tokens cost something, and no GPU
+// computes more than kMostPromptTokens of them in the time in which it reads the weights for one
+// token. It does some 300 operations per byte that it reads, so that this is 300 where all weights
+// are used; of mixtures of experts, where one token may be told to cost all of them, 20 times as
+// many and more. Constants beyond that were learned from points that do not show what prompts cost.
+inline constexpr double kMostPromptTokens = 20'000;
+bool may_be(const profile::TokenEngine& engine);
 
 // `service` has tokens. Plays enough requests to see what is allowed thirty times over.
 ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEngine& engine,

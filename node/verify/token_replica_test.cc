@@ -166,5 +166,33 @@ TEST(TokenReplica, agrees_with_the_planners_simulation_of_shares_of_a_gpu) {
     }
 }
 
+// No engine computes prompts for nothing, and none holds more work than there is time, though no
+// request has a time to keep.
+TEST(TokenReplica, what_is_not_possible_does_not_hold) {
+  profile::TokenEngine engine;
+  engine.spec.cost = kTokenCost;
+  EXPECT_TRUE(may_be(engine));
+  for (const double cost : {0.0, 1e-5}) {
+    profile::TokenEngine free = engine;
+    free.spec.cost.prompt_token = cost;
+    free.spec.cost.prompt_context = 0;
+    EXPECT_FALSE(may_be(free)) << cost;
+  }
+  profile::TokenEngine idle = engine;
+  idle.spec.cost.step = idle.spec.cost.sequence = idle.spec.cost.root_sequences = 0;
+  EXPECT_FALSE(may_be(idle));
+
+  plan::Terms service;
+  service.percentile = 90;
+  service.tokens = plan::TokenTerms{.tpot = Millis{50}, .lengths = plan::TokenPair{1000, 1}};
+  const double most = 1000 / (1000 * 0.02 + 1000 * 500 * 1e-7 + 1000.0 / 8192 * 5);
+  for (const double part : {0.5, 0.9, 1.1, 100.0}) {
+    const ReplicaVerdict verdict =
+        judge_replica(service, engine, {64, Rps{part * most}, service.percentile});
+    EXPECT_NEAR(verdict.busy, part, 1e-9 * part);
+    EXPECT_EQ(verdict.holds, part < 1) << part;
+  }
+}
+
 }  // namespace
 }  // namespace partita::verify

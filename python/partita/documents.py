@@ -466,6 +466,8 @@ class ServingPlanAdviceOptions(TypedDict):
     slo_ms: float
     # so many GPUs do
     gpus: int
+    # with this one instead
+    percentile: NotRequired[float]
 
 
 class ServingPlanAdvice(TypedDict):
@@ -481,8 +483,12 @@ class ServingPlanAdvice(TypedDict):
     gpus: int
     # plans with a longer SLO of this service
     options: list[ServingPlanAdviceOptions]
-    # these are times to the first token; missing: of whole answers
-    ttft: NotRequired[bool]
+    # what is easier, the SLO when missing; `ttft`: times are to the first token
+    eased: NotRequired[Literal["slo", "ttft", "percentile"]]
+    # asked for
+    percentile: NotRequired[float]
+    # the fastest is a request alone, not a batch
+    language: NotRequired[bool]
 
 
 class ServingPlan(TypedDict):

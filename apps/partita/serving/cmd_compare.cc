@@ -14,7 +14,7 @@ namespace {
 
 struct CompareFlags {
   decide::ProblemFiles problem;
-  std::string planners = "exact,parvagpu,parvagpu-single,parvagpu-unoptimized";
+  std::string planners;  // empty: those that can plan all of the services
   std::string duration = "60s";
   decide::CompareOptions options;
   Output output;
@@ -29,7 +29,9 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   if (!problem) return failed(problem.error());
   const bool unasked = flags.problem.rule.empty() && flags.problem.dispatch.empty();
   const auto asked = unasked ? std::nullopt : std::optional(problem->rule);
-  const auto contestants = decide::parse_contestants("--planners", flags.planners, asked);
+  const std::string planners =
+      flags.planners.empty() ? decide::usual_contestants(*problem) : flags.planners;
+  const auto contestants = decide::parse_contestants("--planners", planners, asked);
   if (!contestants) return failed(contestants.error());
   const auto standings =
       decide::compare(*problem, *contestants, options, Progress(context).watch());
@@ -51,7 +53,7 @@ Command add_compare(CLI::App& app) {
   auto flags = std::make_shared<CompareFlags>();
   add_problem_flags(*command, flags->problem);
   add_gpu_flag(*command, flags->problem);
-  flag(*command, "--planners", flags->planners)->default_str(flags->planners);
+  flag(*command, "--planners", flags->planners);
   flag(*command, "--duration", flags->duration)->default_str(flags->duration);
   add_seed(*command, flags->options.seed);
   add_node_budget(*command, flags->options.node_budget);

@@ -155,8 +155,10 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     return bad_input("--planner", "--day plans with the planner 'exact' only");
   decide::ProblemFiles files = flags.problem;
   files.objective.watts = !flags.day.tariff.prices.empty();
-  auto problem = decide::load_problem(context.files, files);
+  std::vector<std::string> left_out;
+  auto problem = decide::load_problem(context.files, files, &left_out);
   if (!problem) return failed(problem.error());
+  for (const std::string& sentence : left_out) complain(context, "note: " + sentence);
   if (flags.problem.rule.empty() && flags.problem.dispatch.empty())
     problem->rule = decide::rule_for(**planner, std::nullopt);
   say_doubts(context, *problem, flags.problem);

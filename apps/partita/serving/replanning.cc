@@ -30,8 +30,9 @@ std::string changes_text(const decide::MadeAgain& outcome) {
   for (const CurvePoint& point : outcome.curve)
     table.rows.push_back({fmt::format("{}", point.gpus), fmt::format("{}", point.moves),
                           fmt::format("{}", point.lower_bound), point.proven() ? "yes" : "no"});
-  return fmt::format("\ninstances: {} kept, {} restarted, {} moved, {} created, {} removed\n\n{}",
-                     c.kept, c.restarted, c.moved, c.created, c.removed, to_string(table));
+  return fmt::format("\ninstances: {} kept, {} restarted, {} moved, {} created, {} removed\n{}",
+                     c.kept, c.restarted, c.moved, c.created, c.removed,
+                     table.rows.empty() ? "" : "\n" + to_string(table));
 }
 
 }  // namespace partita::cli

@@ -49,9 +49,12 @@ profile::EngineSpec spec_of(const Measured& measured) {
   return spec;
 }
 
-}  // namespace
+struct Learned {
+  profile::TokenEngine engine;
+  bool prompts_told = true;
+};
 
-Result<profile::TokenEngine> engine_of(const Measured& measured) {
+Result<Learned> learned_from(const Measured& measured) {
   const Result<LearnedEngine> learned = learn_engine(measured.points, spec_of(measured));
   if (!learned) return failed(learned.error());
   const Configuration& c = measured.configuration;
@@ -72,7 +75,31 @@ Result<profile::TokenEngine> engine_of(const Measured& measured) {
     engine.least_out = std::min(engine.least_out, point.shape.tokens_out);
     engine.most_out = std::max(engine.most_out, point.shape.tokens_out);
   }
-  return engine;
+  return Learned{std::move(engine), learned->prompts_told};
+}
+
+// What to measure of a configuration whose points do not tell what prompts cost.
+std::string what_to_measure(const Measured& measured) {
+  double least = kMostInFlight, most = 0;
+  for (const Point& point : measured.points) {
+    least = std::min(least, point.concurrency);
+    most = std::max(most, point.concurrency);
+  }
+  return fmt::format(
+      "{} is left out: its {} points, with {}, do not tell what a prompt costs (one twice as dear "
+      "could have shown them); measure it with 1 request in flight, too, and prompts of two "
+      "lengths",
+      to_string(measured.configuration), measured.points.size(),
+      least == most ? fmt::format("{:g} requests in flight all of them", least)
+                    : fmt::format("{:g} to {:g} requests in flight", least, most));
+}
+
+}  // namespace
+
+Result<profile::TokenEngine> engine_of(const Measured& measured) {
+  Result<Learned> learned = learned_from(measured);
+  if (!learned) return failed(learned.error());
+  return std::move(learned->engine);
 }
 
 LearnedEngine learned_of(const profile::TokenEngine& engine, int in_flight) {
@@ -172,18 +199,23 @@ int gpus_of(const Configuration& c) {
          std::max(1, c.attention_data.value_or(1));
 }
 
-Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
-                                       const std::string& gpu_model,
-                                       const std::set<std::string>& models, int units) {
-  profile::TokenTable table;
+Result<EngineTable> engines_of(const std::vector<Measured>& all, const std::string& gpu_model,
+                               const std::set<std::string>& models, int units) {
+  EngineTable found;
+  profile::TokenTable& table = found.engines;
   std::map<Configuration, EnginesByUnits> shares;  // by what is otherwise alike
   for (const Measured& measured : all) {
     const Configuration& configuration = measured.configuration;
     if (!is_on(configuration.system, gpu_model) || !models.contains(configuration.model) ||
         !is_usable(measured))
       continue;
-    Result<profile::TokenEngine> engine = engine_of(measured);
-    if (!engine) return bad_input(to_string(configuration), engine.error().message);
+    const Result<Learned> learned = learned_from(measured);
+    if (!learned) return bad_input(to_string(configuration), learned.error().message);
+    if (!learned->prompts_told) {
+      found.left_out.emplace(configuration.model, what_to_measure(measured));
+      continue;
+    }
+    const profile::TokenEngine* const engine = &learned->engine;
     Configuration alike = configuration;
     alike.units.reset();
     if (gpus_of(alike) == 1 && alike.profile.empty())
@@ -201,7 +233,7 @@ Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
     std::vector<profile::TokenEngine>& engines = table[configuration.model];
     engines.insert(engines.end(), beside.begin(), beside.end());
   }
-  return table;
+  return found;
 }
 
 }  // namespace partita::llm

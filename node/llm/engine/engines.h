@@ -34,11 +34,16 @@ std::vector<profile::TokenEngine> beside_of(const EnginesByUnits& measured, int 
 // Its constants, and room for so many requests in flight.
 LearnedEngine learned_of(const profile::TokenEngine& engine, int in_flight);
 
+using LeftOut = std::multimap<std::string, std::string>;
+struct EngineTable {
+  profile::TokenTable engines;
+  // By model: configurations whose points do not tell what prompts cost, and what to measure.
+  LeftOut left_out;
+};
 // Of these models on that GPU model, where kv_move_ns is known with prefill apart, too, and where
-// parts of its `units` SMs were measured with prefill beside decode. Left out:
+// parts of its `units` SMs were measured with prefill beside decode. Ignored:
 // configurations with fewer than kLeastEnginePoints points, groups not of 1, 2, 4 or 8 GPUs.
-Result<profile::TokenTable> engines_of(const std::vector<Measured>& all,
-                                       const std::string& gpu_model,
-                                       const std::set<std::string>& models, int units = 0);
+Result<EngineTable> engines_of(const std::vector<Measured>& all, const std::string& gpu_model,
+                               const std::set<std::string>& models, int units = 0);
 
 }  // namespace partita::llm

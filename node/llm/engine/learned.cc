@@ -82,23 +82,108 @@ struct Row {
   double ms, usual, weight;
 };
 
-std::vector<double> fitted(const std::vector<Row>& rows) {
-  std::vector<double> weights, found;
-  for (const Row& row : rows) weights.push_back(row.weight);
-  for (int fit = 0; fit < kFits; ++fit) {
-    numeric::DenseRows matrix = numeric::dense_rows(static_cast<int>(rows.size()), kColumns);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      for (int k = 0; k < kColumns; ++k)
-        matrix.at(static_cast<int>(i), k) = weights[i] * rows[i].shares[at(k)] / rows[i].ms;
-    found = numeric::nnls(matrix, weights);
+double sum_of(const std::array<double, kColumns>& factors, const std::vector<double>& constants) {
+  double sum = 0;
+  for (int k = 0; k < kColumns; ++k) sum += constants[at(k)] * factors[at(k)];
+  return sum;
+}
+
+struct Fit {
+  std::vector<double> constants;
+  std::vector<double> weights;  // of the rows, outliers weighed down
+};
+
+numeric::DenseRows weighed(const std::vector<Row>& rows, const std::vector<double>& weights,
+                           int more = 0) {
+  numeric::DenseRows matrix = numeric::dense_rows(static_cast<int>(rows.size()) + more, kColumns);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (int k = 0; k < kColumns; ++k)
+      matrix.at(static_cast<int>(i), k) = weights[i] * rows[i].shares[at(k)] / rows[i].ms;
+  return matrix;
+}
+
+Fit fitted(const std::vector<Row>& rows) {
+  Fit fit;
+  for (const Row& row : rows) fit.weights.push_back(row.weight);
+  for (int round = 0; round < kFits; ++round) {
+    fit.constants = numeric::nnls(weighed(rows, fit.weights), fit.weights);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      double sum = 0;
-      for (int k = 0; k < kColumns; ++k) sum += found[at(k)] * rows[i].shares[at(k)];
-      weights[i] =
-          rows[i].weight / std::sqrt(1 + std::pow((sum / rows[i].ms - 1) / rows[i].usual, 2));
+      const double off = sum_of(rows[i].shares, fit.constants) / rows[i].ms - 1;
+      fit.weights[i] = rows[i].weight / std::sqrt(1 + std::pow(off / rows[i].usual, 2));
     }
   }
-  return found;
+  return fit;
+}
+
+// What points say of a sum of the constants, each times its factor.
+class Evidence {
+ public:
+  Evidence(const std::vector<Row>& rows, const Fit& fit)
+      : rows_(rows), fit_(fit), least_(off(fit.constants)) {}
+
+  // Whether they rule out that it is twice as much; what costs nothing is told by none.
+  bool tells(const std::array<double, kColumns>& sum) const {
+    const double found = sum_of(sum, fit_.constants);
+    return found > 0 && rules_out(held(sum, 2 * found));
+  }
+  // The constants of which the sum is largest, of those that they do not rule out; at least `from`.
+  std::vector<double> largest(const std::array<double, kColumns>& sum, double from) const {
+    double low = std::max(from, sum_of(sum, fit_.constants)), high = 2 * low;
+    while (!rules_out(held(sum, high)) && high < kEndless * low) high *= 2;
+    while (high > kNear * low) {
+      const double middle = std::sqrt(low * high);
+      (rules_out(held(sum, middle)) ? high : low) = middle;
+    }
+    return held(sum, low);
+  }
+
+ private:
+  static constexpr double kHeld = 300, kEndless = 1e6, kNear = 1.01;
+
+  // In units of usual errors, squared.
+  double off(const std::vector<double>& constants) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const double error = sum_of(rows_[i].shares, constants) / rows_[i].ms - 1;
+      sum += std::pow(fit_.weights[i] / kTpotUsual * error, 2);
+    }
+    return sum;
+  }
+  bool rules_out(const std::vector<double>& constants) const {
+    return off(constants) - least_ > kRuledOut;
+  }
+  std::vector<double> held(const std::array<double, kColumns>& sum, double value) const {
+    const int last = static_cast<int>(rows_.size());
+    numeric::DenseRows matrix = weighed(rows_, fit_.weights, 1);
+    std::vector<double> wanted = fit_.weights;
+    for (int k = 0; k < kColumns; ++k) matrix.at(last, k) = kHeld * sum[at(k)] / value;
+    wanted.push_back(kHeld);
+    return numeric::nnls(matrix, wanted);
+  }
+
+  const std::vector<Row>& rows_;
+  const Fit& fit_;
+  const double least_;
+};
+
+// Of `constants` of the fit, with what is not told as slow as it may be.
+LearnedEngine learned_from(const std::vector<Row>& rows, const std::vector<Point>& points,
+                           const EngineSpec& spec) {
+  Fit fit = fitted(rows);
+  double logs = 0, fastest = points.front().tpot.value;
+  for (const Point& point : points) {
+    logs += std::log(point.shape.tokens_in);
+    fastest = std::min(fastest, point.tpot.value);
+  }
+  const double length = std::exp(logs / static_cast<double>(points.size()));
+  const std::array<double, kColumns> step = {1, 1, 1, length};
+  const std::array<double, kColumns> prompt = {0, 0, 0, 0, length, length * length / 2};
+  if (const Evidence evidence(rows, fit); !evidence.tells(step))
+    fit.constants = evidence.largest(step, 1e-3 * fastest);
+  LearnedEngine learned{spec, Millis{fit.constants[at(kSteps)]}, fit.constants[at(kSteps + 1)]};
+  for (int k = 0; k < kSteps; ++k) learned.spec.cost.*kCosts[k] = fit.constants[at(k)];
+  learned.prompts_told = Evidence(rows, fit).tells(prompt);
+  return learned;
 }
 
 }  // namespace
@@ -124,10 +209,7 @@ Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const Engin
       rows.push_back({place->second.tpot, point.tpot.value, kTpotUsual, 1});
     rows.push_back({place->second.ttft, point.ttft.value, kTtftUsual, kTtftWeight});
   }
-  const std::vector<double> found = fitted(rows);
-  LearnedEngine learned{spec, Millis{found[at(kSteps)]}, found[at(kSteps + 1)]};
-  for (int k = 0; k < kSteps; ++k) learned.spec.cost.*kCosts[k] = found[at(k)];
-  return learned;
+  return learned_from(rows, points, spec);
 }
 
 std::vector<Request> loop_requests(const Shape& shape, int in_flight) {

@@ -1,6 +1,7 @@
 #include "llm/engine/token_times.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -166,6 +167,27 @@ ReplicaTimes replica_times(const plan::Terms& service, const profile::TokenEngin
       static_cast<double>(run.most_blocks) / static_cast<double>(engine.spec.blocks);
   times.preemptions = static_cast<long>(run.preemptions);
   return times;
+}
+
+Rps served_at_most(const plan::Terms& service, const profile::TokenEngine& engine,
+                   const ReplicaLoad& load) {
+  constexpr double kFrom = 0.4, kTo = 0.8;  // of the requests, by their ends
+  CHECK(service.tokens && load.count >= 10);
+  plan::Terms calm = service;
+  calm.traffic = {};
+  std::vector<Request> requests =
+      requests_for(calm, {.rate = Rps{1}, .count = load.count, .seed = load.seed});
+  for (Request& request : requests) request.arrival = Millis{0};
+  std::vector<double> ends;
+  for (const Served& served : run_of(engine, requests).requests)
+    if (!served.refused) ends.push_back(served.end.value);
+  std::ranges::sort(ends);
+  const auto from = static_cast<std::size_t>(kFrom * static_cast<double>(ends.size()));
+  const auto to = static_cast<std::size_t>(kTo * static_cast<double>(ends.size()));
+  if (from >= to) return Rps{0};
+  const double ms = ends[to] - ends[from];
+  return ms > 0 ? Rps{1e3 * static_cast<double>(to - from) / ms}
+                : Rps{std::numeric_limits<double>::infinity()};
 }
 
 }  // namespace partita::llm

@@ -37,6 +37,11 @@ struct ReplicaTimes {
 ReplicaTimes replica_times(const plan::Terms& service, const profile::TokenEngine& engine,
                            const ReplicaLoad& load);
 
+// Requests/s that the engine serves while it is never without work: of so many that are there from
+// the start those that end neither among the first nor the last. Load's rate is ignored.
+Rps served_at_most(const plan::Terms& service, const profile::TokenEngine& engine,
+                   const ReplicaLoad& load);
+
 // The same requests at one rate after the other, for whoever looks for the highest one. What does
 // not depend on the rate is drawn once where arrivals are Poisson's.
 class ReplicaRequests {

@@ -318,6 +318,7 @@ class ExactPlanner : Planning {
     SearchRow slices{{}, target};
     for (std::size_t k = 0; k < static_cast<std::size_t>(fleet_.classes); ++k)
       slices.weight[k] = std::lround(fleet_.gpcs[k]);
+    multipliers.resize(problem.rows.size(), 0);
     problem.rows.push_back(slices);
     multipliers.push_back(1);
     problem.certificates.push_back({std::move(multipliers)});

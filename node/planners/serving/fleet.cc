@@ -73,7 +73,36 @@ bool Fleet::has_groups() const {
   return std::ranges::any_of(gpus, [](int one) { return one > 1; });
 }
 
+bool Fleet::fit_nodes(const Counts& sum) const {
+  return std::ranges::all_of(group_rows, [&](const GroupRow& row) {
+    std::int64_t weight = 0;
+    for (std::size_t k = 0; k < at(classes); ++k) weight += row.weight[k] * sum[k];
+    return weight <= row.most;
+  });
+}
+
+int groups_in_nodes(const plan::FleetEntry& entry, int gpus) {
+  const int nodes = *entry.count / entry.node_gpus, rest = *entry.count % entry.node_gpus;
+  return nodes * (entry.node_gpus / gpus) + rest / gpus;
+}
+
 namespace {
+
+// Every size divides the larger ones, so that groups which fill nodes largest first leave room for
+// as many of the next size as if every node were cut down to a multiple of it: one row per size is
+// all there is to say. Where no node has GPUs over, the packing says so already.
+void add_group_rows(const plan::FleetEntry& entry, std::size_t model, Fleet& fleet) {
+  if (!entry.count) return;
+  const auto first = at(fleet.first_class[model]);
+  std::set<int> sizes(fleet.gpus.begin() + static_cast<std::ptrdiff_t>(first), fleet.gpus.end());
+  for (const int size : sizes) {
+    const int most = groups_in_nodes(entry, size);
+    if (size == 1 || most == *entry.count / size) continue;
+    GroupRow& row = fleet.group_rows.emplace_back();
+    row.most = most;
+    for (std::size_t k = first; k < fleet.gpus.size(); ++k) row.weight[k] = fleet.gpus[k] / size;
+  }
+}
 
 // The rules with one more class for every group of GPUs, which weighs as much as its GPUs do; in a
 // fill it is its GPUs.
@@ -121,6 +150,7 @@ Result<Fleet> make_fleet(const plan::ServingProblem& problem, const std::vector<
       fleet.gpcs[at] = gpus * gpu.profiles[static_cast<std::size_t>(tables[m].profiles[k])].gpcs;
       fleet.model_of.push_back(static_cast<int>(m));
     }
+    add_group_rows(problem.fleet[m], m, fleet);
     for (const hw::Facet& facet : fleet.rules[m].facets) {
       Row row{{}, facet.capacity, static_cast<int>(m)};
       for (std::size_t k = 0; k < facet.weight.size(); ++k)

@@ -2,6 +2,8 @@
 // and the packing rows of every model.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +17,12 @@
 
 namespace partita::planners::serving {
 
+// Groups are within nodes: weight . N <= most, N the summed counts, however many GPUs a plan uses.
+struct GroupRow {
+  std::array<std::int64_t, kMaxClasses> weight{};
+  std::int64_t most = 0;
+};
+
 struct Fleet {
   int classes = 0;
   std::vector<hw::PackingRules> rules;  // per model (fleet entry)
@@ -24,6 +32,7 @@ struct Fleet {
   std::vector<int> single;              // per class: that of one GPU of the group; else itself
   Prices gpcs{};                        // compute slices per class
   std::vector<Row> rows;
+  std::vector<GroupRow> group_rows;
   Smaller smaller;
 
   // The counts of one model's classes.
@@ -31,7 +40,11 @@ struct Fleet {
   // The same with every group as so many GPUs of its own: what hw::pack knows.
   std::vector<int> single_counts_of(int model, const Counts& counts) const;
   bool has_groups() const;
+  bool fit_nodes(const Counts& sum) const;  // whether all groups find a node
 };
+
+// How many groups of so many GPUs the nodes of an entry hold next to each other; it has a count.
+int groups_in_nodes(const plan::FleetEntry& entry, int gpus);
 
 // Classes of every entry from its point table. Refused (limit) beyond kMaxClasses. `known`: rules
 // of the fleet's models that were found before; may be null.

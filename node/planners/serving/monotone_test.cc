@@ -58,5 +58,42 @@ TEST(Monotone, AskingForLessNeverTakesMoreGpus) {
   EXPECT_GT(planned, pairs / 2);
 }
 
+// Answers as long as a tail of one percent decides, which draws see differently each time.
+TEST(Monotone, MoreEvenArrivalsNeverTakeMoreGpus) {
+  const int rounds = test_rounds(4);
+  int planned = 0;
+  for (int round = 0; round < rounds; ++round) {
+    Rng rng(static_cast<std::uint64_t>(round) + 70);
+    plan::ServingProblem problem;
+    problem.fleet.push_back(made_up_fleet());
+    plan::Service& one = problem.services.emplace_back();
+    one.name = "a";
+    one.model = made_up_models()[rng.below(3)].name;
+    one.rate = Rps{0.5 + 6 * rng.uniform()};
+    one.percentile = rng.below(2) == 0 ? 95 : 98;
+    one.slo = Millis{6000 + 12'000 * rng.uniform()};
+    one.tokens = plan::TokenTerms{
+        .lengths = plan::TokenPair{plan::LognormalTokens{200 + 800 * rng.uniform(), 1},
+                                   plan::LognormalTokens{100 + 100 * rng.uniform(), 1}}};
+    const auto with = [&](plan::Arrivals arrivals) {
+      one.traffic.arrivals = arrivals;
+      return gpus_of(problem);
+    };
+    const int poisson = with(plan::PoissonArrivals{});
+    const int even = with(plan::EvenArrivals{}), half = with(plan::GammaArrivals{0.5});
+    const int uneven = with(plan::GammaArrivals{2});
+    if (poisson == 0) continue;
+    ++planned;
+    EXPECT_GT(even, 0) << round;
+    EXPECT_LE(even, poisson) << round;
+    EXPECT_GT(half, 0) << round;
+    EXPECT_LE(half, poisson) << round;
+    if (uneven > 0) {
+      EXPECT_GE(uneven, poisson) << round;
+    }
+  }
+  EXPECT_GT(planned, rounds / 2);
+}
+
 }  // namespace
 }  // namespace partita::planners::serving

@@ -245,6 +245,26 @@ plan::PlannedGpu settle_one(const plan::ServingProblem& problem,
 
 }  // namespace
 
+namespace {
+
+// Numbers GPUs so that no group crosses the end of a node: groups, the largest first, each from the
+// beginning of what is left of the first node with room for it, the others where GPUs are over.
+// Every size divides the larger ones, so that nothing but the end of a node is ever too small.
+void number_in_nodes(std::vector<plan::PlannedGpu>& gpus, int node_gpus) {
+  std::vector<int> used;  // per node
+  for (std::size_t g = 0; g < gpus.size();) {
+    const int size = gpus[g].instances.front().group;
+    std::size_t node = 0;
+    while (node < used.size() && used[node] + size > node_gpus) ++node;
+    if (node == used.size()) used.push_back(0);
+    for (int k = 0; k < size; ++k)
+      gpus[g++].index = static_cast<int>(node) * node_gpus + used[node]++;
+  }
+  std::ranges::sort(gpus, {}, &plan::PlannedGpu::index);
+}
+
+}  // namespace
+
 std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
                                      const std::vector<PointTable>& tables, const Fleet& fleet,
                                      const std::vector<FilledGpu>& gpus) {
@@ -252,13 +272,17 @@ std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
   for (const FilledGpu& gpu : gpus)
     if (!gpu.tenants.empty()) result.push_back(settle_one(problem, tables, fleet, gpu));
   if (fleet.has_groups()) {
-    // Large groups first: all sizes are powers of two, so that none crosses the end of a node.
+    // Large groups first: all sizes are powers of two.
     const auto key = [](const plan::PlannedGpu& gpu) {
       const plan::PlannedInstance& first = gpu.instances.front();
       const bool grouped = first.group > 1;
       return std::tuple(-first.group, grouped ? first.service : "");
     };
     std::ranges::stable_sort(result, {}, key);
+    if (problem.fleet.size() == 1) {
+      number_in_nodes(result, problem.fleet.front().node_gpus);
+      return result;
+    }
   }
   for (std::size_t g = 0; g < result.size(); ++g) result[g].index = static_cast<int>(g);
   return result;
@@ -268,6 +292,10 @@ Placement place(const plan::ServingProblem& problem, const std::vector<PointTabl
                 const Fleet& fleet, const std::vector<Counts>& counts,
                 const std::vector<int>& gpus) {
   const Apart apart = make_apart(problem.services);
+  Counts sum{};
+  for (const Counts& one : counts)
+    for (std::size_t k = 0; k < one.size(); ++k) sum[k] += one[k];
+  if (!fleet.fit_nodes(sum)) return {std::nullopt, true};
   std::optional<std::vector<FilledGpu>> filled;
   bool proven = true;
   if (SlotPlacer placer(fleet, apart); placer.run(counts, gpus)) {

@@ -35,6 +35,7 @@ SearchProblem Planning::rows_on(const GpuCounts& gpus) const {
   SearchProblem search{fleet_.classes, &table_.kinds, {}, {}, &fleet_.smaller, {}};
   for (const Row& row : fleet_.rows)
     search.rows.push_back({row.weight, row.capacity * gpus[at(row.model)]});
+  for (const GroupRow& row : fleet_.group_rows) search.rows.push_back({row.weight, row.most});
   return search;
 }
 

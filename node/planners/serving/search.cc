@@ -132,7 +132,7 @@ void Search::make_units() {
 void Search::make_certificates() {
   std::vector<std::vector<double>> all;
   for (const Certificate& certificate : problem_.certificates)
-    all.push_back(certificate.multipliers);
+    all.emplace_back(certificate.multipliers).resize(problem_.rows.size(), 0);
   if (watts()) all.emplace_back(problem_.rows.size(), 0.0);
   for (std::size_t r = 0; r < problem_.rows.size() && !watts(); ++r) {
     std::vector<double> unit(problem_.rows.size(), 0);

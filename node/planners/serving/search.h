@@ -23,7 +23,7 @@ struct SearchRow {
 // limits, and what covers cost of their own at most `below`. What a choice costs above the cheapest
 // cover is charged against that slack.
 struct Certificate {
-  std::vector<double> multipliers;  // per row
+  std::vector<double> multipliers;  // per row; of further rows 0
 };
 
 struct SearchProblem {

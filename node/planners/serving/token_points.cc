@@ -21,6 +21,7 @@ constexpr double kSpent = 0.5;  // of the late ones that a percentile allows (po
 constexpr double kFewestLate = 10;
 constexpr int kFewestRequests = 1500, kMostRequests = 60'000;
 constexpr int kGlance = 400;  // requests
+constexpr int kFills = 6;     // times as many as run at once tell what a full engine serves
 constexpr double kFar = 5;
 constexpr int kConfirmed = 3;        // times as many requests confirm what was found
 constexpr double kPrecision = 0.02;  // of rates
@@ -30,6 +31,9 @@ constexpr double kLeastLess = 0.985, kMostLess = 0.93;   // of a rate that was n
 constexpr int kMostConfirmations = 24, kSmallSteps = 4;  // from then on steps grow
 constexpr double kLimits[] = {1, 0.75, 0.55};            // of the requests whose steps keep TPOT
 constexpr double kLeastShare = 1e-3;  // of the fluid rate that is worth asking for
+constexpr double kSmallShare = 0.2;   // of a service's requests
+constexpr double kBusiest = 0.97;     // of what an engine serves that is never without work
+constexpr double kLeastBusy = 1e-6;   // ms of an engine that a request takes
 
 double allowed_late(const plan::Service& service) { return 1 - service.percentile / 100; }
 
@@ -84,6 +88,13 @@ class TokenTrials {
   }
   double confirming(const profile::TokenEngine& engine, double rate) {
     return spent(engine, confirming_.at(Rps{rate}));
+  }
+  // What the engine serves of requests that are all there at once, whatever is promised: at higher
+  // rates they wait ever longer.
+  Rps served(const profile::TokenEngine& engine) {
+    const int at_once = engine.spec.sequences * std::max(1, engine.decodes);
+    const int requests = std::clamp(kFills * at_once, kFewestRequests, kMostRequests);
+    return llm::served_at_most(service_, engine, {.count = requests, .seed = 0x73});
   }
   const plan::Service& service() const { return service_; }
 
@@ -147,6 +158,8 @@ TokenRate find_rate(TokenTrials& trials, profile::TokenEngine engine, Rps beat) 
   }
   if (best.rate.value <= 0) return best;
   engine.spec.sequences = best.sequences;
+  best.rate = std::min(best.rate, kBusiest * trials.served(engine));
+  if (best.rate.value <= 0) return {};
   for (int i = 0;; ++i) {
     const double late = trials.confirming(engine, best.rate.value);
     if (late <= 1) break;
@@ -176,29 +189,72 @@ bool keeps_apart(const plan::ServingProblem& problem, const plan::Service& servi
 
 }  // namespace
 
-// Sum over steps of n (1 + x (TPOT - T)) bounds the tokens of requests in time for every x >= 0,
-// and n / T is concave in n: so no mix of steps produces more tokens per time than the one whose
-// steps last TPOT. A late share may be served in any way, so the others set the bound. With prefill
-// apart, either kind of engines sets it.
-Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine) {
+namespace {
+
+// Milliseconds that an engine, or a group with prefill apart, is kept busy by a request on average
+// when so many decode at a time: a bound from below. A step computes so many tokens of prompts at
+// most, so prompts alone take their steps, too.
+double busy_ms(const plan::Service& service, const profile::TokenEngine& engine, double decoding) {
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
-  const double n = sequences_in_time(service, engine);
-  if (n < 1) return Rps{0};
   const double shared =
       service.tokens->prefix_share * std::min<double>(service.tokens->prefix_tokens, mean.in);
   const double prompt = std::max(1.0, mean.in - shared);
-  const profile::StepCost& p = engine.prompts_by().cost;
-  const double prefill = prompt * p.prompt_token + prompt * prompt / 2 * p.prompt_context;
-  const double decode = (mean.out - 1) * step_ms(service, engine, n) / n;
-  const double ms = engine.prefills > 0
-                        ? std::max(prefill / engine.prefills, decode / engine.decodes)
-                        : prefill + decode;
-  const double in_time = service.percentile / 100;
-  return Rps{1e3 / (std::max(ms, 1e-9) * in_time)};
+  const profile::EngineSpec& by = engine.prompts_by();
+  const double prefill =
+      prompt * by.cost.prompt_token + prompt * prompt / 2 * by.cost.prompt_context;
+  const double steps = prefill + prompt / by.step_tokens * by.cost.step;
+  const double decode = (mean.out - 1) * step_ms(service, engine, decoding) / decoding;
+  const double ms = engine.prefills > 0 ? std::max(steps / engine.prefills, decode / engine.decodes)
+                                        : std::max(steps, prefill + decode);
+  return std::max(ms, kLeastBusy);
 }
 
+}  // namespace
+
+// Sum over steps of n (1 + x (TPOT - T)) bounds the tokens of requests in time for every x >= 0,
+// and n / T is concave in n: so no mix of steps produces more tokens per time than the one whose
+// steps last TPOT. A late share may be served in any way, so the others set that bound. But all are
+// served in the end, so that with as many at a time as fit there has to be time for all of them.
+// With prefill apart, either kind of engines sets a bound.
+Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine) {
+  const double n = sequences_in_time(service, engine);
+  if (n < 1) return Rps{0};
+  const double in_time = service.percentile / 100;
+  return Rps{std::min(1e3 / (busy_ms(service, engine, n) * in_time),
+                      1e3 / busy_ms(service, engine, most_sequences(service, engine)))};
+}
+
+namespace {
+
+// More even than Poisson's, whatever the draws say.
+bool is_even(const plan::Arrivals& arrivals) {
+  const auto* const gamma = std::get_if<plan::GammaArrivals>(&arrivals);
+  return std::holds_alternative<plan::EvenArrivals>(arrivals) || (gamma && gamma->cv < 1);
+}
+
+}  // namespace
+
+// Even arrivals are carried at the rate of Poisson's at least, others at that at most. What a
+// replica gets of even ones, when it is a small share at random, is Poisson's but for the draws.
 TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEngine& engine,
                             Rps beat) {
+  if (plan::is_poisson(service.traffic.arrivals)) return simulated(service, engine, beat);
+  plan::Service calm = service;
+  calm.traffic.arrivals = plan::PoissonArrivals{};
+  const TokenRate poisson = simulated(calm, engine, beat);
+  if (!is_even(service.traffic.arrivals)) {
+    if (poisson.rate <= beat) return {};
+    TokenRate own = simulated(service, engine, beat);
+    own.rate = std::min(own.rate, poisson.rate);
+    return own;
+  }
+  if (fluid_rate(service, engine) < kSmallShare * plan::planning_rate(service)) return poisson;
+  const TokenRate own = simulated(service, engine, std::max(beat, poisson.rate));
+  return own.rate > poisson.rate ? own : poisson;
+}
+
+TokenRate TokenOracle::simulated(const plan::Service& service, const profile::TokenEngine& engine,
+                                 Rps beat) {
   plan::ServingProblem asked;
   asked.services.push_back(service);
   plan::Service& one = asked.services.front();
@@ -217,16 +273,22 @@ TokenRate TokenOracle::rate(const plan::Service& service, const profile::TokenEn
   const bool answers =
       known != known_.end() && (known->second.rate.rate.value > 0 || known->second.beaten <= beat);
   if (answers) return known->second.rate;
-  if (!trials_ || question != asked_) trials_ = std::make_shared<TokenTrials>(service);
-  asked_ = question;
-  return known_.insert_or_assign(key, Known{find_rate(*trials_, engine, beat), beat})
+  Asked& asked_of = plan::is_poisson(one.traffic.arrivals) ? poisson_ : other_;
+  if (!asked_of.trials || question != asked_of.question)
+    asked_of = {question, std::make_shared<TokenTrials>(service)};
+  return known_.insert_or_assign(key, Known{find_rate(*asked_of.trials, engine, beat), beat})
       .first->second.rate;
 }
 
 namespace {
 
+// GPUs that a group may have at most: of a node, and of all there are.
+int most_grouped(const plan::FleetEntry& entry) {
+  return std::min(entry.node_gpus, entry.count.value_or(entry.node_gpus));
+}
+
 bool usable(const plan::FleetEntry& entry, const profile::TokenEngine& engine, bool apart) {
-  return entry.node_gpus % engine.gpus == 0 && !(apart && engine.gpus > 1) &&
+  return engine.gpus <= most_grouped(entry) && !(apart && engine.gpus > 1) &&
          index_of(entry.gpu, engine.mig_profile) >= 0;
 }
 
@@ -269,18 +331,70 @@ AloneTimes alone_times(const plan::ServingProblem& problem, const plan::Service&
   return {Millis{least_ttft}, Millis{least_tpot}};
 }
 
-// The first that explains it: no engine may be used, none has room for a request, a request alone
-// on the fastest takes too long on average, or too many do.
+namespace {
+
+// Every engine of the service's model needs what no node here has.
+plan::Reason no_engine(const plan::ServingProblem& problem, const plan::Service& service) {
+  const std::string subject = "service " + service.name;
+  const bool apart = keeps_apart(problem, service);
+  int smallest = 0, there = 0;  // groups that would do, and GPUs that a group may have
+  for (const plan::FleetEntry& entry : problem.fleet) {
+    const auto engines = entry.engines.find(service.model);
+    if (engines == entry.engines.end()) continue;
+    there = std::max(there, most_grouped(entry));
+    for (const profile::TokenEngine& engine : engines->second)
+      if (index_of(entry.gpu, engine.mig_profile) >= 0)
+        smallest = smallest == 0 ? engine.gpus : std::min(smallest, engine.gpus);
+  }
+  if (!apart && smallest > there)
+    return {"fleet_count", subject, 1.0 * there, 1.0 * smallest,
+            fmt::format("GPUs of one node that are there, and of the smallest group that model {} "
+                        "was measured on",
+                        service.model)};
+  return {
+      "profile", subject, 0, 1,
+      fmt::format("engines of model {} that may be used: all were measured on {}", service.model,
+                  apart ? "groups of GPUs, which a service with anti_affinity does not use"
+                        : "profiles that no GPU here has")};
+}
+
+}  // namespace
+
+namespace {
+
+// What was measured on more GPUs than a node here has, and keeps the promise of a request alone:
+// on the fewest GPUs.
+std::optional<plan::Reason> too_few_for(const plan::ServingProblem& problem,
+                                        const plan::Service& service) {
+  if (keeps_apart(problem, service)) return std::nullopt;
+  std::optional<plan::Reason> reason;
+  for (const plan::FleetEntry& entry : problem.fleet) {
+    const auto engines = entry.engines.find(service.model);
+    if (engines == entry.engines.end()) continue;
+    for (const profile::TokenEngine& engine : engines->second) {
+      const bool fewer = !reason || engine.gpus < reason->need;
+      if (engine.gpus <= most_grouped(entry) || !fewer || fluid_rate(service, engine).value <= 0 ||
+          alone_in_time(service, {&engine}) < service.percentile)
+        continue;
+      reason = {"fleet_count", "service " + service.name, 1.0 * most_grouped(entry),
+                1.0 * engine.gpus,
+                fmt::format("GPUs of one node that are there, and of the smallest group on which "
+                            "model {} keeps {}",
+                            service.model, plan::to_string(*service.tokens))};
+    }
+  }
+  return reason;
+}
+
+}  // namespace
+
+// The first that explains it: no engine may be used, more GPUs would do, none has room for a
+// request, a request alone on the fastest takes too long on average, or too many do.
 plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Service& service) {
   const std::string subject = "service " + service.name;
   const auto engines = usable_engines(problem, service);
-  if (engines.empty())
-    return {
-        "profile", subject, 0, 1,
-        fmt::format("engines of model {} that may be used: all were measured on {}", service.model,
-                    keeps_apart(problem, service)
-                        ? "groups of GPUs, which a service with anti_affinity does not use"
-                        : "groups or profiles that no node here has")};
+  if (engines.empty()) return no_engine(problem, service);
+  if (auto few = too_few_for(problem, service)) return *std::move(few);
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
   double room = 0;  // tokens, on the engine that has room for most
   for (const profile::TokenEngine* const engine : engines)
@@ -294,7 +408,7 @@ plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Serv
   const std::string none = fmt::format(
       "no engine of model {} that may be used keeps {} for {:g} % of the requests at "
       "any rate: of a request alone, with tokens as they are on average, TTFT is "
-      "{:.4g} ms and TPOT {:.4g} ms by what was measured",
+      "{:.4g} ms and TPOT {:.4g} ms by what was learned of the engines",
       service.model, plan::to_string(*service.tokens), service.percentile, alone.ttft.value,
       alone.tpot.value);
   const auto too_long = [](Millis takes, Millis limit) { return limit.value > 0 && takes > limit; };

@@ -5,6 +5,9 @@
 // percentile of the requests keep all that is promised, with half of the late ones that this
 // allows.
 //
+// More even arrivals never carry less, and no replica is planned at more than an engine serves that
+// is never without work, whatever is promised.
+//
 // Upper bounds are fluid: with lengths at their means and nothing that waits, an engine whose steps
 // last as long as TPOT allows, and prompts computed in between.
 #pragma once
@@ -38,13 +41,18 @@ class TokenOracle {
                  Rps beat = Rps{0});
 
  private:
+  TokenRate simulated(const plan::Service& service, const profile::TokenEngine& engine, Rps beat);
+
   struct Known {
     TokenRate rate;
     Rps beaten;  // asked for more than that
   };
   std::map<std::string, Known> known_;
-  std::string asked_;  // of whose requests
-  std::shared_ptr<TokenTrials> trials_;
+  struct Asked {
+    std::string question;  // of whose requests
+    std::shared_ptr<TokenTrials> trials;
+  };
+  Asked poisson_, other_;  // the last ones
 };
 
 // No replica of that engine carries more with lengths at their means.

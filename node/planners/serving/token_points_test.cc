@@ -47,6 +47,31 @@ TEST(TokenPoints, no_engine_carries_more_than_its_fluid_rate) {
   EXPECT_GT(carried, 30);
 }
 
+// Whatever is promised, and where an answer of one token has no time per token: what comes has to
+// be worked off. The oracle: fixed lengths, of which the engine's work is a sum.
+TEST(TokenPoints, no_engine_is_given_more_work_than_time) {
+  const plan::FleetEntry fleet = made_up_fleet();
+  TokenOracle oracle;
+  int carried = 0;
+  for (const int in : {300, 1000})
+    for (const int out : {1, 2, 20, 200})
+      for (const profile::TokenEngine& engine : fleet.engines.at("m8")) {
+        plan::Service service = asking("m8", 0, 60, 1, 1);
+        service.percentile = 90;
+        service.tokens->lengths = plan::TokenPair{in, out};
+        const TokenRate found = oracle.rate(service, engine);
+        const profile::StepCost& cost = engine.spec.cost;
+        const double prompt = in * cost.prompt_token + in * in / 2.0 * cost.prompt_context;
+        const double n = engine.spec.sequences;
+        const double token = cost.step / n + cost.sequence + cost.cached_token * in;
+        const double step = 1.0 * in / engine.spec.step_tokens * cost.step;
+        const double ms = std::max(prompt + step, prompt + (out - 1) * token);
+        EXPECT_LT(found.rate.value * ms, 1000) << in << " " << out << " " << engine.mig_profile;
+        carried += found.rate.value > 0;
+      }
+  EXPECT_GT(carried, 30);
+}
+
 TEST(TokenPoints, a_looser_promise_is_carried_at_no_lower_rate) {
   const plan::FleetEntry fleet = made_up_fleet();
   TokenOracle oracle;
