@@ -4,7 +4,10 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
+#include <string>
 
+#include "base/append.h"
 #include "base/unicode.h"
 #include "forms/picture.h"
 #include "forms/serving_forms.h"
@@ -207,6 +210,33 @@ std::string tokens_text(const ServingPlan& plan, const PictureOptions& options) 
   return text + "\n";
 }
 
+// Which engines a language model's replicas are, and where their answers may differ.
+std::string engines_text(const ServingPlan& plan, const PictureOptions& options) {
+  std::map<std::string, std::map<std::string, int>> gpus;  // by service and configuration
+  std::map<std::string, std::set<std::string>> precisions;
+  std::map<std::string, int> groups;  // by configuration
+  for (const PlannedGpu& gpu : plan.gpus)
+    for (const PlannedInstance& one : gpu.instances) {
+      if (one.engine.empty()) continue;
+      ++gpus[one.service][one.engine.configuration];
+      groups[one.engine.configuration] = one.group;
+      if (!one.engine.precision.empty()) precisions[one.service].insert(one.engine.precision);
+    }
+  std::vector<TextRow> rows{{"engines of", "replicas", "measured as"}};
+  std::string differ;
+  for (const auto& [service, engines] : gpus) {
+    if (static_cast<int>(rows.size()) > options.max_gpus) break;
+    for (const auto& [engine, count] : engines)
+      rows.push_back({fit(service, std::min(24, columns(service))),
+                      fmt::format("{}", count / groups[engine]), utf8(printable(engine))});
+    if (precisions[service].size() > 1)
+      differ +=
+          fmt::format("~ {}: replicas differ in precision ({}), and so may their answers\n",
+                      utf8(printable(service)), utf8(printable(joined(precisions[service], ", "))));
+  }
+  return rows.size() == 1 ? "" : aligned(rows) + differ + "\n";
+}
+
 // What is promised of sets of models: how many an instance holds, and what the others take.
 std::string sets_text(const ServingPlan& plan, const PictureOptions& options) {
   std::vector<TextRow> rows{{"models of", "there are", "held", "cold", "cold ms", "promised ms"}};
@@ -245,8 +275,8 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   const Painter painter(options.colour);
   const auto lines = [&](const std::string& line) { return folded(line, options.width, 4); };
   std::string text = gpus_text(plan, catalogue, options);
-  text += fmt::format("\n{}\n{}{}", services_text(plan, options), tokens_text(plan, options),
-                      sets_text(plan, options));
+  text += fmt::format("\n{}\n{}{}{}", services_text(plan, options), tokens_text(plan, options),
+                      engines_text(plan, options), sets_text(plan, options));
   text += painter.bold(lines(objective_text(plan.objective)));
   text += lines(fmt::format("planner {}, SLO rule {}",
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),

@@ -217,6 +217,18 @@ class ServingPlanGpusInstances(TypedDict):
     learned_on: NotRequired[str]
     # of a language model: how it was measured; batch is its concurrency
     engine: NotRequired[str]
+    # vllm, sglang, trtllm, ...; missing: not said
+    engine_backend: NotRequired[str]
+    # of the engine; missing: not said
+    engine_version: NotRequired[str]
+    # of its weights; missing: not said
+    precision: NotRequired[str]
+    # GPUs that share a layer; missing: not said
+    tp: NotRequired[int]
+    # stages of layers; missing: not said
+    pp: NotRequired[int]
+    # copies of attention; missing: not said
+    attention_dp: NotRequired[int]
     # so many GPUs serve together, which follow one another; missing: 1
     group: NotRequired[int]
     # SMs that only do that, beside the others; missing: all do both
