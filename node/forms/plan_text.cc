@@ -220,7 +220,8 @@ std::string engines_text(const ServingPlan& plan, const PictureOptions& options)
       if (one.engine.empty()) continue;
       ++gpus[one.service][one.engine.configuration];
       groups[one.engine.configuration] = one.group;
-      if (!one.engine.precision.empty()) precisions[one.service].insert(one.engine.precision);
+      const std::string& precision = one.engine.precision;
+      precisions[one.service].insert(precision.empty() ? "not said" : precision);
     }
   std::vector<TextRow> rows{{"engines of", "replicas", "measured as"}};
   std::string differ;

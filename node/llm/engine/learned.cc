@@ -166,6 +166,19 @@ class Evidence {
   const double least_;
 };
 
+// Whether some had the engine to themselves, with prompts of different lengths: a prompt costs at
+// most what those took longer.
+bool bounds_prompts(const std::vector<Point>& points) {
+  constexpr double kLonger = 1.5;
+  double least = 0, most = 0;
+  for (const Point& point : points) {
+    if (point.concurrency > 1) continue;
+    least = least > 0 ? std::min<double>(least, point.shape.tokens_in) : point.shape.tokens_in;
+    most = std::max<double>(most, point.shape.tokens_in);
+  }
+  return least > 0 && most >= kLonger * least;
+}
+
 // Of `constants` of the fit, with what is not told as slow as it may be.
 LearnedEngine learned_from(const std::vector<Row>& rows, const std::vector<Point>& points,
                            const EngineSpec& spec) {
@@ -180,9 +193,14 @@ LearnedEngine learned_from(const std::vector<Row>& rows, const std::vector<Point
   const std::array<double, kColumns> prompt = {0, 0, 0, 0, length, length * length / 2};
   if (const Evidence evidence(rows, fit); !evidence.tells(step))
     fit.constants = evidence.largest(step, 1e-3 * fastest);
+  bool told = Evidence(rows, fit).tells(prompt);
+  if (!told && bounds_prompts(points)) {  // part of a TTFT may be outside of steps, or none is
+    fit.constants = Evidence(rows, fit).largest(prompt, 1e-3 * fastest);
+    told = true;
+  }
   LearnedEngine learned{spec, Millis{fit.constants[at(kSteps)]}, fit.constants[at(kSteps + 1)]};
   for (int k = 0; k < kSteps; ++k) learned.spec.cost.*kCosts[k] = fit.constants[at(k)];
-  learned.prompts_told = Evidence(rows, fit).tells(prompt);
+  learned.prompts_told = told;
   return learned;
 }
 
