@@ -322,6 +322,19 @@ class SharedFile {
   int fd_;
 };
 
+TEST_F(DoorsTest, CudaSharedMemoryIsRefusedByName) {
+  open();
+  const std::string base = "POST /v2/cudasharedmemory/";
+  EXPECT_EQ(ask(get("/v2/cudasharedmemory/status")).body, "[]");
+  EXPECT_EQ(ask(get("/v2/cudasharedmemory/region/r/status")).status, 400);
+  const auto refused = ask(request(base + "region/r/register", "{}"));
+  EXPECT_EQ(refused.status, 501);
+  EXPECT_NE(refused.body.find("CUDA shared memory"), std::string::npos) << refused.body;
+  EXPECT_EQ(ask(request(base + "region/r/unregister", "")).status, 200);
+  EXPECT_EQ(ask(request(base + "unregister", "")).status, 200);
+  EXPECT_EQ(ask(request(base + "register", "{}")).status, 404);
+}
+
 TEST_F(DoorsTest, TensorsGoThroughSharedMemory) {
   open();
   std::string bytes(200, '\0');

@@ -551,6 +551,17 @@ TEST_F(FrontTest, ModelsAreUnloadedAndLoaded) {
   EXPECT_EQ(get("/v2/models/pair/ready").status, 503);
   EXPECT_EQ(ask(request("POST /v2/repository/models/pair/load", "")).status, 200);
   EXPECT_EQ(state(), "READY ");
+  const auto load = [&](const std::string& body) {
+    return ask(request("POST /v2/repository/models/pair/load", body)).status;
+  };
+  EXPECT_EQ(ask(request("POST /v2/repository/models/pair/unload", "{}")).status, 200);
+  EXPECT_EQ(load(R"({"parameters":{"config":"{}"}})"), 400);
+  EXPECT_EQ(load(R"({"parameters":{"file:1/model.onnx":"YWJj"}})"), 400);
+  EXPECT_EQ(load("{"), 400);
+  EXPECT_EQ(load(std::string(65'537, ' ')), 413);
+  EXPECT_EQ(state(), "UNAVAILABLE unloaded");
+  EXPECT_EQ(load(R"({"parameters":{"other":1}})"), 200);
+  EXPECT_EQ(state(), "READY ");
   EXPECT_EQ(ask(request("POST /v2/repository/models/none/load", "")).status, 400);
   EXPECT_EQ(get("/v2/repository/models/pair/load").status, 405);
   EXPECT_EQ(ask(request("POST /v2/repository/models/pair/burn", "")).status, 404);

@@ -191,7 +191,7 @@ Step GrpcWebExchange::infer(Pieces message) {
   service = ask_.wanted.model.substr(0, kMaxNameBytes);
   if (!permitted()) return Step::answer;
   infers_ = true;
-  if (ask_.other_version) return refuse(400, "model '" + service + "' has no such version");
+  if (ask_.other_version) return refuse(404, "model '" + service + "' has no such version");
   if (ask_.asked.service.empty()) return deny_or_go(not_here(door_.options.peers, service), false);
   if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   if (door_.backend.model(service) == nullptr) {

@@ -126,6 +126,8 @@ TEST_F(GrpcWeb, WhatIsWrongHasItsStatus) {
   };
   EXPECT_EQ(trailers("ModelInfer", framed(pair_ask("nobody").bytes)),
             "grpc-status:5\r\ngrpc-message:there is no model 'nobody'\r\n");
+  EXPECT_EQ(trailers("ModelInfer", framed(pair_ask().bytes + Message().text(2, "9").bytes)),
+            "grpc-status:5\r\ngrpc-message:model 'pair' has no such version\r\n");
   EXPECT_EQ(trailers("ModelStream", framed("")),
             "grpc-status:12\r\ngrpc-message:the protocol has no call ModelStream\r\n");
   const std::string good = framed(pair_ask().bytes);

@@ -17,7 +17,7 @@ namespace partita::serve {
 
 namespace {
 
-constexpr std::size_t kMaxRegisterBytes = 65'536;
+constexpr std::size_t kMaxTextBytes = 65'536;
 constexpr std::string_view kGrpcWeb = "application/grpc-web";
 
 using Parts = std::vector<std::string>;
@@ -203,15 +203,15 @@ Reply metrics(const Door& door) {
   return reply;
 }
 
-// Registers a region: the one route besides inference that reads a body.
+// Registers a region.
 class RegisterExchange final : public GatewayExchange {
  public:
   RegisterExchange(Door& door, RequestFacts facts, std::string region)
       : GatewayExchange(door, std::move(facts)), region_(std::move(region)) {}
   Step begin() override {
     text_open = facts_.chunked;
-    text_wanted = text_open ? kMaxRegisterBytes : facts_.content_length;
-    return text_allowed(kMaxRegisterBytes) ? Step::text : Step::answer;
+    text_wanted = text_open ? kMaxTextBytes : facts_.content_length;
+    return text_allowed(kMaxTextBytes) ? Step::text : Step::answer;
   }
   Step on_text() override {
     const auto wanted = parse_register(text);
@@ -226,7 +226,21 @@ class RegisterExchange final : public GatewayExchange {
   std::string region_;
 };
 
-// /v2/systemsharedmemory[/region/NAME]/register|unregister|status
+// /v2/cudasharedmemory[/region/NAME]/register|unregister|status. No handle of a client's device
+// memory is opened, so there are no regions: what clients forget before they begin is forgotten.
+Reply cuda_shared_memory(bool post, const std::string& region, std::string_view verb) {
+  if (verb == "status") {
+    if (post) return not_allowed("GET");
+    if (!region.empty()) return error_reply(400, "region '" + region + "' is not registered");
+    return {.text = "[]"};
+  }
+  if (!post) return not_allowed("POST");
+  if (verb == "unregister") return bare(200);
+  if (verb != "register" || region.empty()) return error_reply(404, "no such route");
+  return error_reply(501, "CUDA shared memory is not offered: register system shared memory");
+}
+
+// /v2/systemsharedmemory[/region/NAME]/register|unregister|status, and cudasharedmemory
 std::shared_ptr<Exchange> shared_memory_route(Door& door, RequestFacts facts, const Parts& parts) {
   const auto answer = [&](Reply reply) {
     return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
@@ -238,6 +252,7 @@ std::shared_ptr<Exchange> shared_memory_route(Door& door, RequestFacts facts, co
   if (!door.shared_memory_on) return answer(error_reply(404, "shared memory is not offered here"));
   if (!may_all(facts)) return answer(error_reply(403, "this token is not for all services"));
   const bool post = facts.method == Method::post;
+  if (parts[1] == "cudasharedmemory") return answer(cuda_shared_memory(post, name, verb));
   if (verb == "status") {
     if (post) return answer(not_allowed("GET"));
     if (named && !door.shared_memory.find(name))
@@ -255,6 +270,56 @@ std::shared_ptr<Exchange> shared_memory_route(Door& door, RequestFacts facts, co
   return answer(bare(200));
 }
 
+Reply set_loaded(Door& door, const std::string& model, bool load) {
+  bool any = false;
+  for (const std::string& service : door.backend.services()) {
+    const bool named = service == model || name_and_version(door.backend, service).name == model;
+    any = (named && door.backend.set_loaded(service, load)) || any;
+  }
+  return any ? bare(200) : error_reply(400, "there is no model '" + model + "'");
+}
+
+// Loads a model that is there. Triton takes a configuration and files with it, in the parameters
+// `config` and `file:PATH`; what would not be heeded is refused.
+class LoadExchange final : public GatewayExchange {
+ public:
+  LoadExchange(Door& door, RequestFacts facts, std::string model)
+      : GatewayExchange(door, std::move(facts)), model_(std::move(model)) {}
+  Step begin() override {
+    text_open = facts_.chunked;
+    text_wanted = text_open ? kMaxTextBytes : facts_.content_length;
+    if (!text_open && text_wanted == 0) return on_text();
+    return text_allowed(kMaxTextBytes) ? Step::text : Step::answer;
+  }
+  Step on_text() override {
+    JsonScan scan(text);
+    std::string brought;
+    const auto parameter = [&](const std::string& key) {
+      if (key == "config" || key.starts_with("file:")) brought = key;
+      scan.skip();
+    };
+    if (!text.empty()) {
+      scan.object([&](const std::string& key) {
+        if (key == "parameters")
+          scan.object(parameter);
+        else
+          scan.skip();
+      });
+      scan.end();
+    }
+    if (!scan.ok()) return refuse(400, "request JSON: " + scan.error());
+    if (!brought.empty())
+      return refuse(400, "parameter '" + brought +
+                             "': a model's configuration and files are its worker's, and do not "
+                             "come with load");
+    reply = set_loaded(door_, model_, true);
+    return Step::answer;
+  }
+
+ private:
+  std::string model_;
+};
+
 // /v2/repository/models/NAME/load|unload
 std::shared_ptr<Exchange> load_route(Door& door, RequestFacts facts, const Parts& parts) {
   const auto answer = [&](Reply reply) {
@@ -264,13 +329,8 @@ std::shared_ptr<Exchange> load_route(Door& door, RequestFacts facts, const Parts
   if (!load && parts[4] != "unload") return answer(error_reply(404, "no such route"));
   if (facts.method != Method::post) return answer(not_allowed("POST"));
   if (!may_all(facts)) return answer(error_reply(403, "this token is not for all services"));
-  bool any = false;
-  for (const std::string& service : door.backend.services()) {
-    const bool named =
-        service == parts[3] || name_and_version(door.backend, service).name == parts[3];
-    any = (named && door.backend.set_loaded(service, load)) || any;
-  }
-  return answer(any ? bare(200) : error_reply(400, "there is no model '" + parts[3] + "'"));
+  if (load) return std::make_shared<LoadExchange>(door, std::move(facts), parts[3]);
+  return answer(set_loaded(door, parts[3], false));
 }
 
 // /v2/repository/models/NAME/canary: how it does; /canary/VERSION/PERCENT begins it (0: ends it),
@@ -362,7 +422,8 @@ std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& 
                                         : parts[4] == "shadow" && parts.size() == 7))
     return canary_route(door, std::move(facts), parts);
   if (of_model && parts.size() == 5) return load_route(door, std::move(facts), parts);
-  if (parts[1] == "systemsharedmemory") return shared_memory_route(door, std::move(facts), parts);
+  if (parts[1] == "systemsharedmemory" || parts[1] == "cudasharedmemory")
+    return shared_memory_route(door, std::move(facts), parts);
   if (parts[1] == "models" && parts.size() == 3 && parts[2] == "stats")
     return answer(post ? not_allowed("GET") : statistics(door, facts, ""));
   if (parts[1] == "models" && parts.size() >= 3) return model_route(door, std::move(facts), parts);

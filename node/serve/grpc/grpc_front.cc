@@ -584,10 +584,8 @@ void Call::infer() {
   service_ = wanted.model.substr(0, kMaxNameBytes);
   if (!permitted(wanted.model)) return;
   if (ask->other_version)
-    return fail(grpc::StatusCode::INVALID_ARGUMENT,
-                "model '" + wanted.model + "' has no such version");
-  if (ask->asked.service.empty())
-    return deny_or_go(not_here(shared_->pool(), wanted.model), false);
+    return fail(grpc::StatusCode::NOT_FOUND, "model '" + wanted.model + "' has no such version");
+  if (ask->asked.service.empty()) return deny_or_go(not_here(shared_->pool(), wanted.model), false);
   if (by_) shared_->peers->pool.count_in(service_);
   if (backend.model(wanted.model) == nullptr) {
     backend.turned_away(wanted.model);

@@ -173,7 +173,9 @@ TEST_F(GrpcTest, TheOtherCallsSayWhatTheHttpDoorSays) {
   EXPECT_EQ(read("ServerReady", ""), yes);
   EXPECT_EQ(read("ModelReady", "pair"), yes);
   EXPECT_EQ(read("ModelReady", "asleep"), "");
-  EXPECT_EQ(Fields(read("ServerMetadata", "")).text(1), "partita");
+  const Fields server(read("ServerMetadata", ""));
+  EXPECT_EQ(server.text(1), "partita");
+  EXPECT_EQ(server.text(3), "sequence");  // shared memory, statistics, loading: over HTTP
   const auto tensor = [](const std::string& name, const std::string& type, std::int64_t size) {
     return Message().text(1, name).text(2, type).packed(3, {-1, size});
   };
@@ -201,6 +203,8 @@ TEST_F(GrpcTest, RefusalsHaveTheirCodes) {
   EXPECT_EQ(code("ModelInfer", "\xff"), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(code("ModelReady", Message().text(1, "no").bytes), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(infer({.model = "nobody"}).first, grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(code("ModelInfer", pair_request() + Message().text(2, "9").bytes),
+            grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(infer({.columns = 5}), std::pair(grpc::StatusCode::INVALID_ARGUMENT,
                                              std::string("input 'x': shape [2,5] where [n,4] is "
                                                          "wanted")));

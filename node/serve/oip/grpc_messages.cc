@@ -391,7 +391,7 @@ std::string encode_server_metadata() {
   std::string out;
   append_field(out, 1, kServerName);
   append_field(out, 2, kServerVersion);
-  append_field(out, 3, std::string_view("system_shared_memory"));
+  append_field(out, 3, std::string_view("sequence"));
   return out;
 }
 
