@@ -14,7 +14,7 @@ namespace {
 
 struct CompareFlags {
   decide::ProblemFiles problem;
-  std::string planners;  // empty: those that can plan all of the services
+  std::optional<std::string> planners;  // none: those that can plan all of the services
   std::string duration = "60s";
   decide::CompareOptions options;
   Output output;
@@ -30,7 +30,7 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   const bool unasked = flags.problem.rule.empty() && flags.problem.dispatch.empty();
   const auto asked = unasked ? std::nullopt : std::optional(problem->rule);
   const std::string planners =
-      flags.planners.empty() ? decide::usual_contestants(*problem) : flags.planners;
+      flags.planners ? *flags.planners : decide::usual_contestants(*problem);
   const auto contestants = decide::parse_contestants("--planners", planners, asked);
   if (!contestants) return failed(contestants.error());
   const auto standings =

@@ -99,7 +99,7 @@ TEST(LearnedEngine, IsNotMuchFasterThanTheTruth) {
     for (const auto cost : {&StepCost::step, &StepCost::sequence, &StepCost::prompt_token})
       truth.spec.cost.*cost *= spread();
     truth.request = Millis{20 * spread()};
-    std::vector<int> counts = {4, 8, 16, 32};
+    std::vector<int> counts = {seed % 2 == 0 ? 4 : 1, 8, 16, 32};
     counts.resize(1 + rng.below(4));
     std::vector<Shape> shapes = kShapes;
     shapes.erase(shapes.begin(), shapes.begin() + static_cast<std::ptrdiff_t>(rng.below(3)));
@@ -118,6 +118,24 @@ TEST(LearnedEngine, IsNotMuchFasterThanTheTruth) {
     ++(learned->prompts_told ? told : untold);
   }
   EXPECT_GE(told, 10);
+}
+
+// Two lengths and three concurrencies: what part of a TTFT is no work of the engine they do not
+// tell, so that all of it may be.
+TEST(LearnedEngine, APromptCostsAtMostWhatItTookAlone) {
+  std::vector<Point> points;
+  for (const int tokens : {100, 400})
+    for (const int n : {1, 4, 16})
+      points.push_back({{tokens, tokens},
+                        1.0 * n,
+                        Millis{5 + 0.02 * tokens * (1 + n / 9.0)},
+                        Millis{5 + 0.3 * n}});
+  const auto learned = learn_engine(points, kEngine.spec);
+  ASSERT_TRUE(learned);
+  EXPECT_TRUE(learned->prompts_told);
+  const double slope = (points[3].ttft - points[0].ttft).value / 300;
+  EXPECT_GE(prompt_ms(*learned), 0.5 * 1024 * slope);
+  EXPECT_LE(prompt_ms(*learned), 2 * 1024 * slope);
 }
 
 TEST(LearnedEngine, RefusesWhatItCannotLearnFrom) {
