@@ -380,8 +380,10 @@ actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::Serving
                           const Target& target) {
   actuate::Wanted planned = actuate::wanted_of(plan);
   actuate::Wanted wanted{{}, std::move(planned.services)};
+  const std::set<int> broken = broken_groups(node.use, target);
   for (const GpuUse::Gpu& gpu : node.use.usable) {
     const plan::PlannedGpu* there = target.on(gpu.uuid);
+    if (there != nullptr && broken.contains(there->index)) there = nullptr;
     if (node.lent.contains(gpu.uuid) && (there == nullptr || there->instances.empty())) continue;
     actuate::WantedGpu& one =
         wanted.gpus.emplace_back(actuate::WantedGpu{gpu.model, gpu.uuid, {}, gpu.index});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 namespace partita::verify {
@@ -56,9 +57,16 @@ void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, 
   if (std::ranges::max(sizes) > entry.node_gpus || (entry.count && !nodes_hold(sizes, entry)))
     findings.report("group", "fleet " + entry.gpu.name, entry.count.value_or(0), entry.node_gpus,
                     "GPUs, in nodes of so many, do not hold all groups within nodes");
-  if (only_model && entry.count && gpus.back()->index >= *entry.count)
-    findings.report("group", fmt::format("gpu {}", gpus.back()->index), gpus.back()->index + 1,
-                    *entry.count, "GPUs up to the last one that is used, and that the fleet has");
+  if (!only_model || !entry.count) return;
+  // Some of a node's may be taken out: numbers in it have gaps then.
+  std::map<int, int> used;  // by node
+  for (const plan::PlannedGpu* gpu : gpus) ++used[gpu->index / entry.node_gpus];
+  for (const auto& [number, count] : used) {
+    const int has = std::clamp(*entry.count - number * entry.node_gpus, 0, entry.node_gpus);
+    if (count > has)
+      findings.report("group", fmt::format("node {}", number), count, has,
+                      "GPUs that are used in it, and that it has");
+  }
 }
 
 }  // namespace partita::verify
