@@ -6,6 +6,7 @@
 #include "decide/serving.h"
 #include "hw/catalogue.h"
 #include "planners/serving/token_points.h"
+#include "verify/groups.h"
 
 namespace partita::llm_test {
 namespace {
@@ -98,6 +99,32 @@ TEST(Nodes, groups_are_packed_within_them_as_well_as_can_be) {
   EXPECT_GT(planned, rounds / 4);
   EXPECT_GT(refused, rounds / 12);
   EXPECT_GT(uneven, 0);
+}
+
+// Of a node whose second GPU is taken out; and on more than the last node has.
+TEST(Nodes, have_gaps_in_their_numbers_and_no_more_gpus_than_they_have) {
+  Rng rng(1);
+  plan::ServingProblem problem = problem_of(rng);
+  plan::FleetEntry& entry = problem.fleet[0];
+  plan::ServingPlan plan;
+  const auto faults = [&](std::vector<int> numbers, int count, int node_gpus) {
+    entry.count = count;
+    entry.node_gpus = node_gpus;
+    plan.gpus.clear();
+    for (const int number : numbers) {
+      plan::PlannedInstance one{"7g.80gb", 0, "a", 1, 1, Rps{1}, Millis{1}};
+      one.group = 4;
+      plan.gpus.push_back({number, entry.gpu.name, {one}});
+    }
+    verify::Findings findings;
+    verify::check_groups(plan, entry, true, findings);
+    return findings.take().size();
+  };
+  EXPECT_EQ(faults({0, 2, 3, 4}, 4, 8), 0U);
+  EXPECT_EQ(faults({0, 1, 2, 3}, 3, 8), 2U);  // nowhere
+  EXPECT_EQ(faults({8, 9, 10, 11}, 12, 8), 0U);
+  EXPECT_EQ(faults({8, 9, 10, 11}, 10, 8), 1U);  // the last node has two
+  EXPECT_EQ(faults({6, 7, 8, 9}, 16, 8), 1U);    // in two nodes
 }
 
 // Two GPUs of each are over, for whoever needs one or two.

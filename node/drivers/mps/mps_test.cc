@@ -160,7 +160,7 @@ TEST_F(Daemons, that_cannot_start_say_why) {
   EXPECT_EQ(recorded_pid() != 0 && processes_.alive(recorded_pid()), false);
 
   misbehave("rubbish");
-  const Result<void> rubbish = daemon(100'000'000).start();
+  const Result<void> rubbish = daemon(2'000'000'000).start();
   ASSERT_FALSE(rubbish);
   EXPECT_THAT(to_string(rubbish.error()), HasSubstr("no percentage in its answer 'segm"));
   EXPECT_EQ(recorded_pid() != 0 && processes_.alive(recorded_pid()), false);
