@@ -87,7 +87,7 @@ Values values_of(const AssignedSegment& segment, int index, int port) {
           {"group", fmt::format("{}", std::max<std::size_t>(1, whole_gpus(segment.device).size()))},
           {"held", fmt::format("{}", segment.held)},
           {"port", fmt::format("{}", port)},
-          {"engine", segment.engine.backend},
+          {"engine_backend", segment.engine.backend},
           {"engine_version", segment.engine.version},
           {"precision", segment.engine.precision},
           {"tp", fmt::format("{}", segment.engine.tensor)},

@@ -56,7 +56,7 @@ TEST(WorkerCommand, says_the_engine_that_the_plan_counts_on) {
   one.engine = {"m fp8 on a100, vllm 0.12, tp 2, pp 2", "vllm", "0.12", "fp8", 2, 2};
   const auto said = [](const AssignedSegment& segment) {
     return command_of(
-        parse_command("c", "{engine}-{engine_version} {precision} {tp} {pp} {attention_dp}")
+        parse_command("c", "{engine_backend}-{engine_version} {precision} {tp} {pp} {attention_dp}")
             .value(),
         segment, 0, 0);
   };
