@@ -13,8 +13,8 @@
 namespace partita::actuate {
 
 // {service} {batch} {processes} {held} {index} {device} {gpu} {profile} {start} {port} {group}
-// {prefill_units} {decode_units} {prefill_percent} {decode_percent} {engine_backend} {engine_version}
-// {precision} {tp} {pp} {attention_dp}; {{ and }} are braces. {held}
+// {prefill_units} {decode_units} {prefill_percent} {decode_percent} {engine_backend}
+// {engine_version} {precision} {tp} {pp} {attention_dp}; {{ and }} are braces. {held}
 // is how many models of a set it holds at once, 0 of any other service, {index} counts the workers
 // of a segment from 0, {gpu} is the UUID of the GPU, {group} how many whole GPUs {device} lists (of
 // an instance 1), {port} a number that no other worker of the supervisor has. The units: SMs of
