@@ -93,14 +93,17 @@ class HandOverTest(GatewayCase):
         for number in range(20):
             self.assertEqual(self.ask(entry, number), 200)
         self.assertEqual(self.ask(entry, 1, "other"), 403)
+        self.until(lambda: self.uncarried() == {}, "what was asked before the peers were known")
         os.kill(carries.pid, signal.SIGKILL)
         carries.wait()
-        self.assertEqual(self.ask(entry, 3), 503)
-        # Its agent hears what was asked for in vain: once in the 15 s that count.
-        self.until(lambda: self.uncarried() == {"s": round(1 / 15, 9)}, "what nobody carries")
+        for number in (3, 4):  # the first may find the way still open, and be lost with the node
+            self.assertEqual(self.ask(entry, number), 503)
+        # Its agent hears what was asked for in vain: of the 15 s that count.
+        told = [{"s": round(asked / 15, 9)} for asked in (1, 2)]
+        self.until(lambda: self.uncarried() in told, "what nobody carries")
         _, port = self.door(self.carries)  # its worker finds the way back
         self.tell(self.entry, "n1", n2=port)
-        self.until(lambda: self.ask(entry, 4) == 200, "the way back")
+        self.until(lambda: self.ask(entry, 5) == 200, "the way back")
 
     def test_what_cannot_be_is_said(self):
         self.write_secret("short", "short\n")
