@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -22,14 +23,18 @@ tl::unexpected<Error> no_units() {
   return bad_input("masks", "a kernel is given no units though nothing runs");
 }
 
+constexpr std::size_t kMostChosen = 16;  // kernels at a time; others wait for the lock meanwhile
+
 // A kernel that is queued or runs.
 struct Progress {
   std::atomic<std::int64_t> left = 0;  // work-groups
   std::atomic<bool> begun = false;
+  int told_before = -1;  // the kernel that told its end before this one did
 };
 
 // One run. The calling thread launches on lanes; kernels tell their end from their last work-group;
-// threads of the CPU take tasks. All share one lock, which is open while the driver is called.
+// threads of the CPU take tasks. All share one lock, which is open while the driver is called. A
+// work-group does not wait for it: ends are put into a list, which the next holder settles.
 class Run {
  public:
   Run(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
@@ -80,10 +85,32 @@ class Run {
   }
 
   void ended(int task) {
-    run_.tasks[at(task)].end_ns = clock_.now_ns();
     set_active(task, false);
     brain_.ended(task);
-    changed();
+  }
+
+  // Of a kernel, by whoever ran its last work-group. The launcher settles it, which has what that
+  // reads at hand; unless it sleeps: then a task of the CPU need not wait for it.
+  void tell_end(int task) {
+    run_.tasks[at(task)].end_ns = clock_.now_ns();
+    int& before = progress_[at(task)].told_before;
+    before = told_.load(std::memory_order_relaxed);
+    while (!told_.compare_exchange_weak(before, task, std::memory_order_acq_rel)) {
+    }
+    if (before >= 0) return;  // whoever told that wakes it
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (launcher_.asleep() && lock.try_lock() && settle()) return changed();
+    launcher_.raise();
+  }
+
+  // Kernels that told their end have ended, in that order; whether there were any.
+  bool settle() {
+    told_now_.clear();
+    for (int task = told_.exchange(-1, std::memory_order_acquire); task >= 0;
+         task = progress_[at(task)].told_before)
+      told_now_.push_back(task);
+    for (const int task : std::views::reverse(told_now_)) ended(task);
+    return !told_now_.empty();
   }
 
   void work(int thread) {
@@ -101,41 +128,65 @@ class Run {
       lock.unlock();
       std::get<CpuWork>(tasks_[at(*task)].work).run();
       lock.lock();
+      mine.end_ns = clock_.now_ns();
       ended(*task);
+      changed();
     }
   }
 
   void launch_all() {
     std::unique_lock lock(mutex_);
-    while (!over()) {
-      const std::optional<Enqueued> next = error_ ? std::nullopt : brain_.next_kernel();
-      if (!next && !error_ && brain_.stuck()) {
+    while (true) {
+      if (settle() && (brain_.cpu_ready() || over())) workers_.notify_all();
+      if (over()) return;
+      if (!error_) choose();
+      if (chosen_.empty() && !error_ && brain_.stuck()) {
         error_ = no_units().value();
         changed();
-      } else if (!next) {
+      } else if (chosen_.empty()) {
         lock.unlock();
         launcher_.wait();
         lock.lock();
-      } else if (const auto launched = launch(lock, *next); !launched) {
-        error_ = launched.error();
-        error_->context = tasks_[at(next->task)].name + ": " + error_->context;
-        set_active(next->task, false);  // it may have run all the same, and have ended
-        changed();
+      } else {
+        launch(lock);
       }
     }
   }
 
-  Result<void> launch(std::unique_lock<QuickMutex>& lock, const Enqueued& next) {
-    set_active(next.task, true);
-    GraphTaskRun& mine = run_.tasks[at(next.task)];
-    mine.mask = next.mask;
-    mine.lane = next.lane;
+  // The kernels that are queued next.
+  void choose() {
+    while (chosen_.size() < kMostChosen) {
+      const std::optional<Enqueued> next = brain_.next_kernel();
+      if (!next) break;
+      set_active(next->task, true);
+      GraphTaskRun& its = run_.tasks[at(next->task)];
+      its.mask = next->mask;
+      its.lane = next->lane;
+      chosen_.push_back(*next);
+    }
+  }
+
+  // Queues those chosen, without the lock; after an error none.
+  void launch(std::unique_lock<QuickMutex>& lock) {
     lock.unlock();
-    const Result<bool> over = queue(next);
+    int skipped = 0;
+    std::size_t done = 0;
+    Result<bool> over = false;
+    for (; done < chosen_.size(); ++done) {
+      over = queue(chosen_[done]);
+      if (!over) break;
+      skipped += static_cast<int>(*over);
+    }
     lock.lock();
-    if (!over) return failed(over.error());
-    if (*over) brain_.skipped_wait();
-    return {};
+    for (; skipped > 0; --skipped) brain_.skipped_wait();
+    if (!over) {
+      error_ = over.error();
+      error_->context = tasks_[at(chosen_[done].task)].name + ": " + error_->context;
+      // The first may run all the same, and have ended.
+      for (; done < chosen_.size(); ++done) set_active(chosen_[done].task, false);
+      changed();
+    }
+    chosen_.clear();
   }
 
   // Makes the lane, lets it wait and launches the kernel; whether the wait was for what is over.
@@ -167,9 +218,7 @@ class Run {
     if (!progress.begun.exchange(true, std::memory_order_relaxed))
       run_.tasks[at(task)].begin_ns = clock_.now_ns();
     std::get<LaneWork>(tasks_[at(task)].work).run(number);
-    if (progress.left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-    const std::lock_guard lock(mutex_);
-    ended(task);
+    if (progress.left.fetch_sub(1, std::memory_order_acq_rel) == 1) tell_end(task);
   }
 
   Result<void> make_lane(const Enqueued& next) {
@@ -195,10 +244,13 @@ class Run {
   const GraphSettings& settings_;
   std::vector<int> lanes_;          // the driver's, by the brain's; the launching thread's alone
   std::vector<Progress> progress_;  // by task
+  std::atomic<int> told_ = -1;      // the last kernel that told its end and is not settled
   Wake launcher_;                   // something has ended, or gone wrong
-  QuickMutex mutex_;                // of everything below; work-groups note their begin without it
+  QuickMutex mutex_;                // of everything below; work-groups note times without it
   std::condition_variable_any workers_;
   GraphBrain brain_;
+  std::vector<int> told_now_;
+  std::vector<Enqueued> chosen_;  // the launching thread's alone
   std::vector<bool> will_end_;
   int active_ = 0;  // tasks that will end
   std::optional<Error> error_;

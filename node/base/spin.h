@@ -76,6 +76,8 @@ class Wake {
   void raise() {
     if (state_.exchange(kRaised) == kAsleep) state_.notify_one();
   }
+  // Whether raising it takes a system call.
+  bool asleep() const { return state_.load() == kAsleep; }
 
  private:
   static constexpr std::uint32_t kNothing = 0, kRaised = 1, kAsleep = 2;
