@@ -141,11 +141,21 @@ void describe(Form& f, Run& run) {
   money("saved_co2_g", run.saved_co2_g, "the same");
 }
 
+void describe(Form& f, Deadline& deadline) {
+  f.word("promise", deadline.promise, {"met", "missed", "likely met", "likely missed", "unknown"},
+         "what became of it, or is expected");
+  f.optional(deadline.late_s.has_value())
+      .number("late_s", deadline.late_s, kAnyNumber,
+              "seconds from the deadline to its end, or the expected one; missing where none is");
+}
+
 void describe(Form& f, Shown& shown) {
   describe_task(f, shown.task);
   f.optional(shown.begins_in_s.has_value())
       .number("begins_in_s", shown.begins_in_s, kAnyNumber, "as planned now");
   f.optional(shown.ends_in_s.has_value()).number("ends_in_s", shown.ends_in_s, kAnyNumber, "so");
+  f.object(
+      "deadline", shown.deadline, [](Form& g, Deadline& d) { describe(g, d); }, "its promise");
   f.optional(!shown.why.empty()).note("why", shown.why, "why it is not planned");
 }
 
@@ -165,16 +175,57 @@ std::string place_text(const Task& task) {
 
 std::string seconds_text(double time_s) { return fmt::format("{:.1f} s", time_s); }
 
+// "missed by 4.1 s"; in a table nothing of what is as it should be.
+std::string promise_text(const Deadline& deadline) {
+  const double late_s = deadline.late_s.value_or(0);
+  switch (deadline.promise) {
+    case Promise::met:
+      return "met, " + seconds_text(-late_s) + " before it";
+    case Promise::missed:
+      return deadline.late_s ? "missed by " + seconds_text(late_s) : "missed";
+    case Promise::likely_met:
+      return "likely met, " + seconds_text(-late_s) + " before it";
+    case Promise::likely_missed:
+      return "likely missed by " + seconds_text(late_s);
+    case Promise::unknown:
+      break;
+  }
+  return "not known yet";
+}
+
+std::string lateness_text(const Shown& shown) {
+  if (!shown.deadline) return "";
+  const Promise promise = shown.deadline->promise;
+  const bool late = promise == Promise::missed || promise == Promise::likely_missed;
+  return late ? "deadline " + promise_text(*shown.deadline) : "";
+}
+
 std::string when_text(const Shown& shown) {
   const Task& task = shown.task;
   if (task.state == State::waiting && shown.begins_in_s)
     return "in " + seconds_text(std::max(0.0, *shown.begins_in_s));
+  if (!is_over(task.state) && shown.ends_in_s) return "ends in " + seconds_text(*shown.ends_in_s);
   if (is_over(task.state) && task.attempts > 0)
     return seconds_text(static_cast<double>(task.ended_ms - task.began_ms) / 1e3);
   return "";
 }
 
 }  // namespace
+
+std::optional<Deadline> deadline_of(const Task& task, std::optional<double> ends_in_s,
+                                    double now_s) {
+  if (!task.spec.deadline_s) return std::nullopt;
+  const double due_s = static_cast<double>(task.submitted_ms) / 1e3 + *task.spec.deadline_s;
+  if (task.state == State::done) {
+    const double late_s = static_cast<double>(task.ended_ms) / 1e3 - due_s;
+    return Deadline{late_s > 0 ? Promise::missed : Promise::met, late_s};
+  }
+  if (is_over(task.state)) return Deadline{Promise::missed};
+  if (now_s > due_s) return Deadline{Promise::missed, now_s - due_s + ends_in_s.value_or(0)};
+  if (!ends_in_s) return Deadline{};
+  const double late_s = now_s + *ends_in_s - due_s;
+  return Deadline{late_s > 0 ? Promise::likely_missed : Promise::likely_met, late_s};
+}
 
 std::string submission_json(const Spec& spec) {
   return write_form(spec, [](Form& f, Spec& s) { describe(f, s); });
@@ -240,9 +291,11 @@ std::string task_text(const Shown& shown) {
   if (task.attempts > 0) text += fmt::format("  attempts  {}\n", task.attempts);
   if (is_over(task.state) && task.attempts > 0)
     text += fmt::format("  status    {}\n  took      {}\n", task.status, when_text(shown));
-  if (shown.begins_in_s)
-    text += fmt::format("  expected  begins in {}, ends in {}\n", seconds_text(*shown.begins_in_s),
-                        seconds_text(shown.ends_in_s.value_or(0)));
+  if (shown.ends_in_s)
+    text += "  expected  " +
+            (shown.begins_in_s ? "begins in " + seconds_text(*shown.begins_in_s) + ", " : "") +
+            "ends in " + seconds_text(*shown.ends_in_s) + "\n";
+  if (shown.deadline) text += "  deadline  " + promise_text(*shown.deadline) + "\n";
   return text;
 }
 
@@ -258,10 +311,12 @@ std::string tasks_lines(const TasksDocument& tasks) {
   for (const Shown& shown : tasks.tasks) {
     const Task& task = shown.task;
     const std::string& name = task.spec.name.empty() ? task.spec.command : task.spec.name;
+    const std::string& why = shown.why.empty() ? task.reason : shown.why;
+    const std::string late = lateness_text(shown);
     const std::string line =
         fmt::format("{:>7}  {:<10} {} {} {:<20} {:<12} {}", task.id, to_string(task.state),
                     fit(task.spec.user, 10), fit(name, 24), place_text(task), when_text(shown),
-                    shown.why.empty() ? task.reason : shown.why);
+                    fmt::format("{}{}{}", why, why.empty() || late.empty() ? "" : "; ", late));
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;

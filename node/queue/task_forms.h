@@ -12,13 +12,27 @@
 
 namespace partita::queue {
 
-// What the queue expects of a task that waits, or why it is not planned.
+// What became of a task's deadline, or is expected to. Missed is also what ended otherwise than
+// done, and what is not over when it passes.
+enum class Promise { met, missed, likely_met, likely_missed, unknown };
+struct Deadline {
+  Promise promise = Promise::unknown;
+  std::optional<double> late_s = {};  // its end, or the expected one, after the deadline; negative
+                                      // before it. Nothing: it never is done, or nothing is known
+  bool operator==(const Deadline&) const = default;
+};
+// What the queue expects of a task that waits or runs, or why it is not planned.
 struct Shown {
   Task task;
   std::optional<double> begins_in_s = {}, ends_in_s = {};
   std::string why = {};
+  std::optional<Deadline> deadline = {};  // of one that has one
   bool operator==(const Shown&) const = default;
 };
+
+// Nothing: the task has no deadline. `ends_in_s` as in Shown.
+std::optional<Deadline> deadline_of(const Task& task, std::optional<double> ends_in_s,
+                                    double now_s);
 
 std::string submission_json(const Spec& spec);
 Result<Spec> parse_submission(const std::string& file, std::string_view text);

@@ -133,9 +133,34 @@ TEST(TaskForms, WhatIsWrittenIsRead) {
   const auto line = parse_task("t", task_line(task));
   ASSERT_TRUE(line) << to_string(line.error());
   EXPECT_EQ(*line, task);
-  const TasksDocument all{{{task, 1.5, 2.5, "why"}}};
+  const TasksDocument all{{{task, 1.5, 2.5, "why", Deadline{Promise::likely_missed, 1.25}},
+                           {task, {}, {}, "", Deadline{Promise::missed, {}}},
+                           {task}}};
   EXPECT_EQ(*parse_tasks("a", tasks_json(all)), all);
   EXPECT_FALSE(parse_submission("s", "{\"command\": \"x\"}"));  // of no kind
+}
+
+TEST(TaskForms, ADeadlineIsMetToItsLastMillisecond) {
+  Task task;
+  task.submitted_ms = 1'000'000;
+  EXPECT_EQ(deadline_of(task, 5, 1'000), std::nullopt) << "it has none";
+  task.spec.deadline_s = 60;
+  const auto seen = [&](State state, long ended_ms) {
+    task.state = state;
+    task.ended_ms = ended_ms;
+    return *deadline_of(task, std::nullopt, 2'000);
+  };
+  EXPECT_EQ(seen(State::done, 1'060'000), (Deadline{Promise::met, 0}));
+  EXPECT_EQ(seen(State::done, 1'060'001).promise, Promise::missed);
+  for (const State state : {State::failed, State::cancelled, State::skipped})
+    EXPECT_EQ(seen(state, 1'010'000), (Deadline{Promise::missed, {}})) << to_string(state);
+  for (const State state : {State::waiting, State::held, State::starting, State::running}) {
+    task.state = state;
+    EXPECT_EQ(deadline_of(task, std::nullopt, 1'060), Deadline{});
+    EXPECT_EQ(deadline_of(task, 10, 1'050), (Deadline{Promise::likely_met, 0}));
+    EXPECT_EQ(deadline_of(task, 10.5, 1'050), (Deadline{Promise::likely_missed, 0.5}));
+    EXPECT_EQ(deadline_of(task, 10, 1'061), (Deadline{Promise::missed, 11}));
+  }
 }
 
 }  // namespace

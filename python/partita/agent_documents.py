@@ -1491,6 +1491,13 @@ class QueueTaskPlaces(TypedDict):
     device: str
 
 
+class QueueTaskDeadline(TypedDict):
+    # what became of it, or is expected
+    promise: Literal["met", "missed", "likely met", "likely missed", "unknown"]
+    # seconds from the deadline to its end, or the expected one; missing where none is
+    late_s: NotRequired[float]
+
+
 class QueueTaskRuns(TypedDict):
     # its id
     task: int
@@ -1564,6 +1571,8 @@ class QueueTask(TypedDict):
     begins_in_s: NotRequired[float]
     # so
     ends_in_s: NotRequired[float]
+    # its promise
+    deadline: NotRequired[QueueTaskDeadline]
     # why it is not planned
     why: NotRequired[str]
     # its attempts that ended
@@ -1610,6 +1619,8 @@ class QueueTasksTasks(TypedDict):
     begins_in_s: NotRequired[float]
     # so
     ends_in_s: NotRequired[float]
+    # its promise
+    deadline: NotRequired[QueueTaskDeadline]
     # why it is not planned
     why: NotRequired[str]
 

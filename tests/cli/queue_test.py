@@ -76,6 +76,29 @@ class QueueTest(harness.CliTest):
                 for task in (one, two)]
         self.assertEqual(logs, [b"a b\n", b"a  b'c| --held\n"])
 
+    def test_a_deadline_is_held_against_what_came(self):
+        self.serve()
+        late = self.run_partita("queue", "submit", "--driver", "sim", "--deadline", "100ms",
+                                "--takes", "1s", "sleep 0.3")
+        self.assertEqual(late.returncode, 0)
+        self.assertIn(b"its deadline comes before it can be done: it takes 1.0 s", late.stderr)
+        for words in (("--", "sh", "-c", "exit 0"), ("false",)):
+            done = self.run_partita("queue", "submit", "--driver", "sim", "--deadline", "300s", *words)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(self.wait(1, 2), 0)
+        self.assertEqual(self.wait(3), 1)
+        tasks = {one["task"]: one for one in self.ask("list", "--all")["tasks"]}
+        self.assertEqual([tasks[n]["deadline"]["promise"] for n in (1, 2, 3)],
+                         ["missed", "met", "missed"])
+        ended = (tasks[1]["ended_ms"] - tasks[1]["submitted_ms"]) / 1e3
+        self.assertAlmostEqual(tasks[1]["deadline"]["late_s"], ended - 0.1, 2)
+        self.assertNotIn("late_s", tasks[3]["deadline"])  # it never was done
+        said = self.run_partita("queue", "show", "1", "--driver", "sim").stdout.decode()
+        self.assertIn("  deadline  missed by ", said)
+        listed = self.run_partita("queue", "list", "--all", "--driver", "sim").stdout.decode()
+        self.assertIn("deadline missed by ", listed)
+        self.assertIn(" sh -c 'exit 0' ", listed)
+
     def test_several_instances_are_one_tasks_from_its_beginning_to_its_end(self):
         self.write("machine.yaml", MACHINE.replace("count: 1", "count: 2"))
         self.serve()

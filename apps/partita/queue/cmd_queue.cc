@@ -86,11 +86,18 @@ Result<queue::KnownTime> time_of(const std::string& text) {
 // One word is a text for the shell; of several each is one word there, too.
 std::string shell_text(const std::vector<std::string>& words) {
   if (words.size() == 1) return words.front();
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,@%+-";
   std::string text;
   for (const std::string& word : words) {
-    text += text.empty() ? "'" : " '";
+    if (!text.empty()) text += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
     for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += "'";
+    text += '\'';
   }
   return text;
 }
@@ -142,6 +149,11 @@ Result<Exit> run_submit(Context& context, const QueueFlags& flags, const api::Cl
   if (!answer) return failed(answer.error());
   const auto tasks = queue::parse_tasks("the queue's answer", *answer);
   if (!tasks) return failed(tasks.error());
+  if (const auto takes = std::ranges::min_element(spec->times, {}, &queue::KnownTime::time_s);
+      takes != spec->times.end() && takes->time_s > spec->deadline_s.value_or(takes->time_s))
+    complain(context, fmt::format("its deadline comes before it can be done: it takes {:.1f} s at "
+                                  "least",
+                                  takes->time_s));
   std::string text;
   for (const queue::Shown& shown : tasks->tasks) text += fmt::format("{}\n", shown.task.id);
   return show(context, flags, *answer, text);

@@ -92,15 +92,23 @@ Result<void> Host::ask(const Asked& asked, Nanos now) {
 Shown Host::shown(const Task& task, Nanos now) const {
   Shown shown{.task = task};
   shown.why = why_waiting(queue_, task, now);
-  if (task.state != State::waiting) return shown;
-  if (const auto later = queue_.hours().later(task.id)) {
-    shown.begins_in_s = later->begin_s - static_cast<double>(now) / kNanosPerSecond;
-    shown.ends_in_s = later->end_s - static_cast<double>(now) / kNanosPerSecond;
+  const double now_s = static_cast<double>(now) / kNanosPerSecond;
+  const auto from_now = [now](Nanos time) {
+    return static_cast<double>(time - now) / kNanosPerSecond;
+  };
+  if (task.state == State::waiting) {
+    if (const auto later = queue_.hours().later(task.id)) {
+      shown.begins_in_s = later->begin_s - now_s;
+      shown.ends_in_s = later->end_s - now_s;
+    }
+    if (const auto expected = queue_.planner().expected(task.id)) {
+      shown.begins_in_s = from_now(expected->begin);
+      shown.ends_in_s = from_now(expected->end);
+    }
+  } else if (queue_.planner().machine().runs(task.id)) {
+    shown.ends_in_s = from_now(queue_.planner().machine().expected_end(task.id, now));
   }
-  if (const auto expected = queue_.planner().expected(task.id)) {
-    shown.begins_in_s = static_cast<double>(expected->begin - now) / kNanosPerSecond;
-    shown.ends_in_s = static_cast<double>(expected->end - now) / kNanosPerSecond;
-  }
+  shown.deadline = deadline_of(task, shown.ends_in_s, now_s);
   return shown;
 }
 
@@ -115,7 +123,8 @@ Result<std::vector<Shown>> Host::list(const Page& page, Nanos now) const {
   if (page.all) {
     const auto ended = doors_.store.ended({kListed, page.after, page.most});
     if (!ended) return failed(ended.error());
-    for (const Task& task : *ended) tasks.push_back({.task = task});
+    for (const Task& task : *ended)
+      tasks.push_back({.task = task, .deadline = deadline_of(task, std::nullopt, 0)});
   }
   long left = page.most;
   const auto end = queue_.tasks().end();
@@ -161,8 +170,8 @@ void Host::measure(Outputs& outputs) {
     if (before == joules_before_.end()) continue;  // it began under an earlier process of the queue
     const auto now = all(run.places);
     if (now && before->second && *now > *before->second) run.energy_j = *now - *before->second;
-    if (const auto of = doors_.host_joules ? doors_.host_joules(run.task, run.attempt)
-                                           : std::nullopt) {
+    if (const auto of =
+            doors_.host_joules ? doors_.host_joules(run.task, run.attempt) : std::nullopt) {
       run.host_energy_j = of->joules;
       run.host_idle_j = of->idle_joules;
     }
@@ -188,8 +197,7 @@ void Host::price(const Task& task, Run& run) const {
   run.co2_g = then.co2_g;
   if (!task.spec.flexible) return;
   const double came_s = static_cast<double>(task.submitted_ms) / 1e3;
-  const auto at_once =
-      plan::bill(joules, plan::mean_rate(tariff, came_s, came_s + took_s));
+  const auto at_once = plan::bill(joules, plan::mean_rate(tariff, came_s, came_s + took_s));
   if (then.cost && at_once.cost) run.saved_cost = *at_once.cost - *then.cost;
   if (then.co2_g && at_once.co2_g) run.saved_co2_g = *at_once.co2_g - *then.co2_g;
 }

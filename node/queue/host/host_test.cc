@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <stdexcept>
 
 #include "base/test_rounds.h"
@@ -43,6 +44,35 @@ TEST(QueueHost, ALoneTaskGetsItsFastestSize) {
   ASSERT_EQ(bench.world.starts.size(), 1u);
   EXPECT_EQ(bench.world.starts[0].places[0].profile, "7g.80gb");
   EXPECT_EQ(bench.state(1), State::done);
+}
+
+// What is said of a deadline before, while and after the task runs is what comes.
+TEST(QueueHost, SaysWhatBecomesOfADeadline) {
+  Bench bench;
+  Spec late = scaling("late"), in_time = scaling("in time");
+  late.deadline_s = 5;  // it takes 14 s at least
+  in_time.deadline_s = 1'000;
+  ASSERT_TRUE(bench.machine.submit(late));
+  ASSERT_TRUE(bench.machine.submit(in_time));
+  std::set<Promise> said[2];
+  const Nanos begin = bench.world.now;
+  const auto promise = [&](long task) {
+    return bench.machine.host().show(task, bench.world.now)->deadline->promise;
+  };
+  for (Nanos step = 0; step < 200; ++step) {
+    bench.machine.run_until(begin + step * kSec / 2);
+    for (const long task : {1, 2}) said[task - 1].insert(promise(task));
+  }
+  bench.finish();
+  EXPECT_TRUE(said[0].contains(Promise::likely_missed));
+  EXPECT_FALSE(said[0].contains(Promise::likely_met));
+  EXPECT_EQ(promise(1), Promise::missed);
+  EXPECT_TRUE(said[1].contains(Promise::likely_met));
+  EXPECT_FALSE(said[1].contains(Promise::likely_missed));
+  EXPECT_EQ(promise(2), Promise::met);
+  const auto all = bench.machine.host().list({.all = true, .after = 0, .most = 10}, 0);
+  ASSERT_TRUE(all);
+  for (const Shown& one : *all) EXPECT_EQ(one.deadline->promise, promise(one.task.id));
 }
 
 TEST(QueueHost, ABusyQueueUsesSlicesWell) {
