@@ -83,7 +83,8 @@ class QueueTest(harness.CliTest):
         self.assertEqual(late.returncode, 0)
         self.assertIn(b"its deadline comes before it can be done: it takes 1.0 s", late.stderr)
         for words in (("--", "sh", "-c", "exit 0"), ("false",)):
-            done = self.run_partita("queue", "submit", "--driver", "sim", "--deadline", "300s", *words)
+            done = self.run_partita("queue", "submit", "--driver", "sim", "--deadline", "300s",
+                                    *words)
             self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.assertEqual(self.wait(1, 2), 0)
         self.assertEqual(self.wait(3), 1)
