@@ -59,7 +59,8 @@ struct Board {
 std::shared_ptr<const hw::GpuModel> model_of(const device::GpuState& gpu,
                                              const std::vector<device::ProfileInfo>& offered,
                                              const hw::Catalogue* catalogue);
-// The index in the model of a profile that somebody calls so; -1: the board does not offer it.
+// The index in the model of a profile that somebody calls so; 3g is the plain one of three slices,
+// as for the queue. -1: the board does not offer it.
 int profile_of(const Board& board, const std::string& name);
 
 struct Known {

@@ -505,6 +505,14 @@ TEST_F(LeaseBrain, AProfileIsFoundByEitherName) {
   EXPECT_EQ(profile_of(board, "1g.20gb"), a100().profile_index("1g.20gb")) << "not asked yet";
 }
 
+TEST_F(LeaseBrain, AShapeIsFoundByItsSlices) {
+  const Board& board = known.boards[0];
+  for (const char* const name : {"1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"})
+    EXPECT_EQ(profile_of(board, std::string(name, 2)), profile_of(board, name)) << name;
+  for (const char* const name : {"5g", "0g", "g", "3", "3G", "03g", "3g.", "33g"})
+    EXPECT_EQ(profile_of(board, name), -1) << name;
+}
+
 TEST_F(LeaseBrain, PlacesAreOfBoardsThatCanBeCut) {
   const auto spots = best_spots(known.boards, "4g.40gb");
   ASSERT_EQ(spots.size(), 2U);
