@@ -87,7 +87,7 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
   if (auto secret = check_secret_file(flags.tokens); !secret) return failed(secret.error());
   const Result<std::string> text = read_input(context.files, "--tokens", flags.tokens);
   if (!text) return failed(text.error());
-  Result<std::vector<serve::Token>> tokens = serve::parse_tokens(flags.tokens, *text);
+  Result<serve::Tokens> tokens = serve::parse_tokens(flags.tokens, *text);
   if (!tokens) return failed(tokens.error());
   options.tokens = *std::move(tokens);
   return options;
