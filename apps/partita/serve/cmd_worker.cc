@@ -172,23 +172,32 @@ Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags
   if (states->empty()) states->merge(config->states);
   const Result<serve::ModelFile> file = serve::model_file_of(path, flags.version, config->file);
   if (!file) return failed(file.error());
-  return serve::ort_engine(*library, {.model_file = file->path,
-                                      .name = flags.name.empty() ? name_of(service) : flags.name,
-                                      .version = file->version,
-                                      .max_batch = flags.batch,
-                                      .threads = flags.threads,
-                                      .spin = flags.spin,
-                                      .gpu = !flags.no_gpu,
-                                      .shapes = shapes,
-                                      .axes = *axes,
-                                      .values = *values,
-                                      .buckets = std::move(buckets->given),
-                                      .learned_buckets = buckets->learned,
-                                      .usual = buckets->usual,
-                                      .states = *states,
-                                      .cache = config->cache,
-                                      .text_bytes = static_cast<std::size_t>(flags.text_bytes),
-                                      .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
+  auto engine =
+      serve::ort_engine(*library, {.model_file = file->path,
+                                   .name = flags.name.empty() ? name_of(service) : flags.name,
+                                   .version = file->version,
+                                   .max_batch = flags.batch,
+                                   .threads = flags.threads,
+                                   .spin = flags.spin,
+                                   .gpu = !flags.no_gpu,
+                                   .shapes = shapes,
+                                   .axes = *axes,
+                                   .values = *values,
+                                   .buckets = std::move(buckets->given),
+                                   .learned_buckets = buckets->learned,
+                                   .usual = buckets->usual,
+                                   .states = *states,
+                                   .cache = config->cache,
+                                   .text_bytes = static_cast<std::size_t>(flags.text_bytes),
+                                   .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
+  if (engine) return engine;
+  const auto of_file = [&](const char* flag, bool given, bool in_file) {
+    return engine.error().context == flag && !given && in_file;
+  };
+  if (of_file("--shape", !flags.shapes.empty(), !config->shapes.empty()) ||
+      of_file("--carry", !flags.states.empty(), !config->states.empty()))
+    engine.error().context = path + "/config.pbtxt";
+  return engine;
 }
 
 Result<serve::EnginePointer> engine_of(Context& context, WorkerFlags& flags,

@@ -182,8 +182,8 @@ TEST(TokensTest, FaultsAreNamedWithTheirLine) {
   EXPECT_EQ(fault("0123456789abcdef b priority=-8 weight=2"), "");
   // A limit that is lost is found out too late.
   EXPECT_EQ(fault("0123456789abcdef b at_once=2"),
-            "f:1: unknown limit 'at_once='; did you mean 'at-once='? (there are rpm=, tpm=, rps=, bytes=, "
-            "at-once=, weight=, priority=)");
+            "f:1: unknown limit 'at_once='; did you mean 'at-once='? (there are rpm=, tpm=, "
+            "rps=, bytes=, at-once=, weight=, priority=)");
   EXPECT_NE(fault("0123456789abcdef b RPS=2"), "");
   EXPECT_EQ(fault("0123456789abcdef b rps=1 rps=2"), "f:1: rps= is said twice");
 }

@@ -74,11 +74,10 @@ Result<void> take_word(const std::string& word, Token& token, std::set<std::stri
   const auto [end, error] = std::from_chars(begin, word.data() + word.size(), value);
   const bool whole = error == std::errc() && end == word.data() + word.size();
   if (!whole || !(value >= limit->least && value <= limit->most))
-    return bad_input("", fmt::format("after {} comes a number from {}{}, not '{}'", limit->word,
-                                     limit->least,
-                                     limit->most > kMaxPriority ? " on"
-                                                                : fmt::format(" to {}", limit->most),
-                                     begin));
+    return bad_input(
+        "", fmt::format("after {} comes a number from {}{}, not '{}'", limit->word, limit->least,
+                        limit->most > kMaxPriority ? " on" : fmt::format(" to {}", limit->most),
+                        begin));
   return {};
 }
 

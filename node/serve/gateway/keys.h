@@ -37,8 +37,8 @@ class Keys {
 // Start-time fair queueing at the door: every key has a virtual time, rows let in over its weight.
 // It may be ahead of the oldest row that waits by its part of what may wait, so that keys that ask
 // for more than their shares hold parts of the queue that are as their weights. Who holds less than
-// its part of what waits now is let in all the same. Who was refused keeps what it is behind. What a
-// request costs grows with the logarithm of the number of keys.
+// its part of what waits now is let in all the same. Who was refused keeps what it is behind. What
+// a request costs grows with the logarithm of the number of keys.
 class FairShares {
  public:
   // The start tag of its next row; nothing: it is ahead, and the others are to come first. `depth`:
