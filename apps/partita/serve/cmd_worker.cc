@@ -168,6 +168,7 @@ Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags
   const std::string path = without_bucket(flags.model, service);
   Result<serve::ModelConfig> config = config_of(context, path, flags);
   if (!config) return failed(config.error());
+  const bool file_has_shapes = !config->shapes.empty(), file_has_states = !config->states.empty();
   shapes.merge(config->shapes);
   if (states->empty()) states->merge(config->states);
   const Result<serve::ModelFile> file = serve::model_file_of(path, flags.version, config->file);
@@ -191,11 +192,9 @@ Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags
                                    .text_bytes = static_cast<std::size_t>(flags.text_bytes),
                                    .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
   if (engine) return engine;
-  const auto of_file = [&](const char* flag, bool given, bool in_file) {
-    return engine.error().context == flag && !given && in_file;
-  };
-  if (of_file("--shape", !flags.shapes.empty(), !config->shapes.empty()) ||
-      of_file("--carry", !flags.states.empty(), !config->states.empty()))
+  const std::string& of = engine.error().context;
+  if ((of == "--shape" && flags.shapes.empty() && file_has_shapes) ||
+      (of == "--carry" && flags.states.empty() && file_has_states))
     engine.error().context = path + "/config.pbtxt";
   return engine;
 }
