@@ -77,7 +77,8 @@ std::size_t HeldText::of_client() const {
 bool HeldText::too_much(std::size_t more) const {
   const std::size_t most = door_.options.limits.json_bytes_in_flight;
   const std::size_t all = door_.json_in_flight + more;
-  return all > most || of_client() + more > kJsonShare * (most - all);
+  if (all > most) return true;
+  return bytes_ + more > kSmallText && of_client() + more > kJsonShare * (most - all);
 }
 
 HeldText* HeldText::worst() const {
@@ -98,18 +99,22 @@ bool HeldText::grow(std::size_t bytes) {
     other->dropped();
   }
   hold(bytes);
-  door_.reading.insert(this);
+  if (bytes > kSmallText) door_.reading.insert(this);
   return true;
 }
 
-void HeldText::came() { door_.reading.erase(this); }
+void HeldText::came() {
+  if (bytes_ > kSmallText) door_.reading.erase(this);
+}
 
 void HeldText::hold(std::size_t bytes) {
-  const auto of = door_.json_of.try_emplace(client_).first;
-  of->second += bytes - bytes_;
-  if (of->second == 0) door_.json_of.erase(of);
   door_.json_in_flight += bytes - bytes_;
-  bytes_ = bytes;
+  const std::size_t before = std::exchange(bytes_, bytes);
+  const auto counted = [](std::size_t count) { return count > kSmallText ? count : 0; };
+  if (counted(before) == counted(bytes)) return;
+  const auto of = door_.json_of.try_emplace(client_).first;
+  of->second += counted(bytes) - counted(before);
+  if (of->second == 0) door_.json_of.erase(of);
   if (bytes == 0) door_.reading.erase(this);
 }
 

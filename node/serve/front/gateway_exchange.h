@@ -36,11 +36,12 @@ class Filling {
 };
 inline constexpr std::int64_t kFillGrace = 1'000'000'000;
 
-// The text of one request in memory, counted for its client, who leaves the others a part of what
-// is free: of kJsonShare + 1 parts one. While it comes, and others need the memory, it may be
-// dropped: of the client that has most the longest that has come for more than kFillGrace, unless
-// that client has less than who wants it.
-inline constexpr std::size_t kJsonShare = 4;
+// The text of one request in memory. Beyond kSmallText it is counted for its client, who leaves the
+// others a part of what is free: of kJsonShare + 1 parts one. While it comes, and others need the
+// memory, it may be dropped: of the client that has most the longest that has come for more than
+// kFillGrace, unless that client has less than who wants it. So many connections as there may be
+// have not all of the memory with small ones.
+inline constexpr std::size_t kJsonShare = 4, kSmallText = 1u << 14;
 class HeldText {
  public:
   HeldText(Door& door, std::string client) : door_(door), client_(std::move(client)) {}
