@@ -37,7 +37,7 @@ FUZZ_TARGET(http_head) {
   if (const auto region = serve::parse_register(text)) CHECK(!region->key.empty());
   if (const auto tokens = serve::parse_tokens("f", text)) {
     for (const serve::Token& token : *tokens)
-      CHECK(serve::find_token(*tokens, "Bearer " + token.secret) == &token);
+      CHECK(tokens->find("Bearer " + token.secret) == &token);
   }
   return 0;
 }

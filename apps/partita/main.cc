@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "act/gateway_choices.h"
 #include "act/gateway_peers.h"
 #include "act/gateway_state.h"
 #include "act/lease/lease_forms.h"
@@ -43,6 +44,7 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(notify::notice_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(actuate::peers_kind());
+  kinds.push_back(actuate::choices_kind());
   kinds.push_back(serve::load_report_kind());
   kinds.push_back(llm::law_report_kind());
   kinds.push_back(lease::lease_kind());

@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from harness import PROGRAM, CliTest
+from harness import PROGRAM, SOURCE, CliTest
 
 NVML_SIM = os.path.join(os.path.dirname(PROGRAM), "sim")
 MPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "devices")
@@ -75,6 +75,29 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("cannot load ONNX Runtime", done.stderr)
         self.assertFalse(os.path.exists(self.profile))
+
+    def test_what_is_wrong_in_a_models_configuration_is_named_with_its_file(self):
+        library = os.environ.get("PARTITA_ONNXRUNTIME", os.path.join(
+            SOURCE, "build/onnxruntime/libonnxruntime.so.1"))
+        if not os.path.exists(library):
+            self.skipTest("no ONNX Runtime here: tools/get_onnxruntime gets it")
+        self.run_ok([PROGRAM, "demo", "models", self.folder])
+        os.makedirs(os.path.join(self.folder, "m", "1"))
+        os.rename(os.path.join(self.folder, "mlp.onnx"),
+                  os.path.join(self.folder, "m", "1", "model.onnx"))
+
+        def fault(text, *flags):
+            with open(os.path.join(self.folder, "m", "config.pbtxt"), "w") as file:
+                file.write(text)
+            done = subprocess.run([PROGRAM, "worker", "--model", "m", "--link", "none", *flags],
+                                  cwd=self.folder, capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "PARTITA_ONNXRUNTIME": library})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            return done.stderr
+
+        wrong = 'input [ { name: "z" data_type: TYPE_FP32 dims: [ 256 ] } ]\n'
+        self.assertIn("m/config.pbtxt: the model has no input 'z'", fault(wrong))
+        self.assertIn("--shape: the model has no input 'y'", fault("", "--shape", "y=4"))
 
     def test_points_of_another_shape_come_beside_the_old(self):
         self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=4"))

@@ -269,6 +269,8 @@ class SchemaTest(harness.CliTest):
         # What only a gateway writes; the example is read and written by a test.
         text = harness.source_text("docs/formats.md").split("\n## Gateway state\n", 1)[1]
         documents["GatewayState"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
+        text = harness.source_text("docs/formats.md").split("\n## Gateway choices\n", 1)[1]
+        documents["GatewayChoices"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
         text = harness.source_text("docs/formats.md").split("\n## Gateway peers\n", 1)[1]
         documents["GatewayPeers"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
         # What is given by the agent's API and told to webhooks, as the manual shows it.

@@ -355,6 +355,33 @@ TEST_F(Open, AReductionOverAllIsOneRequestToo) {
   EXPECT_EQ(run_items(**engine, {{x}})[0], (std::vector{Sized{{}, {21}}}));
 }
 
+// One comes out whatever goes in, and what goes in has rows: they are not what comes out.
+TEST_F(Open, AReductionThatKeepsItsAxisIsNoRow) {
+  OnnxGraph graph("g");
+  graph.whole_input("x", Element::float32, {-1});
+  graph.node("ReduceSum", {"x"}, "y", {{"keepdims", std::int64_t{1}}});
+  graph.whole_output("y", Element::float32, {1});
+  const auto engine = open_with(graph, {.max_batch = 8});
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  EXPECT_FALSE(has_rows((*engine)->spec()));
+  const Sized x{{3}, {1, 2, 3}};
+  EXPECT_EQ(run_items(**engine, {{x}})[0], (std::vector{Sized{{1}, {6}}}));
+}
+
+// Each row with each other: what comes out grows in both directions, so no part of it is a row's.
+TEST_F(Open, RowsThatMeetAreOneRequest) {
+  OnnxGraph graph("g");
+  graph.input("x", Element::float32, {2});
+  graph.node("Transpose", {"x"}, "t");
+  graph.node("MatMul", {"x", "t"}, "y");
+  graph.whole_output("y", Element::float32, {-1, -1});
+  const auto engine = open_with(graph, {.max_batch = 8});
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  EXPECT_FALSE(has_rows((*engine)->spec()));
+  const Sized x{{2, 2}, {1, 2, 3, 4}};
+  EXPECT_EQ(run_items(**engine, {{x}})[0], (std::vector{Sized{{2, 2}, {5, 11, 11, 25}}}));
+}
+
 // Rows on the second axis of a state, and a factor that all share.
 TEST_F(Open, RowsLieOnAnyAxisAndSharedOnesTellGroupsApart) {
   OnnxGraph graph("g");

@@ -87,7 +87,7 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
   if (auto secret = check_secret_file(flags.tokens); !secret) return failed(secret.error());
   const Result<std::string> text = read_input(context.files, "--tokens", flags.tokens);
   if (!text) return failed(text.error());
-  Result<std::vector<serve::Token>> tokens = serve::parse_tokens(flags.tokens, *text);
+  Result<serve::Tokens> tokens = serve::parse_tokens(flags.tokens, *text);
   if (!tokens) return failed(tokens.error());
   options.tokens = *std::move(tokens);
   return options;
@@ -252,6 +252,23 @@ struct Running {
   serve::Nanos patience_ends = 0;
 };
 
+// What was decided while the gateway before ran, and what is from now on. A file that cannot be
+// read keeps nobody from being served.
+void keep_choices(Context& context, Running& running, const std::string& path,
+                  const std::function<void(const std::string&)>& tell, serve::CoreOptions& core) {
+  core.chosen = [&running](const actuate::GatewayChoices& choices) {
+    if (running.host) running.host->keep(choices);
+  };
+  if (!context.files.exists(path)) return;
+  const Result<std::string> text = context.files.read(path);
+  Result<actuate::GatewayChoices> choices =
+      text ? actuate::parse_choices(path, *text) : failed(text.error());
+  if (choices)
+    core.choices = *std::move(choices);
+  else
+    tell(to_string(choices.error()) + "; what was unloaded, or on trial, is forgotten");
+}
+
 // Opens it; where something still holds the place, as a gateway that was killed just now may, tries
 // again for kPlacePatience.
 template <class Open>
@@ -325,6 +342,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   Result<serve::CoreOptions> core = core_options(flags);
   if (!core) return failed(core.error());
   core->link_path = serve::link_path(*directory);
+  keep_choices(context, running, actuate::choices_path(*directory), tell, *core);
   auto made = open_place(context, core->link_path,
                          [&] { return serve::Core::open(*running.loop, *core, tell); });
   if (!made) return failed(made.error());

@@ -168,27 +168,35 @@ Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags
   const std::string path = without_bucket(flags.model, service);
   Result<serve::ModelConfig> config = config_of(context, path, flags);
   if (!config) return failed(config.error());
+  const bool file_has_shapes = !config->shapes.empty(), file_has_states = !config->states.empty();
   shapes.merge(config->shapes);
   if (states->empty()) states->merge(config->states);
   const Result<serve::ModelFile> file = serve::model_file_of(path, flags.version, config->file);
   if (!file) return failed(file.error());
-  return serve::ort_engine(*library, {.model_file = file->path,
-                                      .name = flags.name.empty() ? name_of(service) : flags.name,
-                                      .version = file->version,
-                                      .max_batch = flags.batch,
-                                      .threads = flags.threads,
-                                      .spin = flags.spin,
-                                      .gpu = !flags.no_gpu,
-                                      .shapes = shapes,
-                                      .axes = *axes,
-                                      .values = *values,
-                                      .buckets = std::move(buckets->given),
-                                      .learned_buckets = buckets->learned,
-                                      .usual = buckets->usual,
-                                      .states = *states,
-                                      .cache = config->cache,
-                                      .text_bytes = static_cast<std::size_t>(flags.text_bytes),
-                                      .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
+  auto engine =
+      serve::ort_engine(*library, {.model_file = file->path,
+                                   .name = flags.name.empty() ? name_of(service) : flags.name,
+                                   .version = file->version,
+                                   .max_batch = flags.batch,
+                                   .threads = flags.threads,
+                                   .spin = flags.spin,
+                                   .gpu = !flags.no_gpu,
+                                   .shapes = shapes,
+                                   .axes = *axes,
+                                   .values = *values,
+                                   .buckets = std::move(buckets->given),
+                                   .learned_buckets = buckets->learned,
+                                   .usual = buckets->usual,
+                                   .states = *states,
+                                   .cache = config->cache,
+                                   .text_bytes = static_cast<std::size_t>(flags.text_bytes),
+                                   .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
+  if (engine) return engine;
+  const std::string& of = engine.error().context;
+  if ((of == "--shape" && flags.shapes.empty() && file_has_shapes) ||
+      (of == "--carry" && flags.states.empty() && file_has_states))
+    engine.error().context = path + "/config.pbtxt";
+  return engine;
 }
 
 Result<serve::EnginePointer> engine_of(Context& context, WorkerFlags& flags,

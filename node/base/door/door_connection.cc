@@ -285,6 +285,10 @@ void DoorConnection::continue_wanted() {
 
 bool DoorConnection::step_text() {
   Exchange& exchange = *exchange_;
+  if (exchange.ended()) {  // others needed its memory
+    apply(Step::answer);
+    return true;
+  }
   const std::size_t wanted = exchange.text_wanted;
   const auto whole = [&] {
     return exchange.text_open ? inlet_.body_ended() : text_have_ == wanted;
@@ -330,6 +334,7 @@ bool DoorConnection::step_text() {
     exchange.text_wanted = text_have_;
     exchange.on_length(text_have_);
   }
+  exchange.text_came();
   apply(exchange.on_text());
   return true;
 }

@@ -91,6 +91,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   virtual Step on_filled() { return Step::answer; }
   // Before memory for so many bytes of text is taken: text to go on, answer to refuse.
   virtual Step on_growth(std::size_t /*bytes*/) { return Step::text; }
+  // The text is there; on_text() comes next. Until then end() breaks off reading it.
+  virtual void text_came() {}
   // The length of a chunked body, once it is known.
   virtual void on_length(std::uint64_t /*bytes*/) {}
   virtual void finish() {}      // fills reply from what came

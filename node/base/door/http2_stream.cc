@@ -146,6 +146,7 @@ void Http2Stream::text_whole() {
     exchange_->text_wanted = text_have_;
     exchange_->on_length(text_have_);
   }
+  exchange_->text_came();
   apply(exchange_->on_text());
 }
 

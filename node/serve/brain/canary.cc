@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kUsualBad = 0.01;            // no version is expected to be better than that
 constexpr double kMuchMore = 0.2;             // bad answers than expected, as a part of all
+constexpr double kMostBad = 0.5;              // of what is promoted
 constexpr double kThreshold = 6.9;            // ln 1000
 constexpr double kSlower = 1.5, kChance = 2;  // times the old one's median; standard deviations
 
@@ -82,7 +83,7 @@ Canary::State Canary::step(Nanos now) {
     decide(State::taken_back,
            fmt::format("half of its answers take more than {:.1f} ms, of the others {:.1f} ms",
                        static_cast<double>(own) / 1e6, static_cast<double>(other) / 1e6));
-  else
+  else if (fresh.bad_part() <= kMostBad)
     decide(State::promoted,
            fmt::format("{} answers, {} of them failed or late", fresh.answers, fresh.bad));
   return state_;

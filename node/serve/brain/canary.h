@@ -7,7 +7,8 @@
 // that its bad part is 20 points above that of the version that serves rather than equal to it:
 // when all fail, at the third one. After `watch` and kFewestAnswers it is promoted, unless more of
 // its answers were bad than chance makes of the other's part, or it is slower by half and uses more
-// than half of the SLO: then it is taken back, too.
+// than half of the SLO: then it is taken back, too. While most of its answers are bad, as those of
+// the other are, nothing speaks for it: it stays on trial.
 #pragma once
 
 #include <array>
@@ -49,6 +50,8 @@ class Canary {
   // What became of one, of the new version or the old one.
   void answered(bool fresh, bool well, Nanos latency);
   State step(Nanos now);
+  // What was decided of it before, by another one.
+  void was(State state, std::string why) { decide(state, std::move(why)); }
 
   const CanarySettings& settings() const { return settings_; }
   State state() const { return state_; }

@@ -100,6 +100,21 @@ TEST(Canary, IsMeasuredByTheOldOne) {
   EXPECT_EQ(run(kFive, {}, {}, 10).state, Canary::State::on_trial);
 }
 
+// In a total outage a version that fails is as good as the one that serves, and proves nothing.
+TEST(Canary, WhatFailsAsAllDoesIsNotPromoted) {
+  Canary canary({.share = 0.5, .slo = kCanaryMs}, 0);
+  const auto answers = [&](long count, bool well) {
+    for (long i = 0; i < count; ++i)
+      for (const bool fresh : {false, true}) canary.answered(fresh, well, 0);
+  };
+  answers(2 * kFewestAnswers, false);
+  EXPECT_EQ(canary.step(2 * kCanaryWatch), Canary::State::on_trial);
+  answers(2 * kFewestAnswers - 1, true);
+  EXPECT_EQ(canary.step(3 * kCanaryWatch), Canary::State::on_trial);
+  answers(1, true);
+  EXPECT_EQ(canary.step(4 * kCanaryWatch), Canary::State::promoted);
+}
+
 // Twice as slow and beyond half of the SLO: not at once, but it is not promoted.
 TEST(Canary, WhatIsSlowIsTakenBackInTheEnd) {
   const Trial slow = run(kFive, {.takes_ms = 10}, {.takes_ms = 45}, 100);

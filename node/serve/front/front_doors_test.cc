@@ -175,10 +175,34 @@ TEST(TokensTest, FaultsAreNamedWithTheirLine) {
   EXPECT_EQ(fault("0123456789abcdef"), "f:1: after the token come its services, or '*' for all");
   EXPECT_EQ(fault("0123456789abcdef *\n\n0123456789abcdef x"), "f:3: this token was said before");
   EXPECT_EQ(fault("0123456789abcdef b a # comment"), "");
-  EXPECT_EQ(fault("0123456789abcdef b weight=0"), "f:1: after weight= comes a number from 1 on");
+  EXPECT_EQ(fault("0123456789abcdef b weight=0"),
+            "f:1: after weight= comes a number from 1 on, not '0'");
   EXPECT_EQ(fault("0123456789abcdef b priority=9"),
-            "f:1: after priority= comes a number from -8 to 8");
+            "f:1: after priority= comes a number from -8 to 8, not '9'");
   EXPECT_EQ(fault("0123456789abcdef b priority=-8 weight=2"), "");
+  // A limit that is lost is found out too late.
+  EXPECT_EQ(fault("0123456789abcdef b at_once=2"),
+            "f:1: unknown limit 'at_once='; did you mean 'at-once='? (there are rpm=, tpm=, "
+            "rps=, bytes=, at-once=, weight=, priority=)");
+  EXPECT_NE(fault("0123456789abcdef b RPS=2"), "");
+  EXPECT_EQ(fault("0123456789abcdef b rps=1 rps=2"), "f:1: rps= is said twice");
+}
+
+TEST(TokensTest, AreFoundHoweverManyTheyAre) {
+  for (const int count : {1, 8, 9, 500}) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += fmt::format("secret-of-number-{:03} s{}\n", i, i);
+    const Tokens tokens = parse_tokens("f", text).value();
+    for (const int i : {0, count / 2, count - 1}) {
+      const Token* found = tokens.find(fmt::format("Bearer secret-of-number-{:03}", i));
+      ASSERT_NE(found, nullptr) << count;
+      EXPECT_EQ(found->services, std::vector{fmt::format("s{}", i)});
+      EXPECT_EQ(found->name, fmt::format("token {}", i + 1));
+    }
+    EXPECT_EQ(tokens.find("Bearer secret-of-number-"), nullptr);
+    EXPECT_EQ(tokens.find("Basic secret-of-number-000"), nullptr);
+    EXPECT_EQ(tokens.find(""), nullptr);
+  }
 }
 
 TEST_F(DoorsTest, AnOpenAddressNeedsTlsAndTokens) {

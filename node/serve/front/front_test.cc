@@ -84,7 +84,7 @@ TEST_F(FrontTest, RowsGoToTheirBuckets) {
   std::vector<std::string> seen;
   backend.compute = [&](RequestId id) { seen.push_back(backend.requests.at(id).service); };
   FrontOptions options;
-  options.tokens = {{.secret = "0123456789abcdef", .services = {"text"}}};
+  options.tokens = Tokens({Token{.secret = "0123456789abcdef", .services = {"text"}}});
   open(options);
   const auto send = [&](int length, const std::string& model) {
     std::string data = "0";

@@ -69,6 +69,55 @@ bool Door::evict(std::string_view service, const Filling* except) {
   return worst != nullptr;
 }
 
+std::size_t HeldText::of_client() const {
+  const auto found = door_.json_of.find(client_);
+  return found == door_.json_of.end() ? 0 : found->second;
+}
+
+bool HeldText::too_much(std::size_t more) const {
+  const std::size_t most = door_.options.limits.json_bytes_in_flight;
+  const std::size_t all = door_.json_in_flight + more;
+  if (all > most) return true;
+  return bytes_ + more > kSmallText && of_client() + more > kJsonShare * (most - all);
+}
+
+HeldText* HeldText::worst() const {
+  const std::int64_t before = Loop::now_ns() - kFillGrace;
+  const auto held = [](const HeldText* one) { return std::pair(one->of_client(), one->bytes_); };
+  HeldText* worst = nullptr;
+  for (HeldText* one : door_.reading)
+    if (one != this && one->since_ < before && (worst == nullptr || held(worst) < held(one)))
+      worst = one;
+  return worst == nullptr || worst->of_client() < of_client() ? nullptr : worst;
+}
+
+bool HeldText::grow(std::size_t bytes) {
+  while (bytes > bytes_ && too_much(bytes - bytes_)) {
+    HeldText* const other = worst();
+    if (other == nullptr) return false;
+    other->hold(0);
+    other->dropped();
+  }
+  hold(bytes);
+  if (bytes > kSmallText) door_.reading.insert(this);
+  return true;
+}
+
+void HeldText::came() {
+  if (bytes_ > kSmallText) door_.reading.erase(this);
+}
+
+void HeldText::hold(std::size_t bytes) {
+  door_.json_in_flight += bytes - bytes_;
+  const std::size_t before = std::exchange(bytes_, bytes);
+  const auto counted = [](std::size_t count) { return count > kSmallText ? count : 0; };
+  if (counted(before) == counted(bytes)) return;
+  const auto of = door_.json_of.try_emplace(client_).first;
+  of->second += counted(bytes) - counted(before);
+  if (of->second == 0) door_.json_of.erase(of);
+  if (bytes == 0) door_.reading.erase(this);
+}
+
 int status_of(Denial::Kind kind) {
   switch (kind) {
     case Denial::Kind::unknown_model:
@@ -150,7 +199,6 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
 
 GatewayExchange::~GatewayExchange() {
   give_back();
-  door_.json_in_flight -= budget_;
 }
 
 Step GatewayExchange::refuse(int status, std::string_view message) {
@@ -194,16 +242,22 @@ bool GatewayExchange::text_allowed(std::size_t limit) {
 }
 
 Step GatewayExchange::on_growth(std::size_t bytes) {
-  if (bytes > budget_ + (door_.options.limits.json_bytes_in_flight - door_.json_in_flight)) {
+  const auto no_room = [this](const char* why) {
     if (!request_) door_.backend.turned_away(service);
     return deny({.kind = Denial::Kind::overloaded,
-                 .message = "too much JSON in flight; try again, or send tensors in binary form",
+                 .message = why,
                  .retry_after_ns = 1'000'000'000,
                  .elsewhere = true});
-  }
-  door_.json_in_flight += bytes - budget_;
-  budget_ = bytes;
-  return Step::text;
+  };
+  if (!held_text_.dropped)
+    held_text_.dropped = [this, no_room] {
+      const auto kept = weak_from_this().lock();  // its connection drops it when it has ended
+      std::string().swap(text);
+      no_room("its body came slowly, and others needed the memory");
+      end();
+    };
+  if (held_text_.grow(bytes)) return Step::text;
+  return no_room("too much JSON in flight; try again, or send tensors in binary form");
 }
 
 void GatewayExchange::trace() {

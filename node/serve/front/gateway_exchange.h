@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 namespace partita::serve {
 
 class EnginePool;
+struct Door;
 
 // A request whose body is on its way into its slots. When others need them, who has taken long
 // gives them back.
@@ -34,6 +36,33 @@ class Filling {
 };
 inline constexpr std::int64_t kFillGrace = 1'000'000'000;
 
+// The text of one request in memory. Beyond kSmallText it is counted for its client, who leaves the
+// others a part of what is free: of kJsonShare + 1 parts one. While it comes, and others need the
+// memory, it may be dropped: of the client that has most the longest that has come for more than
+// kFillGrace, unless that client has less than who wants it. So many connections as there may be
+// have not all of the memory with small ones.
+inline constexpr std::size_t kJsonShare = 4, kSmallText = 1u << 14;
+class HeldText {
+ public:
+  HeldText(Door& door, std::string client) : door_(door), client_(std::move(client)) {}
+  HeldText(const HeldText&) = delete;
+  ~HeldText() { hold(0); }
+  // Whether there is room for so many bytes in all.
+  bool grow(std::size_t bytes);
+  void came();  // it is whole, and not dropped any more
+  std::function<void()> dropped = {};
+
+ private:
+  bool too_much(std::size_t more) const;
+  HeldText* worst() const;
+  std::size_t of_client() const;
+  void hold(std::size_t bytes);
+  Door& door_;
+  const std::string client_;
+  std::size_t bytes_ = 0;
+  const std::int64_t since_ = Loop::now_ns();
+};
+
 // What all exchanges of a front door share. Loop thread only.
 struct Door {
   Backend& backend;
@@ -41,7 +70,10 @@ struct Door {
   EnginePool* engines = nullptr;  // of language models; null: there are none
   bool shared_memory_on = false;
   SharedMemory shared_memory = {};
+  // Text of requests in memory, of all and by client; and those of which it still comes.
   std::size_t json_in_flight = 0;
+  std::map<std::string, std::size_t, std::less<>> json_of = {};
+  std::set<HeldText*> reading = {};
   DoorCounts counts = {};
   std::map<std::string, std::shared_ptr<const ModelSpec>, std::less<>> models = {};
   std::set<Filling*> filling = {};  // requests whose bodies are on their way into slots
@@ -78,11 +110,13 @@ Result<RequestFacts> facts_of(const HttpHead& head);
 
 class GatewayExchange : public Exchange {
  public:
-  GatewayExchange(Door& door, RequestFacts facts) : door_(door), facts_(std::move(facts)) {}
+  GatewayExchange(Door& door, RequestFacts facts)
+      : door_(door), facts_(std::move(facts)), held_text_(door, facts_.client) {}
   ~GatewayExchange() override;
 
   const RequestFacts& facts() const override { return facts_; }
   Step on_growth(std::size_t bytes) override;
+  void text_came() override { held_text_.came(); }
   void on_length(std::uint64_t bytes) override { facts_.content_length = bytes; }
   void give_back() override;
 
@@ -127,7 +161,7 @@ class GatewayExchange : public Exchange {
   PeerAsk ask_peer();
   void take_answer(PeerAnswer&& answer, bool stream);
   void on_end(std::optional<Denial> denial);
-  std::size_t budget_ = 0;
+  HeldText held_text_;
   const std::int64_t came_ns_ = Loop::now_ns();
   std::optional<Denial> going_ = {};  // why it was refused here
   std::unique_ptr<PeerCall> peer_call_ = {};

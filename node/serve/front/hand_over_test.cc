@@ -396,7 +396,8 @@ TEST_F(HandOver, WhoIsFullIsLeftOutForAWhile) {
 // gateways' token is for nothing else.
 TEST_F(HandOver, OnlyGatewaysHandOver) {
   FrontOptions closed;
-  closed.tokens = {{.secret = "secret-of-a-client", .services = {"pair"}, .name = "token 1"}};
+  closed.tokens = Tokens(
+      {Token{.secret = "secret-of-a-client", .services = {"pair"}, .name = "token 1"}});
   Node& a = add("a", false, closed);
   Node& b = add("b", true, closed);
   Node& stranger = add("s", false, {}, {.token = "another-secret-altogether"});
@@ -422,10 +423,10 @@ TEST_F(HandOver, OnlyGatewaysHandOver) {
 // Its limits are asked at the door where it came in, and hold for as long as it is under way.
 TEST_F(HandOver, AKeysLimitsHoldWhereItCameIn) {
   FrontOptions closed;
-  closed.tokens = {{.secret = "secret-of-a-client",
-                    .services = {"pair"},
-                    .limits = {.at_once = 2},
-                    .name = "token 1"}};
+  closed.tokens = Tokens({Token{.secret = "secret-of-a-client",
+                                .services = {"pair"},
+                                .limits = {.at_once = 2},
+                                .name = "token 1"}});
   Node& a = add("a", false, closed);
   Node& b = add("b", true, closed);
   tell(a, {{"b", {b.port, 1}}});

@@ -92,6 +92,68 @@ TEST_F(HostileTest, WhoAnnouncesMuchJsonHoldsWhatComes) {
   EXPECT_EQ(ask(good()).status, 200);
 }
 
+// Most of a text, whose end does not come: "id" may be long.
+std::string endless_text(std::size_t bytes) {
+  return "POST /v2/models/pair/infer HTTP/1.1\r\nContent-Length: " + std::to_string(bytes) +
+         "\r\n\r\n{\"id\":\"" + std::string(bytes - 100, 'x');
+}
+
+TEST_F(HostileTest, TextThatComesSlowlyMakesRoom) {
+  FrontOptions options;
+  options.limits.json_bytes_in_flight = 4 << 20;
+  open(options);
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 3; ++i) {
+    slow.push_back(std::make_unique<RawClient>(*loop, front->port()));
+    slow.back()->send(endless_text(1 << 20));
+  }
+  EXPECT_EQ(ask(good()).status, 200) << "a part is the others'";
+  RawClient next = client();
+  next.send(endless_text(1 << 20));
+  EXPECT_EQ(next.answer().status, 503) << "and nobody has been slow yet";
+  loop->run_until(Loop::now_ns() + kFillGrace + 10 * kMilli);
+  RawClient last = client();
+  last.send(endless_text(1 << 20));
+  const auto dropped = [&] {
+    return std::ranges::count_if(slow, [](const auto& one) {
+      one->fetch();
+      return one->input().find("503") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(last.wait([&] { return dropped() > 0; }));
+  EXPECT_EQ(dropped(), 1);
+  EXPECT_EQ(ask(good()).status, 200);
+}
+
+TEST_F(HostileTest, OneKeyHasAShareOfTheText) {
+  FrontOptions options;
+  options.limits.json_bytes_in_flight = 4 << 20;
+  options.tokens = parse_tokens("t", "greedy-greedy-greedy *\nmodest-modest-modest *\n").value();
+  open(options);
+  const auto as = [](std::string request, const std::string& who) {
+    return request.insert(request.find("\r\n") + 2, "Authorization: Bearer " + who + "\r\n");
+  };
+  RawClient modest = client();
+  modest.send(as(endless_text(300'000), "modest-modest-modest"));
+  std::vector<std::unique_ptr<RawClient>> greedy;
+  for (const std::size_t bytes : {700, 700, 700, 700, 700, 380}) {
+    greedy.push_back(std::make_unique<RawClient>(*loop, front->port()));
+    greedy.back()->send(as(endless_text(1000 * bytes), "greedy-greedy-greedy"));
+  }
+  // It could be all but 14 KB.
+  const std::string longer = std::string(kBody) + std::string(100'000, ' ');
+  const std::string asks =
+      as(request("POST /v2/models/pair/infer", longer), "modest-modest-modest");
+  EXPECT_EQ(ask(asks).status, 200);
+  loop->run_until(Loop::now_ns() + kFillGrace + 10 * kMilli);
+  RawClient more = client();
+  more.send(as(endless_text(3 << 20), "greedy-greedy-greedy"));
+  EXPECT_EQ(more.answer().status, 503);
+  EXPECT_EQ(ask(asks).status, 200);
+  modest.fetch();
+  EXPECT_EQ(modest.input(), "") << "who has less is not made to go";
+}
+
 TEST_F(HostileTest, WhoStopsSendingIsNotWaitedFor) {
   FrontOptions options;
   options.limits.body_grace_ns = 300 * kMilli;

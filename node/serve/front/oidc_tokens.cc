@@ -1,23 +1,8 @@
 #include "serve/front/oidc_tokens.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 
 namespace partita::serve {
-namespace {
-
-std::string hash_of(std::string_view token) {
-  std::string hash(EVP_MAX_MD_SIZE, '\0');
-  unsigned size = 0;
-  EVP_Digest(token.data(), token.size(), reinterpret_cast<unsigned char*>(hash.data()), &size,
-             EVP_sha256(), nullptr);
-  hash.resize(size);
-  return hash;
-}
-
-}  // namespace
-
 Result<std::shared_ptr<OidcTokens>> OidcTokens::open(const std::string& file,
                                                      std::string_view text) {
   Result<OidcSettings> settings = parse_oidc(file, text);

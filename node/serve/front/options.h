@@ -26,7 +26,7 @@ struct FrontLimits : DoorLimits {
 struct FrontOptions {
   std::string listen = "127.0.0.1:8000";  // HOST:PORT; port 0: the kernel chooses
   std::string tls_certificate = {}, tls_key = {};
-  std::vector<Token> tokens = {};          // none, and no provider: everybody, from this machine
+  Tokens tokens = {};                      // none, and no provider: everybody, from this machine
   std::shared_ptr<OidcTokens> oidc = {};   // of an OpenID provider; null: there is none
   std::optional<bool> shared_memory = {};  // unset: when it listens on loopback
   bool new_traces = false;                 // inferences without a trace context get one

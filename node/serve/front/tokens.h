@@ -10,6 +10,7 @@
 //   s3cret-of-operations     *
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,19 +37,37 @@ struct Token {
 // Lives as long as a request that came with it.
 using HeldToken = std::shared_ptr<const Token>;
 
+// The tokens of a file. Each is found in about the same time, however many they are.
+class Tokens {
+ public:
+  Tokens() = default;
+  explicit Tokens(std::vector<Token> tokens);
+  bool empty() const { return all_.empty(); }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+  // The token of "Bearer SECRET", or null. How long it takes tells nothing but the length: what is
+  // compared in order are hashes, of which nobody can make one that is like another.
+  const Token* find(std::string_view authorization) const;
+
+ private:
+  std::vector<Token> all_;
+  std::map<std::string, std::size_t, std::less<>> by_hash_;  // when there are many
+};
+
 // What stands behind a token in its line: services and limits.
 Result<Token> parse_grant(const std::string& context, std::string_view text);
 // bad_input at FILE:LINE.
-Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_view text);
+Result<Tokens> parse_tokens(const std::string& file, std::string_view text);
 
 // What keeps this from being a token; empty: nothing.
 std::string token_fault(std::string_view secret);
 
-// The token of "Bearer SECRET", or null. Compares in a time that tells nothing but the length.
-const Token* find_token(const std::vector<Token>& tokens, std::string_view authorization);
+// SHA-256, in bytes: by which secrets are looked up.
+std::string hash_of(std::string_view secret);
+
 class OidcTokens;
 // One of the file, or of an OpenID provider (null: there is none); else why neither.
-tl::expected<HeldToken, std::string> held_token(const std::vector<Token>& tokens, OidcTokens* oidc,
+tl::expected<HeldToken, std::string> held_token(const Tokens& tokens, OidcTokens* oidc,
                                                 std::string_view authorization);
 bool allows(const Token& token, std::string_view service);
 

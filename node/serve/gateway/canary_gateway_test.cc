@@ -113,6 +113,69 @@ TEST_F(CanaryCore, ABrokenOneIsTakenBackAtItsThirdAnswer) {
   EXPECT_NE(core_->set_canary("t", {.version = "2", .share = 0.1}), "");
 }
 
+// What was decided outlives the gateway: whether a version was promoted or taken back, and what
+// takes nothing.
+TEST_F(CanaryCore, AnotherGatewayGoesByWhatWasDecided) {
+  actuate::GatewayChoices kept;
+  CoreOptions options{
+      .link_path = "", .canary_watch = 1, .chosen = [&](const auto& told) { kept = told; }};
+  open(options);
+  core_->serve({service_, fresh_});
+  {
+    const auto old = worker(kMs);
+    const auto fresh = fresh_worker();
+    ASSERT_TRUE(both_ready());
+    EXPECT_EQ(core_->set_canary("s", {.version = "2", .share = 1}), "");
+    EXPECT_EQ(kept.services.size(), 1U) << "at once";
+    ask_many(static_cast<int>(kFewestAnswers));
+    ASSERT_TRUE(until([&] { return state() == "promoted"; }));
+    const auto told = [&] {
+      return kept.services[0].canary->state == actuate::TrialState::promoted;
+    };
+    ASSERT_TRUE(until(told));
+    EXPECT_TRUE(core_->set_loaded("s@2", false));
+  }
+  ASSERT_EQ(kept.services.size(), 2U);
+  options.choices = kept;
+  open(options);
+  core_->serve({service_, fresh_});
+  EXPECT_EQ(state(), "promoted");
+  EXPECT_FALSE(core_->loaded("s@2"));
+  EXPECT_TRUE(core_->loaded("s"));
+  // Its evidence is gone with the gateway, so a trial that was under way begins anew.
+  options.choices.services[0].canary->state = actuate::TrialState::on_trial;
+  open(options);
+  core_->serve({service_, fresh_});
+  EXPECT_EQ(state(), "on trial");
+  EXPECT_TRUE(core_->set_loaded("s@2", true));
+  EXPECT_EQ(core_->set_canary("s", {.version = "2", .share = 0}), "");
+  EXPECT_EQ(kept, actuate::GatewayChoices());
+}
+
+// A flag that is said again finds its version as it was; another flag, or none, is what holds now.
+TEST_F(CanaryCore, FlagsHoldForTheGatewayThatHasThem) {
+  CoreOptions options{.link_path = "", .canaries = {{"s", {.version = "2", .share = 0.5}}}};
+  actuate::CanaryChoice& was = options.choices.services
+                                   .emplace_back(actuate::ServiceChoice{.service = "s"})
+                                   .canary.emplace();
+  was = {.version = "2",
+         .share = 0.5,
+         .by_flag = true,
+         .state = actuate::TrialState::taken_back,
+         .why = "3 of its 3 answers failed"};
+  const auto begun = [&] {
+    open(options);
+    core_->serve({service_, fresh_});
+    return state();
+  };
+  EXPECT_EQ(begun(), "taken back");
+  EXPECT_EQ(core_->canary("s")->why, "3 of its 3 answers failed");
+  options.canaries["s"].share = 0.25;
+  EXPECT_EQ(begun(), "on trial");
+  options.canaries.clear();
+  EXPECT_EQ(begun(), "none");
+}
+
 TEST_F(CanaryCore, AShadowsAnswersAreThrownAway) {
   const auto old = worker(kMs);
   const auto fresh = fresh_worker();

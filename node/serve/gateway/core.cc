@@ -275,6 +275,7 @@ Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
                  std::function<void(const std::string&)> the_say)
     : loop(the_loop),
       options(std::move(the_options)),
+      choices(options),
       say(std::move(the_say)),
       desk(loop, requests, [this](const std::shared_ptr<LiveService>& one) { step(one); }) {
   housekeeping = std::make_unique<Loop::Timer>(loop, [this](std::int64_t) {
@@ -310,8 +311,7 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
             if (const auto alive = weak.lock()) step(alive);
           });
       services.emplace(service.name, here);
-      if (const auto wish = options.canaries.find(service.name); wish != options.canaries.end())
-        begin_trial(*here, wish->second, options.canary_watch);
+      if (const std::string line = choices.begin(*here); !line.empty()) say(line);
     }
     here->wanted = service;
     if (const std::string line = follow_cache(*here, options); !line.empty()) say(line);
@@ -752,6 +752,7 @@ void Core::serve(const std::vector<ServedService>& services) {
   for (const ServedService& one : services)
     one.pipeline ? pipelines.push_back(one) : alone.push_back(one);
   impl_->pipelines->serve(pipelines);
+  for (const plan::Terms& one : pipelines) impl_->choices.begin_pipeline(one.name);
   impl_->serve(alone);
 }
 void Core::close_doors() { impl_->closed = true; }
@@ -809,16 +810,20 @@ const ModelSpec* Core::model(std::string_view name) const {
 
 bool Core::set_loaded(std::string_view name, bool loaded) {
   const auto service = impl_->find(name);
+  const bool whole = impl_->pipelines->known(name);
   if (service) {
     service->loaded = loaded;
     forget_answers(*service);
   }
-  return service != nullptr;
+  if (whole) impl_->choices.load_pipeline(name, loaded);
+  impl_->choices.tell(impl_->services);
+  return service != nullptr || whole;
 }
 
 bool Core::loaded(std::string_view name) const {
   const auto service = impl_->find(name);
-  return impl_->pipelines->known(name) || (service && service->loaded);
+  if (impl_->pipelines->known(name)) return impl_->choices.loaded_pipeline(name);
+  return service && service->loaded;
 }
 
 bool Core::known(std::string_view name) const {
@@ -831,7 +836,7 @@ std::string Core::set_of(std::string_view model) const {
 }
 
 bool Core::ready(std::string_view name) const {
-  if (impl_->pipelines->known(name)) return impl_->pipelines->ready(name);
+  if (impl_->pipelines->known(name)) return loaded(name) && impl_->pipelines->ready(name);
   const auto service = impl_->find(name);
   return service && service->loaded && service->brain.pool().size() > 0;
 }
@@ -847,6 +852,11 @@ bool Core::ready() const {
 
 tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) {
   const bool whole = impl_->pipelines->known(head.service);
+  if (whole && !loaded(head.service)) {
+    turned_away(head.service);
+    return tl::unexpected<Denial>({.kind = Denial::Kind::not_ready,
+                                   .message = fmt::format("'{}' was unloaded", head.service)});
+  }
   return whole ? impl_->pipelines->admit(head) : impl_->admit(head);
 }
 
@@ -911,6 +921,7 @@ std::string Core::metrics() const {
 
 void Core::Impl::look_after(Nanos now) {
   std::erase_if(retired, [&](const auto& joints) { return joints->undo(joint_doors); });
+  choices.tell(services);
   pipelines->look_after(1e9 / kLookEvery, kRateWeight);
   for (auto& [name, service] : services) {
     const long offered = service->brain.counters().offered;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "act/gateway_choices.h"
 #include "act/gateway_state.h"
 #include "act/recent_requests.h"
 #include "base/door/loop.h"
@@ -40,6 +41,9 @@ struct CoreOptions {
   Nanos canary_watch = kCanaryWatch;
   // By service, in place of what its terms say; without memory it has none. Or by kCachesAsked.
   std::map<std::string, plan::CacheTerms, std::less<>> caches = {};
+  // What was decided while the gateway before ran, and who keeps what is decided now.
+  actuate::GatewayChoices choices = {};
+  std::function<void(const actuate::GatewayChoices&)> chosen = {};
 };
 
 inline constexpr std::size_t kMostWorkerLosses = 64;

@@ -9,12 +9,6 @@
 namespace partita::serve {
 namespace {
 
-std::string verdict(const LiveService& service) {
-  const Trial& trial = *service.trial;
-  return fmt::format("the canary '{}' of '{}' is {}: {}", trial.service, service.wanted.name,
-                     name_of(trial.canary.state()), trial.canary.why());
-}
-
 // It gets no more than it can answer in time: what it has no room for stays where it was.
 bool can_take(const LiveService& fresh, const LiveService& service, int items) {
   if (!fresh.loaded || !fresh.model || !fresh.slots || fresh.brain.pool().size() == 0) return false;
@@ -27,6 +21,12 @@ bool can_take(const LiveService& fresh, const LiveService& service, int items) {
 }
 
 }  // namespace
+
+std::string verdict(const LiveService& service) {
+  const Trial& trial = *service.trial;
+  return fmt::format("the canary '{}' of '{}' is {}: {}", trial.service, service.wanted.name,
+                     name_of(trial.canary.state()), trial.canary.why());
+}
 
 std::string begin_trial(LiveService& service, const CanaryWish& wish, Nanos watch) {
   service.trial.reset();
@@ -102,7 +102,9 @@ std::string Core::set_canary(std::string_view name, const CanaryWish& wish) {
   const std::string fresh = fmt::format("{}@{}", name, wish.version);
   if (wish.share > 0 && !impl_->find(fresh))
     return fmt::format("'{}' is not served: plan it as a service beside '{}'", fresh, name);
-  return begin_trial(*service, wish, impl_->options.canary_watch);
+  std::string why = begin_trial(*service, wish, impl_->options.canary_watch);
+  impl_->choices.tell(impl_->services);
+  return why;
 }
 
 std::optional<CanaryView> Core::canary(std::string_view name) const {

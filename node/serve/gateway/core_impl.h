@@ -50,6 +50,7 @@ struct Trial {
   CanaryWish wish;
   std::string service;      // what serves it
   bool given_back = false;  // the request that was given back last: it was with the new version
+  bool by_flag = false;     // it was begun when the gateway was
 };
 
 // The answers of a service, and requests that wait for one of the same content.
@@ -163,6 +164,7 @@ std::shared_ptr<LiveService> canary_for(LiveService& service, const Services& se
 // What became of a request. A line to say, where that decided something.
 std::string note_answer(const LiveRequest& request, bool well, Nanos latency);
 std::string look_at_trial(LiveService& service, Nanos now);
+std::string verdict(const LiveService& service);  // of its trial, a line to say
 
 // Caches (core_cache.cc). Of a service or its workers that change: what was kept is forgotten.
 void forget_answers(LiveService& service);
@@ -229,6 +231,27 @@ struct Seat {
   bool ended = false;   // we have killed it
 };
 
+// What was decided while this gateway ran, and while the one before did (core_choices.cc).
+class Choices {
+ public:
+  explicit Choices(const CoreOptions& options);
+  // A service that has just come: as flags say, or as it was. A line to say where it was otherwise
+  // than a new one is.
+  std::string begin(LiveService& service);
+  // The same of a pipeline.
+  void begin_pipeline(const std::string& name);
+  void load_pipeline(std::string_view name, bool load);
+  bool loaded_pipeline(std::string_view name) const { return !unloaded_pipelines_.contains(name); }
+  // Tells it where it is otherwise than what was told.
+  void tell(const Services& services);
+
+ private:
+  const CoreOptions& options_;
+  std::map<std::string, actuate::ServiceChoice, std::less<>> before_;  // of those that did not come
+  std::set<std::string, std::less<>> unloaded_pipelines_;
+  actuate::GatewayChoices told_;
+};
+
 class Pipelines;
 
 struct Core::Impl {
@@ -272,6 +295,7 @@ struct Core::Impl {
 
   Loop& loop;
   CoreOptions options;
+  Choices choices;
   std::function<void(const std::string&)> say;
   std::function<void()> on_change;
   bool change_posted = false;

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ctime>
 #include <deque>
+#include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace partita::serve {
@@ -113,6 +116,101 @@ TEST(FairShares, WhatOneDoesNotUseIsTheOthers) {
   const Served got = simulate(weights, rates, 8, 2000);
   for (std::size_t key = 1; key < 5; ++key) EXPECT_GT(got.served[key] / got.asked[key], 0.99);
   EXPECT_GT(sum(got.served), 0.98 * 2000 * 60);
+}
+
+// The same, looked at key by key.
+class PlainShares {
+ public:
+  std::optional<double> may(int name, double weight, double depth, Nanos now) {
+    Key& key = keys_.try_emplace(name, Key{.next = floor_}).first->second;
+    key.asked = now;
+    key.weight = weight;
+    double all = 0, behind = 0, ahead = floor_;
+    bool any = false;
+    for (const auto& [other, one] : keys_) {
+      if (now - one.asked < kKeySecond) all += one.weight;
+      ahead = std::max(ahead, one.next);
+      if (one.refused == 0 || now - one.refused >= kKeySecond) continue;
+      behind = any ? std::min(behind, one.next) : one.next;
+      any = true;
+    }
+    const double oldest = !waiting_.empty() ? *waiting_.begin() : any ? behind : ahead;
+    const double here = floor_ = std::max(floor_, oldest), step = depth / all;
+    const bool late = key.refused > 0 && now - key.refused < kKeySecond;
+    const double tag = std::max(key.next, late ? here - step : here);
+    const auto rows = static_cast<double>(waiting_.size());
+    const bool less = rows < 0.5 * depth && key.waiting * all < weight * rows;
+    if (tag <= here || tag < here + step || rows < 0.06 * depth || less) {
+      key.next = tag + 1 / weight;
+      ++key.waiting;
+      waiting_.insert(tag);
+      return tag;
+    }
+    key.refused = now;
+    return std::nullopt;
+  }
+  void begun(int name, double tag) {
+    waiting_.erase(waiting_.find(tag));
+    --keys_[name].waiting;
+  }
+
+ private:
+  struct Key {
+    double next = 0, weight = 1;
+    int waiting = 0;
+    Nanos asked = 0, refused = 0;
+  };
+  std::map<int, Key> keys_;
+  std::multiset<double> waiting_;
+  double floor_ = 0;
+};
+
+TEST(FairShares, AreWhatLookingAtEachKeySays) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    std::mt19937_64 random(seed);
+    FairShares shares;
+    PlainShares plain;
+    std::deque<std::pair<int, double>> queue;
+    Nanos now = kKeySecond;
+    long refused = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      now += static_cast<Nanos>(random() % (random() % 500 == 0 ? 2 * kKeySecond : 10 * kKeyMs));
+      const int key = static_cast<int>(random() % 40) * static_cast<int>(random() % 2);
+      const double weight = 1 << key % 4;
+      const auto tag = shares.may(std::to_string(key), weight, 30, now);
+      ASSERT_EQ(tag, plain.may(key, weight, 30, now)) << seed << ", request " << i;
+      refused += !tag;
+      if (tag) {
+        shares.let_in(std::to_string(key), *tag, 1);
+        shares.waits(std::to_string(key), *tag);
+        queue.emplace_back(key, *tag);
+      }
+      while (!queue.empty() && (queue.size() > 60 || random() % 20 < 9)) {
+        shares.begun(std::to_string(queue.front().first), queue.front().second);
+        plain.begun(queue.front().first, queue.front().second);
+        queue.pop_front();
+      }
+    }
+    EXPECT_GT(refused, 100) << "else this says little";
+  }
+}
+
+// CPU of 20,000 requests of so many keys, whom nobody makes wait.
+double seconds_with(int keys) {
+  FairShares shares;
+  Nanos now = kKeySecond;
+  const std::clock_t began = std::clock();
+  for (int i = 0; i < 20'000; ++i) {
+    now += kKeyMs;
+    const std::string name = std::to_string(i % keys);
+    const auto tag = shares.may(name, 1, 30, now);
+    shares.let_in(name, tag.value_or(0), 1);
+  }
+  return static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+}
+
+TEST(FairShares, ManyKeysCostAsFew) {
+  EXPECT_LT(seconds_with(10'000), 0.05 + 20 * seconds_with(10));
 }
 
 TEST(FairShares, AKeyAloneMayHaveAll) {

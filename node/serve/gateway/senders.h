@@ -15,7 +15,7 @@
 
 namespace partita::serve {
 
-inline constexpr std::size_t kMostSenders = 4096;
+inline constexpr std::size_t kMostSenders = 32'768;  // more than keys that a gateway knows
 inline constexpr int kFaultsToWatch = 3;  // requests that failed by themselves within kFaultWindow,
                                           // or deaths that may be of them
 inline constexpr Nanos kOneDeath = 1'000'000'000;  // suspicions so close are of the same one
@@ -62,6 +62,7 @@ class Senders {
   };
   const Sender* find(std::string_view name) const;
   Sender& at(std::string_view name, Nanos now);
+  void make_room(Nanos now);
   static void watch(Sender& sender, Nanos now);
   std::map<std::string, Sender, std::less<>> senders_;
 };

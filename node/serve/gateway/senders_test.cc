@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <string>
 
 namespace partita::serve {
@@ -152,6 +153,28 @@ TEST(Senders, OfManyWhoWasNotHeardOfForLongestIsForgotten) {
   others(kMostSenders, kMostSenders + 1);
   EXPECT_TRUE(senders.proven("first"));
   EXPECT_FALSE(senders.proven("second"));
+}
+
+// 10,000 tokens and 10,000 subjects of a provider may come in turns.
+TEST(Senders, AllKeysThatAGatewayKnowsMayProveThemselves) {
+  Senders senders;
+  for (int i = 0; i < kGoodToProve; ++i)
+    for (int key = 0; key < 20'000; key += i % 2 == 0 ? 1 : 100)
+      if (key % 100 == 0 || i == 0) senders.good(std::to_string(key), i);
+  for (int key = 0; key < 20'000; key += 100) EXPECT_TRUE(senders.proven(std::to_string(key)));
+}
+
+// CPU of so many senders, each of whom is new.
+TEST(Senders, WhoComesWhenThereIsNoRoomCostsLittle) {
+  Senders senders;
+  const auto seconds_for = [&](std::size_t from, std::size_t count) {
+    const std::clock_t began = std::clock();
+    for (std::size_t i = from; i < from + count; ++i)
+      senders.good(std::to_string(i), static_cast<Nanos>(i));
+    return static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+  };
+  const double room = seconds_for(0, kMostSenders);
+  EXPECT_LT(seconds_for(kMostSenders, kMostSenders), 0.05 + 10 * room);
 }
 
 TEST(Senders, AreBoundedAndWhoIsWatchedIsKept) {

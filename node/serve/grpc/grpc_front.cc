@@ -146,7 +146,7 @@ class Call;
 struct Shared {
   Loop& loop;
   Backend& backend;
-  const std::vector<Token> tokens;
+  const Tokens tokens;
   const std::shared_ptr<OidcTokens> oidc;
   bool asks_for_tokens() const { return !tokens.empty() || oidc != nullptr; }
   const bool new_traces;

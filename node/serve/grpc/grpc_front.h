@@ -23,7 +23,7 @@ class PeerPool;
 struct GrpcOptions {
   std::string listen = "127.0.0.1:8001";  // HOST:PORT; port 0: the kernel chooses
   std::string tls_certificate = {}, tls_key = {};
-  std::vector<Token> tokens = {};
+  Tokens tokens = {};
   std::shared_ptr<OidcTokens> oidc = {};
   bool new_traces = false;                 // the same
   PeerPool* peers = nullptr;               // gateways of other nodes; null: nothing is handed over

@@ -337,26 +337,37 @@ void Host::write() {
   state.pid = ::getpid();
   state.identity = identity_;
   state.written_s = now_s;
+  write_soon(actuate::gateway_path(doors_.state_dir), actuate::gateway_json(state));
+}
+
+void Host::keep(const actuate::GatewayChoices& choices) {
+  write_soon(actuate::choices_path(doors_.state_dir), actuate::choices_json(choices));
+}
+
+void Host::write_soon(const std::string& path, std::string text) {
   const std::lock_guard held(lock_);
-  to_write_ = actuate::gateway_json(state);
+  to_write_.insert_or_assign(path, std::move(text));
   changed_.notify_one();
 }
 
-// The newest state, as soon as the one before it is written.
+// The newest of each file, as soon as what came before it is written; all of it before the end.
 void Host::write_what_comes(const std::stop_token& stop) {
-  const std::string path = actuate::gateway_path(doors_.state_dir);
   bool failing = false;
   while (true) {
-    std::string text;
+    std::map<std::string, std::string> all;
     {
       std::unique_lock held(lock_);
-      if (!changed_.wait(held, stop, [&] { return to_write_.has_value(); })) return;
-      text = *std::exchange(to_write_, std::nullopt);
+      if (!changed_.wait(held, stop, [&] { return !to_write_.empty(); })) return;
+      all = std::exchange(to_write_, {});
     }
-    const Result<void> written = doors_.files.write_atomic(path, text);
-    if (!written && !failing)
-      doors_.loop.post([say = doors_.say, why = to_string(written.error())] { say(why); });
-    failing = !written;
+    bool well = true;
+    for (const auto& [path, text] : all) {
+      const Result<void> written = doors_.files.write_atomic(path, text);
+      if (!written && well && !failing)
+        doors_.loop.post([say = doors_.say, why = to_string(written.error())] { say(why); });
+      well = well && written;
+    }
+    failing = !well;
   }
 }
 

@@ -1,8 +1,8 @@
 // Host: keeps a gateway's core in step with a state directory. Follows assignment.json, which apply
 // replaces, and peers.json, which the agent of a fleet's node replaces; writes gateway.json, which
-// apply and the workers' supervisor read. Lives on the loop's thread, looks kLooksPerSecond times a
-// second, and writes on a thread of its own: a disk that is slow to write must not hold up
-// requests.
+// apply and the workers' supervisor read, and what is to be kept for the next gateway. Lives on the
+// loop's thread, looks kLooksPerSecond times a second, and writes on a thread of its own: a disk
+// that is slow to write must not hold up requests.
 #pragma once
 
 #include <condition_variable>
@@ -85,6 +85,8 @@ class Host {
   Host& operator=(const Host&) = delete;
 
   const actuate::Assignment& assignment() const { return assignment_; }
+  // Writes choices.json, for the next gateway.
+  void keep(const actuate::GatewayChoices& choices);
 
  private:
   void look();
@@ -93,6 +95,7 @@ class Host {
   void look_at_peers();
   std::vector<ServiceView> views() const;
   void write();
+  void write_soon(const std::string& path, std::string text);
   void write_what_comes(const std::stop_token& stop);
   void once(const std::string& complaint);
 
@@ -106,7 +109,7 @@ class Host {
   // Of the writing thread, under the lock.
   std::mutex lock_;
   std::condition_variable_any changed_;
-  std::optional<std::string> to_write_;
+  std::map<std::string, std::string> to_write_;  // by path
   std::jthread writer_;
 };
 

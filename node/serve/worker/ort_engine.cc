@@ -278,7 +278,10 @@ Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes
     if (is_open(input) && !bytes_of_item(input, input.usual))
       return environment_error(input.name, "its usual sizes are more than --open-bytes");
   if (wishes.rows && !has_rows(model_)) return false;
-  const Result<bool> together = takes_rows(inputs_, model_.inputs) ? learn_rows(2) : false;
+  const bool tried = takes_rows(inputs_, model_.inputs);
+  const Result<bool> together = tried ? learn_rows(2) : false;
+  // Two ran, and what came out is not made of them: nor is it of one, whatever its sizes are.
+  if (tried && together && !*together) return false;
   if (!together || !*together) {
     const Result<bool> one = learn_rows(1);
     if (!one || !*one) return one;
@@ -291,7 +294,8 @@ Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes
   return true;
 }
 
-// Where rows come out: the axis that grows with them. False: of some output nowhere.
+// Where rows come out: the axis that grows with them, and no other does. False: of some output
+// nowhere.
 Result<bool> OrtEngine::learn_rows(std::size_t rows) {
   const auto few = try_out(rows, false);
   if (!few) return failed(few.error());
@@ -300,12 +304,15 @@ Result<bool> OrtEngine::learn_rows(std::size_t rows) {
   const bool axes = has_rows(model_);
   for (std::size_t i = 0; i < model_.outputs.size(); ++i) {
     const std::vector<std::int64_t>&a = (*few)[i].shape, &b = (*more)[i].shape;
-    int axis = kNoBatchAxis;
+    int axis = kNoBatchAxis, others = 0;
     for (std::size_t d = 0; axes && a.size() == b.size() && d < a.size(); ++d) {
       const bool grows = rows > 1 ? b[d] == a[d] + 1 : d == 0 && outputs_[i].shape[0] <= 1;
       if (a[d] == static_cast<std::int64_t>(rows) && grows && axis == kNoBatchAxis)
         axis = static_cast<int>(d);
+      else if (b[d] != a[d])
+        ++others;
     }
+    if (others > 0) axis = kNoBatchAxis;
     model_.outputs[i].batch_axis = axis;
     if (axes && axis == kNoBatchAxis) return false;
   }
