@@ -89,6 +89,9 @@ struct Completion {
   std::function<void(const StreamPiece&)> piece = {};
 };
 
+// A sequence that nobody goes on with for so long ends.
+inline constexpr std::int64_t kSequenceIdle = 60'000'000'000;
+
 // A request under way of a key; letting go of it ends that.
 using KeyHandle = std::shared_ptr<void>;
 
@@ -137,6 +140,10 @@ class Backend {
   // The service of whose set this model is; empty: of none.
   virtual std::string set_of(std::string_view) const { return ""; }
   virtual bool ready() const = 0;  // all services are
+  // Its steps, where it is one; else null.
+  virtual const plan::PipelineTerms* pipeline(std::string_view /*service*/) const {
+    return nullptr;
+  }
   virtual tl::expected<RequestId, Denial> admit(const RequestHead& head) = 0;
   // The door has refused a request for this service by itself, for want of workers or room: it was
   // asked for all the same.

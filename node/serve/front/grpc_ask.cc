@@ -3,7 +3,117 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/front/model_answers.h"
+
 namespace partita::serve {
+namespace {
+
+// By HTTP's status; what is not here is INTERNAL, or 500. The first of a status is said back.
+constexpr std::pair<int, int> kStatuses[] = {
+    {200, 0},   // OK
+    {400, 3},   // INVALID_ARGUMENT
+    {401, 16},  // UNAUTHENTICATED
+    {403, 7},   // PERMISSION_DENIED
+    {404, 5},   // NOT_FOUND
+    {410, 10},  // ABORTED
+    {429, 8},   // RESOURCE_EXHAUSTED
+    {413, 8},   // RESOURCE_EXHAUSTED
+    {422, 9},   // FAILED_PRECONDITION
+    {499, 1},   // CANCELLED
+    {501, 12},  // UNIMPLEMENTED
+    {405, 12},  // UNIMPLEMENTED
+    {503, 14},  // UNAVAILABLE
+    {504, 4},   // DEADLINE_EXCEEDED
+};
+
+CallAnswer refused(int status, std::string message) {
+  return tl::unexpected<CallRefusal>({status, std::move(message)});
+}
+
+CallAnswer repository(Backend& backend, const GrpcCaller& caller, std::string_view call,
+                      Pieces message) {
+  const bool index = call == "RepositoryIndex";
+  const auto ask = index ? parse_repository_index(message) : parse_repository_model(message);
+  if (!ask) return refused(400, to_string(ask.error()));
+  if (!ask->repository.empty())
+    return refused(501, "there is one repository, which has no name");
+  if (index) {
+    const auto may_see = [&](const std::string& service) {
+      return caller.token == nullptr || allows(*caller.token, service);
+    };
+    return message_of(model_states(backend, may_see, ask->ready));
+  }
+  if (caller.hands_over || (caller.token != nullptr && !caller.token->all))
+    return refused(403, "this token is not for all services");
+  const bool load = call == "RepositoryModelLoad";
+  std::string fault = set_loaded(backend, ask->model, load, load ? ask->brought : "");
+  return fault.empty() ? CallAnswer("") : refused(400, std::move(fault));
+}
+
+CallAnswer statistics(const Backend& backend, const GrpcCaller& caller, Pieces message) {
+  const auto named = parse_model_name(message);
+  if (!named) return refused(400, to_string(named.error()));
+  const auto may_see = [&](const std::string& service) {
+    return caller.token == nullptr || allows(*caller.token, service);
+  };
+  if (named->name.empty()) return message_of(model_statistics(backend, may_see, ""));
+  const std::string service = asked_model(backend, named->name, named->version).service;
+  if (!may_see(service.empty() ? named->name : service))
+    return refused(403, "this token is not for service '" + named->name + "'");
+  if (service.empty()) return refused(404, unknown_model(named->name).message);
+  return message_of(model_statistics(backend, may_see, service));
+}
+
+}  // namespace
+
+int grpc_status_of(int http_status) {
+  for (const auto& [http, grpc] : kStatuses)
+    if (http == http_status) return grpc;
+  return 13;  // INTERNAL
+}
+
+int http_status_of(int grpc_status) {
+  for (const auto& [http, grpc] : kStatuses)
+    if (grpc == grpc_status) return http;
+  return 500;
+}
+
+bool asks_of_model(std::string_view call) {
+  return call == "ModelReady" || call == "ModelMetadata" || call == "ModelConfig";
+}
+
+CallAnswer answer_of_model(const Backend& backend, std::string_view call, const std::string& model,
+                           const std::string& service) {
+  if (call == "ModelReady") return encode_flag(backend.ready(service));
+  const ModelSpec* const spec = backend.model(service);
+  if (spec == nullptr)
+    return refused(503, "no worker of model '" + service + "' has said what it takes");
+  if (call == "ModelConfig") return message_of(served_config(backend, model, service, *spec));
+  return encode_model_metadata(*spec, versions_of(backend, model));
+}
+
+CallAnswer answer_call(Backend& backend, const GrpcCaller& caller, std::string_view call,
+                       Pieces message) {
+  if (call == "ServerLive") return encode_flag(true);
+  if (call == "ServerReady") return encode_flag(backend.ready());
+  if (call == "ServerMetadata") return encode_server_metadata();
+  if (call == "ModelStatistics") return statistics(backend, caller, message);
+  if (call == "RepositoryIndex" || call == "RepositoryModelLoad" || call == "RepositoryModelUnload")
+    return repository(backend, caller, call, message);
+  if (call == "TraceSetting") return refused(501, std::string(kNoTraceSettings));
+  if (call == "LogSettings") return refused(501, std::string(kNoLogSettings));
+  for (const std::string_view kind : {"SystemSharedMemory", "CudaSharedMemory"}) {
+    if (!call.starts_with(kind)) continue;
+    // There are no regions here: what clients forget before they begin is forgotten.
+    const std::string_view verb = call.substr(kind.size());
+    if (verb == "Status" || verb == "Unregister") return "";
+    if (verb == "Register")
+      return refused(501, kind == "CudaSharedMemory"
+                              ? "CUDA shared memory is not offered"
+                              : "system shared memory is offered over HTTP only");
+  }
+  return refused(501, "the protocol has no call " + std::string(call));
+}
 
 Result<GrpcAsk> ask_by_grpc(const Backend& backend, Pieces message) {
   auto parsed = parse_grpc_infer(message);

@@ -1,5 +1,5 @@
-// An inference that came as a message of inference.GRPCInferenceService, by gRPC or gRPC-web, held
-// against the model it is for: what both doors do alike. Loop thread only.
+// What the doors for gRPC and gRPC-web do alike with calls of inference.GRPCInferenceService: an
+// inference is held against the model it is for, other calls are answered. Loop thread only.
 #pragma once
 
 #include <string>
@@ -7,12 +7,36 @@
 
 #include "base/result.h"
 #include "serve/front/backend.h"
+#include "serve/front/tokens.h"
 #include "serve/oip/bind.h"
 #include "serve/oip/grpc_messages.h"
 
 namespace partita::serve {
 
 inline constexpr std::string_view kGrpcService = "/inference.GRPCInferenceService/";
+
+// gRPC's status codes, by HTTP's statuses as docs/serving.md has them, and the other way round.
+int grpc_status_of(int http_status);
+int http_status_of(int grpc_status);
+
+// Who calls; no token: tokens are not asked for. A gateway that hands a call over may have it alone.
+struct GrpcCaller {
+  const Token* token = nullptr;
+  bool hands_over = false;
+};
+struct CallRefusal {
+  int http_status = 400;
+  std::string message = {};
+};
+// A message, or why there is none.
+using CallAnswer = tl::expected<std::string, CallRefusal>;
+// ModelReady, ModelMetadata, ModelConfig of a model that is `service` here.
+bool asks_of_model(std::string_view call);
+CallAnswer answer_of_model(const Backend& backend, std::string_view call, const std::string& model,
+                           const std::string& service);
+// Of any other, but for inferences. What Triton has and is not here is refused by name.
+CallAnswer answer_call(Backend& backend, const GrpcCaller& caller, std::string_view call,
+                       Pieces message);
 
 struct GrpcAsk {
   InferRequest wanted = {};  // its model is the service, where there is one

@@ -1,5 +1,5 @@
 // GrpcFront: the gRPC door of a gateway, inference.GRPCInferenceService with the protocol's six
-// calls, on the same backend as the HTTP door. gRPC's own threads move bytes; everything that
+// calls and most of Triton's, on the same backend as the HTTP door. gRPC's own threads move bytes; everything that
 // touches the backend happens on the loop. Messages are read by our codec: a tensor is copied
 // once, from gRPC's slices into its slot. TLS and tokens as at the HTTP door (metadata
 // `authorization`).
@@ -34,7 +34,11 @@ struct GrpcOptions {
   // beyond 15 of 16 of all; where all are there, those whose message has not come end first.
   std::size_t calls_per_connection = 512;
   std::size_t calls = 8192;
-  std::int64_t message_ns = 60'000'000'000;  // from a call's beginning to its whole message
+  // Of a stream that are not answered, or whose answers are not on their way: then it is not read.
+  std::size_t requests_of_stream = 128;
+  // From a call's beginning to its whole message. Of a stream that has none under way: to the next
+  // one. To an answer that is fetched.
+  std::int64_t message_ns = 60'000'000'000;
   std::int64_t idle_ns = 75'000'000'000;     // of a connection without a call
 };
 
