@@ -33,6 +33,8 @@ CallAnswer refused(int status, std::string message) {
 CallAnswer repository(Backend& backend, const GrpcCaller& caller, std::string_view call,
                       Pieces message) {
   const bool index = call == "RepositoryIndex";
+  const bool may_all = !caller.hands_over && (caller.token == nullptr || caller.token->all);
+  if (!index && !may_all) return refused(403, "this token is not for all services");
   const auto ask = index ? parse_repository_index(message) : parse_repository_model(message);
   if (!ask) return refused(400, to_string(ask.error()));
   if (!ask->repository.empty())
@@ -43,8 +45,6 @@ CallAnswer repository(Backend& backend, const GrpcCaller& caller, std::string_vi
     };
     return message_of(model_states(backend, may_see, ask->ready));
   }
-  if (caller.hands_over || (caller.token != nullptr && !caller.token->all))
-    return refused(403, "this token is not for all services");
   const bool load = call == "RepositoryModelLoad";
   std::string fault = set_loaded(backend, ask->model, load, load ? ask->brought : "");
   return fault.empty() ? CallAnswer("") : refused(400, std::move(fault));

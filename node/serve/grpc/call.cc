@@ -110,6 +110,7 @@ void GrpcCall::begin(std::shared_ptr<GrpcCall> self) {
     wait_anew();
     return start();
   }
+  finished_ = true;
   Finish(*refusal);
   // Refused calls hold their memory until that is sent, which a client can put off.
   if (pile) end_connection(peer_, shared_->port);

@@ -134,6 +134,7 @@ class GrpcCall : public grpc::ServerGenericBidiReactor {
 
   const std::shared_ptr<GrpcShared> shared_;
   grpc::GenericCallbackServerContext* const context_;
+  bool finished_ = false;  // Finish() was called; on the loop, but for one that is not let in
 
  private:
   friend struct GrpcShared;

@@ -57,7 +57,6 @@ class StreamCall final : public GrpcCall {
   bool waiting_ = true;           // for its client
   bool strict_ = false;           // an error ends it
   bool closed_ = false;           // no more come
-  bool finished_ = false;
   grpc::Status last_ = {};  // its end, when all is answered
 };
 

@@ -44,7 +44,6 @@ class UnaryCall final : public GrpcCall {
   const Began began_ = {};
   grpc::ByteBuffer request_ = {}, response_ = {};
   // On the loop.
-  bool finished_ = false;
   std::uint64_t bytes_in_ = 0;
   std::string service_ = {};
   std::shared_ptr<GrpcInference> inference_ = {};  // null: it asks for none
