@@ -33,8 +33,7 @@ CallAnswer refused(int status, std::string message) {
 CallAnswer repository(Backend& backend, const GrpcCaller& caller, std::string_view call,
                       Pieces message) {
   const bool index = call == "RepositoryIndex";
-  const bool may_all = !caller.hands_over && (caller.token == nullptr || caller.token->all);
-  if (!index && !may_all) return refused(403, "this token is not for all services");
+  if (!index && !caller.may_all()) return refused(403, "this token is not for all services");
   const auto ask = index ? parse_repository_index(message) : parse_repository_model(message);
   if (!ask) return refused(400, to_string(ask.error()));
   if (!ask->repository.empty())
@@ -62,6 +61,35 @@ CallAnswer statistics(const Backend& backend, const GrpcCaller& caller, Pieces m
     return refused(403, "this token is not for service '" + named->name + "'");
   if (service.empty()) return refused(404, unknown_model(named->name).message);
   return message_of(model_statistics(backend, may_see, service));
+}
+
+constexpr std::string_view kSystemMemory = "SystemSharedMemory", kCudaMemory = "CudaSharedMemory";
+
+// No handle of a client's device memory is opened, so there are no such regions: what clients
+// forget before they begin is forgotten.
+CallAnswer shared_memory(const GrpcCaller& caller, std::string_view call, Pieces message) {
+  const bool cuda = call.starts_with(kCudaMemory);
+  const std::string_view verb = call.substr((cuda ? kCudaMemory : kSystemMemory).size());
+  if (cuda && verb == "Register")
+    return refused(501, "CUDA shared memory is not offered: register system shared memory");
+  if (caller.memory == nullptr) return refused(404, "shared memory is not offered here");
+  if (!caller.may_all()) return refused(403, "this token is not for all services");
+  const auto ask = parse_shared_region(message);
+  if (!ask) return refused(400, to_string(ask.error()));
+  SharedMemory& memory = *caller.memory;
+  if (verb == "Status") {
+    if (!ask->name.empty() && (cuda || !memory.find(ask->name)))
+      return refused(400, "region '" + ask->name + "' is not registered");
+    return cuda ? "" : memory.status_message(ask->name);
+  }
+  if (verb == "Register") {
+    const auto added = memory.add(ask->name, ask->key, ask->offset, ask->bytes);
+    return added ? CallAnswer("") : refused(400, to_string(added.error()));
+  }
+  if (verb != "Unregister") return refused(501, "the protocol has no call " + std::string(call));
+  if (!cuda && ask->name.empty()) memory.remove_all();
+  if (!cuda) memory.remove(ask->name);
+  return "";
 }
 
 }  // namespace
@@ -102,16 +130,8 @@ CallAnswer answer_call(Backend& backend, const GrpcCaller& caller, std::string_v
     return repository(backend, caller, call, message);
   if (call == "TraceSetting") return refused(501, std::string(kNoTraceSettings));
   if (call == "LogSettings") return refused(501, std::string(kNoLogSettings));
-  for (const std::string_view kind : {"SystemSharedMemory", "CudaSharedMemory"}) {
-    if (!call.starts_with(kind)) continue;
-    // There are no regions here: what clients forget before they begin is forgotten.
-    const std::string_view verb = call.substr(kind.size());
-    if (verb == "Status" || verb == "Unregister") return "";
-    if (verb == "Register")
-      return refused(501, kind == "CudaSharedMemory"
-                              ? "CUDA shared memory is not offered"
-                              : "system shared memory is offered over HTTP only");
-  }
+  if (call.starts_with(kSystemMemory) || call.starts_with(kCudaMemory))
+    return shared_memory(caller, call, message);
   return refused(501, "the protocol has no call " + std::string(call));
 }
 
@@ -128,33 +148,44 @@ Result<GrpcAsk> ask_by_grpc(const Backend& backend, Pieces message) {
   return ask;
 }
 
-Result<BoundRequest> bind_grpc_ask(const Backend& backend, GrpcAsk& ask) {
+Result<BoundRequest> bind_grpc_ask(const Backend& backend, GrpcAsk& ask,
+                                   const SharedMemory* memory) {
   InferRequest& wanted = ask.wanted;
   const ModelSpec* const spec = backend.model(wanted.model);
   if (spec == nullptr || spec->kind != ModelKind::tensors)
     return bad_input("", "model '" + wanted.model + "' does not take tensors");
-  const auto shares = [](const InferInput& input) { return input.carrier == Carrier::shared; };
-  const auto placed = [](const InferOutput& output) { return output.place.has_value(); };
-  if (std::ranges::any_of(wanted.inputs, shares) || std::ranges::any_of(wanted.outputs, placed))
-    return bad_input("", "shared memory is offered over HTTP only");
   auto bound = bind_request(wanted, *spec, Protocol::grpc);
-  if (!bound || !ask.any_bucket) return bound;
-  auto bucket = fitting_bucket(backend, ask.asked.service, *spec, *bound);
-  if (!bucket) return failed(bucket.error());
-  wanted.model = *std::move(bucket);
-  return bind_request(wanted, *backend.model(wanted.model), Protocol::grpc);
+  if (bound && ask.any_bucket) {
+    auto bucket = fitting_bucket(backend, ask.asked.service, *spec, *bound);
+    if (!bucket) return failed(bucket.error());
+    wanted.model = *std::move(bucket);
+    bound = bind_request(wanted, *backend.model(wanted.model), Protocol::grpc);
+  }
+  if (!bound) return bound;
+  auto regions = output_regions(memory, *bound);
+  if (!regions) return failed(regions.error());
+  ask.regions = *std::move(regions);
+  return bound;
 }
 
 Result<void> place_grpc_ask(const GrpcAsk& ask, const ModelSpec& model, const BoundRequest& bound,
-                            Pieces message, const InputRow& row) {
+                            const GrpcTensors& from, const InputRow& row) {
   for (std::size_t i = 0; i < ask.wanted.inputs.size(); ++i) {
+    const InferInput& input = ask.wanted.inputs[i];
     const TensorSpec& spec = model.inputs[static_cast<std::size_t>(bound.inputs[i])];
     const auto places = input_places(model, bound, i, row);
-    if (auto read = read_grpc_tensor(message, ask.wanted.inputs[i], spec, places); !read)
-      return read;
+    auto read = input.carrier == Carrier::shared
+                    ? read_shared(from.memory, input, spec, places)
+                    : read_grpc_tensor(from.message, input, spec, places);
+    if (!read) return read;
   }
   share_inputs(model, bound, row);
   return {};
+}
+
+void forget_shared(const BoundRequest& bound, std::span<AnsweredOutput> answered) {
+  for (std::size_t i = 0; i < answered.size(); ++i)
+    if (bound.outputs[i].carrier == Carrier::shared) answered[i] = {};
 }
 
 }  // namespace partita::serve

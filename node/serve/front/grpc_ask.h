@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "serve/front/backend.h"
+#include "serve/front/shared_memory.h"
 #include "serve/front/tokens.h"
 #include "serve/oip/bind.h"
 #include "serve/oip/grpc_messages.h"
@@ -23,6 +24,10 @@ int http_status_of(int grpc_status);
 struct GrpcCaller {
   const Token* token = nullptr;
   bool hands_over = false;
+  SharedMemory* memory = nullptr;  // that the door offers; null: none
+  bool may_all() const { return !hands_over && (token == nullptr || token->all); }
+  // That its requests may name regions of.
+  const SharedMemory* shares() const { return may_all() ? memory : nullptr; }
 };
 struct CallRefusal {
   int http_status = 400;
@@ -43,16 +48,24 @@ struct GrpcAsk {
   AskedModel asked = {};
   bool other_version = false;  // the model is there, in other versions
   bool any_bucket = false;
+  OutputRegions regions = {};
 };
 // bad_input as parse_grpc_infer().
 Result<GrpcAsk> ask_by_grpc(const Backend& backend, Pieces message);
 
 // For the model that its service has now; where a shorter bucket will do the ask names that.
-// bad_input in words for the client.
-Result<BoundRequest> bind_grpc_ask(const Backend& backend, GrpcAsk& ask);
+// bad_input in words for the client. `memory`: as GrpcCaller::shares().
+Result<BoundRequest> bind_grpc_ask(const Backend& backend, GrpcAsk& ask,
+                                   const SharedMemory* memory);
 
-// Reads the tensors of the message into its rows.
+// Reads the tensors of the message, and of `memory`, into its rows.
+struct GrpcTensors {
+  Pieces message;
+  const SharedMemory* memory = nullptr;
+};
 Result<void> place_grpc_ask(const GrpcAsk& ask, const ModelSpec& model, const BoundRequest& bound,
-                            Pieces message, const InputRow& row);
+                            const GrpcTensors& from, const InputRow& row);
+// Outputs in shared memory, which the head of an answer tells of, have no bytes behind it.
+void forget_shared(const BoundRequest& bound, std::span<AnsweredOutput> answered);
 
 }  // namespace partita::serve

@@ -91,6 +91,10 @@ class GrpcWebExchange final : public GatewayExchange {
   Step deny_or_go(const Denial& denial, bool asked) {
     return goes_over(denial, asked) ? hand_over() : deny(denial);
   }
+  GrpcCaller caller() {
+    return {facts_.token.get(), !facts_.handed_by.empty(),
+            door_.shared_memory_on ? &door_.shared_memory : nullptr};
+  }
   Step serve();
   Step about_model(std::string_view call, Pieces message);
   Step infer(Pieces message);
@@ -131,8 +135,7 @@ Step GrpcWebExchange::serve() {
   if (call == "ModelInfer") return infer({&message, 1});
   if (call == "ModelStreamInfer") return refuse(501, "streams are offered over gRPC alone");
   if (asks_of_model(call)) return about_model(call, {&message, 1});
-  const GrpcCaller caller{facts_.token.get(), !facts_.handed_by.empty()};
-  return answer(answer_call(door_.backend, caller, call, {&message, 1}));
+  return answer(answer_call(door_.backend, caller(), call, {&message, 1}));
 }
 
 Step GrpcWebExchange::about_model(std::string_view call, Pieces message) {
@@ -160,7 +163,7 @@ Step GrpcWebExchange::infer(Pieces message) {
     door_.backend.turned_away(service);
     return deny_or_go(no_worker(service), false);
   }
-  auto bound = bind_grpc_ask(door_.backend, ask_);
+  auto bound = bind_grpc_ask(door_.backend, ask_, caller().shares());
   if (!bound) return refuse(400, to_string(bound.error()));
   bound_ = *std::move(bound);
   service = ask_.wanted.model;
@@ -180,7 +183,8 @@ Step GrpcWebExchange::infer(Pieces message) {
   const InputRow row = [this](int item, int tensor) {
     return door_.backend.input(*request_, item, tensor);
   };
-  if (const auto placed = place_grpc_ask(ask_, *model_, bound_, message, row); !placed)
+  const GrpcTensors from{message, caller().shares()};
+  if (const auto placed = place_grpc_ask(ask_, *model_, bound_, from, row); !placed)
     return refuse(400, to_string(placed.error()));
   text = {};
   return submit(false);
@@ -209,9 +213,14 @@ void GrpcWebExchange::finish() {
     return;
   }
   answered_ = *std::move(outputs);
+  if (const auto shared = write_shared(ask_.regions, bound_, answered_); !shared) {
+    in_our_form(refuse(400, to_string(shared.error())));
+    return;
+  }
   ModelSpec named = *model_;  // as it was asked for
   if (!ask_.asked.of_set.empty()) named.name = ask_.asked.of_set;
   std::string head = encode_infer_head(named, ask_.wanted.id, bound_, answered_);
+  forget_shared(bound_, answered_);
   std::size_t total = head.size();
   for (const AnsweredOutput& output : answered_) {
     heads_.push_back(encode_raw_head(output.bytes));

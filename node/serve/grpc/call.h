@@ -22,6 +22,7 @@
 #include "base/door/loop.h"
 #include "base/door/trace_context.h"
 #include "serve/front/backend.h"
+#include "serve/front/grpc_ask.h"
 #include "serve/front/tokens.h"
 #include "serve/grpc/peer_channels.h"
 
@@ -47,6 +48,7 @@ struct GrpcShared {
   bool asks_for_tokens() const { return !tokens.empty() || oidc != nullptr; }
   const bool new_traces;
   AccessLog* const log;
+  SharedMemory* const memory;  // null: it is not offered
   const std::size_t most_per_connection, most_calls, most_in_stream;
   const std::unique_ptr<PeerChannels> peers;  // null: nothing is handed over
   const PeerPool* pool() const { return peers ? &peers->pool : nullptr; }
@@ -98,6 +100,7 @@ class GrpcCall : public grpc::ServerGenericBidiReactor {
   // Who calls, as told by its metadata; else why it may not.
   std::optional<grpc::Status> identify();
   const Token* token() const { return token_.get(); }
+  GrpcCaller caller() const { return {token(), by_.has_value(), shared_->memory}; }
   const std::optional<HandedBy>& by() const { return by_; }  // none: it came from a client
   const std::string& client() const { return client_; }      // its token, or where it is
   const TraceContext& trace() const { return trace_; }

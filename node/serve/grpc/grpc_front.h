@@ -19,6 +19,7 @@
 namespace partita::serve {
 
 class PeerPool;
+class SharedMemory;
 
 struct GrpcOptions {
   std::string listen = "127.0.0.1:8001";  // HOST:PORT; port 0: the kernel chooses
@@ -28,6 +29,7 @@ struct GrpcOptions {
   bool new_traces = false;                 // the same
   PeerPool* peers = nullptr;               // gateways of other nodes; null: nothing is handed over
   AccessLog* log = nullptr;                // lives longer than the door; null: none
+  SharedMemory* memory = nullptr;          // likewise; where it listens on loopback
   std::size_t message_bytes = 256u << 20;  // of a request
   std::size_t memory_bytes = 1u << 30;     // of all requests that are on their way in
   // Calls that are open. Beyond these more are refused (RESOURCE_EXHAUSTED), and of one address

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/descriptor.h"
+#include "serve/front/shared_memory.h"
 #include "serve/grpc/testing/grpc_fixture.h"
 #include "serve/peers/peer_pool.h"
 
@@ -85,7 +86,7 @@ TEST_F(GrpcTest, TheOtherCallsSayWhatTheHttpDoorSays) {
   EXPECT_EQ(server.text(1), "partita");
   EXPECT_EQ(server.texts.at(3), (std::vector<std::string>{"model_configuration",
                                                           "model_repository", "sequence",
-                                                          "statistics"}));
+                                                          "statistics", "system_shared_memory"}));
   const auto tensor = [](const std::string& name, const std::string& type, std::int64_t size) {
     return Message().text(1, name).text(2, type).packed(3, {-1, size});
   };
@@ -128,6 +129,58 @@ TEST_F(GrpcTest, TheRepositoryIsLoadedAndUnloaded) {
             grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(load("RepositoryModelLoad", Message().text(1, "other").text(2, "pair")),
             grpc::StatusCode::UNIMPLEMENTED);
+}
+
+// Regions are those of the HTTP door, by the same object.
+TEST_F(GrpcTest, TensorsLieInSharedMemory) {
+  const std::string name = "partita_grpc_" + std::to_string(::getpid());
+  const std::string file = "/dev/shm/" + name;
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8};
+  std::ofstream(file, std::ios::binary) << raw(x) << std::string(32, '\0');
+  SharedMemory memory;
+  open({.memory = &memory});
+  const auto code = [&](const char* call, const Message& message) {
+    return ask(call, message.bytes).first.error_code();
+  };
+  const Message region = Message().text(1, "r").text(2, "/" + name).number(4, 64);
+  EXPECT_EQ(code("SystemSharedMemoryRegister", region), grpc::StatusCode::OK);
+  EXPECT_EQ(code("SystemSharedMemoryRegister", region), grpc::StatusCode::INVALID_ARGUMENT);
+  const Fields status(ask("SystemSharedMemoryStatus", Message().text(1, "r").bytes).second);
+  EXPECT_EQ(Fields(Fields(status.text(1)).text(2)).text(2), "/" + name);
+  EXPECT_EQ(code("SystemSharedMemoryStatus", Message().text(1, "no")),
+            grpc::StatusCode::INVALID_ARGUMENT);
+
+  const auto placed = [](std::int64_t offset, std::int64_t bytes) {
+    const auto text = Message().text(1, "shared_memory_region").message(2, Message().text(3, "r"));
+    return std::vector<Message>{
+        text, Message().text(1, "shared_memory_offset").message(2, Message().number(2, offset)),
+        Message().text(1, "shared_memory_byte_size").message(2, Message().number(2, bytes))};
+  };
+  const auto request = [&](std::int64_t room) {
+    Message in, k, out, all;
+    in.text(1, "x").text(2, "FP32").packed(3, {2, 4});
+    for (const Message& parameter : placed(0, 32)) in.message(4, parameter);
+    k.text(1, "k").text(2, "INT32").packed(3, {2, 2});
+    out.text(1, "twice");
+    for (const Message& parameter : placed(32, room)) out.message(2, parameter);
+    all.text(1, "pair").message(5, in).message(5, k).message(6, out);
+    all.message(6, Message().text(1, "next"));
+    return all.text(7, raw<std::int32_t>({1, 2, 3, -4})).bytes;
+  };
+  const auto [well, bytes] = ask("ModelInfer", request(32));
+  ASSERT_TRUE(well.ok()) << well.error_message();
+  EXPECT_EQ(Fields(bytes).text(6, 0), "");
+  EXPECT_EQ(Fields(bytes).text(6, 1), raw<std::int32_t>({2, 3, 4, -3}));
+  std::ifstream in(file, std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(all, raw(x) + raw<float>({2, 4, 6, 8, 10, 12, 14, 16}));
+  EXPECT_EQ(ask("ModelInfer", request(31)).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("SystemSharedMemoryUnregister", Message()), grpc::StatusCode::OK);
+  EXPECT_EQ(ask("ModelInfer", request(32)).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("CudaSharedMemoryUnregister", Message()), grpc::StatusCode::OK);
+  EXPECT_EQ(ask("CudaSharedMemoryStatus", "").second, "");
+  EXPECT_TRUE(backend.requests.empty());
+  std::filesystem::remove(file);
 }
 
 TEST_F(GrpcTest, RefusalsHaveTheirCodes) {
@@ -282,6 +335,8 @@ TEST_F(GrpcTest, TracesReachTheBackendAndTheAccessLog) {
 TEST_F(GrpcTest, TokensSayWhoMayUseWhat) {
   GrpcOptions options;
   options.tokens = parse_tokens("t", "pair-pair-pair-pair pair\nother-other-other x\n").value();
+  SharedMemory memory;
+  options.memory = &memory;
   open(options);
   const std::string message = pair_request();
   const auto code = [&](const std::string& method, const std::string& token) {
@@ -302,8 +357,8 @@ TEST_F(GrpcTest, TokensSayWhoMayUseWhat) {
   }
   EXPECT_EQ(ask("RepositoryIndex", "", "other-other-other").second, "");
   EXPECT_NE(ask("RepositoryIndex", "", "pair-pair-pair-pair").second, "");
-  EXPECT_EQ(about("RepositoryModelLoad", "pair-pair-pair-pair"),
-            grpc::StatusCode::PERMISSION_DENIED);
+  for (const char* method : {"RepositoryModelLoad", "SystemSharedMemoryStatus"})
+    EXPECT_EQ(about(method, "pair-pair-pair-pair"), grpc::StatusCode::PERMISSION_DENIED) << method;
   EXPECT_EQ(GrpcFront::open(*loop, backend, {.listen = "0.0.0.0:0"}).error().code,
             ErrorCode::bad_input);
 }

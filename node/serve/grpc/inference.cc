@@ -201,7 +201,7 @@ void GrpcInference::infer(GrpcAsk& ask, Pieces message) {
     why.retry_after_ns = 0;
     return deny_or_go(why, false);
   }
-  auto bound = bind_grpc_ask(backend, ask);
+  auto bound = bind_grpc_ask(backend, ask, call_.caller().shares());
   if (!bound) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(bound.error()));
   service_ = wanted.model.substr(0, kMaxNameBytes);
   const ModelSpec& spec = *backend.model(wanted.model);
@@ -209,11 +209,13 @@ void GrpcInference::infer(GrpcAsk& ask, Pieces message) {
   if (kept == nullptr || *kept != spec) kept = std::make_shared<const ModelSpec>(spec);
   model_ = kept;
   bound_ = *std::move(bound);
+  regions_ = std::move(ask.regions);
   if (const auto denial = admit(wanted)) return deny_or_go(*denial, true);
   const InputRow row = [&](int item, int tensor) {
     return backend.input(*admitted_, item, tensor);
   };
-  if (const auto placed = place_grpc_ask(ask, *model_, bound_, message, row); !placed)
+  const GrpcTensors from{message, call_.caller().shares()};
+  if (const auto placed = place_grpc_ask(ask, *model_, bound_, from, row); !placed)
     return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(placed.error()));
   request_.Clear();
   submitted_ns_ = Loop::now_ns();
@@ -238,14 +240,17 @@ Completion GrpcInference::completion() {
 }
 
 void GrpcInference::answer() {
-  const auto outputs = take_outputs(*model_, bound_, [&](int item, int tensor) {
+  auto outputs = take_outputs(*model_, bound_, [&](int item, int tensor) {
     return call_.shared().backend.output(*admitted_, item, tensor);
   });
   if (!outputs) return fail(grpc::StatusCode::INTERNAL, to_string(outputs.error()));
+  if (const auto shared = write_shared(regions_, bound_, *outputs); !shared)
+    return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(shared.error()));
   ModelSpec named;  // as it was asked for
   if (!of_set_.empty()) (named = *model_).name = of_set_;
   const std::string head =
       encode_infer_head(of_set_.empty() ? *model_ : named, id_, bound_, *outputs);
+  forget_shared(bound_, *outputs);
   std::vector<std::string> heads;
   std::size_t total = head.size();
   for (const AnsweredOutput& output : *outputs) {

@@ -60,6 +60,7 @@ class GrpcInference : public std::enable_shared_from_this<GrpcInference> {
   std::optional<RequestId> admitted_ = {};
   std::shared_ptr<const ModelSpec> model_ = {};
   BoundRequest bound_ = {};
+  OutputRegions regions_ = {};
   std::string id_ = {}, service_ = {};
   std::string of_set_ = {};  // which model of its set
   KeyHandle key_ = {};

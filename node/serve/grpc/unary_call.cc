@@ -80,7 +80,7 @@ void UnaryCall::serve() {
   if (call == "ModelInfer") return infer();
   const Received message(request_);
   if (asks_of_model(call)) return about_model(call, message.pieces);
-  answer(answer_call(shared_->backend, {token(), by().has_value()}, call, message.pieces));
+  answer(answer_call(shared_->backend, caller(), call, message.pieces));
 }
 
 void UnaryCall::infer() {

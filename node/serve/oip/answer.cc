@@ -112,7 +112,7 @@ std::string model_metadata(const ModelSpec& model, std::span<const std::string> 
 std::string server_metadata() {
   std::vector<std::string_view> extensions(std::begin(kServerExtensions),
                                            std::end(kServerExtensions));
-  extensions.insert(extensions.end(), {"binary_tensor_data", "system_shared_memory"});
+  extensions.push_back("binary_tensor_data");
   return write_form(
       [&](Form& f) {
         f.told("name", kServerName);

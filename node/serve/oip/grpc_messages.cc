@@ -148,8 +148,10 @@ void take_parameter(ProtoScan& scan, const GrpcParameter& parameter, InferReques
   } else if (parameter.key == "timeout" && parameter.number != 0) {
     keep(timeout_from_us("parameter timeout", parameter.number), request.timeout_ns);
   } else if (parameter.key == "sequence_id") {
-    if (!parameter.text.empty()) return scan.fail("a sequence_id that is no number");
-    request.sequence = static_cast<std::uint64_t>(parameter.number);
+    if (parameter.text.empty())
+      request.sequence = static_cast<std::uint64_t>(parameter.number);
+    else
+      keep(sequence_from("parameter sequence_id", parameter.text), request.sequence);
   } else if (parameter.key == "sequence_start") {
     request.sequence_begins = parameter.number != 0;
   } else if (parameter.key == "sequence_end") {
@@ -369,6 +371,23 @@ Result<RepositoryAsk> parse_repository_model(Pieces message) {
       ask.model = scan.text(type, kMaxNameBytes);
     else if (number == 3 && type == WireType::bytes)
       scan.message(scan.length(), key);
+    else
+      scan.skip(type);
+  });
+  if (!scan.ok()) return bad_input("message", scan.error());
+  return ask;
+}
+
+Result<RegionAsk> parse_shared_region(Pieces message) {
+  ProtoScan scan(message);
+  RegionAsk ask;
+  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
+    if (number == 1)
+      ask.name = scan.text(type, kMaxNameBytes);
+    else if (number == 2)
+      ask.key = scan.text(type, kMaxNameBytes);
+    else if ((number == 3 || number == 4) && type == WireType::varint)
+      (number == 3 ? ask.offset : ask.bytes) = scan.varint();
     else
       scan.skip(type);
   });

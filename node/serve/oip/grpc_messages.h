@@ -31,6 +31,12 @@ struct RepositoryAsk {
 };
 Result<RepositoryAsk> parse_repository_index(Pieces message);
 Result<RepositoryAsk> parse_repository_model(Pieces message);  // to load, or unload
+// Of the requests about system shared memory. A message without a key or sizes has none.
+struct RegionAsk {
+  std::string name = {}, key = {};
+  std::uint64_t offset = 0, bytes = 0;
+};
+Result<RegionAsk> parse_shared_region(Pieces message);
 // Whether a parameter of Triton's load is what is to be loaded in place of what is there.
 bool brings_model(std::string_view parameter);
 // Of a ModelInferRequest. Inputs that are Carrier::binary or typed say where in the message.
