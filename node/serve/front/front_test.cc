@@ -604,8 +604,7 @@ TEST_F(FrontTest, WhatIsNoRouteAndWhatIsNotOfferedIsSaid) {
     EXPECT_EQ(post(path), 404) << path;
     EXPECT_EQ(get(path).status, 404) << path;
   }
-  for (const char* path :
-       {"/v2/trace/setting", "/v2/models/pair/trace/setting", "/v2/logging"}) {
+  for (const char* path : {"/v2/trace/setting", "/v2/models/pair/trace/setting", "/v2/logging"}) {
     EXPECT_EQ(post(path), 501) << path;
     EXPECT_NE(get(path).body.find("settings are not offered"), std::string::npos) << path;
   }

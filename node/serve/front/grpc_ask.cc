@@ -36,8 +36,7 @@ CallAnswer repository(Backend& backend, const GrpcCaller& caller, std::string_vi
   if (!index && !caller.may_all()) return refused(403, "this token is not for all services");
   const auto ask = index ? parse_repository_index(message) : parse_repository_model(message);
   if (!ask) return refused(400, to_string(ask.error()));
-  if (!ask->repository.empty())
-    return refused(501, "there is one repository, which has no name");
+  if (!ask->repository.empty()) return refused(501, "there is one repository, which has no name");
   if (index) {
     const auto may_see = [&](const std::string& service) {
       return caller.token == nullptr || allows(*caller.token, service);

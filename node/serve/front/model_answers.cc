@@ -163,7 +163,8 @@ void describe_scheduling(Form& f, const ServedConfig& config) {
       });
     case Scheduling::sequences:
       return f.told_object("sequence_batching", [](Form& batching) {
-        batching.told_object("oldest", [](Form& oldest) { oldest.told("preserve_ordering", true); });
+        batching.told_object("oldest",
+                             [](Form& oldest) { oldest.told("preserve_ordering", true); });
         batching.told("max_sequence_idle_microseconds", kSequenceIdleUs);
       });
     case Scheduling::pipeline:
@@ -184,9 +185,8 @@ void describe_config(Form& f, const ServedConfig& config) {
   });
   f.told("max_batch_size", max_batch_of(config));
   const auto tensors = [&](std::string_view key, const std::vector<TensorSpec>& all, bool input) {
-    f.rows(
-        key, all, [&](Form& one, const TensorSpec& is) { describe_tensor(one, config, is, input); },
-        {});
+    f.rows(key, all,
+           [&](Form& one, const TensorSpec& is) { describe_tensor(one, config, is, input); }, {});
   };
   tensors("input", config.model.inputs, true);
   tensors("output", config.model.outputs, false);
@@ -260,8 +260,7 @@ std::vector<ModelState> model_states(const Backend& backend, const MaySee& may_s
     const bool is_ready = backend.ready(service);
     if (!may_see(service) || (ready && !is_ready)) continue;
     all.push_back({.of = name_and_version(backend, service)});
-    if (!is_ready)
-      all.back().unready = backend.loaded(service) ? "no worker is ready" : "unloaded";
+    if (!is_ready) all.back().unready = backend.loaded(service) ? "no worker is ready" : "unloaded";
   }
   return all;
 }

@@ -136,7 +136,8 @@ TEST_F(ModelAnswersTest, PipelinesAreEnsembles) {
 
 // One source: the message has the numbers of the JSON.
 TEST_F(ModelAnswersTest, StatisticsAreTheSameInBothForms) {
-  const auto all = model_statistics(backend, [](const std::string&) { return true; }, "");
+  const auto all = model_statistics(
+      backend, [](const std::string&) { return true; }, "");
   const json text = json::parse(json_of(all))["model_stats"];
   ASSERT_EQ(text.size(), 1u);
   const Fields one(Fields(message_of(all)).text(1));
@@ -153,7 +154,9 @@ TEST_F(ModelAnswersTest, StatisticsAreTheSameInBothForms) {
   }
   EXPECT_EQ(durations.text(1), Message().number(1, 3).number(2, 4).bytes);
   EXPECT_EQ(durations.text(3), Message().number(1, 5).number(2, 0).bytes);
-  EXPECT_TRUE(model_statistics(backend, [](const std::string&) { return false; }, "").empty());
+  EXPECT_TRUE(model_statistics(
+                  backend, [](const std::string&) { return false; }, "")
+                  .empty());
 }
 
 }  // namespace

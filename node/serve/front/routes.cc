@@ -203,8 +203,7 @@ std::shared_ptr<Exchange> shared_memory_route(Door& door, RequestFacts facts, co
   if (!post) return answer(not_allowed("POST"));
   if (verb == "register" && named)
     return std::make_shared<TextExchange>(
-        door, std::move(facts),
-        [name](Door& at, const RequestFacts&, std::string_view text) {
+        door, std::move(facts), [name](Door& at, const RequestFacts&, std::string_view text) {
           return register_region(at, name, text);
         });
   if (verb != "unregister") return answer(error_reply(404, "no such route"));

@@ -8,9 +8,9 @@
 namespace partita::serve {
 namespace {
 
-constexpr std::size_t kKeptForOthers = 16;           // one of so many calls no address gets alone
-constexpr std::size_t kRefusedKindly = 64;           // calls of a connection that wait to hear it
-constexpr std::int64_t kWaitGrace = 1'000'000'000;   // before a call makes room for others
+constexpr std::size_t kKeptForOthers = 16;          // one of so many calls no address gets alone
+constexpr std::size_t kRefusedKindly = 64;          // calls of a connection that wait to hear it
+constexpr std::int64_t kWaitGrace = 1'000'000'000;  // before a call makes room for others
 
 std::string_view view_of(grpc::string_ref text) { return {text.data(), text.size()}; }
 

@@ -62,7 +62,7 @@ struct GrpcShared {
   // Under the mutex, up to the calls that wait for their client, by their number.
   std::mutex mutex = {};
   std::set<GrpcCall*> calls = {};
-  std::size_t in_streams = 0;  // requests of streams that count as calls
+  std::size_t in_streams = 0;                          // requests of streams that count as calls
   std::map<std::string, Connection> connections = {};  // with open calls, by peer
   std::map<std::string, std::size_t> hosts = {};       // calls of each
   std::map<std::uint64_t, GrpcCall*> waiting = {};
@@ -72,7 +72,7 @@ struct GrpcShared {
   // Counts one more call of this peer, or says why not; `displaced` waits no more, and is to end.
   std::optional<grpc::Status> take(const std::string& peer, std::shared_ptr<GrpcCall>& displaced);
   void give(const std::string& peer);
-  void forget(const std::string& peer, std::size_t Connection::*count);  // one less
+  void forget(const std::string& peer, std::size_t Connection::*count);              // one less
   std::map<std::string, std::shared_ptr<const ModelSpec>, std::less<>> models = {};  // on the loop
 };
 

@@ -110,18 +110,18 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   }
   keep_pages();
   auto impl = std::make_unique<Impl>();
-  impl->shared =
-      std::shared_ptr<GrpcShared>(new GrpcShared{.loop = loop,
-                                         .backend = backend,
-                                         .tokens = options.tokens,
-                                         .oidc = options.oidc,
-                                         .new_traces = options.new_traces,
-                                         .log = options.log,
-                                         .memory = address->loopback ? options.memory : nullptr,
-                                         .most_per_connection = options.calls_per_connection,
-                                         .most_calls = options.calls,
-                                         .most_in_stream = options.requests_of_stream,
-                                         .peers = std::move(peers)});
+  impl->shared = std::shared_ptr<GrpcShared>(
+      new GrpcShared{.loop = loop,
+                     .backend = backend,
+                     .tokens = options.tokens,
+                     .oidc = options.oidc,
+                     .new_traces = options.new_traces,
+                     .log = options.log,
+                     .memory = address->loopback ? options.memory : nullptr,
+                     .most_per_connection = options.calls_per_connection,
+                     .most_calls = options.calls,
+                     .most_in_stream = options.requests_of_stream,
+                     .peers = std::move(peers)});
   impl->service = std::make_unique<Service>(impl->shared);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);

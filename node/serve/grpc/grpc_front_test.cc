@@ -23,8 +23,8 @@ namespace {
 using test::Fields;
 using test::GrpcTest;
 using test::Message;
-using test::PairOptions;
 using test::pair_request;
+using test::PairOptions;
 using test::raw;
 
 TEST_F(GrpcTest, BothFormsOfContentsGiveTheSameNumbers) {
@@ -84,9 +84,9 @@ TEST_F(GrpcTest, TheOtherCallsSayWhatTheHttpDoorSays) {
   EXPECT_EQ(read("ModelReady", "asleep"), "");
   const Fields server(read("ServerMetadata", ""));
   EXPECT_EQ(server.text(1), "partita");
-  EXPECT_EQ(server.texts.at(3), (std::vector<std::string>{"model_configuration",
-                                                          "model_repository", "sequence",
-                                                          "statistics", "system_shared_memory"}));
+  EXPECT_EQ(server.texts.at(3),
+            (std::vector<std::string>{"model_configuration", "model_repository", "sequence",
+                                      "statistics", "system_shared_memory"}));
   const auto tensor = [](const std::string& name, const std::string& type, std::int64_t size) {
     return Message().text(1, name).text(2, type).packed(3, {-1, size});
   };
@@ -110,7 +110,8 @@ TEST_F(GrpcTest, TheRepositoryIsLoadedAndUnloaded) {
     const Fields all(ask("RepositoryIndex", Message().number(2, ready ? 1 : 0).bytes).second);
     std::string text;
     for (std::size_t i = 0; i < (all.texts.empty() ? 0 : all.texts.at(1).size()); ++i)
-      for (const unsigned field : {1u, 2u, 3u, 4u}) text += Fields(all.text(1, i)).text(field) + " ";
+      for (const unsigned field : {1u, 2u, 3u, 4u})
+        text += Fields(all.text(1, i)).text(field) + " ";
     return text;
   };
   EXPECT_EQ(index(false), "pair 1 READY <none> ");

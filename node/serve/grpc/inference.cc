@@ -42,8 +42,9 @@ void GrpcInference::log(int status, std::size_t bytes_out) {
 }
 
 void GrpcInference::deny(const Denial& denial) {
-  GrpcOutcome outcome{.status = {static_cast<grpc::StatusCode>(grpc_status_of(status_of(denial.kind))),
-                                 denial.message}};
+  GrpcOutcome outcome{
+      .status = {static_cast<grpc::StatusCode>(grpc_status_of(status_of(denial.kind))),
+                 denial.message}};
   if (over_) return;
   if (denial.retry_after_ns > 0)
     outcome.retry_after_ms = std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1);
@@ -133,15 +134,15 @@ void GrpcInference::deny_or_go(const Denial& why, bool asked) {
 void GrpcInference::hand_over(const std::string& known, const Denial& why) {
   GrpcShared& shared = call_.shared();
   submitted_ns_ = Loop::now_ns();
-  GrpcPeerAsk ask{.service = known,
-                  .method = infers_ ? std::string(kGrpcService) + "ModelInfer"
-                                    : call_.context().method(),
-                  .client = call_.client(),
-                  .idempotent = call_.metadata("partita-idempotent") != "false",
-                  .counted = shared.backend.known(service_),
-                  .trace = call_.trace(),
-                  .deadline = call_.context().deadline(),
-                  .message = request_};
+  GrpcPeerAsk ask{
+      .service = known,
+      .method = infers_ ? std::string(kGrpcService) + "ModelInfer" : call_.context().method(),
+      .client = call_.client(),
+      .idempotent = call_.metadata("partita-idempotent") != "false",
+      .counted = shared.backend.known(service_),
+      .trace = call_.trace(),
+      .deadline = call_.context().deadline(),
+      .message = request_};
   const auto ended = [weak = weak_from_this(), why](std::optional<GrpcPeerAnswer> answer) {
     const auto one = weak.lock();
     if (one == nullptr || one->over_) return;

@@ -54,9 +54,9 @@ class StreamCall final : public GrpcCall {
   bool reading_ = true, writing_ = false, identified_ = false;
   bool writing_counted_ = false;  // what is written counts as a call
   bool asking_ = false;
-  bool waiting_ = true;           // for its client
-  bool strict_ = false;           // an error ends it
-  bool closed_ = false;           // no more come
+  bool waiting_ = true;     // for its client
+  bool strict_ = false;     // an error ends it
+  bool closed_ = false;     // no more come
   grpc::Status last_ = {};  // its end, when all is answered
 };
 

@@ -208,7 +208,8 @@ TEST_F(GrpcStreamTest, WhoFetchesNothingIsPutOut) {
   GrpcStream stream(*stub);
   for (int i = 0; i < 300; ++i)
     stream.send(Message().text(1, "wide").message(5, x).text(7, "a").bytes);
-  ASSERT_TRUE(until(stream, [&] { return backend.submissions > 64; }, false));
+  ASSERT_TRUE(until(
+      stream, [&] { return backend.submissions > 64; }, false));
   EXPECT_TRUE(ask("ServerLive", "").first.ok());
   loop->run_until(Loop::now_ns() + 1'500'000'000);
   EXPECT_LT(backend.submissions, 200);

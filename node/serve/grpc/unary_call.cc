@@ -62,8 +62,7 @@ void UnaryCall::answered(GrpcInference&, GrpcOutcome&& outcome) {
   if (std::exchange(finished_, true)) return;
   if (!outcome.retry_after_ms.empty())
     context_->AddTrailingMetadata("retry-after-ms", outcome.retry_after_ms);
-  if (!outcome.handed_back.empty())
-    context_->AddTrailingMetadata(kHandedBack, outcome.handed_back);
+  if (!outcome.handed_back.empty()) context_->AddTrailingMetadata(kHandedBack, outcome.handed_back);
   if (!outcome.status.ok()) return Finish(outcome.status);
   response_ = std::move(outcome.message);
   StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
@@ -92,10 +91,10 @@ void UnaryCall::about_model(std::string_view call, Pieces message) {
   const auto model = parse_model_name(message);
   if (!model) return fail(400, to_string(model.error()));
   const std::string service = asked_model(shared_->backend, model->name, model->version).service;
-  if (const auto refusal = forbidden(service.empty() ? model->name : service))
-    return end(*refusal);
+  if (const auto refusal = forbidden(service.empty() ? model->name : service)) return end(*refusal);
   service_ = (service.empty() ? model->name : service).substr(0, kMaxNameBytes);
-  if (!service.empty()) return answer(answer_of_model(shared_->backend, call, model->name, service));
+  if (!service.empty())
+    return answer(answer_of_model(shared_->backend, call, model->name, service));
   const bool elsewhere = call != "ModelReady";
   Denial why = elsewhere ? not_here(shared_->pool(), service_) : unknown_model(service_);
   why.elsewhere = elsewhere;

@@ -130,7 +130,8 @@ TEST(GrpcMessagesTest, RequestsOfExtensionsReadTheSameHoweverTheyAreCut) {
           .text(2, "pair")
           .message(3, Message().text(1, "file:1/m").message(2, Message().text(4, "bytes")))
           .bytes;
-  const std::string region = Message().text(1, "in").text(2, "/k").number(3, 16).number(4, 300).bytes;
+  const std::string region =
+      Message().text(1, "in").text(2, "/k").number(3, 16).number(4, 300).bytes;
   for (std::size_t cut = 0; cut <= load.size(); ++cut) {
     const std::string_view pieces[] = {std::string_view(load).substr(0, cut),
                                        std::string_view(load).substr(cut)};

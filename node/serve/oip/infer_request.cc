@@ -179,8 +179,8 @@ Result<std::int64_t> timeout_from_us(const std::string& context, std::int64_t mi
 
 Result<std::uint64_t> sequence_from(const std::string& context, std::string_view name) {
   if (name.size() > kMaxSequenceName)
-    return bad_input(context, fmt::format("a text of {} bytes; {} are the most", name.size(),
-                                          kMaxSequenceName));
+    return bad_input(
+        context, fmt::format("a text of {} bytes; {} are the most", name.size(), kMaxSequenceName));
   return std::max<std::uint64_t>(1, mix64(text_hash(name)));
 }
 

@@ -132,11 +132,8 @@ class FakeBackend : public Backend {
     if (node && spare.size() < 64) spare.push_back(std::move(node.mapped().slots));
   }
   ServiceStatistics statistics(std::string_view) const override {
-    return {.success_count = 3,
-            .success_ns = 4,
-            .queue_count = 5,
-            .inference_count = 6,
-            .kept = kept};
+    return {
+        .success_count = 3, .success_ns = 4, .queue_count = 5, .inference_count = 6, .kept = kept};
   }
   bool set_loaded(std::string_view service, bool on) override {
     if (!models.contains(service)) return false;

@@ -119,7 +119,8 @@ class GrpcStream {
   explicit GrpcStream(grpc::GenericStub& stub, const Metadata& metadata = {}) {
     context_.set_wait_for_ready(true);
     for (const auto& [key, value] : metadata) context_.AddMetadata(key, value);
-    call_ = stub.PrepareCall(&context_, "/inference.GRPCInferenceService/ModelStreamInfer", &queue_);
+    call_ =
+        stub.PrepareCall(&context_, "/inference.GRPCInferenceService/ModelStreamInfer", &queue_);
     call_->StartCall(tag(kBegun));
   }
   ~GrpcStream() {
@@ -155,9 +156,9 @@ class GrpcStream {
       call_->WritesDone(tag(kWritten));
     }
   }
-  std::vector<Fields> answers = {};              // ModelStreamInferResponses
-  std::size_t sent = 0;                          // messages
-  std::optional<grpc::Status> status = {};       // when all answers are there
+  std::vector<Fields> answers = {};         // ModelStreamInferResponses
+  std::size_t sent = 0;                     // messages
+  std::optional<grpc::Status> status = {};  // when all answers are there
 
  private:
   enum : std::intptr_t { kBegun = 1, kRead, kWritten, kEnded };
