@@ -115,6 +115,7 @@ struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds,
   std::uint64_t inference_count = 0, execution_count = 0, last_inference_ms = 0;
   std::uint64_t hit_count = 0, hit_ns = 0, miss_count = 0, miss_ns = 0;  // of its cache
   std::optional<KeptAnswers> kept = {};
+  std::optional<plan::PipelineTerms> pipeline = {};  // its steps, where it is one
 };
 
 // A new version of a model beside the one that serves (brain/canary.h).
@@ -140,10 +141,6 @@ class Backend {
   // The service of whose set this model is; empty: of none.
   virtual std::string set_of(std::string_view) const { return ""; }
   virtual bool ready() const = 0;  // all services are
-  // Its steps, where it is one; else null.
-  virtual const plan::PipelineTerms* pipeline(std::string_view /*service*/) const {
-    return nullptr;
-  }
   virtual tl::expected<RequestId, Denial> admit(const RequestHead& head) = 0;
   // The door has refused a request for this service by itself, for want of workers or room: it was
   // asked for all the same.

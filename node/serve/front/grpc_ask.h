@@ -20,7 +20,8 @@ inline constexpr std::string_view kGrpcService = "/inference.GRPCInferenceServic
 int grpc_status_of(int http_status);
 int http_status_of(int grpc_status);
 
-// Who calls; no token: tokens are not asked for. A gateway that hands a call over may have it alone.
+// Who calls; no token: tokens are not asked for. A gateway that hands a call over may have that
+// alone.
 struct GrpcCaller {
   const Token* token = nullptr;
   bool hands_over = false;

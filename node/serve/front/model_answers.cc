@@ -282,11 +282,11 @@ ServedConfig served_config(const Backend& backend, const std::string& name,
   const auto first = [](const TensorSpec& tensor) { return tensor.batch_axis == 0; };
   config.rows = has_rows(model) && std::ranges::all_of(model.inputs, first) &&
                 std::ranges::all_of(model.outputs, first);
-  const auto kept = backend.statistics(service).kept;
-  config.cache = kept && kept->terms.memory.value > 0 && kept->unfit.empty();
-  if (const plan::PipelineTerms* const pipeline = backend.pipeline(service)) {
+  ServiceStatistics is = backend.statistics(service);
+  config.cache = is.kept && is.kept->terms.memory.value > 0 && is.kept->unfit.empty();
+  if (is.pipeline) {
     config.scheduling = Scheduling::pipeline;
-    config.pipeline = *pipeline;
+    config.pipeline = *std::move(is.pipeline);
   } else if (model.sequences) {
     config.scheduling = Scheduling::sequences;
   } else if (has_rows(model)) {

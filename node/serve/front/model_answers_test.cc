@@ -63,8 +63,8 @@ TEST_F(ModelAnswersTest, AModelWithRowsIsBatched) {
   EXPECT_EQ(message.text(24), "");
 }
 
-// What the metadata says of a tensor begins with -1 where the configuration has a batch size, and is
-// the same as the configuration's dims where it has none: clients put the two together.
+// What the metadata says of a tensor begins with -1 where the configuration has a batch size, and
+// is the same as the configuration's dims where it has none: clients put the two together.
 TEST_F(ModelAnswersTest, RowsElsewhereAreNoBatches) {
   backend.add({.name = "other",
                .platform = "onnxruntime",
@@ -114,7 +114,7 @@ TEST_F(ModelAnswersTest, PipelinesAreEnsembles) {
   first.outputs = {{"y", "boxes"}};
   second.inputs = {{"a", "boxes"}, {"b", "image"}};
   second.outputs = {{"c", "text"}};
-  backend.pipelines["pair"] = {{first, second}};
+  backend.pipeline = {{first, second}};
   const auto [text, message] = config("pair");
   EXPECT_EQ(text["platform"], "ensemble");
   EXPECT_EQ(text["ensemble_scheduling"], json::parse(R"({"step": [

@@ -836,10 +836,6 @@ bool Core::ready(std::string_view name) const {
   return service && service->loaded && service->brain.pool().size() > 0;
 }
 
-const plan::PipelineTerms* Core::pipeline(std::string_view name) const {
-  return impl_->pipelines->terms(name);
-}
-
 bool Core::ready() const {
   return !impl_->closed &&
          std::all_of(impl_->services.begin(), impl_->services.end(), [](const auto& entry) {

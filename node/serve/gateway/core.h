@@ -114,7 +114,6 @@ class Core final : public Backend {
   bool ready(std::string_view service) const override;
   std::string set_of(std::string_view model) const override;
   bool ready() const override;
-  const plan::PipelineTerms* pipeline(std::string_view service) const override;
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override;
   void turned_away(std::string_view service) override;
   void uncount(std::string_view service, Denial::Kind why) override;

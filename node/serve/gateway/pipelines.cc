@@ -508,11 +508,6 @@ std::vector<std::string> Pipelines::names() const {
   return all;
 }
 
-const plan::PipelineTerms* Pipelines::terms(std::string_view name) const {
-  const auto found = live_.find(name);
-  return found == live_.end() ? nullptr : &*found->second->terms.pipeline;
-}
-
 std::vector<ServiceSnapshot> Pipelines::snapshots() const {
   std::vector<ServiceSnapshot> all;
   for (const auto& [name, live] : live_) {

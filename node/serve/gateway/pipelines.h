@@ -57,7 +57,6 @@ class Pipelines {
   static bool owns(RequestId request) { return (request & kOwn) != 0; }
   bool idle() const;
   std::vector<std::string> names() const;
-  const plan::PipelineTerms* terms(std::string_view name) const;  // null: it is none
   std::vector<ServiceSnapshot> snapshots() const;
   void look_after(double per_second, double weight);  // rates, now and then
   // Requests that pipelines made of a member, of those that it counts as offered.

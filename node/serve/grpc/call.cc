@@ -35,7 +35,7 @@ TraceContext trace_of(const grpc::GenericCallbackServerContext& context, bool ne
 
 }  // namespace
 
-Received::Received(const grpc::ByteBuffer& buffer) {
+MessagePieces::MessagePieces(const grpc::ByteBuffer& buffer) {
   if (!buffer.Dump(&slices).ok()) slices.clear();
   pieces.reserve(slices.size());
   for (const grpc::Slice& slice : slices)

@@ -33,10 +33,10 @@ class GrpcInference;
 struct GrpcOutcome;
 
 // The pieces of a message, kept alive.
-struct Received {
+struct MessagePieces {
   std::vector<grpc::Slice> slices = {};
   std::vector<std::string_view> pieces = {};
-  explicit Received(const grpc::ByteBuffer& buffer);
+  explicit MessagePieces(const grpc::ByteBuffer& buffer);
 };
 
 // What calls of a door share; outlives the door as long as a call does.

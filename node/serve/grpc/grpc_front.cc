@@ -78,6 +78,15 @@ Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const GrpcOption
   return grpc::SslServerCredentials(tls);
 }
 
+// Null: nothing is handed over.
+Result<std::unique_ptr<PeerChannels>> channels_to(PeerPool* peers) {
+  if (peers == nullptr) return nullptr;
+  const std::string& ca = peers->options().ca_file;
+  auto roots = ca.empty() ? Result<std::string>("") : read_pem(ca);
+  if (!roots) return failed(roots.error());
+  return std::make_unique<PeerChannels>(*peers, *std::move(roots));
+}
+
 }  // namespace
 
 struct GrpcFront::Impl {
@@ -101,13 +110,8 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
     return failed(safe.error());
   const auto credentials = credentials_of(options);
   if (!credentials) return failed(credentials.error());
-  std::unique_ptr<PeerChannels> peers;
-  if (options.peers != nullptr) {
-    const std::string& ca = options.peers->options().ca_file;
-    auto roots = ca.empty() ? Result<std::string>("") : read_pem(ca);
-    if (!roots) return failed(roots.error());
-    peers = std::make_unique<PeerChannels>(*options.peers, *std::move(roots));
-  }
+  auto peers = channels_to(options.peers);
+  if (!peers) return failed(peers.error());
   keep_pages();
   auto impl = std::make_unique<Impl>();
   impl->shared = std::shared_ptr<GrpcShared>(
@@ -121,7 +125,7 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
                      .most_per_connection = options.calls_per_connection,
                      .most_calls = options.calls,
                      .most_in_stream = options.requests_of_stream,
-                     .peers = std::move(peers)});
+                     .peers = *std::move(peers)});
   impl->service = std::make_unique<Service>(impl->shared);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);

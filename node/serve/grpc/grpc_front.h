@@ -1,7 +1,7 @@
 // GrpcFront: the gRPC door of a gateway, inference.GRPCInferenceService with the protocol's six
-// calls and most of Triton's, on the same backend as the HTTP door. gRPC's own threads move bytes; everything that
-// touches the backend happens on the loop. Messages are read by our codec: a tensor is copied
-// once, from gRPC's slices into its slot. TLS and tokens as at the HTTP door (metadata
+// calls and most of Triton's, on the same backend as the HTTP door. gRPC's own threads move bytes;
+// everything that touches the backend happens on the loop. Messages are read by our codec: a tensor
+// is copied once, from gRPC's slices into its slot. TLS and tokens as at the HTTP door (metadata
 // `authorization`).
 #pragma once
 

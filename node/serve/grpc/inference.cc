@@ -161,7 +161,7 @@ void GrpcInference::hand_over(const std::string& known, const Denial& why) {
 void GrpcInference::refuse(grpc::ByteBuffer&& request, const grpc::Status& why) {
   request_.Swap(&request);
   bytes_in_ = request_.Length();
-  const Received message(request_);
+  const MessagePieces message(request_);
   if (auto asked = parse_grpc_infer(message.pieces)) id_ = std::move(asked->id);
   end({.status = why});
 }
@@ -178,7 +178,7 @@ void GrpcInference::begin(grpc::ByteBuffer&& request) {
   infers_ = true;
   request_.Swap(&request);
   bytes_in_ = request_.Length();
-  const Received message(request_);
+  const MessagePieces message(request_);
   auto ask = ask_by_grpc(call_.shared().backend, message.pieces);
   if (!ask) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(ask.error()));
   infer(*ask, message.pieces);

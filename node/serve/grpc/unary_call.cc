@@ -77,7 +77,7 @@ void UnaryCall::serve() {
   const bool open = call == "ServerLive" || call == "ServerReady";
   if (const auto refusal = identify(); refusal && !open) return end(*refusal);
   if (call == "ModelInfer") return infer();
-  const Received message(request_);
+  const MessagePieces message(request_);
   if (asks_of_model(call)) return about_model(call, message.pieces);
   answer(answer_call(shared_->backend, caller(), call, message.pieces));
 }

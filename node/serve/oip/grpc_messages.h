@@ -1,6 +1,6 @@
-// The messages of inference.GRPCInferenceService, as bytes: the protocol's six calls, and of Triton's
-// extensions the requests that name models and regions, and streams. Requests lie in pieces, as gRPC
-// has them; tensors stay there until they are read into their rows. Pure.
+// The messages of inference.GRPCInferenceService, as bytes: of the protocol's six calls, and of
+// Triton's extensions the requests that name models and regions, and streams. Requests lie in
+// pieces, as gRPC has them; tensors stay there until they are read into their rows. Pure.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,8 @@ std::string encode_infer_head(const ModelSpec& model, std::string_view id,
                               std::span<const AnsweredOutput> answered);
 std::string encode_raw_head(std::size_t bytes);
 
-// What precedes a ModelInferResponse of so many bytes in a ModelStreamInferResponse, with what makes
-// it the last one of its request: models answer once.
+// What precedes a ModelInferResponse of so many bytes in a ModelStreamInferResponse, with what
+// makes it the last one of its request: models answer once.
 std::string encode_stream_head(std::size_t bytes);
 // That it failed, and whose request it was.
 std::string encode_stream_error(std::string_view message, std::string_view id);

@@ -132,8 +132,12 @@ class FakeBackend : public Backend {
     if (node && spare.size() < 64) spare.push_back(std::move(node.mapped().slots));
   }
   ServiceStatistics statistics(std::string_view) const override {
-    return {
-        .success_count = 3, .success_ns = 4, .queue_count = 5, .inference_count = 6, .kept = kept};
+    return {.success_count = 3,
+            .success_ns = 4,
+            .queue_count = 5,
+            .inference_count = 6,
+            .kept = kept,
+            .pipeline = pipeline};
   }
   bool set_loaded(std::string_view service, bool on) override {
     if (!models.contains(service)) return false;
@@ -144,11 +148,7 @@ class FakeBackend : public Backend {
     return !unloaded.contains(std::string(service));
   }
   std::set<std::string> unloaded;
-  const plan::PipelineTerms* pipeline(std::string_view service) const override {
-    const auto found = pipelines.find(service);
-    return found == pipelines.end() ? nullptr : &found->second;
-  }
-  std::map<std::string, plan::PipelineTerms, std::less<>> pipelines = {};
+  std::optional<plan::PipelineTerms> pipeline = {};  // every service is
   std::optional<KeptAnswers> kept = {};  // of every service
   std::string metrics() const override { return "nv_inference_count{model=\"pair\"} 6\n"; }
 

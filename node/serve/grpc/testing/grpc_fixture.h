@@ -1,5 +1,5 @@
-// What tests of the gRPC door share: a loop, a scripted backend, a door on a free port, calls of one
-// message and streams of them.
+// What tests of the gRPC door share: a loop, a scripted backend, a door on a free port, calls of
+// one message and streams of them.
 #pragma once
 
 #include <grpcpp/create_channel.h>
