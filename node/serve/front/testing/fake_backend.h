@@ -149,7 +149,7 @@ class FakeBackend : public Backend {
   }
   std::set<std::string> unloaded;
   std::optional<plan::PipelineTerms> pipeline = {};  // every service is
-  std::optional<KeptAnswers> kept = {};  // of every service
+  std::optional<KeptAnswers> kept = {};              // of every service
   std::string metrics() const override { return "nv_inference_count{model=\"pair\"} 6\n"; }
 
   const SlotLayout& layout_of(const std::string& service) {
