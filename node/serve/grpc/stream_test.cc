@@ -206,13 +206,17 @@ TEST_F(GrpcStreamTest, WhoFetchesNothingIsPutOut) {
   backend.compute = {};
   const Message x = Message().text(1, "x").text(2, "UINT8").packed(3, {1, 1});
   GrpcStream stream(*stub);
-  for (int i = 0; i < 300; ++i)
-    stream.send(Message().text(1, "wide").message(5, x).text(7, "a").bytes);
+  const std::string ballast(30'000, 'b');  // so that not all of them are on their way
+  for (int i = 0; i < 250; ++i)
+    stream.send(Message().text(1, "wide").message(5, x).text(7, "a").text(99, ballast).bytes);
   ASSERT_TRUE(until(
       stream, [&] { return backend.submissions > 64; }, false));
   EXPECT_TRUE(ask("ServerLive", "").first.ok());
   loop->run_until(Loop::now_ns() + 1'500'000'000);
   EXPECT_LT(backend.submissions, 200);
+  EXPECT_TRUE(until(
+      stream, [&] { return stream.broken; }, false))
+      << "it has ended unfetched";
   ASSERT_TRUE(ended(stream));
   EXPECT_FALSE(stream.status->ok());
 }

@@ -158,6 +158,7 @@ class GrpcStream {
   }
   std::vector<Fields> answers = {};         // ModelStreamInferResponses
   std::size_t sent = 0;                     // messages
+  bool broken = false;                      // a message does not go
   std::optional<grpc::Status> status = {};  // when all answers are there
 
  private:
@@ -168,6 +169,7 @@ class GrpcStream {
     if (what == kWritten) {
       writing_ = false;
       sent += ok ? 1 : 0;
+      broken = broken || !ok;
     }
     if (what == kEnded) status = ended_;
     if (what != kRead) return;
