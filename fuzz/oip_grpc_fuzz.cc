@@ -1,5 +1,5 @@
 // Messages of the gRPC door: cut in pieces or whole, they read the same; tensors stay inside of
-// their rows and of the message.
+// their rows and of the message; what is told of a stream's answer holds all of the answer.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
@@ -24,6 +24,21 @@ std::string read_tensor(serve::Pieces message, const serve::InferInput& input,
   return serve::read_grpc_tensor(message, input, tensor, rows) ? values : "";
 }
 
+// The requests of Triton's extensions.
+void check_extensions(serve::Pieces whole, serve::Pieces pieces) {
+  const auto index = serve::parse_repository_index(whole);
+  CHECK(index.has_value() == serve::parse_repository_index(pieces).has_value());
+  const auto model = serve::parse_repository_model(whole);
+  const auto cut = serve::parse_repository_model(pieces);
+  CHECK(model.has_value() == cut.has_value());
+  CHECK(!model || (model->brought == cut->brought && model->model == cut->model));
+  CHECK(!model || model->brought.empty() || serve::brings_model(model->brought));
+  const auto region = serve::parse_shared_region(whole);
+  const auto parted = serve::parse_shared_region(pieces);
+  CHECK(region.has_value() == parted.has_value());
+  CHECK(!region || (region->key == parted->key && region->bytes == parted->bytes));
+}
+
 }  // namespace
 
 FUZZ_TARGET(oip_grpc) {
@@ -34,6 +49,7 @@ FUZZ_TARGET(oip_grpc) {
   const std::string_view pieces[] = {text.substr(0, cut), "", text.substr(cut)};
   const auto model_name = serve::parse_model_name(whole);
   CHECK(model_name.has_value() == serve::parse_model_name(pieces).has_value());
+  check_extensions(whole, pieces);
   const auto request = serve::parse_grpc_infer(whole);
   const auto again = serve::parse_grpc_infer(pieces);
   CHECK(request.has_value() == again.has_value());

@@ -127,6 +127,14 @@ class Served(GatewayCase):
         self.assertEqual(status, 200, answer)
         self.assertEqual(answer["outputs"][0]["name"], "out")
         self.assertEqual(answer["outputs"][0]["data"], [3, 4])
+        config = json.loads(self.get("/v2/models/p/config")[1])
+        self.assertEqual(config["platform"], "ensemble")
+        self.assertEqual([(one["model_name"], one["input_map"], one["output_map"])
+                          for one in config["ensemble_scheduling"]["step"]],
+                         [("first", {"x": "in"}, {"y": "mid"}),
+                          ("second", {"x": "mid"}, {"y": "out"})])
+        self.assertEqual([one["name"] for one in config["input"] + config["output"]],
+                         ["in", "out"])
         metrics = self.get("/metrics")[1]
         for line in ('partita_requests_in_slo_total{service="p"} 1',
                      'partita_requests_offered_total{service="p"} 1',

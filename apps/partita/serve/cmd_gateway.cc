@@ -364,7 +364,8 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
                                           .oidc = secured.oidc,
                                           .new_traces = secured.new_traces,
                                           .peers = running.peers.get(),
-                                          .log = running.front->access_log()};
+                                          .log = running.front->access_log(),
+                                          .memory = running.front->shared_memory()};
     auto grpc = open_place(context, flags.grpc, [&] {
       return serve::GrpcFront::open(*running.loop, *running.core, grpc_options);
     });

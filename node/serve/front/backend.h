@@ -89,6 +89,9 @@ struct Completion {
   std::function<void(const StreamPiece&)> piece = {};
 };
 
+// A sequence that nobody goes on with for so long ends.
+inline constexpr std::int64_t kSequenceIdle = 60'000'000'000;
+
 // A request under way of a key; letting go of it ends that.
 using KeyHandle = std::shared_ptr<void>;
 
@@ -112,6 +115,7 @@ struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds,
   std::uint64_t inference_count = 0, execution_count = 0, last_inference_ms = 0;
   std::uint64_t hit_count = 0, hit_ns = 0, miss_count = 0, miss_ns = 0;  // of its cache
   std::optional<KeptAnswers> kept = {};
+  std::optional<plan::PipelineTerms> pipeline = {};  // its steps, where it is one
 };
 
 // A new version of a model beside the one that serves (brain/canary.h).

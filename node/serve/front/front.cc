@@ -66,6 +66,10 @@ int Front::port() const { return impl_->listener->port(); }
 
 std::size_t Front::connections() const { return impl_->door.counts.connections; }
 
+SharedMemory* Front::shared_memory() {
+  return impl_->door.shared_memory_on ? &impl_->door.shared_memory : nullptr;
+}
+
 AccessLog* Front::access_log() { return impl_->log.get(); }
 
 void Front::drain() { impl_->listener->drain(); }

@@ -16,6 +16,7 @@
 namespace partita::serve {
 
 class EnginePool;
+class SharedMemory;
 
 class Front {
  public:
@@ -31,6 +32,7 @@ class Front {
 
   int port() const;  // that it listens on
   std::size_t connections() const;
+  SharedMemory* shared_memory();  // of clients, for other doors; null: it is not offered
   AccessLog* access_log();  // for other doors of the same gateway; null: there is none
   // Takes no connection any more, closes idle ones, and the others after their answers.
   void drain();

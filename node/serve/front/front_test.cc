@@ -563,8 +563,51 @@ TEST_F(FrontTest, ModelsAreUnloadedAndLoaded) {
   EXPECT_EQ(load(R"({"parameters":{"other":1}})"), 200);
   EXPECT_EQ(state(), "READY ");
   EXPECT_EQ(ask(request("POST /v2/repository/models/none/load", "")).status, 400);
+  const auto ready = [&](const char* wanted) {
+    return json::parse(ask(request("POST /v2/repository/index", wanted)).body).size();
+  };
+  EXPECT_EQ(ready(R"({"ready":false})"), 3u);
+  backend.unloaded.insert("pair");
+  EXPECT_EQ(ready(R"({"ready":true})"), 2u);
+  EXPECT_EQ(ready(""), 3u);
+  EXPECT_EQ(ask(request("POST /v2/repository/index", "{")).status, 400);
   EXPECT_EQ(get("/v2/repository/models/pair/load").status, 405);
   EXPECT_EQ(ask(request("POST /v2/repository/models/pair/burn", "")).status, 404);
+}
+
+// What the values are is model_answers_test.cc's.
+TEST_F(FrontTest, ModelsHaveConfigurations) {
+  ModelSpec second = test::pair_model();
+  second.version = "2";
+  second.max_batch = 3;
+  backend.models.insert_or_assign("pair@2", second);
+  open();
+  const auto config = [&](const std::string& path) {
+    return json::parse(get("/v2/models/pair" + path + "/config").body);
+  };
+  EXPECT_EQ(config("")["max_batch_size"], 8);
+  EXPECT_EQ(config("/versions/2")["max_batch_size"], 3);
+  EXPECT_EQ(config("/versions/2")["name"], "pair");
+  EXPECT_EQ(config("")["version_policy"]["specific"]["versions"], json({1, 2}));
+  EXPECT_EQ(get("/v2/models/pair/versions/3/config").status, 404);
+  EXPECT_EQ(get("/v2/models/nobody/config").status, 404);
+  EXPECT_EQ(get("/v2/models/asleep/config").status, 503);
+  EXPECT_EQ(ask(request("POST /v2/models/pair/config", "{}")).status, 405);
+}
+
+TEST_F(FrontTest, WhatIsNoRouteAndWhatIsNotOfferedIsSaid) {
+  open();
+  const auto post = [&](const std::string& path) {
+    return ask(request("POST " + path, "{}")).status;
+  };
+  for (const char* path : {"/v2/models/pair/nothing", "/v2/models/pair/versions/1/nothing"}) {
+    EXPECT_EQ(post(path), 404) << path;
+    EXPECT_EQ(get(path).status, 404) << path;
+  }
+  for (const char* path : {"/v2/trace/setting", "/v2/models/pair/trace/setting", "/v2/logging"}) {
+    EXPECT_EQ(post(path), 501) << path;
+    EXPECT_NE(get(path).body.find("settings are not offered"), std::string::npos) << path;
+  }
 }
 
 TEST_F(FrontTest, CanariesAreBegunAndLookedAt) {

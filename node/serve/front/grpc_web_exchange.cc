@@ -18,38 +18,6 @@ constexpr unsigned char kTrailersFlag = 0x80;
 constexpr std::string_view kAsBytes = "application/grpc-web+proto",
                            kAsText = "application/grpc-web-text+proto";
 
-// What docs/serving.md says of gRPC's statuses, from the other side.
-int grpc_status_of_http(int status) {
-  switch (status) {
-    case 200:
-      return 0;
-    case 400:
-      return 3;  // INVALID_ARGUMENT
-    case 401:
-      return 16;  // UNAUTHENTICATED
-    case 403:
-      return 7;  // PERMISSION_DENIED
-    case 404:
-      return 5;  // NOT_FOUND
-    case 410:
-      return 10;  // ABORTED
-    case 413:
-    case 429:
-      return 8;  // RESOURCE_EXHAUSTED
-    case 422:
-      return 9;  // FAILED_PRECONDITION
-    case 405:
-    case 501:
-      return 12;  // UNIMPLEMENTED
-    case 503:
-      return 14;  // UNAVAILABLE
-    case 504:
-      return 4;  // DEADLINE_EXCEEDED
-    default:
-      return 13;  // INTERNAL
-  }
-}
-
 // The status in the trailers behind the messages of a body, as HTTP has it; 0: there is none.
 int status_in(std::string_view body) {
   while (body.size() >= kPrefixBytes) {
@@ -63,9 +31,7 @@ int status_in(std::string_view body) {
     if (trailers && body.starts_with(kStatus)) {
       body = body.substr(kStatus.size(), body.find('\r') - kStatus.size());
       const auto said = parse_number<int>(body);
-      for (const int status : {200, 400, 401, 403, 404, 410, 429, 422, 501, 503, 504})
-        if (said && grpc_status_of_http(status) == *said) return status;
-      return 500;
+      return said ? http_status_of(*said) : 500;
     }
     body.remove_prefix(length);
   }
@@ -125,10 +91,14 @@ class GrpcWebExchange final : public GatewayExchange {
   Step deny_or_go(const Denial& denial, bool asked) {
     return goes_over(denial, asked) ? hand_over() : deny(denial);
   }
+  GrpcCaller caller() {
+    return {facts_.token.get(), !facts_.handed_by.empty(),
+            door_.shared_memory_on ? &door_.shared_memory : nullptr};
+  }
   Step serve();
   Step about_model(std::string_view call, Pieces message);
   Step infer(Pieces message);
-  Step answer(std::string message);
+  Step answer(const CallAnswer& said);
   Step in_our_form(Step next);
   void close_body(int status, std::string_view message, std::string_view more);
 
@@ -162,12 +132,10 @@ Step GrpcWebExchange::serve() {
     return refuse(400, "one message is wanted, not compressed, behind its length");
   const std::string_view message = std::string_view(text).substr(kPrefixBytes);
   const std::string_view call = std::string_view(facts_.path).substr(kGrpcService.size());
-  if (call == "ServerLive") return answer(encode_flag(true));
-  if (call == "ServerReady") return answer(encode_flag(door_.backend.ready()));
-  if (call == "ServerMetadata") return answer(encode_server_metadata());
   if (call == "ModelInfer") return infer({&message, 1});
-  if (call == "ModelReady" || call == "ModelMetadata") return about_model(call, {&message, 1});
-  return refuse(501, "the protocol has no call " + std::string(call));
+  if (call == "ModelStreamInfer") return refuse(501, "streams are offered over gRPC alone");
+  if (asks_of_model(call)) return about_model(call, {&message, 1});
+  return answer(answer_call(door_.backend, caller(), call, {&message, 1}));
 }
 
 Step GrpcWebExchange::about_model(std::string_view call, Pieces message) {
@@ -178,10 +146,7 @@ Step GrpcWebExchange::about_model(std::string_view call, Pieces message) {
   if (!there) service = named->name.substr(0, kMaxNameBytes);
   if (!permitted()) return Step::answer;
   if (!there) return deny_or_go(not_here(door_.options.peers, service), false);
-  if (call == "ModelReady") return answer(encode_flag(door_.backend.ready(service)));
-  const ModelSpec* const spec = door_.backend.model(service);
-  if (spec == nullptr) return deny(no_worker(service));
-  return answer(encode_model_metadata(*spec, versions_of(door_.backend, named->name)));
+  return answer(answer_of_model(door_.backend, call, named->name, service));
 }
 
 Step GrpcWebExchange::infer(Pieces message) {
@@ -198,7 +163,7 @@ Step GrpcWebExchange::infer(Pieces message) {
     door_.backend.turned_away(service);
     return deny_or_go(no_worker(service), false);
   }
-  auto bound = bind_grpc_ask(door_.backend, ask_);
+  auto bound = bind_grpc_ask(door_.backend, ask_, caller().shares());
   if (!bound) return refuse(400, to_string(bound.error()));
   bound_ = *std::move(bound);
   service = ask_.wanted.model;
@@ -218,7 +183,8 @@ Step GrpcWebExchange::infer(Pieces message) {
   const InputRow row = [this](int item, int tensor) {
     return door_.backend.input(*request_, item, tensor);
   };
-  if (const auto placed = place_grpc_ask(ask_, *model_, bound_, message, row); !placed)
+  const GrpcTensors from{message, caller().shares()};
+  if (const auto placed = place_grpc_ask(ask_, *model_, bound_, from, row); !placed)
     return refuse(400, to_string(placed.error()));
   text = {};
   return submit(false);
@@ -247,9 +213,14 @@ void GrpcWebExchange::finish() {
     return;
   }
   answered_ = *std::move(outputs);
+  if (const auto shared = write_shared(ask_.regions, bound_, answered_); !shared) {
+    in_our_form(refuse(400, to_string(shared.error())));
+    return;
+  }
   ModelSpec named = *model_;  // as it was asked for
   if (!ask_.asked.of_set.empty()) named.name = ask_.asked.of_set;
   std::string head = encode_infer_head(named, ask_.wanted.id, bound_, answered_);
+  forget_shared(bound_, answered_);
   std::size_t total = head.size();
   for (const AnsweredOutput& output : answered_) {
     heads_.push_back(encode_raw_head(output.bytes));
@@ -267,8 +238,9 @@ void GrpcWebExchange::finish() {
   close_body(0, "", "");
 }
 
-Step GrpcWebExchange::answer(std::string message) {
-  reply = {.text = prefix(0, message.size()) + message};
+Step GrpcWebExchange::answer(const CallAnswer& said) {
+  if (!said) return refuse(said.error().http_status, said.error().message);
+  reply = {.text = prefix(0, said->size()) + *said};
   close_body(0, "", "");
   return Step::answer;
 }
@@ -290,7 +262,7 @@ Step GrpcWebExchange::in_our_form(Step next) {
   if (const std::size_t at = reply.headers.find(kHandedBack); at != std::string::npos)
     back = reply.headers.substr(at, reply.headers.find("\r\n", at) + 2 - at);
   reply = {.headers = std::move(back)};
-  close_body(grpc_status_of_http(outcome), message, more);
+  close_body(grpc_status_of(outcome), message, more);
   return Step::answer;
 }
 

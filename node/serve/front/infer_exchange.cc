@@ -69,7 +69,7 @@ class InferExchange final : public GatewayExchange, private Filling {
   }
   Result<void> spread(std::size_t input, std::string_view bytes);
   Result<void> place(std::size_t input);
-  Result<void> share_outputs();
+  const SharedMemory* regions() const { return may_share() ? &door_.shared_memory : nullptr; }
   void answer();
 
   Result<BoundRequest> bound();
@@ -87,7 +87,7 @@ class InferExchange final : public GatewayExchange, private Filling {
   std::size_t coming_at_ = 0;
   int claimed_ = 0;                      // rows that have slots
   std::vector<std::string> texts_ = {};  // by input: BYTES in binary form, before they are spread
-  std::vector<std::shared_ptr<SharedRegion>> output_regions_ = {};  // by output; held until the end
+  OutputRegions output_regions_ = {};
   std::vector<AnsweredOutput> answered_ = {};
 };
 
@@ -180,20 +180,7 @@ Result<void> InferExchange::place(std::size_t input) {
     if (!decoded) decoded.error().context = "input '" + from.name + "', " + decoded.error().context;
     return decoded;
   }
-  if (!may_share()) return bad_input("", "shared memory is not offered here");
-  const auto region = door_.shared_memory.find(from.place.region);
-  if (!region) return failed(region.error());
-  std::uint64_t offset = from.place.offset;
-  if (is_text) {
-    std::string bytes(from.place.bytes, '\0');  // bind_request() has bounded it
-    if (auto read = (*region)->read(offset, bytes); !read) return read;
-    return spread(input, bytes);
-  }
-  for (const std::span<char> row : rows) {
-    if (auto read = (*region)->read(offset, row); !read) return read;
-    offset += row.size();
-  }
-  return {};
+  return read_shared(regions(), from, model_->inputs[static_cast<std::size_t>(tensor)], rows);
 }
 
 // Where the next bytes go. Slots are claimed for few rows at a time, so that who sends little holds
@@ -287,14 +274,9 @@ Step InferExchange::on_text() {
     return refuse(400, std::to_string(behind) + " bytes follow the JSON; its inputs say " +
                            std::to_string(bound_.binary_bytes));
   if (open_end) on_length(text_wanted + bound_.binary_bytes);
-  for (const BoundOutput& output : bound_.outputs) {
-    output_regions_.emplace_back();
-    if (output.carrier != Carrier::shared) continue;
-    if (!may_share()) return refuse(400, "shared memory is not offered here");
-    auto region = door_.shared_memory.find(output.place.region);
-    if (!region) return refuse(400, to_string(region.error()));
-    output_regions_.back() = std::move(*region);
-  }
+  auto shared = output_regions(regions(), bound_);
+  if (!shared) return refuse(400, to_string(shared.error()));
+  output_regions_ = *std::move(shared);
   const bool early = request_.has_value();
   if (request_ && (admitted_items_ != bound_.items || wanted_.timeout_ns || wanted_.priority != 0))
     give_back();  // what was let in early is not what came
@@ -319,21 +301,6 @@ Step InferExchange::on_text() {
   return next_rows();
 }
 
-Result<void> InferExchange::share_outputs() {
-  for (std::size_t i = 0; i < bound_.outputs.size(); ++i) {
-    if (output_regions_[i] == nullptr) continue;
-    std::uint64_t offset = bound_.outputs[i].place.offset;
-    if (answered_[i].bytes > bound_.outputs[i].place.bytes)
-      return bad_input("", "a shared place of " + std::to_string(bound_.outputs[i].place.bytes) +
-                               " bytes for " + std::to_string(answered_[i].bytes));
-    for (const std::span<const char> part : answered_[i].parts) {
-      if (auto written = output_regions_[i]->write(offset, part); !written) return written;
-      offset += part.size();
-    }
-  }
-  return {};
-}
-
 void InferExchange::finish() {
   if (going()) return finish_over();
   if (denial_) {
@@ -348,7 +315,7 @@ void InferExchange::finish() {
     return;
   }
   answered_ = *std::move(outputs);
-  if (const auto shared = share_outputs(); !shared)
+  if (const auto shared = write_shared(output_regions_, bound_, answered_); !shared)
     refuse(400, to_string(shared.error()));
   else
     answer();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "base/parse_number.h"
 #include "serve/engines/engine_pool.h"
 #include "serve/front/grpc_ask.h"
+#include "serve/front/model_answers.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/json_scan.h"
 
@@ -54,79 +56,12 @@ bool may_all(const RequestFacts& facts) {
   return facts.handed_by.empty() && (facts.token == nullptr || facts.token->all);
 }
 
-void append_count(std::string& out, std::string_view name, std::uint64_t count, std::uint64_t ns) {
-  if (out.back() != '{') out.push_back(',');
-  out += "\"" + std::string(name) + "\":{\"count\":" + std::to_string(count) +
-         ",\"ns\":" + std::to_string(ns) + "}";
-}
-
-void append_kept(std::string& out, const KeptAnswers& is) {
-  out += fmt::format(
-      ",\"response_cache\":{{\"from\":\"{}\",\"memory_mib\":{},\"ttl_s\":{},\"shared\":{},"
-      "\"answers\":{},\"bytes\":{}",
-      is.from, is.terms.memory.value, is.terms.ttl.value, is.terms.shared, is.answers, is.bytes);
-  if (!is.unfit.empty()) {
-    out += ",\"none_kept\":";
-    append_json_string(out, is.unfit);
-  }
-  out += "}";
-}
-
-// As Triton's statistics extension has it, and what is kept of its answers. Inputs and outputs are
-// not copied: their times are 0.
-void append_statistics(std::string& out, const NameAndVersion& one, const ServiceStatistics& is) {
-  out += "{\"name\":";
-  append_json_string(out, one.name);
-  out += ",\"version\":";
-  append_json_string(out, one.version);
-  out += ",\"last_inference\":" + std::to_string(is.last_inference_ms) +
-         ",\"inference_count\":" + std::to_string(is.inference_count) +
-         ",\"execution_count\":" + std::to_string(is.execution_count) + ",\"inference_stats\":{";
-  append_count(out, "success", is.success_count, is.success_ns);
-  append_count(out, "fail", is.fail_count, is.fail_ns);
-  append_count(out, "queue", is.queue_count, is.queue_ns);
-  append_count(out, "compute_input", is.compute_count, 0);
-  append_count(out, "compute_infer", is.compute_count, is.compute_ns);
-  append_count(out, "compute_output", is.compute_count, 0);
-  append_count(out, "cache_hit", is.hit_count, is.hit_ns);
-  append_count(out, "cache_miss", is.miss_count, is.miss_ns);
-  out += "},\"batch_stats\":[]";
-  if (is.kept) append_kept(out, *is.kept);
-  out += "}";
+MaySee seen_by(const RequestFacts& facts) {
+  return [&facts](const std::string& service) { return may_see(facts, service); };
 }
 
 Reply statistics(const Door& door, const RequestFacts& facts, std::string_view only) {
-  Reply reply{.text = "{\"model_stats\":["};
-  for (const std::string& service : door.backend.services()) {
-    if (!may_see(facts, service) || (!only.empty() && service != only)) continue;
-    if (reply.text.back() != '[') reply.text.push_back(',');
-    append_statistics(reply.text, name_and_version(door.backend, service),
-                      door.backend.statistics(service));
-  }
-  reply.text += "]}";
-  return reply;
-}
-
-Reply repository_index(const Door& door, const RequestFacts& facts) {
-  Reply reply{.text = "["};
-  for (const std::string& service : door.backend.services()) {
-    if (!may_see(facts, service)) continue;
-    const bool ready = door.backend.ready(service);
-    const NameAndVersion one = name_and_version(door.backend, service);
-    if (reply.text.back() != '[') reply.text.push_back(',');
-    reply.text += "{\"name\":";
-    append_json_string(reply.text, one.name);
-    reply.text += ",\"version\":";
-    append_json_string(reply.text, one.version);
-    reply.text += std::string(",\"state\":\"") + (ready ? "READY" : "UNAVAILABLE") +
-                  "\",\"reason\":\"" +
-                  (ready                           ? ""
-                   : !door.backend.loaded(service) ? "unloaded"
-                                                   : "no worker is ready") +
-                  "\"}";
-  }
-  reply.text += "]";
-  return reply;
+  return {.text = json_of(model_statistics(door.backend, seen_by(facts), only))};
 }
 
 std::string canary_text(const CanaryView& canary) {
@@ -203,28 +138,34 @@ Reply metrics(const Door& door) {
   return reply;
 }
 
-// Registers a region.
-class RegisterExchange final : public GatewayExchange {
+// What is answered from a short text, which may be missing where it is no must.
+class TextExchange final : public GatewayExchange {
  public:
-  RegisterExchange(Door& door, RequestFacts facts, std::string region)
-      : GatewayExchange(door, std::move(facts)), region_(std::move(region)) {}
+  using Answer = std::function<Reply(Door&, const RequestFacts&, std::string_view text)>;
+  TextExchange(Door& door, RequestFacts facts, Answer answer)
+      : GatewayExchange(door, std::move(facts)), answer_(std::move(answer)) {}
   Step begin() override {
     text_open = facts_.chunked;
     text_wanted = text_open ? kMaxTextBytes : facts_.content_length;
+    if (!text_open && text_wanted == 0) return on_text();
     return text_allowed(kMaxTextBytes) ? Step::text : Step::answer;
   }
   Step on_text() override {
-    const auto wanted = parse_register(text);
-    if (!wanted) return refuse(400, to_string(wanted.error()));
-    const auto added = door_.shared_memory.add(region_, wanted->key, wanted->offset, wanted->bytes);
-    if (!added) return refuse(400, to_string(added.error()));
-    reply = bare(200);
+    reply = answer_(door_, facts_, text);
+    compress();
     return Step::answer;
   }
 
  private:
-  std::string region_;
+  const Answer answer_;
 };
+
+Reply register_region(Door& door, const std::string& region, std::string_view text) {
+  const auto wanted = parse_register(text);
+  if (!wanted) return error_reply(400, to_string(wanted.error()));
+  const auto added = door.shared_memory.add(region, wanted->key, wanted->offset, wanted->bytes);
+  return added ? bare(200) : error_reply(400, to_string(added.error()));
+}
 
 // /v2/cudasharedmemory[/region/NAME]/register|unregister|status. No handle of a client's device
 // memory is opened, so there are no regions: what clients forget before they begin is forgotten.
@@ -261,7 +202,10 @@ std::shared_ptr<Exchange> shared_memory_route(Door& door, RequestFacts facts, co
   }
   if (!post) return answer(not_allowed("POST"));
   if (verb == "register" && named)
-    return std::make_shared<RegisterExchange>(door, std::move(facts), name);
+    return std::make_shared<TextExchange>(
+        door, std::move(facts), [name](Door& at, const RequestFacts&, std::string_view text) {
+          return register_region(at, name, text);
+        });
   if (verb != "unregister") return answer(error_reply(404, "no such route"));
   if (named)
     door.shared_memory.remove(name);
@@ -270,55 +214,40 @@ std::shared_ptr<Exchange> shared_memory_route(Door& door, RequestFacts facts, co
   return answer(bare(200));
 }
 
-Reply set_loaded(Door& door, const std::string& model, bool load) {
-  bool any = false;
-  for (const std::string& service : door.backend.services()) {
-    const bool named = service == model || name_and_version(door.backend, service).name == model;
-    any = (named && door.backend.set_loaded(service, load)) || any;
-  }
-  return any ? bare(200) : error_reply(400, "there is no model '" + model + "'");
+// Of the text that comes with questions about the repository.
+Result<RepositoryAsk> parse_repository_json(std::string_view text) {
+  RepositoryAsk ask;
+  if (text.empty()) return ask;
+  JsonScan scan(text);
+  scan.object([&](const std::string& key) {
+    if (key == "ready") {
+      ask.ready = scan.boolean();
+    } else if (key == "parameters") {
+      scan.object([&](const std::string& name) {
+        if (brings_model(name)) ask.brought = name;
+        scan.skip();
+      });
+    } else {
+      scan.skip();
+    }
+  });
+  scan.end();
+  if (!scan.ok()) return bad_input("request JSON", scan.error());
+  return ask;
 }
 
-// Loads a model that is there. Triton takes a configuration and files with it, in the parameters
-// `config` and `file:PATH`; what would not be heeded is refused.
-class LoadExchange final : public GatewayExchange {
- public:
-  LoadExchange(Door& door, RequestFacts facts, std::string model)
-      : GatewayExchange(door, std::move(facts)), model_(std::move(model)) {}
-  Step begin() override {
-    text_open = facts_.chunked;
-    text_wanted = text_open ? kMaxTextBytes : facts_.content_length;
-    if (!text_open && text_wanted == 0) return on_text();
-    return text_allowed(kMaxTextBytes) ? Step::text : Step::answer;
-  }
-  Step on_text() override {
-    JsonScan scan(text);
-    std::string brought;
-    const auto parameter = [&](const std::string& key) {
-      if (key == "config" || key.starts_with("file:")) brought = key;
-      scan.skip();
-    };
-    if (!text.empty()) {
-      scan.object([&](const std::string& key) {
-        if (key == "parameters")
-          scan.object(parameter);
-        else
-          scan.skip();
-      });
-      scan.end();
-    }
-    if (!scan.ok()) return refuse(400, "request JSON: " + scan.error());
-    if (!brought.empty())
-      return refuse(400, "parameter '" + brought +
-                             "': a model's configuration and files are its worker's, and do not "
-                             "come with load");
-    reply = set_loaded(door_, model_, true);
-    return Step::answer;
-  }
+Reply repository_index(Door& door, const RequestFacts& facts, std::string_view text) {
+  const auto ask = parse_repository_json(text);
+  if (!ask) return error_reply(400, to_string(ask.error()));
+  return {.text = json_of(model_states(door.backend, seen_by(facts), ask->ready))};
+}
 
- private:
-  std::string model_;
-};
+Reply loaded_reply(Door& door, const std::string& model, bool load, std::string_view text) {
+  const auto ask = parse_repository_json(text);
+  if (!ask) return error_reply(400, to_string(ask.error()));
+  const std::string fault = set_loaded(door.backend, model, load, load ? ask->brought : "");
+  return fault.empty() ? bare(200) : error_reply(400, fault);
+}
 
 // /v2/repository/models/NAME/load|unload
 std::shared_ptr<Exchange> load_route(Door& door, RequestFacts facts, const Parts& parts) {
@@ -329,8 +258,11 @@ std::shared_ptr<Exchange> load_route(Door& door, RequestFacts facts, const Parts
   if (!load && parts[4] != "unload") return answer(error_reply(404, "no such route"));
   if (facts.method != Method::post) return answer(not_allowed("POST"));
   if (!may_all(facts)) return answer(error_reply(403, "this token is not for all services"));
-  if (load) return std::make_shared<LoadExchange>(door, std::move(facts), parts[3]);
-  return answer(set_loaded(door, parts[3], false));
+  return std::make_shared<TextExchange>(
+      door, std::move(facts),
+      [load, model = parts[3]](Door& at, const RequestFacts&, std::string_view text) {
+        return loaded_reply(at, model, load, text);
+      });
 }
 
 // /v2/repository/models/NAME/canary: how it does; /canary/VERSION/PERCENT begins it (0: ends it),
@@ -355,7 +287,16 @@ std::shared_ptr<Exchange> canary_route(Door& door, RequestFacts facts, const Par
   return answer(fault.empty() ? bare(200) : error_reply(400, fault));
 }
 
-// /v2/models/NAME[/versions/V][/ready|/infer|/stats]
+// What Triton has and a gateway has not, by name; nothing: it is no such route.
+std::optional<Reply> not_offered(const Parts& parts) {
+  const std::size_t size = parts.size();
+  if (size >= 3 && parts[size - 2] == "trace" && parts[size - 1] == "setting")
+    return error_reply(501, std::string(kNoTraceSettings));
+  if (size == 2 && parts[1] == "logging") return error_reply(501, std::string(kNoLogSettings));
+  return std::nullopt;
+}
+
+// /v2/models/NAME[/versions/V][/ready|/config|/infer|/stats]
 std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts parts) {
   const auto answer = [&](Reply reply) {
     return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
@@ -375,6 +316,8 @@ std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts part
   if (verb == "infer")
     return make_infer_exchange(door, std::move(facts), {name, std::move(asked.of_set)},
                                any_bucket(parts[2], name));
+  constexpr std::string_view kAsked[] = {"", "config", "ready", "stats"};
+  if (std::ranges::count(kAsked, verb) == 0) return answer(error_reply(404, "no such route"));
   if (facts.method == Method::post) return answer(not_allowed("GET"));
   if (!may_see(facts, name))
     return answer(error_reply(403, "this token is not for service '" + name + "'"));
@@ -384,7 +327,7 @@ std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts part
                       ? bare(200)
                       : error_reply(503, "no engine of model '" + name + "' is ready"));
   if (!door.backend.known(name)) {
-    if (verb.empty())
+    if (verb.empty() || verb == "config")
       if (auto elsewhere = make_elsewhere_exchange(door, facts, name)) return elsewhere;
     return answer(error_reply(404, "there is no model '" + name + "'"));
   }
@@ -393,10 +336,11 @@ std::shared_ptr<Exchange> model_route(Door& door, RequestFacts facts, Parts part
   if (verb == "ready")
     return answer(ready ? bare(200)
                         : error_reply(503, "no worker of model '" + name + "' is ready"));
-  if (!verb.empty()) return answer(error_reply(404, "no such route"));
   const auto model = door.model(name);
   if (model == nullptr)
     return answer(error_reply(503, "no worker of model '" + name + "' has said what it takes"));
+  if (verb == "config")
+    return answer({.text = json_of(served_config(door.backend, parts[2], name, *model))});
   return answer({.text = model_metadata(*model, versions_of(door.backend, parts[2]))});
 }
 
@@ -415,8 +359,10 @@ std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& 
                         ? bare(200)
                         : error_reply(503, "not all services are ready"));
   }
-  if (parts[1] == "repository" && parts.size() == 3 && parts[2] == "index")
-    return answer(post ? repository_index(door, facts) : not_allowed("POST"));
+  if (parts[1] == "repository" && parts.size() == 3 && parts[2] == "index") {
+    if (!post) return answer(not_allowed("POST"));
+    return std::make_shared<TextExchange>(door, std::move(facts), repository_index);
+  }
   const bool of_model = parts[1] == "repository" && parts.size() >= 5 && parts[2] == "models";
   if (of_model && (parts[4] == "canary" ? parts.size() == 5 || parts.size() == 7
                                         : parts[4] == "shadow" && parts.size() == 7))
@@ -424,6 +370,7 @@ std::shared_ptr<Exchange> v2_route(Door& door, RequestFacts facts, const Parts& 
   if (of_model && parts.size() == 5) return load_route(door, std::move(facts), parts);
   if (parts[1] == "systemsharedmemory" || parts[1] == "cudasharedmemory")
     return shared_memory_route(door, std::move(facts), parts);
+  if (auto no = not_offered(parts)) return answer(*std::move(no));
   if (parts[1] == "models" && parts.size() == 3 && parts[2] == "stats")
     return answer(post ? not_allowed("GET") : statistics(door, facts, ""));
   if (parts[1] == "models" && parts.size() >= 3) return model_route(door, std::move(facts), parts);

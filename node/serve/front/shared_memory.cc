@@ -6,7 +6,10 @@
 
 #include <cerrno>
 
+#include "base/form.h"
+#include "base/proto_scan.h"
 #include "serve/oip/json_scan.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 
@@ -22,15 +25,6 @@ std::string file_name(std::string_view key) {
                       key.find('/') == std::string_view::npos &&
                       key.find('\0') == std::string_view::npos;
   return usable ? std::string(key) : std::string();
-}
-
-void append_region(std::string& out, const std::string& name, const SharedRegion& region) {
-  out += "{\"name\":";
-  append_json_string(out, name);
-  out += ",\"key\":";
-  append_json_string(out, region.key());
-  out += ",\"offset\":" + std::to_string(region.offset()) +
-         ",\"byte_size\":" + std::to_string(region.bytes()) + "}";
 }
 
 }  // namespace
@@ -107,13 +101,91 @@ Result<std::shared_ptr<SharedRegion>> SharedMemory::find(const std::string& name
 }
 
 std::string SharedMemory::status(const std::string& name) const {
-  std::string out = "[";
+  std::string out;
   for (const auto& [each, region] : regions_) {
     if (!name.empty() && each != name) continue;
-    if (out.size() > 1) out.push_back(',');
-    append_region(out, each, *region);
+    const auto describe = [&name = each, &is = *region](Form& f) {
+      f.told("name", name);
+      f.told("key", is.key());
+      f.told("offset", is.offset());
+      f.told("byte_size", is.bytes());
+    };
+    out += (out.empty() ? "[" : ",") + write_form(describe, Form::Style::compact);
   }
-  return out + "]";
+  return (out.empty() ? "[" : out) + "]";
+}
+
+std::string SharedMemory::status_message(const std::string& name) const {
+  std::string out;
+  for (const auto& [each, region] : regions_) {
+    if (!name.empty() && each != name) continue;
+    std::string is, entry;
+    append_field(is, 1, each);
+    append_field(is, 2, region->key());
+    append_field(is, 3, region->offset());
+    append_field(is, 4, region->bytes());
+    append_field(entry, 1, each);
+    append_field(entry, 2, is);
+    append_field(out, 1, entry);
+  }
+  return out;
+}
+
+namespace {
+
+Result<std::shared_ptr<SharedRegion>> named_region(const SharedMemory* memory,
+                                                   const std::string& name) {
+  if (memory == nullptr) return bad_input("", "shared memory is not offered here");
+  return memory->find(name);
+}
+
+}  // namespace
+
+Result<void> read_shared(const SharedMemory* memory, const InferInput& input,
+                         const TensorSpec& tensor, std::span<const std::span<char>> rows) {
+  const auto region = named_region(memory, input.place.region);
+  if (!region) return failed(region.error());
+  std::uint64_t offset = input.place.offset;
+  if (tensor.type == DataType::bytes) {
+    std::string bytes(input.place.bytes, '\0');  // bind_request() has bounded it
+    if (auto read = (*region)->read(offset, bytes); !read) return read;
+    auto spread = spread_texts(bytes, tensor, rows);
+    if (!spread) spread.error().context = "input '" + input.name + "'";
+    return spread;
+  }
+  for (const std::span<char> row : rows) {
+    if (auto read = (*region)->read(offset, row); !read) return read;
+    offset += row.size();
+  }
+  return {};
+}
+
+Result<OutputRegions> output_regions(const SharedMemory* memory, const BoundRequest& request) {
+  OutputRegions regions(request.outputs.size());
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (request.outputs[i].carrier != Carrier::shared) continue;
+    auto region = named_region(memory, request.outputs[i].place.region);
+    if (!region) return failed(region.error());
+    regions[i] = *std::move(region);
+  }
+  return regions;
+}
+
+Result<void> write_shared(const OutputRegions& regions, const BoundRequest& request,
+                          std::span<const AnsweredOutput> answered) {
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (regions[i] == nullptr) continue;
+    const SharedPlace& place = request.outputs[i].place;
+    std::uint64_t offset = place.offset;
+    if (answered[i].bytes > place.bytes)
+      return bad_input("", "a shared place of " + std::to_string(place.bytes) + " bytes for " +
+                               std::to_string(answered[i].bytes));
+    for (const std::span<const char> part : answered[i].parts) {
+      if (auto written = regions[i]->write(offset, part); !written) return written;
+      offset += part.size();
+    }
+  }
+  return {};
 }
 
 Result<RegisterRequest> parse_register(std::string_view json) {

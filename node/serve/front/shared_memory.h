@@ -10,9 +10,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "base/result.h"
+#include "serve/oip/bind.h"
 #include "serve/oip/infer_request.h"
 
 namespace partita::serve {
@@ -45,11 +47,24 @@ class SharedMemory {
   void remove(const std::string& name);  // nothing where it is unknown, as Triton has it
   void remove_all() { regions_.clear(); }
   Result<std::shared_ptr<SharedRegion>> find(const std::string& name) const;
-  std::string status(const std::string& name) const;  // JSON; all regions for ""
+  // All regions for "": JSON, and SystemSharedMemoryStatusResponse.
+  std::string status(const std::string& name) const;
+  std::string status_message(const std::string& name) const;
 
  private:
   std::map<std::string, std::shared_ptr<SharedRegion>> regions_;
 };
+
+// ---- tensors of requests in regions of `memory`; null: they may not name any
+
+// Reads an input that lies there into its places (input_places()).
+Result<void> read_shared(const SharedMemory* memory, const InferInput& input,
+                         const TensorSpec& tensor, std::span<const std::span<char>> rows);
+// Of a request's outputs, by output; null: it goes another way. Held until they are written.
+using OutputRegions = std::vector<std::shared_ptr<SharedRegion>>;
+Result<OutputRegions> output_regions(const SharedMemory* memory, const BoundRequest& request);
+Result<void> write_shared(const OutputRegions& regions, const BoundRequest& request,
+                          std::span<const AnsweredOutput> answered);
 
 struct RegisterRequest {
   std::string key;

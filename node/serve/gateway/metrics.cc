@@ -328,7 +328,8 @@ ServiceStatistics statistics_of(const ServiceSnapshot& service) {
           .hit_ns = count(cache.hit_ns),
           .miss_count = count(cache.misses),
           .miss_ns = count(cache.miss_ns),
-          .kept = std::move(kept)};
+          .kept = std::move(kept),
+          .pipeline = service.terms.pipeline};
 }
 
 }  // namespace partita::serve

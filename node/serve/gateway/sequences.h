@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "serve/brain/service_brain.h"
+#include "serve/front/backend.h"
 
 namespace partita::serve {
 
@@ -24,7 +25,6 @@ using SequenceName = std::pair<std::string, std::uint64_t>;
 inline constexpr std::size_t kMostSequences = 65'536;       // of a service
 inline constexpr std::size_t kMostClientSequences = 4'096;  // of a client, and
 inline constexpr std::size_t kClientSequenceShare = 4;      // so many times those that are free
-inline constexpr Nanos kSequenceIdle = 60'000'000'000;      // then it ends
 
 class Sequences {
  public:

@@ -1,7 +1,7 @@
 // GrpcFront: the gRPC door of a gateway, inference.GRPCInferenceService with the protocol's six
-// calls, on the same backend as the HTTP door. gRPC's own threads move bytes; everything that
-// touches the backend happens on the loop. Messages are read by our codec: a tensor is copied
-// once, from gRPC's slices into its slot. TLS and tokens as at the HTTP door (metadata
+// calls and most of Triton's, on the same backend as the HTTP door. gRPC's own threads move bytes;
+// everything that touches the backend happens on the loop. Messages are read by our codec: a tensor
+// is copied once, from gRPC's slices into its slot. TLS and tokens as at the HTTP door (metadata
 // `authorization`).
 #pragma once
 
@@ -19,6 +19,7 @@
 namespace partita::serve {
 
 class PeerPool;
+class SharedMemory;
 
 struct GrpcOptions {
   std::string listen = "127.0.0.1:8001";  // HOST:PORT; port 0: the kernel chooses
@@ -28,13 +29,18 @@ struct GrpcOptions {
   bool new_traces = false;                 // the same
   PeerPool* peers = nullptr;               // gateways of other nodes; null: nothing is handed over
   AccessLog* log = nullptr;                // lives longer than the door; null: none
+  SharedMemory* memory = nullptr;          // likewise; where it listens on loopback
   std::size_t message_bytes = 256u << 20;  // of a request
   std::size_t memory_bytes = 1u << 30;     // of all requests that are on their way in
   // Calls that are open. Beyond these more are refused (RESOURCE_EXHAUSTED), and of one address
   // beyond 15 of 16 of all; where all are there, those whose message has not come end first.
   std::size_t calls_per_connection = 512;
   std::size_t calls = 8192;
-  std::int64_t message_ns = 60'000'000'000;  // from a call's beginning to its whole message
+  // Of a stream that are not answered, or whose answers are not on their way: then it is not read.
+  std::size_t requests_of_stream = 128;
+  // From a call's beginning to its whole message. Of a stream that has none under way: to the next
+  // one. To an answer that is fetched.
+  std::int64_t message_ns = 60'000'000'000;
   std::int64_t idle_ns = 75'000'000'000;     // of a connection without a call
 };
 

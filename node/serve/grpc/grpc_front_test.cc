@@ -1,8 +1,6 @@
 #include "serve/grpc/grpc_front.h"
 
 #include <arpa/inet.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -15,108 +13,19 @@
 #include <nlohmann/json.hpp>
 
 #include "base/descriptor.h"
-#include "serve/front/testing/fake_backend.h"
-#include "serve/oip/testing/wire_text.h"
+#include "serve/front/shared_memory.h"
+#include "serve/grpc/testing/grpc_fixture.h"
 #include "serve/peers/peer_pool.h"
 
 namespace partita::serve {
 namespace {
 
 using test::Fields;
+using test::GrpcTest;
 using test::Message;
-
-template <class T>
-std::string raw(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-struct PairOptions {
-  std::string model = "pair";
-  std::int64_t columns = 4;
-  bool typed = false;
-  std::size_t floats = 8;  // of typed contents
-  int raws = 2;
-};
-// A ModelInferRequest for pair_model(), two rows.
-std::string pair_request(const PairOptions& is = {}) {
-  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8};
-  Message input_x, input_k, request;
-  input_x.text(1, "x").text(2, "FP32").packed(3, {2, is.columns});
-  input_k.text(1, "k").text(2, "INT32").number(3, 2).number(3, 2);
-  if (is.typed) {
-    input_x.message(5, Message().text(6, raw(x).substr(0, 4 * is.floats)));
-    input_k.message(5, Message().packed(2, {1, 2, 3, -4}));
-  }
-  request.text(1, is.model).text(3, "9").message(5, input_x).message(5, input_k);
-  if (!is.typed && is.raws > 0) request.text(7, raw(x));
-  if (!is.typed && is.raws > 1) request.text(7, raw<std::int32_t>({1, 2, 3, -4}));
-  return request.bytes;
-}
-
-class GrpcTest : public testing::Test {
- protected:
-  GrpcTest() {
-    backend.add(test::pair_model());
-    backend.compute = [this](RequestId id) { test::compute_pair(backend, id); };
-  }
-  void open(GrpcOptions options = {}) {
-    options.listen = "127.0.0.1:0";
-    auto opened = GrpcFront::open(*loop, backend, options);
-    ASSERT_TRUE(opened) << to_string(opened.error());
-    front = std::move(*opened);
-    channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(front->port()),
-                                  grpc::InsecureChannelCredentials());
-    stub = std::make_unique<grpc::GenericStub>(channel);
-  }
-  struct CallState {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request, response;
-    std::optional<grpc::Status> status;  // set on the loop
-    std::string bytes;
-  };
-  std::shared_ptr<CallState> start(const std::string& method, const std::string& message,
-                                   const std::string& token = "") {
-    last_bytes_in = message.size();
-    auto call = std::make_shared<CallState>();
-    grpc::Slice slice(message);
-    call->request = grpc::ByteBuffer(&slice, 1);
-    call->context.set_wait_for_ready(true);
-    if (!token.empty()) call->context.AddMetadata("authorization", "Bearer " + token);
-    for (const auto& [key, value] : metadata) call->context.AddMetadata(key, value);
-    stub->UnaryCall(&call->context, "/inference.GRPCInferenceService/" + method, {}, &call->request,
-                    &call->response, [this, call](grpc::Status status) {
-                      loop->post([call, status] {
-                        call->status = status;
-                        std::vector<grpc::Slice> slices;
-                        call->response.Dump(&slices);
-                        for (const auto& each : slices)
-                          call->bytes.append(reinterpret_cast<const char*>(each.begin()),
-                                             each.size());
-                      });
-                    });
-    return call;
-  }
-  template <class F>
-  bool wait(F&& until) {
-    const std::int64_t end = Loop::now_ns() + 10'000'000'000;
-    while (!until() && Loop::now_ns() < end) loop->run_until(Loop::now_ns() + 1'000'000);
-    return until();
-  }
-  std::pair<grpc::Status, std::string> ask(const std::string& method, const std::string& message,
-                                           const std::string& token = "") {
-    const auto call = start(method, message, token);
-    EXPECT_TRUE(wait([&] { return call->status.has_value(); })) << method;
-    return {call->status.value_or(grpc::Status::CANCELLED), call->bytes};
-  }
-
-  std::unique_ptr<Loop> loop = Loop::make().value();
-  test::FakeBackend backend;
-  std::unique_ptr<GrpcFront> front;
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<grpc::GenericStub> stub;
-  std::vector<std::pair<std::string, std::string>> metadata;  // of every call
-  std::size_t last_bytes_in = 0;
-};
+using test::pair_request;
+using test::PairOptions;
+using test::raw;
 
 TEST_F(GrpcTest, BothFormsOfContentsGiveTheSameNumbers) {
   open();
@@ -175,7 +84,9 @@ TEST_F(GrpcTest, TheOtherCallsSayWhatTheHttpDoorSays) {
   EXPECT_EQ(read("ModelReady", "asleep"), "");
   const Fields server(read("ServerMetadata", ""));
   EXPECT_EQ(server.text(1), "partita");
-  EXPECT_EQ(server.text(3), "sequence");  // shared memory, statistics, loading: over HTTP
+  EXPECT_EQ(server.texts.at(3),
+            (std::vector<std::string>{"model_configuration", "model_repository", "sequence",
+                                      "statistics", "system_shared_memory"}));
   const auto tensor = [](const std::string& name, const std::string& type, std::int64_t size) {
     return Message().text(1, name).text(2, type).packed(3, {-1, size});
   };
@@ -190,6 +101,89 @@ TEST_F(GrpcTest, TheOtherCallsSayWhatTheHttpDoorSays) {
                                                .bytes);
 }
 
+TEST_F(GrpcTest, TheRepositoryIsLoadedAndUnloaded) {
+  open();
+  const auto load = [&](const char* call, const Message& message) {
+    return ask(call, message.bytes).first.error_code();
+  };
+  const auto index = [&](bool ready) {
+    const Fields all(ask("RepositoryIndex", Message().number(2, ready ? 1 : 0).bytes).second);
+    std::string text;
+    for (std::size_t i = 0; i < (all.texts.empty() ? 0 : all.texts.at(1).size()); ++i)
+      for (const unsigned field : {1u, 2u, 3u, 4u})
+        text += Fields(all.text(1, i)).text(field) + " ";
+    return text;
+  };
+  EXPECT_EQ(index(false), "pair 1 READY <none> ");
+  EXPECT_EQ(load("RepositoryModelUnload", Message().text(2, "pair")), grpc::StatusCode::OK);
+  EXPECT_EQ(index(false), "pair 1 UNAVAILABLE unloaded ");
+  EXPECT_EQ(index(true), "");
+  const auto with = [](const char* parameter) {
+    return Message().text(2, "pair").message(3, Message().text(1, parameter).text(2, "\x22\1x"));
+  };
+  for (const char* brought : {"config", "file:1/model.onnx"})
+    EXPECT_EQ(load("RepositoryModelLoad", with(brought)), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(index(true), "");
+  EXPECT_EQ(load("RepositoryModelLoad", with("other")), grpc::StatusCode::OK);
+  EXPECT_EQ(index(true), "pair 1 READY <none> ");
+  EXPECT_EQ(load("RepositoryModelLoad", Message().text(2, "none")),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(load("RepositoryModelLoad", Message().text(1, "other").text(2, "pair")),
+            grpc::StatusCode::UNIMPLEMENTED);
+}
+
+// Regions are those of the HTTP door, by the same object.
+TEST_F(GrpcTest, TensorsLieInSharedMemory) {
+  const std::string name = "partita_grpc_" + std::to_string(::getpid());
+  const std::string file = "/dev/shm/" + name;
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8};
+  std::ofstream(file, std::ios::binary) << raw(x) << std::string(32, '\0');
+  SharedMemory memory;
+  open({.memory = &memory});
+  const auto code = [&](const char* call, const Message& message) {
+    return ask(call, message.bytes).first.error_code();
+  };
+  const Message region = Message().text(1, "r").text(2, "/" + name).number(4, 64);
+  EXPECT_EQ(code("SystemSharedMemoryRegister", region), grpc::StatusCode::OK);
+  EXPECT_EQ(code("SystemSharedMemoryRegister", region), grpc::StatusCode::INVALID_ARGUMENT);
+  const Fields status(ask("SystemSharedMemoryStatus", Message().text(1, "r").bytes).second);
+  EXPECT_EQ(Fields(Fields(status.text(1)).text(2)).text(2), "/" + name);
+  EXPECT_EQ(code("SystemSharedMemoryStatus", Message().text(1, "no")),
+            grpc::StatusCode::INVALID_ARGUMENT);
+
+  const auto placed = [](std::int64_t offset, std::int64_t bytes) {
+    const auto text = Message().text(1, "shared_memory_region").message(2, Message().text(3, "r"));
+    return std::vector<Message>{
+        text, Message().text(1, "shared_memory_offset").message(2, Message().number(2, offset)),
+        Message().text(1, "shared_memory_byte_size").message(2, Message().number(2, bytes))};
+  };
+  const auto request = [&](std::int64_t room) {
+    Message in, k, out, all;
+    in.text(1, "x").text(2, "FP32").packed(3, {2, 4});
+    for (const Message& parameter : placed(0, 32)) in.message(4, parameter);
+    k.text(1, "k").text(2, "INT32").packed(3, {2, 2});
+    out.text(1, "twice");
+    for (const Message& parameter : placed(32, room)) out.message(2, parameter);
+    all.text(1, "pair").message(5, in).message(5, k).message(6, out);
+    all.message(6, Message().text(1, "next"));
+    return all.text(7, raw<std::int32_t>({1, 2, 3, -4})).bytes;
+  };
+  const auto [well, bytes] = ask("ModelInfer", request(32));
+  ASSERT_TRUE(well.ok()) << well.error_message();
+  EXPECT_EQ(Fields(bytes).text(6, 0), "");
+  EXPECT_EQ(Fields(bytes).text(6, 1), raw<std::int32_t>({2, 3, 4, -3}));
+  std::ifstream in(file, std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(all, raw(x) + raw<float>({2, 4, 6, 8, 10, 12, 14, 16}));
+  EXPECT_EQ(ask("ModelInfer", request(31)).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("SystemSharedMemoryUnregister", Message()), grpc::StatusCode::OK);
+  EXPECT_EQ(ask("ModelInfer", request(32)).first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("CudaSharedMemoryUnregister", Message()), grpc::StatusCode::OK);
+  EXPECT_EQ(ask("CudaSharedMemoryStatus", "").second, "");
+  EXPECT_TRUE(backend.requests.empty());
+  std::filesystem::remove(file);
+}
+
 TEST_F(GrpcTest, RefusalsHaveTheirCodes) {
   open();
   const auto code = [&](const std::string& method, const std::string& message) {
@@ -199,7 +193,8 @@ TEST_F(GrpcTest, RefusalsHaveTheirCodes) {
     const auto status = ask("ModelInfer", pair_request(is)).first;
     return std::pair(status.error_code(), status.error_message());
   };
-  EXPECT_EQ(code("ModelStreamInfer", ""), grpc::StatusCode::UNIMPLEMENTED);
+  for (const char* none : {"Nothing", "TraceSetting", "LogSettings", "CudaSharedMemoryRegister"})
+    EXPECT_EQ(code(none, ""), grpc::StatusCode::UNIMPLEMENTED) << none;
   EXPECT_EQ(code("ModelInfer", "\xff"), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(code("ModelReady", Message().text(1, "no").bytes), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(infer({.model = "nobody"}).first, grpc::StatusCode::NOT_FOUND);
@@ -341,6 +336,8 @@ TEST_F(GrpcTest, TracesReachTheBackendAndTheAccessLog) {
 TEST_F(GrpcTest, TokensSayWhoMayUseWhat) {
   GrpcOptions options;
   options.tokens = parse_tokens("t", "pair-pair-pair-pair pair\nother-other-other x\n").value();
+  SharedMemory memory;
+  options.memory = &memory;
   open(options);
   const std::string message = pair_request();
   const auto code = [&](const std::string& method, const std::string& token) {
@@ -351,6 +348,18 @@ TEST_F(GrpcTest, TokensSayWhoMayUseWhat) {
   EXPECT_EQ(code("ModelInfer", "wrong-wrong-wrong-wrong"), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(code("ModelInfer", "other-other-other"), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(code("ModelInfer", "pair-pair-pair-pair"), grpc::StatusCode::OK);
+  const auto about = [&](const char* method, const std::string& token) {
+    return ask(method, Message().text(1, "pair").bytes, token).first.error_code();
+  };
+  for (const char* method : {"ModelConfig", "ModelStatistics"}) {
+    EXPECT_EQ(about(method, ""), grpc::StatusCode::UNAUTHENTICATED) << method;
+    EXPECT_EQ(about(method, "other-other-other"), grpc::StatusCode::PERMISSION_DENIED) << method;
+    EXPECT_EQ(about(method, "pair-pair-pair-pair"), grpc::StatusCode::OK) << method;
+  }
+  EXPECT_EQ(ask("RepositoryIndex", "", "other-other-other").second, "");
+  EXPECT_NE(ask("RepositoryIndex", "", "pair-pair-pair-pair").second, "");
+  for (const char* method : {"RepositoryModelLoad", "SystemSharedMemoryStatus"})
+    EXPECT_EQ(about(method, "pair-pair-pair-pair"), grpc::StatusCode::PERMISSION_DENIED) << method;
   EXPECT_EQ(GrpcFront::open(*loop, backend, {.listen = "0.0.0.0:0"}).error().code,
             ErrorCode::bad_input);
 }
@@ -588,6 +597,28 @@ TEST_F(GrpcHandOver, WhoIsGoneIsPassedOverAndStrangersAreNotLetIn) {
   EXPECT_EQ(ask("ModelInfer", pair_request()).first.error_code(),
             grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_TRUE(ask("ModelInfer", pair_request(), kGatewaysSecret).first.ok());
+}
+
+// Each request of a stream goes by itself.
+TEST_F(GrpcHandOver, RequestsOfStreamsGoAsOthersDo) {
+  Node& b = add();
+  begin({{"b", b.front->port()}});
+  test::GrpcStream stream(*stub);
+  for (const char* id : {"1", "2"}) stream.send(pair_request({.id = id}));
+  stream.close();
+  ASSERT_TRUE(wait([&] { return stream.look(), stream.status.has_value(); }));
+  EXPECT_TRUE(stream.status->ok());
+  ASSERT_EQ(stream.answers.size(), 2u);
+  const Fields second(stream.answers[1].text(2));
+  EXPECT_EQ(second.text(3), "2");
+  EXPECT_EQ(second.text(6, 0), raw<float>({2, 4, 6, 8, 10, 12, 14, 16}));
+  EXPECT_EQ(b.backend.submissions, 2);
+  b.backend.denial = {.kind = Denial::Kind::harmful, .message = "it did harm"};
+  test::GrpcStream refused(*stub);
+  refused.send(pair_request());
+  refused.close();
+  ASSERT_TRUE(wait([&] { return refused.look(), refused.status.has_value(); }));
+  EXPECT_EQ(refused.answers.at(0).text(1), "it did harm");
 }
 
 // What is demand of a service that nobody carries: inference, no question of what it takes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/form.h"
 #include "serve/oip/json_scan.h"
 #include "serve/oip/tensor_json.h"
 #include "serve/wire/items.h"
@@ -109,11 +110,16 @@ std::string model_metadata(const ModelSpec& model, std::span<const std::string> 
 }
 
 std::string server_metadata() {
-  return "{\"name\":\"" + std::string(kServerName) + "\",\"version\":\"" +
-         std::string(kServerVersion) +
-         "\",\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"sequence\","
-         "\"statistics\","
-         "\"system_shared_memory\"]}";
+  std::vector<std::string_view> extensions(std::begin(kServerExtensions),
+                                           std::end(kServerExtensions));
+  extensions.push_back("binary_tensor_data");
+  return write_form(
+      [&](Form& f) {
+        f.told("name", kServerName);
+        f.told("version", kServerVersion);
+        f.told_list("extensions", extensions, {});
+      },
+      Form::Style::compact);
 }
 
 std::string error_answer(std::string_view message) {

@@ -14,6 +14,9 @@ namespace partita::serve {
 
 inline constexpr std::string_view kServerName = "partita";
 inline constexpr std::string_view kServerVersion = "0.1.0";
+// Of Triton's extensions those that every door has.
+inline constexpr std::string_view kServerExtensions[] = {
+    "model_configuration", "model_repository", "sequence", "statistics", "system_shared_memory"};
 
 // The JSON of an answer. Of outputs that do not go as JSON only the sizes are said; the bytes of
 // binary ones follow the text in the order of request.outputs, part after part.

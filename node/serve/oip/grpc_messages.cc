@@ -31,6 +31,7 @@ enum TensorField : std::uint32_t {
   kContents = 5
 };
 constexpr std::uint32_t kRawOutputs = 6;
+constexpr std::uint32_t kStreamError = 1, kStreamAnswer = 2;
 constexpr std::size_t kMaxKeyBytes = 256;
 
 // One entry of a map of parameters, whatever its type.
@@ -147,8 +148,10 @@ void take_parameter(ProtoScan& scan, const GrpcParameter& parameter, InferReques
   } else if (parameter.key == "timeout" && parameter.number != 0) {
     keep(timeout_from_us("parameter timeout", parameter.number), request.timeout_ns);
   } else if (parameter.key == "sequence_id") {
-    if (!parameter.text.empty()) return scan.fail("a sequence_id that is no number");
-    request.sequence = static_cast<std::uint64_t>(parameter.number);
+    if (parameter.text.empty())
+      request.sequence = static_cast<std::uint64_t>(parameter.number);
+    else
+      keep(sequence_from("parameter sequence_id", parameter.text), request.sequence);
   } else if (parameter.key == "sequence_start") {
     request.sequence_begins = parameter.number != 0;
   } else if (parameter.key == "sequence_end") {
@@ -334,6 +337,64 @@ Result<ModelName> parse_model_name(Pieces message) {
   return model;
 }
 
+bool brings_model(std::string_view parameter) {
+  return parameter == "config" || parameter.starts_with("file:");
+}
+
+Result<RepositoryAsk> parse_repository_index(Pieces message) {
+  ProtoScan scan(message);
+  RepositoryAsk ask;
+  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
+    if (number == 1)
+      ask.repository = scan.text(type, kMaxNameBytes);
+    else if (number == 2 && type == WireType::varint)
+      ask.ready = scan.varint() != 0;
+    else
+      scan.skip(type);
+  });
+  if (!scan.ok()) return bad_input("message", scan.error());
+  return ask;
+}
+
+Result<RepositoryAsk> parse_repository_model(Pieces message) {
+  ProtoScan scan(message);
+  RepositoryAsk ask;
+  const auto key = [&](std::uint32_t number, WireType type) {
+    if (number != 1) return scan.skip(type);  // values may be files
+    std::string said = scan.text(type, kMaxNameBytes);
+    if (brings_model(said)) ask.brought = std::move(said);
+  };
+  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
+    if (number == 1)
+      ask.repository = scan.text(type, kMaxNameBytes);
+    else if (number == 2)
+      ask.model = scan.text(type, kMaxNameBytes);
+    else if (number == 3 && type == WireType::bytes)
+      scan.message(scan.length(), key);
+    else
+      scan.skip(type);
+  });
+  if (!scan.ok()) return bad_input("message", scan.error());
+  return ask;
+}
+
+Result<RegionAsk> parse_shared_region(Pieces message) {
+  ProtoScan scan(message);
+  RegionAsk ask;
+  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
+    if (number == 1)
+      ask.name = scan.text(type, kMaxNameBytes);
+    else if (number == 2)
+      ask.key = scan.text(type, kMaxNameBytes);
+    else if ((number == 3 || number == 4) && type == WireType::varint)
+      (number == 3 ? ask.offset : ask.bytes) = scan.varint();
+    else
+      scan.skip(type);
+  });
+  if (!scan.ok()) return bad_input("message", scan.error());
+  return ask;
+}
+
 Result<InferRequest> parse_grpc_infer(Pieces message) {
   ProtoScan scan(message);
   InferRequest request;
@@ -391,7 +452,7 @@ std::string encode_server_metadata() {
   std::string out;
   append_field(out, 1, kServerName);
   append_field(out, 2, kServerVersion);
-  append_field(out, 3, std::string_view("sequence"));
+  for (const std::string_view extension : kServerExtensions) append_field(out, 3, extension);
   return out;
 }
 
@@ -437,6 +498,21 @@ std::string encode_raw_head(std::size_t bytes) {
   append_varint(out, kRawOutputs << 3 | 2);
   append_varint(out, bytes);
   return out;
+}
+
+std::string encode_stream_head(std::size_t bytes) {
+  std::string last, out;
+  append_field(last, kParameters, encode_parameter("triton_final_response", 1, "", 1));
+  append_varint(out, kStreamAnswer << 3 | 2);
+  append_varint(out, last.size() + bytes);
+  return out + last;  // fields come in any order
+}
+
+std::string encode_stream_error(std::string_view message, std::string_view id) {
+  std::string whose, out;
+  append_field(whose, kId, id);
+  append_field(out, kStreamError, message);
+  return out + encode_stream_head(whose.size()) + whose;
 }
 
 }  // namespace partita::serve

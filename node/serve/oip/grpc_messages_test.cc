@@ -103,6 +103,57 @@ TEST(GrpcMessagesTest, EveryTypeOfContentsIsReadAndNarrowOnesAreChecked) {
   EXPECT_EQ(read(DataType::fp16, floats, 4), std::nullopt);
 }
 
+TEST(GrpcMessagesTest, SequencesMayBeNamedByTexts) {
+  const auto sequence = [](const Message& value) {
+    const std::string bytes =
+        Message().message(4, Message().text(1, "sequence_id").message(2, value)).bytes;
+    const std::string_view pieces[] = {bytes};
+    const auto read = parse_grpc_infer(pieces);
+    return read ? std::optional(read->sequence) : std::nullopt;
+  };
+  EXPECT_EQ(sequence(Message().number(2, 7)), 7u);
+  const auto a = sequence(Message().text(3, "a")), b = sequence(Message().text(3, "b"));
+  ASSERT_TRUE(a && b);
+  EXPECT_NE(*a, *b);
+  EXPECT_NE(*a, 0u);
+  EXPECT_EQ(sequence(Message().text(3, "a")), a);
+  EXPECT_TRUE(sequence(Message().text(3, std::string(128, 'x'))));
+  EXPECT_FALSE(sequence(Message().text(3, std::string(129, 'x'))));
+  const auto json = parse_infer_json(R"({"inputs":[],"parameters":{"sequence_id":"a"}})");
+  EXPECT_EQ(json ? json->sequence : 0, *a) << "at both doors";
+}
+
+TEST(GrpcMessagesTest, RequestsOfExtensionsReadTheSameHoweverTheyAreCut) {
+  const std::string load =
+      Message()
+          .text(1, "r")
+          .text(2, "pair")
+          .message(3, Message().text(1, "file:1/m").message(2, Message().text(4, "bytes")))
+          .bytes;
+  const std::string region =
+      Message().text(1, "in").text(2, "/k").number(3, 16).number(4, 300).bytes;
+  for (std::size_t cut = 0; cut <= load.size(); ++cut) {
+    const std::string_view pieces[] = {std::string_view(load).substr(0, cut),
+                                       std::string_view(load).substr(cut)};
+    const auto read = parse_repository_model(pieces);
+    ASSERT_TRUE(read) << to_string(read.error());
+    EXPECT_EQ(read->repository + "," + read->model + "," + read->brought, "r,pair,file:1/m");
+  }
+  for (std::size_t cut = 0; cut <= region.size(); ++cut) {
+    const std::string_view pieces[] = {std::string_view(region).substr(0, cut),
+                                       std::string_view(region).substr(cut)};
+    const auto read = parse_shared_region(pieces);
+    ASSERT_TRUE(read) << to_string(read.error());
+    EXPECT_EQ(read->name + read->key, "in/k");
+    EXPECT_EQ(read->offset, 16u);
+    EXPECT_EQ(read->bytes, 300u);
+  }
+  const std::string_view broken[] = {"\xff"};
+  EXPECT_FALSE(parse_repository_index(broken));
+  EXPECT_FALSE(parse_repository_model(broken));
+  EXPECT_FALSE(parse_shared_region(broken));
+}
+
 TEST(GrpcMessagesTest, RawContentsStandForTheInputsInOrder) {
   const Message a = Message().text(1, "a"), b = Message().text(1, "b");
   const Message shared = Message().text(1, "s").message(

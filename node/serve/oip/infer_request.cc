@@ -1,7 +1,11 @@
 #include "serve/oip/infer_request.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
+#include "base/hash.h"
 #include "serve/oip/json_scan.h"
 #include "serve/wire/tensor.h"
 
@@ -19,6 +23,7 @@ struct RequestParameters {
   std::optional<bool> binary_data = {}, binary_outputs = {};
   std::optional<std::string> region = {};
   std::optional<std::int64_t> sequence = {};
+  std::string sequence_name = {};
   std::optional<bool> begins = {}, ends = {};
 };
 
@@ -45,7 +50,10 @@ void read_parameters(JsonScan& scan, RequestParameters& into) {
     } else if (key == "classification") {
       into.classification = scan.integer();
     } else if (key == "sequence_id") {
-      into.sequence = scan.integer();
+      if (scan.peek() == '"')
+        into.sequence_name = scan.string();
+      else
+        into.sequence = scan.integer();
     } else if (key == "sequence_start") {
       into.begins = scan.boolean();
     } else if (key == "sequence_end") {
@@ -141,6 +149,11 @@ InferOutput read_output(JsonScan& scan) {
 void apply_parameters(JsonScan& scan, const RequestParameters& parameters, InferRequest& request) {
   if (parameters.sequence.value_or(0) < 0) scan.fail("a sequence_id below 0");
   request.sequence = static_cast<std::uint64_t>(parameters.sequence.value_or(0));
+  if (!parameters.sequence_name.empty()) {
+    const auto number = sequence_from("parameter sequence_id", parameters.sequence_name);
+    if (!number) return scan.fail(to_string(number.error()));
+    request.sequence = *number;
+  }
   request.sequence_begins = parameters.begins.value_or(false);
   request.sequence_ends = parameters.ends.value_or(false);
   request.binary_outputs = parameters.binary_outputs.value_or(false);
@@ -162,6 +175,13 @@ Result<std::int64_t> timeout_from_us(const std::string& context, std::int64_t mi
   if (microseconds < 1 || microseconds > kMaxTimeoutUs)
     return bad_input(context, "a time from 1 us to a day is wanted");
   return microseconds * 1000;
+}
+
+Result<std::uint64_t> sequence_from(const std::string& context, std::string_view name) {
+  if (name.size() > kMaxSequenceName)
+    return bad_input(
+        context, fmt::format("a text of {} bytes; {} are the most", name.size(), kMaxSequenceName));
+  return std::max<std::uint64_t>(1, mix64(text_hash(name)));
 }
 
 Result<int> priority_from(const std::string& context, std::int64_t value) {

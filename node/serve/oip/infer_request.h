@@ -71,5 +71,9 @@ std::optional<std::int64_t> probe_items(std::string_view beginning);
 Result<std::int64_t> timeout_from_us(const std::string& context, std::int64_t microseconds);
 inline constexpr int kPriorityBound = 8;  // and -kPriorityBound
 Result<int> priority_from(const std::string& context, std::int64_t value);
+// The number of a sequence that its client names by a text: the same for the same text. Sequences
+// are their client's own, so who seeks two texts of one number finds but two of its own.
+inline constexpr std::size_t kMaxSequenceName = 128;
+Result<std::uint64_t> sequence_from(const std::string& context, std::string_view name);
 
 }  // namespace partita::serve

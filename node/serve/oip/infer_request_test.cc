@@ -60,7 +60,9 @@ TEST(InferRequestTest, FaultsAreNamed) {
   ends(fault_of(input(R"("name":"x","data":[1])")), "an input has a name, a shape and a datatype");
   ends(fault_of(input(start + R"("data":1)")), "data is to be an array");
   ends(fault_of(R"({"parameters":{"sequence_id":-5}})"), "a sequence_id below 0");
-  ends(fault_of(R"({"parameters":{"sequence_id":"five"}})"), "a whole number of 64 bits is wanted");
+  ends(fault_of(R"({"parameters":{"sequence_id":true}})"), "a whole number of 64 bits is wanted");
+  ends(fault_of(R"({"parameters":{"sequence_id":")" + std::string(129, 'a') + "\"}}"),
+       "a text of 129 bytes; 128 are the most");
   ends(fault_of(R"({"parameters":{"priority":9}})"),
        "parameter priority: a whole number from -8 to 8 is wanted");
   ends(fault_of(R"({"parameters":{"timeout":-1}})"),

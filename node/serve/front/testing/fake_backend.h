@@ -132,7 +132,12 @@ class FakeBackend : public Backend {
     if (node && spare.size() < 64) spare.push_back(std::move(node.mapped().slots));
   }
   ServiceStatistics statistics(std::string_view) const override {
-    return {.success_count = 3, .success_ns = 4, .queue_count = 5, .inference_count = 6};
+    return {.success_count = 3,
+            .success_ns = 4,
+            .queue_count = 5,
+            .inference_count = 6,
+            .kept = kept,
+            .pipeline = pipeline};
   }
   bool set_loaded(std::string_view service, bool on) override {
     if (!models.contains(service)) return false;
@@ -143,6 +148,8 @@ class FakeBackend : public Backend {
     return !unloaded.contains(std::string(service));
   }
   std::set<std::string> unloaded;
+  std::optional<plan::PipelineTerms> pipeline = {};  // every service is
+  std::optional<KeptAnswers> kept = {};              // of every service
   std::string metrics() const override { return "nv_inference_count{model=\"pair\"} 6\n"; }
 
   const SlotLayout& layout_of(const std::string& service) {
