@@ -127,7 +127,7 @@ class Campaign:
         return self.world.until(self.world.api.pool)
 
     def look(self):
-        version = self.world.api.version
+        version = self.world.api.published
         if self.parsed[0] != version:
             devices, counters = self.pool()
             self.parsed = version, (by_profile(devices), counters)
