@@ -24,7 +24,7 @@ void describe_priorities(Form& f, std::map<std::string, int>& priorities) {
   std::vector<Priority> all;
   for (const auto& [service, priority] : priorities) all.push_back({service, priority});
   f.optional().list("priorities", all, describe, {},
-                                "of services when there is not enough for all; missing: 0");
+                    "of services when there is not enough for all; missing: 0");
   if (!f.reading()) return;
   priorities.clear();
   for (const Priority& one : all)

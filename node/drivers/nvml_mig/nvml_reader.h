@@ -1,7 +1,7 @@
 // NvmlReader: everything that the driver reads from NVML. It enumerates: GPU instances and compute
 // instances by every profile the board may have, MIG devices (for their UUIDs and processes) by
-// index. Refers to the library and the catalogue, which must outlive it. It remembers which profiles
-// a GPU has, by UUID, and nothing that can change. Thread rule: one call at a time.
+// index. Refers to the library and the catalogue, which must outlive it. It remembers which
+// profiles a GPU has, by UUID, and nothing that can change. Thread rule: one call at a time.
 // Limits: kMaxProfiles profiles, kMaxInstances instances of one, kMaxProcesses processes.
 #pragma once
 
@@ -60,10 +60,10 @@ class NvmlReader {
   Result<std::vector<abi::ProcessInfo>> processes(abi::Device device) const;
 
  private:
-  // What a GPU offers while MIG is on.
+  // What a GPU offers while MIG is on; `computes` by profile, the widest first.
   struct Offers {
     std::vector<Profile> profiles;
-    std::map<unsigned, std::vector<abi::ComputeInstanceProfile>> computes;  // by profile, widest first
+    std::map<unsigned, std::vector<abi::ComputeInstanceProfile>> computes;
   };
 
   Result<void> identify(abi::Device device, device::GpuState& gpu) const;

@@ -148,11 +148,30 @@ class Leader::Work {
       for (const auto& [node, rate] : on) all += rate;
       return more(terms->rate.value, all);
     }
+    // In slices, of the first kind of node.
+    double size() const { return guess.empty() ? need : guess.front().slices(need); }
+    // Whether it can do without so much of what this node carries.
+    bool can_spare(const At& at, double less, bool survive) const {
+      std::map<std::string, double> left = by_domain;
+      left[at.domain] -= less;
+      return missing_of(need, left, survive) <= 0;
+    }
+    // Smaller pieces, for which any node may have room; not below the least. Before they become too
+    // small to be worth it, larger ones again, for which instances of others may move. Last, if it
+    // may be, where a loss takes more of it than it should: it has no margin then.
+    void make_smaller(bool may_loosen) {
+      const bool any = moves == Moves::any;
+      const bool last = cut * 0.5 < (any ? kLeastPiece : kLeastInPlace);
+      if (last && any && (anywhere || !may_loosen)) return;
+      anywhere = anywhere || (last && any);
+      cut = last ? 1 : cut * 0.5;
+      if (last) moves = any ? Moves::none : moves == Moves::none ? Moves::in_turn : Moves::any;
+      tried.clear();
+    }
   };
 
   void look();
   void look_at(const NodeRecord& record);
-  double size_of(const Of& of) const;
   bool waits_in_vain(const At& at) const;
   bool replan_due(const At& at) const;
   void count(Of& of, const At& at, double rate);
@@ -167,9 +186,7 @@ class Leader::Work {
   Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates, Moves moves);
   void grow();
   bool propose(Of& of);
-  void cut(Of& of) const;
   void make_room();
-  double missing_without(const At& at, const Of& of) const;
   std::vector<std::string> victims_at(const At& at, const Of& of) const;
   bool make_room_at(At& at, Of& of);
   double used(const At& at, Moves moves) const;
@@ -179,7 +196,6 @@ class Leader::Work {
   void take_back(At& at, std::string service, const std::string& why);
   void shrink();
   void shrink_at(At& at);
-  bool spare(const Of& of, const At& at, double less) const;
   void trim(At& at, Rates& next);
   std::vector<Wait> waits_of(const At& at) const;
   Decision word() const;
@@ -232,12 +248,7 @@ void Leader::Work::look() {
   for (auto& [name, of] : services_)
     for (const NodeRecord* node : of_kind) of.guess.push_back(planner_.guess(*of.terms, *node));
   std::ranges::stable_sort(order_, std::greater<>{},
-                           [&](const Of* of) { return std::pair(of->priority, size_of(*of)); });
-}
-
-// In slices, of the first kind of node.
-double Leader::Work::size_of(const Of& of) const {
-  return of.guess.empty() ? of.need : of.guess.front().slices(of.need);
+                           [&](const Of* of) { return std::pair(of->priority, of->size()); });
 }
 
 void Leader::Work::look_at(const NodeRecord& record) {
@@ -362,7 +373,7 @@ double Leader::Work::piece_size(const Of& of) const {
   if (!survives() || of.anywhere) return less * of.cut;
   double largest = 0;
   for (const auto& [domain, rate] : of.by_domain) largest = std::max(largest, rate);
-  const int pieces = size_of(of) < kSmallSlices ? 2 : std::clamp(domains_, 2, kPiecesToSurvive);
+  const int pieces = of.size() < kSmallSlices ? 2 : std::clamp(domains_, 2, kPiecesToSurvive);
   return std::min(less, std::max(largest, of.need / (pieces - 1))) * of.cut;
 }
 
@@ -404,7 +415,8 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
 
 // Whether a node was found to try the service, or some of it, on.
 bool Leader::Work::propose(Of& of) {
-  if (of.tried.size() >= kTried) cut(of);
+  const bool may_loosen = survives() && !margins_;
+  if (of.tried.size() >= kTried) of.make_smaller(may_loosen);
   double piece = piece_size(of);
   if (At* at = place_for(of, piece)) {
     const std::string& name = of.terms->name;
@@ -417,22 +429,8 @@ bool Leader::Work::propose(Of& of) {
     count(of, *at, on + piece);
     return true;
   }
-  cut(of);
+  of.make_smaller(may_loosen);
   return false;
-}
-
-// Smaller pieces, for which any node may have room; not below the least. Before they become too
-// small to be worth it, larger ones again, for which instances of others may move. Last a rate is
-// put where a loss takes more of it than it should: it has no margin then.
-void Leader::Work::cut(Of& of) const {
-  const bool any = of.moves == Moves::any;
-  const bool last = of.cut * 0.5 < (any ? kLeastPiece : kLeastInPlace);
-  const bool loosens = last && any && survives() && !margins_ && !of.anywhere;
-  if (last && any && !loosens) return;
-  of.cut = last ? 1 : of.cut * 0.5;
-  if (last) of.moves = any ? Moves::none : of.moves == Moves::none ? Moves::in_turn : Moves::any;
-  of.anywhere = of.anywhere || loosens;
-  of.tried.clear();
 }
 
 // Plans what was proposed for a node; what does not fit is taken back, the newest first.
@@ -503,13 +501,6 @@ void Leader::Work::make_room() {
   }
 }
 
-// The rate missing of a service without what this node carries of it.
-double Leader::Work::missing_without(const At& at, const Of& of) const {
-  std::map<std::string, double> left = of.by_domain;
-  left[at.domain] -= rate_in(of.on, at.record->node);
-  return missing_of(of.need, left, false);
-}
-
 // Of this node's services those that may go for another: margins first, the largest first.
 std::vector<std::string> Leader::Work::victims_at(const At& at, const Of& of) const {
   std::vector<std::tuple<bool, int, double, std::string>> all;
@@ -517,7 +508,7 @@ std::vector<std::string> Leader::Work::victims_at(const At& at, const Of& of) co
     const auto found = services_.find(service);
     if (found == services_.end() || &found->second == &of) continue;
     const Of& its = found->second;
-    const bool serves = missing_without(at, its) > 0;
+    const bool serves = !its.can_spare(at, rate_in(its.on, at.record->node), false);
     if (serves ? its.priority < of.priority : survives() && its.priority <= of.priority)
       all.emplace_back(serves, its.priority, -its.guess[at.kind].slices(rate), service);
   }
@@ -547,13 +538,6 @@ bool Leader::Work::make_room_at(At& at, Of& of) {
 
 // ---- less
 
-// Whether a service can do without so much of what this node carries.
-bool Leader::Work::spare(const Of& of, const At& at, double less) const {
-  std::map<std::string, double> left = of.by_domain;
-  left[at.domain] -= less;
-  return missing_of(of.need, left, survives()) <= 0;
-}
-
 // Takes from the rates of a node what its services do not need.
 void Leader::Work::trim(At& at, Rates& next) {
   for (auto& [service, rate] : next) {
@@ -573,8 +557,8 @@ void Leader::Work::trim(At& at, Rates& next) {
     for (const auto& [domain, there] : of.by_domain)
       all += there, largest = std::max(largest, there);
     const double over = (survives() ? all - largest : all) - of.need;
-    if (over <= of.need * kSlack && !spare(of, at, rate)) continue;
-    if (spare(of, at, rate))
+    if (over <= of.need * kSlack && !of.can_spare(at, rate, survives())) continue;
+    if (of.can_spare(at, rate, survives()))
       rate = 0;
     else if (over > of.need * kSlack && !survives())
       rate -= over;

@@ -6,8 +6,8 @@
 // once, beside all that it carries still, or makes it carry less, and then waits for the nodes that
 // carry it instead: so no part waits for one that waits. A node that is not there, is drained or
 // cannot carry out its part is not counted on. `survive`: without any one node (rack, zone) the
-// others are planned for the whole rate. Where there is not room for all, rates come before margins,
-// and each by priority: margins, then services of less priority make room.
+// others are planned for the whole rate. Where there is not room for all, rates come before
+// margins, and each by priority: margins, then services of less priority make room.
 #pragma once
 
 #include <map>

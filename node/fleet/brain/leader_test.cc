@@ -609,8 +609,8 @@ TEST(Documents, AreReadAsTheyWereWritten) {
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
     EXPECT_EQ(*read, part);
   }
-  const Wanted wanted{"services: []\n", Survive::rack, Approval::approve, {{"chat", 2}},
-                      {"n1"},            "abc",         "me"};
+  const Wanted wanted{
+      "services: []\n", Survive::rack, Approval::approve, {{"chat", 2}}, {"n1"}, "abc", "me"};
   EXPECT_EQ(*parse_wanted("k", write(wanted)), wanted);
   const Proposal proposal{"d", {"one", "two"}};
   EXPECT_EQ(*parse_proposal("k", write(proposal)), proposal);

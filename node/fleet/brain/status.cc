@@ -75,8 +75,8 @@ void share(ServiceStatus& service, const std::vector<std::string>& drained) {
   }
 }
 
-// What the agents of its nodes say, the worst of it, and whether there is enough of it, also after a
-// loss that it is to survive. It is down only where all of it is.
+// What the agents of its nodes say, the worst of it, and whether there is enough of it, also after
+// a loss that it is to survive. It is down only where all of it is.
 std::string verdict_of(const FleetView& view, const ServiceStatus& service) {
   std::map<std::string, int> said;
   for (const ServicePiece& piece : service.on) {

@@ -16,8 +16,7 @@ namespace {
 std::string verdict(std::vector<double> carried, std::vector<std::string> said, double arrived,
                     Survive survive = Survive::none) {
   FleetView view;
-  view.wanted = Wanted{"services: [{name: a, model: bert, rate_rps: 100, slo_ms: 400}]\n",
-                       survive};
+  view.wanted = Wanted{"services: [{name: a, model: bert, rate_rps: 100, slo_ms: 400}]\n", survive};
   for (std::size_t i = 0; i < carried.size(); ++i) {
     const std::string name = "n" + std::to_string(i);
     view.nodes[name] = node_of_tests(name);

@@ -205,6 +205,33 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
   return faults;
 }
 
+// What of a service is carried, and is to stay by the parts that were written: during a move both
+// nodes carry it.
+class Promises {
+ public:
+  double of(const std::string& service, const std::vector<SimNode>& nodes, MemoryStore& store,
+            const Keys& keys) {
+    if (std::exchange(revision_, store.revision()) != store.revision()) {
+      staying_.clear();
+      const auto range = store.range(keys.part(""));
+      for (const KeyValue& one : range->all)
+        if (const auto part = parse_part(one.key, one.value))
+          staying_[part->node] = rates_of(*part);
+    }
+    double all = 0;
+    for (const SimNode& node : nodes) {
+      if (!node.alive || node.cut) continue;
+      const Rates stays = lower(rates_of(node.record.carries), staying_[node.record.node]);
+      if (const auto found = stays.find(service); found != stays.end()) all += found->second;
+    }
+    return all;
+  }
+
+ private:
+  std::map<std::string, Rates> staying_;  // by node
+  long revision_ = -1;                    // of the store
+};
+
 class FleetSim {
  public:
   explicit FleetSim(const FleetSimOptions& options)
@@ -567,25 +594,6 @@ class FleetSim {
     return false;
   }
 
-  // What of a service is carried, and is to stay by the parts that were written: during a move both
-  // nodes carry it.
-  double promised(const std::string& service) {
-    if (const long revision = store_.revision(); std::exchange(parts_at_, revision) != revision) {
-      staying_.clear();
-      const auto range = store_.range(keys_.part(""));
-      for (const KeyValue& one : range->all)
-        if (const auto part = parse_part(one.key, one.value))
-          staying_[part->node] = rates_of(*part);
-    }
-    double all = 0;
-    for (const SimNode& node : nodes_) {
-      if (!node.alive || node.cut) continue;
-      const Rates stays = lower(rates_of(node.record.carries), staying_[node.record.node]);
-      if (const auto found = stays.find(service); found != stays.end()) all += found->second;
-    }
-    return all;
-  }
-
   void check_services() {
     const Rates there = carried_there(nodes_);
     for (const auto& [service, rate] : rates_) {
@@ -595,7 +603,8 @@ class FleetSim {
       std::int64_t& since = short_ms_[service];
       if (is >= had * (1 - 1e-6)) {
         since = 0;
-        if (had < std::min(rate, is)) had = std::max(had, std::min(rate, promised(service)));
+        if (had < std::min(rate, is))
+          had = std::max(had, std::min(rate, promises_.of(service, nodes_, store_, keys_)));
         continue;
       }
       if (since == 0) since = now_;
@@ -673,8 +682,7 @@ class FleetSim {
   std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
   std::vector<ServiceOutlook> outlooks_;  // of the last decision of anybody
   std::map<std::string, double> had_;
-  std::map<std::string, Rates> staying_;  // by node, by its newest part
-  long parts_at_ = -1;                    // revision of the store
+  Promises promises_;
   std::map<std::string, std::int64_t> excused_ms_, short_ms_;
 };
 
