@@ -372,12 +372,12 @@ class FleetSim {
   }
 
   // Who carried something of a service is lost: it may have less for some time. With `survive`, not
-  // by the first loss after a calm spell.
+  // by the first loss after a calm spell, if there was room for what it needs then.
   void excuse(const SimNode& node) {
     const bool first = survives_ && !lost_since_calm_ && converged_;
     lost_since_calm_ = true;
     for (const Carried& one : node.record.carries)
-      if (!first) excused_ms_[one.service] = now_ + kRecoveryMs;
+      if (!first || has_no_room(one.service, true)) excused_ms_[one.service] = now_ + kRecoveryMs;
   }
   // What is short already takes longer.
   void excuse_all() {
