@@ -155,7 +155,7 @@ Return with_processes(bool arguments, const std::function<Return(const Machine&)
     if (!machine) return Return::uninitialized;
     if (!arguments) return Return::invalid_argument;
     Return result = Return::unknown;
-    const auto ran = machine->with([&](const Machine& now) { result = use(now); });
+    const auto ran = machine->look([&](const Machine& now) { result = use(now); });
     return ran ? result : code_of(ran.error());
   });
 }

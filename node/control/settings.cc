@@ -6,6 +6,7 @@
 
 #include "control/forecast.h"
 #include "forms/clock_time.h"
+#include "forms/priorities_form.h"
 
 namespace partita::control {
 namespace {
@@ -121,16 +122,6 @@ void describe_power_policy(Form& f, PowerPolicy& s) {
     in->refuse("clock_mhz", "goes with clocks: fixed, which needs it");
 }
 
-struct Priority {
-  std::string service;
-  int priority = 0;
-};
-void describe_priority(Form& f, Priority& one) {
-  f.name("service", one.service, "its name");
-  f.integer("priority", one.priority, {.low = -1000, .high = 1000}, "higher is served first");
-  f.closed();
-}
-
 void describe_policy(Form& f, Settings& s) {
   f.optional().word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
   f.optional().number("look_s", s.look_s, {.low = 0.1, .high = 3600}, "between looks");
@@ -145,10 +136,7 @@ void describe_policy(Form& f, Settings& s) {
   f.optional(s.survive >= 0)
       .integer("survive", s.survive, {.high = plan::kMostLost},
                "GPUs that may be lost; missing: as the services file says");
-  std::vector<Priority> priorities;
-  for (const auto& [service, priority] : s.priority) priorities.push_back({service, priority});
-  f.optional().list("priorities", priorities, describe_priority, {},
-                    "of services when there is not enough for all; missing: 0");
+  forms::describe_priorities(f, s.priority);
   f.optional().object("health", s.health, describe_health, "of GPUs");
   f.optional().object("batch", s.batch, describe_batch_settings, "GPUs for batches");
   f.optional().object("power", s.power, describe_power_policy, "what the boards may draw");
@@ -169,11 +157,6 @@ void describe_policy(Form& f, Settings& s) {
   f.optional().whole("node_budget", s.node_budget, {.low = 1000, .high = 1e9},
                      "of a planner's search");
   f.closed();
-  if (!f.reading()) return;
-  s.priority.clear();
-  for (const Priority& one : priorities)
-    if (!s.priority.emplace(one.service, one.priority).second)
-      f.reading()->refuse("priorities", fmt::format("service '{}' is listed twice", one.service));
 }
 
 void describe_file(Form& f, Settings& s) {

@@ -127,7 +127,7 @@ class Campaign:
         return self.world.until(self.world.api.pool)
 
     def look(self):
-        version = self.world.api.version
+        version = self.world.api.published
         if self.parsed[0] != version:
             devices, counters = self.pool()
             self.parsed = version, (by_profile(devices), counters)
@@ -137,6 +137,8 @@ class Campaign:
 
     def begin(self, claim, device):
         world, uid = self.world, f"u{claim}"
+        if claim % 5000 == 4999:
+            print(f"{claim + 1} claims, {self.killed} kills", flush=True)
         world.api.put_claim("c" + uid, uid, [("n1", device["name"])])
         if self.random.random() < 0.01:  # its pod is gone before it starts
             world.api.drop_claim(uid)

@@ -20,6 +20,7 @@ speed: 0.02
 SERVICES = """services:
   - {name: chat, model: small, rate_rps: %d, slo_ms: 200}
   - {name: search, model: large, rate_rps: 60, slo_ms: 500}
+priorities: [{service: chat, priority: 2}]
 """
 NODES = ("n1", "n2", "n3")
 WITHIN_S = float(os.environ.get("PARTITA_FLEET_WITHIN", "15"))
@@ -224,6 +225,17 @@ class WordsTest(harness.CliTest):
                                "http://127.0.0.1:1"], cwd=self.folder, capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, 3, done.stderr)
+        for more, said in (("  - {service: chat, priority: 1}", "'chat' is listed twice"),
+                           ("  - {service: chat, weight: 1}", "weight"), ("  chat: 2", "list")):
+            self.write("twice.yaml", SERVICES.split("priorities")[0] % 300
+                       + "priorities:\n  - {service: chat, priority: 2}\n" * (more[2] == "-")
+                       + "priorities:\n" * (more[2] != "-") + more + "\n")
+            done = subprocess.run([harness.PROGRAM, "fleet", "apply", "twice.yaml", "--fleet",
+                                   "http://127.0.0.1:1"], cwd=self.folder, capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertIn("twice.yaml:", done.stderr)
 
 
 if __name__ == "__main__":

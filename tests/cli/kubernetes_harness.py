@@ -108,6 +108,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.lock = threading.Condition()
         self.version = 100
+        self.published = 0  # changes of slices
         self.slices, self.claims, self.events = {}, {}, []
         self.conflicts = self.gone = 0  # how often to answer so
         self.down_until = self.restarts = 0
@@ -255,6 +256,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.answer(409, {"kind": "Status", "code": 409})
             meta["resourceVersion"] = server.next()
             server.slices[name] = body
+            server.published += 1
         return self.answer(wanted, body)
 
     def body(self):
@@ -270,4 +272,5 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.used.add(("delete", "resourceslices"))
         with self.server.lock:
             there = self.server.slices.pop(self.path.rsplit("/", 1)[1], None)
+            self.server.published += 1
         return self.answer(200 if there else 404, {"kind": "Status"})

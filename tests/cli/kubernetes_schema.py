@@ -39,7 +39,7 @@ CONTAINER = {"name": LABEL, "image": str, "imagePullPolicy?": "Always|Never|IfNo
              "resources?": {"claims?": [{"name": LABEL}], "requests?": Map({KEY: str}),
                             "limits?": Map({KEY: str})},
              "securityContext?": {"privileged?": bool, "runAsNonRoot?": bool},
-             "volumeMounts?": [{"name": LABEL, "mountPath": "/.*"}]}
+             "volumeMounts?": [{"name": LABEL, "mountPath": "/.*", "readOnly?": bool}]}
 POD = {"hostIPC?": bool, "hostPID?": bool, "serviceAccountName?": SUBDOMAIN,
        "nodeSelector?": Map({KEY: VALUE}),
        "priorityClassName?": SUBDOMAIN, "containers": [CONTAINER],

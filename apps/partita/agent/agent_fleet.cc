@@ -180,7 +180,7 @@ void AgentFleet::run() {
 }
 
 // Where its gateway may hand requests over to; what it was told last stands while nothing is heard.
-void AgentFleet::tell_gateway(const fleet::FleetAgent& agent) {
+void AgentFleet::tell_gateway(fleet::FleetAgent& agent) {
   if (std::exchange(told_changes_, agent.changes()) == agent.changes()) return;
   const auto status = status_of(agent.view(), wishes_.fleet.name);
   if (!status) return;
@@ -234,7 +234,7 @@ void AgentFleet::tell_of(std::string operation, std::function<void(Result<std::s
 }
 
 Result<std::string> AgentFleet::document(const std::string& operation,
-                                         const fleet::FleetAgent& agent) const {
+                                         fleet::FleetAgent& agent) const {
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
     auto status = status_of(agent.view(), wishes_.fleet.name);

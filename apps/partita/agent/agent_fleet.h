@@ -51,13 +51,13 @@ class AgentFleet {
   AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store);
   void run();
   void tell(const std::string& sentence);  // with lock_ held
-  Result<std::string> document(const std::string& operation, const fleet::FleetAgent& agent) const;
+  Result<std::string> document(const std::string& operation, fleet::FleetAgent& agent) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
   void take_budget(const fleet::Turn& turn);          // with lock_ held
   void tell_of_budget(const control::Snapshot& now);  // the same
   void tell_of_part(fleet::NodeRecord& record, const control::Loop& loop);
   std::string budget_path() const { return wishes_.state_dir + "/fleet-budget.json"; }
-  void tell_gateway(const fleet::FleetAgent& agent);
+  void tell_gateway(fleet::FleetAgent& agent);
   std::string part_path() const { return wishes_.state_dir + "/fleet-part.json"; }
 
   Context& context_;

@@ -122,6 +122,7 @@ Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
 struct Wishes {
   std::optional<std::string> services;
   std::optional<fleet::FleetPower> power;
+  std::map<std::string, int> priorities = {};  // of the services
 };
 
 Result<Wishes> wishes_of(Context& context, const std::string& path) {
@@ -137,9 +138,16 @@ Result<Wishes> wishes_of(Context& context, const std::string& path) {
     std::erase_if(document->root.members, [](const auto& one) { return one.key == "power"; });
     if (document->root.members.empty()) return wishes;
   }
+  if (const Node* list = document->root.find("priorities")) {
+    auto read = fleet::read_priorities(*document, *list);
+    if (!read) return failed(read.error());
+    wishes.priorities = *std::move(read);
+    std::erase_if(document->root.members, [](const auto& one) { return one.key == "priorities"; });
+  }
   // JSON is read by leaders much faster than YAML.
   wishes.services = JsonWriter().value(document->root).take();
-  const std::string& asked = wishes.power ? *wishes.services : *text;
+  const bool whole = !wishes.power && wishes.priorities.empty();
+  const std::string& asked = whole ? *text : *wishes.services;
   if (auto fine = control::wanted_services(asked); !fine)
     return bad_input(path, to_string(fine.error()));
   if (auto fine = fleet::parse_fleet_services(path, asked); !fine) return failed(fine.error());
@@ -179,6 +187,7 @@ Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
   }
   const auto wanted = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
     now.services = *wishes->services;
+    now.priorities = wishes->priorities;
     take_flags(now, flags);
     return {};
   });
@@ -198,7 +207,10 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
   if (!flags.file.empty()) {
     auto wishes = wishes_of(context, flags.file);
     if (!wishes) return failed(wishes.error());
-    if (wishes->services) wanted.services = *std::move(wishes->services);
+    if (wishes->services) {
+      wanted.services = *std::move(wishes->services);
+      wanted.priorities = std::move(wishes->priorities);
+    }
   }
   take_flags(wanted, flags);
   reached->view.wanted = wanted;

@@ -152,21 +152,20 @@ Result<void> Leases::write(const LeaseRecord& record) {
   return {};
 }
 
-// What boards offer is asked only where an instance may have to be made.
+// What a board offers is asked only where an instance may have to be made, or nobody knows it.
 Result<Known> Leases::look(const Ask& ask) {
   Result<device::NodeState> node = device::read_node(doors_.driver);
   if (!node) return failed(node.error());
   Known known = known_of(doors_, standing_, *std::move(node));
   const auto* take = std::get_if<Take>(&ask);
-  const bool unknown = std::ranges::any_of(known.boards, [&](const Board& one) {
-    return doors_.catalogue.find(one.gpu.model) == nullptr;
-  });
   const LeaseRecord* const has = take == nullptr ? nullptr : standing_.of(take->owner);
   const bool makes = take != nullptr && (has == nullptr || has->state != State::made);
-  if (!makes && !unknown) return known;
-  for (Board& board : known.boards)
+  for (Board& board : known.boards) {
+    const bool may_be_there = makes && take->gpu.value_or(board.gpu.index) == board.gpu.index;
+    if (!may_be_there && doors_.catalogue.find(board.gpu.model) != nullptr) continue;
     if (auto added = add_offers(doors_.driver, doors_.catalogue, board); !added)
       return failed(added.error());
+  }
   return known;
 }
 

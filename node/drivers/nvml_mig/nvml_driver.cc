@@ -227,7 +227,7 @@ Result<ComputeInstance> NvmlDriver::try_create_compute(int gpu, int gi_id) {
   if (!ok) return failed(ok.error());
   const Result<abi::Device> device = reader_.find(gpu);
   if (!device) return failed(device.error());
-  const auto devices = reader_.mig_devices(*device);
+  const auto devices = reader_.mig_devices(*device, false);
   if (!devices) return failed(devices.error());
   const auto seen = devices->find({static_cast<unsigned>(gi_id), info.id});
   return ComputeInstance{.ci_id = whole(info.id),

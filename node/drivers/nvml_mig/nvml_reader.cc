@@ -80,7 +80,7 @@ Result<abi::Device> NvmlReader::find(int gpu) const {
   return device;
 }
 
-Result<GpuState> NvmlReader::state(abi::Device device, int gpu) const {
+Result<GpuState> NvmlReader::state(abi::Device device, int gpu) {
   GpuState state;
   state.index = gpu;
   auto ok = identify(device, state);
@@ -114,7 +114,7 @@ Result<void> NvmlReader::identify(abi::Device device, GpuState& gpu) const {
   return {};
 }
 
-Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) const {
+Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) {
   unsigned current = 0, pending = 0;
   const auto mode =
       library_.call("nvmlDeviceGetMigMode", api_.mig_mode, device, &current, &pending);
@@ -123,10 +123,9 @@ Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) const {
   gpu.mig_enabled = current == 1;
   gpu.mig_pending = pending == 1;
   if (gpu.mig_enabled) {
-    const auto devices = mig_devices(device);
+    const auto devices = mig_devices(device, true);
     if (!devices) return failed(devices.error());
-    auto read =
-        instances(device, gpu.model.empty() ? nullptr : catalogue_.find(gpu.model), *devices);
+    auto read = instances(device, gpu, *devices);
     if (!read) return failed(read.error());
     gpu.instances = *std::move(read);
   }
@@ -140,18 +139,30 @@ Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) const {
   return {};
 }
 
-Result<std::vector<Instance>> NvmlReader::instances(abi::Device device, const hw::GpuModel* model,
-                                                    const MigDevices& devices) const {
-  std::map<std::pair<int, int>, Instance> found;  // by start and id: enumerators may repeat ids
+Result<NvmlReader::Offers*> NvmlReader::offers(abi::Device device, const std::string& uuid) {
+  if (const auto known = offers_.find(uuid); known != offers_.end()) return &known->second;
+  Offers all;
   for (unsigned i = 0; i < kMaxProfiles; ++i) {
-    const Result<Profile> known = profile(device, i);
-    if (!known && past_the_last(known.error(), i)) break;
-    if (!known && absent(known.error())) continue;
-    if (!known) return failed(known.error());
-    const auto listed = handles(device, known->figures.id);
+    Result<Profile> one = profile(device, i);
+    if (!one && past_the_last(one.error(), i)) break;
+    if (!one && absent(one.error())) continue;
+    if (!one) return failed(one.error());
+    all.profiles.push_back(*std::move(one));
+  }
+  return &offers_.emplace(uuid, std::move(all)).first->second;
+}
+
+Result<std::vector<Instance>> NvmlReader::instances(abi::Device device, const GpuState& gpu,
+                                                    const MigDevices& devices) {
+  const hw::GpuModel* const model = gpu.model.empty() ? nullptr : catalogue_.find(gpu.model);
+  const auto offered = offers(device, gpu.uuid);
+  if (!offered) return failed(offered.error());
+  std::map<std::pair<int, int>, Instance> found;  // by start and id: enumerators may repeat ids
+  for (const Profile& known : (*offered)->profiles) {
+    const auto listed = handles(device, known.figures.id);
     if (!listed) return failed(listed.error());
     for (abi::GpuInstance handle : *listed) {
-      Result<Instance> one = instance(handle, *known, devices);
+      Result<Instance> one = instance(handle, known, **offered, devices);
       if (!one) return failed(one.error());
       if (std::string name = model ? device::profile_name(*model, one->profile_id) : "";
           !name.empty())
@@ -174,8 +185,8 @@ Result<std::vector<abi::GpuInstance>> NvmlReader::handles(abi::Device device,
 }
 
 Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& known,
-                                      const MigDevices& devices) const {
-  auto inside = computes(handle);
+                                      Offers& offers, const MigDevices& devices) const {
+  auto inside = computes(handle, known, offers);
   if (!inside) return failed(inside.error());
   // Last, so that an instance that went away meanwhile is told from one without compute instances.
   abi::GpuInstanceInfo info{};
@@ -198,33 +209,58 @@ Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& kn
   return one;
 }
 
-Result<std::vector<ComputeInstance>> NvmlReader::computes(abi::GpuInstance handle) const {
-  std::map<int, ComputeInstance> found;
+// The widest first, each once: enumerators may repeat ids.
+Result<std::vector<abi::ComputeInstanceProfile>> NvmlReader::compute_profiles(
+    abi::GpuInstance handle) const {
+  std::vector<abi::ComputeInstanceProfile> all;
   for (unsigned i = 0; i < kMaxProfiles; ++i) {
     abi::ComputeInstanceProfile known{};
-    auto ok =
+    const auto ok =
         library_.call(fmt::format("nvmlGpuInstanceGetComputeInstanceProfileInfo(profile {})", i),
                       api_.compute_profile, handle, i, 0u, &known);
     if (!ok && past_the_last(ok.error(), i)) break;
     if (!ok && ok.error().code == ErrorCode::not_supported) continue;
     if (!ok) return failed(ok.error());
+    if (std::ranges::count(all, known.id, &abi::ComputeInstanceProfile::id) == 0)
+      all.push_back(known);
+  }
+  std::ranges::stable_sort(all, std::greater<>{}, &abi::ComputeInstanceProfile::slices);
+  return all;
+}
+
+// Until those that were found have all slices of the instance: there is room for no more.
+Result<std::vector<ComputeInstance>> NvmlReader::computes(abi::GpuInstance handle,
+                                                          const Profile& profile,
+                                                          Offers& offers) const {
+  std::vector<abi::ComputeInstanceProfile>& known = offers.computes[profile.figures.id];
+  if (known.empty()) {
+    auto asked = compute_profiles(handle);
+    if (!asked) return failed(asked.error());
+    known = *std::move(asked);
+  }
+  std::map<int, ComputeInstance> found;
+  unsigned slices = 0;
+  for (const abi::ComputeInstanceProfile& one : known) {
+    if (slices >= profile.figures.slices) break;
     std::array<abi::ComputeInstance, kMaxInstances> listed{};
     unsigned number = 0;
-    ok = library_.call(fmt::format("nvmlGpuInstanceGetComputeInstances(profile id {})", known.id),
-                       api_.computes, handle, known.id, listed.data(), &number);
+    auto ok =
+        library_.call(fmt::format("nvmlGpuInstanceGetComputeInstances(profile id {})", one.id),
+                      api_.computes, handle, one.id, listed.data(), &number);
     if (!ok) return failed(ok.error());
     for (unsigned k = 0; k < std::min(number, kMaxInstances); ++k) {
       abi::ComputeInstanceInfo info{};
       ok = library_.call("nvmlComputeInstanceGetInfo", api_.compute_info, listed[k], &info);
       if (!ok) return failed(ok.error());
-      found.try_emplace(as_int(info.id),
-                        ComputeInstance{as_int(info.id), as_int(known.slices), {}});
+      const ComputeInstance made{as_int(info.id), as_int(one.slices), {}};
+      if (found.try_emplace(made.ci_id, made).second) slices += one.slices;
     }
   }
   return values(std::move(found));
 }
 
-Result<NvmlReader::MigDevices> NvmlReader::mig_devices(abi::Device device) const {
+Result<NvmlReader::MigDevices> NvmlReader::mig_devices(abi::Device device,
+                                                       bool with_processes) const {
   MigDevices found;
   unsigned limit = 0;
   auto ok = library_.call("nvmlDeviceGetMaxMigDeviceCount", api_.mig_device_limit, device, &limit);
@@ -242,10 +278,11 @@ Result<NvmlReader::MigDevices> NvmlReader::mig_devices(abi::Device device) const
     if (!ok) return failed(ok.error());
     auto uuid = text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID" + of, api_.uuid, mig);
     if (!uuid) return failed(uuid.error());
-    const auto running = processes(mig);
-    if (!running) return failed(running.error());
     MigDevice& one = found[{gi, ci}];
     one.uuid = *std::move(uuid);
+    if (!with_processes) continue;
+    const auto running = processes(mig);
+    if (!running) return failed(running.error());
     for (const abi::ProcessInfo& process : *running) add_holder(one.holders, holder(process.pid));
   }
   return found;

@@ -1,5 +1,6 @@
-// SharedMachine in a state file. Each look locks <state>.lock, reads the file, and puts a new one
-// in its place when something changed; a reconfiguration holds <state>.busy while it lasts.
+// SharedMachine in a state file. Each change locks <state>.lock, reads the file, and puts a new one
+// in its place; who only looks needs no lock, and reads a file once. A reconfiguration holds
+// <state>.busy while it lasts.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -11,7 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <optional>
+#include <mutex>
 
 #include "base/check.h"
 #include "base/files.h"
@@ -49,6 +50,50 @@ Result<std::shared_ptr<void>> wait_for_lock(const std::string& path) {
   return lock;
 }
 
+// A state file that was opened, which the file system gives to no other while it is open.
+struct StateFile {
+  int fd = -1;
+  struct ::stat status = {};
+
+  StateFile() = default;
+  ~StateFile() {
+    if (fd >= 0) ::close(fd);
+  }
+  StateFile(const StateFile&) = delete;
+  StateFile& operator=(const StateFile&) = delete;
+
+  // Whether the file of this name is still this one, and nobody wrote into it.
+  bool is(const struct ::stat& now) const {
+    const auto same = [](const timespec& a, const timespec& b) {
+      return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+    };
+    return now.st_dev == status.st_dev && now.st_ino == status.st_ino &&
+           now.st_size == status.st_size && same(now.st_mtim, status.st_mtim) &&
+           same(now.st_ctim, status.st_ctim);
+  }
+};
+
+struct OpenedState {
+  std::shared_ptr<StateFile> file;  // null: there is none
+  std::string text;
+};
+
+Result<OpenedState> open_state(const std::string& path) {
+  auto file = std::make_shared<StateFile>();
+  std::string text;
+  file->fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file->fd < 0 && errno == ENOENT) return OpenedState{};
+  bool read = file->fd >= 0 && ::fstat(file->fd, &file->status) == 0;
+  char buffer[1 << 14];
+  for (ssize_t n = 1; read && n != 0;) {
+    n = ::read(file->fd, buffer, sizeof buffer);
+    if (n > 0) text.append(buffer, static_cast<std::size_t>(n));
+    read = n >= 0 || errno == EINTR;
+  }
+  if (read) return OpenedState{std::move(file), std::move(text)};
+  return environment_error(path, fmt::format("cannot read: {}", std::strerror(errno)));
+}
+
 class FileMachine final : public SharedMachine {
  public:
   FileMachine(MachineDescription description, Clock& clock, const hw::Catalogue& catalogue)
@@ -60,26 +105,39 @@ class FileMachine final : public SharedMachine {
   std::string shared_file() const override { return path_; }
 
   Result<void> with(const std::function<void(Machine&)>& use) override {
-    const auto lock = wait_for_lock(path_ + ".lock");
-    if (!lock) return failed(lock.error());
-    const auto stored = load();
-    if (!stored) return failed(stored.error());
-    Machine machine = **stored;
-    machine.observe(user_processes());
-    machine.settle(now_ns());
-    use(machine);
-    machine.settle(now_ns());
-    machine.observe({});
-    if (machine == **stored && there()) return {};
-    return store(machine.text());
+    const auto used = use_locked(use);
+    return used ? Result<void>() : failed(used.error());
   }
 
   Result<void> glance(const std::function<void(const Machine&)>& use) override {
-    const auto lock = wait_for_lock(path_ + ".lock");
-    if (!lock) return failed(lock.error());
     const auto stored = load();
     if (!stored) return failed(stored.error());
-    use(**stored);
+    use((*stored)->machine);
+    return {};
+  }
+
+  Result<void> look(const std::function<void(const Machine&)>& use) override {
+    const std::int64_t now = now_ns();
+    const auto stored = load();
+    if (!stored) return failed(stored.error());
+    std::shared_ptr<const Seen> seen;
+    {
+      const std::lock_guard guard(mutex_);
+      seen = seen_;
+    }
+    if (seen && seen->of == *stored && now >= seen->at_ns && now - seen->at_ns < kSeenNs) {
+      use(seen->machine);
+      return {};
+    }
+    Seen fresh{nullptr, (*stored)->machine, now};
+    const auto used = use_locked([&](const Machine& machine) {
+      use(machine);
+      fresh.machine = machine;
+    });
+    if (!used) return failed(used.error());
+    fresh.of = *used;
+    const std::lock_guard guard(mutex_);
+    seen_ = std::make_shared<const Seen>(std::move(fresh));
     return {};
   }
 
@@ -87,21 +145,46 @@ class FileMachine final : public SharedMachine {
   Result<std::shared_ptr<void>> busy() override { return wait_for_lock(path_ + ".busy"); }
 
  private:
-  bool there() const {
-    std::error_code ignored;
-    return std::filesystem::exists(path_, ignored);
+  struct Read {
+    std::shared_ptr<StateFile> file;  // null: there is none yet
+    Machine machine;
+  };
+  struct Seen {
+    std::shared_ptr<const Read> of;
+    Machine machine;  // with the processes of this computer
+    std::int64_t at_ns = 0;
+  };
+
+  // What the state was before.
+  Result<std::shared_ptr<const Read>> use_locked(const std::function<void(Machine&)>& use) {
+    const auto lock = wait_for_lock(path_ + ".lock");
+    if (!lock) return failed(lock.error());
+    auto stored = load();
+    if (!stored) return stored;
+    const Read& before = **stored;
+    Machine machine = before.machine;
+    machine.observe(user_processes());
+    machine.settle(now_ns());
+    use(machine);
+    machine.settle(now_ns());
+    machine.observe({});
+    if (machine == before.machine && before.file) return stored;
+    if (auto done = store(machine.text()); !done) return failed(done.error());
+    return stored;
   }
 
-  // Shared by all threads under the lock; good until it is called again.
-  Result<const Machine*> load() {
-    if (!there()) {
-      read_ = {{}, make_machine(description_, path_)};
-      return &read_->machine;
+  // A file is put in place whole, so what is read is the state at some moment.
+  Result<std::shared_ptr<const Read>> load() {
+    struct ::stat now = {};
+    const bool there = ::stat(path_.c_str(), &now) == 0;
+    {
+      const std::lock_guard guard(mutex_);
+      if (read_ && there && read_->file && read_->file->is(now)) return read_;
     }
-    auto text = files_.read(path_);
-    if (!text) return failed(text.error());
-    if (read_ && read_->text == *text) return &read_->machine;
-    auto machine = Machine::from_text(path_, *text, catalogue_);
+    auto opened = open_state(path_);
+    if (!opened) return failed(opened.error());
+    if (!opened->file) return keep({nullptr, make_machine(description_, path_)});
+    auto machine = Machine::from_text(path_, opened->text, catalogue_);
     if (!machine) {
       Error unread = machine.error();
       unread.message += "; remove the file to start over";
@@ -110,8 +193,12 @@ class FileMachine final : public SharedMachine {
     if (!same_gpus(*machine))
       return bad_input(path_,
                        "is the state of other GPUs than those described; remove it to start over");
-    read_ = {*std::move(text), *std::move(machine)};
-    return &read_->machine;
+    return keep({std::move(opened->file), *std::move(machine)});
+  }
+  std::shared_ptr<const Read> keep(Read read) {
+    auto kept = std::make_shared<const Read>(std::move(read));
+    const std::lock_guard guard(mutex_);
+    return read_ = kept;
   }
 
   // Under the lock, so one name does for the new file. Not synced to disk: a killed process leaves
@@ -139,12 +226,9 @@ class FileMachine final : public SharedMachine {
   MachineDescription description_;
   std::string path_;
   const hw::Catalogue& catalogue_;
-  RealFiles files_;
-  struct Read {
-    std::string text;
-    Machine machine;
-  };
-  std::optional<Read> read_;  // what load() saw last
+  std::mutex mutex_;
+  std::shared_ptr<const Read> read_;  // what load() saw last
+  std::shared_ptr<const Seen> seen_;  // what look() saw last
 };
 
 }  // namespace

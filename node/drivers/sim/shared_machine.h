@@ -75,6 +75,11 @@ class SharedMachine {
   // it has may have ended, and new ones are missing.
   virtual Result<void> glance(const std::function<void(const Machine&)>& use) = 0;
 
+  // Runs `use` on the present machine with the processes of this computer as they were kSeenNs ago
+  // at most: for those who ask of each device in turn.
+  virtual Result<void> look(const std::function<void(const Machine&)>& use) { return with(use); }
+  static constexpr std::int64_t kSeenNs = 10'000'000;
+
   // A changing call of the door or of the C ABI, named as NodeDriver names it: runs `effect` on the
   // present machine, stores what it changed and then lets the answered duration pass. Faults of the
   // script happen here, counted over all processes that share the machine.

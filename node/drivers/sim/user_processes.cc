@@ -50,10 +50,11 @@ std::vector<ObservedProcess> user_processes() {
   std::vector<ObservedProcess> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
   if (!proc) return found;
+  const long self = ::getpid();
   while (const dirent* entry = ::readdir(proc.get())) {
     const std::string_view word = entry->d_name;
     const std::optional<long> number = parse_number<long>(word);
-    if (!number || *number == ::getpid()) continue;
+    if (!number || *number == self) continue;
     const long pid = *number;
     std::vector<std::string> devices = devices_of(slurp(fmt::format("/proc/{}/environ", pid)));
     if (devices.empty()) continue;

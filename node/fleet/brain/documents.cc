@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fleet/brain/power.h"
+#include "forms/priorities_form.h"
 #include "forms/serving_forms.h"
 #include "forms/terms_form.h"
 
@@ -106,6 +107,7 @@ void describe(Form& f, Wanted& wanted) {
                     "what may be lost, any one of it");
   f.optional().word("approval", wanted.approval, {"automatic", "approve"},
                     "whether a person sees a decision before it is written");
+  forms::describe_priorities(f, wanted.priorities);
   f.optional(!wanted.drained.empty())
       .names("drained", wanted.drained, kNodes, "nodes that shall carry nothing");
   f.optional(!wanted.approved.empty())
@@ -217,6 +219,17 @@ Result<NodeRecord> parse_node_record(const std::string& key, std::string_view te
 Result<Part> parse_part(const std::string& key, std::string_view text) {
   return parsed<Part>(key, text);
 }
+Result<std::map<std::string, int>> read_priorities(const Document& document, const Node& list) {
+  Node only;
+  only.kind = Node::Kind::object;
+  only.members.push_back({"priorities", list});
+  return read_form<std::map<std::string, int>>(Document{document.file, only},
+                                               [](Form& f, std::map<std::string, int>& all) {
+                                                 forms::describe_priorities(f, all);
+                                                 f.closed();
+                                               });
+}
+
 Result<Wanted> parse_wanted(const std::string& key, std::string_view text) {
   return parsed<Wanted>(key, text);
 }

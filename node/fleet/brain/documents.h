@@ -2,6 +2,7 @@
 // back is checked; a document of another fleet's version is refused with its key.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ Result<Proposal> parse_proposal(const std::string& key, std::string_view text);
 Result<LeaderRecord> parse_leader_record(const std::string& key, std::string_view text);
 Result<RateRecord> parse_rate_record(const std::string& key, std::string_view text);
 Result<FleetEvent> parse_fleet_event(const std::string& key, std::string_view text);
+
+// What people write beside a fleet's services, the key `priorities`; refused with FILE:LINE.
+Result<std::map<std::string, int>> read_priorities(const Document& document, const Node& list);
 
 // The document FleetHistory, oldest first.
 std::string history_json(const FleetView& view);

@@ -99,7 +99,12 @@ class Leader::Work {
   Decision decide() {
     look();
     mend();
-    grow();
+    for (const bool margins : {false, true}) {
+      if (margins && !survives()) break;
+      margins_ = margins;
+      grow();
+      if (!margins) make_room();
+    }
     shrink();
     return word();
   }
@@ -117,7 +122,7 @@ class Leader::Work {
     double total = 0, used = 0;  // compute slices
     // What is decided.
     Rates next;
-    bool changed = false, grows = false;
+    bool changed = false, grows = false, mended = false;
     std::optional<plan::ServingPlan> plan;
     std::string cause;
     Rates gave_up;
@@ -133,23 +138,47 @@ class Leader::Work {
     std::set<std::string> tried;              // nodes that had no room for such a piece
     double cut = 1;                           // of the size of pieces
     Moves moves = Moves::none;                // of others, for it
-    std::vector<Guess> guess;                 // by kind of node
+    bool anywhere = false;                    // more than a piece of it on one domain
+    int priority = 0;
+    std::vector<Guess> guess;  // by kind of node
     std::string why;
-    bool lost = false;  // not all that was to carry it does
+    bool lost = false;       // not all that was to carry it does
     bool is_short() const {  // of what its file says
       double all = 0;
       for (const auto& [node, rate] : on) all += rate;
       return more(terms->rate.value, all);
     }
+    // In slices, of the first kind of node.
+    double size() const { return guess.empty() ? need : guess.front().slices(need); }
+    // Whether it can do without so much of what this node carries.
+    bool can_spare(const At& at, double less, bool survive) const {
+      std::map<std::string, double> left = by_domain;
+      left[at.domain] -= less;
+      return missing_of(need, left, survive) <= 0;
+    }
+    // Smaller pieces, for which any node may have room; not below the least. Before they become too
+    // small to be worth it, larger ones again, for which instances of others may move. Last, if it
+    // may be, where a loss takes more of it than it should: it has no margin then.
+    void make_smaller(bool may_loosen) {
+      const bool any = moves == Moves::any;
+      const bool last = cut * 0.5 < (any ? kLeastPiece : kLeastInPlace);
+      if (last && any && (anywhere || !may_loosen)) return;
+      anywhere = anywhere || (last && any);
+      cut = last ? 1 : cut * 0.5;
+      if (last) moves = any ? Moves::none : moves == Moves::none ? Moves::in_turn : Moves::any;
+      tried.clear();
+    }
   };
 
   void look();
   void look_at(const NodeRecord& record);
-  double size_of(const Of& of) const;
   bool waits_in_vain(const At& at) const;
   bool replan_due(const At& at) const;
   void count(Of& of, const At& at, double rate);
-  double missing(const Of& of) const { return missing_of(of.need, of.by_domain, survives()); }
+  // While rates are looked after, margins are nobody's concern.
+  double missing(const Of& of) const {
+    return missing_of(of.need, of.by_domain, survives() && margins_);
+  }
   bool survives() const { return view_.wanted->survive != Survive::none; }
   void mend();
   void settle(At& at, Rates rates, const std::string& cause);
@@ -157,7 +186,9 @@ class Leader::Work {
   Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates, Moves moves);
   void grow();
   bool propose(Of& of);
-  static void cut(Of& of);
+  void make_room();
+  std::vector<std::string> victims_at(const At& at, const Of& of) const;
+  bool make_room_at(At& at, Of& of);
   double used(const At& at, Moves moves) const;
   double piece_size(const Of& of) const;
   At* place_for(const Of& of, double& piece);
@@ -165,7 +196,6 @@ class Leader::Work {
   void take_back(At& at, std::string service, const std::string& why);
   void shrink();
   void shrink_at(At& at);
-  bool spare(const Of& of, const At& at, double less) const;
   void trim(At& at, Rates& next);
   std::vector<Wait> waits_of(const At& at) const;
   Decision word() const;
@@ -178,9 +208,10 @@ class Leader::Work {
   const std::string& leader_;
   std::map<std::string, At> nodes_;
   std::map<std::string, Of> services_;
-  std::vector<Of*> order_;  // the largest first
+  std::vector<Of*> order_;  // by priority, the largest first
   std::map<std::string, std::size_t> kinds_;
   int domains_ = 0;  // that may get more
+  bool margins_ = true;
   long revision_ = 1;
 };
 
@@ -192,6 +223,8 @@ void Leader::Work::look() {
     Of& of = services_[name];
     of.terms = &terms;
     of.need = need_of(terms, rate_in(asked, name));
+    if (const auto its = view_.wanted->priorities.find(name); its != view_.wanted->priorities.end())
+      of.priority = its->second;
     order_.push_back(&of);
   }
   for (const auto& [name, part] : view_.parts) {
@@ -214,12 +247,8 @@ void Leader::Work::look() {
   domains_ = static_cast<int>(domains.size());
   for (auto& [name, of] : services_)
     for (const NodeRecord* node : of_kind) of.guess.push_back(planner_.guess(*of.terms, *node));
-  std::ranges::stable_sort(order_, std::greater<>{}, [&](const Of* of) { return size_of(*of); });
-}
-
-// In slices, of the first kind of node.
-double Leader::Work::size_of(const Of& of) const {
-  return of.guess.empty() ? of.need : of.guess.front().slices(of.need);
+  std::ranges::stable_sort(order_, std::greater<>{},
+                           [&](const Of* of) { return std::pair(of->priority, of->size()); });
 }
 
 void Leader::Work::look_at(const NodeRecord& record) {
@@ -299,13 +328,14 @@ Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates
                         at.part ? &at.part->plan : nullptr, moves});
 }
 
-// The node carries these rates, or as many of them as fit; the smallest go.
+// The node carries these rates, or as many of them as fit; of the lowest priority the smallest go.
 void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
   std::erase_if(rates, [&](const auto& one) { return !services_.contains(one.first); });
   auto plan = plan_at(at, rates, Moves::any);
   while (!plan && !rates.empty()) {
     rates.erase(std::ranges::min_element(rates, {}, [&](const auto& one) {
-      return services_.at(one.first).guess[at.kind].slices(one.second);
+      const Of& of = services_.at(one.first);
+      return std::pair(of.priority, of.guess[at.kind].slices(one.second));
     }));
     plan = plan_at(at, rates, Moves::any);
   }
@@ -331,6 +361,7 @@ void Leader::Work::mend() {
       settle(at, at.held, "its GPUs or the terms of its services are others");
     else if (waits_in_vain(at))
       settle(at, at.held, "whom it waited for will not carry its services");
+    at.mended = at.changed;
   }
 }
 
@@ -339,10 +370,10 @@ void Leader::Work::mend() {
 // What one node should get of a service.
 double Leader::Work::piece_size(const Of& of) const {
   const double less = missing(of);
-  if (!survives()) return less * of.cut;
+  if (!survives() || of.anywhere) return less * of.cut;
   double largest = 0;
   for (const auto& [domain, rate] : of.by_domain) largest = std::max(largest, rate);
-  const int pieces = size_of(of) < kSmallSlices ? 2 : std::clamp(domains_, 2, kPiecesToSurvive);
+  const int pieces = of.size() < kSmallSlices ? 2 : std::clamp(domains_, 2, kPiecesToSurvive);
   return std::min(less, std::max(largest, of.need / (pieces - 1))) * of.cut;
 }
 
@@ -365,7 +396,7 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
   const double most = piece * (1 + kTiny);
   for (auto& [name, at] : nodes_) {
     if (!at.open || at.total <= 0 || of.tried.contains(name)) continue;
-    if (survives() && rate_in(of.by_domain, at.domain) + piece > most) continue;
+    if (survives() && !of.anywhere && rate_in(of.by_domain, at.domain) + piece > most) continue;
     const double there = rate_in(at.next, of.terms->name);
     const double takes = of.guess[at.kind].slices(rate_in(of.on, name) + piece - there);
     const double room = at.total - used(at, of.moves), left = room - takes;
@@ -384,7 +415,8 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
 
 // Whether a node was found to try the service, or some of it, on.
 bool Leader::Work::propose(Of& of) {
-  if (of.tried.size() >= kTried) cut(of);
+  const bool may_loosen = survives() && !margins_;
+  if (of.tried.size() >= kTried) of.make_smaller(may_loosen);
   double piece = piece_size(of);
   if (At* at = place_for(of, piece)) {
     const std::string& name = of.terms->name;
@@ -397,19 +429,8 @@ bool Leader::Work::propose(Of& of) {
     count(of, *at, on + piece);
     return true;
   }
-  cut(of);
+  of.make_smaller(may_loosen);
   return false;
-}
-
-// Smaller pieces, for which any node may have room; not below the least. Before they become too
-// small to be worth it, larger ones again, for which instances of others may move.
-void Leader::Work::cut(Of& of) {
-  const bool any = of.moves == Moves::any;
-  const bool last = of.cut * 0.5 < (any ? kLeastPiece : kLeastInPlace);
-  if (last && any) return;
-  of.cut = last ? 1 : of.cut * 0.5;
-  if (last) of.moves = of.moves == Moves::none ? Moves::in_turn : Moves::any;
-  of.tried.clear();
 }
 
 // Plans what was proposed for a node; what does not fit is taken back, the newest first.
@@ -445,13 +466,17 @@ void Leader::Work::take_back(At& at, const std::string service, const std::strin
 }
 
 void Leader::Work::grow() {
+  for (Of* of : order_) {
+    of->cut = 1, of->moves = Moves::none, of->anywhere = false;
+    of->tried.clear();
+  }
   for (int round = 0; round < kRounds; ++round) {
     bool proposed = false, again = false;
     for (Of* of : order_) {
       for (int pieces = 0; missing(*of) > 0 && pieces < kPiecesToSurvive * 8; ++pieces) {
-        const auto before = std::pair(of->cut, of->moves);
+        const auto before = std::tuple(of->cut, of->moves, of->anywhere);
         if (!propose(*of)) {
-          again = again || before != std::pair(of->cut, of->moves);
+          again = again || before != std::tuple(of->cut, of->moves, of->anywhere);
           break;
         }
         proposed = true;
@@ -463,14 +488,55 @@ void Leader::Work::grow() {
   }
 }
 
-// ---- less
-
-// Whether a service can do without so much of what this node carries.
-bool Leader::Work::spare(const Of& of, const At& at, double less) const {
-  std::map<std::string, double> left = of.by_domain;
-  left[at.domain] -= less;
-  return missing_of(of.need, left, survives()) <= 0;
+// Who has no room gets that of margins, then that of those that are of less priority.
+void Leader::Work::make_room() {
+  for (Of* of : order_) {
+    if (missing(*of) <= 0) continue;
+    std::vector<At*> fullest;
+    for (auto& [name, at] : nodes_)
+      if (at.open && !at.changed && !at.pending) fullest.push_back(&at);
+    std::ranges::stable_sort(fullest, std::greater<>{}, &At::used);
+    for (At* at : fullest)
+      if (make_room_at(*at, *of)) break;
+  }
 }
+
+// Of this node's services those that may go for another: margins first, the largest first.
+std::vector<std::string> Leader::Work::victims_at(const At& at, const Of& of) const {
+  std::vector<std::tuple<bool, int, double, std::string>> all;
+  for (const auto& [service, rate] : at.base) {
+    const auto found = services_.find(service);
+    if (found == services_.end() || &found->second == &of) continue;
+    const Of& its = found->second;
+    const bool serves = !its.can_spare(at, rate_in(its.on, at.record->node), false);
+    if (serves ? its.priority < of.priority : survives() && its.priority <= of.priority)
+      all.emplace_back(serves, its.priority, -its.guess[at.kind].slices(rate), service);
+  }
+  std::ranges::sort(all);
+  std::vector<std::string> names;
+  for (const auto& one : all) names.push_back(std::get<3>(one));
+  return names;
+}
+
+// Whether there is a plan with what is missing, or with half of it, and with fewer of the others.
+bool Leader::Work::make_room_at(At& at, Of& of) {
+  const std::string& name = of.terms->name;
+  Rates rates = at.base;
+  const double there = rate_in(rates, name);
+  for (const std::string& victim : victims_at(at, of)) {
+    rates.erase(victim);
+    for (const double share : {1.0, 0.5}) {
+      rates[name] = there + missing(of) * share;
+      if (!plan_at(at, rates, Moves::any)) continue;
+      settle(at, rates, fmt::format("room for {} is made", name));
+      count(of, at, rate_in(at.next, name));
+      return true;
+    }
+  }
+  return false;
+}
+
+// ---- less
 
 // Takes from the rates of a node what its services do not need.
 void Leader::Work::trim(At& at, Rates& next) {
@@ -491,8 +557,8 @@ void Leader::Work::trim(At& at, Rates& next) {
     for (const auto& [domain, there] : of.by_domain)
       all += there, largest = std::max(largest, there);
     const double over = (survives() ? all - largest : all) - of.need;
-    if (over <= of.need * kSlack && !spare(of, at, rate)) continue;
-    if (spare(of, at, rate))
+    if (over <= of.need * kSlack && !of.can_spare(at, rate, survives())) continue;
+    if (of.can_spare(at, rate, survives()))
       rate = 0;
     else if (over > of.need * kSlack && !survives())
       rate -= over;
@@ -562,8 +628,11 @@ std::vector<ServiceOutlook> Leader::Work::outlooks() const {
     ServiceOutlook& one = all.emplace_back(ServiceOutlook{.name = name, .need_rps = of.need});
     one.on = of.on;
     for (const auto& [node, rate] : of.on) one.planned_rps += rate;
-    if (missing(of) > 0)
-      one.why = of.why.empty() ? "no node has room for it" : "no node has room for it: " + of.why;
+    if (missing(of) <= 0) continue;
+    one.margin_only = missing_of(of.need, of.by_domain, false) <= 0;
+    one.why = one.margin_only ? "no node has room for what it needs when another is lost"
+                              : "no node has room for it";
+    if (!of.why.empty()) one.why += ": " + of.why;
   }
   for (const auto& [node, at] : nodes_)
     for (const auto& [service, rate] : at.has) {
@@ -593,7 +662,7 @@ void Leader::Work::tell(Decision& decision, const At& at, const Part& part) cons
     text += fmt::format(", once {} has revision {}", wait.node, wait.revision);
   if (!at.cause.empty()) text += fmt::format(" ({})", at.cause);
   decision.changes.push_back(text);
-  decision.urgent.push_back(urgent || !at.cause.empty());
+  decision.urgent.push_back(urgent || at.mended);
 }
 
 Decision Leader::Work::word() const {

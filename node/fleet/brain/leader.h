@@ -6,7 +6,8 @@
 // once, beside all that it carries still, or makes it carry less, and then waits for the nodes that
 // carry it instead: so no part waits for one that waits. A node that is not there, is drained or
 // cannot carry out its part is not counted on. `survive`: without any one node (rack, zone) the
-// others are planned for the whole rate.
+// others are planned for the whole rate. Where there is not room for all, rates come before
+// margins, and each by priority: margins, then services of less priority make room.
 #pragma once
 
 #include <map>
@@ -28,6 +29,7 @@ struct ServiceOutlook {
   double carried_rps = 0;                 // by nodes that are there, now
   std::map<std::string, double> on = {};  // planned, by node
   std::string why = {};                   // something is missing; empty: nothing is
+  bool margin_only = false;               // what is missing is needed when a domain is lost
   bool operator==(const ServiceOutlook&) const = default;
 };
 

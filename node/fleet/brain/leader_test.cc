@@ -303,6 +303,72 @@ TEST(Leader, SurvivesAnyRack) {
   }
 }
 
+// Two of three nodes are lost: what is left has room for all rates, and for no margin of any.
+TEST(Leader, RatesAreKeptWhereMarginsCannotBe) {
+  TestFleet fleet(3, 1);
+  const Rates rates{{"a", 300}, {"b", 240}};
+  fleet.view.wanted->survive = Survive::node;
+  fleet.want(rates);
+  fleet.settle();
+  for (const auto& [name, rate] : rates)
+    for (const auto& [node, record] : fleet.view.nodes)
+      EXPECT_GE(fleet.carried(name, node), rate * (1 - 1e-6)) << node;
+  while (fleet.view.nodes.size() > 1) {
+    fleet.view.nodes.erase(std::prev(fleet.view.nodes.end()));
+    fleet.settle();
+    for (const auto& [name, rate] : rates)
+      EXPECT_GE(fleet.carried(name), rate * (1 - 1e-6)) << name;
+  }
+  const Decision decision = fleet.decide();
+  EXPECT_TRUE(decision.parts.empty());
+  for (const ServiceOutlook& one : decision.services) {
+    EXPECT_TRUE(one.margin_only);
+    EXPECT_NE(one.why, "");
+  }
+  for (const auto& [name, part] : fleet.view.parts)
+    if (fleet.view.nodes.contains(name)) expect_judged(fleet, part);
+}
+
+// Half of the room is gone: whoever is of the highest priority has all of its rate, whichever it
+// is, and what is of less priority has what is left.
+TEST(Leader, WhatIsOfHigherPriorityIsKept) {
+  const Rates rates{{"a", 500}, {"b", 400}, {"c", 450}, {"d", 350}};
+  for (const char* first : {"a", "b", "c", "d"}) {
+    TestFleet fleet(2, 1);
+    fleet.want(rates);
+    fleet.settle();
+    for (const auto& [name, rate] : rates) EXPECT_GE(fleet.carried(name), rate * (1 - 1e-6));
+    fleet.view.wanted->priorities[first] = 1;
+    EXPECT_EQ(fleet.settle(), 0) << "there is room for all";
+    const Names of = fleet.nodes_of(first);
+    fleet.view.nodes.erase(of.front());
+    const Decision decision = fleet.decide();
+    for (const bool urgent : decision.urgent) EXPECT_TRUE(urgent);
+    fleet.settle();
+    EXPECT_GE(fleet.carried(first), rates.at(first) * (1 - 1e-6)) << first;
+    EXPECT_EQ(fleet.settle(), 0);
+    const auto left = fleet.view.nodes.begin();
+    expect_judged(fleet, fleet.view.parts.at(left->first));
+    EXPECT_GE(left->second.carries.size(), 2u) << first;
+  }
+}
+
+// A service that comes takes the room of margins, those of its own priority too; not their rates.
+TEST(Leader, MarginsMakeRoomForRates) {
+  TestFleet fleet(2, 1);
+  fleet.view.wanted->survive = Survive::node;
+  fleet.want({{"a", 700}});
+  fleet.settle();
+  EXPECT_GE(fleet.carried("a"), 1400 * (1 - 1e-6));
+  fleet.want({{"a", 700}, {"b", 600}});
+  const Decision decision = fleet.decide();
+  for (const bool urgent : decision.urgent) EXPECT_FALSE(urgent) << "nothing was lost";
+  fleet.settle();
+  EXPECT_GE(fleet.carried("a"), 700 * (1 - 1e-6));
+  EXPECT_GE(fleet.carried("b"), 600 * (1 - 1e-6));
+  EXPECT_EQ(fleet.settle(), 0);
+}
+
 TEST(Leader, LostGpuIsPlannedAround) {
   TestFleet fleet(2);
   fleet.want({{"a", 900}, {"b", 900}});
@@ -543,7 +609,8 @@ TEST(Documents, AreReadAsTheyWereWritten) {
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
     EXPECT_EQ(*read, part);
   }
-  const Wanted wanted{"services: []\n", Survive::rack, Approval::approve, {"n1"}, "abc", "me"};
+  const Wanted wanted{
+      "services: []\n", Survive::rack, Approval::approve, {{"chat", 2}}, {"n1"}, "abc", "me"};
   EXPECT_EQ(*parse_wanted("k", write(wanted)), wanted);
   const Proposal proposal{"d", {"one", "two"}};
   EXPECT_EQ(*parse_proposal("k", write(proposal)), proposal);

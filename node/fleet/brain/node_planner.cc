@@ -17,7 +17,8 @@ namespace {
 constexpr double kBatchShare = 0.5;
 constexpr double kGuessedLoad = 0.8;  // of such batches back to back
 constexpr std::size_t kPoolsKept = 100'000;
-constexpr double kSameRate = 1e-6;  // of a rate, relative
+constexpr double kSameRate = 1e-6;       // of a rate, relative
+constexpr std::size_t kAnswersKept = 8;  // of a node
 
 // What is there, all usable GPUs in it, empty ones too.
 plan::ServingPlan plan_of(const NodeRecord& node, bool without_lent) {
@@ -91,7 +92,30 @@ const plan::FleetEntry* NodePlanner::entry_of(const std::string& model) const {
   return found == ground_.profiles.end() ? nullptr : &*found;
 }
 
+bool NodePlanner::Answered::answers(const NodeAsk& ask) const {
+  return moves == ask.moves && survive == ask.survive && services == ask.services &&
+         gpus == ask.node.gpus && runs == ask.node.runs && carries == ask.node.carries &&
+         (ask.planned == nullptr ? !planned : planned == *ask.planned);
+}
+
 Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
+  std::deque<Answered>& lately = answered_[ask.node.node];
+  for (const Answered& one : lately)
+    if (one.answers(ask)) return one.plan;
+  if (lately.size() == kAnswersKept) lately.pop_back();
+  lately.push_front({.gpus = ask.node.gpus,
+                     .runs = ask.node.runs,
+                     .carries = ask.node.carries,
+                     .services = ask.services,
+                     .planned = {},
+                     .survive = ask.survive,
+                     .moves = ask.moves,
+                     .plan = plan_anew(ask)});
+  if (ask.planned != nullptr) lately.front().planned = *ask.planned;
+  return lately.front().plan;
+}
+
+Result<plan::ServingPlan> NodePlanner::plan_anew(const NodeAsk& ask) {
   plan::ServingPlan current = plan_of(ask.node, ask.survive != 0);
   plan::ServingProblem problem;
   problem.services = ask.services;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +56,7 @@ class NodePlanner {
   explicit NodePlanner(FleetGround ground);
 
   // A judged plan on the usable GPUs of the node; infeasible, with the first reason. Without
-  // services it is empty.
+  // services it is empty. Who asks again what it asked lately is told the same.
   Result<plan::ServingPlan> plan(const NodeAsk& ask);
 
   // Compute slices of the usable GPUs.
@@ -66,6 +68,20 @@ class NodePlanner {
   long plans_made() const { return made_; }
 
  private:
+  // All of an ask that its answer hangs on, and the answer.
+  struct Answered {
+    std::vector<NodeGpu> gpus;
+    std::vector<plan::PlannedGpu> runs;
+    std::vector<Carried> carries;
+    std::vector<plan::Service> services;
+    std::optional<plan::ServingPlan> planned;
+    int survive = 0;
+    Moves moves = Moves::any;
+    Result<plan::ServingPlan> plan;
+    bool answers(const NodeAsk& ask) const;
+  };
+
+  Result<plan::ServingPlan> plan_anew(const NodeAsk& ask);
   const plan::FleetEntry* entry_of(const std::string& model) const;
   plan::ServingPlan empty_plan(const NodeRecord& node) const;
   Result<decide::Made<plan::ServingPlan>> made(const plan::ServingProblem& problem,
@@ -78,6 +94,7 @@ class NodePlanner {
   planners::serving::PoolMemo planners_pools_;
   verify::PoolMemo judges_pools_;
   std::map<std::pair<std::string, std::string>, double> per_slice_;  // by GPU model and terms
+  std::map<std::string, std::deque<Answered>> answered_;             // by node, the newest first
   long made_ = 0;
 };
 

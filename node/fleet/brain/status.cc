@@ -75,8 +75,8 @@ void share(ServiceStatus& service, const std::vector<std::string>& drained) {
   }
 }
 
-// What the agents of its nodes say, the worst of it, and whether there is enough of it. It is down
-// only where all of it is.
+// What the agents of its nodes say, the worst of it, and whether there is enough of it, also after
+// a loss that it is to survive. It is down only where all of it is.
 std::string verdict_of(const FleetView& view, const ServiceStatus& service) {
   std::map<std::string, int> said;
   for (const ServicePiece& piece : service.on) {
@@ -92,7 +92,13 @@ std::string verdict_of(const FleetView& view, const ServiceStatus& service) {
       service.carried_rps < service.arrived_rps)
     return "degraded";
   if (said.contains("unknown")) return "unknown";
-  const bool enough = service.carried_rps >= service.wanted_rps * (1 - kOfARate);
+  const Survive survive = view.wanted ? view.wanted->survive : Survive::none;
+  std::map<std::string, double> carried;  // by what may be lost at once
+  for (const ServicePiece& piece : service.on)
+    if (const auto node = view.nodes.find(piece.node); node != view.nodes.end())
+      carried[domain_of(node->second, survive)] += piece.carried_rps;
+  const bool survives = survive != Survive::none;
+  const bool enough = missing_of(service.wanted_rps * (1 - kOfARate), carried, survives) <= 0;
   return said.contains("at_risk") || !enough ? "at_risk" : "serves";
 }
 

@@ -42,7 +42,8 @@ struct ServicePiece {
 struct ServiceStatus {
   std::string service;
   // As the agents of its nodes say it, the worst; at_risk, too, where less is carried than wanted,
-  // degraded where less than arrives. unknown: nobody has measured it, or the store is not heard.
+  // or would be after a loss that it is to survive, degraded where less than arrives. unknown:
+  // nobody has measured it, or the store is not heard.
   std::string verdict = "down";
   double wanted_rps = 0, arrived_rps = 0, planned_rps = 0, carried_rps = 0;
   std::vector<ServicePiece> on = {};

@@ -13,9 +13,10 @@ namespace {
 
 // A service of 100 req/s on two nodes that carry some of it; what their agents say of it, and what
 // arrives at the first's gateway.
-std::string verdict(std::vector<double> carried, std::vector<std::string> said, double arrived) {
+std::string verdict(std::vector<double> carried, std::vector<std::string> said, double arrived,
+                    Survive survive = Survive::none) {
   FleetView view;
-  view.wanted = Wanted{"services: [{name: a, model: bert, rate_rps: 100, slo_ms: 400}]\n"};
+  view.wanted = Wanted{"services: [{name: a, model: bert, rate_rps: 100, slo_ms: 400}]\n", survive};
   for (std::size_t i = 0; i < carried.size(); ++i) {
     const std::string name = "n" + std::to_string(i);
     view.nodes[name] = node_of_tests(name);
@@ -40,6 +41,14 @@ TEST(Status, ItsVerdictIsTheWorstOfItsNodesAndWhetherThereIsEnough) {
   EXPECT_EQ(verdict({50, 0}, {"serves"}, 60), "degraded");
   EXPECT_EQ(verdict({0, 0}, {"serves", "serves"}, 10), "down");
   EXPECT_EQ(verdict({}, {}, 10), "down");
+}
+
+TEST(Status, ItIsAtRiskWhereALossWouldTakeSomeOfIt) {
+  EXPECT_EQ(verdict({100, 100}, {"serves", "serves"}, 10, Survive::node), "serves");
+  EXPECT_EQ(verdict({50, 50, 50}, {"serves", "serves", "serves"}, 10, Survive::node), "serves");
+  EXPECT_EQ(verdict({200, 50}, {"serves", "serves"}, 10, Survive::node), "at_risk");
+  EXPECT_EQ(verdict({200}, {"serves"}, 10, Survive::node), "at_risk");
+  EXPECT_EQ(verdict({60, 60, 60}, {"serves", "serves", "down"}, 10, Survive::node), "degraded");
 }
 
 TEST(Status, WhatIsNotHeardIsUnknown) {

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
 
-#include "base/hash.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/member.h"
 
@@ -16,6 +17,9 @@ constexpr std::size_t kBytesAtOnce = 1'000'000;
 constexpr std::size_t kChangesTold = 6;  // of a decision, in the history
 constexpr std::size_t kTrimmedAtOnce = 100;
 constexpr double kRateMoved = 0.1;
+
+// For comparisons within this process.
+std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
 
 bool moved(const Rates& before, const Rates& now) {
   if (before.size() != now.size()) return true;
@@ -61,6 +65,9 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
     return std::exchange(turn_, {});
   }
   if (node.busy) return std::exchange(turn_, {});
+  if (const auto own = view_.parts.find(settings_.node);
+      own != view_.parts.end() && own->second.revision > node.record.taken)
+    read_up();  // whom it waits for
   const MemberWord word = look_at_part(view_, settings_.node, node.record.taken);
   turn_.waits = word.waits;
   if (word.take != nullptr && may_go(*word.take, node.record)) turn_.take = *word.take;
@@ -88,6 +95,7 @@ void FleetAgent::lose(const Error& error) {
   turn_.trouble = error;
   watch_.reset();
   fence_ = 0;
+  changed_ = power_changed_ = true;
   registered_.reset();
 }
 
@@ -128,35 +136,40 @@ Result<void> FleetAgent::read_anew() {
   if (!range) return failed(range.error());
   auto watch = store_.watch(keys_.root, range->revision);
   if (!watch) return failed(watch.error());
-  forget_others(*range);
   fence_ = 0;
+  std::vector<std::string> gone;
+  std::vector<const KeyValue*> others;
+  auto known = known_.begin();  // both are in the order of keys
   for (const KeyValue& one : range->all) {
-    const auto known = known_.find(one.key);
-    if (known == known_.end() || known->second != Known{one.version, text_hash(one.value)})
-      hear_of(one.key, one.value, one.version);
+    for (; known != known_.end() && known->first < one.key; ++known) gone.push_back(known->first);
+    const bool is_known = known != known_.end() && known->first == one.key;
+    if (!is_known || known->second != Known{one.version, hash_of(one.value)})
+      others.push_back(&one);
+    if (is_known) ++known;
     if (one.key == keys_.leader() && one.lease == lease_) fence_ = one.created;
   }
+  for (; known != known_.end(); ++known) gone.push_back(known->first);
+  for (const std::string& key : gone) hear_of(key, {}, range->revision);
+  for (const KeyValue* one : others) hear_of(one->key, one->value, one->version);
   watch_ = *std::move(watch);
   read_ms_ = now_ms_;
-  changed_ = power_changed_ = true;
   return {};
 }
 
-// What is known and is not there any more.
-void FleetAgent::forget_others(const Range& range) {
-  std::vector<std::string> gone;
-  for (const auto& [key, known] : known_) {
-    const auto there = std::ranges::lower_bound(range.all, key, {}, &KeyValue::key);
-    if (there == range.all.end() || there->key != key) gone.push_back(key);
-  }
-  for (const std::string& key : gone) hear_of(key, {}, range.revision);
-}
-
+// What only a leader reads, and who asks for the view, is read when they do.
 void FleetAgent::hear_of(const std::string& key, const std::optional<std::string>& value,
                          long version) {
-  view_.hear(keys_, key, value, version);
+  const bool later =
+      value && (key.starts_with(keys_.node("")) || key.starts_with(keys_.rates("")) ||
+                key.starts_with(keys_.history()) ||
+                (key.starts_with(keys_.part("")) && key != keys_.part(settings_.node)));
+  unread_.erase(key);
+  if (later)
+    unread_[key] = {*value, version};
+  else
+    view_.hear(keys_, key, value, version);
   if (value)
-    known_[key] = {version, text_hash(*value)};
+    known_[key] = {version, hash_of(*value)};
   else
     known_.erase(key);
   if (key.starts_with(keys_.history())) return;
@@ -164,6 +177,11 @@ void FleetAgent::hear_of(const std::string& key, const std::optional<std::string
   if (!key.starts_with(keys_.rates(""))) ++changes_;
   if (key == keys_.leader() && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
   if (key == keys_.node(settings_.node) && !value) registered_.reset();
+}
+
+void FleetAgent::read_up() {
+  for (const auto& [key, one] : unread_) view_.hear(keys_, key, one.value, one.version);
+  unread_.clear();
 }
 
 Result<void> FleetAgent::register_node(const NodeNow& node) {
@@ -220,6 +238,7 @@ Result<bool> FleetAgent::commit_as_leader(Transaction transaction) {
   if (!done->done) {
     watch_.reset();
     fence_ = 0;
+    changed_ = power_changed_ = true;
     return false;
   }
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
@@ -245,9 +264,11 @@ Result<void> FleetAgent::lead() {
     decision_.reset();
     return {};
   }
+  read_up();
   if (auto done = divide_power(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
-  if (!changed_ && now_ms_ - decided_ms_ < kDecideMs) return {};
+  // Of the same view a leader decides the same.
+  if (!changed_ && (decision_ || now_ms_ - decided_ms_ < kDecideMs)) return {};
   auto decision = leader_.decide(view_, settings_.node);
   changed_ = false;
   decided_ms_ = now_ms_;

@@ -28,7 +28,7 @@ inline constexpr std::int64_t kMissedMs = 2000;
 // Who balances requests over nodes hears of a part that carries less before the node does less.
 inline constexpr std::int64_t kHandOverMs = 2000;
 inline constexpr std::int64_t kReadAnewMs = 60'000;  // all of it, whatever watches say
-inline constexpr std::int64_t kDecideMs = 10'000;    // at the latest, where nothing happens
+inline constexpr std::int64_t kDecideMs = 10'000;    // where what is wanted cannot be planned
 inline constexpr std::int64_t kRatesMs = 5000;       // between rates
 inline constexpr std::size_t kMostHistory = 500;     // events
 
@@ -68,7 +68,10 @@ class FleetAgent {
   void leave();
 
   bool leads() const { return fence_ != 0; }
-  const FleetView& view() const { return view_; }
+  const FleetView& view() {
+    read_up();
+    return view_;
+  }
   // Grows when something of the view is other than before, but for rates and the history.
   long changes() const { return changes_; }
   const std::optional<Decision>& decision() const { return decision_; }
@@ -78,7 +81,7 @@ class FleetAgent {
   Result<void> hear();
   Result<void> read_anew();
   void hear_of(const std::string& key, const std::optional<std::string>& value, long version);
-  void forget_others(const Range& range);
+  void read_up();
   Result<void> register_node(const NodeNow& node);
   Result<void> stand();
   Result<void> lead();
@@ -112,6 +115,11 @@ class FleetAgent {
     bool operator==(const Known&) const = default;
   };
   std::map<std::string, Known> known_;  // keys that are in the view, as they were read
+  struct Unread {
+    std::string value;
+    long version = 0;
+  };
+  std::map<std::string, Unread> unread_;  // heard, and not yet in the view
   Rates rated_, uncarried_;
   std::vector<AgentsVerdict> judged_;  // as written, beside the rates
   bool changed_ = true, power_changed_ = true;

@@ -88,9 +88,11 @@ Result<std::vector<Plugin::Allotted>> Plugin::allotted(const Claim& claim) {
     place->lease.owner = owner_of(claim.uid, one.device);
     const auto share = share_of(claim.shares, place->instance);
     if (!share) return failed(share.error());
-    if (share->power_cap_w)
+    if (share->power_cap_w) {
+      const std::lock_guard lock(node_mutex_);
       if (auto may = node_.may_cap(*place->lease.gpu, *share->power_cap_w); !may)
         return failed(may.error());
+    }
     all.push_back({one, *place, *share});
   }
   if (all.empty()) return bad_input(claim.name, "no device of this node is allocated to it");
@@ -192,6 +194,7 @@ Result<void> Plugin::settle_caps() {
         cap = std::min(cap, *one.power_cap_w);
       }
   }
+  const std::lock_guard lock(node_mutex_);
   return node_.cap(caps);
 }
 

@@ -205,6 +205,33 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
   return faults;
 }
 
+// What of a service is carried, and is to stay by the parts that were written: during a move both
+// nodes carry it.
+class Promises {
+ public:
+  double of(const std::string& service, const std::vector<SimNode>& nodes, MemoryStore& store,
+            const Keys& keys) {
+    if (std::exchange(revision_, store.revision()) != store.revision()) {
+      staying_.clear();
+      const auto range = store.range(keys.part(""));
+      for (const KeyValue& one : range->all)
+        if (const auto part = parse_part(one.key, one.value))
+          staying_[part->node] = rates_of(*part);
+    }
+    double all = 0;
+    for (const SimNode& node : nodes) {
+      if (!node.alive || node.cut) continue;
+      const Rates stays = lower(rates_of(node.record.carries), staying_[node.record.node]);
+      if (const auto found = stays.find(service); found != stays.end()) all += found->second;
+    }
+    return all;
+  }
+
+ private:
+  std::map<std::string, Rates> staying_;  // by node
+  long revision_ = -1;                    // of the store
+};
+
 class FleetSim {
  public:
   explicit FleetSim(const FleetSimOptions& options)
@@ -345,12 +372,12 @@ class FleetSim {
   }
 
   // Who carried something of a service is lost: it may have less for some time. With `survive`, not
-  // by the first loss after a calm spell.
+  // by the first loss after a calm spell, if there was room for what it needs then.
   void excuse(const SimNode& node) {
     const bool first = survives_ && !lost_since_calm_ && converged_;
     lost_since_calm_ = true;
     for (const Carried& one : node.record.carries)
-      if (!first) excused_ms_[one.service] = now_ + kRecoveryMs;
+      if (!first || has_no_room(one.service, true)) excused_ms_[one.service] = now_ + kRecoveryMs;
   }
   // What is short already takes longer.
   void excuse_all() {
@@ -558,11 +585,12 @@ class FleetSim {
 
   // ---- what must hold
 
-  bool has_no_room(const std::string& service) {
+  // For all of its rate, or for what is to be there when something is lost.
+  bool has_no_room(const std::string& service, bool with_margin) {
     if (SimNode* leads = leader(); leads && leads->agent->decision())
       outlooks_ = leads->agent->decision()->services;
     for (const ServiceOutlook& one : outlooks_)
-      if (one.name == service) return !one.why.empty();
+      if (one.name == service) return !one.why.empty() && (with_margin || !one.margin_only);
     return false;
   }
 
@@ -575,13 +603,14 @@ class FleetSim {
       std::int64_t& since = short_ms_[service];
       if (is >= had * (1 - 1e-6)) {
         since = 0;
-        had = std::max(had, std::min(rate, is));
+        if (had < std::min(rate, is))
+          had = std::max(had, std::min(rate, promises_.of(service, nodes_, store_, keys_)));
         continue;
       }
       if (since == 0) since = now_;
       report_.longest_short_ms = std::max(report_.longest_short_ms, now_ - since);
       // Room that comes is used within the same time.
-      if (has_no_room(service))
+      if (has_no_room(service, false))
         excused_ms_[service] = std::max(excused_ms_[service], now_ + kRecoveryMs);
       if (now_ <= excused_ms_[service]) continue;
       wrong(fmt::format("{} has {:.4g} of {:.4g} req/s since {:.2f} s", service, is, had,
@@ -618,7 +647,8 @@ class FleetSim {
     report_.asked += static_cast<long>(asked.size());
     report_.asked_in_vain += static_cast<long>(asked.size() - carried_there(nodes_).size());
     for (const ServiceOutlook& one : decision->services)
-      if (one.why.empty() && there(nodes_, one.name) < one.need_rps * (1 - 1e-5))
+      if ((one.why.empty() || one.margin_only) &&
+          there(nodes_, one.name) < one.need_rps * (1 - 1e-5))
         fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, there(nodes_, one.name),
                           one.need_rps));
     if (survives_) check_survives();
@@ -627,7 +657,7 @@ class FleetSim {
   void check_survives() {
     for (const SimNode& lost : nodes_)
       for (const Carried& one : lost.record.carries)
-        if (!has_no_room(one.service) &&
+        if (!has_no_room(one.service, true) &&
             there(nodes_, one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
           wrong(fmt::format("without {}, {} has {:.4g} of {:.4g} req/s", lost.record.node,
                             one.service, there(nodes_, one.service) - one.rate_rps,
@@ -652,6 +682,7 @@ class FleetSim {
   std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
   std::vector<ServiceOutlook> outlooks_;  // of the last decision of anybody
   std::map<std::string, double> had_;
+  Promises promises_;
   std::map<std::string, std::int64_t> excused_ms_, short_ms_;
 };
 

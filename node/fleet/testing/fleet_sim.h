@@ -1,8 +1,9 @@
 // A fleet in virtual time: from a seed to what went wrong, which is to be nothing. What must hold:
 // - parts are judged by a judge of plans, and the revisions of each node's grow;
 // - no node takes a part older than one that it took, whatever was killed meanwhile;
-// - a service keeps what it had of its rate, but for kRecoveryMs after something that it needs was
-//   lost (with `survive: node`: two nodes), and as long as there is no room for it;
+// - a service keeps what it had of its rate and was to keep by the parts of its nodes, but for
+//   kRecoveryMs after something that it needs was lost (with `survive: node`: two nodes), and as
+//   long as there is no room for its rate, with whatever margin;
 // - at the end of each calm spell the fleet has converged: one leader, every node has carried out
 //   its part, every service that has room has its rate, no GPU has an instance of a service that is
 //   planned elsewhere, and nothing is left to decide.

@@ -72,12 +72,12 @@ struct TestFleet {
   int settle() {
     return settle([] {});
   }
-  // Carried by nodes that are there, drained or not.
-  double carried(const std::string& service) const {
+  // Carried by nodes that are there, drained or not, but for one.
+  double carried(const std::string& service, const std::string& without = {}) const {
     double all = 0;
     for (const auto& [name, node] : view.nodes)
       for (const Carried& one : node.carries)
-        if (one.service == service) all += one.rate_rps;
+        if (one.service == service && name != without) all += one.rate_rps;
     return all;
   }
   std::vector<std::string> nodes_of(const std::string& service) const {
