@@ -34,10 +34,10 @@ Result<void> check_tokens(const forms::ServicesFile& file) {
   for (const plan::Service& one : file.services) {
     if (!plan::adds_up(one)) continue;
     const std::string at = fmt::format("services:{}", one.line);
-    if (file.survive > 0)
-      return bad_input(at, fmt::format("service '{}' {}, which is not planned with the loss of a "
-                                       "GPU (survive)",
-                                       one.name, one.tokens ? "is of kind llm" : "has 'models'"));
+    if (file.survive > 0 && one.models)
+      return bad_input(at, fmt::format("service '{}' has 'models', which is not planned with the "
+                                       "loss of a GPU (survive)",
+                                       one.name));
     if (one.tokens && std::holds_alternative<plan::TokenTrace>(one.tokens->lengths))
       return bad_input(at, fmt::format("service '{}': lengths of a trace, which an agent does not "
                                        "read; say their mean and cv",

@@ -306,8 +306,8 @@ Result<void> check_tokens(const plan::ServingProblem& problem, const std::string
     if (!plan::adds_up(service)) continue;
     const char* const what = problem.rule.kind != plan::SloRule::Kind::pooled
                                  ? "another rule than pooled"
-                             : problem.survive > 0                ? "the loss of a GPU (survive)"
-                             : problem.goal == plan::Goal::energy ? "--objective energy"
+                             : problem.survive > 0 && service.models ? "the loss of a GPU (survive)"
+                             : problem.goal == plan::Goal::energy    ? "--objective energy"
                                                                   : nullptr;
     // Points of language models do not say what a GPU draws while prompts are computed, and while
     // it decodes, which waits for memory: one number for a busy GPU would put them in wrong order.

@@ -180,13 +180,6 @@ int index_of(const hw::GpuModel& gpu, const std::string& profile) {
   return gpu.profile_index(name);
 }
 
-bool keeps_apart(const plan::ServingProblem& problem, const plan::Service& service) {
-  return service.spread || !service.avoid.empty() ||
-         std::ranges::any_of(problem.services, [&](const plan::Service& other) {
-           return std::ranges::count(other.avoid, service.name) > 0;
-         });
-}
-
 }  // namespace
 
 namespace {
@@ -287,19 +280,17 @@ int most_grouped(const plan::FleetEntry& entry) {
   return std::min(entry.node_gpus, entry.count.value_or(entry.node_gpus));
 }
 
-bool usable(const plan::FleetEntry& entry, const profile::TokenEngine& engine, bool apart) {
-  return engine.gpus <= most_grouped(entry) && !(apart && engine.gpus > 1) &&
-         index_of(entry.gpu, engine.mig_profile) >= 0;
+bool usable(const plan::FleetEntry& entry, const profile::TokenEngine& engine) {
+  return engine.gpus <= most_grouped(entry) && index_of(entry.gpu, engine.mig_profile) >= 0;
 }
 
 std::vector<const profile::TokenEngine*> usable_engines(const plan::ServingProblem& problem,
                                                         const plan::Service& service) {
   std::vector<const profile::TokenEngine*> all;
-  const bool apart = keeps_apart(problem, service);
   for (const plan::FleetEntry& entry : problem.fleet)
     if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
       for (const profile::TokenEngine& engine : engines->second)
-        if (usable(entry, engine, apart)) all.push_back(&engine);
+        if (usable(entry, engine)) all.push_back(&engine);
   return all;
 }
 
@@ -336,7 +327,6 @@ namespace {
 // Every engine of the service's model needs what no node here has.
 plan::Reason no_engine(const plan::ServingProblem& problem, const plan::Service& service) {
   const std::string subject = "service " + service.name;
-  const bool apart = keeps_apart(problem, service);
   int smallest = 0, there = 0;  // groups that would do, and GPUs that a group may have
   for (const plan::FleetEntry& entry : problem.fleet) {
     const auto engines = entry.engines.find(service.model);
@@ -346,16 +336,15 @@ plan::Reason no_engine(const plan::ServingProblem& problem, const plan::Service&
       if (index_of(entry.gpu, engine.mig_profile) >= 0)
         smallest = smallest == 0 ? engine.gpus : std::min(smallest, engine.gpus);
   }
-  if (!apart && smallest > there)
+  if (smallest > there)
     return {"fleet_count", subject, 1.0 * there, 1.0 * smallest,
             fmt::format("GPUs of one node that are there, and of the smallest group that model {} "
                         "was measured on",
                         service.model)};
-  return {
-      "profile", subject, 0, 1,
-      fmt::format("engines of model {} that may be used: all were measured on {}", service.model,
-                  apart ? "groups of GPUs, which a service with anti_affinity does not use"
-                        : "profiles that no GPU here has")};
+  return {"profile", subject, 0, 1,
+          fmt::format("engines of model {} that may be used: all were measured on profiles that no "
+                      "GPU here has",
+                      service.model)};
 }
 
 }  // namespace
@@ -366,7 +355,6 @@ namespace {
 // on the fewest GPUs.
 std::optional<plan::Reason> too_few_for(const plan::ServingProblem& problem,
                                         const plan::Service& service) {
-  if (keeps_apart(problem, service)) return std::nullopt;
   std::optional<plan::Reason> reason;
   for (const plan::FleetEntry& entry : problem.fleet) {
     const auto engines = entry.engines.find(service.model);
@@ -448,11 +436,10 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
   std::ranges::stable_sort(engines, [](const auto& a, const auto& b) {
     return std::pair(a.second->gpus, -a.first.value) < std::pair(b.second->gpus, -b.first.value);
   });
-  const bool apart = keeps_apart(problem_, service);
   double best_each = 0;  // per GPU, of whole ones
   for (const auto& [fluid, engine] : engines) {
     const bool whole = engine->mig_profile.empty();
-    if (!usable(entry, *engine, apart) || fluid.value <= 0 ||
+    if (!usable(entry, *engine) || fluid.value <= 0 ||
         (whole && fluid.value / engine->gpus <= best_each))
       continue;
     Cell& cell = cells[{index_of(entry.gpu, engine->mig_profile), engine->gpus}];
