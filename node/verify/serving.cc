@@ -352,9 +352,12 @@ class ObjectiveJudge {
     for (std::size_t s = 0; s < placed_of.size(); ++s) {
       double weights = 0, busy = 0;
       for (const Placed& placed : placed_of[s]) {
-        if (!placed.point) return;
+        if (!placed.point && !placed.engine) return;
         weights += placed.weight();
-        busy += placed.weight() * busy_watts(placed) / placed.point->throughput.value;
+        busy +=
+            placed.weight() * busy_watts(placed) *
+            (placed.engine ? busy_seconds(*placed.service, *placed.engine, placed.planned->batch)
+                           : 1 / placed.point->throughput.value);
       }
       if (weights > 0) watts += problem_.services[s].rate.value * busy / weights;
     }

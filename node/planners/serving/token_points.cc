@@ -45,7 +45,8 @@ double step_ms(const plan::Service& service, const profile::TokenEngine& engine,
          c.cached_token * n * mean.context;
 }
 
-// The sequences that fit, at most: by the limit that was measured and the cache.
+}  // namespace
+
 int most_sequences(const plan::Service& service, const profile::TokenEngine& engine) {
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
   const double held = mean.context / profile::kBlockTokens;
@@ -54,19 +55,17 @@ int most_sequences(const plan::Service& service, const profile::TokenEngine& eng
                                    std::max(1.0, static_cast<double>(engine.spec.blocks) / held))));
 }
 
-// The most sequences whose steps keep TPOT, as a real number; below 1: none.
+// The milliseconds of a step are a quadratic form of the square root of the sequences.
 double sequences_in_time(const plan::Service& service, const profile::TokenEngine& engine) {
-  double low = 0, high = most_sequences(service, engine);
-  const double limit = service.tokens->tpot.value;
-  if (limit <= 0 || step_ms(service, engine, high) <= limit) return high;
-  while (high - low > 1e-3 * high) {
-    const double middle = (low + high) / 2;
-    (step_ms(service, engine, middle) <= limit ? low : high) = middle;
-  }
-  return high;
+  const double most = most_sequences(service, engine), limit = service.tokens->tpot.value;
+  if (limit <= 0 || step_ms(service, engine, most) <= limit) return most;
+  const profile::StepCost& c = engine.spec.cost;
+  const double each = c.sequence + c.cached_token * plan::mean_of(*service.tokens).context;
+  const double left = std::max(0.0, limit - c.step), root = c.root_sequences;
+  const double found = std::pow(2 * left / (root + std::sqrt(root * root + 4 * each * left)), 2);
+  return step_ms(service, engine, 1) <= limit ? std::clamp(found, 1.0, most)
+                                              : std::min(found, most);
 }
-
-}  // namespace
 
 // One service on replicas under rates: always the same requests.
 class TokenTrials {
@@ -175,12 +174,11 @@ const hw::MigProfile& whole_of(const hw::GpuModel& gpu) {
   return *std::ranges::max_element(gpu.profiles, {}, &hw::MigProfile::gpcs);
 }
 
-int index_of(const hw::GpuModel& gpu, const std::string& profile) {
-  const std::string& name = profile.empty() ? whole_of(gpu).name : profile;
-  return gpu.profile_index(name);
-}
-
 }  // namespace
+
+int profile_of(const hw::GpuModel& gpu, const profile::TokenEngine& engine) {
+  return gpu.profile_index(engine.mig_profile.empty() ? whole_of(gpu).name : engine.mig_profile);
+}
 
 namespace {
 
@@ -281,7 +279,7 @@ int most_grouped(const plan::FleetEntry& entry) {
 }
 
 bool usable(const plan::FleetEntry& entry, const profile::TokenEngine& engine) {
-  return engine.gpus <= most_grouped(entry) && index_of(entry.gpu, engine.mig_profile) >= 0;
+  return engine.gpus <= most_grouped(entry) && profile_of(entry.gpu, engine) >= 0;
 }
 
 std::vector<const profile::TokenEngine*> usable_engines(const plan::ServingProblem& problem,
@@ -333,7 +331,7 @@ plan::Reason no_engine(const plan::ServingProblem& problem, const plan::Service&
     if (engines == entry.engines.end()) continue;
     there = std::max(there, most_grouped(entry));
     for (const profile::TokenEngine& engine : engines->second)
-      if (index_of(entry.gpu, engine.mig_profile) >= 0)
+      if (profile_of(entry.gpu, engine) >= 0)
         smallest = smallest == 0 ? engine.gpus : std::min(smallest, engine.gpus);
   }
   if (smallest > there)
@@ -442,7 +440,7 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
     if (!usable(entry, *engine) || fluid.value <= 0 ||
         (whole && fluid.value / engine->gpus <= best_each))
       continue;
-    Cell& cell = cells[{index_of(entry.gpu, engine->mig_profile), engine->gpus}];
+    Cell& cell = cells[{profile_of(entry.gpu, *engine), engine->gpus}];
     cell.fluid = std::max(cell.fluid, fluid);
     if (fluid <= cell.best.rate) continue;
     const Rps beat{std::max(cell.best.rate.value, whole ? best_each * engine->gpus : 0)};
@@ -459,7 +457,7 @@ void TokenColumns::add_to(PointTable& table, std::size_t entry, TokenSize size) 
   const hw::GpuModel& gpu = problem_.fleet[entry].gpu;
   if (table.gpus.empty()) {
     table.gpus.assign(table.profiles.size(), 1);
-    table.profiles.insert(table.profiles.end(), group_sizes_[entry].size(), index_of(gpu, ""));
+    table.profiles.insert(table.profiles.end(), group_sizes_[entry].size(), profile_of(gpu, {}));
     table.gpus.insert(table.gpus.end(), group_sizes_[entry].begin(), group_sizes_[entry].end());
   }
   table.engines.assign(problem_.services.size(), {});
