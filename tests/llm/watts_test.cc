@@ -20,8 +20,8 @@
 namespace partita::llm_test {
 namespace {
 
-constexpr double kIdle = 60, kBusy = 400;
-const char* const kSizes[] = {"1g.10gb", "3g.40gb", "7g.80gb"};
+constexpr double kIdleWatts = 60, kBusyWatts = 400;
+const char* const kInstances[] = {"1g.10gb", "3g.40gb", "7g.80gb"};
 
 plan::Service burning(const std::string& model, double rate) {
   plan::Service service{.name = "s", .model = model, .rate = Rps{rate}, .percentile = 95};
@@ -35,7 +35,7 @@ plan::Service burning(const std::string& model, double rate) {
 plan::ServingProblem for_watts(const plan::Service& service) {
   plan::ServingProblem problem;
   problem.fleet.push_back(planners::serving::made_up_fleet());
-  problem.fleet[0].power = plan::GpuPower{Watts{kIdle}, Watts{kBusy}, Watts{0}};
+  problem.fleet[0].power = plan::GpuPower{Watts{kIdleWatts}, Watts{kBusyWatts}, Watts{0}};
   for (auto& [model, engines] : problem.fleet[0].engines)
     std::erase_if(engines, [](const profile::TokenEngine& one) {
       return one.gpus > 2 || one.mig_profile == "2g.20gb" || one.mig_profile == "4g.40gb";
@@ -56,11 +56,12 @@ Burning burning_of(const plan::ServingProblem& problem, planners::serving::Token
   for (const profile::TokenEngine& engine : entry.engines.at(problem.services[0].model)) {
     const std::string name = engine.mig_profile.empty() ? "7g.80gb" : engine.mig_profile;
     const std::size_t k =
-        engine.gpus == 2 ? 3 : at(static_cast<int>(std::ranges::find(kSizes, name) - kSizes));
+        engine.gpus == 2 ? 3
+                         : at(static_cast<int>(std::ranges::find(kInstances, name) - kInstances));
     const auto rate = oracle.rate(problem.services[0], engine);
     const double gpcs = entry.gpu.profiles[at(entry.gpu.profile_index(name))].gpcs;
     found.rate[k] = rate.rate.value;
-    found.joules[k] = (kBusy - kIdle) * gpcs / 7 *
+    found.joules[k] = (kBusyWatts - kIdleWatts) * gpcs / 7 *
                       verify::busy_seconds(problem.services[0], engine, rate.sequences);
   }
   return found;
@@ -70,7 +71,7 @@ Burning burning_of(const plan::ServingProblem& problem, planners::serving::Token
 double least_watts(const plan::ServingProblem& problem, const Burning& each, int most_gpus) {
   const hw::GpuModel& gpu = problem.fleet[0].gpu;
   std::vector<int> profiles;
-  for (const char* const name : kSizes) profiles.push_back(gpu.profile_index(name));
+  for (const char* const name : kInstances) profiles.push_back(gpu.profile_index(name));
   const hw::PackingRules rules = hw::packing_rules(gpu, profiles);
   const double rate = problem.services[0].rate.value;
   double best = std::numeric_limits<double>::infinity();
@@ -92,7 +93,7 @@ double least_watts(const plan::ServingProblem& problem, const Burning& each, int
     }
     if (carried < rate * (1 - 1e-9)) return;
     for (int gpus = 2 * n[3]; gpus <= most_gpus; ++gpus) {
-      const double watts = gpus * kIdle + rate * joules / carried;
+      const double watts = gpus * kIdleWatts + rate * joules / carried;
       if (watts >= best) return;
       if (!hw::pack(rules, {n[0], n[1], n[2]}, gpus - 2 * n[3])) continue;
       best = watts;
@@ -156,6 +157,25 @@ TEST(WattsOfLanguageModels, AreNoMoreThanThoseOfTheFewestGpus) {
   }
 }
 
+// An engine that is busy for little and always late is bound by, and not planned with.
+TEST(WattsOfLanguageModels, DoNotTakeWhatIsAlwaysLate) {
+  plan::ServingProblem problem = for_watts(burning("m8", 9));
+  const auto before = planners::serving::plan_exact(problem, {});
+  ASSERT_TRUE(before.plan);
+  auto& engines = problem.fleet[0].engines.at("m8");
+  profile::TokenEngine late =
+      *std::ranges::find(engines, "3g.40gb", &profile::TokenEngine::mig_profile);
+  late.mig_profile = "2g.20gb";
+  late.request_ms = 1e5;
+  engines.push_back(late);
+  const auto made = planners::serving::plan_exact(problem, {});
+  ASSERT_TRUE(made.plan);
+  for (const plan::Reason& violation : verify::verify(problem, *made.plan))
+    ADD_FAILURE() << to_string(violation);
+  EXPECT_NEAR(made.plan->objective.watts, before.plan->objective.watts, 1e-6);
+  EXPECT_LE(made.plan->objective.lower_bound_watts, before.plan->objective.watts);
+}
+
 // One sequence at a time: a request takes its prompt and all of its steps; two GPUs burn twice as
 // much. Planner and judge by formulas of their own.
 TEST(WattsOfLanguageModels, AreThoseByHand) {
@@ -169,7 +189,7 @@ TEST(WattsOfLanguageModels, AreThoseByHand) {
   const plan::FleetEntry entry = for_watts(service).fleet[0];
   const double alone = 50 + 10 * 12;
   EXPECT_NEAR(planners::serving::joules_per_answer(entry, service, engine, 1),
-              2 * (kBusy - kIdle) * alone / 1e3, 1e-9);
+              2 * (kBusyWatts - kIdleWatts) * alone / 1e3, 1e-9);
   EXPECT_NEAR(verify::busy_seconds(service, engine, 1), 2 * alone / 1e3, 1e-12);
   // Eight share a step; TPOT of 20 ms lets five do so; a step of 26 ms lets eight.
   const double eight = 50 + 10 * 26 / 8.0, five = 50 + 10 * 20 / 5.0;
@@ -177,7 +197,7 @@ TEST(WattsOfLanguageModels, AreThoseByHand) {
   service.tokens->tpot = Millis{20};
   EXPECT_NEAR(verify::busy_seconds(service, engine, 8), 2 * five / 1e3, 1e-12);
   EXPECT_NEAR(planners::serving::joules_per_answer(entry, service, engine, 8),
-              2 * (kBusy - kIdle) * five / 1e3, 1e-9);
+              2 * (kBusyWatts - kIdleWatts) * five / 1e3, 1e-9);
 }
 
 // Of all engines and limits, with prefixes, apart and beside: both formulas say the same.
@@ -205,7 +225,7 @@ TEST(WattsOfLanguageModels, AreTheSameByBothFormulas) {
     const double gpcs = entry.gpu.profiles[at(entry.gpu.profile_index(name))].gpcs;
     const double judged = verify::busy_seconds(service, engine, at_once);
     EXPECT_NEAR(planners::serving::joules_per_answer(entry, service, engine, at_once),
-                judged * (kBusy - kIdle) * gpcs / 7, 1e-9 * (1 + judged * kBusy))
+                judged * (kBusyWatts - kIdleWatts) * gpcs / 7, 1e-9 * (1 + judged * kBusyWatts))
         << round;
   }
 }

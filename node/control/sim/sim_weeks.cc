@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "control/desired.h"
 #include "control/own_rates.h"
 #include "decide/serving.h"
 #include "forms/pipeline_form.h"

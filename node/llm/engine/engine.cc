@@ -108,8 +108,12 @@ class Engine {
     const auto decoding = static_cast<int>(decoding_.size());
     int room = spec_.sequences - decoding - (prompt_ >= 0);  // those behind it are at the gateway
     if (prompt_ >= 0) add(sequences_[at(prompt_)].computed, to_compute(prompt_));
-    for (const int other : waiting_)
-      if (room-- > 0) add(cached_of(request(other)), to_compute(other));
+    // Who gets in before it computes its prompt while it waits; only steps are then shared.
+    for (const int other : waiting_) {
+      const double before = tokens;
+      add(cached_of(request(other)), to_compute(other));
+      if (room-- <= 0) tokens = before;
+    }
     const double step =
         cost_of_sequences() + spec_.cost.cached_token * static_cast<double>(context_);
     const double until_room = room > 0 ? 0 : (1 - room) * door_.mean_out * step / spec_.sequences;

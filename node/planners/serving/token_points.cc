@@ -442,6 +442,7 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
       continue;
     Cell& cell = cells[{profile_of(entry.gpu, *engine), engine->gpus}];
     cell.fluid = std::max(cell.fluid, fluid);
+    if (cell.engine == nullptr) cell.engine = engine;  // until one is found that keeps the promise
     if (fluid <= cell.best.rate) continue;
     const Rps beat{std::max(cell.best.rate.value, whole ? best_each * engine->gpus : 0)};
     const TokenRate rate = oracle.rate(service, *engine, beat);

@@ -61,11 +61,9 @@ Burn burn_of_tokens(const plan::ServingProblem& problem, const std::vector<Point
       burn.most[cls] = std::max(burn.most[cls], carries);
     }
     for (std::size_t m = 0; m < modes.size(); ++m)
-      if (const auto& best = modes[m][e].best[s][k]) {
-        const profile::TokenEngine* const engine = modes[m][e].engines[s][k];
+      if (const auto& best = modes[m][e].best[s][k])
         burn.joules[m][cls] =
-            engine ? joules_per_answer(entry, service, *engine, best->batch) : burn.least[cls];
-      }
+            joules_per_answer(entry, service, *modes[m][e].engines[s][k], best->batch);
   }
   return burn;
 }

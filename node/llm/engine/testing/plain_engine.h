@@ -103,9 +103,8 @@ class PlainEngine {
     const auto free = spec_.sequences - static_cast<int>(running_.size());
     int behind = 0;
     for (const Sequence& s : waiting_) {
-      if (behind++ >= free) continue;
-      tokens += of(s).in + s.produced - known(of(s));
       left -= prompt(known(of(s)), of(s).in + s.produced);
+      if (behind++ < free) tokens += of(s).in + s.produced - known(of(s));
     }
     const double step =
         c.step + c.sequence * n + c.root_sequences * std::sqrt(n) + c.cached_token * context;
