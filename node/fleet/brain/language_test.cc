@@ -35,9 +35,8 @@ std::string file_of(double rate) {
 
 TEST(LanguageModelsInAFleet, KeepTheirPromiseWithoutAnyOneNode) {
   for (const bool groups : {false, true}) {
-    TestFleet fleet(4, 2);
     const FleetGround ground = language_ground(groups);
-    fleet.leader = Leader{ground};
+    TestFleet fleet(4, 2, ground);
     fleet.view.wanted->services = file_of(kRate);
     fleet.view.wanted->survive = Survive::node;
     fleet.settle();

@@ -19,6 +19,11 @@ namespace {
 
 std::int64_t blocks_of(std::int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
 
+double prompt_ms(const StepCost& cost, int tokens, int before) {
+  const double n = tokens;
+  return n * (cost.prompt_token + cost.prompt_context * (before + n / 2));
+}
+
 // A request on its way. Of one that decodes, `computed` and `produced` are those of the step
 // `since`; each step since then added one to both.
 struct Sequence {
@@ -78,30 +83,26 @@ class Engine {
 
   // ---- the door
 
-  double prompt_ms(int tokens, int before) const {
-    const double n = tokens;
-    return n * (spec_.cost.prompt_token + spec_.cost.prompt_context * (before + n / 2));
-  }
-  int cached_of(const Request& asked) const {
-    const bool hit = asked.prefix >= 0 && prefixes_.cached(asked.prefix);
-    return hit ? asked.prefix_tokens / kBlockTokens * kBlockTokens : 0;
-  }
-
   bool is_too_late(int i) const {
     if (door_.ttft.value <= 0) return false;
     const Request& asked = request(i);
     const double outside = door_.request_ms + door_.request_token_ms * asked.in;
+    const auto cached_of = [&](const Request& one) {
+      const bool hit = one.prefix >= 0 && prefixes_.cached(one.prefix);
+      return hit ? one.prefix_tokens / kBlockTokens * kBlockTokens : 0;
+    };
     const auto steps_for = [](double tokens, int each) {
       return std::ceil(tokens / std::max(each, 1));
     };
     if (decoding_.empty() && prompt_ < 0 && waiting_.empty()) {
       const int half = std::max(1, asked.in / 2);
-      return outside + prompt_ms(half, 0) + spec_.cost.step * steps_for(half, spec_.step_tokens) >
+      return outside + prompt_ms(spec_.cost, half, 0) +
+                 spec_.cost.step * steps_for(half, spec_.step_tokens) >
              door_.ttft.value;
     }
     double work = 0, tokens = 0;
     const auto add = [&](int computed, int all) {
-      work += prompt_ms(all - computed, computed);
+      work += prompt_ms(spec_.cost, all - computed, computed);
       tokens += all - computed;
     };
     add(cached_of(asked), asked.in);
@@ -122,23 +123,19 @@ class Engine {
            door_.ttft.value;
   }
 
-  void send_away_who_waited_long() {
-    while (door_.wait.value > 0 && !waiting_.empty()) {
-      const int i = waiting_.front();
-      if (served(i).preemptions > 0 || now_ - served(i).arrival <= door_.wait) return;
-      waiting_.pop_front();
-      served(i) = Served{};
-      served(i).refused = true;
-    }
-  }
-
   // Whether there is anything to do; time goes to the next arrival where that is needed.
   bool find_work() {
     for (;;) {
       if (in_flight_ == 0)
         while (next_ < count() && request(next_).arrival <= now_)
           arrive_next(request(next_).arrival);
-      send_away_who_waited_long();
+      while (door_.wait.value > 0 && !waiting_.empty()) {
+        Served& first = served(waiting_.front());
+        if (first.preemptions > 0 || now_ - first.arrival <= door_.wait) break;
+        first = Served{};
+        first.refused = true;
+        waiting_.pop_front();
+      }
       if (!decoding_.empty() || prompt_ >= 0 || !waiting_.empty()) return true;
       if (come()) return true;
       if (next_ == count() || in_flight_ > 0) return false;
